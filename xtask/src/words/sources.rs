@@ -16,15 +16,23 @@ impl Text {
     /// False for tests, benchmarks and examples, whose names and words no user meets.
     pub(super) fn is_of_product(&self) -> bool {
         let is_test = |part: &str| {
-            matches!(part, "tests" | "tests.rs" | "testing" | "benches" | "examples" | "xtask")
+            matches!(
+                part,
+                "tests" | "tests.rs" | "testing" | "testkit" | "benches" | "examples" | "xtask"
+            )
         };
         !self.path.split('/').any(is_test)
     }
 }
 
-/// What stands before the unit tests, which are at the end of a file.
+/// What stands before the unit tests, which are at the end of a file. A line that names a file of
+/// tests ends nothing.
 pub(super) fn product_part(text: &str) -> &str {
-    text.find("\n#[cfg(test)]\nmod ").map_or(text, |end| &text[..end])
+    let begin = "\n#[cfg(test)]\nmod ";
+    let has_body = |rest: &str| rest.lines().next().is_some_and(|line| line.ends_with('{'));
+    text.match_indices(begin)
+        .find(|(at, _)| has_body(&text[at + begin.len()..]))
+        .map_or(text, |(at, _)| &text[..at])
 }
 
 /// Comments are as wide as rustfmt's code.
@@ -130,6 +138,14 @@ mod tests {
         let code = format!("let a = {wide};\n    // {wide}\n// short\n");
         let source = text("a.rs", &(diagram + &code));
         assert_eq!(wide_comments(&[source]), ["a.rs:6: 107 columns"]);
+    }
+
+    #[test]
+    fn the_product_ends_where_a_module_of_tests_begins() {
+        let product = "mod a;\n#[cfg(test)]\nmod tests;\nstruct Queue;";
+        assert_eq!(product_part(product), product);
+        let file = format!("{product}\n#[cfg(test)]\nmod tests {{\nstruct Fake;\n}}");
+        assert_eq!(product_part(&file), product);
     }
 
     #[test]

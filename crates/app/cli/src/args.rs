@@ -44,7 +44,7 @@ pub enum Command {
     /// End the pods gracefully and stop the engine
     Down(Down),
     /// Show whether the engine runs, its node, and every pod with its place on the ladder
-    Status(Status),
+    Status(StatusArgs),
     /// Restart a pod, or one level of it, in place
     Restart(Restart),
     /// Tell why a pod, a workload or a node is as it is, and what would help
@@ -57,7 +57,7 @@ pub enum Command {
     Crds,
     /// Manage the images on this machine
     #[command(subcommand)]
-    Image(Image),
+    Image(ImageCommand),
     /// Manage the further nodes of an engine: node failure to try at home
     #[command(subcommand)]
     Node(NodeCommand),
@@ -77,7 +77,7 @@ pub const EXHAUSTED_WEBHOOK: &str = "REKINDLE_EXHAUSTED_WEBHOOK";
 
 /// Where the engine keeps its state.
 #[derive(Args, Clone, Debug)]
-pub struct DataDir {
+pub struct DataDirArg {
     /// The folder of the engine's state; its kubeconfig is written there
     #[arg(
         long,
@@ -95,7 +95,7 @@ pub struct Up {
     #[arg(short, long = "filename", value_name = "FILE")]
     pub filename: Vec<PathBuf>,
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
     /// The address of the API; port 0 takes a free one. Other than loopback means: reachable from
     /// outside
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
@@ -179,7 +179,7 @@ pub struct Controllers {
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
     #[command(flatten)]
     pub ladder: LadderArgs,
     #[command(flatten)]
@@ -243,7 +243,7 @@ pub struct NodeArgs {
 #[derive(Args, Clone, Debug)]
 pub struct Down {
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
     /// Stop the engine only; the containers go on, and the next `up` finds them
     #[arg(long)]
     pub leave_pods: bool,
@@ -251,14 +251,14 @@ pub struct Down {
 
 /// `rekindle status`.
 #[derive(Args, Clone, Debug)]
-pub struct Status {
+pub struct StatusArgs {
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
 }
 
 /// Which API a command speaks to, in kubectl's own words.
 #[derive(Args, Clone, Debug)]
-pub struct Access {
+pub struct ApiAccess {
     /// The namespace [default: that of the kubeconfig's context, or default]
     #[arg(short, long)]
     pub namespace: Option<String>,
@@ -270,7 +270,7 @@ pub struct Access {
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
 }
 
 /// `rekindle why`.
@@ -284,7 +284,7 @@ pub struct Why {
     #[arg(short, long, value_enum, default_value_t = OutputArg::Text)]
     pub output: OutputArg,
     #[command(flatten)]
-    pub access: Access,
+    pub access: ApiAccess,
 }
 
 /// How an account is printed.
@@ -390,7 +390,7 @@ pub struct Restart {
     #[arg(short, long, value_enum, default_value_t = RestartOutput::Text, hide_default_value = true)]
     pub output: RestartOutput,
     #[command(flatten)]
-    pub access: Access,
+    pub access: ApiAccess,
 }
 
 /// How what was asked for is printed.
@@ -438,11 +438,11 @@ pub enum RungArg {
 
 /// `rekindle image`.
 #[derive(Debug, Subcommand)]
-pub enum Image {
+pub enum ImageCommand {
     /// Load images from an OCI archive, an OCI layout folder or a `docker save` archive
     Load(ImageLoad),
     /// Fetch an image from its registry
-    Pull(ImagePull),
+    Pull(ImagePullArgs),
     /// List the images on this machine
     List(ImageList),
     /// Remove an image, or one of its names
@@ -460,7 +460,7 @@ pub struct Registries {
 
 /// `rekindle image pull`.
 #[derive(Args, Clone, Debug)]
-pub struct ImagePull {
+pub struct ImagePullArgs {
     /// The image: busybox, registry.example/team/app:v1, registry.example/app@sha256:...
     #[arg(value_name = "IMAGE")]
     pub image: String,
@@ -470,7 +470,7 @@ pub struct ImagePull {
     #[command(flatten)]
     pub registries: Registries,
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
 }
 
 /// `rekindle image rm`.
@@ -483,7 +483,7 @@ pub struct ImageRm {
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
 }
 
 /// `rekindle image load`.
@@ -496,14 +496,14 @@ pub struct ImageLoad {
     #[arg(long)]
     pub evictable: bool,
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
 }
 
 /// `rekindle image list`.
 #[derive(Args, Clone, Debug)]
 pub struct ImageList {
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
 }
 
 /// `rekindle node`.
@@ -528,7 +528,7 @@ pub enum NodeCommand {
 #[derive(Args, Clone, Debug)]
 pub struct NodeList {
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
 }
 
 /// `rekindle node add`.
@@ -537,7 +537,7 @@ pub struct NodeAdd {
     /// The node's name [default: that of the first node with a number]
     pub name: Option<String>,
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
 }
 
 /// A node by its name.
@@ -546,7 +546,7 @@ pub struct NodeName {
     /// The node's name
     pub name: String,
     #[command(flatten)]
-    pub data_dir: DataDir,
+    pub data_dir: DataDirArg,
 }
 
 /// `rekindle node remove`.

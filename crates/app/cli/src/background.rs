@@ -15,7 +15,7 @@ use rekindle_types::causes;
 const READY: &str = "ready";
 
 /// A process that was started and has not reported yet.
-pub struct Starting {
+pub struct BackgroundProcess {
     child: Child,
     report: UnixStream,
     what: &'static str,
@@ -23,7 +23,11 @@ pub struct Starting {
 }
 
 /// Starts this program anew with these arguments; what it writes goes to the end of `log`.
-pub fn start(what: &'static str, mut command: Command, log: &Path) -> anyhow::Result<Starting> {
+pub fn start(
+    what: &'static str,
+    mut command: Command,
+    log: &Path,
+) -> anyhow::Result<BackgroundProcess> {
     let file = open_log(log)?;
     let (ours, theirs) = UnixStream::pair().context("make the report line")?;
     let child = command
@@ -32,7 +36,7 @@ pub fn start(what: &'static str, mut command: Command, log: &Path) -> anyhow::Re
         .stderr(file)
         .spawn()
         .with_context(|| format!("start the {what}"))?;
-    Ok(Starting { child, report: ours, what, log: log.to_owned() })
+    Ok(BackgroundProcess { child, report: ours, what, log: log.to_owned() })
 }
 
 /// This program.
@@ -48,7 +52,7 @@ pub fn fingerprint() -> anyhow::Result<String> {
     Ok(format!("{} {}:{} {}", path.display(), file.dev(), file.ino(), file.mtime()))
 }
 
-impl Starting {
+impl BackgroundProcess {
     /// Waits until it is ready.
     ///
     /// # Errors
@@ -78,9 +82,9 @@ impl Starting {
 }
 
 /// The line on which a process reports to whoever started it.
-pub struct Report(UnixStream);
+pub struct ParentReport(UnixStream);
 
-impl Report {
+impl ParentReport {
     /// Of this process, which leaves the session, and with it the terminal, of whoever started it.
     pub fn take() -> anyhow::Result<Self> {
         let line = std::io::stdin().as_fd().try_clone_to_owned().context("take the report line")?;

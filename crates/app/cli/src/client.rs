@@ -6,15 +6,15 @@ use anyhow::Context;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use crate::args::Access;
-use crate::kubeconfig::{self, Surroundings};
+use crate::args::ApiAccess;
+use crate::kubeconfig::{self, KubeconfigSources};
 use crate::target::Lookup;
 
 /// A client, and the namespace that the command is about, as these arguments say.
-pub async fn connect_to(access: &Access) -> anyhow::Result<Lookup> {
+pub async fn connect_to(access: &ApiAccess) -> anyhow::Result<Lookup> {
     let kubeconfig = match &access.kubeconfig {
         Some(path) => kubeconfig::read(path)?,
-        None => kubeconfig::find(&Surroundings::of_this_process(), &access.data_dir.data_dir)?,
+        None => kubeconfig::find(&KubeconfigSources::of_this_process(), &access.data_dir.data_dir)?,
     };
     let options = KubeConfigOptions { context: access.context.clone(), ..Default::default() };
     let config = config_of(kubeconfig, &options).await?;
@@ -25,7 +25,7 @@ pub async fn connect_to(access: &Access) -> anyhow::Result<Lookup> {
 
 /// A client for the engine of this data directory, or for the cluster that KUBECONFIG names.
 pub async fn connect(data_dir: &Path) -> anyhow::Result<Client> {
-    client_of(kubeconfig::find(&Surroundings::of_this_process(), data_dir)?).await
+    client_of(kubeconfig::find(&KubeconfigSources::of_this_process(), data_dir)?).await
 }
 
 /// A client for what this kubeconfig names.

@@ -11,12 +11,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::engine::lock;
 
 /// A process that holds a data directory, by a handle that never means another process.
-pub struct Holder {
+pub struct DataDirHolder {
     pid: Pid,
     process: OwnedFd,
 }
 
-impl Holder {
+impl DataDirHolder {
     /// The one that holds this folder now; `None` when nobody does.
     pub fn find(path: &Path) -> anyhow::Result<Option<Self>> {
         let Some(pid) = lock::holder(path)? else { return Ok(None) };

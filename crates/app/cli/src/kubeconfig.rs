@@ -16,14 +16,14 @@ use kube::config::{Kubeconfig, KubeconfigError};
 use crate::plugin;
 
 /// What of a process's surroundings says which one.
-pub struct Surroundings {
+pub struct KubeconfigSources {
     /// The variable KUBECONFIG.
     pub kubeconfig: Option<OsString>,
     /// kubectl's own file; none unless kubectl has called.
     pub of_kubectl: Option<PathBuf>,
 }
 
-impl Surroundings {
+impl KubeconfigSources {
     /// As they are.
     pub fn of_this_process() -> Self {
         let home = std::env::var_os("HOME").filter(|home| !home.is_empty() && plugin::is_called());
@@ -39,7 +39,7 @@ impl Surroundings {
 /// # Errors
 /// When none is, or one cannot be read. A KUBECONFIG whose files are all missing is not passed by
 /// for another cluster.
-pub fn find(surroundings: &Surroundings, data_dir: &Path) -> anyhow::Result<Kubeconfig> {
+pub fn find(surroundings: &KubeconfigSources, data_dir: &Path) -> anyhow::Result<Kubeconfig> {
     let listed = surroundings.kubeconfig.iter().flat_map(std::env::split_paths);
     let listed: Vec<PathBuf> = listed.filter(|path| !path.as_os_str().is_empty()).collect();
     if !listed.is_empty() {
@@ -135,11 +135,11 @@ mod tests {
             (list(&["missing", "b"]), Some("home"), some("b", &["b"])),
             (list(&["b", "missing"]), None, some("b", &["b"])),
         ] {
-            let surroundings = Surroundings { kubeconfig, of_kubectl: of_kubectl.map(path) };
+            let surroundings = KubeconfigSources { kubeconfig, of_kubectl: of_kubectl.map(path) };
             assert_eq!(found(find(&surroundings, data_dir)), expected, "{of_kubectl:?}");
         }
         let missing =
-            Surroundings { kubeconfig: list(&["missing"]), of_kubectl: Some(path("home")) };
+            KubeconfigSources { kubeconfig: list(&["missing"]), of_kubectl: Some(path("home")) };
         let error = found(find(&missing, data_dir)).unwrap_err();
         assert!(error.starts_with("KUBECONFIG names no file that is there: "), "{error}");
     }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn only_where_there_is_none_an_engine_is_advised() {
         let dir = tempfile::tempdir().unwrap();
-        let nothing = Surroundings { kubeconfig: None, of_kubectl: None };
+        let nothing = KubeconfigSources { kubeconfig: None, of_kubectl: None };
         let error = found(find(&nothing, dir.path())).unwrap_err();
         assert!(error.contains("rekindle up"), "{error}");
         write(dir.path().join("kubeconfig"), "{").unwrap();

@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use rekindle_types::causes;
 
-use args::{Cli, Command, Image};
+use args::{Cli, Command, ImageCommand};
 
 fn main() -> ExitCode {
     let cli = Cli::parse_from(plugin::arguments(std::env::args_os()));
@@ -44,10 +44,10 @@ fn main() -> ExitCode {
         Command::Why(why) => commands::why::run(&why),
         Command::Sim(sim) => commands::sim::run(&sim),
         Command::Crds => commands::crds::run(),
-        Command::Image(Image::Load(load)) => commands::image::load(&load),
-        Command::Image(Image::Pull(pull)) => commands::image_pull::run(&pull),
-        Command::Image(Image::Rm(rm)) => commands::image::remove(&rm),
-        Command::Image(Image::List(list)) => commands::image::list(&list),
+        Command::Image(ImageCommand::Load(load)) => commands::image::load(&load),
+        Command::Image(ImageCommand::Pull(pull)) => commands::image_pull::run(&pull),
+        Command::Image(ImageCommand::Rm(rm)) => commands::image::remove(&rm),
+        Command::Image(ImageCommand::List(list)) => commands::image::list(&list),
         Command::Node(command) => commands::node::run(&command),
         Command::Controllers(controllers) => commands::controllers::run(&controllers),
         Command::NodeAgent(agent) => nodes::agent::run(&agent),

@@ -21,9 +21,9 @@ use std::time::Duration;
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Demo {
     /// Wait, and obey or ignore SIGTERM
-    Signal(signal::Signal),
+    Signal(signal::SignalDemo),
     /// Serve HTTP on /, /startz, /readyz and /healthz; drain on SIGTERM
-    Server(server::Server),
+    Server(server::ServerDemo),
     /// Crash after a while, on a schedule, or when a file is there
     Crash(crash::Crash),
     /// Leave a file behind, once: how a shared volume gets poisoned

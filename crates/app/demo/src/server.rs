@@ -13,7 +13,7 @@ use crate::{DemoError, Termination, duration};
 
 /// Serve HTTP on /, /startz, /readyz and /healthz; drain on SIGTERM.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Server {
+pub struct ServerDemo {
     /// The port
     #[arg(long, default_value_t = 8080)]
     port: u16,
@@ -32,13 +32,13 @@ pub struct Server {
 }
 
 /// What the endpoints say.
-struct Health {
+struct EndpointHealth {
     started: AtomicBool,
     ready: AtomicBool,
     healthy: AtomicBool,
 }
 
-impl Server {
+impl ServerDemo {
     pub(crate) async fn run(self) -> Result<u8, DemoError> {
         let mut termination = Termination::listen()?;
         let listener = tokio::net::TcpListener::bind(("0.0.0.0", self.port))
@@ -46,7 +46,7 @@ impl Server {
             .map_err(|source| DemoError::Listen { port: self.port, source })?;
         println!("listening on port {}", self.port);
 
-        let health = Arc::new(Health {
+        let health = Arc::new(EndpointHealth {
             started: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             healthy: AtomicBool::new(true),
@@ -69,7 +69,7 @@ impl Server {
 }
 
 async fn change_health(
-    health: Arc<Health>,
+    health: Arc<EndpointHealth>,
     start_delay: Duration,
     unhealthy_after: Option<Duration>,
 ) {
@@ -84,8 +84,8 @@ async fn change_health(
     }
 }
 
-fn router(health: &Arc<Health>, text: String) -> Router {
-    let endpoint = |read: fn(&Health) -> bool| {
+fn router(health: &Arc<EndpointHealth>, text: String) -> Router {
+    let endpoint = |read: fn(&EndpointHealth) -> bool| {
         let health = Arc::clone(health);
         get(move || async move {
             if read(&health) {

@@ -6,7 +6,7 @@ use crate::{DemoError, Termination, duration};
 
 /// Wait, and obey or ignore SIGTERM.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Signal {
+pub struct SignalDemo {
     /// What a SIGTERM or SIGINT does
     #[arg(long, value_enum, default_value_t = OnTerm::Exit)]
     on_term: OnTerm,
@@ -29,7 +29,7 @@ enum OnTerm {
     Ignore,
 }
 
-impl Signal {
+impl SignalDemo {
     pub(crate) async fn run(self) -> Result<u8, DemoError> {
         let mut termination = Termination::listen()?;
         println!("started");

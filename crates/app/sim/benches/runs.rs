@@ -10,9 +10,10 @@ use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    Action, Config, CoreOutput, Event, ImageSource, Made, Outcome as Done, PodCore, Snapshot,
+    ActionOutcome, CoreAction, CoreEvent, CoreOutput, ImageSource, Made, PodConfig, PodCore,
+    Snapshot,
 };
-use rekindle_sim::{Campaign, Policy, Scenario};
+use rekindle_sim::{Campaign, Scenario, ScenarioPolicy};
 use rekindle_types::{Exit, ExitStatus, Tick, TickDuration};
 use serde_json::{Value, json};
 
@@ -62,7 +63,7 @@ fn used() -> (f64, u64) {
 
 fn measure(name: &str, scenario: &Scenario) {
     let (begin, (used_before, _)) = (Instant::now(), used());
-    let outcome = scenario.play(1, &Policy::AsWritten).unwrap();
+    let outcome = scenario.play(1, &ScenarioPolicy::AsWritten).unwrap();
     let (took, (used_after, peak)) = (begin.elapsed(), used());
     let seconds = used_after - used_before;
     println!(
@@ -89,32 +90,32 @@ fn core_alone(length: TickDuration) {
     let (begin, (used_before, _)) = (Instant::now(), used());
     let mut now = Tick::from_secs(1_767_225_600);
     let end = now + length;
-    let mut core = PodCore::new(now, Arc::new(pod), Config::default());
-    core.handle(now, Event::RuntimeSnapshot(Snapshot::default()));
+    let mut core = PodCore::new(now, Arc::new(pod), PodConfig::default());
+    core.handle(now, CoreEvent::RuntimeSnapshot(Snapshot::default()));
     let mut starts = 0;
     while now <= end {
         while let Some(output) = core.poll_output() {
             let CoreOutput::Act(id, action) = output else { continue };
             let outcome = match &action {
-                Action::SetUpSandbox { .. } => {
-                    Done::SandboxReady { ips: vec![Ipv4Addr::LOCALHOST.into()] }
+                CoreAction::SetUpSandbox { .. } => {
+                    ActionOutcome::SandboxReady { ips: vec![Ipv4Addr::LOCALHOST.into()] }
                 }
-                Action::FindImage { image, .. } => Done::ImagePresent {
+                CoreAction::FindImage { image, .. } => ActionOutcome::ImagePresent {
                     image_id: image.clone(),
                     source: ImageSource::AlreadyPresent,
                 },
-                Action::StartContainer { .. } => {
-                    Done::ContainerMade { made: Made::default(), start: Ok(now) }
+                CoreAction::StartContainer { .. } => {
+                    ActionOutcome::ContainerMade { made: Made::default(), start: Ok(now) }
                 }
-                _ => Done::Done,
+                _ => ActionOutcome::Done,
             };
-            core.handle(now, Event::ActionResult { id, result: Ok(outcome) });
-            if let Action::StartContainer { key, .. } = action {
+            core.handle(now, CoreEvent::ActionResult { id, result: Ok(outcome) });
+            if let CoreAction::StartContainer { key, .. } = action {
                 starts += 1;
                 let status = ExitStatus::Code { code: 1 };
                 let exit =
                     Exit { status, started_at: now, finished_at: now, message: String::new() };
-                core.handle(now, Event::ContainerExited { key, made: Made::default(), exit });
+                core.handle(now, CoreEvent::ContainerExited { key, made: Made::default(), exit });
             }
         }
         let Some(due) = core.poll_timeout() else { break };

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rekindle_sim::{Campaign, Failure};
+use rekindle_sim::{Campaign, CampaignFailure};
 
 /// Runs that making a failure smaller may take.
 const SHRINK_RUNS: usize = 300;
@@ -56,9 +56,9 @@ fn range(text: &str) -> Option<Range<u64>> {
 
 /// How many were played until then, and the failure of the lowest seed that has one: every seed
 /// below it was played.
-fn play_all(seeds: Range<u64>, until: Option<Instant>) -> (u64, Option<Box<Failure>>) {
+fn play_all(seeds: Range<u64>, until: Option<Instant>) -> (u64, Option<Box<CampaignFailure>>) {
     let next = AtomicU64::new(seeds.start);
-    let first: Mutex<Option<Box<Failure>>> = Mutex::new(None);
+    let first: Mutex<Option<Box<CampaignFailure>>> = Mutex::new(None);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..cores {
@@ -86,7 +86,7 @@ fn play_all(seeds: Range<u64>, until: Option<Instant>) -> (u64, Option<Box<Failu
     (played, first.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn show(failure: &Failure) {
+fn show(failure: &CampaignFailure) {
     println!("seed {}, step {}: {}", failure.seed, failure.step, failure.message);
     // where it panics was told when it was found; each smaller campaign that panics as well would
     // tell it again

@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use rekindle_store::{Batch, Event, Key, Object, Revision};
+use rekindle_store::{Batch, ObjectKey, Revision, StoreEvent, StoredObject};
 
 use crate::kinds;
 
 /// How somebody was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
+enum AcknowledgedBy {
     /// It was there when this began.
     Found,
     Answered,
@@ -19,7 +19,7 @@ enum How {
     Read,
 }
 
-impl How {
+impl AcknowledgedBy {
     const fn verb(self) -> &'static str {
         match self {
             Self::Found => "was there",
@@ -32,22 +32,22 @@ impl How {
 
 /// The newest that anybody was told of an object.
 #[derive(Clone, Debug)]
-struct Known {
+struct AcknowledgedVersion {
     revision: Revision,
     text: Bytes,
-    how: How,
+    how: AcknowledgedBy,
 }
 
 /// All objects as anybody was told of them last. What was shown to be deleted is not among them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
-    objects: BTreeMap<Key, Known>,
+pub(crate) struct Acknowledgements {
+    objects: BTreeMap<ObjectKey, AcknowledgedVersion>,
     /// The newest revision that anybody was told of.
     newest: Revision,
     /// The watch has shown everything up to this.
     shown: Revision,
     /// Writes that were answered, and that the watch has yet to show.
-    awaited: BTreeMap<Revision, Key>,
+    awaited: BTreeMap<Revision, ObjectKey>,
     /// UIDs of what was answered to be deleted: under its name there may be another one.
     deleted: BTreeSet<String>,
     /// UIDs of what was answered to go, at once or later: whatever is left of it has the time at
@@ -55,12 +55,15 @@ pub(crate) struct Told {
     leaving: BTreeSet<String>,
 }
 
-impl Told {
+impl Acknowledgements {
     /// What there is, of which everybody knows, at this revision.
-    pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Object>, revision: Revision) -> Self {
-        let known = |object: &Object| {
+    pub(crate) fn of<'a>(
+        all: impl IntoIterator<Item = &'a StoredObject>,
+        revision: Revision,
+    ) -> Self {
+        let known = |object: &StoredObject| {
             let (revision, text) = (object.revision, object.value.clone());
-            (object.key.clone(), Known { revision, text, how: How::Found })
+            (object.key.clone(), AcknowledgedVersion { revision, text, how: AcknowledgedBy::Found })
         };
         let objects = all.into_iter().map(known).collect();
         Self {
@@ -77,20 +80,23 @@ impl Told {
     /// if anything is.
     pub(crate) fn answered(
         &mut self,
-        key: Key,
+        key: ObjectKey,
         revision: Revision,
         text: &Bytes,
     ) -> Option<String> {
         if revision > self.shown {
             self.awaited.insert(revision, key.clone());
         }
-        self.note(key, Known { revision, text: text.clone(), how: How::Answered })
+        self.note(
+            key,
+            AcknowledgedVersion { revision, text: text.clone(), how: AcknowledgedBy::Answered },
+        )
     }
 
     /// A write was granted by which the object is gone: who takes its last finalizer away is
     /// answered with what is left then, of the revision that it had before, as upstream. The watch
     /// shows that it is deleted.
-    pub(crate) fn answered_of_gone(&mut self, key: Key, revision: Revision, text: &Bytes) {
+    pub(crate) fn answered_of_gone(&mut self, key: ObjectKey, revision: Revision, text: &Bytes) {
         let is_news = self.objects.get(&key).is_none_or(|known| known.revision < revision);
         if is_news {
             // it says that there is one, whatever the API has
@@ -117,25 +123,31 @@ impl Told {
     }
 
     /// Somebody read it. Of what the watch has shown everybody knows.
-    pub(crate) fn read(&mut self, object: &Object) -> Option<String> {
+    pub(crate) fn read(&mut self, object: &StoredObject) -> Option<String> {
         if object.revision <= self.shown {
             return None;
         }
         let (revision, text) = (object.revision, object.value.clone());
-        self.note(object.key.clone(), Known { revision, text, how: How::Read })
+        self.note(
+            object.key.clone(),
+            AcknowledgedVersion { revision, text, how: AcknowledgedBy::Read },
+        )
     }
 
     /// The watch shows a change.
-    pub(crate) fn shown(&mut self, event: &Event) -> Option<String> {
+    pub(crate) fn shown(&mut self, event: &StoreEvent) -> Option<String> {
         let revision = event.revision();
         self.shown = self.shown.max(revision);
         self.newest = self.newest.max(revision);
         let wrong = match event {
-            Event::Put { object, .. } => {
+            StoreEvent::Put { object, .. } => {
                 let text = object.value.clone();
-                self.note(object.key.clone(), Known { revision, text, how: How::Shown })
+                self.note(
+                    object.key.clone(),
+                    AcknowledgedVersion { revision, text, how: AcknowledgedBy::Shown },
+                )
             }
-            Event::Delete { previous, .. } => {
+            StoreEvent::Delete { previous, .. } => {
                 self.objects.remove(&previous.key);
                 None
             }
@@ -152,7 +164,7 @@ impl Told {
         }))
     }
 
-    fn note(&mut self, key: Key, known: Known) -> Option<String> {
+    fn note(&mut self, key: ObjectKey, known: AcknowledgedVersion) -> Option<String> {
         self.newest = self.newest.max(known.revision);
         let before = self.objects.get(&key).filter(|before| before.revision >= known.revision);
         let Some(before) = before else {
@@ -173,20 +185,20 @@ impl Told {
     /// way then there may be all or nothing. What is wrong with it, if anything is.
     pub(crate) fn differs(
         &self,
-        found: &[&Object],
+        found: &[&StoredObject],
         newest: Revision,
         under_way: Option<&Batch>,
     ) -> Option<String> {
         if let Some(back) = self.back_again(found).or_else(|| self.stays(found)) {
             return Some(back);
         }
-        let found: BTreeMap<&Key, &Object> =
+        let found: BTreeMap<&ObjectKey, &StoredObject> =
             found.iter().map(|found| (&found.key, *found)).collect();
         let rows = under_way.map_or(&[][..], |batch| &batch.rows);
-        let rows: BTreeMap<&Key, Option<&Object>> =
+        let rows: BTreeMap<&ObjectKey, Option<&StoredObject>> =
             rows.iter().map(|row| (&row.key, row.after.as_deref())).collect();
         let (mut done, mut undone) = (None, None);
-        let all: BTreeSet<&Key> = self.objects.keys().chain(found.keys().copied()).collect();
+        let all: BTreeSet<&ObjectKey> = self.objects.keys().chain(found.keys().copied()).collect();
         for key in all.into_iter().chain(rows.keys().copied()) {
             let (found, known) = (found.get(key).copied(), self.objects.get(key));
             let is_known = match (found, known) {
@@ -212,27 +224,27 @@ impl Told {
     }
 }
 
-impl Told {
+impl Acknowledgements {
     /// What is deleted stays so.
-    fn back_again(&self, found: &[&Object]) -> Option<String> {
+    fn back_again(&self, found: &[&StoredObject]) -> Option<String> {
         if self.deleted.is_empty() {
             return None;
         }
         found.iter().find_map(|found| {
             let uid = kinds::uid_of(&found.value).filter(|uid| self.deleted.contains(uid))?;
-            let Object { key, revision, .. } = found;
+            let StoredObject { key, revision, .. } = found;
             Some(format!("P8: {key} with UID {uid} was answered to be deleted, and revision {revision} is there"))
         })
     }
 
     /// What was asked to go still is.
-    fn stays(&self, found: &[&Object]) -> Option<String> {
+    fn stays(&self, found: &[&StoredObject]) -> Option<String> {
         if self.leaving.is_empty() {
             return None;
         }
         found.iter().find_map(|found| {
             let uid = kinds::uid_of(&found.value).filter(|uid| self.leaving.contains(uid))?;
-            let Object { key, revision, value } = found;
+            let StoredObject { key, revision, value } = found;
             (!kinds::is_leaving(value)).then(|| {
                 format!("P8: {key} with UID {uid} was answered to go, and revision {revision} is there as if nobody had asked for that")
             })
@@ -240,7 +252,11 @@ impl Told {
     }
 }
 
-fn difference(key: &Key, found: Option<&Object>, known: Option<&Known>) -> String {
+fn difference(
+    key: &ObjectKey,
+    found: Option<&StoredObject>,
+    known: Option<&AcknowledgedVersion>,
+) -> String {
     let there = found.map_or_else(
         || "it is not there".to_owned(),
         |found| format!("revision {} is there", found.revision),
@@ -264,26 +280,26 @@ fn difference(key: &Key, found: Option<&Object>, known: Option<&Known>) -> Strin
 mod tests {
     use std::sync::Arc;
 
-    use rekindle_store::Row;
+    use rekindle_store::BatchRow;
 
     use super::*;
 
-    fn object(key: &str, revision: u64, text: &str) -> Object {
+    fn object(key: &str, revision: u64, text: &str) -> StoredObject {
         let value = Bytes::copy_from_slice(text.as_bytes());
-        Object { key: Key::from(key), revision: Revision(revision), value }
+        StoredObject { key: ObjectKey::from(key), revision: Revision(revision), value }
     }
 
-    fn put(key: &str, revision: u64, text: &str) -> Event {
-        Event::Put { object: Arc::new(object(key, revision, text)), previous: None }
+    fn put(key: &str, revision: u64, text: &str) -> StoreEvent {
+        StoreEvent::Put { object: Arc::new(object(key, revision, text)), previous: None }
     }
 
     /// Everybody knows of `/a` and `/b`.
-    fn told() -> Told {
-        Told::of(&[object("/a", 1, "one"), object("/b", 2, "two")], Revision(2))
+    fn told() -> Acknowledgements {
+        Acknowledgements::of(&[object("/a", 1, "one"), object("/b", 2, "two")], Revision(2))
     }
 
     /// What is said when these are found, with nothing under way.
-    fn differs(told: &Told, found: &[Object], newest: u64) -> Option<String> {
+    fn differs(told: &Acknowledgements, found: &[StoredObject], newest: u64) -> Option<String> {
         told.differs(&found.iter().collect::<Vec<_>>(), Revision(newest), None)
     }
 
@@ -301,7 +317,10 @@ mod tests {
         );
 
         let mut answered = told();
-        assert_eq!(answered.answered(Key::from("/c"), Revision(3), &Bytes::from("three")), None);
+        assert_eq!(
+            answered.answered(ObjectKey::from("/c"), Revision(3), &Bytes::from("three")),
+            None
+        );
         says(
             differs(&answered, &kept, 2),
             "P8: /c of revision 3 was answered, and it is not there",
@@ -324,7 +343,7 @@ mod tests {
 
         let mut deleted = told();
         let previous = Arc::new(object("/b", 2, "two"));
-        assert_eq!(deleted.shown(&Event::Delete { revision: Revision(3), previous }), None);
+        assert_eq!(deleted.shown(&StoreEvent::Delete { revision: Revision(3), previous }), None);
         assert_eq!(differs(&deleted, &kept[..1], 3), None);
         let expected = "P8: somebody was told of revision 3, and 2 is there";
         says(differs(&deleted, &kept[..1], 2), expected);
@@ -338,16 +357,16 @@ mod tests {
         };
         let (one, other) = (of(2, "one"), of(4, "other"));
         let there = [one.clone()];
-        let mut told = Told::of(&there, Revision(2));
+        let mut told = Acknowledgements::of(&there, Revision(2));
         assert_eq!(differs(&told, &there, 2), None);
         told.answered_deleted("one".to_owned());
         let expected = "P8: /b with UID one was answered to be deleted, and revision 2 is there";
         says(differs(&told, &there, 2), expected);
         assert_eq!(
-            told.shown(&Event::Delete { revision: Revision(3), previous: Arc::new(one) }),
+            told.shown(&StoreEvent::Delete { revision: Revision(3), previous: Arc::new(one) }),
             None
         );
-        let made = Event::Put { object: Arc::new(other.clone()), previous: None };
+        let made = StoreEvent::Put { object: Arc::new(other.clone()), previous: None };
         assert_eq!(told.shown(&made), None);
         assert_eq!(differs(&told, &[other], 4), None);
     }
@@ -358,14 +377,14 @@ mod tests {
             object("/b", revision, &format!(r#"{{"metadata":{{"uid":"one"{more}}}}}"#))
         };
         let (stays, leaves) = (of(2, ""), of(3, r#","deletionTimestamp":"2026-01-01T00:00:30Z""#));
-        let mut told = Told::of([&stays], Revision(2));
+        let mut told = Acknowledgements::of([&stays], Revision(2));
         told.answered_leaving("one".to_owned());
         let expected = "P8: /b with UID one was answered to go, and revision 2 is there as if nobody had asked for that";
         says(differs(&told, std::slice::from_ref(&stays), 2), expected);
-        let marked = Event::Put { object: Arc::new(leaves.clone()), previous: None };
+        let marked = StoreEvent::Put { object: Arc::new(leaves.clone()), previous: None };
         assert_eq!(told.shown(&marked), None);
         assert_eq!(differs(&told, std::slice::from_ref(&leaves), 3), None);
-        let gone = Event::Delete { revision: Revision(4), previous: Arc::new(leaves.clone()) };
+        let gone = StoreEvent::Delete { revision: Revision(4), previous: Arc::new(leaves.clone()) };
         assert_eq!(told.shown(&gone), None);
         assert_eq!(differs(&told, &[], 4), None);
         told.heard_of(Revision(5));
@@ -377,15 +396,15 @@ mod tests {
 
     #[test]
     fn of_what_was_under_way_there_is_all_or_nothing() {
-        let row = |key: &str, after: Option<Object>| Row {
-            key: Key::from(key),
+        let row = |key: &str, after: Option<StoredObject>| BatchRow {
+            key: ObjectKey::from(key),
             before: None,
             after: after.map(Arc::new),
         };
         let rows = vec![row("/b", None), row("/c", Some(object("/c", 4, "four")))];
         let batch = Batch { revision: Revision(4), rows };
         let (a, b, c) = (object("/a", 1, "one"), object("/b", 2, "two"), object("/c", 4, "four"));
-        let differs = |found: &[&Object]| told().differs(found, Revision(4), Some(&batch));
+        let differs = |found: &[&StoredObject]| told().differs(found, Revision(4), Some(&batch));
         assert_eq!(differs(&[&a, &b]), None, "nothing");
         assert_eq!(differs(&[&a, &c]), None, "all");
         says(differs(&[&a, &b, &c]), "P8: of one commit /c is there, and /b is not");
@@ -396,7 +415,7 @@ mod tests {
     #[test]
     fn an_answer_and_the_watch_say_the_same() {
         let mut other = told();
-        assert_eq!(other.answered(Key::from("/c"), Revision(3), &Bytes::from("three")), None);
+        assert_eq!(other.answered(ObjectKey::from("/c"), Revision(3), &Bytes::from("three")), None);
         let expected =
             "P8: /c of revision 3 was answered as one thing and was shown by the watch as another";
         says(other.shown(&put("/c", 3, "something else")), expected);
@@ -404,15 +423,22 @@ mod tests {
         let expected = "P8: /c of revision 3 was answered, and the watch shows no such write";
         for (key, revision) in [("/d", 3), ("/c", 4)] {
             let mut never = told();
-            assert_eq!(never.answered(Key::from("/c"), Revision(3), &Bytes::from("three")), None);
+            assert_eq!(
+                never.answered(ObjectKey::from("/c"), Revision(3), &Bytes::from("three")),
+                None
+            );
             says(never.shown(&put(key, revision, "later")), expected);
         }
         let mut gone = told();
-        gone.answered_of_gone(Key::from("/b"), Revision(2), &Bytes::from("two without finalizers"));
+        gone.answered_of_gone(
+            ObjectKey::from("/b"),
+            Revision(2),
+            &Bytes::from("two without finalizers"),
+        );
         let previous = Arc::new(object("/b", 2, "two"));
-        assert_eq!(gone.shown(&Event::Delete { revision: Revision(3), previous }), None);
+        assert_eq!(gone.shown(&StoreEvent::Delete { revision: Revision(3), previous }), None);
         let mut well = told();
-        assert_eq!(well.answered(Key::from("/c"), Revision(3), &Bytes::from("three")), None);
+        assert_eq!(well.answered(ObjectKey::from("/c"), Revision(3), &Bytes::from("three")), None);
         assert_eq!(well.shown(&put("/c", 3, "three")), None);
         assert_eq!(well.shown(&put("/d", 4, "four")), None);
     }

@@ -24,40 +24,40 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::ObjectId;
 use rekindle_pod::{
-    ActionError, ActionId, Config, ContainerKey, Event, Journal, Outcome, RestartReport,
-    SandboxSeenState, Snapshot,
+    ActionError, ActionId, ActionOutcome, ContainerStartKey, CoreEvent, Journal, PodConfig,
+    RestartReport, SandboxSeenState, Snapshot,
 };
 use rekindle_pod_driver::{Existence, PodDriver, StatusToWrite};
 use rekindle_types::v1alpha1::PodRestartStatus;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
-use crate::behaviour::Origin;
+use crate::behaviour::PodOrigin;
 use crate::clocks::Skew;
-use crate::pace::Asked;
-use conduct::End;
+use crate::pace::RuntimeCallName;
+use conduct::EndPlan;
 use ends::LastEnds;
-use graces::Graces;
-use hooks::Hooks;
-use pauses::Pauses;
-use probed::Probed;
-use pulls::Pulls;
-use shown::Shown;
-pub use tally::Tally;
+use graces::GracePeriods;
+use hooks::HookRuns;
+use pauses::ContainerPauses;
+use probed::ProbeAccount;
+use pulls::MissingImages;
+use shown::LastHealth;
+pub use tally::AgentTally;
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
 /// What one container does.
 #[derive(Clone, Debug, PartialEq)]
-enum Life {
+enum ContainerLife {
     Created,
-    Running { started_at: Tick, behaviour: Option<usize>, end: End },
+    Running { started_at: Tick, behaviour: Option<usize>, end: EndPlan },
     Exited(Exit),
 }
 
 /// A sandbox that stands.
 #[derive(Clone, Debug)]
-struct Sandbox {
+struct SimulatedSandbox {
     ip: IpAddr,
     /// The UID of the pod that it was made for.
     of: String,
@@ -66,7 +66,7 @@ struct Sandbox {
 
 /// One pod on a node: its driver, what the agent's disk has of it, and what the runtime has of it.
 #[derive(Debug)]
-pub(crate) struct PodOnNode {
+pub(crate) struct SimulatedPod {
     pub(crate) driver: PodDriver,
     /// What its agent counts by. Everything in here is in the agent's time, but for the times that
     /// the world hands in.
@@ -74,44 +74,44 @@ pub(crate) struct PodOnNode {
     pub(crate) pod: Arc<Pod>,
     pub(crate) node: String,
     pub(crate) journal: Option<Arc<Journal>>,
-    config: Config,
-    sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
+    config: PodConfig,
+    sandboxes: BTreeMap<SandboxAttempt, SimulatedSandbox>,
     /// The sandbox that was torn down last; only the bug
     /// [`crate::known_bugs::KnownBug::SandboxOfNamesake`] finds it again.
-    torn_down: Option<(SandboxAttempt, Sandbox)>,
-    containers: BTreeMap<ContainerKey, Life>,
+    torn_down: Option<(SandboxAttempt, SimulatedSandbox)>,
+    containers: BTreeMap<ContainerStartKey, ContainerLife>,
     /// Every start that was ever made.
-    starts: BTreeSet<ContainerKey>,
+    starts: BTreeSet<ContainerStartKey>,
     /// Starts that failed.
-    failed_starts: BTreeSet<ContainerKey>,
+    failed_starts: BTreeSet<ContainerStartKey>,
     /// The first promise that did not hold.
     broken: Option<String>,
     /// Containers that got their stop signal.
-    signalled: BTreeSet<ContainerKey>,
-    graces: Graces,
-    hooks: Hooks,
-    pauses: Pauses,
-    shown: Shown,
-    probed: Probed,
-    pulls: Pulls,
+    signalled: BTreeSet<ContainerStartKey>,
+    graces: GracePeriods,
+    hooks: HookRuns,
+    pauses: ContainerPauses,
+    shown: LastHealth,
+    probed: ProbeAccount,
+    pulls: MissingImages,
     last_ends: LastEnds,
     /// Hooks of containers that hang, which nobody gives up.
-    hung: BTreeMap<ActionId, ContainerKey>,
+    hung: BTreeMap<ActionId, ContainerStartKey>,
     /// Actions whose answers never come, until the agent starts again.
     unanswered: BTreeSet<ActionId>,
     /// What its agent waits for, while anybody looks at the runtime's pace.
-    asked: BTreeMap<ActionId, Asked>,
+    asked: BTreeMap<ActionId, RuntimeCallName>,
     /// Why there is such a pod.
-    pub(crate) origin: Origin,
+    pub(crate) origin: PodOrigin,
     /// What was done to it.
-    pub(crate) tally: Tally,
+    pub(crate) tally: AgentTally,
     /// Behaviours that chose a start since this was asked last.
     pub(crate) behaviours_used: Vec<usize>,
     /// Those of them that chose a container with a readiness probe.
     pub(crate) behaviours_probed: Vec<usize>,
     /// Grace of the deletion that the driver was told last, in seconds.
     deletion_grace: Option<i64>,
-    ends: Ends,
+    ends: PodEndNotice,
     pub(crate) address: u32,
     /// Counts the agent's processes: what one of them was promised the next does not hear.
     pub(crate) incarnation: u32,
@@ -119,7 +119,7 @@ pub(crate) struct PodOnNode {
     pub(crate) requests: BTreeMap<String, RequestObject>,
     /// The sum of `restartCount` in the newest status.
     pub(crate) restarts: u64,
-    pub(crate) backlog: Backlog,
+    pub(crate) backlog: WriteBacklog,
     /// The agent died before the core's next action.
     pub(crate) died: bool,
 }
@@ -134,7 +134,7 @@ pub(crate) struct RequestObject {
 
 /// Whether the agent knows that the pod is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
+enum PodEndNotice {
     Untold,
     /// It was told, and nothing was left to be done that had been decided before.
     Told,
@@ -142,7 +142,7 @@ enum Ends {
 
 /// What could not be written, because the node had no network or the API refused it.
 #[derive(Debug, Default)]
-pub(crate) struct Backlog {
+pub(crate) struct WriteBacklog {
     /// A status was sent while the node had no network: no answer comes before it is back.
     pub(crate) is_status_sent: bool,
     pub(crate) reports: Vec<RestartReport>,
@@ -154,11 +154,11 @@ pub(crate) struct Backlog {
 
 /// What follows from an action, and when.
 #[derive(Clone, Debug)]
-pub(crate) enum Effect {
+pub(crate) enum TimedEffect {
     /// The runtime answers after this time.
-    Answer(TickDuration, ActionId, Result<Outcome, ActionError>),
+    Answer(TickDuration, ActionId, Result<ActionOutcome, ActionError>),
     /// The container's process ends after this time.
-    Ends(TickDuration, ContainerKey, ExitStatus),
+    Ends(TickDuration, ContainerStartKey, ExitStatus),
     /// This status is to be written.
     Status(StatusToWrite),
     /// This event.
@@ -169,16 +169,16 @@ pub(crate) enum Effect {
     Finished,
 }
 
-impl PodOnNode {
+impl SimulatedPod {
     pub(crate) fn new(
         (now, clock): (Tick, Skew),
         pod: Arc<Pod>,
         node: &str,
-        config: Config,
+        config: PodConfig,
         address: u32,
     ) -> Self {
         let shown = clock.shows(now);
-        let graces = Graces::of(&pod);
+        let graces = GracePeriods::of(&pod);
         let last_ends = LastEnds::of(&pod);
         let mut made = Self {
             driver: PodDriver::new(shown, pod.clone(), None, config.clone()),
@@ -195,36 +195,39 @@ impl PodOnNode {
             broken: None,
             signalled: BTreeSet::new(),
             graces,
-            hooks: Hooks::default(),
-            pauses: Pauses::default(),
-            shown: Shown::default(),
-            probed: Probed::default(),
-            pulls: Pulls::default(),
+            hooks: HookRuns::default(),
+            pauses: ContainerPauses::default(),
+            shown: LastHealth::default(),
+            probed: ProbeAccount::default(),
+            pulls: MissingImages::default(),
             last_ends,
             hung: BTreeMap::new(),
             unanswered: BTreeSet::new(),
             asked: BTreeMap::new(),
-            origin: Origin::default(),
-            tally: Tally::default(),
+            origin: PodOrigin::default(),
+            tally: AgentTally::default(),
             behaviours_used: Vec::new(),
             behaviours_probed: Vec::new(),
             deletion_grace: None,
-            ends: Ends::Untold,
+            ends: PodEndNotice::Untold,
             address,
             incarnation: 0,
             requests: BTreeMap::new(),
             restarts: 0,
-            backlog: Backlog::default(),
+            backlog: WriteBacklog::default(),
             died: false,
         };
-        made.driver.handle(shown, Event::RuntimeSnapshot(Snapshot::default()));
+        made.driver.handle(shown, CoreEvent::RuntimeSnapshot(Snapshot::default()));
         made.note_deletion();
         made
     }
 
     /// What runs.
-    pub(crate) fn running(&self) -> impl Iterator<Item = &ContainerKey> {
-        let runs = self.containers.iter().filter(|(_, life)| matches!(life, Life::Running { .. }));
+    pub(crate) fn running(&self) -> impl Iterator<Item = &ContainerStartKey> {
+        let runs = self
+            .containers
+            .iter()
+            .filter(|(_, life)| matches!(life, ContainerLife::Running { .. }));
         runs.map(|(key, _)| key)
     }
 
@@ -236,7 +239,7 @@ impl PodOnNode {
     /// How often the runtime could not start it: such an attempt counts as well, unless its agent
     /// died before it heard of that and the next one started it.
     pub(crate) fn failed_starts_of(&self, name: &str) -> usize {
-        let of = |keys: &BTreeSet<ContainerKey>| {
+        let of = |keys: &BTreeSet<ContainerStartKey>| {
             let of_it = keys.iter().filter(|key| key.name.0 == name);
             of_it.map(|key| key.attempt).collect::<BTreeSet<_>>()
         };
@@ -297,6 +300,6 @@ impl PodOnNode {
 }
 
 /// A start of a container, for people.
-fn named(key: &ContainerKey) -> String {
+fn named(key: &ContainerStartKey) -> String {
     format!("container {} (start {})", key.name, u64::from(key.attempt.0) + 1)
 }

@@ -36,9 +36,9 @@ pub struct Behaviour {
     pub until: Option<TickDuration>,
     /// What helps.
     #[serde(default)]
-    pub mended_by: MendedBy,
+    pub mended_by: BehaviourRemedy,
     /// It ends by itself.
-    pub exits: Option<Exits>,
+    pub exits: Option<ExitRule>,
     /// It neither answers probes nor obeys its stop signal.
     #[serde(default)]
     pub hangs: bool,
@@ -52,8 +52,8 @@ pub struct Behaviour {
 
 /// How a container ends.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "WrittenExits")]
-pub struct Exits {
+#[serde(try_from = "ExitRuleText")]
+pub struct ExitRule {
     /// The exit code, 0 to 255.
     pub code: u8,
     /// So long after its start, or after the time of the behaviour began when it ran already.
@@ -65,7 +65,7 @@ pub struct Exits {
 /// The same as people write it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct WrittenExits {
+struct ExitRuleText {
     code: Option<u8>,
     #[serde(default, deserialize_with = "duration")]
     after: TickDuration,
@@ -73,10 +73,10 @@ struct WrittenExits {
     oom: bool,
 }
 
-impl TryFrom<WrittenExits> for Exits {
+impl TryFrom<ExitRuleText> for ExitRule {
     type Error = &'static str;
 
-    fn try_from(WrittenExits { code, after, oom }: WrittenExits) -> Result<Self, Self::Error> {
+    fn try_from(ExitRuleText { code, after, oom }: ExitRuleText) -> Result<Self, Self::Error> {
         match (code, oom) {
             (None | Some(OOM_CODE), true) => Ok(Self { code: OOM_CODE, after, oom }),
             (Some(_), true) => Err("the code of oom: true is 137; leave it out"),
@@ -88,7 +88,7 @@ impl TryFrom<WrittenExits> for Exits {
 
 /// After what a container behaves well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum MendedBy {
+pub enum BehaviourRemedy {
     /// Nothing but time.
     #[default]
     Nothing,
@@ -100,7 +100,7 @@ pub enum MendedBy {
     Recreate,
 }
 
-impl Exits {
+impl ExitRule {
     /// As the runtime tells it.
     pub fn status(&self) -> ExitStatus {
         match self.oom {
@@ -114,17 +114,21 @@ impl Exits {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behaviours {
     pub(crate) all: Vec<Behaviour>,
-    pub(crate) unchosen: Unchosen,
+    pub(crate) unchosen: DefaultBehaviour,
 }
 
 impl Behaviours {
     /// The number of the behaviour that decides about a start.
-    pub(crate) fn choose(&self, start: &Start<'_>) -> Option<usize> {
+    pub(crate) fn choose(&self, start: &ContainerStart<'_>) -> Option<usize> {
         self.all.iter().position(|behaviour| behaviour.chooses(start))
     }
 
     /// How such a start ends by itself; none when it runs on.
-    pub(crate) fn exits(&self, chosen: Option<usize>, start: &Start<'_>) -> Option<Exits> {
+    pub(crate) fn exits(
+        &self,
+        chosen: Option<usize>,
+        start: &ContainerStart<'_>,
+    ) -> Option<ExitRule> {
         match chosen {
             Some(index) => self.all[index].exits.clone(),
             None => self.unchosen.exits(start.pod, start.container),
@@ -144,12 +148,12 @@ impl Behaviours {
 
     /// What is to be done about a container that runs, now that another behaviour would choose its
     /// start.
-    pub(crate) fn turn(&self, before: Option<usize>, now: Option<usize>) -> Turn {
+    pub(crate) fn turn(&self, before: Option<usize>, now: Option<usize>) -> BehaviourChange {
         let lasts = |behaviour: &Behaviour| behaviour.hangs || behaviour.concerns_readiness();
         match before.map(|index| &self.all[index]) {
-            _ if before == now => Turn::None,
-            Some(behaviour) if now.is_none() && !lasts(behaviour) => Turn::None,
-            Some(_) | None => Turn::ToNow,
+            _ if before == now => BehaviourChange::None,
+            Some(behaviour) if now.is_none() && !lasts(behaviour) => BehaviourChange::None,
+            Some(_) | None => BehaviourChange::ToNow,
         }
     }
 
@@ -162,7 +166,7 @@ impl Behaviours {
 
 /// Whether a container that runs does something else from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum BehaviourChange {
     /// It goes on as it is.
     None,
     /// It does what is chosen now.
@@ -171,7 +175,7 @@ pub(crate) enum Turn {
 
 /// What a container does that no behaviour chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unchosen {
+pub enum DefaultBehaviour {
     /// It runs until it is told to end.
     #[default]
     Runs,
@@ -183,13 +187,13 @@ pub enum Unchosen {
 /// So long one runs that is there to end.
 const SOON: TickDuration = TickDuration::from_secs(1);
 
-impl Unchosen {
+impl DefaultBehaviour {
     /// How such a container of a pod ends by itself; none when it runs on.
-    pub(crate) fn exits(self, pod: &Pod, container: &str) -> Option<Exits> {
+    pub(crate) fn exits(self, pod: &Pod, container: &str) -> Option<ExitRule> {
         match self {
             Self::Runs => None,
             Self::EndsWhereItShould if !is_there_to_end(pod, container) => None,
-            Self::EndsWhereItShould => Some(Exits { code: 0, after: SOON, oom: false }),
+            Self::EndsWhereItShould => Some(ExitRule { code: 0, after: SOON, oom: false }),
         }
     }
 }
@@ -211,14 +215,14 @@ fn is_there_to_end(pod: &Pod, name: &str) -> bool {
 
 /// Which start of a container it is in its sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum StartOrder {
     First,
     Later,
 }
 
 /// Why there is a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum PodOrigin {
     /// It was wanted.
     #[default]
     Wanted,
@@ -228,27 +232,27 @@ pub(crate) enum Origin {
 
 /// One start of a container.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Start<'a> {
+pub(crate) struct ContainerStart<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) node: &'a str,
     pub(crate) container: &'a str,
     pub(crate) image: &'a str,
     pub(crate) sandbox: SandboxAttempt,
-    pub(crate) order: Order,
-    pub(crate) origin: Origin,
+    pub(crate) order: StartOrder,
+    pub(crate) origin: PodOrigin,
     /// Since the run began.
     pub(crate) time: TickDuration,
 }
 
 impl Behaviour {
-    pub(crate) fn chooses(&self, start: &Start<'_>) -> bool {
+    pub(crate) fn chooses(&self, start: &ContainerStart<'_>) -> bool {
         let labels = start.pod.metadata.labels.as_ref();
         let has = |key: &String, value: &String| labels.and_then(|l| l.get(key)) == Some(value);
         let mended = match self.mended_by {
-            MendedBy::Nothing => false,
-            MendedBy::Container => start.order == Order::Later,
-            MendedBy::Pod => start.sandbox.0 > 0 || start.origin == Origin::Replaces,
-            MendedBy::Recreate => start.origin == Origin::Replaces,
+            BehaviourRemedy::Nothing => false,
+            BehaviourRemedy::Container => start.order == StartOrder::Later,
+            BehaviourRemedy::Pod => start.sandbox.0 > 0 || start.origin == PodOrigin::Replaces,
+            BehaviourRemedy::Recreate => start.origin == PodOrigin::Replaces,
         };
         !mended
             && (self.namespace.is_none() || self.namespace == start.pod.metadata.namespace)
@@ -349,12 +353,12 @@ mod tests {
             let ends = all.into_iter().filter(|name| is_there_to_end(&pod(policy), name));
             assert_eq!(ends.collect::<Vec<_>>(), expected, "{policy}");
         }
-        assert!(Unchosen::Runs.exits(&pod("Never"), "app").is_none());
+        assert!(DefaultBehaviour::Runs.exits(&pod("Never"), "app").is_none());
     }
 
     #[test]
     fn an_end_for_want_of_memory_needs_no_code_and_any_other_does() {
-        let read = |written| serde_json::from_value::<Exits>(written);
+        let read = |written| serde_json::from_value::<ExitRule>(written);
         assert_eq!(read(json!({"oom": true})).expect("it is one").code, 137);
         assert_eq!(read(json!({"code": 2})).expect("it is one").code, 2);
         let error = read(json!({"after": "1s"})).unwrap_err().to_string();

@@ -6,19 +6,19 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rekindle_pod::Config;
-use rekindle_reconcile::NodeSettings;
+use rekindle_pod::PodConfig;
+use rekindle_reconcile::NodeLifecycleSettings;
 use rekindle_types::TickDuration;
 use serde_json::Value;
 
-use crate::agent::Tally;
+use crate::agent::AgentTally;
 use crate::behaviour::Behaviour;
 use crate::error::SimError;
-use crate::faults::{Deed, Faults, Rates};
+use crate::faults::{FaultRates, Faults, WorldEvent};
 use crate::known_bugs::KnownBug;
-use crate::pace::{Answers, Pace};
+use crate::pace::{RuntimeAnswerTimes, RuntimePace};
 use crate::world::World;
-use crate::written::Written;
+use crate::written::WriteCounts;
 
 /// When faults stop.
 pub const FAULTS_END: TickDuration = TickDuration::from_secs(20 * 60);
@@ -34,15 +34,15 @@ pub struct Campaign {
     /// Nodes of the world.
     pub nodes: usize,
     /// How long the controllers are patient with nodes.
-    pub patience: NodeSettings,
+    pub patience: NodeLifecycleSettings,
     /// The workload.
     pub objects: Vec<Value>,
     /// What its containers do.
     pub behaviours: Vec<Behaviour>,
     /// What users and fate do, and when.
-    pub deeds: Vec<(TickDuration, Deed)>,
+    pub deeds: Vec<(TickDuration, WorldEvent)>,
     /// How often calls go wrong.
-    pub rates: Rates,
+    pub rates: FaultRates,
     /// Before these actions the agent that is to carry them out dies.
     pub crashes: BTreeSet<u64>,
     /// A bug of the fake parts.
@@ -51,7 +51,7 @@ pub struct Campaign {
 
 /// What came of a campaign in which every promise held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passed {
+pub struct CampaignSummary {
     /// Of everything that happened.
     pub trace_hash: u64,
     /// How many lines the trace had.
@@ -61,16 +61,16 @@ pub struct Passed {
     /// How often containers were started.
     pub starts: usize,
     /// What was done to pods.
-    pub tally: Tally,
+    pub tally: AgentTally,
     /// What was written to each object.
-    pub written: Written,
+    pub written: WriteCounts,
     /// Each workload as it is at the end.
     pub end_state: BTreeMap<String, String>,
 }
 
 /// A promise that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct CampaignFailure {
     /// The seed of the campaign.
     pub seed: u64,
     /// `P1` to `P9`; `error`, when the run itself failed; or `panic`, when something in it did.
@@ -83,7 +83,7 @@ pub struct Failure {
     pub trace: Vec<String>,
 }
 
-impl Passed {
+impl CampaignSummary {
     /// What the deaths of so many agents changed: how something ended, or what was done; or what
     /// was written that they do not explain.
     fn differs_from(&self, plain: &Self, deaths: u64) -> Option<String> {
@@ -105,13 +105,17 @@ impl Campaign {
     ///
     /// # Errors
     /// The first promise that did not hold.
-    pub fn play(&self) -> Result<Passed, Box<Failure>> {
-        self.play_in_world(Pace::Own).map(|(passed, _)| passed)
+    pub fn play(&self) -> Result<CampaignSummary, Box<CampaignFailure>> {
+        self.play_in_world(RuntimePace::Own).map(|(passed, _)| passed)
     }
 
     /// The same, with the world as it is at the end.
-    fn play_in_world(&self, pace: Pace) -> Result<(Passed, World), Box<Failure>> {
-        let world = World::new(self.seed, self.nodes, self.behaviours.clone(), Config::default());
+    fn play_in_world(
+        &self,
+        pace: RuntimePace,
+    ) -> Result<(CampaignSummary, World), Box<CampaignFailure>> {
+        let world =
+            World::new(self.seed, self.nodes, self.behaviours.clone(), PodConfig::default());
         let mut world = world.map_err(|error| self.unmade(&error))?;
         // a world that panicked is only looked at for its trace
         let judged = catch_unwind(AssertUnwindSafe(|| self.judge(&mut world, pace)));
@@ -128,7 +132,7 @@ impl Campaign {
     /// # Errors
     /// The first promise that did not hold, beginning with its number; or `error: ` and why the run
     /// failed.
-    fn judge(&self, world: &mut World, pace: Pace) -> Result<Passed, String> {
+    fn judge(&self, world: &mut World, pace: RuntimePace) -> Result<CampaignSummary, String> {
         let went = self.go_through(world, pace);
         if let Some(broken) = world.broken_promise() {
             return Err(broken.to_owned());
@@ -140,7 +144,7 @@ impl Campaign {
         if let Some(first) = world.miscounted().first() {
             return Err(format!("P3: {first}"));
         }
-        Ok(Passed {
+        Ok(CampaignSummary {
             trace_hash: world.trace().hash(),
             steps: world.trace().steps(),
             actions: world.actions(),
@@ -161,18 +165,19 @@ impl Campaign {
     ///
     /// # Errors
     /// The first promise that did not hold.
-    pub fn check(&self) -> Result<Passed, Box<Failure>> {
+    pub fn check(&self) -> Result<CampaignSummary, Box<CampaignFailure>> {
         if !self.has_crashes_only() {
             return self.play();
         }
-        let (passed, mut world) = self.play_in_world(Pace::Noted(Answers::default()))?;
+        let (passed, mut world) =
+            self.play_in_world(RuntimePace::Noted(RuntimeAnswerTimes::default()))?;
         let without = self.without_faults();
         let deaths = u64::try_from(self.crashes.len()).unwrap_or(u64::MAX);
         let differs = |pace| {
             let plain = without.play_in_world(pace);
             plain.map(|(plain, _)| passed.differs_from(&plain, deaths))
         };
-        if differs(Pace::Own)?.is_none() {
+        if differs(RuntimePace::Own)?.is_none() {
             return Ok(passed);
         }
         match differs(world.pace().clone().followed())? {
@@ -181,7 +186,7 @@ impl Campaign {
         }
     }
 
-    fn go_through(&self, world: &mut World, pace: Pace) -> Result<(), SimError> {
+    fn go_through(&self, world: &mut World, pace: RuntimePace) -> Result<(), SimError> {
         let faults = Faults::new(self.seed ^ 0xfa17, self.rates, self.crashes.clone());
         world.set_faults(faults.with_bug(self.bug).at_pace(pace));
         world.set_patience(self.patience.clone());
@@ -203,18 +208,18 @@ impl Campaign {
 
     /// What did not hold is the last line of its trace, unless it was noticed while the world went
     /// on.
-    fn failed(&self, broken: &str, world: &mut World) -> Box<Failure> {
+    fn failed(&self, broken: &str, world: &mut World) -> Box<CampaignFailure> {
         world.breaks(broken);
         let message = world.broken_promise().unwrap_or_default().to_owned();
         let promise = message.split(':').next().unwrap_or_default().to_owned();
         let (step, trace) = world.trace().up_to_breach();
-        Box::new(Failure { seed: self.seed, promise, message, step, trace })
+        Box::new(CampaignFailure { seed: self.seed, promise, message, step, trace })
     }
 
     /// There is no world.
-    fn unmade(&self, error: &SimError) -> Box<Failure> {
+    fn unmade(&self, error: &SimError) -> Box<CampaignFailure> {
         let (promise, message) = ("error".to_owned(), format!("error: {error}"));
-        Box::new(Failure { seed: self.seed, promise, message, step: 0, trace: Vec::new() })
+        Box::new(CampaignFailure { seed: self.seed, promise, message, step: 0, trace: Vec::new() })
     }
 
     /// The same workload and users without any fault.
@@ -223,7 +228,7 @@ impl Campaign {
         let users = self.deeds.iter().filter(|(_, deed)| deed.is_of_a_user());
         Self {
             deeds: users.cloned().collect(),
-            rates: Rates::default(),
+            rates: FaultRates::default(),
             crashes: BTreeSet::new(),
             ..self.clone()
         }
@@ -232,7 +237,7 @@ impl Campaign {
     /// A smaller campaign in which the same promise breaks: what is not needed for that is left
     /// out, as long as it takes at most so many runs.
     #[must_use]
-    pub fn shrink(&self, failure: &Failure, mut runs: usize) -> Self {
+    pub fn shrink(&self, failure: &CampaignFailure, mut runs: usize) -> Self {
         let mut smallest = self.clone();
         loop {
             let smaller = smallest.smaller().into_iter().find(|candidate| {
@@ -250,8 +255,8 @@ impl Campaign {
     /// The same with something left out; what leaves out most comes first.
     fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();
-        if self.rates != Rates::default() {
-            all.push(Self { rates: Rates::default(), ..self.clone() });
+        if self.rates != FaultRates::default() {
+            all.push(Self { rates: FaultRates::default(), ..self.clone() });
         }
         let count = self.deeds.len();
         let mut size = count.div_ceil(2);
@@ -290,7 +295,7 @@ impl Campaign {
 /// never started when the whole pod is restarted at that very moment: of such containers there may
 /// be fewer. One that is to be started when its Job has failed is started and asked to end, or not:
 /// of starts there may be as many more or fewer as of signals.
-fn as_much(passed: Tally, plain: Tally, deaths: u64) -> bool {
+fn as_much(passed: AgentTally, plain: AgentTally, deaths: u64) -> bool {
     let fewer = plain.starts.saturating_sub(passed.starts);
     let more = passed.starts.saturating_sub(plain.starts);
     let is_moved = fewer.max(more) <= deaths && plain.signals + more == passed.signals + fewer;
@@ -314,7 +319,7 @@ fn other_end(
     })
 }
 
-fn fails_alike(candidate: &Campaign, failure: &Failure) -> bool {
+fn fails_alike(candidate: &Campaign, failure: &CampaignFailure) -> bool {
     let kind = kind_of(&failure.message);
     candidate.check().err().is_some_and(|found| kind_of(&found.message) == kind)
 }
@@ -372,22 +377,31 @@ mod tests {
 
     #[test]
     fn agents_that_die_make_no_more_containers_and_no_fewer_than_are_started() {
-        let plain = Tally { sandboxes: 9, containers: 18, starts: 17, ..Tally::default() };
-        let of = |containers| Tally { containers, ..plain };
+        let plain =
+            AgentTally { sandboxes: 9, containers: 18, starts: 17, ..AgentTally::default() };
+        let of = |containers| AgentTally { containers, ..plain };
         assert!(as_much(plain, plain, 1) && as_much(of(17), plain, 1));
         assert!(!as_much(of(16), plain, 1) && !as_much(of(19), plain, 1));
-        assert!(!as_much(Tally { starts: 16, ..of(17) }, plain, 1));
+        assert!(!as_much(AgentTally { starts: 16, ..of(17) }, plain, 1));
     }
 
     #[test]
     fn what_is_started_and_asked_to_end_in_one_moment_need_not_be_started() {
-        let plain =
-            Tally { sandboxes: 9, containers: 18, starts: 18, signals: 3, ..Tally::default() };
-        let fewer = Tally { containers: 17, starts: 17, signals: 2, ..plain };
+        let plain = AgentTally {
+            sandboxes: 9,
+            containers: 18,
+            starts: 18,
+            signals: 3,
+            ..AgentTally::default()
+        };
+        let fewer = AgentTally { containers: 17, starts: 17, signals: 2, ..plain };
         assert!(as_much(fewer, plain, 1) && as_much(plain, fewer, 1));
         assert!(!as_much(fewer, plain, 0), "nobody died");
-        assert!(!as_much(Tally { signals: 3, ..fewer }, plain, 1), "it was asked to end");
-        assert!(!as_much(Tally { starts: 19, containers: 19, ..plain }, plain, 1), "it was not");
-        assert!(!as_much(Tally { kills: 1, ..fewer }, plain, 1));
+        assert!(!as_much(AgentTally { signals: 3, ..fewer }, plain, 1), "it was asked to end");
+        assert!(
+            !as_much(AgentTally { starts: 19, containers: 19, ..plain }, plain, 1),
+            "it was not"
+        );
+        assert!(!as_much(AgentTally { kills: 1, ..fewer }, plain, 1));
     }
 }

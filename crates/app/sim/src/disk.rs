@@ -2,26 +2,26 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rekindle_store::memory::{Fault, MemoryDisk};
-use rekindle_store::{Batch, Disk, DiskError, Loaded, Row};
+use rekindle_store::memory::{DiskFault, MemoryDisk};
+use rekindle_store::{Batch, BatchRow, Disk, DiskContent, DiskError};
 
-use crate::faults::{Room, Sync};
+use crate::faults::{DiskSpace, PowerLossSync};
 use crate::known_bugs::KnownBug;
 
 /// The disk. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimDisk {
     memory: MemoryDisk,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SimDiskState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SimDiskState {
     bug: Option<KnownBug>,
     /// The first commit that failed for want of power.
     under_way: Option<Batch>,
     /// Said to be written and not synced; only the bug [`KnownBug::RowsUnsynced`] has any.
-    unsynced: Vec<Row>,
+    unsynced: Vec<BatchRow>,
 }
 
 impl SimDisk {
@@ -30,10 +30,10 @@ impl SimDisk {
     }
 
     /// Power is lost in the next commit.
-    pub(crate) fn lose_power(&self, sync: Sync) {
+    pub(crate) fn lose_power(&self, sync: PowerLossSync) {
         let fault = match sync {
-            Sync::Before => Fault::PowerLossBeforeSync,
-            Sync::After => Fault::PowerLossAfterSync,
+            PowerLossSync::Before => DiskFault::PowerLossBeforeSync,
+            PowerLossSync::After => DiskFault::PowerLossAfterSync,
         };
         self.memory.inject(fault);
     }
@@ -57,21 +57,21 @@ impl SimDisk {
         self.state().under_way.clone()
     }
 
-    pub(crate) fn set_room(&self, room: Room) {
+    pub(crate) fn set_room(&self, room: DiskSpace) {
         let bytes = match room {
-            Room::None => Some(0),
-            Room::Enough => None,
+            DiskSpace::None => Some(0),
+            DiskSpace::Enough => None,
         };
         self.memory.set_capacity_bytes(bytes);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SimDiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Disk for SimDisk {
-    fn load(&mut self) -> Result<Loaded, DiskError> {
+    fn load(&mut self) -> Result<DiskContent, DiskError> {
         self.memory.load()
     }
 

@@ -48,12 +48,12 @@ impl Entropy for Seeded {
 /// run changes nothing about it. So the same pods come to the same nodes under all policies, as the
 /// scheduler looks at many nodes by the UID of the pod. Clones are the same.
 #[derive(Clone, Debug)]
-pub(crate) struct ByRequest {
-    drawn: Arc<Mutex<Drawn>>,
+pub(crate) struct RequestEntropy {
+    drawn: Arc<Mutex<EntropyDraws>>,
 }
 
 #[derive(Debug)]
-struct Drawn {
+struct EntropyDraws {
     seed: u64,
     /// Of the request that is being answered.
     stream: Seeded,
@@ -61,9 +61,9 @@ struct Drawn {
     times: BTreeMap<u64, u64>,
 }
 
-impl ByRequest {
+impl RequestEntropy {
     pub(crate) fn new(seed: u64) -> Self {
-        let drawn = Drawn { seed, stream: Seeded::new(seed), times: BTreeMap::new() };
+        let drawn = EntropyDraws { seed, stream: Seeded::new(seed), times: BTreeMap::new() };
         Self { drawn: Arc::new(Mutex::new(drawn)) }
     }
 
@@ -79,12 +79,12 @@ impl ByRequest {
         drawn.stream = Seeded::new(drawn.seed ^ mixed);
     }
 
-    fn drawn(&self) -> MutexGuard<'_, Drawn> {
+    fn drawn(&self) -> MutexGuard<'_, EntropyDraws> {
         self.drawn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entropy for ByRequest {
+impl Entropy for RequestEntropy {
     fn fill(&mut self, bytes: &mut [u8]) {
         self.drawn().stream.fill(bytes);
     }
@@ -96,19 +96,19 @@ mod tests {
 
     #[test]
     fn the_same_request_draws_the_same_whatever_was_asked_for_before() {
-        let draw = |source: &mut ByRequest, path: &str| {
+        let draw = |source: &mut RequestEntropy, path: &str| {
             source.asked(path, b"{}");
             let mut bytes = [0; 16];
             source.fill(&mut bytes);
             bytes
         };
-        let (mut one, mut other) = (ByRequest::new(1), ByRequest::new(1));
+        let (mut one, mut other) = (RequestEntropy::new(1), RequestEntropy::new(1));
         let first = draw(&mut one, "/pods");
         draw(&mut other, "/podrestarts");
         assert_eq!(draw(&mut other, "/pods"), first);
         let again = draw(&mut one, "/pods");
         assert_ne!(again, first, "two pods are two");
         assert_eq!(draw(&mut other, "/pods"), again);
-        assert_ne!(draw(&mut ByRequest::new(2), "/pods"), first);
+        assert_ne!(draw(&mut RequestEntropy::new(2), "/pods"), first);
     }
 }

@@ -3,24 +3,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, ObjectId};
-use rekindle_pod::{Action, ActionError, ActionErrorKind};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ObjectId, ResourceKind};
+use rekindle_pod::{ActionError, ActionErrorKind, CoreAction};
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
 use serde_json::Value;
 
 use crate::entropy::Seeded;
 use crate::known_bugs::KnownBug;
-use crate::pace::Pace;
-use crate::script::Change;
+use crate::pace::RuntimePace;
+use crate::script::WorldChange;
 
 /// The latest a late answer is.
 const LATE_MAX_MILLIS: u64 = 20_000;
 
 /// Whether anything but its backoff may hold a container up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Calm {
+pub(crate) enum FaultFreedom {
     /// Calls succeed at once, and the clocks go evenly.
     Yes,
     /// Calls go wrong, or did.
@@ -29,7 +29,7 @@ pub(crate) enum Calm {
 
 /// Of a thousand calls, how many go wrong, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rates {
+pub struct FaultRates {
     /// The runtime does not do it and says so.
     pub runtime_fails: u64,
     /// The runtime does it and says that it failed.
@@ -49,7 +49,7 @@ pub struct Rates {
 
 /// How a call to the runtime goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum CallFate {
     Well,
     Fails,
     DoneButFails,
@@ -68,11 +68,11 @@ pub(crate) enum WriteFate {
 
 /// Something that is done to a world at a time.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deed {
+pub enum WorldEvent {
     /// A user's change. It may be refused.
-    User(Change),
+    User(WorldChange),
     /// A user asks for what is invalid. It must be refused, and nothing may change for it.
-    Invalid(Box<Invalid>),
+    Invalid(Box<InvalidPatch>),
     /// The agent of the node dies and starts again; the number is taken modulo the nodes.
     CrashAgent(u64),
     /// The agent of the node dies before its action of this number from now, counted from 0.
@@ -83,9 +83,9 @@ pub enum Deed {
     /// The process of the controllers dies and starts again.
     CrashControllers,
     /// The engine's machine loses power in its next write: API, controllers and agents start again.
-    PowerLoss(Sync),
+    PowerLoss(PowerLossSync),
     /// The controllers hear nothing of the API for so long, and then this.
-    DeafControllers(TickDuration, Relief),
+    DeafControllers(TickDuration, WatchRecovery),
     /// A node hears nothing of the API for so long, and then lists anew.
     DeafNode(u64, TickDuration),
     /// A node loses its network for so long.
@@ -107,10 +107,10 @@ pub enum Deed {
     /// Images that nothing uses are thrown away on all nodes, and for so long no registry answers.
     LoseRegistry(TickDuration),
     /// A user deletes an object, and says what becomes of what belongs to it. It may be refused.
-    Delete(ObjectId, Propagation),
+    Delete(ObjectId, DependentPolicy),
     /// A user deletes all objects of a kind that have this label `app`, or all of them, and says
     /// what becomes of what belongs to them.
-    DeleteMany(Kind, Option<String>, Propagation),
+    DeleteMany(ResourceKind, Option<String>, DependentPolicy),
     /// A user deletes a pod; the number is taken modulo the pods.
     DeletePod(u64),
     /// A user forces a pod out of the API, and does not wait for its node: a grace period of 0.
@@ -125,12 +125,12 @@ pub enum Deed {
     /// taken modulo the ledgers.
     EditLedger(u64, Value),
     /// A user does something to a node; the number is taken modulo the nodes.
-    ToNode(u64, NodeDeed),
+    ToNode(u64, NodeOperation),
 }
 
 /// What no API may grant.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Invalid {
+pub struct InvalidPatch {
     /// Of which object.
     pub id: ObjectId,
     /// A merge patch that no version of it admits.
@@ -143,7 +143,7 @@ pub struct Invalid {
 
 /// What a user does to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeDeed {
+pub enum NodeOperation {
     /// It is cordoned, and uncordoned after so long.
     Cordon(TickDuration),
     /// It is cordoned and its pods are evicted, those of DaemonSets aside, again and again where a
@@ -153,19 +153,19 @@ pub enum NodeDeed {
     /// `out-of-service`. It is one of the nodes without a network, if there are any.
     OutOfService(TickDuration),
     /// Its Node is deleted.
-    Delete(Comeback),
+    Delete(NodeReturn),
 }
 
 /// What comes after the deletion of a Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comeback {
+pub enum NodeReturn {
     /// Its agent goes on, and registers it again after so long, or when it has its network again.
     After(TickDuration),
     /// None: the machine is gone with all that ran on it, unless it is the last one.
     Never,
 }
 
-impl Deed {
+impl WorldEvent {
     /// Whether it is a user's, and no fault.
     pub(crate) const fn is_of_a_user(&self) -> bool {
         match self {
@@ -201,7 +201,7 @@ impl Deed {
 
 /// Whether a write was synced when power was lost. Nobody was told that it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
+pub enum PowerLossSync {
     /// It is lost.
     Before,
     /// It is there.
@@ -210,14 +210,14 @@ pub enum Sync {
 
 /// What is left on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum DiskSpace {
     None,
     Enough,
 }
 
 /// Whether images can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Registry {
+pub(crate) enum RegistryState {
     Answers,
     /// Those that nothing uses are on no node, and no registry answers.
     Gone,
@@ -225,7 +225,7 @@ pub(crate) enum Registry {
 
 /// What comes after a time without news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relief {
+pub enum WatchRecovery {
     /// All that was missed, at once.
     Batch,
     /// Nothing of it: everything is listed anew.
@@ -236,7 +236,7 @@ pub enum Relief {
 #[derive(Clone, Debug)]
 pub struct Faults {
     entropy: Seeded,
-    rates: Rates,
+    rates: FaultRates,
     /// Before these actions the agent that is to carry them out dies, counted from 0 over all
     /// agents.
     crashes: BTreeSet<u64>,
@@ -245,15 +245,15 @@ pub struct Faults {
     /// Nodes whose agents do not die: they could not start again, for want of a network.
     spared: BTreeSet<String>,
     /// On the disk that journals are written to.
-    room: Room,
+    room: DiskSpace,
     /// Of all images.
-    registry: Registry,
+    registry: RegistryState,
     /// Something was held up that nobody asked for.
     was_held_up: bool,
     actions: u64,
     pub(crate) bug: Option<KnownBug>,
     /// How long calls take that go well.
-    pub(crate) pace: Pace,
+    pub(crate) pace: RuntimePace,
 }
 
 impl Faults {
@@ -261,7 +261,7 @@ impl Faults {
     pub const fn none() -> Self {
         Self {
             entropy: Seeded::new(0),
-            rates: Rates {
+            rates: FaultRates {
                 runtime_fails: 0,
                 runtime_unsaid: 0,
                 runtime_late: 0,
@@ -273,17 +273,17 @@ impl Faults {
             crashes: BTreeSet::new(),
             dying: BTreeMap::new(),
             spared: BTreeSet::new(),
-            room: Room::Enough,
-            registry: Registry::Answers,
+            room: DiskSpace::Enough,
+            registry: RegistryState::Answers,
             was_held_up: false,
             actions: 0,
             bug: None,
-            pace: Pace::Own,
+            pace: RuntimePace::Own,
         }
     }
 
     /// Faults at these rates; agents die before the actions of these numbers.
-    pub fn new(seed: u64, rates: Rates, crashes: BTreeSet<u64>) -> Self {
+    pub fn new(seed: u64, rates: FaultRates, crashes: BTreeSet<u64>) -> Self {
         Self { entropy: Seeded::new(seed), rates, crashes, ..Self::none() }
     }
 
@@ -296,15 +296,15 @@ impl Faults {
 
     /// The same with a runtime that is noted, or that takes as long as it took.
     #[must_use]
-    pub(crate) fn at_pace(mut self, pace: Pace) -> Self {
+    pub(crate) fn at_pace(mut self, pace: RuntimePace) -> Self {
         self.pace = pace;
         self
     }
 
     /// From now on nothing goes wrong any more.
     pub(crate) fn stop(&mut self) {
-        self.was_held_up |= self.rates != Rates::default();
-        self.rates = Rates::default();
+        self.was_held_up |= self.rates != FaultRates::default();
+        self.rates = FaultRates::default();
         self.crashes.clear();
         self.dying.clear();
     }
@@ -315,10 +315,10 @@ impl Faults {
     }
 
     /// Whether nothing is done later than it was asked for.
-    pub(crate) fn calm(&self) -> Calm {
-        match self.was_held_up || self.rates != Rates::default() {
-            true => Calm::No,
-            false => Calm::Yes,
+    pub(crate) fn calm(&self) -> FaultFreedom {
+        match self.was_held_up || self.rates != FaultRates::default() {
+            true => FaultFreedom::No,
+            false => FaultFreedom::Yes,
         }
     }
 
@@ -338,24 +338,24 @@ impl Faults {
     }
 
     /// The disk of the agents is full, or has room.
-    pub(crate) fn set_room(&mut self, room: Room) {
-        self.was_held_up |= room == Room::None;
+    pub(crate) fn set_room(&mut self, room: DiskSpace) {
+        self.was_held_up |= room == DiskSpace::None;
         self.room = room;
     }
 
     /// What is left of it.
-    pub(crate) const fn room(&self) -> Room {
+    pub(crate) const fn room(&self) -> DiskSpace {
         self.room
     }
 
     /// Images can be had from now on, or no more.
-    pub(crate) fn set_registry(&mut self, registry: Registry) {
-        self.was_held_up |= registry == Registry::Gone;
+    pub(crate) fn set_registry(&mut self, registry: RegistryState) {
+        self.was_held_up |= registry == RegistryState::Gone;
         self.registry = registry;
     }
 
     /// Whether they can.
-    pub(crate) const fn registry(&self) -> Registry {
+    pub(crate) const fn registry(&self) -> RegistryState {
         self.registry
     }
 
@@ -381,31 +381,32 @@ impl Faults {
         self.crashes.remove(&number) || is_its_time
     }
 
-    pub(crate) fn fate(&mut self, action: &Action) -> Fate {
-        let Rates { runtime_fails, runtime_unsaid, runtime_late, runtime_silent, .. } = self.rates;
+    pub(crate) fn fate(&mut self, action: &CoreAction) -> CallFate {
+        let FaultRates { runtime_fails, runtime_unsaid, runtime_late, runtime_silent, .. } =
+            self.rates;
         let answered = runtime_fails + runtime_unsaid + runtime_late;
         let of_all = answered + runtime_silent;
         if of_all == 0 {
-            return Fate::Well;
+            return CallFate::Well;
         }
         let drawn = self.entropy.below(1_000);
         if drawn < runtime_fails {
-            Fate::Fails
+            CallFate::Fails
         } else if drawn < runtime_fails + runtime_unsaid {
             match action {
-                Action::RunProbe { .. } => Fate::Well,
-                _ => Fate::DoneButFails,
+                CoreAction::RunProbe { .. } => CallFate::Well,
+                _ => CallFate::DoneButFails,
             }
         } else if drawn < answered {
-            Fate::Late(TickDuration::from_millis(1 + self.entropy.below(LATE_MAX_MILLIS)))
+            CallFate::Late(TickDuration::from_millis(1 + self.entropy.below(LATE_MAX_MILLIS)))
         } else if drawn < of_all {
             match action {
                 // the agent gives a probe up by itself
-                Action::RunProbe { .. } => Fate::Well,
-                _ => Fate::NeverAnswered,
+                CoreAction::RunProbe { .. } => CallFate::Well,
+                _ => CallFate::NeverAnswered,
             }
         } else {
-            Fate::Well
+            CallFate::Well
         }
     }
 
@@ -415,7 +416,7 @@ impl Faults {
     }
 
     pub(crate) fn write_fate(&mut self) -> WriteFate {
-        let Rates { write_lost, write_unsaid, write_conflict, .. } = self.rates;
+        let FaultRates { write_lost, write_unsaid, write_conflict, .. } = self.rates;
         if write_lost + write_unsaid + write_conflict == 0 {
             return WriteFate::Well;
         }
@@ -433,20 +434,20 @@ impl Faults {
 }
 
 /// What the runtime says about an action that failed.
-pub(crate) fn error_of(action: &Action) -> ActionError {
+pub(crate) fn error_of(action: &CoreAction) -> ActionError {
     let kind = match action {
-        Action::SetUpSandbox { .. } => ActionErrorKind::Sandbox,
-        Action::MountVolumes | Action::RefreshVolumes => ActionErrorKind::Volume,
-        Action::FindImage { .. } | Action::PullImage { .. } => ActionErrorKind::ImagePull,
-        Action::StartContainer { .. } => ActionErrorKind::ContainerCreate,
-        Action::TearDownSandbox { .. }
-        | Action::SignalContainer { .. }
-        | Action::KillContainer { .. }
-        | Action::RemoveContainer { .. }
-        | Action::UpdateSandbox { .. }
-        | Action::UpdateContainer { .. }
-        | Action::RunProbe { .. }
-        | Action::RunHook { .. } => ActionErrorKind::Other,
+        CoreAction::SetUpSandbox { .. } => ActionErrorKind::Sandbox,
+        CoreAction::MountVolumes | CoreAction::RefreshVolumes => ActionErrorKind::Volume,
+        CoreAction::FindImage { .. } | CoreAction::PullImage { .. } => ActionErrorKind::ImagePull,
+        CoreAction::StartContainer { .. } => ActionErrorKind::ContainerCreate,
+        CoreAction::TearDownSandbox { .. }
+        | CoreAction::SignalContainer { .. }
+        | CoreAction::KillContainer { .. }
+        | CoreAction::RemoveContainer { .. }
+        | CoreAction::UpdateSandbox { .. }
+        | CoreAction::UpdateContainer { .. }
+        | CoreAction::RunProbe { .. }
+        | CoreAction::RunHook { .. } => ActionErrorKind::Other,
     };
     injected(kind)
 }

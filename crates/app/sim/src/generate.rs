@@ -9,14 +9,14 @@ mod workloads;
 
 use std::collections::BTreeSet;
 
-use rekindle_reconcile::NodeSettings;
+use rekindle_reconcile::NodeLifecycleSettings;
 use rekindle_types::{ExitStatus, TickDuration};
 use serde_json::Value;
 
-use crate::behaviour::{Behaviour, Exits, MendedBy};
+use crate::behaviour::{Behaviour, BehaviourRemedy, ExitRule};
 use crate::campaign::{Campaign, FAULTS_END};
 use crate::entropy::Seeded;
-use crate::faults::{Deed, Rates, Relief, Sync};
+use crate::faults::{FaultRates, PowerLossSync, WatchRecovery, WorldEvent};
 use templates::{RESTART_ALL_CODE, RESTART_CODE};
 
 /// What containers of this image do is wrong, as long as anything is.
@@ -26,15 +26,15 @@ impl Campaign {
     /// The campaign of a seed. Every fourth has no faults but agents that die: there the number of
     /// starts can be compared.
     pub fn of_seed(seed: u64) -> Self {
-        let mut draw = Draw { entropy: Seeded::new(seed) };
+        let mut draw = CampaignGenerator { entropy: Seeded::new(seed) };
         let mut campaign = Self {
             seed,
             nodes: 1 + draw.index(4),
-            patience: NodeSettings::default(),
+            patience: NodeLifecycleSettings::default(),
             objects: Vec::new(),
             behaviours: Vec::new(),
             deeds: Vec::new(),
-            rates: Rates::default(),
+            rates: FaultRates::default(),
             crashes: BTreeSet::new(),
             bug: None,
         };
@@ -51,7 +51,7 @@ impl Campaign {
         }
         if !campaign.has_crashes_only() {
             draw.nodes(&mut campaign);
-            Draw::of_more(seed).more(&mut campaign);
+            CampaignGenerator::of_more(seed).more(&mut campaign);
         }
         campaign.behaviours.extend(permanent());
         campaign
@@ -60,7 +60,7 @@ impl Campaign {
     /// Whether nothing goes wrong but that agents die.
     pub fn has_crashes_only(&self) -> bool {
         // one that was made by hand has what it was given, whatever its seed
-        let is_sound = self.deeds.is_empty() && self.rates == Rates::default();
+        let is_sound = self.deeds.is_empty() && self.rates == FaultRates::default();
         self.seed.is_multiple_of(4) && is_sound
     }
 }
@@ -69,18 +69,18 @@ impl Campaign {
 fn permanent() -> [Behaviour; 3] {
     let ends = |container: &str, seconds| Behaviour {
         container: Some(container.to_owned()),
-        exits: Some(Exits { code: 0, after: TickDuration::from_secs(seconds), oom: false }),
+        exits: Some(ExitRule { code: 0, after: TickDuration::from_secs(seconds), oom: false }),
         ..Behaviour::default()
     };
     [ends("setup", 1), ends("work", 5), ends("chore", 9)]
 }
 
 /// Draws what a campaign is made of.
-struct Draw {
+struct CampaignGenerator {
     entropy: Seeded,
 }
 
-impl Draw {
+impl CampaignGenerator {
     fn index(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound.max(1)).unwrap_or(1);
         usize::try_from(self.entropy.below(bound)).unwrap_or(0)
@@ -109,7 +109,11 @@ impl Draw {
                 container: Some(container),
                 from: self.moment(),
                 until: Some(FAULTS_END),
-                mended_by: [MendedBy::Nothing, MendedBy::Container, MendedBy::Pod][self.index(3)],
+                mended_by: [
+                    BehaviourRemedy::Nothing,
+                    BehaviourRemedy::Container,
+                    BehaviourRemedy::Pod,
+                ][self.index(3)],
                 exits: Some(exits).filter(|_| !hangs),
                 hangs,
                 ..Behaviour::default()
@@ -138,7 +142,11 @@ impl Draw {
                 match_labels: [("app".to_owned(), app)].into(),
                 container: Some(container),
                 until: Some(FAULTS_END),
-                mended_by: [MendedBy::Nothing, MendedBy::Container, MendedBy::Pod][self.index(3)],
+                mended_by: [
+                    BehaviourRemedy::Nothing,
+                    BehaviourRemedy::Container,
+                    BehaviourRemedy::Pod,
+                ][self.index(3)],
                 exits: Some(self.exits()),
                 ..Behaviour::default()
             });
@@ -146,14 +154,14 @@ impl Draw {
     }
 
     /// How a container ends that goes wrong.
-    fn exits(&mut self) -> Exits {
+    fn exits(&mut self) -> ExitRule {
         let code = match self.index(4) {
             0 => RESTART_CODE,
             1 => RESTART_ALL_CODE,
             _ => 1 + u8::try_from(self.index(200)).unwrap_or(0),
         };
         let after = TickDuration::from_millis(self.entropy.below(60_000));
-        Exits { code, after, oom: self.once_in(4) }
+        ExitRule { code, after, oom: self.once_in(4) }
     }
 
     /// The label of an object's pods, and a container of theirs; none when it has no pods.
@@ -172,7 +180,7 @@ impl Draw {
             true => self.entropy.below(bound),
             false => 0,
         };
-        campaign.rates = Rates {
+        campaign.rates = FaultRates {
             runtime_fails: rate(60),
             runtime_unsaid: rate(60),
             runtime_late: rate(60),
@@ -185,23 +193,25 @@ impl Draw {
             let (at, pick) = (self.moment(), self.entropy.next());
             let lasts = TickDuration::from_secs(1 + self.entropy.below(180));
             let deed = match self.index(15) {
-                0 => Deed::CrashAgent(pick),
-                13 => Deed::Reboot(pick),
-                14 => Deed::Pressure(pick),
-                12 => Deed::CrashAgentBefore(pick, self.entropy.below(30)),
-                1 => Deed::CrashControllers,
-                2 => Deed::PowerLoss(Sync::Before),
-                3 => Deed::PowerLoss(Sync::After),
-                4 => Deed::DeafControllers(lasts, Relief::Batch),
-                5 => Deed::DeafControllers(lasts, Relief::Relist),
-                6 => Deed::DeafNode(pick, lasts),
-                7 => Deed::LoseNode(pick, lasts),
-                8 => Deed::EndContainer(pick, ExitStatus::OomKilled),
-                9 => Deed::FullDisk(lasts),
-                10 => Deed::WallClock(i64::try_from(self.entropy.below(1_200)).unwrap_or(0) - 600),
+                0 => WorldEvent::CrashAgent(pick),
+                13 => WorldEvent::Reboot(pick),
+                14 => WorldEvent::Pressure(pick),
+                12 => WorldEvent::CrashAgentBefore(pick, self.entropy.below(30)),
+                1 => WorldEvent::CrashControllers,
+                2 => WorldEvent::PowerLoss(PowerLossSync::Before),
+                3 => WorldEvent::PowerLoss(PowerLossSync::After),
+                4 => WorldEvent::DeafControllers(lasts, WatchRecovery::Batch),
+                5 => WorldEvent::DeafControllers(lasts, WatchRecovery::Relist),
+                6 => WorldEvent::DeafNode(pick, lasts),
+                7 => WorldEvent::LoseNode(pick, lasts),
+                8 => WorldEvent::EndContainer(pick, ExitStatus::OomKilled),
+                9 => WorldEvent::FullDisk(lasts),
+                10 => WorldEvent::WallClock(
+                    i64::try_from(self.entropy.below(1_200)).unwrap_or(0) - 600,
+                ),
                 _ => match self.once_in(2) {
-                    true => Deed::EndSandbox(pick),
-                    false => Deed::ClockStep(lasts),
+                    true => WorldEvent::EndSandbox(pick),
+                    false => WorldEvent::ClockStep(lasts),
                 },
             };
             campaign.deeds.push((at, deed));
@@ -221,20 +231,22 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::faults::{Comeback, NodeDeed};
+    use crate::faults::{NodeOperation, NodeReturn};
 
     /// What is done, and of which sort.
-    fn sort_of(deed: &Deed) -> String {
+    fn sort_of(deed: &WorldEvent) -> String {
         let word = |said: String| said.split('(').next().unwrap_or_default().to_owned();
         match deed {
-            Deed::PowerLoss(_) | Deed::DeafControllers(..) => format!("{deed:?}"),
-            Deed::RestartPod(_, rung) => format!("RestartPod {rung}"),
-            Deed::ToNode(_, NodeDeed::Delete(Comeback::After(_))) => {
+            WorldEvent::PowerLoss(_) | WorldEvent::DeafControllers(..) => format!("{deed:?}"),
+            WorldEvent::RestartPod(_, rung) => format!("RestartPod {rung}"),
+            WorldEvent::ToNode(_, NodeOperation::Delete(NodeReturn::After(_))) => {
                 "ToNode Delete After".to_owned()
             }
-            Deed::ToNode(_, NodeDeed::Delete(Comeback::Never)) => "ToNode Delete Never".to_owned(),
-            Deed::ToNode(_, deed) => word(format!("ToNode {deed:?}")),
-            Deed::User(change) => word(format!("User {change:?}")),
+            WorldEvent::ToNode(_, NodeOperation::Delete(NodeReturn::Never)) => {
+                "ToNode Delete Never".to_owned()
+            }
+            WorldEvent::ToNode(_, deed) => word(format!("ToNode {deed:?}")),
+            WorldEvent::User(change) => word(format!("User {change:?}")),
             other => word(format!("{other:?}")),
         }
         .replace(|letter: char| letter.is_ascii_digit(), "")
@@ -257,9 +269,9 @@ mod tests {
         let rarely = deeds.iter().filter(|(_, times)| **times < 30);
         assert_eq!(rarely.collect::<Vec<_>>(), [], "{deeds:#?}");
         let rates = times(|made| {
-            let Rates { runtime_fails, runtime_unsaid, runtime_late, runtime_silent, .. } =
+            let FaultRates { runtime_fails, runtime_unsaid, runtime_late, runtime_silent, .. } =
                 made.rates;
-            let Rates { write_lost, write_unsaid, write_conflict, .. } = made.rates;
+            let FaultRates { write_lost, write_unsaid, write_conflict, .. } = made.rates;
             let of_runtime = [runtime_fails, runtime_unsaid, runtime_late, runtime_silent];
             let of_writes = [write_lost, write_unsaid, write_conflict, 0];
             let all = of_runtime.into_iter().chain(of_writes).enumerate();

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use rekindle_types::TickDuration;
 
-use crate::outcome::Outcome;
-use crate::report::Report;
+use crate::outcome::PolicyOutcome;
+use crate::report::ScenarioReport;
 use crate::spoken::spoken;
-use crate::timeline::{Span, Timeline};
+use crate::timeline::{Timeline, TimelineSpan};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 120.0;
@@ -21,28 +21,28 @@ table{border-collapse:collapse}th,td{padding:.25em .8em;border-bottom:1px solid 
 font-weight:600}.note{color:#666}text{font:11px system-ui,sans-serif;fill:#666}.broken{color:#b00020}";
 
 /// One plot: what it shows, of which colour, and how a span is drawn.
-struct Plot {
+struct TimelinePlot {
     title: &'static str,
     colour: &'static str,
-    value: fn(&Span) -> u64,
+    value: fn(&TimelineSpan) -> u64,
     /// The height is that of the highest value of this.
-    scale: fn(&Span) -> u64,
+    scale: fn(&TimelineSpan) -> u64,
 }
 
-const PLOTS: [Plot; 3] = [
-    Plot {
+const PLOTS: [TimelinePlot; 3] = [
+    TimelinePlot {
         title: "Pods that are wanted and do not serve",
         colour: "#c0392b",
         value: |span| span.missing,
         scale: |span| span.wanted,
     },
-    Plot {
+    TimelinePlot {
         title: "Restarts of containers",
         colour: "#2471a3",
         value: |span| span.restarts,
         scale: |span| span.restarts,
     },
-    Plot {
+    TimelinePlot {
         title: "Writes to the API",
         colour: "#7d6608",
         value: |span| span.writes,
@@ -50,14 +50,14 @@ const PLOTS: [Plot; 3] = [
     },
 ];
 
-impl Report {
+impl ScenarioReport {
     /// For a browser: one page without script, with plots.
     pub fn html(&self) -> String {
         page(self)
     }
 }
 
-fn page(report: &Report) -> String {
+fn page(report: &ScenarioReport) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>rekindle sim</title><style>{STYLE}</style></head><body>\n\
          <h1>rekindle sim</h1>\n<p class=\"note\">seed {}, {} of virtual time</p>\n<table><tr>",
@@ -103,7 +103,7 @@ fn page(report: &Report) -> String {
     page
 }
 
-fn policy(page: &mut String, report: &Report, outcome: &Outcome, tops: &[u64]) {
+fn policy(page: &mut String, report: &ScenarioReport, outcome: &PolicyOutcome, tops: &[u64]) {
     put(page, format_args!("<h2>{}</h2>\n", escaped(&outcome.policy)));
     if let Some(broken) = &outcome.broken_promise {
         let broken = escaped(broken);
@@ -118,8 +118,14 @@ fn policy(page: &mut String, report: &Report, outcome: &Outcome, tops: &[u64]) {
     }
 }
 
-fn draw(page: &mut String, plot: &Plot, top: u64, timeline: &Timeline, report: &Report) {
-    let Plot { title, colour, .. } = plot;
+fn draw(
+    page: &mut String,
+    plot: &TimelinePlot,
+    top: u64,
+    timeline: &Timeline,
+    report: &ScenarioReport,
+) {
+    let TimelinePlot { title, colour, .. } = plot;
     let whole = HEIGHT + AXIS;
     let span = spoken(timeline.span);
     put(
@@ -151,7 +157,7 @@ fn draw(page: &mut String, plot: &Plot, top: u64, timeline: &Timeline, report: &
 }
 
 /// The times below a plot, and a line where something was done.
-fn times(page: &mut String, report: &Report) {
+fn times(page: &mut String, report: &ScenarioReport) {
     let length = report.duration();
     let x = |at: TickDuration| at.as_micros() as f64 / length.as_micros().max(1) as f64 * WIDTH;
     let (base, below) = (HEIGHT, HEIGHT + AXIS - 5.0);

@@ -9,26 +9,26 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1;
 use rekindle_api::registry::{AnyObject, KindEntry, Registry};
 use rekindle_api::{Api, keys, kinds as served};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 use rekindle_reconcile::kinds;
 use rekindle_reconcile::wire::object_from_json;
-use rekindle_store::{Key, Object as Stored, RangeQuery, Revision};
+use rekindle_store::{ObjectKey, RangeQuery, Revision, StoredObject};
 use rekindle_types::held;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// The kinds that are watched, and those that are served.
 #[derive(Debug)]
-pub(crate) struct Kinds {
+pub(crate) struct ServedKinds {
     served: Registry,
     /// By the first segment of their keys.
-    by_segment: BTreeMap<String, (Kind, KindEntry)>,
+    by_segment: BTreeMap<String, (ResourceKind, KindEntry)>,
 }
 
-impl Kinds {
+impl ServedKinds {
     pub(crate) fn new() -> Self {
         let registry = served::all();
-        let served = |kind: Kind| {
+        let served = |kind: ResourceKind| {
             let info = kind.info();
             let entry = registry.find_kind(info.group, info.kind)?;
             Some((entry.resource(), (kind, entry.clone())))
@@ -37,7 +37,7 @@ impl Kinds {
         Self { by_segment, served: registry }
     }
 
-    fn entry(&self, kind: Kind) -> Option<&KindEntry> {
+    fn entry(&self, kind: ResourceKind) -> Option<&KindEntry> {
         self.by_segment.values().find(|(of, _)| *of == kind).map(|(_, entry)| entry)
     }
 
@@ -48,41 +48,41 @@ impl Kinds {
 
     /// Where the store has the object of this text, and of which revision that is; none when it is
     /// no object, but a list or a Status.
-    pub(crate) fn place_of(&self, text: &[u8]) -> Option<(Key, Revision)> {
-        let Placed { api_version, kind, metadata } = serde_json::from_slice(text).ok()?;
+    pub(crate) fn place_of(&self, text: &[u8]) -> Option<(ObjectKey, Revision)> {
+        let ObjectDocument { api_version, kind, metadata } = serde_json::from_slice(text).ok()?;
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let entry = self.served.find_kind(group, &kind)?;
-        let Names { name, namespace, resource_version } = metadata;
+        let NameMetadata { name, namespace, resource_version } = metadata;
         let key = keys::object(entry, &namespace, &name);
-        Some((Key::from(key), Revision(resource_version.parse().ok()?)))
+        Some((ObjectKey::from(key), Revision(resource_version.parse().ok()?)))
     }
 
     /// What all keys of a kind begin with; none when it is not watched.
-    pub(crate) fn prefix(&self, kind: Kind) -> Option<String> {
+    pub(crate) fn prefix(&self, kind: ResourceKind) -> Option<String> {
         Some(keys::collection(self.entry(kind)?, ""))
     }
 
     /// All objects of a kind as they are stored.
-    pub(crate) fn all(&self, api: &Api, kind: Kind) -> Vec<Arc<Stored>> {
+    pub(crate) fn all(&self, api: &Api, kind: ResourceKind) -> Vec<Arc<StoredObject>> {
         let Some(prefix) = self.prefix(kind) else { return Vec::new() };
         let query = RangeQuery { prefix, ..RangeQuery::default() };
         api.store().range(&query).expect("the newest revision can be read").objects
     }
 
     /// What kind an object is of; none when it is not watched.
-    fn of(&self, stored: &Stored) -> Option<&(Kind, KindEntry)> {
+    fn of(&self, stored: &StoredObject) -> Option<&(ResourceKind, KindEntry)> {
         self.by_segment.get(stored.key.as_str().split('/').nth(1)?)
     }
 
     /// A pod as the API has it; none for another object.
-    pub(crate) fn pod(&self, api: &Api, stored: &Stored) -> Option<Arc<v1::Pod>> {
+    pub(crate) fn pod(&self, api: &Api, stored: &StoredObject) -> Option<Arc<v1::Pod>> {
         let (kind, entry) = self.of(stored)?;
-        (*kind == Kind::Pod).then(|| api.read(entry, stored).ok().and_then(typed))?
+        (*kind == ResourceKind::Pod).then(|| api.read(entry, stored).ok().and_then(typed))?
     }
 
     /// The object, with the resourceVersion that it was stored with; none when its kind is not
     /// watched.
-    pub(crate) fn read(&self, api: &Api, stored: &Stored) -> Option<Object> {
+    pub(crate) fn read(&self, api: &Api, stored: &StoredObject) -> Option<ViewObject> {
         let (kind, entry) = self.of(stored)?;
         let object = shared(*kind, api.read(entry, stored).ok()?)?;
         debug_assert!(
@@ -96,19 +96,21 @@ impl Kinds {
 
 /// The name of the object of this text; none when it is no object.
 pub(crate) fn name_of(text: &[u8]) -> Option<NamespacedName> {
-    let Named { metadata: Names { name, namespace, .. } } = serde_json::from_slice(text).ok()?;
+    let NamedObject { metadata: NameMetadata { name, namespace, .. } } =
+        serde_json::from_slice(text).ok()?;
     Some(NamespacedName::new(namespace, name))
 }
 
 /// The UID of an object; none of what is no object.
 pub(crate) fn uid_of(text: &[u8]) -> Option<String> {
-    let Identified { metadata: Identity { uid } } = serde_json::from_slice(text).ok()?;
+    let ObjectWithUid { metadata: DeletedIdentity { uid } } = serde_json::from_slice(text).ok()?;
     (!uid.is_empty()).then_some(uid)
 }
 
 /// The UID of the object that a Status says to be gone.
 pub(crate) fn uid_of_gone(status: &[u8]) -> Option<String> {
-    let Gone { kind, details: Identity { uid } } = serde_json::from_slice(status).ok()?;
+    let DeleteAnswer { kind, details: DeletedIdentity { uid } } =
+        serde_json::from_slice(status).ok()?;
     (kind == "Status" && !uid.is_empty()).then_some(uid)
 }
 
@@ -116,82 +118,82 @@ pub(crate) fn uid_of_gone(status: &[u8]) -> Option<String> {
 /// done.
 pub(crate) fn is_leaving(text: &[u8]) -> bool {
     let read = serde_json::from_slice(text);
-    read.is_ok_and(|Leaving { metadata: Leave { deletion_timestamp } }| {
+    read.is_ok_and(|DeletedObject { metadata: DeletionMetadata { deletion_timestamp } }| {
         deletion_timestamp.is_some()
     })
 }
 
 /// What a list says that there is, as texts, and of which revision it is; none of what is no list.
 pub(crate) fn list_of(text: &[u8]) -> Option<(Vec<&RawValue>, Revision)> {
-    let Listed { metadata, items } = serde_json::from_slice(text).ok()?;
+    let ListDocument { metadata, items } = serde_json::from_slice(text).ok()?;
     Some((items, Revision(metadata.resource_version.parse().ok()?)))
 }
 
 #[derive(Deserialize)]
-struct Leaving {
-    metadata: Leave,
+struct DeletedObject {
+    metadata: DeletionMetadata,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Leave {
+struct DeletionMetadata {
     #[serde(default)]
     deletion_timestamp: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Listed<'a> {
+struct ListDocument<'a> {
     #[serde(borrow)]
-    metadata: OfList<'a>,
+    metadata: ListMetadata<'a>,
     #[serde(borrow)]
     items: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OfList<'a> {
+struct ListMetadata<'a> {
     #[serde(borrow)]
     resource_version: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
-struct Identified {
-    metadata: Identity,
+struct ObjectWithUid {
+    metadata: DeletedIdentity,
 }
 
 #[derive(Deserialize)]
-struct Gone {
+struct DeleteAnswer {
     kind: String,
-    details: Identity,
+    details: DeletedIdentity,
 }
 
 #[derive(Deserialize)]
-struct Identity {
+struct DeletedIdentity {
     #[serde(default)]
     uid: String,
 }
 
 #[derive(Deserialize)]
-struct Named<'a> {
+struct NamedObject<'a> {
     #[serde(borrow)]
-    metadata: Names<'a>,
+    metadata: NameMetadata<'a>,
 }
 
 /// What says where an object is.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Placed<'a> {
+struct ObjectDocument<'a> {
     #[serde(borrow)]
     api_version: Cow<'a, str>,
     #[serde(borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    metadata: Names<'a>,
+    metadata: NameMetadata<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Names<'a> {
+struct NameMetadata<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -206,38 +208,38 @@ fn typed<T: Any + Send + Sync>(object: Arc<dyn AnyObject>) -> Option<Arc<T>> {
 }
 
 /// The same object as controllers hold it.
-fn shared(kind: Kind, object: Arc<dyn AnyObject>) -> Option<Object> {
+fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> {
     match kind {
-        Kind::DaemonSet => typed(object).map(Object::DaemonSet),
-        Kind::Deployment => typed(object).map(Object::Deployment),
-        Kind::ReplicaSet => typed(object).map(Object::ReplicaSet),
-        Kind::ReplicationController => typed(object).map(Object::ReplicationController),
-        Kind::StatefulSet => typed(object).map(Object::StatefulSet),
-        Kind::ControllerRevision => typed(object).map(Object::ControllerRevision),
-        Kind::CronJob => typed(object).map(Object::CronJob),
-        Kind::Job => typed(object).map(Object::Job),
-        Kind::Pod => typed::<v1::Pod>(object).map(|pod| held::Pod::from(&*pod).into()),
-        Kind::RestartLadder => typed(object).map(Object::RestartLadder),
-        Kind::PodRestart => typed(object).map(Object::PodRestart),
-        Kind::RestartLedger => typed(object).map(Object::RestartLedger),
-        Kind::PodDisruptionBudget => typed(object).map(Object::PodDisruptionBudget),
-        Kind::PersistentVolumeClaim => typed(object).map(Object::PersistentVolumeClaim),
-        Kind::Service => typed(object).map(Object::Service),
-        Kind::EndpointSlice => typed(object).map(Object::EndpointSlice),
-        Kind::Endpoints => typed(object).map(Object::Endpoints),
-        Kind::Lease => typed(object).map(Object::Lease),
-        Kind::PersistentVolume => typed(object).map(Object::PersistentVolume),
-        Kind::StorageClass => typed(object).map(Object::StorageClass),
-        Kind::Node => typed(object).map(Object::Node),
-        Kind::Namespace => typed(object).map(Object::Namespace),
-        Kind::ConfigMap
-        | Kind::Secret
-        | Kind::ServiceAccount
-        | Kind::RoleBinding
-        | Kind::Role
-        | Kind::PriorityClass
-        | Kind::ClusterRoleBinding
-        | Kind::ClusterRole
-        | Kind::Event => Some(Object::Metadata(kind, Arc::new(object.meta().clone()))),
+        ResourceKind::DaemonSet => typed(object).map(ViewObject::DaemonSet),
+        ResourceKind::Deployment => typed(object).map(ViewObject::Deployment),
+        ResourceKind::ReplicaSet => typed(object).map(ViewObject::ReplicaSet),
+        ResourceKind::ReplicationController => typed(object).map(ViewObject::ReplicationController),
+        ResourceKind::StatefulSet => typed(object).map(ViewObject::StatefulSet),
+        ResourceKind::ControllerRevision => typed(object).map(ViewObject::ControllerRevision),
+        ResourceKind::CronJob => typed(object).map(ViewObject::CronJob),
+        ResourceKind::Job => typed(object).map(ViewObject::Job),
+        ResourceKind::Pod => typed::<v1::Pod>(object).map(|pod| held::HeldPod::from(&*pod).into()),
+        ResourceKind::RestartLadder => typed(object).map(ViewObject::RestartLadder),
+        ResourceKind::PodRestart => typed(object).map(ViewObject::PodRestart),
+        ResourceKind::RestartLedger => typed(object).map(ViewObject::RestartLedger),
+        ResourceKind::PodDisruptionBudget => typed(object).map(ViewObject::PodDisruptionBudget),
+        ResourceKind::PersistentVolumeClaim => typed(object).map(ViewObject::PersistentVolumeClaim),
+        ResourceKind::Service => typed(object).map(ViewObject::Service),
+        ResourceKind::EndpointSlice => typed(object).map(ViewObject::EndpointSlice),
+        ResourceKind::Endpoints => typed(object).map(ViewObject::Endpoints),
+        ResourceKind::Lease => typed(object).map(ViewObject::Lease),
+        ResourceKind::PersistentVolume => typed(object).map(ViewObject::PersistentVolume),
+        ResourceKind::StorageClass => typed(object).map(ViewObject::StorageClass),
+        ResourceKind::Node => typed(object).map(ViewObject::Node),
+        ResourceKind::Namespace => typed(object).map(ViewObject::Namespace),
+        ResourceKind::ConfigMap
+        | ResourceKind::Secret
+        | ResourceKind::ServiceAccount
+        | ResourceKind::RoleBinding
+        | ResourceKind::Role
+        | ResourceKind::PriorityClass
+        | ResourceKind::ClusterRoleBinding
+        | ResourceKind::ClusterRole
+        | ResourceKind::Event => Some(ViewObject::Metadata(kind, Arc::new(object.meta().clone()))),
     }
 }

@@ -8,19 +8,23 @@
 use std::collections::VecDeque;
 
 use http::Method;
-use rekindle_controllers::leader_election::{Ask, Candidacy, Candidate, Timing, Unanswered};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Step};
-use rekindle_ladder::Limits;
+use rekindle_controllers::leader_election::{
+    Candidacy, ElectionCandidate, ElectionTask, ElectionTiming, UnansweredRequest,
+};
+use rekindle_controllers::{
+    NamespacedName, ObjectId, PlannedWrite, ResourceKind, ViewObject, WriteResult,
+};
+use rekindle_ladder::RestartLimits;
 use rekindle_reconcile::wire::object_from_json;
-use rekindle_reconcile::{Planner, Seen, Task, Work, kinds};
-use rekindle_store::{Event as Stored, Watch};
+use rekindle_reconcile::{Planner, PlannerTask, WatchUpdate, WorkItem, kinds};
+use rekindle_store::{StoreEvent, StoreWatch};
 use rekindle_types::pods::AnyPod;
 use rekindle_types::{Term, Tick, TickDuration};
 use serde_json::{Value, json};
 
 use crate::entropy::Seeded;
 use crate::error::SimError;
-use crate::server::Server;
+use crate::server::SimServer;
 use crate::world::{BEGIN, path};
 
 const STEP: TickDuration = TickDuration::from_millis(200);
@@ -37,14 +41,14 @@ pub enum Fencing {
 }
 
 /// Operators on one API.
-pub struct Leaders {
+pub struct LeaderWorld {
     now: Tick,
-    server: Server,
-    watch: Watch,
-    operators: Vec<Operator>,
+    server: SimServer,
+    watch: StoreWatch,
+    operators: Vec<SimulatedOperator>,
     entropy: Seeded,
     fencing: Fencing,
-    faults: Faults,
+    faults: FaultPhase,
     /// The newest term in which something was written.
     newest_term: Option<i32>,
     /// Writes of an old term that were not done.
@@ -53,14 +57,14 @@ pub struct Leaders {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Faults {
+enum FaultPhase {
     Happen,
     Over,
 }
 
 /// One operator, as its driver would run it.
-struct Operator {
-    candidate: Candidate,
+struct SimulatedOperator {
+    candidate: ElectionCandidate,
     /// How far its clock is ahead.
     offset: TickDuration,
     /// It stands still until then: nothing in it runs.
@@ -68,25 +72,25 @@ struct Operator {
     /// Its requests are lost until then, and it hears nothing.
     cut_until: Tick,
     /// What its watches will show, and when.
-    inbox: VecDeque<(Tick, Seen)>,
+    inbox: VecDeque<(Tick, WatchUpdate)>,
     /// Writes that were begun and have not reached the API yet.
-    on_their_way: Vec<(Tick, Term, Work, Box<Step>)>,
+    on_their_way: Vec<(Tick, Term, WorkItem, Box<PlannedWrite>)>,
     acts: Option<(Term, Planner)>,
 }
 
-impl Leaders {
+impl LeaderWorld {
     /// An API with one node, a Deployment without pods, and so many operators.
     ///
     /// # Errors
     /// When the API core refuses what every cluster has.
     pub fn new(seed: u64, operators: usize, fencing: Fencing) -> Result<Self, SimError> {
-        let (server, watch) = Server::new(seed, BEGIN)?;
+        let (server, watch) = SimServer::new(seed, BEGIN)?;
         let mut entropy = Seeded::new(seed);
-        let operators = (0..operators).map(|number| Operator {
-            candidate: Candidate::new(Candidacy {
+        let operators = (0..operators).map(|number| SimulatedOperator {
+            candidate: ElectionCandidate::new(Candidacy {
                 lease: NamespacedName::new("kube-system", "leader"),
                 identity: format!("operator-{number}"),
-                timing: Timing::default(),
+                timing: ElectionTiming::default(),
             }),
             offset: TickDuration::from_secs(entropy.below(3_600)),
             paused_until: Tick::ZERO,
@@ -103,7 +107,7 @@ impl Leaders {
             operators,
             entropy,
             fencing,
-            faults: Faults::Happen,
+            faults: FaultPhase::Happen,
             newest_term: None,
             refused: 0,
             broken: None,
@@ -124,17 +128,17 @@ impl Leaders {
             self.now = self.now + STEP;
             self.server.set_time(self.now)?;
             if step == faulty_secs * steps_a_second {
-                self.faults = Faults::Over;
+                self.faults = FaultPhase::Over;
             }
             match self.faults {
-                Faults::Happen => {
+                FaultPhase::Happen => {
                     self.go_wrong();
                     if self.entropy.below(40) == 0 {
                         let replicas = self.entropy.below(6);
                         self.scale(replicas)?;
                     }
                 }
-                Faults::Over => {}
+                FaultPhase::Over => {}
             }
             for number in 0..self.operators.len() {
                 self.turn(number)?;
@@ -169,8 +173,9 @@ impl Leaders {
 
     /// How many operators take themselves for the leader.
     pub fn leading(&self) -> usize {
-        let leads =
-            |operator: &&Operator| operator.candidate.leads(self.now + operator.offset).is_some();
+        let leads = |operator: &&SimulatedOperator| {
+            operator.candidate.leads(self.now + operator.offset).is_some()
+        };
         self.operators.iter().filter(leads).count()
     }
 
@@ -213,18 +218,18 @@ impl Leaders {
         while let Some(event) = self.watch.try_next() {
             let event = event?;
             let (stored, gone) = match &event {
-                Stored::Put { object, .. } => (object, false),
-                Stored::Delete { previous, .. } => (previous, true),
+                StoreEvent::Put { object, .. } => (object, false),
+                StoreEvent::Delete { previous, .. } => (previous, true),
             };
             let Some(object) = self.server.read(stored) else { continue };
             for operator in &mut self.operators {
                 let seen = match gone {
-                    true => Seen::Deleted(object.id(), object.uid().to_owned()),
-                    false => Seen::Applied(object.clone()),
+                    true => WatchUpdate::Deleted(object.id(), object.uid().to_owned()),
+                    false => WatchUpdate::Applied(object.clone()),
                 };
                 let late = match self.faults {
-                    Faults::Happen if self.entropy.below(20) == 0 => self.entropy.below(5_000),
-                    Faults::Happen | Faults::Over => 0,
+                    FaultPhase::Happen if self.entropy.below(20) == 0 => self.entropy.below(5_000),
+                    FaultPhase::Happen | FaultPhase::Over => 0,
                 };
                 let last = operator.inbox.back().map_or(Tick::ZERO, |(at, _)| *at);
                 let at = (self.now + TickDuration::from_millis(late)).max(last);
@@ -237,7 +242,7 @@ impl Leaders {
     /// One operator does all that it can do now.
     fn turn(&mut self, number: usize) -> Result<(), SimError> {
         self.arrive(number);
-        if self.faults == Faults::Over {
+        if self.faults == FaultPhase::Over {
             let operator = &mut self.operators[number];
             (operator.paused_until, operator.cut_until) = (Tick::ZERO, Tick::ZERO);
         }
@@ -265,11 +270,13 @@ impl Leaders {
         }
         while let Some((_, seen)) = operator.inbox.pop_front_if(|(at, _)| *at <= self.now) {
             match &seen {
-                Seen::Applied(Object::Lease(lease)) => operator.candidate.sees(Some(lease), now),
-                Seen::Deleted(id, _) if id.kind == Kind::Lease => {
+                WatchUpdate::Applied(ViewObject::Lease(lease)) => {
+                    operator.candidate.sees(Some(lease), now)
+                }
+                WatchUpdate::Deleted(id, _) if id.kind == ResourceKind::Lease => {
                     operator.candidate.sees(None, now)
                 }
-                Seen::Applied(_) | Seen::Deleted(..) | Seen::List(..) => {}
+                WatchUpdate::Applied(_) | WatchUpdate::Deleted(..) | WatchUpdate::List(..) => {}
             }
             if let Some((_, planner)) = &mut operator.acts {
                 planner.see(now, seen);
@@ -283,20 +290,23 @@ impl Leaders {
         let now = self.now + operator.offset;
         let is_cut = operator.cut_until > self.now;
         match operator.candidate.poll(now) {
-            Ask::Wait(_) => false,
-            Ask::Read => {
-                let id = ObjectId::new(Kind::Lease, NamespacedName::new("kube-system", "leader"));
+            ElectionTask::Wait(_) => false,
+            ElectionTask::Read => {
+                let id = ObjectId::new(
+                    ResourceKind::Lease,
+                    NamespacedName::new("kube-system", "leader"),
+                );
                 let read = match is_cut {
-                    true => Err(Unanswered),
+                    true => Err(UnansweredRequest),
                     false => Ok(read_lease(&self.server, &id)),
                 };
                 let lease = read.as_ref().map(Option::as_deref).map_err(|unanswered| *unanswered);
                 operator.candidate.has_read(lease, now);
                 true
             }
-            Ask::Write(write) => {
+            ElectionTask::Write(write) => {
                 // sometimes it is done, and the answer is lost
-                let is_unsaid = self.faults == Faults::Happen && self.entropy.below(20) == 0;
+                let is_unsaid = self.faults == FaultPhase::Happen && self.entropy.below(20) == 0;
                 let outcome = match is_cut {
                     true => None,
                     false => Some(self.server.carry_out(&write, None)),
@@ -318,9 +328,9 @@ impl Leaders {
         }
         operator.acts = None;
         let Some(term) = leads else { return };
-        let mut planner = Planner::new(Limits::default());
+        let mut planner = Planner::new(RestartLimits::default());
         for kind in kinds() {
-            planner.see(now, Seen::List(kind, self.server.list(kind)));
+            planner.see(now, WatchUpdate::List(kind, self.server.list(kind)));
         }
         operator.acts = Some((term.clone(), planner));
         operator.inbox.clear();
@@ -335,17 +345,17 @@ impl Leaders {
         let Some(task) = planner.poll_task() else { return false };
         let term = term.clone();
         match task {
-            Task::Write(work, step) => {
+            PlannerTask::Write(work, step) => {
                 // the look is behind it, and whatever holds the write up comes now
                 let late = match self.faults {
-                    Faults::Happen if self.entropy.below(8) == 0 => self.entropy.below(40_000),
-                    Faults::Happen | Faults::Over => 0,
+                    FaultPhase::Happen if self.entropy.below(8) == 0 => self.entropy.below(40_000),
+                    FaultPhase::Happen | FaultPhase::Over => 0,
                 };
                 let at = self.now + TickDuration::from_millis(late);
                 operator.on_their_way.push((at, term, work, step));
                 self.arrive(number);
             }
-            Task::Record(_) => {}
+            PlannerTask::Record(_) => {}
         }
         true
     }
@@ -372,7 +382,7 @@ impl Leaders {
     }
 
     /// A write at the API, and what it tells about terms.
-    fn write(&mut self, term: &Term, step: &Step) -> Outcome {
+    fn write(&mut self, term: &Term, step: &PlannedWrite) -> WriteResult {
         let named = match self.fencing {
             Fencing::On => Some(term),
             Fencing::Off => None,
@@ -399,7 +409,7 @@ impl Leaders {
 }
 
 fn read_lease(
-    server: &Server,
+    server: &SimServer,
     id: &ObjectId,
 ) -> Option<std::sync::Arc<k8s_openapi::api::coordination::v1::Lease>> {
     let (code, body) = server.call(Method::GET, &path(id, ""), "", Vec::new());
@@ -407,13 +417,13 @@ fn read_lease(
         return None;
     }
     match object_from_json(id.kind, &body) {
-        Ok(Object::Lease(lease)) => Some(lease),
+        Ok(ViewObject::Lease(lease)) => Some(lease),
         Ok(_) | Err(_) => None,
     }
 }
 
-fn unknown() -> Outcome {
-    Outcome::Unknown { message: "injected fault".to_owned() }
+fn unknown() -> WriteResult {
+    WriteResult::Unknown { message: "injected fault".to_owned() }
 }
 
 fn node() -> Value {

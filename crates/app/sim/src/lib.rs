@@ -31,21 +31,24 @@ mod trace;
 mod world;
 mod written;
 
-pub use agent::Tally;
-pub use availability::Total;
-pub use behaviour::{Behaviour, Exits, MendedBy, Unchosen};
-pub use campaign::{Campaign, FAULTS_END, Failure, Passed, REST_WITHIN};
+pub use agent::AgentTally;
+pub use availability::AvailabilityTotal;
+pub use behaviour::{Behaviour, BehaviourRemedy, DefaultBehaviour, ExitRule};
+pub use campaign::{Campaign, CampaignFailure, CampaignSummary, FAULTS_END, REST_WITHIN};
 pub use entropy::Seeded;
 pub use error::SimError;
-pub use faults::{Comeback, Deed, Faults, Invalid, NodeDeed, Rates, Relief, Sync};
+pub use faults::{
+    FaultRates, Faults, InvalidPatch, NodeOperation, NodeReturn, PowerLossSync, WatchRecovery,
+    WorldEvent,
+};
 pub use known_bugs::KnownBug;
-pub use leaders::{Fencing, Leaders};
-pub use outcome::Outcome;
-pub use report::Report;
-pub use scenario::{Policy, Scenario};
-pub use script::Change;
-pub use server::Figures;
-pub use timeline::{Outage, Span, Timeline};
+pub use leaders::{Fencing, LeaderWorld};
+pub use outcome::PolicyOutcome;
+pub use report::ScenarioReport;
+pub use scenario::{Scenario, ScenarioPolicy};
+pub use script::WorldChange;
+pub use server::RequestFigures;
+pub use timeline::{Outage, Timeline, TimelineSpan};
 pub use trace::Trace;
-pub use world::{BEGIN, FieldValidation, Records, World};
-pub use written::Written;
+pub use world::{BEGIN, EventRecording, UnknownFieldHandling, World};
+pub use written::WriteCounts;

@@ -6,9 +6,9 @@ use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{CarriedOutBy, Rung};
 use serde_json::{Value, json};
 
-use crate::server::Figures;
+use crate::server::RequestFigures;
 use crate::spoken::spoken;
-use crate::timeline::{Outage, Span, Timeline};
+use crate::timeline::{Outage, Timeline, TimelineSpan};
 use crate::world::World;
 
 /// So many pods are named in the table.
@@ -16,7 +16,7 @@ const MOST_SHOWN: usize = 3;
 
 /// What came of a scenario under one policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct PolicyOutcome {
     /// The policy.
     pub policy: String,
     /// Restarts of containers, of all pods that ever were.
@@ -33,7 +33,7 @@ pub struct Outcome {
     /// Those of them that are Ready.
     pub ready: usize,
     /// What was asked of the API.
-    pub figures: Figures,
+    pub figures: RequestFigures,
     /// What happened when.
     pub timeline: Timeline,
     /// How long the run was.
@@ -53,7 +53,7 @@ pub struct Outcome {
     pub broken_promise: Option<String>,
 }
 
-impl Outcome {
+impl PolicyOutcome {
     pub(crate) fn of(policy: &str, length: TickDuration, world: &World) -> Self {
         let mut by_pod = BTreeMap::new();
         // pods of the same name are told apart by their UIDs there
@@ -184,7 +184,8 @@ fn outage(outage: &Outage) -> Value {
 }
 
 fn spans(timeline: &Timeline) -> Value {
-    let row = |value: fn(&Span) -> u64| timeline.spans.iter().map(value).collect::<Vec<_>>();
+    let row =
+        |value: fn(&TimelineSpan) -> u64| timeline.spans.iter().map(value).collect::<Vec<_>>();
     json!({
         "spanSeconds": seconds(timeline.span),
         "wanted": row(|span| span.wanted),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_pod::{Action, ContainerKey, HookKind, ProbeKind};
+use rekindle_pod::{ContainerStartKey, CoreAction, HookKind, ProbeKind};
 use rekindle_types::{ContainerName, SandboxAttempt, Tick, TickDuration};
 
 /// A death moves an answer by as much as it had been waited for, and no call takes longer than
@@ -14,67 +14,67 @@ const MOVED_MAX: TickDuration = TickDuration::from_millis(400);
 
 /// How long the runtime takes for what it is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum RuntimePace {
     /// As long as it takes; nobody looks.
     #[default]
     Own,
     /// As long as it takes, and that is noted.
-    Noted(Answers),
+    Noted(RuntimeAnswerTimes),
     /// As long as it took in a run in which it was noted.
-    Followed(Answers),
+    Followed(RuntimeAnswerTimes),
 }
 
 /// When agents had each answer, by the UID of the pod and by what was asked, in the agents' time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answers(BTreeMap<(String, Asked), Tick>);
+pub(crate) struct RuntimeAnswerTimes(BTreeMap<(String, RuntimeCallName), Tick>);
 
 /// What is asked of the runtime, named alike in every run of a campaign, however often it is asked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Asked {
+pub(crate) enum RuntimeCallName {
     /// For what comes after so many sandboxes.
     Volumes(u64),
     Sandbox(SandboxAttempt),
     SandboxGone(SandboxAttempt),
     /// For what comes after so many starts of the container.
     Image(ContainerName, u64),
-    Start(ContainerKey),
-    Signal(ContainerKey),
-    Kill(ContainerKey),
-    Removal(ContainerKey),
-    Hook(ContainerKey, HookKind),
+    Start(ContainerStartKey),
+    Signal(ContainerStartKey),
+    Kill(ContainerStartKey),
+    Removal(ContainerStartKey),
+    Hook(ContainerStartKey, HookKind),
     /// The first one only: what it says holds on.
-    Probe(ContainerKey, ProbeKind),
+    Probe(ContainerStartKey, ProbeKind),
 }
 
-impl Asked {
+impl RuntimeCallName {
     /// What an action asks of a pod's runtime that made so many sandboxes and starts; none of what
     /// campaigns with nothing but deaths never do, or what nobody waits for.
     pub(crate) fn of(
-        action: &Action,
+        action: &CoreAction,
         sandboxes: u64,
         starts: impl FnOnce(&ContainerName) -> u64,
     ) -> Option<Self> {
         match action {
-            Action::MountVolumes | Action::RefreshVolumes => Some(Self::Volumes(sandboxes)),
-            Action::SetUpSandbox { attempt, .. } => Some(Self::Sandbox(*attempt)),
-            Action::TearDownSandbox { attempt } => Some(Self::SandboxGone(*attempt)),
-            Action::FindImage { container, .. } => {
+            CoreAction::MountVolumes | CoreAction::RefreshVolumes => Some(Self::Volumes(sandboxes)),
+            CoreAction::SetUpSandbox { attempt, .. } => Some(Self::Sandbox(*attempt)),
+            CoreAction::TearDownSandbox { attempt } => Some(Self::SandboxGone(*attempt)),
+            CoreAction::FindImage { container, .. } => {
                 Some(Self::Image(container.clone(), starts(container)))
             }
-            Action::StartContainer { key, .. } => Some(Self::Start(key.clone())),
-            Action::SignalContainer { key } => Some(Self::Signal(key.clone())),
-            Action::KillContainer { key } => Some(Self::Kill(key.clone())),
-            Action::RemoveContainer { key } => Some(Self::Removal(key.clone())),
-            Action::RunProbe { key, probe, .. } => Some(Self::Probe(key.clone(), *probe)),
-            Action::RunHook { key, hook, .. } => Some(Self::Hook(key.clone(), *hook)),
-            Action::PullImage { .. }
-            | Action::UpdateSandbox { .. }
-            | Action::UpdateContainer { .. } => None,
+            CoreAction::StartContainer { key, .. } => Some(Self::Start(key.clone())),
+            CoreAction::SignalContainer { key } => Some(Self::Signal(key.clone())),
+            CoreAction::KillContainer { key } => Some(Self::Kill(key.clone())),
+            CoreAction::RemoveContainer { key } => Some(Self::Removal(key.clone())),
+            CoreAction::RunProbe { key, probe, .. } => Some(Self::Probe(key.clone(), *probe)),
+            CoreAction::RunHook { key, hook, .. } => Some(Self::Hook(key.clone(), *hook)),
+            CoreAction::PullImage { .. }
+            | CoreAction::UpdateSandbox { .. }
+            | CoreAction::UpdateContainer { .. } => None,
         }
     }
 }
 
-impl Pace {
+impl RuntimePace {
     /// Whether anybody looks.
     pub(crate) const fn is_looked_at(&self) -> bool {
         !matches!(self, Self::Own)
@@ -82,9 +82,9 @@ impl Pace {
 
     /// An agent has an answer, or the next one knows without it. What had to be asked for once more
     /// it has when it comes again.
-    pub(crate) fn heard(&mut self, now: Tick, uid: &str, asked: Asked) {
-        let Self::Noted(Answers(answers)) = self else { return };
-        let is_first_only = matches!(asked, Asked::Probe(..));
+    pub(crate) fn heard(&mut self, now: Tick, uid: &str, asked: RuntimeCallName) {
+        let Self::Noted(RuntimeAnswerTimes(answers)) = self else { return };
+        let is_first_only = matches!(asked, RuntimeCallName::Probe(..));
         let heard = answers.entry((uid.to_owned(), asked)).or_insert(now);
         if !is_first_only {
             *heard = now;
@@ -104,10 +104,10 @@ impl Pace {
         &self,
         now: Tick,
         uid: &str,
-        asked: &Asked,
+        asked: &RuntimeCallName,
         by_itself: TickDuration,
     ) -> TickDuration {
-        let Self::Followed(Answers(answers)) = self else { return by_itself };
+        let Self::Followed(RuntimeAnswerTimes(answers)) = self else { return by_itself };
         let heard = answers.get(&(uid.to_owned(), asked.clone())).filter(|heard| **heard >= now);
         let took = heard.map(|heard| heard.since(now));
         let moved = |took: &TickDuration| took.as_micros().abs_diff(by_itself.as_micros());
@@ -122,21 +122,21 @@ mod tests {
     use super::*;
 
     const UID: &str = "a";
-    const SANDBOX: Asked = Asked::Sandbox(SandboxAttempt(0));
+    const SANDBOX: RuntimeCallName = RuntimeCallName::Sandbox(SandboxAttempt(0));
 
     fn at(millis: u64) -> Tick {
         Tick::ZERO + TickDuration::from_millis(millis)
     }
 
     /// What is asked for 100 ms after the beginning and takes 40, in milliseconds.
-    fn takes(pace: &Pace, asked: &Asked) -> u64 {
+    fn takes(pace: &RuntimePace, asked: &RuntimeCallName) -> u64 {
         let took = pace.takes(at(100), UID, asked, TickDuration::from_millis(40));
         took.as_micros() / 1_000
     }
 
     /// What was heard at these times, in milliseconds.
-    fn heard(asked: &Asked, times: &[u64]) -> Pace {
-        let mut pace = Pace::Noted(Answers::default());
+    fn heard(asked: &RuntimeCallName, times: &[u64]) -> RuntimePace {
+        let mut pace = RuntimePace::Noted(RuntimeAnswerTimes::default());
         times.iter().for_each(|millis| pace.heard(at(*millis), UID, asked.clone()));
         pace.followed()
     }
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(takes(&heard(&SANDBOX, &[163]), &SANDBOX), 63);
         assert_eq!(takes(&heard(&SANDBOX, &[150, 170]), &SANDBOX), 70, "it was asked for again");
         assert_eq!(takes(&heard(&SANDBOX, &[110]), &SANDBOX), 10, "the next agent saw it");
-        let other = Asked::SandboxGone(SandboxAttempt(0));
+        let other = RuntimeCallName::SandboxGone(SandboxAttempt(0));
         assert_eq!(takes(&heard(&SANDBOX, &[163]), &other), 40);
     }
 
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(takes(&heard(&SANDBOX, &[540]), &SANDBOX), 440);
         assert_eq!(takes(&heard(&SANDBOX, &[541]), &SANDBOX), 40);
         assert_eq!(takes(&heard(&SANDBOX, &[99]), &SANDBOX), 40, "before it was asked for");
-        let mut own = Pace::Own;
+        let mut own = RuntimePace::Own;
         own.heard(at(163), UID, SANDBOX);
         assert_eq!(takes(&own.followed(), &SANDBOX), 40);
     }
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn of_a_probe_the_first_answer_counts() {
         let (sandbox, attempt) = (SandboxAttempt(0), ContainerAttempt(0));
-        let key = ContainerKey { sandbox, name: ContainerName("app".to_owned()), attempt };
-        let probe = Asked::Probe(key, ProbeKind::Readiness);
+        let key = ContainerStartKey { sandbox, name: ContainerName("app".to_owned()), attempt };
+        let probe = RuntimeCallName::Probe(key, ProbeKind::Readiness);
         assert_eq!(takes(&heard(&probe, &[163, 170]), &probe), 63);
     }
 }

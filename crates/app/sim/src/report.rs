@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
-use crate::outcome::Outcome;
+use crate::outcome::PolicyOutcome;
 use crate::scenario::Scenario;
 
 const HEADS: [&str; 9] = [
@@ -23,7 +23,7 @@ const HEADS: [&str; 9] = [
 
 /// What came of a scenario.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct ScenarioReport {
     seed: u64,
     duration: TickDuration,
     /// What the scenario does, and when.
@@ -31,10 +31,10 @@ pub struct Report {
     /// What in the scenario has no effect.
     without_effect: Vec<String>,
     /// By policy, in the order they were played.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<PolicyOutcome>,
 }
 
-impl Report {
+impl ScenarioReport {
     /// A report without outcomes.
     pub const fn new(seed: u64, duration: TickDuration) -> Self {
         Self { seed, duration, marks: Vec::new(), without_effect: Vec::new(), outcomes: Vec::new() }
@@ -79,7 +79,7 @@ impl Report {
     }
 
     /// The numbers that all outcomes have in this list.
-    fn in_all(&self, list: fn(&Outcome) -> &[usize]) -> impl Iterator<Item = usize> {
+    fn in_all(&self, list: fn(&PolicyOutcome) -> &[usize]) -> impl Iterator<Item = usize> {
         let first = self.outcomes.first().map(list).into_iter().flatten().copied();
         first.filter(move |index| self.outcomes.iter().all(|of| list(of).contains(index)))
     }
@@ -91,7 +91,7 @@ impl Report {
             "seconds": self.duration.as_micros() / 1_000_000,
             "restarts": self.outcomes.first().map(|first| first.restarts),
             "notes": self.notes(),
-            "policies": self.outcomes.iter().map(Outcome::to_json).collect::<Vec<_>>(),
+            "policies": self.outcomes.iter().map(PolicyOutcome::to_json).collect::<Vec<_>>(),
         })
     }
 
@@ -141,6 +141,6 @@ impl Report {
     /// The table: its heads, then a row for each policy.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let heads = HEADS.map(str::to_owned).to_vec();
-        std::iter::once(heads).chain(self.outcomes.iter().map(Outcome::row)).collect()
+        std::iter::once(heads).chain(self.outcomes.iter().map(PolicyOutcome::row)).collect()
     }
 }

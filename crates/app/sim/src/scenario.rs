@@ -1,21 +1,22 @@
 //! A scenario: manifests, and a script of what goes wrong. It is written as one document of kind
 //! Scenario among the manifests.
 
-use rekindle_controllers::Kind;
-use rekindle_pod::Config;
+use rekindle_controllers::ResourceKind;
+use rekindle_pod::PodConfig;
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::LADDER_ANNOTATIONS;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::behaviour::Unchosen;
+use crate::behaviour::DefaultBehaviour;
 use crate::error::SimError;
-use crate::outcome::Outcome;
+use crate::outcome::PolicyOutcome;
 use crate::script::{
-    Change, PODS_AND_TEMPLATES, Script, check_duration, check_manifest_of_node, check_nodes, wrong,
+    PODS_AND_TEMPLATES, Script, WorldChange, check_duration, check_manifest_of_node, check_nodes,
+    wrong,
 };
 use crate::spoken::spoken;
-use crate::world::{FieldValidation, Records, World};
+use crate::world::{EventRecording, UnknownFieldHandling, World};
 
 /// A run is told to whoever waits for it so many times.
 const TOLD: u64 = 200;
@@ -29,7 +30,7 @@ pub struct Scenario {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a document of kind Scenario")]
-struct Document {
+struct ScenarioDocument {
     #[serde(rename = "apiVersion")]
     api_version: String,
     #[serde(rename = "kind")]
@@ -41,7 +42,7 @@ struct Document {
 
 /// With which ladders a scenario is played.
 #[derive(Clone, Debug)]
-pub enum Policy {
+pub enum ScenarioPolicy {
     /// With those among its manifests.
     AsWritten,
     /// With none, as plain Kubernetes would do.
@@ -55,7 +56,7 @@ pub enum Policy {
     },
 }
 
-impl Policy {
+impl ScenarioPolicy {
     /// A policy of the ladders that a file holds.
     ///
     /// # Errors
@@ -100,11 +101,13 @@ impl Policy {
     }
 
     /// The same for a change.
-    fn of_change(&self, change: Change) -> Option<Change> {
+    fn of_change(&self, change: WorldChange) -> Option<WorldChange> {
         match (self, change) {
             (Self::AsWritten, change) => Some(change),
-            (_, Change::Apply(object)) => self.of_manifest(&object).map(Change::Apply),
-            (_, Change::Delete(id) | Change::Patch(id, _)) if id.kind == Kind::RestartLadder => {
+            (_, WorldChange::Apply(object)) => self.of_manifest(&object).map(WorldChange::Apply),
+            (_, WorldChange::Delete(id) | WorldChange::Patch(id, _))
+                if id.kind == ResourceKind::RestartLadder =>
+            {
                 None
             }
             (_, change) => Some(change),
@@ -127,7 +130,7 @@ impl Scenario {
             );
             return Err(wrong("kind", &message));
         };
-        let read: Document = serde_path_to_error::deserialize(script)
+        let read: ScenarioDocument = serde_path_to_error::deserialize(script)
             .map_err(|error| wrong(&error.path().to_string(), &said(error.inner())))?;
         if read.api_version != "rekindle.dev/v1alpha1" {
             return Err(wrong("apiVersion", "Scenario is in rekindle.dev/v1alpha1"));
@@ -197,7 +200,7 @@ impl Scenario {
     ///
     /// # Errors
     /// When the API refuses a manifest, in its words; when something moves in a circle.
-    pub fn play(&self, seed: u64, policy: &Policy) -> Result<Outcome, SimError> {
+    pub fn play(&self, seed: u64, policy: &ScenarioPolicy) -> Result<PolicyOutcome, SimError> {
         self.play_told(seed, policy, &mut |_| {})
     }
 
@@ -208,18 +211,18 @@ impl Scenario {
     pub fn play_told(
         &self,
         seed: u64,
-        policy: &Policy,
+        policy: &ScenarioPolicy,
         told: &mut dyn FnMut(TickDuration),
-    ) -> Result<Outcome, SimError> {
+    ) -> Result<PolicyOutcome, SimError> {
         let script = &self.script;
-        let mut config = Config::default();
+        let mut config = PodConfig::default();
         if let Some(period) = script.max_container_restart_period {
             config.max_container_restart_period = period;
         }
         let mut world = World::new(seed, script.nodes, script.behaviours.clone(), config)?;
-        world.set_records(Records::Counted);
-        world.set_unchosen(Unchosen::EndsWhereItShould);
-        world.set_field_validation(FieldValidation::Strict);
+        world.set_records(EventRecording::Counted);
+        world.set_unchosen(DefaultBehaviour::EndsWhereItShould);
+        world.set_field_validation(UnknownFieldHandling::Strict);
         // what is asked for when the run is over has no effect, and a note says so
         let (changes, late): (Vec<_>, Vec<_>) =
             script.changes(seed)?.into_iter().partition(|(at, ..)| *at < script.duration);
@@ -246,7 +249,7 @@ impl Scenario {
             told(until);
         }
         world.end();
-        let outcome = Outcome::of(policy.name(), script.duration, &world);
+        let outcome = PolicyOutcome::of(policy.name(), script.duration, &world);
         // a wrong manifest is one whether or not there is time for it; nobody looks at this world
         // any more
         for (at, path, change) in late {
@@ -431,7 +434,8 @@ mod tests {
             });
             let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}});
             let made = Scenario::from_documents(vec![script, other]).expect("it is right");
-            let error = made.play(1, &Policy::AsWritten).expect_err("there is none").to_string();
+            let error =
+                made.play(1, &ScenarioPolicy::AsWritten).expect_err("there is none").to_string();
             let object = "Deployment default/web: deployments.apps \"web\" not found";
             assert_eq!(error, format!("spec.changes[0], after 5m: {done} {object}"));
         }
@@ -446,7 +450,7 @@ mod tests {
             let expected = format!("kind: {count} documents are of kind Scenario; give one, ");
             assert!(error.starts_with(&expected), "{error}");
         }
-        let error = Policy::ladders("a", vec![json!({"kind": "Pod"})]).unwrap_err();
+        let error = ScenarioPolicy::ladders("a", vec![json!({"kind": "Pod"})]).unwrap_err();
         assert_eq!(error.to_string(), "kind: a RestartLadder is wanted here, not \"Pod\"");
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use rekindle_controllers::kind::Scope;
-use rekindle_controllers::{Kind, NamespacedName, ObjectId};
+use rekindle_controllers::kind::KindScope;
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
 use rekindle_types::TickDuration;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -75,13 +75,13 @@ struct ChangeAt {
     #[serde(deserialize_with = "duration")]
     at: TickDuration,
     apply: Option<Value>,
-    scale: Option<Scale>,
-    delete: Option<Target>,
+    scale: Option<ScaleChange>,
+    delete: Option<ScriptTarget>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Scale {
+struct ScaleChange {
     kind: String,
     name: String,
     #[serde(default = "default_namespace")]
@@ -91,7 +91,7 @@ struct Scale {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Target {
+struct ScriptTarget {
     kind: String,
     name: String,
     #[serde(default = "default_namespace")]
@@ -104,7 +104,7 @@ fn default_namespace() -> String {
 
 /// What is done to a world in the middle of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum WorldChange {
     /// Create this object, or change the one that is there to what this says.
     Apply(Value),
     /// Change what it says of an object that is there.
@@ -208,7 +208,7 @@ impl Script {
     pub(crate) fn changes(
         &self,
         seed: u64,
-    ) -> Result<Vec<(TickDuration, String, Change)>, SimError> {
+    ) -> Result<Vec<(TickDuration, String, WorldChange)>, SimError> {
         let mut all = Vec::new();
         for (index, change) in self.changes.iter().enumerate() {
             let path = format!("spec.changes[{index}]");
@@ -219,8 +219,8 @@ impl Script {
         for (index, loss) in self.node_loss.iter().enumerate() {
             let path = format!("spec.nodeLoss[{index}]");
             let nodes = loss.nodes(self.nodes, &mut entropy);
-            all.push((loss.from, path.clone(), Change::Cut(nodes.clone())));
-            all.extend(loss.until.map(|until| (until, path, Change::Mend(nodes))));
+            all.push((loss.from, path.clone(), WorldChange::Cut(nodes.clone())));
+            all.extend(loss.until.map(|until| (until, path, WorldChange::Mend(nodes))));
         }
         Ok(all)
     }
@@ -263,32 +263,32 @@ impl ChangeAt {
                 text(&object["metadata"]["name"])
             );
         }
-        if let Some(Scale { kind, name, replicas, .. }) = &self.scale {
+        if let Some(ScaleChange { kind, name, replicas, .. }) = &self.scale {
             return format!("{kind} {name} is scaled to {replicas}");
         }
-        let Some(Target { kind, name, .. }) = &self.delete else { return String::new() };
+        let Some(ScriptTarget { kind, name, .. }) = &self.delete else { return String::new() };
         format!("{kind} {name} is deleted")
     }
 
-    fn read(&self, path: &str) -> Result<Change, SimError> {
+    fn read(&self, path: &str) -> Result<WorldChange, SimError> {
         match (&self.apply, &self.scale, &self.delete) {
             (Some(object), None, None) => {
                 let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
                 let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-                if Kind::of_reference(&api_version, &kind).is_none() {
+                if ResourceKind::of_reference(&api_version, &kind).is_none() {
                     let message = format!("there is no kind {kind:?} in {api_version:?} here");
                     return Err(wrong(&format!("{path}.apply.kind"), &message));
                 }
-                Ok(Change::Apply(object.clone()))
+                Ok(WorldChange::Apply(object.clone()))
             }
             (None, Some(scale), None) => {
                 let kind = kind_named(&scale.kind).filter(|kind| {
                     matches!(
                         kind,
-                        Kind::Deployment
-                            | Kind::ReplicaSet
-                            | Kind::ReplicationController
-                            | Kind::StatefulSet
+                        ResourceKind::Deployment
+                            | ResourceKind::ReplicaSet
+                            | ResourceKind::ReplicationController
+                            | ResourceKind::StatefulSet
                     )
                 });
                 let kind = kind.ok_or_else(|| {
@@ -298,28 +298,28 @@ impl ChangeAt {
                     )
                 })?;
                 let patch = json!({"spec": {"replicas": scale.replicas}});
-                Ok(Change::Patch(id(kind, &scale.namespace, &scale.name), patch))
+                Ok(WorldChange::Patch(id(kind, &scale.namespace, &scale.name), patch))
             }
             (None, None, Some(target)) => {
                 let kind = kind_named(&target.kind).ok_or_else(|| {
                     let message = format!("there is no kind {:?} here", target.kind);
                     wrong(&format!("{path}.delete.kind"), &message)
                 })?;
-                Ok(Change::Delete(id(kind, &target.namespace, &target.name)))
+                Ok(WorldChange::Delete(id(kind, &target.namespace, &target.name)))
             }
             _ => Err(wrong(path, "give one of apply, scale and delete")),
         }
     }
 }
 
-fn kind_named(name: &str) -> Option<Kind> {
-    Kind::ALL.into_iter().find(|kind| kind.info().kind == name)
+fn kind_named(name: &str) -> Option<ResourceKind> {
+    ResourceKind::ALL.into_iter().find(|kind| kind.info().kind == name)
 }
 
-fn id(kind: Kind, namespace: &str, name: &str) -> ObjectId {
+fn id(kind: ResourceKind, namespace: &str, name: &str) -> ObjectId {
     let namespace = match kind.info().scope {
-        Scope::Namespaced => namespace,
-        Scope::Cluster => "",
+        KindScope::Namespaced => namespace,
+        KindScope::Cluster => "",
     };
     ObjectId::new(kind, NamespacedName::new(namespace, name))
 }

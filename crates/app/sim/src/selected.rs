@@ -4,36 +4,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rekindle_controllers::{NamespacedName, Object};
-use rekindle_types::held::Pod;
+use rekindle_controllers::{NamespacedName, ViewObject};
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::RestartLadder;
 
 /// The account. A ladder that has selected one costs nothing more.
 #[derive(Debug, Default)]
-pub(crate) struct Selected {
+pub(crate) struct SelectedLadders {
     idle: BTreeMap<NamespacedName, Arc<RestartLadder>>,
     busy: BTreeSet<NamespacedName>,
 }
 
-impl Selected {
+impl SelectedLadders {
     /// A ladder is there, or there in another version, beside these objects.
     pub(crate) fn ladder<'a>(
         &mut self,
         ladder: &Arc<RestartLadder>,
-        mut all: impl Iterator<Item = &'a Object>,
+        mut all: impl Iterator<Item = &'a ViewObject>,
     ) {
         let name = NamespacedName::of(&ladder.metadata);
         if self.busy.contains(&name) {
             return;
         }
-        match all.any(|object| matches!(object, Object::Pod(pod) if selects(ladder, pod))) {
+        match all.any(|object| matches!(object, ViewObject::Pod(pod) if selects(ladder, pod))) {
             true => self.is_busy(name),
             false => drop(self.idle.insert(name, ladder.clone())),
         }
     }
 
     /// A pod is there, or there in another version.
-    pub(crate) fn pod(&mut self, pod: &Pod) {
+    pub(crate) fn pod(&mut self, pod: &HeldPod) {
         let found = self.idle.iter().filter(|(_, ladder)| selects(ladder, pod));
         let found: Vec<NamespacedName> = found.map(|(name, _)| name.clone()).collect();
         found.into_iter().for_each(|name| self.is_busy(name));
@@ -50,6 +50,6 @@ impl Selected {
     }
 }
 
-fn selects(ladder: &RestartLadder, pod: &Pod) -> bool {
+fn selects(ladder: &RestartLadder, pod: &HeldPod) -> bool {
     rekindle_ladder::select(std::iter::once(ladder), pod).is_some()
 }

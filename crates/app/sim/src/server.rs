@@ -10,53 +10,57 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_api::auth::{Authorizer, Identity, UserInfo};
+use rekindle_api::auth::{AuthorizationMode, ClientIdentity, UserInfo};
 use rekindle_api::{Api, ApiParts, kinds as api_kinds};
 use rekindle_store::{
-    Committer, DiskError, Event, Limits, Object as Stored, Revision, Row, Store, Watch,
+    BatchRow, Committer, DiskError, Revision, Store, StoreEvent, StoreLimits, StoreWatch,
+    StoredObject,
 };
 use rekindle_types::Tick;
 use serde_json::Value;
 
-use crate::acknowledgements::Told;
+use crate::acknowledgements::Acknowledgements;
 use crate::disk::SimDisk;
-use crate::entropy::ByRequest;
+use crate::entropy::RequestEntropy;
 use crate::error::SimError;
-use crate::faults::{Room, Sync};
-use crate::kinds::Kinds;
+use crate::faults::{DiskSpace, PowerLossSync};
+use crate::kinds::ServedKinds;
 use crate::known_bugs::KnownBug;
-use crate::written::Written;
+use crate::written::WriteCounts;
 use reads::everything;
 
 /// So many objects are held beside their texts at least: more than the pods of the largest world.
 /// The controllers hold the same.
 const REMEMBERED: usize = 40_000;
 /// All pods of the largest world may write at once, when their nodes have their network again.
-const LIMITS: Limits =
-    Limits { history_events_max: 1 << 17, history_bytes_max: 64 << 20, ..Limits::DEFAULT };
+const LIMITS: StoreLimits = StoreLimits {
+    history_events_max: 1 << 17,
+    history_bytes_max: 64 << 20,
+    ..StoreLimits::DEFAULT
+};
 
 /// The API. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Server {
+pub(crate) struct SimServer {
     api: Api,
-    kinds: Arc<Kinds>,
-    identity: Arc<Identity>,
-    entropy: ByRequest,
-    inner: Arc<Mutex<Inner>>,
+    kinds: Arc<ServedKinds>,
+    identity: Arc<ClientIdentity>,
+    entropy: RequestEntropy,
+    inner: Arc<Mutex<SimServerState>>,
 }
 
-struct Inner {
+struct SimServerState {
     committer: Committer<SimDisk>,
     disk: SimDisk,
     now: Tick,
-    figures: Figures,
+    figures: RequestFigures,
     /// The same by object, if somebody wants to know.
-    written: Option<Written>,
-    power: Power,
+    written: Option<WriteCounts>,
+    power: MachinePower,
     /// Power fails in the commit after so many more.
-    power_fails: Option<(u64, Sync)>,
+    power_fails: Option<(u64, PowerLossSync)>,
     /// What anybody was told of, if that is looked at.
-    told: Option<Told>,
+    told: Option<Acknowledgements>,
     /// What was told and cannot be.
     broken: Option<String>,
     /// A bug of the API.
@@ -72,16 +76,16 @@ struct Inner {
 }
 
 /// What was on the disk when it was opened.
-struct Found {
+struct DurableObjects {
     newest: Revision,
-    objects: Vec<Arc<Stored>>,
+    objects: Vec<Arc<StoredObject>>,
 }
 
 /// An API that was opened anew.
-pub(crate) struct Reopened {
-    pub(crate) server: Server,
+pub(crate) struct ReopenedServer {
+    pub(crate) server: SimServer,
     /// Of all that comes after what was found.
-    pub(crate) watch: Watch,
+    pub(crate) watch: StoreWatch,
     /// The newest revision that was found.
     pub(crate) newest: u64,
     /// What was found is not what anybody was told.
@@ -90,7 +94,7 @@ pub(crate) struct Reopened {
 
 /// Whether the machine has power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Power {
+pub(crate) enum MachinePower {
     On,
     /// It fails in the next commit.
     Failing,
@@ -99,7 +103,7 @@ pub(crate) enum Power {
 
 /// What was asked of the API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct RequestFigures {
     /// Requests that wrote, and were not refused.
     pub writes: u64,
     /// Those of them that wrote Events.
@@ -109,14 +113,14 @@ pub struct Figures {
 }
 
 /// The answer to a request.
-pub(crate) struct Answered {
+pub(crate) struct SimAnswer {
     pub(crate) code: u16,
     pub(crate) body: Bytes,
     /// What its Warning headers say.
     pub(crate) warnings: Vec<String>,
 }
 
-impl Answered {
+impl SimAnswer {
     /// The code, and what the API says when it refuses.
     pub(crate) fn refusal(&self) -> (u16, Value) {
         match self.code {
@@ -126,9 +130,9 @@ impl Answered {
     }
 }
 
-impl Server {
+impl SimServer {
     /// A new cluster and a watch over everything that will ever be in it.
-    pub(crate) fn new(seed: u64, now: Tick) -> Result<(Self, Watch), SimError> {
+    pub(crate) fn new(seed: u64, now: Tick) -> Result<(Self, StoreWatch), SimError> {
         let (server, watch, _) = Self::open(SimDisk::default(), seed, 0, now)?;
         Ok((server, watch))
     }
@@ -137,7 +141,7 @@ impl Server {
     pub(crate) fn remember_what_is_told(&self) {
         let all = everything(self.api.store());
         self.inner().told =
-            Some(Told::of(all.iter().map(AsRef::as_ref), self.api.store().revision()));
+            Some(Acknowledgements::of(all.iter().map(AsRef::as_ref), self.api.store().revision()));
     }
 
     /// A bug of the API or its disk.
@@ -152,30 +156,31 @@ impl Server {
         seed: u64,
         opened: u64,
         now: Tick,
-    ) -> Result<(Self, Watch, Found), SimError> {
+    ) -> Result<(Self, StoreWatch, DurableObjects), SimError> {
         let (store, mut committer) = Store::open(disk.clone(), LIMITS)?;
-        let found = Found { newest: store.revision(), objects: everything(&store) };
+        let found = DurableObjects { newest: store.revision(), objects: everything(&store) };
         let watch = store.watch("/", found.newest)?;
         // what is drawn after another start must not be drawn again
-        let entropy = ByRequest::new(seed.wrapping_add(opened.wrapping_mul(0x5851_f42d_4c95_7f2d)));
+        let entropy =
+            RequestEntropy::new(seed.wrapping_add(opened.wrapping_mul(0x5851_f42d_4c95_7f2d)));
         let api = Api::new(ApiParts {
             registry: api_kinds::all(),
             store,
             entropy: Box::new(entropy.clone()),
-            authorizer: Authorizer::AlwaysAllow,
+            authorizer: AuthorizationMode::AlwaysAllow,
             ca_bundle: String::new(),
         });
         api.set_remembered(REMEMBERED);
         api.bootstrap(now)?;
         committer.commit_pending().map_err(|error| SimError::Disk(error.to_string()))?;
-        let identity = Arc::new(Identity::User(UserInfo::internal("system:rekindle:sim")));
-        let inner = Inner {
+        let identity = Arc::new(ClientIdentity::User(UserInfo::internal("system:rekindle:sim")));
+        let inner = SimServerState {
             committer,
             disk,
             now,
-            figures: Figures::default(),
+            figures: RequestFigures::default(),
             written: None,
-            power: Power::On,
+            power: MachinePower::On,
             power_fails: None,
             told: None,
             broken: None,
@@ -185,14 +190,14 @@ impl Server {
             opened,
             seed,
         };
-        let kinds = Arc::new(Kinds::new());
+        let kinds = Arc::new(ServedKinds::new());
         let inner = Arc::new(Mutex::new(inner));
         let server = Self { api, kinds, identity, entropy, inner };
         Ok((server, watch, found))
     }
 
     /// The same data, opened anew after power was lost.
-    pub(crate) fn reopen(&self, now: Tick) -> Result<Reopened, SimError> {
+    pub(crate) fn reopen(&self, now: Tick) -> Result<ReopenedServer, SimError> {
         let (disk, seed, opened, bug, told, figures) = {
             let mut inner = self.inner();
             let figures = (inner.figures, inner.written.clone());
@@ -201,24 +206,24 @@ impl Server {
         let under_way = disk.under_way();
         disk.power_on();
         let (server, watch, found) = Self::open(disk, seed, opened + 1, now)?;
-        let objects: Vec<&Stored> = found.objects.iter().map(AsRef::as_ref).collect();
+        let objects: Vec<&StoredObject> = found.objects.iter().map(AsRef::as_ref).collect();
         let wrong =
             told.as_ref().and_then(|told| told.differs(&objects, found.newest, under_way.as_ref()));
         let mut inner = server.inner();
         (inner.figures, inner.written) = figures;
-        inner.told = told.is_some().then(|| Told::of(objects, found.newest));
+        inner.told = told.is_some().then(|| Acknowledgements::of(objects, found.newest));
         inner.bug = bug;
         drop(inner);
-        Ok(Reopened { server, watch, newest: found.newest.0, wrong })
+        Ok(ReopenedServer { server, watch, newest: found.newest.0, wrong })
     }
 
     /// Power will be lost in the commit after so many.
-    pub(crate) fn lose_power(&self, after: u64, sync: Sync) {
+    pub(crate) fn lose_power(&self, after: u64, sync: PowerLossSync) {
         self.inner().power_fails.get_or_insert((after, sync));
     }
 
     /// Whether power was lost.
-    pub(crate) fn power(&self) -> Power {
+    pub(crate) fn power(&self) -> MachinePower {
         self.inner().power
     }
 
@@ -226,14 +231,14 @@ impl Server {
     pub(crate) fn heal(&self) {
         let mut inner = self.inner();
         inner.power_fails = None;
-        if inner.power == Power::Failing {
+        if inner.power == MachinePower::Failing {
             inner.disk.keep_power();
-            inner.power = Power::On;
+            inner.power = MachinePower::On;
         }
     }
 
     /// The watch shows this. What is wrong with it, or with what was told before, if anything is.
-    pub(crate) fn shown(&self, event: &Event) -> Option<String> {
+    pub(crate) fn shown(&self, event: &StoreEvent) -> Option<String> {
         let inner = &mut *self.inner();
         let wrong = inner.told.as_mut().and_then(|told| told.shown(event));
         inner.broken.take().or(wrong)
@@ -246,13 +251,15 @@ impl Server {
 
     /// What the watch shows of the commit in which power was lost; only the bug
     /// [`KnownBug::ShownUnsynced`] has it show anything.
-    pub(crate) fn shown_unsynced(&self) -> Vec<Event> {
+    pub(crate) fn shown_unsynced(&self) -> Vec<StoreEvent> {
         let inner = self.inner();
         let batch = inner.disk.under_way().filter(|_| inner.bug == Some(KnownBug::ShownUnsynced));
         let Some(batch) = batch else { return Vec::new() };
-        let event = |row: Row| match (row.after, row.before) {
-            (Some(object), previous) => Some(Event::Put { object, previous }),
-            (None, Some(previous)) => Some(Event::Delete { revision: batch.revision, previous }),
+        let event = |row: BatchRow| match (row.after, row.before) {
+            (Some(object), previous) => Some(StoreEvent::Put { object, previous }),
+            (None, Some(previous)) => {
+                Some(StoreEvent::Delete { revision: batch.revision, previous })
+            }
             (None, None) => None,
         };
         batch.rows.into_iter().filter_map(event).collect()
@@ -263,7 +270,7 @@ impl Server {
         self.api.store().revision().0
     }
 
-    pub(crate) fn figures(&self) -> Figures {
+    pub(crate) fn figures(&self) -> RequestFigures {
         self.inner().figures
     }
 
@@ -273,13 +280,13 @@ impl Server {
     }
 
     /// What was written, as far as that was counted.
-    pub(crate) fn written(&self) -> Written {
+    pub(crate) fn written(&self) -> WriteCounts {
         self.inner().written.clone().unwrap_or_default()
     }
 
     /// Nothing that was asked so far counts.
     pub(crate) fn forget_figures(&self) {
-        self.inner().figures = Figures::default();
+        self.inner().figures = RequestFigures::default();
     }
 
     /// What is asked in here is the simulation's own, and does not count.
@@ -316,8 +323,8 @@ impl Server {
                 Ok(_) => {}
                 // what was to go stays
                 Err(DiskError::Full { .. }) => break,
-                Err(_) if inner.power == Power::Failing => {
-                    inner.power = Power::Lost;
+                Err(_) if inner.power == MachinePower::Failing => {
+                    inner.power = MachinePower::Lost;
                     break;
                 }
                 Err(error) => return Err(SimError::Disk(error.to_string())),
@@ -327,7 +334,7 @@ impl Server {
     }
 
     /// The disk is full from now on, or no more.
-    pub(crate) fn set_full(&self, room: Room) {
+    pub(crate) fn set_full(&self, room: DiskSpace) {
         self.inner().disk.set_room(room);
     }
 
@@ -341,7 +348,7 @@ impl Server {
         std::mem::take(&mut self.inner().evicted)
     }
 
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn inner(&self) -> std::sync::MutexGuard<'_, SimServerState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,8 +3,8 @@
 
 use rekindle_types::TickDuration;
 
-use crate::availability::Total;
-use crate::server::Figures;
+use crate::availability::AvailabilityTotal;
+use crate::server::RequestFigures;
 
 /// Spans of a timeline.
 const SPANS: u64 = 240;
@@ -21,7 +21,7 @@ pub struct Timeline {
     /// How long each span is.
     pub span: TickDuration,
     /// The spans, in order.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TimelineSpan>,
     /// Most writes to the API in one minute.
     pub writes_per_minute_max: u64,
     /// Most of them that wrote Events in one minute.
@@ -33,19 +33,19 @@ pub struct Timeline {
     /// The times after that when something was missing: the first 999 of them, and the newest.
     pub outages: Vec<Outage>,
     longest_outage: TickDuration,
-    course: Course,
+    course: ServiceCourse,
     /// Since when nothing is missing.
     well_since: Option<TickDuration>,
     /// Of the last time that was held.
-    total: Total,
+    total: AvailabilityTotal,
     at: TickDuration,
-    counted: Counts,
-    minute: Minute,
+    counted: RunCounts,
+    minute: MinuteWrites,
 }
 
 /// How it goes with what is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
+enum ServiceCourse {
     /// Not all of it has served yet.
     Beginning,
     Well,
@@ -55,7 +55,7 @@ enum Course {
 
 /// What happened in a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct TimelineSpan {
     /// Restarts of containers.
     pub restarts: u64,
     /// Writes to the API.
@@ -81,13 +81,13 @@ pub struct Outage {
 
 /// Counters that only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct RunCounts {
     pub(crate) restarts: u64,
-    pub(crate) figures: Figures,
+    pub(crate) figures: RequestFigures,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Minute {
+struct MinuteWrites {
     number: u64,
     writes: u64,
     events: u64,
@@ -100,25 +100,30 @@ impl Timeline {
         let count = length.as_micros().div_ceil(span.as_micros()).max(1);
         Self {
             span,
-            spans: vec![Span::default(); usize::try_from(count).unwrap_or(1)],
+            spans: vec![TimelineSpan::default(); usize::try_from(count).unwrap_or(1)],
             writes_per_minute_max: 0,
             events_per_minute_max: 0,
             missing_micros: 0,
             ready_after: None,
             outages: Vec::new(),
             longest_outage: TickDuration::ZERO,
-            course: Course::Beginning,
+            course: ServiceCourse::Beginning,
             well_since: None,
-            total: Total::default(),
+            total: AvailabilityTotal::default(),
             at: TickDuration::ZERO,
-            counted: Counts::default(),
-            minute: Minute::default(),
+            counted: RunCounts::default(),
+            minute: MinuteWrites::default(),
         }
     }
 
     /// From the time of the last call until `until` it was so. What was counted since then happened
     /// at that time.
-    pub(crate) fn hold(&mut self, until: TickDuration, total: Total, counts: Counts) {
+    pub(crate) fn hold(
+        &mut self,
+        until: TickDuration,
+        total: AvailabilityTotal,
+        counts: RunCounts,
+    ) {
         let until = until.max(self.at);
         self.count(counts);
         self.follow(until, total);
@@ -137,7 +142,7 @@ impl Timeline {
     /// The run is over. An outage that has not ended stays open.
     pub(crate) fn end(&mut self) {
         self.minute_over();
-        if let Course::Outage(outage) = self.course {
+        if let ServiceCourse::Outage(outage) = self.course {
             self.keep(outage, self.at);
         }
     }
@@ -151,9 +156,9 @@ impl Timeline {
     /// None when the run ended before that.
     pub fn time_to_recovery(&self) -> Option<TickDuration> {
         let is_over = match self.course {
-            Course::Beginning => self.total.wanted == 0,
-            Course::Well => self.total.missing == 0,
-            Course::Outage(_) => false,
+            ServiceCourse::Beginning => self.total.wanted == 0,
+            ServiceCourse::Well => self.total.missing == 0,
+            ServiceCourse::Outage(_) => false,
         };
         is_over.then_some(self.longest_outage)
     }
@@ -163,7 +168,7 @@ impl Timeline {
         index.min(self.spans.len() - 1)
     }
 
-    fn count(&mut self, counts: Counts) {
+    fn count(&mut self, counts: RunCounts) {
         let before = std::mem::replace(&mut self.counted, counts);
         let restarts = counts.restarts.saturating_sub(before.restarts);
         let writes = counts.figures.writes - before.figures.writes;
@@ -189,7 +194,7 @@ impl Timeline {
     }
 
     /// From the time of the last call until then so much was missing.
-    fn follow(&mut self, until: TickDuration, total: Total) {
+    fn follow(&mut self, until: TickDuration, total: AvailabilityTotal) {
         if until == self.at {
             return; // a moment without a length is none
         }
@@ -197,9 +202,9 @@ impl Timeline {
             self.well_since = None;
             let new = Outage { from: self.at, until: None, missing: total.missing };
             match &mut self.course {
-                Course::Beginning => {}
-                Course::Well => self.course = Course::Outage(new),
-                Course::Outage(outage) => outage.missing = outage.missing.max(total.missing),
+                ServiceCourse::Beginning => {}
+                ServiceCourse::Well => self.course = ServiceCourse::Outage(new),
+                ServiceCourse::Outage(outage) => outage.missing = outage.missing.max(total.missing),
             }
             return;
         }
@@ -209,15 +214,15 @@ impl Timeline {
         }
         match self.course {
             // where nothing is wanted nothing serves
-            Course::Beginning if total.wanted == 0 => self.well_since = None,
-            Course::Beginning => {
+            ServiceCourse::Beginning if total.wanted == 0 => self.well_since = None,
+            ServiceCourse::Beginning => {
                 self.ready_after = Some(since);
-                self.course = Course::Well;
+                self.course = ServiceCourse::Well;
             }
-            Course::Well => {}
-            Course::Outage(outage) => {
+            ServiceCourse::Well => {}
+            ServiceCourse::Outage(outage) => {
                 self.keep(Outage { until: Some(since), ..outage }, since);
-                self.course = Course::Well;
+                self.course = ServiceCourse::Well;
             }
         }
     }
@@ -240,14 +245,14 @@ mod tests {
         TickDuration::from_secs(seconds)
     }
 
-    fn counts(restarts: u64, writes: u64) -> Counts {
-        Counts { restarts, figures: Figures { writes, events: writes / 2, refused: 0 } }
+    fn counts(restarts: u64, writes: u64) -> RunCounts {
+        RunCounts { restarts, figures: RequestFigures { writes, events: writes / 2, refused: 0 } }
     }
 
     #[test]
     fn what_is_missing_is_summed_up_and_told_as_outages() {
         let mut timeline = Timeline::new(seconds(240));
-        let total = |missing| Total { wanted: 3, missing };
+        let total = |missing| AvailabilityTotal { wanted: 3, missing };
         timeline.hold(seconds(2), total(3), counts(0, 4));
         timeline.hold(seconds(12), total(0), counts(0, 6));
         timeline.hold(seconds(20), total(1), counts(1, 8));
@@ -270,11 +275,11 @@ mod tests {
     fn where_nothing_is_wanted_or_what_was_missing_is_not_wanted_any_more_nothing_is_left_to_recover()
      {
         let mut timeline = Timeline::new(seconds(60));
-        timeline.hold(seconds(30), Total::default(), counts(0, 0));
+        timeline.hold(seconds(30), AvailabilityTotal::default(), counts(0, 0));
         assert_eq!(timeline.time_to_recovery(), Some(TickDuration::ZERO));
-        timeline.hold(seconds(40), Total { wanted: 1, missing: 1 }, counts(0, 0));
+        timeline.hold(seconds(40), AvailabilityTotal { wanted: 1, missing: 1 }, counts(0, 0));
         assert_eq!(timeline.time_to_recovery(), None);
-        timeline.hold(seconds(60), Total::default(), counts(0, 0));
+        timeline.hold(seconds(60), AvailabilityTotal::default(), counts(0, 0));
         timeline.end();
         assert_eq!(timeline.time_to_recovery(), Some(TickDuration::ZERO));
     }
@@ -283,7 +288,7 @@ mod tests {
     #[test]
     fn what_serves_for_a_moment_neither_begins_to_serve_nor_ends_an_outage() {
         let mut timeline = Timeline::new(seconds(600));
-        let total = |missing| Total { wanted: 1, missing };
+        let total = |missing| AvailabilityTotal { wanted: 1, missing };
         for round in 0..3 {
             timeline.hold(seconds(round * 20 + 9), total(0), counts(0, 0));
             timeline.hold(seconds(round * 20 + 20), total(1), counts(0, 0));
@@ -307,9 +312,9 @@ mod tests {
     #[test]
     fn a_moment_without_a_length_is_no_outage() {
         let mut timeline = Timeline::new(seconds(60));
-        timeline.hold(seconds(11), Total { wanted: 1, missing: 0 }, counts(0, 0));
-        timeline.hold(seconds(11), Total { wanted: 1, missing: 1 }, counts(0, 0));
-        timeline.hold(seconds(60), Total { wanted: 1, missing: 0 }, counts(0, 0));
+        timeline.hold(seconds(11), AvailabilityTotal { wanted: 1, missing: 0 }, counts(0, 0));
+        timeline.hold(seconds(11), AvailabilityTotal { wanted: 1, missing: 1 }, counts(0, 0));
+        timeline.hold(seconds(60), AvailabilityTotal { wanted: 1, missing: 0 }, counts(0, 0));
         timeline.end();
         assert_eq!(timeline.outages, []);
         assert_eq!(timeline.time_to_recovery(), Some(TickDuration::ZERO));

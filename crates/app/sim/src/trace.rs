@@ -26,12 +26,12 @@ pub struct Trace {
     steps: u64,
     lines: VecDeque<String>,
     /// As it was when the first promise was broken.
-    breach: Option<Breach>,
+    breach: Option<BreachTrace>,
 }
 
 /// A trace up to the line that tells of a broken promise.
 #[derive(Clone, Debug)]
-struct Breach {
+struct BreachTrace {
     steps: u64,
     lines: VecDeque<String>,
 }
@@ -60,7 +60,7 @@ impl Trace {
     pub(crate) fn add_breach(&mut self, now: Tick, what: &str) {
         self.add(now, &format!("BROKEN {what}"));
         let (steps, lines) = (self.steps, &self.lines);
-        self.breach.get_or_insert_with(|| Breach { steps, lines: lines.clone() });
+        self.breach.get_or_insert_with(|| BreachTrace { steps, lines: lines.clone() });
     }
 
     /// How many lines there were when the first promise was broken, and the last of them, oldest

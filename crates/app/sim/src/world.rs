@@ -27,37 +27,37 @@ mod volumes;
 use std::collections::{BTreeMap, BTreeSet};
 
 use http::Method;
-use rekindle_controllers::events::Recorder;
-use rekindle_controllers::{Kind, NamespacedName, ObjectId};
-use rekindle_ladder::Limits;
-use rekindle_pod::{ActionError, ActionId, Config, ContainerKey, Outcome};
+use rekindle_controllers::events::EventCorrelator;
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
+use rekindle_ladder::RestartLimits;
+use rekindle_pod::{ActionError, ActionId, ActionOutcome, ContainerStartKey, PodConfig};
 use rekindle_pod_driver::RestartOwners;
-use rekindle_reconcile::{NodeSettings, Planner, Seen, kinds};
-use rekindle_store::Watch;
+use rekindle_reconcile::{NodeLifecycleSettings, Planner, WatchUpdate, kinds};
+use rekindle_store::StoreWatch;
 use rekindle_types::pods::AnyPod;
 use rekindle_types::v1alpha1::{PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::agent::{PodOnNode, Tally};
-use crate::availability::Availability;
-use crate::behaviour::{Behaviour, Behaviours, Unchosen};
+use crate::agent::{AgentTally, SimulatedPod};
+use crate::availability::AvailabilityAccount;
+use crate::behaviour::{Behaviour, Behaviours, DefaultBehaviour};
 use crate::clocks::Clocks;
 use crate::error::SimError;
-use crate::faults::{Deed, Faults, Relief};
-use crate::script::Change;
-use crate::selected::Selected;
-use crate::server::{Power, Server};
-use crate::timeline::{Counts, Timeline};
+use crate::faults::{Faults, WatchRecovery, WorldEvent};
+use crate::script::WorldChange;
+use crate::selected::SelectedLadders;
+use crate::server::{MachinePower, SimServer};
+use crate::timeline::{RunCounts, Timeline};
 use crate::trace::Trace;
-use budgets::{Budgets, Watched};
-pub use by_hand::FieldValidation;
-use evictions::Sentences;
-use faults::Hearing;
+use budgets::{Budgets, CheckCoverage};
+pub use by_hand::UnknownFieldHandling;
+use evictions::EvictionTaintHistory;
+use faults::WatchDelivery;
 use job_counts::JobCounts;
-use keepers::{Errand, Keepers};
-use replaced::Replaced;
+use keepers::{KeeperErrand, NodeKeepers};
+use replaced::ReplacementAccount;
 use volumes::VolumeJob;
 
 /// When every run begins: 2026-01-01 00:00 UTC.
@@ -73,7 +73,7 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// What becomes of Events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Records {
+pub enum EventRecording {
     /// They are written to the API.
     Written,
     /// They are counted as if they were written: nothing in a world reads them.
@@ -82,16 +82,16 @@ pub enum Records {
 
 /// Something that will happen.
 #[derive(Clone, Debug)]
-enum Happening {
+enum ScheduledEvent {
     Answer {
         uid: String,
         incarnation: u32,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
     },
     Ends {
         uid: String,
-        key: ContainerKey,
+        key: ContainerStartKey,
         status: ExitStatus,
     },
     /// A pod's deadline, unless it has another one by then.
@@ -101,11 +101,11 @@ enum Happening {
     },
     Changed {
         who: String,
-        change: Change,
+        change: WorldChange,
     },
-    Deed(Deed),
+    Deed(WorldEvent),
     /// The controllers hear again.
-    Hear(Relief),
+    Hear(WatchRecovery),
     NodeHears(String),
     /// A node that could not say so says again that it is ready.
     NodeSpeaks(String),
@@ -122,7 +122,7 @@ enum Happening {
     /// The time of a behaviour begins or is over.
     BehavioursTurn,
     /// A user comes back to a node, or its agent registers it.
-    Errand(Errand),
+    Errand(KeeperErrand),
 }
 
 /// A cluster in virtual time.
@@ -131,26 +131,26 @@ pub struct World {
     number: u64,
     /// How many of those that were to come have come.
     happened: u64,
-    coming: BTreeMap<(Tick, u64), Happening>,
+    coming: BTreeMap<(Tick, u64), ScheduledEvent>,
     timers: BTreeMap<String, Tick>,
-    server: Server,
-    watch: Watch,
+    server: SimServer,
+    watch: StoreWatch,
     planner: Planner,
     behaviours: Behaviours,
     /// How the controllers are set.
-    patience: NodeSettings,
+    patience: NodeLifecycleSettings,
     /// Those that chose a start of a container.
     behaviours_used: BTreeSet<usize>,
     /// Those of them of which a readiness probe took notice.
     behaviours_probed: BTreeSet<usize>,
-    config: Config,
+    config: PodConfig,
     nodes: BTreeSet<String>,
     /// Those without a network, and how often they lost it: it is back when it was mended as often.
     cut_off: BTreeMap<String, u32>,
     /// Which pod of a node has taken up which request, as its agent knows it.
     restart_owners: BTreeMap<String, RestartOwners>,
-    keepers: Keepers,
-    sentences: Sentences,
+    keepers: NodeKeepers,
+    sentences: EvictionTaintHistory,
     job_counts: JobCounts,
     /// Those that do not hear what happens in the API until then, though they can write.
     deaf: BTreeMap<String, Tick>,
@@ -158,45 +158,45 @@ pub struct World {
     full_until: Tick,
     /// Until when no registry answers.
     no_registry_until: Tick,
-    hearing: Hearing,
+    hearing: WatchDelivery,
     clocks: Clocks,
     budgets: Budgets,
-    watched: Watched,
+    watched: CheckCoverage,
     faults: Faults,
     last_revision: u64,
     /// By their UIDs; each by itself, as the map would keep room for others beside it.
-    pods: BTreeMap<String, Box<PodOnNode>>,
+    pods: BTreeMap<String, Box<SimulatedPod>>,
     /// What was done to pods that are gone.
-    tally_gone: Tally,
+    tally_gone: AgentTally,
     /// The UIDs of the newest of each name.
     pods_by_name: BTreeMap<NamespacedName, String>,
     /// Of pods that are gone; only the bugs `SandboxOfNamesake` and `BackoffOfNamesake` keep any.
-    leftovers: BTreeMap<NamespacedName, Box<PodOnNode>>,
+    leftovers: BTreeMap<NamespacedName, Box<SimulatedPod>>,
     /// What each node's agent has said. Each counts by itself, as long as its process lives.
-    recorders: BTreeMap<String, Recorder>,
+    recorders: BTreeMap<String, EventCorrelator>,
     /// What nodes will try again.
     volumes_due: BTreeSet<VolumeJob>,
-    records: Records,
-    validation: FieldValidation,
+    records: EventRecording,
+    validation: UnknownFieldHandling,
     /// What the API warned of when something was asked by hand.
     warnings: Vec<String>,
-    selected: Selected,
-    replaced: Replaced,
+    selected: SelectedLadders,
+    replaced: ReplacementAccount,
     addresses: u32,
     restarts: BTreeMap<(NamespacedName, String), u64>,
     restarts_total: u64,
     /// What became of each PodRestart, by its UID.
     rungs: BTreeMap<String, (Rung, Option<PodRestartPhase>)>,
-    availability: Availability,
+    availability: AvailabilityAccount,
     timeline: Timeline,
     trace: Trace,
     broken: Option<String>,
-    after_breach: AfterBreach,
+    after_breach: BreachPolicy,
 }
 
 /// What a run does when a promise did not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AfterBreach {
+enum BreachPolicy {
     GoOn,
     Stop,
 }
@@ -210,12 +210,12 @@ impl World {
         seed: u64,
         nodes: usize,
         behaviours: Vec<Behaviour>,
-        config: Config,
+        config: PodConfig,
     ) -> Result<Self, SimError> {
-        let (server, watch) = Server::new(seed, BEGIN)?;
-        let mut planner = Planner::new(Limits::default());
+        let (server, watch) = SimServer::new(seed, BEGIN)?;
+        let mut planner = Planner::new(RestartLimits::default());
         for kind in kinds() {
-            planner.see(BEGIN, Seen::List(kind, Vec::new()));
+            planner.see(BEGIN, WatchUpdate::List(kind, Vec::new()));
         }
         let mut world = Self {
             now: BEGIN,
@@ -226,46 +226,46 @@ impl World {
             server,
             watch,
             planner,
-            behaviours: Behaviours { all: behaviours, unchosen: Unchosen::default() },
-            patience: NodeSettings::default(),
+            behaviours: Behaviours { all: behaviours, unchosen: DefaultBehaviour::default() },
+            patience: NodeLifecycleSettings::default(),
             behaviours_used: BTreeSet::new(),
             behaviours_probed: BTreeSet::new(),
             config,
             nodes: BTreeSet::new(),
             cut_off: BTreeMap::new(),
             restart_owners: BTreeMap::new(),
-            keepers: Keepers::default(),
-            sentences: Sentences::default(),
+            keepers: NodeKeepers::default(),
+            sentences: EvictionTaintHistory::default(),
             job_counts: JobCounts::default(),
             deaf: BTreeMap::new(),
             full_until: BEGIN,
             no_registry_until: BEGIN,
-            hearing: Hearing::Well,
+            hearing: WatchDelivery::Well,
             clocks: Clocks::default(),
             budgets: Budgets::default(),
-            watched: Watched::Nothing,
+            watched: CheckCoverage::Nothing,
             faults: Faults::none(),
             last_revision: 0,
             pods: BTreeMap::new(),
-            tally_gone: Tally::default(),
+            tally_gone: AgentTally::default(),
             pods_by_name: BTreeMap::new(),
             leftovers: BTreeMap::new(),
             recorders: BTreeMap::new(),
             volumes_due: BTreeSet::new(),
-            records: Records::Written,
-            validation: FieldValidation::default(),
+            records: EventRecording::Written,
+            validation: UnknownFieldHandling::default(),
             warnings: Vec::new(),
-            selected: Selected::default(),
-            replaced: Replaced::default(),
+            selected: SelectedLadders::default(),
+            replaced: ReplacementAccount::default(),
             addresses: u32::from_be_bytes([10, 0, 0, 1]),
             restarts: BTreeMap::new(),
             restarts_total: 0,
             rungs: BTreeMap::new(),
-            availability: Availability::default(),
+            availability: AvailabilityAccount::default(),
             timeline: Timeline::new(MEASURED),
             trace: Trace::default(),
             broken: None,
-            after_breach: AfterBreach::GoOn,
+            after_breach: BreachPolicy::GoOn,
         };
         for index in 0..nodes {
             world.add_node(&format!("node-{index}"))?;
@@ -282,12 +282,12 @@ impl World {
     }
 
     /// What becomes of Events from now on; they are written unless told.
-    pub const fn set_records(&mut self, records: Records) {
+    pub const fn set_records(&mut self, records: EventRecording) {
         self.records = records;
     }
 
     /// What containers do that no behaviour chooses; they run unless told.
-    pub const fn set_unchosen(&mut self, unchosen: Unchosen) {
+    pub const fn set_unchosen(&mut self, unchosen: DefaultBehaviour) {
         self.behaviours.unchosen = unchosen;
     }
 
@@ -296,25 +296,25 @@ impl World {
     pub fn turn_what_runs(&mut self, length: TickDuration) {
         for at in self.behaviours.turns().into_iter().filter(|at| *at < length) {
             self.number += 1;
-            self.coming.insert((BEGIN + at, self.number), Happening::BehavioursTurn);
+            self.coming.insert((BEGIN + at, self.number), ScheduledEvent::BehavioursTurn);
         }
     }
 
     /// Does this so long after the beginning; `who` says so.
-    pub fn change_at(&mut self, at: TickDuration, who: &str, change: Change) {
+    pub fn change_at(&mut self, at: TickDuration, who: &str, change: WorldChange) {
         self.number += 1;
-        let changed = Happening::Changed { who: who.to_owned(), change };
+        let changed = ScheduledEvent::Changed { who: who.to_owned(), change };
         self.coming.insert((BEGIN + at, self.number), changed);
     }
 
     /// A run ends with the moment in which a promise did not hold; it goes on unless told.
     pub(crate) const fn stop_at_breach(&mut self) {
-        self.after_breach = AfterBreach::Stop;
+        self.after_breach = BreachPolicy::Stop;
     }
 
     /// Whether nothing more is to happen.
     fn is_over(&self) -> bool {
-        self.broken.is_some() && self.after_breach == AfterBreach::Stop
+        self.broken.is_some() && self.after_breach == BreachPolicy::Stop
     }
 
     /// The run is over.
@@ -354,7 +354,7 @@ impl World {
 
     /// As it is now it stays until then.
     fn hold(&mut self, until: Tick) {
-        let counts = Counts { restarts: self.restarts_total, figures: self.server.figures() };
+        let counts = RunCounts { restarts: self.restarts_total, figures: self.server.figures() };
         self.timeline.hold(until.since(BEGIN), self.availability.total(), counts);
     }
 
@@ -375,10 +375,10 @@ impl World {
         self.clocks.controllers.shows(self.now)
     }
 
-    fn happen(&mut self, happening: Happening) -> Result<(), SimError> {
+    fn happen(&mut self, happening: ScheduledEvent) -> Result<(), SimError> {
         self.happened += 1;
         let uid = match happening {
-            Happening::Answer { uid, incarnation, id, result } => {
+            ScheduledEvent::Answer { uid, incarnation, id, result } => {
                 let pod = self.pods.get_mut(&uid);
                 let Some(pod) = pod.filter(|pod| pod.incarnation == incarnation) else {
                     return Ok(());
@@ -386,14 +386,14 @@ impl World {
                 pod.answered(self.now, id, result, &mut self.faults.pace);
                 uid
             }
-            Happening::Ends { uid, key, status } => {
+            ScheduledEvent::Ends { uid, key, status } => {
                 let Some(pod) = self.pods.get_mut(&uid) else { return Ok(()) };
                 self.trace
                     .add(self.now, &format!("{}: {key:?} ends {status:?}", name_of(&pod.pod)));
                 pod.process_ends(self.now, key, status, self.faults.bug);
                 uid
             }
-            Happening::Timer { uid, due } => {
+            ScheduledEvent::Timer { uid, due } => {
                 if self.timers.get(&uid) != Some(&due) {
                     return Ok(()); // an earlier deadline took its place
                 }
@@ -402,45 +402,45 @@ impl World {
                 pod.timeout(self.now);
                 uid
             }
-            Happening::Changed { who, change } => {
+            ScheduledEvent::Changed { who, change } => {
                 let at = self.now.since(BEGIN);
                 return self.change(change).map_err(|refused| refused.of_change(&who, at));
             }
-            Happening::Deed(deed) => return self.do_deed(deed),
-            Happening::Hear(relief) => {
+            ScheduledEvent::Deed(deed) => return self.do_deed(deed),
+            ScheduledEvent::Hear(relief) => {
                 self.hear(relief);
                 return Ok(());
             }
-            Happening::DiskHasRoom => {
+            ScheduledEvent::DiskHasRoom => {
                 self.disk_has_room();
                 return Ok(());
             }
-            Happening::RegistryAnswers => {
+            ScheduledEvent::RegistryAnswers => {
                 self.registry_answers();
                 return Ok(());
             }
-            Happening::NodeHears(node) => {
+            ScheduledEvent::NodeHears(node) => {
                 self.node_hears(&node);
                 return Ok(());
             }
-            Happening::NodeSpeaks(node) => {
+            ScheduledEvent::NodeSpeaks(node) => {
                 self.say_ready(&node);
                 return Ok(());
             }
-            Happening::CatchUp { uid } => {
+            ScheduledEvent::CatchUp { uid } => {
                 self.catch_up(&uid);
                 return Ok(());
             }
-            Happening::BehavioursTurn => {
+            ScheduledEvent::BehavioursTurn => {
                 self.behaviours_turn();
                 return Ok(());
             }
-            Happening::Volume(job) => {
+            ScheduledEvent::Volume(job) => {
                 self.volumes_due.remove(&job);
                 self.work_on_volume(job);
                 return Ok(());
             }
-            Happening::Errand(errand) => {
+            ScheduledEvent::Errand(errand) => {
                 self.run_errand(errand);
                 return Ok(());
             }
@@ -453,7 +453,7 @@ impl World {
     fn rest(&mut self) -> Result<(), SimError> {
         for _ in 0..ROUNDS_MAX {
             let mut moved = false;
-            if self.server.power() == Power::Lost {
+            if self.server.power() == MachinePower::Lost {
                 self.restart_engine()?;
             }
             while let Some(event) = self.watch.try_next() {
@@ -490,7 +490,7 @@ impl World {
         Ok(())
     }
 
-    fn later(&mut self, after: TickDuration, happening: Happening) {
+    fn later(&mut self, after: TickDuration, happening: ScheduledEvent) {
         self.number += 1;
         self.coming.insert((self.now + after, self.number), happening);
     }
@@ -514,7 +514,7 @@ pub(crate) fn collection(id: &ObjectId) -> String {
 }
 
 fn id_of_pod(pod: &impl AnyPod) -> ObjectId {
-    ObjectId::new(Kind::Pod, name_of(pod))
+    ObjectId::new(ResourceKind::Pod, name_of(pod))
 }
 
 fn name_of(pod: &impl AnyPod) -> NamespacedName {

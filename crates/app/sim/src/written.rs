@@ -12,7 +12,7 @@ const OTHERS_PER_DEATH: u64 = 5;
 
 /// Writes by object, Events aside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteCounts {
     /// Statuses of pods.
     pod_statuses: u64,
     /// The moments in which some were written.
@@ -21,7 +21,7 @@ pub struct Written {
     others: BTreeMap<String, u64>,
 }
 
-impl Written {
+impl WriteCounts {
     pub(crate) fn note(&mut self, path: &str, now: Tick) {
         if path.contains("/pods/") && path.ends_with("/status") {
             self.pod_statuses += 1;
@@ -67,8 +67,8 @@ mod tests {
 
     /// The statuses of so many pods are written at each of these moments, and then the slice of
     /// their Service so often.
-    fn written(pods: u64, moments: &[u64], slices: u64) -> Written {
-        let mut written = Written::default();
+    fn written(pods: u64, moments: &[u64], slices: u64) -> WriteCounts {
+        let mut written = WriteCounts::default();
         for at in moments {
             for pod in 0..pods {
                 let path = format!("/api/v1/namespaces/default/pods/web-{pod}/status");

@@ -5,14 +5,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rekindle_api::auth::Authorizer;
+use rekindle_api::auth::AuthorizationMode;
 use rekindle_api::{Api, ApiParts, kinds};
-use rekindle_api_server::pki::{Kubeconfig, Pki};
+use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
 use rekindle_api_server::{
-    Front, FrontParts, NoLogs, OsEntropy, Server, ServerLimits, SystemClock, Tls,
+    ApiServer, Front, FrontParts, NoLogs, OsEntropy, ServerLimits, SystemClock, TlsListener,
 };
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Limits, Store};
+use rekindle_store::{Store, StoreLimits};
 use tokio::net::TcpListener;
 
 type Failure = Box<dyn std::error::Error>;
@@ -22,21 +22,21 @@ fn main() -> Result<(), Failure> {
     let kubeconfig = PathBuf::from(args.next().ok_or("usage: serve <kubeconfig> [port]")?);
     let port: u16 = args.next().map_or(Ok(0), |port| port.parse())?;
     let clock = SystemClock::start();
-    let pki = Pki::ephemeral(clock.now())?;
-    let (store, committer) = Store::open(MemoryDisk::default(), Limits::default())?;
+    let pki = CertificateAuthority::ephemeral(clock.now())?;
+    let (store, committer) = Store::open(MemoryDisk::default(), StoreLimits::default())?;
     std::thread::spawn(move || committer.run());
     let api = Api::new(ApiParts {
         registry: kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
-        authorizer: Authorizer::Rbac,
+        authorizer: AuthorizationMode::Rbac,
         ca_bundle: pki.ca_pem().to_owned(),
     });
     for pending in api.bootstrap(clock.now())? {
         pending.wait()?;
     }
     let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
-    let tls = Tls::new(&pki, &[])?;
+    let tls = TlsListener::new(&pki, &[])?;
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let admin = pki.admin()?;
@@ -54,7 +54,7 @@ fn main() -> Result<(), Failure> {
                 eprintln!("wait for ctrl-c: {error}");
             }
         };
-        Server::new(front, tls, ServerLimits::default()).serve(listener, stop).await?;
+        ApiServer::new(front, tls, ServerLimits::default()).serve(listener, stop).await?;
         Ok(())
     })
 }

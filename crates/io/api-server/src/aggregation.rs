@@ -33,7 +33,7 @@ pub async fn keep_roles_aggregated(front: Front, stop: impl Future<Output = ()>)
     }
 }
 
-fn changes(front: &Front) -> Option<rekindle_store::Watch> {
+fn changes(front: &Front) -> Option<rekindle_store::StoreWatch> {
     let watch = front.api().watch_cluster_roles();
     watch.inspect_err(|error| tracing::warn!(%error, "failed to watch cluster roles")).ok()?
 }

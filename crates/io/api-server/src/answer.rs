@@ -9,19 +9,19 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use rekindle_api::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
-use rekindle_api::outcome::{Answer, Outcome};
+use rekindle_api::outcome::{ApiAnswer, RequestOutcome};
 use rekindle_api::status::ApiError;
 
 use super::body::FrontBody;
 use super::front::Front;
-use super::logs::LogError;
-use super::metrics::Labels;
+use super::logs::LogRequestError;
+use super::metrics::RequestLabels;
 use super::response::{respond, stream};
 
 /// The request that is answered.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'r> {
-    pub(super) labels: &'r Labels,
+pub(super) struct AnswerContext<'r> {
+    pub(super) labels: &'r RequestLabels,
     pub(super) parts: &'r Parts,
     /// The name of the user that it acts as.
     pub(super) user: &'r str,
@@ -30,14 +30,14 @@ pub(super) struct Asked<'r> {
 impl Front {
     pub(super) async fn answer(
         &self,
-        outcome: Outcome,
-        asked: Asked<'_>,
+        outcome: RequestOutcome,
+        asked: AnswerContext<'_>,
         upgrade: Option<OnUpgrade>,
     ) -> Response<FrontBody> {
         match outcome {
-            Outcome::Answer(answer) => respond(answer),
-            Outcome::Write(write) => respond(write.await),
-            Outcome::Watch(watch) => {
+            RequestOutcome::Answer(answer) => respond(answer),
+            RequestOutcome::Write(write) => respond(write.await),
+            RequestOutcome::Watch(watch) => {
                 let timeout = Duration::from_secs(watch.timeout_seconds);
                 let clock = Arc::clone(&self.clock);
                 let open = self.metrics.watch_begun(asked.labels);
@@ -45,18 +45,18 @@ impl Front {
                 let body = FrontBody::watch(watch.stream, timeout, clock, phase, open);
                 stream(body, "application/json;stream=watch")
             }
-            Outcome::Log(query) => self.log(query).await,
-            Outcome::Stream(query) => self.stream(query, asked, upgrade),
-            Outcome::Node(question) => self.node(question).await,
-            Outcome::ResourceMetrics(query) => self.resource_metrics(&query).await,
-            Outcome::Metrics => self.own_metrics().await,
+            RequestOutcome::Log(query) => self.log(query).await,
+            RequestOutcome::Stream(query) => self.stream(query, asked, upgrade),
+            RequestOutcome::Node(question) => self.node(question).await,
+            RequestOutcome::ResourceMetrics(query) => self.resource_metrics(&query).await,
+            RequestOutcome::Metrics => self.own_metrics().await,
         }
     }
 
     fn stream(
         &self,
         query: StreamQuery,
-        Asked { parts, user, .. }: Asked<'_>,
+        AnswerContext { parts, user, .. }: AnswerContext<'_>,
         upgrade: Option<OnUpgrade>,
     ) -> Response<FrontBody> {
         let accepted = match self.streams.accept(user, query, &parts.headers, &parts.method) {
@@ -91,9 +91,9 @@ impl Front {
         let (metrics, api) = (Arc::clone(&self.metrics), self.api.clone());
         let figures = self.figures.clone();
         match tokio::task::spawn_blocking(move || metrics.text(&api, &figures)).await {
-            Ok(text) => respond(Answer {
+            Ok(text) => respond(ApiAnswer {
                 content_type: rekindle_metrics::CONTENT_TYPE,
-                ..Answer::text(StatusCode::OK, text)
+                ..ApiAnswer::text(StatusCode::OK, text)
             }),
             Err(error) => respond(ApiError::internal(error).into()),
         }
@@ -102,9 +102,9 @@ impl Front {
     async fn log(&self, query: LogQuery) -> Response<FrontBody> {
         match self.logs.read(query).await {
             Ok(log) => stream(FrontBody::log(log), "text/plain"),
-            Err(LogError::NotThere(why)) => respond(ApiError::bad_request(why).into()),
-            Err(LogError::NoNode(why)) => respond(ApiError::unavailable(why).into()),
-            Err(LogError::Failed(why)) => respond(ApiError::internal(why).into()),
+            Err(LogRequestError::NotThere(why)) => respond(ApiError::bad_request(why).into()),
+            Err(LogRequestError::NoNode(why)) => respond(ApiError::unavailable(why).into()),
+            Err(LogRequestError::Failed(why)) => respond(ApiError::internal(why).into()),
         }
     }
 }

@@ -22,10 +22,10 @@ type TokenDigest = [u8; 32];
 
 /// What was shown. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BadTokens(Arc<Mutex<ShownTokens>>);
+pub(super) struct BadTokens(Arc<Mutex<TokenHistory>>);
 
 #[derive(Debug, Default)]
-struct ShownTokens {
+struct TokenHistory {
     /// When all bad tokens of an address are forgiven.
     forgiven: BTreeMap<IpAddr, Tick>,
     good: BTreeSet<TokenDigest>,
@@ -67,7 +67,7 @@ impl BadTokens {
     }
 }
 
-impl ShownTokens {
+impl TokenHistory {
     fn count_bad(&mut self, source: IpAddr, now: Tick) {
         if self.forgiven.len() >= SOURCES_MAX {
             self.forgiven.retain(|_, forgiven| *forgiven > now);

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::clock::Clock;
-use super::metrics::Open;
+use super::metrics::OpenCount;
 use super::shares::RequestShare;
 
 /// The bytes of a log as they come. An error ends the answer; the client sees it cut off.
@@ -29,12 +29,12 @@ const PIECE_BYTES: usize = 64 * 1024;
 
 /// The body of an answer.
 pub struct FrontBody {
-    kind: Kind,
+    kind: BodyKind,
     /// What its user holds by it, until the client has taken it.
     share: Option<RequestShare>,
 }
 
-enum Kind {
+enum BodyKind {
     Full(Bytes),
     Watch(Pin<Box<WatchBody>>),
     Log(LogStream),
@@ -42,7 +42,7 @@ enum Kind {
 
 /// Whether the front is going down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum FrontPhase {
     Running,
     Stopping,
 }
@@ -56,20 +56,20 @@ struct WatchBody {
     bookmark: Pin<Box<Sleep>>,
     /// Resolves when the front goes down.
     stopping: BoxFuture<'static, ()>,
-    ending: Ending,
+    ending: WatchEnding,
     /// Counts it as open.
-    _open: Open,
+    _open: OpenCount,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
+enum WatchEnding {
     NotYet,
     /// The time is over and everything was sent.
     Over,
 }
 
 impl FrontBody {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: BodyKind) -> Self {
         Self { kind, share: None }
     }
 
@@ -81,45 +81,45 @@ impl FrontBody {
     /// Whether it goes on for as long as the client wants.
     pub(super) fn is_long_running(&self) -> bool {
         match &self.kind {
-            Kind::Full(_) => false,
-            Kind::Watch(_) | Kind::Log(_) => true,
+            BodyKind::Full(_) => false,
+            BodyKind::Watch(_) | BodyKind::Log(_) => true,
         }
     }
 
     /// Bytes that are there already.
     pub(super) fn held_bytes(&self) -> usize {
         match &self.kind {
-            Kind::Full(bytes) => bytes.len(),
-            Kind::Watch(_) | Kind::Log(_) => 0,
+            BodyKind::Full(bytes) => bytes.len(),
+            BodyKind::Watch(_) | BodyKind::Log(_) => 0,
         }
     }
 
     pub(super) fn full(bytes: Bytes) -> Self {
-        Self::new(Kind::Full(bytes))
+        Self::new(BodyKind::Full(bytes))
     }
 
     pub(super) fn log(stream: LogStream) -> Self {
-        Self::new(Kind::Log(stream))
+        Self::new(BodyKind::Log(stream))
     }
 
     pub(super) fn watch(
         stream: EventStream,
         timeout: Duration,
         clock: Clock,
-        mut phase: watch::Receiver<Phase>,
-        open: Open,
+        mut phase: watch::Receiver<FrontPhase>,
+        open: OpenCount,
     ) -> Self {
         let stopping = async move {
             // An error means that the front is gone, which is the same.
-            let _ = phase.wait_for(|phase| *phase == Phase::Stopping).await;
+            let _ = phase.wait_for(|phase| *phase == FrontPhase::Stopping).await;
         };
-        Self::new(Kind::Watch(Box::pin(WatchBody {
+        Self::new(BodyKind::Watch(Box::pin(WatchBody {
             stream,
             clock,
             deadline: Box::pin(sleep(timeout)),
             bookmark: Box::pin(sleep(BOOKMARK_INTERVAL)),
             stopping: Box::pin(stopping),
-            ending: Ending::NotYet,
+            ending: WatchEnding::NotYet,
             _open: open,
         })))
     }
@@ -129,7 +129,7 @@ impl WatchBody {
     /// The next line. At the deadline everything that is there is sent first: no event is lost to a
     /// timeout.
     fn poll_line(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.ending == Ending::Over {
+        if self.ending == WatchEnding::Over {
             return Poll::Ready(None);
         }
         let now = (self.clock)();
@@ -139,7 +139,7 @@ impl WatchBody {
         let over = self.deadline.as_mut().poll(context).is_ready()
             || self.stopping.as_mut().poll(context).is_ready();
         if over {
-            self.ending = Ending::Over;
+            self.ending = WatchEnding::Over;
             return Poll::Ready(self.stream.bookmark());
         }
         while self.bookmark.as_mut().poll(context).is_ready() {
@@ -162,18 +162,18 @@ impl Body for FrontBody {
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
         let Self { kind, share } = self.get_mut();
         match kind {
-            Kind::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Kind::Full(bytes) => {
+            BodyKind::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
+            BodyKind::Full(bytes) => {
                 let piece = if share.is_some() { PIECE_BYTES } else { bytes.len() };
                 let piece = bytes.split_to(piece.min(bytes.len()));
                 Poll::Ready(Some(Ok(Frame::data(piece))))
             }
-            Kind::Watch(watch) => watch
+            BodyKind::Watch(watch) => watch
                 .as_mut()
                 .get_mut()
                 .poll_line(context)
                 .map(|line| line.map(|line| Ok(Frame::data(line)))),
-            Kind::Log(stream) => stream
+            BodyKind::Log(stream) => stream
                 .as_mut()
                 .poll_next(context)
                 .map(|item| item.map(|bytes| bytes.map(Frame::data))),
@@ -181,19 +181,19 @@ impl Body for FrontBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.kind, Kind::Full(bytes) if bytes.is_empty())
+        matches!(&self.kind, BodyKind::Full(bytes) if bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Kind::Watch(_) | Kind::Log(_) => SizeHint::default(),
+            BodyKind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodyKind::Watch(_) | BodyKind::Log(_) => SizeHint::default(),
         }
     }
 }
 
 /// A shared channel that tells of the front's end.
-pub(super) type PhaseSender = Arc<watch::Sender<Phase>>;
+pub(super) type PhaseSender = Arc<watch::Sender<FrontPhase>>;
 
 #[cfg(test)]
 mod tests {

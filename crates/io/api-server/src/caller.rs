@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use rekindle_api::auth::Identity;
+use rekindle_api::auth::ClientIdentity;
 
 use super::connections::ConnectionSeat;
 
 /// Who sends requests along one way.
 #[derive(Clone)]
-pub(super) enum Caller {
+pub(super) enum RequestSource {
     /// A part of this process. Its requests are handled where it asks: they wait for no client's.
-    InProcess(Identity),
+    InProcess(ClientIdentity),
     /// A client at the other end of a connection.
     Connected(Arc<ConnectedClient>),
 }
@@ -18,13 +18,13 @@ pub(super) enum Caller {
 /// The other end of a connection.
 pub(super) struct ConnectedClient {
     /// Whom its certificate names.
-    pub(super) identity: Identity,
+    pub(super) identity: ClientIdentity,
     pub(super) seat: ConnectionSeat,
 }
 
-impl Caller {
+impl RequestSource {
     /// Who it is without a token.
-    pub(super) fn identity(&self) -> &Identity {
+    pub(super) fn identity(&self) -> &ClientIdentity {
         match self {
             Self::InProcess(identity) => identity,
             Self::Connected(client) => &client.identity,

@@ -61,14 +61,14 @@ pub(super) struct ConnectionTable {
 struct OpenConnections {
     next: u64,
     /// By number, which is by age.
-    unidentified: BTreeMap<u64, Unidentified>,
+    unidentified: BTreeMap<u64, UnidentifiedConnection>,
     /// By number, with the user's name.
     identified: BTreeMap<u64, String>,
     of_users: BTreeMap<String, usize>,
 }
 
 #[derive(Debug)]
-struct Unidentified {
+struct UnidentifiedConnection {
     source: IpAddr,
     end: Arc<Notify>,
 }
@@ -108,7 +108,7 @@ impl ConnectionTable {
         let number = open.next;
         open.next += 1;
         let end = Arc::new(Notify::new());
-        open.unidentified.insert(number, Unidentified { source, end: Arc::clone(&end) });
+        open.unidentified.insert(number, UnidentifiedConnection { source, end: Arc::clone(&end) });
         drop(open);
         let is_identified = AtomicBool::new(false);
         let (table, entered) = (self.clone(), Instant::now());

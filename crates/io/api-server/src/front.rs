@@ -14,26 +14,26 @@ use http::{HeaderMap, HeaderName, Method, Response, Version, header};
 use http_body::Body;
 use hyper::upgrade::OnUpgrade;
 use rekindle_api::Api;
-use rekindle_api::auth::Identity;
-use rekindle_api::outcome::Outcome;
-use rekindle_api::request::{Request, RequestLine};
+use rekindle_api::auth::ClientIdentity;
+use rekindle_api::outcome::RequestOutcome;
+use rekindle_api::request::{ApiRequest, RequestLine};
 use rekindle_api::status::ApiError;
-use rekindle_metrics::Source;
+use rekindle_metrics::MetricsSource;
 use tokio::sync::{Notify, watch};
 
-use super::answer::Asked;
+use super::answer::AnswerContext;
 use super::bad_tokens::BadTokens;
-use super::body::{FrontBody, Phase, PhaseSender};
-use super::caller::Caller;
+use super::body::{FrontBody, FrontPhase, PhaseSender};
+use super::caller::RequestSource;
 use super::clock::Clock;
 use super::impersonate;
 use super::logs::NodeLogs;
-use super::metrics::{FrontMetrics, Labels};
-use super::nodes::{NoNodes, Nodes};
+use super::metrics::{FrontMetrics, RequestLabels};
+use super::nodes::{NoNodes, NodeQueries};
 use super::request_body::{self, BodyError};
 use super::response::{respond, respond_and_close, without_body};
 use super::shares::{RequestShare, UserShares};
-use super::streams::{NoStreams, NodeStreams, Streams};
+use super::streams::{NoStreams, NodeStreams, StreamServer};
 use super::work_pool::WorkPool;
 
 /// What a front is made of.
@@ -52,10 +52,10 @@ pub struct Front {
     pub(super) api: Api,
     pub(super) clock: Clock,
     pub(super) logs: Arc<dyn NodeLogs>,
-    pub(super) streams: Streams,
-    pub(super) nodes: Arc<dyn Nodes>,
+    pub(super) streams: StreamServer,
+    pub(super) nodes: Arc<dyn NodeQueries>,
     pub(super) metrics: Arc<FrontMetrics>,
-    pub(super) figures: Vec<Arc<dyn Source>>,
+    pub(super) figures: Vec<Arc<dyn MetricsSource>>,
     pub(super) phase: PhaseSender,
     shares: UserShares,
     pool: WorkPool,
@@ -66,12 +66,12 @@ pub struct Front {
 impl Front {
     /// A front.
     pub fn new(parts: FrontParts) -> Self {
-        let (phase, _) = watch::channel(Phase::Running);
+        let (phase, _) = watch::channel(FrontPhase::Running);
         Self {
             api: parts.api,
             clock: parts.clock,
             logs: parts.logs,
-            streams: Streams::new(Arc::new(NoStreams)),
+            streams: StreamServer::new(Arc::new(NoStreams)),
             nodes: Arc::new(NoNodes),
             metrics: Arc::default(),
             figures: Vec::new(),
@@ -85,18 +85,18 @@ impl Front {
 
     /// The same front with streams into pods from here.
     pub fn with_streams(mut self, node: Arc<dyn NodeStreams>) -> Self {
-        self.streams = Streams::new(node);
+        self.streams = StreamServer::new(node);
         self
     }
 
     /// The same front with figures of nodes from here.
-    pub fn with_nodes(mut self, nodes: Arc<dyn Nodes>) -> Self {
+    pub fn with_nodes(mut self, nodes: Arc<dyn NodeQueries>) -> Self {
         self.nodes = nodes;
         self
     }
 
     /// The same front whose `/metrics` tells these figures, too.
-    pub fn with_figures(mut self, figures: Arc<dyn Source>) -> Self {
+    pub fn with_figures(mut self, figures: Arc<dyn MetricsSource>) -> Self {
         self.figures.push(figures);
         self
     }
@@ -123,13 +123,13 @@ impl Front {
 
     /// Ends every watch, after what is there was sent.
     pub fn end_watches(&self) {
-        self.phase.send_replace(Phase::Stopping);
+        self.phase.send_replace(FrontPhase::Stopping);
     }
 
     /// Answers one request. Who asks, and whether they may, is settled before the body is read.
     pub(super) async fn serve<B>(
         &self,
-        caller: &Caller,
+        caller: &RequestSource,
         request: http::Request<B>,
     ) -> Response<FrontBody>
     where
@@ -147,28 +147,28 @@ impl Front {
             }
             Err(error) => return respond(error.into()),
         };
-        let labels = Labels::of(&self.api, &received.request);
+        let labels = RequestLabels::of(&self.api, &received.request);
         let _open = self.metrics.begun(&labels);
         let begun = received.request.now;
-        let Handled { outcome, user, share } = self.handle(caller, received).await;
-        let asked = Asked { labels: &labels, parts: &parts, user: &user };
+        let HandledRequest { outcome, user, share } = self.handle(caller, received).await;
+        let asked = AnswerContext { labels: &labels, parts: &parts, user: &user };
         let response = self.answer(outcome, asked, upgrade).await;
         let took = (self.clock)().since(begun);
         self.metrics.answered(&labels, response.status().as_u16(), took);
         let response = if parts.method == Method::HEAD { without_body(response) } else { response };
         match caller {
-            Caller::InProcess(_) => response,
-            Caller::Connected(_) => hold(share, response),
+            RequestSource::InProcess(_) => response,
+            RequestSource::Connected(_) => hold(share, response),
         }
     }
 
     /// Who asks, whether they may, and then the body.
     async fn receive<B>(
         &self,
-        caller: &Caller,
+        caller: &RequestSource,
         parts: &Parts,
         body: B,
-    ) -> Result<Received, ApiError>
+    ) -> Result<ReceivedRequest, ApiError>
     where
         B: Body,
         B::Error: Into<BodyError>,
@@ -180,14 +180,14 @@ impl Front {
         }
         let mut share = self.shares.begin(&who)?;
         let body = match who {
-            Identity::Anonymous => Bytes::new(),
-            Identity::User(_) => request_body::read(&parts.headers, body, &mut share).await?,
+            ClientIdentity::Anonymous => Bytes::new(),
+            ClientIdentity::User(_) => request_body::read(&parts.headers, body, &mut share).await?,
         };
         let text = |name: HeaderName| {
             let values = parts.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
             values.collect::<Vec<_>>().join(",")
         };
-        let request = Request {
+        let request = ApiRequest {
             method: parts.method.clone(),
             path: path.to_owned(),
             query: query.to_owned(),
@@ -197,30 +197,30 @@ impl Front {
             identity: acts_as,
             now: (self.clock)(),
         };
-        Ok(Received { request, who, share })
+        Ok(ReceivedRequest { request, who, share })
     }
 
     /// Who asks, and who the request acts as. Who asks: the connection's own identity, else that of
     /// a bearer token.
     fn identify(
         &self,
-        caller: &Caller,
+        caller: &RequestSource,
         headers: &HeaderMap,
-    ) -> Result<(Identity, Identity), ApiError> {
+    ) -> Result<(ClientIdentity, ClientIdentity), ApiError> {
         let now = self.now();
         let who = match (caller.identity(), bearer_token(headers)) {
-            (Identity::Anonymous, Some(token)) => {
+            (ClientIdentity::Anonymous, Some(token)) => {
                 let check = || self.api.authenticate(token, now);
                 match caller {
-                    Caller::InProcess(_) => check(),
-                    Caller::Connected(client) => {
+                    RequestSource::InProcess(_) => check(),
+                    RequestSource::Connected(client) => {
                         self.bad_tokens.check((client.seat.source(), token), now, check)
                     }
                 }?
             }
             (identity, _) => identity.clone(),
         };
-        if let (Caller::Connected(client), Identity::User(user)) = (caller, &who) {
+        if let (RequestSource::Connected(client), ClientIdentity::User(user)) = (caller, &who) {
             client.seat.identify(user)?;
         }
         let acts_as = match impersonate::wanted(headers)? {
@@ -231,49 +231,51 @@ impl Front {
     }
 
     /// Asks the core: here, or on a thread of the pool when a client's request is heavy.
-    async fn handle(&self, caller: &Caller, received: Received) -> Handled {
-        let Received { request, who, mut share } = received;
+    async fn handle(&self, caller: &RequestSource, received: ReceivedRequest) -> HandledRequest {
+        let ReceivedRequest { request, who, mut share } = received;
         let user = request.identity.name().to_owned();
         let outcome = match (caller, &who) {
-            (Caller::Connected(_), Identity::User(user)) if self.api.is_heavy(&request) => {
+            (RequestSource::Connected(_), ClientIdentity::User(user))
+                if self.api.is_heavy(&request) =>
+            {
                 let api = self.api.clone();
                 let handled = self.pool.run(user, move || handle(&api, &request)).await;
                 self.tell_of_burst();
-                handled.unwrap_or_else(|error| Outcome::Answer(error.into()))
+                handled.unwrap_or_else(|error| RequestOutcome::Answer(error.into()))
             }
             (
-                Caller::Connected(_) | Caller::InProcess(_),
-                Identity::User(_) | Identity::Anonymous,
+                RequestSource::Connected(_) | RequestSource::InProcess(_),
+                ClientIdentity::User(_) | ClientIdentity::Anonymous,
             ) => handle(&self.api, &request),
         };
         share.give_body_back();
-        Handled { outcome, user, share }
+        HandledRequest { outcome, user, share }
     }
 }
 
 /// A request whose body has been read.
-struct Received {
-    request: Request,
+struct ReceivedRequest {
+    request: ApiRequest,
     /// Who sent it, whoever it acts as.
-    who: Identity,
+    who: ClientIdentity,
     share: RequestShare,
 }
 
 /// What has become of it; its body is gone.
-struct Handled {
-    outcome: Outcome,
+struct HandledRequest {
+    outcome: RequestOutcome,
     /// The name of the user that it acts as.
     user: String,
     share: RequestShare,
 }
 
 /// A bug in one request's handling must not take others with it; locks inside survive a panic.
-fn handle(api: &Api, request: &Request) -> Outcome {
+fn handle(api: &Api, request: &ApiRequest) -> RequestOutcome {
     let handled = catch_unwind(AssertUnwindSafe(|| api.handle(request)));
     handled.unwrap_or_else(|_| {
         tracing::error!(method = %request.method, path = %request.path, "failed to handle a request: the handler panicked");
         let problem = "the handling of the request panicked; see the engine's log";
-        Outcome::Answer(ApiError::internal(problem).into())
+        RequestOutcome::Answer(ApiError::internal(problem).into())
     })
 }
 

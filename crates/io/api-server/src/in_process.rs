@@ -7,35 +7,35 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
-use rekindle_api::auth::{Identity, UserInfo};
+use rekindle_api::auth::{ClientIdentity, UserInfo};
 use tower::Service;
 
 use super::body::FrontBody;
-use super::caller::Caller;
+use super::caller::RequestSource;
 use super::front::Front;
 
 /// Serves requests as one user. `kube::Client::new(in_process, "default")` makes a client of it.
 #[derive(Clone)]
-pub struct InProcess {
+pub struct InProcessService {
     front: Front,
-    caller: Caller,
+    caller: RequestSource,
 }
 
 impl Front {
     /// A tower service that acts as `user`, without sockets: made for `kube::Client::new`.
-    pub fn in_process_service(&self, user: UserInfo) -> InProcess {
-        InProcess::new(self.clone(), Identity::User(user))
+    pub fn in_process_service(&self, user: UserInfo) -> InProcessService {
+        InProcessService::new(self.clone(), ClientIdentity::User(user))
     }
 }
 
-impl InProcess {
+impl InProcessService {
     /// A service that acts as `identity`.
-    pub fn new(front: Front, identity: Identity) -> Self {
-        Self { front, caller: Caller::InProcess(identity) }
+    pub fn new(front: Front, identity: ClientIdentity) -> Self {
+        Self { front, caller: RequestSource::InProcess(identity) }
     }
 }
 
-impl<B> Service<Request<B>> for InProcess
+impl<B> Service<Request<B>> for InProcessService
 where
     B: Body + Send + 'static,
     B::Data: Send,

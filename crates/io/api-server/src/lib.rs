@@ -40,9 +40,11 @@ pub use body::{FrontBody, LogStream};
 pub use clock::{Clock, SystemClock};
 pub use connections::ConnectionLimits;
 pub use front::{Front, FrontParts};
-pub use in_process::InProcess;
-pub use logs::{LogError, NoLogs, NodeLogs};
-pub use nodes::{NoNodes, NodeUnavailable, Nodes};
-pub use server::{Server, ServerLimits};
-pub use streams::{Connection, NoStreams, NodeStreams, Reader, Session, StreamError, Writer};
-pub use tls::{OsEntropy, Tls};
+pub use in_process::InProcessService;
+pub use logs::{LogRequestError, NoLogs, NodeLogs};
+pub use nodes::{NoNodes, NodeQueries, NodeUnavailable};
+pub use server::{ApiServer, ServerLimits};
+pub use streams::{
+    NoStreams, NodeStreamError, NodeStreams, PortConnection, ProcessSession, Reader, Writer,
+};
+pub use tls::{OsEntropy, TlsListener};

@@ -9,12 +9,12 @@ use super::body::LogStream;
 pub trait NodeLogs: Send + Sync + 'static {
     /// The log that a query names, as a stream of bytes that ends with the log, or when the client
     /// goes.
-    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogError>>;
+    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogRequestError>>;
 }
 
 /// Why there is no log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LogError {
+pub enum LogRequestError {
     /// The container has not started, or has no earlier run. The text is for the user.
     #[error("{0}")]
     NotThere(String),
@@ -31,9 +31,9 @@ pub enum LogError {
 pub struct NoLogs;
 
 impl NodeLogs for NoLogs {
-    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogError>> {
+    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogRequestError>> {
         Box::pin(async move {
-            Err(LogError::NoNode(format!("no node {:?} is running here", query.pod.node)))
+            Err(LogRequestError::NoNode(format!("no node {:?} is running here", query.pod.node)))
         })
     }
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use http::Method;
 use rekindle_api::Api;
 use rekindle_api::keys;
-use rekindle_api::request::{Options, Request, Target, Verb};
-use rekindle_metrics::{Counter, Family, Gauge, Histogram, Kind, ProcessFiles, Source, Text};
+use rekindle_api::request::{ApiRequest, PathTarget, RequestOptions, RequestVerb};
+use rekindle_metrics::{
+    Counter, Gauge, Histogram, MetricFamily, MetricKind, MetricsSource, ProcessFiles, Text,
+};
 use rekindle_types::TickDuration;
 
 /// Upper bounds in seconds, as upstream.
@@ -19,10 +21,10 @@ const REQUEST_SECONDS: &[f64] = &[
 /// The counters of one front.
 #[derive(Debug)]
 pub(super) struct FrontMetrics {
-    requests: Family<Counter>,
-    durations: Family<RequestTime>,
-    open: Family<Gauge>,
-    long_running: Family<Gauge>,
+    requests: MetricFamily<Counter>,
+    durations: MetricFamily<RequestTime>,
+    open: MetricFamily<Gauge>,
+    long_running: MetricFamily<Gauge>,
 }
 
 /// A histogram with the bounds of requests.
@@ -44,7 +46,7 @@ impl AsRef<Histogram> for RequestTime {
 /// What is asked, in the words of the labels. What is not served goes without a name: names come
 /// from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Labels {
+pub(super) struct RequestLabels {
     verb: &'static str,
     group: String,
     version: String,
@@ -53,8 +55,8 @@ pub(super) struct Labels {
     scope: &'static str,
 }
 
-impl Labels {
-    pub(super) fn of(api: &Api, request: &Request) -> Self {
+impl RequestLabels {
+    pub(super) fn of(api: &Api, request: &ApiRequest) -> Self {
         let nothing = |verb| Self {
             verb,
             group: String::new(),
@@ -64,13 +66,17 @@ impl Labels {
             scope: "",
         };
         let method = method_name(&request.method);
-        let Target::Resource(path) = Target::parse(&request.path) else { return nothing(method) };
+        let PathTarget::Resource(path) = PathTarget::parse(&request.path) else {
+            return nothing(method);
+        };
         let Some(entry) = api.registry().find(&path.group, &path.version, &path.resource) else {
             return nothing(method);
         };
         let served = entry.subresources.iter().any(|sub| sub.name() == path.subresource);
-        let verb = match Options::parse(&request.query) {
-            Ok(options) => Verb::of(&request.method, &path, &options).map_or(method, verb_name),
+        let verb = match RequestOptions::parse(&request.query) {
+            Ok(options) => {
+                RequestVerb::of(&request.method, &path, &options).map_or(method, verb_name)
+            }
             Err(_) => method,
         };
         let scope = match (path.name.is_empty(), path.namespace.is_empty()) {
@@ -105,31 +111,31 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-fn verb_name(verb: Verb) -> &'static str {
+fn verb_name(verb: RequestVerb) -> &'static str {
     match verb {
-        Verb::Get => "GET",
-        Verb::List => "LIST",
-        Verb::Watch => "WATCH",
-        Verb::Create => "POST",
-        Verb::Update => "PUT",
-        Verb::Patch => "PATCH",
-        Verb::Delete => "DELETE",
-        Verb::DeleteCollection => "DELETECOLLECTION",
+        RequestVerb::Get => "GET",
+        RequestVerb::List => "LIST",
+        RequestVerb::Watch => "WATCH",
+        RequestVerb::Create => "POST",
+        RequestVerb::Update => "PUT",
+        RequestVerb::Patch => "PATCH",
+        RequestVerb::Delete => "DELETE",
+        RequestVerb::DeleteCollection => "DELETECOLLECTION",
     }
 }
 
 /// Counts something as open until it is dropped.
 #[derive(Debug)]
-pub(super) struct Open(Arc<Gauge>);
+pub(super) struct OpenCount(Arc<Gauge>);
 
-impl Open {
+impl OpenCount {
     fn of(gauge: Arc<Gauge>) -> Self {
         gauge.raise();
         Self(gauge)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenCount {
     fn drop(&mut self) {
         self.0.lower();
     }
@@ -139,7 +145,7 @@ impl Default for FrontMetrics {
     fn default() -> Self {
         const WHAT: &[&str] = &["verb", "group", "version", "resource", "subresource", "scope"];
         Self {
-            requests: Family::new(&[
+            requests: MetricFamily::new(&[
                 "verb",
                 "group",
                 "version",
@@ -148,28 +154,28 @@ impl Default for FrontMetrics {
                 "scope",
                 "code",
             ]),
-            durations: Family::new(WHAT),
-            open: Family::new(&["request_kind"]),
-            long_running: Family::new(WHAT),
+            durations: MetricFamily::new(WHAT),
+            open: MetricFamily::new(&["request_kind"]),
+            long_running: MetricFamily::new(WHAT),
         }
     }
 }
 
 impl FrontMetrics {
     /// A request has come in.
-    pub(super) fn begun(&self, labels: &Labels) -> Open {
+    pub(super) fn begun(&self, labels: &RequestLabels) -> OpenCount {
         let kind =
             if matches!(labels.verb, "GET" | "LIST" | "WATCH") { "readOnly" } else { "mutating" };
-        Open::of(self.open.of(&[kind]))
+        OpenCount::of(self.open.of(&[kind]))
     }
 
     /// A watch was accepted; it is open until what is returned is dropped.
-    pub(super) fn watch_begun(&self, labels: &Labels) -> Open {
-        Open::of(self.long_running.of(&labels.values()))
+    pub(super) fn watch_begun(&self, labels: &RequestLabels) -> OpenCount {
+        OpenCount::of(self.long_running.of(&labels.values()))
     }
 
     /// A request was answered, be it with a watch that now begins.
-    pub(super) fn answered(&self, labels: &Labels, code: u16, took: TickDuration) {
+    pub(super) fn answered(&self, labels: &RequestLabels, code: u16, took: TickDuration) {
         let [verb, group, version, resource, subresource, scope] = labels.values();
         let code = code.to_string();
         self.requests.of(&[verb, group, version, resource, subresource, scope, &code]).raise();
@@ -177,7 +183,7 @@ impl FrontMetrics {
     }
 
     /// Everything as text. Blocks, shortly.
-    pub(super) fn text(&self, api: &Api, more: &[Arc<dyn Source>]) -> String {
+    pub(super) fn text(&self, api: &Api, more: &[Arc<dyn MetricsSource>]) -> String {
         let mut text = Text::default();
         self.requests.write(
             &mut text,
@@ -212,7 +218,7 @@ impl FrontMetrics {
 fn store(text: &mut Text, api: &Api) {
     text.family(
         "apiserver_resource_objects",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Number of stored objects at the time of last check split by kind.",
     );
     for entry in api.registry().kinds() {
@@ -221,13 +227,13 @@ fn store(text: &mut Text, api: &Api) {
     }
     text.single(
         "rekindle_store_revision",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "The newest durable revision.",
         api.store().revision().0 as f64,
     );
     text.single(
         "rekindle_store_oldest_revision",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "The oldest revision that a watch can begin at.",
         api.store().oldest_revision().0 as f64,
     );

@@ -2,13 +2,13 @@
 
 use futures::future::BoxFuture;
 use rekindle_api::node_query::NodeGet;
-use rekindle_api::outcome::Answer;
+use rekindle_api::outcome::ApiAnswer;
 use rekindle_api::resource_metrics::NodeFigures;
 
 /// What nodes tell of themselves. The engine implements it.
-pub trait Nodes: Send + Sync + 'static {
+pub trait NodeQueries: Send + Sync + 'static {
     /// What a node's HTTP API answers.
-    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<Answer, NodeUnavailable>>;
+    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<ApiAnswer, NodeUnavailable>>;
 
     /// What every node and its pods use now.
     fn figures(&self) -> BoxFuture<'static, Result<Vec<NodeFigures>, NodeUnavailable>>;
@@ -23,8 +23,8 @@ pub struct NodeUnavailable(pub String);
 #[derive(Clone, Copy, Debug)]
 pub struct NoNodes;
 
-impl Nodes for NoNodes {
-    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<Answer, NodeUnavailable>> {
+impl NodeQueries for NoNodes {
+    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<ApiAnswer, NodeUnavailable>> {
         Box::pin(async move {
             Err(NodeUnavailable(format!("no node {:?} is running here", question.node)))
         })

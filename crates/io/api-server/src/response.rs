@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, WARNING};
 use http::{Response, StatusCode};
-use rekindle_api::outcome::Answer;
+use rekindle_api::outcome::ApiAnswer;
 
 use super::body::FrontBody;
 
@@ -13,7 +13,7 @@ const WARNINGS_BYTES_MAX: usize = 4096;
 /// Characters of each warning when all together have too many bytes.
 const CUT_WARNING_CHARS: usize = 256;
 
-pub(super) fn respond(answer: Answer) -> Response<FrontBody> {
+pub(super) fn respond(answer: ApiAnswer) -> Response<FrontBody> {
     let mut response = Response::new(FrontBody::full(answer.body));
     *response.status_mut() = answer.code;
     let headers = response.headers_mut();
@@ -50,7 +50,7 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
 }
 
 /// For a request whose body was not read to its end: the connection cannot go on.
-pub(super) fn respond_and_close(answer: Answer) -> Response<FrontBody> {
+pub(super) fn respond_and_close(answer: ApiAnswer) -> Response<FrontBody> {
     let mut response = respond(answer);
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response

@@ -12,16 +12,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use rekindle_api::auth::Identity;
+use rekindle_api::auth::ClientIdentity;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::caller::{Caller, ConnectedClient};
+use super::caller::{ConnectedClient, RequestSource};
 use super::connections::{ConnectionLimits, ConnectionSeat, ConnectionTable};
 use super::front::Front;
-use super::tls::Tls;
+use super::tls::TlsListener;
 use crate::pki::user_of_certificate;
 
 /// What an HTTP/2 client may send before its request is read: the least that the protocol knows
@@ -72,15 +72,15 @@ impl Default for ServerLimits {
 }
 
 /// Serves a [`Front`] on a socket.
-pub struct Server {
+pub struct ApiServer {
     front: Front,
-    tls: Tls,
+    tls: TlsListener,
     limits: ServerLimits,
 }
 
-impl Server {
+impl ApiServer {
     /// A server.
-    pub fn new(front: Front, tls: Tls, limits: ServerLimits) -> Self {
+    pub fn new(front: Front, tls: TlsListener, limits: ServerLimits) -> Self {
         Self { front, tls, limits }
     }
 
@@ -158,7 +158,7 @@ impl Server {
             Err(_) => return tracing::debug!("the TLS handshake took too long"),
         };
         let identity = identity(stream.get_ref().1);
-        if let Identity::User(user) = &identity
+        if let ClientIdentity::User(user) = &identity
             && let Err(error) = seat.identify(user)
         {
             // each request is told so, until the connection's time is over
@@ -178,14 +178,14 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (front, caller) = (self.front.clone(), Caller::Connected(Arc::clone(client)));
+        let (front, caller) = (self.front.clone(), RequestSource::Connected(Arc::clone(client)));
         let service = service_fn(move |request: http::Request<Incoming>| {
             let (front, caller) = (front.clone(), caller.clone());
             async move { Ok::<_, Infallible>(front.serve(&caller, request).await) }
         });
         let (window, streams_max) = match client.identity {
-            Identity::Anonymous => (WINDOW_BYTES, STREAMS_WITHOUT_CERTIFICATE_MAX),
-            Identity::User(_) => (WINDOW_BYTES_WITH_CERTIFICATE, STREAMS_MAX),
+            ClientIdentity::Anonymous => (WINDOW_BYTES, STREAMS_WITHOUT_CERTIFICATE_MAX),
+            ClientIdentity::User(_) => (WINDOW_BYTES_WITH_CERTIFICATE, STREAMS_MAX),
         };
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
@@ -228,11 +228,11 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// Who a connection belongs to: the user that its certificate names, or nobody.
-fn identity(connection: &rustls::ServerConnection) -> Identity {
+fn identity(connection: &rustls::ServerConnection) -> ClientIdentity {
     connection
         .peer_certificates()
         .and_then(|chain| user_of_certificate(chain.first()?))
-        .map_or(Identity::Anonymous, Identity::User)
+        .map_or(ClientIdentity::Anonymous, ClientIdentity::User)
 }
 
 #[cfg(test)]

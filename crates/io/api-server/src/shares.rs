@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rekindle_api::auth::Identity;
+use rekindle_api::auth::ClientIdentity;
 use rekindle_api::status::ApiError;
 
 /// Requests of one user at a time. kube-apiserver takes 400 and 200 of all users
@@ -32,10 +32,10 @@ const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// What is under way. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UserShares(Arc<Mutex<Holdings>>);
+pub(super) struct UserShares(Arc<Mutex<ShareHoldings>>);
 
 #[derive(Debug, Default)]
-struct Holdings {
+struct ShareHoldings {
     body_bytes: usize,
     answer_bytes: usize,
     /// By name. A user without requests has no entry.
@@ -73,10 +73,10 @@ impl UserShares {
     ///
     /// # Errors
     /// 429 when its user has too much under way.
-    pub(super) fn begin(&self, identity: &Identity) -> Result<RequestShare, ApiError> {
+    pub(super) fn begin(&self, identity: &ClientIdentity) -> Result<RequestShare, ApiError> {
         let user = match identity {
-            Identity::Anonymous => return Ok(RequestShare::Uncounted),
-            Identity::User(user) => user,
+            ClientIdentity::Anonymous => return Ok(RequestShare::Uncounted),
+            ClientIdentity::User(user) => user,
         };
         let (name, is_system) = (&user.name, user.is_system());
         let mut holdings = self.holdings();
@@ -107,7 +107,7 @@ impl UserShares {
         }))
     }
 
-    fn holdings(&self) -> MutexGuard<'_, Holdings> {
+    fn holdings(&self) -> MutexGuard<'_, ShareHoldings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -208,11 +208,11 @@ impl CountedShare {
         Ok(())
     }
 
-    fn change(&self, change: impl FnOnce(&mut AllBytes<'_>, &mut UserHoldings)) {
+    fn change(&self, change: impl FnOnce(&mut ByteTotals<'_>, &mut UserHoldings)) {
         let mut holdings = self.shares.holdings();
-        let Holdings { body_bytes, answer_bytes, users } = &mut *holdings;
+        let ShareHoldings { body_bytes, answer_bytes, users } = &mut *holdings;
         let own = users.entry(self.user.clone()).or_default();
-        change(&mut AllBytes { body_bytes, answer_bytes }, own);
+        change(&mut ByteTotals { body_bytes, answer_bytes }, own);
         if *own == UserHoldings::default() {
             users.remove(&self.user);
         }
@@ -220,7 +220,7 @@ impl CountedShare {
 }
 
 /// The bytes of all users.
-struct AllBytes<'h> {
+struct ByteTotals<'h> {
     body_bytes: &'h mut usize,
     answer_bytes: &'h mut usize,
 }
@@ -251,12 +251,12 @@ mod tests {
     use super::*;
     use rekindle_api::auth::UserInfo;
 
-    fn user(name: &str) -> Identity {
-        Identity::User(UserInfo::new(name, []))
+    fn user(name: &str) -> ClientIdentity {
+        ClientIdentity::User(UserInfo::new(name, []))
     }
 
-    fn admin() -> Identity {
-        Identity::User(UserInfo::internal("admin"))
+    fn admin() -> ClientIdentity {
+        ClientIdentity::User(UserInfo::internal("admin"))
     }
 
     #[test]

@@ -12,21 +12,21 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-use crate::pki::{Pki, PkiError};
+use crate::pki::{CertificateAuthority, PkiError};
 
 /// What the server shows and demands.
 #[derive(Clone)]
-pub struct Tls {
+pub struct TlsListener {
     acceptor: TlsAcceptor,
 }
 
-impl Tls {
+impl TlsListener {
     /// TLS for a server that listens on these addresses: HTTP/2 and HTTP/1.1; clients may show
     /// certificates of the same CA.
     ///
     /// # Errors
     /// When a certificate cannot be issued.
-    pub fn new(pki: &Pki, listen: &[IpAddr]) -> Result<Self, PkiError> {
+    pub fn new(pki: &CertificateAuthority, listen: &[IpAddr]) -> Result<Self, PkiError> {
         let issued = pki.server(listen)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| PkiError::Tls { source };

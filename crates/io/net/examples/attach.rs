@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use rekindle_net::{Config, Forwarding, Network, SubnetChoice};
+use rekindle_net::{BridgeNetwork, Forwarding, NetworkConfig, SubnetChoice};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 const ROUNDS: usize = 60;
@@ -47,16 +47,16 @@ fn main() {
 
 async fn measure() {
     let state_dir = std::env::temp_dir().join(format!("rekindle-attach-{}", std::process::id()));
-    let config = Config {
+    let config = NetworkConfig {
         bridge: "rkbench0".to_owned(),
         subnet: SubnetChoice::Auto,
-        share: rekindle_net::Share::Owner,
+        share: rekindle_net::BridgeShare::Owner,
         state_dir: state_dir.clone(),
         mtu: 1500,
         forwarding: Forwarding::Leave,
     };
     let begin = Instant::now();
-    let network = Network::open(config).await.expect("open");
+    let network = BridgeNetwork::open(config).await.expect("open");
     show("open", vec![begin.elapsed().as_secs_f64() * 1e3]);
     let pods: Vec<(Child, PathBuf)> = (0..ROUNDS).map(|_| namespace()).collect();
     let (mut first, mut again) = (Vec::new(), Vec::new());

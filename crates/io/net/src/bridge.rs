@@ -13,7 +13,7 @@ use rtnetlink::{Handle, LinkBridge, LinkUnspec, RouteMessageBuilder};
 use crate::error::NetError;
 use crate::ipv6;
 use crate::links::{ENODEV, errno, find, mac_in, mac_of, netlink};
-use crate::veth::Ports;
+use crate::veth::VethNames;
 
 /// A bridge that stands.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ pub(crate) async fn address(handle: &Handle, name: &str) -> Result<Option<Ipv4Ne
 pub(crate) async fn ports(
     handle: &Handle,
     bridge_index: u32,
-    own: &Ports,
+    own: &VethNames,
 ) -> Result<Vec<String>, NetError> {
     let mut names = Vec::new();
     let mut replies = handle.link().get().execute();

@@ -117,7 +117,7 @@ pub fn hostname(hostname: &str) -> Result<String, FileError> {
 
 /// What a resolv.conf says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resolver {
+pub struct ResolvConf {
     /// Addresses of name servers, tried in this order.
     pub nameservers: Vec<String>,
     /// Domains tried for short names.
@@ -139,7 +139,7 @@ pub enum DnsPolicy {
 
 /// The cluster's DNS service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterDns {
+pub struct ClusterDnsConfig {
     /// Its addresses.
     pub nameservers: Vec<String>,
     /// The cluster's domain, as `cluster.local`.
@@ -162,7 +162,7 @@ pub struct DnsConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodResolver {
     /// What goes into the file.
-    pub resolver: Resolver,
+    pub resolver: ResolvConf,
     /// For people; empty when nothing was left out.
     pub omitted: Vec<String>,
 }
@@ -172,18 +172,18 @@ pub fn pod_resolver(
     policy: DnsPolicy,
     namespace: &str,
     config: &DnsConfig,
-    host: &Resolver,
-    cluster: Option<&ClusterDns>,
+    host: &ResolvConf,
+    cluster: Option<&ClusterDnsConfig>,
 ) -> PodResolver {
     let mut resolver = match (policy, cluster) {
-        (DnsPolicy::None, _) => Resolver::default(),
+        (DnsPolicy::None, _) => ResolvConf::default(),
         (DnsPolicy::Default, _) | (DnsPolicy::ClusterFirst, None) => host.clone(),
         (DnsPolicy::ClusterFirst, Some(cluster)) => {
             let domain = &cluster.domain;
             let mut searches =
                 vec![format!("{namespace}.svc.{domain}"), format!("svc.{domain}"), domain.clone()];
             searches.extend(host.searches.iter().cloned());
-            Resolver {
+            ResolvConf {
                 nameservers: cluster.nameservers.clone(),
                 searches,
                 options: vec![CLUSTER_OPTION.to_owned()],
@@ -206,7 +206,7 @@ pub fn pod_resolver(
 }
 
 /// The text of a resolv.conf, in containerd's order.
-pub fn resolv_conf(resolver: &Resolver) -> Result<String, FileError> {
+pub fn resolv_conf(resolver: &ResolvConf) -> Result<String, FileError> {
     let mut text = String::new();
     for (field, values) in [
         ("dnsConfig.searches", &resolver.searches),
@@ -231,8 +231,8 @@ pub fn resolv_conf(resolver: &Resolver) -> Result<String, FileError> {
 
 /// Reads a resolv.conf. As the C library does it, the last `search` wins, and `domain` counts as
 /// one.
-pub fn parse_resolv_conf(text: &str) -> Resolver {
-    let mut resolver = Resolver::default();
+pub fn parse_resolv_conf(text: &str) -> ResolvConf {
+    let mut resolver = ResolvConf::default();
     for line in text.lines() {
         let line = line.split(['#', ';']).next().unwrap_or_default();
         let mut fields = line.split_whitespace();
@@ -251,17 +251,17 @@ pub fn parse_resolv_conf(text: &str) -> Resolver {
 /// The host's resolver as pods can use it. A stub on the loopback (systemd-resolved) is out of a
 /// pod's reach: then the file that names the real servers is taken, where there is one. A host
 /// without a resolver gives an empty one.
-pub fn host_resolver() -> Result<Resolver, crate::NetError> {
+pub fn host_resolver() -> Result<ResolvConf, crate::NetError> {
     resolver_below(Path::new("/"))
 }
 
 /// The resolver that this file of the host describes: empty when there is none.
-pub fn resolver_of(file: &Path) -> Result<Resolver, crate::NetError> {
+pub fn resolver_of(file: &Path) -> Result<ResolvConf, crate::NetError> {
     Ok(read_resolver(file)?.unwrap_or_default())
 }
 
 /// `None`: there is no such file.
-fn read_resolver(file: &Path) -> Result<Option<Resolver>, crate::NetError> {
+fn read_resolver(file: &Path) -> Result<Option<ResolvConf>, crate::NetError> {
     match std::fs::read_to_string(file) {
         Ok(text) => Ok(Some(parse_resolv_conf(&text))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -271,7 +271,7 @@ fn read_resolver(file: &Path) -> Result<Option<Resolver>, crate::NetError> {
     }
 }
 
-fn resolver_below(root: &Path) -> Result<Resolver, crate::NetError> {
+fn resolver_below(root: &Path) -> Result<ResolvConf, crate::NetError> {
     const BEHIND_THE_STUB: &str = "run/systemd/resolve/resolv.conf";
     let resolver = resolver_of(&root.join("etc/resolv.conf"))?;
     let on_loopback = |server: &String| server.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
@@ -281,7 +281,7 @@ fn resolver_below(root: &Path) -> Result<Resolver, crate::NetError> {
     Ok(resolver)
 }
 
-fn within_limits(mut resolver: Resolver) -> PodResolver {
+fn within_limits(mut resolver: ResolvConf) -> PodResolver {
     let mut omitted = Vec::new();
     if resolver.nameservers.len() > NAMESERVERS_MAX {
         resolver.nameservers.truncate(NAMESERVERS_MAX);

@@ -11,20 +11,20 @@ const IP_FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 
 /// Whether the kernel forwards packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ForwardingState {
     Off,
     On,
 }
 
-pub(crate) fn read() -> Result<State, NetError> {
+pub(crate) fn read() -> Result<ForwardingState, NetError> {
     let text = std::fs::read_to_string(IP_FORWARD).map_err(|source| failed("read", source))?;
-    Ok(if text.trim() == "0" { State::Off } else { State::On })
+    Ok(if text.trim() == "0" { ForwardingState::Off } else { ForwardingState::On })
 }
 
-pub(crate) fn write(state: State) -> Result<(), NetError> {
+pub(crate) fn write(state: ForwardingState) -> Result<(), NetError> {
     let text = match state {
-        State::Off => "0",
-        State::On => "1",
+        ForwardingState::Off => "0",
+        ForwardingState::On => "1",
     };
     std::fs::write(IP_FORWARD, text).map_err(|source| failed("write", source))
 }

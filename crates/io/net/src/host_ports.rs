@@ -48,14 +48,14 @@ const FILES_PER_CONNECTION: u64 = 4;
 /// The open ports of one node, by pod.
 #[derive(Debug)]
 pub(crate) struct HostPorts {
-    open: Mutex<BTreeMap<String, OpenPorts>>,
+    open: Mutex<BTreeMap<String, PodOpenPorts>>,
     /// A place for each connection and each client.
     connections: Arc<Semaphore>,
 }
 
 /// Those of one pod.
 #[derive(Debug)]
-struct OpenPorts {
+struct PodOpenPorts {
     /// Where they lead.
     sandbox: String,
     ports: Vec<HostPort>,
@@ -65,7 +65,7 @@ struct OpenPorts {
 }
 
 /// A socket that listens and that nobody serves yet.
-enum Listening {
+enum ListeningSocket {
     Tcp(tokio::net::TcpListener),
     Udp(tokio::net::UdpSocket),
 }
@@ -138,7 +138,7 @@ impl HostPorts {
         sandbox: &str,
         target: IpAddr,
         ports: &[HostPort],
-        listening: Vec<Option<Listening>>,
+        listening: Vec<Option<ListeningSocket>>,
     ) {
         let (target, _) = watch::channel(target);
         let tasks = ports.iter().copied().zip(listening).map(|(port, listening)| {
@@ -149,10 +149,10 @@ impl HostPorts {
                     None => listen_when_free(port).await,
                 };
                 match socket {
-                    Listening::Tcp(listener) => {
+                    ListeningSocket::Tcp(listener) => {
                         tcp::serve(listener, port.pod_port, target, places).await;
                     }
-                    Listening::Udp(socket) => {
+                    ListeningSocket::Udp(socket) => {
                         udp::serve(socket, port.pod_port, target, places).await;
                     }
                 }
@@ -160,7 +160,7 @@ impl HostPorts {
         });
         let tasks = tasks.collect();
         let sandbox = sandbox.to_owned();
-        let opened = OpenPorts { sandbox, ports: ports.to_vec(), target, tasks };
+        let opened = PodOpenPorts { sandbox, ports: ports.to_vec(), target, tasks };
         let before = self.lock().insert(pod.to_owned(), opened);
         end(before).await;
     }
@@ -184,20 +184,20 @@ impl HostPorts {
 
     /// Closes what leads to this sandbox; the ports are free when it returns.
     pub(crate) async fn close(&self, sandbox: &str) {
-        let closed: Vec<OpenPorts> = {
+        let closed: Vec<PodOpenPorts> = {
             let mut open = self.lock();
             open.extract_if(.., |_, opened| opened.sandbox == sandbox).map(|(_, o)| o).collect()
         };
         end(closed).await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, OpenPorts>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, PodOpenPorts>> {
         // nothing here panics halfway through a change
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for OpenPorts {
+impl Drop for PodOpenPorts {
     fn drop(&mut self) {
         for task in &self.tasks {
             task.abort();
@@ -206,7 +206,7 @@ impl Drop for OpenPorts {
 }
 
 /// Ends their tasks, and with them the sockets and connections.
-async fn end(closed: impl IntoIterator<Item = OpenPorts>) {
+async fn end(closed: impl IntoIterator<Item = PodOpenPorts>) {
     for mut ports in closed {
         for task in std::mem::take(&mut ports.tasks) {
             task.abort();
@@ -217,7 +217,7 @@ async fn end(closed: impl IntoIterator<Item = OpenPorts>) {
 }
 
 /// Tries until nobody else has it.
-async fn listen_when_free(port: HostPort) -> Listening {
+async fn listen_when_free(port: HostPort) -> ListeningSocket {
     let mut wait = AGAIN_AFTER_MIN;
     loop {
         tokio::time::sleep(wait).await;
@@ -234,7 +234,7 @@ async fn listen_when_free(port: HostPort) -> Listening {
     }
 }
 
-fn listen(port: HostPort) -> Result<Listening, NetError> {
+fn listen(port: HostPort) -> Result<ListeningSocket, NetError> {
     let failed = |source: io::Error| NetError::HostPort {
         listen: port.listen,
         protocol: port.protocol,
@@ -244,12 +244,12 @@ fn listen(port: HostPort) -> Result<Listening, NetError> {
         PortProtocol::Tcp => {
             let listener = TcpListener::bind(port.listen).map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
-            tokio::net::TcpListener::from_std(listener).map(Listening::Tcp)
+            tokio::net::TcpListener::from_std(listener).map(ListeningSocket::Tcp)
         }
         PortProtocol::Udp => {
             let socket = UdpSocket::bind(port.listen).map_err(failed)?;
             socket.set_nonblocking(true).map_err(failed)?;
-            tokio::net::UdpSocket::from_std(socket).map(Listening::Udp)
+            tokio::net::UdpSocket::from_std(socket).map(ListeningSocket::Udp)
         }
     };
     listening.map_err(failed)

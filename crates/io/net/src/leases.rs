@@ -11,7 +11,7 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 use crate::error::NetError;
-use crate::pool::Pool;
+use crate::pool::AddressPool;
 
 const FILE: &str = "network.json";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -19,20 +19,20 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// What the file holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Stored {
+pub(crate) struct StoredLeases {
     boot_id: String,
     /// Whether ip_forward was off before we turned it on, so that `close` can put it back.
     pub(crate) turned_forwarding_on: bool,
-    pub(crate) pool: Pool,
+    pub(crate) pool: AddressPool,
 }
 
 /// What was found at the start.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum LeaseFileContent {
     /// No file.
     Nothing,
     /// A file of this boot: its leases hold.
-    Current(Stored),
+    Current(StoredLeases),
     /// A file of an earlier boot: only the choice of subnet still means something.
     EarlierBoot(Ipv4Net),
     /// A file that cannot be read.
@@ -65,32 +65,39 @@ impl LeaseFile {
         &self.path
     }
 
-    pub(crate) fn read(&self) -> Result<Found, NetError> {
+    pub(crate) fn read(&self) -> Result<LeaseFileContent, NetError> {
         let bytes = match fs::read(&self.path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Found::Nothing);
+                return Ok(LeaseFileContent::Nothing);
             }
             Err(source) => return Err(self.failed("read", source)),
         };
-        let stored: Stored = match serde_json::from_slice(&bytes) {
+        let stored: StoredLeases = match serde_json::from_slice(&bytes) {
             Ok(stored) => stored,
-            Err(error) => return Ok(Found::Damaged(error.to_string())),
+            Err(error) => return Ok(LeaseFileContent::Damaged(error.to_string())),
         };
         if let Some(defect) = stored.pool.defect() {
-            return Ok(Found::Damaged(defect));
+            return Ok(LeaseFileContent::Damaged(defect));
         }
         if stored.boot_id != self.boot_id {
-            return Ok(Found::EarlierBoot(stored.pool.subnet()));
+            return Ok(LeaseFileContent::EarlierBoot(stored.pool.subnet()));
         }
-        Ok(Found::Current(stored))
+        Ok(LeaseFileContent::Current(stored))
     }
 
     /// What stands there already is not written again, so that an agent can take its network up on
     /// a full disk.
-    pub(crate) fn write(&self, pool: &Pool, turned_forwarding_on: bool) -> Result<(), NetError> {
-        let stored =
-            Stored { boot_id: self.boot_id.clone(), turned_forwarding_on, pool: pool.clone() };
+    pub(crate) fn write(
+        &self,
+        pool: &AddressPool,
+        turned_forwarding_on: bool,
+    ) -> Result<(), NetError> {
+        let stored = StoredLeases {
+            boot_id: self.boot_id.clone(),
+            turned_forwarding_on,
+            pool: pool.clone(),
+        };
         let bytes = serde_json::to_vec(&stored).expect("a pool has only strings for keys");
         if fs::read(&self.path).is_ok_and(|standing| standing == bytes) {
             return Ok(());
@@ -123,8 +130,8 @@ mod tests {
         LeaseFile::new(dir.path()).unwrap()
     }
 
-    fn pool() -> Pool {
-        let mut pool = Pool::new("10.7.0.0/24".parse().unwrap()).unwrap();
+    fn pool() -> AddressPool {
+        let mut pool = AddressPool::new("10.7.0.0/24".parse().unwrap()).unwrap();
         pool.allocate("a").unwrap();
         pool
     }
@@ -132,10 +139,10 @@ mod tests {
     #[test]
     fn leases_survive_a_restart_of_the_agent() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(matches!(file(&dir).read().unwrap(), Found::Nothing));
+        assert!(matches!(file(&dir).read().unwrap(), LeaseFileContent::Nothing));
         file(&dir).write(&pool(), true).unwrap();
         match file(&dir).read().unwrap() {
-            Found::Current(stored) => {
+            LeaseFileContent::Current(stored) => {
                 assert_eq!(stored.pool, pool());
                 assert!(stored.turned_forwarding_on);
             }
@@ -150,7 +157,7 @@ mod tests {
         earlier.boot_id = "another boot".to_owned();
         earlier.write(&pool(), false).unwrap();
         match file(&dir).read().unwrap() {
-            Found::EarlierBoot(subnet) => assert_eq!(subnet, pool().subnet()),
+            LeaseFileContent::EarlierBoot(subnet) => assert_eq!(subnet, pool().subnet()),
             other => panic!("{other:?}"),
         }
     }
@@ -160,7 +167,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for text in ["", "{", "{\"pool\":{}}", "null"] {
             fs::write(file(&dir).path(), text).unwrap();
-            assert!(matches!(file(&dir).read().unwrap(), Found::Damaged(_)), "{text:?}");
+            assert!(matches!(file(&dir).read().unwrap(), LeaseFileContent::Damaged(_)), "{text:?}");
         }
     }
 }

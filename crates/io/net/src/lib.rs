@@ -44,5 +44,5 @@ pub use counters::{InterfaceCounters, interface_counters};
 pub use error::NetError;
 pub use host_port::{HostPort, PortProtocol};
 pub use ipnet::Ipv4Net;
-pub use network::{Attachment, Config, Forwarding, Network, SubnetChoice};
-pub use share::Share;
+pub use network::{BridgeNetwork, Forwarding, NetworkConfig, SandboxAttachment, SubnetChoice};
+pub use share::BridgeShare;

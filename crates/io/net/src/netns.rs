@@ -28,7 +28,7 @@ pub(crate) fn lookup_socket() -> io::Result<OwnedFd> {
 
 /// Which namespace it is: device and inode of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct NetNsIdentity {
     device: u64,
     inode: u64,
 }
@@ -46,16 +46,16 @@ impl NetNs {
         let own = rustix::fs::stat("/proc/thread-self/ns/net").map_err(|e| failed(e.into()))?;
         let namespace = Self { file };
         let other = namespace.identity().map_err(failed)?;
-        if (Identity { device: own.st_dev, inode: own.st_ino }) == other {
+        if (NetNsIdentity { device: own.st_dev, inode: own.st_ino }) == other {
             return Err(NetError::HostNamespace { id: id.to_owned(), path: path.to_owned() });
         }
         Ok(namespace)
     }
 
     /// Which one it is.
-    pub(crate) fn identity(&self) -> io::Result<Identity> {
+    pub(crate) fn identity(&self) -> io::Result<NetNsIdentity> {
         let stat = rustix::fs::fstat(&self.file)?;
-        Ok(Identity { device: stat.st_dev, inode: stat.st_ino })
+        Ok(NetNsIdentity { device: stat.st_dev, inode: stat.st_ino })
     }
 
     /// A netlink connection that acts inside, where from now on only lo has IPv6, and a socket that

@@ -16,14 +16,14 @@ use crate::error::NetError;
 use crate::forwarding;
 use crate::host_port::HostPort;
 use crate::host_ports::HostPorts;
-use crate::leases::{Found, LeaseFile};
+use crate::leases::{LeaseFile, LeaseFileContent};
 use crate::links;
-use crate::netns::{Identity, NetNs, lookup_socket};
-use crate::pool::Pool;
-use crate::share::{self, Share};
+use crate::netns::{NetNs, NetNsIdentity, lookup_socket};
+use crate::pool::AddressPool;
+use crate::share::{self, BridgeShare};
 use crate::source_filter::FilterSupport;
 use crate::subnet;
-use crate::veth::{self, Plug, Ports};
+use crate::veth::{self, VethNames, VethPlug};
 
 /// Deleting a veth holds the kernel's network lock for about 20 ms; so it waits until a pod restart
 /// under way is done.
@@ -33,14 +33,14 @@ const INTERFACE_NAME_MAX: usize = 15;
 
 /// How the network is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct NetworkConfig {
     /// The bridge's name, 15 characters at most, not used by anything else. Each engine of a
     /// machine has its own.
     pub bridge: String,
     /// Where the pods' addresses come from.
     pub subnet: SubnetChoice,
     /// Whether the bridge is this agent's own, and which of the subnet's addresses are its pods'.
-    pub share: Share,
+    pub share: BridgeShare,
     /// The folder of the lease file; made when absent.
     pub state_dir: PathBuf,
     /// Bytes of a packet on pod interfaces; 1500 is usual.
@@ -71,7 +71,7 @@ pub enum Forwarding {
 
 /// A sandbox's place in the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attachment {
+pub struct SandboxAttachment {
     /// The pod's IP.
     pub ip: Ipv4Addr,
     /// The default route's next hop: the bridge.
@@ -86,8 +86,8 @@ pub struct Attachment {
 
 /// The pod network of one engine. All calls are idempotent by the sandbox's id.
 #[derive(Debug)]
-pub struct Network {
-    inner: Arc<Inner>,
+pub struct BridgeNetwork {
+    inner: Arc<SharedNetwork>,
     /// A change ends the delay of all deletions under way; they give up when it is dropped.
     hurry: watch::Sender<()>,
     host_ports: HostPorts,
@@ -97,7 +97,7 @@ pub struct Network {
 
 /// What a sandbox is plugged in for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+enum PlugPurpose {
     /// It is a pod's.
     Use,
     /// It will be a pod's some time.
@@ -105,18 +105,18 @@ enum Purpose {
 }
 
 #[derive(Debug)]
-struct Inner {
-    config: Config,
-    ports: Ports,
+struct SharedNetwork {
+    config: NetworkConfig,
+    ports: VethNames,
     bridge: Bridge,
     netlink: rtnetlink::Handle,
     /// A socket of the bridge's namespace.
     lookup: OwnedFd,
     leases: LeaseFile,
-    state: Mutex<State>,
+    state: Mutex<NetworkState>,
     /// The namespaces that were plugged in ahead of need, by id: nothing is left to do when they
     /// are first asked for.
-    prepared: Mutex<BTreeMap<String, Identity>>,
+    prepared: Mutex<BTreeMap<String, NetNsIdentity>>,
     /// Ids whose interface is being deleted; their address is not free yet.
     detaching: watch::Sender<BTreeSet<String>>,
     /// One sandbox at a time: the kernel's network lock allows no more anyway.
@@ -128,15 +128,15 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct State {
-    pool: Pool,
+struct NetworkState {
+    pool: AddressPool,
     turned_forwarding_on: bool,
 }
 
-impl Network {
+impl BridgeNetwork {
     /// Creates or adopts the bridge and reads the leases of an earlier agent. Must run inside a
     /// tokio runtime, in the network namespace that the bridge belongs to.
-    pub async fn open(config: Config) -> Result<Self, NetError> {
+    pub async fn open(config: NetworkConfig) -> Result<Self, NetError> {
         check(&config)?;
         let leases = LeaseFile::new(&config.state_dir)?;
         let (connection, netlink, _multicast) =
@@ -161,10 +161,10 @@ impl Network {
     }
 
     async fn open_with(
-        config: Config,
+        config: NetworkConfig,
         leases: LeaseFile,
         netlink: rtnetlink::Handle,
-    ) -> Result<Inner, NetError> {
+    ) -> Result<SharedNetwork, NetError> {
         let (mut pool, mut turned_forwarding_on) = recover(&config, &leases, &netlink).await?;
         let range = share::range(pool.subnet(), config.share);
         if !range.is_some_and(|range| pool.restrict(range)) {
@@ -180,26 +180,26 @@ impl Network {
             bridge::ensure(&netlink, &config.bridge, pool.gateway(), pool.subnet(), config.mtu)
                 .await?;
         let turn_on = match config.forwarding {
-            Forwarding::TurnOn => forwarding::read()? == forwarding::State::Off,
+            Forwarding::TurnOn => forwarding::read()? == forwarding::ForwardingState::Off,
             Forwarding::Leave => false,
         };
         turned_forwarding_on |= turn_on;
         // first the note that it must be put back
         leases.write(&pool, turned_forwarding_on)?;
         if turn_on {
-            forwarding::write(forwarding::State::On)?;
+            forwarding::write(forwarding::ForwardingState::On)?;
             tracing::info!(
                 "turned net.ipv4.ip_forward on for pods; it is put back when the engine is taken down"
             );
         }
-        Ok(Inner {
-            ports: Ports::new(&config.bridge, config.share),
+        Ok(SharedNetwork {
+            ports: VethNames::new(&config.bridge, config.share),
             config,
             bridge,
             netlink,
             lookup,
             leases,
-            state: Mutex::new(State { pool, turned_forwarding_on }),
+            state: Mutex::new(NetworkState { pool, turned_forwarding_on }),
             prepared: Mutex::default(),
             detaching: watch::Sender::new(BTreeSet::new()),
             attaching: tokio::sync::Mutex::new(()),
@@ -230,23 +230,28 @@ impl Network {
 
     /// Gives sandbox `id` an address and plugs its network namespace (`/proc/<pid>/ns/net`) into
     /// the bridge. Repeated, it answers the same; what an interrupted call left undone is done.
-    pub async fn attach(&self, id: &str, netns: &Path) -> Result<Attachment, NetError> {
-        self.plug(id, netns, Purpose::Use).await
+    pub async fn attach(&self, id: &str, netns: &Path) -> Result<SandboxAttachment, NetError> {
+        self.plug(id, netns, PlugPurpose::Use).await
     }
 
     /// The same ahead of need: the next [`attach`](Self::attach) of this sandbox has nothing left
     /// to do, and looks at nothing.
     pub async fn prepare(&self, id: &str, netns: &Path) -> Result<(), NetError> {
-        self.plug(id, netns, Purpose::Later).await.map(drop)
+        self.plug(id, netns, PlugPurpose::Later).await.map(drop)
     }
 
-    async fn plug(&self, id: &str, netns: &Path, purpose: Purpose) -> Result<Attachment, NetError> {
+    async fn plug(
+        &self,
+        id: &str,
+        netns: &Path,
+        purpose: PlugPurpose,
+    ) -> Result<SandboxAttachment, NetError> {
         let namespace = NetNs::open_other(id, netns)?;
         self.until_detaching(|ids| !ids.contains(id)).await;
         let _one_at_a_time = self.inner.attaching.lock().await;
         let (address, gateway, prefix_len) = self.inner.lease(id)?;
         let host_interface = self.inner.ports.host_name(id);
-        let attachment = Attachment {
+        let attachment = SandboxAttachment {
             ip: address,
             gateway,
             prefix_len,
@@ -259,10 +264,10 @@ impl Network {
             source,
         })?;
         let prepared = lock(&self.inner.prepared).remove(id);
-        if purpose == Purpose::Use && prepared == Some(identity) {
+        if purpose == PlugPurpose::Use && prepared == Some(identity) {
             return Ok(attachment);
         }
-        let plug = Plug {
+        let plug = VethPlug {
             host_name: &host_interface,
             lookup: &self.inner.lookup,
             bridge_index: self.inner.bridge.index,
@@ -277,8 +282,8 @@ impl Network {
             FilterSupport::Missing => self.inner.warn_of_missing_filter(),
         }
         match purpose {
-            Purpose::Use => {}
-            Purpose::Later => drop(lock(&self.inner.prepared).insert(id.to_owned(), identity)),
+            PlugPurpose::Use => {}
+            PlugPurpose::Later => drop(lock(&self.inner.prepared).insert(id.to_owned(), identity)),
         }
         Ok(attachment)
     }
@@ -375,26 +380,26 @@ impl Network {
         self.release_all_except(&BTreeSet::new()).await?;
         self.settle().await;
         match self.inner.config.share {
-            Share::Owner => {
+            BridgeShare::Owner => {
                 bridge::remove(&self.inner.netlink, &self.inner.config.bridge).await?;
             }
-            Share::Guest(_) => {}
+            BridgeShare::Guest(_) => {}
         }
         if self.inner.state().turned_forwarding_on {
-            forwarding::write(forwarding::State::Off)?;
+            forwarding::write(forwarding::ForwardingState::Off)?;
         }
         self.inner.leases.remove()
     }
 }
 
-impl Drop for Network {
+impl Drop for BridgeNetwork {
     fn drop(&mut self) {
         self.driver.abort();
     }
 }
 
-impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedNetwork {
+    fn state(&self) -> MutexGuard<'_, NetworkState> {
         lock(&self.state)
     }
 
@@ -463,7 +468,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn check(config: &Config) -> Result<(), NetError> {
+fn check(config: &NetworkConfig) -> Result<(), NetError> {
     let name = &config.bridge;
     let name_ok = !name.is_empty()
         && name.len() <= INTERFACE_NAME_MAX
@@ -489,15 +494,15 @@ fn check(config: &Config) -> Result<(), NetError> {
 
 /// The pool to go on with, and whether an earlier agent turned forwarding on.
 async fn recover(
-    config: &Config,
+    config: &NetworkConfig,
     leases: &LeaseFile,
     netlink: &rtnetlink::Handle,
-) -> Result<(Pool, bool), NetError> {
+) -> Result<(AddressPool, bool), NetError> {
     let bridge_index = links::find(netlink, &config.bridge).await?.map(|link| link.header.index);
     let (used_before, turned_forwarding_on) = match leases.read()? {
-        Found::Nothing => (None, false),
-        Found::EarlierBoot(subnet) => (Some(subnet), false),
-        Found::Current(stored) => {
+        LeaseFileContent::Nothing => (None, false),
+        LeaseFileContent::EarlierBoot(subnet) => (Some(subnet), false),
+        LeaseFileContent::Current(stored) => {
             let subnet = stored.pool.subnet();
             match (fits(config, subnet), stored.pool.leases().is_empty()) {
                 (true, _) => return Ok((stored.pool, stored.turned_forwarding_on)),
@@ -510,10 +515,10 @@ async fn recover(
                 }
             }
         }
-        Found::Damaged(problem) => {
+        LeaseFileContent::Damaged(problem) => {
             let ports = match bridge_index {
                 Some(index) => {
-                    let own = Ports::new(&config.bridge, config.share);
+                    let own = VethNames::new(&config.bridge, config.share);
                     bridge::ports(netlink, index, &own).await?.len()
                 }
                 None => 0,
@@ -532,14 +537,14 @@ async fn recover(
     };
     let taken = bridge::taken_subnets(netlink, bridge_index).await?;
     let subnet = choose(config, used_before, &taken)?;
-    let pool = Pool::new(subnet).ok_or_else(|| NetError::Config {
+    let pool = AddressPool::new(subnet).ok_or_else(|| NetError::Config {
         problem: format!("subnet {subnet} has no room for pods"),
     })?;
     Ok((pool, turned_forwarding_on))
 }
 
 fn choose(
-    config: &Config,
+    config: &NetworkConfig,
     used_before: Option<Ipv4Net>,
     taken: &[Ipv4Net],
 ) -> Result<Ipv4Net, NetError> {
@@ -555,7 +560,7 @@ fn choose(
     }
 }
 
-fn fits(config: &Config, subnet: Ipv4Net) -> bool {
+fn fits(config: &NetworkConfig, subnet: Ipv4Net) -> bool {
     match config.subnet {
         SubnetChoice::Auto => true,
         SubnetChoice::Fixed(net) => net.trunc() == subnet,

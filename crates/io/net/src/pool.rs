@@ -14,7 +14,7 @@ const RECENT_MAX: usize = 256;
 /// No address is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no free address in {subnet}: {leased} are in use")]
-pub struct Exhausted {
+pub struct AddressesExhausted {
     /// The subnet.
     pub subnet: Ipv4Net,
     /// Addresses given out.
@@ -25,7 +25,7 @@ pub struct Exhausted {
 /// addresses are never given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Pool {
+pub struct AddressPool {
     subnet: Ipv4Net,
     /// Where new addresses come from; none: all of the subnet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ pub struct Pool {
     recent: VecDeque<Ipv4Addr>,
 }
 
-impl Pool {
+impl AddressPool {
     /// An empty pool. `None` when the subnet has no room for a gateway and a pod (prefixes longer
     /// than /30).
     pub fn new(subnet: Ipv4Net) -> Option<Self> {
@@ -93,7 +93,7 @@ impl Pool {
     }
 
     /// The address of `id`, a new one when it has none.
-    pub fn allocate(&mut self, id: &str) -> Result<Ipv4Addr, Exhausted> {
+    pub fn allocate(&mut self, id: &str) -> Result<Ipv4Addr, AddressesExhausted> {
         if let Some(address) = self.leases.get(id) {
             return Ok(*address);
         }
@@ -105,7 +105,7 @@ impl Pool {
             None => self
                 .recent
                 .pop_front()
-                .ok_or(Exhausted { subnet: self.subnet, leased: self.leases.len() })?,
+                .ok_or(AddressesExhausted { subnet: self.subnet, leased: self.leases.len() })?,
         };
         self.leases.insert(id.to_owned(), address);
         Ok(address)

@@ -24,7 +24,7 @@ pub const GUESTS_MAX: u8 = 128;
 /// An agent's part in a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Share {
+pub enum BridgeShare {
     /// It makes the bridge, and takes it away.
     Owner,
     /// It has pods on a bridge that another agent owns; the number is 1 or more, and nobody else's.
@@ -43,13 +43,13 @@ pub fn guests_max(subnet: Ipv4Net) -> u8 {
 }
 
 /// The addresses of a share; `None` for a guest that has no room.
-pub fn range(subnet: Ipv4Net, share: Share) -> Option<Ipv4Net> {
+pub fn range(subnet: Ipv4Net, share: BridgeShare) -> Option<Ipv4Net> {
     let subnet = subnet.trunc();
     match (share, guest_prefix(subnet)) {
-        (Share::Owner, None) => Some(subnet),
-        (Share::Owner, Some(_)) => subnet.subnets(subnet.prefix_len() + 1).ok()?.next(),
-        (Share::Guest(_), None) => None,
-        (Share::Guest(number), Some(prefix)) => {
+        (BridgeShare::Owner, None) => Some(subnet),
+        (BridgeShare::Owner, Some(_)) => subnet.subnets(subnet.prefix_len() + 1).ok()?.next(),
+        (BridgeShare::Guest(_), None) => None,
+        (BridgeShare::Guest(number), Some(prefix)) => {
             let place = number.checked_sub(1).filter(|place| *place < guests_max(subnet))?;
             let upper = subnet.subnets(subnet.prefix_len() + 1).ok()?.nth(1)?;
             upper.subnets(prefix).ok()?.nth(place.into())
@@ -77,26 +77,26 @@ mod tests {
         for (subnet, owner, first, guests) in cases {
             let net = subnet.parse().unwrap();
             let part = |share| range(net, share).map(|part| part.to_string());
-            assert_eq!(part(Share::Owner).as_deref(), Some(owner), "{subnet}");
-            assert_eq!(part(Share::Guest(1)).as_deref(), Some(first), "{subnet}");
+            assert_eq!(part(BridgeShare::Owner).as_deref(), Some(owner), "{subnet}");
+            assert_eq!(part(BridgeShare::Guest(1)).as_deref(), Some(first), "{subnet}");
             assert_eq!(guests_max(net), guests, "{subnet}");
-            assert_eq!(part(Share::Guest(0)), None);
+            assert_eq!(part(BridgeShare::Guest(0)), None);
             let all: Vec<Ipv4Net> =
-                (1..=guests).filter_map(|number| range(net, Share::Guest(number))).collect();
+                (1..=guests).filter_map(|number| range(net, BridgeShare::Guest(number))).collect();
             assert_eq!(all.len(), usize::from(guests), "{subnet}");
-            let owned = range(net, Share::Owner).unwrap();
+            let owned = range(net, BridgeShare::Owner).unwrap();
             for (at, one) in all.iter().enumerate() {
                 assert!(net.contains(one) && !owned.contains(one), "{one} of {subnet}");
                 assert!(!all[..at].contains(one), "{one} is given twice");
             }
         }
-        assert_eq!(range("10.1.2.0/24".parse().unwrap(), Share::Guest(9)), None, "no room");
+        assert_eq!(range("10.1.2.0/24".parse().unwrap(), BridgeShare::Guest(9)), None, "no room");
     }
 
     #[test]
     fn a_small_subnet_is_its_owners_alone() {
         let small = "10.1.2.0/25".parse().unwrap();
-        assert_eq!(range(small, Share::Owner), Some(small));
-        assert_eq!((range(small, Share::Guest(1)), guests_max(small)), (None, 0));
+        assert_eq!(range(small, BridgeShare::Owner), Some(small));
+        assert_eq!((range(small, BridgeShare::Guest(1)), guests_max(small)), (None, 0));
     }
 }

@@ -57,7 +57,7 @@ pub(crate) enum FilterSupport {
 
 /// One instruction of classic BPF (linux/filter.h, `struct sock_filter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Instruction {
+struct BpfInstruction {
     code: u16,
     /// Instructions to skip when a test holds, and when it does not.
     skip: (u8, u8),
@@ -80,7 +80,7 @@ const RETURN: u16 = 0x06;
 type Check = (u16, u32, u16, u32);
 
 /// The program for a pod with these addresses.
-fn program(mac: [u8; 6], address: Ipv4Addr) -> Vec<Instruction> {
+fn program(mac: [u8; 6], address: Ipv4Addr) -> Vec<BpfInstruction> {
     let [a, b, c, d, e, f] = mac;
     let (mac_head, mac_tail) = (u16::from_be_bytes([a, b]), u32::from_be_bytes([c, d, e, f]));
     let address = address.to_bits();
@@ -106,11 +106,11 @@ fn program(mac: [u8; 6], address: Ipv4Addr) -> Vec<Instruction> {
     let mut code = Vec::with_capacity(drop_at + 1);
     require(&mut code, &any, drop_at);
     code.push(plain(LOAD_HALF, 12));
-    code.push(Instruction { code: IF_EQUAL, skip: (0, skip(arp_count)), operand: ETH_P_ARP });
+    code.push(BpfInstruction { code: IF_EQUAL, skip: (0, skip(arp_count)), operand: ETH_P_ARP });
     require(&mut code, &arp, drop_at);
     code.push(plain(RETURN, TC_ACT_UNSPEC));
     let otherwise = skip(drop_at - code.len() - 1);
-    code.push(Instruction { code: IF_EQUAL, skip: (0, otherwise), operand: ETH_P_IP });
+    code.push(BpfInstruction { code: IF_EQUAL, skip: (0, otherwise), operand: ETH_P_IP });
     require(&mut code, &ipv4, drop_at);
     code.push(plain(RETURN, TC_ACT_UNSPEC));
     code.push(plain(RETURN, TC_ACT_SHOT));
@@ -118,16 +118,16 @@ fn program(mac: [u8; 6], address: Ipv4Addr) -> Vec<Instruction> {
 }
 
 /// Goes on if all of these hold, else to the instruction at `drop_at`.
-fn require(code: &mut Vec<Instruction>, checks: &[Check], drop_at: usize) {
+fn require(code: &mut Vec<BpfInstruction>, checks: &[Check], drop_at: usize) {
     for (load, from, test, operand) in checks.iter().copied() {
         code.push(plain(load, from));
         let otherwise = skip(drop_at - code.len() - 1);
-        code.push(Instruction { code: test, skip: (0, otherwise), operand });
+        code.push(BpfInstruction { code: test, skip: (0, otherwise), operand });
     }
 }
 
-fn plain(code: u16, operand: u32) -> Instruction {
-    Instruction { code, skip: (0, 0), operand }
+fn plain(code: u16, operand: u32) -> BpfInstruction {
+    BpfInstruction { code, skip: (0, 0), operand }
 }
 
 fn skip(instructions: usize) -> u8 {
@@ -163,9 +163,9 @@ fn is_missing(error: &rtnetlink::Error) -> bool {
     matches!(errno(error), Some(ENOENT | EOPNOTSUPP))
 }
 
-fn filter_request(index: i32, program: &[Instruction]) -> RouteNetlinkMessage {
+fn filter_request(index: i32, program: &[BpfInstruction]) -> RouteNetlinkMessage {
     let mut operations = Vec::with_capacity(8 * program.len());
-    for Instruction { code, skip, operand } in program {
+    for BpfInstruction { code, skip, operand } in program {
         operations.extend(code.to_ne_bytes());
         operations.extend([skip.0, skip.1]);
         operations.extend(operand.to_ne_bytes());
@@ -213,7 +213,7 @@ mod tests {
         let program = program(MAC, ADDRESS);
         let (mut at, mut loaded) = (0, 0u32);
         loop {
-            let Instruction { code, skip, operand } = program[at];
+            let BpfInstruction { code, skip, operand } = program[at];
             at += 1;
             let bytes = |count: usize| {
                 let from = operand as usize;

@@ -13,7 +13,7 @@ use crate::bridge_port::BridgePort;
 use crate::error::NetError;
 use crate::links::{EEXIST, ENODEV, errno, index_of, mac_of, netlink};
 use crate::netns::NetNs;
-use crate::share::Share;
+use crate::share::BridgeShare;
 use crate::source_filter::FilterSupport;
 
 /// The name inside, which every container expects.
@@ -29,7 +29,7 @@ const NAME_LENGTH: usize = 14;
 
 /// Where a sandbox is to be plugged in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plug<'a> {
+pub(crate) struct VethPlug<'a> {
     pub(crate) host_name: &'a str,
     /// A socket of the bridge's namespace.
     pub(crate) lookup: &'a OwnedFd,
@@ -45,13 +45,13 @@ pub(crate) struct Plug<'a> {
 /// The names of one agent's host ends on one bridge: they tell whose an interface is, also to an
 /// agent that comes later.
 #[derive(Clone, Debug)]
-pub(crate) struct Ports {
+pub(crate) struct VethNames {
     bridge: String,
-    share: Share,
+    share: BridgeShare,
 }
 
-impl Ports {
-    pub(crate) fn new(bridge: &str, share: Share) -> Self {
+impl VethNames {
+    pub(crate) fn new(bridge: &str, share: BridgeShare) -> Self {
         Self { bridge: bridge.to_owned(), share }
     }
 
@@ -76,16 +76,16 @@ impl Ports {
 
     fn prefix(&self) -> String {
         match self.share {
-            Share::Owner => PREFIX_OF_OWNER.to_owned(),
-            Share::Guest(number) => format!("{PREFIX_OF_GUESTS}{number:02x}"),
+            BridgeShare::Owner => PREFIX_OF_OWNER.to_owned(),
+            BridgeShare::Guest(number) => format!("{PREFIX_OF_GUESTS}{number:02x}"),
         }
     }
 
     /// The interface group for deletions of these ports.
     pub(crate) fn removal_group(&self) -> u32 {
         let number = match self.share {
-            Share::Owner => 0,
-            Share::Guest(number) => number,
+            BridgeShare::Owner => 0,
+            BridgeShare::Guest(number) => number,
         };
         let digest = Sha256::digest(&self.bridge);
         // group 0 is what every interface has
@@ -99,7 +99,7 @@ impl Ports {
 pub(crate) async fn plug(
     handle: &Handle,
     netns: &NetNs,
-    plug: Plug<'_>,
+    plug: VethPlug<'_>,
 ) -> Result<FilterSupport, NetError> {
     let (connection, inside, lookup) = netns.connect_without_ipv6(INSIDE, plug.host_name)?;
     let driver = tokio::spawn(connection);
@@ -118,7 +118,7 @@ async fn plug_with(
     handle: &Handle,
     inside: &Handle,
     netns: &NetNs,
-    plug: Plug<'_>,
+    plug: VethPlug<'_>,
     ends: impl Fn() -> Result<Option<(u32, u32)>, NetError>,
 ) -> Result<FilterSupport, NetError> {
     let attach_failed = |error| netlink("attach veth", plug.host_name, error);
@@ -148,7 +148,11 @@ async fn plug_with(
 /// One message makes both ends, with the peer already in the sandbox and the host end already in
 /// the bridge. Neither is up: first the port is guarded. (The peer could not be: while the kernel
 /// makes it, it has no other end yet, ENOTCONN.)
-async fn create(handle: &Handle, netns: &NetNs, plug: Plug<'_>) -> Result<(), rtnetlink::Error> {
+async fn create(
+    handle: &Handle,
+    netns: &NetNs,
+    plug: VethPlug<'_>,
+) -> Result<(), rtnetlink::Error> {
     let peer = LinkUnspec::new_with_name(INSIDE)
         .address(mac_of(plug.address).to_vec())
         .mtu(plug.mtu)
@@ -166,7 +170,7 @@ async fn create(handle: &Handle, netns: &NetNs, plug: Plug<'_>) -> Result<(), rt
 /// Sets everything inside up. The gateway's hardware address is there for good: no ARP can give it
 /// to another pod. Everything is asked for before the first answer is awaited; the kernel goes by
 /// the order.
-async fn configure(inside: &Handle, eth0: u32, plug: Plug<'_>) -> Result<(), NetError> {
+async fn configure(inside: &Handle, eth0: u32, plug: VethPlug<'_>) -> Result<(), NetError> {
     let failed = |operation| move |source| netlink(operation, plug.host_name, source);
     let up = |index| LinkUnspec::new_with_index(index).up().build();
     let address = inside.address().add(eth0, plug.address.into(), plug.prefix_len).replace();
@@ -228,8 +232,8 @@ fn absent_is_success(result: Result<(), rtnetlink::Error>) -> Result<(), rtnetli
 mod tests {
     use super::*;
 
-    fn owner(bridge: &str) -> Ports {
-        Ports::new(bridge, Share::Owner)
+    fn owner(bridge: &str) -> VethNames {
+        VethNames::new(bridge, BridgeShare::Owner)
     }
 
     #[test]
@@ -244,8 +248,13 @@ mod tests {
 
     #[test]
     fn each_agent_on_a_bridge_knows_its_own() {
-        let all = [Share::Owner, Share::Guest(1), Share::Guest(2), Share::Guest(128)];
-        let ports = all.map(|share| Ports::new("rk0", share));
+        let all = [
+            BridgeShare::Owner,
+            BridgeShare::Guest(1),
+            BridgeShare::Guest(2),
+            BridgeShare::Guest(128),
+        ];
+        let ports = all.map(|share| VethNames::new("rk0", share));
         for one in &ports {
             let name = one.host_name("a-uid/0");
             assert!(name.len() <= 15, "{name}");
@@ -269,7 +278,7 @@ mod tests {
             "rné123456789a",
         ] {
             assert!(!owner("rk0").is_ours(name), "{name}");
-            assert!(!Ports::new("rk0", Share::Guest(1)).is_ours(name), "{name}");
+            assert!(!VethNames::new("rk0", BridgeShare::Guest(1)).is_ours(name), "{name}");
         }
     }
 }

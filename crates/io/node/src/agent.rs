@@ -12,11 +12,11 @@ use rekindle_runtime::{Runtime, RuntimeError, SandboxSnapshot};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::config::{Config, Duty};
+use crate::config::{AgentDuty, NodeConfig};
 use crate::context::NodeContext;
-use crate::counters::Counters;
+use crate::counters::AgentCounters;
 use crate::eviction::EvictionManager;
-use crate::images::{Keeper, NodeImages};
+use crate::images::{ImageKeeper, NodeImages};
 use crate::layout::NodeDirs;
 use crate::local_path::Provisioner;
 use crate::logs::Logs;
@@ -24,13 +24,13 @@ use crate::network::{NetworkError, PodNetwork};
 use crate::node_api::{NodeApi, NodeApiParts};
 use crate::objects::ObjectCache;
 use crate::pods::{
-    Manager, ManagerStop, NodeRoom, PodIndex, Recorder, Resolvers, Rules, SharedRestartOwners,
-    sandbox_network_ids,
+    EventRecorder, Manager, ManagerStopMode, NodeRoom, PodIndex, PodResolverSources, PodRules,
+    SharedRestartOwners, sandbox_network_ids,
 };
-use crate::register::{Fitness, Heartbeat, MachineFacts};
+use crate::register::{Heartbeat, MachineFacts, NodeFitness};
 use crate::shutdown::ShutdownPolicy;
-use crate::spares::{Leaving, SpareKeeper};
-use crate::static_pods::{Folder, Listing, StaticPods};
+use crate::spares::{SpareKeeper, SparesAtStop};
+use crate::static_pods::{Listing, ManifestFolder, StaticPods};
 use crate::streams::PodStreams;
 use crate::usage::UsageReader;
 use crate::users::PodUsers;
@@ -69,7 +69,7 @@ pub enum NodeError {
 
 /// What becomes of the pods when the agent stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopMode {
+pub enum AgentStopMode {
     /// Their containers end gracefully. With a [`ShutdownPolicy`] this is the end of the pods,
     /// which fail in the order of their priorities; without one they stay in the API as they are,
     /// and come back when the node does.
@@ -80,37 +80,37 @@ pub enum StopMode {
 
 /// Starts node agents.
 #[derive(Debug)]
-pub struct Node;
+pub struct AgentLauncher;
 
 /// A running node agent. Dropping it is like a crash: the pods run on.
 #[derive(Debug)]
-pub struct Handle {
+pub struct NodeHandle {
     name: String,
     logs: Logs,
     streams: PodStreams,
     usage: UsageReader,
     node_api: NodeApi,
-    stop: mpsc::Sender<ManagerStop>,
+    stop: mpsc::Sender<ManagerStopMode>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
     shutdown: ShutdownPolicy,
     /// `None` once it was stopped, and in an agent that only ends pods.
     spares: Option<SpareKeeper>,
-    keeper: Keeper,
+    keeper: ImageKeeper,
     static_pods: Option<JoinHandle<()>>,
     /// `None` in an agent that only ends pods.
     evictions: Option<EvictionManager>,
     provisioner: Option<JoinHandle<()>>,
 }
 
-impl Node {
+impl AgentLauncher {
     /// Takes up what an earlier agent left, registers the node, and serves its pods.
     pub async fn start<R: Runtime, N: PodNetwork>(
-        config: Config,
+        config: NodeConfig,
         client: Client,
         runtime: Arc<R>,
         network: Arc<N>,
-    ) -> Result<Handle, NodeError> {
+    ) -> Result<NodeHandle, NodeError> {
         let dirs = make_folders(&config)?;
         let found = take_stock(&config.name, runtime.as_ref(), network.as_ref()).await?;
         let machine = MachineFacts::read(&config);
@@ -118,34 +118,34 @@ impl Node {
         let node = Arc::new(node);
         let (runtime, network) = (&node.runtime, &node.network);
         let spares = match config.duty {
-            Duty::Serve => {
+            AgentDuty::Serve => {
                 let taken = node.sandbox_taken.clone();
                 Some(SpareKeeper::start(runtime.clone(), network.clone(), taken))
             }
-            Duty::EndPods => None,
+            AgentDuty::EndPods => None,
         };
         let streams = PodStreams::new(runtime.clone(), node.index.clone());
         let (usage, node_api) = figures(&config, &node);
         let logs = Logs::new(node.index.clone(), dirs, config.clock);
         let (shown, images) = watch::channel(Vec::new());
-        let keeper = Keeper::start(node.clone(), config.image_gc, shown);
+        let keeper = ImageKeeper::start(node.clone(), config.image_gc, shown);
         let (under, pressures) = watch::channel(BTreeSet::new());
         let heartbeat = Heartbeat::start(&node, &config, machine, images, pressures.clone());
         let (statics, listings, static_pods) = follow_static_pods(&config, &node);
         let provisioner = match config.duty {
-            Duty::Serve => Some(Provisioner::start(&node)),
-            Duty::EndPods => None,
+            AgentDuty::Serve => Some(Provisioner::start(&node)),
+            AgentDuty::EndPods => None,
         };
         let (stop, stop_receiver) = mpsc::channel(1);
         let (orders, ordered) = mpsc::unbounded_channel();
         let evictions = match config.duty {
-            Duty::Serve => {
+            AgentDuty::Serve => {
                 let policy = config.eviction.clone();
                 Some(EvictionManager::start(node.clone(), usage.clone(), policy, under, orders))
             }
-            Duty::EndPods => None,
+            AgentDuty::EndPods => None,
         };
-        let rules = Rules {
+        let rules = PodRules {
             shutdown: config.shutdown.clone(),
             sysctls: config.sysctls.clone(),
             pressures,
@@ -154,7 +154,7 @@ impl Node {
         };
         let manager = Manager::new(node, found, statics, config.duty, rules);
         let manager = tokio::spawn(manager.run(stop_receiver, listings));
-        Ok(Handle {
+        Ok(NodeHandle {
             name: config.name,
             logs,
             streams,
@@ -175,7 +175,7 @@ impl Node {
 
 /// What the tasks of the agent share: nothing of it is in use yet.
 fn context<R: Runtime, N: PodNetwork>(
-    config: &Config,
+    config: &NodeConfig,
     client: Client,
     runtime: Arc<R>,
     network: Arc<N>,
@@ -187,10 +187,10 @@ fn context<R: Runtime, N: PodNetwork>(
         name: config.name.clone(),
         clock: config.clock,
         objects: ObjectCache::new(client.clone()),
-        recorder: Recorder::start(client.clone(), &config.name, config.clock),
+        recorder: EventRecorder::start(client.clone(), &config.name, config.clock),
         index: PodIndex::default(),
         restart_owners: SharedRestartOwners::restore(dirs),
-        counters: Arc::new(Counters::default()),
+        counters: Arc::new(AgentCounters::default()),
         images: NodeImages::new(config.max_parallel_image_pulls),
         allocatable: machine.allocatable(),
         room: NodeRoom::new(&machine.allocatable),
@@ -198,12 +198,12 @@ fn context<R: Runtime, N: PodNetwork>(
         users: PodUsers::restore(config.user_ids, dirs, found),
         host_ips: config.addresses.clone(),
         api: config.api,
-        core_config: rekindle_pod::Config {
+        core_config: rekindle_pod::PodConfig {
             max_container_restart_period: config.max_container_restart_period,
             host_ips: config.addresses.clone(),
         },
         cluster_domain: config.cluster_domain.clone(),
-        resolvers: Resolvers::of(config),
+        resolvers: PodResolverSources::of(config),
         sandbox_taken: Arc::new(Notify::new()),
         client,
         runtime,
@@ -214,7 +214,7 @@ fn context<R: Runtime, N: PodNetwork>(
 
 /// What reads the node's figures, and what tells them.
 fn figures<R: Runtime, N: PodNetwork>(
-    config: &Config,
+    config: &NodeConfig,
     node: &NodeContext<R, N>,
 ) -> (UsageReader, NodeApi) {
     let (runtime, index) = (&node.runtime, &node.index);
@@ -230,7 +230,7 @@ fn figures<R: Runtime, N: PodNetwork>(
     (usage, node_api)
 }
 
-impl Handle {
+impl NodeHandle {
     /// The node's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -263,17 +263,17 @@ impl Handle {
 
     /// Stops the agent; with `EndPods` it returns when the last container has ended, which takes at
     /// most the longest grace period of a pod, or as long as a shutdown may take.
-    pub async fn stop(mut self, mode: StopMode) {
+    pub async fn stop(mut self, mode: AgentStopMode) {
         let manager_mode = match mode {
-            StopMode::EndPods => ManagerStop::EndPods,
-            StopMode::LeavePods => ManagerStop::LeavePods,
+            AgentStopMode::EndPods => ManagerStopMode::EndPods,
+            AgentStopMode::LeavePods => ManagerStopMode::LeavePods,
         };
         let leaving = match mode {
-            StopMode::EndPods => Leaving::End,
-            StopMode::LeavePods => Leaving::Stay,
+            AgentStopMode::EndPods => SparesAtStop::End,
+            AgentStopMode::LeavePods => SparesAtStop::Stay,
         };
-        if mode == StopMode::EndPods && self.shutdown.is_on() {
-            self.heartbeat.say(Fitness::ShuttingDown);
+        if mode == AgentStopMode::EndPods && self.shutdown.is_on() {
+            self.heartbeat.say(NodeFitness::ShuttingDown);
         }
         if let Some(spares) = self.spares.take() {
             spares.stop(leaving).await;
@@ -292,13 +292,13 @@ impl Handle {
             tracing::error!(node = self.name, %error, "failed to stop the node agent: its task panicked");
         }
         match mode {
-            StopMode::EndPods => self.heartbeat.stop_not_ready().await,
-            StopMode::LeavePods => self.heartbeat.stop(),
+            AgentStopMode::EndPods => self.heartbeat.stop_not_ready().await,
+            AgentStopMode::LeavePods => self.heartbeat.stop(),
         }
     }
 }
 
-impl Drop for Handle {
+impl Drop for NodeHandle {
     fn drop(&mut self) {
         self.manager.abort();
         if let Some(spares) = &self.spares {
@@ -313,16 +313,19 @@ impl Drop for Handle {
 
 /// What is known of static pods, what is heard of them, and the task that reads their folder.
 fn follow_static_pods<R: Runtime, N: PodNetwork>(
-    config: &Config,
+    config: &NodeConfig,
     node: &NodeContext<R, N>,
 ) -> (StaticPods, mpsc::Receiver<Listing>, Option<JoinHandle<()>>) {
     match (&config.static_pods, config.duty) {
-        (Some(folder), Duty::Serve) => {
+        (Some(folder), AgentDuty::Serve) => {
             let (client, recorder) = (node.client.clone(), node.recorder.clone());
-            let (listings, task) = Folder::start(folder.clone(), &config.name, client, recorder);
+            let (listings, task) =
+                ManifestFolder::start(folder.clone(), &config.name, client, recorder);
             (StaticPods::default(), listings, Some(task))
         }
-        (None, Duty::Serve) | (_, Duty::EndPods) => (StaticPods::none(), mpsc::channel(1).1, None),
+        (None, AgentDuty::Serve) | (_, AgentDuty::EndPods) => {
+            (StaticPods::none(), mpsc::channel(1).1, None)
+        }
     }
 }
 
@@ -346,7 +349,7 @@ async fn take_stock<R: Runtime, N: PodNetwork>(
 
 /// Makes the agent's folders. What is answered has no links in it: everything beneath is opened
 /// without following any.
-fn make_folders(config: &Config) -> Result<NodeDirs, NodeError> {
+fn make_folders(config: &NodeConfig) -> Result<NodeDirs, NodeError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| NodeError::Folder { path, source }

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Tick,
-    counter: Counter,
+    counter: ClockCounter,
 }
 
 /// What counts, and what it showed at the start.
 #[derive(Clone, Copy, Debug)]
-enum Counter {
+enum ClockCounter {
     /// The time since the machine's boot, which goes on while the machine is suspended.
     Boot(Duration),
     /// The timers' time, which tests move.
@@ -33,19 +33,19 @@ impl Clock {
 
     /// A clock that shows `tick` now.
     pub fn showing(tick: Tick) -> Self {
-        Self { start: tick, counter: Counter::Boot(since_boot()) }
+        Self { start: tick, counter: ClockCounter::Boot(since_boot()) }
     }
 
     /// The same that goes with the timers: for tests that move them.
     pub fn of_timers(tick: Tick) -> Self {
-        Self { start: tick, counter: Counter::Timers(Instant::now()) }
+        Self { start: tick, counter: ClockCounter::Timers(Instant::now()) }
     }
 
     /// The tick now.
     pub fn now(&self) -> Tick {
         let passed = match self.counter {
-            Counter::Boot(started) => since_boot().saturating_sub(started),
-            Counter::Timers(started) => started.elapsed(),
+            ClockCounter::Boot(started) => since_boot().saturating_sub(started),
+            ClockCounter::Timers(started) => started.elapsed(),
         };
         self.start + TickDuration::from(passed)
     }

@@ -11,7 +11,7 @@ use crate::eviction::EvictionPolicy;
 use crate::images::ImageGcPolicy;
 use crate::shutdown::ShutdownPolicy;
 use crate::sysctls::AllowedSysctls;
-use crate::users::UserIds;
+use crate::users::UserIdRanges;
 
 /// Images that are pulled at the same time. The kubelet pulls one after the other unless told
 /// otherwise; then one registry that hangs stops every pod of the node.
@@ -25,7 +25,7 @@ const MAX_PODS: u32 = 110;
 
 /// What a node agent is given.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct NodeConfig {
     /// The Node object's name.
     pub name: String,
     /// Where the agent keeps its own things, beneath `node/`.
@@ -56,7 +56,7 @@ pub struct Config {
     pub pod_pids_limit: Option<u64>,
     /// The user ids that pods with users of their own get; no other node of the machine may have
     /// them.
-    pub user_ids: UserIds,
+    pub user_ids: UserIdRanges,
     /// Kernel settings that pods may have beside the safe ones; the kubelet's
     /// `allowedUnsafeSysctls`.
     pub sysctls: AllowedSysctls,
@@ -85,7 +85,7 @@ pub struct Config {
     /// The folder of static pods' manifests, which exists; the kubelet's `staticPodPath`.
     pub static_pods: Option<PathBuf>,
     /// What the agent is started for.
-    pub duty: Duty,
+    pub duty: AgentDuty,
 }
 
 /// Where containers reach the API.
@@ -99,7 +99,7 @@ pub struct ApiAddresses {
 
 /// What an agent is started for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
+pub enum AgentDuty {
     /// To run the pods of its node.
     Serve,
     /// To end what an agent that was killed left running, gracefully, and to start nothing: told to
@@ -107,7 +107,7 @@ pub enum Duty {
     EndPods,
 }
 
-impl Config {
+impl NodeConfig {
     /// The usual node of this name on these folders.
     pub fn new(name: &str, data_dir: &Path, log_dir: &Path) -> Self {
         Self {
@@ -123,7 +123,7 @@ impl Config {
             max_container_restart_period: TickDuration::from_secs(300),
             max_parallel_image_pulls: PARALLEL_IMAGE_PULLS,
             pod_pids_limit: None,
-            user_ids: UserIds::default(),
+            user_ids: UserIdRanges::default(),
             sysctls: AllowedSysctls::default(),
             image_gc: ImageGcPolicy::default(),
             eviction: EvictionPolicy::default(),
@@ -135,7 +135,7 @@ impl Config {
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
             clock: Clock::system(),
             static_pods: None,
-            duty: Duty::Serve,
+            duty: AgentDuty::Serve,
         }
     }
 }

@@ -9,12 +9,12 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::config::ApiAddresses;
-use crate::counters::Counters;
+use crate::counters::AgentCounters;
 use crate::env::Allocatable;
 use crate::images::NodeImages;
 use crate::layout::NodeDirs;
 use crate::objects::ObjectCache;
-use crate::pods::{NodeRoom, PodIndex, Recorder, Resolvers, SharedRestartOwners};
+use crate::pods::{EventRecorder, NodeRoom, PodIndex, PodResolverSources, SharedRestartOwners};
 use crate::users::PodUsers;
 
 /// Shared by the tasks of one node agent.
@@ -27,11 +27,11 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) network: Arc<N>,
     pub(crate) dirs: NodeDirs,
     pub(crate) objects: Arc<ObjectCache>,
-    pub(crate) recorder: Recorder,
+    pub(crate) recorder: EventRecorder,
     pub(crate) index: PodIndex,
     /// Which of its pods has which request to restart it.
     pub(crate) restart_owners: SharedRestartOwners,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<AgentCounters>,
     pub(crate) images: NodeImages,
     pub(crate) allocatable: Allocatable,
     /// What its pods have of that.
@@ -41,9 +41,9 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) users: PodUsers,
     pub(crate) host_ips: Vec<IpAddr>,
     pub(crate) api: Option<ApiAddresses>,
-    pub(crate) core_config: rekindle_pod::Config,
+    pub(crate) core_config: rekindle_pod::PodConfig,
     pub(crate) cluster_domain: String,
-    pub(crate) resolvers: Resolvers,
+    pub(crate) resolvers: PodResolverSources,
     /// Told when a sandbox was set up: one made ahead may be gone.
     pub(crate) sandbox_taken: Arc<Notify>,
 }

@@ -2,8 +2,8 @@
 //! cheap to raise.
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_metrics::{Counter, Family, Histogram, Text};
-use rekindle_pod::{Action, ActionError, Outcome, ProbeKind, Verdict};
+use rekindle_metrics::{Counter, Histogram, MetricFamily, Text};
+use rekindle_pod::{ActionError, ActionOutcome, CoreAction, ProbeKind, ProbeVerdict};
 use rekindle_types::{PodRef, Tick, TickDuration};
 
 /// Upper bounds of a pod's start in seconds, as the kubelet's.
@@ -14,32 +14,32 @@ const POD_START_SECONDS: &[f64] = &[
 
 /// The counters of one node agent.
 #[derive(Debug)]
-pub(crate) struct Counters {
+pub(crate) struct AgentCounters {
     /// From the agent's first sight of a pod until it runs.
     pub(crate) pod_start: Histogram,
     pub(crate) started_pods: Counter,
-    started_containers: Family<Counter>,
-    started_containers_errors: Family<Counter>,
-    runtime_operations: Family<Counter>,
-    runtime_operations_errors: Family<Counter>,
-    runtime_operations_duration: Family<Histogram>,
-    probes: Family<Counter>,
-    probe_duration: Family<Histogram>,
+    started_containers: MetricFamily<Counter>,
+    started_containers_errors: MetricFamily<Counter>,
+    runtime_operations: MetricFamily<Counter>,
+    runtime_operations_errors: MetricFamily<Counter>,
+    runtime_operations_duration: MetricFamily<Histogram>,
+    probes: MetricFamily<Counter>,
+    probe_duration: MetricFamily<Histogram>,
     /// Pods evicted, by the signal that was low.
-    pub(crate) evictions: Family<Counter>,
+    pub(crate) evictions: MetricFamily<Counter>,
 }
 
-impl Default for Counters {
+impl Default for AgentCounters {
     fn default() -> Self {
         Self {
             pod_start: Histogram::new(POD_START_SECONDS),
             started_pods: Counter::default(),
-            started_containers: Family::new(&["container_type"]),
-            started_containers_errors: Family::new(&["container_type", "code"]),
-            runtime_operations: Family::new(&["operation_type"]),
-            runtime_operations_errors: Family::new(&["operation_type"]),
-            runtime_operations_duration: Family::new(&["operation_type"]),
-            probes: Family::new(&[
+            started_containers: MetricFamily::new(&["container_type"]),
+            started_containers_errors: MetricFamily::new(&["container_type", "code"]),
+            runtime_operations: MetricFamily::new(&["operation_type"]),
+            runtime_operations_errors: MetricFamily::new(&["operation_type"]),
+            runtime_operations_duration: MetricFamily::new(&["operation_type"]),
+            probes: MetricFamily::new(&[
                 "probe_type",
                 "result",
                 "container",
@@ -47,14 +47,14 @@ impl Default for Counters {
                 "namespace",
                 "pod_uid",
             ]),
-            probe_duration: Family::new(&["probe_type", "container", "pod", "namespace"]),
-            evictions: Family::new(&["eviction_signal"]),
+            probe_duration: MetricFamily::new(&["probe_type", "container", "pod", "namespace"]),
+            evictions: MetricFamily::new(&["eviction_signal"]),
         }
     }
 }
 
 /// What of an action is counted, taken before it is carried out.
-pub(crate) enum Counted {
+pub(crate) enum ActionMetric {
     /// A call of the runtime.
     Operation(&'static str),
     /// The start of a container.
@@ -73,27 +73,29 @@ pub(crate) enum Counted {
     Nothing,
 }
 
-impl Counted {
+impl ActionMetric {
     /// What of this action.
-    pub(crate) fn of(action: &Action, pod: &Pod) -> Self {
+    pub(crate) fn of(action: &CoreAction, pod: &Pod) -> Self {
         match action {
-            Action::SetUpSandbox { .. } => Self::Operation("run_podsandbox"),
-            Action::TearDownSandbox { .. } => Self::Operation("remove_podsandbox"),
-            Action::FindImage { .. } => Self::Operation("image_status"),
-            Action::PullImage { .. } => Self::Operation("pull_image"),
-            Action::SignalContainer { .. } | Action::KillContainer { .. } => {
+            CoreAction::SetUpSandbox { .. } => Self::Operation("run_podsandbox"),
+            CoreAction::TearDownSandbox { .. } => Self::Operation("remove_podsandbox"),
+            CoreAction::FindImage { .. } => Self::Operation("image_status"),
+            CoreAction::PullImage { .. } => Self::Operation("pull_image"),
+            CoreAction::SignalContainer { .. } | CoreAction::KillContainer { .. } => {
                 Self::Operation("stop_container")
             }
-            Action::RemoveContainer { .. } => Self::Operation("remove_container"),
-            Action::UpdateContainer { .. } => Self::Operation("update_container"),
-            Action::UpdateSandbox { .. } => Self::Operation("update_podsandbox_resources"),
-            Action::StartContainer { key, .. } => {
+            CoreAction::RemoveContainer { .. } => Self::Operation("remove_container"),
+            CoreAction::UpdateContainer { .. } => Self::Operation("update_container"),
+            CoreAction::UpdateSandbox { .. } => Self::Operation("update_podsandbox_resources"),
+            CoreAction::StartContainer { key, .. } => {
                 Self::Start { container_type: container_type(pod, &key.name.0) }
             }
-            Action::RunProbe { key, probe, timeout: _ } => {
+            CoreAction::RunProbe { key, probe, timeout: _ } => {
                 Self::Probe { kind: *probe, container: key.name.0.clone() }
             }
-            Action::MountVolumes | Action::RefreshVolumes | Action::RunHook { .. } => Self::Nothing,
+            CoreAction::MountVolumes | CoreAction::RefreshVolumes | CoreAction::RunHook { .. } => {
+                Self::Nothing
+            }
         }
     }
 }
@@ -111,39 +113,41 @@ fn container_type(pod: &Pod, name: &str) -> &'static str {
 
 /// How an operation of the runtime went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Went {
+enum OperationResult {
     Well,
     Wrong,
 }
 
-impl Went {
+impl OperationResult {
     fn of(is_well: bool) -> Self {
         if is_well { Self::Well } else { Self::Wrong }
     }
 }
 
-impl Counters {
+impl AgentCounters {
     /// Counts an action that was carried out, between these two moments.
     pub(crate) fn count(
         &self,
-        counted: &Counted,
+        counted: &ActionMetric,
         pod: &PodRef,
         (begun_at, done_at): (Tick, Tick),
-        result: &Result<Outcome, ActionError>,
+        result: &Result<ActionOutcome, ActionError>,
     ) {
         let took = done_at.since(begun_at);
         match counted {
-            Counted::Nothing => {}
-            Counted::Operation(operation) => {
-                self.operation(operation, took, Went::of(result.is_ok()));
+            ActionMetric::Nothing => {}
+            ActionMetric::Operation(operation) => {
+                self.operation(operation, took, OperationResult::of(result.is_ok()));
                 if *operation == "run_podsandbox" && result.is_ok() {
                     self.started_pods.raise();
                 }
             }
-            Counted::Start { container_type } => {
+            ActionMetric::Start { container_type } => {
                 self.start(container_type, (begun_at, done_at), result);
             }
-            Counted::Probe { kind, container } => self.probe(*kind, container, pod, took, result),
+            ActionMetric::Probe { kind, container } => {
+                self.probe(*kind, container, pod, took, result)
+            }
         }
     }
 
@@ -153,20 +157,20 @@ impl Counters {
         &self,
         container_type: &str,
         (begun_at, done_at): (Tick, Tick),
-        result: &Result<Outcome, ActionError>,
+        result: &Result<ActionOutcome, ActionError>,
     ) {
         let start = match result {
-            Ok(Outcome::ContainerMade { start, .. }) => Some(start),
+            Ok(ActionOutcome::ContainerMade { start, .. }) => Some(start),
             Ok(_) | Err(_) => None,
         };
         let made_at = match start {
             Some(Ok(started_at)) => begun_at.max(*started_at).min(done_at),
             Some(Err(_)) | None => done_at,
         };
-        let went = Went::of(result.is_ok());
+        let went = OperationResult::of(result.is_ok());
         self.operation("create_container", made_at.since(begun_at), went);
         if let Some(start) = start {
-            let went = Went::of(start.is_ok());
+            let went = OperationResult::of(start.is_ok());
             self.operation("start_container", done_at.since(made_at), went);
         }
         self.started_containers.of(&[container_type]).raise();
@@ -176,10 +180,10 @@ impl Counters {
         }
     }
 
-    fn operation(&self, operation: &str, took: TickDuration, went: Went) {
+    fn operation(&self, operation: &str, took: TickDuration, went: OperationResult) {
         self.runtime_operations.of(&[operation]).raise();
         self.runtime_operations_duration.of(&[operation]).observe(took);
-        if went == Went::Wrong {
+        if went == OperationResult::Wrong {
             self.runtime_operations_errors.of(&[operation]).raise();
         }
     }
@@ -190,7 +194,7 @@ impl Counters {
         container: &str,
         pod: &PodRef,
         took: TickDuration,
-        result: &Result<Outcome, ActionError>,
+        result: &Result<ActionOutcome, ActionError>,
     ) {
         let kind = match kind {
             ProbeKind::Startup => "Startup",
@@ -198,10 +202,11 @@ impl Counters {
             ProbeKind::Liveness => "Liveness",
         };
         let verdict = match result {
-            Ok(Outcome::Probed { verdict: Verdict::Success | Verdict::Warning, .. }) => {
-                "successful"
-            }
-            Ok(Outcome::Probed { verdict: Verdict::Failure, .. }) => "failed",
+            Ok(ActionOutcome::Probed {
+                verdict: ProbeVerdict::Success | ProbeVerdict::Warning,
+                ..
+            }) => "successful",
+            Ok(ActionOutcome::Probed { verdict: ProbeVerdict::Failure, .. }) => "failed",
             Ok(_) | Err(_) => "unknown",
         };
         let uid = pod.uid.0.as_str();
@@ -212,16 +217,16 @@ impl Counters {
 
     /// All but the probes, as families of the kubelet.
     pub(crate) fn write(&self, text: &mut Text) {
-        use rekindle_metrics::Kind;
+        use rekindle_metrics::MetricKind;
         text.family(
             "kubelet_pod_start_duration_seconds",
-            Kind::Histogram,
+            MetricKind::Histogram,
             "Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run",
         );
         self.pod_start.write(text, &[]);
         text.single(
             "kubelet_started_pods_total",
-            Kind::Counter,
+            MetricKind::Counter,
             "Cumulative number of pods started",
             self.started_pods.get() as f64,
         );
@@ -285,9 +290,9 @@ mod tests {
 
     fn durations(start: Result<Tick, ActionError>) -> [(&'static str, String); 2] {
         let made = Made { container_id: String::new(), image_id: String::new(), user: None };
-        let (counters, mut text) = (Counters::default(), Text::default());
+        let (counters, mut text) = (AgentCounters::default(), Text::default());
         let between = (Tick::from_secs(10), Tick::from_secs(14));
-        counters.start("container", between, &Ok(Outcome::ContainerMade { made, start }));
+        counters.start("container", between, &Ok(ActionOutcome::ContainerMade { made, start }));
         counters.write(&mut text);
         let text = text.into_string();
         ["create_container", "start_container"].map(|operation| {

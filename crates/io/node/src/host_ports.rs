@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use rekindle_net::{HostPort, PortProtocol};
-use rekindle_pod::{Eviction, EvictionCause};
-use rekindle_runtime::Namespace;
+use rekindle_pod::{EvictionCause, PodEviction};
+use rekindle_runtime::NamespaceOwner;
 use rekindle_types::pods::{AnySpec, is_finished};
 use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::{TickDuration, node_ports};
@@ -16,8 +16,8 @@ use crate::container_spec::pod_namespaces;
 /// themselves. SCTP is not carried; the API has warned of it.
 pub(crate) fn host_ports(pod: &Pod) -> Vec<HostPort> {
     match pod_namespaces(pod).network {
-        Namespace::Own => {}
-        Namespace::Host => return Vec::new(),
+        NamespaceOwner::Own => {}
+        NamespaceOwner::Host => return Vec::new(),
     }
     let mut found: Vec<HostPort> = named_ports(pod).filter_map(host_port).collect();
     found.sort();
@@ -38,10 +38,10 @@ pub(crate) fn claimed_ports(pod: &Pod) -> Vec<HostPort> {
 pub(crate) fn refusal<'a>(
     wanted: &[HostPort],
     mut taken: impl Iterator<Item = &'a HostPort>,
-) -> Option<Eviction> {
+) -> Option<PodEviction> {
     taken.find(|taken| wanted.iter().any(|wanted| clash(*wanted, **taken)))?;
     let (refusal, why) = (AdmissionRefusal::NodePorts, node_ports::NO_FREE_PORT);
-    Some(Eviction {
+    Some(PodEviction {
         cause: EvictionCause::NotAdmitted { refusal },
         message: format!("Predicate {} failed: {why}", refusal.as_str()),
         grace: TickDuration::ZERO,

@@ -56,14 +56,14 @@ pub mod usage;
 mod users;
 mod volumes;
 
-pub use agent::{Handle, Node, NodeError, StopMode};
+pub use agent::{AgentLauncher, AgentStopMode, NodeError, NodeHandle};
 pub use clock::Clock;
 pub use cluster_dns::ClusterDns;
-pub use config::{ApiAddresses, Config, Duty, RESOLV_CONF};
+pub use config::{AgentDuty, ApiAddresses, NodeConfig, RESOLV_CONF};
 pub use eviction::EvictionPolicy;
 pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};
 pub use settings::{NodeSettings, SettingsError};
 pub use shutdown::{ShutdownGroup, ShutdownPolicy};
 pub use sysctls::{AllowedSysctls, SysctlsError};
-pub use users::{UserIds, UserIdsError};
+pub use users::{UserIdRanges, UserIdsError};

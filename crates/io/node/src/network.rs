@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
 use rekindle_net::HostPort;
-use rekindle_runtime::{Namespace, SandboxInfo};
+use rekindle_runtime::{NamespaceOwner, SandboxInfo};
 use rekindle_types::{PodUid, causes};
 
 use crate::context::NodeContext;
@@ -72,8 +72,8 @@ pub(crate) async fn addresses<R, N: PodNetwork>(
     sandbox: &SandboxInfo,
 ) -> Result<Vec<IpAddr>, NetworkError> {
     match sandbox.namespaces.network {
-        Namespace::Own => node.network.attach(&sandbox.id, &sandbox.netns).await,
-        Namespace::Host => Ok(node.host_ips.clone()),
+        NamespaceOwner::Own => node.network.attach(&sandbox.id, &sandbox.netns).await,
+        NamespaceOwner::Host => Ok(node.host_ips.clone()),
     }
 }
 
@@ -136,7 +136,7 @@ async fn said_of_holder<R, N>(node: &NodeContext<R, N>, pod: &Pod) -> String {
 #[error("{0}")]
 pub struct NetworkError(pub String);
 
-impl PodNetwork for rekindle_net::Network {
+impl PodNetwork for rekindle_net::BridgeNetwork {
     async fn attach(&self, id: &str, netns: &Path) -> Result<Vec<IpAddr>, NetworkError> {
         match Self::attach(self, id, netns).await {
             Ok(attachment) => Ok(vec![IpAddr::V4(attachment.ip)]),

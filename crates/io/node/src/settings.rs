@@ -7,11 +7,11 @@ use rekindle_types::{TickDuration, span};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::eviction::{Amounts, Defaults, EvictionPolicy, PolicyError, ThresholdSettings};
+use crate::eviction::{Amounts, Defaults, EvictionPolicy, EvictionPolicyError, ThresholdSettings};
 use crate::images::ImageGcPolicy;
 use crate::shutdown::{ShutdownGroup, ShutdownPolicy};
 use crate::sysctls::{AllowedSysctls, SysctlsError};
-use crate::users::{UserIds, UserIdsError};
+use crate::users::{UserIdRanges, UserIdsError};
 
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 const KIND: &str = "KubeletConfiguration";
@@ -31,7 +31,7 @@ pub struct NodeSettings {
     /// loopback.
     pub resolv_conf: Option<PathBuf>,
     /// The user ids that pods with users of their own get, on the machine's first node.
-    pub user_ids: UserIds,
+    pub user_ids: UserIdRanges,
     /// Kernel settings that pods may have beside the safe ones.
     pub sysctls: AllowedSysctls,
 }
@@ -65,7 +65,7 @@ pub enum SettingsError {
     Combination(String),
     /// Thresholds that are none.
     #[error(transparent)]
-    Eviction(#[from] PolicyError),
+    Eviction(#[from] EvictionPolicyError),
     /// Kernel settings that cannot be allowed.
     #[error(transparent)]
     Sysctls(#[from] SysctlsError),
@@ -77,12 +77,12 @@ pub enum SettingsError {
 /// The file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct File {
+struct SettingsFile {
     api_version: Option<String>,
     kind: Option<String>,
     shutdown_grace_period: Option<String>,
     shutdown_grace_period_critical_pods: Option<String>,
-    shutdown_grace_period_by_pod_priority: Vec<Group>,
+    shutdown_grace_period_by_pod_priority: Vec<ShutdownGroupSetting>,
     eviction_hard: Option<Amounts>,
     eviction_soft: Amounts,
     eviction_soft_grace_period: Amounts,
@@ -114,7 +114,7 @@ struct UserNamespaces {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Group {
+struct ShutdownGroupSetting {
     #[serde(default)]
     priority: i32,
     #[serde(default)]
@@ -128,7 +128,7 @@ impl NodeSettings {
     /// When a setting is unknown, or is none that the kubelet would take.
     pub fn read(file: &Value) -> Result<Self, SettingsError> {
         let file = match file {
-            Value::Null => File::default(),
+            Value::Null => SettingsFile::default(),
             file => serde_path_to_error::deserialize(file)
                 .map_err(|error| SettingsError::Shape(error.to_string()))?,
         };
@@ -145,7 +145,7 @@ impl NodeSettings {
             image_gc: image_gc(&file)?,
             max_pods: file.max_pods,
             resolv_conf: resolv_conf(file.resolv_conf)?,
-            user_ids: UserIds::new(
+            user_ids: UserIdRanges::new(
                 file.user_namespaces.first_id,
                 file.user_namespaces.ids_per_pod,
             )?,
@@ -165,7 +165,7 @@ fn resolv_conf(path: Option<PathBuf>) -> Result<Option<PathBuf>, SettingsError> 
     }
 }
 
-fn image_gc(file: &File) -> Result<ImageGcPolicy, SettingsError> {
+fn image_gc(file: &SettingsFile) -> Result<ImageGcPolicy, SettingsError> {
     let default = ImageGcPolicy::default();
     let high = file.image_gc_high_threshold_percent.unwrap_or(default.high_threshold_percent);
     let low = file.image_gc_low_threshold_percent.unwrap_or(default.low_threshold_percent);
@@ -186,7 +186,7 @@ fn image_gc(file: &File) -> Result<ImageGcPolicy, SettingsError> {
     })
 }
 
-fn eviction(file: &File) -> Result<EvictionPolicy, SettingsError> {
+fn eviction(file: &SettingsFile) -> Result<EvictionPolicy, SettingsError> {
     let default = EvictionPolicy::default();
     let thresholds = EvictionPolicy::read_thresholds(&ThresholdSettings {
         hard: file.eviction_hard.clone(),
@@ -223,7 +223,7 @@ fn eviction(file: &File) -> Result<EvictionPolicy, SettingsError> {
 /// Looking more often than this would cost more than it brings.
 const MONITORING_PERIOD_MIN: TickDuration = TickDuration::from_millis(100);
 
-fn shutdown(file: &File) -> Result<ShutdownPolicy, SettingsError> {
+fn shutdown(file: &SettingsFile) -> Result<ShutdownPolicy, SettingsError> {
     const TOTAL: &str = "shutdownGracePeriod";
     const CRITICAL: &str = "shutdownGracePeriodCriticalPods";
     let total = whole_seconds(TOTAL, &file.shutdown_grace_period)?;

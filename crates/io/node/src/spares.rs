@@ -20,12 +20,12 @@ const RETRY_DELAY: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct SpareKeeper {
     task: JoinHandle<()>,
-    end: oneshot::Sender<Leaving>,
+    end: oneshot::Sender<SparesAtStop>,
 }
 
 /// What becomes of the spares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
+pub(crate) enum SparesAtStop {
     /// They end with the agent.
     End,
     /// They stay.
@@ -42,19 +42,19 @@ impl SpareKeeper {
         let (end, ended) = oneshot::channel();
         let task = tokio::spawn(async move {
             let leaving = tokio::select! {
-                leaving = ended => leaving.unwrap_or(Leaving::Stay),
-                () = keep(runtime.as_ref(), network.as_ref(), &taken) => Leaving::Stay,
+                leaving = ended => leaving.unwrap_or(SparesAtStop::Stay),
+                () = keep(runtime.as_ref(), network.as_ref(), &taken) => SparesAtStop::Stay,
             };
             match leaving {
-                Leaving::End => runtime.end_prepared().await,
-                Leaving::Stay => {}
+                SparesAtStop::End => runtime.end_prepared().await,
+                SparesAtStop::Stay => {}
             }
         });
         Self { task, end }
     }
 
     /// Ends it.
-    pub(crate) async fn stop(self, leaving: Leaving) {
+    pub(crate) async fn stop(self, leaving: SparesAtStop) {
         // A task that has failed has been heard of by its panic.
         let _ = self.end.send(leaving);
         let _ = self.task.await;

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{Eviction, EvictionCause};
+use rekindle_pod::{EvictionCause, PodEviction};
 use rekindle_types::TickDuration;
 use rekindle_types::reasons::pod::AdmissionRefusal;
-use rekindle_types::sysctls::{self, Home};
+use rekindle_types::sysctls::{self, SysctlNamespace};
 
 /// What is allowed beside the safe ones; the kubelet's `allowedUnsafeSysctls`. Nothing by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl AllowedSysctls {
             if !sysctls::is_name(&example) {
                 return Err(SysctlsError::Name(pattern));
             }
-            if sysctls::home(&example) == Home::Machine {
+            if sysctls::home(&example) == SysctlNamespace::Machine {
                 return Err(SysctlsError::NotNamespaced(pattern));
             }
             let list = if is_prefix { &mut allowed.prefixes } else { &mut allowed.names };
@@ -64,11 +64,11 @@ impl AllowedSysctls {
 
     /// Why the pod is not taken up, if it is not. That it shares the namespace of a setting with
     /// the node the API has refused.
-    pub(crate) fn refusal(&self, pod: &Pod) -> Option<Eviction> {
+    pub(crate) fn refusal(&self, pod: &Pod) -> Option<PodEviction> {
         let context = pod.spec.as_ref()?.security_context.as_ref()?;
         let mut names = context.sysctls.iter().flatten().map(|s| sysctls::with_dots(&s.name));
         let name = names.find(|name| !self.allows(name))?;
-        Some(Eviction {
+        Some(PodEviction {
             cause: EvictionCause::NotAdmitted { refusal: AdmissionRefusal::SysctlForbidden },
             message: format!("forbidden sysctl: {name:?} not allowlisted"),
             grace: TickDuration::ZERO,

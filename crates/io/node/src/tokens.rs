@@ -44,7 +44,7 @@ impl NoToken {
 
 /// Whether the pod is new to this agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum VolumesOrigin {
     /// Its volumes are yet to be made.
     New,
     /// An earlier agent made them, with tokens that nobody remembers.
@@ -54,18 +54,18 @@ pub(crate) enum Found {
 /// The tokens of one pod.
 #[derive(Debug)]
 pub(crate) struct PodTokens {
-    held: Mutex<Held>,
+    held: Mutex<CachedTokens>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    tokens: BTreeMap<TokenWish, Token>,
+struct CachedTokens {
+    tokens: BTreeMap<TokenWish, CachedToken>,
     /// When tokens are due that an earlier agent had.
     unknown_since: Option<Tick>,
 }
 
 #[derive(Clone, Debug)]
-struct Token {
+struct CachedToken {
     text: String,
     ends: Tick,
     refresh_at: Tick,
@@ -90,7 +90,7 @@ impl TokenWish {
     }
 }
 
-impl Token {
+impl CachedToken {
     fn new(text: String, life: TickDuration, now: Tick) -> Self {
         let four_fifths = TickDuration::from_secs(life.as_secs() / 5 * 4);
         Self { text, ends: now + life, refresh_at: now + four_fifths.min(AGE_MAX) }
@@ -99,10 +99,10 @@ impl Token {
 
 impl PodTokens {
     /// Of a pod whose tokens are yet to be asked for.
-    pub(crate) fn new(pod: &Pod, found: Found, now: Tick) -> Self {
+    pub(crate) fn new(pod: &Pod, found: VolumesOrigin, now: Tick) -> Self {
         let wants_some = !TokenWish::all_of(pod).is_empty();
-        let unknown_since = (found == Found::Adopted && wants_some).then_some(now);
-        Self { held: Mutex::new(Held { unknown_since, ..Held::default() }) }
+        let unknown_since = (found == VolumesOrigin::Adopted && wants_some).then_some(now);
+        Self { held: Mutex::new(CachedTokens { unknown_since, ..CachedTokens::default() }) }
     }
 
     /// When the next token is to be asked for anew; none while there is none.
@@ -125,7 +125,7 @@ impl PodTokens {
                     (Ok(token), _) => token,
                     (Err(error), Some(old)) if now() < old.ends => {
                         tracing::warn!(%error, "failed to refresh a pod's token; the old one stays in use");
-                        Token { refresh_at: now() + RETRY, ..old }
+                        CachedToken { refresh_at: now() + RETRY, ..old }
                     }
                     (Err(error), _) => {
                         tokens.insert(wish, Err(error));
@@ -144,7 +144,7 @@ impl PodTokens {
         tokens
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, CachedTokens> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -155,7 +155,7 @@ async fn request(
     pod: &Pod,
     wish: &TokenWish,
     now: Tick,
-) -> Result<Token, NoToken> {
+) -> Result<CachedToken, NoToken> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let meta = &pod.metadata;
     let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
@@ -190,7 +190,7 @@ async fn request(
     // What the server made of the wish counts; the agent's own clock measures it.
     let seconds = answer.spec.and_then(|spec| spec.expiration_seconds);
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(wish.seconds);
-    Ok(Token::new(given, TickDuration::from_secs(seconds), now))
+    Ok(CachedToken::new(given, TickDuration::from_secs(seconds), now))
 }
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
     fn a_token_is_due_after_four_fifths_of_its_life_or_after_a_day() {
         let now = Tick::from_secs(1_000);
         for (life, due) in [(600, 480), (3_607, 2_884), (86_400, 69_120), (864_000, 86_400)] {
-            let token = Token::new(String::new(), TickDuration::from_secs(life), now);
+            let token = CachedToken::new(String::new(), TickDuration::from_secs(life), now);
             assert_eq!(token.refresh_at, now + TickDuration::from_secs(due), "{life}");
         }
     }

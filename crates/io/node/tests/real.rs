@@ -11,7 +11,7 @@ use futures::StreamExt;
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
 use rekindle_types::PodUid;
-use rekindle_types::log_options::{Follow, LogOptions, Run};
+use rekindle_types::log_options::{ContainerRun, LogFollow, LogOptions};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
 use serde_json::json;
 
@@ -56,7 +56,7 @@ async fn a_pod_sees_its_volumes_environment_and_names_and_ends_gracefully() {
     engine.create("web", spec).await;
     let pod = engine.until("web", "running", |pod| all_run(pod, 0)).await;
     let ip = pod.status.as_ref().unwrap().pod_ip.clone().unwrap();
-    let follow = LogOptions { follow: Follow::Yes, ..LogOptions::default() };
+    let follow = LogOptions { follow: LogFollow::Yes, ..LogOptions::default() };
     let mut stream = engine.node().logs().read(&uid(&pod), "app", follow).await.unwrap();
     let mut text = String::new();
     while !text.contains("read-only") {
@@ -94,7 +94,7 @@ async fn a_crash_is_seen_with_its_last_words_and_log() {
     let status = &pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap()[0];
     let last = status.last_state.as_ref().unwrap().terminated.as_ref().unwrap();
     assert_eq!((last.exit_code, last.message.as_deref()), (7, Some("the database is gone\n")));
-    let previous = LogOptions { run: Run::Previous, ..LogOptions::default() };
+    let previous = LogOptions { run: ContainerRun::Previous, ..LogOptions::default() };
     assert_eq!(log(&engine, &pod, previous).await, "run\n");
     engine.end().await;
 }
@@ -148,7 +148,7 @@ async fn a_poisoned_pod_is_healed_by_a_whole_pod_restart() {
 
 /// What a pod with users of its own says of them, as soon as it has said all.
 async fn told_of_users(engine: &Engine, pod: &k8s_openapi::api::core::v1::Pod) -> String {
-    let follow = LogOptions { follow: Follow::Yes, ..LogOptions::default() };
+    let follow = LogOptions { follow: LogFollow::Yes, ..LogOptions::default() };
     let mut stream = engine.node().logs().read(&uid(pod), "app", follow).await.unwrap();
     let told = async {
         let mut text = String::new();

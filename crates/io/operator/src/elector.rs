@@ -10,17 +10,19 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
-use rekindle_controllers::events::{Note, Recorder, Severity};
-use rekindle_controllers::leader_election::{Ask, Candidacy, Candidate, Unanswered};
-use rekindle_controllers::{Object, Outcome};
+use rekindle_controllers::events::{EventCorrelator, EventNote, EventSeverity};
+use rekindle_controllers::leader_election::{
+    Candidacy, ElectionCandidate, ElectionTask, UnansweredRequest,
+};
+use rekindle_controllers::{ViewObject, WriteResult};
 use rekindle_types::reasons::event;
 use rekindle_types::{Term, Tick};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
 use crate::Clock;
-use crate::in_term::InTerm;
-use crate::writer::Writer;
+use crate::in_term::LeaderTerm;
+use crate::writer::PlanWriter;
 
 /// `source.component` of the events.
 const NAME: &str = "rekindle-controllers";
@@ -29,13 +31,13 @@ const NAME: &str = "rekindle-controllers";
 pub(crate) struct Elector {
     clock: Clock,
     api: Api<Lease>,
-    writer: Writer,
-    candidate: Candidate,
-    recorder: Recorder,
+    writer: PlanWriter,
+    candidate: ElectionCandidate,
+    recorder: EventCorrelator,
     /// Microseconds of the tick until which it leads; 0 while it does not. Asked before each write
     /// of the work.
     until: Arc<AtomicU64>,
-    asked: JoinSet<Answered>,
+    asked: JoinSet<LeaseAnswer>,
     /// The term that the work runs in.
     term: Option<Term>,
     work: JoinSet<()>,
@@ -44,15 +46,15 @@ pub(crate) struct Elector {
 }
 
 /// What came back.
-enum Answered {
-    Read(Result<Option<Box<Lease>>, Unanswered>),
-    Wrote(Box<Outcome>),
+enum LeaseAnswer {
+    Read(Result<Option<Box<Lease>>, UnansweredRequest>),
+    Wrote(Box<WriteResult>),
 }
 
 /// What woke the loop.
-enum Wake {
+enum ElectorWake {
     Seen(Box<Event<Lease>>),
-    Answered(Result<Answered, JoinError>),
+    Answered(Result<LeaseAnswer, JoinError>),
     WorkEnded(Result<(), JoinError>),
     Due,
     Stop,
@@ -63,9 +65,9 @@ impl Elector {
         Self {
             clock,
             api: Api::namespaced(client.clone(), &candidacy.lease.namespace),
-            writer: Writer::new(client),
-            candidate: Candidate::new(candidacy),
-            recorder: Recorder::new(),
+            writer: PlanWriter::new(client),
+            candidate: ElectionCandidate::new(candidacy),
+            recorder: EventCorrelator::new(),
             until: Arc::default(),
             asked: JoinSet::new(),
             term: None,
@@ -77,7 +79,7 @@ impl Elector {
     /// Until `stop` resolves; then the work is stopped and the Lease given back.
     pub(crate) async fn run<W>(
         mut self,
-        mut act: impl FnMut(InTerm) -> W,
+        mut act: impl FnMut(LeaderTerm) -> W,
         stop: impl Future<Output = ()>,
     ) where
         W: Future<Output = ()> + Send + 'static,
@@ -90,18 +92,18 @@ impl Elector {
             let wait = until.since((self.clock)()).to_std();
             let wake = tokio::select! {
                 biased;
-                () = &mut stop => Wake::Stop,
-                Some(answered) = self.asked.join_next() => Wake::Answered(answered),
-                Some(ended) = self.work.join_next() => Wake::WorkEnded(ended),
-                Some(event) = seen.next() => Wake::Seen(Box::new(event)),
-                () = tokio::time::sleep(wait) => Wake::Due,
+                () = &mut stop => ElectorWake::Stop,
+                Some(answered) = self.asked.join_next() => ElectorWake::Answered(answered),
+                Some(ended) = self.work.join_next() => ElectorWake::WorkEnded(ended),
+                Some(event) = seen.next() => ElectorWake::Seen(Box::new(event)),
+                () = tokio::time::sleep(wait) => ElectorWake::Due,
             };
             match wake {
-                Wake::Seen(event) => self.see(&event),
-                Wake::Answered(answered) => self.hear(answered),
-                Wake::WorkEnded(ended) => self.work_ended(ended).await,
-                Wake::Due => {}
-                Wake::Stop => return self.give_back().await,
+                ElectorWake::Seen(event) => self.see(&event),
+                ElectorWake::Answered(answered) => self.hear(answered),
+                ElectorWake::WorkEnded(ended) => self.work_ended(ended).await,
+                ElectorWake::Due => {}
+                ElectorWake::Stop => return self.give_back().await,
             }
         }
     }
@@ -115,35 +117,35 @@ impl Elector {
             self.until.store(until, Ordering::Release);
             let within = self.candidate.candidacy().timing.answer_within().to_std();
             match ask {
-                Ask::Read => {
+                ElectionTask::Read => {
                     let (api, name) =
                         (self.api.clone(), self.candidate.candidacy().lease.name.clone());
                     self.asked.spawn(async move {
                         let read = timeout(within, api.get_opt(&name)).await;
-                        Answered::Read(match read {
+                        LeaseAnswer::Read(match read {
                             Ok(Ok(lease)) => Ok(lease.map(Box::new)),
                             Ok(Err(error)) => {
                                 tracing::warn!(%error, "failed to read the lease {name}");
-                                Err(Unanswered)
+                                Err(UnansweredRequest)
                             }
-                            Err(_elapsed) => Err(Unanswered),
+                            Err(_elapsed) => Err(UnansweredRequest),
                         })
                     });
                 }
-                Ask::Write(write) => {
+                ElectionTask::Write(write) => {
                     let writer = self.writer.clone();
                     self.asked.spawn(async move {
                         let wrote = timeout(within, writer.carry_out(&write)).await;
-                        Answered::Wrote(Box::new(wrote.unwrap_or_else(|_elapsed| unanswered())))
+                        LeaseAnswer::Wrote(Box::new(wrote.unwrap_or_else(|_elapsed| unanswered())))
                     });
                 }
-                Ask::Wait(until) => return until,
+                ElectionTask::Wait(until) => return until,
             }
         }
     }
 
     /// Begins and ends the work as the candidate leads or not.
-    async fn follow<W>(&mut self, act: &mut impl FnMut(InTerm) -> W)
+    async fn follow<W>(&mut self, act: &mut impl FnMut(LeaderTerm) -> W)
     where
         W: Future<Output = ()> + Send + 'static,
     {
@@ -165,7 +167,7 @@ impl Elector {
             tracing::info!(%term, identity = self.identity(), "leads");
             let (clock, until) = (Arc::clone(&self.clock), Arc::clone(&self.until));
             let lasts = move || clock().as_micros() < until.load(Ordering::Acquire);
-            self.work.spawn(act(InTerm::new(term.clone(), lasts)));
+            self.work.spawn(act(LeaderTerm::new(term.clone(), lasts)));
             self.term = Some(term);
             self.stands_by_for = None;
             self.say("became leader");
@@ -181,15 +183,17 @@ impl Elector {
         }
     }
 
-    fn hear(&mut self, answered: Result<Answered, JoinError>) {
+    fn hear(&mut self, answered: Result<LeaseAnswer, JoinError>) {
         let now = (self.clock)();
         match answered {
-            Ok(Answered::Read(lease)) => {
+            Ok(LeaseAnswer::Read(lease)) => {
                 let lease = lease.as_ref().map(Option::as_deref).map_err(|unanswered| *unanswered);
                 self.candidate.has_read(lease, now);
             }
-            Ok(Answered::Wrote(outcome)) => {
-                if let Outcome::Refused { message, .. } | Outcome::Unknown { message } = &*outcome {
+            Ok(LeaseAnswer::Wrote(outcome)) => {
+                if let WriteResult::Refused { message, .. } | WriteResult::Unknown { message } =
+                    &*outcome
+                {
                     tracing::info!(message, "the lease was not written");
                 }
                 self.candidate.has_written(&outcome, now);
@@ -242,9 +246,10 @@ impl Elector {
 
     /// The event of client-go about a Lease.
     fn event(&mut self, what: &str) -> Option<rekindle_controllers::events::EventWrite> {
-        let lease = Object::from(self.candidate.lease()?.clone());
+        let lease = ViewObject::from(self.candidate.lease()?.clone());
         let message = format!("{} {what}", self.identity());
-        let note = Note::new(&lease, Severity::Normal, event::LEADER_ELECTION, message, NAME);
+        let note =
+            EventNote::new(&lease, EventSeverity::Normal, event::LEADER_ELECTION, message, NAME);
         self.recorder.record(note, (self.clock)())
     }
 
@@ -263,6 +268,6 @@ impl Elector {
     }
 }
 
-fn unanswered() -> Outcome {
-    Outcome::Unknown { message: "no answer in time".to_owned() }
+fn unanswered() -> WriteResult {
+    WriteResult::Unknown { message: "no answer in time".to_owned() }
 }

@@ -1,39 +1,39 @@
 //! The loop around the planner: watches, writes and the clock.
 
-use rekindle_controllers::{Outcome, Step};
-use rekindle_reconcile::{Planner, Seen, Task, Work};
+use rekindle_controllers::{PlannedWrite, WriteResult};
+use rekindle_reconcile::{Planner, PlannerTask, WatchUpdate, WorkItem};
 use tokio::task::JoinSet;
 
-use crate::feed::Feed;
-use crate::in_term::InTerm;
-use crate::writer::Writer;
-use crate::{Clock, Parts};
+use crate::feed::WatchFeed;
+use crate::in_term::LeaderTerm;
+use crate::writer::PlanWriter;
+use crate::{Clock, OperatorParts};
 
 /// Controllers and ladder at work.
-pub(crate) struct Engine {
+pub(crate) struct OperatorLoop {
     clock: Clock,
-    feed: Feed,
-    writer: Writer,
+    feed: WatchFeed,
+    writer: PlanWriter,
     planner: Planner,
-    writes: JoinSet<(Work, Box<Step>, Outcome)>,
+    writes: JoinSet<(WorkItem, Box<PlannedWrite>, WriteResult)>,
 }
 
 /// What woke the loop.
-enum Wake {
-    Seen(Option<Seen>),
-    Written(Box<(Work, Box<Step>, Outcome)>),
+enum LoopWake {
+    Seen(Option<WatchUpdate>),
+    Written(Box<(WorkItem, Box<PlannedWrite>, WriteResult)>),
     Due,
 }
 
-impl Engine {
+impl OperatorLoop {
     /// Which says in each write in which term it is made, if it is elected.
-    pub(crate) fn new(parts: Parts, in_term: Option<InTerm>) -> Self {
-        let Parts { client, clock, limits, nodes, figures } = parts;
-        let writer = Writer::new(client.clone());
+    pub(crate) fn new(parts: OperatorParts, in_term: Option<LeaderTerm>) -> Self {
+        let OperatorParts { client, clock, limits, nodes, figures } = parts;
+        let writer = PlanWriter::new(client.clone());
         let mut planner = Planner::new(limits).with_figures(figures);
         planner.set_node_settings(nodes);
         Self {
-            feed: Feed::start(&client),
+            feed: WatchFeed::start(&client),
             writer: match in_term {
                 Some(in_term) => writer.in_term(in_term),
                 None => writer,
@@ -48,24 +48,24 @@ impl Engine {
     pub(crate) async fn run(mut self) {
         loop {
             match self.wake().await {
-                Wake::Seen(None) => return,
-                Wake::Seen(Some(seen)) => {
+                LoopWake::Seen(None) => return,
+                LoopWake::Seen(Some(seen)) => {
                     self.planner.see((self.clock)(), seen);
                     // What is there already is taken in before anything is decided.
                     while let Some(seen) = self.feed.try_next() {
                         self.planner.see((self.clock)(), seen);
                     }
                 }
-                Wake::Written(written) => {
+                LoopWake::Written(written) => {
                     let (work, step, outcome) = *written;
-                    if let Outcome::Refused { message, .. } | Outcome::Unknown { message } =
+                    if let WriteResult::Refused { message, .. } | WriteResult::Unknown { message } =
                         &outcome
                     {
                         tracing::debug!(%work, message, "write");
                     }
                     self.planner.settle((self.clock)(), &work, &step, outcome);
                 }
-                Wake::Due => {}
+                LoopWake::Due => {}
             }
             self.planner.begin_due((self.clock)());
             self.begin_tasks();
@@ -76,20 +76,20 @@ impl Engine {
         while let Some(task) = self.planner.poll_task() {
             let writer = self.writer.clone();
             match task {
-                Task::Write(work, step) => {
+                PlannerTask::Write(work, step) => {
                     self.writes.spawn(async move {
                         let outcome = writer.carry_out(&step.write).await;
                         (work, step, outcome)
                     });
                 }
-                Task::Record(event) => {
+                PlannerTask::Record(event) => {
                     tokio::spawn(async move { writer.record(event).await });
                 }
             }
         }
     }
 
-    async fn wake(&mut self) -> Wake {
+    async fn wake(&mut self) -> LoopWake {
         let now = (self.clock)();
         let due = self.planner.next_due();
         let wait = async move {
@@ -99,17 +99,17 @@ impl Engine {
             }
         };
         tokio::select! {
-            seen = self.feed.next() => Wake::Seen(seen),
+            seen = self.feed.next() => LoopWake::Seen(seen),
             Some(written) = self.writes.join_next() => match written {
-                Ok(written) => Wake::Written(Box::new(written)),
+                Ok(written) => LoopWake::Written(Box::new(written)),
                 Err(error) => {
                     // A write task does not panic; if it does, its work is found again by the next
                     // change.
                     tracing::error!(%error, "failed to write: the task panicked");
-                    Wake::Due
+                    LoopWake::Due
                 }
             },
-            () = wait => Wake::Due,
+            () = wait => LoopWake::Due,
         }
     }
 }

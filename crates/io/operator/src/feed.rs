@@ -18,20 +18,20 @@ use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
-use rekindle_controllers::{Kind, Object};
-use rekindle_reconcile::{Seen, kinds};
+use rekindle_controllers::{ResourceKind, ViewObject};
+use rekindle_reconcile::{WatchUpdate, kinds};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// The watches. Dropping it ends them.
-pub(crate) struct Feed {
-    seen: mpsc::UnboundedReceiver<Seen>,
+pub(crate) struct WatchFeed {
+    seen: mpsc::UnboundedReceiver<WatchUpdate>,
     _watches: JoinSet<()>,
 }
 
-impl Feed {
+impl WatchFeed {
     /// Begins to watch.
     pub(crate) fn start(client: &Client) -> Self {
         let (sender, seen) = mpsc::unbounded_channel();
@@ -39,64 +39,80 @@ impl Feed {
         for kind in kinds() {
             let (client, sender) = (client.clone(), sender.clone());
             match kind {
-                Kind::DaemonSet => watches.spawn(whole::<DaemonSet>(kind, client, sender)),
-                Kind::Deployment => watches.spawn(whole::<Deployment>(kind, client, sender)),
-                Kind::ReplicaSet => watches.spawn(whole::<ReplicaSet>(kind, client, sender)),
-                Kind::ReplicationController => {
+                ResourceKind::DaemonSet => watches.spawn(whole::<DaemonSet>(kind, client, sender)),
+                ResourceKind::Deployment => {
+                    watches.spawn(whole::<Deployment>(kind, client, sender))
+                }
+                ResourceKind::ReplicaSet => {
+                    watches.spawn(whole::<ReplicaSet>(kind, client, sender))
+                }
+                ResourceKind::ReplicationController => {
                     watches.spawn(whole::<ReplicationController>(kind, client, sender))
                 }
-                Kind::StatefulSet => watches.spawn(whole::<StatefulSet>(kind, client, sender)),
-                Kind::ControllerRevision => {
+                ResourceKind::StatefulSet => {
+                    watches.spawn(whole::<StatefulSet>(kind, client, sender))
+                }
+                ResourceKind::ControllerRevision => {
                     watches.spawn(whole::<ControllerRevision>(kind, client, sender))
                 }
-                Kind::CronJob => watches.spawn(whole::<CronJob>(kind, client, sender)),
-                Kind::Job => watches.spawn(whole::<Job>(kind, client, sender)),
-                Kind::Pod => watches.spawn(whole::<Pod>(kind, client, sender)),
-                Kind::RestartLadder => watches.spawn(whole::<RestartLadder>(kind, client, sender)),
-                Kind::PodRestart => watches.spawn(whole::<PodRestart>(kind, client, sender)),
-                Kind::RestartLedger => watches.spawn(whole::<RestartLedger>(kind, client, sender)),
-                Kind::PodDisruptionBudget => {
+                ResourceKind::CronJob => watches.spawn(whole::<CronJob>(kind, client, sender)),
+                ResourceKind::Job => watches.spawn(whole::<Job>(kind, client, sender)),
+                ResourceKind::Pod => watches.spawn(whole::<Pod>(kind, client, sender)),
+                ResourceKind::RestartLadder => {
+                    watches.spawn(whole::<RestartLadder>(kind, client, sender))
+                }
+                ResourceKind::PodRestart => {
+                    watches.spawn(whole::<PodRestart>(kind, client, sender))
+                }
+                ResourceKind::RestartLedger => {
+                    watches.spawn(whole::<RestartLedger>(kind, client, sender))
+                }
+                ResourceKind::PodDisruptionBudget => {
                     watches.spawn(whole::<PodDisruptionBudget>(kind, client, sender))
                 }
-                Kind::PersistentVolumeClaim => {
+                ResourceKind::PersistentVolumeClaim => {
                     watches.spawn(whole::<PersistentVolumeClaim>(kind, client, sender))
                 }
-                Kind::Service => watches.spawn(whole::<Service>(kind, client, sender)),
-                Kind::EndpointSlice => watches.spawn(whole::<EndpointSlice>(kind, client, sender)),
-                Kind::Endpoints => watches.spawn(whole::<Endpoints>(kind, client, sender)),
-                Kind::Lease => watches.spawn(whole::<Lease>(kind, client, sender)),
-                Kind::PersistentVolume => {
+                ResourceKind::Service => watches.spawn(whole::<Service>(kind, client, sender)),
+                ResourceKind::EndpointSlice => {
+                    watches.spawn(whole::<EndpointSlice>(kind, client, sender))
+                }
+                ResourceKind::Endpoints => watches.spawn(whole::<Endpoints>(kind, client, sender)),
+                ResourceKind::Lease => watches.spawn(whole::<Lease>(kind, client, sender)),
+                ResourceKind::PersistentVolume => {
                     watches.spawn(whole::<PersistentVolume>(kind, client, sender))
                 }
-                Kind::StorageClass => watches.spawn(whole::<StorageClass>(kind, client, sender)),
-                Kind::Node => watches.spawn(whole::<Node>(kind, client, sender)),
-                Kind::Namespace => watches.spawn(whole::<Namespace>(kind, client, sender)),
-                Kind::ConfigMap
-                | Kind::Secret
-                | Kind::ServiceAccount
-                | Kind::RoleBinding
-                | Kind::Role
-                | Kind::PriorityClass
-                | Kind::ClusterRoleBinding
-                | Kind::ClusterRole
-                | Kind::Event => watches.spawn(metadata(kind, client, sender)),
+                ResourceKind::StorageClass => {
+                    watches.spawn(whole::<StorageClass>(kind, client, sender))
+                }
+                ResourceKind::Node => watches.spawn(whole::<Node>(kind, client, sender)),
+                ResourceKind::Namespace => watches.spawn(whole::<Namespace>(kind, client, sender)),
+                ResourceKind::ConfigMap
+                | ResourceKind::Secret
+                | ResourceKind::ServiceAccount
+                | ResourceKind::RoleBinding
+                | ResourceKind::Role
+                | ResourceKind::PriorityClass
+                | ResourceKind::ClusterRoleBinding
+                | ResourceKind::ClusterRole
+                | ResourceKind::Event => watches.spawn(metadata(kind, client, sender)),
             };
         }
         Self { seen, _watches: watches }
     }
 
     /// The next thing seen. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Option<Seen> {
+    pub(crate) async fn next(&mut self) -> Option<WatchUpdate> {
         self.seen.recv().await
     }
 
     /// The next thing seen, if it is there already.
-    pub(crate) fn try_next(&mut self) -> Option<Seen> {
+    pub(crate) fn try_next(&mut self) -> Option<WatchUpdate> {
         self.seen.try_recv().ok()
     }
 }
 
-async fn whole<K>(kind: Kind, client: Client, seen: mpsc::UnboundedSender<Seen>)
+async fn whole<K>(kind: ResourceKind, client: Client, seen: mpsc::UnboundedSender<WatchUpdate>)
 where
     K: kube::Resource<DynamicType = ()>
         + Clone
@@ -105,13 +121,13 @@ where
         + Send
         + Sync
         + 'static,
-    Object: From<K>,
+    ViewObject: From<K>,
 {
     let events = watcher(Api::<K>::all(client), watcher::Config::default()).default_backoff();
-    pass_on(kind, events.map_ok(|event| convert(event, Object::from)).boxed(), seen).await;
+    pass_on(kind, events.map_ok(|event| convert(event, ViewObject::from)).boxed(), seen).await;
 }
 
-async fn metadata(kind: Kind, client: Client, seen: mpsc::UnboundedSender<Seen>) {
+async fn metadata(kind: ResourceKind, client: Client, seen: mpsc::UnboundedSender<WatchUpdate>) {
     let info = kind.info();
     let resource = ApiResource {
         group: info.group.to_owned(),
@@ -122,13 +138,13 @@ async fn metadata(kind: Kind, client: Client, seen: mpsc::UnboundedSender<Seen>)
     };
     let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &resource);
     let object = move |partial: PartialObjectMeta<DynamicObject>| {
-        Object::Metadata(kind, std::sync::Arc::new(partial.metadata))
+        ViewObject::Metadata(kind, std::sync::Arc::new(partial.metadata))
     };
     let events = watcher(api, watcher::Config::default()).default_backoff();
     pass_on(kind, events.map_ok(move |event| convert(event, object)).boxed(), seen).await;
 }
 
-fn convert<K>(event: Event<K>, object: impl Fn(K) -> Object) -> Event<Object> {
+fn convert<K>(event: Event<K>, object: impl Fn(K) -> ViewObject) -> Event<ViewObject> {
     match event {
         Event::Apply(o) => Event::Apply(object(o)),
         Event::Delete(o) => Event::Delete(object(o)),
@@ -140,9 +156,9 @@ fn convert<K>(event: Event<K>, object: impl Fn(K) -> Object) -> Event<Object> {
 
 /// Gathers the initial list and hands on everything after it as it comes. Ends when nobody listens.
 async fn pass_on(
-    kind: Kind,
-    mut events: futures::stream::BoxStream<'_, Result<Event<Object>, watcher::Error>>,
-    seen: mpsc::UnboundedSender<Seen>,
+    kind: ResourceKind,
+    mut events: futures::stream::BoxStream<'_, Result<Event<ViewObject>, watcher::Error>>,
+    seen: mpsc::UnboundedSender<WatchUpdate>,
 ) {
     let mut listed = Vec::new();
     while let Some(event) = events.next().await {
@@ -155,9 +171,9 @@ async fn pass_on(
                 listed.push(object);
                 continue;
             }
-            Ok(Event::InitDone) => Seen::List(kind, std::mem::take(&mut listed)),
-            Ok(Event::Apply(object)) => Seen::Applied(object),
-            Ok(Event::Delete(object)) => Seen::Deleted(object.id(), object.uid().to_owned()),
+            Ok(Event::InitDone) => WatchUpdate::List(kind, std::mem::take(&mut listed)),
+            Ok(Event::Apply(object)) => WatchUpdate::Applied(object),
+            Ok(Event::Delete(object)) => WatchUpdate::Deleted(object.id(), object.uid().to_owned()),
             Err(error) => {
                 // The watcher itself lists again, with backoff.
                 tracing::warn!(%kind, %error, "failed to watch");

@@ -6,12 +6,12 @@ use rekindle_types::Term;
 
 /// A term, and whether it still lasts as far as its leader knows.
 #[derive(Clone)]
-pub(crate) struct InTerm {
+pub(crate) struct LeaderTerm {
     term: Term,
     lasts: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-impl InTerm {
+impl LeaderTerm {
     /// This term; `lasts` is asked before each write.
     pub(crate) fn new(term: Term, lasts: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { term, lasts: Arc::new(lasts) }

@@ -29,12 +29,12 @@ use std::sync::Arc;
 use kube::Client;
 pub use preview::{PreviewError, preview};
 pub use rekindle_controllers::NamespacedName;
-pub use rekindle_controllers::leader_election::{Candidacy, Timing, TimingError};
-pub use rekindle_controllers::node_scaling::{SCALE_DOWN, Settings as ScalingSettings};
-pub use rekindle_controllers::pod_restart::Preview;
-pub use rekindle_reconcile::{LadderFigures, Limits, NodeSettings, TokenBucket};
+pub use rekindle_controllers::leader_election::{Candidacy, ElectionTiming, ElectionTimingError};
+pub use rekindle_controllers::node_scaling::{SCALE_DOWN, ScalingSettings};
+pub use rekindle_controllers::pod_restart::RestartPreview;
+pub use rekindle_reconcile::{LadderFigures, NodeLifecycleSettings, RestartLimits, TokenBucket};
 use rekindle_types::Tick;
-pub use scaling::{NodeSupply, Scaler, SupplyError, no_longer_scaled, say_being_removed};
+pub use scaling::{NodeScaler, NodeSupply, SupplyError, no_longer_scaled, say_being_removed};
 pub use webhook::{Webhook, WebhookError, notify};
 
 /// Tells the time.
@@ -42,32 +42,36 @@ pub type Clock = Arc<dyn Fn() -> Tick + Send + Sync>;
 
 /// What controllers and ladder are given.
 #[derive(Clone)]
-pub struct Parts {
+pub struct OperatorParts {
     /// The API.
     pub client: Client,
     /// The time.
     pub clock: Clock,
     /// Over all ladders.
-    pub limits: Limits,
+    pub limits: RestartLimits,
     /// Over nodes that fail.
-    pub nodes: NodeSettings,
+    pub nodes: NodeLifecycleSettings,
     /// Count what ladders do.
     pub figures: Arc<LadderFigures>,
 }
 
 /// Runs until `stop` resolves, without asking whether anybody else does. Dropping the future stops
 /// it at any point; whatever was begun is put right by the next run.
-pub async fn run(parts: Parts, stop: impl Future<Output = ()>) {
+pub async fn run(parts: OperatorParts, stop: impl Future<Output = ()>) {
     tokio::select! {
-        () = engine::Engine::new(parts, None).run() => {}
+        () = engine::OperatorLoop::new(parts, None).run() => {}
         () = stop => {}
     }
 }
 
 /// Runs while this candidate leads, until `stop` resolves; then the Lease is given back. Dropping
 /// the future stops it at any point, and keeps the Lease for as long as it lasts.
-pub async fn run_elected(parts: Parts, candidacy: Candidacy, stop: impl Future<Output = ()>) {
+pub async fn run_elected(
+    parts: OperatorParts,
+    candidacy: Candidacy,
+    stop: impl Future<Output = ()>,
+) {
     let (client, clock) = (parts.client.clone(), Arc::clone(&parts.clock));
-    let act = move |in_term| engine::Engine::new(parts.clone(), Some(in_term)).run();
+    let act = move |in_term| engine::OperatorLoop::new(parts.clone(), Some(in_term)).run();
     elector::Elector::new(client, clock, candidacy).run(act, stop).await;
 }

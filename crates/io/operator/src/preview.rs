@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVo
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{EvictParams, PostParams};
 use kube::{Api, Client};
-use rekindle_controllers::pod_restart::{self, NOT_TAKEN, Preview};
-use rekindle_controllers::{NamespacedName, View};
+use rekindle_controllers::pod_restart::{self, NOT_TAKEN, RestartPreview};
+use rekindle_controllers::{ClusterView, NamespacedName};
 use rekindle_reconcile::wire::budget_refusal;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, Rung};
@@ -42,21 +42,23 @@ pub async fn preview(
     client: &Client,
     restart: &PodRestart,
     now: Tick,
-) -> Result<Preview, PreviewError> {
+) -> Result<RestartPreview, PreviewError> {
     let mut restart = restart.clone();
     restart.metadata.name.get_or_insert_with(|| UNNAMED.to_owned());
-    let reader = Reader {
+    let reader = PreviewReader {
         client,
         namespace: restart.metadata.namespace.as_deref().unwrap_or_default().to_owned(),
     };
-    let mut view = View::new();
+    let mut view = ClusterView::new();
     view.set_time(now);
     let rung = restart.spec.rung();
     reader.read(rung, &restart.spec.pod_name, &mut view).await?;
     let restart = Arc::new(restart);
     match pod_restart::preview(&view, &restart, now) {
-        Preview::Goes => match rung {
-            Rung::Container | Rung::Containers | Rung::Pod | Rung::Rollback => Ok(Preview::Goes),
+        RestartPreview::Goes => match rung {
+            Rung::Container | Rung::Containers | Rung::Pod | Rung::Rollback => {
+                Ok(RestartPreview::Goes)
+            }
             Rung::Recreate | Rung::Reschedule => {
                 reader.replace(&restart.spec.pod_name, &view).await
             }
@@ -66,13 +68,18 @@ pub async fn preview(
 }
 
 /// Reads what the controller would look at.
-struct Reader<'a> {
+struct PreviewReader<'a> {
     client: &'a Client,
     namespace: String,
 }
 
-impl Reader<'_> {
-    async fn read(&self, rung: Rung, pod: &str, view: &mut View) -> Result<(), PreviewError> {
+impl PreviewReader<'_> {
+    async fn read(
+        &self,
+        rung: Rung,
+        pod: &str,
+        view: &mut ClusterView,
+    ) -> Result<(), PreviewError> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let pod = pods.get_opt(pod).await.map_err(|e| failed("the pod", e))?;
         let node = pod.as_ref().and_then(|pod| pod.spec.as_ref()?.node_name.clone());
@@ -105,7 +112,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    async fn read_for_the_scheduler(&self, view: &mut View) -> Result<(), PreviewError> {
+    async fn read_for_the_scheduler(&self, view: &mut ClusterView) -> Result<(), PreviewError> {
         let client = || self.client.clone();
         // by their labels pods choose whose neighbours they are
         read_all(Api::<Namespace>::all(client()), view)
@@ -125,12 +132,12 @@ impl Reader<'_> {
     }
 
     /// Asks for all that the replacement of a pod needs, without doing it.
-    async fn replace(&self, pod: &str, view: &View) -> Result<Preview, PreviewError> {
+    async fn replace(&self, pod: &str, view: &ClusterView) -> Result<RestartPreview, PreviewError> {
         let seen = view.pod(&NamespacedName::new(self.namespace.as_str(), pod));
         if let Some(again) = seen.and_then(|seen| pod_restart::created_again(seen))
             && let Some(why) = self.not_taken(&again).await?
         {
-            return Ok(Preview::Waits(format!("{NOT_TAKEN}{why}")));
+            return Ok(RestartPreview::Waits(format!("{NOT_TAKEN}{why}")));
         }
         self.evict(pod).await
     }
@@ -174,17 +181,17 @@ impl Reader<'_> {
     }
 
     /// Asks whether the pod might be evicted, without evicting it.
-    async fn evict(&self, pod: &str) -> Result<Preview, PreviewError> {
+    async fn evict(&self, pod: &str) -> Result<RestartPreview, PreviewError> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let dry = PostParams { dry_run: true, ..PostParams::default() };
         let params = EvictParams { post_options: dry, ..EvictParams::default() };
         match pods.evict(pod, &params).await {
-            Ok(_) => Ok(Preview::Goes),
+            Ok(_) => Ok(RestartPreview::Goes),
             Err(kube::Error::Api(answer)) if answer.code == 429 => {
-                Ok(Preview::Waits(budget_refusal(&api_status(&answer))))
+                Ok(RestartPreview::Waits(budget_refusal(&api_status(&answer))))
             }
             Err(kube::Error::Api(answer)) if answer.code == 404 => {
-                Ok(Preview::Refused(format!("there is no pod {}/{pod}", self.namespace)))
+                Ok(RestartPreview::Refused(format!("there is no pod {}/{pod}", self.namespace)))
             }
             Err(error) => Err(failed("whether a disruption budget forbids it", error)),
         }

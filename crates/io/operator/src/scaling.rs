@@ -20,23 +20,24 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
-use rekindle_controllers::events::{Note, Recorder};
+use rekindle_controllers::events::{EventCorrelator, EventNote};
 use rekindle_controllers::node_scaling::{
-    BEING_REMOVED, Deed, Nodes, Outlook, Scaling, Settings, broken_off, shown,
+    BEING_REMOVED, ScalableNodes, Scaling, ScalingAction, ScalingOutlook, ScalingSettings,
+    broken_off, shown,
 };
-use rekindle_controllers::{Object, View};
+use rekindle_controllers::{ClusterView, ViewObject};
 use rekindle_reconcile::scaling::{
     LOOK_PERIOD, SETTLE_TIME, ScaleUp, ScalingNotes, being_removed_patch, give_back_patch,
     next_look, no_longer_scaled_patch, scale_down_note, standings_to_show,
 };
 use rekindle_types::TickDuration;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde_json::Value;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::Clock;
 use crate::snapshot::snapshot;
-use crate::writer::Writer;
+use crate::writer::PlanWriter;
 
 /// What goes wrong with nodes, in the words of whoever supplies them.
 pub type SupplyError = Box<dyn std::error::Error + Send + Sync>;
@@ -61,12 +62,12 @@ pub trait NodeSupply: Send + Sync + 'static {
 }
 
 /// Keeps as many nodes as are needed.
-pub struct Scaler<S> {
+pub struct NodeScaler<S> {
     client: Client,
     clock: Clock,
     supply: Arc<S>,
     scaling: Scaling,
-    recorder: Recorder,
+    recorder: EventCorrelator,
     notes: ScalingNotes,
     /// The node that is being removed.
     removing: Option<String>,
@@ -74,15 +75,15 @@ pub struct Scaler<S> {
     removal: JoinSet<Result<(), SupplyError>>,
 }
 
-impl<S: NodeSupply> Scaler<S> {
+impl<S: NodeSupply> NodeScaler<S> {
     /// Between the bounds that the user set.
-    pub fn new(client: Client, clock: Clock, supply: S, settings: Settings) -> Self {
+    pub fn new(client: Client, clock: Clock, supply: S, settings: ScalingSettings) -> Self {
         Self {
             client,
             clock,
             supply: Arc::new(supply),
             scaling: Scaling::new(settings),
-            recorder: Recorder::new(),
+            recorder: EventCorrelator::new(),
             notes: ScalingNotes::default(),
             removing: None,
             removal: JoinSet::new(),
@@ -121,32 +122,34 @@ impl<S: NodeSupply> Scaler<S> {
         let (first, further) = (self.supply.first(), self.supply.further()?);
         let now = (self.clock)();
         let mut view = snapshot(&self.client, now).await?;
-        let nodes = Nodes { first: &first, further: &further };
+        let nodes = ScalableNodes { first: &first, further: &further };
         for node in broken_off(&view, nodes, self.removing.as_deref()) {
             // from here on it is seen as it is
             if let Some(changed) = give_back(&self.client, &node.name_any()).await? {
-                view.apply(Object::from(changed));
+                view.apply(ViewObject::from(changed));
             }
         }
         let outlook = self.scaling.look(&view, nodes, now);
         self.tell(&view, &outlook).await;
         let next_look = next_look(&outlook, self.scaling.settings().unneeded_time, now);
         match outlook.deed {
-            Deed::Nothing => {}
-            Deed::Add(pods) => {
+            ScalingAction::Nothing => {}
+            ScalingAction::Add(pods) => {
                 let (count, max) = (further.len() + 1, self.scaling.settings().max);
                 self.add(pods, ScaleUp { first: &first, count, max }).await;
                 return Ok(Some(TickDuration::default()));
             }
             // one at a time: the pods of the one before may need the next one
-            Deed::Remove(node) if self.removing.is_none() => self.remove(node, &view).await?,
-            Deed::Remove(_) => {}
+            ScalingAction::Remove(node) if self.removing.is_none() => {
+                self.remove(node, &view).await?
+            }
+            ScalingAction::Remove(_) => {}
         }
         Ok(next_look)
     }
 
     /// Has a node added for these pods, and tells them what came of it.
-    async fn add(&mut self, pods: Vec<Arc<Pod>>, scale_up: ScaleUp<'_>) {
+    async fn add(&mut self, pods: Vec<Arc<HeldPod>>, scale_up: ScaleUp<'_>) {
         let notes = match self.supply.add().await {
             Ok(node) => {
                 tracing::info!(node, pods = pods.len(), "added a node");
@@ -164,7 +167,7 @@ impl<S: NodeSupply> Scaler<S> {
 
     /// Begins to remove a node. It says so before anything is done to it, so that whoever finds it
     /// afterwards knows whose cordon it has.
-    async fn remove(&mut self, node: String, view: &View) -> Result<(), SupplyError> {
+    async fn remove(&mut self, node: String, view: &ClusterView) -> Result<(), SupplyError> {
         say_being_removed(&self.client, &node).await?;
         self.record(view.node(node.as_str()).map(scale_down_note)).await;
         let (supply, name) = (Arc::clone(&self.supply), node.clone());
@@ -184,7 +187,7 @@ impl<S: NodeSupply> Scaler<S> {
     }
 
     /// Says what is news.
-    async fn tell(&mut self, view: &View, outlook: &Outlook) {
+    async fn tell(&mut self, view: &ClusterView, outlook: &ScalingOutlook) {
         let notes = self.notes.not_helped(outlook);
         self.record(notes).await;
         for (node, patch) in standings_to_show(view, outlook, self.removing.as_deref()) {
@@ -194,10 +197,10 @@ impl<S: NodeSupply> Scaler<S> {
         }
     }
 
-    async fn record(&mut self, notes: impl IntoIterator<Item = Note>) {
+    async fn record(&mut self, notes: impl IntoIterator<Item = EventNote>) {
         for note in notes {
             if let Some(event) = self.recorder.record(note, (self.clock)()) {
-                Writer::new(self.client.clone()).record(event).await;
+                PlanWriter::new(self.client.clone()).record(event).await;
             }
         }
     }
@@ -241,7 +244,7 @@ impl<S: NodeSupply> Scaler<S> {
 }
 
 /// Says on a Node that it is being removed: before it is cordoned for that, so that the next look
-/// of a [`Scaler`] gives it back when nobody goes on with it.
+/// of a [`NodeScaler`] gives it back when nobody goes on with it.
 ///
 /// # Errors
 /// When the API refuses it, or cannot be asked.
@@ -249,7 +252,7 @@ pub async fn say_being_removed(client: &Client, node: &str) -> kube::Result<()> 
     change(client, node, &being_removed_patch()).await.map(drop)
 }
 
-/// No [`Scaler`] runs any more: what one of before said of the Nodes goes, and one that it was
+/// No [`NodeScaler`] runs any more: what one of before said of the Nodes goes, and one that it was
 /// removing takes pods again.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use rekindle_controllers::{Object, View};
+use rekindle_controllers::{ClusterView, ViewObject};
 use rekindle_types::Tick;
 use serde::de::DeserializeOwned;
 
@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 ///
 /// # Errors
 /// When the API cannot be asked.
-pub(crate) async fn snapshot(client: &Client, now: Tick) -> Result<View, kube::Error> {
-    let mut view = View::new();
+pub(crate) async fn snapshot(client: &Client, now: Tick) -> Result<ClusterView, kube::Error> {
+    let mut view = ClusterView::new();
     view.set_time(now);
     let client = || client.clone();
     read_all(Api::<Namespace>::all(client()), &mut view).await?;
@@ -30,13 +30,13 @@ pub(crate) async fn snapshot(client: &Client, now: Tick) -> Result<View, kube::E
 }
 
 /// Puts everything that is there into a view that is new.
-pub(crate) async fn read_all<K>(api: Api<K>, view: &mut View) -> Result<(), kube::Error>
+pub(crate) async fn read_all<K>(api: Api<K>, view: &mut ClusterView) -> Result<(), kube::Error>
 where
     K: Clone + Debug + DeserializeOwned,
-    Object: From<K>,
+    ViewObject: From<K>,
 {
     for object in api.list(&ListParams::default()).await?.items {
-        view.apply(Object::from(object));
+        view.apply(ViewObject::from(object));
     }
     Ok(())
 }

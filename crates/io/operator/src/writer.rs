@@ -5,22 +5,22 @@ use http::{Method, Request};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 use kube::Client;
 use rekindle_controllers::events::EventWrite;
-use rekindle_controllers::{Outcome, Write};
+use rekindle_controllers::{WriteOperation, WriteResult};
 use rekindle_reconcile::wire::{
     event_requests, is_expected_event_refusal, outcome_of_refusal, outcome_of_success, request_for,
 };
 use rekindle_types::causes;
 
-use crate::in_term::InTerm;
+use crate::in_term::LeaderTerm;
 
 /// Writes through a client.
 #[derive(Clone)]
-pub(crate) struct Writer {
+pub(crate) struct PlanWriter {
     client: Client,
-    in_term: Option<InTerm>,
+    in_term: Option<LeaderTerm>,
 }
 
-impl Writer {
+impl PlanWriter {
     /// A writer through this client.
     pub(crate) fn new(client: Client) -> Self {
         Self { client, in_term: None }
@@ -28,24 +28,24 @@ impl Writer {
 
     /// The same, which writes as long as this term lasts and names it in each write.
     #[must_use]
-    pub(crate) fn in_term(mut self, in_term: InTerm) -> Self {
+    pub(crate) fn in_term(mut self, in_term: LeaderTerm) -> Self {
         self.in_term = Some(in_term);
         self
     }
 
     /// Carries the write out.
-    pub(crate) async fn carry_out(&self, write: &Write) -> Outcome {
-        let request = match request_for(write, self.in_term.as_ref().map(InTerm::term)) {
+    pub(crate) async fn carry_out(&self, write: &WriteOperation) -> WriteResult {
+        let request = match request_for(write, self.in_term.as_ref().map(LeaderTerm::term)) {
             Ok(request) => request,
             Err(error) => return error.outcome(),
         };
         if self.is_too_late_for(&request) {
-            return Outcome::Unknown { message: "the term may be over".to_owned() };
+            return WriteResult::Unknown { message: "the term may be over".to_owned() };
         }
         match self.client.request_text(request).await {
             Ok(text) => outcome_of_success(write, text.as_bytes()),
             Err(kube::Error::Api(status)) => outcome_of_refusal(write, api_status(&status)),
-            Err(error) => Outcome::Unknown { message: error.to_string() },
+            Err(error) => WriteResult::Unknown { message: error.to_string() },
         }
     }
 
@@ -53,7 +53,7 @@ impl Writer {
     pub(crate) async fn record(&self, write: EventWrite) {
         let (EventWrite::Create(event) | EventWrite::Repeat(event)) = &write;
         let reason = &event.reason;
-        let requests = match event_requests(&write, self.in_term.as_ref().map(InTerm::term)) {
+        let requests = match event_requests(&write, self.in_term.as_ref().map(LeaderTerm::term)) {
             Ok(requests) => requests,
             Err(error) => {
                 tracing::warn!(?reason, error = causes(&error), "failed to write an event");
@@ -117,7 +117,7 @@ mod tests {
     use http::Response;
     use k8s_openapi::api::core::v1::Event;
     use kube::client::Body;
-    use rekindle_controllers::{Kind, NamespacedName, ObjectId};
+    use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
     use rekindle_types::Term;
 
     use super::*;
@@ -139,20 +139,23 @@ mod tests {
         let lasts = Arc::new(AtomicBool::new(true));
         let term: Term = "ns/lease/uid/2".parse().unwrap();
         let still = Arc::clone(&lasts);
-        let in_term = InTerm::new(term, move || still.load(Ordering::Relaxed));
-        let writer = Writer::new(client).in_term(in_term);
-        let pods = ObjectId::new(Kind::Pod, NamespacedName::new("shop", ""));
-        let write = Write::DeleteAll { of: pods.clone() };
+        let in_term = LeaderTerm::new(term, move || still.load(Ordering::Relaxed));
+        let writer = PlanWriter::new(client).in_term(in_term);
+        let pods = ObjectId::new(ResourceKind::Pod, NamespacedName::new("shop", ""));
+        let write = WriteOperation::DeleteAll { of: pods.clone() };
         let mut event = Event::default();
         event.metadata.namespace = Some("shop".to_owned());
 
-        assert_eq!(writer.carry_out(&write).await, Outcome::Done);
+        assert_eq!(writer.carry_out(&write).await, WriteResult::Done);
         lasts.store(false, Ordering::Relaxed);
         let outcome = writer.carry_out(&write).await;
-        assert!(matches!(outcome, Outcome::Unknown { .. }), "{outcome:?}");
+        assert!(matches!(outcome, WriteResult::Unknown { .. }), "{outcome:?}");
         writer.record(EventWrite::Create(event.into())).await;
         // a look changes nothing
-        assert_eq!(writer.carry_out(&Write::CheckEmpty { of: pods }).await, Outcome::Done);
+        assert_eq!(
+            writer.carry_out(&WriteOperation::CheckEmpty { of: pods }).await,
+            WriteResult::Done
+        );
 
         let path = "/api/v1/namespaces/shop/pods";
         let expected =

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rekindle_redb_disk::RedbDisk;
-use rekindle_store::{Expect, Limits, Mutation, RangeQuery, Revision, Store};
+use rekindle_store::{Mutation, RangeQuery, Revision, Store, StoreLimits, WritePrecondition};
 
 const VALUE_BYTES: usize = 1_000;
 const RUN: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let file = folder.path().join("store.redb");
     let start = Instant::now();
-    let (store, committer) = Store::open(RedbDisk::new(&file), Limits::default())?;
+    let (store, committer) = Store::open(RedbDisk::new(&file), StoreLimits::default())?;
     println!("create: {} us", start.elapsed().as_micros());
     let committing = std::thread::spawn(move || committer.run());
     for clients in [1, 32, 128] {
@@ -69,7 +69,8 @@ fn put_until(store: &Store, client: usize, value: &Bytes, end: Instant) -> Vec<D
         }
         let key = format!("/configmaps/default/c{client}-{}", number % 500);
         let mutation = Mutation::Put(&|_| value.clone());
-        let written = store.write(&key, Expect::Any, mutation).and_then(|pending| pending.wait());
+        let written =
+            store.write(&key, WritePrecondition::Any, mutation).and_then(|pending| pending.wait());
         written.expect("the disk takes the write");
         latencies.push(start.elapsed());
     }
@@ -81,7 +82,7 @@ fn fill(store: &Store) -> Result<(), Box<dyn Error>> {
     for number in 0..OBJECTS {
         let key = format!("/pods/default/p{number:05}");
         let mutation = Mutation::Put(&|_| value.clone());
-        let pending = store.write(&key, Expect::Any, mutation)?;
+        let pending = store.write(&key, WritePrecondition::Any, mutation)?;
         if number % 1_000 == 999 {
             pending.wait()?;
         }
@@ -122,7 +123,11 @@ fn fan_out(store: &Store) -> Result<(), Box<dyn Error>> {
     for _ in 0..WATCHERS {
         watches.push(store.watch("/pods/", store.revision())?);
     }
-    let written = store.write("/pods/default/p0", Expect::Any, Mutation::Put(&|_| Bytes::new()))?;
+    let written = store.write(
+        "/pods/default/p0",
+        WritePrecondition::Any,
+        Mutation::Put(&|_| Bytes::new()),
+    )?;
     let revision = written.wait()?.revision;
     let start = Instant::now();
     for watch in &mut watches {
@@ -138,7 +143,7 @@ fn reopen(file: &Path) -> Result<(), Box<dyn Error>> {
     let copy = file.with_extension("killed");
     for (name, path) in [("closed", file), ("not closed, as after kill -9", &copy)] {
         let start = Instant::now();
-        let (store, committer) = Store::open(RedbDisk::new(path), Limits::default())?;
+        let (store, committer) = Store::open(RedbDisk::new(path), StoreLimits::default())?;
         let (count, size_mib) = (store.count(""), file.metadata()?.len() >> 20);
         println!(
             "open {count} objects, {size_mib} MiB, {name}: {} us",

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use rekindle_store::{Batch, Disk, DiskError, Key, Loaded, Object, Revision};
+use rekindle_store::{Batch, Disk, DiskContent, DiskError, ObjectKey, Revision, StoredObject};
 
 const OBJECTS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("objects");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -36,7 +36,7 @@ pub struct RedbDisk {
     database: Option<Database>,
     /// What failed commits may have left in the file, and what was there before: put back by the
     /// next commit.
-    doubt: BTreeMap<Key, Option<Arc<Object>>>,
+    doubt: BTreeMap<ObjectKey, Option<Arc<StoredObject>>>,
 }
 
 type Opener = Box<dyn Fn(&Path) -> Result<Database, DatabaseError> + Send>;
@@ -108,14 +108,14 @@ impl RedbDisk {
         }
     }
 
-    fn read_objects(&mut self) -> Result<Vec<Object>, redb::Error> {
+    fn read_objects(&mut self) -> Result<Vec<StoredObject>, redb::Error> {
         let transaction = self.database()?.begin_read()?;
         let table = transaction.open_table(OBJECTS)?;
         let mut objects = Vec::new();
         for row in table.iter()? {
             let (key, value) = row?;
             let (revision, value) = value.value();
-            objects.push(Object {
+            objects.push(StoredObject {
                 key: key.value().into(),
                 revision: Revision(revision),
                 value: Bytes::copy_from_slice(value),
@@ -142,11 +142,11 @@ impl RedbDisk {
 }
 
 impl Disk for RedbDisk {
-    fn load(&mut self) -> Result<Loaded, DiskError> {
+    fn load(&mut self) -> Result<DiskContent, DiskError> {
         let Some(revision) = self.read_meta()? else {
             self.write(&Batch { revision: Revision::ZERO, rows: Vec::new() })
                 .map_err(|error| self.commit_error(error))?;
-            return Ok(Loaded::default());
+            return Ok(DiskContent::default());
         };
         let objects = self.read_objects().map_err(|error| self.load_error(error))?;
         if let Some(object) = objects.iter().find(|object| object.revision > revision) {
@@ -157,7 +157,7 @@ impl Disk for RedbDisk {
             );
             return Err(DiskError::Damaged { path: self.path.clone(), what });
         }
-        Ok(Loaded { revision, objects })
+        Ok(DiskContent { revision, objects })
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), DiskError> {
@@ -174,7 +174,7 @@ impl std::fmt::Debug for RedbDisk {
 fn write_rows<'a>(
     database: &Database,
     revision: Revision,
-    rows: impl Iterator<Item = (&'a Key, Option<&'a Object>)>,
+    rows: impl Iterator<Item = (&'a ObjectKey, Option<&'a StoredObject>)>,
 ) -> Result<(), redb::Error> {
     // The default durability is the one we promise: the commit returns after the sync.
     let transaction = database.begin_write()?;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use redb::StorageBackend;
 
 use super::*;
-use rekindle_store::Row;
+use rekindle_store::BatchRow;
 
 /// A storage whose unsynced writes can be lost, in part and out of order, as a page cache loses
 /// them with the power.
@@ -121,16 +121,16 @@ impl StorageBackend for Storage {
     }
 }
 
-fn object(key: &str, revision: u64, value: &str) -> Arc<Object> {
+fn object(key: &str, revision: u64, value: &str) -> Arc<StoredObject> {
     let value = Bytes::copy_from_slice(value.as_bytes());
-    Arc::new(Object { key: key.into(), revision: Revision(revision), value })
+    Arc::new(StoredObject { key: key.into(), revision: Revision(revision), value })
 }
 
 /// A key, and the object there before and after.
-type Step<'a> = (&'a str, Option<&'a Arc<Object>>, Option<&'a Arc<Object>>);
+type Step<'a> = (&'a str, Option<&'a Arc<StoredObject>>, Option<&'a Arc<StoredObject>>);
 
 fn batch<const N: usize>(revision: u64, rows: [Step<'_>; N]) -> Batch {
-    let row = |(key, before, after): Step<'_>| Row {
+    let row = |(key, before, after): Step<'_>| BatchRow {
         key: key.into(),
         before: before.cloned(),
         after: after.cloned(),
@@ -138,9 +138,9 @@ fn batch<const N: usize>(revision: u64, rows: [Step<'_>; N]) -> Batch {
     Batch { revision: Revision(revision), rows: rows.map(row).to_vec() }
 }
 
-fn loaded(revision: u64, objects: &[&Arc<Object>]) -> Loaded {
+fn loaded(revision: u64, objects: &[&Arc<StoredObject>]) -> DiskContent {
     let objects = objects.iter().map(|object| (***object).clone()).collect();
-    Loaded { revision: Revision(revision), objects }
+    DiskContent { revision: Revision(revision), objects }
 }
 
 #[test]
@@ -210,7 +210,7 @@ proptest! {
         let storage = Storage::default();
         let mut disk = storage.disk();
         disk.load().unwrap();
-        let mut state: BTreeMap<Key, Arc<Object>> = BTreeMap::new();
+        let mut state: BTreeMap<ObjectKey, Arc<StoredObject>> = BTreeMap::new();
         let mut allowed = Vec::new();
         for (number, value) in values.iter().enumerate() {
             let revision = number as u64 + 1;
@@ -237,7 +237,7 @@ proptest! {
         std::mem::forget(disk);
         storage.lose_power(|change| survivors >> (change % 64) & 1 == 1);
         let found = storage.disk().load().unwrap();
-        let found: BTreeMap<Key, Arc<Object>> =
+        let found: BTreeMap<ObjectKey, Arc<StoredObject>> =
             found.objects.into_iter().map(|o| (o.key.clone(), Arc::new(o))).collect();
         prop_assert!(allowed.contains(&found));
     }

@@ -41,18 +41,18 @@ pub enum ExecExit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamRequest {
     /// Whether there is input.
-    pub stdin: Wanted,
+    pub stdin: StreamUse,
     /// Whether somebody reads the output.
-    pub stdout: Wanted,
+    pub stdout: StreamUse,
     /// Whether somebody reads the error output. On a terminal it is part of the output.
-    pub stderr: Wanted,
+    pub stderr: StreamUse,
     /// Whether the three are a terminal.
-    pub terminal: Wanted,
+    pub terminal: StreamUse,
 }
 
 /// Whether something is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum StreamUse {
     /// Yes.
     Yes,
     /// No.
@@ -62,7 +62,7 @@ pub enum Wanted {
 /// A command that runs, with the caller's ends of its files. Dropping `running` before its end
 /// kills it.
 #[derive(Debug)]
-pub struct Streams {
+pub struct ExecStreams {
     /// Where its input is written; dropping it ends the input.
     pub stdin: Option<Sender>,
     /// Its output; on a terminal an EIO is the end.
@@ -70,24 +70,24 @@ pub struct Streams {
     /// Its error output.
     pub stderr: Option<Receiver>,
     /// The terminal, when it is on one.
-    pub terminal: Option<Terminal>,
+    pub terminal: Option<ExecTerminal>,
     /// The command itself.
-    pub running: Running,
+    pub running: RunningExec,
 }
 
 /// Waits for the end of a command. Dropped before, it kills the command.
-pub struct Running(BoxFuture<Result<ExecExit, RuntimeError>>);
+pub struct RunningExec(BoxFuture<Result<ExecExit, RuntimeError>>);
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-impl Running {
+impl RunningExec {
     /// What resolves with the end.
     pub fn new(end: impl Future<Output = Result<ExecExit, RuntimeError>> + Send + 'static) -> Self {
         Self(Box::pin(end))
     }
 }
 
-impl Future for Running {
+impl Future for RunningExec {
     type Output = Result<ExecExit, RuntimeError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -95,7 +95,7 @@ impl Future for Running {
     }
 }
 
-impl std::fmt::Debug for Running {
+impl std::fmt::Debug for RunningExec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Running")
     }
@@ -103,11 +103,11 @@ impl std::fmt::Debug for Running {
 
 /// A terminal that a command is on.
 #[derive(Debug)]
-pub struct Terminal {
+pub struct ExecTerminal {
     master: OwnedFd,
 }
 
-impl Terminal {
+impl ExecTerminal {
     /// The side that is not the command's.
     pub fn new(master: OwnedFd) -> Self {
         Self { master }

@@ -23,11 +23,12 @@ mod usage;
 
 pub use error::{ImageErrorKind, RuntimeError};
 pub use exec::{
-    EXEC_OUTPUT_BYTES_MAX, ExecExit, ExecOutcome, Running, StreamRequest, Streams, Terminal, Wanted,
+    EXEC_OUTPUT_BYTES_MAX, ExecExit, ExecOutcome, ExecStreams, ExecTerminal, RunningExec,
+    StreamRequest, StreamUse,
 };
 pub use runtime::*;
 pub use spec::*;
 pub use tree_usage::{
-    Extent, TREE_ENTRIES_LONG, TREE_ENTRIES_MAX, TreeUsage, measure_tree, walk_tree,
+    TREE_ENTRIES_LONG, TREE_ENTRIES_MAX, TreeUsage, WalkExtent, measure_tree, walk_tree,
 };
 pub use usage::*;

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
 
-use rekindle_types::{ContainerUser, Exit, Notice, PodRef, SandboxAttempt, Tick};
+use rekindle_types::{ContainerUser, Exit, PodRef, SandboxAttempt, StopNotice, Tick};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RuntimeError;
-use crate::exec::{ExecOutcome, StreamRequest, Streams};
+use crate::exec::{ExecOutcome, ExecStreams, StreamRequest};
 use crate::image::registry::Keyring;
 use crate::spec::{
-    Change, ContainerKey, ContainerSpec, Resources, SandboxInfo, SandboxKey, SandboxMemory,
+    ContainerKey, ContainerSpec, LimitChange, Resources, SandboxInfo, SandboxKey, SandboxMemory,
     SandboxSpec,
 };
 use crate::usage::{LayerUsage, RuntimeUsage};
@@ -69,15 +69,15 @@ pub trait Runtime: Send + Sync + 'static {
     /// Both in one: prepares a container and starts its process, with nothing between the two if
     /// this runtime can do without. One that stands prepared gets the limits of `spec` first. An
     /// error says that it was not prepared, or that nobody knows; what became of the start is in
-    /// [`MadeContainer::start`].
+    /// [`RunContainerResult::start`].
     fn run_container(
         &self,
         spec: &ContainerSpec,
-    ) -> impl Future<Output = Result<MadeContainer, RuntimeError>> + Send {
+    ) -> impl Future<Output = Result<RunContainerResult, RuntimeError>> + Send {
         async move {
             let created = self.create_container(spec).await?;
             let start = self.start_container(&spec.key).await;
-            Ok(MadeContainer { created, start })
+            Ok(RunContainerResult { created, start })
         }
     }
 
@@ -94,7 +94,7 @@ pub trait Runtime: Send + Sync + 'static {
         &self,
         key: &SandboxKey,
         resources: &Resources,
-        change: Change,
+        change: LimitChange,
     ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
 
     /// Changes the limits of a container; one that has ended or was taken away is success. A memory
@@ -129,7 +129,7 @@ pub trait Runtime: Send + Sync + 'static {
         key: &ContainerKey,
         command: &[String],
         request: StreamRequest,
-    ) -> impl Future<Output = Result<Streams, RuntimeError>> + Send;
+    ) -> impl Future<Output = Result<ExecStreams, RuntimeError>> + Send;
 
     /// Joins a container's first process: copies of what it writes from now on, and its input.
     /// `running` resolves with 0 when the container ends. A reader that is too slow is cut off; the
@@ -138,7 +138,7 @@ pub trait Runtime: Send + Sync + 'static {
         &self,
         key: &ContainerKey,
         request: StreamRequest,
-    ) -> impl Future<Output = Result<Streams, RuntimeError>> + Send;
+    ) -> impl Future<Output = Result<ExecStreams, RuntimeError>> + Send;
 
     /// Takes an ended (or never started) container away: its root file system and cgroup. Its log
     /// stays. Absent is success.
@@ -226,7 +226,7 @@ pub struct StartedContainer {
 
 /// What [`Runtime::run_container`] answers.
 #[derive(Debug)]
-pub struct MadeContainer {
+pub struct RunContainerResult {
     /// What was prepared.
     pub created: CreatedContainer,
     /// How its start went.
@@ -341,7 +341,7 @@ pub struct SandboxSnapshot {
     /// What it is called; see [`SandboxInfo::id`].
     pub id: String,
     /// Whether its shim lives.
-    pub state: SandboxState,
+    pub state: SandboxReadiness,
     /// Where its namespaces are, when it is ready.
     pub info: Option<SandboxInfo>,
     /// What is in it.
@@ -357,7 +357,7 @@ impl SandboxSnapshot {
 
 /// Whether a sandbox can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SandboxState {
+pub enum SandboxReadiness {
     /// Its shim lives.
     Ready,
     /// Its shim is gone.
@@ -372,12 +372,12 @@ pub struct ContainerSnapshot {
     /// What its creation answered.
     pub created: CreatedContainer,
     /// What it does.
-    pub state: ContainerState,
+    pub state: RuntimeContainerState,
 }
 
 /// What a container does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ContainerState {
+pub enum RuntimeContainerState {
     /// Made, never started.
     Created,
     /// Its first process runs.
@@ -387,7 +387,7 @@ pub enum ContainerState {
         /// Since when.
         started_at: Tick,
         /// Whether it was asked to end, be it by an earlier agent.
-        notice: Notice,
+        notice: StopNotice,
     },
     /// It ended so.
     Exited {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 // What the shim is asked in the same words is said in its own types.
 pub use rekindle_shim::protocol::{
-    Access, ImageGroups, MountFeature, MountOptions, Propagation, ReadOnlyReach,
+    ImageGroups, MountAccess, MountFeature, MountOptions, MountPropagation, ReadOnlyReach,
 };
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, SandboxAttempt};
 use serde::{Deserialize, Serialize};
@@ -54,20 +54,20 @@ pub struct SandboxSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespaces {
     /// hostNetwork. With the host's, no `net.` setting is written, not even a default one.
-    pub network: Namespace,
+    pub network: NamespaceOwner,
     /// hostIPC. With the host's, /dev/shm is the host's too.
-    pub ipc: Namespace,
+    pub ipc: NamespaceOwner,
     /// hostPID and shareProcessNamespace.
     #[serde(default)]
-    pub processes: Processes,
+    pub processes: ProcessVisibility,
     /// hostUsers. With users of its own, a sandbox shares nothing with the host.
     #[serde(default)]
-    pub users: Users,
+    pub users: SandboxUsers,
 }
 
 /// Whose user and group ids hold in a sandbox (KEP-127).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Users {
+pub enum SandboxUsers {
     /// The host's: root in there is root.
     #[default]
     Host,
@@ -88,7 +88,7 @@ pub struct UserRange {
 
 /// Whose processes a pod's containers see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Processes {
+pub enum ProcessVisibility {
     /// Each its own: a PID namespace per container.
     #[default]
     Container,
@@ -101,7 +101,7 @@ pub enum Processes {
 
 /// Whose a namespace is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Namespace {
+pub enum NamespaceOwner {
     /// The pod's: made for its sandbox, and new with each.
     #[default]
     Own,
@@ -152,7 +152,7 @@ pub struct ContainerSpec {
     pub log_limits: LogLimits,
     /// What its first process reads and writes.
     #[serde(default)]
-    pub stdio: Stdio,
+    pub stdio: ContainerStdio,
     /// A container of the same sandbox whose processes it sees, in place of what the sandbox says;
     /// it must be running, and this one ends with it where it has a PID namespace of its own.
     #[serde(default)]
@@ -163,12 +163,12 @@ pub struct ContainerSpec {
     pub oom_score_adj: i32,
     /// Whether it will be started again when it ends: a runtime may get ready for that.
     #[serde(default)]
-    pub renewal: Renewal,
+    pub renewal: ExpectedRestart,
 }
 
 /// Whether a container is to run again after its end, as far as its restart policy says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Renewal {
+pub enum ExpectedRestart {
     /// It runs once, or nobody knows.
     #[default]
     NotExpected,
@@ -178,7 +178,7 @@ pub enum Renewal {
 
 /// What the three files of a container's first process are. Its output goes to the log in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stdio {
+pub struct ContainerStdio {
     /// What it reads.
     pub stdin: Stdin,
     /// Whether it is on a terminal.
@@ -218,7 +218,7 @@ pub struct Mount {
     /// Where it appears in the container; resolved inside the container's root.
     pub destination: PathBuf,
     /// Whether the container may write to it.
-    pub access: Access,
+    pub access: MountAccess,
     /// What else is asked of it.
     #[serde(default)]
     pub options: MountOptions,
@@ -259,7 +259,7 @@ pub struct Resources {
 
 /// How limits that are in force are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum LimitChange {
     /// Each is raised to the new value, and none is lowered: what is inside may still have as much
     /// as before.
     RaiseOnly,

@@ -39,12 +39,12 @@ pub struct TreeUsage {
     /// Files, folders and links.
     pub inodes: u64,
     /// Whether that is all.
-    pub extent: Extent,
+    pub extent: WalkExtent,
 }
 
 /// Whether a whole tree was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extent {
+pub enum WalkExtent {
     /// Yes.
     #[default]
     Whole,
@@ -57,9 +57,9 @@ impl std::ops::Add for TreeUsage {
 
     fn add(self, other: Self) -> Self {
         let extent = match (self.extent, other.extent) {
-            (Extent::Whole, Extent::Whole) => Extent::Whole,
-            (Extent::AtLeast, Extent::Whole | Extent::AtLeast)
-            | (Extent::Whole, Extent::AtLeast) => Extent::AtLeast,
+            (WalkExtent::Whole, WalkExtent::Whole) => WalkExtent::Whole,
+            (WalkExtent::AtLeast, WalkExtent::Whole | WalkExtent::AtLeast)
+            | (WalkExtent::Whole, WalkExtent::AtLeast) => WalkExtent::AtLeast,
         };
         Self {
             bytes: self.bytes.saturating_add(other.bytes),
@@ -75,7 +75,7 @@ impl std::ops::Add for TreeUsage {
 /// # Errors
 /// When `path` or the way to it is a link, or something in it cannot be looked at.
 pub fn measure_tree(path: &Path, entries_max: u64) -> io::Result<TreeUsage> {
-    measure(path, Limits { entries: entries_max, pending_bytes: PENDING_BYTES_MAX })
+    measure(path, WalkLimits { entries: entries_max, pending_bytes: PENDING_BYTES_MAX })
 }
 
 /// As [`measure_tree`], while other tasks go on. Neither they nor the end of the process wait for a
@@ -98,25 +98,25 @@ pub async fn walk_tree(path: PathBuf, entries_max: u64) -> io::Result<TreeUsage>
 
 /// What a walk may cost.
 #[derive(Clone, Copy)]
-struct Limits {
+struct WalkLimits {
     entries: u64,
     pending_bytes: usize,
 }
 
-fn measure(path: &Path, limits: Limits) -> io::Result<TreeUsage> {
+fn measure(path: &Path, limits: WalkLimits) -> io::Result<TreeUsage> {
     let no_links = ResolveFlags::NO_SYMLINKS;
     let root = match rustix::fs::openat2(CWD, path, folder_flags(), Mode::empty(), no_links) {
         Ok(root) => root,
         Err(Errno::NOENT) => return Ok(TreeUsage::default()),
         Err(error) => return Err(error.into()),
     };
-    let mut walk = Walk::new(&root, limits)?;
-    let place = Rc::new(Place { base: Rc::new(root), path: Vec::new() });
-    walk.pending.push(Folder { parent: place, name: CString::from(c"."), bytes: 0 });
+    let mut walk = TreeWalk::new(&root, limits)?;
+    let place = Rc::new(FolderLocation { base: Rc::new(root), path: Vec::new() });
+    walk.pending.push(PendingFolder { parent: place, name: CString::from(c"."), bytes: 0 });
     while let Some(folder) = walk.pending.pop() {
         walk.pending_bytes -= folder.bytes;
         if walk.left == 0 {
-            walk.usage.extent = Extent::AtLeast;
+            walk.usage.extent = WalkExtent::AtLeast;
             break;
         }
         walk.look_into(&folder)?;
@@ -125,21 +125,21 @@ fn measure(path: &Path, limits: Limits) -> io::Result<TreeUsage> {
 }
 
 /// Where folders lie that are still to be looked into.
-struct Place {
+struct FolderLocation {
     base: Rc<OwnedFd>,
     /// Beneath `base`; empty for itself.
     path: Vec<u8>,
 }
 
 /// A folder that is still to be looked into.
-struct Folder {
-    parent: Rc<Place>,
+struct PendingFolder {
+    parent: Rc<FolderLocation>,
     name: CString,
     /// What remembering it takes.
     bytes: usize,
 }
 
-impl Folder {
+impl PendingFolder {
     fn path(&self) -> Vec<u8> {
         let mut path = self.parent.path.clone();
         if !path.is_empty() {
@@ -150,7 +150,7 @@ impl Folder {
     }
 }
 
-struct Walk {
+struct TreeWalk {
     usage: TreeUsage,
     device: u64,
     /// Entries that may still be looked at.
@@ -158,15 +158,15 @@ struct Walk {
     /// Bases that were opened so far, the root aside.
     bases: usize,
     /// The last one first, so that few of them wait in a usual tree.
-    pending: Vec<Folder>,
+    pending: Vec<PendingFolder>,
     pending_bytes: usize,
     pending_bytes_max: usize,
     /// Inodes with several names that have been counted.
     linked: HashSet<u64>,
 }
 
-impl Walk {
-    fn new(root: &OwnedFd, limits: Limits) -> io::Result<Self> {
+impl TreeWalk {
+    fn new(root: &OwnedFd, limits: WalkLimits) -> io::Result<Self> {
         let found = rustix::fs::fstat(root)?;
         let mut walk = Self {
             usage: TreeUsage::default(),
@@ -197,7 +197,7 @@ impl Walk {
         self.usage.inodes += 1;
     }
 
-    fn look_into(&mut self, folder: &Folder) -> io::Result<()> {
+    fn look_into(&mut self, folder: &PendingFolder) -> io::Result<()> {
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let (base, path) = (&folder.parent.base, folder.path());
         let opened = match rustix::fs::openat2(base, &path, folder_flags(), Mode::empty(), beneath)
@@ -221,7 +221,7 @@ impl Walk {
                 continue;
             }
             if self.left == 0 {
-                self.usage.extent = Extent::AtLeast;
+                self.usage.extent = WalkExtent::AtLeast;
                 return Ok(());
             }
             self.left -= 1;
@@ -243,17 +243,17 @@ impl Walk {
 
     fn remember(
         &mut self,
-        place: &mut Option<Rc<Place>>,
-        folder: &Folder,
+        place: &mut Option<Rc<FolderLocation>>,
+        folder: &PendingFolder,
         opened: &OwnedFd,
         name: &CStr,
     ) -> io::Result<()> {
-        let mut bytes = name.to_bytes().len() + size_of::<Folder>();
+        let mut bytes = name.to_bytes().len() + size_of::<PendingFolder>();
         let parent = match place {
             Some(known) => known.clone(),
             None => {
                 let Some(made) = self.place_of(folder, opened)? else {
-                    self.usage.extent = Extent::AtLeast;
+                    self.usage.extent = WalkExtent::AtLeast;
                     return Ok(());
                 };
                 bytes += made.path.len();
@@ -261,26 +261,30 @@ impl Walk {
             }
         };
         if self.pending_bytes + bytes > self.pending_bytes_max {
-            self.usage.extent = Extent::AtLeast;
+            self.usage.extent = WalkExtent::AtLeast;
             return Ok(());
         }
         self.pending_bytes += bytes;
-        self.pending.push(Folder { parent, name: name.to_owned(), bytes });
+        self.pending.push(PendingFolder { parent, name: name.to_owned(), bytes });
         Ok(())
     }
 
     /// By its path, or by itself when the path becomes too long; `None` when too many were opened.
-    fn place_of(&mut self, folder: &Folder, opened: &OwnedFd) -> io::Result<Option<Place>> {
+    fn place_of(
+        &mut self,
+        folder: &PendingFolder,
+        opened: &OwnedFd,
+    ) -> io::Result<Option<FolderLocation>> {
         let path = folder.path();
         if path.len() <= PATH_BYTES_MAX {
-            return Ok(Some(Place { base: folder.parent.base.clone(), path }));
+            return Ok(Some(FolderLocation { base: folder.parent.base.clone(), path }));
         }
         if self.bases == OPEN_FOLDERS_MAX {
             return Ok(None);
         }
         self.bases += 1;
         let base = rustix::io::fcntl_dupfd_cloexec(opened, 0)?;
-        Ok(Some(Place { base: Rc::new(base), path: Vec::new() }))
+        Ok(Some(FolderLocation { base: Rc::new(base), path: Vec::new() }))
     }
 }
 

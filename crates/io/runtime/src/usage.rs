@@ -26,12 +26,12 @@ pub struct SandboxUsage {
     /// the host's.
     pub network_pid: Option<u32>,
     /// Every container that was made and not removed.
-    pub containers: Vec<ContainerUsage>,
+    pub containers: Vec<RuntimeContainerUsage>,
 }
 
 /// One container.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ContainerUsage {
+pub struct RuntimeContainerUsage {
     /// Which one.
     pub key: ContainerKey,
     /// Its id, as [`CreatedContainer::id`](crate::CreatedContainer::id).

@@ -12,15 +12,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType};
 
 use crate::pipes::pipe;
-use crate::problem::{Context, KILLED_UNREADY, errno_text, no_fork};
-use crate::protocol::{Failure, FailureKind};
+use crate::problem::{FailureContext, KILLED_UNREADY, errno_text, no_fork};
+use crate::protocol::{FailureKind, ShimFailure};
 use crate::report::{JoinReport, REPORT_BYTES_MAX};
-use crate::sys::{self, Forked, PidNamespace, Sibling};
-use crate::users::Own;
+use crate::sys::{self, ForkSide, PidNamespace, SiblingForkSide};
+use crate::users::UserNamespace;
 
 /// The namespace.
 #[derive(Clone, Copy)]
-pub(crate) enum Birthplace<'a> {
+pub(crate) enum PidNamespaceOrigin<'a> {
     /// A new one.
     New,
     /// The host's.
@@ -33,20 +33,20 @@ pub(crate) enum Birthplace<'a> {
 /// shim is in.
 pub(crate) fn fork(
     cgroup: Option<BorrowedFd<'_>>,
-    place: Birthplace<'_>,
+    place: PidNamespaceOrigin<'_>,
     host_processes: BorrowedFd<'_>,
-) -> Result<Forked, Failure> {
+) -> Result<ForkSide, ShimFailure> {
     let what = || "fork".to_owned();
     match place {
-        Birthplace::New => sys::fork_into(cgroup, PidNamespace::New).setup(what),
-        Birthplace::Host => sys::fork_into(cgroup, PidNamespace::OfChildren).setup(what),
-        Birthplace::With(process) => {
+        PidNamespaceOrigin::New => sys::fork_into(cgroup, PidNamespace::New).setup(what),
+        PidNamespaceOrigin::Host => sys::fork_into(cgroup, PidNamespace::OfChildren).setup(what),
+        PidNamespaceOrigin::With(process) => {
             enter(process)?;
             let forked = sys::fork_into(cgroup, PidNamespace::OfChildren);
             match forked {
-                Ok(Forked::Child) => Ok(Forked::Child),
-                Ok(Forked::Parent { pid, pidfd }) => match leave(host_processes) {
-                    Ok(()) => Ok(Forked::Parent { pid, pidfd }),
+                Ok(ForkSide::Child) => Ok(ForkSide::Child),
+                Ok(ForkSide::Parent { pid, pidfd }) => match leave(host_processes) {
+                    Ok(()) => Ok(ForkSide::Parent { pid, pidfd }),
                     Err(errno) => {
                         end_child(pidfd.as_fd());
                         Err(stuck(errno))
@@ -63,41 +63,41 @@ pub(crate) fn fork(
 /// and ends. `before` runs in the helper while it has the host's rights still; what it does to
 /// itself is inherited.
 pub(crate) fn fork_first(
-    own: &Own,
+    own: &UserNamespace,
     cgroup: Option<BorrowedFd<'_>>,
-    before: impl FnOnce() -> Result<(), Failure>,
-) -> Result<Forked, Failure> {
+    before: impl FnOnce() -> Result<(), ShimFailure>,
+) -> Result<ForkSide, ShimFailure> {
     let what = || "make a PID namespace for the pod's users".to_owned();
     let (said, report) = pipe()?;
     match sys::fork_into(cgroup, PidNamespace::OfChildren).setup(what)? {
-        Forked::Child => {
+        ForkSide::Child => {
             drop(said);
             let forked = before()
                 .and_then(|()| own.join())
                 .and_then(|()| sys::fork_sibling(PidNamespace::New).setup(what));
             let said = match forked {
-                Ok(Sibling::Child) => return Ok(Forked::Child),
-                Ok(Sibling::Caller { pid }) => JoinReport::Forked(pid),
+                Ok(SiblingForkSide::Child) => return Ok(ForkSide::Child),
+                Ok(SiblingForkSide::Caller { pid }) => JoinReport::Forked(pid),
                 Err(failure) => JoinReport::Failed(failure),
             };
             // Nobody to tell: the shim is gone.
             let _ = rustix::io::write(&report, &said.encode());
             sys::exit_now(0)
         }
-        Forked::Parent { pidfd, .. } => {
+        ForkSide::Parent { pidfd, .. } => {
             drop(report);
             let heard = hear(&said);
             rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)
                 .setup(what)?;
             let pid = heard?;
             let (_, pidfd) = follow_child(pid).setup(what)?;
-            Ok(Forked::Parent { pid, pidfd })
+            Ok(ForkSide::Parent { pid, pidfd })
         }
     }
 }
 
 /// The number of the process that the helper forked.
-fn hear(said: &OwnedFd) -> Result<u32, Failure> {
+fn hear(said: &OwnedFd) -> Result<u32, ShimFailure> {
     let mut buffer = [0u8; REPORT_BYTES_MAX];
     let count = loop {
         match rustix::io::read(said, &mut buffer) {
@@ -109,7 +109,7 @@ fn hear(said: &OwnedFd) -> Result<u32, Failure> {
         Some(JoinReport::Forked(pid)) => Ok(pid),
         Some(JoinReport::NoMemory) => Err(no_fork(Errno::NOMEM)),
         Some(JoinReport::Failed(failure)) => Err(failure),
-        None => Err(Failure::new(FailureKind::Setup, KILLED_UNREADY)),
+        None => Err(ShimFailure::new(FailureKind::Setup, KILLED_UNREADY)),
     }
 }
 
@@ -128,10 +128,10 @@ pub(crate) fn follow_child(pid: u32) -> Result<(Pid, OwnedFd), Errno> {
     }
 }
 
-fn enter(process: BorrowedFd<'_>) -> Result<(), Failure> {
+fn enter(process: BorrowedFd<'_>) -> Result<(), ShimFailure> {
     match rustix::thread::move_into_thread_name_spaces(process, ThreadNameSpaceType::PROCESS_ID) {
         Err(Errno::SRCH) => {
-            Err(Failure::new(FailureKind::State, "whose PID namespace it joins has ended"))
+            Err(ShimFailure::new(FailureKind::State, "whose PID namespace it joins has ended"))
         }
         result => result.setup(|| "enter the PID namespace".to_owned()),
     }
@@ -142,8 +142,8 @@ fn leave(host_processes: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// The kernel refuses a new namespace from then on, so nothing starts where it does not belong.
-fn stuck(errno: Errno) -> Failure {
-    Failure::new(
+fn stuck(errno: Errno) -> ShimFailure {
+    ShimFailure::new(
         FailureKind::Setup,
         format!("go back to the host's PID namespace: {}", errno_text(errno)),
     )

@@ -9,9 +9,9 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use crate::paths::{self, Links};
+use crate::paths::{self, LinkPolicy};
 use crate::protocol::CgroupPlan;
-use crate::sandbox::Sandbox;
+use crate::sandbox::ShimSandbox;
 
 /// How often the processes of a group without `cgroup.kill` are looked at: each look finds those
 /// forked since the one before.
@@ -21,7 +21,7 @@ const LIST_BYTES_MAX: u64 = 1 << 20;
 
 /// Kills everything in a container's cgroup. The ends are the kernel's to bring about; nobody waits
 /// for them here.
-pub(crate) fn kill_all(sandbox: &Sandbox, plan: &CgroupPlan) -> Result<(), String> {
+pub(crate) fn kill_all(sandbox: &ShimSandbox, plan: &CgroupPlan) -> Result<(), String> {
     let folders = plan.unified.iter().map(PathBuf::from);
     let tasks =
         plan.v1_tasks.iter().filter_map(|file| Path::new(file).parent().map(Path::to_owned));
@@ -35,13 +35,13 @@ pub(crate) fn kill_all(sandbox: &Sandbox, plan: &CgroupPlan) -> Result<(), Strin
 }
 
 /// Linux 5.14, version 2.
-fn kill_group(sandbox: &Sandbox, folder: &Path) -> Result<(), Errno> {
+fn kill_group(sandbox: &ShimSandbox, folder: &Path) -> Result<(), Errno> {
     let path = folder.join("cgroup.kill");
-    let file = paths::open(sandbox.host_root.as_fd(), &path, OFlags::WRONLY, Links::InRoot)?;
+    let file = paths::open(sandbox.host_root.as_fd(), &path, OFlags::WRONLY, LinkPolicy::InRoot)?;
     rustix::io::write(&file, b"1").map(drop)
 }
 
-fn kill_each(sandbox: &Sandbox, folder: &Path) -> Result<(), String> {
+fn kill_each(sandbox: &ShimSandbox, folder: &Path) -> Result<(), String> {
     let path = folder.join("cgroup.procs");
     let path = path.to_str().ok_or("the cgroup's path is not UTF-8")?;
     let mut killed: BTreeSet<i32> = BTreeSet::new();
@@ -76,14 +76,14 @@ mod tests {
         std::fs::write(folder.path().join("cgroup.procs"), format!("{}\n", sleeper.id())).unwrap();
         let tasks = folder.path().join("tasks").to_str().unwrap().to_owned();
         let plan = CgroupPlan { v1_tasks: vec![tasks], ..CgroupPlan::default() };
-        kill_all(&Sandbox::of_no_pod(), &plan).unwrap();
+        kill_all(&ShimSandbox::of_no_pod(), &plan).unwrap();
         assert_eq!(sleeper.wait().unwrap().signal(), Some(9));
     }
 
     #[test]
     fn a_group_that_is_gone_is_a_problem_that_is_told_and_none_at_all_is_none() {
         let plan = CgroupPlan { unified: Some("/nowhere".to_owned()), ..CgroupPlan::default() };
-        assert!(kill_all(&Sandbox::of_no_pod(), &plan).is_err());
-        assert_eq!(kill_all(&Sandbox::of_no_pod(), &CgroupPlan::default()), Ok(()));
+        assert!(kill_all(&ShimSandbox::of_no_pod(), &plan).is_err());
+        assert_eq!(kill_all(&ShimSandbox::of_no_pod(), &CgroupPlan::default()), Ok(()));
     }
 }

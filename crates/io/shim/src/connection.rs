@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 use crate::frame;
-use crate::protocol::{Call, Message};
+use crate::protocol::{ShimCall, ShimMessage};
 
 /// An agent that leaves this much unread is dropped; it connects again and asks for the state.
 const UNSENT_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -22,7 +22,7 @@ const FILES_MAX: usize = 4;
 const WAITING_FILES_MAX: usize = 64;
 
 /// One connected agent.
-pub(crate) struct Connection {
+pub(crate) struct AgentConnection {
     pub(crate) socket: OwnedFd,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -32,27 +32,27 @@ pub(crate) struct Connection {
 
 /// Whether a connection can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
+pub(crate) enum ConnectionState {
     Up,
     Down,
 }
 
-impl Connection {
+impl AgentConnection {
     pub(crate) fn new(socket: OwnedFd) -> Self {
         Self { socket, input: Vec::new(), output: Vec::new(), files: VecDeque::new() }
     }
 
     /// Reads what is there.
-    pub(crate) fn read(&mut self) -> Link {
+    pub(crate) fn read(&mut self) -> ConnectionState {
         let mut buffer = [0u8; 8 * 1024];
         loop {
             match self.receive(&mut buffer) {
-                Ok(0) => return Link::Down,
-                Ok(_) if self.files.len() > WAITING_FILES_MAX => return Link::Down,
+                Ok(0) => return ConnectionState::Down,
+                Ok(_) if self.files.len() > WAITING_FILES_MAX => return ConnectionState::Down,
                 Ok(count) => self.input.extend_from_slice(&buffer[..count]),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Link::Up,
-                Err(_) => return Link::Down,
+                Err(Errno::AGAIN) => return ConnectionState::Up,
+                Err(_) => return ConnectionState::Down,
             }
         }
     }
@@ -77,7 +77,7 @@ impl Connection {
     }
 
     /// The next whole call; an error text when what came is none.
-    pub(crate) fn take(&mut self) -> Result<Option<Call>, String> {
+    pub(crate) fn take(&mut self) -> Result<Option<ShimCall>, String> {
         let call = frame::take(&mut self.input).map_err(|error| error.to_string())?;
         if call.is_none() && self.input.is_empty() {
             self.input = Vec::new(); // a large plan's buffer is given back
@@ -86,26 +86,28 @@ impl Connection {
     }
 
     /// Queues a message and sends what the socket takes.
-    pub(crate) fn send(&mut self, message: &Message) -> Link {
+    pub(crate) fn send(&mut self, message: &ShimMessage) -> ConnectionState {
         if frame::write(message, &mut self.output).is_err() {
-            return Link::Down;
+            return ConnectionState::Down;
         }
         self.flush()
     }
 
     /// Sends what the socket takes.
-    pub(crate) fn flush(&mut self) -> Link {
+    pub(crate) fn flush(&mut self) -> ConnectionState {
         while !self.output.is_empty() {
             let flags = rustix::net::SendFlags::NOSIGNAL;
             match rustix::net::send(&self.socket, &self.output, flags) {
                 Ok(count) => drop(self.output.drain(..count)),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if self.output.len() <= UNSENT_BYTES_MAX => return Link::Up,
-                Err(_) => return Link::Down,
+                Err(Errno::AGAIN) if self.output.len() <= UNSENT_BYTES_MAX => {
+                    return ConnectionState::Up;
+                }
+                Err(_) => return ConnectionState::Down,
             }
         }
         self.output = Vec::new();
-        Link::Up
+        ConnectionState::Up
     }
 
     /// Whether something waits for the socket to take it.

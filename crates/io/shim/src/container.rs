@@ -9,26 +9,26 @@ use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus};
 
 use crate::cgroup;
-use crate::launch::{Basis, Launched};
-use crate::log_records::Stream;
-use crate::logs::{Log, Pipe};
+use crate::launch::{ForkedContainer, JoinPlan};
+use crate::log_records::OutputStream;
+use crate::logs::{ContainerLog, PipeState};
 use crate::notes::note;
 use crate::oom::SHELL_KILLED;
 use crate::pipes::{send_file, set_nonblocking};
 use crate::problem::errno_text;
 use crate::protocol::{
-    ContainerPlan, ExitCause, ExitRecord, Failure, FileSource, Notice, OomRecord, Phase,
-    PidNamespacePlan, StdinPlan,
+    ContainerPhase, ContainerPlan, ExitCause, ExitRecord, FileSource, OomRecord, PidNamespacePlan,
+    ShimFailure, SignalNotice, StdinPlan,
 };
-use crate::report::{REPORT_BYTES_MAX, Report};
-use crate::sandbox::Sandbox;
+use crate::report::{LaunchReport, REPORT_BYTES_MAX};
+use crate::sandbox::ShimSandbox;
 use crate::state_file::StateFile;
 use crate::sys;
 use crate::timestamp;
 
 /// Where a container is.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Stage {
+pub(crate) enum ContainerStage {
     /// The child makes mounts.
     Preparing,
     /// The child waits for the word.
@@ -42,10 +42,10 @@ pub(crate) enum Stage {
 }
 
 /// A container.
-pub(crate) struct Container {
+pub(crate) struct ShimContainer {
     pub(crate) slot: String,
     pub(crate) pid: u32,
-    pub(crate) stage: Stage,
+    pub(crate) stage: ContainerStage,
     /// The call that waits until it is prepared.
     pub(crate) create_call: Option<u64>,
     /// The call that waits until its command runs. One that comes while it is being prepared is why
@@ -67,36 +67,36 @@ pub(crate) struct Container {
     builder: Option<OwnedFd>,
     /// Closed when it ends, which those at the other ends wait for.
     pub(crate) attachments: Vec<OwnedFd>,
-    pub(crate) log: Log,
+    pub(crate) log: ContainerLog,
     pub(crate) state: StateFile,
     /// Where its processes are.
     pub(crate) processes: PidNamespacePlan,
-    reaped: Reaped,
+    reaped: ReapState,
     /// Whether it was asked to end.
-    pub(crate) notice: Notice,
+    pub(crate) notice: SignalNotice,
     /// Its mount namespace, once it runs; without it its end takes longer (see [`crate::server`]).
     pub(crate) mounts: Option<OwnedFd>,
     /// For further commands in it.
-    pub(crate) basis: Basis,
+    pub(crate) basis: JoinPlan,
 }
 
 /// Whether the first process was waited for. Its number is another's then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reaped {
+enum ReapState {
     No,
     Yes,
 }
 
 /// What becomes of processes that outlive a container's first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leftovers {
+enum SurvivorPolicy {
     /// There are none: their PID namespace ends with its first process.
     None,
     /// They are killed.
     Killed,
 }
 
-impl Leftovers {
+impl SurvivorPolicy {
     fn of(plan: &PidNamespacePlan) -> Self {
         match plan {
             PidNamespacePlan::Own => Self::None,
@@ -108,14 +108,14 @@ impl Leftovers {
 }
 
 /// The files of a container, open.
-pub(crate) struct Files {
-    pub(crate) log: Log,
+pub(crate) struct ContainerFiles {
+    pub(crate) log: ContainerLog,
     pub(crate) state: StateFile,
 }
 
 /// Whether a container has a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Terminal {
+pub(crate) enum TerminalState {
     /// Not, or none yet.
     None,
     /// It has come.
@@ -127,22 +127,22 @@ pub(crate) enum StatusPipe {
     /// Nothing more now.
     Quiet,
     /// A report.
-    Said(Report),
+    Said(LaunchReport),
     /// Closed: by the exec, or by death.
     Closed,
 }
 
-impl Container {
+impl ShimContainer {
     pub(crate) fn new(
-        launched: Launched,
-        files: Files,
+        launched: ForkedContainer,
+        files: ContainerFiles,
         plan: &ContainerPlan,
         create_call: u64,
     ) -> Self {
         Self {
             slot: plan.slot.clone(),
             pid: launched.pid,
-            stage: Stage::Preparing,
+            stage: ContainerStage::Preparing,
             create_call: Some(create_call),
             start_call: None,
             removal: None,
@@ -159,29 +159,32 @@ impl Container {
             log: files.log,
             state: files.state,
             processes: plan.processes.clone(),
-            reaped: Reaped::No,
-            notice: Notice::NotGiven,
+            reaped: ReapState::No,
+            notice: SignalNotice::NotGiven,
             mounts: launched.mounts,
-            basis: Basis::of(plan),
+            basis: JoinPlan::of(plan),
         }
     }
 
     /// As the agent and the state file see it. A container in Preparing is not there yet.
-    pub(crate) fn phase(&self) -> Option<Phase> {
+    pub(crate) fn phase(&self) -> Option<ContainerPhase> {
         match &self.stage {
-            Stage::Preparing => None,
-            Stage::Created => Some(Phase::Created),
-            Stage::Starting { at_us: started_at_us } | Stage::Running { started_at_us } => {
+            ContainerStage::Preparing => None,
+            ContainerStage::Created => Some(ContainerPhase::Created),
+            ContainerStage::Starting { at_us: started_at_us }
+            | ContainerStage::Running { started_at_us } => {
                 let (pid, notice) = (self.pid, self.notice);
-                Some(Phase::Running { pid, started_at_us: *started_at_us, notice })
+                Some(ContainerPhase::Running { pid, started_at_us: *started_at_us, notice })
             }
-            Stage::Exited(exit) => Some(Phase::Exited { pid: self.pid, exit: exit.clone() }),
+            ContainerStage::Exited(exit) => {
+                Some(ContainerPhase::Exited { pid: self.pid, exit: exit.clone() })
+            }
         }
     }
 
     /// Whether a child of this number is its first process.
     pub(crate) fn is_process(&self, child: u32) -> bool {
-        self.pid == child && self.reaped == Reaped::No
+        self.pid == child && self.reaped == ReapState::No
     }
 
     /// Reads one report.
@@ -190,7 +193,7 @@ impl Container {
         let mut buffer = [0u8; REPORT_BYTES_MAX];
         loop {
             match rustix::io::read(status, &mut buffer) {
-                Ok(count) => match Report::decode(&buffer[..count]) {
+                Ok(count) => match LaunchReport::decode(&buffer[..count]) {
                     Some(report) => return StatusPipe::Said(report),
                     None => return StatusPipe::Closed,
                 },
@@ -203,8 +206,8 @@ impl Container {
 
     /// Takes the other side of its terminal, if it has one, which was sent before the report that
     /// it is ready.
-    pub(crate) fn take_terminal(&mut self) -> Terminal {
-        let Some(console) = self.console.take() else { return Terminal::None };
+    pub(crate) fn take_terminal(&mut self) -> TerminalState {
+        let Some(console) = self.console.take() else { return TerminalState::None };
         let taken = sys::receive_file(&console).and_then(|master| {
             set_nonblocking(&master)?;
             Ok((rustix::io::fcntl_dupfd_cloexec(&master, 3)?, master))
@@ -212,9 +215,9 @@ impl Container {
         match taken {
             Ok((output, input)) => {
                 (self.stdout, self.stdin) = (Some(output), Some(input));
-                Terminal::Taken
+                TerminalState::Taken
             }
-            Err(_) => Terminal::None, // its output is lost, and its program hangs up
+            Err(_) => TerminalState::None, // its output is lost, and its program hangs up
         }
     }
 
@@ -224,7 +227,7 @@ impl Container {
         &mut self,
         wanted: FileSource,
         socket: BorrowedFd<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ShimFailure> {
         let Some(input) = &self.stdin else { return Ok(()) };
         match wanted {
             FileSource::Null => return Ok(()),
@@ -251,7 +254,7 @@ impl Container {
 
     /// From now on it counts as one that runs: the word is about to be given.
     pub(crate) fn begin_start(&mut self) {
-        self.stage = Stage::Starting { at_us: timestamp::now_us() };
+        self.stage = ContainerStage::Starting { at_us: timestamp::now_us() };
     }
 
     /// Gives the word to start.
@@ -266,8 +269,10 @@ impl Container {
     pub(crate) fn signal(&self, number: i32) -> Result<(), Errno> {
         // The first process of a PID namespace takes no signal but SIGKILL before it has handlers.
         let number = match self.stage {
-            Stage::Preparing | Stage::Created => libc::SIGKILL,
-            Stage::Starting { .. } | Stage::Running { .. } | Stage::Exited(_) => number,
+            ContainerStage::Preparing | ContainerStage::Created => libc::SIGKILL,
+            ContainerStage::Starting { .. }
+            | ContainerStage::Running { .. }
+            | ContainerStage::Exited(_) => number,
         };
         match sys::pidfd_send_signal(self.pidfd.as_fd(), number) {
             Err(Errno::SRCH) => Ok(()),
@@ -276,21 +281,21 @@ impl Container {
     }
 
     /// Takes what its pipes hold while it lives.
-    pub(crate) fn pump(&mut self, stream: Stream) -> Pipe {
+    pub(crate) fn pump(&mut self, stream: OutputStream) -> PipeState {
         let pipe = match stream {
-            Stream::Stdout => &self.stdout,
-            Stream::Stderr => &self.stderr,
+            OutputStream::Stdout => &self.stdout,
+            OutputStream::Stderr => &self.stderr,
         };
         match pipe {
             Some(pipe) => self.log.pump(pipe, stream),
-            None => Pipe::Ended,
+            None => PipeState::Ended,
         }
     }
 
     /// How the process ended: `None` while it lives. All of its PID namespace is dead by then, or
     /// what it left in another one is on its way out, so the pipes hold all output there will be.
     /// It is still to be [released](Self::release).
-    pub(crate) fn take_end(&mut self, sandbox: Option<&Sandbox>) -> Option<ExitRecord> {
+    pub(crate) fn take_end(&mut self, sandbox: Option<&ShimSandbox>) -> Option<ExitRecord> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = match rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
             Ok(Some(status)) => Some(status),
@@ -299,10 +304,10 @@ impl Container {
         };
         self.kill_leftovers(sandbox);
         if let Some(pipe) = self.stdout.take() {
-            self.log.drain(&pipe, Stream::Stdout);
+            self.log.drain(&pipe, OutputStream::Stdout);
         }
         if let Some(pipe) = self.stderr.take() {
-            self.log.drain(&pipe, Stream::Stderr);
+            self.log.drain(&pipe, OutputStream::Stderr);
         }
         self.stdin = None;
         self.attachments.clear();
@@ -310,10 +315,11 @@ impl Container {
         let cause = status.map_or(ExitCause::Unknown, cause_of);
         let finished_at_us = timestamp::now_us();
         let started_at_us = match &self.stage {
-            Stage::Preparing | Stage::Created | Stage::Exited(_) => finished_at_us,
-            Stage::Starting { at_us: started_at_us } | Stage::Running { started_at_us } => {
-                *started_at_us
+            ContainerStage::Preparing | ContainerStage::Created | ContainerStage::Exited(_) => {
+                finished_at_us
             }
+            ContainerStage::Starting { at_us: started_at_us }
+            | ContainerStage::Running { started_at_us } => *started_at_us,
         };
         let oom = self.oom_kill(cause, sandbox);
         let cause = if oom.is_some() { ExitCause::OomKilled } else { cause };
@@ -326,13 +332,13 @@ impl Container {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         // Not ours to wait for any more: it is gone.
         let _ = rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), options);
-        self.reaped = Reaped::Yes;
+        self.reaped = ReapState::Yes;
     }
 
-    fn kill_leftovers(&self, sandbox: Option<&Sandbox>) {
-        match (Leftovers::of(&self.processes), sandbox) {
-            (Leftovers::None, _) | (Leftovers::Killed, None) => {}
-            (Leftovers::Killed, Some(sandbox)) => {
+    fn kill_leftovers(&self, sandbox: Option<&ShimSandbox>) {
+        match (SurvivorPolicy::of(&self.processes), sandbox) {
+            (SurvivorPolicy::None, _) | (SurvivorPolicy::Killed, None) => {}
+            (SurvivorPolicy::Killed, Some(sandbox)) => {
                 if let Err(problem) = cgroup::kill_all(sandbox, &self.basis.cgroup) {
                     note(&format!("kill what {} left behind: {problem}", self.slot));
                 }
@@ -341,7 +347,7 @@ impl Container {
     }
 
     /// What its cgroup says, when such an end may have been for lack of memory and was.
-    fn oom_kill(&self, cause: ExitCause, sandbox: Option<&Sandbox>) -> Option<OomRecord> {
+    fn oom_kill(&self, cause: ExitCause, sandbox: Option<&ShimSandbox>) -> Option<OomRecord> {
         let killed =
             matches!(cause, ExitCause::Signal(libc::SIGKILL) | ExitCause::Code(SHELL_KILLED));
         let files = self.basis.cgroup.memory.as_ref().filter(|_| killed)?;

@@ -64,10 +64,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::protocol::{Call, Request};
+    use crate::protocol::{ShimCall, ShimRequest};
 
-    fn call(seq: u64, slot: String) -> Call {
-        Call { seq, request: Request::Start { slot } }
+    fn call(seq: u64, slot: String) -> ShimCall {
+        ShimCall { seq, request: ShimRequest::Start { slot } }
     }
 
     proptest! {
@@ -76,7 +76,7 @@ mod tests {
             slots in proptest::collection::vec(".{0,40}", 1..8),
             step in 1usize..50,
         ) {
-            let sent: Vec<Call> =
+            let sent: Vec<ShimCall> =
                 slots.into_iter().enumerate().map(|(n, slot)| call(n as u64, slot)).collect();
             let mut stream = Vec::new();
             for call in &sent {
@@ -86,7 +86,7 @@ mod tests {
             let mut received = Vec::new();
             for piece in stream.chunks(step) {
                 input.extend_from_slice(piece);
-                while let Some(call) = take::<Call>(&mut input).unwrap() {
+                while let Some(call) = take::<ShimCall>(&mut input).unwrap() {
                     received.push(call);
                 }
             }
@@ -96,13 +96,13 @@ mod tests {
 
         #[test]
         fn no_bytes_crash_the_reader(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            while let Ok(Some(_)) = take::<Call>(&mut bytes) {}
+            while let Ok(Some(_)) = take::<ShimCall>(&mut bytes) {}
         }
     }
 
     #[test]
     fn a_frame_beyond_the_limit_is_refused_before_it_is_read() {
         let mut input = u32::MAX.to_le_bytes().to_vec();
-        assert!(matches!(take::<Call>(&mut input), Err(FrameError::TooLong(_))));
+        assert!(matches!(take::<ShimCall>(&mut input), Err(FrameError::TooLong(_))));
     }
 }

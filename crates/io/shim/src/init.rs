@@ -11,10 +11,10 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::birth::fork_first;
 use crate::notes::note;
-use crate::problem::{Context, errno_text};
-use crate::protocol::Failure;
-use crate::sys::{self, Forked, PidNamespace};
-use crate::users::Users;
+use crate::problem::{FailureContext, errno_text};
+use crate::protocol::ShimFailure;
+use crate::sys::{self, ForkSide, PidNamespace};
+use crate::users::UserIdOwner;
 
 /// Holds the namespace as long as the process lives.
 #[derive(Debug)]
@@ -24,15 +24,15 @@ pub(crate) struct Init {
 }
 
 /// Makes the namespace, as these users' own.
-pub(crate) fn start(users: &Users) -> Result<Init, Failure> {
+pub(crate) fn start(users: &UserIdOwner) -> Result<Init, ShimFailure> {
     let what = || "make the pod's PID namespace".to_owned();
     let forked = match users {
-        Users::Host => sys::fork_into(None, PidNamespace::New).setup(what)?,
-        Users::Own(own) => fork_first(own, None, || Ok(()))?,
+        UserIdOwner::Host => sys::fork_into(None, PidNamespace::New).setup(what)?,
+        UserIdOwner::Own(own) => fork_first(own, None, || Ok(()))?,
     };
     match forked {
-        Forked::Child => run(),
-        Forked::Parent { pidfd, .. } => Ok(Init { pidfd }),
+        ForkSide::Child => run(),
+        ForkSide::Parent { pidfd, .. } => Ok(Init { pidfd }),
     }
 }
 

@@ -44,7 +44,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::DumpableBehavior;
 
-use server::Server;
+use server::ShimServer;
 
 /// Signals that come to a whole process group or session and are meant for the agent.
 const NOT_FOR_US: [i32; 5] =
@@ -63,7 +63,7 @@ pub fn run() {
 /// have scores of their own.
 const OOM_SCORE_ADJ: &str = "-998";
 
-fn set_up() -> Result<Server, Errno> {
+fn set_up() -> Result<ShimServer, Errno> {
     // It takes CAP_SYS_RESOURCE; without, it has the agent's.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
     // As an executable without a path it has the number of a file for a name. Without a better one
@@ -78,5 +78,5 @@ fn set_up() -> Result<Server, Errno> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     sys::dup_to(null.as_fd(), 0)?;
     sys::dup_to(null.as_fd(), 1)?;
-    Server::new(listener, dir)
+    ShimServer::new(listener, dir)
 }

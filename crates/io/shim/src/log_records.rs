@@ -15,7 +15,7 @@ use crate::timestamp;
 
 /// Where a piece of output came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(crate) enum OutputStream {
     Stdout,
     Stderr,
 }
@@ -68,10 +68,10 @@ impl LogRecords {
 
     /// How much of a piece of output ends the line that its stream is in; nothing when it is in
     /// none, all when the piece does not end it.
-    pub(crate) fn rest_of_line(&self, stream: Stream, piece: &[u8]) -> usize {
+    pub(crate) fn rest_of_line(&self, stream: OutputStream, piece: &[u8]) -> usize {
         let records = match stream {
-            Stream::Stdout => &self.stdout,
-            Stream::Stderr => &self.stderr,
+            OutputStream::Stdout => &self.stdout,
+            OutputStream::Stderr => &self.stderr,
         };
         match records.last_line {
             LastLine::Whole => 0,
@@ -89,7 +89,7 @@ impl LogRecords {
     }
 
     /// The file does not hold the records of this piece: it is lost.
-    pub(crate) fn lose(&mut self, stream: Stream, piece: &[u8]) {
+    pub(crate) fn lose(&mut self, stream: OutputStream, piece: &[u8]) {
         let records = self.of(stream);
         if !piece.is_empty() {
             records.loss = match piece.ends_with(b"\n") {
@@ -104,7 +104,7 @@ impl LogRecords {
     pub(crate) fn write(
         &mut self,
         time: Timespec,
-        stream: Stream,
+        stream: OutputStream,
         piece: &[u8],
         out: &mut Vec<u8>,
     ) -> usize {
@@ -129,21 +129,27 @@ impl LogRecords {
         dropped
     }
 
-    fn of(&mut self, stream: Stream) -> &mut StreamRecords {
+    fn of(&mut self, stream: OutputStream) -> &mut StreamRecords {
         match stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
+            OutputStream::Stdout => &mut self.stdout,
+            OutputStream::Stderr => &mut self.stderr,
         }
     }
 }
 
 impl StreamRecords {
     /// One record, with the newline of the line that it ends, if it does.
-    fn write_one(&mut self, time: Timespec, stream: Stream, record: &[u8], out: &mut Vec<u8>) {
+    fn write_one(
+        &mut self,
+        time: Timespec,
+        stream: OutputStream,
+        record: &[u8],
+        out: &mut Vec<u8>,
+    ) {
         timestamp::write_rfc3339(time, out);
         out.extend_from_slice(match stream {
-            Stream::Stdout => b" stdout ",
-            Stream::Stderr => b" stderr ",
+            OutputStream::Stdout => b" stdout ",
+            OutputStream::Stderr => b" stderr ",
         });
         let text = record.strip_suffix(b"\n");
         out.push(if text.is_some() { b'F' } else { b'P' });
@@ -175,10 +181,15 @@ mod tests {
         let mut out = Vec::new();
         for piece in pieces {
             match piece.strip_prefix('!') {
-                Some(lost) => records.lose(Stream::Stdout, lost.as_bytes()),
+                Some(lost) => records.lose(OutputStream::Stdout, lost.as_bytes()),
                 None if *piece == "|" => records.begin_file(),
                 None => {
-                    records.write(timestamp::now(), Stream::Stdout, piece.as_bytes(), &mut out);
+                    records.write(
+                        timestamp::now(),
+                        OutputStream::Stdout,
+                        piece.as_bytes(),
+                        &mut out,
+                    );
                 }
             }
         }

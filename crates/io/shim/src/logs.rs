@@ -11,11 +11,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use crate::log_records::{LogRecords, Stream};
-use crate::paths::{self, Links};
-use crate::problem::Context;
-use crate::protocol::{Failure, LogPlan};
-use crate::sandbox::Sandbox;
+use crate::log_records::{LogRecords, OutputStream};
+use crate::paths::{self, LinkPolicy};
+use crate::problem::FailureContext;
+use crate::protocol::{LogPlan, ShimFailure};
+use crate::sandbox::ShimSandbox;
 use crate::timestamp;
 
 /// Bytes taken from a pipe at a time.
@@ -29,13 +29,13 @@ const READS_PER_TURN: u32 = 16;
 
 /// Whether a pipe has more to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pipe {
+pub(crate) enum PipeState {
     Open,
     Ended,
 }
 
 /// One container's log.
-pub(crate) struct Log {
+pub(crate) struct ContainerLog {
     dir: OwnedFd,
     plan: LogPlan,
     file: OwnedFd,
@@ -43,23 +43,23 @@ pub(crate) struct Log {
     records: LogRecords,
     lost_bytes: u64,
     /// Who else gets the output.
-    pub(crate) copies: Vec<Copy>,
+    pub(crate) copies: Vec<LogCopy>,
 }
 
 /// Somebody who gets a copy of one stream.
-pub(crate) struct Copy {
-    pub(crate) stream: Stream,
+pub(crate) struct LogCopy {
+    pub(crate) stream: OutputStream,
     /// Not blocking.
     pub(crate) to: OwnedFd,
 }
 
-impl Log {
+impl ContainerLog {
     /// Opens the file for appending. A link, or anything that is not a regular file with one name,
     /// is refused: whoever put it there wants to write, or have read, another file.
-    pub(crate) fn open(sandbox: &Sandbox, plan: &LogPlan) -> Result<Self, Failure> {
+    pub(crate) fn open(sandbox: &ShimSandbox, plan: &LogPlan) -> Result<Self, ShimFailure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let path = Path::new(&plan.dir);
-        let dir = paths::open(sandbox.host_root.as_fd(), path, flags, Links::InRoot)
+        let dir = paths::open(sandbox.host_root.as_fd(), path, flags, LinkPolicy::InRoot)
             .setup(|| format!("open the log folder {}", plan.dir))?;
         let (file, bytes) = open_file(&dir, &plan.file)
             .setup(|| format!("open the log file {}/{}", plan.dir, plan.file))?;
@@ -69,46 +69,46 @@ impl Log {
     }
 
     /// Takes what a pipe holds, within bounds.
-    pub(crate) fn pump(&mut self, pipe: &OwnedFd, stream: Stream) -> Pipe {
+    pub(crate) fn pump(&mut self, pipe: &OwnedFd, stream: OutputStream) -> PipeState {
         for _ in 0..READS_PER_TURN {
             if let Some(state) = self.pump_once(pipe, stream) {
                 return state;
             }
         }
-        Pipe::Open
+        PipeState::Open
     }
 
     /// Takes all that a pipe holds whose writers are gone.
-    pub(crate) fn drain(&mut self, pipe: &OwnedFd, stream: Stream) {
+    pub(crate) fn drain(&mut self, pipe: &OwnedFd, stream: OutputStream) {
         while self.pump_once(pipe, stream).is_none() {}
     }
 
     /// `None`: there may be more right now.
-    fn pump_once(&mut self, pipe: &OwnedFd, stream: Stream) -> Option<Pipe> {
+    fn pump_once(&mut self, pipe: &OwnedFd, stream: OutputStream) -> Option<PipeState> {
         let mut buffer = [0u8; READ_BYTES];
         match rustix::io::read(pipe, &mut buffer) {
-            Ok(0) => Some(Pipe::Ended),
+            Ok(0) => Some(PipeState::Ended),
             Ok(count) => {
                 self.append(stream, &buffer[..count]);
                 self.copy(stream, &buffer[..count]);
                 None
             }
             Err(Errno::INTR) => None,
-            Err(Errno::AGAIN) => Some(Pipe::Open),
-            Err(_) => Some(Pipe::Ended),
+            Err(Errno::AGAIN) => Some(PipeState::Open),
+            Err(_) => Some(PipeState::Ended),
         }
     }
 
     /// Whoever does not read in time, or is gone, gets no more: a container does not wait for those
     /// who look at it.
-    fn copy(&mut self, stream: Stream, piece: &[u8]) {
+    fn copy(&mut self, stream: OutputStream, piece: &[u8]) {
         self.copies.retain(|copy| {
             copy.stream != stream
                 || matches!(rustix::io::write(&copy.to, piece), Ok(count) if count == piece.len())
         });
     }
 
-    fn append(&mut self, stream: Stream, piece: &[u8]) {
+    fn append(&mut self, stream: OutputStream, piece: &[u8]) {
         let time = timestamp::now();
         let mut piece = piece;
         if self.is_full_with(piece, self.plan.max_bytes - self.plan.max_bytes / 8) {
@@ -132,7 +132,7 @@ impl Log {
     }
 
     /// A full disk loses output, not the container: its pipe is emptied all the same.
-    fn write(&mut self, time: Timespec, stream: Stream, piece: &[u8]) {
+    fn write(&mut self, time: Timespec, stream: OutputStream, piece: &[u8]) {
         let before = self.records.clone();
         let mut out = Vec::with_capacity(piece.len() + 256);
         self.lost_bytes += self.records.write(time, stream, piece, &mut out) as u64;
@@ -229,9 +229,10 @@ mod tests {
     #[test]
     fn files_are_rotated_and_the_oldest_goes() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = Log::open(&Sandbox::of_no_pod(), &plan(dir.path(), 200, 3)).unwrap();
+        let mut log =
+            ContainerLog::open(&ShimSandbox::of_no_pod(), &plan(dir.path(), 200, 3)).unwrap();
         for n in 0..40 {
-            log.append(Stream::Stdout, format!("line {n}\n").as_bytes());
+            log.append(OutputStream::Stdout, format!("line {n}\n").as_bytes());
         }
         let mut names: Vec<String> = fs::read_dir(dir.path())
             .unwrap()
@@ -249,8 +250,8 @@ mod tests {
         assert_eq!(both, expected, "nothing is missing in between");
     }
 
-    fn log_of(dir: &Path, max_bytes: u64) -> Log {
-        Log::open(&Sandbox::of_no_pod(), &plan(dir, max_bytes, 5)).unwrap()
+    fn log_of(dir: &Path, max_bytes: u64) -> ContainerLog {
+        ContainerLog::open(&ShimSandbox::of_no_pod(), &plan(dir, max_bytes, 5)).unwrap()
     }
 
     /// The records of each file without their times, oldest first.
@@ -271,7 +272,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut log = log_of(dir.path(), 2000);
         for n in 0..60 {
-            log.append(Stream::Stdout, format!("end of {n}\nbegin of {}, ", n + 1).as_bytes());
+            log.append(
+                OutputStream::Stdout,
+                format!("end of {n}\nbegin of {}, ", n + 1).as_bytes(),
+            );
         }
         let files = files(dir.path());
         assert_eq!(files.len(), 4);
@@ -286,12 +290,12 @@ mod tests {
     fn a_line_that_no_file_has_room_for_is_marked_where_it_goes_on() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = log_of(dir.path(), 200);
-        log.append(Stream::Stderr, b"? ");
+        log.append(OutputStream::Stderr, b"? ");
         for _ in 0..3 {
-            log.append(Stream::Stdout, "x".repeat(100).as_bytes());
+            log.append(OutputStream::Stdout, "x".repeat(100).as_bytes());
         }
-        log.append(Stream::Stdout, b"end\nnext\n");
-        log.append(Stream::Stderr, b"yes\n");
+        log.append(OutputStream::Stdout, b"end\nnext\n");
+        log.append(OutputStream::Stderr, b"yes\n");
         let x = "x".repeat(100);
         assert_eq!(
             files(dir.path()),
@@ -310,20 +314,22 @@ mod tests {
         let target = dir.path().join("target");
         fs::write(&target, "untouched").unwrap();
         symlink(&target, dir.path().join("0.log")).unwrap();
-        let refused = Log::open(&Sandbox::of_no_pod(), &plan(dir.path(), 200, 2)).map(drop);
+        let refused =
+            ContainerLog::open(&ShimSandbox::of_no_pod(), &plan(dir.path(), 200, 2)).map(drop);
         assert!(refused.is_err());
         fs::remove_file(dir.path().join("0.log")).unwrap();
         fs::hard_link(&target, dir.path().join("0.log")).unwrap();
-        assert!(Log::open(&Sandbox::of_no_pod(), &plan(dir.path(), 200, 2)).is_err());
+        assert!(ContainerLog::open(&ShimSandbox::of_no_pod(), &plan(dir.path(), 200, 2)).is_err());
         assert_eq!(fs::read_to_string(&target).unwrap(), "untouched");
     }
 
     #[test]
     fn a_log_of_a_single_file_starts_over_at_its_limit() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = Log::open(&Sandbox::of_no_pod(), &plan(dir.path(), 200, 1)).unwrap();
+        let mut log =
+            ContainerLog::open(&ShimSandbox::of_no_pod(), &plan(dir.path(), 200, 1)).unwrap();
         for n in 0..100 {
-            log.append(Stream::Stderr, format!("line {n}\n").as_bytes());
+            log.append(OutputStream::Stderr, format!("line {n}\n").as_bytes());
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert!(fs::metadata(dir.path().join("0.log")).unwrap().len() <= 200);

@@ -47,14 +47,14 @@ fn untouched(smaps: &str, program: &str) -> Vec<Range<usize>> {
     found
 }
 
-struct Header<'a> {
+struct MappingHeader<'a> {
     range: Range<usize>,
     rights: &'a str,
     path: &'a str,
 }
 
 /// `from-to rights offset device inode path`, what each mapping begins with; see proc_pid_smaps(5).
-fn header(line: &str) -> Option<Header<'_>> {
+fn header(line: &str) -> Option<MappingHeader<'_>> {
     let (range, rest) = line.split_once(' ')?;
     let (from, to) = range.split_once('-')?;
     let address = |text| usize::from_str_radix(text, 16).ok();
@@ -62,7 +62,7 @@ fn header(line: &str) -> Option<Header<'_>> {
     let mut fields = rest.splitn(5, ' ');
     let rights = fields.next()?;
     let path = fields.nth(3).unwrap_or_default().trim_start();
-    Some(Header { range, rights, path })
+    Some(MappingHeader { range, rights, path })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const RACES_MAX: u32 = 64;
 
 /// What stands at a path, or shall stand there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PathKind {
     /// A directory.
     Directory,
     /// Anything else; made as an empty regular file.
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
 
 /// How links in a path are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Links {
+pub(crate) enum LinkPolicy {
     /// Absolute links and `..` stay inside: the directory is the root.
     InRoot,
     /// A link that leads out is an error (EXDEV).
@@ -31,15 +31,15 @@ pub(crate) enum Links {
     Refused,
 }
 
-impl Links {
+impl LinkPolicy {
     fn flags(self) -> ResolveFlags {
         // A magic link (/proc/self/fd/3) leads to wherever a descriptor points, so none is ever
         // followed.
         ResolveFlags::NO_MAGICLINKS
             | match self {
-                Links::InRoot => ResolveFlags::IN_ROOT,
-                Links::Beneath => ResolveFlags::BENEATH,
-                Links::Refused => ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS,
+                LinkPolicy::InRoot => ResolveFlags::IN_ROOT,
+                LinkPolicy::Beneath => ResolveFlags::BENEATH,
+                LinkPolicy::Refused => ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS,
             }
     }
 }
@@ -49,11 +49,11 @@ pub(crate) fn open(
     root: BorrowedFd<'_>,
     path: &Path,
     flags: OFlags,
-    links: Links,
+    links: LinkPolicy,
 ) -> Result<OwnedFd, Errno> {
     let path = match links {
-        Links::InRoot | Links::Refused => path,
-        Links::Beneath => path.strip_prefix("/").unwrap_or(path),
+        LinkPolicy::InRoot | LinkPolicy::Refused => path,
+        LinkPolicy::Beneath => path.strip_prefix("/").unwrap_or(path),
     };
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let mut races = 0;
@@ -68,7 +68,7 @@ pub(crate) fn open(
 }
 
 /// Finds what stands at `path` inside `root`, without opening it for reading or writing.
-pub(crate) fn find(root: BorrowedFd<'_>, path: &Path, links: Links) -> Result<OwnedFd, Errno> {
+pub(crate) fn find(root: BorrowedFd<'_>, path: &Path, links: LinkPolicy) -> Result<OwnedFd, Errno> {
     open(root, path, OFlags::PATH, links)
 }
 
@@ -77,8 +77,8 @@ pub(crate) fn find(root: BorrowedFd<'_>, path: &Path, links: Links) -> Result<Ow
 pub(crate) fn find_or_make(
     root: BorrowedFd<'_>,
     path: &Path,
-    kind: Kind,
-    links: Links,
+    kind: PathKind,
+    links: LinkPolicy,
 ) -> Result<OwnedFd, Errno> {
     if path.components().any(|part| part == Component::ParentDir) {
         return Err(Errno::INVAL); // what `..` means after a link depends on the link
@@ -90,10 +90,10 @@ pub(crate) fn find_or_make(
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Errno::NOENT);
     };
-    let parent = find_or_make(root, parent, Kind::Directory, links)?;
+    let parent = find_or_make(root, parent, PathKind::Directory, links)?;
     let made = match kind {
-        Kind::Directory => rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)),
-        Kind::File => {
+        PathKind::Directory => rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)),
+        PathKind::File => {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mode = Mode::from_raw_mode(0o644);
             rustix::fs::openat(&parent, name, flags | OFlags::WRONLY, mode).map(drop)
@@ -111,11 +111,11 @@ pub(crate) fn find_or_make(
 }
 
 /// Whether a directory stands there.
-pub(crate) fn kind_of(file: BorrowedFd<'_>) -> Result<Kind, Errno> {
+pub(crate) fn kind_of(file: BorrowedFd<'_>) -> Result<PathKind, Errno> {
     let mode = rustix::fs::fstat(file)?.st_mode;
     Ok(match rustix::fs::FileType::from_raw_mode(mode) {
-        rustix::fs::FileType::Directory => Kind::Directory,
-        _ => Kind::File,
+        rustix::fs::FileType::Directory => PathKind::Directory,
+        _ => PathKind::File,
     })
 }
 
@@ -146,8 +146,12 @@ mod tests {
     fn a_destination_through_an_absolute_link_stays_inside() {
         let w = world();
         symlink(w.dir.path().join("outside"), w.dir.path().join("root/data")).unwrap();
-        let made =
-            find_or_make(w.root.as_fd(), Path::new("/data/x"), Kind::Directory, Links::InRoot);
+        let made = find_or_make(
+            w.root.as_fd(),
+            Path::new("/data/x"),
+            PathKind::Directory,
+            LinkPolicy::InRoot,
+        );
         assert_eq!(made.map(drop), Err(Errno::LOOP), "the link dangles inside the root");
         assert!(!w.dir.path().join("outside/x").exists());
     }
@@ -156,7 +160,8 @@ mod tests {
     fn a_destination_through_a_relative_link_upwards_stays_inside() {
         let w = world();
         symlink("../../../../../../etc", w.dir.path().join("root/up")).unwrap();
-        find_or_make(w.root.as_fd(), Path::new("/up/made"), Kind::File, Links::InRoot).unwrap();
+        find_or_make(w.root.as_fd(), Path::new("/up/made"), PathKind::File, LinkPolicy::InRoot)
+            .unwrap();
         assert!(w.dir.path().join("root/etc/made").is_file());
         assert!(!Path::new("/etc/made").exists());
     }
@@ -165,7 +170,7 @@ mod tests {
     fn missing_directories_are_made_inside() {
         let w = world();
         let path = Path::new("/a/b/c/file");
-        find_or_make(w.root.as_fd(), path, Kind::File, Links::InRoot).unwrap();
+        find_or_make(w.root.as_fd(), path, PathKind::File, LinkPolicy::InRoot).unwrap();
         assert!(w.dir.path().join("root/a/b/c/file").is_file());
     }
 
@@ -175,11 +180,16 @@ mod tests {
         symlink("../outside", w.dir.path().join("root/rel")).unwrap();
         symlink("/etc", w.dir.path().join("root/abs")).unwrap();
         for path in ["rel/secret", "rel/new", "abs/passwd", "abs/new"] {
-            let found =
-                find_or_make(w.root.as_fd(), Path::new(path), Kind::Directory, Links::Beneath);
+            let found = find_or_make(
+                w.root.as_fd(),
+                Path::new(path),
+                PathKind::Directory,
+                LinkPolicy::Beneath,
+            );
             assert_eq!(found.map(drop), Err(Errno::XDEV), "{path}");
         }
-        let up = find_or_make(w.root.as_fd(), Path::new("../x"), Kind::File, Links::Beneath);
+        let up =
+            find_or_make(w.root.as_fd(), Path::new("../x"), PathKind::File, LinkPolicy::Beneath);
         assert_eq!(up.map(drop), Err(Errno::INVAL));
         assert!(!w.dir.path().join("outside/new").exists());
     }
@@ -189,14 +199,14 @@ mod tests {
         let w = world();
         symlink("etc", w.dir.path().join("root/link")).unwrap();
         let path = Path::new("link/new");
-        find_or_make(w.root.as_fd(), path, Kind::Directory, Links::Beneath).unwrap();
+        find_or_make(w.root.as_fd(), path, PathKind::Directory, LinkPolicy::Beneath).unwrap();
         assert!(w.dir.path().join("root/etc/new").is_dir());
     }
 
     #[test]
     fn magic_links_are_never_followed() {
         let root: OwnedFd = fs::File::open("/").unwrap().into();
-        for links in [Links::InRoot, Links::Beneath, Links::Refused] {
+        for links in [LinkPolicy::InRoot, LinkPolicy::Beneath, LinkPolicy::Refused] {
             let found = find(root.as_fd(), Path::new("/proc/self/fd/0"), links);
             assert_eq!(found.map(drop), Err(Errno::LOOP), "{links:?}");
         }

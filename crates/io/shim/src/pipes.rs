@@ -12,16 +12,16 @@ use rustix::net::{
 };
 use rustix::pipe::PipeFlags;
 
-use crate::problem::Context;
-use crate::protocol::Failure;
+use crate::problem::FailureContext;
+use crate::protocol::ShimFailure;
 
 /// A pipe: its reading and its writing end.
-pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
+pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), ShimFailure> {
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).setup(|| "make a pipe".to_owned())
 }
 
 /// Two sockets that are connected and keep messages apart.
-pub(crate) fn socket_pair() -> Result<(OwnedFd, OwnedFd), Failure> {
+pub(crate) fn socket_pair() -> Result<(OwnedFd, OwnedFd), ShimFailure> {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
         .setup(|| "make a pair of sockets".to_owned())
@@ -35,7 +35,7 @@ pub(crate) fn set_nonblocking(fd: &OwnedFd) -> Result<(), Errno> {
 }
 
 /// Sends a descriptor over a socket.
-pub(crate) fn send_file(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<(), Failure> {
+pub(crate) fn send_file(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<(), ShimFailure> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let files = [file];

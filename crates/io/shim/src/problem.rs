@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::protocol::{Failure, FailureKind};
+use crate::protocol::{FailureKind, ShimFailure};
 
 /// What is told of a process that died and could not say why, before it ran the command that it was
 /// made for.
@@ -20,24 +20,24 @@ pub(crate) fn errno_text(errno: Errno) -> String {
 }
 
 /// What is told of a fork that failed so.
-pub(crate) fn no_fork(errno: Errno) -> Failure {
-    Failure::new(FailureKind::Setup, format!("fork: {}", errno_text(errno)))
+pub(crate) fn no_fork(errno: Errno) -> ShimFailure {
+    ShimFailure::new(FailureKind::Setup, format!("fork: {}", errno_text(errno)))
 }
 
 /// Gives a failed system call its operation and object.
-pub(crate) trait Context<T> {
+pub(crate) trait FailureContext<T> {
     /// As a failure of the surroundings.
-    fn setup(self, what: impl FnOnce() -> String) -> Result<T, Failure>;
+    fn setup(self, what: impl FnOnce() -> String) -> Result<T, ShimFailure>;
     /// As a failure of this kind.
-    fn fail(self, kind: FailureKind, what: impl FnOnce() -> String) -> Result<T, Failure>;
+    fn fail(self, kind: FailureKind, what: impl FnOnce() -> String) -> Result<T, ShimFailure>;
 }
 
-impl<T> Context<T> for Result<T, Errno> {
-    fn setup(self, what: impl FnOnce() -> String) -> Result<T, Failure> {
+impl<T> FailureContext<T> for Result<T, Errno> {
+    fn setup(self, what: impl FnOnce() -> String) -> Result<T, ShimFailure> {
         self.fail(FailureKind::Setup, what)
     }
 
-    fn fail(self, kind: FailureKind, what: impl FnOnce() -> String) -> Result<T, Failure> {
-        self.map_err(|errno| Failure::new(kind, format!("{}: {}", what(), errno_text(errno))))
+    fn fail(self, kind: FailureKind, what: impl FnOnce() -> String) -> Result<T, ShimFailure> {
+        self.map_err(|errno| ShimFailure::new(kind, format!("{}: {}", what(), errno_text(errno))))
     }
 }

@@ -21,16 +21,16 @@ pub const FRAME_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// One call of the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct ShimCall {
     /// Comes back with the answer.
     pub seq: u64,
     /// What is wanted.
-    pub request: Request,
+    pub request: ShimRequest,
 }
 
 /// What the agent may want. All but the first need a configured sandbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Request {
+pub enum ShimRequest {
     /// Make the namespaces. Once, before all else.
     Configure(SandboxPlan),
     /// Give a configured sandbox that was made ahead of need to its pod. Answered when it has taken
@@ -40,7 +40,7 @@ pub enum Request {
     /// stands already is success.
     Create(Box<ContainerPlan>),
     /// Put the root of a container's next start together. Answered when it stands; the
-    /// [`Request::Create`] that it serves takes it. It is nobody's before, and goes away when
+    /// [`ShimRequest::Create`] that it serves takes it. It is nobody's before, and goes away when
     /// another one is made for the same container, or another agent comes. Only of a shim that says
     /// [`RootsAhead::Made`].
     MakeRoot(Box<RootAhead>),
@@ -84,13 +84,13 @@ pub enum Request {
 
 /// One message of the shim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Message {
+pub enum ShimMessage {
     /// The answer to a call.
     Answer {
         /// The call's number.
         seq: u64,
         /// How it went.
-        result: Result<Answer, Failure>,
+        result: Result<ShimAnswer, ShimFailure>,
     },
     /// A container's first process ended; it stands on disk already.
     Exited {
@@ -99,7 +99,7 @@ pub enum Message {
         /// How.
         exit: ExitRecord,
     },
-    /// A command of [`Request::Exec`] ended.
+    /// A command of [`ShimRequest::Exec`] ended.
     ExecEnded {
         /// Its [`ExecPlan::id`].
         id: u64,
@@ -110,7 +110,7 @@ pub enum Message {
 
 /// What a call that succeeded brings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Answer {
+pub enum ShimAnswer {
     /// Nothing to tell.
     Done,
     /// The container is prepared, and who its process is known.
@@ -145,8 +145,8 @@ pub struct ShimState {
     /// Whether there is a sandbox.
     pub sandbox: SandboxPhase,
     /// Its containers; those still in preparation are left out.
-    pub containers: Vec<ContainerState>,
-    /// Whether it knows [`Request::MakeRoot`].
+    pub containers: Vec<ContainerReport>,
+    /// Whether it knows [`ShimRequest::MakeRoot`].
     #[serde(default)]
     pub roots_ahead: RootsAhead,
 }
@@ -162,14 +162,14 @@ pub enum SandboxPhase {
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct ShimFailure {
     /// Whose fault it is.
     pub kind: FailureKind,
     /// One line: operation, object, cause.
     pub problem: String,
 }
 
-impl Failure {
+impl ShimFailure {
     /// A failure of this kind.
     pub fn new(kind: FailureKind, problem: impl Into<String>) -> Self {
         Self { kind, problem: problem.into() }
@@ -191,16 +191,16 @@ pub enum FailureKind {
 
 /// One container as the shim sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ContainerState {
+pub struct ContainerReport {
     /// Which one.
     pub slot: String,
     /// What it does.
-    pub phase: Phase,
+    pub phase: ContainerPhase,
 }
 
 /// What a container does; the form of the state file, too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Phase {
+pub enum ContainerPhase {
     /// Held before its exec.
     Created,
     /// Its first process runs.
@@ -212,7 +212,7 @@ pub enum Phase {
         /// Whether it was signalled. The shim's memory of it lasts as long as the process; a state
         /// file does not tell, and neither does a shim of an earlier version.
         #[serde(default)]
-        notice: Notice,
+        notice: SignalNotice,
     },
     /// It ended.
     Exited {
@@ -223,9 +223,9 @@ pub enum Phase {
     },
 }
 
-/// Whether a process got a signal by [`Request::Signal`].
+/// Whether a process got a signal by [`ShimRequest::Signal`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Notice {
+pub enum SignalNotice {
     /// None that is known of.
     #[default]
     NotGiven,

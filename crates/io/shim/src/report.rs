@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{Failure, FailureKind};
+use crate::protocol::{FailureKind, ShimFailure};
 
 /// Bytes of a problem that fit into one atomic write to a pipe.
 const PROBLEM_BYTES_MAX: usize = 2048;
@@ -13,7 +13,7 @@ pub(crate) const REPORT_BYTES_MAX: usize = 4096;
 
 /// Who the process is: numbers for setresuid and setgroups, and what HOME becomes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct ProcessIdentity {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) groups: Vec<u32>,
@@ -22,17 +22,17 @@ pub(crate) struct Identity {
 
 /// What the first process of a container tells.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum LaunchReport {
     /// It waits for the word. Who it is, unless that is too long for a report.
-    Ready(Option<Identity>),
+    Ready(Option<ProcessIdentity>),
     /// It gave up.
-    Failed(Failure),
+    Failed(ShimFailure),
 }
 
-impl Report {
+impl LaunchReport {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
-            Report::Ready(identity) => {
+            LaunchReport::Ready(identity) => {
                 let mut bytes = vec![b'R'];
                 let text = serde_json::to_vec(identity).unwrap_or_default();
                 if text.len() < REPORT_BYTES_MAX {
@@ -40,7 +40,7 @@ impl Report {
                 }
                 bytes
             }
-            Report::Failed(failure) => {
+            LaunchReport::Failed(failure) => {
                 let kind = match failure.kind {
                     FailureKind::Config => b'C',
                     FailureKind::Setup => b'S',
@@ -58,13 +58,13 @@ impl Report {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (tag, text) = bytes.split_first()?;
         let kind = match tag {
-            b'R' => return Some(Report::Ready(serde_json::from_slice(text).ok().flatten())),
+            b'R' => return Some(LaunchReport::Ready(serde_json::from_slice(text).ok().flatten())),
             b'C' => FailureKind::Config,
             b'X' => FailureKind::Start,
             b'N' => FailureKind::State,
             _ => FailureKind::Setup,
         };
-        Some(Report::Failed(Failure::new(kind, String::from_utf8_lossy(text))))
+        Some(LaunchReport::Failed(ShimFailure::new(kind, String::from_utf8_lossy(text))))
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) enum JoinReport {
     /// ends it says the same.
     NoMemory,
     /// One of them gave up.
-    Failed(Failure),
+    Failed(ShimFailure),
 }
 
 impl JoinReport {
@@ -86,7 +86,7 @@ impl JoinReport {
         match self {
             JoinReport::Forked(pid) => [&b"F"[..], &pid.to_le_bytes()].concat(),
             JoinReport::NoMemory => b"M".to_vec(),
-            JoinReport::Failed(failure) => Report::Failed(failure).encode(),
+            JoinReport::Failed(failure) => LaunchReport::Failed(failure).encode(),
         }
     }
 
@@ -99,9 +99,9 @@ impl JoinReport {
         if bytes == b"M" {
             return Some(JoinReport::NoMemory);
         }
-        match Report::decode(bytes)? {
-            Report::Failed(failure) => Some(JoinReport::Failed(failure)),
-            Report::Ready(_) => None,
+        match LaunchReport::decode(bytes)? {
+            LaunchReport::Failed(failure) => Some(JoinReport::Failed(failure)),
+            LaunchReport::Ready(_) => None,
         }
     }
 }
@@ -113,24 +113,29 @@ mod tests {
     #[test]
     fn reports_survive_the_pipe() {
         for kind in [FailureKind::Config, FailureKind::Setup, FailureKind::Start] {
-            let report = Report::Failed(Failure::new(kind, "mount /proc: no"));
-            assert_eq!(Report::decode(&report.encode()), Some(report));
+            let report = LaunchReport::Failed(ShimFailure::new(kind, "mount /proc: no"));
+            assert_eq!(LaunchReport::decode(&report.encode()), Some(report));
         }
-        assert_eq!(Report::decode(b""), None);
+        assert_eq!(LaunchReport::decode(b""), None);
     }
 
     #[test]
     fn an_identity_that_is_too_long_is_left_out_and_never_cut() {
-        let identity =
-            |groups| Identity { uid: 7, gid: 8, groups: (0..groups).collect(), home: "/h".into() };
-        let ready = |groups| Report::decode(&Report::Ready(Some(identity(groups))).encode());
-        assert_eq!(ready(200), Some(Report::Ready(Some(identity(200)))));
-        assert_eq!(ready(5000), Some(Report::Ready(None)));
+        let identity = |groups| ProcessIdentity {
+            uid: 7,
+            gid: 8,
+            groups: (0..groups).collect(),
+            home: "/h".into(),
+        };
+        let ready =
+            |groups| LaunchReport::decode(&LaunchReport::Ready(Some(identity(groups))).encode());
+        assert_eq!(ready(200), Some(LaunchReport::Ready(Some(identity(200)))));
+        assert_eq!(ready(5000), Some(LaunchReport::Ready(None)));
     }
 
     #[test]
     fn reports_survive_the_socket() {
-        let failed = || JoinReport::Failed(Failure::new(FailureKind::Start, "exec \"x\": no"));
+        let failed = || JoinReport::Failed(ShimFailure::new(FailureKind::Start, "exec \"x\": no"));
         assert_eq!(JoinReport::decode(&failed().encode()), Some(failed()));
         let forked = || JoinReport::Forked(4_711_000);
         assert_eq!(JoinReport::decode(&forked().encode()), Some(forked()));

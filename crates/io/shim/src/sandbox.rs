@@ -17,20 +17,20 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::UnshareFlags;
 
 use crate::init::{self, Init};
-use crate::paths::{self, Links};
-use crate::problem::{Context, errno_text};
+use crate::paths::{self, LinkPolicy};
+use crate::problem::{FailureContext, errno_text};
 use crate::protocol::{
-    ClaimPlan, Failure, FailureKind, NamespacePlan, NamespacesPlan, ProcessesPlan, SandboxPlan,
+    ClaimPlan, FailureKind, NamespacePlan, NamespacesPlan, ProcessesPlan, SandboxPlan, ShimFailure,
     UsersPlan,
 };
 use crate::sys;
-use crate::users::{self, Users};
+use crate::users::{self, UserIdOwner};
 
 /// Bytes of a file of /proc that are read at most.
 const PROC_BYTES_MAX: u64 = 1 << 16;
 
 /// A sandbox that stands; this process is in its namespaces.
-pub(crate) struct Sandbox {
+pub(crate) struct ShimSandbox {
     /// The host's root directory.
     pub(crate) host_root: OwnedFd,
     /// The host's mount namespace.
@@ -40,11 +40,11 @@ pub(crate) struct Sandbox {
     /// The first process of the PID namespace that its containers share, if they do.
     pub(crate) init: Option<Init>,
     /// Whose ids hold in it.
-    pub(crate) users: Users,
+    pub(crate) users: UserIdOwner,
 }
 
 /// Makes the namespaces and enters them.
-pub(crate) fn enter(plan: &SandboxPlan) -> Result<Sandbox, Failure> {
+pub(crate) fn enter(plan: &SandboxPlan) -> Result<ShimSandbox, ShimFailure> {
     let open = |path: &str, flags: OFlags| {
         rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
             .setup(|| format!("open {path}"))
@@ -60,11 +60,11 @@ pub(crate) fn enter(plan: &SandboxPlan) -> Result<Sandbox, Failure> {
     }
     keep_only_shm(plan, &users)?;
     let init = share_processes(plan.namespaces.processes, &users)?;
-    Ok(Sandbox { host_root, host_mounts, host_processes, init, users })
+    Ok(ShimSandbox { host_root, host_mounts, host_processes, init, users })
 }
 
 #[cfg(test)]
-impl Sandbox {
+impl ShimSandbox {
     /// What it has of the machine, for the tests of what looks through it.
     pub(crate) fn of_no_pod() -> Self {
         let open = |path: &str| std::fs::File::open(path).unwrap().into();
@@ -73,32 +73,35 @@ impl Sandbox {
             host_mounts: open("/proc/self/ns/mnt"),
             host_processes: open("/proc/self/ns/pid"),
             init: None,
-            users: Users::Host,
+            users: UserIdOwner::Host,
         }
     }
 }
 
 /// Makes them and enters them, but for the user namespace, and makes the kernel settings in them.
-fn make_namespaces(plan: &SandboxPlan, host_root: BorrowedFd<'_>) -> Result<Users, Failure> {
+fn make_namespaces(
+    plan: &SandboxPlan,
+    host_root: BorrowedFd<'_>,
+) -> Result<UserIdOwner, ShimFailure> {
     let what = || "make the sandbox's namespaces".to_owned();
     match plan.namespaces.users {
         UsersPlan::Host => {
             sys::unshare(made(plan.namespaces)).setup(what)?;
             set_sysctls(host_root, &plan.sysctls)?;
-            Ok(Users::Host)
+            Ok(UserIdOwner::Host)
         }
         UsersPlan::Own { first, length } => {
             // Settings are its own root's to make, and their values are read as ids of its users.
             let settings = || set_sysctls(host_root, &plan.sysctls);
             let own = users::found(host_root, (first, length), plan.namespaces, settings)?;
             sys::unshare(UnshareFlags::NEWNS).setup(what)?;
-            Ok(Users::Own(own))
+            Ok(UserIdOwner::Own(own))
         }
     }
 }
 
 /// Makes what its containers need to see each other's processes, or the host's.
-fn share_processes(plan: ProcessesPlan, users: &Users) -> Result<Option<Init>, Failure> {
+fn share_processes(plan: ProcessesPlan, users: &UserIdOwner) -> Result<Option<Init>, ShimFailure> {
     match plan {
         ProcessesPlan::Containers => Ok(None),
         ProcessesPlan::Sandbox => init::start(users).map(Some),
@@ -124,12 +127,12 @@ fn made(namespaces: NamespacesPlan) -> UnshareFlags {
         | own(namespaces.ipc, UnshareFlags::NEWIPC)
 }
 
-fn set_hostname(name: &str) -> Result<(), Failure> {
+fn set_hostname(name: &str) -> Result<(), ShimFailure> {
     rustix::system::sethostname(name.as_bytes())
         .fail(FailureKind::Config, || format!("set the hostname {name:?}"))
 }
 
-fn loopback_up() -> Result<(), Failure> {
+fn loopback_up() -> Result<(), ShimFailure> {
     let flags = SocketFlags::CLOEXEC;
     rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)
         .and_then(|socket| sys::loopback_up(socket.as_fd()))
@@ -138,7 +141,10 @@ fn loopback_up() -> Result<(), Failure> {
 
 /// The kernel resolves network and IPC settings by the writer's namespaces, so the host's /proc
 /// will do.
-fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Result<(), Failure> {
+fn set_sysctls(
+    host_root: BorrowedFd<'_>,
+    settings: &[(String, String)],
+) -> Result<(), ShimFailure> {
     for (name, value) in settings {
         // the dots between the parts of a name are slashes of its file, and a slash in one of them
         // is a dot
@@ -149,7 +155,7 @@ fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Resu
         });
         let path = Path::new("/proc/sys").join(file.collect::<String>());
         let what = || format!("set the sysctl {name}={value}");
-        let file = paths::open(host_root, &path, OFlags::WRONLY, Links::Refused)
+        let file = paths::open(host_root, &path, OFlags::WRONLY, LinkPolicy::Refused)
             .fail(FailureKind::Config, what)?;
         rustix::io::write(&file, value.as_bytes()).fail(FailureKind::Config, what)?;
     }
@@ -158,7 +164,7 @@ fn set_sysctls(host_root: BorrowedFd<'_>, settings: &[(String, String)]) -> Resu
 
 /// Makes the shared memory the root, which containers bind as their /dev/shm, and lets go of
 /// everything else.
-fn keep_only_shm(plan: &SandboxPlan, users: &Users) -> Result<(), Failure> {
+fn keep_only_shm(plan: &SandboxPlan, users: &UserIdOwner) -> Result<(), ShimFailure> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())?;
     match plan.namespaces.ipc {
@@ -175,7 +181,7 @@ fn keep_only_shm(plan: &SandboxPlan, users: &Users) -> Result<(), Failure> {
 
 const SHM_FLAGS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
-fn mount_own_shm(plan: &SandboxPlan, users: &Users) -> Result<(), Errno> {
+fn mount_own_shm(plan: &SandboxPlan, users: &UserIdOwner) -> Result<(), Errno> {
     let root = users.outside(0);
     let options = format!("size={},mode=1777,uid={root},gid={root}", plan.shm_bytes);
     let options = std::ffi::CString::new(options).expect("a number holds no zero byte");
@@ -189,9 +195,9 @@ fn bind_host_shm(plan: &SandboxPlan) -> Result<(), Errno> {
     rustix::mount::mount_remount(mount_point, MountFlags::BIND | SHM_FLAGS, "")
 }
 
-impl Sandbox {
+impl ShimSandbox {
     /// Takes the settings of the pod that a sandbox made ahead of need is given to.
-    pub(crate) fn claim(&mut self, plan: &ClaimPlan) -> Result<(), Failure> {
+    pub(crate) fn claim(&mut self, plan: &ClaimPlan) -> Result<(), ShimFailure> {
         set_hostname(&plan.hostname)?;
         set_sysctls(self.host_root.as_fd(), &plan.sysctls)?;
         self.init = share_processes(plan.processes, &self.users)?;
@@ -209,9 +215,13 @@ impl Sandbox {
     /// Reads a small file of the host. Bytes that are no text, as a process may have in its name,
     /// are replaced.
     pub(crate) fn read_host_file(&self, path: &str, bytes_max: u64) -> Result<String, String> {
-        let file =
-            paths::open(self.host_root.as_fd(), Path::new(path), OFlags::RDONLY, Links::InRoot)
-                .map_err(errno_text)?;
+        let file = paths::open(
+            self.host_root.as_fd(),
+            Path::new(path),
+            OFlags::RDONLY,
+            LinkPolicy::InRoot,
+        )
+        .map_err(errno_text)?;
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(
             &mut std::io::Read::take(std::fs::File::from(file), bytes_max),

@@ -17,52 +17,52 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use crate::connection::{Connection, Link};
-use crate::container::{Container, Stage};
+use crate::connection::{AgentConnection, ConnectionState};
+use crate::container::{ContainerStage, ShimContainer};
 use crate::notes::note;
 use crate::problem::errno_text;
 use crate::protocol::{
-    Answer, Call, ClaimPlan, ContainerState, Failure, FailureKind, Message, Request, RootsAhead,
-    SandboxPhase, SandboxPlan, ShimState,
+    ClaimPlan, ContainerReport, FailureKind, RootsAhead, SandboxPhase, SandboxPlan, ShimAnswer,
+    ShimCall, ShimFailure, ShimMessage, ShimRequest, ShimState,
 };
-use crate::sandbox::{self, Sandbox};
-use processes::Orphans;
-use roots::Roots;
-use source::Source;
+use crate::sandbox::{self, ShimSandbox};
+use processes::OrphanReaper;
+use roots::ReadyRoots;
+use source::WakeSource;
 
 /// The number of a call that nobody waits for any more; agents count from 0.
 const NOBODY: u64 = u64::MAX;
 
 /// Whether the loop goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum LoopControl {
     Continue,
     Exit,
 }
 
 /// All that a shim holds.
-pub(crate) struct Server {
+pub(crate) struct ShimServer {
     epoll: OwnedFd,
     listener: OwnedFd,
     /// The sandbox's folder on the host, for the state files.
     dir: OwnedFd,
-    agent: Option<Connection>,
-    sandbox: Option<Sandbox>,
-    containers: BTreeMap<u32, Container>,
-    commands: BTreeMap<u32, exec::Command>,
-    roots: Roots,
+    agent: Option<AgentConnection>,
+    sandbox: Option<ShimSandbox>,
+    containers: BTreeMap<u32, ShimContainer>,
+    commands: BTreeMap<u32, exec::RunningCommand>,
+    roots: ReadyRoots,
     next_number: u32,
     /// The call that waits for the last container to end.
     shutdown: Option<u64>,
-    orphans: Orphans,
+    orphans: OrphanReaper,
     /// Of containers that ended a moment ago.
-    kept_mounts: mounts::Kept,
+    kept_mounts: mounts::RetainedMounts,
 }
 
-impl Server {
+impl ShimServer {
     pub(crate) fn new(listener: OwnedFd, dir: OwnedFd) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &listener, Source::Listener.pack(), EventFlags::IN)?;
+        epoll::add(&epoll, &listener, WakeSource::Listener.pack(), EventFlags::IN)?;
         Ok(Self {
             epoll,
             listener,
@@ -71,11 +71,11 @@ impl Server {
             sandbox: None,
             containers: BTreeMap::new(),
             commands: BTreeMap::new(),
-            roots: Roots::default(),
+            roots: ReadyRoots::default(),
             next_number: 1,
             shutdown: None,
-            orphans: Orphans::NotOurs,
-            kept_mounts: mounts::Kept::default(),
+            orphans: OrphanReaper::NotOurs,
+            kept_mounts: mounts::RetainedMounts::default(),
         })
     }
 
@@ -92,12 +92,13 @@ impl Server {
                 Err(errno) => return Err(errno),
             }
             // Exits last: what the pipes say of the same moment came before.
-            let mut sources: Vec<Source> =
-                events.iter().filter_map(|event| Source::unpack(event.data)).collect();
-            sources
-                .sort_by_key(|source| matches!(source, Source::Exit(_) | Source::CommandExit(_)));
+            let mut sources: Vec<WakeSource> =
+                events.iter().filter_map(|event| WakeSource::unpack(event.data)).collect();
+            sources.sort_by_key(|source| {
+                matches!(source, WakeSource::Exit(_) | WakeSource::CommandExit(_))
+            });
             for source in sources {
-                if self.handle(source) == Next::Exit {
+                if self.handle(source) == LoopControl::Exit {
                     return Ok(());
                 }
             }
@@ -106,21 +107,21 @@ impl Server {
         }
     }
 
-    fn handle(&mut self, source: Source) -> Next {
+    fn handle(&mut self, source: WakeSource) -> LoopControl {
         match source {
-            Source::Listener => self.accept(),
-            Source::Agent => return self.serve_agent(),
-            Source::Status(number) => self.read_status(number),
-            Source::Output(number, stream) => self.pump(number, stream),
-            Source::CommandStatus(number) => self.read_command_status(number),
-            Source::CommandExit(number) => self.reap_command(number),
-            Source::Children => self.note_children(),
-            Source::Builder(number) => self.reap_builder(number),
-            Source::RootBuilder(number) => self.root_made(number),
-            Source::Init => return self.reap_init(),
-            Source::Exit(number) => return self.reap(number),
+            WakeSource::Listener => self.accept(),
+            WakeSource::Agent => return self.serve_agent(),
+            WakeSource::Status(number) => self.read_status(number),
+            WakeSource::Output(number, stream) => self.pump(number, stream),
+            WakeSource::CommandStatus(number) => self.read_command_status(number),
+            WakeSource::CommandExit(number) => self.reap_command(number),
+            WakeSource::Children => self.note_children(),
+            WakeSource::Builder(number) => self.reap_builder(number),
+            WakeSource::RootBuilder(number) => self.root_made(number),
+            WakeSource::Init => return self.reap_init(),
+            WakeSource::Exit(number) => return self.reap(number),
         }
-        Next::Continue
+        LoopControl::Continue
     }
 
     /// The newest agent is the one that counts: an older connection belongs to one that is gone, or
@@ -132,14 +133,14 @@ impl Server {
             if peer.uid != rustix::process::getuid() {
                 return Err(Errno::PERM);
             }
-            epoll::add(&self.epoll, &socket, Source::Agent.pack(), EventFlags::IN)?;
+            epoll::add(&self.epoll, &socket, WakeSource::Agent.pack(), EventFlags::IN)?;
             Ok(socket)
         });
         match accepted {
             Ok(socket) => {
                 self.kill_all_commands();
                 self.roots.clear();
-                self.agent = Some(Connection::new(socket));
+                self.agent = Some(AgentConnection::new(socket));
                 for container in self.containers.values_mut() {
                     // Numbers of the agent before mean nothing to this one.
                     container.create_call = None;
@@ -152,27 +153,27 @@ impl Server {
         }
     }
 
-    fn serve_agent(&mut self) -> Next {
-        let Some(agent) = &mut self.agent else { return Next::Continue };
+    fn serve_agent(&mut self) -> LoopControl {
+        let Some(agent) = &mut self.agent else { return LoopControl::Continue };
         let mut link = agent.read();
         loop {
-            let Some(agent) = &mut self.agent else { return Next::Continue };
+            let Some(agent) = &mut self.agent else { return LoopControl::Continue };
             match agent.take() {
                 Ok(Some(call)) => self.serve(call),
                 Ok(None) => break,
                 Err(problem) => {
                     note(&problem);
-                    link = Link::Down;
+                    link = ConnectionState::Down;
                     break;
                 }
             }
         }
-        if link == Link::Up
+        if link == ConnectionState::Up
             && let Some(agent) = &mut self.agent
         {
             link = agent.flush();
         }
-        if link == Link::Down {
+        if link == ConnectionState::Down {
             self.agent = None;
         }
         self.watch_unsent();
@@ -180,7 +181,7 @@ impl Server {
             self.kill_all_commands();
         }
         match (&self.agent, &self.sandbox) {
-            (None, None) => Next::Exit,
+            (None, None) => LoopControl::Exit,
             _ => self.exit_when_done(),
         }
     }
@@ -189,47 +190,47 @@ impl Server {
         if let Some(agent) = &self.agent {
             let flags =
                 if agent.has_unsent() { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-            if epoll::modify(&self.epoll, &agent.socket, Source::Agent.pack(), flags).is_err() {
+            if epoll::modify(&self.epoll, &agent.socket, WakeSource::Agent.pack(), flags).is_err() {
                 self.agent = None;
             }
         }
     }
 
-    fn send(&mut self, message: &Message) {
+    fn send(&mut self, message: &ShimMessage) {
         if let Some(agent) = &mut self.agent {
             match agent.send(message) {
-                Link::Up => {
+                ConnectionState::Up => {
                     if agent.has_unsent() {
                         self.watch_unsent();
                     }
                 }
-                Link::Down => self.agent = None,
+                ConnectionState::Down => self.agent = None,
             }
         }
     }
 
-    fn answer(&mut self, seq: u64, result: Result<Answer, Failure>) {
-        self.send(&Message::Answer { seq, result });
+    fn answer(&mut self, seq: u64, result: Result<ShimAnswer, ShimFailure>) {
+        self.send(&ShimMessage::Answer { seq, result });
     }
 
-    fn serve(&mut self, call: Call) {
+    fn serve(&mut self, call: ShimCall) {
         let seq = call.seq;
         let result = match call.request {
-            Request::Configure(plan) => Some(self.configure(&plan)),
-            Request::Claim(plan) => Some(self.claim(&plan)),
-            Request::Create(plan) => self.create(&plan, seq).transpose(),
-            Request::MakeRoot(plan) => self.make_root(*plan, seq).transpose(),
-            Request::Start { slot } => self.start(&slot, seq),
-            Request::Signal { slot, signal } => Some(self.signal(&slot, signal)),
-            Request::Remove { slot } => self.remove(&slot, seq).transpose(),
-            Request::Exec(plan) => self.exec(&plan, seq),
-            Request::Attach(plan) => Some(self.attach(&plan)),
-            Request::KillExec { id } => {
+            ShimRequest::Configure(plan) => Some(self.configure(&plan)),
+            ShimRequest::Claim(plan) => Some(self.claim(&plan)),
+            ShimRequest::Create(plan) => self.create(&plan, seq).transpose(),
+            ShimRequest::MakeRoot(plan) => self.make_root(*plan, seq).transpose(),
+            ShimRequest::Start { slot } => self.start(&slot, seq),
+            ShimRequest::Signal { slot, signal } => Some(self.signal(&slot, signal)),
+            ShimRequest::Remove { slot } => self.remove(&slot, seq).transpose(),
+            ShimRequest::Exec(plan) => self.exec(&plan, seq),
+            ShimRequest::Attach(plan) => Some(self.attach(&plan)),
+            ShimRequest::KillExec { id } => {
                 self.kill_command(id);
-                Some(Ok(Answer::Done))
+                Some(Ok(ShimAnswer::Done))
             }
-            Request::State => Some(Ok(Answer::State(self.state()))),
-            Request::Shutdown => {
+            ShimRequest::State => Some(Ok(ShimAnswer::State(self.state()))),
+            ShimRequest::Shutdown => {
                 self.shut_down(seq);
                 None
             }
@@ -239,26 +240,26 @@ impl Server {
         }
     }
 
-    fn configure(&mut self, plan: &SandboxPlan) -> Result<Answer, Failure> {
+    fn configure(&mut self, plan: &SandboxPlan) -> Result<ShimAnswer, ShimFailure> {
         if self.sandbox.is_some() {
-            return Err(Failure::new(FailureKind::State, "the sandbox stands already"));
+            return Err(ShimFailure::new(FailureKind::State, "the sandbox stands already"));
         }
         self.sandbox = Some(sandbox::enter(plan)?);
-        self.watch_processes(plan.namespaces.processes).map(|()| Answer::Done)
+        self.watch_processes(plan.namespaces.processes).map(|()| ShimAnswer::Done)
     }
 
-    fn claim(&mut self, plan: &ClaimPlan) -> Result<Answer, Failure> {
+    fn claim(&mut self, plan: &ClaimPlan) -> Result<ShimAnswer, ShimFailure> {
         let Some(sandbox) = &mut self.sandbox else {
-            return Err(Failure::new(FailureKind::State, "there is no sandbox yet"));
+            return Err(ShimFailure::new(FailureKind::State, "there is no sandbox yet"));
         };
         sandbox.claim(plan)?;
-        self.watch_processes(plan.processes).map(|()| Answer::Done)
+        self.watch_processes(plan.processes).map(|()| ShimAnswer::Done)
     }
 
     fn state(&self) -> ShimState {
         let containers = self.containers.values().filter_map(|container| {
             let phase = container.phase()?;
-            Some(ContainerState { slot: container.slot.clone(), phase })
+            Some(ContainerReport { slot: container.slot.clone(), phase })
         });
         ShimState {
             pid: std::process::id(),
@@ -280,17 +281,18 @@ impl Server {
         }
     }
 
-    fn exit_when_done(&mut self) -> Next {
-        let Some(seq) = self.shutdown else { return Next::Continue };
-        let ended = |container: &Container| matches!(container.stage, Stage::Exited(_));
+    fn exit_when_done(&mut self) -> LoopControl {
+        let Some(seq) = self.shutdown else { return LoopControl::Continue };
+        let ended =
+            |container: &ShimContainer| matches!(container.stage, ContainerStage::Exited(_));
         if !self.containers.values().all(ended) {
-            return Next::Continue;
+            return LoopControl::Continue;
         }
         if let Some(init) = self.sandbox.as_ref().and_then(|sandbox| sandbox.init.as_ref()) {
             init.end(); // and then this again
-            return Next::Continue;
+            return LoopControl::Continue;
         }
-        self.answer(seq, Ok(Answer::Done));
-        Next::Exit
+        self.answer(seq, Ok(ShimAnswer::Done));
+        LoopControl::Exit
     }
 }

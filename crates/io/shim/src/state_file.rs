@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::protocol::Phase;
+use crate::protocol::ContainerPhase;
 
 /// The name of a container's state file in its sandbox's folder.
 pub fn name(slot: &str) -> String {
@@ -18,7 +18,7 @@ pub fn name(slot: &str) -> String {
 }
 
 /// What the file's content says; `None` when nothing whole is in it.
-pub fn read(content: &[u8]) -> Option<Phase> {
+pub fn read(content: &[u8]) -> Option<ContainerPhase> {
     content.rsplit(|byte| *byte == b'\n').find_map(|line| serde_json::from_slice(line).ok())
 }
 
@@ -43,7 +43,7 @@ impl StateFile {
     }
 
     /// Adds what became of the container.
-    pub(crate) fn write(&self, phase: &Phase) -> Result<(), Errno> {
+    pub(crate) fn write(&self, phase: &ContainerPhase) -> Result<(), Errno> {
         // the newline in front ends a line that a full disk has cut
         let mut line = vec![b'\n'];
         serde_json::to_writer(&mut line, phase).map_err(|_| Errno::INVAL)?;
@@ -71,7 +71,7 @@ pub(crate) fn remove(dir: &OwnedFd, slot: &str) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Notice;
+    use crate::protocol::SignalNotice;
 
     #[test]
     fn the_last_whole_line_counts() {
@@ -81,9 +81,12 @@ mod tests {
         let content = || std::fs::read(&path).unwrap();
         let file = StateFile::create(&folder, "web-0").unwrap();
         assert_eq!(read(&content()), None);
-        file.write(&Phase::Created).unwrap();
-        let of =
-            |pid, started_at_us| Phase::Running { pid, started_at_us, notice: Notice::NotGiven };
+        file.write(&ContainerPhase::Created).unwrap();
+        let of = |pid, started_at_us| ContainerPhase::Running {
+            pid,
+            started_at_us,
+            notice: SignalNotice::NotGiven,
+        };
         let running = of(7, 1);
         file.write(&running).unwrap();
         assert_eq!(read(&content()), Some(running.clone()));

@@ -13,7 +13,7 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
 
 /// Who came back from [`fork_into`].
-pub(crate) enum Forked {
+pub(crate) enum ForkSide {
     /// The new process.
     Child,
     /// The caller.
@@ -42,13 +42,13 @@ pub(crate) enum PidNamespace {
 pub(crate) fn fork_into(
     cgroup: Option<BorrowedFd<'_>>,
     namespace: PidNamespace,
-) -> Result<Forked, Errno> {
+) -> Result<ForkSide, Errno> {
     clone3(namespace.flag(), cgroup)
 }
 
 /// Forks into new namespaces. With [`rustix::thread::UnshareFlags::NEWUSER`] among them, that one
 /// owns the others.
-pub(crate) fn fork_into_new(namespaces: rustix::thread::UnshareFlags) -> Result<Forked, Errno> {
+pub(crate) fn fork_into_new(namespaces: rustix::thread::UnshareFlags) -> Result<ForkSide, Errno> {
     clone3(namespaces.bits().into(), None)
 }
 
@@ -61,7 +61,7 @@ impl PidNamespace {
     }
 }
 
-fn clone3(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked, Errno> {
+fn clone3(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<ForkSide, Errno> {
     let mut pidfd: RawFd = -1;
     let mut flags = libc::CLONE_PIDFD as u64 | namespaces;
     if cgroup.is_some() {
@@ -77,11 +77,11 @@ fn clone3(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<Forked, Err
     // of the heap and of all locks is in order. `args` and `pidfd` live across the call.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of_val(&args)) };
     match pid {
-        0 => Ok(Forked::Child),
+        0 => Ok(ForkSide::Child),
         pid if pid > 0 => {
             // SAFETY: the kernel put a fresh descriptor there, which nobody else owns.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-            Ok(Forked::Parent { pid: u32::try_from(pid).unwrap_or(0), pidfd })
+            Ok(ForkSide::Parent { pid: u32::try_from(pid).unwrap_or(0), pidfd })
         }
         _ => Err(last_errno()),
     }
@@ -122,7 +122,7 @@ pub(crate) fn ended_child() -> Result<Option<u32>, Errno> {
 }
 
 /// Who came back from [`fork_sibling`].
-pub(crate) enum Sibling {
+pub(crate) enum SiblingForkSide {
     /// The new process.
     Child,
     /// The caller; the new process in its numbers.
@@ -134,7 +134,7 @@ pub(crate) enum Sibling {
 
 /// Forks a child of the caller's parent, which alone has to reap it. By the old clone(2), which a
 /// seccomp profile can look into and so lets pass.
-pub(crate) fn fork_sibling(namespace: PidNamespace) -> Result<Sibling, Errno> {
+pub(crate) fn fork_sibling(namespace: PidNamespace) -> Result<SiblingForkSide, Errno> {
     let flags = libc::CLONE_PARENT as libc::c_ulong
         | libc::SIGCHLD as libc::c_ulong
         | namespace.flag() as libc::c_ulong;
@@ -143,15 +143,15 @@ pub(crate) fn fork_sibling(namespace: PidNamespace) -> Result<Sibling, Errno> {
     // flags that are not given.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) };
     match pid {
-        0 => Ok(Sibling::Child),
-        pid if pid > 0 => Ok(Sibling::Caller { pid: u32::try_from(pid).unwrap_or(0) }),
+        0 => Ok(SiblingForkSide::Child),
+        pid if pid > 0 => Ok(SiblingForkSide::Caller { pid: u32::try_from(pid).unwrap_or(0) }),
         _ => Err(last_errno()),
     }
 }
 
 /// How far a change of mount attributes reaches.
 #[derive(Clone, Copy)]
-pub(crate) enum Reach {
+pub(crate) enum MountReach {
     /// This mount.
     Mount,
     /// All mounts beneath it, too.
@@ -169,7 +169,7 @@ struct MountAttr {
 
 /// What becomes of a mount's ties to other namespaces.
 #[derive(Clone, Copy)]
-pub(crate) enum Ties {
+pub(crate) enum MountPropagationChange {
     /// They are cut.
     Private,
     /// Changes come from there and none go back.
@@ -182,18 +182,18 @@ pub(crate) enum Ties {
 pub(crate) fn mount_setattr(
     mount: BorrowedFd<'_>,
     add: rustix::mount::MountAttrFlags,
-    ties: Ties,
-    reach: Reach,
+    ties: MountPropagationChange,
+    reach: MountReach,
 ) -> Result<(), Errno> {
     let propagation = match ties {
-        Ties::Private => libc::MS_PRIVATE,
-        Ties::Slave => libc::MS_SLAVE,
-        Ties::Kept => 0,
+        MountPropagationChange::Private => libc::MS_PRIVATE,
+        MountPropagationChange::Slave => libc::MS_SLAVE,
+        MountPropagationChange::Kept => 0,
     };
     let attr = MountAttr { set: add.bits().into(), clear: 0, propagation, userns_fd: 0 };
     let recursive = match reach {
-        Reach::Mount => 0,
-        Reach::Tree => libc::AT_RECURSIVE,
+        MountReach::Mount => 0,
+        MountReach::Tree => libc::AT_RECURSIVE,
     };
     change_mount(mount, &attr, recursive)
 }
@@ -278,21 +278,21 @@ pub(crate) fn attach_device_program(program: &[u64], cgroup: BorrowedFd<'_>) -> 
     /// The first fields of `union bpf_attr` for each of the two commands; the rest is zero when it
     /// is not given.
     #[repr(C)]
-    struct Load {
+    struct BpfLoad {
         prog_type: u32,
         instruction_count: u32,
         instructions: u64,
         license: u64,
     }
     #[repr(C)]
-    struct Attach {
+    struct BpfAttach {
         target: u32,
         program: u32,
         attach_type: u32,
         flags: u32,
     }
     let license = c"Apache-2.0";
-    let load = Load {
+    let load = BpfLoad {
         prog_type: PROG_TYPE_CGROUP_DEVICE,
         instruction_count: u32::try_from(program.len()).map_err(|_| Errno::TOOBIG)?,
         instructions: program.as_ptr().expose_provenance() as u64,
@@ -301,13 +301,13 @@ pub(crate) fn attach_device_program(program: &[u64], cgroup: BorrowedFd<'_>) -> 
     // SAFETY: the kernel reads `load` and what it points at, which live across the call; the size
     // is that of `load`.
     let loaded =
-        unsafe { libc::syscall(libc::SYS_bpf, PROG_LOAD, &raw const load, size_of::<Load>()) };
+        unsafe { libc::syscall(libc::SYS_bpf, PROG_LOAD, &raw const load, size_of::<BpfLoad>()) };
     check(loaded)?;
     let loaded = RawFd::try_from(loaded).map_err(|_| Errno::BADF)?;
     // SAFETY: the kernel has just made this descriptor for the caller, and nobody else knows it.
     let loaded = unsafe { OwnedFd::from_raw_fd(loaded) };
     let number = |fd: RawFd| u32::try_from(fd).map_err(|_| Errno::BADF);
-    let attach = Attach {
+    let attach = BpfAttach {
         target: number(cgroup.as_raw_fd())?,
         program: number(loaded.as_raw_fd())?,
         attach_type: ATTACH_TYPE_CGROUP_DEVICE,
@@ -315,7 +315,7 @@ pub(crate) fn attach_device_program(program: &[u64], cgroup: BorrowedFd<'_>) -> 
     };
     // SAFETY: the kernel only reads `attach`, whose size is given.
     check(unsafe {
-        libc::syscall(libc::SYS_bpf, PROG_ATTACH, &raw const attach, size_of::<Attach>())
+        libc::syscall(libc::SYS_bpf, PROG_ATTACH, &raw const attach, size_of::<BpfAttach>())
     })
 }
 

@@ -5,26 +5,28 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use http::Method;
 use rekindle_metrics::Text;
-use rekindle_store::{Object, Pending, Store, StoreError, Watch};
+use rekindle_store::{PendingWrite, Store, StoreError, StoreWatch, StoredObject};
 use rekindle_types::Tick;
 
 use crate::admission;
 use crate::admission::pod_security::PodSecurityConfiguration;
 use crate::auth::token::SigningKey;
-use crate::auth::{Attributes, Identity};
-use crate::call::{Call, Part};
+use crate::auth::{AccessAttributes, ClientIdentity};
+use crate::call::{ApiCall, ObjectPart};
 use crate::discovery::Discovery;
 use crate::expiry::EventExpiry;
 use crate::impersonation::{self, Impersonation};
 use crate::keys;
 use crate::node_query::MetricsQuery;
-use crate::outcome::{Answer, Outcome};
-use crate::registry::{AnyObject, KindEntry, Registry, Scope, Subresource};
-use crate::request::{Options, Request, RequestLine, ResourcePath, Target, Verb};
+use crate::outcome::{ApiAnswer, RequestOutcome};
+use crate::registry::{AnyObject, KindEntry, Registry, ResourceScope, Subresource};
+use crate::request::{
+    ApiRequest, PathTarget, RequestLine, RequestOptions, RequestVerb, ResourcePath,
+};
 use crate::resource_metrics::{self, NodeFigures};
 use crate::reviews;
 use crate::selectors::FieldSelector;
-use crate::shared::{ApiParts, Shared};
+use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
 use crate::subresources;
 use crate::verbs;
@@ -32,21 +34,21 @@ use crate::verbs;
 /// The API. Cheap to clone; all clones are the same.
 #[derive(Clone)]
 pub struct Api {
-    shared: Arc<Shared>,
+    shared: Arc<ApiShared>,
     discovery: Arc<Discovery>,
 }
 
 impl Api {
     /// An API over a store. Call [`Api::bootstrap`] before the first request.
     pub fn new(parts: ApiParts) -> Self {
-        Self { shared: Arc::new(Shared::new(parts, None)), discovery: Arc::default() }
+        Self { shared: Arc::new(ApiShared::new(parts, None)), discovery: Arc::default() }
     }
 
     /// The same with tokens for service accounts, signed with this key. Without it nobody gets one,
     /// and none is known.
     pub fn with_tokens(parts: ApiParts, key: impl SigningKey + 'static) -> Self {
         Self {
-            shared: Arc::new(Shared::new(parts, Some(Box::new(key)))),
+            shared: Arc::new(ApiShared::new(parts, Some(Box::new(key)))),
             discovery: Arc::default(),
         }
     }
@@ -58,7 +60,7 @@ impl Api {
     ///
     /// # Errors
     /// When the store refuses. The caller waits for what is returned.
-    pub fn bootstrap(&self, now: Tick) -> Result<Vec<Pending>, StoreError> {
+    pub fn bootstrap(&self, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
         let mut pending = admission::namespaces::bootstrap(&self.shared, now)?;
         pending.extend(admission::default_roles::bootstrap(&self.shared, now)?);
         pending.extend(admission::priority::bootstrap(&self.shared, now)?);
@@ -80,7 +82,7 @@ impl Api {
     ///
     /// # Errors
     /// When the store refuses.
-    pub fn watch_cluster_roles(&self) -> Result<Option<Watch>, StoreError> {
+    pub fn watch_cluster_roles(&self) -> Result<Option<StoreWatch>, StoreError> {
         admission::aggregation::watch(&self.shared)
     }
 
@@ -88,7 +90,7 @@ impl Api {
     ///
     /// # Errors
     /// 401 when it is none of ours, has expired, or what it was made for is no more.
-    pub fn authenticate(&self, token: &str, now: Tick) -> Result<Identity, ApiError> {
+    pub fn authenticate(&self, token: &str, now: Tick) -> Result<ClientIdentity, ApiError> {
         self.shared.tokens.authenticate(self.shared.state(), token, now)
     }
 
@@ -98,16 +100,16 @@ impl Api {
     /// 403 when `who` may not.
     pub fn impersonate(
         &self,
-        who: Identity,
+        who: ClientIdentity,
         as_whom: &Impersonation,
-    ) -> Result<Identity, ApiError> {
+    ) -> Result<ClientIdentity, ApiError> {
         impersonation::check(&self.shared, &who, as_whom)?;
         Ok(as_whom.identity())
     }
 
     /// Serves one request.
-    pub fn handle(&self, request: &Request) -> Outcome {
-        self.route(request).unwrap_or_else(|error| Outcome::Answer(error.into()))
+    pub fn handle(&self, request: &ApiRequest) -> RequestOutcome {
+        self.route(request).unwrap_or_else(|error| RequestOutcome::Answer(error.into()))
     }
 
     /// Removes some of the Events whose hour is over. Call it at [`Api::next_expiry`], again when
@@ -115,7 +117,7 @@ impl Api {
     ///
     /// # Errors
     /// When the store refuses; what is left is due at once.
-    pub fn prune(&self, now: Tick) -> Result<Option<Pending>, StoreError> {
+    pub fn prune(&self, now: Tick) -> Result<Option<PendingWrite>, StoreError> {
         self.expiry().prune(&self.shared.store, now)
     }
 
@@ -165,7 +167,7 @@ impl Api {
     }
 
     /// The answer to a question about figures, from what the nodes have said.
-    pub fn resource_metrics(&self, query: &MetricsQuery, nodes: &[NodeFigures]) -> Answer {
+    pub fn resource_metrics(&self, query: &MetricsQuery, nodes: &[NodeFigures]) -> ApiAnswer {
         query.answer(nodes, |node| self.node_labels(node))
     }
 
@@ -184,7 +186,11 @@ impl Api {
     ///
     /// # Errors
     /// When it is none of that kind.
-    pub fn read(&self, entry: &KindEntry, stored: &Object) -> Result<Arc<dyn AnyObject>, ApiError> {
+    pub fn read(
+        &self,
+        entry: &KindEntry,
+        stored: &StoredObject,
+    ) -> Result<Arc<dyn AnyObject>, ApiError> {
         self.shared.read(entry, stored)
     }
 
@@ -209,38 +215,43 @@ impl Api {
     ///
     /// # Errors
     /// 401 without an identity, 403 without the right, 400 when the query cannot be read.
-    pub fn authorize(&self, who: &Identity, asked: &RequestLine<'_>) -> Result<(), ApiError> {
-        match Target::parse(asked.path) {
-            Target::Other(path) => self.authorize_path(who, asked.method, &path),
-            Target::Resource(path) => {
-                let options = Options::parse(asked.query)?;
-                let verb = Verb::of(asked.method, &path, &options);
+    pub fn authorize(&self, who: &ClientIdentity, asked: &RequestLine<'_>) -> Result<(), ApiError> {
+        match PathTarget::parse(asked.path) {
+            PathTarget::Other(path) => self.authorize_path(who, asked.method, &path),
+            PathTarget::Resource(path) => {
+                let options = RequestOptions::parse(asked.query)?;
+                let verb = RequestVerb::of(asked.method, &path, &options);
                 self.authorize_resource(who, asked.method, &path, (verb, &options))
             }
         }
     }
 
-    fn route(&self, request: &Request) -> Result<Outcome, ApiError> {
-        match Target::parse(&request.path) {
-            Target::Other(path) => {
+    fn route(&self, request: &ApiRequest) -> Result<RequestOutcome, ApiError> {
+        match PathTarget::parse(&request.path) {
+            PathTarget::Other(path) => {
                 self.authorize_path(&request.identity, &request.method, &path)?;
                 self.discovery.serve(&self.shared, &path, request)
             }
-            Target::Resource(path) => self.serve_resource(request, &path),
+            PathTarget::Resource(path) => self.serve_resource(request, &path),
         }
     }
 
-    fn authorize_path(&self, who: &Identity, method: &Method, path: &str) -> Result<(), ApiError> {
+    fn authorize_path(
+        &self,
+        who: &ClientIdentity,
+        method: &Method,
+        path: &str,
+    ) -> Result<(), ApiError> {
         let verb = method.as_str().to_ascii_lowercase();
-        self.shared.authorize(who, &Attributes::Path { verb: &verb, path })
+        self.shared.authorize(who, &AccessAttributes::Path { verb: &verb, path })
     }
 
     fn authorize_resource(
         &self,
-        who: &Identity,
+        who: &ClientIdentity,
         method: &Method,
         path: &ResourcePath,
-        (verb, options): (Option<Verb>, &Options),
+        (verb, options): (Option<RequestVerb>, &RequestOptions),
     ) -> Result<(), ApiError> {
         let verb_name =
             verb.map_or_else(|| method.as_str().to_ascii_lowercase(), |v| v.name().to_owned());
@@ -248,7 +259,7 @@ impl Api {
         // it, as upstream.
         let selected = selected_name(verb, options);
         let is_namespace = path.group.is_empty() && path.resource == "namespaces";
-        let what = Attributes::Resource {
+        let what = AccessAttributes::Resource {
             verb: &verb_name,
             group: &path.group,
             resource: &path.resource,
@@ -260,9 +271,13 @@ impl Api {
         self.shared.authorize(who, &what)
     }
 
-    fn serve_resource(&self, request: &Request, path: &ResourcePath) -> Result<Outcome, ApiError> {
-        let options = Options::parse(&request.query)?;
-        let verb = Verb::of(&request.method, path, &options);
+    fn serve_resource(
+        &self,
+        request: &ApiRequest,
+        path: &ResourcePath,
+    ) -> Result<RequestOutcome, ApiError> {
+        let options = RequestOptions::parse(&request.query)?;
+        let verb = RequestVerb::of(&request.method, path, &options);
         self.authorize_resource(&request.identity, &request.method, path, (verb, &options))?;
         if let Some(answer) = reviews::serve(&self.shared, request, path)? {
             return Ok(answer.into());
@@ -280,15 +295,18 @@ impl Api {
         let terms = &self.shared.terms;
         let _until_queued =
             terms.admit(self.shared.state(), verb, path, (&options, &request.body))?;
-        let call = Call { api: &self.shared, entry, path, options, request };
+        let call = ApiCall { api: &self.shared, entry, path, options, request };
         if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) }
     }
 }
 
 /// The name that a list, watch or deletion of many asks for by field selector; empty when it asks
 /// for none.
-fn selected_name(verb: Option<Verb>, options: &Options) -> String {
-    let many = matches!(verb, Some(Verb::List | Verb::Watch | Verb::DeleteCollection));
+fn selected_name(verb: Option<RequestVerb>, options: &RequestOptions) -> String {
+    let many = matches!(
+        verb,
+        Some(RequestVerb::List | RequestVerb::Watch | RequestVerb::DeleteCollection)
+    );
     if !many || options.field_selector.is_empty() {
         return String::new();
     }
@@ -301,29 +319,29 @@ fn selected_name(verb: Option<Verb>, options: &Options) -> String {
 /// A namespaced object is found in its namespace only; a cluster-scoped one in none.
 fn check_scope(entry: &KindEntry, path: &ResourcePath) -> Result<(), ApiError> {
     match entry.scope {
-        Scope::Cluster if !path.namespace.is_empty() => Err(ApiError::no_such_path()),
-        Scope::Namespaced if path.namespace.is_empty() && !path.name.is_empty() => {
+        ResourceScope::Cluster if !path.namespace.is_empty() => Err(ApiError::no_such_path()),
+        ResourceScope::Namespaced if path.namespace.is_empty() && !path.name.is_empty() => {
             Err(ApiError::no_such_path())
         }
-        Scope::Cluster | Scope::Namespaced => Ok(()),
+        ResourceScope::Cluster | ResourceScope::Namespaced => Ok(()),
     }
 }
 
-fn main(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
+fn main(call: &ApiCall<'_>, verb: RequestVerb) -> Result<RequestOutcome, ApiError> {
     match verb {
-        Verb::Get => verbs::get::get(call),
-        Verb::List => verbs::list::list(call),
-        Verb::Watch => verbs::watch::watch(call),
-        Verb::Create if call.path.name.is_empty() => verbs::create::create(call),
-        Verb::Create => Err(ApiError::method_not_allowed()),
-        Verb::Update => verbs::update::update(call, Part::Main),
-        Verb::Patch => verbs::patch::patch(call, Part::Main),
-        Verb::Delete => verbs::delete::delete(call),
-        Verb::DeleteCollection => verbs::delete::delete_collection(call),
+        RequestVerb::Get => verbs::get::get(call),
+        RequestVerb::List => verbs::list::list(call),
+        RequestVerb::Watch => verbs::watch::watch(call),
+        RequestVerb::Create if call.path.name.is_empty() => verbs::create::create(call),
+        RequestVerb::Create => Err(ApiError::method_not_allowed()),
+        RequestVerb::Update => verbs::update::update(call, ObjectPart::Main),
+        RequestVerb::Patch => verbs::patch::patch(call, ObjectPart::Main),
+        RequestVerb::Delete => verbs::delete::delete(call),
+        RequestVerb::DeleteCollection => verbs::delete::delete_collection(call),
     }
 }
 
-fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
+fn sub(call: &ApiCall<'_>, verb: RequestVerb) -> Result<RequestOutcome, ApiError> {
     let path = call.path;
     let subresource = call
         .entry
@@ -334,39 +352,45 @@ fn sub(call: &Call<'_>, verb: Verb) -> Result<Outcome, ApiError> {
         .ok_or_else(ApiError::no_such_path)?;
     let streams = call.request.method != Method::HEAD;
     match (subresource, verb) {
-        (Subresource::Status, Verb::Get) => verbs::get::get(call),
-        (Subresource::Status, Verb::Update) => verbs::update::update(call, Part::Status),
-        (Subresource::Status, Verb::Patch) => verbs::patch::patch(call, Part::Status),
-        (Subresource::Scale, Verb::Get) => subresources::scale::get(call),
-        (Subresource::Scale, Verb::Update) => subresources::scale::update(call),
-        (Subresource::Scale, Verb::Patch) => subresources::scale::patch(call),
-        (Subresource::Binding, Verb::Create) => subresources::binding::create(call),
-        (Subresource::Eviction, Verb::Create) => subresources::eviction::create(call),
-        (Subresource::Resize, Verb::Get) => verbs::get::get(call),
-        (Subresource::Resize, Verb::Update) => verbs::update::update(call, Part::Resize),
-        (Subresource::Resize, Verb::Patch) => verbs::patch::patch(call, Part::Resize),
-        (Subresource::Finalize, Verb::Update) => verbs::update::update(call, Part::Finalize),
-        (Subresource::Token, Verb::Create) => subresources::token::create(call),
-        (Subresource::EphemeralContainers, Verb::Get) => verbs::get::get(call),
-        (Subresource::EphemeralContainers, Verb::Update) => {
-            verbs::update::update(call, Part::EphemeralContainers)
+        (Subresource::Status, RequestVerb::Get) => verbs::get::get(call),
+        (Subresource::Status, RequestVerb::Update) => {
+            verbs::update::update(call, ObjectPart::Status)
         }
-        (Subresource::EphemeralContainers, Verb::Patch) => {
-            verbs::patch::patch(call, Part::EphemeralContainers)
+        (Subresource::Status, RequestVerb::Patch) => verbs::patch::patch(call, ObjectPart::Status),
+        (Subresource::Scale, RequestVerb::Get) => subresources::scale::get(call),
+        (Subresource::Scale, RequestVerb::Update) => subresources::scale::update(call),
+        (Subresource::Scale, RequestVerb::Patch) => subresources::scale::patch(call),
+        (Subresource::Binding, RequestVerb::Create) => subresources::binding::create(call),
+        (Subresource::Eviction, RequestVerb::Create) => subresources::eviction::create(call),
+        (Subresource::Resize, RequestVerb::Get) => verbs::get::get(call),
+        (Subresource::Resize, RequestVerb::Update) => {
+            verbs::update::update(call, ObjectPart::Resize)
         }
-        (Subresource::Log, Verb::Get) if call.request.method != Method::HEAD => {
+        (Subresource::Resize, RequestVerb::Patch) => verbs::patch::patch(call, ObjectPart::Resize),
+        (Subresource::Finalize, RequestVerb::Update) => {
+            verbs::update::update(call, ObjectPart::Finalize)
+        }
+        (Subresource::Token, RequestVerb::Create) => subresources::token::create(call),
+        (Subresource::EphemeralContainers, RequestVerb::Get) => verbs::get::get(call),
+        (Subresource::EphemeralContainers, RequestVerb::Update) => {
+            verbs::update::update(call, ObjectPart::EphemeralContainers)
+        }
+        (Subresource::EphemeralContainers, RequestVerb::Patch) => {
+            verbs::patch::patch(call, ObjectPart::EphemeralContainers)
+        }
+        (Subresource::Log, RequestVerb::Get) if call.request.method != Method::HEAD => {
             subresources::log::get(call)
         }
-        (Subresource::Exec, Verb::Get | Verb::Create) if streams => {
+        (Subresource::Exec, RequestVerb::Get | RequestVerb::Create) if streams => {
             subresources::streams::exec(call)
         }
-        (Subresource::Attach, Verb::Get | Verb::Create) if streams => {
+        (Subresource::Attach, RequestVerb::Get | RequestVerb::Create) if streams => {
             subresources::streams::attach(call)
         }
-        (Subresource::PortForward, Verb::Get | Verb::Create) if streams => {
+        (Subresource::PortForward, RequestVerb::Get | RequestVerb::Create) if streams => {
             subresources::streams::port_forward(call)
         }
-        (Subresource::NodeProxy, Verb::Get) => subresources::node_proxy::get(call),
+        (Subresource::NodeProxy, RequestVerb::Get) => subresources::node_proxy::get(call),
         (
             Subresource::Status
             | Subresource::Scale

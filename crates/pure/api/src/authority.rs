@@ -9,41 +9,43 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use rekindle_store::{Event, Object, RangeQuery, Revision, Store, StoreError, Watch};
+use rekindle_store::{
+    RangeQuery, Revision, Store, StoreError, StoreEvent, StoreWatch, StoredObject,
+};
 
 use crate::auth::authorizer::is_public;
-use crate::auth::rbac::Policies;
-use crate::auth::rbac::policies::{Change, Gone};
+use crate::auth::rbac::RbacPolicies;
+use crate::auth::rbac::policies::{DeletedPolicy, PolicyChange};
 use crate::auth::user::MASTERS;
-use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
+use crate::auth::{AccessAttributes, AuthorizationMode, ClientIdentity, UserInfo};
 use crate::keys;
 use crate::kinds::rbac::GROUP;
 use crate::node_rights;
 use crate::registry::KindEntry;
 use crate::selectors::names_of_key;
 use crate::status::ApiError;
-use crate::stored::{State, decode_stored};
+use crate::stored::{StoredState, decode_stored};
 
 /// The kinds that decisions are made from.
 const KINDS: [&str; 4] = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
 
 /// Decides.
 pub(crate) struct Authority {
-    mode: Authorizer,
-    index: Mutex<Index>,
+    mode: AuthorizationMode,
+    index: Mutex<AuthorityIndex>,
 }
 
 /// The roles and bindings as far as the index has come.
 #[derive(Default)]
-struct Index {
-    policies: Policies,
+struct AuthorityIndex {
+    policies: RbacPolicies,
     /// Empty until the first decision, and after an index that fell behind the store's history.
-    feeds: Vec<(KindEntry, Watch)>,
+    feeds: Vec<(KindEntry, StoreWatch)>,
 }
 
 /// The answer, with the reason that a review shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum AccessDecision {
     /// It may be done. The reason may be empty.
     Allow(String),
     /// Nothing allows it.
@@ -51,21 +53,21 @@ pub(crate) enum Verdict {
 }
 
 impl Authority {
-    pub(crate) fn new(mode: Authorizer) -> Self {
+    pub(crate) fn new(mode: AuthorizationMode) -> Self {
         Self { mode, index: Mutex::default() }
     }
 
     /// Refuses what `who` may not do.
     pub(crate) fn check(
         &self,
-        state: State<'_>,
-        who: &Identity,
-        what: &Attributes<'_>,
+        state: StoredState<'_>,
+        who: &ClientIdentity,
+        what: &AccessAttributes<'_>,
     ) -> Result<(), ApiError> {
         let allowed = match who {
-            _ if self.mode == Authorizer::AlwaysAllow => true,
-            Identity::Anonymous => is_public(what),
-            Identity::User(user) => self.decide(state, user, what)? != Verdict::Deny,
+            _ if self.mode == AuthorizationMode::AlwaysAllow => true,
+            ClientIdentity::Anonymous => is_public(what),
+            ClientIdentity::User(user) => self.decide(state, user, what)? != AccessDecision::Deny,
         };
         if allowed { Ok(()) } else { Err(what.refusal(who)) }
     }
@@ -73,21 +75,23 @@ impl Authority {
     /// Whether the user may do it, and why.
     pub(crate) fn decide(
         &self,
-        state: State<'_>,
+        state: StoredState<'_>,
         user: &UserInfo,
-        what: &Attributes<'_>,
-    ) -> Result<Verdict, ApiError> {
-        if self.mode == Authorizer::AlwaysAllow || user.is_in(MASTERS) {
-            return Ok(Verdict::Allow(String::new()));
+        what: &AccessAttributes<'_>,
+    ) -> Result<AccessDecision, ApiError> {
+        if self.mode == AuthorizationMode::AlwaysAllow || user.is_in(MASTERS) {
+            return Ok(AccessDecision::Allow(String::new()));
         }
         let granted = {
             let index = self.newest(state)?;
             let grant = index.policies.allows(user, what);
-            grant.map_or(Verdict::Deny, |grant| Verdict::Allow(grant.to_string()))
+            grant.map_or(AccessDecision::Deny, |grant| AccessDecision::Allow(grant.to_string()))
         };
         Ok(match node_rights::node_of(user) {
-            Some(node) if granted != Verdict::Deny && !node_rights::allow(state, node, what) => {
-                Verdict::Deny
+            Some(node)
+                if granted != AccessDecision::Deny && !node_rights::allow(state, node, what) =>
+            {
+                AccessDecision::Deny
             }
             Some(_) | None => granted,
         })
@@ -96,7 +100,7 @@ impl Authority {
     /// Every rule that the user was given, for the cluster and in a namespace.
     pub(crate) fn rules_for(
         &self,
-        state: State<'_>,
+        state: StoredState<'_>,
         user: &UserInfo,
         namespace: &str,
     ) -> Result<Vec<PolicyRule>, ApiError> {
@@ -108,13 +112,13 @@ impl Authority {
     /// Looks at all roles and bindings as they are.
     pub(crate) fn with_policies<T>(
         &self,
-        state: State<'_>,
-        look: impl FnOnce(&Policies) -> T,
+        state: StoredState<'_>,
+        look: impl FnOnce(&RbacPolicies) -> T,
     ) -> Result<T, ApiError> {
         Ok(look(&self.newest(state)?.policies))
     }
 
-    fn newest(&self, state: State<'_>) -> Result<MutexGuard<'_, Index>, ApiError> {
+    fn newest(&self, state: StoredState<'_>) -> Result<MutexGuard<'_, AuthorityIndex>, ApiError> {
         // A panic between two changes leaves an index without feeds, which is made anew.
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if index.feeds.is_empty() || index.take_changes().is_err() {
@@ -124,12 +128,12 @@ impl Authority {
     }
 }
 
-impl Index {
-    fn load(&mut self, state: State<'_>) -> Result<(), ApiError> {
+impl AuthorityIndex {
+    fn load(&mut self, state: StoredState<'_>) -> Result<(), ApiError> {
         *self = Self::default();
         let revision = state.store.revision();
         let mut feeds = Vec::new();
-        let mut policies = Policies::default();
+        let mut policies = RbacPolicies::default();
         for plural in KINDS {
             let Some(entry) = state.registry.find(GROUP, "v1", plural) else { continue };
             for object in objects(state.store, entry, revision)? {
@@ -149,12 +153,16 @@ impl Index {
         for (entry, watch) in &mut feeds {
             while let Some(event) = watch.try_next() {
                 match event? {
-                    Event::Put { object, .. } => {
+                    StoreEvent::Put { object, .. } => {
                         self.policies.apply(change(entry, &object)?);
                     }
-                    Event::Delete { previous, .. } => {
+                    StoreEvent::Delete { previous, .. } => {
                         let (namespace, name) = names_of_key(entry, previous.key.as_str());
-                        self.policies.remove(Gone { plural: entry.plural, namespace, name });
+                        self.policies.remove(DeletedPolicy {
+                            plural: entry.plural,
+                            namespace,
+                            name,
+                        });
                     }
                 }
             }
@@ -168,21 +176,21 @@ fn objects(
     store: &Store,
     entry: &KindEntry,
     at: Revision,
-) -> Result<Vec<std::sync::Arc<Object>>, StoreError> {
+) -> Result<Vec<std::sync::Arc<StoredObject>>, StoreError> {
     let prefix = keys::collection(entry, "");
     let query = RangeQuery { prefix, at: Some(at), ..RangeQuery::default() };
     store.range(&query).map(|range| range.objects)
 }
 
-fn change(entry: &KindEntry, object: &Object) -> Result<Change, ApiError> {
+fn change(entry: &KindEntry, object: &StoredObject) -> Result<PolicyChange, ApiError> {
     let decoded = decode_stored(entry, object)?;
     let any = decoded.as_any();
     let change = any
         .downcast_ref()
         .cloned()
-        .map(Change::Role)
-        .or_else(|| any.downcast_ref().cloned().map(Change::RoleBinding))
-        .or_else(|| any.downcast_ref().cloned().map(Change::ClusterRole))
-        .or_else(|| any.downcast_ref().cloned().map(Change::ClusterRoleBinding));
+        .map(PolicyChange::Role)
+        .or_else(|| any.downcast_ref().cloned().map(PolicyChange::RoleBinding))
+        .or_else(|| any.downcast_ref().cloned().map(PolicyChange::ClusterRole))
+        .or_else(|| any.downcast_ref().cloned().map(PolicyChange::ClusterRoleBinding));
     change.ok_or_else(|| ApiError::internal(format!("{} is no role", object.key)))
 }

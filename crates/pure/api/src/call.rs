@@ -5,42 +5,44 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rekindle_store::{Expect, Mutation, Object, Pending, Revision, StoreError};
+use rekindle_store::{
+    Mutation, PendingWrite, Revision, StoreError, StoredObject, WritePrecondition,
+};
 
-use crate::outcome::{Answer, Outcome, WriteInFlight};
-pub(crate) use crate::registry::Part;
-use crate::registry::{AnyObject, Context, KindEntry};
-use crate::represent::Renderer;
+use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
+pub(crate) use crate::registry::ObjectPart;
+use crate::registry::{AnyObject, KindEntry, RequestContext};
+use crate::represent::ObjectRenderer;
 use crate::request::accept::{self, Representation};
-use crate::request::{Options, Request, ResourcePath};
-use crate::shared::Shared;
+use crate::request::{ApiRequest, RequestOptions, ResourcePath};
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::{expiry, keys};
 
 /// One request to one kind, with everything that its handling needs.
-pub(crate) struct Call<'a> {
-    pub(crate) api: &'a Shared,
+pub(crate) struct ApiCall<'a> {
+    pub(crate) api: &'a ApiShared,
     pub(crate) entry: &'a KindEntry,
     pub(crate) path: &'a ResourcePath,
-    pub(crate) options: Options,
-    pub(crate) request: &'a Request,
+    pub(crate) options: RequestOptions,
+    pub(crate) request: &'a ApiRequest,
 }
 
 /// How often a read-modify-write is tried again when somebody else writes in between. Each attempt
 /// reads the newest state, so only a storm of writes to one object gets near it.
 pub(crate) const ATTEMPTS_MAX: usize = 64;
 
-impl<'a> Call<'a> {
-    pub(crate) fn context(&self) -> Context<'a> {
-        Context { now: self.request.now, user: self.request.identity.name() }
+impl<'a> ApiCall<'a> {
+    pub(crate) fn context(&self) -> RequestContext<'a> {
+        RequestContext { now: self.request.now, user: self.request.identity.name() }
     }
 
     pub(crate) fn form(&self) -> Result<Representation, ApiError> {
         accept::negotiate(&self.request.accept, &self.options.include_object)
     }
 
-    pub(crate) fn renderer(&self) -> Result<Renderer<'a>, ApiError> {
-        Ok(Renderer { entry: self.entry, form: self.form()?, now: self.request.now })
+    pub(crate) fn renderer(&self) -> Result<ObjectRenderer<'a>, ApiError> {
+        Ok(ObjectRenderer { entry: self.entry, form: self.form()?, now: self.request.now })
     }
 
     pub(crate) fn key(&self) -> String {
@@ -52,23 +54,26 @@ impl<'a> Call<'a> {
     }
 
     /// The object that the path names, as durably stored.
-    pub(crate) fn stored(&self) -> Result<Arc<Object>, ApiError> {
+    pub(crate) fn stored(&self) -> Result<Arc<StoredObject>, ApiError> {
         self.api.store.get(&self.key()).ok_or_else(|| self.not_found())
     }
 
     /// The object that the path names, with writes that are still on their way to the disk: for
     /// read-modify-write.
-    pub(crate) fn newest(&self) -> Result<Arc<Object>, ApiError> {
+    pub(crate) fn newest(&self) -> Result<Arc<StoredObject>, ApiError> {
         self.api.store.newest(&self.key()).ok_or_else(|| self.not_found())
     }
 
     /// What is behind a stored text, to look at.
-    pub(crate) fn read(&self, object: &Object) -> Result<Arc<dyn AnyObject>, ApiError> {
+    pub(crate) fn read(&self, object: &StoredObject) -> Result<Arc<dyn AnyObject>, ApiError> {
         self.api.read(self.entry, object)
     }
 
     /// The same, to be changed.
-    pub(crate) fn decode_stored(&self, object: &Object) -> Result<Box<dyn AnyObject>, ApiError> {
+    pub(crate) fn decode_stored(
+        &self,
+        object: &StoredObject,
+    ) -> Result<Box<dyn AnyObject>, ApiError> {
         Ok(self.read(object)?.boxed_clone())
     }
 
@@ -83,13 +88,13 @@ impl<'a> Call<'a> {
     /// Runs `attempt` until no other writer comes in between.
     pub(crate) fn with_retries(
         &self,
-        mut attempt: impl FnMut() -> Result<Outcome, WriteFailure>,
-    ) -> Result<Outcome, ApiError> {
+        mut attempt: impl FnMut() -> Result<RequestOutcome, ApiWriteFailure>,
+    ) -> Result<RequestOutcome, ApiError> {
         for _ in 0..ATTEMPTS_MAX {
             match attempt() {
                 Ok(outcome) => return Ok(outcome),
-                Err(WriteFailure::Raced) => {}
-                Err(WriteFailure::Api(error)) => return Err(error),
+                Err(ApiWriteFailure::Raced) => {}
+                Err(ApiWriteFailure::Api(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(self.entry, &self.path.name))
@@ -98,16 +103,16 @@ impl<'a> Call<'a> {
     /// The answer to a write that is on its way: the object as written.
     pub(crate) fn when_written(
         &self,
-        pending: Vec<Pending>,
+        pending: Vec<PendingWrite>,
         code: StatusCode,
         warnings: Vec<String>,
-    ) -> Result<Outcome, ApiError> {
+    ) -> Result<RequestOutcome, ApiError> {
         let (entry, form, now) = (self.entry.clone(), self.form()?, self.request.now);
-        Ok(Outcome::Write(WriteInFlight::new(pending, move |written| {
+        Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |written| {
             let first = written.into_iter().next();
             let object = first.and_then(|written| written.object.or(written.previous));
             let rendered = match object {
-                Some(object) => Renderer { entry: &entry, form, now }.object(&object.value),
+                Some(object) => ObjectRenderer { entry: &entry, form, now }.object(&object.value),
                 None => Err(ApiError::internal("the store gave no object back")),
             };
             answer_with(rendered, code, warnings)
@@ -120,7 +125,7 @@ impl<'a> Call<'a> {
         object: &dyn AnyObject,
         code: StatusCode,
         warnings: Vec<String>,
-    ) -> Result<Outcome, ApiError> {
+    ) -> Result<RequestOutcome, ApiError> {
         let rendered = self.renderer()?.object(&object.to_json().into());
         Ok(answer_with(rendered, code, warnings).into())
     }
@@ -128,13 +133,13 @@ impl<'a> Call<'a> {
     /// The same, but only once `pending` is durable.
     pub(crate) fn answer_object_after(
         &self,
-        pending: Vec<Pending>,
+        pending: Vec<PendingWrite>,
         object: &dyn AnyObject,
         warnings: Vec<String>,
-    ) -> Result<Outcome, ApiError> {
+    ) -> Result<RequestOutcome, ApiError> {
         let rendered = self.renderer()?.object(&object.to_json().into());
         let answer = answer_with(rendered, StatusCode::OK, warnings);
-        Ok(Outcome::Write(WriteInFlight::new(pending, move |_| answer)))
+        Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |_| answer)))
     }
 }
 
@@ -142,28 +147,28 @@ fn answer_with(
     rendered: Result<Bytes, ApiError>,
     code: StatusCode,
     warnings: Vec<String>,
-) -> Answer {
+) -> ApiAnswer {
     match rendered {
-        Ok(body) => Answer::json(code, body).with_warnings(warnings),
+        Ok(body) => ApiAnswer::json(code, body).with_warnings(warnings),
         Err(error) => error.into(),
     }
 }
 
 /// Why a write did not happen.
-pub(crate) enum WriteFailure {
+pub(crate) enum ApiWriteFailure {
     /// Somebody else wrote in between: read again and try again.
     Raced,
     /// It cannot be done.
     Api(ApiError),
 }
 
-impl From<ApiError> for WriteFailure {
+impl From<ApiError> for ApiWriteFailure {
     fn from(error: ApiError) -> Self {
         Self::Api(error)
     }
 }
 
-impl From<StoreError> for WriteFailure {
+impl From<StoreError> for ApiWriteFailure {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Conflict { .. }
@@ -176,11 +181,11 @@ impl From<StoreError> for WriteFailure {
 
 /// Queues the write of an object; its `resourceVersion` becomes the revision of the write.
 pub(crate) fn put(
-    api: &Shared,
+    api: &ApiShared,
     key: &str,
-    expect: Expect,
+    expect: WritePrecondition,
     object: Box<dyn AnyObject>,
-) -> Result<Pending, StoreError> {
+) -> Result<PendingWrite, StoreError> {
     let object = RefCell::new(object);
     let written = RefCell::new((Revision(0), Bytes::new()));
     let encode = |revision: Revision| {
@@ -193,15 +198,16 @@ pub(crate) fn put(
     };
     let pending = api.store.write(key, expect, Mutation::Put(&encode))?;
     let (revision, value) = written.into_inner();
-    let stored = Object { key: key.into(), revision, value };
+    let stored = StoredObject { key: key.into(), revision, value };
     api.decoded.put(&stored, object.into_inner().into());
     Ok(pending)
 }
 
 /// Queues the removal of an object at the revision that was looked at.
-pub(crate) fn remove(api: &Shared, object: &Object) -> Result<Pending, StoreError> {
+pub(crate) fn remove(api: &ApiShared, object: &StoredObject) -> Result<PendingWrite, StoreError> {
     let key = object.key.as_str();
-    let pending = api.store.write(key, Expect::Revision(object.revision), Mutation::Delete)?;
+    let pending =
+        api.store.write(key, WritePrecondition::Revision(object.revision), Mutation::Delete)?;
     api.decoded.forget(key);
     Ok(pending)
 }

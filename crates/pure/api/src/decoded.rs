@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use rekindle_store::{Key, Object, Revision};
+use rekindle_store::{ObjectKey, Revision, StoredObject};
 
 use crate::registry::AnyObject;
 
@@ -16,14 +16,14 @@ const REMEMBERED: usize = 64;
 /// The memory. An entry counts only for the very bytes that it was made with: the store may have
 /// given a revision again after a write that failed.
 #[derive(Default)]
-pub(crate) struct Decoded {
+pub(crate) struct DecodeCache {
     generations: Mutex<Generations>,
 }
 
 /// What was used since the last change of generations, and what was used in the generation before.
 struct Generations {
-    young: BTreeMap<Key, Entry>,
-    old: BTreeMap<Key, Entry>,
+    young: BTreeMap<ObjectKey, DecodedEntry>,
+    old: BTreeMap<ObjectKey, DecodedEntry>,
     remembered: usize,
 }
 
@@ -34,15 +34,15 @@ impl Default for Generations {
 }
 
 #[derive(Clone)]
-struct Entry {
+struct DecodedEntry {
     revision: Revision,
     text: Bytes,
     object: Arc<dyn AnyObject>,
 }
 
-impl Decoded {
+impl DecodeCache {
     /// The object behind this version, if it is remembered.
-    pub(crate) fn get(&self, stored: &Object) -> Option<Arc<dyn AnyObject>> {
+    pub(crate) fn get(&self, stored: &StoredObject) -> Option<Arc<dyn AnyObject>> {
         let mut generations = self.lock();
         let key = stored.key.as_str();
         if let Some(entry) = generations.young.get(key) {
@@ -56,15 +56,15 @@ impl Decoded {
 
     /// Remembers what is behind a text, unless a newer version is remembered: who reads what was
     /// before does so once, and who changes what is does so again and again.
-    pub(crate) fn put(&self, stored: &Object, object: Arc<dyn AnyObject>) {
-        let Object { key, revision, value } = stored;
+    pub(crate) fn put(&self, stored: &StoredObject, object: Arc<dyn AnyObject>) {
+        let StoredObject { key, revision, value } = stored;
         let mut generations = self.lock();
         let known = generations.young.get(key).or_else(|| generations.old.get(key));
         if known.is_some_and(|known| known.revision > *revision) {
             return;
         }
         generations.old.remove(key);
-        let entry = Entry { revision: *revision, text: value.clone(), object };
+        let entry = DecodedEntry { revision: *revision, text: value.clone(), object };
         generations.add(key.clone(), entry);
     }
 
@@ -87,7 +87,7 @@ impl Decoded {
 }
 
 impl Generations {
-    fn add(&mut self, key: Key, entry: Entry) {
+    fn add(&mut self, key: ObjectKey, entry: DecodedEntry) {
         self.young.insert(key, entry);
         if self.young.len() >= self.remembered {
             self.old = std::mem::take(&mut self.young);
@@ -95,9 +95,9 @@ impl Generations {
     }
 }
 
-impl Entry {
+impl DecodedEntry {
     /// Bytes that are still held are at an address of their own.
-    fn is_of(&self, stored: &Object) -> bool {
+    fn is_of(&self, stored: &StoredObject) -> bool {
         std::ptr::eq(self.text.as_ptr(), stored.value.as_ptr())
             && self.text.len() == stored.value.len()
     }
@@ -109,19 +109,19 @@ mod tests {
 
     use super::*;
 
-    fn object(key: &str, text: &str) -> Object {
-        Object { key: key.into(), revision: Revision(1), value: Bytes::from(text.to_owned()) }
+    fn object(key: &str, text: &str) -> StoredObject {
+        StoredObject { key: key.into(), revision: Revision(1), value: Bytes::from(text.to_owned()) }
     }
 
-    fn remember(decoded: &Decoded, stored: &Object) {
+    fn remember(decoded: &DecodeCache, stored: &StoredObject) {
         let object: Arc<dyn AnyObject> = Arc::new(ConfigMap::default());
         decoded.put(stored, object);
     }
 
     #[test]
     fn what_is_read_of_an_older_version_does_not_displace_the_newest() {
-        let decoded = Decoded::default();
-        let [first, second] = [1, 2].map(|revision| Object {
+        let decoded = DecodeCache::default();
+        let [first, second] = [1, 2].map(|revision| StoredObject {
             revision: Revision(revision),
             ..object("/a", &revision.to_string())
         });
@@ -130,14 +130,14 @@ mod tests {
         assert!(decoded.get(&second).is_some());
         assert!(decoded.get(&first).is_none());
         // a write that failed was remembered, and the store gave its revision again
-        let again = Object { revision: Revision(2), ..object("/a", "again") };
+        let again = StoredObject { revision: Revision(2), ..object("/a", "again") };
         remember(&decoded, &again);
         assert!(decoded.get(&again).is_some());
     }
 
     #[test]
     fn what_was_written_anew_or_is_gone_is_not_known_by_its_old_text() {
-        let decoded = Decoded::default();
+        let decoded = DecodeCache::default();
         let (first, second) = (object("/a", "same"), object("/a", "same"));
         remember(&decoded, &first);
         assert!(decoded.get(&first).is_some());
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn what_is_used_stays_and_what_is_not_goes() {
-        let decoded = Decoded::default();
+        let decoded = DecodeCache::default();
         decoded.set_remembered(4);
         let used = object("/used", "x");
         let unused = object("/unused", "x");

@@ -7,22 +7,22 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use rekindle_store::{Event, Object, Revision, StoreError};
+use rekindle_store::{Revision, StoreError, StoreEvent, StoredObject};
 use rekindle_types::Tick;
 use serde_json::Value;
 
 use crate::registry::KindEntry;
-use crate::represent::{InitialEventsEnd, Renderer};
+use crate::represent::{InitialEventsEnd, ObjectRenderer};
 use crate::request::Representation;
 use crate::selectors::Selection;
 use crate::status::ApiError;
 
 /// The events of one watch, each as a line of JSON.
 pub struct EventStream {
-    shown: Shown,
-    source: Source,
+    shown: WatchView,
+    source: WatchSource,
     /// The state at the start, still to be sent.
-    initial: VecDeque<Arc<Object>>,
+    initial: VecDeque<Arc<StoredObject>>,
     /// The revision of that state, when its end is to be marked.
     end_mark: Option<Revision>,
     bookmarks: Bookmarks,
@@ -32,16 +32,16 @@ pub struct EventStream {
 }
 
 /// What a watch shows, and how.
-pub(crate) struct Shown {
+pub(crate) struct WatchView {
     pub(crate) entry: KindEntry,
     pub(crate) form: Representation,
     pub(crate) selection: Selection,
 }
 
 /// Where the events come from.
-pub(crate) enum Source {
+pub(crate) enum WatchSource {
     /// The store.
-    Live(rekindle_store::Watch),
+    Live(rekindle_store::StoreWatch),
     /// The trouble that is still to be told.
     Failed(StoreError),
     /// It is over.
@@ -79,8 +79,8 @@ impl EventType {
     }
 }
 
-impl Shown {
-    fn selects(&self, object: &Object) -> bool {
+impl WatchView {
+    fn selects(&self, object: &StoredObject) -> bool {
         self.selection.selects(&self.entry, object)
     }
 }
@@ -88,8 +88,8 @@ impl Shown {
 impl EventStream {
     /// What comes after a revision.
     pub(crate) fn new(
-        shown: Shown,
-        source: Source,
+        shown: WatchView,
+        source: WatchSource,
         bookmarks: Bookmarks,
         after: Revision,
         encoded: EncodedEvents,
@@ -100,7 +100,11 @@ impl EventStream {
 
     /// Shows a state first: those of the objects that are selected, and, when given, a bookmark at
     /// its end.
-    pub(crate) fn begin_with(&mut self, objects: Vec<Arc<Object>>, end_mark: Option<Revision>) {
+    pub(crate) fn begin_with(
+        &mut self,
+        objects: Vec<Arc<StoredObject>>,
+        end_mark: Option<Revision>,
+    ) {
         let selected = objects.into_iter().filter(|object| self.shown.selects(object));
         self.initial = selected.collect();
         self.end_mark = end_mark;
@@ -114,8 +118,8 @@ impl EventStream {
                 return Some(line);
             }
             let item = match &mut self.source {
-                Source::Live(watch) => watch.try_next()?,
-                Source::Failed(_) | Source::Ended => return self.last_words(),
+                WatchSource::Live(watch) => watch.try_next()?,
+                WatchSource::Failed(_) | WatchSource::Ended => return self.last_words(),
             };
             if let Some(line) = self.line_of(item, now) {
                 return Some(line);
@@ -130,14 +134,16 @@ impl EventStream {
                 return Poll::Ready(Some(line));
             }
             let item = match &mut self.source {
-                Source::Live(watch) => match Pin::new(watch).poll_next(context) {
+                WatchSource::Live(watch) => match Pin::new(watch).poll_next(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(item) => item,
                 },
-                Source::Failed(_) | Source::Ended => return Poll::Ready(self.last_words()),
+                WatchSource::Failed(_) | WatchSource::Ended => {
+                    return Poll::Ready(self.last_words());
+                }
             };
             let Some(item) = item else {
-                self.source = Source::Ended;
+                self.source = WatchSource::Ended;
                 return Poll::Ready(None);
             };
             if let Some(line) = self.line_of(item, now) {
@@ -149,18 +155,18 @@ impl EventStream {
     /// Whether nothing will come any more.
     pub fn is_ended(&self) -> bool {
         match &self.source {
-            Source::Live(watch) => {
+            WatchSource::Live(watch) => {
                 watch.is_ended() && self.initial.is_empty() && self.end_mark.is_none()
             }
-            Source::Failed(_) => false,
-            Source::Ended => true,
+            WatchSource::Failed(_) => false,
+            WatchSource::Ended => true,
         }
     }
 
     /// A bookmark, if the client wants bookmarks and something has happened since the last one. To
     /// be called now and then, and before the watch is ended, when there is no event to send.
     pub fn bookmark(&mut self) -> Option<Bytes> {
-        let Source::Live(watch) = &self.source else { return None };
+        let WatchSource::Live(watch) = &self.source else { return None };
         let unsent = !self.initial.is_empty() || self.end_mark.is_some();
         if self.bookmarks == Bookmarks::Unwanted || unsent {
             return None;
@@ -173,8 +179,8 @@ impl EventStream {
         Some(self.bookmark_line(progress, InitialEventsEnd::No))
     }
 
-    fn renderer(&self, now: Tick) -> Renderer<'_> {
-        Renderer { entry: &self.shown.entry, form: self.shown.form, now }
+    fn renderer(&self, now: Tick) -> ObjectRenderer<'_> {
+        ObjectRenderer { entry: &self.shown.entry, form: self.shown.form, now }
     }
 
     fn bookmark_line(&self, revision: Revision, end: InitialEventsEnd) -> Bytes {
@@ -191,19 +197,19 @@ impl EventStream {
     }
 
     /// The line for a change; none when it does not concern this watch.
-    fn line_of(&mut self, item: Result<Event, StoreError>, now: Tick) -> Option<Bytes> {
+    fn line_of(&mut self, item: Result<StoreEvent, StoreError>, now: Tick) -> Option<Bytes> {
         let event = match item {
             Ok(event) => event,
             Err(error) => {
-                self.source = Source::Failed(error);
+                self.source = WatchSource::Failed(error);
                 return self.last_words();
             }
         };
-        let selects = |object: &Arc<Object>| self.shown.selects(object);
+        let selects = |object: &Arc<StoredObject>| self.shown.selects(object);
         let was = event.previous().is_some_and(selects);
         let revision = event.revision();
         let line = match &event {
-            Event::Put { object, .. } => match (was, selects(object)) {
+            StoreEvent::Put { object, .. } => match (was, selects(object)) {
                 (false, false) => None,
                 (false, true) => {
                     Some(self.object_line(EventType::Added, revision, &object.value, now))
@@ -216,7 +222,7 @@ impl EventStream {
                     event.previous().map(|previous| self.deleted_line(revision, previous, now))
                 }
             },
-            Event::Delete { previous, .. } => {
+            StoreEvent::Delete { previous, .. } => {
                 was.then(|| self.deleted_line(revision, previous, now))
             }
         };
@@ -227,7 +233,7 @@ impl EventStream {
         line
     }
 
-    fn deleted_line(&self, revision: Revision, previous: &Object, now: Tick) -> Bytes {
+    fn deleted_line(&self, revision: Revision, previous: &StoredObject, now: Tick) -> Bytes {
         let encode = || {
             let json = with_revision(&previous.value, revision);
             self.render(EventType::Deleted, &json, now)
@@ -256,11 +262,11 @@ impl EventStream {
 
     /// Tells the trouble once, then it is over.
     fn last_words(&mut self) -> Option<Bytes> {
-        match std::mem::replace(&mut self.source, Source::Ended) {
-            Source::Failed(error) => {
+        match std::mem::replace(&mut self.source, WatchSource::Ended) {
+            WatchSource::Failed(error) => {
                 Some(line(EventType::Error, &ApiError::from(error).status().to_json()))
             }
-            Source::Live(_) | Source::Ended => None,
+            WatchSource::Live(_) | WatchSource::Ended => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rekindle_store::{Expect, Mutation, Pending, RangeQuery, Store, StoreError};
+use rekindle_store::{Mutation, PendingWrite, RangeQuery, Store, StoreError, WritePrecondition};
 use rekindle_types::{Tick, TickDuration};
 use serde::Deserialize;
 
@@ -25,15 +25,15 @@ pub(crate) struct EventExpiry {
 /// The times inside an Event; the latest counts when the engine starts again.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Times {
-    metadata: Created,
+struct EventTimes {
+    metadata: CreationMetadata,
     last_timestamp: Option<jiff::Timestamp>,
     event_time: Option<jiff::Timestamp>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Created {
+struct CreationMetadata {
     creation_timestamp: Option<jiff::Timestamp>,
 }
 
@@ -71,14 +71,14 @@ impl EventExpiry {
         &mut self,
         store: &Store,
         now: Tick,
-    ) -> Result<Option<Pending>, StoreError> {
+    ) -> Result<Option<PendingWrite>, StoreError> {
         let mut last = None;
         for _ in 0..REMOVED_MAX {
             let Some((due, key)) = self.keys_by_due.first().cloned() else { break };
             if due > now {
                 break;
             }
-            match store.write(&key, Expect::Any, Mutation::Delete) {
+            match store.write(&key, WritePrecondition::Any, Mutation::Delete) {
                 Ok(pending) => last = Some(pending),
                 Err(StoreError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
@@ -91,7 +91,7 @@ impl EventExpiry {
 }
 
 fn written_at(json: &[u8]) -> Tick {
-    let Ok(times) = serde_json::from_slice::<Times>(json) else { return Tick::ZERO };
+    let Ok(times) = serde_json::from_slice::<EventTimes>(json) else { return Tick::ZERO };
     let latest = [times.last_timestamp, times.event_time, times.metadata.creation_timestamp]
         .into_iter()
         .flatten()

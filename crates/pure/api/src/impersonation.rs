@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::auth::user::AUTHENTICATED;
-use crate::auth::{Attributes, Identity, UserInfo, service_account};
-use crate::shared::Shared;
+use crate::auth::{AccessAttributes, ClientIdentity, UserInfo, service_account};
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 
 /// Whom a request wants to act as.
@@ -25,9 +25,9 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 
 impl Impersonation {
     /// Who the request acts as. A service account without groups gets those that it has.
-    pub fn identity(&self) -> Identity {
-        if self.user == Identity::Anonymous.name() {
-            return Identity::Anonymous;
+    pub fn identity(&self) -> ClientIdentity {
+        if self.user == ClientIdentity::Anonymous.name() {
+            return ClientIdentity::Anonymous;
         }
         let groups = match service_account::split(&self.user) {
             Some((namespace, _)) if self.groups.is_empty() => {
@@ -35,7 +35,7 @@ impl Impersonation {
             }
             Some(_) | None => self.groups.clone(),
         };
-        Identity::User(UserInfo {
+        ClientIdentity::User(UserInfo {
             uid: self.uid.clone(),
             extra: self.extra.clone(),
             ..UserInfo::new(self.user.as_str(), groups)
@@ -44,9 +44,13 @@ impl Impersonation {
 }
 
 /// Refuses what `who` may not act as.
-pub(crate) fn check(api: &Shared, who: &Identity, wanted: &Impersonation) -> Result<(), ApiError> {
+pub(crate) fn check(
+    api: &ApiShared,
+    who: &ClientIdentity,
+    wanted: &Impersonation,
+) -> Result<(), ApiError> {
     let check = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
-        let what = Attributes::Resource {
+        let what = AccessAttributes::Resource {
             verb: "impersonate",
             group,
             resource,
@@ -56,8 +60,8 @@ pub(crate) fn check(api: &Shared, who: &Identity, wanted: &Impersonation) -> Res
         };
         // Nobody becomes somebody: upstream refuses that as a right which is not there.
         match who {
-            Identity::Anonymous => Err(ApiError::unauthorized()),
-            Identity::User(_) => api.authorize(who, &what),
+            ClientIdentity::Anonymous => Err(ApiError::unauthorized()),
+            ClientIdentity::User(_) => api.authorize(who, &what),
         }
     };
     match service_account::split(&wanted.user) {

@@ -1,7 +1,7 @@
 //! Where objects live in the store: `/pods/default/web-0`, `/deployments.apps/default/web`,
 //! `/nodes/one`.
 
-use crate::registry::{KindEntry, Scope};
+use crate::registry::{KindEntry, ResourceScope};
 
 /// The key of one object. `namespace` counts for namespaced kinds only.
 pub fn object(entry: &KindEntry, namespace: &str, name: &str) -> String {
@@ -14,9 +14,9 @@ pub fn object(entry: &KindEntry, namespace: &str, name: &str) -> String {
 pub fn collection(entry: &KindEntry, namespace: &str) -> String {
     let resource = entry.resource();
     match entry.scope {
-        Scope::Namespaced if !namespace.is_empty() => {
+        ResourceScope::Namespaced if !namespace.is_empty() => {
             ["/", &resource, "/", namespace, "/"].concat()
         }
-        Scope::Namespaced | Scope::Cluster => ["/", &resource, "/"].concat(),
+        ResourceScope::Namespaced | ResourceScope::Cluster => ["/", &resource, "/"].concat(),
     }
 }

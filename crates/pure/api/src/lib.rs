@@ -2,8 +2,8 @@
 //! into an answer. `rekindle-api-server` puts HTTP in front of it.
 //!
 //! The core is pure: time, entropy and the key that signs tokens come in as arguments, nothing is
-//! read from the machine, and a write's durability is a value ([`rekindle_store::Pending`]) that
-//! the caller waits for.
+//! read from the machine, and a write's durability is a value ([`rekindle_store::PendingWrite`])
+//! that the caller waits for.
 //!
 //! ```text
 //!  bytes ──> server ──> Request ──> Api::handle ──> Outcome ──> server ──> bytes
@@ -59,6 +59,6 @@ pub use api::Api;
 pub use entropy::Entropy;
 pub use event_stream::EventStream;
 pub use impersonation::Impersonation;
-pub use outcome::{Answer, Outcome, WatchAnswer, WriteInFlight};
-pub use request::Request;
+pub use outcome::{ApiAnswer, RequestOutcome, WatchAnswer, WriteInFlight};
+pub use request::ApiRequest;
 pub use shared::ApiParts;

@@ -33,7 +33,7 @@ pub struct NodeGet {
 /// Which figures are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsQuery {
-    pub(crate) kind: Measured,
+    pub(crate) kind: FigureOwner,
     pub(crate) namespace: String,
     /// Empty: all of them.
     pub(crate) name: String,
@@ -42,7 +42,7 @@ pub struct MetricsQuery {
 
 /// Whose figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Measured {
+pub(crate) enum FigureOwner {
     Node,
     Pod,
 }
@@ -81,7 +81,7 @@ pub struct ExecQuery {
     /// What; never empty.
     pub command: Vec<String>,
     /// What the client sends and reads.
-    pub files: Files,
+    pub files: StreamFiles,
 }
 
 /// A first process.
@@ -92,7 +92,7 @@ pub struct AttachQuery {
     /// Of which container.
     pub container: String,
     /// What the client sends and reads.
-    pub files: Files,
+    pub files: StreamFiles,
 }
 
 /// Ports of a pod.
@@ -121,20 +121,20 @@ impl PortForwardQuery {
 
 /// Which files of a process the client sends or reads. At least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Files {
+pub struct StreamFiles {
     /// Input.
-    pub stdin: Wanted,
+    pub stdin: FileUse,
     /// Output.
-    pub stdout: Wanted,
+    pub stdout: FileUse,
     /// Error output; never with a terminal, where it is part of the output.
-    pub stderr: Wanted,
+    pub stderr: FileUse,
     /// Whether they are a terminal.
-    pub terminal: Wanted,
+    pub terminal: FileUse,
 }
 
 /// Whether something is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wanted {
+pub enum FileUse {
     /// Yes.
     Yes,
     /// No.

@@ -20,10 +20,10 @@ use rekindle_types::local_path;
 use rekindle_types::references::{ObjectRef, pod_references};
 
 use crate::auth::user::NODES;
-use crate::auth::{Attributes, UserInfo};
+use crate::auth::{AccessAttributes, UserInfo};
 use crate::keys;
 use crate::registry::KindEntry;
-use crate::stored::State;
+use crate::stored::StoredState;
 
 /// What the names of nodes' users begin with.
 const PREFIX: &str = "system:node:";
@@ -36,8 +36,9 @@ pub(crate) fn node_of(user: &UserInfo) -> Option<&str> {
 }
 
 /// Whether this is about what is the node's own. Its role has been asked already.
-pub(crate) fn allow(state: State<'_>, node: &str, what: &Attributes<'_>) -> bool {
-    let Attributes::Resource { verb, group, resource, subresource, namespace, name } = *what else {
+pub(crate) fn allow(state: StoredState<'_>, node: &str, what: &AccessAttributes<'_>) -> bool {
+    let AccessAttributes::Resource { verb, group, resource, subresource, namespace, name } = *what
+    else {
         return true;
     };
     let reads = matches!(verb, "get" | "list" | "watch");
@@ -67,13 +68,13 @@ pub(crate) fn account(pod: &Pod) -> Option<&str> {
 }
 
 /// Whether a pod of the node refers to the object. Without a name it would be all of them.
-fn refers(state: State<'_>, node: &str, object: &ObjectRef) -> bool {
+fn refers(state: StoredState<'_>, node: &str, object: &ObjectRef) -> bool {
     !object.name.is_empty()
         && pods_on(state, node, &object.namespace).any(|pod| pod_references(&pod).contains(object))
 }
 
 /// Whether the pod is on the node, or gone.
-pub(crate) fn is_on(state: State<'_>, node: &str, namespace: &str, name: &str) -> bool {
+pub(crate) fn is_on(state: StoredState<'_>, node: &str, namespace: &str, name: &str) -> bool {
     let Some(pods) = pods(state) else { return true }; // none are served
     let stored = state.store.newest(&keys::object(pods, namespace, name));
     // one that is gone is nobody's: the answer is that it is not there
@@ -81,7 +82,7 @@ pub(crate) fn is_on(state: State<'_>, node: &str, namespace: &str, name: &str) -
 }
 
 /// Whether the node has made the volume, or it is gone.
-fn is_volume_of(state: State<'_>, node: &str, name: &str) -> bool {
+fn is_volume_of(state: StoredState<'_>, node: &str, name: &str) -> bool {
     let Some(volumes) = state.registry.find("", "v1", "persistentvolumes") else { return true };
     if name.is_empty() {
         return false; // all of them
@@ -93,12 +94,12 @@ fn is_volume_of(state: State<'_>, node: &str, name: &str) -> bool {
     })
 }
 
-fn pods<'a>(state: State<'a>) -> Option<&'a KindEntry> {
+fn pods<'a>(state: StoredState<'a>) -> Option<&'a KindEntry> {
     state.registry.find("", "v1", "pods")
 }
 
 /// The pods of a namespace that are bound to the node.
-fn pods_on(state: State<'_>, node: &str, namespace: &str) -> impl Iterator<Item = Pod> {
+fn pods_on(state: StoredState<'_>, node: &str, namespace: &str) -> impl Iterator<Item = Pod> {
     let found = match pods(state).filter(|_| !namespace.is_empty()) {
         Some(pods) => {
             let prefix = keys::collection(pods, namespace);

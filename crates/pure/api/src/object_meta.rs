@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
 
-use crate::registry::{AnyObject, KindEntry, Scope};
+use crate::registry::{AnyObject, KindEntry, ResourceScope};
 use crate::request::ResourcePath;
 use crate::status::ApiError;
 
@@ -63,13 +63,13 @@ pub(crate) fn settle_namespace(
     let given = meta.namespace.as_deref().unwrap_or_default();
     match entry.scope {
         // Upstream lets validation say that a cluster-scoped object has no namespace.
-        Scope::Cluster => Ok(()),
-        Scope::Namespaced if given.is_empty() => {
+        ResourceScope::Cluster => Ok(()),
+        ResourceScope::Namespaced if given.is_empty() => {
             meta.namespace = Some(path.namespace.clone());
             Ok(())
         }
-        Scope::Namespaced if given == path.namespace => Ok(()),
-        Scope::Namespaced => Err(ApiError::bad_request(
+        ResourceScope::Namespaced if given == path.namespace => Ok(()),
+        ResourceScope::Namespaced => Err(ApiError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         )),
     }

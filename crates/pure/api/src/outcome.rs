@@ -8,16 +8,16 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rekindle_store::{Pending, StoreError, Written};
+use rekindle_store::{DurableWrite, PendingWrite, StoreError};
 
 use crate::event_stream::EventStream;
 use crate::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
 use crate::status::{ApiError, Status};
 
 /// What becomes of a request.
-pub enum Outcome {
+pub enum RequestOutcome {
     /// It is answered.
-    Answer(Answer),
+    Answer(ApiAnswer),
     /// It is answered when its write is durable.
     Write(WriteInFlight),
     /// It is a watch.
@@ -36,7 +36,7 @@ pub enum Outcome {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ApiAnswer {
     /// The HTTP status code.
     pub code: StatusCode,
     /// The media type of the body.
@@ -60,7 +60,7 @@ pub struct WatchAnswer {
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-impl Answer {
+impl ApiAnswer {
     /// With a body of this media type.
     pub(crate) fn new(
         code: StatusCode,
@@ -103,7 +103,7 @@ fn status_code(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-impl From<ApiError> for Answer {
+impl From<ApiError> for ApiAnswer {
     fn from(error: ApiError) -> Self {
         let mut answer = Self::status(error.status()).with_warnings(error.warnings().to_vec());
         let retry_after = error.status().details.as_ref().and_then(|d| d.retry_after_seconds);
@@ -114,34 +114,37 @@ impl From<ApiError> for Answer {
     }
 }
 
-impl From<Answer> for Outcome {
-    fn from(answer: Answer) -> Self {
+impl From<ApiAnswer> for RequestOutcome {
+    fn from(answer: ApiAnswer) -> Self {
         Self::Answer(answer)
     }
 }
 
-type Finish = Box<dyn FnOnce(Vec<Written>) -> Answer + Send>;
+type Finish = Box<dyn FnOnce(Vec<DurableWrite>) -> ApiAnswer + Send>;
 
 /// One or more writes on their way to the disk. Resolves to the answer when all are durable, or to
 /// the error when one failed. The writes go on if this is dropped.
 pub struct WriteInFlight {
-    waiting: Vec<Pending>,
-    results: Vec<Option<Result<Written, StoreError>>>,
+    waiting: Vec<PendingWrite>,
+    results: Vec<Option<Result<DurableWrite, StoreError>>>,
     finish: Option<Finish>,
 }
 
 impl WriteInFlight {
     /// `finish` makes the answer, given the writes in the same order.
     pub(crate) fn new(
-        waiting: Vec<Pending>,
-        finish: impl FnOnce(Vec<Written>) -> Answer + Send + 'static,
+        waiting: Vec<PendingWrite>,
+        finish: impl FnOnce(Vec<DurableWrite>) -> ApiAnswer + Send + 'static,
     ) -> Self {
         let results = waiting.iter().map(|_| None).collect();
         Self { waiting, results, finish: Some(Box::new(finish)) }
     }
 
     /// The same writes, their answer changed by `convert`.
-    pub(crate) fn then(mut self, convert: impl FnOnce(Answer) -> Answer + Send + 'static) -> Self {
+    pub(crate) fn then(
+        mut self,
+        convert: impl FnOnce(ApiAnswer) -> ApiAnswer + Send + 'static,
+    ) -> Self {
         self.finish = self.finish.take().map(|finish| {
             let converted: Finish = Box::new(move |written| convert(finish(written)));
             converted
@@ -150,7 +153,7 @@ impl WriteInFlight {
     }
 
     /// The answer, if all writes are durable already.
-    pub fn try_answer(&mut self) -> Option<Answer> {
+    pub fn try_answer(&mut self) -> Option<ApiAnswer> {
         for (pending, result) in self.waiting.iter().zip(&mut self.results) {
             if result.is_none() {
                 *result = pending.try_get();
@@ -160,7 +163,7 @@ impl WriteInFlight {
     }
 
     /// Blocks until the writes are durable. Not for async code.
-    pub fn wait(mut self) -> Answer {
+    pub fn wait(mut self) -> ApiAnswer {
         for (pending, result) in
             std::mem::take(&mut self.waiting).into_iter().zip(&mut self.results)
         {
@@ -169,12 +172,12 @@ impl WriteInFlight {
         self.answer_if_complete().expect("every write has its result now")
     }
 
-    fn answer_if_complete(&mut self) -> Option<Answer> {
+    fn answer_if_complete(&mut self) -> Option<ApiAnswer> {
         if self.results.iter().any(Option::is_none) {
             return None;
         }
         let finish = self.finish.take()?;
-        let written: Result<Vec<Written>, StoreError> =
+        let written: Result<Vec<DurableWrite>, StoreError> =
             std::mem::take(&mut self.results).into_iter().flatten().collect();
         Some(match written {
             Ok(written) => finish(written),
@@ -184,9 +187,9 @@ impl WriteInFlight {
 }
 
 impl Future for WriteInFlight {
-    type Output = Answer;
+    type Output = ApiAnswer;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ApiAnswer> {
         let this = self.get_mut();
         for (pending, result) in this.waiting.iter_mut().zip(&mut this.results) {
             if result.is_none()

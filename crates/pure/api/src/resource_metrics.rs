@@ -9,10 +9,10 @@ use rekindle_types::{Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::node_query::{Measured, MetricsQuery};
-use crate::outcome::{Answer, Outcome};
-use crate::registry::Scope;
-use crate::request::{Options, Request, ResourcePath};
+use crate::node_query::{FigureOwner, MetricsQuery};
+use crate::outcome::{ApiAnswer, RequestOutcome};
+use crate::registry::ResourceScope;
+use crate::request::{ApiRequest, RequestOptions, ResourcePath};
 use crate::selectors::LabelSelector;
 use crate::status::ApiError;
 
@@ -25,13 +25,13 @@ pub(crate) const VERSION: &str = "v1beta1";
 pub(crate) struct MetricsKind {
     pub(crate) kind: &'static str,
     pub(crate) plural: &'static str,
-    pub(crate) scope: Scope,
+    pub(crate) scope: ResourceScope,
 }
 
 /// The kinds that are answered.
 pub(crate) const KINDS: [MetricsKind; 2] = [
-    MetricsKind { kind: "NodeMetrics", plural: "nodes", scope: Scope::Cluster },
-    MetricsKind { kind: "PodMetrics", plural: "pods", scope: Scope::Namespaced },
+    MetricsKind { kind: "NodeMetrics", plural: "nodes", scope: ResourceScope::Cluster },
+    MetricsKind { kind: "PodMetrics", plural: "pods", scope: ResourceScope::Namespaced },
 ];
 
 /// What a node says of itself and its pods.
@@ -44,7 +44,7 @@ pub struct NodeFigures {
     /// CPU is the mean over this time before.
     pub window: TickDuration,
     /// The whole machine.
-    pub usage: Figures,
+    pub usage: UsageFigures,
     /// Its pods of which something runs.
     pub pods: Vec<PodFigures>,
 }
@@ -59,12 +59,12 @@ pub struct PodFigures {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its running containers by name.
-    pub containers: Vec<(String, Figures)>,
+    pub containers: Vec<(String, UsageFigures)>,
 }
 
 /// How much is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct UsageFigures {
     /// Billionths of a core.
     pub cpu_nanocores: u64,
     /// The working set.
@@ -73,17 +73,17 @@ pub struct Figures {
 
 /// Reads the question; none when the path names something else.
 pub(crate) fn query(
-    request: &Request,
+    request: &ApiRequest,
     path: &ResourcePath,
-    options: &Options,
-) -> Result<Option<Outcome>, ApiError> {
+    options: &RequestOptions,
+) -> Result<Option<RequestOutcome>, ApiError> {
     if path.group != GROUP {
         return Ok(None);
     }
     let named = path.version == VERSION && path.subresource.is_empty();
     let kind = match (path.resource.as_str(), path.namespace.is_empty()) {
-        ("nodes", true) if named => Measured::Node,
-        ("pods", of_all) if named && (!of_all || path.name.is_empty()) => Measured::Pod,
+        ("nodes", true) if named => FigureOwner::Node,
+        ("pods", of_all) if named && (!of_all || path.name.is_empty()) => FigureOwner::Pod,
         _ => return Err(ApiError::no_such_path()),
     };
     if request.method != Method::GET || options.watch {
@@ -91,7 +91,7 @@ pub(crate) fn query(
     }
     let selector = LabelSelector::parse(&options.label_selector).map_err(ApiError::bad_request)?;
     let (namespace, name) = (path.namespace.clone(), path.name.clone());
-    Ok(Some(Outcome::ResourceMetrics(MetricsQuery { kind, namespace, name, selector })))
+    Ok(Some(RequestOutcome::ResourceMetrics(MetricsQuery { kind, namespace, name, selector })))
 }
 
 impl MetricsQuery {
@@ -100,15 +100,15 @@ impl MetricsQuery {
         &self,
         nodes: &[NodeFigures],
         node_labels: impl Fn(&str) -> BTreeMap<String, String>,
-    ) -> Answer {
+    ) -> ApiAnswer {
         let items: Vec<Value> = match self.kind {
-            Measured::Node => nodes
+            FigureOwner::Node => nodes
                 .iter()
                 .map(|node| (node, node_labels(&node.name)))
                 .filter(|(node, labels)| self.wants("", &node.name, labels))
                 .map(|(node, labels)| node_metrics(node, &labels))
                 .collect(),
-            Measured::Pod => nodes
+            FigureOwner::Pod => nodes
                 .iter()
                 .flat_map(|node| node.pods.iter().map(move |pod| (node, pod)))
                 .filter(|(_, pod)| self.wants(&pod.namespace, &pod.name, &pod.labels))
@@ -116,8 +116,8 @@ impl MetricsQuery {
                 .collect(),
         };
         let kind = match self.kind {
-            Measured::Node => "NodeMetrics",
-            Measured::Pod => "PodMetrics",
+            FigureOwner::Node => "NodeMetrics",
+            FigureOwner::Pod => "PodMetrics",
         };
         let api_version = format!("{GROUP}/{VERSION}");
         if self.name.is_empty() {
@@ -127,12 +127,12 @@ impl MetricsQuery {
                 "metadata": {},
                 "items": items,
             });
-            return Answer::json(StatusCode::OK, list.to_string());
+            return ApiAnswer::json(StatusCode::OK, list.to_string());
         }
         let Some(mut item) = items.into_iter().next() else { return self.not_found() };
         item["kind"] = kind.into();
         item["apiVersion"] = api_version.into();
-        Answer::json(StatusCode::OK, item.to_string())
+        ApiAnswer::json(StatusCode::OK, item.to_string())
     }
 
     fn wants(&self, namespace: &str, name: &str, labels: &BTreeMap<String, String>) -> bool {
@@ -141,10 +141,10 @@ impl MetricsQuery {
             && self.selector.matches(labels)
     }
 
-    fn not_found(&self) -> Answer {
+    fn not_found(&self) -> ApiAnswer {
         let (plural, name) = match self.kind {
-            Measured::Node => ("nodes", self.name.clone()),
-            Measured::Pod => ("pods", format!("{}/{}", self.namespace, self.name)),
+            FigureOwner::Node => ("nodes", self.name.clone()),
+            FigureOwner::Pod => ("pods", format!("{}/{}", self.namespace, self.name)),
         };
         ApiError::absent(GROUP, plural, &name).into()
     }
@@ -181,7 +181,7 @@ fn pod_metrics(node: &NodeFigures, pod: &PodFigures) -> Value {
 }
 
 /// Quantities as metrics-server writes them.
-fn usage(figures: Figures) -> Value {
+fn usage(figures: UsageFigures) -> Value {
     json!({
         "cpu": format!("{}n", figures.cpu_nanocores),
         "memory": format!("{}Ki", figures.memory_bytes / 1024),
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     fn figures() -> Vec<NodeFigures> {
-        let used = Figures { cpu_nanocores: 12_345_678, memory_bytes: 5 << 20 };
+        let used = UsageFigures { cpu_nanocores: 12_345_678, memory_bytes: 5 << 20 };
         let pod = |name: &str| PodFigures {
             namespace: "shop".to_owned(),
             name: name.to_owned(),
@@ -215,22 +215,24 @@ mod tests {
     }
 
     fn ask(path: &str, selector: &str) -> (u16, Value) {
-        let crate::request::Target::Resource(parsed) = crate::request::Target::parse(path) else {
+        let crate::request::PathTarget::Resource(parsed) = crate::request::PathTarget::parse(path)
+        else {
             panic!("{path}");
         };
-        let request = Request {
+        let request = ApiRequest {
             method: Method::GET,
             path: path.to_owned(),
             query: String::new(),
             accept: String::new(),
             content_type: String::new(),
             body: bytes::Bytes::new(),
-            identity: crate::auth::Identity::Anonymous,
+            identity: crate::auth::ClientIdentity::Anonymous,
             now: Tick::ZERO,
         };
-        let options = Options { label_selector: selector.to_owned(), ..Options::default() };
+        let options =
+            RequestOptions { label_selector: selector.to_owned(), ..RequestOptions::default() };
         let answer = match query(&request, &parsed, &options) {
-            Ok(Some(Outcome::ResourceMetrics(query))) => {
+            Ok(Some(RequestOutcome::ResourceMetrics(query))) => {
                 query.answer(&figures(), |_| BTreeMap::new())
             }
             Ok(_) => panic!("no question: {path}"),

@@ -5,23 +5,23 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use rekindle_store::{Object, Store};
+use rekindle_store::{Store, StoredObject};
 
 use crate::admission::pod_security::PodSecurity;
-use crate::auth::rbac::Policies;
+use crate::auth::rbac::RbacPolicies;
 use crate::auth::token::SigningKey;
-use crate::auth::{Attributes, Authorizer, Identity, UserInfo};
-use crate::authority::{Authority, Verdict};
-use crate::decoded::Decoded;
+use crate::auth::{AccessAttributes, AuthorizationMode, ClientIdentity, UserInfo};
+use crate::authority::{AccessDecision, Authority};
+use crate::decoded::DecodeCache;
 use crate::entropy::{self, Entropy};
 use crate::event_stream::EncodedEvents;
 use crate::expiry::EventExpiry;
 use crate::kinds::pod::defaults::TOLERATION_SECONDS;
 use crate::registry::{AnyObject, KindEntry, Registry};
 use crate::status::ApiError;
-use crate::stored::{State, decode_stored};
-use crate::terms::Terms;
-use crate::tokens::Tokens;
+use crate::stored::{StoredState, decode_stored};
+use crate::terms::TermGuard;
+use crate::tokens::TokenIssuer;
 
 /// A year: what upstream extends tokens of pods to, and the longest that any of its own tokens is
 /// good by default.
@@ -36,42 +36,42 @@ pub struct ApiParts {
     /// For UIDs and generated names.
     pub entropy: Box<dyn Entropy>,
     /// Who may do what.
-    pub authorizer: Authorizer,
+    pub authorizer: AuthorizationMode,
     /// The CA certificate (PEM) that clients inside pods should trust: the content of each
     /// namespace's `kube-root-ca.crt`.
     pub ca_bundle: String,
 }
 
 /// What all requests share.
-pub(crate) struct Shared {
+pub(crate) struct ApiShared {
     pub(crate) registry: Registry,
     pub(crate) store: Store,
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: TokenIssuer,
     authority: Authority,
     pub(crate) ca_bundle: String,
     pub(crate) encoded_events: EncodedEvents,
-    pub(crate) decoded: Decoded,
+    pub(crate) decoded: DecodeCache,
     pub(crate) expiry: Mutex<EventExpiry>,
-    pub(crate) terms: Terms,
+    pub(crate) terms: TermGuard,
     pub(crate) pod_security: PodSecurity,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
     token_seconds_max: AtomicI64,
 }
 
-impl Shared {
+impl ApiShared {
     pub(crate) fn new(parts: ApiParts, key: Option<Box<dyn SigningKey>>) -> Self {
         let expiry = EventExpiry::of(&parts.registry, &parts.store);
         Self {
             registry: parts.registry,
             store: parts.store,
             authority: Authority::new(parts.authorizer),
-            tokens: Tokens::new(key),
+            tokens: TokenIssuer::new(key),
             ca_bundle: parts.ca_bundle,
             encoded_events: EncodedEvents::default(),
-            decoded: Decoded::default(),
+            decoded: DecodeCache::default(),
             expiry: Mutex::new(expiry),
-            terms: Terms::default(),
+            terms: TermGuard::default(),
             pod_security: PodSecurity::default(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
@@ -83,7 +83,7 @@ impl Shared {
     pub(crate) fn read(
         &self,
         entry: &KindEntry,
-        stored: &Object,
+        stored: &StoredObject,
     ) -> Result<Arc<dyn AnyObject>, ApiError> {
         if let Some(known) = self.decoded.get(stored) {
             return Ok(known);
@@ -97,18 +97,22 @@ impl Shared {
     pub(crate) fn read_as<T: Any + Send + Sync>(
         &self,
         entry: &KindEntry,
-        stored: &Object,
+        stored: &StoredObject,
     ) -> Result<Option<Arc<T>>, ApiError> {
         Ok(self.read(entry, stored)?.into_any().downcast().ok())
     }
 
     /// What is stored, as the parts of the API that know no requests see it.
-    pub(crate) fn state(&self) -> State<'_> {
-        State { registry: &self.registry, store: &self.store }
+    pub(crate) fn state(&self) -> StoredState<'_> {
+        StoredState { registry: &self.registry, store: &self.store }
     }
 
     /// Refuses what `who` may not do: 401 without an identity, else 403.
-    pub(crate) fn authorize(&self, who: &Identity, what: &Attributes<'_>) -> Result<(), ApiError> {
+    pub(crate) fn authorize(
+        &self,
+        who: &ClientIdentity,
+        what: &AccessAttributes<'_>,
+    ) -> Result<(), ApiError> {
         self.authority.check(self.state(), who, what)
     }
 
@@ -116,8 +120,8 @@ impl Shared {
     pub(crate) fn decide(
         &self,
         user: &UserInfo,
-        what: &Attributes<'_>,
-    ) -> Result<Verdict, ApiError> {
+        what: &AccessAttributes<'_>,
+    ) -> Result<AccessDecision, ApiError> {
         self.authority.decide(self.state(), user, what)
     }
 
@@ -133,7 +137,7 @@ impl Shared {
     /// Looks at all roles and bindings as they are.
     pub(crate) fn with_policies<T>(
         &self,
-        look: impl FnOnce(&Policies) -> T,
+        look: impl FnOnce(&RbacPolicies) -> T,
     ) -> Result<T, ApiError> {
         self.authority.with_policies(self.state(), look)
     }

@@ -26,7 +26,7 @@ pub struct Status {
     /// Always `v1`.
     pub api_version: String,
     /// Always empty here.
-    pub metadata: Empty,
+    pub metadata: StatusListMeta,
     /// `Success` or `Failure`.
     pub status: String,
     /// For people.
@@ -37,14 +37,14 @@ pub struct Status {
     pub reason: String,
     /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
+    pub details: Option<StatusErrorDetails>,
     /// The HTTP status code.
     pub code: u16,
 }
 
 /// `{}` in JSON, with room for the token of an expired list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Empty {
+pub struct StatusListMeta {
     /// A token to go on with after a list expired.
     #[serde(default, rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
@@ -53,7 +53,7 @@ pub struct Empty {
 /// What a `Status` is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Details {
+pub struct StatusErrorDetails {
     /// The object's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -68,7 +68,7 @@ pub struct Details {
     pub uid: String,
     /// The single mistakes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub causes: Vec<Cause>,
+    pub causes: Vec<FieldCause>,
     /// Seconds after which a new attempt makes sense.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
@@ -76,7 +76,7 @@ pub struct Details {
 
 /// One mistake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cause {
+pub struct FieldCause {
     /// For programs, for example `FieldValueRequired`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
@@ -99,7 +99,7 @@ impl ApiError {
             Box::new(Status {
                 kind: "Status".to_owned(),
                 api_version: "v1".to_owned(),
-                metadata: Empty::default(),
+                metadata: StatusListMeta::default(),
                 status: "Failure".to_owned(),
                 message: message.into(),
                 reason: reason.to_owned(),
@@ -122,17 +122,17 @@ impl ApiError {
     }
 
     fn about(mut self, entry: &KindEntry, name: &str) -> Self {
-        self.0.details = Some(Details {
+        self.0.details = Some(StatusErrorDetails {
             name: name.to_owned(),
             group: entry.group.to_owned(),
             kind: entry.plural.to_owned(),
-            ..Details::default()
+            ..StatusErrorDetails::default()
         });
         self
     }
 
     /// The same with one more cause.
-    pub fn with_cause(mut self, cause: Cause) -> Self {
+    pub fn with_cause(mut self, cause: FieldCause) -> Self {
         self.0.details.get_or_insert_default().causes.push(cause);
         self
     }
@@ -166,11 +166,11 @@ impl ApiError {
     /// 403: this user may not do that. `message` is complete.
     pub fn not_allowed(group: &str, resource: &str, name: &str, message: String) -> Self {
         let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", message);
-        error.0.details = Some(Details {
+        error.0.details = Some(StatusErrorDetails {
             name: name.to_owned(),
             group: group.to_owned(),
             kind: resource.to_owned(),
-            ..Details::default()
+            ..StatusErrorDetails::default()
         });
         error
     }
@@ -186,11 +186,11 @@ impl ApiError {
     pub fn absent(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{resource}.{group} {name:?} not found");
         let mut error = Self::new(StatusCode::NOT_FOUND, "NotFound", message);
-        error.0.details = Some(Details {
+        error.0.details = Some(StatusErrorDetails {
             name: name.to_owned(),
             group: group.to_owned(),
             kind: resource.to_owned(),
-            ..Details::default()
+            ..StatusErrorDetails::default()
         });
         error
     }
@@ -202,7 +202,7 @@ impl ApiError {
             "NotFound",
             "the server could not find the requested resource",
         );
-        error.0.details = Some(Details::default());
+        error.0.details = Some(StatusErrorDetails::default());
         error
     }
 
@@ -213,7 +213,7 @@ impl ApiError {
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
         );
-        error.0.details = Some(Details::default());
+        error.0.details = Some(StatusErrorDetails::default());
         error
     }
 
@@ -250,7 +250,7 @@ impl ApiError {
 
     /// 409: the leader that writes does not lead any more.
     pub fn term_over(why: &str) -> Self {
-        Self::new(StatusCode::CONFLICT, "Conflict", why).with_cause(Cause {
+        Self::new(StatusCode::CONFLICT, "Conflict", why).with_cause(FieldCause {
             reason: TERM_OVER.to_owned(),
             message: why.to_owned(),
             field: String::new(),
@@ -336,17 +336,17 @@ impl ApiError {
             many => format!("{group_kind} {name:?} is invalid: [{}]", many.join(", ")),
         };
         let mut error = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
-        let causes = told.iter().map(|error| Cause {
+        let causes = told.iter().map(|error| FieldCause {
             reason: error.cause_reason().to_owned(),
             message: beginning(error.body()),
             field: beginning(error.field.clone()),
         });
-        error.0.details = Some(Details {
+        error.0.details = Some(StatusErrorDetails {
             name: name.to_owned(),
             group: group.to_owned(),
             kind: kind.to_owned(),
             causes: causes.collect(),
-            ..Details::default()
+            ..StatusErrorDetails::default()
         });
         error
     }
@@ -359,22 +359,24 @@ impl ApiError {
             "Invalid",
             format!("the server rejected our request due to an error in our request: {why}"),
         );
-        error.0.details = Some(Details::default());
+        error.0.details = Some(StatusErrorDetails::default());
         error
     }
 
     /// 429: try again after so many seconds.
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
-        error.0.details =
-            Some(Details { retry_after_seconds: Some(retry_after_seconds), ..Details::default() });
+        error.0.details = Some(StatusErrorDetails {
+            retry_after_seconds: Some(retry_after_seconds),
+            ..StatusErrorDetails::default()
+        });
         error
     }
 
     /// 429: not as things are, and nobody knows when they will be otherwise.
     pub fn refused_for_now(message: impl Into<String>) -> Self {
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
-        error.0.details = Some(Details::default());
+        error.0.details = Some(StatusErrorDetails::default());
         error
     }
 
@@ -390,8 +392,9 @@ impl ApiError {
             "InternalError",
             format!("Internal error occurred: {what}"),
         );
-        let cause = Cause { message: what.to_string(), ..Cause::default() };
-        error.0.details = Some(Details { causes: vec![cause], ..Details::default() });
+        let cause = FieldCause { message: what.to_string(), ..FieldCause::default() };
+        error.0.details =
+            Some(StatusErrorDetails { causes: vec![cause], ..StatusErrorDetails::default() });
         error
     }
 
@@ -412,15 +415,15 @@ impl ApiError {
             "Timeout",
             format!("Timeout: Too large resource version: {asked}, current: {newest}"),
         );
-        let cause = Cause {
+        let cause = FieldCause {
             reason: "ResourceVersionTooLarge".to_owned(),
             message: "Too large resource version".to_owned(),
             field: String::new(),
         };
-        error.0.details = Some(Details {
+        error.0.details = Some(StatusErrorDetails {
             causes: vec![cause],
             retry_after_seconds: Some(1),
-            ..Details::default()
+            ..StatusErrorDetails::default()
         });
         error
     }
@@ -432,16 +435,16 @@ impl Status {
         Self {
             kind: "Status".to_owned(),
             api_version: "v1".to_owned(),
-            metadata: Empty::default(),
+            metadata: StatusListMeta::default(),
             status: "Success".to_owned(),
             message: String::new(),
             reason: String::new(),
-            details: Some(Details {
+            details: Some(StatusErrorDetails {
                 name: name.to_owned(),
                 group: entry.group.to_owned(),
                 kind: entry.plural.to_owned(),
                 uid: uid.to_owned(),
-                ..Details::default()
+                ..StatusErrorDetails::default()
             }),
             code: 200,
         }
@@ -452,7 +455,7 @@ impl Status {
         Self {
             kind: "Status".to_owned(),
             api_version: "v1".to_owned(),
-            metadata: Empty::default(),
+            metadata: StatusListMeta::default(),
             status: "Success".to_owned(),
             message: String::new(),
             reason: String::new(),

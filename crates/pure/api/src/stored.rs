@@ -1,7 +1,7 @@
 //! Objects as the store has them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_store::{Object, Store};
+use rekindle_store::{Store, StoredObject};
 
 use crate::keys;
 use crate::registry::{AnyObject, KindEntry, Registry};
@@ -10,7 +10,7 @@ use crate::status::ApiError;
 /// Reads an object that this API wrote.
 pub(crate) fn decode_stored(
     entry: &KindEntry,
-    object: &Object,
+    object: &StoredObject,
 ) -> Result<Box<dyn AnyObject>, ApiError> {
     let mut decoded = (entry.decode_stored)(&object.value).map_err(|error| {
         ApiError::internal(format!("read {} at {}: {error}", entry.kind, object.key))
@@ -21,12 +21,12 @@ pub(crate) fn decode_stored(
 
 /// What is stored, and the kinds that it is read as.
 #[derive(Clone, Copy)]
-pub(crate) struct State<'a> {
+pub(crate) struct StoredState<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) store: &'a Store,
 }
 
-impl State<'_> {
+impl StoredState<'_> {
     /// The metadata of an object of the core group, if it is there.
     pub(crate) fn meta_of(&self, plural: &str, namespace: &str, name: &str) -> Option<ObjectMeta> {
         let entry = self.registry.find("", "v1", plural)?;

@@ -19,9 +19,9 @@ use rekindle_types::Term;
 use rekindle_types::term::LEADER_TERM;
 
 use crate::keys;
-use crate::request::{Options, ResourcePath, Verb};
+use crate::request::{RequestOptions, RequestVerb, ResourcePath};
 use crate::status::ApiError;
-use crate::stored::State;
+use crate::stored::StoredState;
 
 /// Group, version and plural of what leaders hold.
 const LEASES: (&str, &str, &str) = ("coordination.k8s.io", "v1", "leases");
@@ -32,13 +32,13 @@ const LEASE_BYTES_MAX: usize = 64 * 1024;
 
 /// Decides about writes that name a term.
 #[derive(Debug, Default)]
-pub(crate) struct Terms {
-    gate: RwLock<Gate>,
+pub(crate) struct TermGuard {
+    gate: RwLock<TermGate>,
 }
 
 /// Whether writes with a term are taken at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Gate {
+pub(crate) enum TermGate {
     /// They are.
     #[default]
     Open,
@@ -48,33 +48,39 @@ pub(crate) enum Gate {
 
 /// Held until the write is queued.
 #[must_use = "the term may end before the write is queued"]
-pub(crate) enum Admitted<'a> {
+pub(crate) enum TermAdmission<'a> {
     /// It has nothing to do with terms.
     Freely,
     /// In its term.
-    InTerm { _gate: RwLockReadGuard<'a, Gate> },
+    InTerm { _gate: RwLockReadGuard<'a, TermGate> },
     /// It may begin a term; it names none, or the one that is.
-    Alone { _gate: RwLockWriteGuard<'a, Gate> },
+    Alone { _gate: RwLockWriteGuard<'a, TermGate> },
 }
 
-impl Terms {
+impl TermGuard {
     /// From now on no write with a term is taken: the API ends, and what ends with it must not be
     /// made again.
     pub(crate) fn close(&self) {
-        *self.gate.write().unwrap_or_else(PoisonError::into_inner) = Gate::Closed;
+        *self.gate.write().unwrap_or_else(PoisonError::into_inner) = TermGate::Closed;
     }
 
     /// Admits a request to this resource.
     pub(crate) fn admit(
         &self,
-        state: State<'_>,
-        verb: Verb,
+        state: StoredState<'_>,
+        verb: RequestVerb,
         path: &ResourcePath,
-        (options, body): (&Options, &[u8]),
-    ) -> Result<Admitted<'_>, ApiError> {
+        (options, body): (&RequestOptions, &[u8]),
+    ) -> Result<TermAdmission<'_>, ApiError> {
         match verb {
-            Verb::Get | Verb::List | Verb::Watch => return Ok(Admitted::Freely),
-            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {}
+            RequestVerb::Get | RequestVerb::List | RequestVerb::Watch => {
+                return Ok(TermAdmission::Freely);
+            }
+            RequestVerb::Create
+            | RequestVerb::Update
+            | RequestVerb::Patch
+            | RequestVerb::Delete
+            | RequestVerb::DeleteCollection => {}
         }
         let term: Option<Term> = options
             .get(LEADER_TERM)
@@ -87,18 +93,18 @@ impl Terms {
             }
             let gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
             term.map_or(Ok(()), |term| gate.check(state, &term))?;
-            return Ok(Admitted::Alone { _gate: gate });
+            return Ok(TermAdmission::Alone { _gate: gate });
         }
-        let Some(term) = term else { return Ok(Admitted::Freely) };
+        let Some(term) = term else { return Ok(TermAdmission::Freely) };
         let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         gate.check(state, &term)?;
-        Ok(Admitted::InTerm { _gate: gate })
+        Ok(TermAdmission::InTerm { _gate: gate })
     }
 }
 
-impl Gate {
+impl TermGate {
     /// Whether a write of this term is taken.
-    fn check(self, state: State<'_>, term: &Term) -> Result<(), ApiError> {
+    fn check(self, state: StoredState<'_>, term: &Term) -> Result<(), ApiError> {
         match self {
             Self::Open => compare(state, term),
             Self::Closed => {
@@ -109,7 +115,7 @@ impl Gate {
 }
 
 /// Compares the term with the Lease as it is, writes on their way to the disk included.
-fn compare(state: State<'_>, term: &Term) -> Result<(), ApiError> {
+fn compare(state: StoredState<'_>, term: &Term) -> Result<(), ApiError> {
     let Term { namespace, lease, .. } = term;
     let over = |why: &str| Err(ApiError::term_over(&format!("term {term} is over: {why}")));
     let (group, version, plural) = LEASES;

@@ -8,11 +8,13 @@
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
-use crate::auth::token::{self, Bound, Claims, Private, SigningKey, TokenError};
-use crate::auth::{Identity, UserInfo, service_account};
-use crate::outcome::Answer;
+use crate::auth::token::{
+    self, BoundObject, KubernetesClaims, SigningKey, TokenClaims, TokenError,
+};
+use crate::auth::{ClientIdentity, UserInfo, service_account};
+use crate::outcome::ApiAnswer;
 use crate::status::ApiError;
-use crate::stored::State;
+use crate::stored::StoredState;
 use crate::validation::ListKeys;
 
 /// Who issues, and the audience that a token has unless another is asked for: the name that kubeadm
@@ -23,12 +25,12 @@ pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const LEEWAY: TickDuration = TickDuration::from_secs(60);
 
 /// Issues and knows tokens.
-pub(crate) struct Tokens {
+pub(crate) struct TokenIssuer {
     key: Option<Box<dyn SigningKey>>,
 }
 
 /// A token as it is known.
-pub(crate) struct Known {
+pub(crate) struct VerifiedToken {
     pub(crate) user: UserInfo,
     /// Those of the audiences asked for that it is good for.
     pub(crate) audiences: Vec<String>,
@@ -36,7 +38,7 @@ pub(crate) struct Known {
 
 /// Why a token is not good.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum TokenRefusal {
     /// It is none of ours.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -58,13 +60,13 @@ pub(crate) enum Refusal {
 }
 
 /// What a token is to say.
-pub(crate) struct Wish {
+pub(crate) struct TokenSpec {
     pub(crate) audiences: Vec<String>,
     pub(crate) lifetime: TickDuration,
-    pub(crate) private: Private,
+    pub(crate) private: KubernetesClaims,
 }
 
-impl Tokens {
+impl TokenIssuer {
     pub(crate) fn new(key: Option<Box<dyn SigningKey>>) -> Self {
         Self { key }
     }
@@ -81,15 +83,16 @@ impl Tokens {
     /// A new token, and when it ends.
     pub(crate) fn issue(
         &self,
-        wish: Wish,
+        wish: TokenSpec,
         id: String,
         now: Tick,
     ) -> Result<(String, Tick), ApiError> {
-        let key = self.key().ok_or_else(|| ApiError::unavailable(Refusal::NoKey.to_string()))?;
+        let key =
+            self.key().ok_or_else(|| ApiError::unavailable(TokenRefusal::NoKey.to_string()))?;
         let seconds = seconds_of(now);
         let ends = Tick::from_secs(seconds) + wish.lifetime;
-        let Private { namespace, serviceaccount, .. } = &wish.private;
-        let claims = Claims {
+        let KubernetesClaims { namespace, serviceaccount, .. } = &wish.private;
+        let claims = TokenClaims {
             aud: wish.audiences,
             exp: seconds_of(ends),
             iat: seconds,
@@ -106,12 +109,12 @@ impl Tokens {
     /// Who shows this token to us.
     pub(crate) fn authenticate(
         &self,
-        state: State<'_>,
+        state: StoredState<'_>,
         token: &str,
         now: Tick,
-    ) -> Result<Identity, ApiError> {
+    ) -> Result<ClientIdentity, ApiError> {
         match self.review(state, token, &[], now) {
-            Ok(known) => Ok(Identity::User(known.user)),
+            Ok(known) => Ok(ClientIdentity::User(known.user)),
             Err(_) => Err(ApiError::unauthorized()),
         }
     }
@@ -119,18 +122,18 @@ impl Tokens {
     /// Whose token it is, if it is good for one of these audiences; none means us.
     pub(crate) fn review(
         &self,
-        state: State<'_>,
+        state: StoredState<'_>,
         token: &str,
         audiences: &[String],
         now: Tick,
-    ) -> Result<Known, Refusal> {
-        let claims = token::verify(self.key().ok_or(Refusal::NoKey)?, token)?;
+    ) -> Result<VerifiedToken, TokenRefusal> {
+        let claims = token::verify(self.key().ok_or(TokenRefusal::NoKey)?, token)?;
         if claims.iss != ISSUER {
-            return Err(Refusal::Issuer);
+            return Err(TokenRefusal::Issuer);
         }
         let seconds = seconds_of(now);
         if claims.exp <= seconds || claims.nbf > seconds.saturating_add(LEEWAY.as_secs()) {
-            return Err(Refusal::Time);
+            return Err(TokenRefusal::Time);
         }
         let us = [ISSUER.to_owned()];
         let asked = if audiences.is_empty() { &us[..] } else { audiences };
@@ -138,14 +141,14 @@ impl Tokens {
         let fitting: Vec<String> =
             asked.iter().filter(|audience| given.has(audience)).cloned().collect();
         if fitting.is_empty() {
-            return Err(Refusal::Audience(claims.aud, asked.to_vec()));
+            return Err(TokenRefusal::Audience(claims.aud, asked.to_vec()));
         }
         check_bound(state, &claims.private, now)?;
-        Ok(Known { user: user(claims), audiences: fitting })
+        Ok(VerifiedToken { user: user(claims), audiences: fitting })
     }
 
     /// `/.well-known/openid-configuration`.
-    pub(crate) fn configuration(&self) -> Result<Answer, ApiError> {
+    pub(crate) fn configuration(&self) -> Result<ApiAnswer, ApiError> {
         let key = token::jwk(self.key().ok_or_else(ApiError::no_such_path)?);
         let document = json!({
             "issuer": ISSUER,
@@ -154,22 +157,26 @@ impl Tokens {
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": [key.algorithm],
         });
-        Ok(Answer::json(http::StatusCode::OK, document.to_string()))
+        Ok(ApiAnswer::json(http::StatusCode::OK, document.to_string()))
     }
 
     /// `/openid/v1/jwks`.
-    pub(crate) fn keys(&self) -> Result<Answer, ApiError> {
+    pub(crate) fn keys(&self) -> Result<ApiAnswer, ApiError> {
         let key = token::jwk(self.key().ok_or_else(ApiError::no_such_path)?);
         let document = json!({"keys": [{
             "use": "sig", "kty": "EC", "kid": key.key_id, "crv": "P-256", "alg": key.algorithm, "x": key.x, "y": key.y,
         }]});
-        let answer = Answer::json(http::StatusCode::OK, document.to_string());
-        Ok(Answer { content_type: "application/jwk-set+json", ..answer })
+        let answer = ApiAnswer::json(http::StatusCode::OK, document.to_string());
+        Ok(ApiAnswer { content_type: "application/jwk-set+json", ..answer })
     }
 }
 
 /// Everything that the token was made for is there, under the same UID, and not over.
-fn check_bound(state: State<'_>, private: &Private, now: Tick) -> Result<(), Refusal> {
+fn check_bound(
+    state: StoredState<'_>,
+    private: &KubernetesClaims,
+    now: Tick,
+) -> Result<(), TokenRefusal> {
     let namespace = private.namespace.as_str();
     let account = ("serviceaccounts", "service account", namespace, Some(&private.serviceaccount));
     // A pod's token says on which node it runs; only one that was made for the node alone depends
@@ -183,7 +190,7 @@ fn check_bound(state: State<'_>, private: &Private, now: Tick) -> Result<(), Ref
     ];
     for (plural, what, namespace, bound) in all {
         let Some(bound) = bound else { continue };
-        let gone = || Refusal::Gone(what, bound.name.clone());
+        let gone = || TokenRefusal::Gone(what, bound.name.clone());
         let meta = state.meta_of(plural, namespace, &bound.name).ok_or_else(gone)?;
         let same = meta.uid.as_deref().unwrap_or_default() == bound.uid;
         let deleted = meta.deletion_timestamp.as_ref();
@@ -199,8 +206,8 @@ fn seconds_of(time: Tick) -> u64 {
     time.since(Tick::ZERO).as_secs()
 }
 
-fn user(claims: Claims) -> UserInfo {
-    let Private { namespace, node, pod, secret: _, serviceaccount } = claims.private;
+fn user(claims: TokenClaims) -> UserInfo {
+    let KubernetesClaims { namespace, node, pod, secret: _, serviceaccount } = claims.private;
     let mut user = service_account::user(&namespace, &serviceaccount.name);
     user.uid = Some(serviceaccount.uid);
     let mut say = |field: &str, value: String| {
@@ -208,7 +215,7 @@ fn user(claims: Claims) -> UserInfo {
     };
     say("credential-id", format!("JTI={}", claims.jti));
     for (kind, bound) in [("pod", pod), ("node", node)] {
-        let Some(Bound { name, uid }) = bound else { continue };
+        let Some(BoundObject { name, uid }) = bound else { continue };
         say(&format!("{kind}-name"), name);
         say(&format!("{kind}-uid"), uid);
     }

@@ -13,11 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::Tick;
 pub use rekindle_types::avoided_nodes::ANNOTATION;
 pub(crate) use rekindle_types::avoided_nodes::{Avoided, exclude, of_pod, without_exclusions};
-use rekindle_types::avoided_nodes::{Left, lift};
-use rekindle_types::held::Pod;
+use rekindle_types::avoided_nodes::{RemainingAffinity, lift};
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::PodRestart;
 
-use crate::{Kind, Object, View};
+use crate::{ClusterView, ResourceKind, ViewObject};
 
 /// The node that a request keeps new pods away from, with the time.
 pub(crate) fn of_restart(restart: &PodRestart) -> Option<(&str, &Time)> {
@@ -26,10 +26,15 @@ pub(crate) fn of_restart(restart: &PodRestart) -> Option<(&str, &Time)> {
 }
 
 /// What new pods of a workload avoid at `now`.
-pub(crate) fn of_workload(view: &View, namespace: &str, workload: &str, now: Tick) -> Avoided {
+pub(crate) fn of_workload(
+    view: &ClusterView,
+    namespace: &str,
+    workload: &str,
+    now: Tick,
+) -> Avoided {
     let mut avoided = Avoided::new();
-    for object in view.in_namespace(Kind::PodRestart, namespace) {
-        let Object::PodRestart(restart) = object else { continue };
+    for object in view.in_namespace(ResourceKind::PodRestart, namespace) {
+        let ViewObject::PodRestart(restart) = object else { continue };
         let replacement = restart.status.as_ref().and_then(|s| s.replacement.as_ref());
         if replacement.and_then(|r| r.workload_uid.as_deref()) != Some(workload) {
             continue;
@@ -45,20 +50,20 @@ pub(crate) fn of_workload(view: &View, namespace: &str, workload: &str, now: Tic
 }
 
 /// The pod as the scheduler is to see it first: without the exclusions that are over.
-pub(crate) fn as_of(pod: &Pod, now: Tick) -> Cow<'_, Pod> {
+pub(crate) fn as_of(pod: &HeldPod, now: Tick) -> Cow<'_, HeldPod> {
     let mut over = of_pod(pod);
     over.retain(|_, until| is_over(until, now));
     if over.is_empty() { Cow::Borrowed(pod) } else { Cow::Owned(without(pod, &over)) }
 }
 
 /// The pod without any exclusion, if it has one.
-pub(crate) fn lifted(pod: &Pod) -> Option<Pod> {
+pub(crate) fn lifted(pod: &HeldPod) -> Option<HeldPod> {
     let all = of_pod(pod);
     (!all.is_empty()).then(|| without(pod, &all))
 }
 
 /// The pod with one exclusion less each time, those first that end first.
-pub(crate) fn ever_less(pod: &Pod) -> impl Iterator<Item = Pod> {
+pub(crate) fn ever_less(pod: &HeldPod) -> impl Iterator<Item = HeldPod> {
     let mut ends: Vec<(Time, String)> =
         of_pod(pod).into_iter().map(|(node, until)| (until, node)).collect();
     ends.sort();
@@ -69,11 +74,11 @@ pub(crate) fn ever_less(pod: &Pod) -> impl Iterator<Item = Pod> {
     })
 }
 
-fn without(pod: &Pod, nodes: &Avoided) -> Pod {
+fn without(pod: &HeldPod, nodes: &Avoided) -> HeldPod {
     let mut pod = pod.clone();
     if let Some(spec) = &mut pod.spec {
         let affinity = &mut Arc::make_mut(spec).affinity;
-        affinity.take_if(|affinity| lift(affinity, nodes) == Left::Nothing);
+        affinity.take_if(|affinity| lift(affinity, nodes) == RemainingAffinity::Nothing);
     }
     pod
 }

@@ -1,23 +1,23 @@
 //! One change of the view: an object before and after.
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use crate::{Object, ObjectId};
+use crate::{ObjectId, ViewObject};
 
 /// What changed. At least one of the two sides is there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct ObjectChange {
     /// Which object.
     pub id: ObjectId,
     /// How it was; absent when it is new.
-    pub before: Option<Object>,
+    pub before: Option<ViewObject>,
     /// How it is; absent when it is gone.
-    pub after: Option<Object>,
+    pub after: Option<ViewObject>,
 }
 
-impl Change {
+impl ObjectChange {
     /// The object as it is, or as it last was.
-    pub fn latest(&self) -> &Object {
+    pub fn latest(&self) -> &ViewObject {
         self.after
             .as_ref()
             .or(self.before.as_ref())
@@ -30,15 +30,15 @@ impl Change {
     }
 
     /// A pod before and after, when it is there on both sides.
-    pub(crate) fn of_pod(&self) -> Option<(&Pod, &Pod)> {
+    pub(crate) fn of_pod(&self) -> Option<(&HeldPod, &HeldPod)> {
         match (self.before.as_ref()?, self.after.as_ref()?) {
-            (Object::Pod(before), Object::Pod(after)) => Some((before, after)),
+            (ViewObject::Pod(before), ViewObject::Pod(after)) => Some((before, after)),
             _ => None,
         }
     }
 
     /// Both sides that are there.
-    pub fn sides(&self) -> impl Iterator<Item = &Object> {
+    pub fn sides(&self) -> impl Iterator<Item = &ViewObject> {
         self.before.iter().chain(self.after.iter())
     }
 }

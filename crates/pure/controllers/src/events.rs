@@ -1,6 +1,6 @@
 //! Events: a repeat raises the count of the first one instead of making another.
 //!
-//! The recorder is pure. The driver hands it what is to be said ([`Note`]) and writes what it
+//! The recorder is pure. The driver hands it what is to be said ([`EventNote`]) and writes what it
 //! answers ([`EventWrite`]). It remembers a bounded number of events; a forgotten one is simply
 //! made anew. The same event is written at most once a second; what was not written is in the count
 //! of the next. Similar events are combined, and what is written about one object is limited
@@ -14,8 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::name_stem::name_stem;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::Object;
-use limits::{Folded, Memory, Quota, Similar};
+use crate::ViewObject;
+use limits::{BoundedMemory, CombinedEvent, EventAggregator, EventQuota};
 
 /// After this the server has dropped the event (its TTL is an hour): a repeat is a new event.
 const REPEAT_WITHIN: TickDuration = TickDuration::from_secs(50 * 60);
@@ -28,11 +28,11 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Something to be said about an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Note {
+pub struct EventNote {
     /// About which object.
-    pub about: About,
+    pub about: EventSubject,
     /// Normal or Warning.
-    pub severity: Severity,
+    pub severity: EventSeverity,
     /// In CamelCase, for machines.
     pub reason: &'static str,
     /// For people.
@@ -46,7 +46,7 @@ pub struct Note {
 
 /// The object of an event. Its UID stands first, by which two are told apart at once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct About {
+pub struct EventSubject {
     /// The UID.
     pub uid: String,
     /// `apiVersion`.
@@ -61,7 +61,7 @@ pub struct About {
 
 /// The `type` of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum EventSeverity {
     /// As it should be.
     Normal,
     /// Somebody may want to look.
@@ -78,17 +78,17 @@ pub enum EventWrite {
     Repeat(Box<Event>),
 }
 
-impl Note {
+impl EventNote {
     /// A note about an object.
     pub fn new(
-        about: &Object,
-        severity: Severity,
+        about: &ViewObject,
+        severity: EventSeverity,
         reason: &'static str,
         message: impl Into<String>,
         component: &'static str,
     ) -> Self {
         Self {
-            about: About::of(about),
+            about: EventSubject::of(about),
             severity,
             reason,
             message: message.into(),
@@ -117,9 +117,9 @@ impl Note {
     }
 }
 
-impl About {
+impl EventSubject {
     /// An object of the view.
-    pub fn of(object: &Object) -> Self {
+    pub fn of(object: &ViewObject) -> Self {
         let meta = object.meta();
         Self {
             api_version: object.kind().api_version(),
@@ -133,16 +133,16 @@ impl About {
 
 /// Remembers what was said, to count repeats.
 #[derive(Clone, Debug, Default)]
-pub struct Recorder {
-    said: Memory<Note, Said>,
-    similar: Similar,
-    quota: Quota,
+pub struct EventCorrelator {
+    said: BoundedMemory<EventNote, RecordedEvent>,
+    similar: EventAggregator,
+    quota: EventQuota,
     sequence: u64,
 }
 
 /// What is remembered of one event.
 #[derive(Clone, Debug)]
-struct Said {
+struct RecordedEvent {
     name: String,
     first: Tick,
     last: Tick,
@@ -150,7 +150,7 @@ struct Said {
     count: i32,
 }
 
-impl Recorder {
+impl EventCorrelator {
     /// An empty memory.
     pub fn new() -> Self {
         Self::default()
@@ -158,21 +158,21 @@ impl Recorder {
 
     /// What to write for this note; nothing when the same event was written less than a second ago,
     /// or too much about the object.
-    pub fn record(&mut self, note: Note, now: Tick) -> Option<EventWrite> {
+    pub fn record(&mut self, note: EventNote, now: Tick) -> Option<EventWrite> {
         let folded = match note.kind {
-            Some(_) => Folded::Combined { known_by: note.of_its_kind(), shown: note },
+            Some(_) => CombinedEvent::Combined { known_by: note.of_its_kind(), shown: note },
             None => self.similar.fold(note, now),
         };
         let (known_by, shown) = match &folded {
-            Folded::Alone(note) => (note, note),
-            Folded::Combined { known_by, shown } => (known_by, shown),
+            CombinedEvent::Alone(note) => (note, note),
+            CombinedEvent::Combined { known_by, shown } => (known_by, shown),
         };
         self.sequence += 1;
         let sequence = self.sequence;
-        let begin = || Said::new(known_by, sequence, now);
+        let begin = || RecordedEvent::new(known_by, sequence, now);
         let said = self.said.recall(known_by, now, begin);
         if now.since(said.last) >= REPEAT_WITHIN {
-            *said = Said::new(known_by, sequence, now);
+            *said = RecordedEvent::new(known_by, sequence, now);
         }
         said.count = said.count.saturating_add(1);
         said.last = now;
@@ -188,16 +188,16 @@ impl Recorder {
     }
 }
 
-impl Said {
+impl RecordedEvent {
     /// Nothing said yet, under a name that no other event has.
-    fn new(note: &Note, sequence: u64, now: Tick) -> Self {
+    fn new(note: &EventNote, sequence: u64, now: Tick) -> Self {
         let serial = now.as_micros().wrapping_mul(1000).wrapping_add(sequence % 1000);
         let name = format!("{}.{serial:x}", name_stem(&note.about.name, NAME_BYTES_MAX));
-        Said { name, first: now, last: now, written: None, count: 0 }
+        RecordedEvent { name, first: now, last: now, written: None, count: 0 }
     }
 }
 
-fn event(note: &Note, said: &Said) -> Event {
+fn event(note: &EventNote, said: &RecordedEvent) -> Event {
     let about = &note.about;
     let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
     Event {
@@ -230,12 +230,12 @@ fn event(note: &Note, said: &Said) -> Event {
     }
 }
 
-impl Severity {
+impl EventSeverity {
     /// As the API spells it.
     pub const fn name(self) -> &'static str {
         match self {
-            Severity::Normal => "Normal",
-            Severity::Warning => "Warning",
+            EventSeverity::Normal => "Normal",
+            EventSeverity::Warning => "Warning",
         }
     }
 }
@@ -249,16 +249,16 @@ pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
 mod tests {
     use super::*;
 
-    fn note(name: &str, message: &str) -> Note {
-        Note {
-            about: About {
+    fn note(name: &str, message: &str) -> EventNote {
+        EventNote {
+            about: EventSubject {
                 api_version: "v1".to_owned(),
                 kind: "Pod",
                 namespace: "shop".to_owned(),
                 name: name.to_owned(),
                 uid: "u".to_owned(),
             },
-            severity: Severity::Warning,
+            severity: EventSeverity::Warning,
             reason: "FailedScheduling",
             message: message.to_owned(),
             component: "default-scheduler",
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_repeat_raises_the_count_and_is_written_at_most_once_a_second() {
-        let mut recorder = Recorder::new();
+        let mut recorder = EventCorrelator::new();
         let at = |millis| Tick::from_secs(1000) + TickDuration::from_millis(millis);
         assert_eq!(count(recorder.record(note("a", "m"), at(0))), Some((1, true)));
         assert_eq!(count(recorder.record(note("a", "m"), at(10))), None);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn from_the_tenth_message_on_similar_events_are_one() {
-        let mut recorder = Recorder::new();
+        let mut recorder = EventCorrelator::new();
         let mut names = std::collections::BTreeSet::new();
         let mut last = None;
         for n in 0..20u64 {
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn after_25_events_about_an_object_one_is_written_in_five_minutes() {
-        let mut recorder = Recorder::new();
+        let mut recorder = EventCorrelator::new();
         let mut written = |from: u64, seconds: u64| {
             let at = |n| Tick::from_secs(from + n);
             (0..seconds).filter(|n| recorder.record(note("a", "m"), at(*n)).is_some()).count()
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn an_event_that_was_kept_back_is_created_when_it_may_be_written() {
-        let mut recorder = Recorder::new();
+        let mut recorder = EventCorrelator::new();
         for n in 0..25 {
             assert!(recorder.record(note("a", "m"), Tick::from_secs(1000 + n)).is_some());
         }
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn notes_of_a_kind_are_one_event_with_the_newest_message() {
-        let mut recorder = Recorder::new();
+        let mut recorder = EventCorrelator::new();
         let at = |secs: u64| Tick::from_secs(1000 + secs);
         let of_kind = |message, kind| note("a", message).of_kind(kind);
         assert_eq!(count(recorder.record(of_kind("after 1s", "Pod"), at(0))), Some((1, true)));
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn the_memory_is_bounded() {
-        let mut recorder = Recorder::new();
+        let mut recorder = EventCorrelator::new();
         for n in 0..5000u64 {
             let write = recorder.record(note(&format!("pod-{n}"), "m"), Tick::from_secs(n));
             assert!(matches!(write, Some(EventWrite::Create(_))));
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn a_message_is_cut_at_a_letter() {
         let long = "é".repeat(2000);
-        let mut recorder = Recorder::new();
+        let mut recorder = EventCorrelator::new();
         let write = recorder.record(note("a", &long), Tick::from_secs(1));
         let Some(EventWrite::Create(event)) = write else { panic!("a new event: {write:?}") };
         assert_eq!(event.message.map(|m| m.len()), Some(1024));

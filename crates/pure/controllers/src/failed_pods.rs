@@ -1,7 +1,7 @@
 //! When a pod ended, and how long its Job waits before it makes the next one.
 
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
 use crate::creation_brake::AFTER_FAILURES;
 use crate::pods;
@@ -20,7 +20,7 @@ pub(crate) fn after(before: u32, failed_at: Tick) -> Tick {
 
 /// When a pod ended: with its last container; else when it was no longer ready; else when it was
 /// made.
-pub(crate) fn finished_at(pod: &Pod) -> Tick {
+pub(crate) fn finished_at(pod: &HeldPod) -> Tick {
     let containers =
         pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
     let ends = containers

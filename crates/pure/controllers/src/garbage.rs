@@ -14,55 +14,66 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
-use crate::events::{Note, Severity};
-use crate::kind::{Held, Scope};
+use crate::events::{EventNote, EventSeverity};
+use crate::kind::{KindScope, ViewDetail};
 use crate::patches::{references_patch, without_finalizer};
-use crate::plan::{Delete, Grace, Propagation, Step, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
+use crate::plan::{DeleteGrace, DeleteWrite, DependentPolicy, PlannedWrite, WriteOperation};
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
+    WritePlan, owners,
+};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 const COMPONENT: &str = "garbage-collector-controller";
 
 /// The objects that a change may turn into garbage, or may let go.
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     let latest = change.latest();
-    let was = change.before.as_ref().map(Concern::of);
-    let is = change.after.as_ref().map(Concern::of);
+    let was = change.before.as_ref().map(CollectableObject::of);
+    let is = change.after.as_ref().map(CollectableObject::of);
     if was == is {
         return;
     }
     if let Some(is) = &is {
         if !is.references.is_empty() || is.finalizers.waits_for_collector() {
-            keys.insert(Key::Garbage(change.id.clone()));
+            keys.insert(ControllerKey::Garbage(change.id.clone()));
         }
         if is.finalizers == Finalizers::Foreground {
-            keys.extend(view.dependents(latest.uid()).map(|object| Key::Garbage(object.id())));
+            keys.extend(
+                view.dependents(latest.uid()).map(|object| ControllerKey::Garbage(object.id())),
+            );
         }
     } else {
-        keys.extend(view.dependents(latest.uid()).map(|object| Key::Garbage(object.id())));
+        keys.extend(
+            view.dependents(latest.uid()).map(|object| ControllerKey::Garbage(object.id())),
+        );
     }
     // An owner that waits for its dependents may be free now.
     for reference in change.before.iter().flat_map(|before| owners::references(before.meta())) {
         if let Some(owner) = view.by_uid(&reference.uid)
             && finalizers(owner).waits_for_collector()
         {
-            keys.insert(Key::Garbage(owner.id()));
+            keys.insert(ControllerKey::Garbage(owner.id()));
         }
     }
 }
 
 /// The part of an object that the collector looks at.
 #[derive(PartialEq)]
-struct Concern<'a> {
+struct CollectableObject<'a> {
     uid: &'a str,
     references: &'a [OwnerReference],
     finalizers: Finalizers,
     is_terminating: bool,
 }
 
-impl<'a> Concern<'a> {
-    fn of(object: &'a Object) -> Self {
+impl<'a> CollectableObject<'a> {
+    fn of(object: &'a ViewObject) -> Self {
         Self {
             uid: object.uid(),
             references: owners::references(object.meta()),
@@ -92,7 +103,7 @@ impl Finalizers {
     }
 }
 
-fn finalizers(object: &Object) -> Finalizers {
+fn finalizers(object: &ViewObject) -> Finalizers {
     let meta = object.meta();
     if !owners::is_terminating(meta) {
         Finalizers::None
@@ -106,8 +117,8 @@ fn finalizers(object: &Object) -> Finalizers {
 }
 
 /// What is to be done about an object that may be garbage.
-pub(crate) fn reconcile(view: &View, id: &ObjectId) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, id: &ObjectId) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(object) = view.get(id) else { return plan };
     match finalizers(object) {
         Finalizers::Orphan => orphan_dependents(view, object, &mut plan),
@@ -119,9 +130,9 @@ pub(crate) fn reconcile(view: &View, id: &ObjectId) -> Plan {
 }
 
 /// Lets the dependents go, then the object.
-fn orphan_dependents(view: &View, owner: &Object, plan: &mut Plan) {
+fn orphan_dependents(view: &ClusterView, owner: &ViewObject, plan: &mut WritePlan) {
     let dependents = view.dependents(owner.uid());
-    let releases = dependents.map(|object| Step::from(without_owner(object, owner.uid())));
+    let releases = dependents.map(|object| PlannedWrite::from(without_owner(object, owner.uid())));
     plan.then_all(releases.collect());
     plan.then(without_finalizer(owner, ORPHAN));
 }
@@ -129,8 +140,8 @@ fn orphan_dependents(view: &View, owner: &Object, plan: &mut Plan) {
 /// Lets the object go once no dependent is left that blocks it. The dependents are deleted one by
 /// one, each for itself (`collect`). Objects that wait for each other in a circle would do so for
 /// ever: each that sees it stops blocking its own owners.
-fn await_dependents(view: &View, owner: &Object, plan: &mut Plan) {
-    let blocks = |object: &Object| {
+fn await_dependents(view: &ClusterView, owner: &ViewObject, plan: &mut WritePlan) {
+    let blocks = |object: &ViewObject| {
         object.uid() != owner.uid()
             && owners::references(object.meta()).iter().any(|r| blocks(r, object, owner))
     };
@@ -143,7 +154,7 @@ fn await_dependents(view: &View, owner: &Object, plan: &mut Plan) {
 
 /// True when an owner that waits for the object waits, by way of its own owners, for itself. Looked
 /// for upwards: an object has few owners.
-fn waits_for_itself(view: &View, object: &Object) -> bool {
+fn waits_for_itself(view: &ClusterView, object: &ViewObject) -> bool {
     let mut seen = BTreeSet::new();
     let mut ahead = vec![object];
     while let Some(next) = ahead.pop() {
@@ -160,7 +171,10 @@ fn waits_for_itself(view: &View, object: &Object) -> bool {
 }
 
 /// The owners that cannot go before the object.
-fn waiting_owners<'a>(view: &'a View, object: &'a Object) -> impl Iterator<Item = &'a Object> {
+fn waiting_owners<'a>(
+    view: &'a ClusterView,
+    object: &'a ViewObject,
+) -> impl Iterator<Item = &'a ViewObject> {
     owners::references(object.meta()).iter().filter_map(|reference| {
         view.by_uid(&reference.uid).filter(|owner| {
             finalizers(owner) == Finalizers::Foreground && blocks(reference, object, owner)
@@ -169,7 +183,7 @@ fn waiting_owners<'a>(view: &'a View, object: &'a Object) -> impl Iterator<Item 
 }
 
 /// The object with references for which no owner waits.
-fn unblocked(object: &Object) -> Write {
+fn unblocked(object: &ViewObject) -> WriteOperation {
     let references: Vec<_> = owners::references(object.meta())
         .iter()
         .map(|reference| OwnerReference { block_owner_deletion: Some(false), ..reference.clone() })
@@ -179,15 +193,15 @@ fn unblocked(object: &Object) -> Write {
 
 /// True for a reference by which the deletion of this owner waits for the object. One that looks
 /// for the owner where it is not does not: it never finds out that the owner waits.
-fn blocks(reference: &OwnerReference, object: &Object, owner: &Object) -> bool {
+fn blocks(reference: &OwnerReference, object: &ViewObject, owner: &ViewObject) -> bool {
     reference.uid == owner.uid()
         && reference.block_owner_deletion == Some(true)
-        && owner_id(object, reference) == Place::Known(owner.id())
+        && owner_id(object, reference) == OwnerLookup::Known(owner.id())
 }
 
 /// Where the owner of a reference is to be found.
 #[derive(PartialEq)]
-enum Place {
+enum OwnerLookup {
     /// Under this name.
     Known(ObjectId),
     /// Its kind lives in namespaces, and the object in none.
@@ -196,26 +210,26 @@ enum Place {
     Elsewhere,
 }
 
-fn owner_id(object: &Object, reference: &OwnerReference) -> Place {
-    let kind = Kind::of_reference(&reference.api_version, &reference.kind);
-    let Some(kind) = kind.filter(|kind| kind.info().held != Held::Nothing) else {
-        return Place::Elsewhere;
+fn owner_id(object: &ViewObject, reference: &OwnerReference) -> OwnerLookup {
+    let kind = ResourceKind::of_reference(&reference.api_version, &reference.kind);
+    let Some(kind) = kind.filter(|kind| kind.info().held != ViewDetail::Nothing) else {
+        return OwnerLookup::Elsewhere;
     };
     let namespace = match (kind.info().scope, namespace_of(object)) {
-        (Scope::Cluster, _) => "",
-        (Scope::Namespaced, "") => return Place::Nowhere,
-        (Scope::Namespaced, namespace) => namespace,
+        (KindScope::Cluster, _) => "",
+        (KindScope::Namespaced, "") => return OwnerLookup::Nowhere,
+        (KindScope::Namespaced, namespace) => namespace,
     };
-    Place::Known(ObjectId::new(kind, NamespacedName::new(namespace, reference.name.as_str())))
+    OwnerLookup::Known(ObjectId::new(kind, NamespacedName::new(namespace, reference.name.as_str())))
 }
 
 /// The object's namespace; empty for one that has none.
-fn namespace_of(object: &Object) -> &str {
+fn namespace_of(object: &ViewObject) -> &str {
     object.meta().namespace.as_deref().unwrap_or_default()
 }
 
 /// What an owner reference is worth.
-enum Standing {
+enum OwnerState {
     /// The owner lives, or we cannot know.
     Solid,
     /// The owner can be nowhere. The object is kept, and an event says why.
@@ -226,56 +240,63 @@ enum Standing {
     Absent(ObjectId),
 }
 
-fn standing(view: &View, object: &Object, reference: &OwnerReference) -> Standing {
+fn standing(view: &ClusterView, object: &ViewObject, reference: &OwnerReference) -> OwnerState {
     let id = match owner_id(object, reference) {
-        Place::Known(id) => id,
-        Place::Nowhere => return Standing::Misplaced,
-        Place::Elsewhere => return Standing::Solid,
+        OwnerLookup::Known(id) => id,
+        OwnerLookup::Nowhere => return OwnerState::Misplaced,
+        OwnerLookup::Elsewhere => return OwnerState::Solid,
     };
     match view.get(&id).filter(|owner| owner.uid() == reference.uid) {
-        None => Standing::Absent(id),
-        Some(owner) if finalizers(owner) == Finalizers::Foreground => Standing::Waiting,
-        Some(_) => Standing::Solid,
+        None => OwnerState::Absent(id),
+        Some(owner) if finalizers(owner) == Finalizers::Foreground => OwnerState::Waiting,
+        Some(_) => OwnerState::Solid,
     }
 }
 
 /// True when the owner is there, in another namespace than the object: the reference will never
 /// find it.
-fn is_of_other_namespace(view: &View, object: &Object, reference: &OwnerReference) -> bool {
+fn is_of_other_namespace(
+    view: &ClusterView,
+    object: &ViewObject,
+    reference: &OwnerReference,
+) -> bool {
     view.by_uid(&reference.uid).is_some_and(|owner| {
         !namespace_of(owner).is_empty() && namespace_of(owner) != namespace_of(object)
     })
 }
 
 /// Says that an owner reference cannot be followed, in upstream's words.
-fn invalid_namespace(object: &Object, reference: &OwnerReference) -> Note {
+fn invalid_namespace(object: &ViewObject, reference: &OwnerReference) -> EventNote {
     let OwnerReference { api_version, kind, name, uid, .. } = reference;
     let namespace = namespace_of(object);
     let message = format!(
         "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace \
          {namespace:?}"
     );
-    Note::new(object, Severity::Warning, "OwnerRefInvalidNamespace", message, COMPONENT)
+    EventNote::new(object, EventSeverity::Warning, "OwnerRefInvalidNamespace", message, COMPONENT)
 }
 
 /// Deletes the object if none of its owners is left; drops the references to those that are gone if
 /// one is.
-fn collect(view: &View, object: &Object, plan: &mut Plan) {
+fn collect(view: &ClusterView, object: &ViewObject, plan: &mut WritePlan) {
     let references = owners::references(object.meta());
     let (mut solid, mut waiting, mut checks) = (Vec::new(), 0, Vec::new());
     for reference in references {
         match standing(view, object, reference) {
-            Standing::Solid => solid.push(reference),
-            Standing::Misplaced => {
+            OwnerState::Solid => solid.push(reference),
+            OwnerState::Misplaced => {
                 plan.notes.push(invalid_namespace(object, reference));
                 solid.push(reference);
             }
-            Standing::Waiting => waiting += 1,
-            Standing::Absent(id) => {
+            OwnerState::Waiting => waiting += 1,
+            OwnerState::Absent(id) => {
                 if is_of_other_namespace(view, object, reference) {
                     plan.notes.push(invalid_namespace(object, reference));
                 }
-                checks.push(Step::from(Write::CheckAbsent { id, uid: Some(reference.uid.clone()) }))
+                checks.push(PlannedWrite::from(WriteOperation::CheckAbsent {
+                    id,
+                    uid: Some(reference.uid.clone()),
+                }))
             }
         }
     }
@@ -286,33 +307,33 @@ fn collect(view: &View, object: &Object, plan: &mut Plan) {
     if !solid.is_empty() {
         plan.then(references_patch(object, json!(solid)));
     } else if waiting > 0 && view.dependents(object.uid()).next().is_some() {
-        plan.then(deletion(object, Propagation::Foreground));
+        plan.then(deletion(object, DependentPolicy::Foreground));
     } else {
         plan.then(deletion(object, wanted_propagation(object)));
     }
 }
 
 /// Finalizers that are on the object already say how its own deletion shall go.
-fn wanted_propagation(object: &Object) -> Propagation {
+fn wanted_propagation(object: &ViewObject) -> DependentPolicy {
     if owners::has_finalizer(object.meta(), ORPHAN) {
-        Propagation::Orphan
+        DependentPolicy::Orphan
     } else if owners::has_finalizer(object.meta(), FOREGROUND) {
-        Propagation::Foreground
+        DependentPolicy::Foreground
     } else {
-        Propagation::Background
+        DependentPolicy::Background
     }
 }
 
-fn deletion(object: &Object, propagation: Propagation) -> Write {
-    Write::Delete(Delete {
+fn deletion(object: &ViewObject, propagation: DependentPolicy) -> WriteOperation {
+    WriteOperation::Delete(DeleteWrite {
         id: object.id(),
         uid: object.uid().to_owned(),
         propagation,
-        grace: Grace::Own,
+        grace: DeleteGrace::Own,
     })
 }
 
-fn without_owner(object: &Object, owner_uid: &str) -> Write {
+fn without_owner(object: &ViewObject, owner_uid: &str) -> WriteOperation {
     let left: Vec<_> =
         owners::references(object.meta()).iter().filter(|r| r.uid != owner_uid).collect();
     references_patch(object, json!(left))

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::{Kind, NamespacedName, ObjectId};
+use crate::{NamespacedName, ObjectId, ResourceKind};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
+pub enum ControllerKey {
     /// The ReplicaSet controller at a ReplicaSet.
     ReplicaSet(NamespacedName),
     /// The same at a ReplicationController.
@@ -63,73 +63,80 @@ pub enum Key {
     Doubt(ObjectId),
 }
 
-impl Key {
+impl ControllerKey {
     /// The object it looks at.
     pub fn object(&self) -> ObjectId {
         let id = |kind, name: &NamespacedName| ObjectId::new(kind, name.clone());
         match self {
-            Key::ReplicaSet(name) => id(Kind::ReplicaSet, name),
-            Key::ReplicationController(name) => id(Kind::ReplicationController, name),
-            Key::StatefulSet(name) => id(Kind::StatefulSet, name),
-            Key::EndpointSlices(name) => id(Kind::Service, name),
+            ControllerKey::ReplicaSet(name) => id(ResourceKind::ReplicaSet, name),
+            ControllerKey::ReplicationController(name) => {
+                id(ResourceKind::ReplicationController, name)
+            }
+            ControllerKey::StatefulSet(name) => id(ResourceKind::StatefulSet, name),
+            ControllerKey::EndpointSlices(name) => id(ResourceKind::Service, name),
             // one that is left over has no Service any more
-            Key::Endpoints(name) => id(Kind::Endpoints, name),
-            Key::DaemonSet(name) => id(Kind::DaemonSet, name),
-            Key::Deployment(name) => id(Kind::Deployment, name),
-            Key::CronJob(name) => id(Kind::CronJob, name),
-            Key::Job(name) => id(Kind::Job, name),
-            Key::Schedule(name)
-            | Key::UntrackedPod(name)
-            | Key::PodGc(name)
-            | Key::StaleDisruption(name)
-            | Key::TaintEviction(name)
-            | Key::EphemeralClaims(name) => id(Kind::Pod, name),
-            Key::Claim(name) => id(Kind::PersistentVolumeClaim, name),
-            Key::Volume(name) => {
-                ObjectId::new(Kind::PersistentVolume, NamespacedName::new("", name.as_str()))
+            ControllerKey::Endpoints(name) => id(ResourceKind::Endpoints, name),
+            ControllerKey::DaemonSet(name) => id(ResourceKind::DaemonSet, name),
+            ControllerKey::Deployment(name) => id(ResourceKind::Deployment, name),
+            ControllerKey::CronJob(name) => id(ResourceKind::CronJob, name),
+            ControllerKey::Job(name) => id(ResourceKind::Job, name),
+            ControllerKey::Schedule(name)
+            | ControllerKey::UntrackedPod(name)
+            | ControllerKey::PodGc(name)
+            | ControllerKey::StaleDisruption(name)
+            | ControllerKey::TaintEviction(name)
+            | ControllerKey::EphemeralClaims(name) => id(ResourceKind::Pod, name),
+            ControllerKey::Claim(name) => id(ResourceKind::PersistentVolumeClaim, name),
+            ControllerKey::Volume(name) => ObjectId::new(
+                ResourceKind::PersistentVolume,
+                NamespacedName::new("", name.as_str()),
+            ),
+            ControllerKey::Disruption(name) => id(ResourceKind::PodDisruptionBudget, name),
+            ControllerKey::Namespace(name) => {
+                ObjectId::new(ResourceKind::Namespace, NamespacedName::new("", name.as_str()))
             }
-            Key::Disruption(name) => id(Kind::PodDisruptionBudget, name),
-            Key::Namespace(name) => {
-                ObjectId::new(Kind::Namespace, NamespacedName::new("", name.as_str()))
+            ControllerKey::PodRestart(name) => id(ResourceKind::PodRestart, name),
+            ControllerKey::NodeLifecycle(name) | ControllerKey::NodeNews { name, .. } => {
+                ObjectId::new(ResourceKind::Node, NamespacedName::new("", name.as_str()))
             }
-            Key::PodRestart(name) => id(Kind::PodRestart, name),
-            Key::NodeLifecycle(name) | Key::NodeNews { name, .. } => {
-                ObjectId::new(Kind::Node, NamespacedName::new("", name.as_str()))
-            }
-            Key::Garbage(object) | Key::Doubt(object) => object.clone(),
+            ControllerKey::Garbage(object) | ControllerKey::Doubt(object) => object.clone(),
         }
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ControllerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Key::ReplicaSet(name) => write!(f, "reconcile ReplicaSet {name}"),
-            Key::ReplicationController(name) => {
+            ControllerKey::ReplicaSet(name) => write!(f, "reconcile ReplicaSet {name}"),
+            ControllerKey::ReplicationController(name) => {
                 write!(f, "reconcile ReplicationController {name}")
             }
-            Key::StatefulSet(name) => write!(f, "reconcile StatefulSet {name}"),
-            Key::DaemonSet(name) => write!(f, "reconcile DaemonSet {name}"),
-            Key::Deployment(name) => write!(f, "reconcile Deployment {name}"),
-            Key::CronJob(name) => write!(f, "reconcile CronJob {name}"),
-            Key::EndpointSlices(name) => write!(f, "reconcile EndpointSlices of Service {name}"),
-            Key::Endpoints(name) => write!(f, "reconcile Endpoints {name}"),
-            Key::Job(name) => write!(f, "reconcile Job {name}"),
-            Key::UntrackedPod(name) => write!(f, "let go of Pod {name}"),
-            Key::Schedule(name) => write!(f, "schedule Pod {name}"),
-            Key::Garbage(object) => write!(f, "collect {object}"),
-            Key::Namespace(name) => write!(f, "empty Namespace {name}"),
-            Key::PodGc(name) => write!(f, "clear away Pod {name}"),
-            Key::PodRestart(name) => write!(f, "look after PodRestart {name}"),
-            Key::Disruption(name) => write!(f, "reconcile PodDisruptionBudget {name}"),
-            Key::Claim(name) => write!(f, "bind PersistentVolumeClaim {name}"),
-            Key::Volume(name) => write!(f, "look after PersistentVolume {name}"),
-            Key::EphemeralClaims(name) => write!(f, "make the claims of Pod {name}"),
-            Key::StaleDisruption(name) => write!(f, "take DisruptionTarget back from Pod {name}"),
-            Key::NodeLifecycle(name) => write!(f, "taint Node {name}"),
-            Key::NodeNews { name, uid } => write!(f, "tell of Node {name} ({uid})"),
-            Key::TaintEviction(name) => write!(f, "end Pod {name} for its node's taints"),
-            Key::Doubt(object) => write!(f, "look for {object}"),
+            ControllerKey::StatefulSet(name) => write!(f, "reconcile StatefulSet {name}"),
+            ControllerKey::DaemonSet(name) => write!(f, "reconcile DaemonSet {name}"),
+            ControllerKey::Deployment(name) => write!(f, "reconcile Deployment {name}"),
+            ControllerKey::CronJob(name) => write!(f, "reconcile CronJob {name}"),
+            ControllerKey::EndpointSlices(name) => {
+                write!(f, "reconcile EndpointSlices of Service {name}")
+            }
+            ControllerKey::Endpoints(name) => write!(f, "reconcile Endpoints {name}"),
+            ControllerKey::Job(name) => write!(f, "reconcile Job {name}"),
+            ControllerKey::UntrackedPod(name) => write!(f, "let go of Pod {name}"),
+            ControllerKey::Schedule(name) => write!(f, "schedule Pod {name}"),
+            ControllerKey::Garbage(object) => write!(f, "collect {object}"),
+            ControllerKey::Namespace(name) => write!(f, "empty Namespace {name}"),
+            ControllerKey::PodGc(name) => write!(f, "clear away Pod {name}"),
+            ControllerKey::PodRestart(name) => write!(f, "look after PodRestart {name}"),
+            ControllerKey::Disruption(name) => write!(f, "reconcile PodDisruptionBudget {name}"),
+            ControllerKey::Claim(name) => write!(f, "bind PersistentVolumeClaim {name}"),
+            ControllerKey::Volume(name) => write!(f, "look after PersistentVolume {name}"),
+            ControllerKey::EphemeralClaims(name) => write!(f, "make the claims of Pod {name}"),
+            ControllerKey::StaleDisruption(name) => {
+                write!(f, "take DisruptionTarget back from Pod {name}")
+            }
+            ControllerKey::NodeLifecycle(name) => write!(f, "taint Node {name}"),
+            ControllerKey::NodeNews { name, uid } => write!(f, "tell of Node {name} ({uid})"),
+            ControllerKey::TaintEviction(name) => write!(f, "end Pod {name} for its node's taints"),
+            ControllerKey::Doubt(object) => write!(f, "look for {object}"),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The kinds the controllers know: all that are served, for each can have owners and dependents.
 //! Adding one is a variant, a line in the table and, if it is watched whole, an
-//! [`Object`](crate::Object) variant.
+//! [`ViewObject`](crate::ViewObject) variant.
 
 use std::fmt;
 
 /// One kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ResourceKind {
     /// apps/v1 Deployment.
     Deployment,
     /// apps/v1 DaemonSet.
@@ -83,14 +83,14 @@ pub struct KindInfo {
     /// The path segment.
     pub plural: &'static str,
     /// Whether it lives in a namespace.
-    pub scope: Scope,
+    pub scope: KindScope,
     /// How much of it the view holds.
-    pub held: Held,
+    pub held: ViewDetail,
 }
 
 /// Whether objects of a kind live in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum KindScope {
     /// In a namespace.
     Namespaced,
     /// In none.
@@ -99,7 +99,7 @@ pub enum Scope {
 
 /// How much of a kind's objects the view holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum ViewDetail {
     /// The whole object.
     Whole,
     /// Its metadata: enough for garbage collection and namespace deletion.
@@ -108,97 +108,107 @@ pub enum Held {
     Nothing,
 }
 
-impl Kind {
+impl ResourceKind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so
     /// that nothing is re-created meanwhile.
-    pub const ALL: [Kind; 31] = [
-        Kind::Deployment,
-        Kind::DaemonSet,
-        Kind::ReplicaSet,
-        Kind::ReplicationController,
-        Kind::StatefulSet,
-        Kind::ControllerRevision,
-        Kind::CronJob,
-        Kind::Job,
-        Kind::Pod,
-        Kind::RestartLadder,
-        Kind::PodRestart,
-        Kind::RestartLedger,
-        Kind::PodDisruptionBudget,
-        Kind::PersistentVolumeClaim,
-        Kind::Service,
-        Kind::EndpointSlice,
-        Kind::Endpoints,
-        Kind::ConfigMap,
-        Kind::Secret,
-        Kind::ServiceAccount,
-        Kind::RoleBinding,
-        Kind::Role,
-        Kind::Lease,
-        Kind::Event,
-        Kind::PersistentVolume,
-        Kind::StorageClass,
-        Kind::Node,
-        Kind::Namespace,
-        Kind::PriorityClass,
-        Kind::ClusterRoleBinding,
-        Kind::ClusterRole,
+    pub const ALL: [ResourceKind; 31] = [
+        ResourceKind::Deployment,
+        ResourceKind::DaemonSet,
+        ResourceKind::ReplicaSet,
+        ResourceKind::ReplicationController,
+        ResourceKind::StatefulSet,
+        ResourceKind::ControllerRevision,
+        ResourceKind::CronJob,
+        ResourceKind::Job,
+        ResourceKind::Pod,
+        ResourceKind::RestartLadder,
+        ResourceKind::PodRestart,
+        ResourceKind::RestartLedger,
+        ResourceKind::PodDisruptionBudget,
+        ResourceKind::PersistentVolumeClaim,
+        ResourceKind::Service,
+        ResourceKind::EndpointSlice,
+        ResourceKind::Endpoints,
+        ResourceKind::ConfigMap,
+        ResourceKind::Secret,
+        ResourceKind::ServiceAccount,
+        ResourceKind::RoleBinding,
+        ResourceKind::Role,
+        ResourceKind::Lease,
+        ResourceKind::Event,
+        ResourceKind::PersistentVolume,
+        ResourceKind::StorageClass,
+        ResourceKind::Node,
+        ResourceKind::Namespace,
+        ResourceKind::PriorityClass,
+        ResourceKind::ClusterRoleBinding,
+        ResourceKind::ClusterRole,
     ];
 
     /// Its names.
     pub const fn info(self) -> KindInfo {
-        use Held::{Metadata, Nothing, Whole};
-        use Scope::{Cluster, Namespaced};
+        use KindScope::{Cluster, Namespaced};
+        use ViewDetail::{Metadata, Nothing, Whole};
         match self {
-            Kind::Deployment => namespaced("Deployment", "apps", "v1", "deployments", Whole),
-            Kind::DaemonSet => namespaced("DaemonSet", "apps", "v1", "daemonsets", Whole),
-            Kind::ReplicaSet => namespaced("ReplicaSet", "apps", "v1", "replicasets", Whole),
-            Kind::ReplicationController => {
+            ResourceKind::Deployment => {
+                namespaced("Deployment", "apps", "v1", "deployments", Whole)
+            }
+            ResourceKind::DaemonSet => namespaced("DaemonSet", "apps", "v1", "daemonsets", Whole),
+            ResourceKind::ReplicaSet => {
+                namespaced("ReplicaSet", "apps", "v1", "replicasets", Whole)
+            }
+            ResourceKind::ReplicationController => {
                 namespaced("ReplicationController", "", "v1", "replicationcontrollers", Whole)
             }
-            Kind::StatefulSet => namespaced("StatefulSet", "apps", "v1", "statefulsets", Whole),
-            Kind::ControllerRevision => {
+            ResourceKind::StatefulSet => {
+                namespaced("StatefulSet", "apps", "v1", "statefulsets", Whole)
+            }
+            ResourceKind::ControllerRevision => {
                 namespaced("ControllerRevision", "apps", "v1", "controllerrevisions", Whole)
             }
-            Kind::CronJob => namespaced("CronJob", "batch", "v1", "cronjobs", Whole),
-            Kind::Job => namespaced("Job", "batch", "v1", "jobs", Whole),
-            Kind::Pod => namespaced("Pod", "", "v1", "pods", Whole),
-            Kind::RestartLadder => ours("RestartLadder", "restartladders"),
-            Kind::PodRestart => ours("PodRestart", "podrestarts"),
-            Kind::RestartLedger => ours("RestartLedger", "restartledgers"),
-            Kind::PodDisruptionBudget => {
+            ResourceKind::CronJob => namespaced("CronJob", "batch", "v1", "cronjobs", Whole),
+            ResourceKind::Job => namespaced("Job", "batch", "v1", "jobs", Whole),
+            ResourceKind::Pod => namespaced("Pod", "", "v1", "pods", Whole),
+            ResourceKind::RestartLadder => ours("RestartLadder", "restartladders"),
+            ResourceKind::PodRestart => ours("PodRestart", "podrestarts"),
+            ResourceKind::RestartLedger => ours("RestartLedger", "restartledgers"),
+            ResourceKind::PodDisruptionBudget => {
                 namespaced("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", Whole)
             }
-            Kind::PersistentVolumeClaim => {
+            ResourceKind::PersistentVolumeClaim => {
                 namespaced("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", Whole)
             }
-            Kind::Service => namespaced("Service", "", "v1", "services", Whole),
-            Kind::EndpointSlice => {
+            ResourceKind::Service => namespaced("Service", "", "v1", "services", Whole),
+            ResourceKind::EndpointSlice => {
                 namespaced("EndpointSlice", "discovery.k8s.io", "v1", "endpointslices", Whole)
             }
-            Kind::Endpoints => namespaced("Endpoints", "", "v1", "endpoints", Whole),
-            Kind::ConfigMap => namespaced("ConfigMap", "", "v1", "configmaps", Metadata),
-            Kind::Secret => namespaced("Secret", "", "v1", "secrets", Metadata),
-            Kind::ServiceAccount => {
+            ResourceKind::Endpoints => namespaced("Endpoints", "", "v1", "endpoints", Whole),
+            ResourceKind::ConfigMap => namespaced("ConfigMap", "", "v1", "configmaps", Metadata),
+            ResourceKind::Secret => namespaced("Secret", "", "v1", "secrets", Metadata),
+            ResourceKind::ServiceAccount => {
                 namespaced("ServiceAccount", "", "v1", "serviceaccounts", Metadata)
             }
-            Kind::RoleBinding => rbac("RoleBinding", "rolebindings", Namespaced),
-            Kind::Role => rbac("Role", "roles", Namespaced),
-            Kind::Lease => namespaced("Lease", "coordination.k8s.io", "v1", "leases", Whole),
-            Kind::Event => namespaced("Event", "", "v1", "events", Nothing),
-            Kind::PersistentVolume => cluster("PersistentVolume", "persistentvolumes"),
-            Kind::StorageClass => {
+            ResourceKind::RoleBinding => rbac("RoleBinding", "rolebindings", Namespaced),
+            ResourceKind::Role => rbac("Role", "roles", Namespaced),
+            ResourceKind::Lease => {
+                namespaced("Lease", "coordination.k8s.io", "v1", "leases", Whole)
+            }
+            ResourceKind::Event => namespaced("Event", "", "v1", "events", Nothing),
+            ResourceKind::PersistentVolume => cluster("PersistentVolume", "persistentvolumes"),
+            ResourceKind::StorageClass => {
                 KindInfo { group: "storage.k8s.io", ..cluster("StorageClass", "storageclasses") }
             }
-            Kind::Node => cluster("Node", "nodes"),
-            Kind::Namespace => cluster("Namespace", "namespaces"),
-            Kind::PriorityClass => KindInfo {
+            ResourceKind::Node => cluster("Node", "nodes"),
+            ResourceKind::Namespace => cluster("Namespace", "namespaces"),
+            ResourceKind::PriorityClass => KindInfo {
                 group: "scheduling.k8s.io",
                 held: Metadata,
                 ..cluster("PriorityClass", "priorityclasses")
             },
-            Kind::ClusterRoleBinding => rbac("ClusterRoleBinding", "clusterrolebindings", Cluster),
-            Kind::ClusterRole => rbac("ClusterRole", "clusterroles", Cluster),
+            ResourceKind::ClusterRoleBinding => {
+                rbac("ClusterRoleBinding", "clusterrolebindings", Cluster)
+            }
+            ResourceKind::ClusterRole => rbac("ClusterRole", "clusterroles", Cluster),
         }
     }
 
@@ -214,9 +224,9 @@ impl Kind {
 
     /// The kind that an owner reference names. The version does not matter: it is the same object
     /// in each.
-    pub fn of_reference(api_version: &str, kind: &str) -> Option<Kind> {
+    pub fn of_reference(api_version: &str, kind: &str) -> Option<ResourceKind> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        Kind::ALL.into_iter().find(|k| k.info().kind == kind && k.info().group == group)
+        ResourceKind::ALL.into_iter().find(|k| k.info().kind == kind && k.info().group == group)
     }
 }
 
@@ -225,28 +235,35 @@ const fn namespaced(
     group: &'static str,
     version: &'static str,
     plural: &'static str,
-    held: Held,
+    held: ViewDetail,
 ) -> KindInfo {
-    KindInfo { kind, group, version, plural, scope: Scope::Namespaced, held }
+    KindInfo { kind, group, version, plural, scope: KindScope::Namespaced, held }
 }
 
 const fn ours(kind: &'static str, plural: &'static str) -> KindInfo {
     use rekindle_types::v1alpha1::{GROUP, VERSION};
-    namespaced(kind, GROUP, VERSION, plural, Held::Whole)
+    namespaced(kind, GROUP, VERSION, plural, ViewDetail::Whole)
 }
 
-const fn rbac(kind: &'static str, plural: &'static str, scope: Scope) -> KindInfo {
+const fn rbac(kind: &'static str, plural: &'static str, scope: KindScope) -> KindInfo {
     KindInfo {
         scope,
-        ..namespaced(kind, "rbac.authorization.k8s.io", "v1", plural, Held::Metadata)
+        ..namespaced(kind, "rbac.authorization.k8s.io", "v1", plural, ViewDetail::Metadata)
     }
 }
 
 const fn cluster(kind: &'static str, plural: &'static str) -> KindInfo {
-    KindInfo { kind, group: "", version: "v1", plural, scope: Scope::Cluster, held: Held::Whole }
+    KindInfo {
+        kind,
+        group: "",
+        version: "v1",
+        plural,
+        scope: KindScope::Cluster,
+        held: ViewDetail::Whole,
+    }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ResourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.info().kind)
     }
@@ -258,10 +275,16 @@ mod tests {
 
     #[test]
     fn an_owner_reference_is_resolved_by_group_and_kind_whatever_the_version() {
-        assert_eq!(Kind::of_reference("apps/v1", "ReplicaSet"), Some(Kind::ReplicaSet));
-        assert_eq!(Kind::of_reference("apps/v1beta2", "ReplicaSet"), Some(Kind::ReplicaSet));
-        assert_eq!(Kind::of_reference("v1", "Pod"), Some(Kind::Pod));
-        assert_eq!(Kind::of_reference("apps/v1", "Pod"), None);
-        assert_eq!(Kind::of_reference("example.com/v1", "Widget"), None);
+        assert_eq!(
+            ResourceKind::of_reference("apps/v1", "ReplicaSet"),
+            Some(ResourceKind::ReplicaSet)
+        );
+        assert_eq!(
+            ResourceKind::of_reference("apps/v1beta2", "ReplicaSet"),
+            Some(ResourceKind::ReplicaSet)
+        );
+        assert_eq!(ResourceKind::of_reference("v1", "Pod"), Some(ResourceKind::Pod));
+        assert_eq!(ResourceKind::of_reference("apps/v1", "Pod"), None);
+        assert_eq!(ResourceKind::of_reference("example.com/v1", "Widget"), None);
     }
 }

@@ -1,9 +1,10 @@
 //! The workload controllers, as pure functions of what was observed.
 //!
-//! A driver keeps a [`View`] up to date from watches, asks [`affected`] which [`Key`]s a change
-//! touches, and calls [`reconcile`] for each of them. The answer is a [`Plan`]: writes in batches,
-//! events, and the time at which the key wants to be looked at again. The driver carries the plan
-//! out and tells the view how each write went ([`View::settle`]).
+//! A driver keeps a [`ClusterView`] up to date from watches, asks [`affected`] which
+//! [`ControllerKey`]s a change touches, and calls [`reconcile`] for each of them. The answer is a
+//! [`WritePlan`]: writes in batches, events, and the time at which the key wants to be looked at
+//! again. The driver carries the plan out and tells the view how each write went
+//! ([`ClusterView::settle`]).
 //!
 //! ```text
 //!   watch event ─► View::apply ─► Change ─► affected ─► Key ─► reconcile ─► Plan ─► driver ─► View::settle ─► Change ─► …
@@ -17,7 +18,7 @@
 //!   conflict, never a double.
 //! - **Deletes name the UID, updates the resourceVersion** they were decided on.
 //! - **Absence is checked at the server** before anything is deleted because of it
-//!   ([`Write::CheckAbsent`]).
+//!   ([`WriteOperation::CheckAbsent`]).
 //!
 //! What is created again and again waits ever longer, whatever the cause: every plan passes
 //! [`creation_brake::hold_back`].
@@ -60,11 +61,14 @@ pub mod vacancy;
 pub mod view;
 pub mod volumes;
 
-pub use change::Change;
+pub use change::ObjectChange;
 pub use dispatch::{affected, reconcile, turn};
-pub use key::Key;
-pub use kind::Kind;
-pub use object::{NamespacedName, Object, ObjectId};
-pub use plan::{Manifest, Outcome, Plan, Refusal, Report, Settled, Step, Write};
-pub use scheduler::Turn;
-pub use view::View;
+pub use key::ControllerKey;
+pub use kind::ResourceKind;
+pub use object::{NamespacedName, ObjectId, ViewObject};
+pub use plan::{
+    NewObject, PlannedWrite, Settlement, WriteNotes, WriteOperation, WritePlan, WriteRefusal,
+    WriteResult,
+};
+pub use scheduler::SchedulingRank;
+pub use view::ClusterView;

@@ -4,21 +4,21 @@
 
 use rekindle_types::Tick;
 
-use crate::Object;
-use crate::cluster::Cluster;
+use crate::ViewObject;
+use crate::cluster::ClusterIndex;
 use crate::creation_brake::CreationLedger;
 use crate::cron_job::ScheduleChanges;
-use crate::node_lifecycle::{Heartbeats, Zones};
+use crate::node_lifecycle::{NodeHeartbeats, Zones};
 use crate::pod_gc::LostNodes;
-use crate::scheduler::Attempts;
+use crate::scheduler::SchedulingAttempts;
 
 /// The memories of all controllers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memories {
+pub(crate) struct ControllerMemories {
     /// The scheduler's.
-    pub(crate) attempts: Attempts,
+    pub(crate) attempts: SchedulingAttempts,
     /// The node lifecycle controller's.
-    pub(crate) heartbeats: Heartbeats,
+    pub(crate) heartbeats: NodeHeartbeats,
     /// Its other one.
     pub(crate) zones: Zones,
     /// That of the collector of pods.
@@ -30,13 +30,13 @@ pub(crate) struct Memories {
     pub(crate) creations: CreationLedger,
 }
 
-impl Memories {
+impl ControllerMemories {
     /// An object came, changed or went. `cluster` has the nodes as they are now, and `has_pods`
     /// answers whether pods are bound to one.
     pub(crate) fn follow(
         &mut self,
-        (before, after): (Option<&Object>, Option<&Object>),
-        cluster: &Cluster,
+        (before, after): (Option<&ViewObject>, Option<&ViewObject>),
+        cluster: &ClusterIndex,
         has_pods: impl Fn(&str) -> bool,
         now: Tick,
     ) {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::{Kind, NamespacedName, ObjectId, View};
+use crate::{ClusterView, NamespacedName, ObjectId, ResourceKind};
 
 /// The letters of suffixes.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -39,7 +39,7 @@ fn letters(owner_uid: &str, number: u32) -> [char; SUFFIX_LEN] {
 /// Names for new pods of an owner: those of a series, behind the same stem, that are neither taken
 /// nor were lately. Nothing is copied for those that are: of a thousand pods they are a thousand.
 pub(crate) fn free<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     owner: &'a ObjectMeta,
     stem: String,
     series: String,
@@ -47,7 +47,7 @@ pub(crate) fn free<'a>(
     let uid = owner.uid.as_deref().unwrap_or_default();
     let namespace = owner.namespace.as_deref().unwrap_or_default();
     let mut given = BTreeSet::new();
-    let mut id = ObjectId::new(Kind::Pod, NamespacedName::new(namespace, ""));
+    let mut id = ObjectId::new(ResourceKind::Pod, NamespacedName::new(namespace, ""));
     (0u32..).filter_map(move |number| {
         let name = &mut id.name.name;
         name.clone_from(&stem);

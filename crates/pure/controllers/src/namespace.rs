@@ -12,41 +12,49 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Namespace;
 use rekindle_types::Tick;
 
-use crate::kind::Scope;
-use crate::plan::{Step, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
-use conditions::Left;
+use crate::kind::KindScope;
+use crate::plan::{PlannedWrite, WriteOperation};
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
+    WritePlan, owners,
+};
+use conditions::RemainingContent;
 
 /// The finalizer in `spec.finalizers` that this controller takes away.
 const FINALIZER: &str = "kubernetes";
 
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     let name = match &change.after {
-        Some(Object::Namespace(_)) => &change.id.name.name,
-        _ if change.id.kind.info().scope == Scope::Cluster => return,
+        Some(ViewObject::Namespace(_)) => &change.id.name.name,
+        _ if change.id.kind.info().scope == KindScope::Cluster => return,
         after if change.before.as_ref().map(hold) == after.as_ref().map(hold) => return,
         _ => &change.id.name.namespace,
     };
     let namespace = view.namespace(&NamespacedName::new("", name.as_str()));
     if namespace.is_some_and(|namespace| owners::is_terminating(&namespace.metadata)) {
-        keys.insert(Key::Namespace(name.clone()));
+        keys.insert(ControllerKey::Namespace(name.clone()));
     }
 }
 
 /// What of an object keeps its namespace.
-fn hold(object: &Object) -> (bool, &[String]) {
+fn hold(object: &ViewObject) -> (bool, &[String]) {
     let meta = object.meta();
     (owners::is_terminating(meta), meta.finalizers.as_deref().unwrap_or_default())
 }
 
-pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &str, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(namespace) = view.namespace(&NamespacedName::new("", name)) else { return plan };
     if !owners::is_terminating(&namespace.metadata) || !has_finalizer(namespace) {
         return plan;
     }
-    let kinds = || Kind::ALL.into_iter().filter(|kind| kind.info().scope == Scope::Namespaced);
-    let left = Left::count(view, name, kinds());
+    let kinds =
+        || ResourceKind::ALL.into_iter().filter(|kind| kind.info().scope == KindScope::Namespaced);
+    let left = RemainingContent::count(view, name, kinds());
     for kind in kinds() {
         let is_undeleted = view.in_namespace(kind, name).any(|o| !owners::is_terminating(o.meta()));
         // A kind that is not watched may have objects, and so may any kind while the view lags
@@ -54,27 +62,32 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
         // once more.
         let is_last_sweep = left.is_empty();
         if is_undeleted || is_last_sweep {
-            plan.then(Write::DeleteAll { of: ObjectId::new(kind, NamespacedName::new(name, "")) });
+            plan.then(WriteOperation::DeleteAll {
+                of: ObjectId::new(kind, NamespacedName::new(name, "")),
+            });
         }
     }
     // What is deleted now is not reported as left: its end, or its deletion timestamp, brings the
     // next look.
-    let report = || conditions::updated(namespace, &left, now).map(Object::from);
+    let report = || conditions::updated(namespace, &left, now).map(ViewObject::from);
     if !left.is_empty() {
         if plan.batches.is_empty() {
-            plan.batches.extend(report().map(|status| vec![Write::UpdateStatus(status).into()]));
+            plan.batches
+                .extend(report().map(|status| vec![WriteOperation::UpdateStatus(status).into()]));
         }
         return plan;
     }
     let checks = kinds().map(|kind| {
-        Step::from(Write::CheckEmpty { of: ObjectId::new(kind, NamespacedName::new(name, "")) })
+        PlannedWrite::from(WriteOperation::CheckEmpty {
+            of: ObjectId::new(kind, NamespacedName::new(name, "")),
+        })
     });
     plan.then_all(checks.collect());
     let finalized = finalized(namespace);
     // One that others hold is looked at after this.
     match report().filter(|_| is_held(&finalized)) {
-        Some(status) => plan.then(Write::UpdateStatus(status)),
-        None => plan.then(Write::Finalize(Box::new(finalized))),
+        Some(status) => plan.then(WriteOperation::UpdateStatus(status)),
+        None => plan.then(WriteOperation::Finalize(Box::new(finalized))),
     }
     plan
 }

@@ -16,10 +16,10 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
-use crate::Kind;
+use crate::ResourceKind;
 
 /// Namespace and name. The namespace of a cluster-scoped object is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,14 +59,14 @@ impl fmt::Display for NamespacedName {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
     /// The kind.
-    pub kind: Kind,
+    pub kind: ResourceKind,
     /// Namespace and name.
     pub name: NamespacedName,
 }
 
 impl ObjectId {
     /// From its parts.
-    pub fn new(kind: Kind, name: NamespacedName) -> Self {
+    pub fn new(kind: ResourceKind, name: NamespacedName) -> Self {
         Self { kind, name }
     }
 }
@@ -79,7 +79,7 @@ impl fmt::Display for ObjectId {
 
 /// One object of the view: whole, or its metadata only.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Object {
+pub enum ViewObject {
     /// A Deployment.
     Deployment(Arc<Deployment>),
     /// A DaemonSet.
@@ -97,7 +97,7 @@ pub enum Object {
     /// A Job.
     Job(Arc<Job>),
     /// A Pod.
-    Pod(Arc<Pod>),
+    Pod(Arc<HeldPod>),
     /// A RestartLadder.
     RestartLadder(Arc<RestartLadder>),
     /// A PodRestart.
@@ -125,70 +125,70 @@ pub enum Object {
     /// A Namespace.
     Namespace(Arc<Namespace>),
     /// The metadata of an object of another kind.
-    Metadata(Kind, Arc<ObjectMeta>),
+    Metadata(ResourceKind, Arc<ObjectMeta>),
 }
 
-impl Object {
+impl ViewObject {
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ResourceKind {
         match self {
-            Object::Deployment(_) => Kind::Deployment,
-            Object::DaemonSet(_) => Kind::DaemonSet,
-            Object::ReplicaSet(_) => Kind::ReplicaSet,
-            Object::ReplicationController(_) => Kind::ReplicationController,
-            Object::StatefulSet(_) => Kind::StatefulSet,
-            Object::ControllerRevision(_) => Kind::ControllerRevision,
-            Object::CronJob(_) => Kind::CronJob,
-            Object::Job(_) => Kind::Job,
-            Object::Pod(_) => Kind::Pod,
-            Object::RestartLadder(_) => Kind::RestartLadder,
-            Object::PodRestart(_) => Kind::PodRestart,
-            Object::RestartLedger(_) => Kind::RestartLedger,
-            Object::PodDisruptionBudget(_) => Kind::PodDisruptionBudget,
-            Object::PersistentVolumeClaim(_) => Kind::PersistentVolumeClaim,
-            Object::Service(_) => Kind::Service,
-            Object::EndpointSlice(_) => Kind::EndpointSlice,
-            Object::Endpoints(_) => Kind::Endpoints,
-            Object::Lease(_) => Kind::Lease,
-            Object::PersistentVolume(_) => Kind::PersistentVolume,
-            Object::StorageClass(_) => Kind::StorageClass,
-            Object::Node(_) => Kind::Node,
-            Object::Namespace(_) => Kind::Namespace,
-            Object::Metadata(kind, _) => *kind,
+            ViewObject::Deployment(_) => ResourceKind::Deployment,
+            ViewObject::DaemonSet(_) => ResourceKind::DaemonSet,
+            ViewObject::ReplicaSet(_) => ResourceKind::ReplicaSet,
+            ViewObject::ReplicationController(_) => ResourceKind::ReplicationController,
+            ViewObject::StatefulSet(_) => ResourceKind::StatefulSet,
+            ViewObject::ControllerRevision(_) => ResourceKind::ControllerRevision,
+            ViewObject::CronJob(_) => ResourceKind::CronJob,
+            ViewObject::Job(_) => ResourceKind::Job,
+            ViewObject::Pod(_) => ResourceKind::Pod,
+            ViewObject::RestartLadder(_) => ResourceKind::RestartLadder,
+            ViewObject::PodRestart(_) => ResourceKind::PodRestart,
+            ViewObject::RestartLedger(_) => ResourceKind::RestartLedger,
+            ViewObject::PodDisruptionBudget(_) => ResourceKind::PodDisruptionBudget,
+            ViewObject::PersistentVolumeClaim(_) => ResourceKind::PersistentVolumeClaim,
+            ViewObject::Service(_) => ResourceKind::Service,
+            ViewObject::EndpointSlice(_) => ResourceKind::EndpointSlice,
+            ViewObject::Endpoints(_) => ResourceKind::Endpoints,
+            ViewObject::Lease(_) => ResourceKind::Lease,
+            ViewObject::PersistentVolume(_) => ResourceKind::PersistentVolume,
+            ViewObject::StorageClass(_) => ResourceKind::StorageClass,
+            ViewObject::Node(_) => ResourceKind::Node,
+            ViewObject::Namespace(_) => ResourceKind::Namespace,
+            ViewObject::Metadata(kind, _) => *kind,
         }
     }
 
     /// Its metadata.
     pub fn meta(&self) -> &ObjectMeta {
         match self {
-            Object::Deployment(o) => &o.metadata,
-            Object::DaemonSet(o) => &o.metadata,
-            Object::ReplicaSet(o) => &o.metadata,
-            Object::ReplicationController(o) => &o.metadata,
-            Object::StatefulSet(o) => &o.metadata,
-            Object::ControllerRevision(o) => &o.metadata,
-            Object::CronJob(o) => &o.metadata,
-            Object::Job(o) => &o.metadata,
-            Object::Pod(o) => &o.metadata,
-            Object::RestartLadder(o) => &o.metadata,
-            Object::PodRestart(o) => &o.metadata,
-            Object::RestartLedger(o) => &o.metadata,
-            Object::PodDisruptionBudget(o) => &o.metadata,
-            Object::PersistentVolumeClaim(o) => &o.metadata,
-            Object::Service(o) => &o.metadata,
-            Object::EndpointSlice(o) => &o.metadata,
-            Object::Endpoints(o) => &o.metadata,
-            Object::Lease(o) => &o.metadata,
-            Object::PersistentVolume(o) => &o.metadata,
-            Object::StorageClass(o) => &o.metadata,
-            Object::Node(o) => &o.metadata,
-            Object::Namespace(o) => &o.metadata,
-            Object::Metadata(_, meta) => meta,
+            ViewObject::Deployment(o) => &o.metadata,
+            ViewObject::DaemonSet(o) => &o.metadata,
+            ViewObject::ReplicaSet(o) => &o.metadata,
+            ViewObject::ReplicationController(o) => &o.metadata,
+            ViewObject::StatefulSet(o) => &o.metadata,
+            ViewObject::ControllerRevision(o) => &o.metadata,
+            ViewObject::CronJob(o) => &o.metadata,
+            ViewObject::Job(o) => &o.metadata,
+            ViewObject::Pod(o) => &o.metadata,
+            ViewObject::RestartLadder(o) => &o.metadata,
+            ViewObject::PodRestart(o) => &o.metadata,
+            ViewObject::RestartLedger(o) => &o.metadata,
+            ViewObject::PodDisruptionBudget(o) => &o.metadata,
+            ViewObject::PersistentVolumeClaim(o) => &o.metadata,
+            ViewObject::Service(o) => &o.metadata,
+            ViewObject::EndpointSlice(o) => &o.metadata,
+            ViewObject::Endpoints(o) => &o.metadata,
+            ViewObject::Lease(o) => &o.metadata,
+            ViewObject::PersistentVolume(o) => &o.metadata,
+            ViewObject::StorageClass(o) => &o.metadata,
+            ViewObject::Node(o) => &o.metadata,
+            ViewObject::Namespace(o) => &o.metadata,
+            ViewObject::Metadata(_, meta) => meta,
         }
     }
 
     /// Whether both are one and the same, so that nobody has to compare them field by field.
-    pub fn is_same(&self, other: &Object) -> bool {
+    pub fn is_same(&self, other: &ViewObject) -> bool {
         std::ptr::eq(self.meta(), other.meta())
     }
 
@@ -206,9 +206,9 @@ impl Object {
     }
 
     /// The same, where a pod shares what it can of its spec with another.
-    pub(crate) fn sharing(self, other: Option<&Pod>) -> Self {
+    pub(crate) fn sharing(self, other: Option<&HeldPod>) -> Self {
         match self {
-            Object::Pod(pod) => Object::from(Arc::unwrap_or_clone(pod).sharing(other)),
+            ViewObject::Pod(pod) => ViewObject::from(Arc::unwrap_or_clone(pod).sharing(other)),
             other => other,
         }
     }
@@ -222,23 +222,33 @@ impl Object {
 macro_rules! object_from {
     ($($kind:ident),*) => {
         $(
-            impl From<$kind> for Object {
+            impl From<$kind> for ViewObject {
                 fn from(object: $kind) -> Self {
-                    Object::$kind(Arc::new(object))
+                    ViewObject::$kind(Arc::new(object))
                 }
             }
-            impl From<Arc<$kind>> for Object {
+            impl From<Arc<$kind>> for ViewObject {
                 fn from(object: Arc<$kind>) -> Self {
-                    Object::$kind(object)
+                    ViewObject::$kind(object)
                 }
             }
         )*
     };
 }
-impl From<v1::Pod> for Object {
+impl From<HeldPod> for ViewObject {
+    fn from(pod: HeldPod) -> Self {
+        ViewObject::Pod(Arc::new(pod))
+    }
+}
+impl From<Arc<HeldPod>> for ViewObject {
+    fn from(pod: Arc<HeldPod>) -> Self {
+        ViewObject::Pod(pod)
+    }
+}
+impl From<v1::Pod> for ViewObject {
     /// As it is held.
     fn from(pod: v1::Pod) -> Self {
-        Object::from(Pod::from(pod))
+        ViewObject::from(HeldPod::from(pod))
     }
 }
 
@@ -251,7 +261,6 @@ object_from!(
     ControllerRevision,
     CronJob,
     Job,
-    Pod,
     RestartLadder,
     PodRestart,
     RestartLedger,

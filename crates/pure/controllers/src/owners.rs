@@ -4,11 +4,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 pub use rekindle_types::owners::controller_of;
 
-use crate::{Kind, Object, View};
+use crate::{ClusterView, ResourceKind, ViewObject};
 
 /// The UID of the workload that an object belongs to: of its controller's controller, else of its
 /// controller, else its own.
-pub fn root_uid(view: &View, object: &Object) -> String {
+pub fn root_uid(view: &ClusterView, object: &ViewObject) -> String {
     let Some(controller) = controller_of(object.meta()) else { return object.uid().to_owned() };
     let above = view.by_uid(&controller.uid).and_then(|object| controller_of(object.meta()));
     above.unwrap_or(controller).uid.clone()
@@ -20,7 +20,7 @@ pub fn references(meta: &ObjectMeta) -> &[OwnerReference] {
 }
 
 /// A controller reference to an object.
-pub fn controller_reference(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
+pub fn controller_reference(kind: ResourceKind, owner: &ObjectMeta) -> OwnerReference {
     OwnerReference {
         controller: Some(true),
         block_owner_deletion: Some(true),
@@ -29,7 +29,7 @@ pub fn controller_reference(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
 }
 
 /// A plain owner reference: the object goes when its owner goes.
-pub fn reference(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
+pub fn reference(kind: ResourceKind, owner: &ObjectMeta) -> OwnerReference {
     OwnerReference {
         api_version: kind.api_version(),
         kind: kind.info().kind.to_owned(),

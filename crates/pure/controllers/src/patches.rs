@@ -4,21 +4,21 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use crate::plan::{Part, Write};
-use crate::{Kind, NamespacedName, Object, ObjectId};
+use crate::plan::{PatchTarget, WriteOperation};
+use crate::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 
 /// Replaces its owner references.
-pub(crate) fn references_patch(object: &Object, references: Value) -> Write {
+pub(crate) fn references_patch(object: &ViewObject, references: Value) -> WriteOperation {
     patch(object, "ownerReferences", references)
 }
 
 /// Puts a finalizer on, after those that it has.
-pub(crate) fn with_finalizer(object: &Object, finalizer: &str) -> Write {
+pub(crate) fn with_finalizer(object: &ViewObject, finalizer: &str) -> WriteOperation {
     patch(object, "finalizers", finalizers_with(object.meta(), finalizer))
 }
 
 /// Takes a finalizer off.
-pub(crate) fn without_finalizer(object: &Object, finalizer: &str) -> Write {
+pub(crate) fn without_finalizer(object: &ViewObject, finalizer: &str) -> WriteOperation {
     let all = object.meta().finalizers.iter().flatten();
     patch(object, "finalizers", json!(all.filter(|f| *f != finalizer).collect::<Vec<_>>()))
 }
@@ -29,17 +29,21 @@ pub(crate) fn finalizers_with(meta: &ObjectMeta, finalizer: &str) -> Value {
     json!(present.chain([finalizer]).collect::<Vec<_>>())
 }
 
-fn patch(object: &Object, field: &str, value: Value) -> Write {
+fn patch(object: &ViewObject, field: &str, value: Value) -> WriteOperation {
     let mut metadata = decided_on(object.meta());
     metadata[field] = value;
-    Write::Patch { id: object.id(), part: Part::Whole, patch: json!({"metadata": metadata}) }
+    WriteOperation::Patch {
+        id: object.id(),
+        part: PatchTarget::Whole,
+        patch: json!({"metadata": metadata}),
+    }
 }
 
 /// Changes what is named of its status.
-pub(crate) fn status_patch(kind: Kind, meta: &ObjectMeta, status: Value) -> Write {
-    Write::Patch {
+pub(crate) fn status_patch(kind: ResourceKind, meta: &ObjectMeta, status: Value) -> WriteOperation {
+    WriteOperation::Patch {
         id: ObjectId::new(kind, NamespacedName::of(meta)),
-        part: Part::Status,
+        part: PatchTarget::Status,
         patch: json!({"metadata": decided_on(meta), "status": status}),
     }
 }

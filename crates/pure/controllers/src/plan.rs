@@ -10,71 +10,72 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use serde_json::Value;
 
 use crate::creation_brake::CreationSeries;
-use crate::events::Note;
-use crate::scheduler::Attempt;
-use crate::{Change, Kind, NamespacedName, Object, ObjectId};
+use crate::events::EventNote;
+use crate::scheduler::SchedulingAttempt;
+use crate::{NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject};
 
 /// The answer of a reconcile. Empty when nothing is to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct WritePlan {
     /// Writes in order of the batches. Those of a batch may be carried out at the same time; a
     /// batch is begun only when every write of the one before succeeded.
-    pub batches: Vec<Vec<Step>>,
+    pub batches: Vec<Vec<PlannedWrite>>,
     /// Events to record whatever becomes of the writes.
-    pub notes: Vec<Note>,
+    pub notes: Vec<EventNote>,
     /// When the key must be looked at again although nothing changed. The driver keeps one such
     /// time per key.
     pub again_at: Option<Tick>,
     /// A pod was looked at and fits no node. The driver tells the view at once
-    /// ([`View::remember`](crate::View::remember)).
-    pub unfit: Option<Attempt>,
+    /// ([`ClusterView::remember`](crate::ClusterView::remember)).
+    pub unfit: Option<SchedulingAttempt>,
     /// Series whose creations are held back, as `notes` say for the first time. The driver tells
-    /// the view at once ([`View::creation_pauses_told`](crate::View::creation_pauses_told)).
+    /// the view at once
+    /// ([`ClusterView::creation_pauses_told`](crate::ClusterView::creation_pauses_told)).
     pub paused: Vec<CreationSeries>,
 }
 
 /// One write and what is said about it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct PlannedWrite {
     /// What is written.
-    pub write: Write,
+    pub write: WriteOperation,
     /// The events about its success or failure.
-    pub report: Option<Report>,
+    pub report: Option<WriteNotes>,
 }
 
 /// The events about a write.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct WriteNotes {
     /// Recorded when it succeeds, in this order.
-    pub success: Vec<Note>,
+    pub success: Vec<EventNote>,
     /// Recorded when the server refuses it; the server's message is appended to this one's.
-    pub failure: Note,
+    pub failure: EventNote,
 }
 
 /// One write, or a check that must hold before the next batch.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Write {
+pub enum WriteOperation {
     /// Create it. A name that is taken already is a refusal, never a double.
-    Create(Manifest),
+    Create(NewObject),
     /// Ask whether it could be created, without creating it (dry run). That its name is taken is no
     /// refusal.
-    TryCreate(Manifest),
+    TryCreate(NewObject),
     /// Replace it, if it still has the resourceVersion that it carries.
-    Update(Object),
+    Update(ViewObject),
     /// Replace its status, if it still has the resourceVersion that it carries.
-    UpdateStatus(Object),
+    UpdateStatus(ViewObject),
     /// A JSON merge patch. It carries `metadata.uid`, and `metadata.resourceVersion` where a stale
     /// view could harm.
     Patch {
         /// What is patched.
         id: ObjectId,
         /// Which part.
-        part: Part,
+        part: PatchTarget,
         /// The merge patch.
         patch: Value,
     },
     /// Delete it.
-    Delete(Delete),
+    Delete(DeleteWrite),
     /// Delete everything of a kind in a namespace, in the background.
     DeleteAll {
         /// The kind and the namespace; the name is empty.
@@ -101,7 +102,7 @@ pub enum Write {
     },
     /// Evict a pod (subresource `eviction`, policy/v1): disruption budgets hold. Harmless when it
     /// is evicted already.
-    Evict(Evict),
+    Evict(EvictWrite),
     /// Write a namespace's finalizers (subresource `finalize`).
     Finalize(Box<Namespace>),
     /// Succeeds when the server has no object of this id (with this UID, when given).
@@ -120,24 +121,24 @@ pub enum Write {
 
 /// What is created: a pod with all that it is to be, of which less is held once it is there.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Manifest {
+pub enum NewObject {
     /// A pod.
     Pod(Box<Pod>),
     /// Anything else.
-    Object(Object),
+    Object(ViewObject),
 }
 
-impl Manifest {
+impl NewObject {
     /// What it will be called.
     pub fn id(&self) -> ObjectId {
         match self {
-            Self::Pod(pod) => ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
+            Self::Pod(pod) => ObjectId::new(ResourceKind::Pod, NamespacedName::of(&pod.metadata)),
             Self::Object(object) => object.id(),
         }
     }
 }
 
-impl From<Pod> for Manifest {
+impl From<Pod> for NewObject {
     fn from(pod: Pod) -> Self {
         Self::Pod(Box::new(pod))
     }
@@ -147,7 +148,7 @@ impl From<Pod> for Manifest {
 macro_rules! manifest_from {
     ($($kind:ident),*) => {
         $(
-            impl From<$kind> for Manifest {
+            impl From<$kind> for NewObject {
                 fn from(object: $kind) -> Self {
                     Self::Object(object.into())
                 }
@@ -170,7 +171,7 @@ manifest_from!(
 
 /// The part of an object that a patch goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PatchTarget {
     /// The object itself.
     Whole,
     /// Its status subresource.
@@ -179,20 +180,20 @@ pub enum Part {
 
 /// A delete with what it must find.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delete {
+pub struct DeleteWrite {
     /// What is deleted.
     pub id: ObjectId,
     /// Only the object with this UID.
     pub uid: String,
     /// What becomes of its dependents.
-    pub propagation: Propagation,
+    pub propagation: DependentPolicy,
     /// How much grace it gets.
-    pub grace: Grace,
+    pub grace: DeleteGrace,
 }
 
 /// An eviction with what it must find.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Evict {
+pub struct EvictWrite {
     /// The pod.
     pub pod: ObjectId,
     /// Its UID: another pod of that name is not evicted.
@@ -203,7 +204,7 @@ pub struct Evict {
 
 /// What becomes of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
+pub enum DependentPolicy {
     /// As the server's default is (background).
     Default,
     /// They are deleted after it.
@@ -216,7 +217,7 @@ pub enum Propagation {
 
 /// The grace period of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grace {
+pub enum DeleteGrace {
     /// The object's own.
     Own,
     /// None: it goes now.
@@ -225,9 +226,9 @@ pub enum Grace {
 
 /// How a write went.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum WriteResult {
     /// Done, and this is the object now.
-    Stored(Object),
+    Stored(ViewObject),
     /// Done; there is no object to show.
     Done,
     /// The object is gone: deleted just now, or it was absent already.
@@ -235,7 +236,7 @@ pub enum Outcome {
     /// The server said no.
     Refused {
         /// Of what kind.
-        refusal: Refusal,
+        refusal: WriteRefusal,
         /// Its message.
         message: String,
     },
@@ -248,7 +249,7 @@ pub enum Outcome {
 
 /// Why the server said no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum WriteRefusal {
     /// The object changed meanwhile, or a precondition does not hold.
     Conflict,
     /// The name is taken.
@@ -267,20 +268,20 @@ pub enum Refusal {
 
 /// What the view made of an outcome.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settled {
+pub struct Settlement {
     /// What changed by it; the driver queues the keys that are affected.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ObjectChange>,
     /// Events to record.
-    pub notes: Vec<Note>,
+    pub notes: Vec<EventNote>,
     /// Whether the rest of the plan may go on.
-    pub verdict: Verdict,
+    pub verdict: PlanContinuation,
     /// Whether what was written is what is known now.
-    pub place: Place,
+    pub place: WriteRecency,
 }
 
 /// How what was written stands to what is known of the object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum WriteRecency {
     /// It is the newest.
     #[default]
     Newest,
@@ -291,7 +292,7 @@ pub enum Place {
 
 /// Whether the rest of a plan may go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PlanContinuation {
     /// It may.
     #[default]
     Continue,
@@ -301,26 +302,26 @@ pub enum Verdict {
     Stop,
 }
 
-impl Report {
+impl WriteNotes {
     /// One event for either end.
-    pub fn new(success: Note, failure: Note) -> Self {
+    pub fn new(success: EventNote, failure: EventNote) -> Self {
         Self { success: vec![success], failure }
     }
 }
 
-impl Plan {
+impl WritePlan {
     /// True when nothing is to be written and nothing to be said.
     pub fn is_empty(&self) -> bool {
         self.batches.iter().all(Vec::is_empty) && self.notes.is_empty()
     }
 
     /// Adds a batch of one write without report.
-    pub fn then(&mut self, write: Write) {
-        self.batches.push(vec![Step::from(write)]);
+    pub fn then(&mut self, write: WriteOperation) {
+        self.batches.push(vec![PlannedWrite::from(write)]);
     }
 
     /// Adds a batch; an empty one is left out.
-    pub fn then_all(&mut self, batch: Vec<Step>) {
+    pub fn then_all(&mut self, batch: Vec<PlannedWrite>) {
         if !batch.is_empty() {
             self.batches.push(batch);
         }
@@ -328,7 +329,7 @@ impl Plan {
 
     /// Adds the steps in batches of 1, 2, 4, …: what can never be done costs one refused request
     /// and not hundreds.
-    pub fn then_ever_more(&mut self, steps: impl IntoIterator<Item = Step>) {
+    pub fn then_ever_more(&mut self, steps: impl IntoIterator<Item = PlannedWrite>) {
         let mut steps = steps.into_iter().peekable();
         let mut size = 1;
         while steps.peek().is_some() {
@@ -343,25 +344,25 @@ impl Plan {
     }
 
     /// All writes in order.
-    pub fn writes(&self) -> impl Iterator<Item = &Write> {
+    pub fn writes(&self) -> impl Iterator<Item = &WriteOperation> {
         self.batches.iter().flatten().map(|step| &step.write)
     }
 }
 
-impl From<Write> for Step {
-    fn from(write: Write) -> Self {
+impl From<WriteOperation> for PlannedWrite {
+    fn from(write: WriteOperation) -> Self {
         Self { write, report: None }
     }
 }
 
-impl Write {
+impl WriteOperation {
     /// A delete of this object with its own grace.
-    pub fn delete(object: &Object, propagation: Propagation) -> Self {
-        Write::Delete(Delete {
+    pub fn delete(object: &ViewObject, propagation: DependentPolicy) -> Self {
+        WriteOperation::Delete(DeleteWrite {
             id: object.id(),
             uid: object.uid().to_owned(),
             propagation,
-            grace: Grace::Own,
+            grace: DeleteGrace::Own,
         })
     }
 }

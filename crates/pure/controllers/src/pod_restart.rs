@@ -20,14 +20,14 @@ mod unfilled;
 
 pub use elsewhere::no_other_node;
 pub use kept::created_again;
-pub use preview::{Preview, preview};
+pub use preview::{RestartPreview, preview};
 pub use replace::NOT_TAKEN;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER,
@@ -36,10 +36,10 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::validation::names;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::plan::{Propagation, Write};
+use crate::plan::{DependentPolicy, WriteOperation};
 use crate::{
-    Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, cluster, owners,
-    pods,
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
+    WritePlan, avoidance, cluster, owners, pods,
 };
 
 /// How long a finished request that does not say so stays to be looked at.
@@ -50,60 +50,67 @@ const AWAITED_MAX: TickDuration = TickDuration::from_secs(20 * 60);
 /// The grace period of a pod that names none.
 const GRACE_DEFAULT: TickDuration = TickDuration::from_secs(30);
 
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     match change.latest() {
-        Object::PodRestart(_) if !change.is_removal() => {
-            keys.insert(Key::PodRestart(change.id.name.clone()));
+        ViewObject::PodRestart(_) if !change.is_removal() => {
+            keys.insert(ControllerKey::PodRestart(change.id.name.clone()));
         }
-        Object::Pod(_) => concerned(view, change, keys),
+        ViewObject::Pod(_) => concerned(view, change, keys),
         // A Deployment that goes back, or is changed by somebody else.
-        Object::Deployment(deployment) => {
-            keys.extend(unfilled::affected(view, change).map(Key::PodRestart));
+        ViewObject::Deployment(deployment) => {
+            keys.extend(unfilled::affected(view, change).map(ControllerKey::PodRestart));
             let name = deployment.metadata.name.as_deref();
-            let restarts = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
+            let restarts = view.in_namespace(ResourceKind::PodRestart, &change.id.name.namespace);
             keys.extend(restarts.filter_map(|object| match object {
-                Object::PodRestart(restart) if !is_finished(restart) => {
+                ViewObject::PodRestart(restart) if !is_finished(restart) => {
                     let rollback = restart.status.as_ref()?.rollback.as_ref()?;
                     let concerns = Some(rollback.deployment_name.as_str()) == name;
-                    concerns.then(|| Key::PodRestart(NamespacedName::of(&restart.metadata)))
+                    concerns
+                        .then(|| ControllerKey::PodRestart(NamespacedName::of(&restart.metadata)))
                 }
                 _ => None,
             }));
         }
-        Object::ReplicaSet(_)
-        | Object::ReplicationController(_)
-        | Object::StatefulSet(_)
-        | Object::DaemonSet(_)
-        | Object::Job(_)
-        | Object::CronJob(_) => {
-            keys.extend(unfilled::affected(view, change).map(Key::PodRestart));
+        ViewObject::ReplicaSet(_)
+        | ViewObject::ReplicationController(_)
+        | ViewObject::StatefulSet(_)
+        | ViewObject::DaemonSet(_)
+        | ViewObject::Job(_)
+        | ViewObject::CronJob(_) => {
+            keys.extend(unfilled::affected(view, change).map(ControllerKey::PodRestart));
         }
         // A budget that forbade an eviction may allow it now.
-        Object::PodDisruptionBudget(_) => {
-            let restarts = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
+        ViewObject::PodDisruptionBudget(_) => {
+            let restarts = view.in_namespace(ResourceKind::PodRestart, &change.id.name.namespace);
             keys.extend(restarts.filter_map(|object| match object {
-                Object::PodRestart(restart) if is_held(restart) => {
-                    Some(Key::PodRestart(NamespacedName::of(&restart.metadata)))
+                ViewObject::PodRestart(restart) if is_held(restart) => {
+                    Some(ControllerKey::PodRestart(NamespacedName::of(&restart.metadata)))
                 }
                 _ => None,
             }));
         }
-        Object::Node(_) => concerned_by_node(view, change, keys),
+        ViewObject::Node(_) => concerned_by_node(view, change, keys),
         // What waits for a pod that cannot be created in it any more lets go.
-        Object::Namespace(namespace) if owners::is_terminating(&namespace.metadata) => {
-            let restarts = view.in_namespace(Kind::PodRestart, &change.id.name.name);
-            keys.extend(restarts.map(|restart| Key::PodRestart(restart.id().name)));
+        ViewObject::Namespace(namespace) if owners::is_terminating(&namespace.metadata) => {
+            let restarts = view.in_namespace(ResourceKind::PodRestart, &change.id.name.name);
+            keys.extend(restarts.map(|restart| ControllerKey::PodRestart(restart.id().name)));
         }
-        Object::RestartLedger(ledger) => {
+        ViewObject::RestartLedger(ledger) => {
             let pending = ledger.status.as_ref().and_then(|s| s.pending_restart.clone());
             let before = change.before.as_ref().and_then(|before| match before {
-                Object::RestartLedger(ledger) => ledger.status.as_ref()?.pending_restart.clone(),
+                ViewObject::RestartLedger(ledger) => {
+                    ledger.status.as_ref()?.pending_restart.clone()
+                }
                 _ => None,
             });
             // One that was pending and is not any more may be old enough to go.
             if let Some(name) = before.filter(|name| Some(name) != pending.as_ref()) {
                 let namespace = change.id.name.namespace.as_str();
-                keys.insert(Key::PodRestart(NamespacedName::new(namespace, name)));
+                keys.insert(ControllerKey::PodRestart(NamespacedName::new(namespace, name)));
             }
         }
         _ => {}
@@ -112,35 +119,39 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 
 /// The requests that a change of a node concerns: one that had nowhere to go may have somewhere
 /// now, and one that waits for its agent says so.
-fn concerned_by_node(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
-    let is_ready = |object: Option<&Object>| match object {
-        Some(Object::Node(node)) => Some(cluster::is_ready(node)),
+fn concerned_by_node(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
+    let is_ready = |object: Option<&ViewObject>| match object {
+        Some(ViewObject::Node(node)) => Some(cluster::is_ready(node)),
         Some(_) | None => None,
     };
     let is_news = is_ready(change.before.as_ref()) != is_ready(change.after.as_ref());
     let node = change.id.name.name.as_str();
-    for (_, object) in view.of_kind(Kind::PodRestart) {
-        let Object::PodRestart(restart) = object else { continue };
+    for (_, object) in view.of_kind(ResourceKind::PodRestart) {
+        let ViewObject::PodRestart(restart) = object else { continue };
         let waits_for_pod_on_it =
             unfilled::waits_for(restart).is_some_and(|replacement| replacement.node_name == node);
         if is_held(restart)
             || waits_for_pod_on_it
             || (is_news && silence::concerns(view, restart, node))
         {
-            keys.insert(Key::PodRestart(NamespacedName::of(&restart.metadata)));
+            keys.insert(ControllerKey::PodRestart(NamespacedName::of(&restart.metadata)));
         }
     }
 }
 
 /// The requests that a change of a pod concerns. The node answers for its pods; a request of its is
 /// ours only when its pod is gone, which one of the same name that comes after it tells, too.
-fn concerned(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+fn concerned(view: &ClusterView, change: &ObjectChange, keys: &mut BTreeSet<ControllerKey>) {
     let pod = change.latest();
-    let uid = |object: Option<&Object>| object.map(|object| object.uid().to_owned());
+    let uid = |object: Option<&ViewObject>| object.map(|object| object.uid().to_owned());
     let is_other_pod = uid(change.before.as_ref()) != uid(change.after.as_ref());
     let workload = owners::controller_of(pod.meta()).map(|_| owners::root_uid(view, pod));
-    for object in view.in_namespace(Kind::PodRestart, &change.id.name.namespace) {
-        let Object::PodRestart(restart) = object else { continue };
+    for object in view.in_namespace(ResourceKind::PodRestart, &change.id.name.namespace) {
+        let ViewObject::PodRestart(restart) = object else { continue };
         let is_named = restart.spec.pod_name == change.id.name.name;
         let concerns = match carried_out_by(restart) {
             CarriedOutBy::Node => is_named && is_other_pod && !is_finished(restart),
@@ -154,7 +165,7 @@ fn concerned(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             }
         };
         if concerns {
-            keys.insert(Key::PodRestart(NamespacedName::of(&restart.metadata)));
+            keys.insert(ControllerKey::PodRestart(NamespacedName::of(&restart.metadata)));
         }
     }
 }
@@ -175,8 +186,8 @@ pub fn is_held(restart: &PodRestart) -> bool {
 }
 
 /// What is to be done for a request.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(restart) = view.pod_restart(name) else { return plan };
     if let Some(write) = kept::release(restart) {
         plan.then(write); // which brings us here again, unless it was the last that held it
@@ -207,30 +218,30 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
 }
 
 /// What is to be done for a request that no node carries out.
-fn carry_out(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
+fn carry_out(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick) -> WritePlan {
     match restart.spec.rung() {
         Rung::Rollback => rollback::reconcile(view, restart, now),
         Rung::Recreate | Rung::Reschedule => replace::reconcile(view, restart, now),
-        Rung::Container | Rung::Containers | Rung::Pod => Plan::default(),
+        Rung::Container | Rung::Containers | Rung::Pod => WritePlan::default(),
     }
 }
 
 /// Says why nobody takes a restart in place up. Who does writes over it.
-fn tell_of_silence(view: &View, restart: &PodRestart, plan: &mut Plan) {
+fn tell_of_silence(view: &ClusterView, restart: &PodRestart, plan: &mut WritePlan) {
     let pod = view.pod(&pod_of(restart));
     let why = pod.and_then(|pod| silence::of_restart_in_place(view, pod));
     let told = restart.status.as_ref().and_then(|status| status.message.as_ref());
     if why.is_some() && why.as_ref() != told {
         let mut restart = restart.clone();
         restart.status.get_or_insert_default().message = why;
-        plan.then(Write::UpdateStatus(restart.into()));
+        plan.then(WriteOperation::UpdateStatus(restart.into()));
     }
 }
 
 /// Gives up a restart in place that is not finished by its deadline. There always is one: what
 /// never runs again, on a node that is gone or for want of something that is tried again and again,
 /// would otherwise be under way for ever.
-fn fail_late(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+fn fail_late(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick, plan: &mut WritePlan) {
     match carried_out_by(restart) {
         CarriedOutBy::Node => {}
         CarriedOutBy::Operator => return, // it knows its own steps
@@ -280,7 +291,7 @@ fn fail_late(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan)
 }
 
 /// How long the pod's containers have to end.
-fn grace(view: &View, restart: &PodRestart) -> TickDuration {
+fn grace(view: &ClusterView, restart: &PodRestart) -> TickDuration {
     let of_pod = view.pod(&pod_of(restart)).and_then(|pod| pod.spec.as_ref());
     let of_pod = of_pod.and_then(|spec| spec.termination_grace_period_seconds);
     let seconds = restart.spec.grace_period_seconds.or(of_pod);
@@ -288,7 +299,7 @@ fn grace(view: &View, restart: &PodRestart) -> TickDuration {
 }
 
 /// Deletes it when it is old enough and nobody has to read it any more.
-fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+fn expire(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick, plan: &mut WritePlan) {
     let finished = restart.status.as_ref().and_then(|status| status.finished_at.as_ref());
     let created = restart.metadata.creation_timestamp.as_ref();
     let Some(finished) = finished.or(created).map(Tick::from) else { return };
@@ -304,15 +315,18 @@ fn expire(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
         // more.
         plan.look_again(asked + AWAITED_MAX);
     } else {
-        plan.then(Write::delete(&Object::PodRestart(restart.clone()), Propagation::Background));
+        plan.then(WriteOperation::delete(
+            &ViewObject::PodRestart(restart.clone()),
+            DependentPolicy::Background,
+        ));
     }
 }
 
 /// True when a ledger waits for its end.
-fn is_awaited(view: &View, restart: &PodRestart) -> bool {
+fn is_awaited(view: &ClusterView, restart: &PodRestart) -> bool {
     let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
-    view.in_namespace(Kind::RestartLedger, namespace).any(|object| match object {
-        Object::RestartLedger(ledger) => {
+    view.in_namespace(ResourceKind::RestartLedger, namespace).any(|object| match object {
+        ViewObject::RestartLedger(ledger) => {
             let pending = ledger.status.as_ref().and_then(|status| status.pending_restart.as_ref());
             pending.is_some() && pending == restart.metadata.name.as_ref()
         }
@@ -321,7 +335,7 @@ fn is_awaited(view: &View, restart: &PodRestart) -> bool {
 }
 
 /// Why no node will ever take a request up.
-enum Impossible {
+enum RestartObstacle {
     /// The name it gives is none that a pod can have. Nothing is to be asked: the server would
     /// answer something else.
     NoName(String),
@@ -333,21 +347,24 @@ enum Impossible {
     Unscheduled,
 }
 
-fn impossible(restart: &PodRestart, pod: Option<&Arc<Pod>>) -> Option<Impossible> {
+fn impossible(restart: &PodRestart, pod: Option<&Arc<HeldPod>>) -> Option<RestartObstacle> {
     let name = restart.spec.pod_name.as_str();
     if name.is_empty() {
-        return Some(Impossible::NoName("spec.podName is empty".to_owned()));
+        return Some(RestartObstacle::NoName("spec.podName is empty".to_owned()));
     }
     let wrong = names::dns_subdomain(name);
     if !wrong.is_empty() {
-        return Some(Impossible::NoName(format!("spec.podName: {name:?}: {}", wrong.join("; "))));
+        return Some(RestartObstacle::NoName(format!(
+            "spec.podName: {name:?}: {}",
+            wrong.join("; ")
+        )));
     }
-    let Some(pod) = pod else { return Some(Impossible::NoPod) };
+    let Some(pod) = pod else { return Some(RestartObstacle::NoPod) };
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     match &restart.spec.pod_uid {
-        Some(wanted) if wanted != uid => Some(Impossible::OtherUid(uid.to_owned())),
+        Some(wanted) if wanted != uid => Some(RestartObstacle::OtherUid(uid.to_owned())),
         _ if pods::node(pod).is_none() && restarts_pod(restart.spec.rung()) => {
-            Some(Impossible::Unscheduled)
+            Some(RestartObstacle::Unscheduled)
         }
         _ => None,
     }
@@ -363,23 +380,28 @@ fn restarts_pod(rung: Rung) -> bool {
 }
 
 /// True when it was refused.
-fn refuse_impossible(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) -> bool {
+fn refuse_impossible(
+    view: &ClusterView,
+    restart: &Arc<PodRestart>,
+    now: Tick,
+    plan: &mut WritePlan,
+) -> bool {
     let pod_name = pod_of(restart);
     let Some(why) = impossible(restart, view.pod(&pod_name)) else { return false };
     let message = match why {
-        Impossible::NoName(message) => message,
-        Impossible::NoPod => {
-            let id = ObjectId::new(Kind::Pod, pod_name.clone());
-            plan.then(Write::CheckAbsent { id, uid: None });
+        RestartObstacle::NoName(message) => message,
+        RestartObstacle::NoPod => {
+            let id = ObjectId::new(ResourceKind::Pod, pod_name.clone());
+            plan.then(WriteOperation::CheckAbsent { id, uid: None });
             format!("there is no pod {pod_name}")
         }
-        Impossible::OtherUid(uid) => {
+        RestartObstacle::OtherUid(uid) => {
             let wanted = restart.spec.pod_uid.as_deref().unwrap_or_default();
-            let id = ObjectId::new(Kind::Pod, pod_name.clone());
-            plan.then(Write::CheckAbsent { id, uid: Some(wanted.to_owned()) });
+            let id = ObjectId::new(ResourceKind::Pod, pod_name.clone());
+            plan.then(WriteOperation::CheckAbsent { id, uid: Some(wanted.to_owned()) });
             format!("pod {pod_name} has UID {uid}, the request is for {wanted}: it was re-created")
         }
-        Impossible::Unscheduled => {
+        RestartObstacle::Unscheduled => {
             format!("pod {pod_name} is not on a node yet: there is nothing to restart")
         }
     };
@@ -388,7 +410,7 @@ fn refuse_impossible(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &m
 }
 
 /// A request that was begun and whose pod is gone will not be finished.
-fn fail_abandoned(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+fn fail_abandoned(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick, plan: &mut WritePlan) {
     let pod_name = pod_of(restart);
     let begun_for = restart.pod_uid();
     let message = match view.pod(&pod_name) {
@@ -405,8 +427,8 @@ fn fail_abandoned(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut 
             }
         }
     };
-    let id = ObjectId::new(Kind::Pod, pod_name);
-    plan.then(Write::CheckAbsent { id, uid: begun_for.map(str::to_owned) });
+    let id = ObjectId::new(ResourceKind::Pod, pod_name);
+    plan.then(WriteOperation::CheckAbsent { id, uid: begun_for.map(str::to_owned) });
     plan.then(finish(restart, PodRestartPhase::Failed, message, now));
 }
 
@@ -422,19 +444,19 @@ fn again(
     started_at: Option<Time>,
     replacement: PodReplacement,
     now: Tick,
-) -> Write {
+) -> WriteOperation {
     let mut restart = restart.clone();
     let status = restart.status.get_or_insert_default();
     status.go_on(PodRestartPhase::Running, message, now.to_micro_time());
     status.started_at = started_at;
     status.pod_uid.get_or_insert_with(|| replacement.pod_uid.clone());
     status.replacement = Some(replacement);
-    Write::UpdateStatus(restart.into())
+    WriteOperation::UpdateStatus(restart.into())
 }
 
 /// A request that is held back stays so, for it has no room among the restarts of ladders; none
 /// when that is what it says already.
-pub fn waits_for_room(restart: &PodRestart, why: &str, now: Tick) -> Option<Write> {
+pub fn waits_for_room(restart: &PodRestart, why: &str, now: Tick) -> Option<WriteOperation> {
     let status = restart.status.as_ref()?;
     let before = status.replacement.as_ref().filter(|_| is_held(restart))?;
     let mut replacement = before.clone();
@@ -444,27 +466,32 @@ pub fn waits_for_room(restart: &PodRestart, why: &str, now: Tick) -> Option<Writ
 }
 
 /// The ladder that asked does not any more, and nothing was begun.
-pub fn withdraw(restart: &PodRestart, why: String, now: Tick) -> Write {
+pub fn withdraw(restart: &PodRestart, why: String, now: Tick) -> WriteOperation {
     finish(restart, PodRestartPhase::Withdrawn, why, now)
 }
 
 /// What held it back lasts too long for the ladder that asked.
-pub fn give_up(restart: &PodRestart, why: String, now: Tick) -> Write {
+pub fn give_up(restart: &PodRestart, why: String, now: Tick) -> WriteOperation {
     finish(restart, PodRestartPhase::Failed, why, now)
 }
 
-fn finish(restart: &PodRestart, phase: PodRestartPhase, message: String, now: Tick) -> Write {
+fn finish(
+    restart: &PodRestart,
+    phase: PodRestartPhase,
+    message: String,
+    now: Tick,
+) -> WriteOperation {
     let mut restart = finished(restart, phase, message, now);
     let replacement = restart.status.as_mut().and_then(|status| status.replacement.as_mut());
     if let Some(replacement) = replacement {
         replacement.pod = None; // it is not created again any more
     }
-    Write::UpdateStatus(restart.into())
+    WriteOperation::UpdateStatus(restart.into())
 }
 
 /// It failed, and the pod that it keeps is still to be created again.
-fn finish_owing(restart: &PodRestart, message: String, now: Tick) -> Write {
-    Write::UpdateStatus(finished(restart, PodRestartPhase::Failed, message, now).into())
+fn finish_owing(restart: &PodRestart, message: String, now: Tick) -> WriteOperation {
+    WriteOperation::UpdateStatus(finished(restart, PodRestartPhase::Failed, message, now).into())
 }
 
 fn finished(

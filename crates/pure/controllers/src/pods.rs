@@ -1,18 +1,18 @@
 //! What the controllers ask of a pod.
 
 use k8s_openapi::api::core::v1::PodCondition;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::pods::AnyPod;
 pub use rekindle_types::pods::{affinity, condition, is_finished, is_ready, phase};
 use rekindle_types::{Tick, TickDuration};
 
 /// True when it is being deleted.
-pub fn is_terminating(pod: &Pod) -> bool {
+pub fn is_terminating(pod: &HeldPod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
 /// True when a ReplicaSet counts it: neither finished nor being deleted.
-pub fn is_active(pod: &Pod) -> bool {
+pub fn is_active(pod: &HeldPod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
 }
 
@@ -22,7 +22,7 @@ pub fn node(pod: &impl AnyPod) -> Option<&str> {
 }
 
 /// The node where others end so that it has room, if any.
-pub fn nominated_node(pod: &Pod) -> Option<&str> {
+pub fn nominated_node(pod: &HeldPod) -> Option<&str> {
     let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
     nominated.filter(|node| !node.is_empty())
 }
@@ -33,7 +33,7 @@ pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 /// The pod's conditions with `DisruptionTarget` as it is now: `reason` is the machine's word,
 /// `message` the reader's.
 pub fn conditions_with_disruption(
-    pod: &Pod,
+    pod: &HeldPod,
     reason: &str,
     message: &str,
     now: Tick,
@@ -54,7 +54,7 @@ pub fn conditions_with_disruption(
 
 /// Whether a pod counts as available: ready for at least `minReadySeconds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Availability {
+pub enum PodAvailability {
     /// It does.
     Available,
     /// It is ready, and will count from then on.
@@ -64,21 +64,21 @@ pub enum Availability {
 }
 
 /// Whether it counts as available at `now`.
-pub fn availability(pod: &Pod, min_ready: TickDuration, now: Tick) -> Availability {
+pub fn availability(pod: &HeldPod, min_ready: TickDuration, now: Tick) -> PodAvailability {
     let Some(ready) = condition(pod, "Ready").filter(|c| c.status == "True") else {
-        return Availability::NotReady;
+        return PodAvailability::NotReady;
     };
     if min_ready == TickDuration::ZERO {
-        return Availability::Available;
+        return PodAvailability::Available;
     }
     let from = ready_since(pod, ready, now) + min_ready;
-    if from <= now { Availability::Available } else { Availability::From(from) }
+    if from <= now { PodAvailability::Available } else { PodAvailability::From(from) }
 }
 
 /// When it became ready; never later than now. Where its node's clock is ahead of ours, what the
 /// pod took to become ready, which is told by that clock alone, is counted from its binding, which
 /// is told by ours.
-fn ready_since(pod: &Pod, ready: &PodCondition, now: Tick) -> Tick {
+fn ready_since(pod: &HeldPod, ready: &PodCondition, now: Tick) -> Tick {
     let said = ready.last_transition_time.as_ref().map_or(now, Tick::from);
     if said <= now {
         return said;
@@ -91,7 +91,7 @@ fn ready_since(pod: &Pod, ready: &PodCondition, now: Tick) -> Tick {
 }
 
 /// When it was bound to its node, as the API says.
-pub(crate) fn bound_at(pod: &Pod) -> Option<Tick> {
+pub(crate) fn bound_at(pod: &HeldPod) -> Option<Tick> {
     condition(pod, "PodScheduled")
         .filter(|condition| condition.status == "True")
         .and_then(|condition| condition.last_transition_time.as_ref())
@@ -99,7 +99,7 @@ pub(crate) fn bound_at(pod: &Pod) -> Option<Tick> {
 }
 
 /// The highest restart count of its containers.
-pub fn restarts(pod: &Pod) -> i32 {
+pub fn restarts(pod: &HeldPod) -> i32 {
     pod.status
         .iter()
         .flat_map(|status| status.container_statuses.iter().flatten())
@@ -109,17 +109,17 @@ pub fn restarts(pod: &Pod) -> i32 {
 }
 
 /// True when its place depends on other pods.
-pub(crate) fn looks_at_others(pod: &Pod) -> bool {
+pub(crate) fn looks_at_others(pod: &HeldPod) -> bool {
     has_affinity_to_pods(pod) || has_spread_constraints(pod)
 }
 
 /// True when the pod must be near others or away from them.
-pub(crate) fn has_affinity_to_pods(pod: &Pod) -> bool {
+pub(crate) fn has_affinity_to_pods(pod: &HeldPod) -> bool {
     affinity(pod).is_some_and(|a| a.pod_affinity.is_some() || a.pod_anti_affinity.is_some())
 }
 
 /// True when the pod asks to be spread.
-fn has_spread_constraints(pod: &Pod) -> bool {
+fn has_spread_constraints(pod: &HeldPod) -> bool {
     pod.spec.as_ref().is_some_and(|spec| !spec.topology_spread_constraints.is_empty())
 }
 
@@ -150,10 +150,11 @@ mod tests {
             let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": at(ready)});
             let conditions: Vec<_> = scheduled.into_iter().chain([ready.clone()]).collect();
             let status = json!({"startTime": started.map(at), "conditions": conditions});
-            let pod: Pod =
+            let pod: HeldPod =
                 serde_json::from_value(json!({"metadata": {}, "status": status})).unwrap();
-            let expected = expected
-                .map_or(Availability::Available, |secs| Availability::From(Tick::from_secs(secs)));
+            let expected = expected.map_or(PodAvailability::Available, |secs| {
+                PodAvailability::From(Tick::from_secs(secs))
+            });
             let found = availability(&pod, TickDuration::from_secs(30), Tick::from_secs(100));
             assert_eq!(found, expected, "{bound:?} {started:?} {ready}");
         }

@@ -1,11 +1,13 @@
 //! Whether a controller makes another pod in the place of one that is gone, as it stands now: what
 //! was scaled down makes none.
 
-use crate::{Kind, Object, View, daemon_set, job, owners, pods, replica_set, stateful_set};
+use crate::{
+    ClusterView, ResourceKind, ViewObject, daemon_set, job, owners, pods, replica_set, stateful_set,
+};
 
 /// The place that a pod leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vacancy<'a> {
+pub struct PodVacancy<'a> {
     /// The pod's name.
     pub pod_name: &'a str,
     /// Of a DaemonSet: the node, as far as that is known.
@@ -13,7 +15,11 @@ pub struct Vacancy<'a> {
 }
 
 /// Whether another pod is still to be made there. Of what is not known to make pods it may be so.
-pub fn is_to_be_filled(view: &View, controller: &Object, vacancy: Vacancy<'_>) -> bool {
+pub fn is_to_be_filled(
+    view: &ClusterView,
+    controller: &ViewObject,
+    vacancy: PodVacancy<'_>,
+) -> bool {
     if owners::is_terminating(controller.meta()) {
         return false;
     }
@@ -22,30 +28,30 @@ pub fn is_to_be_filled(view: &View, controller: &Object, vacancy: Vacancy<'_>) -
         let active = view.pods_of(controller.uid()).filter(|pod| pods::is_active(pod));
         active.take(wanted).count() < wanted
     };
-    let by_one_of = |kind: Kind| {
+    let by_one_of = |kind: ResourceKind| {
         let mut controllers = view.dependents_of(controller.uid(), kind);
         controllers.any(|controller| is_to_be_filled(view, controller, vacancy))
     };
     match controller {
-        Object::Deployment(deployment) => {
+        ViewObject::Deployment(deployment) => {
             let wanted = deployment.spec.replicas.unwrap_or(1);
             let sets = view.replica_sets_of(controller.uid());
             let pods =
                 sets.flat_map(|set| view.pods_of(set.metadata.uid.as_deref().unwrap_or_default()));
             let active = pods.filter(|pod| pods::is_active(pod)).count();
-            active < usize::try_from(wanted).unwrap_or(0) || by_one_of(Kind::ReplicaSet)
+            active < usize::try_from(wanted).unwrap_or(0) || by_one_of(ResourceKind::ReplicaSet)
         }
-        Object::CronJob(_) => by_one_of(Kind::Job),
-        Object::ReplicaSet(set) => missing(replica_set::wanted(set)),
-        Object::ReplicationController(set) => {
+        ViewObject::CronJob(_) => by_one_of(ResourceKind::Job),
+        ViewObject::ReplicaSet(set) => missing(replica_set::wanted(set)),
+        ViewObject::ReplicationController(set) => {
             missing(set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1))
         }
-        Object::StatefulSet(set) => stateful_set::wants(set, vacancy.pod_name),
-        Object::DaemonSet(set) => {
+        ViewObject::StatefulSet(set) => stateful_set::wants(set, vacancy.pod_name),
+        ViewObject::DaemonSet(set) => {
             let node = vacancy.node_name.and_then(|name| view.node(name));
             node.is_some_and(|node| daemon_set::wants(set, node))
         }
-        Object::Job(job) => job::wanted(job).is_none_or(missing),
+        ViewObject::Job(job) => job::wanted(job).is_none_or(missing),
         _ => true,
     }
 }

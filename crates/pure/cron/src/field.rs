@@ -4,37 +4,37 @@ use super::ParseError;
 
 /// Numbers from 0 to 59.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Values(u64);
+pub(super) struct FieldValues(u64);
 
 /// The numbers that a field may hold.
-pub(super) struct Bounds {
+pub(super) struct FieldBounds {
     min: u32,
     max: u32,
     /// Names of the numbers from `min` on.
     names: &'static [&'static str],
 }
 
-pub(super) const MINUTES: Bounds = Bounds { min: 0, max: 59, names: &[] };
-pub(super) const HOURS: Bounds = Bounds { min: 0, max: 23, names: &[] };
-pub(super) const DAYS_OF_MONTH: Bounds = Bounds { min: 1, max: 31, names: &[] };
-pub(super) const MONTHS: Bounds = Bounds {
+pub(super) const MINUTES: FieldBounds = FieldBounds { min: 0, max: 59, names: &[] };
+pub(super) const HOURS: FieldBounds = FieldBounds { min: 0, max: 23, names: &[] };
+pub(super) const DAYS_OF_MONTH: FieldBounds = FieldBounds { min: 1, max: 31, names: &[] };
+pub(super) const MONTHS: FieldBounds = FieldBounds {
     min: 1,
     max: 12,
     names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
 };
-pub(super) const DAYS_OF_WEEK: Bounds =
-    Bounds { min: 0, max: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+pub(super) const DAYS_OF_WEEK: FieldBounds =
+    FieldBounds { min: 0, max: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 /// Whether a field leaves everything open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum FieldChoice {
     /// A `*` (or `?`) without a step stands in it.
     Open,
     /// It names numbers.
     Named,
 }
 
-impl Values {
+impl FieldValues {
     pub(super) const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -53,9 +53,12 @@ impl Values {
 }
 
 /// Reads a field: ranges with commas between.
-pub(super) fn parse(text: &str, bounds: &Bounds) -> Result<(Values, Choice), ParseError> {
-    let mut values = Values::default();
-    let mut choice = Choice::Named;
+pub(super) fn parse(
+    text: &str,
+    bounds: &FieldBounds,
+) -> Result<(FieldValues, FieldChoice), ParseError> {
+    let mut values = FieldValues::default();
+    let mut choice = FieldChoice::Named;
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let range = range(part, bounds)?;
         let mut number = range.first;
@@ -63,49 +66,49 @@ pub(super) fn parse(text: &str, bounds: &Bounds) -> Result<(Values, Choice), Par
             values.insert(number);
             number = number.saturating_add(range.step);
         }
-        if range.choice == Choice::Open {
-            choice = Choice::Open;
+        if range.choice == FieldChoice::Open {
+            choice = FieldChoice::Open;
         }
     }
     Ok((values, choice))
 }
 
-struct Range {
+struct FieldRange {
     first: u32,
     last: u32,
     step: u32,
-    choice: Choice,
+    choice: FieldChoice,
 }
 
-fn range(text: &str, bounds: &Bounds) -> Result<Range, ParseError> {
+fn range(text: &str, bounds: &FieldBounds) -> Result<FieldRange, ParseError> {
     let (span, step) = match text.split('/').collect::<Vec<_>>()[..] {
         [span] => (span, None),
         [span, step] => (span, Some(number(step)?)),
         _ => return Err(ParseError::new(format!("too many slashes: {text}"))),
     };
     let (first, last, mut choice) = match span.split('-').collect::<Vec<_>>()[..] {
-        ["*" | "?", ..] => (bounds.min, bounds.max, Choice::Open),
+        ["*" | "?", ..] => (bounds.min, bounds.max, FieldChoice::Open),
         [first] => {
             let first = number_or_name(first, bounds)?;
             // "N/step" runs to the end.
-            (first, if step.is_some() { bounds.max } else { first }, Choice::Named)
+            (first, if step.is_some() { bounds.max } else { first }, FieldChoice::Named)
         }
         [first, last] => {
-            (number_or_name(first, bounds)?, number_or_name(last, bounds)?, Choice::Named)
+            (number_or_name(first, bounds)?, number_or_name(last, bounds)?, FieldChoice::Named)
         }
         _ => return Err(ParseError::new(format!("too many hyphens: {text}"))),
     };
     if step.is_some_and(|step| step > 1) {
-        choice = Choice::Named;
+        choice = FieldChoice::Named;
     }
-    let range = Range { first, last, step: step.unwrap_or(1), choice };
+    let range = FieldRange { first, last, step: step.unwrap_or(1), choice };
     check(&range, bounds, text)?;
     Ok(range)
 }
 
-fn check(range: &Range, bounds: &Bounds, text: &str) -> Result<(), ParseError> {
-    let Range { first, last, step, .. } = *range;
-    let Bounds { min, max, .. } = *bounds;
+fn check(range: &FieldRange, bounds: &FieldBounds, text: &str) -> Result<(), ParseError> {
+    let FieldRange { first, last, step, .. } = *range;
+    let FieldBounds { min, max, .. } = *bounds;
     let wrong = if first < min {
         format!("beginning of range ({first}) below minimum ({min}): {text}")
     } else if last > max {
@@ -120,7 +123,7 @@ fn check(range: &Range, bounds: &Bounds, text: &str) -> Result<(), ParseError> {
     Err(ParseError::new(wrong))
 }
 
-fn number_or_name(text: &str, bounds: &Bounds) -> Result<u32, ParseError> {
+fn number_or_name(text: &str, bounds: &FieldBounds) -> Result<u32, ParseError> {
     let lower = text.to_ascii_lowercase();
     match (bounds.min..).zip(bounds.names).find(|(_, name)| **name == lower) {
         Some((value, _)) => Ok(value),

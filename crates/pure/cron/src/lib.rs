@@ -16,7 +16,7 @@ use jiff::civil::{Date, Weekday};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
 
-use field::Values;
+use field::FieldValues;
 pub use parse::ParseError;
 use rekindle_types::{Tick, TickDuration};
 
@@ -27,33 +27,33 @@ const YEARS_MAX: i16 = 5;
 /// When something is due, again and again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    pattern: Pattern,
+    pattern: SchedulePattern,
     zone: TimeZone,
 }
 
 /// What a schedule says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Pattern {
+enum SchedulePattern {
     /// Minutes that match.
-    Fields(Fields),
+    Fields(ScheduleFields),
     /// So long after the time before, at least a second.
     Every(TickDuration),
 }
 
 /// The five fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Fields {
-    minute: Values,
-    hour: Values,
-    day_of_month: Values,
-    month: Values,
-    day_of_week: Values,
-    days: Days,
+struct ScheduleFields {
+    minute: FieldValues,
+    hour: FieldValues,
+    day_of_month: FieldValues,
+    month: FieldValues,
+    day_of_week: FieldValues,
+    days: DayMatching,
 }
 
 /// How the two fields for days go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Days {
+enum DayMatching {
     /// One of them is a star: both must match.
     Both,
     /// Each names days: one must match.
@@ -95,8 +95,8 @@ impl Schedule {
     /// The first time later than `after`; none when none comes within five years.
     pub fn next_after(&self, after: Tick) -> Option<Tick> {
         match &self.pattern {
-            Pattern::Every(span) => Some(after.whole_second() + *span),
-            Pattern::Fields(fields) => fields.next_after(after, &self.zone),
+            SchedulePattern::Every(span) => Some(after.whole_second() + *span),
+            SchedulePattern::Fields(fields) => fields.next_after(after, &self.zone),
         }
     }
 
@@ -104,11 +104,11 @@ impl Schedule {
     pub fn last_between(&self, after: Tick, until: Tick) -> Option<Tick> {
         let first = self.next_after(after).filter(|first| *first <= until)?;
         match &self.pattern {
-            Pattern::Every(span) => {
+            SchedulePattern::Every(span) => {
                 let rounds = until.since(first).as_micros() / span.as_micros();
                 Some(first + span.saturating_mul(rounds))
             }
-            Pattern::Fields(_) => Some(self.bisect(first, until)),
+            SchedulePattern::Fields(_) => Some(self.bisect(first, until)),
         }
     }
 
@@ -130,7 +130,7 @@ impl Schedule {
     }
 }
 
-impl Fields {
+impl ScheduleFields {
     fn next_after(&self, after: Tick, zone: &TimeZone) -> Option<Tick> {
         let sets = [self.minute, self.hour, self.day_of_month, self.month, self.day_of_week];
         if sets.iter().any(|values| values.is_empty()) {
@@ -173,8 +173,8 @@ impl Fields {
         let in_month = self.day_of_month.has(date.day());
         let in_week = self.day_of_week.has(date.weekday().since(Weekday::Sunday));
         match self.days {
-            Days::Both => in_month && in_week,
-            Days::Either => in_month || in_week,
+            DayMatching::Both => in_month && in_week,
+            DayMatching::Either => in_month || in_week,
         }
     }
 }

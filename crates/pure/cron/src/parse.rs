@@ -1,7 +1,7 @@
 //! Reading schedules.
 
-use super::field::{self, Choice};
-use super::{Days, Fields, Pattern};
+use super::field::{self, FieldChoice};
+use super::{DayMatching, ScheduleFields, SchedulePattern};
 use rekindle_types::TickDuration;
 
 /// What is wrong with a schedule, in the words of robfig/cron.
@@ -37,25 +37,25 @@ const UNITS: &[(&str, f64)] = &[
     ("h", 3600e9),
 ];
 
-pub(super) fn pattern(text: &str) -> Result<Pattern, ParseError> {
+pub(super) fn pattern(text: &str) -> Result<SchedulePattern, ParseError> {
     if text.is_empty() {
         return Err(ParseError::new("empty spec string".to_owned()));
     }
     if !text.starts_with('@') {
-        return fields(text).map(Pattern::Fields);
+        return fields(text).map(SchedulePattern::Fields);
     }
     if let Some(span) = text.strip_prefix("@every ") {
         return every(span)
-            .map(Pattern::Every)
+            .map(SchedulePattern::Every)
             .map_err(|error| ParseError::new(format!("failed to parse duration {text}: {error}")));
     }
     match DESCRIPTORS.iter().find(|(name, _)| *name == text) {
-        Some((_, meaning)) => fields(meaning).map(Pattern::Fields),
+        Some((_, meaning)) => fields(meaning).map(SchedulePattern::Fields),
         None => Err(ParseError::new(format!("unrecognized descriptor: {text}"))),
     }
 }
 
-fn fields(text: &str) -> Result<Fields, ParseError> {
+fn fields(text: &str) -> Result<ScheduleFields, ParseError> {
     let parts: Vec<&str> = text.split_whitespace().collect();
     let [minute, hour, day_of_month, month, day_of_week] = parts[..] else {
         let (count, shown) = (parts.len(), parts.join(" "));
@@ -68,10 +68,10 @@ fn fields(text: &str) -> Result<Fields, ParseError> {
     let (month, _) = field::parse(month, &field::MONTHS)?;
     let (day_of_week, week_choice) = field::parse(day_of_week, &field::DAYS_OF_WEEK)?;
     let days = match (month_choice, week_choice) {
-        (Choice::Named, Choice::Named) => Days::Either,
-        (Choice::Open, _) | (_, Choice::Open) => Days::Both,
+        (FieldChoice::Named, FieldChoice::Named) => DayMatching::Either,
+        (FieldChoice::Open, _) | (_, FieldChoice::Open) => DayMatching::Both,
     };
-    Ok(Fields { minute, hour, day_of_month, month, day_of_week, days })
+    Ok(ScheduleFields { minute, hour, day_of_month, month, day_of_week, days })
 }
 
 /// A span as Go's `time.ParseDuration` reads it, in whole seconds and at least one.

@@ -254,7 +254,7 @@ proptest! {
     ) {
         let zone = time_zone(ZONES[zone]).unwrap();
         let schedule = Schedule::parse(&text, zone.clone()).unwrap();
-        let Pattern::Fields(fields) = &schedule.pattern else { unreachable!() };
+        let SchedulePattern::Fields(fields) = &schedule.pattern else { unreachable!() };
         let matches = |at: Tick| {
             let local = wall(at, &zone).unwrap();
             fields.month.has(local.month())

@@ -20,9 +20,10 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use rekindle_ladder::{
-    Asker, Crowd, Decision, Limits, Occupancy, Peers, Policy, Register, Situation, decide,
+    BudgetApplicant, LadderPolicy, LedgerRegister, LimitUsage, Occupancy, RestartDecision,
+    RestartLimits, RevisionPeers, Situation, decide,
 };
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{
     LadderRung, PodRestart, RestartLadder, RestartLedger, RestartLedgerStatus, Rung, RungAttempts,
 };
@@ -73,7 +74,7 @@ fn restart(number: usize) -> PodRestart {
 }
 
 /// A pod that has just failed.
-fn pod() -> Pod {
+fn pod() -> HeldPod {
     let ended = ContainerStateTerminated {
         exit_code: 1,
         reason: Some("Error".to_owned()),
@@ -97,7 +98,7 @@ fn pod() -> Pod {
     pod.into()
 }
 
-fn policy() -> Policy {
+fn policy() -> LadderPolicy {
     let mut ladder = RestartLadder::default();
     ladder.metadata.name = Some("web".to_owned());
     let rung = |rung, attempts| LadderRung {
@@ -108,16 +109,16 @@ fn policy() -> Policy {
     };
     ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
     ladder.spec.rungs = vec![rung(Rung::Container, 3), rung(Rung::Pod, 2)];
-    Policy::of(&ladder).expect("a valid ladder")
+    LadderPolicy::of(&ladder).expect("a valid ladder")
 }
 
 fn decided(
-    pod: &Pod,
-    policy: &Policy,
+    pod: &HeldPod,
+    policy: &LadderPolicy,
     ledger: &RestartLedger,
     others: &Occupancy,
-    crowd: &Crowd,
-) -> Decision {
+    crowd: &LimitUsage,
+) -> RestartDecision {
     decide(&Situation {
         now: NOW,
         policy,
@@ -126,8 +127,8 @@ fn decided(
         restarts: &[],
         others,
         crowd,
-        limits: &Limits::default(),
-        peers: &Peers::default(),
+        limits: &RestartLimits::default(),
+        peers: &RevisionPeers::default(),
         rollback: None,
     })
 }
@@ -150,11 +151,11 @@ fn figures(mut times: Vec<Duration>) -> (u128, u128) {
 fn main() {
     let ledgers: Vec<RestartLedger> = (0..LEDGERS).map(ledger).collect();
     let restarts: Vec<PodRestart> = (0..RESTARTS).map(restart).collect();
-    let mut register = Register::default();
+    let mut register = LedgerRegister::default();
     ledgers.iter().for_each(|ledger| register.put_ledger(ledger));
     restarts.iter().for_each(|restart| register.put_restart(restart));
     let (pod, policy) = (pod(), policy());
-    let asker = Asker {
+    let asker = BudgetApplicant {
         namespace: "ns-27",
         pod_name: "web-77",
         pod_uid: "uid-77",

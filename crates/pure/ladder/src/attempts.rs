@@ -1,21 +1,21 @@
 //! What was tried already, as a ledger has it.
 
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{Effect, RestartLedgerStatus, Rung, RungAttempts};
+use rekindle_types::v1alpha1::{RequestEffect, RestartLedgerStatus, Rung, RungAttempts};
 
 /// The rung of the last restart that was asked for, when that was over before anything was done to
 /// the pod. It counts as an attempt, and has shown nothing.
 pub(crate) fn last_untried(ledger: &RestartLedgerStatus) -> Option<Rung> {
     let asked = ledger.asked().next_back()?;
     match asked.outcome.as_ref()?.effect() {
-        Effect::Nothing(_) => asked.rung,
-        Effect::Done | Effect::TakenBack => None,
+        RequestEffect::Nothing(_) => asked.rung,
+        RequestEffect::Done | RequestEffect::TakenBack => None,
     }
 }
 
 /// When the last restart was decided that ended what ran, and left the pod where it was.
 pub(crate) fn last_in_place(ledger: &RestartLedgerStatus) -> Option<Tick> {
-    let attempts = Attempts::of(ledger);
+    let attempts = LedgerAttempts::of(ledger);
     let in_place = [Rung::Containers, Rung::Pod];
     let last = in_place.into_iter().filter_map(|rung| attempts.last(rung)).max();
     last.filter(|_| last_untried(ledger).is_none_or(|untried| !in_place.contains(&untried)))
@@ -23,9 +23,9 @@ pub(crate) fn last_in_place(ledger: &RestartLedgerStatus) -> Option<Tick> {
 
 /// The attempts in a ledger. It must be pruned to the window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Attempts<'a>(pub(crate) &'a [RungAttempts]);
+pub(crate) struct LedgerAttempts<'a>(pub(crate) &'a [RungAttempts]);
 
-impl<'a> Attempts<'a> {
+impl<'a> LedgerAttempts<'a> {
     pub(crate) fn of(ledger: &'a RestartLedgerStatus) -> Self {
         Self(ledger.attempts.as_deref().unwrap_or_default())
     }

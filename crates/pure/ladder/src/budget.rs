@@ -8,8 +8,8 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::{Tick, TickDuration};
 
 use crate::recency::within;
-use crate::stage::Stage;
-use crate::{Crowd, Limits, Policy, TokenBucket};
+use crate::stage::RequestStage;
+use crate::{LadderPolicy, LimitUsage, RestartLimits, TokenBucket};
 
 /// Buckets and `perMinute` look back so far.
 pub(crate) const MINUTE: TickDuration = TickDuration::from_secs(60);
@@ -29,7 +29,7 @@ pub struct Occupancy {
 
 /// Whether a restart may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum BudgetState {
     /// It may.
     Free,
     /// `maxConcurrent` restarts are under way. A slot becomes free when one finishes, at the latest
@@ -41,24 +41,26 @@ pub(crate) enum Room {
     /// room.
     Workload { limit: usize, at_the_latest: Tick },
     /// The bucket of the namespace or the cluster is empty; the next token is there then.
-    Bucket { scope: Scope, bucket: TokenBucket, free_at: Tick },
+    Bucket { scope: BucketScope, bucket: TokenBucket, free_at: Tick },
 }
 
-impl Room {
+impl BudgetState {
     /// Which budget has no room.
     pub(crate) fn held_by(self) -> HoldReason {
         match self {
-            Room::Free | Room::Concurrent { .. } | Room::Rate { .. } => HoldReason::LadderBudget,
-            Room::Workload { .. } => HoldReason::WorkloadLimit,
-            Room::Bucket { scope: Scope::Namespace, .. } => HoldReason::NamespaceLimit,
-            Room::Bucket { scope: Scope::Cluster, .. } => HoldReason::ClusterLimit,
+            BudgetState::Free | BudgetState::Concurrent { .. } | BudgetState::Rate { .. } => {
+                HoldReason::LadderBudget
+            }
+            BudgetState::Workload { .. } => HoldReason::WorkloadLimit,
+            BudgetState::Bucket { scope: BucketScope::Namespace, .. } => HoldReason::NamespaceLimit,
+            BudgetState::Bucket { scope: BucketScope::Cluster, .. } => HoldReason::ClusterLimit,
         }
     }
 }
 
 /// Whose bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum BucketScope {
     Namespace,
     Cluster,
 }
@@ -66,28 +68,28 @@ pub(crate) enum Scope {
 /// Whether the limits over all ladders leave room, for a pod with this ledger.
 pub(crate) fn room_in(
     now: Tick,
-    limits: &Limits,
-    crowd: &Crowd,
+    limits: &RestartLimits,
+    crowd: &LimitUsage,
     own: &RestartLedgerStatus,
-) -> Room {
+) -> BudgetState {
     if let Some(surplus) = crowd.workload.len().checked_sub(limits.per_workload)
         && let Some(oldest_needed) = crowd.workload.get(surplus)
     {
         let at_the_latest = *oldest_needed + GIVEN_UP_AFTER;
-        return Room::Workload { limit: limits.per_workload, at_the_latest };
+        return BudgetState::Workload { limit: limits.per_workload, at_the_latest };
     }
     let of_own = decided_lately(now, own);
     for (scope, bucket, others) in [
-        (Scope::Namespace, limits.namespace, &crowd.namespace),
-        (Scope::Cluster, limits.cluster, &crowd.cluster),
+        (BucketScope::Namespace, limits.namespace, &crowd.namespace),
+        (BucketScope::Cluster, limits.cluster, &crowd.cluster),
     ] {
         let mut all: Vec<Tick> = others.iter().chain(&of_own).copied().collect();
         all.sort_unstable();
         if let Some(free_at) = bucket.free_at(now, &all) {
-            return Room::Bucket { scope, bucket, free_at };
+            return BudgetState::Bucket { scope, bucket, free_at };
         }
     }
-    Room::Free
+    BudgetState::Free
 }
 
 /// When restarts above Container were decided within the last minute, as a ledger tells.
@@ -138,7 +140,7 @@ impl Occupancy {
             let phase = restart.status.as_ref().and_then(|status| status.phase);
             seen.extend(restart.metadata.name.as_deref());
             let is_final = phase.is_some_and(|phase| phase.is_final());
-            let stage = Stage::of(restart);
+            let stage = RequestStage::of(restart);
             let since = stage.takes_room_since(now).filter(|_| !is_final);
             if let Some(since) = since.and_then(|since| within(now, since, GIVEN_UP_AFTER)) {
                 pods.note(new_pod_of(restart).unwrap_or(&restart.spec.pod_name), since);
@@ -166,12 +168,20 @@ impl Occupancy {
     }
 
     /// Whether one more may begin now, for a pod with this ledger.
-    pub(crate) fn room(&self, now: Tick, policy: &Policy, own: &RestartLedgerStatus) -> Room {
+    pub(crate) fn room(
+        &self,
+        now: Tick,
+        policy: &LadderPolicy,
+        own: &RestartLedgerStatus,
+    ) -> BudgetState {
         if let Some(limit) = policy.max_concurrent
             && let Some(surplus) = self.under_way.len().checked_sub(count(limit))
             && let Some(oldest_needed) = self.under_way.get(surplus)
         {
-            return Room::Concurrent { limit, at_the_latest: *oldest_needed + GIVEN_UP_AFTER };
+            return BudgetState::Concurrent {
+                limit,
+                at_the_latest: *oldest_needed + GIVEN_UP_AFTER,
+            };
         }
         if let Some(limit) = policy.per_minute {
             let mut all = self.clone();
@@ -181,10 +191,10 @@ impl Occupancy {
             let surplus = all.decided.len().checked_sub(count(limit));
             // The decision that must leave the minute before there is room.
             if let Some(at) = surplus.and_then(|surplus| all.decided.get(surplus)) {
-                return Room::Rate { limit, free_at: *at + MINUTE };
+                return BudgetState::Rate { limit, free_at: *at + MINUTE };
             }
         }
-        Room::Free
+        BudgetState::Free
     }
 }
 

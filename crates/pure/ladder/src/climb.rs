@@ -5,25 +5,25 @@ use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP}
 use rekindle_types::v1alpha1::{CarriedOutBy, HoldReason, LedgerPhase, OnExhausted, Rung};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::attempts::{self, Attempts};
-use crate::budget::{self, Room};
-use crate::choice::{Turn, choose};
-use crate::correlation::{self, Correlation, Leave};
-use crate::decide::{Decider, Stuck};
-use crate::draft::{EXHAUSTED, Holds, RECOVERED};
-use crate::explanation::Explanation;
-use crate::failures::{CountedFailure, Excuse, FailedPart, StartedWhen};
+use crate::attempts::{self, LedgerAttempts};
+use crate::budget::{self, BudgetState};
+use crate::choice::{NextRung, choose};
+use crate::correlation::{self, FailureCorrelation, RungPermission};
+use crate::decide::{Decider, StuckContainer};
+use crate::draft::{ConditionStatus, EXHAUSTED, RECOVERED};
+use crate::explanation::DecisionText;
+use crate::failures::{CountedFailure, ExpectedEnds, FailedPart, StartedWhen};
 use crate::ledger_reading::cut;
-use crate::policy::Step;
-use crate::sentence::{self, Quotes, Story};
-use crate::{Peers, Severity, Situation, Trial, limits, stability};
+use crate::policy::RungPolicy;
+use crate::sentence::{self, FailureStory, QuotedOutput};
+use crate::{LadderSeverity, RevisionPeers, Situation, Trial, limits, stability};
 
 /// A revision whose containers cannot be configured or created is rolled back when the pod is on
 /// its node for so long.
 const STUCK_FOR: TickDuration = TickDuration::from_secs(60);
 
 /// The failures of one look that a restart may help against.
-struct Curable<'f, 'a> {
+struct CurableFailures<'f, 'a> {
     /// The one that needs the highest rung; the first of those.
     worst: &'f CountedFailure<'a>,
     from: Rung,
@@ -45,18 +45,18 @@ impl<'a> Decider<'a> {
         self.draft.note_last_run(ran.filter(|ran| fails_again && *ran < policy.window));
         let failures_total = &mut self.draft.ledger.failures_total;
         *failures_total = failures_total.saturating_add(u64::from(all));
-        self.draft.condition(RECOVERED, Holds::No, policy, "a container failed again");
-        let first_at = Attempts(&tried).first(Rung::Container);
+        self.draft.condition(RECOVERED, ConditionStatus::No, policy, "a container failed again");
+        let first_at = LedgerAttempts(&tried).first(Rung::Container);
         let first_at = first_at.filter(|at| self.draft.has_decided_at(*at));
         let not_carried_out = self.not_carried_out().map(|(.., why)| why);
         let not_carried_out = not_carried_out.as_deref();
         let (pod, only) = (self.view.name, self.view.only_container());
-        let story = |failure, failures| Story {
+        let story = |failure, failures| FailureStory {
             now,
             policy,
             pod,
             only,
-            tried: Attempts(&tried),
+            tried: LedgerAttempts(&tried),
             first_at,
             failure,
             failures,
@@ -64,7 +64,7 @@ impl<'a> Decider<'a> {
             node_says: self.situation.peers.node_says.as_deref(),
             given_up: None,
             not_carried_out,
-            quotes: Quotes::Given,
+            quotes: QuotedOutput::Given,
         };
         if self.is_exhausted() {
             let left = sentence::nothing_left(policy, &self.draft.ledger);
@@ -88,14 +88,14 @@ impl<'a> Decider<'a> {
                 let why = story(first, all).futile(&because);
                 self.draft.ledger.held_rung = None;
                 self.draft.hold(HoldReason::Futile, &why);
-                self.draft.tell(Severity::Warning, LADDER_HOLD, &why);
+                self.draft.tell(LadderSeverity::Warning, LADDER_HOLD, &why);
             }
             (None, None) => {} // of an end that is curable, or of which nothing is known
         }
     }
 
     /// Failures that a restart from `from` on may help against.
-    fn climb(&mut self, story: &Story<'_>, from: Rung, failures: u32) {
+    fn climb(&mut self, story: &FailureStory<'_>, from: Rung, failures: u32) {
         let Situation { now, policy, .. } = *self.situation;
         if self.requests.held().is_some() {
             return; // noted below, in the words of what holds it
@@ -106,19 +106,19 @@ impl<'a> Decider<'a> {
         }
         self.draft.condition(
             EXHAUSTED,
-            Holds::No,
+            ConditionStatus::No,
             policy,
             "the ladder was edited, or is another one",
         );
         let mut from = from;
         let (mut story, mut common) = (*story, None);
         match correlation::read(self.situation.peers, policy) {
-            Correlation::None => {}
-            Correlation::OfNode(trouble) => {
+            FailureCorrelation::None => {}
+            FailureCorrelation::OfNode(trouble) => {
                 from = from.max(Rung::Reschedule);
                 story.elsewhere = Some(trouble);
             }
-            Correlation::OfRevision(revision) => common = Some(revision),
+            FailureCorrelation::OfRevision(revision) => common = Some(revision),
         }
         let given_up = self.given_up().map(|(_, why)| why);
         story.given_up = given_up.as_deref();
@@ -126,69 +126,74 @@ impl<'a> Decider<'a> {
             from = Rung::Rollback;
         }
         let rollback = self.situation.rollback;
-        let choice = choose(policy, Attempts::of(&self.draft.ledger), rollback, from, failures);
+        let choice =
+            choose(policy, LedgerAttempts::of(&self.draft.ledger), rollback, from, failures);
         self.draft.attempt(Rung::Container, choice.container_attempts);
         match choice.turn {
-            Turn::Container(step) => self.leave_to_container(&story.left_to_container(step)),
-            Turn::Above(step) => {
+            NextRung::Container(step) => self.leave_to_container(&story.left_to_container(step)),
+            NextRung::Above(step) => {
                 let settled = stability::is_settled(&self.view, policy, now);
                 if let Some(since) = self.view.up_since().filter(|_| settled) {
                     self.draft.decide(LedgerPhase::Climbing, None, &story.runs_again(since));
                     return;
                 }
                 let step = match common.map(|common| (common, self.leave(common, step.rung))) {
-                    None | Some((_, Leave::Given)) => step,
-                    Some((common, Leave::After(trial))) => {
+                    None | Some((_, RungPermission::Given)) => step,
+                    Some((common, RungPermission::After(trial))) => {
                         return self.await_trial(step, trial, &story.awaits(common, trial));
                     }
-                    Some((common, Leave::Refused)) => match self.rollback_step() {
+                    Some((common, RungPermission::Refused)) => match self.rollback_step() {
                         Some(rollback) => rollback,
                         None => return self.hold_common(&story.common(common, step.rung)),
                     },
                 };
-                let number = Attempts::of(&self.draft.ledger).count(step.rung) + 1;
+                let number = LedgerAttempts::of(&self.draft.ledger).count(step.rung) + 1;
                 self.restart_or_hold(step, story.restart(step, number, rollback));
             }
-            Turn::Nobody => {
+            NextRung::Nobody => {
                 let left = sentence::nothing_left(policy, &self.draft.ledger);
                 self.exhaust(&story.exhausted(&left));
             }
         }
     }
 
-    fn leave_to_container(&mut self, why: &Explanation) {
+    fn leave_to_container(&mut self, why: &DecisionText) {
         self.draft.ledger.rung = Some(Rung::Container);
         // the ladder was edited: it allows more of Container than when a rung above was due
         self.draft.ledger.held_rung = None;
         self.draft.decide(LedgerPhase::Climbing, Some(Rung::Container), why);
-        self.draft.tell(Severity::Normal, LADDER_STEP, why);
+        self.draft.tell(LadderSeverity::Normal, LADDER_STEP, why);
     }
 
     /// The rung Rollback, when it is listed, possible, and not tried yet.
-    pub(crate) fn rollback_step(&self) -> Option<&'a Step> {
-        let policy: &'a crate::Policy = self.situation.policy;
+    pub(crate) fn rollback_step(&self) -> Option<&'a RungPolicy> {
+        let policy: &'a crate::LadderPolicy = self.situation.policy;
         let step = policy.step(Rung::Rollback)?;
-        let is_left = Attempts::of(&self.draft.ledger).count(Rung::Rollback) < step.attempts;
+        let is_left = LedgerAttempts::of(&self.draft.ledger).count(Rung::Rollback) < step.attempts;
         self.situation.rollback.filter(|_| is_left).map(|_| step)
     }
 
     /// Whether a rung may be taken while most replicas fail alike. What this pod has tried itself
     /// need not be in the view yet; of Rollback its attempts alone say how often.
-    pub(crate) fn leave<'p>(&self, common: &'p Peers, rung: Rung) -> Leave<'p> {
+    pub(crate) fn leave<'p>(&self, common: &'p RevisionPeers, rung: Rung) -> RungPermission<'p> {
         let in_vain = rung != Rung::Rollback
             && self.draft.ledger.in_vain.is_some_and(|in_vain| in_vain >= rung);
         match common.leave(rung) {
-            Leave::Given if in_vain && common.helped.is_none_or(|helped| helped < rung) => {
-                Leave::Refused
+            RungPermission::Given
+                if in_vain && common.helped.is_none_or(|helped| helped < rung) =>
+            {
+                RungPermission::Refused
             }
-            leave @ (Leave::Given | Leave::After(_) | Leave::Refused) => leave,
+            leave
+            @ (RungPermission::Given | RungPermission::After(_) | RungPermission::Refused) => leave,
         }
     }
 
     /// A container failed again after a rung above Container was carried out.
     fn note_in_vain(&mut self) {
         let ledger = &self.draft.ledger;
-        let Some(rung) = Attempts::of(ledger).highest().filter(|rung| *rung > Rung::Container)
+        let Some(rung) =
+            LedgerAttempts::of(ledger).highest().filter(|rung| *rung > Rung::Container)
         else {
             return;
         };
@@ -198,22 +203,22 @@ impl<'a> Decider<'a> {
     }
 
     /// Most replicas fail alike, and the rung is being tried on one of them.
-    fn await_trial(&mut self, step: &Step, trial: &Trial, why: &Explanation) {
+    fn await_trial(&mut self, step: &RungPolicy, trial: &Trial, why: &DecisionText) {
         self.draft.ledger.rung = Some(step.rung);
         self.draft.ledger.held_rung = Some(step.rung);
         self.draft.hold(HoldReason::Trial, why);
-        self.draft.tell(Severity::Warning, LADDER_HOLD, why);
+        self.draft.tell(LadderSeverity::Warning, LADDER_HOLD, why);
         self.draft.wake(trial.over_at);
     }
 
     /// Most replicas fail alike: restarting one after the other would not help, and make it worse.
-    pub(crate) fn hold_common(&mut self, why: &Explanation) {
+    pub(crate) fn hold_common(&mut self, why: &DecisionText) {
         self.draft.ledger.held_rung = None;
         self.draft.hold(HoldReason::Revision, why);
-        self.draft.tell(Severity::Warning, LADDER_HOLD, why);
+        self.draft.tell(LadderSeverity::Warning, LADDER_HOLD, why);
     }
 
-    pub(crate) fn exhaust(&mut self, why: &Explanation) {
+    pub(crate) fn exhaust(&mut self, why: &DecisionText) {
         match self.situation.policy.on_exhausted {
             OnExhausted::Hold => {}
             OnExhausted::Fail => {
@@ -222,9 +227,9 @@ impl<'a> Decider<'a> {
         }
         self.draft.ledger.held_rung = None;
         self.draft.decide(LedgerPhase::Exhausted, None, why);
-        self.draft.condition(EXHAUSTED, Holds::Yes, self.situation.policy, &why.message);
+        self.draft.condition(EXHAUSTED, ConditionStatus::Yes, self.situation.policy, &why.message);
         self.draft.ledger.ladder_uid.clone_from(&self.situation.policy.uid);
-        self.draft.tell(Severity::Warning, LADDER_EXHAUSTED, why);
+        self.draft.tell(LadderSeverity::Warning, LADDER_EXHAUSTED, why);
     }
 
     /// A restart that is decided and that nobody has taken up yet: it comes before anything else.
@@ -235,44 +240,45 @@ impl<'a> Decider<'a> {
     }
 
     /// The rung's turn has come: now, or when the budget allows it.
-    pub(crate) fn restart_or_hold(&mut self, step: &Step, why: Explanation) {
+    pub(crate) fn restart_or_hold(&mut self, step: &RungPolicy, why: DecisionText) {
         self.draft.ledger.rung = Some(step.rung);
         let room = self.room();
         match room {
-            Room::Free => self.restart(step, &why),
-            Room::Concurrent { .. }
-            | Room::Rate { .. }
-            | Room::Workload { .. }
-            | Room::Bucket { .. } => {
+            BudgetState::Free => self.restart(step, &why),
+            BudgetState::Concurrent { .. }
+            | BudgetState::Rate { .. }
+            | BudgetState::Workload { .. }
+            | BudgetState::Bucket { .. } => {
                 let why = sentence::held(self.situation.policy, step, room, why);
                 self.draft.ledger.held_rung = Some(step.rung);
                 self.draft.hold(room.held_by(), &why);
-                self.draft.tell(Severity::Warning, LADDER_HOLD, &why);
+                self.draft.tell(LadderSeverity::Warning, LADDER_HOLD, &why);
             }
         }
     }
 
     /// Asks the budget, and notes when to ask again.
-    fn room(&mut self) -> Room {
+    fn room(&mut self) -> BudgetState {
         let Situation { now, policy, others, .. } = *self.situation;
         let mut room = others.room(now, policy, &self.draft.ledger);
-        if room == Room::Free {
+        if room == BudgetState::Free {
             let Situation { limits, crowd, .. } = *self.situation;
             room = budget::room_in(now, limits, crowd, &self.draft.ledger);
         }
         match &mut room {
-            Room::Free => {}
-            Room::Concurrent { at_the_latest, .. } | Room::Workload { at_the_latest, .. } => {
+            BudgetState::Free => {}
+            BudgetState::Concurrent { at_the_latest, .. }
+            | BudgetState::Workload { at_the_latest, .. } => {
                 // When another restart ends is not known.
                 self.draft.ledger.next_attempt_at = None;
                 self.draft.wake(*at_the_latest);
             }
-            Room::Bucket { bucket, free_at, .. } => {
+            BudgetState::Bucket { bucket, free_at, .. } => {
                 *free_at = *free_at + limits::jitter(self.view.uid, bucket.interval());
                 self.draft.ledger.next_attempt_at = Some(free_at.to_micro_time());
                 self.draft.wake(*free_at);
             }
-            Room::Rate { free_at, .. } => {
+            BudgetState::Rate { free_at, .. } => {
                 self.draft.ledger.next_attempt_at = Some(free_at.to_micro_time());
                 self.draft.wake(*free_at);
             }
@@ -280,18 +286,18 @@ impl<'a> Decider<'a> {
         room
     }
 
-    fn restart(&mut self, step: &Step, why: &Explanation) {
+    fn restart(&mut self, step: &RungPolicy, why: &DecisionText) {
         let name = self.free_name(step.rung);
         self.release_held(self.situation.now);
         self.draft.attempt(step.rung, 1);
         self.draft.ledger.next_attempt_at = Some(self.situation.now.to_micro_time());
         self.draft.decide(LedgerPhase::Climbing, Some(step.rung), why);
         self.draft.ask_for(&name);
-        self.draft.tell(Severity::Warning, LADDER_STEP, why);
+        self.draft.tell(LadderSeverity::Warning, LADDER_STEP, why);
         match step.rung.carried_out_by() {
             CarriedOutBy::Node => {
                 self.draft.ledger.excused_by = Some(name);
-                self.observe_with(Excuse::Running(StartedWhen::AnyTime));
+                self.observe_with(ExpectedEnds::Running(StartedWhen::AnyTime));
             }
             CarriedOutBy::Operator => {}
         }
@@ -299,7 +305,7 @@ impl<'a> Decider<'a> {
 
     /// Nothing failed since, and a budget held a restart back: is there room now?
     pub(crate) fn retry_held(&mut self, rung: Rung) {
-        let number = Attempts::of(&self.draft.ledger).count(rung) + 1;
+        let number = LedgerAttempts::of(&self.draft.ledger).count(rung) + 1;
         let is_possible = rung != Rung::Rollback || self.situation.rollback.is_some();
         let step = self.situation.policy.step(rung).filter(|step| number <= step.attempts);
         let Some(step) = step.filter(|_| is_possible) else {
@@ -320,12 +326,12 @@ impl<'a> Decider<'a> {
             return;
         }
         let was_trial = self.draft.ledger.held_by == Some(HoldReason::Trial);
-        if let Correlation::OfRevision(common) =
+        if let FailureCorrelation::OfRevision(common) =
             correlation::read(self.situation.peers, self.situation.policy)
         {
             match self.leave(common, rung) {
-                Leave::Given => {}
-                Leave::After(trial) => {
+                RungPermission::Given => {}
+                RungPermission::After(trial) => {
                     self.draft.wake(trial.over_at);
                     if !was_trial {
                         let why = sentence::awaits_trial(common, trial, self.view.name);
@@ -333,25 +339,27 @@ impl<'a> Decider<'a> {
                     }
                     return;
                 }
-                Leave::Refused => return self.hold_common(&sentence::held_for_all(common, rung)),
+                RungPermission::Refused => {
+                    return self.hold_common(&sentence::held_for_all(common, rung));
+                }
             }
         }
         match self.room() {
-            Room::Free if was_trial => {
+            BudgetState::Free if was_trial => {
                 self.restart(step, &sentence::after_trial(self.situation.peers, step, number));
             }
-            Room::Free => self.restart(step, &sentence::held_restart(step, number)),
-            Room::Concurrent { .. }
-            | Room::Rate { .. }
-            | Room::Workload { .. }
-            | Room::Bucket { .. } => {}
+            BudgetState::Free => self.restart(step, &sentence::held_restart(step, number)),
+            BudgetState::Concurrent { .. }
+            | BudgetState::Rate { .. }
+            | BudgetState::Workload { .. }
+            | BudgetState::Bucket { .. } => {}
         }
     }
 
     /// Something keeps a container from starting. A new revision is rolled back for that, when the
     /// ladder lists it: at once when its image cannot be had, for anything else when it lasts and
     /// most of its pods fail so.
-    pub(crate) fn answer_stuck(&mut self, stuck: &Stuck) {
+    pub(crate) fn answer_stuck(&mut self, stuck: &StuckContainer) {
         if self.on_its_way().is_some() {
             return;
         }
@@ -381,7 +389,7 @@ impl<'a> Decider<'a> {
     }
 
     fn most_fail_alike(&self) -> bool {
-        let Peers { failing_alike, replicas, .. } = self.situation.peers;
+        let RevisionPeers { failing_alike, replicas, .. } = self.situation.peers;
         failing_alike * 2 > *replicas
     }
 
@@ -394,21 +402,21 @@ impl<'a> Decider<'a> {
     }
 
     /// Said once: what keeps a container from starting is a state and no event.
-    pub(crate) fn hold_stuck(&mut self, why: &Explanation) {
+    pub(crate) fn hold_stuck(&mut self, why: &DecisionText) {
         let is_new = self.draft.ledger.message.as_deref() != Some(cut(&why.message));
         if is_new && !self.is_exhausted() {
             self.draft.hold(HoldReason::Futile, why);
-            self.draft.tell(Severity::Warning, LADDER_HOLD, why);
+            self.draft.tell(LadderSeverity::Warning, LADDER_HOLD, why);
         }
     }
 }
 
-fn curable<'f, 'a>(failures: &'f [CountedFailure<'a>]) -> Option<Curable<'f, 'a>> {
-    let mut curable: Option<Curable<'f, 'a>> = None;
+fn curable<'f, 'a>(failures: &'f [CountedFailure<'a>]) -> Option<CurableFailures<'f, 'a>> {
+    let mut curable: Option<CurableFailures<'f, 'a>> = None;
     for failure in failures {
         let Prognosis::Helps { from } = failure.diagnosis.prognosis else { continue };
         match &mut curable {
-            None => curable = Some(Curable { worst: failure, from, count: failure.count }),
+            None => curable = Some(CurableFailures { worst: failure, from, count: failure.count }),
             Some(others) => {
                 others.count = others.count.saturating_add(failure.count);
                 if from > others.from {

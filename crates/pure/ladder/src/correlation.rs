@@ -12,11 +12,11 @@
 
 use rekindle_types::v1alpha1::Rung;
 
-use crate::{Policy, Trial, Tried};
+use crate::{LadderPolicy, Trial, TrialState};
 
 /// What a pod's peers do. All counts hold the pod itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Peers {
+pub struct RevisionPeers {
     /// The revision: the name of the pod's controller, and what tells its revisions apart when it
     /// has several.
     pub revision: String,
@@ -50,31 +50,31 @@ pub struct NodeTrouble {
 
 /// What it amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Correlation<'a> {
+pub(crate) enum FailureCorrelation<'a> {
     /// A sick pod.
     None,
     /// A sick revision, or a dead dependency of all its pods.
-    OfRevision(&'a Peers),
+    OfRevision(&'a RevisionPeers),
     /// A sick node, and the ladder may leave it.
     OfNode(&'a NodeTrouble),
 }
 
 /// Tells one from the other.
-pub(crate) fn read<'a>(peers: &'a Peers, policy: &Policy) -> Correlation<'a> {
+pub(crate) fn read<'a>(peers: &'a RevisionPeers, policy: &LadderPolicy) -> FailureCorrelation<'a> {
     if let Some(trouble) = &peers.node
         && policy.step(Rung::Reschedule).is_some()
     {
-        return Correlation::OfNode(trouble);
+        return FailureCorrelation::OfNode(trouble);
     }
     if peers.failing_alike >= 2 && peers.failing_alike * 2 > peers.replicas {
-        return Correlation::OfRevision(peers);
+        return FailureCorrelation::OfRevision(peers);
     }
-    Correlation::None
+    FailureCorrelation::None
 }
 
 /// Whether a rung may be taken while the revision fails as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leave<'a> {
+pub(crate) enum RungPermission<'a> {
     /// It may.
     Given,
     /// When it is known what came of it for another pod.
@@ -83,31 +83,33 @@ pub(crate) enum Leave<'a> {
     Refused,
 }
 
-impl Peers {
+impl RevisionPeers {
     /// Takes in what was tried on a pod of the controller, which may be one of those that fail
     /// alike.
-    pub fn add(&mut self, tried: Tried, likeness: Likeness) {
+    pub fn add(&mut self, tried: TrialState, likeness: FailureLikeness) {
         match (tried, likeness) {
-            (Tried::Nothing, _) | (Tried::InVain(_), Likeness::Other) => {}
-            (Tried::InVain(rung), Likeness::Alike) => self.tried = self.tried.max(Some(rung)),
-            (Tried::Helped(rung), _) => self.helped = self.helped.max(Some(rung)),
-            (Tried::Now(trial), _) => self.trial = Some(trial),
+            (TrialState::Nothing, _) | (TrialState::InVain(_), FailureLikeness::Other) => {}
+            (TrialState::InVain(rung), FailureLikeness::Alike) => {
+                self.tried = self.tried.max(Some(rung))
+            }
+            (TrialState::Helped(rung), _) => self.helped = self.helped.max(Some(rung)),
+            (TrialState::Now(trial), _) => self.trial = Some(trial),
         }
     }
 
-    pub(crate) fn leave(&self, rung: Rung) -> Leave<'_> {
+    pub(crate) fn leave(&self, rung: Rung) -> RungPermission<'_> {
         match rung {
-            Rung::Container | Rung::Rollback => Leave::Given,
-            Rung::Recreate | Rung::Reschedule => Leave::Refused,
+            Rung::Container | Rung::Rollback => RungPermission::Given,
+            Rung::Recreate | Rung::Reschedule => RungPermission::Refused,
             Rung::Containers | Rung::Pod if self.helped.is_some_and(|helped| helped >= rung) => {
-                Leave::Given
+                RungPermission::Given
             }
             Rung::Containers | Rung::Pod if self.tried.is_some_and(|tried| tried >= rung) => {
-                Leave::Refused
+                RungPermission::Refused
             }
             Rung::Containers | Rung::Pod => match &self.trial {
-                Some(trial) => Leave::After(trial),
-                None => Leave::Given,
+                Some(trial) => RungPermission::After(trial),
+                None => RungPermission::Given,
             },
         }
     }
@@ -115,7 +117,7 @@ impl Peers {
 
 /// Whether a pod fails in the same way as the one that is decided for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Likeness {
+pub enum FailureLikeness {
     /// In the same way.
     Alike,
     /// In another way, or not.
@@ -128,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    fn policy(rungs: &[Rung]) -> Policy {
+    fn policy(rungs: &[Rung]) -> LadderPolicy {
         let mut ladder = rekindle_types::v1alpha1::RestartLadder::default();
         ladder.spec.rungs = rungs
             .iter()
@@ -140,7 +142,7 @@ mod tests {
             })
             .collect();
         ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
-        Policy::of(&ladder).expect("a valid ladder")
+        LadderPolicy::of(&ladder).expect("a valid ladder")
     }
 
     #[test]
@@ -154,8 +156,8 @@ mod tests {
             (2, 2, true),
             (51, 100, true),
         ] {
-            let peers = Peers { failing_alike, replicas, ..Peers::default() };
-            let is_sick = matches!(read(&peers, &all), Correlation::OfRevision(_));
+            let peers = RevisionPeers { failing_alike, replicas, ..RevisionPeers::default() };
+            let is_sick = matches!(read(&peers, &all), FailureCorrelation::OfRevision(_));
             assert_eq!(is_sick, expected, "{failing_alike} of {replicas}");
         }
     }
@@ -163,16 +165,17 @@ mod tests {
     #[test]
     fn a_sick_node_is_left_only_by_a_ladder_that_can() {
         let node = Some(NodeTrouble { name: "n1".to_owned(), pods: 4, failing: 3 });
-        let peers = Peers { failing_alike: 2, replicas: 2, node, ..Peers::default() };
+        let peers =
+            RevisionPeers { failing_alike: 2, replicas: 2, node, ..RevisionPeers::default() };
         let leaves = policy(&[Rung::Pod, Rung::Reschedule]);
-        assert!(matches!(read(&peers, &leaves), Correlation::OfNode(_)));
-        assert!(matches!(read(&peers, &policy(&[Rung::Pod])), Correlation::OfRevision(_)));
+        assert!(matches!(read(&peers, &leaves), FailureCorrelation::OfNode(_)));
+        assert!(matches!(read(&peers, &policy(&[Rung::Pod])), FailureCorrelation::OfRevision(_)));
     }
 
     #[test]
     fn a_rung_in_place_is_tried_on_one_and_then_done_or_held_for_all() {
-        use Leave::{After, Given, Refused};
         use Rung::{Container, Containers, Pod, Recreate, Reschedule, Rollback};
+        use RungPermission::{After, Given, Refused};
         let trial = Trial { pod: "web-1".to_owned(), rung: Pod, over_at: Tick::from_secs(9) };
         // the rung, what was tried in vain, whether one is on trial, what helped, what may be done
         for (rung, tried, on_trial, helped, expected) in [
@@ -192,7 +195,7 @@ mod tests {
             (Container, Some(Pod), true, None, Given),
         ] {
             let trial = on_trial.then(|| trial.clone());
-            let peers = Peers { tried, trial, helped, ..Peers::default() };
+            let peers = RevisionPeers { tried, trial, helped, ..RevisionPeers::default() };
             assert_eq!(peers.leave(rung), expected, "{rung} {peers:?}");
         }
     }

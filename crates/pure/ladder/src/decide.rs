@@ -6,18 +6,20 @@ use rekindle_types::Tick;
 use rekindle_types::digest::fold;
 use rekindle_types::name_stem::name_stem;
 use rekindle_types::reasons::event::LADDER_STEP;
-use rekindle_types::v1alpha1::{Effect, HoldReason, LedgerPhase, OnExhausted, Rung};
+use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, OnExhausted, RequestEffect, Rung};
 
-use crate::attempts::Attempts;
+use crate::attempts::LedgerAttempts;
 use crate::budget::GIVEN_UP_AFTER;
-use crate::draft::Draft;
-use crate::explanation::{Explanation, Phrase};
-use crate::failures::{self, CountedFailure, CountingFrom, Excuse, StartedWhen};
-use crate::observation::{FinalPhase, PodCourse, PodObject, PodView};
-use crate::requests::Requests;
+use crate::draft::DecisionDraft;
+use crate::explanation::{DecisionText, Phrase};
+use crate::failures::{self, CountedFailure, CountingFrom, ExpectedEnds, StartedWhen};
+use crate::observation::{FinalPhase, ObservedPod, PodCourse, PodObject};
+use crate::requests::PodRestartRequests;
 use crate::sentence::FailureSubject;
 use crate::stability;
-use crate::{Action, Decision, PodRestartPlan, Severity, Situation, outcomes, sentence};
+use crate::{
+    LadderAction, LadderSeverity, PodRestartPlan, RestartDecision, Situation, outcomes, sentence,
+};
 
 /// Bytes of the pod's name that go into a PodRestart's name, which may have 253.
 const NAME_BYTES_MAX: usize = 200;
@@ -25,17 +27,17 @@ const NAME_BYTES_MAX: usize = 200;
 /// Decides what is done for a pod. The same situation always gives the same decision. Given back as
 /// the next situation's ledger, a decision changes nothing more and says nothing more; a PodRestart
 /// is asked for until it is among the situation's restarts.
-pub fn decide(situation: &Situation<'_>) -> Decision {
-    let view = PodView::of(situation.pod);
+pub fn decide(situation: &Situation<'_>) -> RestartDecision {
+    let view = ObservedPod::of(situation.pod);
     let mut policy = situation.policy.without(view.impossible);
     match view.shown {
         PodObject::Itself => {}
         PodObject::Mirror => policy.to_mut().on_exhausted = OnExhausted::Hold,
     }
     let situation = &Situation { policy: &policy, ..*situation };
-    let mut draft = Draft::of(situation.ledger, situation.now);
+    let mut draft = DecisionDraft::of(situation.ledger, situation.now);
     outcomes::note(&mut draft.ledger, situation.restarts, situation.now);
-    let requests = Requests::of(situation.now, view.uid, situation.restarts);
+    let requests = PodRestartRequests::of(situation.now, view.uid, situation.restarts);
     let course = view.course;
     let mut decider = Decider { situation, view, requests, draft };
     match course {
@@ -53,7 +55,7 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
 }
 
 /// What keeps a container from starting.
-pub(crate) struct Stuck<'a> {
+pub(crate) struct StuckContainer<'a> {
     container: &'a str,
     /// The pod's only container beside those that initialize it or stand by.
     only: Option<&'a str>,
@@ -65,7 +67,7 @@ pub(crate) struct Stuck<'a> {
     pub(crate) has_no_image: bool,
 }
 
-impl Stuck<'_> {
+impl StuckContainer<'_> {
     pub(crate) fn subject(&self) -> FailureSubject<'_> {
         FailureSubject { container: self.container, only: self.only, what: &self.what }
     }
@@ -74,13 +76,13 @@ impl Stuck<'_> {
 /// A decision and what it rests on.
 pub(crate) struct Decider<'a> {
     pub(crate) situation: &'a Situation<'a>,
-    pub(crate) view: PodView<'a>,
-    pub(crate) requests: Requests<'a>,
-    pub(crate) draft: Draft,
+    pub(crate) view: ObservedPod<'a>,
+    pub(crate) requests: PodRestartRequests<'a>,
+    pub(crate) draft: DecisionDraft,
 }
 
 impl<'a> Decider<'a> {
-    fn run(mut self) -> Decision {
+    fn run(mut self) -> RestartDecision {
         self.note_revision();
         let is_same_pod = self.take_over_ledger();
         if is_same_pod {
@@ -177,12 +179,12 @@ impl<'a> Decider<'a> {
                 self.draft.ledger.excused_by = name;
                 let started = StartedWhen::Before(before);
                 match waiting.and_then(|request| request.spec.container_name.as_deref()) {
-                    Some(container) => Excuse::RunningOf(container, started),
-                    None => Excuse::Running(started),
+                    Some(container) => ExpectedEnds::RunningOf(container, started),
+                    None => ExpectedEnds::Running(started),
                 }
             }
-            Some(_) | None if self.is_excuse_refused() => Excuse::Withdrawn,
-            Some(_) | None => Excuse::Nothing,
+            Some(_) | None if self.is_excuse_refused() => ExpectedEnds::Withdrawn,
+            Some(_) | None => ExpectedEnds::Nothing,
         };
         self.observe_with(excuse);
     }
@@ -197,12 +199,12 @@ impl<'a> Decider<'a> {
     }
 
     /// What was decided is no attempt, unless that is known already.
-    fn take_back(&mut self, name: &str, why: impl FnOnce(Rung) -> Explanation) {
+    fn take_back(&mut self, name: &str, why: impl FnOnce(Rung) -> DecisionText) {
         let Some(rung) = self.draft.take_back(name) else { return };
-        self.draft.ledger.rung = Attempts::of(&self.draft.ledger).highest();
+        self.draft.ledger.rung = LedgerAttempts::of(&self.draft.ledger).highest();
         let why = why(rung);
         self.draft.decide(LedgerPhase::Climbing, None, &why);
-        self.draft.tell(Severity::Normal, LADDER_STEP, &why);
+        self.draft.tell(LadderSeverity::Normal, LADDER_STEP, &why);
     }
 
     /// The ladder's last request, when it was over before anything was done to the pod and counts
@@ -210,8 +212,10 @@ impl<'a> Decider<'a> {
     pub(crate) fn not_carried_out(&self) -> Option<(Rung, String, String)> {
         let asked = self.draft.ledger.asked().next_back()?;
         match asked.outcome.as_ref()?.effect() {
-            Effect::Nothing(why) => Some((asked.rung?, asked.pod_restart.clone()?, why.to_owned())),
-            Effect::Done | Effect::TakenBack => None,
+            RequestEffect::Nothing(why) => {
+                Some((asked.rung?, asked.pod_restart.clone()?, why.to_owned()))
+            }
+            RequestEffect::Done | RequestEffect::TakenBack => None,
         }
     }
 
@@ -225,7 +229,7 @@ impl<'a> Decider<'a> {
         if is_last && outcome.is_none_or(|outcome| outcome.given_up().is_none()) {
             let why = sentence::over_undone(rung, &name, &why);
             self.draft.decide(LedgerPhase::Climbing, None, &why);
-            self.draft.tell(Severity::Warning, LADDER_STEP, &why);
+            self.draft.tell(LadderSeverity::Warning, LADDER_STEP, &why);
         }
     }
 
@@ -235,7 +239,7 @@ impl<'a> Decider<'a> {
         excused_by.is_some_and(|name| self.requests.ended_nothing(name))
     }
 
-    pub(crate) fn observe_with(&mut self, excuse: Excuse<'_>) {
+    pub(crate) fn observe_with(&mut self, excuse: ExpectedEnds<'_>) {
         let ledger = &mut self.draft.ledger;
         let before = ledger.observed.take().unwrap_or_default();
         ledger.observed = Some(failures::observe(&self.view, &before, excuse));
@@ -243,12 +247,12 @@ impl<'a> Decider<'a> {
     }
 
     /// The first container that something keeps from starting.
-    fn stuck(&self) -> Option<Stuck<'a>> {
+    fn stuck(&self) -> Option<StuckContainer<'a>> {
         self.view.containers.iter().find_map(|container| {
             let waiting = container.waiting?;
             let diagnosis = of_wait(&waiting, container.image)?;
             match diagnosis.prognosis {
-                Prognosis::Futile { .. } => Some(Stuck {
+                Prognosis::Futile { .. } => Some(StuckContainer {
                     container: container.name,
                     only: self.view.only_container(),
                     because: diagnosis.why_futile()?,
@@ -269,7 +273,7 @@ impl<'a> Decider<'a> {
         };
         if can_fail && ledger.failing_pod_uid.as_deref() == Some(self.view.uid) {
             let message = ledger.message.clone().unwrap_or_default();
-            self.draft.action = Action::Fail { message };
+            self.draft.action = LadderAction::Fail { message };
         }
     }
 
@@ -288,7 +292,7 @@ impl<'a> Decider<'a> {
             return self.take_back(&name, |rung| sentence::unlisted(rung, &name));
         };
         self.draft.wake(until);
-        self.draft.action = Action::Restart(PodRestartPlan {
+        self.draft.action = LadderAction::Restart(PodRestartPlan {
             name,
             pod_name: self.view.name.to_owned(),
             pod_uid: self.view.uid.to_owned(),
@@ -305,7 +309,7 @@ impl<'a> Decider<'a> {
         self.draft.ledger.pending_restart = None;
         self.draft.ledger.next_attempt_at = None;
         if self.draft.ledger.excused_by.take_if(|excused_by| excused_by == name).is_some() {
-            self.observe_with(Excuse::Withdrawn);
+            self.observe_with(ExpectedEnds::Withdrawn);
         }
     }
 
@@ -375,7 +379,7 @@ impl<'a> Decider<'a> {
 }
 
 /// The same for the same decision: a failure more is counted before nearly each.
-fn restart_name(view: &PodView<'_>, rung: Rung, failures_total: u64) -> String {
+fn restart_name(view: &ObservedPod<'_>, rung: Rung, failures_total: u64) -> String {
     let pod = name_stem(view.name, NAME_BYTES_MAX);
     let rung = rung.name().to_ascii_lowercase();
     format!("{pod}-{rung}-{failures_total}-{:06x}", fold(view.uid))

@@ -1,12 +1,12 @@
 //! What goes into a decision and what comes out.
 
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{
     EmptyDirPolicy, PodRestart, PodRestartSpec, RestartLedgerStatus, Rung,
 };
 
-use crate::{Crowd, Limits, Occupancy, Peers, Policy};
+use crate::{LadderPolicy, LimitUsage, Occupancy, RestartLimits, RevisionPeers};
 
 /// What is known when a decision is taken.
 #[derive(Clone, Copy, Debug)]
@@ -14,9 +14,9 @@ pub struct Situation<'a> {
     /// The time.
     pub now: Tick,
     /// The ladder.
-    pub policy: &'a Policy,
+    pub policy: &'a LadderPolicy,
     /// The pod, with its status.
-    pub pod: &'a Pod,
+    pub pod: &'a HeldPod,
     /// The status of its ledger as last written; none when there is no ledger yet.
     pub ledger: Option<&'a RestartLedgerStatus>,
     /// The PodRestarts that name this pod, whoever made them, finished ones too.
@@ -24,11 +24,11 @@ pub struct Situation<'a> {
     /// What the ladder's other pods take of its budget.
     pub others: &'a Occupancy,
     /// What restarts of other ladders' pods take of the limits.
-    pub crowd: &'a Crowd,
+    pub crowd: &'a LimitUsage,
     /// The limits over all ladders.
-    pub limits: &'a Limits,
+    pub limits: &'a RestartLimits,
     /// What the pod's peers do, when it fails itself.
-    pub peers: &'a Peers,
+    pub peers: &'a RevisionPeers,
     /// The revision that a Rollback would go back to; none when there is none that was healthy, or
     /// nothing to go back from.
     pub rollback: Option<&'a RollbackTarget>,
@@ -45,12 +45,12 @@ pub struct RollbackTarget {
 
 /// What was decided.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
+pub struct RestartDecision {
     /// The ledger's next status; equal to the old one (or blank, when there was none) if nothing
     /// changed. To be written before the action is carried out.
     pub ledger: RestartLedgerStatus,
     /// What to do.
-    pub action: Action,
+    pub action: LadderAction,
     /// What to say about the pod.
     pub events: Vec<LadderEvent>,
     /// When to decide again although nothing changed.
@@ -59,7 +59,7 @@ pub struct Decision {
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum LadderAction {
     /// Nothing.
     None,
     /// Create this PodRestart.
@@ -115,7 +115,7 @@ impl PodRestartPlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LadderEvent {
     /// Normal or Warning.
-    pub severity: Severity,
+    pub severity: LadderSeverity,
     /// One of `rekindle_types::reasons::event::LADDER_*`.
     pub reason: &'static str,
     /// For people; at most 1 KiB.
@@ -127,7 +127,7 @@ pub struct LadderEvent {
 
 /// The `type` of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
+pub enum LadderSeverity {
     /// As it should be.
     Normal,
     /// Somebody may want to look.

@@ -6,10 +6,10 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{Tick, TickDuration};
 
-use crate::attempts::Attempts;
-use crate::explanation::Explanation;
+use crate::attempts::LedgerAttempts;
+use crate::explanation::DecisionText;
 use crate::ledger_reading::{DECISIONS_MAX, cut, seen_at};
-use crate::{Action, Decision, LadderEvent, Policy, Severity};
+use crate::{LadderAction, LadderEvent, LadderPolicy, LadderSeverity, RestartDecision};
 
 /// Set while every rung was tried in vain.
 pub(crate) const EXHAUSTED: &str = "Exhausted";
@@ -18,9 +18,9 @@ pub(crate) const RECOVERED: &str = "Recovered";
 
 /// A decision in the making.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft {
+pub(crate) struct DecisionDraft {
     pub(crate) ledger: RestartLedgerStatus,
-    pub(crate) action: Action,
+    pub(crate) action: LadderAction,
     events: Vec<LadderEvent>,
     again_at: Option<Tick>,
     now: Tick,
@@ -28,15 +28,15 @@ pub(crate) struct Draft {
 
 /// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holds {
+pub(crate) enum ConditionStatus {
     Yes,
     No,
 }
 
-impl Draft {
+impl DecisionDraft {
     pub(crate) fn of(ledger: Option<&RestartLedgerStatus>, now: Tick) -> Self {
         let ledger = ledger.map(|ledger| seen_at(ledger, now)).unwrap_or_default();
-        Self { ledger, action: Action::None, events: Vec::new(), again_at: None, now }
+        Self { ledger, action: LadderAction::None, events: Vec::new(), again_at: None, now }
     }
 
     /// Nothing has ever been written in it.
@@ -44,10 +44,10 @@ impl Draft {
         self.ledger == RestartLedgerStatus::default()
     }
 
-    pub(crate) fn finish(self) -> Decision {
-        let Draft { ledger, action, events, again_at, now } = self;
+    pub(crate) fn finish(self) -> RestartDecision {
+        let DecisionDraft { ledger, action, events, again_at, now } = self;
         // A time that has come is not waited for: what it was for is done.
-        Decision { ledger, action, events, again_at: again_at.filter(|at| *at > now) }
+        RestartDecision { ledger, action, events, again_at: again_at.filter(|at| *at > now) }
     }
 
     /// To be decided again then, at the latest.
@@ -89,7 +89,7 @@ impl Draft {
     /// be of that time.
     pub(crate) fn date_attempts_anew(&mut self, until: Tick) {
         // who tells it may have another clock
-        let stood_still = until.min(self.now).since(Attempts::of(&self.ledger).latest());
+        let stood_still = until.min(self.now).since(LedgerAttempts::of(&self.ledger).latest());
         for at in self.ledger.attempts.iter_mut().flatten().flat_map(|entry| &mut entry.at) {
             *at = (Tick::from(&*at) + stood_still).to_micro_time();
         }
@@ -130,7 +130,7 @@ impl Draft {
     }
 
     /// What the ladder does now, and why. The same decision again only raises its count.
-    pub(crate) fn decide(&mut self, phase: LedgerPhase, rung: Option<Rung>, why: &Explanation) {
+    pub(crate) fn decide(&mut self, phase: LedgerPhase, rung: Option<Rung>, why: &DecisionText) {
         let reason = cut(&why.message).to_owned();
         self.ledger.held_by = None;
         self.ledger.phase = Some(phase);
@@ -162,7 +162,7 @@ impl Draft {
     }
 
     /// The ladder waits, for this and because of that.
-    pub(crate) fn hold(&mut self, by: HoldReason, why: &Explanation) {
+    pub(crate) fn hold(&mut self, by: HoldReason, why: &DecisionText) {
         self.decide(LedgerPhase::Holding, None, why);
         self.ledger.held_by = Some(by);
     }
@@ -175,7 +175,12 @@ impl Draft {
         self.ledger.pending_restart = Some(pod_restart.to_owned());
     }
 
-    pub(crate) fn tell(&mut self, severity: Severity, reason: &'static str, why: &Explanation) {
+    pub(crate) fn tell(
+        &mut self,
+        severity: LadderSeverity,
+        reason: &'static str,
+        why: &DecisionText,
+    ) {
         let (ledger, rung) = (&self.ledger, self.ledger.rung.unwrap_or(Rung::Container));
         let kind = ledger.held_by.map_or(rung.name(), HoldReason::name);
         let message = cut(&why.message).to_owned();
@@ -202,17 +207,23 @@ impl Draft {
     }
 
     /// Sets a condition; one that never held is not noted as not holding.
-    pub(crate) fn condition(&mut self, type_: &str, holds: Holds, policy: &Policy, message: &str) {
+    pub(crate) fn condition(
+        &mut self,
+        type_: &str,
+        holds: ConditionStatus,
+        policy: &LadderPolicy,
+        message: &str,
+    ) {
         let (status, reason) = match holds {
-            Holds::Yes => ("True", type_),
-            Holds::No => ("False", "Over"),
+            ConditionStatus::Yes => ("True", type_),
+            ConditionStatus::No => ("False", "Over"),
         };
         let conditions = self.ledger.conditions.get_or_insert_default();
         let old = conditions.iter_mut().find(|c| c.type_ == type_);
         match (old, holds) {
             (Some(old), _) if old.status == status => {}
-            (None, Holds::No) => {}
-            (old, Holds::Yes | Holds::No) => {
+            (None, ConditionStatus::No) => {}
+            (old, ConditionStatus::Yes | ConditionStatus::No) => {
                 let condition = Condition {
                     last_transition_time: self.now.to_time(),
                     message: cut(message).to_owned(),
@@ -241,12 +252,12 @@ mod tests {
         let mut ledger = None;
         let at = |secs| Tick::from_secs(secs).to_micro_time();
         for secs in [10, 20, 40] {
-            let mut draft = Draft::of(ledger.as_ref(), Tick::from_secs(secs));
-            draft.hold(HoldReason::Futile, &Explanation::new("it holds", "exit 1", "holding"));
+            let mut draft = DecisionDraft::of(ledger.as_ref(), Tick::from_secs(secs));
+            draft.hold(HoldReason::Futile, &DecisionText::new("it holds", "exit 1", "holding"));
             ledger = Some(draft.ledger);
         }
-        let mut draft = Draft::of(ledger.as_ref(), Tick::from_secs(50));
-        let climbs = Explanation::new("it climbs", "exit 1", "whole pod");
+        let mut draft = DecisionDraft::of(ledger.as_ref(), Tick::from_secs(50));
+        let climbs = DecisionText::new("it climbs", "exit 1", "whole pod");
         draft.decide(LedgerPhase::Climbing, Some(Rung::Pod), &climbs);
         let decisions = draft.ledger.decisions.unwrap();
         let told: Vec<_> = decisions.into_iter().map(|d| (d.first_at, d.at, d.count)).collect();

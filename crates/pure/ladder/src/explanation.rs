@@ -15,7 +15,7 @@ const CAUSE_CHARS_MIN: usize = 20;
 
 /// A decision in words: first the cause, then the action, then what comes next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Explanation {
+pub(crate) struct DecisionText {
     /// In full.
     pub(crate) message: String,
     /// In one line of at most [`SUMMARY_CHARS_MAX`] characters: `exit 1 ×3 in 11s; whole-pod
@@ -25,7 +25,7 @@ pub(crate) struct Explanation {
     cause: String,
 }
 
-impl Explanation {
+impl DecisionText {
     /// The whole account, and in brief its cause and what follows. Where both are too long for a
     /// line, the cause is cut first.
     pub(crate) fn new(message: impl Into<String>, cause: &str, action: &str) -> Self {
@@ -112,7 +112,7 @@ mod tests {
                 "something with a lo…; new pod waits: the disruption budget…",
             ),
         ] {
-            assert_eq!(Explanation::new("", cause, action).summary, summary);
+            assert_eq!(DecisionText::new("", cause, action).summary, summary);
         }
     }
 
@@ -125,9 +125,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_summary_is_one_short_line(cause in any::<String>(), action in any::<String>()) {
-            let explanation = Explanation::new("", &cause, &action);
+            let explanation = DecisionText::new("", &cause, &action);
             let delayed = explanation.delayed(&Phrase::new("", action.as_str()));
-            let alone = Explanation::from_phrase(Phrase::new("", cause.as_str()));
+            let alone = DecisionText::from_phrase(Phrase::new("", cause.as_str()));
             for summary in [explanation.summary, delayed.summary, alone.summary, summary_of(&cause)] {
                 prop_assert!(summary.chars().count() <= SUMMARY_CHARS_MAX, "{summary:?}");
                 prop_assert!(!summary.contains(char::is_control), "{summary:?}");

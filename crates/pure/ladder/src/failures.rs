@@ -4,8 +4,8 @@ use rekindle_diagnosis::{ContainerEnd, Diagnosis, EndContext, MemoryLimit, of_en
 use rekindle_types::v1alpha1::ObservedContainer;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::observation::{ContainerRole, ContainerView, Live, PodView};
-use crate::requests::Requests;
+use crate::observation::{ContainerRole, ContainerView, LiveAttempt, ObservedPod};
+use crate::requests::PodRestartRequests;
 
 /// What failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,9 @@ pub(crate) enum CountingFrom<'a> {
 
 /// All failures that were not counted yet.
 pub(crate) fn count<'a>(
-    view: &PodView<'a>,
+    view: &ObservedPod<'a>,
     since: CountingFrom<'_>,
-    requests: &Requests<'_>,
+    requests: &PodRestartRequests<'_>,
 ) -> Vec<CountedFailure<'a>> {
     view.containers
         .iter()
@@ -51,9 +51,9 @@ pub(crate) fn count<'a>(
 
 fn of_container<'a>(
     container: &ContainerView<'a>,
-    view: &PodView<'a>,
+    view: &ObservedPod<'a>,
     since: CountingFrom<'_>,
-    requests: &Requests<'_>,
+    requests: &PodRestartRequests<'_>,
 ) -> Option<CountedFailure<'a>> {
     let observed = match since {
         CountingFrom::Observed(list) => list.iter().find(|entry| entry.name == container.name),
@@ -108,7 +108,7 @@ fn of_container<'a>(
 /// last attempt began inside the window.
 fn before_window(
     container: &ContainerView<'_>,
-    view: &PodView<'_>,
+    view: &ObservedPod<'_>,
     now: Tick,
     window: TickDuration,
 ) -> u32 {
@@ -129,7 +129,7 @@ fn before_window(
 fn context(
     container: &ContainerView<'_>,
     end: &ContainerEnd<'_>,
-    view: &PodView<'_>,
+    view: &ObservedPod<'_>,
 ) -> EndContext<'static> {
     EndContext {
         started_by: container.started_by(end),
@@ -142,9 +142,9 @@ fn context(
 /// The ledger's entries for all containers of the pod. `excuse` says of which containers the
 /// running attempt is about to be ended by a restart.
 pub(crate) fn observe(
-    view: &PodView<'_>,
+    view: &ObservedPod<'_>,
     before: &[ObservedContainer],
-    excuse: Excuse<'_>,
+    excuse: ExpectedEnds<'_>,
 ) -> Vec<ObservedContainer> {
     let entry = |container: &ContainerView<'_>| {
         let old = before.iter().find(|entry| entry.name == container.name);
@@ -152,12 +152,12 @@ pub(crate) fn observe(
         let running = container.live.map(|live| live.attempt);
         let kept = old.and_then(|old| old.excused_attempt).filter(|at| *at >= ended_attempts);
         let excused_attempt = match excuse {
-            Excuse::RunningOf(name, _) if name != container.name => kept,
-            Excuse::Running(started) | Excuse::RunningOf(_, started) => {
+            ExpectedEnds::RunningOf(name, _) if name != container.name => kept,
+            ExpectedEnds::Running(started) | ExpectedEnds::RunningOf(_, started) => {
                 running.filter(|_| started.includes(container.live)).or(kept)
             }
-            Excuse::Nothing => kept,
-            Excuse::Withdrawn => kept.filter(|attempt| running != Some(*attempt)),
+            ExpectedEnds::Nothing => kept,
+            ExpectedEnds::Withdrawn => kept.filter(|attempt| running != Some(*attempt)),
         };
         ObservedContainer { name: container.name.to_owned(), ended_attempts, excused_attempt }
     };
@@ -166,7 +166,7 @@ pub(crate) fn observe(
 
 /// Which running attempts a restart is about to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Excuse<'a> {
+pub(crate) enum ExpectedEnds<'a> {
     /// All that run now and started then.
     Running(StartedWhen),
     /// That of this container alone, if it started then.
@@ -187,7 +187,7 @@ pub(crate) enum StartedWhen {
 }
 
 impl StartedWhen {
-    fn includes(self, live: Option<Live>) -> bool {
+    fn includes(self, live: Option<LiveAttempt>) -> bool {
         match (self, live.and_then(|live| live.started_at)) {
             (StartedWhen::AnyTime, _) => true,
             (StartedWhen::Before(at), Some(started)) => started < at,

@@ -10,15 +10,15 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, Rung};
 
-use crate::attempts::Attempts;
-use crate::choice::{Turn, choose};
+use crate::attempts::LedgerAttempts;
+use crate::choice::{NextRung, choose};
 use crate::decide::Decider;
 use crate::draft::EXHAUSTED;
 use crate::ledger_reading::cut;
 use crate::{Situation, sentence};
 
 /// An attempt that was given up without having been begun.
-struct GivenUp {
+struct AbandonedAttempt {
     rung: Rung,
     /// The request.
     name: String,
@@ -72,21 +72,21 @@ impl Decider<'_> {
     /// The rung whose attempt was given up without having been begun, and why; none once that is
     /// answered.
     pub(crate) fn given_up(&self) -> Option<(Rung, String)> {
-        let GivenUp { rung, finished, why, .. } = self.last_given_up()?;
+        let AbandonedAttempt { rung, finished, why, .. } = self.last_given_up()?;
         let is_answered = self.draft.condition_since(EXHAUSTED).is_some_and(|at| at >= finished);
         (!is_answered).then_some((rung, why))
     }
 
     /// The last attempt, if it was given up. A ledger that was cleared meanwhile has none.
-    fn last_given_up(&self) -> Option<GivenUp> {
+    fn last_given_up(&self) -> Option<AbandonedAttempt> {
         let ledger = &self.draft.ledger;
         let asked = ledger.asked().next_back()?;
         let (rung, outcome) = (asked.rung?, asked.outcome.as_ref()?);
         let why = outcome.given_up()?.to_owned();
         let finished = Tick::from(outcome.finished_at.as_ref()?);
-        let counts = Attempts::of(ledger).last(rung) == Some(Tick::from(&asked.at));
+        let counts = LedgerAttempts::of(ledger).last(rung) == Some(Tick::from(&asked.at));
         let name = asked.pod_restart.clone().filter(|_| counts)?;
-        Some(GivenUp { rung, name, finished, why })
+        Some(AbandonedAttempt { rung, name, finished, why })
     }
 
     /// No other node could take the pod: on with the next rung, or the end. What runs just now is
@@ -97,12 +97,13 @@ impl Decider<'_> {
         }
         let Situation { policy, rollback, .. } = *self.situation;
         let turn =
-            choose(policy, Attempts::of(&self.draft.ledger), rollback, Rung::Rollback, 0).turn;
+            choose(policy, LedgerAttempts::of(&self.draft.ledger), rollback, Rung::Rollback, 0)
+                .turn;
         match (turn, rollback) {
-            (Turn::Container(step) | Turn::Above(step), Some(target)) => {
+            (NextRung::Container(step) | NextRung::Above(step), Some(target)) => {
                 self.restart_or_hold(step, sentence::rollback_after(rung, why, target));
             }
-            (Turn::Container(_) | Turn::Above(_) | Turn::Nobody, _) => {
+            (NextRung::Container(_) | NextRung::Above(_) | NextRung::Nobody, _) => {
                 let left = sentence::nothing_left(policy, &self.draft.ledger);
                 self.exhaust(&sentence::exhausted_after(rung, why, policy, &left));
             }

@@ -12,18 +12,18 @@
 //!
 //! The owner makes the garbage collector remove the ledger: the pod's controller, if it has one. A
 //! naked pod's ledger has no owner, for it outlives the pod. A ledger without a pod that nobody
-//! takes over is removed by whoever drives the ladder when [`Identity::outlives_pod_by`] has passed
-//! since its last decision.
+//! takes over is removed by whoever drives the ladder when [`LedgerIdentity::outlives_pod_by`] has
+//! passed since its last decision.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::pods::AnyPod;
 use rekindle_types::v1alpha1::RestartLedger;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::Policy;
+use crate::LadderPolicy;
 use rekindle_types::owners::controller_of;
 
 /// Bytes of an object's name, at most.
@@ -31,7 +31,7 @@ const NAME_BYTES_MAX: usize = 253;
 
 /// Whose history a ledger holds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Identity {
+pub struct LedgerIdentity {
     /// The ledger's name, in the pod's namespace.
     pub ledger_name: String,
     /// With what the ledger goes; none for a naked pod.
@@ -52,7 +52,7 @@ pub enum Lineage {
 }
 
 /// The identity of a pod.
-pub fn identity(pod: &Pod) -> Identity {
+pub fn identity(pod: &HeldPod) -> LedgerIdentity {
     let meta = &pod.metadata;
     let controller = controller_of(meta);
     let own_name = || meta.name.clone().unwrap_or_default();
@@ -69,12 +69,12 @@ pub fn identity(pod: &Pod) -> Identity {
         block_owner_deletion: None,
         ..controller.clone()
     });
-    Identity { ledger_name, owner, lineage }
+    LedgerIdentity { ledger_name, owner, lineage }
 }
 
 /// `agent.node-1`, for a pod of a DaemonSet that is on a node; none when that is too long for a
 /// name.
-fn name_of_daemon(controller: &OwnerReference, pod: &Pod) -> Option<String> {
+fn name_of_daemon(controller: &OwnerReference, pod: &HeldPod) -> Option<String> {
     let node = pod.node_name()?;
     let name = format!("{}.{node}", controller.name);
     (controller.kind == "DaemonSet" && name.len() <= NAME_BYTES_MAX).then_some(name)
@@ -85,13 +85,13 @@ fn name_of_daemon(controller: &OwnerReference, pod: &Pod) -> Option<String> {
 /// on. `pods` are all living pods of the controller that have no ledger, `ledgers` those of the
 /// controller whose pod lives no more.
 pub fn heir_of<'a>(
-    pod: &Pod,
-    pods: impl Iterator<Item = &'a Pod>,
+    pod: &HeldPod,
+    pods: impl Iterator<Item = &'a HeldPod>,
     ledgers: impl Iterator<Item = &'a RestartLedger>,
 ) -> Option<&'a RestartLedger> {
     let mut left: Vec<&RestartLedger> = ledgers.collect();
     left.sort_by_key(|ledger| (born(&ledger.metadata), ledger.metadata.name.as_deref()));
-    let mut heirs: Vec<&Pod> = pods.collect();
+    let mut heirs: Vec<&HeldPod> = pods.collect();
     heirs.sort_by_key(|pod| (born(&pod.metadata), pod.metadata.name.as_deref()));
     let mut taken: BTreeSet<Option<&str>> = BTreeSet::new();
     for heir in heirs {
@@ -109,7 +109,7 @@ pub fn heir_of<'a>(
 
 /// Whether a pod may take a ledger over, when no other one does: it was made after the ledger's
 /// last decision.
-pub fn may_inherit(pod: &Pod, ledger: &RestartLedger) -> bool {
+pub fn may_inherit(pod: &HeldPod, ledger: &RestartLedger) -> bool {
     last_word(ledger) <= born(&pod.metadata)
 }
 
@@ -130,10 +130,10 @@ fn last_word(ledger: &RestartLedger) -> Tick {
     last.whole_second()
 }
 
-impl Identity {
+impl LedgerIdentity {
     /// How long after its last decision the ledger of a pod that is gone is worth keeping: the
     /// window, after which its attempts would not count any more.
-    pub fn outlives_pod_by(policy: &Policy) -> TickDuration {
+    pub fn outlives_pod_by(policy: &LadderPolicy) -> TickDuration {
         policy.window
     }
 }

@@ -2,20 +2,21 @@
 //! come out.
 //!
 //! The driver (crate `reconcile`) does this for a pod whenever the pod, its ladder, its ledger or
-//! one of its PodRestarts changed, and at [`Decision::again_at`]:
+//! one of its PodRestarts changed, and at [`RestartDecision::again_at`]:
 //!
-//! 1. look up the pod's [`Policy`] ([`policy_of`]), find the ledger by the pod's [`identity()`];
+//! 1. look up the pod's [`LadderPolicy`] ([`policy_of`]), find the ledger by the pod's
+//!    [`identity()`];
 //! 2. [`decide()`];
-//! 3. write [`Decision::ledger`] if it differs from what is stored (a ledger that stays blank is
-//!    not created);
-//! 4. then carry out [`Decision::action`]. A PodRestart that exists already is a success. A crash
-//!    between 3 and 4 is harmless: the next decision asks for the same PodRestart again, under the
-//!    same name, until it was seen;
-//! 5. record [`Decision::events`].
+//! 3. write [`RestartDecision::ledger`] if it differs from what is stored (a ledger that stays
+//!    blank is not created);
+//! 4. then carry out [`RestartDecision::action`]. A PodRestart that exists already is a success. A
+//!    crash between 3 and 4 is harmless: the next decision asks for the same PodRestart again,
+//!    under the same name, until it was seen;
+//! 5. record [`RestartDecision::events`].
 //!
 //! When a PodRestart of the ladder's pods finishes, or a ledger tells what came of a trial
 //! ([`is_news_of_trial`]), the pods whose ledger has a `heldRung` are decided again. What other
-//! pods take of budgets and limits is kept in a [`Register`].
+//! pods take of budgets and limits is kept in a [`LedgerRegister`].
 //!
 //! # The climb
 //! ```text
@@ -79,22 +80,23 @@ mod unselected;
 mod verdict;
 
 pub use budget::{Occupancy, decided_lately};
-pub use correlation::{Likeness, NodeTrouble, Peers};
+pub use correlation::{FailureLikeness, NodeTrouble, RevisionPeers};
 pub use decide::decide;
 pub use decision::{
-    Action, Decision, LadderEvent, PodRestartPlan, RollbackTarget, Severity, Situation,
+    LadderAction, LadderEvent, LadderSeverity, PodRestartPlan, RestartDecision, RollbackTarget,
+    Situation,
 };
-pub use identity::{Identity, Lineage, heir_of, identity, may_inherit, node_of};
+pub use identity::{LedgerIdentity, Lineage, heir_of, identity, may_inherit, node_of};
 pub use ledger_reading::seen_at;
-pub use limits::{Crowd, Limits, TokenBucket};
+pub use limits::{LimitUsage, RestartLimits, TokenBucket};
 pub use lookup::policy_of;
 pub use outcomes::with_outcomes;
-pub use policy::{Policy, PolicyError, Step};
-pub use register::{Asker, Granted, Register};
-pub use resumption::{NoRoom, room_to_go_on};
-pub use revision::Revision;
+pub use policy::{LadderPolicy, LadderPolicyError, RungPolicy};
+pub use register::{BudgetApplicant, LedgerRegister, PendingDecision};
+pub use resumption::{BudgetExhausted, room_to_go_on};
+pub use revision::PodRevision;
 pub use selection::select;
-pub use symptom::{Symptom, fails_repeatedly, symptom_of};
-pub use trial::{Trial, Tried, has_recovered, is_news_of_trial, tried};
+pub use symptom::{FailureSymptom, fails_repeatedly, symptom_of};
+pub use trial::{Trial, TrialState, has_recovered, is_news_of_trial, tried};
 pub use unselected::{unselected, without_pod};
 pub use verdict::{ladder_status, tells_of_overlap};

@@ -11,7 +11,7 @@ const MINUTE_MICROS: u64 = 60_000_000;
 
 /// Limits over all ladders. Restarts above Container count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RestartLimits {
     /// Of each namespace.
     pub namespace: TokenBucket,
     /// Of the cluster.
@@ -20,7 +20,7 @@ pub struct Limits {
     pub per_workload: usize,
 }
 
-impl Default for Limits {
+impl Default for RestartLimits {
     /// Ten at once and 30 a minute in a namespace, 20 at once and 60 a minute in the cluster, 5
     /// pods of a controller.
     fn default() -> Self {
@@ -77,7 +77,7 @@ impl TokenBucket {
 
 /// What the restarts of other ladders' pods take of the limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Crowd {
+pub struct LimitUsage {
     /// When restarts were decided in the pod's namespace, or went on after they were held back,
     /// within the last minute; the oldest first.
     pub namespace: Vec<Tick>,

@@ -12,14 +12,14 @@ use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{HoldReason, Rung};
 
 use crate::Situation;
-use crate::attempts::Attempts;
-use crate::choice::{Turn, choose};
-use crate::correlation::{self, Correlation, Leave};
+use crate::attempts::LedgerAttempts;
+use crate::choice::{NextRung, choose};
+use crate::correlation::{self, FailureCorrelation, RungPermission};
 use crate::decide::Decider;
-use crate::explanation::Explanation;
+use crate::explanation::DecisionText;
 use crate::failures::{CountedFailure, FailedPart};
 use crate::ledger_reading::cut;
-use crate::sentence::{self, Quotes, Story};
+use crate::sentence::{self, FailureStory, QuotedOutput};
 
 /// A pod that has had no sandbox for so long gets none on its node.
 pub(crate) const NO_SANDBOX_FOR: TickDuration = TickDuration::from_secs(600);
@@ -29,7 +29,7 @@ impl Decider<'_> {
     /// tried last. It is looked at again when it will have been.
     pub(crate) fn no_sandbox(&mut self) -> bool {
         let Some(since) = self.view.no_sandbox_since else { return false };
-        let tried = Attempts::of(&self.draft.ledger).latest();
+        let tried = LedgerAttempts::of(&self.draft.ledger).latest();
         let due = since.max(tried) + NO_SANDBOX_FOR;
         self.draft.wake(due);
         due <= self.situation.now
@@ -46,18 +46,18 @@ impl Decider<'_> {
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
         let (mut from, mut elsewhere, mut common) = (Rung::Recreate, None, None);
         match correlation::read(peers, policy) {
-            Correlation::None => {}
-            Correlation::OfNode(trouble) => {
+            FailureCorrelation::None => {}
+            FailureCorrelation::OfNode(trouble) => {
                 from = Rung::Reschedule;
                 elsewhere = Some(trouble);
             }
-            Correlation::OfRevision(revision) => common = Some(revision),
+            FailureCorrelation::OfRevision(revision) => common = Some(revision),
         }
         let node_says = peers.node_says.as_deref();
-        let tried = Attempts(&tried);
+        let tried = LedgerAttempts(&tried);
         let failure = &failure;
         let not_carried_out = self.not_carried_out().map(|(.., why)| why);
-        let story = Story {
+        let story = FailureStory {
             now,
             policy,
             pod: self.view.name,
@@ -70,11 +70,12 @@ impl Decider<'_> {
             node_says,
             given_up: None, // that is answered before
             not_carried_out: not_carried_out.as_deref(),
-            quotes: Quotes::Given,
+            quotes: QuotedOutput::Given,
         };
         match choose(policy, tried, rollback, from, 0).turn {
-            Turn::Container(step) | Turn::Above(step) => {
-                let refused = common.filter(|common| self.leave(common, step.rung) != Leave::Given);
+            NextRung::Container(step) | NextRung::Above(step) => {
+                let refused =
+                    common.filter(|common| self.leave(common, step.rung) != RungPermission::Given);
                 let step = match (refused, self.rollback_step()) {
                     (None, _) => step,
                     (Some(_), Some(rollback)) => rollback,
@@ -87,18 +88,18 @@ impl Decider<'_> {
                 let number = tried.count(step.rung) + 1;
                 self.restart_or_hold(step, story.restart(step, number, rollback));
             }
-            Turn::Nobody if tried.highest().is_some_and(|rung| rung >= Rung::Recreate) => {
+            NextRung::Nobody if tried.highest().is_some_and(|rung| rung >= Rung::Recreate) => {
                 let left = sentence::nothing_left(policy, &self.draft.ledger);
                 self.exhaust(&story.exhausted(&left));
             }
-            Turn::Nobody => {
+            NextRung::Nobody => {
                 self.hold_stuck(&sentence::no_sandbox(&failure.diagnosis.what, node_says));
             }
         }
     }
 
     /// Said once: it is a state and no event. Nobody tells when the other pods do better.
-    fn hold_once(&mut self, why: &Explanation) {
+    fn hold_once(&mut self, why: &DecisionText) {
         self.draft.wake(self.situation.now + NO_SANDBOX_FOR);
         let ledger = &self.draft.ledger;
         let is_told = ledger.message.as_deref() == Some(cut(&why.message))

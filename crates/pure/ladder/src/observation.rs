@@ -6,7 +6,7 @@ use rekindle_diagnosis::{
     ContainerEnd, ContainerRestartPolicy, ContainerWait, RestartTerms, SandboxAtEnd, StartedBy,
 };
 use rekindle_types::Tick;
-use rekindle_types::held::{Container, ContainerState, ContainerStatus, Pod};
+use rekindle_types::held::{HeldContainer, HeldContainerState, HeldContainerStatus, HeldPod};
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::pods;
@@ -21,7 +21,7 @@ const ALL_RESTARTING: &str = "AllContainersRestarting";
 
 /// A pod as the ladder sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct PodView<'a> {
+pub(crate) struct ObservedPod<'a> {
     pub(crate) name: &'a str,
     pub(crate) uid: &'a str,
     /// Since when its node has had it; its creation while that is not known.
@@ -79,7 +79,7 @@ pub(crate) struct ContainerView<'a> {
     /// How many of its attempts have ended: one more than the highest attempt that did.
     pub(crate) ended: u32,
     /// The attempt that runs.
-    pub(crate) live: Option<Live>,
+    pub(crate) live: Option<LiveAttempt>,
     /// How the last ended attempt ended, if that is known.
     pub(crate) last_end: Option<ContainerEnd<'a>>,
     pub(crate) waiting: Option<ContainerWait<'a>>,
@@ -89,7 +89,7 @@ pub(crate) struct ContainerView<'a> {
 
 /// An attempt that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Live {
+pub(crate) struct LiveAttempt {
     /// Which, counted from 0.
     pub(crate) attempt: u32,
     pub(crate) started_at: Option<Tick>,
@@ -106,12 +106,12 @@ pub(crate) enum ContainerRole {
     Regular,
 }
 
-impl<'a> PodView<'a> {
-    pub(crate) fn of(pod: &'a Pod) -> Self {
+impl<'a> ObservedPod<'a> {
+    pub(crate) fn of(pod: &'a HeldPod) -> Self {
         let spec = pod.spec.as_ref();
         let status = pod.status.as_ref();
         let of_pod = spec.and_then(|spec| spec.restart_policy.as_deref());
-        let statuses = |list: Option<&'a Vec<ContainerStatus>>| list.into_iter().flatten();
+        let statuses = |list: Option<&'a Vec<HeldContainerStatus>>| list.into_iter().flatten();
         let init = statuses(status.and_then(|s| s.init_container_statuses.as_ref()));
         let regular = statuses(status.and_then(|s| s.container_statuses.as_ref()));
         let init_spec = spec.into_iter().flat_map(|s| s.init_containers.iter());
@@ -150,7 +150,7 @@ impl<'a> PodView<'a> {
             .filter(|_| sandbox == SandboxAtEnd::Missing && has_node && nothing_runs)
             .and_then(|condition| condition.last_transition_time.as_ref())
             .map(Tick::from);
-        PodView {
+        ObservedPod {
             name: pod.metadata.name.as_deref().unwrap_or_default(),
             uid: pod.metadata.uid.as_deref().unwrap_or_default(),
             since: status.and_then(|s| s.start_time.as_ref()).or(created).map(Tick::from),
@@ -244,15 +244,15 @@ impl<'a> PodView<'a> {
 
 impl<'a> ContainerView<'a> {
     fn of(
-        container: &'a Container,
+        container: &'a HeldContainer,
         role: ContainerRole,
         terms: RestartTerms,
-        status: Option<&'a ContainerStatus>,
+        status: Option<&'a HeldContainerStatus>,
     ) -> Self {
         let count = status.map_or(0, |s| u32::try_from(s.restart_count).unwrap_or(0));
         let state = status.map(|s| &s.state);
-        let running = state.and_then(ContainerState::running);
-        let terminated = state.and_then(ContainerState::terminated);
+        let running = state.and_then(HeldContainerState::running);
+        let terminated = state.and_then(HeldContainerState::terminated);
         let before = status.and_then(|s| s.last_state.terminated());
         let ended = match (running, terminated, before) {
             (Some(_), _, _) => count,
@@ -265,12 +265,12 @@ impl<'a> ContainerView<'a> {
             role,
             terms,
             ended,
-            live: running.map(|running| Live {
+            live: running.map(|running| LiveAttempt {
                 attempt: count,
                 started_at: running.started_at.as_ref().map(Tick::from),
             }),
             last_end: terminated.or(before).map(ContainerEnd::parse),
-            waiting: state.and_then(ContainerState::waiting).map(ContainerWait::parse),
+            waiting: state.and_then(HeldContainerState::waiting).map(ContainerWait::parse),
             ready: status.is_some_and(|s| s.ready),
             image: container.image.as_deref().unwrap_or_default(),
         }
@@ -309,7 +309,7 @@ impl<'a> ContainerView<'a> {
 
 /// A waiting container shows in `lastState` how its newest attempt ended, or, when a newer one is
 /// made and not started yet, the one before: the container ids tell.
-fn is_of_newest(before: &ContainerStateTerminated, status: Option<&ContainerStatus>) -> bool {
+fn is_of_newest(before: &ContainerStateTerminated, status: Option<&HeldContainerStatus>) -> bool {
     let newest = status.and_then(|s| s.container_id.as_deref()).filter(|id| !id.is_empty());
     let ended = before.container_id.as_deref().filter(|id| !id.is_empty());
     match (newest, ended) {
@@ -319,7 +319,7 @@ fn is_of_newest(before: &ContainerStateTerminated, status: Option<&ContainerStat
 }
 
 /// A static pod is its node's alone, and the pod of a DaemonSet has no other node.
-fn impossible(pod: &Pod) -> &'static [Rung] {
+fn impossible(pod: &HeldPod) -> &'static [Rung] {
     if is_mirror(pod) {
         &[Rung::Recreate, Rung::Reschedule, Rung::Rollback]
     } else if is_controlled_by(&pod.metadata, "DaemonSet") {
@@ -329,7 +329,7 @@ fn impossible(pod: &Pod) -> &'static [Rung] {
     }
 }
 
-fn init_role(container: &Container) -> ContainerRole {
+fn init_role(container: &HeldContainer) -> ContainerRole {
     match container.restart_policy.as_deref() {
         Some("Always") => ContainerRole::Sidecar,
         Some(_) | None => ContainerRole::Init,

@@ -11,7 +11,7 @@ use rekindle_types::{TickDuration, span};
 
 /// A ladder that can be decided by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct LadderPolicy {
     /// The ladder's name.
     pub name: String,
     /// The generation of its spec: an edited ladder is tried again on pods that had exhausted it.
@@ -22,7 +22,7 @@ pub struct Policy {
     /// Attempts count inside it; running this long clears them.
     pub window: TickDuration,
     /// The rungs from the mildest on.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RungPolicy>,
     /// Pods of the ladder on a rung above Container at once; none is no limit.
     pub max_concurrent: Option<u32>,
     /// Restarts above Container per minute over all pods of the ladder; none is no limit.
@@ -33,7 +33,7 @@ pub struct Policy {
 
 /// One rung.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct RungPolicy {
     /// What is restarted.
     pub rung: Rung,
     /// How often inside the window; at least 1.
@@ -47,7 +47,7 @@ pub struct Step {
 /// Why a ladder cannot be decided by. The API refuses such a spec; on another cluster it may have
 /// got in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PolicyError {
+pub enum LadderPolicyError {
     /// The object's spec breaks the rules.
     #[error("RestartLadder {ladder:?}: {}", in_words(faults))]
     Ladder {
@@ -70,19 +70,19 @@ fn in_words(faults: &[impl ToString]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-impl Policy {
+impl LadderPolicy {
     /// Reads a ladder.
     ///
     /// # Errors
     /// When its spec breaks a rule that the API holds ladders to.
-    pub fn of(ladder: &RestartLadder) -> Result<Policy, PolicyError> {
+    pub fn of(ladder: &RestartLadder) -> Result<LadderPolicy, LadderPolicyError> {
         let faults = ladder.spec.faults();
         let name = ladder.metadata.name.clone().unwrap_or_default();
         if faults.is_empty() {
-            let policy = Policy::of_spec(name, ladder.metadata.generation, &ladder.spec);
-            Ok(Policy { uid: ladder.metadata.uid.clone(), ..policy })
+            let policy = LadderPolicy::of_spec(name, ladder.metadata.generation, &ladder.spec);
+            Ok(LadderPolicy { uid: ladder.metadata.uid.clone(), ..policy })
         } else {
-            Err(PolicyError::Ladder { ladder: name, faults })
+            Err(LadderPolicyError::Ladder { ladder: name, faults })
         }
     }
 
@@ -91,10 +91,10 @@ impl Policy {
         name: String,
         generation: Option<i64>,
         spec: &RestartLadderSpec,
-    ) -> Policy {
+    ) -> LadderPolicy {
         let window = spec.window.as_deref().unwrap_or(LADDER_WINDOW_DEFAULT);
         let budget = spec.budget.clone().unwrap_or_default();
-        Policy {
+        LadderPolicy {
             name,
             generation,
             uid: None,
@@ -108,7 +108,7 @@ impl Policy {
 
     /// The same ladder without rungs that a pod cannot be restarted on: what would be refused is no
     /// attempt.
-    pub(crate) fn without(&self, impossible: &[Rung]) -> Cow<'_, Policy> {
+    pub(crate) fn without(&self, impossible: &[Rung]) -> Cow<'_, LadderPolicy> {
         if self.steps.iter().all(|step| !impossible.contains(&step.rung)) {
             return Cow::Borrowed(self);
         }
@@ -118,15 +118,15 @@ impl Policy {
     }
 
     /// A rung of this ladder.
-    pub fn step(&self, rung: Rung) -> Option<&Step> {
+    pub fn step(&self, rung: Rung) -> Option<&RungPolicy> {
         self.steps.iter().find(|step| step.rung == rung)
     }
 }
 
-fn step(rung: &LadderRung) -> Step {
+fn step(rung: &LadderRung) -> RungPolicy {
     let attempts = rung.attempts.unwrap_or(RUNG_ATTEMPTS_DEFAULT);
     let avoid_node_for = rung.avoid_node_for.clone();
-    Step { rung: rung.rung, attempts, empty_dirs: rung.empty_dirs, avoid_node_for }
+    RungPolicy { rung: rung.rung, attempts, empty_dirs: rung.empty_dirs, avoid_node_for }
 }
 
 #[cfg(test)]

@@ -10,12 +10,12 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLedger, Rung};
 
 use crate::budget::{self, GIVEN_UP_AFTER, MINUTE};
 use crate::recency::{bounds, within};
-use crate::stage::Stage;
-use crate::{Crowd, Occupancy};
+use crate::stage::RequestStage;
+use crate::{LimitUsage, Occupancy};
 
 /// A decision that is being written and that no ledger shows yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Granted {
+pub struct PendingDecision {
     /// The namespace of the pod.
     pub namespace: String,
     /// The pod.
@@ -26,7 +26,7 @@ pub struct Granted {
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker<'a> {
+pub struct BudgetApplicant<'a> {
     /// The pod's namespace.
     pub namespace: &'a str,
     /// Its name.
@@ -41,8 +41,8 @@ pub struct Asker<'a> {
 
 /// What is kept of all ledgers and requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Register {
-    namespaces: BTreeMap<String, Namespace>,
+pub struct LedgerRegister {
+    namespaces: BTreeMap<String, NamespaceRegister>,
     /// When restarts above Container were decided, in all namespaces: the ledger, and which of its
     /// restarts.
     decided: BTreeSet<(Tick, String, String, usize)>,
@@ -51,11 +51,11 @@ pub struct Register {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Namespace {
-    ledgers: BTreeMap<String, Ledger>,
+struct NamespaceRegister {
+    ledgers: BTreeMap<String, RegisteredLedger>,
     /// Requests that are not finished, and those that are.
-    open: BTreeMap<String, Request>,
-    finished: BTreeMap<String, Request>,
+    open: BTreeMap<String, RegisteredRequest>,
+    finished: BTreeMap<String, RegisteredRequest>,
     /// As in the register, of this namespace.
     decided: BTreeSet<(Tick, String, usize)>,
     went_on: BTreeSet<(Tick, String)>,
@@ -71,7 +71,7 @@ struct Namespace {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Ledger {
+struct RegisteredLedger {
     pod_name: String,
     pod_uid: String,
     ladder: String,
@@ -85,19 +85,19 @@ struct Ledger {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Request {
+struct RegisteredRequest {
     pod_name: String,
     ladder: Option<String>,
-    stage: Stage,
+    stage: RequestStage,
     new_pod_name: Option<String>,
     new_pod_uid: Option<String>,
 }
 
-impl Register {
+impl LedgerRegister {
     /// A ledger is new, or is so now.
     pub fn put_ledger(&mut self, ledger: &RestartLedger) {
         let (namespace, name) = place(&ledger.metadata);
-        self.set_ledger(namespace, name, Some(Ledger::of(ledger)));
+        self.set_ledger(namespace, name, Some(RegisteredLedger::of(ledger)));
     }
 
     /// A ledger is gone.
@@ -107,9 +107,9 @@ impl Register {
     }
 
     /// Touches what differs only: of most changes of a ledger that is nothing.
-    fn set_ledger(&mut self, namespace: &str, name: &str, new: Option<Ledger>) {
+    fn set_ledger(&mut self, namespace: &str, name: &str, new: Option<RegisteredLedger>) {
         if !self.namespaces.contains_key(namespace) {
-            self.namespaces.insert(namespace.to_owned(), Namespace::default());
+            self.namespaces.insert(namespace.to_owned(), NamespaceRegister::default());
         }
         let Some(of) = self.namespaces.get_mut(namespace) else { return };
         if of.ledgers.get(name) == new.as_ref() {
@@ -117,7 +117,8 @@ impl Register {
         }
         let old = of.ledgers.remove(name);
         let (was, is) = (old.as_ref(), new.as_ref());
-        let decided = |ledger: Option<&Ledger>, number| ledger?.decided.get(number).copied();
+        let decided =
+            |ledger: Option<&RegisteredLedger>, number| ledger?.decided.get(number).copied();
         let count = [was, is].into_iter().flatten().map(|ledger| ledger.decided.len()).max();
         for number in 0..count.unwrap_or(0) {
             let (was, is) = (decided(was, number), decided(is, number));
@@ -143,10 +144,10 @@ impl Register {
         self.remove_restart(namespace, name);
         let status = restart.status.as_ref();
         let replacement = status.and_then(|status| status.replacement.as_ref());
-        let kept = Request {
+        let kept = RegisteredRequest {
             pod_name: restart.spec.pod_name.clone(),
             ladder: restart.spec.ladder_name.clone(),
-            stage: Stage::of(restart),
+            stage: RequestStage::of(restart),
             new_pod_name: budget::new_pod_of(restart).cloned(),
             new_pod_uid: replacement.and_then(|replacement| replacement.new_pod_uid.clone()),
         };
@@ -204,13 +205,19 @@ impl Register {
     /// The requests of a namespace that a disruption budget or the lack of a node holds back.
     pub fn held_requests(&self, namespace: &str) -> impl Iterator<Item = &str> {
         let open = self.namespaces.get(namespace).into_iter().flat_map(|of| &of.open);
-        open.filter(|(_, request)| request.stage == Stage::Held).map(|(name, _)| name.as_str())
+        open.filter(|(_, request)| request.stage == RequestStage::Held)
+            .map(|(name, _)| name.as_str())
     }
 
     /// What restarts of other pods take of the limits over all ladders. `granted` are decisions
     /// that are being written: those that no ledger shows yet are taken, too.
-    pub fn crowd(&self, now: Tick, asker: &Asker<'_>, granted: &[Granted]) -> Crowd {
-        let mut crowd = Crowd::default();
+    pub fn crowd(
+        &self,
+        now: Tick,
+        asker: &BudgetApplicant<'_>,
+        granted: &[PendingDecision],
+    ) -> LimitUsage {
+        let mut crowd = LimitUsage::default();
         let of = self.namespaces.get(asker.namespace);
         let own = of.and_then(|of| of.ledgers_by_uid.get(asker.pod_uid));
         let is_own = |name: &String| own.is_some_and(|own| own.contains(name));
@@ -253,7 +260,7 @@ impl Register {
         crowd
     }
 
-    fn shows(&self, granted: &Granted) -> bool {
+    fn shows(&self, granted: &PendingDecision) -> bool {
         let of = self.namespaces.get(&granted.namespace);
         let mut ledgers = self.ledgers_of(&granted.namespace, &granted.pod_name);
         ledgers.any(|name| {
@@ -263,7 +270,7 @@ impl Register {
     }
 
     /// A request says in whole seconds when it went on.
-    fn shows_that_it_went_on(&self, granted: &Granted) -> bool {
+    fn shows_that_it_went_on(&self, granted: &PendingDecision) -> bool {
         let at = granted.at.whole_second();
         let of = self.namespaces.get(&granted.namespace);
         let mut requests = self.restarts_of(&granted.namespace, &granted.pod_name);
@@ -273,7 +280,7 @@ impl Register {
     /// What the other pods of the asker's ladder take of its budget: those with restarts that are
     /// open, and decisions of the last minute. Ledgers are written before requests, so a restart
     /// that is decided and not seen yet counts too.
-    pub fn occupancy(&self, now: Tick, asker: &Asker<'_>) -> Occupancy {
+    pub fn occupancy(&self, now: Tick, asker: &BudgetApplicant<'_>) -> Occupancy {
         let mut occupancy = Occupancy::default();
         let Some(of) = self.namespaces.get(asker.namespace) else { return occupancy };
         let mut pods = budget::Pods::default();
@@ -307,13 +314,13 @@ impl Register {
     }
 }
 
-impl Namespace {
+impl NamespaceRegister {
     fn is_empty(&self) -> bool {
         self.ledgers.is_empty() && self.open.is_empty() && self.finished.is_empty()
     }
 
     /// The request that a ledger waits to see.
-    fn pending(&self, ledger: &Ledger) -> Option<&Request> {
+    fn pending(&self, ledger: &RegisteredLedger) -> Option<&RegisteredRequest> {
         let name = ledger.pending.as_ref()?;
         self.open.get(name).or_else(|| self.finished.get(name))
     }
@@ -346,7 +353,7 @@ impl Namespace {
 
     /// Whether a request takes of the budget of the asker's ladder: of that ladder, or of one of
     /// its pods, and not of the asker.
-    fn is_others(&self, request: &Request, asker: &Asker<'_>) -> bool {
+    fn is_others(&self, request: &RegisteredRequest, asker: &BudgetApplicant<'_>) -> bool {
         let is_own = request.pod_name == asker.pod_name
             || request.new_pod_uid.as_deref() == Some(asker.pod_uid);
         let of_ladder = |name: &String| {
@@ -359,7 +366,7 @@ impl Namespace {
     }
 }
 
-impl Ledger {
+impl RegisteredLedger {
     fn of(ledger: &RestartLedger) -> Self {
         let status = ledger.status.as_ref();
         let owners = ledger.metadata.owner_references.iter().flatten();
@@ -374,7 +381,7 @@ impl Ledger {
         }
     }
 
-    fn is_others(&self, asker: &Asker<'_>) -> bool {
+    fn is_others(&self, asker: &BudgetApplicant<'_>) -> bool {
         self.ladder == asker.ladder && self.pod_name != asker.pod_name
     }
 
@@ -386,13 +393,13 @@ impl Ledger {
     }
 }
 
-impl Request {
+impl RegisteredRequest {
     /// The pod that it is at.
     fn pod(&self) -> &str {
         self.new_pod_name.as_ref().unwrap_or(&self.pod_name)
     }
 
-    fn concerns(&self, ledger: &Ledger) -> bool {
+    fn concerns(&self, ledger: &RegisteredLedger) -> bool {
         self.pod_name == ledger.pod_name || self.new_pod_uid.as_ref() == Some(&ledger.pod_uid)
     }
 

@@ -24,12 +24,12 @@ use crate::budget::GIVEN_UP_AFTER;
 
 /// The PodRestarts that are for this very pod.
 #[derive(Clone, Debug)]
-pub(crate) struct Requests<'a> {
+pub(crate) struct PodRestartRequests<'a> {
     list: Vec<&'a PodRestart>,
     now: Tick,
 }
 
-impl<'a> Requests<'a> {
+impl<'a> PodRestartRequests<'a> {
     pub(crate) fn of(now: Tick, pod_uid: &str, restarts: &[&'a PodRestart]) -> Self {
         let list = restarts.iter().filter(|restart| restart.is_for(pod_uid)).copied().collect();
         Self { list, now }

@@ -5,12 +5,12 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::RestartLedgerStatus;
 
-use crate::budget::{self, Room};
-use crate::{Crowd, Limits, Occupancy, Policy, limits, sentence};
+use crate::budget::{self, BudgetState};
+use crate::{LadderPolicy, LimitUsage, Occupancy, RestartLimits, limits, sentence};
 
 /// Why a request may not go on yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoRoom {
+pub struct BudgetExhausted {
     /// By when there is room, as far as that is known.
     pub until: Tick,
     /// Which budget it is, for people; the same words however long it takes.
@@ -22,30 +22,29 @@ pub struct NoRoom {
 pub fn room_to_go_on(
     now: Tick,
     pod_uid: &str,
-    policy: Option<&Policy>,
+    policy: Option<&LadderPolicy>,
     others: &Occupancy,
-    crowd: &Crowd,
-    limits: &Limits,
-) -> Option<NoRoom> {
+    crowd: &LimitUsage,
+    limits: &RestartLimits,
+) -> Option<BudgetExhausted> {
     // its decision has spent its tokens: going on takes new ones
     let own = RestartLedgerStatus::default();
-    let of_ladder = policy.map_or(Room::Free, |policy| others.room(now, policy, &own));
+    let of_ladder = policy.map_or(BudgetState::Free, |policy| others.room(now, policy, &own));
     let room = match of_ladder {
-        Room::Free => budget::room_in(now, limits, crowd, &own),
-        Room::Concurrent { .. }
-        | Room::Rate { .. }
-        | Room::Workload { .. }
-        | Room::Bucket { .. } => of_ladder,
+        BudgetState::Free => budget::room_in(now, limits, crowd, &own),
+        BudgetState::Concurrent { .. }
+        | BudgetState::Rate { .. }
+        | BudgetState::Workload { .. }
+        | BudgetState::Bucket { .. } => of_ladder,
     };
     let until = match room {
-        Room::Free => return None,
-        Room::Concurrent { at_the_latest, .. } | Room::Workload { at_the_latest, .. } => {
-            at_the_latest
-        }
-        Room::Rate { free_at, .. } => free_at,
-        Room::Bucket { bucket, free_at, .. } => {
+        BudgetState::Free => return None,
+        BudgetState::Concurrent { at_the_latest, .. }
+        | BudgetState::Workload { at_the_latest, .. } => at_the_latest,
+        BudgetState::Rate { free_at, .. } => free_at,
+        BudgetState::Bucket { bucket, free_at, .. } => {
             free_at + limits::jitter(pod_uid, bucket.interval())
         }
     };
-    Some(NoRoom { until, why: sentence::waits_for_room(room) })
+    Some(BudgetExhausted { until, why: sentence::waits_for_room(room) })
 }

@@ -10,17 +10,17 @@
 
 use std::borrow::Cow;
 
-use rekindle_types::held::Pod;
-use rekindle_types::revisions::{Mark, mark_of};
+use rekindle_types::held::HeldPod;
+use rekindle_types::revisions::{RevisionMark, mark_of};
 use rekindle_types::v1alpha1::LedgerPhase;
 
 use crate::decide::Decider;
-use crate::draft::{EXHAUSTED, Holds};
+use crate::draft::{ConditionStatus, EXHAUSTED};
 use crate::sentence;
 
 /// The revision of a pod, to compare others of its controller with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Revision<'a> {
+pub enum PodRevision<'a> {
     /// The controller has one only.
     Only,
     /// This label; none is one, too.
@@ -30,13 +30,13 @@ pub enum Revision<'a> {
     Template(Option<u32>),
 }
 
-impl<'a> Revision<'a> {
+impl<'a> PodRevision<'a> {
     /// That of a pod.
-    pub fn of(pod: &'a Pod) -> Self {
+    pub fn of(pod: &'a HeldPod) -> Self {
         match mark_of(&pod.metadata) {
-            Mark::Only => Self::Only,
-            Mark::Label(label) => Self::Label(label),
-            Mark::Containers => {
+            RevisionMark::Only => Self::Only,
+            RevisionMark::Label(label) => Self::Label(label),
+            RevisionMark::Containers => {
                 let runs = pod.spec.as_ref().and_then(|spec| spec.runs);
                 Self::Template(runs.map(|runs| runs.without_resources))
             }
@@ -55,11 +55,11 @@ impl<'a> Revision<'a> {
 
 /// As a ledger keeps it, which outlives the pod. Where the pod runs is left out: a ladder changes
 /// that itself.
-fn kept_in_ledger(pod: &Pod) -> Option<Cow<'_, str>> {
+fn kept_in_ledger(pod: &HeldPod) -> Option<Cow<'_, str>> {
     match mark_of(&pod.metadata) {
-        Mark::Only => None,
-        Mark::Label(label) => label.map(Cow::Borrowed),
-        Mark::Containers => {
+        RevisionMark::Only => None,
+        RevisionMark::Label(label) => label.map(Cow::Borrowed),
+        RevisionMark::Containers => {
             let runs = pod.spec.as_ref()?.runs?;
             Some(Cow::Owned(format!("{:06x}", runs.all)))
         }
@@ -89,7 +89,7 @@ impl Decider<'_> {
             if self.draft.ledger.phase == Some(LedgerPhase::Exhausted) {
                 let policy = self.situation.policy;
                 let why = sentence::other_revision();
-                self.draft.condition(EXHAUSTED, Holds::No, policy, &why.message);
+                self.draft.condition(EXHAUSTED, ConditionStatus::No, policy, &why.message);
                 self.draft.decide(LedgerPhase::Climbing, None, &why);
             }
         }

@@ -20,10 +20,10 @@ mod waiting;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{OnExhausted, Rung};
 
-use crate::attempts::Attempts;
+use crate::attempts::LedgerAttempts;
 use crate::explanation::{Phrase, shorten};
-use crate::policy::Step;
-use crate::{Policy, RollbackTarget};
+use crate::policy::RungPolicy;
+use crate::{LadderPolicy, RollbackTarget};
 
 pub(crate) use alike::{after_trial, awaits_trial, held_for_all};
 pub(crate) use outcome::{
@@ -33,7 +33,9 @@ pub(crate) use requests::{
     exhausted_after, given_up, goes_on, held_request, over_undone, rollback_after, unlisted,
     withdrawn,
 };
-pub(crate) use story::{FailureSubject, Quotes, Story, cannot_start, no_sandbox, stuck_rollback};
+pub(crate) use story::{
+    FailureStory, FailureSubject, QuotedOutput, cannot_start, no_sandbox, stuck_rollback,
+};
 pub(crate) use waiting::{held, held_restart, waits_for_room};
 
 /// After the last rung.
@@ -42,7 +44,7 @@ const BACKOFF_GOES_ON: &str = "only the container's own backoff goes on";
 const NAME_CHARS_MAX: usize = 20;
 
 /// What comes after the last rung.
-fn after_the_last(policy: &Policy) -> Phrase {
+fn after_the_last(policy: &LadderPolicy) -> Phrase {
     match policy.on_exhausted {
         OnExhausted::Hold => Phrase::new(BACKOFF_GOES_ON, "backoff only"),
         OnExhausted::Fail => Phrase::new("the pod is ended as Failed", "pod Failed"),
@@ -58,7 +60,7 @@ fn rolling_back(target: &RollbackTarget) -> Phrase {
 }
 
 /// The attempt of a rung that is made now: `restarting the whole pod (1 of 2)`.
-fn attempt(step: &Step, number: u32) -> Phrase {
+fn attempt(step: &RungPolicy, number: u32) -> Phrase {
     let Phrase { full, brief } = doing(step.rung);
     let of = step.attempts;
     Phrase::new(format!("{full} ({number} of {of})"), format!("{brief} {number} of {of}"))
@@ -66,7 +68,7 @@ fn attempt(step: &Step, number: u32) -> Phrase {
 
 /// What a rung did, and how often of how many times. The ladder may have been edited since, or be
 /// another one.
-fn done(policy: &Policy, tried: Attempts<'_>, rung: Rung) -> String {
+fn done(policy: &LadderPolicy, tried: LedgerAttempts<'_>, rung: Rung) -> String {
     let (doing, used) = (doing(rung).full, tried.count(rung));
     match policy.step(rung).map(|step| step.attempts) {
         Some(of) if used <= of => format!("{doing} ({used} of {of})"),

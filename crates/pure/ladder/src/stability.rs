@@ -5,29 +5,29 @@ use rekindle_types::reasons::event::LADDER_RECOVERED;
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::attempts::Attempts;
-use crate::draft::{Draft, EXHAUSTED, Holds, RECOVERED};
-use crate::explanation::Explanation;
-use crate::observation::PodView;
-use crate::{Policy, Severity, sentence};
+use crate::attempts::LedgerAttempts;
+use crate::draft::{ConditionStatus, DecisionDraft, EXHAUSTED, RECOVERED};
+use crate::explanation::DecisionText;
+use crate::observation::ObservedPod;
+use crate::{LadderPolicy, LadderSeverity, sentence};
 
 /// A pod whose containers have all been running this long, and are ready, is left alone. It is the
 /// kubelet's first delay between two restarts.
 const SETTLED_AFTER: TickDuration = TickDuration::from_secs(10);
 
 /// Whether everything has been running and ready for long enough not to be disturbed.
-pub(crate) fn is_settled(view: &PodView<'_>, policy: &Policy, now: Tick) -> bool {
+pub(crate) fn is_settled(view: &ObservedPod<'_>, policy: &LadderPolicy, now: Tick) -> bool {
     has_been_up_for(settled_after(policy), view, now)
 }
 
-fn settled_after(policy: &Policy) -> TickDuration {
+fn settled_after(policy: &LadderPolicy) -> TickDuration {
     SETTLED_AFTER.min(policy.window)
 }
 
 /// Whether it has recovered as well: what fails twenty seconds after each start has not, ten
 /// seconds after one.
 pub(crate) fn has_outlived(
-    view: &PodView<'_>,
+    view: &ObservedPod<'_>,
     ledger: &RestartLedgerStatus,
     window: TickDuration,
     now: Tick,
@@ -46,21 +46,21 @@ pub(crate) fn outlives_after(last_run: Option<TickDuration>) -> TickDuration {
     last_run.map_or(SETTLED_AFTER, |last_run| SETTLED_AFTER.max(last_run.saturating_mul(2)))
 }
 
-fn has_been_up_for(enough: TickDuration, view: &PodView<'_>, now: Tick) -> bool {
+fn has_been_up_for(enough: TickDuration, view: &ObservedPod<'_>, now: Tick) -> bool {
     view.is_ready() && view.up_since().is_some_and(|since| now.since(since) >= enough)
 }
 
 /// Follows up how the pod runs. `undisturbed_since` is absent while something is broken or a
 /// restart is under way.
 pub(crate) fn follow(
-    draft: &mut Draft,
-    view: &PodView<'_>,
-    policy: &Policy,
+    draft: &mut DecisionDraft,
+    view: &ObservedPod<'_>,
+    policy: &LadderPolicy,
     undisturbed_since: Option<Tick>,
     now: Tick,
 ) {
     // Starts are told in whole seconds: what was decided later than one is the better bound.
-    let decided = Attempts::of(&draft.ledger).latest();
+    let decided = LedgerAttempts::of(&draft.ledger).latest();
     // a node whose clock is ahead, or was, tells of the future: then it counts from when that was
     // seen
     let noted = draft.ledger.stable_since.as_ref().map_or(now, Tick::from);
@@ -93,7 +93,7 @@ pub(crate) fn follow(
     }
 }
 
-fn recover(draft: &mut Draft, policy: &Policy, why: &Explanation) {
+fn recover(draft: &mut DecisionDraft, policy: &LadderPolicy, why: &DecisionText) {
     tell_recovered(draft, policy, why);
     if draft.ledger.phase == Some(LedgerPhase::Holding) {
         draft.ledger.phase = Some(LedgerPhase::Climbing);
@@ -101,27 +101,27 @@ fn recover(draft: &mut Draft, policy: &Policy, why: &Explanation) {
 }
 
 /// Told once, and only when the ladder has acted or waited.
-fn tell_recovered(draft: &mut Draft, policy: &Policy, why: &Explanation) {
+fn tell_recovered(draft: &mut DecisionDraft, policy: &LadderPolicy, why: &DecisionText) {
     let has_acted = match draft.ledger.phase {
         Some(LedgerPhase::Exhausted | LedgerPhase::Holding) => true,
         Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => {
-            Attempts::of(&draft.ledger).highest().is_some_and(|rung| rung > Rung::Container)
+            LedgerAttempts::of(&draft.ledger).highest().is_some_and(|rung| rung > Rung::Container)
         }
     };
     if has_acted && !draft.has_condition(RECOVERED) {
-        draft.condition(RECOVERED, Holds::Yes, policy, &why.message);
-        draft.tell(Severity::Normal, LADDER_RECOVERED, why);
+        draft.condition(RECOVERED, ConditionStatus::Yes, policy, &why.message);
+        draft.tell(LadderSeverity::Normal, LADDER_RECOVERED, why);
     }
 }
 
 /// What does not fail for the whole window has its attempts back. That it has recovered is told
 /// only when it says that it is ready.
-fn clear(draft: &mut Draft, view: &PodView<'_>, policy: &Policy, since: Tick) {
+fn clear(draft: &mut DecisionDraft, view: &ObservedPod<'_>, policy: &LadderPolicy, since: Tick) {
     let why = sentence::cleared(policy, since);
     if view.is_ready() {
         tell_recovered(draft, policy, &why);
     }
-    draft.condition(EXHAUSTED, Holds::No, policy, &why.message);
+    draft.condition(EXHAUSTED, ConditionStatus::No, policy, &why.message);
     draft.ledger.attempts = None;
     draft.ledger.rung = None;
     draft.ledger.held_rung = None;

@@ -11,44 +11,47 @@ const BEGINS_WITHIN: TickDuration = TickDuration::from_secs(2);
 
 /// How far a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum RequestStage {
     /// Asked for at this time, where that is known; a node that carries it out says no more until
     /// it is done.
     Asked(Option<Tick>),
     /// Held back.
     Held,
     /// The pod's eviction, or the rollback, began then.
-    Begun { at: Tick, after: Wait },
+    Begun { at: Tick, after: RequestWait },
 }
 
 /// What was between a request and its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub(crate) enum RequestWait {
     /// Nothing: the room that it takes was asked for when it was decided.
     None,
     /// It was held back, and asked for room again.
     HeldBack,
 }
 
-impl Stage {
+impl RequestStage {
     pub(crate) fn of(restart: &PodRestart) -> Self {
         let created = restart.metadata.creation_timestamp.as_ref().map(Tick::from);
         match restart.spec.rung().carried_out_by() {
-            CarriedOutBy::Node => return Stage::Asked(created),
+            CarriedOutBy::Node => return RequestStage::Asked(created),
             CarriedOutBy::Operator => {}
         }
         let status = restart.status.as_ref();
         let step = status.and_then(|status| Some(status.replacement.as_ref()?.step));
         let started = status.and_then(|status| status.started_at.as_ref()).map(Tick::from);
         match (step, started) {
-            (Some(ReplacementStep::Held), _) => Stage::Held,
+            (Some(ReplacementStep::Held), _) => RequestStage::Held,
             (Some(ReplacementStep::Evicting | ReplacementStep::Starting) | None, Some(at)) => {
                 let is_late = created.is_some_and(|created| at.since(created) > BEGINS_WITHIN);
                 let asks_again = is_late && restart.spec.ladder_name.is_some();
-                Stage::Begun { at, after: if asks_again { Wait::HeldBack } else { Wait::None } }
+                RequestStage::Begun {
+                    at,
+                    after: if asks_again { RequestWait::HeldBack } else { RequestWait::None },
+                }
             }
             (Some(ReplacementStep::Evicting | ReplacementStep::Starting) | None, None) => {
-                Stage::Asked(created)
+                RequestStage::Asked(created)
             }
         }
     }
@@ -56,17 +59,19 @@ impl Stage {
     /// Since when it takes room; none when it takes none.
     pub(crate) fn takes_room_since(self, now: Tick) -> Option<Tick> {
         match self {
-            Stage::Asked(created) => Some(created.unwrap_or(now)),
-            Stage::Held => None,
-            Stage::Begun { at, .. } => Some(at),
+            RequestStage::Asked(created) => Some(created.unwrap_or(now)),
+            RequestStage::Held => None,
+            RequestStage::Begun { at, .. } => Some(at),
         }
     }
 
     /// When it went on after it was held back: that counts against rates as its decision did.
     pub(crate) fn went_on_at(self) -> Option<Tick> {
         match self {
-            Stage::Begun { at, after: Wait::HeldBack } => Some(at),
-            Stage::Asked(_) | Stage::Held | Stage::Begun { after: Wait::None, .. } => None,
+            RequestStage::Begun { at, after: RequestWait::HeldBack } => Some(at),
+            RequestStage::Asked(_)
+            | RequestStage::Held
+            | RequestStage::Begun { after: RequestWait::None, .. } => None,
         }
     }
 }

@@ -3,18 +3,18 @@
 use std::cmp::Ordering;
 
 use rekindle_diagnosis::{ContainerEnd, WaitFamily};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::RestartLedgerStatus;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts;
 use crate::no_sandbox::NO_SANDBOX_FOR;
-use crate::observation::{ContainerRole, ContainerView, PodCourse, PodView};
+use crate::observation::{ContainerRole, ContainerView, ObservedPod, PodCourse};
 use crate::stability;
 
 /// How a pod fails: which container, and with what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Symptom {
+pub struct FailureSymptom {
     container: String,
     sign: FailureSign,
 }
@@ -41,39 +41,41 @@ enum FailureSign {
 /// replicas that all fail twenty seconds after their starts fail alike, and not one after the other
 /// by itself, whichever of them is looked at first.
 pub fn symptom_of(
-    pod: &Pod,
+    pod: &HeldPod,
     ledger: Option<&RestartLedgerStatus>,
     now: Tick,
     window: TickDuration,
-) -> Option<(Symptom, Option<Tick>)> {
-    symptom_in(&PodView::of(pod), ledger, now, window)
+) -> Option<(FailureSymptom, Option<Tick>)> {
+    symptom_in(&ObservedPod::of(pod), ledger, now, window)
 }
 
 fn symptom_in(
-    view: &PodView<'_>,
+    view: &ObservedPod<'_>,
     ledger: Option<&RestartLedgerStatus>,
     now: Tick,
     window: TickDuration,
-) -> Option<(Symptom, Option<Tick>)> {
+) -> Option<(FailureSymptom, Option<Tick>)> {
     match view.course {
         PodCourse::Over | PodCourse::Finished(_) => return None,
         PodCourse::Open => {}
     }
     if let Some(since) = view.no_sandbox_since.filter(|at| now.since(*at) >= NO_SANDBOX_FOR) {
         let container = view.containers.first().map(|container| container.name.to_owned());
-        let symptom =
-            Symptom { container: container.unwrap_or_default(), sign: FailureSign::NoSandbox };
+        let symptom = FailureSymptom {
+            container: container.unwrap_or_default(),
+            sign: FailureSign::NoSandbox,
+        };
         return Some((symptom, Some(since)));
     }
     let restarted_at = ledger.and_then(attempts::last_in_place);
     let by_restart = |container: &ContainerView<'_>| {
         let end = container.last_end?;
-        let by_rule = view.ended_with_the_others(container, &end).then_some(Sure::Yes);
+        let by_rule = view.ended_with_the_others(container, &end).then_some(Certainty::Yes);
         by_rule.or_else(|| ended_by_restart(&end, restarted_at?))
     };
     let of = |container: &ContainerView<'_>| {
         let (sign, at) = sign_of(container, now, window)?;
-        Some((Symptom { container: container.name.to_owned(), sign }, at))
+        Some((FailureSymptom { container: container.name.to_owned(), sign }, at))
     };
     let mut in_doubt = None;
     for container in &view.containers {
@@ -84,8 +86,8 @@ fn symptom_in(
         };
         match by_restart {
             None => return Some(found),
-            Some(Sure::No) => in_doubt = in_doubt.or(Some(found)),
-            Some(Sure::Yes) => {}
+            Some(Certainty::No) => in_doubt = in_doubt.or(Some(found)),
+            Some(Certainty::Yes) => {}
         }
     }
     in_doubt
@@ -93,7 +95,7 @@ fn symptom_in(
 
 /// Whether something is known, or may be otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sure {
+enum Certainty {
     Yes,
     No,
 }
@@ -102,12 +104,12 @@ enum Sure {
 /// in whole seconds: of those in the very second of the decision one is what it was for, and those
 /// by SIGTERM or SIGKILL may be the restart's. What started in that second may have been started by
 /// it.
-fn ended_by_restart(end: &ContainerEnd<'_>, at: Tick) -> Option<Sure> {
+fn ended_by_restart(end: &ContainerEnd<'_>, at: Tick) -> Option<Certainty> {
     let second = at.whole_second();
     let finished = end.finished_at.filter(|_| end.started_at.is_some_and(|at| at < second))?;
     match finished.cmp(&second) {
-        Ordering::Greater => Some(Sure::Yes),
-        Ordering::Equal => end.may_answer_stop().then_some(Sure::No),
+        Ordering::Greater => Some(Certainty::Yes),
+        Ordering::Equal => end.may_answer_stop().then_some(Certainty::No),
         Ordering::Less => None,
     }
 }
@@ -115,8 +117,8 @@ fn ended_by_restart(end: &ContainerEnd<'_>, at: Tick) -> Option<Sure> {
 /// Whether the pod fails again and again, and not for the first time: it ended twice inside the
 /// window, or something keeps it from starting. One end is no proof of a sick node: a machine that
 /// boots anew, or loses its power, ends everything on it once.
-pub fn fails_repeatedly(pod: &Pod, now: Tick, window: TickDuration) -> bool {
-    let view = PodView::of(pod);
+pub fn fails_repeatedly(pod: &HeldPod, now: Tick, window: TickDuration) -> bool {
+    let view = ObservedPod::of(pod);
     let Some((symptom, _)) = symptom_in(&view, None, now, window) else { return false };
     match symptom.sign {
         FailureSign::Waits { .. } | FailureSign::NoSandbox => true,

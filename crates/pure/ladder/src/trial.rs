@@ -8,14 +8,16 @@
 //!                  └─────── neither within ten minutes ──► nothing is known
 //! ```
 
-use rekindle_types::held::Pod;
-use rekindle_types::v1alpha1::{Effect, PodRestart, RestartLedgerStatus, RestartOutcome, Rung};
+use rekindle_types::held::HeldPod;
+use rekindle_types::v1alpha1::{
+    PodRestart, RequestEffect, RestartLedgerStatus, RestartOutcome, Rung,
+};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::attempts::last_untried;
 use crate::budget::GIVEN_UP_AFTER;
 use crate::draft::RECOVERED;
-use crate::observation::PodView;
+use crate::observation::ObservedPod;
 use crate::stability;
 use crate::symptom::symptom_of;
 
@@ -32,7 +34,7 @@ pub struct Trial {
 
 /// What a pod's ledger and status say of the rungs above Container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tried {
+pub enum TrialState {
     /// None was tried, or nothing is known of what came of it.
     Nothing,
     /// One is being tried in place.
@@ -45,7 +47,7 @@ pub enum Tried {
 
 /// How far the last restart above Container came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
+enum TrialProgress {
     /// It is decided or asked for, and nothing has been done to the pod so far.
     Unbegun,
     /// It was carried out, or is. So is taken what nothing is known of any more.
@@ -57,67 +59,71 @@ enum Progress {
 /// Reads it from a pod, its ledger, and the restart that this asked for last, if it is there. What
 /// was refused, was given up or waits has shown nothing, whatever the pod does meanwhile.
 pub fn tried(
-    pod: &Pod,
+    pod: &HeldPod,
     ledger: &RestartLedgerStatus,
     request: Option<&PodRestart>,
     now: Tick,
     window: TickDuration,
-) -> Tried {
-    let before = ledger.in_vain.map_or(Tried::Nothing, Tried::InVain);
+) -> TrialState {
+    let before = ledger.in_vain.map_or(TrialState::Nothing, TrialState::InVain);
     let Some((rung, at)) = latest_above_container(ledger, now, window) else { return before };
     let over_at = at + GIVEN_UP_AFTER;
     let is_shown = ledger.in_vain.is_some_and(|in_vain| in_vain >= rung);
     let in_place = match rung {
         Rung::Containers | Rung::Pod if over_at > now => {
             let pod = pod.metadata.name.clone().unwrap_or_default();
-            Tried::Now(Trial { pod, rung, over_at })
+            TrialState::Now(Trial { pod, rung, over_at })
         }
         Rung::Container
         | Rung::Containers
         | Rung::Pod
         | Rung::Recreate
         | Rung::Reschedule
-        | Rung::Rollback => Tried::Nothing,
+        | Rung::Rollback => TrialState::Nothing,
     };
     match progress(ledger, rung, request) {
-        Progress::Untried => return before,
-        Progress::Unbegun if is_shown || in_place == Tried::Nothing => return before,
-        Progress::Unbegun => return in_place,
-        Progress::Begun => {}
+        TrialProgress::Untried => return before,
+        TrialProgress::Unbegun if is_shown || in_place == TrialState::Nothing => return before,
+        TrialProgress::Unbegun => return in_place,
+        TrialProgress::Begun => {}
     }
     let symptom = symptom_of(pod, Some(ledger), now, window);
     // Failures are told in whole seconds: one in the very second of the attempt may have been what
     // it was for.
     let failed_again = symptom.as_ref().is_some_and(|(_, failed)| failed.is_some_and(|f| at < f));
     if failed_again || is_shown {
-        return Tried::InVain(ledger.in_vain.map_or(rung, |in_vain| in_vain.max(rung)));
+        return TrialState::InVain(ledger.in_vain.map_or(rung, |in_vain| in_vain.max(rung)));
     }
-    if symptom.is_none() && stability::has_outlived(&PodView::of(pod), ledger, window, now) {
-        return Tried::Helped(rung);
+    if symptom.is_none() && stability::has_outlived(&ObservedPod::of(pod), ledger, window, now) {
+        return TrialState::Helped(rung);
     }
     in_place
 }
 
 /// Of the restart that the ledger asked for last, if that was of this rung.
-fn progress(ledger: &RestartLedgerStatus, rung: Rung, request: Option<&PodRestart>) -> Progress {
+fn progress(
+    ledger: &RestartLedgerStatus,
+    rung: Rung,
+    request: Option<&PodRestart>,
+) -> TrialProgress {
     let of = |outcome: &RestartOutcome| match outcome.effect() {
-        Effect::Done => Progress::Begun,
-        Effect::Nothing(_) | Effect::TakenBack => Progress::Untried,
+        RequestEffect::Done => TrialProgress::Begun,
+        RequestEffect::Nothing(_) | RequestEffect::TakenBack => TrialProgress::Untried,
     };
     let asked = ledger.asked().next_back().filter(|asked| asked.rung == Some(rung));
-    let Some(asked) = asked else { return Progress::Begun };
+    let Some(asked) = asked else { return TrialProgress::Begun };
     if let Some(outcome) = &asked.outcome {
         return of(outcome);
     }
     if ledger.pending_restart.is_some() && ledger.pending_restart == asked.pod_restart {
-        return Progress::Unbegun;
+        return TrialProgress::Unbegun;
     }
-    let Some(request) = request else { return Progress::Begun };
+    let Some(request) = request else { return TrialProgress::Begun };
     let is_begun = request.status.as_ref().is_some_and(|status| status.started_at.is_some());
     match RestartOutcome::of(request) {
         Some(outcome) => of(&outcome),
-        None if is_begun => Progress::Begun,
-        None => Progress::Unbegun,
+        None if is_begun => TrialProgress::Begun,
+        None => TrialProgress::Unbegun,
     }
 }
 

@@ -6,7 +6,7 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLedgerStatus};
 
 use crate::draft::EXHAUSTED;
-use crate::explanation::Explanation;
+use crate::explanation::DecisionText;
 use crate::ledger_reading::seen_at;
 use crate::sentence;
 
@@ -24,7 +24,7 @@ pub fn without_pod(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStat
     }
 }
 
-fn over(ledger: &RestartLedgerStatus, why: &Explanation, now: Tick) -> RestartLedgerStatus {
+fn over(ledger: &RestartLedgerStatus, why: &DecisionText, now: Tick) -> RestartLedgerStatus {
     let mut ledger = RestartLedgerStatus {
         phase: None,
         rung: None,

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{RestartLadder, RestartLadderStatus};
 
-use crate::Policy;
+use crate::LadderPolicy;
 
 const ACCEPTED: &str = "Accepted";
 const OVERLAPPED: &str = "Overlapped";
@@ -57,7 +57,7 @@ pub fn tells_of_overlap(ladder: &RestartLadder, overlapped: &str) -> bool {
 }
 
 fn verdict(ladder: &RestartLadder) -> (&'static str, &'static str, String) {
-    match Policy::of(ladder) {
+    match LadderPolicy::of(ladder) {
         Ok(_) => {
             let never = ladder.spec.never_climbs();
             let but = never.map(|(index, text)| format!("; spec.rungs[{index}].attempts: {text}"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Counter, Gauge, Histogram, Kind, Text};
+use super::{Counter, Gauge, Histogram, MetricKind, Text};
 
 /// Label sets of one family at most; what comes later counts under [`OTHER`]. Labels may come from
 /// outside.
@@ -15,12 +15,12 @@ const BETWEEN: char = '\u{1f}';
 
 /// Counters or histograms by their labels' values.
 #[derive(Debug)]
-pub struct Family<T> {
+pub struct MetricFamily<T> {
     labels: &'static [&'static str],
     members: RwLock<BTreeMap<String, Arc<T>>>,
 }
 
-impl<T: Default> Family<T> {
+impl<T: Default> MetricFamily<T> {
     /// An empty one with these labels.
     pub fn new(labels: &'static [&'static str]) -> Self {
         Self { labels, members: RwLock::default() }
@@ -68,26 +68,26 @@ fn key(values: &[&str]) -> String {
     key
 }
 
-impl Family<Counter> {
+impl MetricFamily<Counter> {
     /// All of them, as one family.
     pub fn write(&self, text: &mut Text, name: &'static str, help: &str) {
-        text.family(name, Kind::Counter, help);
+        text.family(name, MetricKind::Counter, help);
         self.for_each(|labels, counter| text.sample(labels, counter.get() as f64));
     }
 }
 
-impl Family<Gauge> {
+impl MetricFamily<Gauge> {
     /// All of them, as one family.
     pub fn write(&self, text: &mut Text, name: &'static str, help: &str) {
-        text.family(name, Kind::Gauge, help);
+        text.family(name, MetricKind::Gauge, help);
         self.for_each(|labels, gauge| text.sample(labels, gauge.get() as f64));
     }
 }
 
-impl<T: AsRef<Histogram> + Default> Family<T> {
+impl<T: AsRef<Histogram> + Default> MetricFamily<T> {
     /// All of them, as one family.
     pub fn write(&self, text: &mut Text, name: &'static str, help: &str) {
-        text.family(name, Kind::Histogram, help);
+        text.family(name, MetricKind::Histogram, help);
         self.for_each(|labels, histogram| histogram.as_ref().write(text, labels));
     }
 }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn equal_labels_are_one_counter_and_too_many_are_others() {
-        let family = Family::<Counter>::new(&["verb", "code"]);
+        let family = MetricFamily::<Counter>::new(&["verb", "code"]);
         family.of(&["GET", "200"]).raise();
         family.of(&["GET", "200"]).raise();
         family.of(&["PUT", "409"]).raise();

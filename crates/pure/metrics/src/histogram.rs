@@ -70,7 +70,7 @@ fn whole(number: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::MetricKind;
 
     #[test]
     fn buckets_hold_all_that_is_not_above_them() {
@@ -79,7 +79,7 @@ mod tests {
             histogram.observe(TickDuration::from_micros(millis * 1000));
         }
         let mut text = Text::default();
-        text.family("h", Kind::Histogram, "x");
+        text.family("h", MetricKind::Histogram, "x");
         histogram.write(&mut text, &[("verb", "GET")]);
         let text = text.into_string();
         let samples: Vec<&str> = text.lines().skip(2).collect();

@@ -8,11 +8,11 @@ mod process;
 mod source;
 mod text;
 
-pub use family::{Family, LABEL_SETS_MAX};
+pub use family::{LABEL_SETS_MAX, MetricFamily};
 pub use histogram::{Histogram, SECONDS};
 pub use process::ProcessFiles;
-pub use source::Source;
-pub use text::{Kind, Text};
+pub use source::MetricsSource;
+pub use text::{MetricKind, Text};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,6 @@
 //! The `process_…` metrics that every Prometheus client library tells of its own process.
 
-use super::{Kind, Text};
+use super::{MetricKind, Text};
 
 /// Bytes of a page, which is 4 KiB on every machine that this runs on in its usual configuration.
 const PAGE_BYTES: f64 = 4096.0;
@@ -30,7 +30,7 @@ impl ProcessFiles {
             let user: f64 = user;
             text.single(
                 "process_cpu_seconds_total",
-                Kind::Counter,
+                MetricKind::Counter,
                 "Total user and system CPU time spent in seconds.",
                 (user + system) / TICKS_PER_SECOND,
             );
@@ -38,7 +38,7 @@ impl ProcessFiles {
         if let Some(virtual_bytes) = field(23) {
             text.single(
                 "process_virtual_memory_bytes",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "Virtual memory size in bytes.",
                 virtual_bytes,
             );
@@ -46,7 +46,7 @@ impl ProcessFiles {
         if let Some(pages) = field(24) {
             text.single(
                 "process_resident_memory_bytes",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "Resident memory size in bytes.",
                 pages * PAGE_BYTES,
             );
@@ -54,14 +54,19 @@ impl ProcessFiles {
         if let (Some(ticks), Some(booted)) = (field(22), self.booted_at()) {
             text.single(
                 "process_start_time_seconds",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "Start time of the process since unix epoch in seconds.",
                 booted + ticks / TICKS_PER_SECOND,
             );
         }
         if let Some(open) = self.open_files {
             let open = open as f64;
-            text.single("process_open_fds", Kind::Gauge, "Number of open file descriptors.", open);
+            text.single(
+                "process_open_fds",
+                MetricKind::Gauge,
+                "Number of open file descriptors.",
+                open,
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Text;
 
 /// Tells its figures whenever somebody asks.
-pub trait Source: Send + Sync {
+pub trait MetricsSource: Send + Sync {
     /// Writes them. Must not wait for anything.
     fn write(&self, text: &mut Text);
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// What the samples of a family are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// They only grow.
     Counter,
     /// They come and go.
@@ -13,7 +13,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -32,7 +32,7 @@ pub struct Text {
 
 impl Text {
     /// Begins a family. Each name may begin once.
-    pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
+    pub fn family(&mut self, name: &'static str, kind: MetricKind, help: &str) {
         self.family = name;
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {}\n", kind.name()));
@@ -49,7 +49,7 @@ impl Text {
     }
 
     /// A family of one sample without labels.
-    pub fn single(&mut self, name: &'static str, kind: Kind, help: &str, value: f64) {
+    pub fn single(&mut self, name: &'static str, kind: MetricKind, help: &str, value: f64) {
         self.family(name, kind, help);
         self.sample(&[], value);
     }
@@ -108,10 +108,10 @@ mod tests {
     #[test]
     fn labels_are_escaped_and_times_follow_the_value() {
         let mut text = Text::default();
-        text.family("a_total", Kind::Counter, "Help with \\ and\nlines.");
+        text.family("a_total", MetricKind::Counter, "Help with \\ and\nlines.");
         text.sample(&[("path", "a\"b\\c\nd"), ("code", "200")], 3.0);
         text.sample_at(&[], 0.5, 1_760_000_000_000);
-        text.single("b", Kind::Gauge, "Nothing.", 1e20);
+        text.single("b", MetricKind::Gauge, "Nothing.", 1e20);
         assert_eq!(
             text.into_string(),
             "# HELP a_total Help with \\\\ and\\nlines.\n# TYPE a_total counter\n\

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use rekindle_pod::{
-    ActionId, Config, CoreOutput, CoreReport, Event, Journal, Loss, PodCore, concerns_core,
+    ActionId, CoreEvent, CoreOutput, CoreReport, Journal, Loss, PodConfig, PodCore, concerns_core,
 };
 use rekindle_types::{Tick, TickDuration};
 
@@ -46,8 +46,8 @@ pub struct PodDriver {
 
 impl PodDriver {
     /// Takes a pod up, from the journal of an earlier agent if there is one. Nothing is done before
-    /// the first `Event::RuntimeSnapshot`.
-    pub fn new(now: Tick, pod: Arc<Pod>, journal: Option<Journal>, config: Config) -> Self {
+    /// the first `CoreEvent::RuntimeSnapshot`.
+    pub fn new(now: Tick, pod: Arc<Pod>, journal: Option<Journal>, config: PodConfig) -> Self {
         let statuses = StatusQueue::new(&pod);
         let core = match journal {
             Some(journal) => PodCore::recover(now, pod.clone(), journal, config),
@@ -68,31 +68,31 @@ impl PodDriver {
     }
 
     /// Takes in one thing that happened. Poll effects afterwards.
-    pub fn handle(&mut self, now: Tick, event: Event) {
+    pub fn handle(&mut self, now: Tick, event: CoreEvent) {
         self.gate.input_came();
         match event {
-            Event::SpecChanged(pod) => {
+            CoreEvent::SpecChanged(pod) => {
                 self.object_changed(now, pod);
             }
-            Event::NodeStops { .. } => {
+            CoreEvent::NodeStops { .. } => {
                 self.mode = DriverMode::NodeStopping;
                 self.core.handle(now, event);
             }
-            Event::ActionResult { id, .. } => {
+            CoreEvent::ActionResult { id, .. } => {
                 self.leading_on.remove(&id);
                 self.core.handle(now, event);
             }
-            Event::RuntimeSnapshot(_) => {
+            CoreEvent::RuntimeSnapshot(_) => {
                 self.core.handle(now, event);
                 self.tell_deletion(now);
             }
-            Event::DeleteRequested { .. }
-            | Event::RestartRequested(_)
-            | Event::RestartImpossible { .. }
-            | Event::ContainerExited { .. }
-            | Event::SandboxDied { .. }
-            | Event::ResourcesDecided { .. }
-            | Event::Eviction(_) => self.core.handle(now, event),
+            CoreEvent::DeleteRequested { .. }
+            | CoreEvent::RestartRequested(_)
+            | CoreEvent::RestartImpossible { .. }
+            | CoreEvent::ContainerExited { .. }
+            | CoreEvent::SandboxDied { .. }
+            | CoreEvent::ResourcesDecided { .. }
+            | CoreEvent::Eviction(_) => self.core.handle(now, event),
         }
     }
 
@@ -110,7 +110,7 @@ impl PodDriver {
         let old = std::mem::replace(&mut self.pod, pod.clone());
         let is_news = concerns_core(&old, &pod);
         if is_news {
-            self.core.handle(now, Event::SpecChanged(pod));
+            self.core.handle(now, CoreEvent::SpecChanged(pod));
             self.tell_deletion(now);
         }
         is_news
@@ -129,7 +129,7 @@ impl PodDriver {
     /// The node stops, and the pod comes back with it: containers end within the grace of the spec.
     pub fn node_stops(&mut self, now: Tick) {
         let grace = TickDuration::of_field(spec_grace_seconds(&self.pod));
-        self.handle(now, Event::NodeStops { grace });
+        self.handle(now, CoreEvent::NodeStops { grace });
     }
 
     /// The journal of the last [`PodEffect::Persist`] is on the disk.
@@ -238,7 +238,7 @@ impl PodDriver {
     fn delete(&mut self, now: Tick, grace_seconds: i64) {
         self.deletion_grace = Some(grace_seconds);
         let grace = TickDuration::of_field(grace_seconds);
-        self.core.handle(now, Event::DeleteRequested { grace });
+        self.core.handle(now, CoreEvent::DeleteRequested { grace });
     }
 
     /// What the loop does for an output of the core, if anything.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
-use rekindle_pod::{Action, ActionId, Journal, PodEvent, ResourceRequest, RestartReport};
+use rekindle_pod::{ActionId, CoreAction, Journal, PodEvent, ResourceRequest, RestartReport};
 
 use crate::status_queue::StatusToWrite;
 
@@ -14,12 +14,12 @@ pub enum PodEffect {
     /// [`journal_written`](crate::PodDriver::journal_written) or
     /// [`journal_failed`](crate::PodDriver::journal_failed): no effect follows before that.
     Persist(Arc<Journal>),
-    /// Begin this action of the runtime. Its one answer is `Event::ActionResult`.
-    Perform(ActionId, Action),
+    /// Begin this action of the runtime. Its one answer is `CoreEvent::ActionResult`.
+    Perform(ActionId, CoreAction),
     /// Let the actions under way go as far as they can without waiting, and give their answers to
     /// the driver. A status is told after that, so a start does not wait for it.
     Advance,
-    /// Ask the node for resources. It answers with `Event::ResourcesDecided`.
+    /// Ask the node for resources. It answers with `CoreEvent::ResourcesDecided`.
     RequestResources(Box<ResourceRequest>),
     /// This is the pod's newest status, for those who ask this node.
     Show(Arc<PodStatus>),

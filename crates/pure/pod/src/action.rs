@@ -10,13 +10,13 @@ use rekindle_types::{ContainerName, SandboxAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::journal::Journal;
-use crate::key::{ActionId, ContainerKey};
+use crate::key::{ActionId, ContainerStartKey};
 
 /// One thing that comes out of the core.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CoreOutput {
-    /// To be carried out, and answered with exactly one `Event::ActionResult`.
-    Act(ActionId, Action),
+    /// To be carried out, and answered with exactly one `CoreEvent::ActionResult`.
+    Act(ActionId, CoreAction),
     /// To be told. No answer: the driver retries by itself (status, events, restarts), or says that
     /// it cannot go on (journal).
     Report(CoreReport),
@@ -28,8 +28,8 @@ pub enum CoreReport {
     /// Keep this journal before anything more is polled. It must survive kill -9 of the agent.
     /// While that cannot be done: [`crate::PodCore::hold_up`].
     Persist(Arc<Journal>),
-    /// Ask the node for other resources. It answers with `Event::ResourcesDecided`, and again when
-    /// it changes its mind; a later request takes the place of this one.
+    /// Ask the node for other resources. It answers with `CoreEvent::ResourcesDecided`, and again
+    /// when it changes its mind; a later request takes the place of this one.
     RequestResources(Box<ResourceRequest>),
     /// Write the status to the API. A newer one replaces one that is not written yet.
     WriteStatus(Arc<PodStatus>),
@@ -59,7 +59,7 @@ pub struct RestartReport {
 
 /// One thing to do. Every action is idempotent by its keys.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum CoreAction {
     /// Make the volumes ready: folders, tmpfs, files. Once per pod and agent process, and again
     /// after emptyDir volumes were cleared.
     MountVolumes,
@@ -94,28 +94,28 @@ pub enum Action {
     },
     /// Prepare a container, if that was not done, and start its process, if that was not done. One
     /// that stands prepared has the limits of [`crate::PodCore::granted_pod`] before it goes on.
-    /// Answered with [`crate::Outcome::ContainerMade`]; an error says that it was not prepared, or
-    /// that nobody knows.
+    /// Answered with [`crate::ActionOutcome::ContainerMade`]; an error says that it was not
+    /// prepared, or that nobody knows.
     StartContainer {
         /// Which start.
-        key: ContainerKey,
+        key: ContainerStartKey,
         /// Of an ephemeral container: the running start whose processes it is to see.
-        target: Option<ContainerKey>,
+        target: Option<ContainerStartKey>,
     },
     /// Ask it to end: its stop signal.
     SignalContainer {
         /// Which start.
-        key: ContainerKey,
+        key: ContainerStartKey,
     },
     /// End it now: SIGKILL to all of it.
     KillContainer {
         /// Which start.
-        key: ContainerKey,
+        key: ContainerStartKey,
     },
     /// Take an ended container away; its log stays while it is the last or the one before.
     RemoveContainer {
         /// Which start.
-        key: ContainerKey,
+        key: ContainerStartKey,
     },
     /// Change the limits of the pod as a whole to those of [`crate::PodCore::granted_pod`].
     UpdateSandbox {
@@ -128,13 +128,13 @@ pub enum Action {
     /// below what is in use is an error.
     UpdateContainer {
         /// Which start.
-        key: ContainerKey,
+        key: ContainerStartKey,
     },
     /// Run a probe of it once. The answer is its verdict, or an error when there is none; a command
     /// or a connection that takes longer than the timeout is a failure.
     RunProbe {
         /// Which start.
-        key: ContainerKey,
+        key: ContainerStartKey,
         /// Which of its probes.
         probe: ProbeKind,
         /// `timeoutSeconds`.
@@ -144,7 +144,7 @@ pub enum Action {
     /// hook is over too.
     RunHook {
         /// Which start.
-        key: ContainerKey,
+        key: ContainerStartKey,
         /// Which of its hooks.
         hook: HookKind,
         /// How long it may take.
@@ -152,14 +152,14 @@ pub enum Action {
     },
 }
 
-impl Action {
+impl CoreAction {
     /// Whether it is a step on a container's way to its end.
     pub(crate) const fn ends_container(&self) -> bool {
         matches!(
             self,
-            Action::SignalContainer { .. }
-                | Action::KillContainer { .. }
-                | Action::RunHook { hook: HookKind::PreStop, .. }
+            CoreAction::SignalContainer { .. }
+                | CoreAction::KillContainer { .. }
+                | CoreAction::RunHook { hook: HookKind::PreStop, .. }
         )
     }
 
@@ -167,21 +167,21 @@ impl Action {
     /// for that.
     pub const fn leads_on(&self) -> bool {
         match self {
-            Action::MountVolumes
-            | Action::RefreshVolumes
-            | Action::SetUpSandbox { .. }
-            | Action::FindImage { .. }
-            | Action::StartContainer { .. } => true,
+            CoreAction::MountVolumes
+            | CoreAction::RefreshVolumes
+            | CoreAction::SetUpSandbox { .. }
+            | CoreAction::FindImage { .. }
+            | CoreAction::StartContainer { .. } => true,
             // takes as long as a registry does
-            Action::PullImage { .. }
-            | Action::TearDownSandbox { .. }
-            | Action::SignalContainer { .. }
-            | Action::KillContainer { .. }
-            | Action::RemoveContainer { .. }
-            | Action::UpdateSandbox { .. }
-            | Action::UpdateContainer { .. }
-            | Action::RunProbe { .. }
-            | Action::RunHook { .. } => false,
+            CoreAction::PullImage { .. }
+            | CoreAction::TearDownSandbox { .. }
+            | CoreAction::SignalContainer { .. }
+            | CoreAction::KillContainer { .. }
+            | CoreAction::RemoveContainer { .. }
+            | CoreAction::UpdateSandbox { .. }
+            | CoreAction::UpdateContainer { .. }
+            | CoreAction::RunProbe { .. }
+            | CoreAction::RunHook { .. } => false,
         }
     }
 }
@@ -204,7 +204,7 @@ pub enum LimitStep {
     /// use: an error, and nothing is changed.
     Raise {
         /// The containers whose limits are changed without a restart.
-        in_place: Vec<ContainerKey>,
+        in_place: Vec<ContainerStartKey>,
         /// Whether others are restarted.
         restarts: Restarts,
     },
@@ -266,7 +266,7 @@ pub enum PullPolicy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEvent {
     /// Normal or Warning.
-    pub severity: Severity,
+    pub severity: PodEventSeverity,
     /// One of `rekindle_types::reasons::event`.
     pub reason: &'static str,
     /// For people.
@@ -277,7 +277,7 @@ pub struct PodEvent {
 
 /// The `type` of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
+pub enum PodEventSeverity {
     /// As it should be.
     Normal,
     /// Somebody may want to look.

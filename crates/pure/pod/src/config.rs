@@ -6,7 +6,7 @@ use rekindle_types::TickDuration;
 
 /// The node's part of a pod's behaviour.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct PodConfig {
     /// The kubelet's `crashLoopBackOff.maxContainerRestartPeriod`, 1 s..300 s; below 10 s it is
     /// also the initial delay (KEP-5593).
     pub max_container_restart_period: TickDuration,
@@ -14,7 +14,7 @@ pub struct Config {
     pub host_ips: Vec<IpAddr>,
 }
 
-impl Default for Config {
+impl Default for PodConfig {
     /// The kubelet's own defaults, on a node without an address.
     fn default() -> Self {
         Self { max_container_restart_period: TickDuration::from_secs(300), host_ips: Vec::new() }

@@ -8,18 +8,18 @@ use rekindle_types::TickDuration;
 use rekindle_types::pods::{in_full, is_finished};
 
 use crate::blueprint::{Blueprint, Definition, NetworkOwner};
-use crate::config::Config;
+use crate::config::PodConfig;
 
 /// What this node is to make of the pod.
 #[derive(Debug)]
 pub(crate) struct DesiredPod {
     pod: Arc<Pod>,
     blueprint: Blueprint,
-    config: Config,
+    config: PodConfig,
 }
 
 impl DesiredPod {
-    pub(crate) fn new(pod: Arc<Pod>, config: Config) -> Self {
+    pub(crate) fn new(pod: Arc<Pod>, config: PodConfig) -> Self {
         Self { blueprint: Blueprint::of(&pod), pod, config }
     }
 

@@ -7,16 +7,16 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::v1alpha1::{EmptyDirPolicy, PodRestart, Rung};
 use rekindle_types::{
-    ContainerAttempt, ContainerName, ContainerUser, Exit, Notice, SandboxAttempt, Tick,
+    ContainerAttempt, ContainerName, ContainerUser, Exit, SandboxAttempt, StopNotice, Tick,
     TickDuration,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::key::{ActionId, ContainerKey};
+use crate::key::{ActionId, ContainerStartKey};
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum CoreEvent {
     /// The API object changed (or was seen for the first time by this agent).
     SpecChanged(Arc<Pod>),
     /// `metadata.deletionTimestamp` is set. Repeated when the grace is shortened; a longer one
@@ -46,12 +46,12 @@ pub enum Event {
         /// Which action.
         id: ActionId,
         /// How it went.
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
     },
     /// A container's first process ended. It may be told before its start is answered.
     ContainerExited {
         /// Which start of which container.
-        key: ContainerKey,
+        key: ContainerStartKey,
         /// What it was.
         made: Made,
         /// How.
@@ -75,12 +75,12 @@ pub enum Event {
     /// than any answer or exit that was given before it.
     RuntimeSnapshot(Snapshot),
     /// The node cannot keep the pod: it ends as Failed. One that ends already only ends sooner.
-    Eviction(Eviction),
+    Eviction(PodEviction),
 }
 
 /// Why and how a node ends a pod that nobody deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Eviction {
+pub struct PodEviction {
     /// Why.
     pub cause: EvictionCause,
     /// `status.message`.
@@ -182,7 +182,7 @@ impl RestartRequest {
 
 /// What an action brought.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum ActionOutcome {
     /// Done; there is nothing to tell.
     Done,
     /// The sandbox stands.
@@ -214,7 +214,7 @@ pub enum Outcome {
     /// A probe was run.
     Probed {
         /// What it says.
-        verdict: Verdict,
+        verdict: ProbeVerdict,
         /// In words: the output of a command, the status of an answer.
         output: String,
     },
@@ -233,7 +233,7 @@ pub struct Made {
 
 /// What one execution of a probe says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ProbeVerdict {
     /// All is well.
     Success,
     /// All is well, and somebody should look (an answer that redirects elsewhere).
@@ -345,7 +345,7 @@ pub enum ContainerSeenState {
         /// Since when.
         started_at: Tick,
         /// Whether it was asked to end.
-        notice: Notice,
+        notice: StopNotice,
     },
     /// It ended so.
     Exited {

@@ -10,7 +10,7 @@ pub struct ActionId(pub u64);
 /// Names one start of one container in one sandbox of this pod. An event that carries another one
 /// than the current is late and changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ContainerKey {
+pub struct ContainerStartKey {
     /// The sandbox it was made in.
     pub sandbox: SandboxAttempt,
     /// The container.

@@ -78,20 +78,20 @@ mod update;
 mod volumes;
 
 pub use action::{
-    Action, CoreOutput, CoreReport, HookKind, HookLimit, LimitStep, PodEvent, ProbeKind,
-    PullPolicy, ResourceRequest, RestartReport, Restarts, Severity,
+    CoreAction, CoreOutput, CoreReport, HookKind, HookLimit, LimitStep, PodEvent, PodEventSeverity,
+    ProbeKind, PullPolicy, ResourceRequest, RestartReport, Restarts,
 };
 pub use conditions::owns_condition;
-pub use config::Config;
+pub use config::PodConfig;
 pub use containers::NeededImage;
 pub use core::PodCore;
 pub use event::{
-    ActionError, ActionErrorKind, ContainerSeen, ContainerSeenState, Event, Eviction,
-    EvictionCause, ImageSource, Made, Outcome, ResourceDecision, RestartRequest, SandboxSeen,
-    SandboxSeenState, Series, Snapshot, Verdict,
+    ActionError, ActionErrorKind, ActionOutcome, ContainerSeen, ContainerSeenState, CoreEvent,
+    EvictionCause, ImageSource, Made, PodEviction, ProbeVerdict, ResourceDecision, RestartRequest,
+    SandboxSeen, SandboxSeenState, Series, Snapshot,
 };
 pub use journal::Journal;
-pub use key::{ActionId, ContainerKey};
+pub use key::{ActionId, ContainerStartKey};
 pub use loss::Loss;
 pub use status_write::{StatusPatch, StatusWrite};
 pub use texts::{failed_mount, go_duration, oom_killing};

@@ -7,7 +7,7 @@
 
 use rekindle_types::{Tick, TickDuration};
 
-use crate::event::Event;
+use crate::event::CoreEvent;
 use crate::journal::{EndCause, EndingRecord, Ground, Halt};
 
 /// The life of the pod on this node.
@@ -24,7 +24,7 @@ enum LifecycleStage {
     Recovering {
         /// The end that an earlier agent began.
         ending: Option<EndingRecord>,
-        early: Vec<Event>,
+        early: Vec<CoreEvent>,
     },
     /// It runs, or is on its way to.
     Active,
@@ -116,14 +116,14 @@ impl PodLifecycle {
     }
 
     /// Keeps an event for the time after the snapshot.
-    pub(crate) fn keep_for_later(&mut self, event: Event) {
+    pub(crate) fn keep_for_later(&mut self, event: CoreEvent) {
         if let LifecycleStage::Recovering { early, .. } = &mut self.stage {
             early.push(event);
         }
     }
 
     /// From now on events count. Those that came early are given back.
-    pub(crate) fn wake(&mut self) -> Vec<Event> {
+    pub(crate) fn wake(&mut self) -> Vec<CoreEvent> {
         match std::mem::replace(&mut self.stage, LifecycleStage::Active) {
             LifecycleStage::Recovering { ending, early } => {
                 if let Some(ending) = ending {

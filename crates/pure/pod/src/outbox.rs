@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rekindle_types::SandboxAttempt;
 
-use crate::action::{Action, CoreOutput, CoreReport, HookKind, PodEvent, ProbeKind};
-use crate::key::{ActionId, ContainerKey};
+use crate::action::{CoreAction, CoreOutput, CoreReport, HookKind, PodEvent, ProbeKind};
+use crate::key::{ActionId, ContainerStartKey};
 
 /// What an answer is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum PendingAnswer {
     SandboxUpdate,
     ContainerUpdate(usize),
     /// Of a container that is not wanted any more.
-    Clearance(ContainerKey),
+    Clearance(ContainerStartKey),
 }
 
 /// Whether what is asked for is begun.
@@ -53,14 +53,14 @@ pub(crate) struct Outbox {
     way: OutboxFlow,
     next_id: u64,
     queue: VecDeque<CoreOutput>,
-    batch: Vec<(ActionId, Action)>,
+    batch: Vec<(ActionId, CoreAction)>,
     notes: Vec<CoreReport>,
     pending: BTreeMap<ActionId, PendingAnswer>,
 }
 
 impl Outbox {
     /// Asks for something that is answered.
-    pub(crate) fn act(&mut self, action: Action, pending: PendingAnswer) -> ActionId {
+    pub(crate) fn act(&mut self, action: CoreAction, pending: PendingAnswer) -> ActionId {
         let id = self.take_id();
         self.batch.push((id, action));
         self.pending.insert(id, pending);
@@ -79,21 +79,21 @@ impl Outbox {
 
     /// What this batch asks for.
     pub(crate) fn batch_content(&self) -> BatchContent {
-        let of_action = |action: &Action| match action {
-            Action::SetUpSandbox { .. } => BatchContent::SandboxSetUp,
-            Action::TearDownSandbox { .. } => BatchContent::SandboxTearDown,
-            Action::MountVolumes
-            | Action::RefreshVolumes
-            | Action::FindImage { .. }
-            | Action::PullImage { .. }
-            | Action::StartContainer { .. }
-            | Action::SignalContainer { .. }
-            | Action::KillContainer { .. }
-            | Action::RemoveContainer { .. }
-            | Action::UpdateSandbox { .. }
-            | Action::UpdateContainer { .. }
-            | Action::RunProbe { .. }
-            | Action::RunHook { .. } => BatchContent::Actions,
+        let of_action = |action: &CoreAction| match action {
+            CoreAction::SetUpSandbox { .. } => BatchContent::SandboxSetUp,
+            CoreAction::TearDownSandbox { .. } => BatchContent::SandboxTearDown,
+            CoreAction::MountVolumes
+            | CoreAction::RefreshVolumes
+            | CoreAction::FindImage { .. }
+            | CoreAction::PullImage { .. }
+            | CoreAction::StartContainer { .. }
+            | CoreAction::SignalContainer { .. }
+            | CoreAction::KillContainer { .. }
+            | CoreAction::RemoveContainer { .. }
+            | CoreAction::UpdateSandbox { .. }
+            | CoreAction::UpdateContainer { .. }
+            | CoreAction::RunProbe { .. }
+            | CoreAction::RunHook { .. } => BatchContent::Actions,
         };
         let contents = self.batch.iter().map(|(_, action)| of_action(action));
         contents.max().unwrap_or(BatchContent::Nothing)

@@ -23,7 +23,7 @@ const RESOURCES: [&str; 2] = ["memory", "cpu"];
 
 /// What the pods of one node have and ask for.
 #[derive(Debug)]
-pub struct Room {
+pub struct NodeAllocations {
     allocatable: Amounts,
     pods: BTreeMap<PodUid, ResourceHolding>,
     list: PodList,
@@ -98,7 +98,7 @@ pub struct ResourceNotice {
     pub decision: ResourceDecision,
 }
 
-impl Room {
+impl NodeAllocations {
     /// A node that can give so much, and whose pods are not known yet.
     pub fn new(allocatable: Amounts) -> Self {
         Self { allocatable, pods: BTreeMap::new(), list: PodList::Incomplete, requests: 0 }

@@ -21,10 +21,10 @@ use std::net::IpAddr;
 
 use rekindle_types::{SandboxAttempt, Tick};
 
-use crate::action::Action;
+use crate::action::CoreAction;
 use crate::backoff::{RetriedTask, RetryDelays};
 use crate::event::{
-    ActionError, ContainerSeen, ContainerSeenState, Outcome, SandboxSeenState, Snapshot,
+    ActionError, ActionOutcome, ContainerSeen, ContainerSeenState, SandboxSeenState, Snapshot,
 };
 use crate::journal::Halt;
 use crate::key::ActionId;
@@ -205,7 +205,7 @@ impl Sandboxes {
             if is_used {
                 self.attempt = self.attempt.next();
             }
-            let action = Action::SetUpSandbox { attempt: self.attempt };
+            let action = CoreAction::SetUpSandbox { attempt: self.attempt };
             task.begin(outbox.act(action, PendingAnswer::SandboxSetUp));
         }
     }
@@ -214,7 +214,7 @@ impl Sandboxes {
         &mut self,
         now: Tick,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         outbox: &mut Outbox,
     ) {
         let task = match &mut self.state {
@@ -222,7 +222,7 @@ impl Sandboxes {
             SandboxStage::Absent(_) | SandboxStage::Ready | SandboxStage::Dead { .. } => return,
         };
         match result {
-            Ok(Outcome::SandboxReady { ips }) => {
+            Ok(ActionOutcome::SandboxReady { ips }) => {
                 self.state = SandboxStage::Ready;
                 self.ips = ips;
             }
@@ -274,7 +274,7 @@ impl Sandboxes {
         for old in &mut self.old {
             if (is_idle || old.may_live()) && old.task.is_due(now) {
                 let attempt = old.attempt;
-                let action = Action::TearDownSandbox { attempt };
+                let action = CoreAction::TearDownSandbox { attempt };
                 old.task.begin(outbox.act(action, PendingAnswer::SandboxTearDown(attempt)));
             }
         }
@@ -294,7 +294,7 @@ impl Sandboxes {
         now: Tick,
         attempt: SandboxAttempt,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         outbox: &mut Outbox,
     ) -> bool {
         let mut asked = self.old.iter();

@@ -14,9 +14,9 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
 use rekindle_types::mounted_volumes::mounted_volumes;
 
-use crate::action::Action;
+use crate::action::CoreAction;
 use crate::backoff::{RetriedTask, RetryDelays};
-use crate::event::{ActionError, Outcome};
+use crate::event::{ActionError, ActionOutcome};
 use crate::journal::VolumesRecord;
 use crate::key::ActionId;
 use crate::outbox::{Outbox, PendingAnswer};
@@ -130,9 +130,9 @@ impl PodVolumes {
         let (action, task) = match &mut self.stage {
             VolumesStage::Ready => return,
             VolumesStage::Unready(task) | VolumesStage::Remount(task) => {
-                (Action::MountVolumes, task)
+                (CoreAction::MountVolumes, task)
             }
-            VolumesStage::Stale(task) if may_refresh => (Action::RefreshVolumes, task),
+            VolumesStage::Stale(task) if may_refresh => (CoreAction::RefreshVolumes, task),
             VolumesStage::Stale(_) => return,
         };
         if task.is_due(now) {
@@ -144,7 +144,7 @@ impl PodVolumes {
         &mut self,
         now: Tick,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         outbox: &mut Outbox,
     ) {
         let (task, next) = match &mut self.stage {

@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rekindle_pod::{
-    Action, ActionErrorKind, Config, ContainerSeenState, Event, Eviction, EvictionCause,
-    NeededImage, ResourceDecision, RestartRequest, Series,
+    ActionErrorKind, ContainerSeenState, CoreAction, CoreEvent, EvictionCause, NeededImage,
+    PodConfig, PodEviction, ResourceDecision, RestartRequest, Series,
 };
 use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::v1alpha1::{EmptyDirPolicy, Rung};
@@ -201,11 +201,11 @@ fn parse_pod(text: &str) -> Pod {
 }
 
 /// `cap=5` in the pod's own line: the longest wait before a restart that its node allows, seconds.
-fn parse_config(text: &str) -> Config {
+fn parse_config(text: &str) -> PodConfig {
     let first = Words::parse(text.lines().next().unwrap_or_default());
     let usual = world::config();
     let cap = first.seconds("cap").unwrap_or(usual.max_container_restart_period);
-    Config { max_container_restart_period: cap, ..usual }
+    PodConfig { max_container_restart_period: cap, ..usual }
 }
 
 /// `delay=1 period=5 pass=1 fail=3 timeout=2 grace=7`, each of which may be absent.
@@ -297,13 +297,13 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
         }
         "delete" => {
             let grace = words.seconds("grace").expect("a grace");
-            world.tell(Event::DeleteRequested { grace });
+            world.tell(CoreEvent::DeleteRequested { grace });
         }
         "node-stops" => {
             let grace = words.seconds("grace").expect("a grace");
-            world.tell(Event::NodeStops { grace });
+            world.tell(CoreEvent::NodeStops { grace });
         }
-        "evict" => world.tell(Event::Eviction(Eviction {
+        "evict" => world.tell(CoreEvent::Eviction(PodEviction {
             cause: match words.value("cause") {
                 None | Some("pressure") => EvictionCause::NodePressure,
                 Some("storage-limit") => EvictionCause::StorageLimit,
@@ -320,8 +320,8 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
         "debug" => {
             world.debug(words.word(1), words.value("target"), words.value("volume"));
         }
-        "restart" => world.tell(Event::RestartRequested(request(words))),
-        "restart-impossible" => world.tell(Event::RestartImpossible {
+        "restart" => world.tell(CoreEvent::RestartRequested(request(words))),
+        "restart-impossible" => world.tell(CoreEvent::RestartImpossible {
             request: request(words),
             problem: "image demo:1 of container web: no registry has it".to_owned(),
         }),
@@ -496,7 +496,7 @@ fn change_pod(world: &mut World, change: impl FnOnce(&mut Pod)) {
     change(&mut pod);
     world.pod = std::sync::Arc::new(pod);
     let pod = world.pod.clone();
-    world.tell(Event::SpecChanged(pod));
+    world.tell(CoreEvent::SpecChanged(pod));
 }
 
 fn change_image(world: &mut World, words: &Words) {
@@ -601,7 +601,7 @@ fn declare(world: &mut World, words: &Words) {
 fn every_action_that_waits_is_known_by_name() {
     // `ok` and `fail` find actions by the digest's first word
     for (action, word) in
-        [(Action::MountVolumes, "MountVolumes"), (Action::RefreshVolumes, "RefreshVolumes")]
+        [(CoreAction::MountVolumes, "MountVolumes"), (CoreAction::RefreshVolumes, "RefreshVolumes")]
     {
         assert_eq!(digest::action(&action), word);
     }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rekindle_controllers::{Change, NamespacedName, Object};
+use rekindle_controllers::{NamespacedName, ObjectChange, ViewObject};
 use rekindle_ladder::has_recovered;
-use rekindle_metrics::{Counter, Family, Histogram, Kind, Source, Text};
+use rekindle_metrics::{Counter, Histogram, MetricFamily, MetricKind, MetricsSource, Text};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, RestartLedgerStatus, Rung};
 
@@ -19,25 +19,25 @@ const RECOVERY_SECONDS: &[f64] =
 /// The figures of all ladders since the process began.
 #[derive(Debug)]
 pub struct LadderFigures {
-    attempts: Family<Counter>,
+    attempts: MetricFamily<Counter>,
     failures: AtomicU64,
-    recoveries: Family<LongTime>,
+    recoveries: MetricFamily<LongHistogram>,
     exhausted: Counter,
-    holds: Family<Counter>,
-    waits: Family<LongTime>,
+    holds: MetricFamily<Counter>,
+    waits: MetricFamily<LongHistogram>,
 }
 
 /// A histogram of what may take hours.
 #[derive(Debug)]
-struct LongTime(Histogram);
+struct LongHistogram(Histogram);
 
-impl Default for LongTime {
+impl Default for LongHistogram {
     fn default() -> Self {
         Self(Histogram::new(RECOVERY_SECONDS))
     }
 }
 
-impl AsRef<Histogram> for LongTime {
+impl AsRef<Histogram> for LongHistogram {
     fn as_ref(&self) -> &Histogram {
         &self.0
     }
@@ -46,21 +46,21 @@ impl AsRef<Histogram> for LongTime {
 impl Default for LadderFigures {
     fn default() -> Self {
         Self {
-            attempts: Family::new(&["rung"]),
+            attempts: MetricFamily::new(&["rung"]),
             failures: AtomicU64::default(),
-            recoveries: Family::new(&["rung"]),
+            recoveries: MetricFamily::new(&["rung"]),
             exhausted: Counter::default(),
-            holds: Family::new(&["reason"]),
-            waits: Family::new(&["reason"]),
+            holds: MetricFamily::new(&["reason"]),
+            waits: MetricFamily::new(&["reason"]),
         }
     }
 }
 
-impl Source for LadderFigures {
+impl MetricsSource for LadderFigures {
     fn write(&self, text: &mut Text) {
         text.single(
             "rekindle_ladder_failures_total",
-            Kind::Counter,
+            MetricKind::Counter,
             "Failures of containers whose pod a ladder selects.",
             self.failures.load(Ordering::Relaxed) as f64,
         );
@@ -76,7 +76,7 @@ impl Source for LadderFigures {
         );
         text.single(
             "rekindle_ladder_exhausted_total",
-            Kind::Counter,
+            MetricKind::Counter,
             "Ladders whose rungs were all tried in vain.",
             self.exhausted.get() as f64,
         );
@@ -95,37 +95,37 @@ impl Source for LadderFigures {
 
 /// Follows the ledgers for the figures.
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub(crate) struct LedgerFollower {
     figures: Arc<LadderFigures>,
-    troubles: BTreeMap<NamespacedName, Trouble>,
+    troubles: BTreeMap<NamespacedName, FailingPod>,
 }
 
 /// A pod that fails, as its ledger tells.
 #[derive(Clone, Copy, Debug)]
-struct Trouble {
+struct FailingPod {
     since: Tick,
     held: Option<(HoldReason, Tick)>,
 }
 
 /// Whether a change is news, or was before this process began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum ChangeNews {
     Now,
     Before,
 }
 
-impl Follower {
+impl LedgerFollower {
     pub(crate) fn new(figures: Arc<LadderFigures>) -> Self {
         Self { figures, troubles: BTreeMap::new() }
     }
 
     /// Takes a change of the view in.
-    pub(crate) fn follow(&mut self, change: &Change, news: News, now: Tick) {
-        let status = |object: Option<&Object>| match object {
-            Some(Object::RestartLedger(ledger)) => ledger.status.clone(),
+    pub(crate) fn follow(&mut self, change: &ObjectChange, news: ChangeNews, now: Tick) {
+        let status = |object: Option<&ViewObject>| match object {
+            Some(ViewObject::RestartLedger(ledger)) => ledger.status.clone(),
             Some(_) | None => None,
         };
-        if !matches!(change.latest(), Object::RestartLedger(_)) {
+        if !matches!(change.latest(), ViewObject::RestartLedger(_)) {
             return;
         }
         if change.is_removal() {
@@ -135,8 +135,8 @@ impl Follower {
         let before = status(change.before.as_ref()).unwrap_or_default();
         let after = status(change.after.as_ref()).unwrap_or_default();
         match news {
-            News::Now => self.count(&change.id.name, &before, &after, now),
-            News::Before => self.remember(&change.id.name, &after, now),
+            ChangeNews::Now => self.count(&change.id.name, &before, &after, now),
+            ChangeNews::Before => self.remember(&change.id.name, &after, now),
         }
     }
 
@@ -152,7 +152,7 @@ impl Follower {
             let attempts = ledger.attempts.iter().flatten().flat_map(|a| &a.at).map(Tick::from);
             let since = attempts.min().unwrap_or(now);
             let held = ledger.held_by.map(|by| (by, now));
-            self.troubles.insert(name.clone(), Trouble { since, held });
+            self.troubles.insert(name.clone(), FailingPod { since, held });
         }
     }
 
@@ -176,7 +176,7 @@ impl Follower {
             self.figures.exhausted.raise();
         }
         if failures > 0 {
-            let trouble = Trouble { since: now, held: None };
+            let trouble = FailingPod { since: now, held: None };
             self.troubles.entry(name.clone()).or_insert(trouble);
         }
         self.count_holds(name, before, after, now);

@@ -5,30 +5,31 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use rekindle_controllers::events::{Note, Severity};
-use rekindle_controllers::plan::Part;
+use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::plan::PatchTarget;
 use rekindle_controllers::{
-    Change, Kind, NamespacedName, Object, ObjectId, Plan, Step, View, Write, owners, pods,
+    ClusterView, NamespacedName, ObjectChange, ObjectId, PlannedWrite, ResourceKind, ViewObject,
+    WriteOperation, WritePlan, owners, pods,
 };
 use rekindle_ladder::{
-    Action, Asker, Crowd, Decision, Occupancy, Peers, PodRestartPlan, Policy, Register,
-    RollbackTarget, Severity as LadderSeverity, Situation, decide, ladder_status, symptom_of,
-    tells_of_overlap, unselected,
+    BudgetApplicant, LadderAction, LadderPolicy, LadderSeverity, LedgerRegister, LimitUsage,
+    Occupancy, PodRestartPlan, RestartDecision, RevisionPeers, RollbackTarget, Situation, decide,
+    ladder_status, symptom_of, tells_of_overlap, unselected,
 };
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_OVERLAPPED};
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodRestart, RestartLadder, RestartLedger, RestartLedgerSpec, RestartLedgerStatus,
 };
 
-use crate::ledgers::{self, Place};
+use crate::ledgers::{self, PodLedger};
 use crate::restart_context::{COMPONENT, RestartContext};
 use crate::{overlaps, peers, policies, revisions};
 
 /// Decides for a pod. The ledger is written before the PodRestart that it speaks of.
-pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let RestartContext { view, limits, .. } = *context;
     let Some(pod) = view.pod(name) else { return plan };
     let policy = match policies::of_pod(view, pod) {
@@ -63,7 +64,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     // pod may still become known only now, and ask for a restart.
     let without = is_well(pod, status, &policy, now)
         .then(|| decide_with(&DecisionInputs::default()))
-        .filter(|decision| decision.action == Action::None);
+        .filter(|decision| decision.action == LadderAction::None);
     let decision = without
         .unwrap_or_else(|| decide_with(&DecisionInputs::read(context, &policy, pod, status, now)));
     let spec = RestartLedgerSpec {
@@ -80,19 +81,19 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
         LedgerWrite::None => {}
     }
     match &decision.action {
-        Action::None => {}
-        Action::Restart(restart) => {
-            plan.then(Write::Create(pod_restart(restart, pod, &place).into()))
+        LadderAction::None => {}
+        LadderAction::Restart(restart) => {
+            plan.then(WriteOperation::Create(pod_restart(restart, pod, &place).into()))
         }
-        Action::Fail { message } => plan.then(failed(pod, message)),
+        LadderAction::Fail { message } => plan.then(failed(pod, message)),
     }
-    let about = Object::Pod(Arc::clone(pod));
+    let about = ViewObject::Pod(Arc::clone(pod));
     for event in decision.events {
         let severity = match event.severity {
-            LadderSeverity::Normal => Severity::Normal,
-            LadderSeverity::Warning => Severity::Warning,
+            LadderSeverity::Normal => EventSeverity::Normal,
+            LadderSeverity::Warning => EventSeverity::Warning,
         };
-        let note = Note::new(&about, severity, event.reason, event.message, COMPONENT);
+        let note = EventNote::new(&about, severity, event.reason, event.message, COMPONENT);
         plan.notes.push(note.of_kind(event.kind));
     }
     if let Some(at) = decision.again_at {
@@ -124,7 +125,11 @@ pub(crate) fn open_requests(ledger: &RestartLedgerStatus) -> impl Iterator<Item 
 }
 
 /// The ledgers of a pod that no ladder selects any more say so.
-fn settle_unselected(context: &RestartContext<'_>, pod: &Pod, now: Tick) -> Option<Vec<Step>> {
+fn settle_unselected(
+    context: &RestartContext<'_>,
+    pod: &HeldPod,
+    now: Tick,
+) -> Option<Vec<PlannedWrite>> {
     let name = NamespacedName::of(&pod.metadata);
     let ledgers = ledgers::of_pod_named(context.register, &name)
         .filter_map(|ledger| context.view.restart_ledger(&ledger))
@@ -134,37 +139,38 @@ fn settle_unselected(context: &RestartContext<'_>, pod: &Pod, now: Tick) -> Opti
         let status = unselected(before, now);
         let ledger = ledger.as_ref().clone();
         let settled = RestartLedger { status: Some(status.clone()), ..ledger };
-        (*before != status).then(|| Step::from(Write::UpdateStatus(Object::from(settled))))
+        (*before != status)
+            .then(|| PlannedWrite::from(WriteOperation::UpdateStatus(ViewObject::from(settled))))
     });
-    let writes: Vec<Step> = writes.collect();
+    let writes: Vec<PlannedWrite> = writes.collect();
     (!writes.is_empty()).then_some(writes)
 }
 
 /// Ends the pod as Failed: the node ends what runs, with its grace period, and the object stays to
 /// be looked at.
-fn failed(pod: &Pod, message: &str) -> Write {
-    let id = ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata));
+fn failed(pod: &HeldPod, message: &str) -> WriteOperation {
+    let id = ObjectId::new(ResourceKind::Pod, NamespacedName::of(&pod.metadata));
     let patch = serde_json::json!({
         "metadata": {"uid": pod.metadata.uid},
         "status": {"phase": "Failed", "reason": LADDER_EXHAUSTED, "message": message},
     });
-    Write::Patch { id, part: Part::Status, patch }
+    WriteOperation::Patch { id, part: PatchTarget::Status, patch }
 }
 
 /// What a decision to restart a pod depends on beside the pod.
 #[derive(Default)]
 struct DecisionInputs {
     others: Occupancy,
-    crowd: Crowd,
-    peers: Peers,
+    crowd: LimitUsage,
+    peers: RevisionPeers,
     rollback: Option<RollbackTarget>,
 }
 
 impl DecisionInputs {
     fn read(
         context: &RestartContext<'_>,
-        policy: &Policy,
-        pod: &Pod,
+        policy: &LadderPolicy,
+        pod: &HeldPod,
         ledger: Option<&RestartLedgerStatus>,
         now: Tick,
     ) -> Self {
@@ -180,14 +186,19 @@ impl DecisionInputs {
 }
 
 /// Whether a pod is ready, does not fail and waits for no restart.
-fn is_well(pod: &Pod, ledger: Option<&RestartLedgerStatus>, policy: &Policy, now: Tick) -> bool {
+fn is_well(
+    pod: &HeldPod,
+    ledger: Option<&RestartLedgerStatus>,
+    policy: &LadderPolicy,
+    now: Tick,
+) -> bool {
     let is_held = ledger.is_some_and(|ledger| ledger.held_rung.is_some());
     pods::is_ready(pod) && !is_held && symptom_of(pod, ledger, now, policy.window).is_none()
 }
 
 /// Who asks for room, for a pod of a ladder.
-pub(crate) fn asker<'a>(pod: &'a Pod, ladder: &'a str) -> Asker<'a> {
-    Asker {
+pub(crate) fn asker<'a>(pod: &'a HeldPod, ladder: &'a str) -> BudgetApplicant<'a> {
+    BudgetApplicant {
         namespace: pod.metadata.namespace.as_deref().unwrap_or_default(),
         pod_name: pod.metadata.name.as_deref().unwrap_or_default(),
         pod_uid: pod.metadata.uid.as_deref().unwrap_or_default(),
@@ -202,12 +213,16 @@ enum LedgerWrite {
     None,
     /// It speaks of another pod, or under another ladder: from now on of this one. Nothing else is
     /// done before that is written, for it is what gives a ledger one heir and an heir one ledger.
-    TakeOver(Write),
+    TakeOver(WriteOperation),
     /// A new ledger, or a new status.
-    Status(Write),
+    Status(WriteOperation),
 }
 
-fn ledger_write(place: &Place<'_>, spec: RestartLedgerSpec, decision: &Decision) -> LedgerWrite {
+fn ledger_write(
+    place: &PodLedger<'_>,
+    spec: RestartLedgerSpec,
+    decision: &RestartDecision,
+) -> LedgerWrite {
     let status = &decision.ledger;
     let owners = place.identity.owner.clone().map(|owner| vec![owner]);
     match place.ledger {
@@ -225,7 +240,7 @@ fn ledger_write(place: &Place<'_>, spec: RestartLedgerSpec, decision: &Decision)
                 ..RestartLedger::default()
             };
             // the API keeps the status of a new ledger, so the first entry needs no second write
-            LedgerWrite::Status(Write::Create(ledger.into()))
+            LedgerWrite::Status(WriteOperation::Create(ledger.into()))
         }
         Some(before) if before.status.as_ref() == Some(status) => LedgerWrite::None,
         Some(before) if before.spec != spec => {
@@ -238,20 +253,20 @@ fn ledger_write(place: &Place<'_>, spec: RestartLedgerSpec, decision: &Decision)
                 },
                 "spec": spec,
             });
-            let id = ObjectId::new(Kind::RestartLedger, place.name.clone());
-            LedgerWrite::TakeOver(Write::Patch { id, part: Part::Whole, patch })
+            let id = ObjectId::new(ResourceKind::RestartLedger, place.name.clone());
+            LedgerWrite::TakeOver(WriteOperation::Patch { id, part: PatchTarget::Whole, patch })
         }
         Some(before) => {
             let ledger = before.as_ref().clone();
             let with_status = RestartLedger { status: Some(status.clone()), ..ledger };
-            LedgerWrite::Status(Write::UpdateStatus(Object::from(with_status)))
+            LedgerWrite::Status(WriteOperation::UpdateStatus(ViewObject::from(with_status)))
         }
     }
 }
 
 /// The object to create. What is restarted in place goes with the pod; what replaces the pod
 /// outlives it, and says how far it is.
-fn pod_restart(plan: &PodRestartPlan, pod: &Pod, place: &Place<'_>) -> PodRestart {
+fn pod_restart(plan: &PodRestartPlan, pod: &HeldPod, place: &PodLedger<'_>) -> PodRestart {
     let owner = match plan.rung.carried_out_by() {
         CarriedOutBy::Node => Some(OwnerReference {
             api_version: "v1".to_owned(),
@@ -276,20 +291,20 @@ fn pod_restart(plan: &PodRestartPlan, pod: &Pod, place: &Place<'_>) -> PodRestar
 
 /// Whether a ladder can be carried out, and whether an older one decides for its pods, in its
 /// status.
-pub(crate) fn status(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn status(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     if let Some(ladder) = view.restart_ladder(name) {
         let overlapped = overlaps::of(view, ladder);
         let status = ladder_status(ladder, overlapped.as_deref(), now);
         if let Some(message) = overlapped.filter(|message| !tells_of_overlap(ladder, message)) {
-            let about = Object::RestartLadder(Arc::clone(ladder));
+            let about = ViewObject::RestartLadder(Arc::clone(ladder));
             let reason = LADDER_OVERLAPPED;
-            let note = Note::new(&about, Severity::Warning, reason, message, COMPONENT);
+            let note = EventNote::new(&about, EventSeverity::Warning, reason, message, COMPONENT);
             plan.notes.push(note.of_kind(reason));
         }
         if ladder.status.as_ref() != Some(&status) {
             let with_status = RestartLadder { status: Some(status), ..ladder.as_ref().clone() };
-            plan.then(Write::UpdateStatus(Object::from(with_status)));
+            plan.then(WriteOperation::UpdateStatus(ViewObject::from(with_status)));
         }
     }
     plan
@@ -297,16 +312,16 @@ pub(crate) fn status(view: &View, name: &NamespacedName, now: Tick) -> Plan {
 
 /// The pods of a namespace that a budget or a trial holds back.
 pub(crate) fn held_back<'a>(
-    register: &'a Register,
+    register: &'a LedgerRegister,
     namespace: &'a str,
 ) -> impl Iterator<Item = NamespacedName> + 'a {
     register.held_back(namespace).map(move |pod| NamespacedName::new(namespace, pod))
 }
 
 /// Whether a ledger's change may say what came of a rung that other pods wait for.
-pub(crate) fn is_news_of_trial(change: &Change) -> bool {
-    let status = |object: Option<&'_ Object>| match object {
-        Some(Object::RestartLedger(ledger)) => ledger.status.clone(),
+pub(crate) fn is_news_of_trial(change: &ObjectChange) -> bool {
+    let status = |object: Option<&'_ ViewObject>| match object {
+        Some(ViewObject::RestartLedger(ledger)) => ledger.status.clone(),
         Some(_) | None => None,
     };
     let (before, after) = (status(change.before.as_ref()), status(change.after.as_ref()));

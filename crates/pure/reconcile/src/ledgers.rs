@@ -3,29 +3,31 @@
 
 use std::sync::Arc;
 
-use rekindle_controllers::{Change, Kind, NamespacedName, Object, View, owners, pods};
-use rekindle_ladder::{Identity, Lineage, Register, heir_of, identity};
-use rekindle_types::held::Pod;
+use rekindle_controllers::{
+    ClusterView, NamespacedName, ObjectChange, ResourceKind, ViewObject, owners, pods,
+};
+use rekindle_ladder::{LedgerIdentity, LedgerRegister, Lineage, heir_of, identity};
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::RestartLedger;
 
 /// Where a pod's history is written.
-pub(crate) struct Place<'a> {
+pub(crate) struct PodLedger<'a> {
     /// The ledger's name.
     pub(crate) name: NamespacedName,
     /// Whose it is.
-    pub(crate) identity: Identity,
+    pub(crate) identity: LedgerIdentity,
     /// The ledger as it stands, if there is one.
     pub(crate) ledger: Option<&'a Arc<RestartLedger>>,
 }
 
 /// The place of a pod's history.
-pub(crate) fn place_of<'a>(view: &'a View, pod: &'a Pod) -> Place<'a> {
+pub(crate) fn place_of<'a>(view: &'a ClusterView, pod: &'a HeldPod) -> PodLedger<'a> {
     let identity = identity(pod);
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let by_name = NamespacedName::new(namespace, identity.ledger_name.as_str());
     let named = view.restart_ledger(&by_name);
     match identity.lineage {
-        Lineage::Name => Place { name: by_name, identity, ledger: named },
+        Lineage::Name => PodLedger { name: by_name, identity, ledger: named },
         // With a surge two pods of a node live side by side: the later one has a ledger of its own.
         Lineage::Node => {
             let is_anothers =
@@ -37,7 +39,7 @@ pub(crate) fn place_of<'a>(view: &'a View, pod: &'a Pod) -> Place<'a> {
             } else {
                 by_name
             };
-            Place { ledger: view.restart_ledger(&name), name, identity }
+            PodLedger { ledger: view.restart_ledger(&name), name, identity }
         }
         Lineage::Controller => {
             let own = named.filter(|ledger| is_of(ledger, pod)).or_else(|| inherited(view, pod));
@@ -47,14 +49,14 @@ pub(crate) fn place_of<'a>(view: &'a View, pod: &'a Pod) -> Place<'a> {
                 // an earlier pod had the name, and a later one has its ledger
                 (None, Some(_)) => second_name(namespace, pod),
             };
-            Place { ledger: view.restart_ledger(&name), name, identity }
+            PodLedger { ledger: view.restart_ledger(&name), name, identity }
         }
     }
 }
 
 /// The names of the ledgers that speak of the pod of this name now.
 pub(crate) fn of_pod_named<'a>(
-    register: &'a Register,
+    register: &'a LedgerRegister,
     pod: &'a NamespacedName,
 ) -> impl Iterator<Item = NamespacedName> + 'a {
     let names = register.ledgers_of(&pod.namespace, &pod.name);
@@ -62,28 +64,28 @@ pub(crate) fn of_pod_named<'a>(
 }
 
 /// Takes a change of a ledger or a request into the register.
-pub(crate) fn register(register: &mut Register, change: &Change) {
+pub(crate) fn register(register: &mut LedgerRegister, change: &ObjectChange) {
     let NamespacedName { namespace, name } = &change.id.name;
     match (change.id.kind, &change.after) {
-        (_, Some(Object::RestartLedger(ledger))) => register.put_ledger(ledger),
-        (_, Some(Object::PodRestart(restart))) => register.put_restart(restart),
-        (Kind::RestartLedger, None) => register.remove_ledger(namespace, name),
-        (Kind::PodRestart, None) => register.remove_restart(namespace, name),
+        (_, Some(ViewObject::RestartLedger(ledger))) => register.put_ledger(ledger),
+        (_, Some(ViewObject::PodRestart(restart))) => register.put_restart(restart),
+        (ResourceKind::RestartLedger, None) => register.remove_ledger(namespace, name),
+        (ResourceKind::PodRestart, None) => register.remove_restart(namespace, name),
         (_, Some(_) | None) => {}
     }
 }
 
 /// True when the pod that the ledger speaks of is there.
-pub(crate) fn has_pod(view: &View, ledger: &RestartLedger) -> bool {
+pub(crate) fn has_pod(view: &ClusterView, ledger: &RestartLedger) -> bool {
     pod_of(view, ledger).is_some()
 }
 
 /// True when it is there and is not going.
-fn has_living_pod(view: &View, ledger: &RestartLedger) -> bool {
+fn has_living_pod(view: &ClusterView, ledger: &RestartLedger) -> bool {
     pod_of(view, ledger).is_some_and(|pod| pods::is_active(pod))
 }
 
-fn pod_of<'a>(view: &'a View, ledger: &RestartLedger) -> Option<&'a Arc<Pod>> {
+fn pod_of<'a>(view: &'a ClusterView, ledger: &RestartLedger) -> Option<&'a Arc<HeldPod>> {
     let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
     let pod = view.pod(&NamespacedName::new(namespace, ledger.spec.pod_name.as_str()));
     pod.filter(|pod| is_of(ledger, pod))
@@ -91,13 +93,13 @@ fn pod_of<'a>(view: &'a View, ledger: &RestartLedger) -> Option<&'a Arc<Pod>> {
 
 /// The pods that may take a ledger over now that this pod is going: those of its controller.
 pub(crate) fn heirs_of<'a>(
-    view: &'a View,
-    pod: &'a Pod,
+    view: &'a ClusterView,
+    pod: &'a HeldPod,
 ) -> impl Iterator<Item = NamespacedName> + 'a {
     let controller = owners::controller_of(&pod.metadata).filter(|_| !pods::is_active(pod));
     let left_one = controller.filter(|controller| {
-        view.dependents_of(&controller.uid, Kind::RestartLedger)
-            .any(|object| matches!(object, Object::RestartLedger(ledger) if is_of(ledger, pod)))
+        view.dependents_of(&controller.uid, ResourceKind::RestartLedger)
+            .any(|object| matches!(object, ViewObject::RestartLedger(ledger) if is_of(ledger, pod)))
     });
     left_one
         .into_iter()
@@ -106,12 +108,12 @@ pub(crate) fn heirs_of<'a>(
 }
 
 /// A ledger of the same controller that is this pod's already, or becomes it.
-fn inherited<'a>(view: &'a View, pod: &'a Pod) -> Option<&'a Arc<RestartLedger>> {
+fn inherited<'a>(view: &'a ClusterView, pod: &'a HeldPod) -> Option<&'a Arc<RestartLedger>> {
     let controller = owners::controller_of(&pod.metadata)?;
     let ledgers: Vec<&Arc<RestartLedger>> = view
-        .dependents_of(&controller.uid, Kind::RestartLedger)
+        .dependents_of(&controller.uid, ResourceKind::RestartLedger)
         .filter_map(|object| match object {
-            Object::RestartLedger(ledger) => Some(ledger),
+            ViewObject::RestartLedger(ledger) => Some(ledger),
             _ => None,
         })
         .collect();
@@ -129,12 +131,12 @@ fn inherited<'a>(view: &'a View, pod: &'a Pod) -> Option<&'a Arc<RestartLedger>>
     ledgers.iter().find(|ledger| ledger.metadata.name.as_ref() == name).copied()
 }
 
-fn is_of(ledger: &RestartLedger, pod: &Pod) -> bool {
+fn is_of(ledger: &RestartLedger, pod: &HeldPod) -> bool {
     Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref()
 }
 
 /// Not the name of any pod of that controller: their suffixes have five letters.
-fn second_name(namespace: &str, pod: &Pod) -> NamespacedName {
+fn second_name(namespace: &str, pod: &HeldPod) -> NamespacedName {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let suffix = rekindle_controllers::names::short_hash(&[uid]);

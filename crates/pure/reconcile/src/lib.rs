@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - [`Planner`] owns the view, the work queue and the plans under way.
-//! - [`Work`] is a unit of it: a controller at an object, or the ladder at a pod.
+//! - [`WorkItem`] is a unit of it: a controller at an object, or the ladder at a pod.
 //! - [`wire`] turns a write into a request to the API, and the answer into an outcome.
 //!
 //! The crate does no IO and keeps no time. Its drivers are the operator, which has a client and a
@@ -38,8 +38,8 @@ pub use exhaustion::{
     DeliveryResult, DeliveryStep, ExhaustionNotice, LedgerRef, NoticeDelivery, NoticeOutbox,
 };
 pub use figures::LadderFigures;
-pub use planner::{Planner, Task};
-pub use rekindle_controllers::node_lifecycle::Settings as NodeSettings;
-pub use rekindle_ladder::{Limits, TokenBucket};
-pub use watched::{Seen, kinds};
-pub use work::Work;
+pub use planner::{Planner, PlannerTask};
+pub use rekindle_controllers::node_lifecycle::NodeLifecycleSettings;
+pub use rekindle_ladder::{RestartLimits, TokenBucket};
+pub use watched::{WatchUpdate, kinds};
+pub use work::WorkItem;

@@ -6,11 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::vacancy::{self, Vacancy};
-use rekindle_controllers::{Change, Kind, NamespacedName, Object, Plan, View, Write, job, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::vacancy::{self, PodVacancy};
+use rekindle_controllers::{
+    ClusterView, NamespacedName, ObjectChange, ResourceKind, ViewObject, WriteOperation, WritePlan,
+    job, pods,
+};
 use rekindle_ladder::{
-    Identity, Lineage, identity, may_inherit, node_of, seen_at, with_outcomes, without_pod,
+    LedgerIdentity, Lineage, identity, may_inherit, node_of, seen_at, with_outcomes, without_pod,
 };
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RestartLedger};
 use rekindle_types::{Tick, TickDuration};
@@ -22,8 +25,8 @@ use crate::{ledgers, policies};
 const KEPT_WITHOUT_LADDER: TickDuration = TickDuration::from_secs(600);
 
 /// What is to be done for a ledger whose pod may be gone.
-pub(crate) fn plan(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn plan(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(ledger) = view.restart_ledger(name) else { return plan };
     let is_needed = ledgers::has_pod(view, ledger)
         || restarts(view, &name.namespace).any(|restart| replaces_pod_of(restart, ledger));
@@ -35,12 +38,12 @@ pub(crate) fn plan(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         return plan;
     }
     let policy = policies::of_ledger(view, ledger);
-    let kept = policy.as_ref().map_or(KEPT_WITHOUT_LADDER, Identity::outlives_pod_by);
+    let kept = policy.as_ref().map_or(KEPT_WITHOUT_LADDER, LedgerIdentity::outlives_pod_by);
     let created = ledger.metadata.creation_timestamp.as_ref().map_or(now, Tick::from);
     let last = ledger.last_decided().unwrap_or(created);
     if now.since(last) >= kept {
-        let object = Object::RestartLedger(Arc::clone(ledger));
-        plan.then(Write::delete(&object, Propagation::Background));
+        let object = ViewObject::RestartLedger(Arc::clone(ledger));
+        plan.then(WriteOperation::delete(&object, DependentPolicy::Background));
         return plan;
     }
     if let Some(write) = told(view, ledger, now) {
@@ -52,31 +55,33 @@ pub(crate) fn plan(view: &View, name: &NamespacedName, now: Tick) -> Plan {
 
 /// The ledgers without a pod of an object that controls pods. What they say may depend on it.
 pub(crate) fn of_controller<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     uid: &'a str,
 ) -> impl Iterator<Item = NamespacedName> + 'a {
-    view.dependents_of(uid, Kind::RestartLedger).filter_map(|object| match object {
-        Object::RestartLedger(ledger) if !ledgers::has_pod(view, ledger) => Some(object.id().name),
+    view.dependents_of(uid, ResourceKind::RestartLedger).filter_map(|object| match object {
+        ViewObject::RestartLedger(ledger) if !ledgers::has_pod(view, ledger) => {
+            Some(object.id().name)
+        }
         _ => None,
     })
 }
 
 /// The controller whose pods are fewer, or others, after a change: it was scaled, or ended, or one
 /// of its pods has taken a ledger over.
-pub(crate) fn controller_of_news(change: &Change) -> Option<&str> {
+pub(crate) fn controller_of_news(change: &ObjectChange) -> Option<&str> {
     let after = change.after.as_ref()?;
     match (after, &change.before) {
-        (Object::RestartLedger(ledger), Some(Object::RestartLedger(before))) => {
+        (ViewObject::RestartLedger(ledger), Some(ViewObject::RestartLedger(before))) => {
             let owner = ledger.metadata.owner_references.iter().flatten().next();
             owner.filter(|_| ledger.spec.pod_uid != before.spec.pod_uid).map(|o| o.uid.as_str())
         }
-        (Object::Job(job), _) if job::is_over(job) => Some(after.uid()),
+        (ViewObject::Job(job), _) if job::is_over(job) => Some(after.uid()),
         (
-            Object::ReplicaSet(_)
-            | Object::ReplicationController(_)
-            | Object::StatefulSet(_)
-            | Object::DaemonSet(_)
-            | Object::Job(_),
+            ViewObject::ReplicaSet(_)
+            | ViewObject::ReplicationController(_)
+            | ViewObject::StatefulSet(_)
+            | ViewObject::DaemonSet(_)
+            | ViewObject::Job(_),
             Some(before),
         ) if before.meta().generation != after.meta().generation => Some(after.uid()),
         _ => None,
@@ -85,16 +90,16 @@ pub(crate) fn controller_of_news(change: &Change) -> Option<&str> {
 
 /// Nothing was decided later than now: of a clock that was ahead the ledger would be kept until
 /// that time has come, and no pod would take it over.
-fn dated_ahead(ledger: &RestartLedger, now: Tick) -> Option<Write> {
+fn dated_ahead(ledger: &RestartLedger, now: Tick) -> Option<WriteOperation> {
     let before =
         ledger.status.as_ref().filter(|_| ledger.last_decided().is_some_and(|at| at > now));
     let status = Some(seen_at(before?, now));
-    Some(Write::UpdateStatus(Object::from(RestartLedger { status, ..ledger.clone() })))
+    Some(WriteOperation::UpdateStatus(ViewObject::from(RestartLedger { status, ..ledger.clone() })))
 }
 
 /// How the restarts ended that it asked for, and that the pod is gone for good, unless the ledger
 /// says so already.
-fn told(view: &View, ledger: &RestartLedger, now: Tick) -> Option<Write> {
+fn told(view: &ClusterView, ledger: &RestartLedger, now: Tick) -> Option<WriteOperation> {
     let before = ledger.status.as_ref()?;
     let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
     let asked = open_requests(before).filter_map(|request| {
@@ -108,27 +113,27 @@ fn told(view: &View, ledger: &RestartLedger, now: Tick) -> Option<Write> {
         return None;
     }
     let told = RestartLedger { status: Some(status), ..ledger.clone() };
-    Some(Write::UpdateStatus(Object::from(told)))
+    Some(WriteOperation::UpdateStatus(ViewObject::from(told)))
 }
 
 /// Whether another pod comes for this one, or is there and takes the ledger over. A pod without a
 /// controller is made by nobody, and a controller that was scaled down, or is over, makes none.
-fn may_have_heir(view: &View, ledger: &RestartLedger) -> bool {
+fn may_have_heir(view: &ClusterView, ledger: &RestartLedger) -> bool {
     let Some(owner) = ledger.metadata.owner_references.iter().flatten().next() else {
         return false;
     };
     let Some(controller) = view.by_uid(&owner.uid) else { return true };
     let pod_name = ledger.spec.pod_name.as_str();
-    let vacancy = Vacancy { pod_name, node_name: node_of(owner, ledger) };
+    let vacancy = PodVacancy { pod_name, node_name: node_of(owner, ledger) };
     vacancy::is_to_be_filled(view, controller, vacancy) || has_heir(view, &owner.uid, ledger)
 }
 
 /// Whether a pod of the controller that has no ledger may take this one over.
-fn has_heir(view: &View, controller: &str, ledger: &RestartLedger) -> bool {
+fn has_heir(view: &ClusterView, controller: &str, ledger: &RestartLedger) -> bool {
     let taken: BTreeSet<&str> = view
-        .dependents_of(controller, Kind::RestartLedger)
+        .dependents_of(controller, ResourceKind::RestartLedger)
         .filter_map(|object| match object {
-            Object::RestartLedger(ledger) => Some(ledger.spec.pod_uid.as_str()),
+            ViewObject::RestartLedger(ledger) => Some(ledger.spec.pod_uid.as_str()),
             _ => None,
         })
         .collect();
@@ -143,7 +148,7 @@ fn has_heir(view: &View, controller: &str, ledger: &RestartLedger) -> bool {
 }
 
 /// True when a request that failed has still to create the pod again.
-fn is_owed(view: &View, ledger: &RestartLedger) -> bool {
+fn is_owed(view: &ClusterView, ledger: &RestartLedger) -> bool {
     let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
     restarts(view, namespace).any(|restart| {
         let replacement = restart.status.as_ref().and_then(|status| status.replacement.as_ref());
@@ -159,9 +164,9 @@ fn replaces_pod_of(restart: &PodRestart, ledger: &RestartLedger) -> bool {
     !is_over && replacement.is_some_and(|r| r.pod_uid == ledger.spec.pod_uid)
 }
 
-fn restarts<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a PodRestart> {
-    view.in_namespace(Kind::PodRestart, namespace).filter_map(|object| match object {
-        Object::PodRestart(restart) => Some(restart.as_ref()),
+fn restarts<'a>(view: &'a ClusterView, namespace: &'a str) -> impl Iterator<Item = &'a PodRestart> {
+    view.in_namespace(ResourceKind::PodRestart, namespace).filter_map(|object| match object {
+        ViewObject::PodRestart(restart) => Some(restart.as_ref()),
         _ => None,
     })
 }

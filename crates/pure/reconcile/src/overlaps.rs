@@ -2,7 +2,7 @@
 //! the others until something fails. The younger one says so in its status, and in an Event when
 //! that is news. Our API warns who writes one; other APIs do not. Pure, as the controllers are.
 
-use rekindle_controllers::{Change, Kind, NamespacedName, Object, View};
+use rekindle_controllers::{ClusterView, NamespacedName, ObjectChange, ResourceKind, ViewObject};
 use rekindle_types::labels::{self, Labels};
 use rekindle_types::v1alpha1::RestartLadder;
 
@@ -12,7 +12,7 @@ use crate::policies::ladders;
 const NAMED_MAX: usize = 3;
 
 /// What is said of a ladder with older ones that select pods of its; none when there are none.
-pub(crate) fn of(view: &View, ladder: &RestartLadder) -> Option<String> {
+pub(crate) fn of(view: &ClusterView, ladder: &RestartLadder) -> Option<String> {
     if !ladder.is_at_work() {
         return None;
     }
@@ -51,14 +51,14 @@ pub(crate) fn of(view: &View, ladder: &RestartLadder) -> Option<String> {
 
 /// The ladders whose status may say something else after a change: those that are younger than one
 /// that has come, gone or changed, and those that select a pod which another one selects, too.
-pub(crate) fn concerned(view: &View, change: &Change) -> Vec<NamespacedName> {
+pub(crate) fn concerned(view: &ClusterView, change: &ObjectChange) -> Vec<NamespacedName> {
     let namespace = change.id.name.namespace.as_str();
     match change.latest() {
-        Object::RestartLadder(changed) if is_news(change) => ladders(view, namespace)
+        ViewObject::RestartLadder(changed) if is_news(change) => ladders(view, namespace)
             .filter(|other| changed.seniority() < other.seniority())
             .map(|other| NamespacedName::of(&other.metadata))
             .collect(),
-        Object::Pod(_) => {
+        ViewObject::Pod(_) => {
             let [before, after] = [&change.before, &change.after]
                 .map(|side| side.as_ref().map(|pod| pod.meta().labels.as_ref()));
             if before == after {
@@ -73,7 +73,7 @@ pub(crate) fn concerned(view: &View, change: &Change) -> Vec<NamespacedName> {
 
 /// The ladders that select a pod with these labels, when they are several, without the one that
 /// decides.
-fn of_several(view: &View, namespace: &str, labels: &Labels) -> Vec<NamespacedName> {
+fn of_several(view: &ClusterView, namespace: &str, labels: &Labels) -> Vec<NamespacedName> {
     let mut selecting: Vec<&RestartLadder> =
         ladders(view, namespace).filter(|ladder| ladder.selects(Some(labels))).collect();
     selecting.sort_by_key(|ladder| ladder.seniority());
@@ -81,9 +81,9 @@ fn of_several(view: &View, namespace: &str, labels: &Labels) -> Vec<NamespacedNa
 }
 
 /// False of a write to the status alone.
-fn is_news(change: &Change) -> bool {
-    let what = |object: &Option<Object>| match object {
-        Some(Object::RestartLadder(ladder)) => {
+fn is_news(change: &ObjectChange) -> bool {
+    let what = |object: &Option<ViewObject>| match object {
+        Some(ViewObject::RestartLadder(ladder)) => {
             Some((ladder.spec.selector.clone(), ladder.is_at_work()))
         }
         Some(_) | None => None,
@@ -91,9 +91,9 @@ fn is_news(change: &Change) -> bool {
     what(&change.before) != what(&change.after)
 }
 
-fn share_pods(view: &View, one: &RestartLadder, other: &RestartLadder) -> bool {
+fn share_pods(view: &ClusterView, one: &RestartLadder, other: &RestartLadder) -> bool {
     let namespace = one.metadata.namespace.as_deref().unwrap_or_default();
-    view.in_namespace(Kind::Pod, namespace).any(|pod| {
+    view.in_namespace(ResourceKind::Pod, namespace).any(|pod| {
         let labels = pod.meta().labels.as_ref();
         one.selects(labels) && other.selects(labels)
     })

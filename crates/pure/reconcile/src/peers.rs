@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_controllers::{Kind, NamespacedName, Object, View, owners, pods};
+use rekindle_controllers::{ClusterView, NamespacedName, ResourceKind, ViewObject, owners, pods};
 use rekindle_ladder::{
-    Likeness, NodeTrouble, Peers, Policy, Revision, Tried, fails_repeatedly, symptom_of, tried,
+    FailureLikeness, LadderPolicy, NodeTrouble, PodRevision, RevisionPeers, TrialState,
+    fails_repeatedly, symptom_of, tried,
 };
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger, RestartLedgerStatus, Rung};
@@ -17,58 +18,67 @@ use rekindle_types::{Tick, TickDuration, nodes};
 
 /// What they do; nothing when the pod itself does not fail.
 pub(crate) fn of(
-    view: &View,
-    pod: &Pod,
+    view: &ClusterView,
+    pod: &HeldPod,
     ledger: Option<&RestartLedgerStatus>,
-    policy: &Policy,
+    policy: &LadderPolicy,
     now: Tick,
-) -> Peers {
+) -> RevisionPeers {
     let window = policy.window;
-    let Some((own, _)) = symptom_of(pod, ledger, now, window) else { return Peers::default() };
+    let Some((own, _)) = symptom_of(pod, ledger, now, window) else {
+        return RevisionPeers::default();
+    };
     let node = match policy.step(Rung::Reschedule) {
         Some(_) => node_trouble(view, pod, now, window),
         None => None, // a ladder that cannot leave the node does not ask how it is
     };
     let node_says = pods::node(pod).and_then(|node| node_says(view, node));
-    let mut peers = Peers { node, node_says, ..Peers::default() };
+    let mut peers = RevisionPeers { node, node_says, ..RevisionPeers::default() };
     let Some(controller) = owners::controller_of(&pod.metadata) else { return peers };
-    let revision = Revision::of(pod);
+    let revision = PodRevision::of(pod);
     let named = revision.name().map(|name| format!(" {name}")).unwrap_or_default();
     peers.revision = format!("{} {}{named}", controller.kind, controller.name);
     let ledgers = ledgers_by_pod(view, &controller.uid);
     let (mut alike_elsewhere, mut well_elsewhere) = (false, false);
-    let is_peer = |peer: &&Arc<Pod>| pods::is_active(peer) && Revision::of(peer) == revision;
+    let is_peer = |peer: &&Arc<HeldPod>| pods::is_active(peer) && PodRevision::of(peer) == revision;
     for peer in view.pods_of(&controller.uid).filter(is_peer) {
         let ledger = peer.metadata.uid.as_deref().and_then(|uid| ledgers.get(uid));
         let ledger = ledger.and_then(|ledger| ledger.status.as_ref());
         let symptom = symptom_of(peer, ledger, now, window);
-        let tried = ledger.map_or(Tried::Nothing, |ledger| {
+        let tried = ledger.map_or(TrialState::Nothing, |ledger| {
             tried(peer, ledger, last_request(view, peer, ledger), now, window)
         });
         let likeness = match (&symptom, &tried) {
-            (Some((theirs, _)), _) if *theirs == own => Likeness::Alike,
+            (Some((theirs, _)), _) if *theirs == own => FailureLikeness::Alike,
             // it is being restarted, and nothing is seen of what it failed with
-            (None, Tried::Now(_)) if !pods::is_ready(peer) => Likeness::Alike,
+            (None, TrialState::Now(_)) if !pods::is_ready(peer) => FailureLikeness::Alike,
             (
                 Some(_) | None,
-                Tried::Nothing | Tried::Now(_) | Tried::Helped(_) | Tried::InVain(_),
-            ) => Likeness::Other,
+                TrialState::Nothing
+                | TrialState::Now(_)
+                | TrialState::Helped(_)
+                | TrialState::InVain(_),
+            ) => FailureLikeness::Other,
         };
         peers.replicas += 1;
         let is_elsewhere = pods::node(peer).is_some() && pods::node(peer) != pods::node(pod);
         match likeness {
-            Likeness::Alike => {
+            FailureLikeness::Alike => {
                 peers.failing_alike += 1;
                 alike_elsewhere |= is_elsewhere;
             }
-            Likeness::Other => {
+            FailureLikeness::Other => {
                 well_elsewhere |= is_elsewhere && symptom.is_none() && pods::is_ready(peer);
             }
         }
         match tried {
             // what is tried on the pod itself is not waited for, nor taken for a proof
-            Tried::Now(_) | Tried::Helped(_) if peer.metadata.uid == pod.metadata.uid => {}
-            what @ (Tried::Nothing | Tried::Now(_) | Tried::Helped(_) | Tried::InVain(_)) => {
+            TrialState::Now(_) | TrialState::Helped(_) if peer.metadata.uid == pod.metadata.uid => {
+            }
+            what @ (TrialState::Nothing
+            | TrialState::Now(_)
+            | TrialState::Helped(_)
+            | TrialState::InVain(_)) => {
                 peers.add(what, likeness);
             }
         }
@@ -81,8 +91,8 @@ pub(crate) fn of(
 
 /// The restart that a pod's ledger asked for last, if it is there.
 fn last_request<'a>(
-    view: &'a View,
-    pod: &Pod,
+    view: &'a ClusterView,
+    pod: &HeldPod,
     ledger: &RestartLedgerStatus,
 ) -> Option<&'a PodRestart> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
@@ -91,29 +101,43 @@ fn last_request<'a>(
 }
 
 /// The ledgers of a controller's pods, by the UIDs of those.
-fn ledgers_by_pod<'a>(view: &'a View, controller: &'a str) -> BTreeMap<&'a str, &'a RestartLedger> {
+fn ledgers_by_pod<'a>(
+    view: &'a ClusterView,
+    controller: &'a str,
+) -> BTreeMap<&'a str, &'a RestartLedger> {
     let all =
-        view.dependents_of(controller, Kind::RestartLedger).filter_map(|object| match object {
-            Object::RestartLedger(ledger) => Some((ledger.spec.pod_uid.as_str(), ledger.as_ref())),
-            _ => None,
-        });
+        view.dependents_of(controller, ResourceKind::RestartLedger).filter_map(
+            |object| match object {
+                ViewObject::RestartLedger(ledger) => {
+                    Some((ledger.spec.pod_uid.as_str(), ledger.as_ref()))
+                }
+                _ => None,
+            },
+        );
     all.collect()
 }
 
 /// Whether most pods of the pod's node fail again and again, of at least two workloads, while
 /// another node does better.
-fn node_trouble(view: &View, pod: &Pod, now: Tick, window: TickDuration) -> Option<NodeTrouble> {
+fn node_trouble(
+    view: &ClusterView,
+    pod: &HeldPod,
+    now: Tick,
+    window: TickDuration,
+) -> Option<NodeTrouble> {
     let name = pods::node(pod)?;
     let own = active_on(view, name);
-    let fails = |pod: &&Arc<Pod>| fails_repeatedly(pod, now, window);
-    let failing: Vec<&Arc<Pod>> = own.iter().copied().filter(fails).collect();
-    let workloads: BTreeSet<String> =
-        failing.iter().map(|pod| owners::root_uid(view, &Object::Pod(Arc::clone(pod)))).collect();
+    let fails = |pod: &&Arc<HeldPod>| fails_repeatedly(pod, now, window);
+    let failing: Vec<&Arc<HeldPod>> = own.iter().copied().filter(fails).collect();
+    let workloads: BTreeSet<String> = failing
+        .iter()
+        .map(|pod| owners::root_uid(view, &ViewObject::Pod(Arc::clone(pod))))
+        .collect();
     if workloads.len() < 2 || failing.len() * 2 <= own.len() {
         return None;
     }
-    let mut others = view.of_kind(Kind::Node).filter_map(|(id, object)| match object {
-        Object::Node(node) if id.name.name != name => Some(node.as_ref()),
+    let mut others = view.of_kind(ResourceKind::Node).filter_map(|(id, object)| match object {
+        ViewObject::Node(node) if id.name.name != name => Some(node.as_ref()),
         _ => None,
     });
     others.any(|node| does_better(view, node, now, window)).then(|| NodeTrouble {
@@ -123,20 +147,20 @@ fn node_trouble(view: &View, pod: &Pod, now: Tick, window: TickDuration) -> Opti
     })
 }
 
-fn active_on<'a>(view: &'a View, node: &'a str) -> Vec<&'a Arc<Pod>> {
+fn active_on<'a>(view: &'a ClusterView, node: &'a str) -> Vec<&'a Arc<HeldPod>> {
     view.pods_on(node).filter(|pod| pods::is_active(pod)).collect()
 }
 
 /// Whether a node proves that pods do well elsewhere: it takes pods, at most half of its own fail,
 /// and one of them is well. An empty node proves nothing, and neither do the pods that every node
 /// has.
-fn does_better(view: &View, node: &Node, now: Tick, window: TickDuration) -> bool {
+fn does_better(view: &ClusterView, node: &Node, now: Tick, window: TickDuration) -> bool {
     if nodes::is_cordoned(node) || !nodes::is_ready(node) {
         return false;
     }
     let own = active_on(view, node.metadata.name.as_deref().unwrap_or_default());
-    let fails = |pod: &Pod| symptom_of(pod, None, now, window).is_some();
-    let is_proof = |pod: &&&Arc<Pod>| {
+    let fails = |pod: &HeldPod| symptom_of(pod, None, now, window).is_some();
+    let is_proof = |pod: &&&Arc<HeldPod>| {
         let is_of_every_node = is_mirror(pod) || is_controlled_by(&pod.metadata, "DaemonSet");
         !is_of_every_node && pods::is_ready(pod) && !fails(pod)
     };
@@ -144,7 +168,7 @@ fn does_better(view: &View, node: &Node, now: Tick, window: TickDuration) -> boo
 }
 
 /// What a node says that is wrong with it: the first of its conditions that is not as it should be.
-fn node_says(view: &View, node: &str) -> Option<String> {
+fn node_says(view: &ClusterView, node: &str) -> Option<String> {
     let node = view.node(node)?;
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut wrong = conditions.filter_map(|condition| match condition.type_.as_str() {

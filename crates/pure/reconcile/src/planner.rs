@@ -5,59 +5,62 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use rekindle_controllers::events::{EventWrite, Note, Recorder};
-use rekindle_controllers::plan::{Place, Verdict};
-use rekindle_controllers::{Change, Key, Kind, Outcome, Plan, Settled, Step, View};
-use rekindle_ladder::{Limits, Register};
+use rekindle_controllers::events::{EventCorrelator, EventNote, EventWrite};
+use rekindle_controllers::plan::{PlanContinuation, WriteRecency};
+use rekindle_controllers::{
+    ClusterView, ControllerKey, ObjectChange, PlannedWrite, ResourceKind, Settlement, WritePlan,
+    WriteResult,
+};
+use rekindle_ladder::{LedgerRegister, RestartLimits};
 use rekindle_types::Tick;
 
-use crate::NodeSettings;
-use crate::figures::{Follower, LadderFigures, News};
+use crate::NodeLifecycleSettings;
+use crate::figures::{ChangeNews, LadderFigures, LedgerFollower};
 use crate::ledgers;
-use crate::queue::Queue;
+use crate::queue::WorkQueue;
 use crate::restart_context::RestartContext;
-use crate::restart_queue::{Permission, RestartQueue};
-use crate::watched::{Seen, kinds};
-use crate::work::{Work, touched};
+use crate::restart_queue::{PlanPermission, RestartQueue};
+use crate::watched::{WatchUpdate, kinds};
+use crate::work::{WorkItem, touched};
 
 /// Controllers and ladder at work.
 pub struct Planner {
-    limits: Limits,
-    view: View,
-    register: Register,
-    queue: Queue,
+    limits: RestartLimits,
+    view: ClusterView,
+    register: LedgerRegister,
+    queue: WorkQueue,
     restart_queue: RestartQueue,
-    recorder: Recorder,
-    follower: Follower,
+    recorder: EventCorrelator,
+    follower: LedgerFollower,
     /// Kinds whose first list has not been seen. Nothing is decided before: an empty view is not an
     /// empty world.
-    unseen: BTreeSet<Kind>,
+    unseen: BTreeSet<ResourceKind>,
     /// Plans under way, by their work: each work has one at most.
-    under_way: BTreeMap<Work, UnderWay>,
-    tasks: VecDeque<Task>,
+    under_way: BTreeMap<WorkItem, PlanInProgress>,
+    tasks: VecDeque<PlannerTask>,
 }
 
 /// What the driver is asked to do.
 #[derive(Debug)]
-pub enum Task {
+pub enum PlannerTask {
     /// Carry out this write for this work, and tell [`Planner::settle`] how it went.
-    Write(Work, Box<Step>),
+    Write(WorkItem, Box<PlannedWrite>),
     /// Write an event; nobody waits for it.
     Record(EventWrite),
 }
 
 /// A plan that is being carried out.
 #[derive(Default)]
-struct UnderWay {
-    batches: VecDeque<Vec<Step>>,
+struct PlanInProgress {
+    batches: VecDeque<Vec<PlannedWrite>>,
     outstanding: usize,
-    verdict: Verdict,
-    freshness: Freshness,
+    verdict: PlanContinuation,
+    freshness: PlanFreshness,
 }
 
 /// Whether something changed for a work while its plan was under way.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Freshness {
+enum PlanFreshness {
     #[default]
     Fresh,
     Stale,
@@ -65,15 +68,15 @@ enum Freshness {
 
 impl Planner {
     /// A planner that has seen nothing yet; `limits` hold over all ladders.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: RestartLimits) -> Self {
         Self {
             limits,
-            view: View::new(),
-            register: Register::default(),
-            queue: Queue::default(),
+            view: ClusterView::new(),
+            register: LedgerRegister::default(),
+            queue: WorkQueue::default(),
             restart_queue: RestartQueue::default(),
-            recorder: Recorder::new(),
-            follower: Follower::new(Arc::default()),
+            recorder: EventCorrelator::new(),
+            follower: LedgerFollower::new(Arc::default()),
             unseen: kinds().collect(),
             under_way: BTreeMap::new(),
             tasks: VecDeque::new(),
@@ -81,18 +84,18 @@ impl Planner {
     }
 
     /// When nodes count as silent, and how fast their pods have to go; before anything is seen.
-    pub fn set_node_settings(&mut self, settings: NodeSettings) {
+    pub fn set_node_settings(&mut self, settings: NodeLifecycleSettings) {
         self.view.set_node_settings(settings);
     }
 
     /// The same planner, which counts here what ladders do.
     pub fn with_figures(mut self, figures: Arc<LadderFigures>) -> Self {
-        self.follower = Follower::new(figures);
+        self.follower = LedgerFollower::new(figures);
         self
     }
 
     /// What was observed.
-    pub fn view(&self) -> &View {
+    pub fn view(&self) -> &ClusterView {
         &self.view
     }
 
@@ -102,32 +105,33 @@ impl Planner {
     }
 
     /// The next thing to do, oldest first; several may be under way at a time.
-    pub fn poll_task(&mut self) -> Option<Task> {
+    pub fn poll_task(&mut self) -> Option<PlannerTask> {
         self.tasks.pop_front()
     }
 
     /// Takes in what a watch shows.
-    pub fn see(&mut self, now: Tick, seen: Seen) {
+    pub fn see(&mut self, now: Tick, seen: WatchUpdate) {
         self.view.set_time(now);
-        let mut news = News::Now;
+        let mut news = ChangeNews::Now;
         let changes = match seen {
-            Seen::List(kind, objects) => {
+            WatchUpdate::List(kind, objects) => {
                 if self.unseen.remove(&kind) {
-                    news = News::Before;
+                    news = ChangeNews::Before;
                 }
                 let reset = self.view.reset(kind, objects);
-                let doubts = reset.doubtful.into_iter().map(Key::Doubt).map(Work::Controller);
+                let doubts =
+                    reset.doubtful.into_iter().map(ControllerKey::Doubt).map(WorkItem::Controller);
                 doubts.for_each(|doubt| self.enqueue(doubt));
                 reset.changes
             }
-            Seen::Applied(object) => self.view.apply(object).into_iter().collect(),
-            Seen::Deleted(id, uid) => self.view.delete(&id, &uid).into_iter().collect(),
+            WatchUpdate::Applied(object) => self.view.apply(object).into_iter().collect(),
+            WatchUpdate::Deleted(id, uid) => self.view.delete(&id, &uid).into_iter().collect(),
         };
         self.follow(now, changes, news);
     }
 
     /// Queues what changes touch.
-    fn follow(&mut self, now: Tick, changes: Vec<Change>, news: News) {
+    fn follow(&mut self, now: Tick, changes: Vec<ObjectChange>, news: ChangeNews) {
         for change in changes {
             self.follower.follow(&change, news, now);
             ledgers::register(&mut self.register, &change);
@@ -137,9 +141,9 @@ impl Planner {
         }
     }
 
-    fn enqueue(&mut self, work: Work) {
+    fn enqueue(&mut self, work: WorkItem) {
         match self.under_way.get_mut(&work) {
-            Some(under_way) => under_way.freshness = Freshness::Stale,
+            Some(under_way) => under_way.freshness = PlanFreshness::Stale,
             None => self.queue.add(work),
         }
     }
@@ -155,19 +159,19 @@ impl Planner {
             if due.is_empty() {
                 return;
             }
-            let mut due: Vec<Work> = due.into_iter().collect();
+            let mut due: Vec<WorkItem> = due.into_iter().collect();
             due.sort_by_cached_key(|work| work.turn(&self.view));
             for work in due {
                 match self.under_way.get_mut(&work) {
                     // its time came while it writes: what it writes would be decided on twice
-                    Some(under_way) => under_way.freshness = Freshness::Stale,
+                    Some(under_way) => under_way.freshness = PlanFreshness::Stale,
                     None => self.begin(work, now),
                 }
             }
         }
     }
 
-    fn begin(&mut self, work: Work, now: Tick) {
+    fn begin(&mut self, work: WorkItem, now: Tick) {
         let context = RestartContext {
             view: &self.view,
             register: &self.register,
@@ -175,10 +179,10 @@ impl Planner {
             granted: &self.restart_queue.granted(),
         };
         let plan = work.plan(&context, now);
-        if self.restart_queue.ask(&work, &plan, now) == Permission::Waits {
+        if self.restart_queue.ask(&work, &plan, now) == PlanPermission::Waits {
             return;
         }
-        let Plan { batches, notes, again_at, unfit, paused } = plan;
+        let WritePlan { batches, notes, again_at, unfit, paused } = plan;
         unfit.into_iter().for_each(|attempt| self.view.remember(attempt));
         self.view.creation_pauses_told(&paused);
         self.record(notes, now);
@@ -187,44 +191,51 @@ impl Planner {
             let at = at.max(now + rekindle_types::TickDuration::from_millis(1));
             self.queue.add_at(work.clone(), at);
         }
-        let batches: VecDeque<Vec<Step>> =
+        let batches: VecDeque<Vec<PlannedWrite>> =
             batches.into_iter().filter(|batch| !batch.is_empty()).collect();
         if batches.is_empty() {
             self.queue.forgive(&work);
             self.end_turn(&work);
             return;
         }
-        self.under_way.insert(work.clone(), UnderWay { batches, ..UnderWay::default() });
+        self.under_way
+            .insert(work.clone(), PlanInProgress { batches, ..PlanInProgress::default() });
         self.next_batch(now, &work);
     }
 
     /// Begins the next batch of a plan, or ends the plan.
-    fn next_batch(&mut self, now: Tick, work: &Work) {
+    fn next_batch(&mut self, now: Tick, work: &WorkItem) {
         let Some(under_way) = self.under_way.get_mut(work) else { return };
         let next = match under_way.verdict {
-            Verdict::Continue => under_way.batches.pop_front(),
-            Verdict::Retry | Verdict::Stop => None,
+            PlanContinuation::Continue => under_way.batches.pop_front(),
+            PlanContinuation::Retry | PlanContinuation::Stop => None,
         };
         let Some(batch) = next else { return self.end(now, work) };
         under_way.outstanding = batch.len();
         for step in batch {
             let changes = self.view.begin(&step);
-            self.follow(now, changes, News::Now);
-            self.tasks.push_back(Task::Write(work.clone(), Box::new(step)));
+            self.follow(now, changes, ChangeNews::Now);
+            self.tasks.push_back(PlannerTask::Write(work.clone(), Box::new(step)));
         }
     }
 
     /// A write went so.
-    pub fn settle(&mut self, now: Tick, work: &Work, step: &Step, outcome: Outcome) {
-        let Settled { changes, notes, verdict, place } =
+    pub fn settle(
+        &mut self,
+        now: Tick,
+        work: &WorkItem,
+        step: &PlannedWrite,
+        outcome: WriteResult,
+    ) {
+        let Settlement { changes, notes, verdict, place } =
             self.view.settle(&work.object(), step, outcome);
         self.record(notes, now);
-        self.follow(now, changes, News::Now);
+        self.follow(now, changes, ChangeNews::Now);
         let Some(under_way) = self.under_way.get_mut(work) else { return };
         under_way.outstanding -= 1;
         match place {
-            Place::Newest => {}
-            Place::Overtaken => under_way.freshness = Freshness::Stale,
+            WriteRecency::Newest => {}
+            WriteRecency::Overtaken => under_way.freshness = PlanFreshness::Stale,
         }
         under_way.verdict = worse(under_way.verdict, verdict);
         if under_way.outstanding == 0 {
@@ -232,47 +243,49 @@ impl Planner {
         }
     }
 
-    fn end(&mut self, now: Tick, work: &Work) {
+    fn end(&mut self, now: Tick, work: &WorkItem) {
         let Some(under_way) = self.under_way.remove(work) else { return };
         match under_way.verdict {
-            Verdict::Continue | Verdict::Stop => {
+            PlanContinuation::Continue | PlanContinuation::Stop => {
                 self.queue.forgive(work);
                 self.end_turn(work);
             }
             // it keeps its turn: what it wrote may have been done, and not be seen yet
-            Verdict::Retry => self.queue.retry(work.clone(), now),
+            PlanContinuation::Retry => self.queue.retry(work.clone(), now),
         }
-        if under_way.freshness == Freshness::Stale && under_way.verdict != Verdict::Retry {
+        if under_way.freshness == PlanFreshness::Stale
+            && under_way.verdict != PlanContinuation::Retry
+        {
             self.queue.add(work.clone());
         }
     }
 
-    fn end_turn(&mut self, work: &Work) {
+    fn end_turn(&mut self, work: &WorkItem) {
         for next in self.restart_queue.over(work) {
             self.enqueue(next);
         }
     }
 
-    fn record(&mut self, notes: Vec<Note>, now: Tick) {
+    fn record(&mut self, notes: Vec<EventNote>, now: Tick) {
         for note in notes {
             let event = self.recorder.record(note, now);
-            self.tasks.extend(event.map(Task::Record));
+            self.tasks.extend(event.map(PlannerTask::Record));
         }
     }
 }
 
 /// The one of two verdicts that lets less go on.
-fn worse(one: Verdict, other: Verdict) -> Verdict {
+fn worse(one: PlanContinuation, other: PlanContinuation) -> PlanContinuation {
     match (one, other) {
-        (Verdict::Stop, _) | (_, Verdict::Stop) => Verdict::Stop,
-        (Verdict::Retry, _) | (_, Verdict::Retry) => Verdict::Retry,
-        (Verdict::Continue, Verdict::Continue) => Verdict::Continue,
+        (PlanContinuation::Stop, _) | (_, PlanContinuation::Stop) => PlanContinuation::Stop,
+        (PlanContinuation::Retry, _) | (_, PlanContinuation::Retry) => PlanContinuation::Retry,
+        (PlanContinuation::Continue, PlanContinuation::Continue) => PlanContinuation::Continue,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rekindle_controllers::{Object, Write};
+    use rekindle_controllers::{ViewObject, WriteOperation};
     use serde_json::{Value, json};
 
     use super::*;
@@ -281,20 +294,24 @@ mod tests {
     const NOW: Tick = Tick::from_secs(1_800_000_000);
 
     /// A pod that is being deleted in the foreground.
-    fn pod(version: u32, finalizers: Value) -> Object {
+    fn pod(version: u32, finalizers: Value) -> ViewObject {
         let pod = json!({"metadata": {
             "name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": version.to_string(),
             "deletionTimestamp": "2026-11-21T11:00:00Z", "deletionGracePeriodSeconds": 1,
             "finalizers": finalizers,
         }});
-        object_from_value(Kind::Pod, pod).unwrap()
+        object_from_value(ResourceKind::Pod, pod).unwrap()
     }
 
     /// The collector's next write, if there is one.
-    fn collection(planner: &mut Planner) -> Option<(Work, Step)> {
+    fn collection(planner: &mut Planner) -> Option<(WorkItem, PlannedWrite)> {
         planner.begin_due(NOW);
         while let Some(task) = planner.poll_task() {
-            if let Task::Write(work @ Work::Controller(Key::Garbage(_)), step) = task {
+            if let PlannerTask::Write(
+                work @ WorkItem::Controller(ControllerKey::Garbage(_)),
+                step,
+            ) = task
+            {
                 return Some((work, *step));
             }
         }
@@ -303,18 +320,18 @@ mod tests {
 
     #[test]
     fn what_was_undone_before_its_answer_came_is_done_again() {
-        let mut planner = Planner::new(Limits::default());
-        kinds().for_each(|kind| planner.see(NOW, Seen::List(kind, Vec::new())));
+        let mut planner = Planner::new(RestartLimits::default());
+        kinds().for_each(|kind| planner.see(NOW, WatchUpdate::List(kind, Vec::new())));
         let held = || json!(["foregroundDeletion"]);
-        planner.see(NOW, Seen::Applied(pod(5, held())));
+        planner.see(NOW, WatchUpdate::Applied(pod(5, held())));
         let (work, step) = collection(&mut planner).unwrap();
         // somebody puts the finalizer back, and that is seen before the answer of version 6
-        planner.see(NOW, Seen::Applied(pod(7, held())));
-        planner.settle(NOW, &work, &step, Outcome::Stored(pod(6, json!([]))));
+        planner.see(NOW, WatchUpdate::Applied(pod(7, held())));
+        planner.settle(NOW, &work, &step, WriteResult::Stored(pod(6, json!([]))));
         let (work, step) = collection(&mut planner).unwrap();
-        let Write::Patch { patch, .. } = &step.write else { panic!("{step:?}") };
+        let WriteOperation::Patch { patch, .. } = &step.write else { panic!("{step:?}") };
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
-        planner.settle(NOW, &work, &step, Outcome::Stored(pod(8, json!([]))));
+        planner.settle(NOW, &work, &step, WriteResult::Stored(pod(8, json!([]))));
         assert!(collection(&mut planner).is_none());
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rekindle_types::{Tick, TickDuration};
 
-use crate::work::Work;
+use crate::work::WorkItem;
 
 /// The wait after the first failure; it doubles with each further one (client-go's rate limiter: 5
 /// ms to 1000 s).
@@ -15,23 +15,23 @@ const LONGEST_WAIT: TickDuration = TickDuration::from_secs(60);
 
 /// The queue.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    ready: BTreeSet<Work>,
-    later: BTreeMap<Work, Tick>,
+pub(crate) struct WorkQueue {
+    ready: BTreeSet<WorkItem>,
+    later: BTreeMap<WorkItem, Tick>,
     /// The same by time: nobody looks through all that waits.
-    by_due: BTreeSet<(Tick, Work)>,
-    failures: BTreeMap<Work, u32>,
+    by_due: BTreeSet<(Tick, WorkItem)>,
+    failures: BTreeMap<WorkItem, u32>,
 }
 
-impl Queue {
+impl WorkQueue {
     /// It is due now.
-    pub(crate) fn add(&mut self, work: Work) {
+    pub(crate) fn add(&mut self, work: WorkItem) {
         self.unset(&work);
         self.ready.insert(work);
     }
 
     /// It is due then, unless it is due earlier already.
-    pub(crate) fn add_at(&mut self, work: Work, at: Tick) {
+    pub(crate) fn add_at(&mut self, work: WorkItem, at: Tick) {
         if self.ready.contains(&work) || self.later.get(&work).is_some_and(|due| *due <= at) {
             return;
         }
@@ -40,14 +40,14 @@ impl Queue {
         self.later.insert(work, at);
     }
 
-    fn unset(&mut self, work: &Work) {
+    fn unset(&mut self, work: &WorkItem) {
         if let Some((work, due)) = self.later.remove_entry(work) {
             self.by_due.remove(&(due, work));
         }
     }
 
     /// It failed, and is tried again after a while.
-    pub(crate) fn retry(&mut self, work: Work, now: Tick) {
+    pub(crate) fn retry(&mut self, work: WorkItem, now: Tick) {
         let failures = self.failures.entry(work.clone()).or_default();
         let wait = FIRST_WAIT.saturating_mul(1 << (*failures).min(20));
         *failures = failures.saturating_add(1);
@@ -55,7 +55,7 @@ impl Queue {
     }
 
     /// It went well: the next failure is a first one.
-    pub(crate) fn forgive(&mut self, work: &Work) {
+    pub(crate) fn forgive(&mut self, work: &WorkItem) {
         self.failures.remove(work);
     }
 
@@ -65,7 +65,7 @@ impl Queue {
     }
 
     /// Takes what is due at `now`.
-    pub(crate) fn take(&mut self, now: Tick) -> BTreeSet<Work> {
+    pub(crate) fn take(&mut self, now: Tick) -> BTreeSet<WorkItem> {
         let mut due = std::mem::take(&mut self.ready);
         while self.by_due.first().is_some_and(|(at, _)| *at <= now) {
             let (_, work) = self.by_due.pop_first().expect("it was looked at just now");
@@ -82,13 +82,13 @@ mod tests {
 
     use super::*;
 
-    fn work(name: &str) -> Work {
-        Work::Climb(NamespacedName::new("default", name))
+    fn work(name: &str) -> WorkItem {
+        WorkItem::Climb(NamespacedName::new("default", name))
     }
 
     #[test]
     fn the_same_work_stands_in_the_queue_once_at_its_earliest_time() {
-        let mut queue = Queue::default();
+        let mut queue = WorkQueue::default();
         let at = Tick::from_secs;
         queue.add_at(work("a"), at(20));
         queue.add_at(work("a"), at(10));
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn failures_wait_longer_and_longer_until_one_success() {
-        let mut queue = Queue::default();
+        let mut queue = WorkQueue::default();
         let now = Tick::from_secs(100);
         let mut waits = Vec::new();
         for _ in 0..20 {

@@ -1,7 +1,7 @@
 //! What a decision to restart a pod can read, and the component that its events name.
 
-use rekindle_controllers::View;
-use rekindle_ladder::{Granted, Limits, Register};
+use rekindle_controllers::ClusterView;
+use rekindle_ladder::{LedgerRegister, PendingDecision, RestartLimits};
 
 /// `source.component` of the ladder's events.
 pub(crate) const COMPONENT: &str = "restart-ladder";
@@ -10,11 +10,11 @@ pub(crate) const COMPONENT: &str = "restart-ladder";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RestartContext<'a> {
     /// Everything.
-    pub(crate) view: &'a View,
+    pub(crate) view: &'a ClusterView,
     /// What ledgers and requests in it say.
-    pub(crate) register: &'a Register,
+    pub(crate) register: &'a LedgerRegister,
     /// The limits over all ladders.
-    pub(crate) limits: &'a Limits,
+    pub(crate) limits: &'a RestartLimits,
     /// Decisions to restart a pod that are being written.
-    pub(crate) granted: &'a [Granted],
+    pub(crate) granted: &'a [PendingDecision],
 }

@@ -7,34 +7,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rekindle_controllers::{Manifest, Object, Plan, Write};
-use rekindle_ladder::Granted;
+use rekindle_controllers::{NewObject, ViewObject, WriteOperation, WritePlan};
+use rekindle_ladder::PendingDecision;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, ReplacementStep};
 
-use crate::work::Work;
+use crate::work::WorkItem;
 
 /// The decision under way of each namespace.
 #[derive(Debug, Default)]
 pub(crate) struct RestartQueue {
-    taken: BTreeMap<String, Turn>,
+    taken: BTreeMap<String, QueuedDecision>,
 }
 
 /// A decision that is being written.
 #[derive(Debug)]
-struct Turn {
-    work: Work,
+struct QueuedDecision {
+    work: WorkItem,
     /// The pod that is restarted.
     pod_name: String,
     /// When it was decided.
     at: Tick,
     /// Those that decide anew when it is over.
-    waiting: BTreeSet<Work>,
+    waiting: BTreeSet<WorkItem>,
 }
 
 /// Whether a plan may be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Permission {
+pub(crate) enum PlanPermission {
     /// It may.
     Given,
     /// Not now: its work is handed back when the turn of another is over.
@@ -43,10 +43,10 @@ pub(crate) enum Permission {
 
 impl RestartQueue {
     /// Asks for a turn, if the plan needs one.
-    pub(crate) fn ask(&mut self, work: &Work, plan: &Plan, now: Tick) -> Permission {
-        let Some(restart) = restart_of(plan) else { return Permission::Given };
+    pub(crate) fn ask(&mut self, work: &WorkItem, plan: &WritePlan, now: Tick) -> PlanPermission {
+        let Some(restart) = restart_of(plan) else { return PlanPermission::Given };
         let namespace = work.object().name.namespace;
-        let turn = self.taken.entry(namespace).or_insert_with(|| Turn {
+        let turn = self.taken.entry(namespace).or_insert_with(|| QueuedDecision {
             work: work.clone(),
             pod_name: restart.spec.pod_name.clone(),
             at: now,
@@ -54,15 +54,15 @@ impl RestartQueue {
         });
         if turn.work == *work {
             turn.at = now;
-            return Permission::Given;
+            return PlanPermission::Given;
         }
         turn.waiting.insert(work.clone());
-        Permission::Waits
+        PlanPermission::Waits
     }
 
     /// The decisions that are being written.
-    pub(crate) fn granted(&self) -> Vec<Granted> {
-        let granted = self.taken.iter().map(|(namespace, turn)| Granted {
+    pub(crate) fn granted(&self) -> Vec<PendingDecision> {
+        let granted = self.taken.iter().map(|(namespace, turn)| PendingDecision {
             namespace: namespace.clone(),
             pod_name: turn.pod_name.clone(),
             at: turn.at,
@@ -72,7 +72,7 @@ impl RestartQueue {
 
     /// The plan of a work is over, and the view shows what it wrote. Answers those that may decide
     /// now.
-    pub(crate) fn over(&mut self, work: &Work) -> BTreeSet<Work> {
+    pub(crate) fn over(&mut self, work: &WorkItem) -> BTreeSet<WorkItem> {
         let namespace = work.object().name.namespace;
         match self.taken.get(&namespace) {
             Some(turn) if turn.work == *work => {
@@ -84,25 +84,29 @@ impl RestartQueue {
 }
 
 /// The restart that a plan decides on, or begins the eviction of.
-fn restart_of(plan: &Plan) -> Option<&PodRestart> {
+fn restart_of(plan: &WritePlan) -> Option<&PodRestart> {
     plan.writes().find_map(|write| match write {
-        Write::Create(Manifest::Object(Object::PodRestart(restart))) => Some(restart.as_ref()),
-        Write::UpdateStatus(Object::PodRestart(restart)) if begins_eviction(restart) => {
+        WriteOperation::Create(NewObject::Object(ViewObject::PodRestart(restart))) => {
             Some(restart.as_ref())
         }
-        Write::Create(_)
-        | Write::TryCreate(_)
-        | Write::Update(_)
-        | Write::UpdateStatus(_)
-        | Write::Patch { .. }
-        | Write::Delete(_)
-        | Write::DeleteAll { .. }
-        | Write::Bind { .. }
-        | Write::Nominate { .. }
-        | Write::Evict(_)
-        | Write::Finalize(_)
-        | Write::CheckAbsent { .. }
-        | Write::CheckEmpty { .. } => None,
+        WriteOperation::UpdateStatus(ViewObject::PodRestart(restart))
+            if begins_eviction(restart) =>
+        {
+            Some(restart.as_ref())
+        }
+        WriteOperation::Create(_)
+        | WriteOperation::TryCreate(_)
+        | WriteOperation::Update(_)
+        | WriteOperation::UpdateStatus(_)
+        | WriteOperation::Patch { .. }
+        | WriteOperation::Delete(_)
+        | WriteOperation::DeleteAll { .. }
+        | WriteOperation::Bind { .. }
+        | WriteOperation::Nominate { .. }
+        | WriteOperation::Evict(_)
+        | WriteOperation::Finalize(_)
+        | WriteOperation::CheckAbsent { .. }
+        | WriteOperation::CheckEmpty { .. } => None,
     })
 }
 
@@ -121,32 +125,36 @@ mod tests {
 
     const NOW: Tick = Tick::from_secs(7);
 
-    fn climb(namespace: &str, pod: &str) -> Work {
-        Work::Climb(NamespacedName::new(namespace, pod))
+    fn climb(namespace: &str, pod: &str) -> WorkItem {
+        WorkItem::Climb(NamespacedName::new(namespace, pod))
     }
 
-    fn restart() -> Plan {
-        let mut plan = Plan::default();
+    fn restart() -> WritePlan {
+        let mut plan = WritePlan::default();
         let mut restart = PodRestart::default();
         restart.spec.pod_name = "1".to_owned();
-        plan.then(Write::Create(restart.into()));
+        plan.then(WriteOperation::Create(restart.into()));
         plan
     }
 
     #[test]
     fn one_decision_of_a_namespace_at_a_time() {
         let mut queue = RestartQueue::default();
-        assert_eq!(queue.ask(&climb("a", "1"), &restart(), NOW), Permission::Given);
-        assert_eq!(queue.ask(&climb("a", "2"), &restart(), NOW), Permission::Waits);
-        assert_eq!(queue.ask(&climb("a", "1"), &restart(), NOW), Permission::Given, "tried again");
+        assert_eq!(queue.ask(&climb("a", "1"), &restart(), NOW), PlanPermission::Given);
+        assert_eq!(queue.ask(&climb("a", "2"), &restart(), NOW), PlanPermission::Waits);
+        assert_eq!(
+            queue.ask(&climb("a", "1"), &restart(), NOW),
+            PlanPermission::Given,
+            "tried again"
+        );
         assert_eq!(
             queue.ask(&climb("b", "1"), &restart(), NOW),
-            Permission::Given,
+            PlanPermission::Given,
             "another namespace"
         );
         assert_eq!(
-            queue.ask(&climb("a", "3"), &Plan::default(), NOW),
-            Permission::Given,
+            queue.ask(&climb("a", "3"), &WritePlan::default(), NOW),
+            PlanPermission::Given,
             "no restart"
         );
         let granted = queue.granted();
@@ -154,6 +162,6 @@ mod tests {
         assert!(places.eq([("a", "1", NOW), ("b", "1", NOW)]), "{granted:?}");
         assert_eq!(queue.over(&climb("a", "2")), BTreeSet::new(), "it had no turn");
         assert_eq!(queue.over(&climb("a", "1")), BTreeSet::from([climb("a", "2")]));
-        assert_eq!(queue.ask(&climb("a", "3"), &restart(), NOW), Permission::Given);
+        assert_eq!(queue.ask(&climb("a", "3"), &restart(), NOW), PlanPermission::Given);
     }
 }

@@ -9,10 +9,11 @@ use rekindle_controllers::pod_restart::{
     give_up, is_held, no_other_node, waits_for_room, withdraw,
 };
 use rekindle_controllers::{
-    Change, Key, NamespacedName, Object, Plan, View, Write, pods, reconcile,
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ViewObject, WriteOperation,
+    WritePlan, pods, reconcile,
 };
-use rekindle_ladder::{NoRoom, Register, room_to_go_on};
-use rekindle_types::held::Pod;
+use rekindle_ladder::{BudgetExhausted, LedgerRegister, room_to_go_on};
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, ReplacementHold, Rung};
 use rekindle_types::{Tick, TickDuration, span};
 
@@ -27,7 +28,7 @@ const ASK_AGAIN: TickDuration = TickDuration::from_secs(5);
 const NO_NODE_MAX: TickDuration = TickDuration::from_secs(600);
 
 /// What is to be done for a request.
-pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> Plan {
+pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> WritePlan {
     let view = context.view;
     if let Some(restart) = view.pod_restart(name) {
         let withdrawn = not_asked_any_more(view, restart).map(|why| withdraw(restart, why, now));
@@ -35,16 +36,16 @@ pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tic
             too_long_without_node(view, restart, now).map(|why| give_up(restart, why, now))
         });
         if let Some(write) = over {
-            let mut plan = Plan::default();
+            let mut plan = WritePlan::default();
             plan.then(write);
             return plan;
         }
     }
-    let plan = reconcile(view, &Key::PodRestart(name.clone()), now);
+    let plan = reconcile(view, &ControllerKey::PodRestart(name.clone()), now);
     let held = view.pod_restart(name).filter(|restart| is_held(restart) && evicts(&plan));
     let Some(restart) = held else { return plan };
-    let Some(NoRoom { until, why }) = no_room(context, restart, now) else { return plan };
-    let mut waits = Plan::default();
+    let Some(BudgetExhausted { until, why }) = no_room(context, restart, now) else { return plan };
+    let mut waits = WritePlan::default();
     if let Some(write) = waits_for_room(restart, &why, now) {
         waits.then(write);
     }
@@ -55,7 +56,7 @@ pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tic
 /// Why a ladder's request to replace a pod, which is not begun, has nobody who asks for it: the
 /// ladder is gone, selects the pod no more, or does not list the rung. A ladder that cannot be read
 /// may be so by mistake: its requests wait.
-fn not_asked_any_more(view: &View, restart: &PodRestart) -> Option<String> {
+fn not_asked_any_more(view: &ClusterView, restart: &PodRestart) -> Option<String> {
     let ladder = restart.spec.ladder_name.as_deref()?;
     let rung = restart.spec.rung();
     match rung {
@@ -76,7 +77,7 @@ fn not_asked_any_more(view: &View, restart: &PodRestart) -> Option<String> {
 
 /// Why a ladder's request to move the pod is given up: for ten minutes no other node could take it.
 /// What a disruption budget holds waits on.
-fn too_long_without_node(view: &View, restart: &PodRestart, now: Tick) -> Option<String> {
+fn too_long_without_node(view: &ClusterView, restart: &PodRestart, now: Tick) -> Option<String> {
     restart.spec.ladder_name.as_ref()?;
     match restart.spec.rung() {
         Rung::Reschedule if is_held(restart) => {}
@@ -99,17 +100,21 @@ fn too_long_without_node(view: &View, restart: &PodRestart, now: Tick) -> Option
         .then(|| format!("given up after {}: {message}", span::show(NO_NODE_MAX)))
 }
 
-fn pod_of<'a>(view: &'a View, restart: &PodRestart) -> Option<&'a Arc<Pod>> {
+fn pod_of<'a>(view: &'a ClusterView, restart: &PodRestart) -> Option<&'a Arc<HeldPod>> {
     let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
     view.pod(&NamespacedName::new(namespace, restart.spec.pod_name.as_str()))
 }
 
-fn evicts(plan: &Plan) -> bool {
-    plan.writes().any(|write| matches!(write, Write::Evict(_)))
+fn evicts(plan: &WritePlan) -> bool {
+    plan.writes().any(|write| matches!(write, WriteOperation::Evict(_)))
 }
 
 /// Why a ladder's request may not go on yet. What a person asked for is no ladder's business.
-fn no_room(context: &RestartContext<'_>, restart: &PodRestart, now: Tick) -> Option<NoRoom> {
+fn no_room(
+    context: &RestartContext<'_>,
+    restart: &PodRestart,
+    now: Tick,
+) -> Option<BudgetExhausted> {
     let RestartContext { view, register, limits, granted } = *context;
     let ladder = restart.spec.ladder_name.as_deref()?;
     let pod = pod_of(view, restart)?;
@@ -122,22 +127,22 @@ fn no_room(context: &RestartContext<'_>, restart: &PodRestart, now: Tick) -> Opt
 
 /// The requests of a namespace that are held back.
 pub(crate) fn held<'a>(
-    register: &'a Register,
+    register: &'a LedgerRegister,
     namespace: &'a str,
-) -> impl Iterator<Item = Key> + 'a {
+) -> impl Iterator<Item = ControllerKey> + 'a {
     let names = register.held_requests(namespace);
-    names.map(move |name| Key::PodRestart(NamespacedName::new(namespace, name)))
+    names.map(move |name| ControllerKey::PodRestart(NamespacedName::new(namespace, name)))
 }
 
 /// True when a request took room until now.
-pub(crate) fn makes_room(change: &Change) -> bool {
-    let takes = |object: Option<&Object>| match object {
-        Some(Object::PodRestart(restart)) => {
+pub(crate) fn makes_room(change: &ObjectChange) -> bool {
+    let takes = |object: Option<&ViewObject>| match object {
+        Some(ViewObject::PodRestart(restart)) => {
             let phase = restart.status.as_ref().and_then(|status| status.phase);
             !is_held(restart) && !phase.is_some_and(PodRestartPhase::is_final)
         }
         Some(_) | None => false,
     };
-    let is_refused = matches!(&change.after, Some(Object::PodRestart(after)) if is_held(after));
+    let is_refused = matches!(&change.after, Some(ViewObject::PodRestart(after)) if is_held(after));
     takes(change.before.as_ref()) && !takes(change.after.as_ref()) && !is_refused
 }

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use rekindle_controllers::deployment::rollback;
-use rekindle_controllers::plan::Part;
+use rekindle_controllers::plan::PatchTarget;
 use rekindle_controllers::{
-    Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners, pods,
+    ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation, WritePlan,
+    owners, pods,
 };
 use rekindle_ladder::RollbackTarget;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
@@ -22,9 +23,9 @@ use serde_json::json;
 use crate::policies;
 
 /// The revision that a Rollback would go back to for this pod.
-pub(crate) fn target_of(view: &View, pod: &Pod) -> Option<RollbackTarget> {
+pub(crate) fn target_of(view: &ClusterView, pod: &HeldPod) -> Option<RollbackTarget> {
     let owner = owners::controller_of(&pod.metadata)?;
-    let Some(Object::ReplicaSet(set)) = view.by_uid(&owner.uid) else { return None };
+    let Some(ViewObject::ReplicaSet(set)) = view.by_uid(&owner.uid) else { return None };
     let rollback = rollback::target(view, set).ok()?;
     let deployment = rollback.deployment.metadata.name.clone().unwrap_or_default();
     Some(RollbackTarget { deployment, revision: rollback.revision() })
@@ -32,8 +33,8 @@ pub(crate) fn target_of(view: &View, pod: &Pod) -> Option<RollbackTarget> {
 
 /// Notes on a ReplicaSet that it has been healthy, when a ladder with the rung Rollback will want
 /// to know.
-pub(crate) fn prove(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn prove(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(set) = view.replica_set(name).filter(|set| !rollback::was_healthy(set)) else {
         return plan;
     };
@@ -42,7 +43,7 @@ pub(crate) fn prove(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let mut all = view.pods_of(uid).filter(|pod| pods::is_active(pod));
     let Some(first) = all.next() else { return plan };
     let Some(window) = rollback_window(view, first) else { return plan };
-    let active: Vec<&Arc<Pod>> = std::iter::once(first).chain(all).collect();
+    let active: Vec<&Arc<HeldPod>> = std::iter::once(first).chain(all).collect();
     let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
     let Some(since) = ready_since(&active).filter(|_| active.len() == wanted) else { return plan };
     if now.since(since) < window {
@@ -54,13 +55,13 @@ pub(crate) fn prove(view: &View, name: &NamespacedName, now: Tick) -> Plan {
 }
 
 /// The window of the pod's ladder, if it lists Rollback.
-fn rollback_window(view: &View, pod: &Pod) -> Option<TickDuration> {
+fn rollback_window(view: &ClusterView, pod: &HeldPod) -> Option<TickDuration> {
     let policy = policies::of_pod(view, pod).ok()??;
     policy.steps.iter().any(|step| step.rung == Rung::Rollback).then_some(policy.window)
 }
 
 /// Since when all of them have been ready; none when one is not.
-fn ready_since(pods: &[&Arc<Pod>]) -> Option<Tick> {
+fn ready_since(pods: &[&Arc<HeldPod>]) -> Option<Tick> {
     let mut latest = None;
     for pod in pods {
         let ready = pods::condition(pod, "Ready").filter(|c| c.status == "True")?;
@@ -69,13 +70,13 @@ fn ready_since(pods: &[&Arc<Pod>]) -> Option<Tick> {
     latest
 }
 
-fn note(set: &ReplicaSet, name: &NamespacedName, since: Tick) -> Write {
+fn note(set: &ReplicaSet, name: &NamespacedName, since: Tick) -> WriteOperation {
     let patch = json!({"metadata": {
         "uid": set.metadata.uid,
         "annotations": {rollback::HEALTHY: since.to_time()},
     }});
-    let id = ObjectId::new(Kind::ReplicaSet, name.clone());
-    Write::Patch { id, part: Part::Whole, patch }
+    let id = ObjectId::new(ResourceKind::ReplicaSet, name.clone());
+    WriteOperation::Patch { id, part: PatchTarget::Whole, patch }
 }
 
 #[cfg(test)]

@@ -6,10 +6,12 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_controllers::events::{Note, Severity};
-use rekindle_controllers::node_scaling::{BEING_REMOVED, Outlook, SCALE_DOWN, Standing, shown};
-use rekindle_controllers::{Object, View};
-use rekindle_types::held::Pod;
+use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::node_scaling::{
+    BEING_REMOVED, NodeScalingState, SCALE_DOWN, ScalingOutlook, shown,
+};
+use rekindle_controllers::{ClusterView, ViewObject};
+use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
@@ -30,15 +32,21 @@ pub struct ScalingNotes {
 
 impl ScalingNotes {
     /// What is news for pods that wait.
-    pub fn not_helped(&mut self, outlook: &Outlook) -> Vec<Note> {
+    pub fn not_helped(&mut self, outlook: &ScalingOutlook) -> Vec<EventNote> {
         let before = std::mem::take(&mut self.said);
         let mut notes = Vec::new();
         for (pod, why) in &outlook.not_helped {
-            let about = Object::Pod(Arc::clone(pod));
+            let about = ViewObject::Pod(Arc::clone(pod));
             if before.get(about.uid()) != Some(why) {
                 let message = format!("pod didn't trigger scale-up: {why}");
                 let reason = event::NOT_TRIGGER_SCALE_UP;
-                notes.push(Note::new(&about, Severity::Normal, reason, message, COMPONENT));
+                notes.push(EventNote::new(
+                    &about,
+                    EventSeverity::Normal,
+                    reason,
+                    message,
+                    COMPONENT,
+                ));
             }
             self.said.insert(about.uid().to_owned(), why.clone());
         }
@@ -59,15 +67,15 @@ pub struct ScaleUp<'a> {
 
 impl ScaleUp<'_> {
     /// A node came for these pods.
-    pub fn done(self, pods: &[Arc<Pod>]) -> Vec<Note> {
+    pub fn done(self, pods: &[Arc<HeldPod>]) -> Vec<EventNote> {
         let message = format!("pod triggered scale-up: {}", self.change());
-        to_all(pods, Severity::Normal, event::TRIGGERED_SCALE_UP, &message)
+        to_all(pods, EventSeverity::Normal, event::TRIGGERED_SCALE_UP, &message)
     }
 
     /// None came for them.
-    pub fn failed(self, pods: &[Arc<Pod>], error: impl Display) -> Vec<Note> {
+    pub fn failed(self, pods: &[Arc<HeldPod>], error: impl Display) -> Vec<EventNote> {
         let message = format!("Scale-up failed: {}: {error}", self.change());
-        to_all(pods, Severity::Warning, event::FAILED_TO_SCALE_UP_GROUP, &message)
+        to_all(pods, EventSeverity::Warning, event::FAILED_TO_SCALE_UP_GROUP, &message)
     }
 
     fn change(self) -> String {
@@ -76,25 +84,30 @@ impl ScaleUp<'_> {
     }
 }
 
-fn to_all(pods: &[Arc<Pod>], severity: Severity, reason: &'static str, message: &str) -> Vec<Note> {
-    let note = |pod: &Arc<Pod>| {
-        Note::new(&Object::Pod(Arc::clone(pod)), severity, reason, message, COMPONENT)
+fn to_all(
+    pods: &[Arc<HeldPod>],
+    severity: EventSeverity,
+    reason: &'static str,
+    message: &str,
+) -> Vec<EventNote> {
+    let note = |pod: &Arc<HeldPod>| {
+        EventNote::new(&ViewObject::Pod(Arc::clone(pod)), severity, reason, message, COMPONENT)
     };
     pods.iter().map(note).collect()
 }
 
 /// A node begins to be removed.
-pub fn scale_down_note(node: &Arc<Node>) -> Note {
+pub fn scale_down_note(node: &Arc<Node>) -> EventNote {
     let message = "marked the node as toBeDeleted/unschedulable";
-    let about = Object::Node(Arc::clone(node));
-    Note::new(&about, Severity::Normal, event::SCALE_DOWN, message, COMPONENT)
+    let about = ViewObject::Node(Arc::clone(node));
+    EventNote::new(&about, EventSeverity::Normal, event::SCALE_DOWN, message, COMPONENT)
 }
 
 /// The nodes of which something else is to be shown than they show, each with its patch. The one
 /// that is being removed says so, and how it stands changes with every pod that leaves it.
 pub fn standings_to_show(
-    view: &View,
-    outlook: &Outlook,
+    view: &ClusterView,
+    outlook: &ScalingOutlook,
     removing: Option<&str>,
 ) -> Vec<(String, Value)> {
     let standings = outlook.nodes.iter().filter(|(name, _)| removing != Some(name.as_str()));
@@ -108,11 +121,11 @@ pub fn standings_to_show(
 
 /// How long until the next look; none while nothing can go and no pod waits.
 pub fn next_look(
-    outlook: &Outlook,
+    outlook: &ScalingOutlook,
     unneeded_time: TickDuration,
     now: Tick,
 ) -> Option<TickDuration> {
-    let is_quiet = outlook.nodes.values().all(|standing| *standing == Standing::AtMinimum);
+    let is_quiet = outlook.nodes.values().all(|standing| *standing == NodeScalingState::AtMinimum);
     if is_quiet && outlook.not_helped.is_empty() {
         return None;
     }
@@ -144,21 +157,21 @@ fn annotation(value: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use rekindle_controllers::node_scaling::Deed;
+    use rekindle_controllers::node_scaling::ScalingAction;
 
     use super::*;
 
     const NOW: Tick = Tick::from_secs(1_000);
 
-    fn outlook(waiting: &[(&str, &str)]) -> Outlook {
+    fn outlook(waiting: &[(&str, &str)]) -> ScalingOutlook {
         let not_helped = waiting.iter().map(|(uid, why)| {
             let pod = json!({"metadata": {"name": uid, "namespace": "shop", "uid": uid}});
-            let pod: Pod = serde_json::from_value(pod).unwrap();
+            let pod: HeldPod = serde_json::from_value(pod).unwrap();
             (Arc::new(pod), (*why).to_owned())
         });
-        Outlook {
-            deed: Deed::Nothing,
-            nodes: BTreeMap::from([("n2".to_owned(), Standing::AtMinimum)]),
+        ScalingOutlook {
+            deed: ScalingAction::Nothing,
+            nodes: BTreeMap::from([("n2".to_owned(), NodeScalingState::AtMinimum)]),
             not_helped: not_helped.collect(),
             again_at: None,
         }

@@ -7,21 +7,21 @@ use std::sync::{Arc, PoisonError};
 use crate::disk::{Disk, DiskError};
 use crate::error::StoreError;
 use crate::key::Revision;
-use crate::shared::Shared;
-use crate::visible::Lifetime;
-use crate::writer::{Gate, Queued, batch, events};
+use crate::shared::SharedStore;
+use crate::visible::StoreLifetime;
+use crate::writer::{QueuedWrite, WriteGate, batch, events};
 
 /// The one that writes to the disk. Dropping it ends the store: writes fail with
 /// [`StoreError::Closed`], watchers end.
 #[derive(Debug)]
 pub struct Committer<D: Disk> {
     disk: D,
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
 }
 
 /// What a commit did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommitSummary {
     /// The newest durable revision.
     pub revision: Revision,
     /// How many writes became durable; 0 when nothing was queued.
@@ -29,7 +29,7 @@ pub struct Committed {
 }
 
 impl<D: Disk> Committer<D> {
-    pub(crate) fn new(disk: D, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(disk: D, shared: Arc<SharedStore>) -> Self {
         Self { disk, shared }
     }
 
@@ -39,7 +39,7 @@ impl<D: Disk> Committer<D> {
     /// # Errors
     /// What the disk says; the writers of the batch, and those that queued up behind it meanwhile,
     /// were told too.
-    pub fn commit_pending(&mut self) -> Result<Committed, DiskError> {
+    pub fn commit_pending(&mut self) -> Result<CommitSummary, DiskError> {
         let queue = self.shared.writer().take_queue();
         self.commit(queue)
     }
@@ -59,22 +59,22 @@ impl<D: Disk> Committer<D> {
         &mut self.disk
     }
 
-    fn wait_for_work(&self) -> Option<Vec<Queued>> {
+    fn wait_for_work(&self) -> Option<Vec<QueuedWrite>> {
         let mut writer = self.shared.writer();
         loop {
             if writer.has_work() {
                 return Some(writer.take_queue());
             }
             match writer.gate {
-                Gate::Closing => return None,
-                Gate::Open => {
+                WriteGate::Closing => return None,
+                WriteGate::Open => {
                     writer = self.shared.work.wait(writer).unwrap_or_else(PoisonError::into_inner);
                 }
             }
         }
     }
 
-    fn commit(&mut self, queue: Vec<Queued>) -> Result<Committed, DiskError> {
+    fn commit(&mut self, queue: Vec<QueuedWrite>) -> Result<CommitSummary, DiskError> {
         let events = events(&queue);
         let writes = events.len();
         let mut wakers = Vec::new();
@@ -93,10 +93,10 @@ impl<D: Disk> Committer<D> {
         for waker in wakers {
             waker.wake();
         }
-        Ok(Committed { revision, writes })
+        Ok(CommitSummary { revision, writes })
     }
 
-    fn fail(&mut self, queue: Vec<Queued>, error: &DiskError) {
+    fn fail(&mut self, queue: Vec<QueuedWrite>, error: &DiskError) {
         let durable = self.shared.visible().revision();
         let behind = self.shared.writer().roll_back(durable);
         for queued in queue.into_iter().chain(behind) {
@@ -109,12 +109,12 @@ impl<D: Disk> Drop for Committer<D> {
     fn drop(&mut self) {
         let abandoned = {
             let mut writer = self.shared.writer();
-            writer.gate = Gate::Closing;
+            writer.gate = WriteGate::Closing;
             writer.roll_back(self.shared.visible().revision())
         };
         let wakers = {
             let mut visible = self.shared.visible_mut();
-            visible.lifetime = Lifetime::Ended;
+            visible.lifetime = StoreLifetime::Ended;
             visible.subscribers.all_wakers()
         };
         for queued in abandoned {

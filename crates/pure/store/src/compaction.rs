@@ -4,7 +4,8 @@
 use crate::key::Revision;
 use crate::store::Store;
 
-/// After each step the history of the last period stays, within [`Limits`](crate::Limits).
+/// After each step the history of the last period stays, within
+/// [`StoreLimits`](crate::StoreLimits).
 #[derive(Debug)]
 pub struct Compaction {
     store: Store,

@@ -3,32 +3,32 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::key::{Key, Revision};
-use crate::object::Object;
+use crate::key::{ObjectKey, Revision};
+use crate::object::StoredObject;
 
 /// Where objects outlive the process. One [`crate::Committer`] owns it and calls it from one
 /// thread.
 pub trait Disk: Send + 'static {
     /// Reads everything. Called once, before the first commit.
-    fn load(&mut self) -> Result<Loaded, DiskError>;
+    fn load(&mut self) -> Result<DiskContent, DiskError>;
 
     /// Makes the batch durable as one step: when this returns `Ok`, the whole batch survives
     /// kill -9 and power loss.
     ///
     /// When it returns an error nothing of the batch may be part of what a later successful commit
     /// makes durable. A disk that cannot tell how far it came (a failed fsync) therefore writes
-    /// [`Row::before`] of the failed batch again together with the next one. A crash before that
-    /// may leave the failed batch behind, whole.
+    /// [`BatchRow::before`] of the failed batch again together with the next one. A crash before
+    /// that may leave the failed batch behind, whole.
     fn commit(&mut self, batch: &Batch) -> Result<(), DiskError>;
 }
 
 /// What the disk held.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Loaded {
+pub struct DiskContent {
     /// The newest durable revision.
     pub revision: Revision,
     /// All objects, in any order.
-    pub objects: Vec<Object>,
+    pub objects: Vec<StoredObject>,
 }
 
 /// The net effect of some consecutive writes.
@@ -37,18 +37,18 @@ pub struct Batch {
     /// The revision of the last of them: durable with the rows, even if there are none.
     pub revision: Revision,
     /// The keys that changed, in order, each once.
-    pub rows: Vec<Row>,
+    pub rows: Vec<BatchRow>,
 }
 
 /// One key of a [`Batch`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct BatchRow {
     /// The key.
-    pub key: Key,
+    pub key: ObjectKey,
     /// What is durable now; none when there is no such object.
-    pub before: Option<Arc<Object>>,
+    pub before: Option<Arc<StoredObject>>,
     /// What shall be durable; none when the object shall be gone.
-    pub after: Option<Arc<Object>>,
+    pub after: Option<Arc<StoredObject>>,
 }
 
 /// The error underneath a [`DiskError`]. Shared, because one failed commit answers many writers.

@@ -1,7 +1,7 @@
 //! What a caller of the store can be told.
 
 use crate::disk::DiskError;
-use crate::key::{Key, Revision};
+use crate::key::{ObjectKey, Revision};
 
 /// Why the store could not do as asked. Cloneable, because one failed commit answers many writers.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -10,7 +10,7 @@ pub enum StoreError {
     #[error("create {key:?}: it already exists at revision {revision}")]
     AlreadyExists {
         /// The object.
-        key: Key,
+        key: ObjectKey,
         /// Its newest revision.
         revision: Revision,
     },
@@ -18,13 +18,13 @@ pub enum StoreError {
     #[error("write {key:?}: not found")]
     NotFound {
         /// The object.
-        key: Key,
+        key: ObjectKey,
     },
     /// Compare-and-swap failed: somebody else wrote in between.
     #[error("write {key:?}: expected revision {expected}, but it is at {actual}")]
     Conflict {
         /// The object.
-        key: Key,
+        key: ObjectKey,
         /// The revision that the writer knew.
         expected: Revision,
         /// The newest one.
@@ -46,11 +46,11 @@ pub enum StoreError {
         /// The newest visible one.
         newest: Revision,
     },
-    /// The key or the value is larger than [`crate::Limits`] allow.
+    /// The key or the value is larger than [`crate::StoreLimits`] allow.
     #[error("write {key:?}: {bytes} bytes, more than the limit of {limit_bytes}")]
     TooLarge {
         /// The object.
-        key: Key,
+        key: ObjectKey,
         /// The size of key and value, bytes.
         bytes: usize,
         /// The limit, bytes.
@@ -60,7 +60,7 @@ pub enum StoreError {
     #[error("write {key:?}: {queued} writes are waiting for the disk")]
     Overloaded {
         /// The object.
-        key: Key,
+        key: ObjectKey,
         /// How many writes are waiting.
         queued: usize,
     },

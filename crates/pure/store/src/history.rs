@@ -5,23 +5,23 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::key::{Revision, segment_of_key, segment_of_prefix};
-use crate::limits::Limits;
-use crate::object::Event;
+use crate::limits::StoreLimits;
+use crate::object::StoreEvent;
 
 /// What an event costs besides the superseded value that it keeps alive, bytes: itself, its index
 /// entries, two `Arc`s.
 const EVENT_OVERHEAD_BYTES: usize = 200;
 
 #[derive(Debug)]
-pub(crate) struct History {
+pub(crate) struct EventHistory {
     /// Everything up to here is forgotten; `events[0]` has the revision after it.
     oldest: Revision,
-    events: VecDeque<Event>,
+    events: VecDeque<StoreEvent>,
     by_segment: BTreeMap<Box<str>, VecDeque<Revision>>,
     bytes: usize,
 }
 
-impl History {
+impl EventHistory {
     /// An empty history: only what happens after `oldest` will be known.
     pub(crate) fn starting_at(oldest: Revision) -> Self {
         Self { oldest, events: VecDeque::new(), by_segment: BTreeMap::new(), bytes: 0 }
@@ -38,7 +38,7 @@ impl History {
     }
 
     /// Adds the next event.
-    pub(crate) fn push(&mut self, event: Event) {
+    pub(crate) fn push(&mut self, event: StoreEvent) {
         debug_assert_eq!(event.revision(), self.newest().next(), "revisions are dense");
         let segment = segment_of_key(event.key().as_str());
         match self.by_segment.get_mut(segment) {
@@ -52,12 +52,12 @@ impl History {
     }
 
     /// Whether the limits ask for the oldest event to be forgotten.
-    pub(crate) fn exceeds(&self, limits: &Limits) -> bool {
+    pub(crate) fn exceeds(&self, limits: &StoreLimits) -> bool {
         self.events.len() > limits.history_events_max || self.bytes > limits.history_bytes_max
     }
 
     /// Forgets the oldest event and hands it out, so that the versions only it needed can go too.
-    pub(crate) fn pop(&mut self) -> Option<Event> {
+    pub(crate) fn pop(&mut self) -> Option<StoreEvent> {
         let event = self.events.pop_front()?;
         self.oldest = event.revision();
         self.bytes -= cost_bytes(&event);
@@ -76,8 +76,8 @@ impl History {
         &'a self,
         prefix: &'a str,
         after: Revision,
-    ) -> Box<dyn Iterator<Item = &'a Event> + 'a> {
-        let matches = move |event: &&Event| event.key().as_str().starts_with(prefix);
+    ) -> Box<dyn Iterator<Item = &'a StoreEvent> + 'a> {
+        let matches = move |event: &&StoreEvent| event.key().as_str().starts_with(prefix);
         match segment_of_prefix(prefix) {
             None => {
                 let skip = after.0.saturating_sub(self.oldest.0);
@@ -94,13 +94,13 @@ impl History {
         }
     }
 
-    fn at(&self, revision: Revision) -> &Event {
+    fn at(&self, revision: Revision) -> &StoreEvent {
         let position = revision.0 - self.oldest.0 - 1;
         &self.events[usize::try_from(position).expect("a position in memory fits usize")]
     }
 }
 
-fn cost_bytes(event: &Event) -> usize {
+fn cost_bytes(event: &StoreEvent) -> usize {
     let superseded = event.previous().map_or(0, |object| object.value.len());
     EVENT_OVERHEAD_BYTES + event.key().as_str().len() + superseded
 }
@@ -112,15 +112,16 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::object::Object;
+    use crate::object::StoredObject;
 
-    fn put(key: &str, revision: u64) -> Event {
-        let object = Object { key: key.into(), revision: Revision(revision), value: Bytes::new() };
-        Event::Put { object: Arc::new(object), previous: None }
+    fn put(key: &str, revision: u64) -> StoreEvent {
+        let object =
+            StoredObject { key: key.into(), revision: Revision(revision), value: Bytes::new() };
+        StoreEvent::Put { object: Arc::new(object), previous: None }
     }
 
-    fn example() -> History {
-        let mut history = History::starting_at(Revision(10));
+    fn example() -> EventHistory {
+        let mut history = EventHistory::starting_at(Revision(10));
         for (offset, key) in
             ["/pods/a/x", "/nodes/n", "/pods/b/x", "/pods/a/y", "/nodes/n"].iter().enumerate()
         {
@@ -129,7 +130,7 @@ mod tests {
         history
     }
 
-    fn since(history: &History, prefix: &str, after: u64) -> Vec<u64> {
+    fn since(history: &EventHistory, prefix: &str, after: u64) -> Vec<u64> {
         history.since(prefix, Revision(after)).map(|event| event.revision().0).collect()
     }
 

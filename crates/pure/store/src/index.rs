@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::key::{Key, Revision};
-use crate::object::{Object, Version};
+use crate::key::{ObjectKey, Revision};
+use crate::object::{ObjectVersion, StoredObject};
 
 /// All keys with their versions.
 #[derive(Debug, Default)]
-pub(crate) struct Index {
-    entries: BTreeMap<Key, Versions>,
+pub(crate) struct VersionIndex {
+    entries: BTreeMap<ObjectKey, KeyVersions>,
 }
 
 /// The versions of one key. Most keys have no older one, and an empty `Vec` owns no memory.
 #[derive(Debug)]
-struct Versions {
-    newest: Version,
+struct KeyVersions {
+    newest: ObjectVersion,
     /// Ascending by revision.
-    older: Vec<Version>,
+    older: Vec<ObjectVersion>,
 }
 
-impl Index {
+impl VersionIndex {
     /// Adds the newest version of a key; it must be newer than all others.
-    pub(crate) fn apply(&mut self, key: &Key, version: Version) {
+    pub(crate) fn apply(&mut self, key: &ObjectKey, version: ObjectVersion) {
         match self.entries.get_mut(key) {
             Some(versions) => {
                 debug_assert!(versions.newest.revision() < version.revision());
@@ -32,13 +32,14 @@ impl Index {
                 versions.older.push(superseded);
             }
             None => {
-                self.entries.insert(key.clone(), Versions { newest: version, older: Vec::new() });
+                self.entries
+                    .insert(key.clone(), KeyVersions { newest: version, older: Vec::new() });
             }
         }
     }
 
     /// The newest version of an object.
-    pub(crate) fn get(&self, key: &str) -> Option<&Arc<Object>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<StoredObject>> {
         self.entries.get(key)?.newest.live()
     }
 
@@ -49,7 +50,7 @@ impl Index {
         prefix: &'a str,
         start_after: Option<&str>,
         at: Revision,
-    ) -> impl Iterator<Item = &'a Arc<Object>> {
+    ) -> impl Iterator<Item = &'a Arc<StoredObject>> {
         let start = match start_after {
             Some(after) if after >= prefix => Bound::Excluded(after),
             Some(_) | None => Bound::Included(prefix),
@@ -65,7 +66,7 @@ impl Index {
         let Some(versions) = self.entries.get_mut(key) else { return };
         if versions.newest.revision() <= oldest {
             versions.older = Vec::new();
-            if matches!(versions.newest, Version::Deleted(_)) {
+            if matches!(versions.newest, ObjectVersion::Deleted(_)) {
                 self.entries.remove(key);
             }
             return;
@@ -73,7 +74,7 @@ impl Index {
         let first_needed = versions.older.partition_point(|v| v.revision() <= oldest);
         versions.older.drain(..first_needed.saturating_sub(1));
         // A deletion that nothing older precedes looks the same as a key that never was.
-        if matches!(versions.older.first(), Some(Version::Deleted(at)) if *at <= oldest) {
+        if matches!(versions.older.first(), Some(ObjectVersion::Deleted(at)) if *at <= oldest) {
             versions.older.remove(0);
         }
     }
@@ -85,8 +86,8 @@ impl Index {
     }
 }
 
-impl Versions {
-    fn at(&self, at: Revision) -> Option<&Version> {
+impl KeyVersions {
+    fn at(&self, at: Revision) -> Option<&ObjectVersion> {
         if self.newest.revision() <= at {
             return Some(&self.newest);
         }
@@ -100,24 +101,24 @@ mod tests {
 
     use super::*;
 
-    fn live(key: &str, revision: u64) -> Version {
-        Version::Live(Arc::new(Object {
+    fn live(key: &str, revision: u64) -> ObjectVersion {
+        ObjectVersion::Live(Arc::new(StoredObject {
             key: key.into(),
             revision: Revision(revision),
             value: Bytes::new(),
         }))
     }
 
-    fn revisions(index: &Index, prefix: &str, at: u64) -> Vec<u64> {
+    fn revisions(index: &VersionIndex, prefix: &str, at: u64) -> Vec<u64> {
         index.range(prefix, None, Revision(at)).map(|object| object.revision.0).collect()
     }
 
-    fn example() -> Index {
-        let mut index = Index::default();
+    fn example() -> VersionIndex {
+        let mut index = VersionIndex::default();
         index.apply(&"/a".into(), live("/a", 1));
         index.apply(&"/b".into(), live("/b", 2));
         index.apply(&"/a".into(), live("/a", 3));
-        index.apply(&"/b".into(), Version::Deleted(Revision(4)));
+        index.apply(&"/b".into(), ObjectVersion::Deleted(Revision(4)));
         index.apply(&"/b".into(), live("/b", 5));
         index
     }
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn pruning_everything_leaves_one_version_a_living_key_and_no_tombstones() {
         let mut index = example();
-        index.apply(&"/b".into(), Version::Deleted(Revision(6)));
+        index.apply(&"/b".into(), ObjectVersion::Deleted(Revision(6)));
         index.prune("/a", Revision(6));
         index.prune("/b", Revision(6));
         assert_eq!(index.version_count(), 1);
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_page_starts_after_the_last_key_of_the_one_before() {
-        let mut index = Index::default();
+        let mut index = VersionIndex::default();
         for (revision, key) in ["/pods/a", "/pods/b", "/pods/c", "/podsets/a"].iter().enumerate() {
             index.apply(&(*key).into(), live(key, revision as u64 + 1));
         }

@@ -32,47 +32,47 @@ impl fmt::Display for Revision {
 
 /// The key of an object, such as `/pods/default/web-0`, ordered bytewise. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(Arc<str>);
+pub struct ObjectKey(Arc<str>);
 
-impl Key {
+impl ObjectKey {
     /// The key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl From<&str> for Key {
+impl From<&str> for ObjectKey {
     fn from(key: &str) -> Self {
         Self(key.into())
     }
 }
 
-impl From<String> for Key {
+impl From<String> for ObjectKey {
     fn from(key: String) -> Self {
         Self(key.into())
     }
 }
 
-impl AsRef<str> for Key {
+impl AsRef<str> for ObjectKey {
     fn as_ref(&self) -> &str {
         &self.0
     }
 }
 
-// `Key`'s order and equality are those of `str`, so a map of keys can be asked with a `&str`.
-impl Borrow<str> for Key {
+// `ObjectKey`'s order and equality are those of `str`, so a map of keys can be asked with a `&str`.
+impl Borrow<str> for ObjectKey {
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ObjectKey {
     /// The quoted text, as error messages show it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", &*self.0)

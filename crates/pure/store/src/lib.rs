@@ -12,8 +12,8 @@
 //!   batch, only after the batch is durable. What a client was told, or has read, is therefore
 //!   never lost.
 //! - Reads never touch the disk: an in-memory index keeps the newest version of each key, and older
-//!   ones as far back as the history of events goes. [`Limits`] bound the history by count and by
-//!   bytes, [`Compaction`] by age; older revisions are compacted.
+//!   ones as far back as the history of events goes. [`StoreLimits`] bound the history by count and
+//!   by bytes, [`Compaction`] by age; older revisions are compacted.
 //! - The disk is a trait ([`Disk`]): a redb file on a real machine
 //!   (crate `redb-disk`),
 //!   [`memory::MemoryDisk`] in tests and in the simulator. Nothing here starts a thread: a driver
@@ -43,15 +43,15 @@ mod visible;
 mod watch;
 mod writer;
 
-pub use committer::{Committed, Committer};
+pub use committer::{CommitSummary, Committer};
 pub use compaction::Compaction;
-pub use disk::{Batch, Disk, DiskError, DiskSource, Loaded, Row};
+pub use disk::{Batch, BatchRow, Disk, DiskContent, DiskError, DiskSource};
 pub use error::StoreError;
-pub use key::{Key, Revision};
-pub use limits::Limits;
-pub use object::{Event, Object};
-pub use pending::{Pending, Written};
-pub use range::{Range, RangeQuery};
+pub use key::{ObjectKey, Revision};
+pub use limits::StoreLimits;
+pub use object::{StoreEvent, StoredObject};
+pub use pending::{DurableWrite, PendingWrite};
+pub use range::{RangePage, RangeQuery};
 pub use store::Store;
-pub use watch::Watch;
-pub use writer::{Expect, Mutation};
+pub use watch::StoreWatch;
+pub use writer::{Mutation, WritePrecondition};

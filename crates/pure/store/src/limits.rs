@@ -2,7 +2,7 @@
 
 /// Bounds on what the store keeps and accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct StoreLimits {
     /// Events kept for watchers that resume and for reads at older revisions.
     pub history_events_max: usize,
     /// Bytes that the history may keep alive: keys and values of superseded and deleted versions.
@@ -15,7 +15,7 @@ pub struct Limits {
     pub queue_bytes_max: usize,
 }
 
-impl Limits {
+impl StoreLimits {
     /// Sized for one machine. An object may have 3 MiB, the most that a Kubernetes API server reads
     /// of a request body; a batch always fits into the history, so that no watcher that keeps up is
     /// ever cut off.
@@ -28,7 +28,7 @@ impl Limits {
     };
 }
 
-impl Default for Limits {
+impl Default for StoreLimits {
     fn default() -> Self {
         Self::DEFAULT
     }

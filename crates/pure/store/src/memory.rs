@@ -6,20 +6,20 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::disk::{Batch, Disk, DiskError, Loaded};
-use crate::key::{Key, Revision};
-use crate::object::Object;
+use crate::disk::{Batch, Disk, DiskContent, DiskError};
+use crate::key::{ObjectKey, Revision};
+use crate::object::StoredObject;
 
 /// A disk in memory. Clones are the same disk: keep one to open the store again after a crash, and
 /// to inject faults.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk {
-    platter: Arc<Mutex<Platter>>,
+    platter: Arc<Mutex<MemoryDiskState>>,
 }
 
 /// What goes wrong with the next commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DiskFault {
     /// The write is refused; nothing reaches the disk.
     Refused,
     /// Everything reaches the disk, but the sync reports an error: a crash now would keep the
@@ -33,20 +33,20 @@ pub enum Fault {
 }
 
 #[derive(Debug, Default)]
-struct Platter {
+struct MemoryDiskState {
     revision: Revision,
-    objects: BTreeMap<Key, Arc<Object>>,
+    objects: BTreeMap<ObjectKey, Arc<StoredObject>>,
     /// What a failed sync left behind, to be put back by the next commit.
-    doubt: BTreeMap<Key, Option<Arc<Object>>>,
-    faults: VecDeque<Fault>,
+    doubt: BTreeMap<ObjectKey, Option<Arc<StoredObject>>>,
+    faults: VecDeque<DiskFault>,
     used_bytes: usize,
     capacity_bytes: Option<usize>,
-    power: Power,
+    power: DiskPower,
     commits: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Power {
+enum DiskPower {
     #[default]
     On,
     Lost,
@@ -59,7 +59,7 @@ impl MemoryDisk {
     }
 
     /// Adds a fault: each commit meets the oldest one, until there are none.
-    pub fn inject(&self, fault: Fault) {
+    pub fn inject(&self, fault: DiskFault) {
         self.platter().faults.push_back(fault);
     }
 
@@ -76,7 +76,7 @@ impl MemoryDisk {
 
     /// Power is back: the disk can be loaded again and holds what was synced.
     pub fn power_on(&self) {
-        self.platter().power = Power::On;
+        self.platter().power = DiskPower::On;
     }
 
     /// How many commits became durable.
@@ -84,20 +84,22 @@ impl MemoryDisk {
         self.platter().commits
     }
 
-    fn platter(&self) -> MutexGuard<'_, Platter> {
+    fn platter(&self) -> MutexGuard<'_, MemoryDiskState> {
         // Only this module's code runs under the lock, and it does not panic half way.
         self.platter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Disk for MemoryDisk {
-    fn load(&mut self) -> Result<Loaded, DiskError> {
+    fn load(&mut self) -> Result<DiskContent, DiskError> {
         let mut platter = self.platter();
         // The process that knew what was in doubt is gone.
         platter.doubt.clear();
         match platter.power {
-            Power::Lost => Err(DiskError::Load { path: path(), source: Arc::new(power_lost()) }),
-            Power::On => Ok(Loaded {
+            DiskPower::Lost => {
+                Err(DiskError::Load { path: path(), source: Arc::new(power_lost()) })
+            }
+            DiskPower::On => Ok(DiskContent {
                 revision: platter.revision,
                 objects: platter.objects.values().map(|object| (**object).clone()).collect(),
             }),
@@ -106,32 +108,32 @@ impl Disk for MemoryDisk {
 
     fn commit(&mut self, batch: &Batch) -> Result<(), DiskError> {
         let mut platter = self.platter();
-        if platter.power == Power::Lost {
+        if platter.power == DiskPower::Lost {
             return Err(commit_error(power_lost()));
         }
         match platter.faults.pop_front() {
             None => platter.write(batch),
-            Some(Fault::Refused) => Err(commit_error(io::Error::other("injected fault"))),
-            Some(Fault::InDoubt) => {
+            Some(DiskFault::Refused) => Err(commit_error(io::Error::other("injected fault"))),
+            Some(DiskFault::InDoubt) => {
                 platter.write(batch)?;
                 let before = batch.rows.iter().map(|row| (row.key.clone(), row.before.clone()));
                 platter.doubt.extend(before);
                 Err(commit_error(io::Error::other("injected fault: sync failed")))
             }
-            Some(Fault::PowerLossBeforeSync) => {
-                platter.power = Power::Lost;
+            Some(DiskFault::PowerLossBeforeSync) => {
+                platter.power = DiskPower::Lost;
                 Err(commit_error(power_lost()))
             }
-            Some(Fault::PowerLossAfterSync) => {
+            Some(DiskFault::PowerLossAfterSync) => {
                 platter.write(batch)?;
-                platter.power = Power::Lost;
+                platter.power = DiskPower::Lost;
                 Err(commit_error(power_lost()))
             }
         }
     }
 }
 
-impl Platter {
+impl MemoryDiskState {
     fn write(&mut self, batch: &Batch) -> Result<(), DiskError> {
         let mut rows = std::mem::take(&mut self.doubt);
         let doubt = rows.clone();
@@ -153,14 +155,14 @@ impl Platter {
         Ok(())
     }
 
-    fn used_bytes_after(&self, rows: &BTreeMap<Key, Option<Arc<Object>>>) -> usize {
+    fn used_bytes_after(&self, rows: &BTreeMap<ObjectKey, Option<Arc<StoredObject>>>) -> usize {
         rows.iter().fold(self.used_bytes, |used, (key, state)| {
             used - size_bytes(self.objects.get(key)) + size_bytes(state.as_ref())
         })
     }
 }
 
-fn size_bytes(object: Option<&Arc<Object>>) -> usize {
+fn size_bytes(object: Option<&Arc<StoredObject>>) -> usize {
     object.map_or(0, |object| object.key.as_str().len() + object.value.len())
 }
 

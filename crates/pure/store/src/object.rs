@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::key::{Key, Revision};
+use crate::key::{ObjectKey, Revision};
 
 /// One version of an object. The store does not look into the value.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Object {
+pub struct StoredObject {
     /// Its key.
-    pub key: Key,
+    pub key: ObjectKey,
     /// The revision of the write that made this version.
     pub revision: Revision,
     /// The encoded object, shared by all readers and watchers.
     pub value: Bytes,
 }
 
-impl fmt::Debug for Object {
+impl fmt::Debug for StoredObject {
     /// Without the value, which may be a Secret and must not reach a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Object")
@@ -31,24 +31,24 @@ impl fmt::Debug for Object {
 
 /// One change: each write of the store is exactly one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum StoreEvent {
     /// An object was created or replaced.
     Put {
         /// The new version.
-        object: Arc<Object>,
+        object: Arc<StoredObject>,
         /// The version that it replaced; none when the object was created.
-        previous: Option<Arc<Object>>,
+        previous: Option<Arc<StoredObject>>,
     },
     /// An object was deleted.
     Delete {
         /// The revision of the deletion (the last version has an older one).
         revision: Revision,
         /// The last version.
-        previous: Arc<Object>,
+        previous: Arc<StoredObject>,
     },
 }
 
-impl Event {
+impl StoreEvent {
     /// The revision of the write that this event tells of.
     pub fn revision(&self) -> Revision {
         match self {
@@ -58,7 +58,7 @@ impl Event {
     }
 
     /// The key that changed.
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &ObjectKey {
         match self {
             Self::Put { object, .. } => &object.key,
             Self::Delete { previous, .. } => &previous.key,
@@ -66,7 +66,7 @@ impl Event {
     }
 
     /// The version before the change; none when the object was created.
-    pub fn previous(&self) -> Option<&Arc<Object>> {
+    pub fn previous(&self) -> Option<&Arc<StoredObject>> {
         match self {
             Self::Put { previous, .. } => previous.as_ref(),
             Self::Delete { previous, .. } => Some(previous),
@@ -76,12 +76,12 @@ impl Event {
 
 /// The state of a key after some write.
 #[derive(Clone, Debug)]
-pub(crate) enum Version {
-    Live(Arc<Object>),
+pub(crate) enum ObjectVersion {
+    Live(Arc<StoredObject>),
     Deleted(Revision),
 }
 
-impl Version {
+impl ObjectVersion {
     pub(crate) fn revision(&self) -> Revision {
         match self {
             Self::Live(object) => object.revision,
@@ -89,7 +89,7 @@ impl Version {
         }
     }
 
-    pub(crate) fn live(&self) -> Option<&Arc<Object>> {
+    pub(crate) fn live(&self) -> Option<&Arc<StoredObject>> {
         match self {
             Self::Live(object) => Some(object),
             Self::Deleted(_) => None,

@@ -7,31 +7,31 @@ use std::task::{Context, Poll, Waker};
 
 use crate::error::StoreError;
 use crate::key::Revision;
-use crate::object::Object;
+use crate::object::StoredObject;
 
 /// A durable write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct DurableWrite {
     /// Its revision.
     pub revision: Revision,
     /// The object as written; none when it was deleted.
-    pub object: Option<Arc<Object>>,
+    pub object: Option<Arc<StoredObject>>,
     /// The object as it was before; none when it was created.
-    pub previous: Option<Arc<Object>>,
+    pub previous: Option<Arc<StoredObject>>,
 }
 
 /// A write on its way to the disk. It resolves when the write is durable and visible, or has
 /// failed. The write goes on if this is dropped.
 #[derive(Debug)]
 #[must_use = "the write is not durable before this resolves"]
-pub struct Pending {
-    slot: Arc<Slot>,
+pub struct PendingWrite {
+    slot: Arc<WriteSlot>,
 }
 
-impl Pending {
+impl PendingWrite {
     /// Blocks the thread until the write is durable or has failed. Not for async code (await it
     /// instead), and not for the thread that runs the committer.
-    pub fn wait(self) -> Result<Written, StoreError> {
+    pub fn wait(self) -> Result<DurableWrite, StoreError> {
         let mut state = self.slot.state();
         loop {
             match &*state {
@@ -44,7 +44,7 @@ impl Pending {
     }
 
     /// The answer, if it is there already.
-    pub fn try_get(&self) -> Option<Result<Written, StoreError>> {
+    pub fn try_get(&self) -> Option<Result<DurableWrite, StoreError>> {
         match &*self.slot.state() {
             SlotState::Done(result) => Some(result.clone()),
             SlotState::Waiting(_) => None,
@@ -52,8 +52,8 @@ impl Pending {
     }
 }
 
-impl Future for Pending {
-    type Output = Result<Written, StoreError>;
+impl Future for PendingWrite {
+    type Output = Result<DurableWrite, StoreError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self.slot.state() {
@@ -68,12 +68,12 @@ impl Future for Pending {
 
 /// The committer's end: whatever happens to it, the waiting side gets an answer.
 #[derive(Debug)]
-pub(crate) struct Completer {
-    slot: Arc<Slot>,
+pub(crate) struct WriteCompleter {
+    slot: Arc<WriteSlot>,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct WriteSlot {
     state: Mutex<SlotState>,
     done: Condvar,
 }
@@ -81,22 +81,23 @@ struct Slot {
 #[derive(Debug)]
 enum SlotState {
     Waiting(Option<Waker>),
-    Done(Result<Written, StoreError>),
+    Done(Result<DurableWrite, StoreError>),
 }
 
 /// Both ends of one answer.
-pub(crate) fn pending() -> (Completer, Pending) {
-    let slot = Arc::new(Slot { state: Mutex::new(SlotState::Waiting(None)), done: Condvar::new() });
-    (Completer { slot: Arc::clone(&slot) }, Pending { slot })
+pub(crate) fn pending() -> (WriteCompleter, PendingWrite) {
+    let slot =
+        Arc::new(WriteSlot { state: Mutex::new(SlotState::Waiting(None)), done: Condvar::new() });
+    (WriteCompleter { slot: Arc::clone(&slot) }, PendingWrite { slot })
 }
 
-impl Completer {
-    pub(crate) fn complete(self, result: Result<Written, StoreError>) {
+impl WriteCompleter {
+    pub(crate) fn complete(self, result: Result<DurableWrite, StoreError>) {
         self.slot.complete(result);
     }
 }
 
-impl Drop for Completer {
+impl Drop for WriteCompleter {
     /// A completer lost with its committer, for example in a panic of the disk, is a store that was
     /// closed.
     fn drop(&mut self) {
@@ -104,14 +105,14 @@ impl Drop for Completer {
     }
 }
 
-impl Slot {
+impl WriteSlot {
     fn state(&self) -> MutexGuard<'_, SlotState> {
         // A state is replaced in one assignment, so a poisoned lock still guards a whole one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Only the first answer counts.
-    fn complete(&self, result: Result<Written, StoreError>) {
+    fn complete(&self, result: Result<DurableWrite, StoreError>) {
         let mut state = self.state();
         let SlotState::Waiting(waker) = &mut *state else { return };
         let waker = waker.take();

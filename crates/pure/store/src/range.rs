@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::key::{Key, Revision};
-use crate::object::Object;
+use crate::key::{ObjectKey, Revision};
+use crate::object::StoredObject;
 
 /// What to read. `RangeQuery { prefix: "/pods/".into(), ..Default::default() }` reads everything
 /// below `/pods/` at the newest revision.
@@ -12,7 +12,7 @@ pub struct RangeQuery {
     /// Keys that begin with this; empty is every key.
     pub prefix: String,
     /// Only keys after this one: the last key of the page before.
-    pub start_after: Option<Key>,
+    pub start_after: Option<ObjectKey>,
     /// The most objects to return; none is no limit.
     pub limit: Option<usize>,
     /// The revision to read at; none is the newest.
@@ -21,9 +21,9 @@ pub struct RangeQuery {
 
 /// A page of objects, in the order of their keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct RangePage {
     /// The objects.
-    pub objects: Vec<Arc<Object>>,
+    pub objects: Vec<Arc<StoredObject>>,
     /// The revision at which they were read: watch from it to miss nothing.
     pub revision: Revision,
     /// How many more there are behind the limit.

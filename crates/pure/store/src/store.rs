@@ -7,24 +7,24 @@ use crate::committer::Committer;
 use crate::disk::{Disk, DiskError};
 use crate::error::StoreError;
 use crate::key::Revision;
-use crate::limits::Limits;
-use crate::object::Object;
-use crate::pending::Pending;
-use crate::range::{Range, RangeQuery};
-use crate::shared::Shared;
-use crate::watch::Watch;
-use crate::writer::{Expect, Mutation};
+use crate::limits::StoreLimits;
+use crate::object::StoredObject;
+use crate::pending::PendingWrite;
+use crate::range::{RangePage, RangeQuery};
+use crate::shared::SharedStore;
+use crate::watch::StoreWatch;
+use crate::writer::{Mutation, WritePrecondition};
 
 /// Revisioned, watchable, durable objects. Cheap to clone; all clones are the same store. When the
 /// last one is dropped the committer finishes what is queued and ends, and so do the watchers.
 #[derive(Clone)]
 pub struct Store {
-    handle: Arc<Handle>,
+    handle: Arc<StoreHandle>,
 }
 
 /// Closes the store when the last [`Store`] goes.
-struct Handle {
-    shared: Arc<Shared>,
+struct StoreHandle {
+    shared: Arc<SharedStore>,
 }
 
 impl Store {
@@ -33,7 +33,10 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Locked`] when another process holds the data, [`StoreError::Open`] otherwise.
-    pub fn open<D: Disk>(mut disk: D, limits: Limits) -> Result<(Self, Committer<D>), StoreError> {
+    pub fn open<D: Disk>(
+        mut disk: D,
+        limits: StoreLimits,
+    ) -> Result<(Self, Committer<D>), StoreError> {
         let loaded = disk.load().map_err(|source| match source {
             DiskError::Locked { path } => StoreError::Locked { path },
             DiskError::Format { .. }
@@ -43,8 +46,8 @@ impl Store {
             | DiskError::Full { .. }
             | DiskError::Commit { .. } => StoreError::Open { source },
         })?;
-        let shared = Arc::new(Shared::new(loaded, limits));
-        let store = Self { handle: Arc::new(Handle { shared: Arc::clone(&shared) }) };
+        let shared = Arc::new(SharedStore::new(loaded, limits));
+        let store = Self { handle: Arc::new(StoreHandle { shared: Arc::clone(&shared) }) };
         Ok((store, Committer::new(disk, shared)))
     }
 
@@ -59,7 +62,7 @@ impl Store {
     }
 
     /// An object as it is visible: durable, so it may be shown to anybody.
-    pub fn get(&self, key: &str) -> Option<Arc<Object>> {
+    pub fn get(&self, key: &str) -> Option<Arc<StoredObject>> {
         self.shared().visible().index.get(key).cloned()
     }
 
@@ -67,7 +70,7 @@ impl Store {
     /// checked against. For read-modify-write only, so that it need not wait for the disk between
     /// two writes. It may yet fail to become durable (a write based on it then fails as well), so
     /// it must not be shown to a client before [`Store::barrier`] resolved.
-    pub fn newest(&self, key: &str) -> Option<Arc<Object>> {
+    pub fn newest(&self, key: &str) -> Option<Arc<StoredObject>> {
         let writer = self.shared().writer();
         self.shared().newest(&writer, key)
     }
@@ -76,7 +79,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Compacted`] or [`StoreError::Future`] when that revision cannot be read.
-    pub fn range(&self, query: &RangeQuery) -> Result<Range, StoreError> {
+    pub fn range(&self, query: &RangeQuery) -> Result<RangePage, StoreError> {
         self.shared().visible().range(query)
     }
 
@@ -93,19 +96,20 @@ impl Store {
     }
 
     /// Checks the expectation against the newest state, writes that wait for the disk included, and
-    /// queues the write. It becomes visible and the [`Pending`] resolves when its batch is durable.
+    /// queues the write. It becomes visible and the [`PendingWrite`] resolves when its batch is
+    /// durable.
     ///
     /// # Errors
     /// Nothing was written when this fails: [`StoreError::AlreadyExists`],
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::TooLarge`],
-    /// [`StoreError::Overloaded`], [`StoreError::Closed`]. The [`Pending`] may still resolve to
-    /// [`StoreError::Disk`] or [`StoreError::Closed`].
+    /// [`StoreError::Overloaded`], [`StoreError::Closed`]. The [`PendingWrite`] may still resolve
+    /// to [`StoreError::Disk`] or [`StoreError::Closed`].
     pub fn write(
         &self,
         key: &str,
-        expect: Expect,
+        expect: WritePrecondition,
         mutation: Mutation<'_>,
-    ) -> Result<Pending, StoreError> {
+    ) -> Result<PendingWrite, StoreError> {
         let shared = self.shared();
         let mut writer = shared.writer();
         let current = shared.newest(&writer, key);
@@ -119,7 +123,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Closed`].
-    pub fn barrier(&self) -> Result<Pending, StoreError> {
+    pub fn barrier(&self) -> Result<PendingWrite, StoreError> {
         let pending = self.shared().writer().barrier()?;
         self.shared().work.notify_one();
         Ok(pending)
@@ -132,9 +136,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::Compacted`] when the history does not go back that far, [`StoreError::Future`]
     /// when the revision was never reached.
-    pub fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, StoreError> {
+    pub fn watch(&self, prefix: &str, after: Revision) -> Result<StoreWatch, StoreError> {
         let subscriber = self.shared().visible_mut().subscribe(prefix, after)?;
-        Ok(Watch::new(Arc::clone(self.shared()), subscriber, after))
+        Ok(StoreWatch::new(Arc::clone(self.shared()), subscriber, after))
     }
 
     /// Forgets the history up to a revision; what is newer than the newest visible revision is left
@@ -149,7 +153,7 @@ impl Store {
         self.shared().close();
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Arc<SharedStore> {
         &self.handle.shared
     }
 }
@@ -160,7 +164,7 @@ impl fmt::Debug for Store {
     }
 }
 
-impl Drop for Handle {
+impl Drop for StoreHandle {
     fn drop(&mut self) {
         self.shared.close();
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use crate::key::{Revision, segment_of_key, segment_of_prefix};
-use crate::object::Event;
+use crate::object::StoreEvent;
 
 /// All watchers, found by the first segment of the keys they watch.
 #[derive(Debug, Default)]
@@ -79,8 +79,8 @@ impl Subscribers {
 
     /// Marks everyone whom these events (oldest first) concern; the wakers are to be woken once no
     /// lock is held.
-    pub(crate) fn announce<'a>(&self, events: impl Iterator<Item = &'a Event>) -> Vec<Waker> {
-        let mut by_segment: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
+    pub(crate) fn announce<'a>(&self, events: impl Iterator<Item = &'a StoreEvent>) -> Vec<Waker> {
+        let mut by_segment: BTreeMap<&str, Vec<&StoreEvent>> = BTreeMap::new();
         for event in events {
             by_segment.entry(segment_of_key(event.key().as_str())).or_default().push(event);
         }
@@ -104,8 +104,8 @@ impl Subscribers {
 }
 
 impl Subscriber {
-    fn mark(&self, events: &[&Event], wakers: &mut Vec<Waker>) {
-        let concerns = |event: &&&Event| event.key().as_str().starts_with(&*self.prefix);
+    fn mark(&self, events: &[&StoreEvent], wakers: &mut Vec<Waker>) {
+        let concerns = |event: &&&StoreEvent| event.key().as_str().starts_with(&*self.prefix);
         let Some(first) = events.iter().find(concerns).map(|event| event.revision()) else {
             return;
         };

@@ -4,44 +4,44 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use crate::disk::Loaded;
+use crate::disk::DiskContent;
 use crate::error::StoreError;
-use crate::history::History;
-use crate::index::Index;
+use crate::history::EventHistory;
+use crate::index::VersionIndex;
 use crate::key::Revision;
-use crate::limits::Limits;
-use crate::object::{Event, Version};
-use crate::range::{Range, RangeQuery};
+use crate::limits::StoreLimits;
+use crate::object::{ObjectVersion, StoreEvent};
+use crate::range::{RangePage, RangeQuery};
 use crate::subscribers::{Subscriber, Subscribers};
 
 #[derive(Debug)]
-pub(crate) struct Visible {
-    pub(crate) index: Index,
-    pub(crate) history: History,
+pub(crate) struct VisibleState {
+    pub(crate) index: VersionIndex,
+    pub(crate) history: EventHistory,
     pub(crate) subscribers: Subscribers,
-    pub(crate) lifetime: Lifetime,
+    pub(crate) lifetime: StoreLifetime,
 }
 
 /// Whether more events can come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifetime {
+pub(crate) enum StoreLifetime {
     Open,
     /// The committer is gone: watchers end once they have taken what there is.
     Ended,
 }
 
-impl Visible {
-    pub(crate) fn from_disk(loaded: Loaded) -> Self {
-        let mut index = Index::default();
+impl VisibleState {
+    pub(crate) fn from_disk(loaded: DiskContent) -> Self {
+        let mut index = VersionIndex::default();
         for object in loaded.objects {
             let object = Arc::new(object);
-            index.apply(&object.key, Version::Live(Arc::clone(&object)));
+            index.apply(&object.key, ObjectVersion::Live(Arc::clone(&object)));
         }
         Self {
             index,
-            history: History::starting_at(loaded.revision),
+            history: EventHistory::starting_at(loaded.revision),
             subscribers: Subscribers::default(),
-            lifetime: Lifetime::Open,
+            lifetime: StoreLifetime::Open,
         }
     }
 
@@ -50,13 +50,13 @@ impl Visible {
     }
 
     /// Applies durable writes, oldest first; the wakers are to be woken once no lock is held.
-    pub(crate) fn publish(&mut self, events: Vec<Event>, limits: &Limits) -> Vec<Waker> {
+    pub(crate) fn publish(&mut self, events: Vec<StoreEvent>, limits: &StoreLimits) -> Vec<Waker> {
         let wakers = self.subscribers.announce(events.iter());
         let before = self.revision();
         for event in events {
             let version = match &event {
-                Event::Put { object, .. } => Version::Live(Arc::clone(object)),
-                Event::Delete { revision, .. } => Version::Deleted(*revision),
+                StoreEvent::Put { object, .. } => ObjectVersion::Live(Arc::clone(object)),
+                StoreEvent::Delete { revision, .. } => ObjectVersion::Deleted(*revision),
             };
             self.index.apply(event.key(), version);
             self.history.push(event);
@@ -83,7 +83,7 @@ impl Visible {
         }
     }
 
-    pub(crate) fn range(&self, query: &RangeQuery) -> Result<Range, StoreError> {
+    pub(crate) fn range(&self, query: &RangeQuery) -> Result<RangePage, StoreError> {
         let revision = match query.at {
             None => self.revision(),
             Some(asked) => self.check_readable(asked)?,
@@ -94,7 +94,7 @@ impl Visible {
             None => (found.cloned().collect(), 0),
             Some(limit) => (found.by_ref().take(limit).cloned().collect(), found.count()),
         };
-        Ok(Range { objects, revision, remaining })
+        Ok(RangePage { objects, revision, remaining })
     }
 
     pub(crate) fn subscribe(
@@ -103,7 +103,7 @@ impl Visible {
         after: Revision,
     ) -> Result<Arc<Subscriber>, StoreError> {
         self.check_readable(after)?;
-        let first_untaken = self.history.since(prefix, after).next().map(Event::revision);
+        let first_untaken = self.history.since(prefix, after).next().map(StoreEvent::revision);
         Ok(self.subscribers.add(prefix, first_untaken))
     }
 

@@ -10,10 +10,10 @@ use futures_core::Stream;
 
 use crate::error::StoreError;
 use crate::key::Revision;
-use crate::object::Event;
-use crate::shared::Shared;
+use crate::object::StoreEvent;
+use crate::shared::SharedStore;
 use crate::subscribers::Subscriber;
-use crate::visible::{Lifetime, Visible};
+use crate::visible::{StoreLifetime, VisibleState};
 
 /// How many events a watcher takes at a time, so that the lock is taken once for many events and
 /// the memory that a watcher holds stays small.
@@ -25,37 +25,47 @@ const CHUNK_EVENTS: usize = 64;
 /// does nobody else. When the store is closed the stream ends after the last event.
 #[derive(Debug)]
 #[must_use = "a watch that is not polled sees nothing"]
-pub struct Watch {
-    shared: Arc<Shared>,
+pub struct StoreWatch {
+    shared: Arc<SharedStore>,
     subscriber: Arc<Subscriber>,
     /// Everything up to here was taken from the history.
     taken: Revision,
-    buffer: VecDeque<Event>,
-    phase: Phase,
+    buffer: VecDeque<StoreEvent>,
+    phase: WatchPhase,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum WatchPhase {
     Running,
     Ended,
 }
 
 /// What asking the history brought.
-enum Refill {
+enum WatchRefill {
     Taken,
     UpToDate,
     Ended,
     Overrun(StoreError),
 }
 
-impl Watch {
-    pub(crate) fn new(shared: Arc<Shared>, subscriber: Arc<Subscriber>, after: Revision) -> Self {
-        Self { shared, subscriber, taken: after, buffer: VecDeque::new(), phase: Phase::Running }
+impl StoreWatch {
+    pub(crate) fn new(
+        shared: Arc<SharedStore>,
+        subscriber: Arc<Subscriber>,
+        after: Revision,
+    ) -> Self {
+        Self {
+            shared,
+            subscriber,
+            taken: after,
+            buffer: VecDeque::new(),
+            phase: WatchPhase::Running,
+        }
     }
 
     /// The next event, if there is one already. None means "nothing now", or the end: see
-    /// [`Watch::is_ended`].
-    pub fn try_next(&mut self) -> Option<Result<Event, StoreError>> {
+    /// [`StoreWatch::is_ended`].
+    pub fn try_next(&mut self) -> Option<Result<StoreEvent, StoreError>> {
         match self.next_or_register(None) {
             Poll::Ready(item) => item,
             Poll::Pending => None,
@@ -64,7 +74,7 @@ impl Watch {
 
     /// Whether nothing will come any more.
     pub fn is_ended(&self) -> bool {
-        self.phase == Phase::Ended
+        self.phase == WatchPhase::Ended
     }
 
     /// Every event of this prefix up to this revision was handed out: what a bookmark says. A watch
@@ -74,8 +84,8 @@ impl Watch {
             return event.revision().previous();
         }
         match self.phase {
-            Phase::Ended => self.taken,
-            Phase::Running => {
+            WatchPhase::Ended => self.taken,
+            WatchPhase::Running => {
                 // The lock keeps a batch from being published between the two looks.
                 let visible = self.shared.visible();
                 match self.subscriber.state().first_untaken {
@@ -89,28 +99,28 @@ impl Watch {
     fn next_or_register(
         &mut self,
         waker: Option<&Waker>,
-    ) -> Poll<Option<Result<Event, StoreError>>> {
+    ) -> Poll<Option<Result<StoreEvent, StoreError>>> {
         if let Some(event) = self.buffer.pop_front() {
             return Poll::Ready(Some(Ok(event)));
         }
-        if self.phase == Phase::Ended {
+        if self.phase == WatchPhase::Ended {
             return Poll::Ready(None);
         }
         match self.refill(waker) {
-            Refill::Taken => Poll::Ready(self.buffer.pop_front().map(Ok)),
-            Refill::UpToDate => Poll::Pending,
-            Refill::Ended => {
-                self.phase = Phase::Ended;
+            WatchRefill::Taken => Poll::Ready(self.buffer.pop_front().map(Ok)),
+            WatchRefill::UpToDate => Poll::Pending,
+            WatchRefill::Ended => {
+                self.phase = WatchPhase::Ended;
                 Poll::Ready(None)
             }
-            Refill::Overrun(error) => {
-                self.phase = Phase::Ended;
+            WatchRefill::Overrun(error) => {
+                self.phase = WatchPhase::Ended;
                 Poll::Ready(Some(Err(error)))
             }
         }
     }
 
-    fn refill(&mut self, waker: Option<&Waker>) -> Refill {
+    fn refill(&mut self, waker: Option<&Waker>) -> WatchRefill {
         // Declared before the locks, so dropped after them: dropping a waker may drop a task with a
         // watch in it.
         let mut replaced = None;
@@ -121,45 +131,45 @@ impl Watch {
         let Some(first) = state.first_untaken else {
             self.taken = self.taken.max(visible.revision());
             return match visible.lifetime {
-                Lifetime::Ended => Refill::Ended,
-                Lifetime::Open => {
+                StoreLifetime::Ended => WatchRefill::Ended,
+                StoreLifetime::Open => {
                     if let Some(waker) = waker {
                         replaced = state.waker.replace(waker.clone());
                     }
                     drop(state);
                     drop(visible);
                     drop(replaced);
-                    Refill::UpToDate
+                    WatchRefill::UpToDate
                 }
             };
         };
         let oldest = visible.history.oldest();
         if first <= oldest {
-            return Refill::Overrun(StoreError::Compacted { asked: self.taken, oldest });
+            return WatchRefill::Overrun(StoreError::Compacted { asked: self.taken, oldest });
         }
         state.first_untaken = self.take_chunk(&visible, first);
-        Refill::Taken
+        WatchRefill::Taken
     }
 
     /// Takes events from `first` on; the answer is the first one that had to be left.
-    fn take_chunk(&mut self, visible: &Visible, first: Revision) -> Option<Revision> {
+    fn take_chunk(&mut self, visible: &VisibleState, first: Revision) -> Option<Revision> {
         let mut events = visible.history.since(&self.subscriber.prefix, first.previous());
         self.buffer.extend(events.by_ref().take(CHUNK_EVENTS).cloned());
-        let left = events.next().map(Event::revision);
+        let left = events.next().map(StoreEvent::revision);
         self.taken = left.map_or(visible.revision(), Revision::previous);
         left
     }
 }
 
-impl Stream for Watch {
-    type Item = Result<Event, StoreError>;
+impl Stream for StoreWatch {
+    type Item = Result<StoreEvent, StoreError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().next_or_register(Some(context.waker()))
     }
 }
 
-impl Drop for Watch {
+impl Drop for StoreWatch {
     fn drop(&mut self) {
         self.shared.visible_mut().subscribers.remove(&self.subscriber);
     }

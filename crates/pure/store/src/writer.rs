@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::disk::{Batch, Row};
+use crate::disk::{Batch, BatchRow};
 use crate::error::StoreError;
-use crate::key::{Key, Revision};
-use crate::limits::Limits;
-use crate::object::{Event, Object, Version};
-use crate::pending::{Completer, Pending, Written, pending};
+use crate::key::{ObjectKey, Revision};
+use crate::limits::StoreLimits;
+use crate::object::{ObjectVersion, StoreEvent, StoredObject};
+use crate::pending::{DurableWrite, PendingWrite, WriteCompleter, pending};
 
 /// What a write requires of the newest state, writes that wait for the disk included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
+pub enum WritePrecondition {
     /// Nothing.
     Any,
     /// The object does not exist; else [`StoreError::AlreadyExists`].
@@ -39,18 +39,18 @@ pub enum Mutation<'a> {
 
 /// The newest state, as far as it is not durable yet, and the writes that lead there.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct StoreWriter {
     /// The newest version of each key that some queued or in-flight write changes.
-    heads: BTreeMap<Key, Version>,
-    queue: Vec<Queued>,
+    heads: BTreeMap<ObjectKey, ObjectVersion>,
+    queue: Vec<QueuedWrite>,
     queued_bytes: usize,
     newest: Revision,
-    pub(crate) gate: Gate,
+    pub(crate) gate: WriteGate,
 }
 
 /// Whether writes are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
+pub(crate) enum WriteGate {
     Open,
     /// No new ones; those queued are still committed.
     Closing,
@@ -58,31 +58,31 @@ pub(crate) enum Gate {
 
 /// One accepted write, or a wish to be told when all before it are durable.
 #[derive(Debug)]
-pub(crate) struct Queued {
-    work: Work,
-    completer: Completer,
+pub(crate) struct QueuedWrite {
+    work: CommitWork,
+    completer: WriteCompleter,
 }
 
 #[derive(Debug)]
-enum Work {
-    Write(Event),
+enum CommitWork {
+    Write(StoreEvent),
     Barrier,
 }
 
-impl Writer {
+impl StoreWriter {
     pub(crate) fn new(newest: Revision) -> Self {
         Self {
             heads: BTreeMap::new(),
             queue: Vec::new(),
             queued_bytes: 0,
             newest,
-            gate: Gate::Open,
+            gate: WriteGate::Open,
         }
     }
 
     /// The newest version of a key that is not durable yet; none when the visible state has the
     /// newest.
-    pub(crate) fn head(&self, key: &str) -> Option<&Version> {
+    pub(crate) fn head(&self, key: &str) -> Option<&ObjectVersion> {
         self.heads.get(key)
     }
 
@@ -90,60 +90,63 @@ impl Writer {
     pub(crate) fn write(
         &mut self,
         key: &str,
-        current: Option<Arc<Object>>,
-        expect: Expect,
+        current: Option<Arc<StoredObject>>,
+        expect: WritePrecondition,
         mutation: &Mutation<'_>,
-        limits: &Limits,
-    ) -> Result<Pending, StoreError> {
+        limits: &StoreLimits,
+    ) -> Result<PendingWrite, StoreError> {
         self.admit(key, limits)?;
         check_expectation(key, current.as_ref(), expect)?;
         let revision = self.newest.next();
         let event = match (mutation, current) {
             (Mutation::Delete, None) => return Err(StoreError::NotFound { key: key.into() }),
-            (Mutation::Delete, Some(previous)) => Event::Delete { revision, previous },
+            (Mutation::Delete, Some(previous)) => StoreEvent::Delete { revision, previous },
             (Mutation::Put(encode), previous) => {
                 let value = encode(revision);
                 check_size(key, &value, limits)?;
                 let key = previous.as_ref().map_or_else(|| key.into(), |object| object.key.clone());
-                Event::Put { object: Arc::new(Object { key, revision, value }), previous }
+                StoreEvent::Put {
+                    object: Arc::new(StoredObject { key, revision, value }),
+                    previous,
+                }
             }
         };
         Ok(self.push(event))
     }
 
     /// An answer for when everything accepted so far is durable.
-    pub(crate) fn barrier(&mut self) -> Result<Pending, StoreError> {
+    pub(crate) fn barrier(&mut self) -> Result<PendingWrite, StoreError> {
         self.check_open()?;
         let (completer, pending) = pending();
-        self.queue.push(Queued { work: Work::Barrier, completer });
+        self.queue.push(QueuedWrite { work: CommitWork::Barrier, completer });
         Ok(pending)
     }
 
-    fn push(&mut self, event: Event) -> Pending {
+    fn push(&mut self, event: StoreEvent) -> PendingWrite {
         let (key, version) = match &event {
-            Event::Put { object, .. } => {
+            StoreEvent::Put { object, .. } => {
                 self.queued_bytes += object.value.len();
-                (object.key.clone(), Version::Live(Arc::clone(object)))
+                (object.key.clone(), ObjectVersion::Live(Arc::clone(object)))
             }
-            Event::Delete { revision, previous } => {
-                (previous.key.clone(), Version::Deleted(*revision))
+            StoreEvent::Delete { revision, previous } => {
+                (previous.key.clone(), ObjectVersion::Deleted(*revision))
             }
         };
         self.newest = event.revision();
         self.heads.insert(key, version);
         let (completer, pending) = pending();
-        self.queue.push(Queued { work: Work::Write(event), completer });
+        self.queue.push(QueuedWrite { work: CommitWork::Write(event), completer });
         pending
     }
 
     fn check_open(&self) -> Result<(), StoreError> {
         match self.gate {
-            Gate::Open => Ok(()),
-            Gate::Closing => Err(StoreError::Closed),
+            WriteGate::Open => Ok(()),
+            WriteGate::Closing => Err(StoreError::Closed),
         }
     }
 
-    fn admit(&self, key: &str, limits: &Limits) -> Result<(), StoreError> {
+    fn admit(&self, key: &str, limits: &StoreLimits) -> Result<(), StoreError> {
         self.check_open()?;
         let full = self.queue.len() >= limits.queue_writes_max
             || self.queued_bytes >= limits.queue_bytes_max;
@@ -159,7 +162,7 @@ impl Writer {
     }
 
     /// Everything that waits; it stays part of the newest state.
-    pub(crate) fn take_queue(&mut self) -> Vec<Queued> {
+    pub(crate) fn take_queue(&mut self) -> Vec<QueuedWrite> {
         self.queued_bytes = 0;
         std::mem::take(&mut self.queue)
     }
@@ -176,26 +179,26 @@ impl Writer {
 
     /// Back to the durable state: what was queued on top of a failed batch is handed out to fail
     /// too, and its revisions, which nobody has seen, are given again.
-    pub(crate) fn roll_back(&mut self, durable: Revision) -> Vec<Queued> {
+    pub(crate) fn roll_back(&mut self, durable: Revision) -> Vec<QueuedWrite> {
         self.heads.clear();
         self.newest = durable;
         self.take_queue()
     }
 }
 
-impl Queued {
+impl QueuedWrite {
     /// Answers with success.
     pub(crate) fn succeed(self, durable: Revision) {
         let written = match self.work {
-            Work::Barrier => Written { revision: durable, object: None, previous: None },
-            Work::Write(event) => {
+            CommitWork::Barrier => DurableWrite { revision: durable, object: None, previous: None },
+            CommitWork::Write(event) => {
                 let revision = event.revision();
                 match event {
-                    Event::Put { object, previous } => {
-                        Written { revision, object: Some(object), previous }
+                    StoreEvent::Put { object, previous } => {
+                        DurableWrite { revision, object: Some(object), previous }
                     }
-                    Event::Delete { previous, .. } => {
-                        Written { revision, object: None, previous: Some(previous) }
+                    StoreEvent::Delete { previous, .. } => {
+                        DurableWrite { revision, object: None, previous: Some(previous) }
                     }
                 }
             }
@@ -210,28 +213,28 @@ impl Queued {
 }
 
 /// The events of a taken queue, oldest first.
-pub(crate) fn events(queue: &[Queued]) -> Vec<Event> {
-    let event = |queued: &Queued| match &queued.work {
-        Work::Write(event) => Some(event.clone()),
-        Work::Barrier => None,
+pub(crate) fn events(queue: &[QueuedWrite]) -> Vec<StoreEvent> {
+    let event = |queued: &QueuedWrite| match &queued.work {
+        CommitWork::Write(event) => Some(event.clone()),
+        CommitWork::Barrier => None,
     };
     queue.iter().filter_map(event).collect()
 }
 
 /// The net effect of these events; none when there are none.
-pub(crate) fn batch(events: &[Event]) -> Option<Batch> {
+pub(crate) fn batch(events: &[StoreEvent]) -> Option<Batch> {
     let revision = events.last()?.revision();
-    let mut rows: BTreeMap<&Key, Row> = BTreeMap::new();
+    let mut rows: BTreeMap<&ObjectKey, BatchRow> = BTreeMap::new();
     for event in events {
         let after = match event {
-            Event::Put { object, .. } => Some(Arc::clone(object)),
-            Event::Delete { .. } => None,
+            StoreEvent::Put { object, .. } => Some(Arc::clone(object)),
+            StoreEvent::Delete { .. } => None,
         };
         match rows.get_mut(event.key()) {
             Some(row) => row.after = after,
             None => {
                 let (key, before) = (event.key().clone(), event.previous().cloned());
-                rows.insert(event.key(), Row { key, before, after });
+                rows.insert(event.key(), BatchRow { key, before, after });
             }
         }
     }
@@ -240,25 +243,29 @@ pub(crate) fn batch(events: &[Event]) -> Option<Batch> {
 
 fn check_expectation(
     key: &str,
-    current: Option<&Arc<Object>>,
-    expect: Expect,
+    current: Option<&Arc<StoredObject>>,
+    expect: WritePrecondition,
 ) -> Result<(), StoreError> {
     match (expect, current) {
-        (Expect::Any, _) | (Expect::Absent, None) | (Expect::Present, Some(_)) => Ok(()),
-        (Expect::Absent, Some(object)) => {
+        (WritePrecondition::Any, _)
+        | (WritePrecondition::Absent, None)
+        | (WritePrecondition::Present, Some(_)) => Ok(()),
+        (WritePrecondition::Absent, Some(object)) => {
             Err(StoreError::AlreadyExists { key: key.into(), revision: object.revision })
         }
-        (Expect::Present | Expect::Revision(_), None) => {
+        (WritePrecondition::Present | WritePrecondition::Revision(_), None) => {
             Err(StoreError::NotFound { key: key.into() })
         }
-        (Expect::Revision(expected), Some(object)) if expected == object.revision => Ok(()),
-        (Expect::Revision(expected), Some(object)) => {
+        (WritePrecondition::Revision(expected), Some(object)) if expected == object.revision => {
+            Ok(())
+        }
+        (WritePrecondition::Revision(expected), Some(object)) => {
             Err(StoreError::Conflict { key: key.into(), expected, actual: object.revision })
         }
     }
 }
 
-fn check_size(key: &str, value: &Bytes, limits: &Limits) -> Result<(), StoreError> {
+fn check_size(key: &str, value: &Bytes, limits: &StoreLimits) -> Result<(), StoreError> {
     let (bytes, limit_bytes) = (key.len() + value.len(), limits.object_bytes_max);
     if bytes > limit_bytes {
         return Err(StoreError::TooLarge { key: key.into(), bytes, limit_bytes });

@@ -52,7 +52,7 @@ pub fn exclude(pod: &mut Pod, nodes: &Avoided) {
 pub fn without_exclusions(mut pod: Pod) -> Pod {
     let nodes = of_pod(&pod);
     if let Some(spec) = &mut pod.spec {
-        spec.affinity.take_if(|affinity| lift(affinity, &nodes) == Left::Nothing);
+        spec.affinity.take_if(|affinity| lift(affinity, &nodes) == RemainingAffinity::Nothing);
     }
     if let Some(annotations) = &mut pod.metadata.annotations {
         annotations.remove(ANNOTATION);
@@ -76,7 +76,7 @@ fn is_empty(term: &NodeSelectorTerm) -> bool {
 
 /// What an affinity says after the exclusions were taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum RemainingAffinity {
     /// It still asks for something.
     Something,
     /// It is empty.
@@ -84,10 +84,12 @@ pub enum Left {
 }
 
 /// Takes the exclusions of these nodes out.
-pub fn lift(affinity: &mut Affinity, nodes: &Avoided) -> Left {
+pub fn lift(affinity: &mut Affinity, nodes: &Avoided) -> RemainingAffinity {
     let excluded: Vec<NodeSelectorRequirement> = nodes.keys().map(|node| exclusion(node)).collect();
     let required = required_terms(affinity);
-    let Some(terms) = required.filter(|_| !excluded.is_empty()) else { return Left::Something };
+    let Some(terms) = required.filter(|_| !excluded.is_empty()) else {
+        return RemainingAffinity::Something;
+    };
     for term in terms.iter_mut() {
         if let Some(fields) = &mut term.match_fields {
             for exclusion in &excluded {
@@ -100,7 +102,11 @@ pub fn lift(affinity: &mut Affinity, nodes: &Avoided) -> Left {
     if terms.iter().all(is_empty) {
         drop_required(affinity); // nothing but our exclusion was required
     }
-    if *affinity == Affinity::default() { Left::Nothing } else { Left::Something }
+    if *affinity == Affinity::default() {
+        RemainingAffinity::Nothing
+    } else {
+        RemainingAffinity::Something
+    }
 }
 
 fn required_terms(affinity: &mut Affinity) -> Option<&mut Vec<NodeSelectorTerm>> {

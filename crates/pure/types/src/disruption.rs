@@ -17,7 +17,7 @@ pub const SYNC_FAILED: &str = "SyncFailed";
 
 /// Why it cannot be said how many pods there should be; in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Uncountable {
+pub enum UncountablePods {
     /// The controller of a pod is gone, or is another one of that name.
     #[error("found no controllers for pod {pod:?}")]
     NoController {

@@ -50,7 +50,7 @@ pub use causes::causes;
 pub use ended_by_node::{EndedByNode, NodeStopEnd};
 pub use exit::{Exit, ExitStatus};
 pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
-pub use notice::Notice;
+pub use notice::StopNotice;
 pub use oom::OomKill;
 pub use quantity::{Quantity, QuantityError};
 pub use term::Term;

@@ -155,7 +155,7 @@ pub fn is_of_node(volume: &PersistentVolume, node: &str) -> bool {
 
 /// The next step of a volume's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum VolumeCleanup {
     /// It is not at its end, or a claim may still be bound to it.
     NotYet,
     /// It is to be deleted.
@@ -166,7 +166,7 @@ pub enum End {
     WithoutFolder,
 }
 
-impl End {
+impl VolumeCleanup {
     /// What comes next for a volume of [`has_folder`].
     pub fn of(volume: &PersistentVolume) -> Self {
         let policy =
@@ -218,17 +218,17 @@ mod tests {
             "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [PROTECTION, FOLDER_FINALIZER],
         });
         let cases = [
-            (json!({}), "Delete", "Bound", End::NotYet),
-            (json!({}), "Delete", "Released", End::Delete),
-            (json!({}), "Retain", "Released", End::NotYet),
-            (held, "Delete", "Released", End::NotYet),
-            (going.clone(), "Delete", "Released", End::WithFolder),
-            (going, "Retain", "Released", End::WithoutFolder),
+            (json!({}), "Delete", "Bound", VolumeCleanup::NotYet),
+            (json!({}), "Delete", "Released", VolumeCleanup::Delete),
+            (json!({}), "Retain", "Released", VolumeCleanup::NotYet),
+            (held, "Delete", "Released", VolumeCleanup::NotYet),
+            (going.clone(), "Delete", "Released", VolumeCleanup::WithFolder),
+            (going, "Retain", "Released", VolumeCleanup::WithoutFolder),
         ];
         for (meta, policy, phase, expected) in cases {
             let volume = released(meta.clone(), policy, phase);
             assert!(has_folder(&volume));
-            assert_eq!(End::of(&volume), expected, "{meta} {policy} {phase}");
+            assert_eq!(VolumeCleanup::of(&volume), expected, "{meta} {policy} {phase}");
         }
     }
 

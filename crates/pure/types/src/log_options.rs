@@ -9,9 +9,9 @@ use crate::Tick;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogOptions {
     /// Which start of the container.
-    pub run: Run,
+    pub run: ContainerRun,
     /// Whether to go on as new lines come.
-    pub follow: Follow,
+    pub follow: LogFollow,
     /// Whether each line begins with its time.
     pub timestamps: Timestamps,
     /// At most so many lines from the end.
@@ -19,15 +19,15 @@ pub struct LogOptions {
     /// At most so many bytes.
     pub limit_bytes: Option<u64>,
     /// Only lines from this time on.
-    pub since: Option<Since>,
+    pub since: Option<LogSince>,
 }
 
 impl Default for LogOptions {
     /// All of the current run, and then the end.
     fn default() -> Self {
         Self {
-            run: Run::Current,
-            follow: Follow::No,
+            run: ContainerRun::Current,
+            follow: LogFollow::No,
             timestamps: Timestamps::No,
             tail_lines: None,
             limit_bytes: None,
@@ -38,7 +38,7 @@ impl Default for LogOptions {
 
 /// Which start of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Run {
+pub enum ContainerRun {
     /// The current one, or the last if none runs.
     Current,
     /// The one before it.
@@ -47,7 +47,7 @@ pub enum Run {
 
 /// Whether a log goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Follow {
+pub enum LogFollow {
     /// Until the container ends.
     Yes,
     /// It ends with what is there.
@@ -65,7 +65,7 @@ pub enum Timestamps {
 
 /// From when on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Since {
+pub enum LogSince {
     /// So many seconds ago.
     Seconds(u64),
     /// A point in time.

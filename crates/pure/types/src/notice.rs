@@ -2,7 +2,7 @@
 
 /// Whether a process was asked to end, as far as its runtime knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Notice {
+pub enum StopNotice {
     /// No signal was sent to it.
     #[default]
     NotGiven,

@@ -25,7 +25,7 @@ pub fn in_full(metadata: &ObjectMeta) -> String {
     .in_full()
 }
 
-/// A pod, however it is held: as the API has it, or as [`held::Pod`](crate::held::Pod).
+/// A pod, however it is held: as the API has it, or as [`held::HeldPod`](crate::held::HeldPod).
 pub trait AnyPod {
     /// The type of its spec.
     type Spec: AnySpec;
@@ -38,9 +38,9 @@ pub trait AnyPod {
     /// `status.conditions`.
     fn conditions(&self) -> &[PodCondition];
     /// What its node has granted the pod as a whole.
-    fn granted(&self) -> Granted<'_>;
+    fn granted(&self) -> GrantedResources<'_>;
     /// What its node has granted one of its containers.
-    fn granted_to(&self, container: &str) -> Granted<'_>;
+    fn granted_to(&self, container: &str) -> GrantedResources<'_>;
     /// The node it is bound to, if any; the empty name is none.
     fn node_name(&self) -> Option<&str>;
 }
@@ -94,14 +94,14 @@ pub trait AnyContainer {
 
 /// Resources as a status tells of them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Granted<'a> {
+pub struct GrantedResources<'a> {
     /// What the node has promised: `allocatedResources`.
     pub allocated: Option<&'a BTreeMap<String, Quantity>>,
     /// What the cgroup has: `resources`.
     pub in_force: Option<&'a ResourceRequirements>,
 }
 
-impl Granted<'_> {
+impl GrantedResources<'_> {
     /// Whether anything is told.
     pub const fn is_some(self) -> bool {
         self.allocated.is_some() || self.in_force.is_some()
@@ -131,19 +131,21 @@ macro_rules! any_pod {
                 status.and_then(|status| status.conditions.as_deref()).unwrap_or_default()
             }
 
-            fn granted(&self) -> Granted<'_> {
-                self.status.as_ref().map_or_else(Granted::default, |status| Granted {
-                    allocated: status.allocated_resources.$reached(),
-                    in_force: status.resources.$reached(),
+            fn granted(&self) -> GrantedResources<'_> {
+                self.status.as_ref().map_or_else(GrantedResources::default, |status| {
+                    GrantedResources {
+                        allocated: status.allocated_resources.$reached(),
+                        in_force: status.resources.$reached(),
+                    }
                 })
             }
 
-            fn granted_to(&self, container: &str) -> Granted<'_> {
+            fn granted_to(&self, container: &str) -> GrantedResources<'_> {
                 let status = self.status.as_ref();
                 let lists = status.map(|s| [&s.container_statuses, &s.init_container_statuses]);
                 let mut all = lists.into_iter().flatten().flatten().flatten();
                 let found = all.find(|status| status.name == container);
-                found.map_or_else(Granted::default, |status| Granted {
+                found.map_or_else(GrantedResources::default, |status| GrantedResources {
                     allocated: status.allocated_resources.$reached(),
                     in_force: status.resources.$reached(),
                 })
@@ -238,11 +240,11 @@ macro_rules! any_pod_behind {
                     (**self).conditions()
                 }
 
-                fn granted(&self) -> Granted<'_> {
+                fn granted(&self) -> GrantedResources<'_> {
                     (**self).granted()
                 }
 
-                fn granted_to(&self, container: &str) -> Granted<'_> {
+                fn granted_to(&self, container: &str) -> GrantedResources<'_> {
                     (**self).granted_to(container)
                 }
 

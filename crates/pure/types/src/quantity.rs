@@ -12,12 +12,12 @@ const NANO: i128 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantity {
     nanos: i128,
-    format: Format,
+    format: QuantityFormat,
 }
 
 /// How the amount was written, kept so that it is written again in the same family of suffixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Format {
+enum QuantityFormat {
     #[default]
     DecimalSi,
     BinarySi,
@@ -40,17 +40,17 @@ pub enum QuantityError {
 impl Quantity {
     /// So many whole units.
     pub const fn from_units(units: i64) -> Self {
-        Self { nanos: units as i128 * NANO, format: Format::DecimalSi }
+        Self { nanos: units as i128 * NANO, format: QuantityFormat::DecimalSi }
     }
 
     /// So many thousandths.
     pub const fn from_millis(millis: i64) -> Self {
-        Self { nanos: millis as i128 * (NANO / 1000), format: Format::DecimalSi }
+        Self { nanos: millis as i128 * (NANO / 1000), format: QuantityFormat::DecimalSi }
     }
 
     /// So many bytes, written with binary suffixes.
     pub const fn from_bytes(bytes: i64) -> Self {
-        Self { nanos: bytes as i128 * NANO, format: Format::BinarySi }
+        Self { nanos: bytes as i128 * NANO, format: QuantityFormat::BinarySi }
     }
 
     /// Whole units, rounded up (as `Quantity.Value()` upstream).
@@ -127,14 +127,14 @@ impl FromStr for Quantity {
 
 /// What a suffix multiplies by.
 #[derive(Clone, Copy)]
-enum Scale {
+enum SuffixScale {
     PowerOfTen(i32),
     PowerOfTwo(u32),
 }
 
-fn parse_suffix(suffix: &str) -> Result<(Scale, Format), QuantityError> {
-    let si = |power| Ok((Scale::PowerOfTen(power), Format::DecimalSi));
-    let binary = |power| Ok((Scale::PowerOfTwo(power), Format::BinarySi));
+fn parse_suffix(suffix: &str) -> Result<(SuffixScale, QuantityFormat), QuantityError> {
+    let si = |power| Ok((SuffixScale::PowerOfTen(power), QuantityFormat::DecimalSi));
+    let binary = |power| Ok((SuffixScale::PowerOfTwo(power), QuantityFormat::BinarySi));
     match suffix {
         "n" => si(-9),
         "u" => si(-6),
@@ -155,13 +155,13 @@ fn parse_suffix(suffix: &str) -> Result<(Scale, Format), QuantityError> {
         exponent => {
             let digits = exponent.strip_prefix(['e', 'E']).ok_or(QuantityError::Format)?;
             let power: i32 = digits.parse().map_err(|_| QuantityError::Format)?;
-            Ok((Scale::PowerOfTen(power), Format::DecimalExponent))
+            Ok((SuffixScale::PowerOfTen(power), QuantityFormat::DecimalExponent))
         }
     }
 }
 
 /// `whole.fraction × scale` in billionths, rounded up.
-fn scaled(whole: &str, fraction: &str, scale: Scale) -> Result<i128, QuantityError> {
+fn scaled(whole: &str, fraction: &str, scale: SuffixScale) -> Result<i128, QuantityError> {
     let fraction = fraction.trim_end_matches('0');
     let digits = format!("{whole}{fraction}");
     let digits = digits.trim_start_matches('0');
@@ -174,8 +174,8 @@ fn scaled(whole: &str, fraction: &str, scale: Scale) -> Result<i128, QuantityErr
     }
     let mantissa: i128 = digits.parse().map_err(|_| QuantityError::Range)?;
     let (power_of_ten, factor) = match scale {
-        Scale::PowerOfTen(power) => (power, 1),
-        Scale::PowerOfTwo(power) => (0, 1i128 << power),
+        SuffixScale::PowerOfTen(power) => (power, 1),
+        SuffixScale::PowerOfTwo(power) => (0, 1i128 << power),
     };
     let fraction_digits = i32::try_from(fraction.len()).map_err(|_| QuantityError::Range)?;
     let power = power_of_ten.saturating_add(9).saturating_sub(fraction_digits);
@@ -212,7 +212,10 @@ impl std::fmt::Display for Quantity {
             return f.write_str("0");
         }
         // Upstream writes small and fractional binary values with decimal suffixes.
-        if self.format == Format::BinarySi && self.is_whole() && self.nanos.abs() >= 1024 * NANO {
+        if self.format == QuantityFormat::BinarySi
+            && self.is_whole()
+            && self.nanos.abs() >= 1024 * NANO
+        {
             let mut value = self.nanos / NANO;
             let mut step = 0;
             while value % 1024 == 0 && step + 1 < BINARY.len() {
@@ -224,8 +227,8 @@ impl std::fmt::Display for Quantity {
         for (unit, suffix, exponent) in SI {
             if self.nanos % unit == 0 {
                 let suffix = match self.format {
-                    Format::DecimalExponent => exponent,
-                    Format::DecimalSi | Format::BinarySi => suffix,
+                    QuantityFormat::DecimalExponent => exponent,
+                    QuantityFormat::DecimalSi | QuantityFormat::BinarySi => suffix,
                 };
                 return write!(f, "{}{suffix}", self.nanos / unit);
             }
@@ -287,7 +290,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_again(nanos in -1_000_000_000_000i64..1_000_000_000_000, format in 0..3) {
-            let format = [Format::DecimalSi, Format::BinarySi, Format::DecimalExponent][format as usize];
+            let format = [QuantityFormat::DecimalSi, QuantityFormat::BinarySi, QuantityFormat::DecimalExponent][format as usize];
             let quantity = Quantity { nanos: i128::from(nanos) * 1000, format };
             let again: Quantity = quantity.to_string().parse().unwrap();
             prop_assert_eq!(again.nanos, quantity.nanos);

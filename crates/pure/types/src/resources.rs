@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
 
 pub use crate::amounts::{Amounts, ResourceList};
 use crate::amounts::{RunningSum, requests};
-use crate::pods::{AnyContainer, AnyPod, AnySpec, Granted, condition};
+use crate::pods::{AnyContainer, AnyPod, AnySpec, GrantedResources, condition};
 
 /// The condition of a pod whose resources in the spec are not granted.
 pub const RESIZE_PENDING: &str = "PodResizePending";
@@ -116,7 +116,11 @@ fn tells_of_resources(pod: &impl AnyPod, spec: &impl AnySpec) -> bool {
         || resize_pending_reason(pod).is_some()
 }
 
-fn pod_level_usage(spec: &impl AnySpec, granted: Granted<'_>, is_infeasible: bool) -> Amounts {
+fn pod_level_usage(
+    spec: &impl AnySpec,
+    granted: GrantedResources<'_>,
+    is_infeasible: bool,
+) -> Amounts {
     let wanted = spec.requests();
     let mut known = Amounts::read(granted.allocated);
     known.raise_to(&requests(granted.in_force));

@@ -20,7 +20,7 @@ pub fn hash_of(labels: Option<&Labels>) -> &str {
 
 /// By what it is known of which revision a pod is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark<'a> {
+pub enum RevisionMark<'a> {
     /// Its controller has one only: another template is another controller.
     Only,
     /// What [`HASH_LABEL`] says, if the pod has it.
@@ -31,12 +31,14 @@ pub enum Mark<'a> {
 }
 
 /// By what it is known of this pod.
-pub fn mark_of(pod: &ObjectMeta) -> Mark<'_> {
+pub fn mark_of(pod: &ObjectMeta) -> RevisionMark<'_> {
     let label = |name: &str| pod.labels.as_ref().and_then(|labels| labels.get(name));
     match controller_of(pod).map(|owner| owner.kind.as_str()) {
-        Some("StatefulSet" | "DaemonSet") => Mark::Label(label(HASH_LABEL).map(String::as_str)),
-        Some("ReplicaSet") if label(TEMPLATE_HASH_LABEL).is_some() => Mark::Only,
-        Some("ReplicaSet" | "ReplicationController") | None => Mark::Containers,
-        Some(_) => Mark::Only,
+        Some("StatefulSet" | "DaemonSet") => {
+            RevisionMark::Label(label(HASH_LABEL).map(String::as_str))
+        }
+        Some("ReplicaSet") if label(TEMPLATE_HASH_LABEL).is_some() => RevisionMark::Only,
+        Some("ReplicaSet" | "ReplicationController") | None => RevisionMark::Containers,
+        Some(_) => RevisionMark::Only,
     }
 }

@@ -49,7 +49,7 @@ pub fn is_name(name: &str) -> bool {
 
 /// The namespace that a setting belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
+pub enum SysctlNamespace {
     /// The network namespace.
     Network,
     /// The IPC namespace.
@@ -59,19 +59,19 @@ pub enum Home {
 }
 
 /// Where a setting lives, by its name [with dots](with_dots). As the kubelet sorts them.
-pub fn home(name: &str) -> Home {
+pub fn home(name: &str) -> SysctlNamespace {
     let separator = |c: char| matches!(c, '.' | '/');
     let plain = |c: char| c.is_ascii_alphanumeric() || separator(c) || matches!(c, '_' | '-');
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     // an empty part is a way out: its file would be found elsewhere
     if !name.chars().all(plain) || name.split(separator).any(str::is_empty) {
-        Home::Machine
+        SysctlNamespace::Machine
     } else if name.starts_with("net.") {
-        Home::Network
+        SysctlNamespace::Network
     } else if begins(&["kernel.shm", "kernel.msg", "fs.mqueue."]) || name == "kernel.sem" {
-        Home::Ipc
+        SysctlNamespace::Ipc
     } else {
-        Home::Machine
+        SysctlNamespace::Machine
     }
 }
 
@@ -116,13 +116,19 @@ mod tests {
     #[test]
     fn a_setting_is_of_one_namespace_or_of_the_machine() {
         for (names, expected) in [
-            (&["net.core.somaxconn", "net.ipv4.tcp_syncookies"][..], Home::Network),
-            (&["kernel.shm_rmid_forced", "kernel.msgmax", "kernel.sem"], Home::Ipc),
-            (&["fs.mqueue.msg_max"], Home::Ipc),
-            (&["kernel.core_pattern", "vm.overcommit_memory", "net/../kernel/x"], Home::Machine),
-            (&["net.ipv4.conf.eth0/100.rp_filter"], Home::Network),
-            (&["net.//.kernel.x", "net./x", "net/x", "kernel.sem_next_id"], Home::Machine),
-            (&["net..x", "", "kernel.semaphore", "net"], Home::Machine),
+            (&["net.core.somaxconn", "net.ipv4.tcp_syncookies"][..], SysctlNamespace::Network),
+            (&["kernel.shm_rmid_forced", "kernel.msgmax", "kernel.sem"], SysctlNamespace::Ipc),
+            (&["fs.mqueue.msg_max"], SysctlNamespace::Ipc),
+            (
+                &["kernel.core_pattern", "vm.overcommit_memory", "net/../kernel/x"],
+                SysctlNamespace::Machine,
+            ),
+            (&["net.ipv4.conf.eth0/100.rp_filter"], SysctlNamespace::Network),
+            (
+                &["net.//.kernel.x", "net./x", "net/x", "kernel.sem_next_id"],
+                SysctlNamespace::Machine,
+            ),
+            (&["net..x", "", "kernel.semaphore", "net"], SysctlNamespace::Machine),
         ] {
             for name in names {
                 assert_eq!(home(name), expected, "{name}");

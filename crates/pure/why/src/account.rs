@@ -18,7 +18,7 @@ pub struct Account {
     /// Its name.
     pub name: String,
     /// How it does.
-    pub state: State,
+    pub state: AccountState,
     /// The answer in one sentence.
     pub summary: String,
     /// The containers of a pod that have something to tell.
@@ -29,13 +29,13 @@ pub struct Account {
     pub nodes: Vec<ClosedNodes>,
     /// What happened, oldest first, repeats folded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub history: Vec<Entry>,
+    pub history: Vec<HistoryEntry>,
     /// Where the pod is on its ladder; absent when no ladder has anything to do with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ladder: Option<LadderAccount>,
     /// What comes next, when that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<Next>,
+    pub next: Option<NextEvent>,
     /// What would help, most likely first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Account {
 
 /// How a target does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum State {
+pub enum AccountState {
     /// It does what it should.
     Healthy,
     /// It ran to its end and succeeded.
@@ -137,7 +137,7 @@ pub struct MemoryAccount {
 
 /// Who says that something happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum Source {
+pub enum HistorySource {
     /// The object's status.
     Status,
     /// An Event.
@@ -151,7 +151,7 @@ pub enum Source {
 /// One thing that happened, once or again and again.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
+pub struct HistoryEntry {
     /// When it was seen first, as far as is known.
     pub first: Time,
     /// When it was seen last.
@@ -163,7 +163,7 @@ pub struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every_seconds: Option<u64>,
     /// Who says so.
-    pub source: Source,
+    pub source: HistorySource,
     /// What; of repeats that differ in numbers only, the last.
     pub what: String,
 }
@@ -196,7 +196,7 @@ pub struct LadderAccount {
 /// What comes next.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Next {
+pub struct NextEvent {
     /// When, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
@@ -209,7 +209,7 @@ pub struct Next {
 #[serde(rename_all = "camelCase")]
 pub struct PodGroup {
     /// How they do.
-    pub state: State,
+    pub state: AccountState,
     /// Why, numbers as of the first of them.
     pub summary: String,
     /// The pods, in order of their names; at most 10 are named. Those of a node as NAMESPACE/NAME.
@@ -218,7 +218,7 @@ pub struct PodGroup {
     pub count: usize,
     /// What one of them has to tell: evidence, last lines, ladder, what is next.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub example: Option<Example>,
+    pub example: Option<ExamplePod>,
     /// What would help them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
@@ -227,7 +227,7 @@ pub struct PodGroup {
 /// One pod of a group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Example {
+pub struct ExamplePod {
     /// The pod, named as in its group.
     pub name: String,
     /// Its containers that have something to tell.
@@ -241,5 +241,5 @@ pub struct Example {
     pub ladder: Option<LadderAccount>,
     /// What comes next of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<Next>,
+    pub next: Option<NextEvent>,
 }

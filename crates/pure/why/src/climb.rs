@@ -8,9 +8,9 @@ use rekindle_types::v1alpha1::{
     ReplacementStep, RestartLedger, RestartLedgerStatus, Rung,
 };
 
-use crate::account::{LadderAccount, Next, Source};
+use crate::account::{HistorySource, LadderAccount, NextEvent};
 use crate::evidence::PodEvidence;
-use crate::history::{History, When};
+use crate::history::{AccountHistory, OccurrenceTimes};
 use crate::subject::ContainerSubject;
 use crate::words::line;
 
@@ -54,15 +54,15 @@ pub(crate) fn tell(
     ledger: Option<&RestartLedger>,
     restarts: &[PodRestart],
     told: RestartNaming,
-    history: &mut History,
+    history: &mut AccountHistory,
 ) {
     let status = ledger.and_then(|ledger| ledger.status.as_ref());
     for decision in status.and_then(|status| status.decisions.as_ref()).into_iter().flatten() {
         let last = Tick::from(&decision.at);
         let first = decision.first_at.as_ref().map_or(last, Tick::from);
-        let when = When { first, last, count: decision.count.max(1) };
+        let when = OccurrenceTimes { first, last, count: decision.count.max(1) };
         let rung = decision.rung.map_or("ladder", |rung| rung.name());
-        history.add(Source::Ladder, when, &format!("{rung}: {}", decision.reason));
+        history.add(HistorySource::Ladder, when, &format!("{rung}: {}", decision.reason));
     }
     for restart in restarts {
         let rung = restart.spec.rung().name();
@@ -100,7 +100,7 @@ pub(crate) fn tell(
         let rest = format!(", rung {rung}{of}, {phase}{words}{reason}");
         let text = format!("PodRestart{name}{rest}");
         // alike but for their names, they are one entry
-        history.add_alike(Source::PodRestart, When::once(asked), &text, &rest);
+        history.add_alike(HistorySource::PodRestart, OccurrenceTimes::once(asked), &text, &rest);
     }
 }
 
@@ -112,7 +112,7 @@ fn decided_at(ledger: &RestartLedgerStatus, restart: &PodRestart) -> Option<Tick
 }
 
 /// How a restart stands that was asked for and is not over.
-enum Stand<'a> {
+enum RestartState<'a> {
     /// With what the controllers say of it, if they do.
     NotTakenUp(Option<&'a str>),
     /// It is tried again; with what holds it back, where the controllers say that, and their words.
@@ -123,7 +123,7 @@ enum Stand<'a> {
 
 /// The restart that was asked for and is not over: of several the one that is furthest. One in
 /// place that was taken up for an earlier pod of the name is none of this one.
-fn under_way(evidence: &PodEvidence) -> Option<(&PodRestart, Stand<'_>)> {
+fn under_way(evidence: &PodEvidence) -> Option<(&PodRestart, RestartState<'_>)> {
     let uid = evidence.pod.metadata.uid.as_deref().unwrap_or_default();
     let is_of_pod = |restart: &&PodRestart| match restart.spec.rung().carried_out_by() {
         CarriedOutBy::Node => restart.is_for(uid),
@@ -133,25 +133,25 @@ fn under_way(evidence: &PodEvidence) -> Option<(&PodRestart, Stand<'_>)> {
         let status = restart.status.as_ref();
         let words = status.and_then(|status| status.message.as_deref());
         let stand = match status.and_then(|status| status.phase) {
-            None => Stand::NotTakenUp(words),
+            None => RestartState::NotTakenUp(words),
             Some(phase) if phase.is_final() => return None,
             Some(_) => match status.and_then(|status| status.replacement.as_ref()) {
                 Some(replacement) => match replacement.step {
                     ReplacementStep::Held => {
-                        Stand::Held(replacement.held_by, words.unwrap_or_default())
+                        RestartState::Held(replacement.held_by, words.unwrap_or_default())
                     }
-                    ReplacementStep::Evicting => Stand::CarriedOut(words),
-                    ReplacementStep::Starting => Stand::CarriedOut(None),
+                    ReplacementStep::Evicting => RestartState::CarriedOut(words),
+                    ReplacementStep::Starting => RestartState::CarriedOut(None),
                 },
-                None => Stand::CarriedOut(None),
+                None => RestartState::CarriedOut(None),
             },
         };
         Some((restart, stand))
     });
     open.max_by_key(|(_, stand)| match stand {
-        Stand::NotTakenUp(_) => 0,
-        Stand::Held(..) => 1,
-        Stand::CarriedOut(_) => 2,
+        RestartState::NotTakenUp(_) => 0,
+        RestartState::Held(..) => 1,
+        RestartState::CarriedOut(_) => 2,
     })
 }
 
@@ -159,8 +159,8 @@ fn under_way(evidence: &PodEvidence) -> Option<(&PodRestart, Stand<'_>)> {
 pub(crate) fn advice(evidence: &PodEvidence) -> Option<String> {
     let (restart, stand) = under_way(evidence)?;
     match stand {
-        Stand::CarriedOut(_) => None,
-        Stand::NotTakenUp(_) => Some(match restart.spec.rung().carried_out_by() {
+        RestartState::CarriedOut(_) => None,
+        RestartState::NotTakenUp(_) => Some(match restart.spec.rung().carried_out_by() {
             CarriedOutBy::Node => {
                 let node = evidence.pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
                 let node = node.map_or_else(String::new, |node| format!(" {node}"));
@@ -170,7 +170,7 @@ pub(crate) fn advice(evidence: &PodEvidence) -> Option<String> {
                 "look whether the controllers run: they carry the restart out".to_owned()
             }
         }),
-        Stand::Held(by, _) => of_hold(by?).map(str::to_owned),
+        RestartState::Held(by, _) => of_hold(by?).map(str::to_owned),
     }
 }
 
@@ -199,15 +199,15 @@ pub(crate) fn next(
     evidence: &PodEvidence,
     subjects: &[ContainerSubject<'_>],
     now: Tick,
-) -> Option<Next> {
+) -> Option<NextEvent> {
     if let Some((restart, stand)) = under_way(evidence) {
         let name = restart.metadata.name.as_deref().unwrap_or_default();
         let what = match stand {
-            Stand::NotTakenUp(words) => with_words("is not taken up yet", words),
-            Stand::Held(_, why) => format!("waits, and is tried again: {}", line(why)),
-            Stand::CarriedOut(words) => with_words("is being carried out", words),
+            RestartState::NotTakenUp(words) => with_words("is not taken up yet", words),
+            RestartState::Held(_, why) => format!("waits, and is tried again: {}", line(why)),
+            RestartState::CarriedOut(words) => with_words("is being carried out", words),
         };
-        return Some(Next { at: None, what: format!("PodRestart {name} {what}") });
+        return Some(NextEvent { at: None, what: format!("PodRestart {name} {what}") });
     }
     let status = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
     let backoff = subjects.iter().find_map(|subject| backoff_ends(*subject));
@@ -223,7 +223,7 @@ pub(crate) fn next(
             (None, _, Some(Rung::Container)) => own.to_owned(),
             (None, _, _) => "the ladder's next attempt".to_owned(),
         };
-        return Some(Next { at: Some(due.to_time()), what });
+        return Some(NextEvent { at: Some(due.to_time()), what });
     }
     if let Some(rung) = status.and_then(|status| status.held_rung) {
         let on_trial = status.and_then(|status| status.held_by) == Some(HoldReason::Trial);
@@ -232,14 +232,14 @@ pub(crate) fn next(
         } else {
             format!("rung {rung}, as soon as its budget has room")
         };
-        return Some(Next { at: None, what });
+        return Some(NextEvent { at: None, what });
     }
     if let Some((container, at)) = backoff {
         let what = format!("the back-off of container {container:?} ends and it is started again");
-        return Some(Next { at: Some(at), what });
+        return Some(NextEvent { at: Some(at), what });
     }
     let exhausted = status.and_then(|status| status.phase) == Some(LedgerPhase::Exhausted);
-    exhausted.then(|| Next { at: None, what: "nothing: its ladder is exhausted".to_owned() })
+    exhausted.then(|| NextEvent { at: None, what: "nothing: its ladder is exhausted".to_owned() })
 }
 
 fn with_words(what: &str, words: Option<&str>) -> String {

@@ -3,13 +3,13 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
 
-use crate::evidence::Workload;
+use crate::evidence::WorkloadObjects;
 
 /// Why the scheduler does not look at a pod yet.
 pub(crate) const GATED: &str = "SchedulingGated";
 
 /// A condition of any workload.
-pub(crate) struct Condition<'a> {
+pub(crate) struct WorkloadCondition<'a> {
     pub(crate) type_: &'a str,
     pub(crate) status: &'a str,
     pub(crate) reason: &'a str,
@@ -18,17 +18,17 @@ pub(crate) struct Condition<'a> {
 }
 
 /// A text of the API, whether its type may lack it or not.
-trait Said {
+trait ApiText {
     fn said(&self) -> &str;
 }
 
-impl Said for String {
+impl ApiText for String {
     fn said(&self) -> &str {
         self
     }
 }
 
-impl Said for Option<String> {
+impl ApiText for Option<String> {
     fn said(&self) -> &str {
         self.as_deref().unwrap_or_default()
     }
@@ -38,7 +38,7 @@ impl Said for Option<String> {
 macro_rules! read {
     ($object:expr) => {
         ($object.status.iter().flat_map(|status| status.conditions.iter().flatten()))
-            .map(|condition| Condition {
+            .map(|condition| WorkloadCondition {
                 type_: condition.type_.said(),
                 status: condition.status.said(),
                 reason: condition.reason.said(),
@@ -50,35 +50,35 @@ macro_rules! read {
 }
 
 /// The conditions of the object itself. A CronJob has none.
-pub(crate) fn conditions(workload: &Workload) -> Vec<Condition<'_>> {
+pub(crate) fn conditions(workload: &WorkloadObjects) -> Vec<WorkloadCondition<'_>> {
     match workload {
-        Workload::CronJob(..) => Vec::new(),
-        Workload::DaemonSet(set) => read!(set),
-        Workload::Deployment(deployment, _) => read!(deployment),
-        Workload::Job(job) => of_job(job),
-        Workload::ReplicaSet(set) => read!(set),
-        Workload::ReplicationController(controller) => read!(controller),
-        Workload::StatefulSet(set) => read!(set),
+        WorkloadObjects::CronJob(..) => Vec::new(),
+        WorkloadObjects::DaemonSet(set) => read!(set),
+        WorkloadObjects::Deployment(deployment, _) => read!(deployment),
+        WorkloadObjects::Job(job) => of_job(job),
+        WorkloadObjects::ReplicaSet(set) => read!(set),
+        WorkloadObjects::ReplicationController(controller) => read!(controller),
+        WorkloadObjects::StatefulSet(set) => read!(set),
     }
 }
 
 /// The conditions of a Job.
-pub(crate) fn of_job(job: &k8s_openapi::api::batch::v1::Job) -> Vec<Condition<'_>> {
+pub(crate) fn of_job(job: &k8s_openapi::api::batch::v1::Job) -> Vec<WorkloadCondition<'_>> {
     read!(job)
 }
 
 /// What kind of object it is, and its metadata.
-pub(crate) fn identity(workload: &Workload) -> (&'static str, &ObjectMeta) {
+pub(crate) fn identity(workload: &WorkloadObjects) -> (&'static str, &ObjectMeta) {
     match workload {
-        Workload::CronJob(cron_job, _) => ("CronJob", &cron_job.metadata),
-        Workload::DaemonSet(set) => ("DaemonSet", &set.metadata),
-        Workload::Deployment(deployment, _) => ("Deployment", &deployment.metadata),
-        Workload::Job(job) => ("Job", &job.metadata),
-        Workload::ReplicaSet(set) => ("ReplicaSet", &set.metadata),
-        Workload::ReplicationController(controller) => {
+        WorkloadObjects::CronJob(cron_job, _) => ("CronJob", &cron_job.metadata),
+        WorkloadObjects::DaemonSet(set) => ("DaemonSet", &set.metadata),
+        WorkloadObjects::Deployment(deployment, _) => ("Deployment", &deployment.metadata),
+        WorkloadObjects::Job(job) => ("Job", &job.metadata),
+        WorkloadObjects::ReplicaSet(set) => ("ReplicaSet", &set.metadata),
+        WorkloadObjects::ReplicationController(controller) => {
             ("ReplicationController", &controller.metadata)
         }
-        Workload::StatefulSet(set) => ("StatefulSet", &set.metadata),
+        WorkloadObjects::StatefulSet(set) => ("StatefulSet", &set.metadata),
     }
 }
 

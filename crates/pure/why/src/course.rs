@@ -6,12 +6,12 @@ use rekindle_types::Tick;
 use rekindle_types::pods::condition;
 use rekindle_types::reasons::event;
 
-use crate::account::{Entry, Source};
+use crate::account::{HistoryEntry, HistorySource};
 use crate::climb::{self, RestartNaming};
 use crate::container::{ContainerFinding, findings};
 use crate::events::{self, SeenEvent};
 use crate::evidence::PodEvidence;
-use crate::history::{History, When};
+use crate::history::{AccountHistory, OccurrenceTimes};
 use crate::subject::{ContainerSubject, subjects};
 
 /// The course of one pod.
@@ -20,13 +20,17 @@ pub(crate) fn of_pod(
     findings: &[(ContainerSubject<'_>, ContainerFinding)],
     seen: &[SeenEvent],
     now: Tick,
-) -> Vec<Entry> {
+) -> Vec<HistoryEntry> {
     let pod = &evidence.pod;
-    let mut history = History::default();
+    let mut history = AccountHistory::default();
     let scheduled = condition(pod, "PodScheduled").filter(|c| c.status == "True");
     if let Some(at) = scheduled.and_then(|c| c.last_transition_time.as_ref()) {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or("a node");
-        history.add(Source::Status, When::once(Tick::from(at)), &format!("placed on {node}"));
+        history.add(
+            HistorySource::Status,
+            OccurrenceTimes::once(Tick::from(at)),
+            &format!("placed on {node}"),
+        );
     }
     tell_ends(pod, findings, now, &mut history);
     history.add_events(seen.iter().filter(|seen| !is_the_end_itself(seen, findings)));
@@ -36,7 +40,7 @@ pub(crate) fn of_pod(
 
 /// The course of many pods: how their containers ended, what their ladders decided, alike ones of
 /// all pods in one entry.
-pub(crate) fn tell_together(evidence: &PodEvidence, now: Tick, history: &mut History) {
+pub(crate) fn tell_together(evidence: &PodEvidence, now: Tick, history: &mut AccountHistory) {
     let seen = events::read(&evidence.events);
     let findings = findings(&subjects(&evidence.pod), evidence, &seen, now);
     tell_ends(&evidence.pod, &findings, now, history);
@@ -48,7 +52,7 @@ fn tell_ends(
     pod: &Pod,
     findings: &[(ContainerSubject<'_>, ContainerFinding)],
     now: Tick,
-    history: &mut History,
+    history: &mut AccountHistory,
 ) {
     for (subject, finding) in findings.iter().filter(|(subject, _)| subject.told_end().is_some()) {
         let when = ends(*subject, pod, now);
@@ -58,7 +62,7 @@ fn tell_ends(
             (Some(end), _) => format!("container {:?} ended; last it {end}", subject.name),
             (None, _) => format!("container {:?} ended", subject.name),
         };
-        history.add(Source::Status, when, &text);
+        history.add(HistorySource::Status, when, &text);
     }
 }
 
@@ -76,12 +80,12 @@ fn is_the_end_itself(
 }
 
 /// The ends of all containers of a pod that have something to tell.
-pub(crate) fn ends_of(evidence: &PodEvidence, now: Tick) -> When {
+pub(crate) fn ends_of(evidence: &PodEvidence, now: Tick) -> OccurrenceTimes {
     let seen = events::read(&evidence.events);
     let findings = findings(&subjects(&evidence.pod), evidence, &seen, now);
     let ends = findings.iter().map(|(subject, _)| ends(*subject, &evidence.pod, now));
-    let none = When { first: now, last: Tick::ZERO, count: 0 };
-    ends.filter(|ends| ends.count > 0).fold(none, |all, one| When {
+    let none = OccurrenceTimes { first: now, last: Tick::ZERO, count: 0 };
+    ends.filter(|ends| ends.count > 0).fold(none, |all, one| OccurrenceTimes {
         first: all.first.min(one.first),
         last: all.last.max(one.last),
         count: all.count.saturating_add(one.count),
@@ -89,7 +93,7 @@ pub(crate) fn ends_of(evidence: &PodEvidence, now: Tick) -> When {
 }
 
 /// The ends of a container: the last is known, the first was after the pod's start.
-pub(crate) fn ends(subject: ContainerSubject<'_>, pod: &Pod, now: Tick) -> When {
+pub(crate) fn ends(subject: ContainerSubject<'_>, pod: &Pod, now: Tick) -> OccurrenceTimes {
     let end = subject.told_end();
     let last = end.and_then(|end| end.finished_at.as_ref()).map_or(now, Tick::from);
     let count = subject.ends();
@@ -98,5 +102,5 @@ pub(crate) fn ends(subject: ContainerSubject<'_>, pod: &Pod, now: Tick) -> When 
         (0 | 1, _) | (_, None) => last,
         (_, Some(started)) => Tick::from(started).min(last),
     };
-    When { first, last, count }
+    OccurrenceTimes { first, last, count }
 }

@@ -54,7 +54,7 @@ impl GoneEvidence {
 
 /// An object that makes pods.
 #[derive(Clone, Debug)]
-pub enum Workload {
+pub enum WorkloadObjects {
     /// A CronJob and the Jobs that it made and that are still there.
     CronJob(Box<CronJob>, Vec<Job>),
     /// A DaemonSet.
@@ -75,7 +75,7 @@ pub enum Workload {
 #[derive(Clone, Debug)]
 pub struct WorkloadEvidence {
     /// The object.
-    pub workload: Workload,
+    pub workload: WorkloadObjects,
     /// Events about it and what it made, its pods aside.
     pub events: Vec<Event>,
     /// Its pods.

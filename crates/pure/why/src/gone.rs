@@ -7,11 +7,11 @@ use rekindle_types::v1alpha1::{
     PodReplacement, PodRestart, PodRestartPhase, ReplacementStep, RollbackStatus,
 };
 
-use crate::account::{Account, Example, PodGroup, State};
+use crate::account::{Account, AccountState, ExamplePod, PodGroup};
 use crate::climb::{self, RestartNaming};
 use crate::events;
 use crate::evidence::GoneEvidence;
-use crate::history::History;
+use crate::history::AccountHistory;
 use crate::words::{shape, show_time};
 
 /// Why the pod went, and who goes on in its place.
@@ -19,7 +19,7 @@ pub fn of_gone(evidence: &GoneEvidence) -> Account {
     let seen = events::read(&evidence.events);
     let successor = successor(evidence);
     let summary = summary(evidence, &seen, successor.as_deref());
-    let mut history = History::default();
+    let mut history = AccountHistory::default();
     history.add_events_of_the_gone(&seen);
     climb::tell(evidence.ledger.as_ref(), &evidence.restarts, RestartNaming::ByName, &mut history);
     let mut advice = Vec::new();
@@ -34,7 +34,7 @@ pub fn of_gone(evidence: &GoneEvidence) -> Account {
         kind: "Pod".to_owned(),
         namespace: Some(evidence.namespace.clone()),
         name: evidence.name.clone(),
-        state: State::Gone,
+        state: AccountState::Gone,
         summary,
         containers: Vec::new(),
         nodes: Vec::new(),
@@ -66,11 +66,11 @@ pub(crate) fn group(gone: &[GoneEvidence]) -> Vec<PodGroup> {
         let alike = format!("{summary} {}", words.unwrap_or_default());
         let group = groups.entry(nameless(&alike, evidence, successor.as_deref()));
         let group = group.or_insert_with(|| PodGroup {
-            state: State::Gone,
+            state: AccountState::Gone,
             summary,
             names: Vec::new(),
             count: 0,
-            example: ladder.map(|ladder| Example {
+            example: ladder.map(|ladder| ExamplePod {
                 name: evidence.name.clone(),
                 containers: Vec::new(),
                 nodes: Vec::new(),
@@ -97,7 +97,7 @@ fn nameless(text: &str, evidence: &GoneEvidence, successor: Option<&str>) -> Str
 }
 
 /// The course of a pod that is gone among those of its workload.
-pub(crate) fn tell_together(evidence: &GoneEvidence, history: &mut History) {
+pub(crate) fn tell_together(evidence: &GoneEvidence, history: &mut AccountHistory) {
     history.add_events_of_the_lost(&events::read(&evidence.events));
     climb::tell(evidence.ledger.as_ref(), &evidence.restarts, RestartNaming::Together, history);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use rekindle_types::Tick;
 
-use crate::account::{Account, Example, PodGroup, State};
+use crate::account::{Account, AccountState, ExamplePod, PodGroup};
 use crate::evidence::PodEvidence;
 use crate::pod::of_pod;
 use crate::words::shape;
@@ -15,7 +15,7 @@ use crate::words::shape;
 const NAMES_MAX: usize = 10;
 
 /// The pods of a workload or a node.
-pub(crate) struct Groups {
+pub(crate) struct PodGroups {
     /// Those that are not well, the worst first.
     pub(crate) unwell: Vec<PodGroup>,
     /// Where these stand in the evidence.
@@ -24,7 +24,7 @@ pub(crate) struct Groups {
     pub(crate) well: usize,
 }
 
-impl Groups {
+impl PodGroups {
     /// How many are not well.
     pub(crate) fn unwell(&self) -> usize {
         self.places.len()
@@ -32,22 +32,22 @@ impl Groups {
 
     /// How what they belong to does, as far as they tell: a pod may have failed for good, a node or
     /// a workload goes on.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> AccountState {
         let worst = self.unwell.iter().map(|group| group.state).max();
-        worst.map_or(State::Healthy, |worst| worst.min(State::Failing))
+        worst.map_or(AccountState::Healthy, |worst| worst.min(AccountState::Failing))
     }
 }
 
 /// How pods are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
+pub(crate) enum PodNaming {
     /// By their names: all are of the namespace of what they belong to.
     InNamespace,
     /// As NAMESPACE/NAME.
     OfAllNamespaces,
 }
 
-impl Naming {
+impl PodNaming {
     fn name(self, account: &Account) -> String {
         match (self, &account.namespace) {
             (Self::OfAllNamespaces, Some(namespace)) => format!("{namespace}/{}", account.name),
@@ -57,28 +57,28 @@ impl Naming {
 }
 
 /// Puts the pods into groups; the first by name of each is its example.
-pub(crate) fn group(pods: &[PodEvidence], naming: Naming, now: Tick) -> Groups {
+pub(crate) fn group(pods: &[PodEvidence], naming: PodNaming, now: Tick) -> PodGroups {
     let mut accounts: Vec<(usize, Account)> =
         pods.iter().map(|evidence| of_pod(evidence, now)).enumerate().collect();
     accounts.sort_by(|(_, a), (_, b)| (&a.name, &a.namespace).cmp(&(&b.name, &b.namespace)));
-    let mut groups: BTreeMap<(Reverse<State>, String), PodGroup> = BTreeMap::new();
+    let mut groups: BTreeMap<(Reverse<AccountState>, String), PodGroup> = BTreeMap::new();
     let mut places = Vec::new();
     let mut well = 0;
     for (place, account) in accounts {
         match account.state {
-            State::Healthy | State::Completed => {
+            AccountState::Healthy | AccountState::Completed => {
                 well += 1;
                 continue;
             }
-            State::Gone
-            | State::Starting
-            | State::Terminating
-            | State::Unchecked
-            | State::Restricted
-            | State::NotReady
-            | State::Blocked
-            | State::Failing
-            | State::Failed => {}
+            AccountState::Gone
+            | AccountState::Starting
+            | AccountState::Terminating
+            | AccountState::Unchecked
+            | AccountState::Restricted
+            | AccountState::NotReady
+            | AccountState::Blocked
+            | AccountState::Failing
+            | AccountState::Failed => {}
         }
         places.push(place);
         let key = (Reverse(account.state), reason(&account));
@@ -95,7 +95,7 @@ pub(crate) fn group(pods: &[PodEvidence], naming: Naming, now: Tick) -> Groups {
             group.names.push(naming.name(&account));
         }
     }
-    Groups { unwell: groups.into_values().collect(), places, well }
+    PodGroups { unwell: groups.into_values().collect(), places, well }
 }
 
 /// Why it is not well, without numbers: what is the matter with the container that its summary is
@@ -113,10 +113,10 @@ fn reason(account: &Account) -> String {
 }
 
 /// What there is to show of a pod beyond its summary; none when there is nothing.
-fn example(account: &Account, naming: Naming) -> Option<Example> {
+fn example(account: &Account, naming: PodNaming) -> Option<ExamplePod> {
     let Account { containers, nodes, ladder, next, .. } = account;
     let is_empty = containers.is_empty() && nodes.is_empty() && ladder.is_none() && next.is_none();
-    (!is_empty).then(|| Example {
+    (!is_empty).then(|| ExamplePod {
         name: naming.name(account),
         containers: containers.clone(),
         nodes: nodes.clone(),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use rekindle_types::{Tick, TickDuration};
 
-use crate::account::{Entry, Source};
+use crate::account::{HistoryEntry, HistorySource};
 use crate::events::{self, SeenEvent};
 use crate::words::{line, shape};
 
@@ -17,8 +17,8 @@ const MANY: u32 = 10;
 
 /// Entries in the making.
 #[derive(Debug, Default)]
-pub(crate) struct History {
-    entries: BTreeMap<(Source, String), FoldedEntry>,
+pub(crate) struct AccountHistory {
+    entries: BTreeMap<(HistorySource, String), FoldedEntry>,
 }
 
 #[derive(Debug)]
@@ -31,26 +31,32 @@ struct FoldedEntry {
 
 /// When something happened, and how often.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct When {
+pub(crate) struct OccurrenceTimes {
     pub(crate) first: Tick,
     pub(crate) last: Tick,
     pub(crate) count: u32,
 }
 
-impl When {
+impl OccurrenceTimes {
     pub(crate) fn once(at: Tick) -> Self {
         Self { first: at, last: at, count: 1 }
     }
 }
 
-impl History {
-    pub(crate) fn add(&mut self, source: Source, when: When, what: &str) {
+impl AccountHistory {
+    pub(crate) fn add(&mut self, source: HistorySource, when: OccurrenceTimes, what: &str) {
         self.add_alike(source, when, what, what);
     }
 
     /// One more of those that are alike in `alike`, numbers aside; `what` is how the last of them
     /// is told.
-    pub(crate) fn add_alike(&mut self, source: Source, when: When, what: &str, alike: &str) {
+    pub(crate) fn add_alike(
+        &mut self,
+        source: HistorySource,
+        when: OccurrenceTimes,
+        what: &str,
+        alike: &str,
+    ) {
         let what = line(what);
         let folded = self.entries.entry((source, shape(&line(alike)))).or_insert_with(|| {
             FoldedEntry { first: when.first, last: when.first, count: 0, what: what.clone() }
@@ -87,20 +93,20 @@ impl History {
 
     fn add_all<'a>(&mut self, seen: impl Iterator<Item = &'a SeenEvent>) {
         for event in seen {
-            let when = When { first: event.first, last: event.last, count: event.count };
+            let when = OccurrenceTimes { first: event.first, last: event.last, count: event.count };
             let what = match &event.container {
                 Some(container) => {
                     format!("container {container:?}: {}: {}", event.reason, event.message)
                 }
                 None => format!("{}: {}", event.reason, event.message),
             };
-            self.add(Source::Event, when, &what);
+            self.add(HistorySource::Event, when, &what);
         }
     }
 
     /// Oldest first.
-    pub(crate) fn finish(self) -> Vec<Entry> {
-        let mut entries: Vec<(Source, FoldedEntry)> =
+    pub(crate) fn finish(self) -> Vec<HistoryEntry> {
+        let mut entries: Vec<(HistorySource, FoldedEntry)> =
             self.entries.into_iter().map(|((source, _), entry)| (source, entry)).collect();
         if entries.len() > ENTRIES_MAX {
             // what began first and goes on is what it is all about
@@ -110,7 +116,7 @@ impl History {
         entries.sort_by_key(|(source, entry)| (entry.first, entry.last, *source));
         entries
             .into_iter()
-            .map(|(source, entry)| Entry {
+            .map(|(source, entry)| HistoryEntry {
                 every_seconds: entry.period(source).map(TickDuration::as_secs),
                 first: entry.first.to_time(),
                 last: entry.last.to_time(),
@@ -123,23 +129,25 @@ impl History {
 }
 
 impl FoldedEntry {
-    fn period(&self, source: Source) -> Option<TickDuration> {
-        let when = When { first: self.first, last: self.last, count: self.count };
+    fn period(&self, source: HistorySource) -> Option<TickDuration> {
+        let when = OccurrenceTimes { first: self.first, last: self.last, count: self.count };
         match source {
-            Source::Status => average(when),
-            Source::Event | Source::Ladder | Source::PodRestart => period(when),
+            HistorySource::Status => average(when),
+            HistorySource::Event | HistorySource::Ladder | HistorySource::PodRestart => {
+                period(when)
+            }
         }
     }
 }
 
 /// From one to the next on average, of what the start is only known to be later than `first`: told
 /// of many only, for a few may all have come at the end.
-pub(crate) fn average(when: When) -> Option<TickDuration> {
+pub(crate) fn average(when: OccurrenceTimes) -> Option<TickDuration> {
     (when.count >= MANY).then(|| period(when)).flatten()
 }
 
 /// From one to the next on average; none when that is less than a second, or there is only one.
-fn period(when: When) -> Option<TickDuration> {
+fn period(when: OccurrenceTimes) -> Option<TickDuration> {
     let steps = u64::from(when.count.checked_sub(1)?);
     let micros = when.last.since(when.first).as_micros().checked_div(steps)?;
     (micros >= 1_000_000).then(|| TickDuration::from_micros(micros))

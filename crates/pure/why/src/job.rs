@@ -3,34 +3,34 @@
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use rekindle_types::Tick;
 
-use crate::account::{Next, Source, State};
-use crate::condition::{Condition, of_job};
-use crate::evidence::Workload;
-use crate::history::{History, When};
+use crate::account::{AccountState, HistorySource, NextEvent};
+use crate::condition::{WorkloadCondition, of_job};
+use crate::evidence::WorkloadObjects;
+use crate::history::{AccountHistory, OccurrenceTimes};
 use crate::words::{line, show_time};
 
 /// How a Job does, and why in one sentence; `pods` is how they do that are neither well nor done.
-pub(crate) fn judge(job: &Job, pods: State) -> (State, String) {
+pub(crate) fn judge(job: &Job, pods: AccountState) -> (AccountState, String) {
     let conditions = of_job(job);
     let is = |type_: &str| conditions.iter().find(|c| c.type_ == type_ && c.status == "True");
     let counted = counted(job);
     if let Some(failed) = is("Failed") {
-        return (State::Failed, format!("it failed: {}; {counted}", words(failed)));
+        return (AccountState::Failed, format!("it failed: {}; {counted}", words(failed)));
     }
     if is("Complete").is_some() {
-        return (State::Completed, format!("it is complete: {counted}"));
+        return (AccountState::Completed, format!("it is complete: {counted}"));
     }
     if let Some(failing) = is("FailureTarget") {
-        return (State::Failing, format!("it is failing: {}; {counted}", words(failing)));
+        return (AccountState::Failing, format!("it is failing: {}; {counted}", words(failing)));
     }
     if is("Suspended").is_some() {
-        return (State::Healthy, format!("it is suspended: no pods run; {counted}"));
+        return (AccountState::Healthy, format!("it is suspended: no pods run; {counted}"));
     }
     let failed = job.status.as_ref().and_then(|status| status.failed).unwrap_or(0);
     let limit = job.spec.as_ref().and_then(|spec| spec.backoff_limit).unwrap_or(6);
     match failed {
         0 => (pods, counted),
-        _ => (State::Failing, format!("{counted}; {limit} may fail (backoffLimit)")),
+        _ => (AccountState::Failing, format!("{counted}; {limit} may fail (backoffLimit)")),
     }
 }
 
@@ -48,16 +48,16 @@ fn counted(job: &Job) -> String {
     }
 }
 
-fn words(condition: &Condition<'_>) -> String {
+fn words(condition: &WorkloadCondition<'_>) -> String {
     format!("{}: {}", condition.reason, line(condition.message))
 }
 
 /// How a CronJob does, by its newest Job that has ended; and when it is due, which only its
 /// controller computes.
-pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (State, String) {
+pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (AccountState, String) {
     let spec = &cron_job.spec;
     if spec.suspend == Some(true) {
-        return (State::Healthy, "it is suspended: it makes no Jobs".to_owned());
+        return (AccountState::Healthy, "it is suspended: it makes no Jobs".to_owned());
     }
     let zone = spec.time_zone.as_deref().unwrap_or("UTC");
     let schedule = format!("its schedule is {:?} ({zone})", line(&spec.schedule));
@@ -67,28 +67,28 @@ pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (State, String) {
             Some(at) => format!("it made its last Job at {}, which is gone", show_time(at)),
             None => "it has made no Job yet".to_owned(),
         };
-        return (State::Healthy, format!("{what}; {schedule}"));
+        return (AccountState::Healthy, format!("{what}; {schedule}"));
     };
     let name = job.metadata.name.as_deref().unwrap_or_default();
-    let (state, what) = judge(job, State::Healthy);
+    let (state, what) = judge(job, AccountState::Healthy);
     let last = cron_job.status.as_ref().and_then(|s| s.last_successful_time.as_ref());
     let (state, succeeded) = match state {
-        State::Failed | State::Failing => (
-            State::Failing,
+        AccountState::Failed | AccountState::Failing => (
+            AccountState::Failing,
             match last {
                 Some(at) => format!("; the last one that succeeded did at {}", show_time(at)),
                 None => "; none has succeeded so far".to_owned(),
             },
         ),
-        State::Completed => (State::Healthy, String::new()),
-        State::Healthy
-        | State::Gone
-        | State::Starting
-        | State::Terminating
-        | State::Unchecked
-        | State::Restricted
-        | State::NotReady
-        | State::Blocked => (state, String::new()),
+        AccountState::Completed => (AccountState::Healthy, String::new()),
+        AccountState::Healthy
+        | AccountState::Gone
+        | AccountState::Starting
+        | AccountState::Terminating
+        | AccountState::Unchecked
+        | AccountState::Restricted
+        | AccountState::NotReady
+        | AccountState::Blocked => (state, String::new()),
     };
     let (which, at_work) = match at_work {
         None => ("its newest Job", String::new()),
@@ -105,16 +105,16 @@ pub(crate) fn judge_cron(cron_job: &CronJob, jobs: &[Job]) -> (State, String) {
 fn telling(jobs: &[Job]) -> Option<(&Job, Option<&Job>)> {
     let created = |job: &&Job| job.metadata.creation_timestamp.clone();
     let newest = jobs.iter().max_by_key(created)?;
-    let is_telling = |job: &&Job| match judge(job, State::Healthy).0 {
-        State::Completed | State::Failing | State::Failed => true,
-        State::Healthy
-        | State::Gone
-        | State::Starting
-        | State::Terminating
-        | State::Unchecked
-        | State::Restricted
-        | State::NotReady
-        | State::Blocked => false,
+    let is_telling = |job: &&Job| match judge(job, AccountState::Healthy).0 {
+        AccountState::Completed | AccountState::Failing | AccountState::Failed => true,
+        AccountState::Healthy
+        | AccountState::Gone
+        | AccountState::Starting
+        | AccountState::Terminating
+        | AccountState::Unchecked
+        | AccountState::Restricted
+        | AccountState::NotReady
+        | AccountState::Blocked => false,
     };
     Some(match jobs.iter().filter(is_telling).max_by_key(created) {
         Some(told) if !is_telling(&newest) => (told, Some(newest)),
@@ -123,7 +123,7 @@ fn telling(jobs: &[Job]) -> Option<(&Job, Option<&Job>)> {
 }
 
 /// The ends of a CronJob's Jobs. Their names differ in numbers only, so alike ends are one entry.
-pub(crate) fn tell_jobs(jobs: &[Job], history: &mut History) {
+pub(crate) fn tell_jobs(jobs: &[Job], history: &mut AccountHistory) {
     for job in jobs {
         let name = job.metadata.name.as_deref().unwrap_or_default();
         for condition in of_job(job).iter().filter(|condition| condition.status == "True") {
@@ -133,38 +133,38 @@ pub(crate) fn tell_jobs(jobs: &[Job], history: &mut History) {
                 "Complete" => format!("Job {name} is complete"),
                 _ => continue,
             };
-            history.add(Source::Status, When::once(since), &text);
+            history.add(HistorySource::Status, OccurrenceTimes::once(since), &text);
         }
     }
 }
 
 /// What comes next of a Job that waits: its deadline.
-pub(crate) fn next(job: &Job) -> Option<Next> {
-    let (state, _) = judge(job, State::Healthy);
-    let is_over = matches!(state, State::Failed | State::Completed);
+pub(crate) fn next(job: &Job) -> Option<NextEvent> {
+    let (state, _) = judge(job, AccountState::Healthy);
+    let is_over = matches!(state, AccountState::Failed | AccountState::Completed);
     let started = job.status.as_ref()?.start_time.as_ref().filter(|_| !is_over)?;
     let seconds = job.spec.as_ref()?.active_deadline_seconds?;
     let limit = rekindle_types::TickDuration::of_field(seconds);
     let at = (Tick::from(started) + limit).to_time();
     let what = "its activeDeadlineSeconds are over: it fails and its pods are ended".to_owned();
-    Some(Next { at: Some(at), what })
+    Some(NextEvent { at: Some(at), what })
 }
 
 /// True of a Job, or of the one that tells how a CronJob does, which has failed, and whose pods
 /// were restarted in place until then: their controller deletes such pods.
-pub(crate) fn takes_its_pods_along(workload: &Workload) -> bool {
+pub(crate) fn takes_its_pods_along(workload: &WorkloadObjects) -> bool {
     let job = match workload {
-        Workload::Job(job) => Some(job.as_ref()),
-        Workload::CronJob(_, jobs) => telling(jobs).map(|(job, _)| job),
-        Workload::DaemonSet(_)
-        | Workload::Deployment(..)
-        | Workload::ReplicaSet(_)
-        | Workload::ReplicationController(_)
-        | Workload::StatefulSet(_) => None,
+        WorkloadObjects::Job(job) => Some(job.as_ref()),
+        WorkloadObjects::CronJob(_, jobs) => telling(jobs).map(|(job, _)| job),
+        WorkloadObjects::DaemonSet(_)
+        | WorkloadObjects::Deployment(..)
+        | WorkloadObjects::ReplicaSet(_)
+        | WorkloadObjects::ReplicationController(_)
+        | WorkloadObjects::StatefulSet(_) => None,
     };
     job.is_some_and(|job| {
         let template = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
         let policy = template.and_then(|pod| pod.restart_policy.as_deref());
-        judge(job, State::Healthy).0 == State::Failed && policy == Some("OnFailure")
+        judge(job, AccountState::Healthy).0 == AccountState::Failed && policy == Some("OnFailure")
     })
 }

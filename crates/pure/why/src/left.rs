@@ -10,7 +10,7 @@ use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 
 use crate::condition::identity;
-use crate::evidence::{GoneEvidence, Workload};
+use crate::evidence::{GoneEvidence, WorkloadObjects};
 use crate::remembered::asked_for;
 
 /// Pods that are told of: those that were heard of last.
@@ -20,7 +20,7 @@ const NAMED_BY: [&str; 2] = ["Created pod: ", "Deleted pod: "];
 
 /// What there is in a namespace beside a workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Remains<'a> {
+pub struct WorkloadRemains<'a> {
     /// Events about the workload and what it made, its pods aside.
     pub events: &'a [Event],
     /// Its pods that are there.
@@ -33,7 +33,7 @@ pub struct Remains<'a> {
 
 /// A pod in the making, and when it was heard of last.
 #[derive(Default)]
-struct Heard {
+struct DepartedPod {
     last: Tick,
     ledger: Option<RestartLedger>,
 }
@@ -41,11 +41,11 @@ struct Heard {
 /// The workload's pods that are gone and left something, with all that is left but their own
 /// events. Of a Job, whose pods go when it gives up, those that its events name as well; others
 /// make and delete pods all the time.
-pub fn left_behind(workload: &Workload, remains: Remains<'_>) -> Vec<GoneEvidence> {
+pub fn left_behind(workload: &WorkloadObjects, remains: WorkloadRemains<'_>) -> Vec<GoneEvidence> {
     let there: BTreeSet<&str> =
         remains.pods.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect();
     let owners = owners(workload);
-    let mut gone: BTreeMap<String, Heard> = BTreeMap::new();
+    let mut gone: BTreeMap<String, DepartedPod> = BTreeMap::new();
     let mut hear = |pod: &str, at: Tick| {
         if !there.contains(pod) {
             let heard = gone.entry(pod.to_owned()).or_default();
@@ -64,26 +64,26 @@ pub fn left_behind(workload: &Workload, remains: Remains<'_>) -> Vec<GoneEvidenc
         }
     }
     match workload {
-        Workload::CronJob(..) | Workload::Job(_) => {
+        WorkloadObjects::CronJob(..) | WorkloadObjects::Job(_) => {
             remains.events.iter().filter_map(named).for_each(|(pod, at)| hear(pod, at));
         }
-        Workload::DaemonSet(_)
-        | Workload::Deployment(..)
-        | Workload::ReplicaSet(_)
-        | Workload::ReplicationController(_)
-        | Workload::StatefulSet(_) => {}
+        WorkloadObjects::DaemonSet(_)
+        | WorkloadObjects::Deployment(..)
+        | WorkloadObjects::ReplicaSet(_)
+        | WorkloadObjects::ReplicationController(_)
+        | WorkloadObjects::StatefulSet(_) => {}
     }
     for ledger in own() {
         if let Some(heard) = gone.get_mut(&ledger.spec.pod_name) {
             heard.ledger = Some(ledger.clone());
         }
     }
-    let mut newest: Vec<(String, Heard)> = gone.into_iter().collect();
+    let mut newest: Vec<(String, DepartedPod)> = gone.into_iter().collect();
     newest.sort_by_key(|(_, heard)| std::cmp::Reverse(heard.last));
     newest.truncate(PODS_MAX);
     newest.sort_by(|(one, _), (other, _)| one.cmp(other));
     let namespace = identity(workload).1.namespace.clone().unwrap_or_default();
-    let evidence = newest.into_iter().map(|(name, Heard { ledger, .. })| {
+    let evidence = newest.into_iter().map(|(name, DepartedPod { ledger, .. })| {
         let there = remains.restarts.iter().filter(|r| r.spec.pod_name == name).cloned().collect();
         GoneEvidence {
             namespace: namespace.clone(),
@@ -97,36 +97,36 @@ pub fn left_behind(workload: &Workload, remains: Remains<'_>) -> Vec<GoneEvidenc
 }
 
 /// The UIDs of the workload and of what makes its pods for it.
-fn owners(workload: &Workload) -> BTreeSet<&str> {
+fn owners(workload: &WorkloadObjects) -> BTreeSet<&str> {
     let made: Vec<&ObjectMeta> = match workload {
-        Workload::CronJob(_, jobs) => jobs.iter().map(|job| &job.metadata).collect(),
-        Workload::Deployment(_, sets) => sets.iter().map(|set| &set.metadata).collect(),
-        Workload::DaemonSet(_)
-        | Workload::Job(_)
-        | Workload::ReplicaSet(_)
-        | Workload::ReplicationController(_)
-        | Workload::StatefulSet(_) => Vec::new(),
+        WorkloadObjects::CronJob(_, jobs) => jobs.iter().map(|job| &job.metadata).collect(),
+        WorkloadObjects::Deployment(_, sets) => sets.iter().map(|set| &set.metadata).collect(),
+        WorkloadObjects::DaemonSet(_)
+        | WorkloadObjects::Job(_)
+        | WorkloadObjects::ReplicaSet(_)
+        | WorkloadObjects::ReplicationController(_)
+        | WorkloadObjects::StatefulSet(_) => Vec::new(),
     };
     made.into_iter().chain([identity(workload).1]).filter_map(|meta| meta.uid.as_deref()).collect()
 }
 
 /// A request that replaced one of its pods, or took it back to an earlier revision: a person's has
 /// no owner.
-fn is_for(restart: &PodRestart, workload: &Workload, owners: &BTreeSet<&str>) -> bool {
+fn is_for(restart: &PodRestart, workload: &WorkloadObjects, owners: &BTreeSet<&str>) -> bool {
     let Some(status) = &restart.status else { return false };
     let replaced = status.replacement.as_ref().and_then(|by| by.workload_uid.as_deref());
     let rolled_back = status.rollback.as_ref().map(|rollback| rollback.deployment_name.as_str());
     replaced.is_some_and(|workload| owners.contains(workload))
         || match workload {
-            Workload::Deployment(deployment, _) => {
+            WorkloadObjects::Deployment(deployment, _) => {
                 rolled_back.is_some() && rolled_back == deployment.metadata.name.as_deref()
             }
-            Workload::CronJob(..)
-            | Workload::DaemonSet(_)
-            | Workload::Job(_)
-            | Workload::ReplicaSet(_)
-            | Workload::ReplicationController(_)
-            | Workload::StatefulSet(_) => false,
+            WorkloadObjects::CronJob(..)
+            | WorkloadObjects::DaemonSet(_)
+            | WorkloadObjects::Job(_)
+            | WorkloadObjects::ReplicaSet(_)
+            | WorkloadObjects::ReplicationController(_)
+            | WorkloadObjects::StatefulSet(_) => false,
         }
 }
 

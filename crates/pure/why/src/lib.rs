@@ -49,12 +49,12 @@ mod words;
 mod workload;
 
 pub use account::{
-    Account, ClosedNodes, ContainerAccount, Entry, Example, LadderAccount, MemoryAccount, Next,
-    PodGroup, Source, State,
+    Account, AccountState, ClosedNodes, ContainerAccount, ExamplePod, HistoryEntry, HistorySource,
+    LadderAccount, MemoryAccount, NextEvent, PodGroup,
 };
-pub use evidence::{GoneEvidence, NodeEvidence, PodEvidence, Workload, WorkloadEvidence};
+pub use evidence::{GoneEvidence, NodeEvidence, PodEvidence, WorkloadEvidence, WorkloadObjects};
 pub use gone::of_gone;
-pub use left::{Remains, left_behind};
+pub use left::{WorkloadRemains, left_behind};
 pub use node::of_node;
 pub use placement::waits_for_node;
 pub use pod::of_pod;

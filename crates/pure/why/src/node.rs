@@ -2,23 +2,23 @@
 
 use rekindle_types::{Tick, nodes};
 
-use crate::account::{Account, Source, State};
+use crate::account::{Account, AccountState, HistorySource};
 use crate::condition::advice_of_node;
 use crate::events;
 use crate::evidence::NodeEvidence;
-use crate::groups::{Naming, group};
-use crate::history::{History, When};
+use crate::groups::{PodNaming, group};
+use crate::history::{AccountHistory, OccurrenceTimes};
 use crate::words::{line, show_span};
 
 /// Why the node is as it is.
 pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
     let node = &evidence.node;
-    let groups = group(&evidence.pods, Naming::OfAllNamespaces, now);
+    let groups = group(&evidence.pods, PodNaming::OfAllNamespaces, now);
     let (unwell, well) = (groups.unwell(), groups.well);
     let pods = groups.unwell;
     let mut troubles: Vec<String> = Vec::new();
     let mut advice: Vec<String> = Vec::new();
-    let mut history = History::default();
+    let mut history = AccountHistory::default();
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let mut is_ready = true;
     for condition in conditions.into_iter().flatten() {
@@ -31,7 +31,7 @@ pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
         let reason = condition.reason.as_deref().unwrap_or_default();
         if let Some(since) = condition.last_transition_time.as_ref().map(Tick::from) {
             let text = format!("{} {}: {reason}: {message}", condition.type_, condition.status);
-            history.add(Source::Status, When::once(since), &text);
+            history.add(HistorySource::Status, OccurrenceTimes::once(since), &text);
             if !is_well {
                 let age = show_span(now.since(since));
                 troubles.push(format!(
@@ -63,9 +63,9 @@ pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
     let counted = format!("{well} of {} pods on it are well", well + unwell);
     let (state, summary) = match troubles.as_slice() {
         // what ails its pods is theirs
-        [] => (State::Healthy, format!("it is ready; {counted}")),
+        [] => (AccountState::Healthy, format!("it is ready; {counted}")),
         list => {
-            let state = if is_ready { State::Restricted } else { State::NotReady };
+            let state = if is_ready { AccountState::Restricted } else { AccountState::NotReady };
             (state, format!("{}; {counted}", list.join("; ")))
         }
     };

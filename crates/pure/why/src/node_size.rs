@@ -10,7 +10,7 @@ use rekindle_types::resources::{Amounts, pod_requests};
 use crate::evidence::PodEvidence;
 
 /// A resource of which the pod asks for more than the largest node has.
-pub(crate) struct Oversize {
+pub(crate) struct OversizedRequest {
     resource: String,
     asked: Quantity,
     largest: Quantity,
@@ -18,12 +18,12 @@ pub(crate) struct Oversize {
 }
 
 /// The resources that no node ever has enough of; none where the nodes cannot be read.
-pub(crate) fn oversizes(evidence: &PodEvidence) -> Vec<Oversize> {
+pub(crate) fn oversizes(evidence: &PodEvidence) -> Vec<OversizedRequest> {
     let Some(spec) = &evidence.pod.spec else { return Vec::new() };
     let requests = pod_requests(spec);
     let found = requests.iter().filter_map(|(resource, asked)| {
         let (largest, node) = largest(&evidence.nodes, resource)?;
-        (asked.millis() > largest.millis()).then(|| Oversize {
+        (asked.millis() > largest.millis()).then(|| OversizedRequest {
             resource: resource.to_owned(),
             asked,
             largest,
@@ -45,7 +45,7 @@ fn largest<'a>(nodes: &'a [Node], resource: &str) -> Option<(Quantity, &'a Node)
     nodes.iter().filter_map(has).max_by_key(key)
 }
 
-impl Oversize {
+impl OversizedRequest {
     /// As a sentence goes on after the scheduler's own.
     pub(crate) fn sentence(&self) -> String {
         let Self { resource, asked, largest, node } = self;

@@ -19,14 +19,14 @@ const NAMES_MAX: usize = 3;
 
 /// The nodes that are closed to the pod, and what would open them.
 #[derive(Default)]
-pub(crate) struct Closed {
+pub(crate) struct NodeClosures {
     pub(crate) nodes: Vec<ClosedNodes>,
     pub(crate) advice: Vec<String>,
 }
 
 /// Why a node is closed to a pod, and what would open it, said of nodes with their names before it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Bar {
+struct PlacementObstacle {
     why: String,
     advice: String,
 }
@@ -39,11 +39,11 @@ pub fn waits_for_node(pod: &Pod) -> bool {
 }
 
 /// What closes nodes to a pod that no node has taken; of any other pod nothing.
-pub(crate) fn closed(evidence: &PodEvidence) -> Closed {
+pub(crate) fn closed(evidence: &PodEvidence) -> NodeClosures {
     if !waits_for_node(&evidence.pod) {
-        return Closed::default();
+        return NodeClosures::default();
     }
-    let mut alike: BTreeMap<Bar, Vec<String>> = BTreeMap::new();
+    let mut alike: BTreeMap<PlacementObstacle, Vec<String>> = BTreeMap::new();
     for node in evidence.nodes.iter() {
         let name = node.metadata.name.clone().unwrap_or_default();
         for bar in bars(&evidence.pod, node) {
@@ -52,7 +52,7 @@ pub(crate) fn closed(evidence: &PodEvidence) -> Closed {
     }
     let mut alike: Vec<_> = alike.into_iter().collect();
     alike.sort_by_key(|(_, names)| Reverse(names.len()));
-    let mut closed = Closed::default();
+    let mut closed = NodeClosures::default();
     for (bar, mut names) in alike {
         let count = names.len();
         names.sort();
@@ -64,11 +64,11 @@ pub(crate) fn closed(evidence: &PodEvidence) -> Closed {
     closed
 }
 
-fn bars(pod: &Pod, node: &Node) -> Vec<Bar> {
+fn bars(pod: &Pod, node: &Node) -> Vec<PlacementObstacle> {
     let tolerations = taints::tolerations(pod);
     let taints = taints::of_node(node).iter().filter(|taint| keeps_away(pod, taint));
     // the taint of a cordon says nothing that the cordon does not
-    let mut bars: Vec<Bar> = taints
+    let mut bars: Vec<PlacementObstacle> = taints
         .filter(|taint| taint.key != UNSCHEDULABLE && !taints::is_tolerated(tolerations, taint))
         .map(|taint| of_taint(node, taint))
         .collect();
@@ -78,7 +78,7 @@ fn bars(pod: &Pod, node: &Node) -> Vec<Bar> {
         ..Taint::default()
     };
     if nodes::is_cordoned(node) && !taints::is_tolerated(tolerations, &cordon) {
-        bars.push(Bar {
+        bars.push(PlacementObstacle {
             why: "cordoned".to_owned(),
             advice: "kubectl uncordon it, when it may take pods again".to_owned(),
         });
@@ -97,13 +97,13 @@ fn keeps_away(pod: &Pod, taint: &Taint) -> bool {
         && (taint.key != MEMORY_PRESSURE || class.is_none_or(|class| class == "BestEffort"))
 }
 
-fn of_taint(node: &Node, taint: &Taint) -> Bar {
+fn of_taint(node: &Node, taint: &Taint) -> PlacementObstacle {
     let of = taints::OF_CONDITIONS.iter().find(|(_, _, key)| *key == taint.key);
     let Some((type_, status, _)) = of else {
         let value = taint.value.as_deref().filter(|value| !value.is_empty());
         let value = value.map_or_else(String::new, |value| format!("={}", line(value)));
         let taint = format!("{}{value}:{}", line(&taint.key), taint.effect);
-        return Bar {
+        return PlacementObstacle {
             why: format!("taint {taint}"),
             advice: format!("take the taint {taint} away, or give the pod a toleration of it"),
         };
@@ -113,7 +113,7 @@ fn of_taint(node: &Node, taint: &Taint) -> Bar {
     let words = condition.and_then(|condition| condition.message.as_deref()).map(line);
     let words = words.filter(|words| !words.is_empty());
     let words = words.map_or_else(String::new, |words| format!(": {words}"));
-    Bar {
+    PlacementObstacle {
         why: format!("{type_} is {status}{words}"),
         advice: advice_of_node(type_, status).to_owned(),
     }

@@ -6,7 +6,7 @@ use rekindle_types::Tick;
 use rekindle_types::pods::condition;
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase};
 
-use crate::account::{Account, State};
+use crate::account::{Account, AccountState};
 use crate::climb;
 use crate::condition::GATED;
 use crate::container::{ContainerFinding, findings};
@@ -35,7 +35,7 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
         (true, _) | (false, true) => verdict.advice,
         (false, false) => closed.advice,
     };
-    if verdict.state > State::Terminating {
+    if verdict.state > AccountState::Terminating {
         for (_, finding) in &findings {
             if let Some(line) = &finding.advice
                 && !finding.is_past
@@ -45,7 +45,7 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
             }
         }
     }
-    if verdict.state > State::Terminating {
+    if verdict.state > AccountState::Terminating {
         advice.extend(climb::advice(evidence));
     }
     Account {
@@ -65,7 +65,7 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
 }
 
 struct PodVerdict {
-    state: State,
+    state: AccountState,
     summary: String,
     advice: Vec<String>,
     /// No node that is there can ever take the pod.
@@ -73,7 +73,7 @@ struct PodVerdict {
 }
 
 impl PodVerdict {
-    fn new(state: State, summary: impl Into<String>) -> Self {
+    fn new(state: AccountState, summary: impl Into<String>) -> Self {
         Self { state, summary: summary.into(), advice: Vec::new(), is_of_all_nodes: false }
     }
 
@@ -94,14 +94,14 @@ fn judge(
         let due = Tick::from(deleted);
         let finalizers = pod.metadata.finalizers.as_deref().unwrap_or_default();
         return match (finalizers, due < now) {
-            ([], false) => PodVerdict::new(State::Terminating, "it is being deleted"),
+            ([], false) => PodVerdict::new(AccountState::Terminating, "it is being deleted"),
             ([], true) => PodVerdict::new(
-                State::Terminating,
+                AccountState::Terminating,
                 "it is being deleted and its grace period is over",
             )
             .advise("look whether its node answers; nothing else can end its containers"),
             (names, _) => PodVerdict::new(
-                State::Terminating,
+                AccountState::Terminating,
                 format!("it is being deleted and waits for its finalizers: {}", names.join(", ")),
             )
             .advise("whoever set the finalizers has to take them away"),
@@ -111,7 +111,7 @@ fn judge(
         Some("Succeeded") => {
             let done = "all its containers ran to their end";
             return PodVerdict::new(
-                State::Completed,
+                AccountState::Completed,
                 match findings.first() {
                     Some((subject, finding)) => {
                         format!("{done}; {}", ends_sentence(*subject, finding, pod, now))
@@ -144,7 +144,7 @@ fn failed(
     let message = line(status.and_then(|s| s.message.as_deref()).unwrap_or_default());
     if !reason.is_empty() {
         let summary = format!("it ended as Failed ({reason}): {message}");
-        let verdict = PodVerdict::new(State::Failed, summary);
+        let verdict = PodVerdict::new(AccountState::Failed, summary);
         return match PodReason::parse(reason).remedy(&message) {
             Some(remedy) => verdict.advise(remedy),
             None => verdict,
@@ -153,9 +153,9 @@ fn failed(
     match findings.first() {
         Some((subject, finding)) => {
             let sentence = ends_sentence(*subject, finding, pod, now);
-            PodVerdict::new(State::Failed, format!("it ended as Failed: {sentence}"))
+            PodVerdict::new(AccountState::Failed, format!("it ended as Failed: {sentence}"))
         }
-        None => PodVerdict::new(State::Failed, "it ended as Failed"),
+        None => PodVerdict::new(AccountState::Failed, "it ended as Failed"),
     }
 }
 
@@ -183,7 +183,10 @@ fn unscheduled(evidence: &PodEvidence) -> Option<PodVerdict> {
     } else {
         "mend what the message names; the scheduler tries again whenever something changes"
     };
-    Some(PodVerdict::new(State::Blocked, format!("no node takes it: {message}")).advise(advice))
+    Some(
+        PodVerdict::new(AccountState::Blocked, format!("no node takes it: {message}"))
+            .advise(advice),
+    )
 }
 
 /// It asks for what none of the nodes that are there can ever give it.
@@ -199,7 +202,7 @@ fn never_scheduled(evidence: &PodEvidence, message: &str) -> Option<PodVerdict> 
     let summary = format!("no node takes it: {message}; {}", sentences.join("; "));
     let advice = oversizes.iter().map(|one| one.advice());
     let advice = advice.chain(stranded.iter().map(|one| one.advice())).collect();
-    Some(PodVerdict { state: State::Blocked, summary, advice, is_of_all_nodes: true })
+    Some(PodVerdict { state: AccountState::Blocked, summary, advice, is_of_all_nodes: true })
 }
 
 fn of_finding(
@@ -210,12 +213,12 @@ fn of_finding(
 ) -> PodVerdict {
     let sentence = ends_sentence(subject, finding, &evidence.pod, now);
     let state = match finding.account.cause.family() {
-        CauseFamily::KeptFromStarting => State::Blocked,
-        CauseFamily::NotReady => State::NotReady,
-        CauseFamily::Unchecked if is_ready(&evidence.pod) => State::Unchecked,
-        CauseFamily::Unchecked => State::NotReady,
-        CauseFamily::Failed | CauseFamily::KilledByNode => State::Failing,
-        CauseFamily::EndedOnPurpose | CauseFamily::Waiting => State::Starting,
+        CauseFamily::KeptFromStarting => AccountState::Blocked,
+        CauseFamily::NotReady => AccountState::NotReady,
+        CauseFamily::Unchecked if is_ready(&evidence.pod) => AccountState::Unchecked,
+        CauseFamily::Unchecked => AccountState::NotReady,
+        CauseFamily::Failed | CauseFamily::KilledByNode => AccountState::Failing,
+        CauseFamily::EndedOnPurpose | CauseFamily::Waiting => AccountState::Starting,
     };
     let ledger = evidence.ledger.as_ref().and_then(|ledger| ledger.status.as_ref());
     let verdict = PodVerdict::new(state, sentence);
@@ -252,10 +255,13 @@ fn not_broken(
             None => climb::counted(evidence),
         };
         let verdict = match before {
-            None => PodVerdict::new(State::Healthy, "it runs and is ready; nothing has ended"),
-            Some(before) => {
-                PodVerdict::new(State::Healthy, format!("it runs and is ready now; {before}"))
+            None => {
+                PodVerdict::new(AccountState::Healthy, "it runs and is ready; nothing has ended")
             }
+            Some(before) => PodVerdict::new(
+                AccountState::Healthy,
+                format!("it runs and is ready now; {before}"),
+            ),
         };
         return match oom_events::of_running(&subjects(pod), seen) {
             None => verdict,
@@ -286,10 +292,12 @@ fn not_broken(
             let count = times(seen.count);
             let summary = format!("it cannot begin: {}, {count}: {}", seen.reason, seen.message);
             let advice = format!("{}; {}", obstacle.remedy(), obstacle.outlook());
-            PodVerdict::new(State::Blocked, summary).advise(&advice)
+            PodVerdict::new(AccountState::Blocked, summary).advise(&advice)
         }
         None if started => unready(pod),
-        None => PodVerdict::new(State::Starting, "it is starting; nothing has failed so far"),
+        None => {
+            PodVerdict::new(AccountState::Starting, "it is starting; nothing has failed so far")
+        }
     }
 }
 
@@ -304,17 +312,18 @@ fn unready(pod: &Pod) -> PodVerdict {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     match (message, node.filter(|_| all_are_ready(pod))) {
         (Some(message), _) => {
-            PodVerdict::new(State::NotReady, format!("it is not ready: {message}"))
+            PodVerdict::new(AccountState::NotReady, format!("it is not ready: {message}"))
         }
         // no kubelet says so without a word: it is whoever waits to hear of its node
         (None, Some(node)) => {
             let summary = format!("it is not ready: its node {node:?} is not heard of");
             let advice = format!("rekindle why node/{node} tells how its node does");
-            PodVerdict::new(State::NotReady, summary).advise(&advice)
+            PodVerdict::new(AccountState::NotReady, summary).advise(&advice)
         }
-        (None, None) => {
-            PodVerdict::new(State::NotReady, "it is not ready: its containers are on their way")
-        }
+        (None, None) => PodVerdict::new(
+            AccountState::NotReady,
+            "it is not ready: its containers are on their way",
+        ),
     }
 }
 

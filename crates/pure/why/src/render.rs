@@ -5,7 +5,8 @@ use std::fmt::Write;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::account::{
-    Account, ClosedNodes, ContainerAccount, Entry, Example, LadderAccount, Next, PodGroup, State,
+    Account, AccountState, ClosedNodes, ContainerAccount, ExamplePod, HistoryEntry, LadderAccount,
+    NextEvent, PodGroup,
 };
 use crate::words::{and_more, show_span, show_time, times};
 
@@ -28,7 +29,7 @@ fn put(text: &mut String, account: &Account, now: Tick) -> std::fmt::Result {
         writeln!(text, "\nNodes that are closed to it")?;
         account.nodes.iter().try_for_each(|nodes| writeln!(text, "  {}", closed_words(nodes)))?;
     }
-    let is_gone = |group: &&PodGroup| group.state == State::Gone;
+    let is_gone = |group: &&PodGroup| group.state == AccountState::Gone;
     let (gone, unwell): (Vec<&PodGroup>, Vec<&PodGroup>) = account.pods.iter().partition(is_gone);
     for (title, groups) in [("Pods that are not well", unwell), ("Pods that are gone", gone)] {
         if !groups.is_empty() {
@@ -53,7 +54,7 @@ fn put(text: &mut String, account: &Account, now: Tick) -> std::fmt::Result {
     Ok(())
 }
 
-fn next_words(next: &Next, now: Tick) -> String {
+fn next_words(next: &NextEvent, now: Tick) -> String {
     let when = match &next.at {
         None => String::new(),
         Some(at) => match Tick::from(at).since(now) {
@@ -64,19 +65,19 @@ fn next_words(next: &Next, now: Tick) -> String {
     format!("{when}{}", next.what)
 }
 
-fn word(state: State) -> &'static str {
+fn word(state: AccountState) -> &'static str {
     match state {
-        State::Healthy => "healthy",
-        State::Completed => "completed",
-        State::Gone => "gone",
-        State::Starting => "starting",
-        State::Terminating => "terminating",
-        State::Unchecked => "unchecked",
-        State::Restricted => "restricted",
-        State::NotReady => "not ready",
-        State::Blocked => "blocked",
-        State::Failing => "failing",
-        State::Failed => "failed",
+        AccountState::Healthy => "healthy",
+        AccountState::Completed => "completed",
+        AccountState::Gone => "gone",
+        AccountState::Starting => "starting",
+        AccountState::Terminating => "terminating",
+        AccountState::Unchecked => "unchecked",
+        AccountState::Restricted => "restricted",
+        AccountState::NotReady => "not ready",
+        AccountState::Blocked => "blocked",
+        AccountState::Failing => "failing",
+        AccountState::Failed => "failed",
     }
 }
 
@@ -110,7 +111,7 @@ fn closed_words(nodes: &ClosedNodes) -> String {
 }
 
 /// The evidence of one pod, as far as the group's summary does not hold it.
-fn put_example(text: &mut String, example: &Example, of: usize, now: Tick) -> std::fmt::Result {
+fn put_example(text: &mut String, example: &ExamplePod, of: usize, now: Tick) -> std::fmt::Result {
     let mut lines: Vec<String> = Vec::new();
     for container in example.containers.iter().filter(|container| has_details(container)) {
         let evidence = container.evidence.iter().map(|line| format!("{}: {line}", container.name));
@@ -134,7 +135,7 @@ fn put_example(text: &mut String, example: &Example, of: usize, now: Tick) -> st
     lines.iter().try_for_each(|line| writeln!(text, "        {line}"))
 }
 
-fn put_entry(text: &mut String, entry: &Entry) -> std::fmt::Result {
+fn put_entry(text: &mut String, entry: &HistoryEntry) -> std::fmt::Result {
     let repeats = match (entry.count, entry.every_seconds) {
         (1, _) => String::new(),
         (count, None) => format!(" ({} until {})", times(count), show_time(&entry.last)),

@@ -4,14 +4,14 @@
 use rekindle_types::Tick;
 use rekindle_types::reasons::event;
 
-use crate::account::{Account, PodGroup, Source, State};
-use crate::condition::{Condition, conditions, identity};
+use crate::account::{Account, AccountState, HistorySource, PodGroup};
+use crate::condition::{WorkloadCondition, conditions, identity};
 use crate::course;
 use crate::events;
-use crate::evidence::{PodEvidence, Workload, WorkloadEvidence};
+use crate::evidence::{PodEvidence, WorkloadEvidence, WorkloadObjects};
 use crate::gone;
-use crate::groups::{Groups, Naming, group};
-use crate::history::{History, When};
+use crate::groups::{PodGroups, PodNaming, group};
+use crate::history::{AccountHistory, OccurrenceTimes};
 use crate::job;
 use crate::words::{line, show_span, times};
 
@@ -19,19 +19,19 @@ use crate::words::{line, show_span, times};
 pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
     let workload = &evidence.workload;
     let (kind, metadata) = identity(workload);
-    let groups = group(&evidence.pods, Naming::InNamespace, now);
+    let groups = group(&evidence.pods, PodNaming::InNamespace, now);
     let conditions = conditions(workload);
     let failed = conditions.iter().find(|c| {
         matches!((c.type_, c.status), ("ReplicaFailure", "True") | ("Progressing", "False"))
     });
     let (state, summary) = match workload {
-        Workload::CronJob(cron_job, jobs) => job::judge_cron(cron_job, jobs),
-        Workload::Job(job) => job::judge(job, groups.state()),
-        Workload::DaemonSet(_)
-        | Workload::Deployment(..)
-        | Workload::ReplicaSet(_)
-        | Workload::ReplicationController(_)
-        | Workload::StatefulSet(_) => replicas(evidence, failed, &groups, now),
+        WorkloadObjects::CronJob(cron_job, jobs) => job::judge_cron(cron_job, jobs),
+        WorkloadObjects::Job(job) => job::judge(job, groups.state()),
+        WorkloadObjects::DaemonSet(_)
+        | WorkloadObjects::Deployment(..)
+        | WorkloadObjects::ReplicaSet(_)
+        | WorkloadObjects::ReplicationController(_)
+        | WorkloadObjects::StatefulSet(_) => replicas(evidence, failed, &groups, now),
     };
     Account {
         kind: kind.to_owned(),
@@ -44,13 +44,13 @@ pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
         history: tell(evidence, &conditions, &groups, now).finish(),
         ladder: None,
         next: match workload {
-            Workload::Job(job) => job::next(job),
-            Workload::CronJob(..)
-            | Workload::DaemonSet(_)
-            | Workload::Deployment(..)
-            | Workload::ReplicaSet(_)
-            | Workload::ReplicationController(_)
-            | Workload::StatefulSet(_) => None,
+            WorkloadObjects::Job(job) => job::next(job),
+            WorkloadObjects::CronJob(..)
+            | WorkloadObjects::DaemonSet(_)
+            | WorkloadObjects::Deployment(..)
+            | WorkloadObjects::ReplicaSet(_)
+            | WorkloadObjects::ReplicationController(_)
+            | WorkloadObjects::StatefulSet(_) => None,
         },
         advice: advice(evidence, &groups.unwell, failed.map(|condition| condition.reason)),
         pods: groups.unwell.into_iter().chain(gone::group(&evidence.gone)).collect(),
@@ -60,20 +60,20 @@ pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
 /// How something does that keeps a number of pods running.
 fn replicas(
     evidence: &WorkloadEvidence,
-    failed: Option<&Condition<'_>>,
-    groups: &Groups,
+    failed: Option<&WorkloadCondition<'_>>,
+    groups: &PodGroups,
     now: Tick,
-) -> (State, String) {
+) -> (AccountState, String) {
     let worst = groups.state();
     let (unwell, well) = (groups.unwell(), groups.well);
-    let is_daemon_set = matches!(evidence.workload, Workload::DaemonSet(_));
+    let is_daemon_set = matches!(evidence.workload, WorkloadObjects::DaemonSet(_));
     match (failed, wanted(&evidence.workload)) {
-        (Some(c), _) => (State::Failing, format!("{}: {}", c.reason, line(c.message))),
+        (Some(c), _) => (AccountState::Failing, format!("{}: {}", c.reason, line(c.message))),
         (None, 0) if evidence.pods.is_empty() && is_daemon_set => {
-            (State::Healthy, "no node should have a pod of it".to_owned())
+            (AccountState::Healthy, "no node should have a pod of it".to_owned())
         }
         (None, 0) if evidence.pods.is_empty() => {
-            (State::Healthy, "it is scaled to 0: there are no pods".to_owned())
+            (AccountState::Healthy, "it is scaled to 0: there are no pods".to_owned())
         }
         (None, wanted) if unwell == 0 && well >= wanted => {
             let recovered = recovered(&evidence.pods, now);
@@ -81,10 +81,10 @@ fn replicas(
                 1 => "its pod is well".to_owned(),
                 _ => format!("all {wanted} pods are well"),
             };
-            (State::Healthy, format!("{all}{recovered}"))
+            (AccountState::Healthy, format!("{all}{recovered}"))
         }
         (None, wanted) if unwell == 0 => {
-            (State::Starting, format!("{well} of {wanted} pods are there so far"))
+            (AccountState::Starting, format!("{well} of {wanted} pods are there so far"))
         }
         (None, 1) if well == 0 && unwell == 1 => (worst, "its pod is not well".to_owned()),
         // those of two revisions, or one that ended and stays to be looked at
@@ -113,21 +113,21 @@ fn recovered(pods: &[PodEvidence], now: Tick) -> String {
 /// those that are gone.
 fn tell(
     evidence: &WorkloadEvidence,
-    conditions: &[Condition<'_>],
-    groups: &Groups,
+    conditions: &[WorkloadCondition<'_>],
+    groups: &PodGroups,
     now: Tick,
-) -> History {
-    let mut history = History::default();
+) -> AccountHistory {
+    let mut history = AccountHistory::default();
     for condition in conditions {
         if let Some(since) = condition.since {
             let text = format!(
                 "{} {}: {}: {}",
                 condition.type_, condition.status, condition.reason, condition.message
             );
-            history.add(Source::Status, When::once(since), &text);
+            history.add(HistorySource::Status, OccurrenceTimes::once(since), &text);
         }
     }
-    if let Workload::CronJob(_, jobs) = &evidence.workload {
+    if let WorkloadObjects::CronJob(_, jobs) = &evidence.workload {
         job::tell_jobs(jobs, &mut history);
     }
     history.add_events(&events::read(&evidence.events));
@@ -167,7 +167,7 @@ fn advice(evidence: &WorkloadEvidence, pods: &[PodGroup], failed: Option<&str>) 
     }
     if let [only] = pods
         && only.count > 1
-        && only.state > State::NotReady
+        && only.state > AccountState::NotReady
     {
         advice.push(
             "all pods that are not well have the same trouble: look at the revision or at what they all depend on".to_owned(),
@@ -177,18 +177,18 @@ fn advice(evidence: &WorkloadEvidence, pods: &[PodGroup], failed: Option<&str>) 
 }
 
 /// The pods that there should be; 0 of what does not keep a number of them.
-fn wanted(workload: &Workload) -> usize {
+fn wanted(workload: &WorkloadObjects) -> usize {
     let replicas = match workload {
-        Workload::DaemonSet(set) => {
+        WorkloadObjects::DaemonSet(set) => {
             Some(set.status.as_ref().map_or(0, |status| status.desired_number_scheduled))
         }
-        Workload::Deployment(deployment, _) => deployment.spec.replicas,
-        Workload::ReplicaSet(set) => set.spec.replicas,
-        Workload::ReplicationController(controller) => {
+        WorkloadObjects::Deployment(deployment, _) => deployment.spec.replicas,
+        WorkloadObjects::ReplicaSet(set) => set.spec.replicas,
+        WorkloadObjects::ReplicationController(controller) => {
             controller.spec.as_ref().and_then(|spec| spec.replicas)
         }
-        Workload::StatefulSet(set) => set.spec.replicas,
-        Workload::CronJob(..) | Workload::Job(_) => Some(0),
+        WorkloadObjects::StatefulSet(set) => set.spec.replicas,
+        WorkloadObjects::CronJob(..) | WorkloadObjects::Job(_) => Some(0),
     };
     replicas.map_or(1, |replicas| usize::try_from(replicas).unwrap_or(0))
 }

@@ -1,7 +1,7 @@
 //! The limits over all RestartLadders.
 
 use clap::Args;
-use rekindle_operator::{Limits, TokenBucket};
+use rekindle_operator::{RestartLimits, TokenBucket};
 
 /// What all ladders together may restart. Restarts of the rung Container are the kubelet's own and
 /// do not count; a ladder's own budget may be narrower.
@@ -36,7 +36,7 @@ impl LadderArgs {
     ///
     /// # Errors
     /// When more may come at once than in a minute.
-    pub fn limits(&self) -> anyhow::Result<Limits> {
+    pub fn limits(&self) -> anyhow::Result<RestartLimits> {
         let bucket = |burst: u32, per_minute: u32, of: &str| {
             anyhow::ensure!(
                 burst <= per_minute,
@@ -44,7 +44,7 @@ impl LadderArgs {
             );
             Ok(TokenBucket::new(burst, per_minute))
         };
-        Ok(Limits {
+        Ok(RestartLimits {
             namespace: bucket(
                 self.ladder_namespace_burst,
                 self.ladder_namespace_per_minute,
@@ -68,7 +68,7 @@ mod tests {
         ladder: LadderArgs,
     }
 
-    fn parse(words: &[&str]) -> Result<Limits, String> {
+    fn parse(words: &[&str]) -> Result<RestartLimits, String> {
         let words = ["rekindle"].iter().chain(words);
         let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
         line.ladder.limits().map_err(|error| error.to_string())
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn without_flags_the_limits_are_those_of_the_ladder() {
-        assert_eq!(parse(&[]), Ok(Limits::default()));
+        assert_eq!(parse(&[]), Ok(RestartLimits::default()));
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
             "--ladder-cluster-burst=50",
             "--ladder-workload-concurrent=1",
         ]);
-        let expected = Limits {
+        let expected = RestartLimits {
             namespace: TokenBucket::new(2, 6),
             cluster: TokenBucket::new(50, 100),
             per_workload: 1,

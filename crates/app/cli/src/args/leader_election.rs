@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use rekindle_operator::{Candidacy, NamespacedName, Timing};
+use rekindle_operator::{Candidacy, ElectionTiming, NamespacedName};
 
 /// The Lease that whoever acts holds.
 const LEASE: (&str, &str) = ("kube-system", "rekindle-controllers");
@@ -30,7 +30,7 @@ impl LeaderElection {
     /// # Errors
     /// When the periods do not fit together.
     pub fn candidacy(&self, identity: String) -> anyhow::Result<Candidacy> {
-        let timing = Timing {
+        let timing = ElectionTiming {
             lease_duration: self.leader_elect_lease_duration.into(),
             renew_deadline: self.leader_elect_renew_deadline.into(),
             retry_period: self.leader_elect_retry_period.into(),
@@ -53,7 +53,7 @@ mod tests {
         election: LeaderElection,
     }
 
-    fn timing(words: &[&str]) -> Result<Timing, String> {
+    fn timing(words: &[&str]) -> Result<ElectionTiming, String> {
         let words = ["rekindle"].iter().chain(words);
         let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
         let candidacy = line.election.candidacy("me".to_owned());
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn without_flags_the_periods_are_those_of_kubernetes_components() {
-        assert_eq!(timing(&[]), Ok(Timing::default()));
+        assert_eq!(timing(&[]), Ok(ElectionTiming::default()));
     }
 
     #[test]

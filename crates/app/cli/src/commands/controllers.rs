@@ -7,9 +7,9 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use rekindle_api::Entropy;
 use rekindle_api_server::{OsEntropy, SystemClock};
-use rekindle_operator::{LadderFigures, Parts};
+use rekindle_operator::{LadderFigures, OperatorParts};
 
-use crate::args::{Access, Controllers};
+use crate::args::{ApiAccess, Controllers};
 use crate::background::{event_loop, init_log};
 use crate::client;
 use crate::engine::EndSignals;
@@ -22,7 +22,7 @@ pub fn run(args: &Controllers) -> anyhow::Result<ExitCode> {
     let candidacy = args.election.candidacy(identity())?;
     event_loop()?.block_on(async {
         let mut signals = EndSignals::listen()?;
-        let access = Access {
+        let access = ApiAccess {
             namespace: None,
             kubeconfig: args.kubeconfig.clone(),
             context: args.context.clone(),
@@ -43,7 +43,7 @@ pub fn run(args: &Controllers) -> anyhow::Result<ExitCode> {
             candidacy.lease.name,
             version.git_version
         ));
-        let parts = Parts {
+        let parts = OperatorParts {
             client,
             clock: SystemClock::start().shared(),
             limits,

@@ -11,14 +11,14 @@ use crate::args::Down;
 use crate::client;
 use crate::engine::data_dir::DataDir;
 use crate::engine::remains;
-use crate::engine::settings::Settings;
-use crate::holder::Holder;
+use crate::engine::settings::EngineSettings;
+use crate::holder::DataDirHolder;
 use crate::output;
 
 /// Carries the command out. No engine is success, and said.
 pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
     let path = &args.data_dir.data_dir;
-    let Some(engine) = Holder::find(path)? else {
+    let Some(engine) = DataDirHolder::find(path)? else {
         output::tell(format!("no engine runs on {}", path.display()));
         return if args.leave_pods { Ok(ExitCode::SUCCESS) } else { clean_up(path) };
     };
@@ -31,7 +31,7 @@ pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
 
 /// Ends the pods that a killed engine left running, as that engine would have.
 fn clean_up(path: &Path) -> anyhow::Result<ExitCode> {
-    let Some(settings) = Settings::kept(path)? else {
+    let Some(settings) = EngineSettings::kept(path)? else {
         return Ok(ExitCode::SUCCESS); // the last one took everything away, or came not far enough to make anything
     };
     client::block_on(async {

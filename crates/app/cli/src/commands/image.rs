@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use comfy_table::{Table, presets};
-use rekindle_runtime::image::{ImageError, Removal, Retention};
+use rekindle_runtime::image::{ImageError, ImageRemoval, ImageRetention};
 
 use crate::args::{ImageList, ImageLoad, ImageRm};
 use crate::engine::images::EngineDir;
@@ -13,7 +13,7 @@ use crate::output;
 /// `rekindle image load FILE`.
 pub fn load(args: &ImageLoad) -> anyhow::Result<ExitCode> {
     let images = EngineDir::new(&args.data_dir.data_dir).images()?;
-    let retention = if args.evictable { Retention::Evictable } else { Retention::Pinned };
+    let retention = if args.evictable { ImageRetention::Evictable } else { ImageRetention::Pinned };
     let loaded = images.load(&args.file, retention);
     let loaded = loaded.with_context(|| format!("load {}", args.file.display()))?;
     for image in loaded {
@@ -37,8 +37,8 @@ pub fn list(args: &ImageList) -> anyhow::Result<ExitCode> {
     table.load_preset(presets::NOTHING).set_header(["IMAGE", "ID", "BYTES", "PINNED"]);
     for image in images.list().context("list the images")? {
         let pinned = match image.retention {
-            Retention::Pinned => "yes",
-            Retention::Evictable => "no",
+            ImageRetention::Pinned => "yes",
+            ImageRetention::Evictable => "no",
         };
         let info = image.info;
         table.add_row([info.reference, info.id, info.size_bytes.to_string(), pinned.to_owned()]);
@@ -51,7 +51,7 @@ pub fn list(args: &ImageList) -> anyhow::Result<ExitCode> {
 pub fn remove(args: &ImageRm) -> anyhow::Result<ExitCode> {
     let engine = EngineDir::new(&args.data_dir.data_dir);
     let images = engine.images()?;
-    let removal = if args.force { Removal::Forced } else { Removal::OfUnused };
+    let removal = if args.force { ImageRemoval::Forced } else { ImageRemoval::OfUnused };
     for image in &args.images {
         images.remove(image, removal, || engine.images_in_use()).map_err(advised)?;
         output::tell(format!("removed {image}"));

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use rekindle_runtime::image::registry::{Keyring, LayerState, Progress, Puller};
+use rekindle_runtime::image::registry::{Keyring, LayerProgress, LayerState, Puller};
 
-use crate::args::ImagePull;
+use crate::args::ImagePullArgs;
 use crate::engine::images::EngineDir;
 use crate::engine::node::registry_settings;
 use crate::output;
@@ -19,7 +19,7 @@ use crate::output;
 const DIGITS_SHOWN: usize = 12;
 
 /// `rekindle image pull IMAGE`.
-pub fn run(args: &ImagePull) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ImagePullArgs) -> anyhow::Result<ExitCode> {
     let keyring = match &args.auth_file {
         Some(file) => read_logins(file)?,
         None => Keyring::new(),
@@ -32,10 +32,10 @@ pub fn run(args: &ImagePull) -> anyhow::Result<ExitCode> {
         .build()
         .context("start the async runtime")?;
     let display = match std::io::stderr().is_terminal() {
-        true => Display::Bars(Bars::default()),
-        false => Display::Lines,
+        true => PullDisplay::Bars(LayerBars::default()),
+        false => PullDisplay::Lines,
     };
-    let listener = move |progress: Progress| display.show(&progress);
+    let listener = move |progress: LayerProgress| display.show(&progress);
     let pulled = tokio.block_on(puller.pull_watched(&args.image, &keyring, listener));
     let info = pulled.map_err(|error| anyhow::anyhow!(error.to_runtime(&args.image)))?;
     output::tell(format!("pulled {} ({}, {} bytes)", info.reference, info.id, info.size_bytes));
@@ -49,21 +49,21 @@ fn read_logins(file: &Path) -> anyhow::Result<Keyring> {
 }
 
 /// Where progress is shown.
-enum Display {
+enum PullDisplay {
     /// A bar for each layer, on a terminal.
-    Bars(Bars),
+    Bars(LayerBars),
     /// A line for each step that a layer has done, anywhere else.
     Lines,
 }
 
 #[derive(Default)]
-struct Bars {
+struct LayerBars {
     all: MultiProgress,
     layers: Mutex<BTreeMap<String, ProgressBar>>,
 }
 
-impl Display {
-    fn show(&self, progress: &Progress) {
+impl PullDisplay {
+    fn show(&self, progress: &LayerProgress) {
         let name = short(&progress.layer);
         match self {
             Self::Bars(bars) => bars.show(name, progress),
@@ -77,7 +77,7 @@ impl Display {
 }
 
 /// What a line says; nothing for what only moves a bar.
-fn finished_step(progress: &Progress) -> Option<String> {
+fn finished_step(progress: &LayerProgress) -> Option<String> {
     match progress.state {
         LayerState::AlreadyHere => Some("already here".to_owned()),
         LayerState::Unpacking => Some(format!("fetched {} bytes", progress.size_bytes)),
@@ -86,8 +86,8 @@ fn finished_step(progress: &Progress) -> Option<String> {
     }
 }
 
-impl Bars {
-    fn show(&self, name: &str, progress: &Progress) {
+impl LayerBars {
+    fn show(&self, name: &str, progress: &LayerProgress) {
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
         let bar = layers.entry(progress.layer.clone()).or_insert_with(|| {
             let bar = ProgressBar::new(progress.size_bytes)
@@ -123,8 +123,12 @@ fn short(digest: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn progress(state: LayerState) -> Progress {
-        Progress { layer: format!("sha256:{}", "0123456789abcdef".repeat(4)), size_bytes: 9, state }
+    fn progress(state: LayerState) -> LayerProgress {
+        LayerProgress {
+            layer: format!("sha256:{}", "0123456789abcdef".repeat(4)),
+            size_bytes: 9,
+            state,
+        }
     }
 
     #[test]
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn bars_take_every_state() {
-        let bars = Bars::default();
+        let bars = LayerBars::default();
         for state in [LayerState::Waiting, LayerState::Coming { bytes: 4 }, LayerState::Done] {
             bars.show("0123456789ab", &progress(state));
         }

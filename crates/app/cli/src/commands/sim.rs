@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use rekindle_sim::{Policy, Report, Scenario};
+use rekindle_sim::{Scenario, ScenarioPolicy, ScenarioReport};
 use rekindle_types::TickDuration;
 
 use crate::args::{Sim, SimOutput};
@@ -30,15 +30,15 @@ pub fn run(args: &Sim) -> anyhow::Result<ExitCode> {
         scenario.set_nodes("--nodes", nodes)?;
     }
     let mut policies = match args.ladder.is_empty() {
-        true => vec![Policy::AsWritten],
-        false => vec![Policy::NoLadder],
+        true => vec![ScenarioPolicy::AsWritten],
+        false => vec![ScenarioPolicy::NoLadder],
     };
     for file in &args.ladder {
         let ladders = read_all(std::slice::from_ref(file))?;
-        let policy = Policy::ladders(&file.display().to_string(), ladders);
+        let policy = ScenarioPolicy::ladders(&file.display().to_string(), ladders);
         policies.push(policy.with_context(|| format!("ladder {}", file.display()))?);
     }
-    let mut report = Report::of(args.seed, &scenario);
+    let mut report = ScenarioReport::of(args.seed, &scenario);
     for policy in &policies {
         let progress = progress(&scenario, policy);
         let mut told = |gone: TickDuration| progress.set_position(gone.as_secs());
@@ -61,7 +61,7 @@ pub fn run(args: &Sim) -> anyhow::Result<ExitCode> {
     Ok(if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn show(report: &Report, output: &SimOutput) -> anyhow::Result<()> {
+fn show(report: &ScenarioReport, output: &SimOutput) -> anyhow::Result<()> {
     let text = match output {
         SimOutput::Table => report.table(),
         SimOutput::Html => report.html(),
@@ -71,7 +71,7 @@ fn show(report: &Report, output: &SimOutput) -> anyhow::Result<()> {
 }
 
 /// How much virtual time has gone by; nothing where nobody looks on.
-fn progress(scenario: &Scenario, policy: &Policy) -> ProgressBar {
+fn progress(scenario: &Scenario, policy: &ScenarioPolicy) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }

@@ -11,7 +11,7 @@ use rekindle_api_server::SystemClock;
 use rekindle_types::nodes;
 use rekindle_types::v1alpha1::RestartLedger;
 
-use crate::args::Status;
+use crate::args::StatusArgs;
 
 use crate::live::Board;
 use crate::{client, live, output};
@@ -20,7 +20,7 @@ use crate::{client, live, output};
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Carries the command out. Exit code 1 when the engine does not answer or a node is not ready.
-pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
+pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     client::block_on(async {
         let client = client::connect(&args.data_dir.data_dir).await?;
         let version = tokio::time::timeout(ANSWER_WITHIN, client.apiserver_version())

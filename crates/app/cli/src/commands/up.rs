@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use crate::args::{EXHAUSTED_WEBHOOK, Up};
-use crate::background::{self, Report, event_loop, init_log};
+use crate::background::{self, ParentReport, event_loop, init_log};
 use crate::engine::data_dir::DataDir;
-use crate::engine::{EndSignals, Ending, Engine, preflight};
+use crate::engine::{EndSignals, Engine, EngineStopMode, preflight};
 use crate::{client, footprint, live, manifests, output, process_limits};
 
 /// Tells the re-executed process that its standard input is the line on which it reports to the one
@@ -48,7 +48,7 @@ fn run_here(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
                 // A bad manifest must not leave half an application running unseen: say so, and
                 // end.
                 if let Err(error) = failed {
-                    engine.stop(Ending::EndPods).await?;
+                    engine.stop(EngineStopMode::EndPods).await?;
                     return Err(error);
                 }
                 engine.end_signal(&mut signals).await?
@@ -103,7 +103,7 @@ fn engine_arguments(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> 
 /// The background half of `--detach`: a session of its own, no terminal, reports once.
 fn run_in_background(args: &Up) -> anyhow::Result<ExitCode> {
     init_log("info");
-    let report = Report::take()?;
+    let report = ParentReport::take()?;
     process_limits::take();
     let runtime = event_loop()?;
     runtime.block_on(async {

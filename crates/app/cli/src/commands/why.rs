@@ -16,12 +16,12 @@ use rekindle_types::Tick;
 use rekindle_types::pods::claim_name;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use rekindle_why::{
-    Account, GoneEvidence, NodeEvidence, PodEvidence, Remains, Workload, WorkloadEvidence,
-    asked_for, left_behind, of_gone, of_node, of_pod, of_workload, waits_for_node,
+    Account, GoneEvidence, NodeEvidence, PodEvidence, WorkloadEvidence, WorkloadObjects,
+    WorkloadRemains, asked_for, left_behind, of_gone, of_node, of_pod, of_workload, waits_for_node,
 };
 
 use crate::args::{OutputArg, Why};
-use crate::target::{self, Lookup, Named, Namespaced, Target, TargetKind};
+use crate::target::{self, CommandTarget, Lookup, NamedTargets, NamespacedKind, TargetKind};
 use crate::{client, output};
 
 /// Events of one object that are read; servers keep them for an hour, counted.
@@ -39,12 +39,12 @@ const AT_ONCE: usize = 8;
 /// Carries the command out.
 pub fn run(args: &Why) -> anyhow::Result<ExitCode> {
     let target = match target::read(&args.target)? {
-        Named::Each(mut targets) if targets.len() == 1 => targets.remove(0),
-        Named::Each(_) => bail!("name one target: an account is about one thing"),
-        Named::All(kind) => bail!("name it: {}/NAME", kind.name()),
+        NamedTargets::Each(mut targets) if targets.len() == 1 => targets.remove(0),
+        NamedTargets::Each(_) => bail!("name one target: an account is about one thing"),
+        NamedTargets::All(kind) => bail!("name it: {}/NAME", kind.name()),
     };
     client::block_on(async {
-        let reader = Reader { lookup: client::connect_to(&args.access).await? };
+        let reader = EvidenceReader { lookup: client::connect_to(&args.access).await? };
         let now = SystemClock::start().now();
         let account = reader.account(&target, now).await?;
         output::print(&match args.output {
@@ -56,13 +56,13 @@ pub fn run(args: &Why) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads evidence through the API.
-struct Reader {
+struct EvidenceReader {
     lookup: Lookup,
 }
 
-impl Reader {
-    async fn account(&self, target: &Target, now: Tick) -> anyhow::Result<Account> {
-        let Target { kind, name } = target;
+impl EvidenceReader {
+    async fn account(&self, target: &CommandTarget, now: Tick) -> anyhow::Result<Account> {
+        let CommandTarget { kind, name } = target;
         let kind = *kind;
         let workload = match kind {
             TargetKind::Pod => return self.pod(name, now).await,
@@ -70,25 +70,25 @@ impl Reader {
             TargetKind::CronJob => {
                 let cron_job = Box::new(self.lookup.object(kind, name).await?);
                 let jobs = self.lookup.jobs_of(&cron_job).await?;
-                Workload::CronJob(cron_job, jobs)
+                WorkloadObjects::CronJob(cron_job, jobs)
             }
             TargetKind::Deployment => {
                 let deployment = Box::new(self.lookup.object(kind, name).await?);
                 let sets = self.lookup.replica_sets_of(&deployment).await?;
-                Workload::Deployment(deployment, sets)
+                WorkloadObjects::Deployment(deployment, sets)
             }
-            TargetKind::DaemonSet => Workload::DaemonSet(self.boxed(target).await?),
-            TargetKind::Job => Workload::Job(self.boxed(target).await?),
-            TargetKind::ReplicaSet => Workload::ReplicaSet(self.boxed(target).await?),
+            TargetKind::DaemonSet => WorkloadObjects::DaemonSet(self.boxed(target).await?),
+            TargetKind::Job => WorkloadObjects::Job(self.boxed(target).await?),
+            TargetKind::ReplicaSet => WorkloadObjects::ReplicaSet(self.boxed(target).await?),
             TargetKind::ReplicationController => {
-                Workload::ReplicationController(self.boxed(target).await?)
+                WorkloadObjects::ReplicationController(self.boxed(target).await?)
             }
-            TargetKind::StatefulSet => Workload::StatefulSet(self.boxed(target).await?),
+            TargetKind::StatefulSet => WorkloadObjects::StatefulSet(self.boxed(target).await?),
         };
         Ok(of_workload(&self.workload(workload).await?, now))
     }
 
-    async fn boxed<K: Namespaced>(&self, target: &Target) -> anyhow::Result<Box<K>> {
+    async fn boxed<K: NamespacedKind>(&self, target: &CommandTarget) -> anyhow::Result<Box<K>> {
         Ok(Box::new(self.lookup.object(target.kind, &target.name).await?))
     }
 
@@ -119,7 +119,7 @@ impl Reader {
     }
 
     /// What there is about an object that makes pods, about what it made, and about its pods.
-    async fn workload(&self, workload: Workload) -> anyhow::Result<WorkloadEvidence> {
+    async fn workload(&self, workload: WorkloadObjects) -> anyhow::Result<WorkloadEvidence> {
         let (owner, made) = makers(&workload);
         let mut events = self.events(owner).await?;
         for maker in made.iter().flatten() {
@@ -140,7 +140,7 @@ impl Reader {
     /// What is left of the workload's pods that are gone.
     async fn gone(
         &self,
-        workload: &Workload,
+        workload: &WorkloadObjects,
         events: &[Event],
         pods: &[Pod],
         restarts: &[PodRestart],
@@ -149,7 +149,7 @@ impl Reader {
             Api::namespaced(self.client().clone(), &self.lookup.namespace);
         let ledgers = unless_unknown(ledgers.list(&ListParams::default()).await);
         let ledgers = ledgers.context("list the restart ledgers")?;
-        let remains = Remains { events, pods, ledgers: &ledgers, restarts };
+        let remains = WorkloadRemains { events, pods, ledgers: &ledgers, restarts };
         let reads = left_behind(workload, remains).into_iter().map(|left| async {
             let events = self.events_of_gone(&left.name).await?;
             Ok(GoneEvidence { events, ..left })
@@ -344,19 +344,19 @@ fn unless_unknown<K: Clone>(listed: kube::Result<ObjectList<K>>) -> kube::Result
 }
 
 /// The object itself, and what it made to make its pods; `None`: it makes them itself.
-fn makers(workload: &Workload) -> (&ObjectMeta, Option<Vec<&ObjectMeta>>) {
+fn makers(workload: &WorkloadObjects) -> (&ObjectMeta, Option<Vec<&ObjectMeta>>) {
     match workload {
-        Workload::CronJob(cron_job, jobs) => {
+        WorkloadObjects::CronJob(cron_job, jobs) => {
             (&cron_job.metadata, Some(jobs.iter().map(|job| &job.metadata).collect()))
         }
-        Workload::DaemonSet(set) => (&set.metadata, None),
-        Workload::Deployment(deployment, sets) => {
+        WorkloadObjects::DaemonSet(set) => (&set.metadata, None),
+        WorkloadObjects::Deployment(deployment, sets) => {
             (&deployment.metadata, Some(sets.iter().map(|set| &set.metadata).collect()))
         }
-        Workload::Job(job) => (&job.metadata, None),
-        Workload::ReplicaSet(set) => (&set.metadata, None),
-        Workload::ReplicationController(controller) => (&controller.metadata, None),
-        Workload::StatefulSet(set) => (&set.metadata, None),
+        WorkloadObjects::Job(job) => (&job.metadata, None),
+        WorkloadObjects::ReplicaSet(set) => (&set.metadata, None),
+        WorkloadObjects::ReplicationController(controller) => (&controller.metadata, None),
+        WorkloadObjects::StatefulSet(set) => (&set.metadata, None),
     }
 }
 
@@ -368,12 +368,12 @@ fn is_not_found(error: &anyhow::Error) -> bool {
 /// A container whose last lines are worth reading.
 struct DeadContainer {
     name: String,
-    run: Run,
+    run: EndedRun,
 }
 
 /// Which of its runs has ended.
 #[derive(Clone, Copy)]
-enum Run {
+enum EndedRun {
     Newest,
     Previous,
 }
@@ -387,11 +387,11 @@ fn dead_containers(pod: &Pod) -> Vec<DeadContainer> {
         let ended = now.and_then(|state| state.terminated.as_ref());
         let before = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
         let run = match (ended, before) {
-            (Some(end), _) if end.exit_code != 0 => Run::Newest,
+            (Some(end), _) if end.exit_code != 0 => EndedRun::Newest,
             (Some(_), _) => return None,
             // waiting: the container that ended is still the newest of its logs or the one before
             // it
-            (None, Some(_)) => Run::Previous,
+            (None, Some(_)) => EndedRun::Previous,
             (None, None) => return None,
         };
         Some(DeadContainer { name: container.name.clone(), run })
@@ -405,8 +405,8 @@ async fn last_lines_of(api: &Api<Pod>, pod: &str, container: &DeadContainer) -> 
     let params = LogParams {
         container: Some(container.name.clone()),
         previous: match container.run {
-            Run::Newest => false,
-            Run::Previous => true,
+            EndedRun::Newest => false,
+            EndedRun::Previous => true,
         },
         tail_lines: Some(LINES_MAX),
         limit_bytes: Some(LINE_BYTES_MAX),

@@ -7,19 +7,19 @@ use anyhow::bail;
 
 /// What stands between whoever adds nodes and an engine that stops. Clones are one.
 #[derive(Clone)]
-pub struct Gate(Arc<Mutex<Adding>>);
+pub struct NodeAdditionGate(Arc<Mutex<NodeAdditions>>);
 
 /// Whether nodes are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Adding {
+enum NodeAdditions {
     Open,
     Closed,
 }
 
-impl Gate {
+impl NodeAdditionGate {
     /// Nodes are added.
     pub fn open() -> Self {
-        Self(Arc::new(Mutex::new(Adding::Open)))
+        Self(Arc::new(Mutex::new(NodeAdditions::Open)))
     }
 
     /// Adds a node, unless the engine stops. Blocks while another one is added.
@@ -27,14 +27,14 @@ impl Gate {
         // held until it is there: who closes the gate finds it
         let adding = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match *adding {
-            Adding::Open => add(),
-            Adding::Closed => bail!("the engine stops"),
+            NodeAdditions::Open => add(),
+            NodeAdditions::Closed => bail!("the engine stops"),
         }
     }
 
     /// From now on none is added. Blocks until the one that is being added is there.
     pub fn close(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Adding::Closed;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = NodeAdditions::Closed;
     }
 }
 
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_node_that_is_being_added_is_waited_for_and_none_begins_after_that() {
-        let gate = Gate::open();
+        let gate = NodeAdditionGate::open();
         let (begun, seen) = std::sync::mpsc::channel();
         let (go_on, told) = std::sync::mpsc::channel::<()>();
         let order = Arc::new(Mutex::new(Vec::new()));

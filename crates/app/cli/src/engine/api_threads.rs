@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 
 use anyhow::Context;
-use rekindle_api_server::Server;
+use rekindle_api_server::ApiServer;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
@@ -28,7 +28,7 @@ impl ApiThreads {
     /// Serves on them until `stop` resolves. The listener is one that does not block.
     pub fn serve(
         &self,
-        server: Server,
+        server: ApiServer,
         listener: TcpListener,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> anyhow::Result<JoinHandle<std::io::Result<()>>> {

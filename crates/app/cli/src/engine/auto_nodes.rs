@@ -1,4 +1,4 @@
-//! `--nodes auto`: adds and removes further nodes as `rekindle_operator::Scaler` decides
+//! `--nodes auto`: adds and removes further nodes as `rekindle_operator::NodeScaler` decides
 //! (docs/adr/0020).
 
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use kube::Client;
 use rekindle_api_server::SystemClock;
-use rekindle_api_server::pki::Pki;
+use rekindle_api_server::pki::CertificateAuthority;
 use rekindle_operator::{NodeSupply, SupplyError, say_being_removed};
 use rustix::process::Signal;
 
-use super::Ending;
-use super::adding::Gate;
-use crate::nodes::{self, Common, Folder, FurtherNode, Unmanaged};
+use super::EngineStopMode;
+use super::adding::NodeAdditionGate;
+use crate::nodes::{self, CommonNodeSettings, FurtherNode, NodesFolder, UnmanagedPodPolicy};
 
 /// How long an agent may take to be Ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -24,10 +24,10 @@ const DRAINED_WITHIN: Duration = Duration::from_secs(600);
 pub struct AutoNodes {
     pub client: Client,
     pub clock: SystemClock,
-    pub folder: Folder,
-    pub common: Common,
-    pub pki: Arc<Pki>,
-    pub gate: Gate,
+    pub folder: NodesFolder,
+    pub common: CommonNodeSettings,
+    pub pki: Arc<CertificateAuthority>,
+    pub gate: NodeAdditionGate,
 }
 
 impl NodeSupply for AutoNodes {
@@ -84,7 +84,7 @@ impl AutoNodes {
 
     async fn drain(&self, name: &str) -> anyhow::Result<()> {
         let tell = |line: String| tracing::info!("{line}");
-        let drain = nodes::drain(&self.client, name, Unmanaged::AsAnnotated, tell);
+        let drain = nodes::drain(&self.client, name, UnmanagedPodPolicy::AsAnnotated, tell);
         let drained = tokio::time::timeout(DRAINED_WITHIN, drain).await;
         drained.context("its pods could not be evicted in time")?
     }
@@ -103,7 +103,7 @@ impl AutoNodes {
             None if nodes::all_are_going(&self.client, name).await? => {}
             None => bail!("its agent does not run, and its pods are not to end yet"),
         }
-        nodes::end(node.clone(), Ending::EndPods, &self.client, self.clock).await?;
+        nodes::end(node.clone(), EngineStopMode::EndPods, &self.client, self.clock).await?;
         nodes::forget(&self.client, name).await?;
         let take_away = move || nodes::take_folder_away(&node);
         tokio::task::spawn_blocking(take_away).await.context("take its folder away")?

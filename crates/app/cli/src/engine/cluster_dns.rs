@@ -3,14 +3,14 @@
 use std::net::Ipv4Addr;
 
 use kube::Client;
-use rekindle_net::Network;
+use rekindle_net::BridgeNetwork;
 use rekindle_node::{ClusterDns, NodeSettings, RESOLV_CONF};
 use rekindle_types::causes;
 
 /// Serves until `stop` resolves, and answers where. A machine on which something else has the port
 /// does without: pods use the node's resolvers, and are told.
 pub async fn start(
-    network: &Network,
+    network: &BridgeNetwork,
     settings: &NodeSettings,
     client: Client,
     stop: impl Future<Output = ()> + Send + 'static,

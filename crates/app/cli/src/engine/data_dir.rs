@@ -25,7 +25,7 @@ use anyhow::{Context, bail};
 use rekindle_api_server::pki::write_private;
 
 use super::lock::{LOCK, open_lock, read_pid, write_pid};
-use crate::holder::Holder;
+use crate::holder::DataDirHolder;
 
 /// Where sockets of the running engine and its shims lie: short, so that a socket's path fits in
 /// 108 bytes.
@@ -64,7 +64,7 @@ impl DataDir {
         let mut lock = open_lock(&path)?;
         let mut locked = lock.try_lock();
         if matches!(locked, Err(TryLockError::WouldBlock)) {
-            if let Ok(Some(holder)) = Holder::find(&path) {
+            if let Ok(Some(holder)) = DataDirHolder::find(&path) {
                 holder.wait_at_most(HOLDER_DIES_WITHIN)?;
             }
             locked = lock.try_lock();

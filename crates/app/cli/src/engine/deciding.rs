@@ -4,29 +4,30 @@
 use std::sync::Arc;
 
 use rekindle_operator::{
-    Candidacy, LadderFigures, Limits, Parts, Scaler, ScalingSettings, Webhook, no_longer_scaled,
+    Candidacy, LadderFigures, NodeScaler, OperatorParts, RestartLimits, ScalingSettings, Webhook,
+    no_longer_scaled,
 };
 use tokio::task::JoinSet;
 
-use super::adding::Gate;
+use super::adding::NodeAdditionGate;
 use super::auto_nodes::AutoNodes;
-use super::opened::Opened;
-use super::phase::Phases;
+use super::opened::OpenedApi;
+use super::phase::PhaseNotifier;
 use crate::args::{NodesWanted, Up};
 
 /// Whom controllers and ladder act as.
 const OPERATOR: &str = "system:serviceaccount:kube-system:rekindle-operator";
 
 /// The tasks that decide. They end where they are when this is dropped.
-pub struct Deciding {
+pub struct DecisionTasks {
     tasks: JoinSet<()>,
     /// What nodes are added through.
-    gate: Gate,
+    gate: NodeAdditionGate,
 }
 
-impl Deciding {
+impl DecisionTasks {
     /// Nobody decides yet.
-    pub fn new(gate: Gate) -> Self {
+    pub fn new(gate: NodeAdditionGate) -> Self {
         Self { tasks: JoinSet::new(), gate }
     }
 
@@ -35,15 +36,15 @@ impl Deciding {
     pub fn control(
         &mut self,
         args: &Up,
-        (limits, figures): (Limits, Arc<LadderFigures>),
+        (limits, figures): (RestartLimits, Arc<LadderFigures>),
         candidacy: Candidacy,
-        api: &Opened,
-        phases: &Phases,
+        api: &OpenedApi,
+        phases: &PhaseNotifier,
     ) {
         if args.no_controllers {
             return;
         }
-        let parts = Parts {
+        let parts = OperatorParts {
             client: api.client(OPERATOR),
             clock: api.clock.shared(),
             limits,
@@ -63,7 +64,7 @@ impl Deciding {
                     ..ScalingSettings::between(min.into(), max.into())
                 };
                 let (client, clock) = (nodes.client.clone(), nodes.clock.shared());
-                self.tasks.spawn(Scaler::new(client, clock, nodes, settings).run());
+                self.tasks.spawn(NodeScaler::new(client, clock, nodes, settings).run());
             }
             Some(NodesWanted::AtLeast(_)) | None => {
                 let client = nodes.client;
@@ -87,7 +88,7 @@ impl Deciding {
 }
 
 /// Tells of exhausted ladders until the engine has ended its pods: their ends may be news, too.
-pub fn tell(webhook: Option<Webhook>, api: &Opened, phases: &Phases) {
+pub fn tell(webhook: Option<Webhook>, api: &OpenedApi, phases: &PhaseNotifier) {
     if let Some(webhook) = webhook {
         let (client, clock) = (api.client(OPERATOR), api.clock.shared());
         tokio::spawn(rekindle_operator::notify(client, clock, webhook, phases.stopped()));

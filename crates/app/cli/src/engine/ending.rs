@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What becomes of the pods when the engine ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum EngineStopMode {
     /// Their containers are ended gracefully.
     EndPods,
     /// They go on, and the next engine on this data directory finds them.
@@ -33,11 +33,11 @@ impl EndSignals {
     }
 
     /// The next of them.
-    pub async fn next(&mut self) -> Ending {
+    pub async fn next(&mut self) -> EngineStopMode {
         tokio::select! {
-            _ = self.interrupt.recv() => Ending::EndPods,
-            _ = self.terminate.recv() => Ending::EndPods,
-            _ = self.quit.recv() => Ending::LeavePods,
+            _ = self.interrupt.recv() => EngineStopMode::EndPods,
+            _ = self.terminate.recv() => EngineStopMode::EndPods,
+            _ = self.quit.recv() => EngineStopMode::LeavePods,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! When a node counts as failed: one setting of the user, from which follows how often nodes give a
 //! sign of life.
 
-use rekindle_operator::NodeSettings;
+use rekindle_operator::NodeLifecycleSettings;
 use rekindle_types::TickDuration;
 
 use crate::args::FailingNodes;
@@ -19,8 +19,8 @@ impl FailingNodes {
     }
 
     /// What the controllers go by.
-    pub fn settings(&self) -> NodeSettings {
-        NodeSettings {
+    pub fn settings(&self) -> NodeLifecycleSettings {
+        NodeLifecycleSettings {
             grace: self.grace(),
             eviction_interval: interval(self.node_eviction_rate),
             eviction_interval_disrupted: interval(self.secondary_node_eviction_rate),
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn without_flags_everything_is_as_upstream() {
         let failing = given(&[]);
-        assert_eq!(failing.settings(), NodeSettings::default());
+        assert_eq!(failing.settings(), NodeLifecycleSettings::default());
         assert_eq!(failing.heartbeat_period(), TickDuration::from_secs(10));
     }
 
@@ -88,12 +88,12 @@ mod tests {
             "--large-cluster-size-threshold=7",
             "--missing-node-grace-period=3s",
         ]);
-        let expected = NodeSettings {
+        let expected = NodeLifecycleSettings {
             eviction_interval_disrupted: TickDuration::from_secs(2),
             unhealthy_zone_ppm: 333_000,
             large_zone_nodes: 7,
             missing_node_grace: TickDuration::from_secs(3),
-            ..NodeSettings::default()
+            ..NodeLifecycleSettings::default()
         };
         assert_eq!(failing.settings(), expected);
     }

@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use rekindle_api_server::SystemClock;
-use rekindle_api_server::pki::Pki;
+use rekindle_api_server::pki::CertificateAuthority;
 
 use super::images::EngineDir;
 use super::own_node::OwnNode;
-use super::settings::Settings;
+use super::settings::EngineSettings;
 use crate::args::{NodesWanted, Up};
 use crate::background;
-use crate::nodes::{self, Common, Folder};
+use crate::nodes::{self, CommonNodeSettings, NodesFolder};
 
 /// What further nodes are told.
 pub fn common_of(
     args: &Up,
-    settings: &Settings,
+    settings: &EngineSettings,
     engine_dir: &EngineDir,
     own: &OwnNode,
-) -> anyhow::Result<Common> {
+) -> anyhow::Result<CommonNodeSettings> {
     let mut node = args.node.clone();
     if let Some(file) = &mut node.node_config {
         // an agent is started somewhere else
         *file = std::path::absolute(&file)
             .with_context(|| format!("find the node's settings {}", file.display()))?;
     }
-    Ok(Common {
+    Ok(CommonNodeSettings {
         program: background::fingerprint()?,
         engine_dir: engine_dir.path().to_owned(),
         first_node: settings.node_name.clone(),
@@ -45,10 +45,10 @@ pub fn common_of(
 
 /// Starts the agents of all further nodes, and of as many new ones as were asked for.
 pub async fn launch(
-    folder: &Folder,
-    common: &Common,
+    folder: &NodesFolder,
+    common: &CommonNodeSettings,
     args: &Up,
-    pki: &Arc<Pki>,
+    pki: &Arc<CertificateAuthority>,
     clock: SystemClock,
 ) -> anyhow::Result<()> {
     let at_least = usize::from(args.nodes.map_or(1, NodesWanted::at_least)) - 1;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use rekindle_runtime::ImagesInUse;
 use rekindle_runtime::embedded::{ImageUsers, images_in_use, join_in_use};
-use rekindle_runtime::image::{Builtins, HostImage, ImageStore};
+use rekindle_runtime::image::{BuiltinImages, HostImage, ImageStore};
 
 use super::data_dir::RUN_ROOT;
 
@@ -47,7 +47,7 @@ impl EngineDir {
 
     fn open(&self, engine_dirs: Vec<PathBuf>, host_image: HostImage) -> anyhow::Result<ImageStore> {
         let host_write_limit_bytes = HOST_IMAGE_WRITES_MAX_BYTES;
-        let builtins = Builtins { engine_dirs, host_write_limit_bytes, host_image };
+        let builtins = BuiltinImages { engine_dirs, host_write_limit_bytes, host_image };
         ImageStore::open(&self.0.join("images"), builtins).context("open the image store")
     }
 

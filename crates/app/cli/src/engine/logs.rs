@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use rekindle_api::node_query::LogQuery;
-use rekindle_api_server::{LogError, LogStream, NodeLogs};
+use rekindle_api_server::{LogRequestError, LogStream, NodeLogs};
 use rekindle_node::logs as node;
 
 /// The logs of the node of this process, once it has started.
@@ -22,11 +22,11 @@ impl LogSource {
 }
 
 impl NodeLogs for LogSource {
-    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogError>> {
+    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogRequestError>> {
         let logs = self.logs.get().cloned();
         Box::pin(async move {
             let Some(logs) = logs else {
-                return Err(LogError::NoNode(format!(
+                return Err(LogRequestError::NoNode(format!(
                     "node {:?} is starting; try again",
                     query.pod.node
                 )));
@@ -34,13 +34,13 @@ impl NodeLogs for LogSource {
             match logs.read(&query.pod.uid, &query.container, query.options).await {
                 Ok(stream) => Ok(stream),
                 Err(error @ node::LogError::NoSuchPod(_)) => {
-                    Err(LogError::NoNode(error.to_string()))
+                    Err(LogRequestError::NoNode(error.to_string()))
                 }
                 Err(error @ node::LogError::NotThere(_)) => {
-                    Err(LogError::NotThere(error.to_string()))
+                    Err(LogRequestError::NotThere(error.to_string()))
                 }
                 Err(error @ node::LogError::Failed { .. }) => {
-                    Err(LogError::Failed(error.to_string()))
+                    Err(LogRequestError::Failed(error.to_string()))
                 }
             }
         })

@@ -49,25 +49,25 @@ use std::sync::Arc;
 use anyhow::Context;
 use kube::Client;
 use rekindle_api_server::Clock;
-use rekindle_node::StopMode;
+use rekindle_node::AgentStopMode;
 use rekindle_operator::LadderFigures;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Up;
-use crate::nodes::{Folder, end_all};
+use crate::nodes::{NodesFolder, end_all};
 use crate::output;
-use adding::Gate;
+use adding::NodeAdditionGate;
 use auto_nodes::AutoNodes;
 use data_dir::DataDir;
-use deciding::Deciding;
-pub use ending::{EndSignals, Ending};
+use deciding::DecisionTasks;
+pub use ending::{EndSignals, EngineStopMode};
 use images::EngineDir;
-use orders::Orders;
+use orders::EngineOrders;
 use own_node::OwnNode;
-use phase::Phases;
-use routes::Routes;
-use serving::Serving;
-use settings::Settings;
+use phase::PhaseNotifier;
+use routes::NodeRoutes;
+use serving::ServedApi;
+use settings::EngineSettings;
 
 /// Whom the scaling of nodes acts as.
 const SCALER: &str = "system:rekindle-node-scaling";
@@ -75,11 +75,11 @@ const SCALER: &str = "system:rekindle-node-scaling";
 /// A running engine.
 pub struct Engine {
     client: Client,
-    serving: Serving,
+    serving: ServedApi,
     own: OwnNode,
-    further: Folder,
-    deciding: Deciding,
-    phases: Phases,
+    further: NodesFolder,
+    deciding: DecisionTasks,
+    phases: PhaseNotifier,
     data_dir: DataDir,
 }
 
@@ -87,12 +87,13 @@ impl Engine {
     /// Starts everything; returns when the API listens and every further node's agent runs. The
     /// nodes become Ready a moment later.
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
-        let Orders { settings, node, limits, candidacy, webhook } = Orders::read(args, &data_dir)?;
+        let EngineOrders { settings, node, limits, candidacy, webhook } =
+            EngineOrders::read(args, &data_dir)?;
         let engine_dir = EngineDir::new(data_dir.path());
-        let routes = Routes::new(&settings.node_name, Folder::of(&engine_dir));
+        let routes = NodeRoutes::new(&settings.node_name, NodesFolder::of(&engine_dir));
         let figures = Arc::new(LadderFigures::default());
-        let phases = Phases::running();
-        let serving = Serving::start(args, &data_dir, &routes, &figures, &phases).await?;
+        let phases = PhaseNotifier::running();
+        let serving = ServedApi::start(args, &data_dir, &routes, &figures, &phases).await?;
         settings.keep(&data_dir)?;
         let own = OwnNode::start(args, &data_dir, (&settings, node), &serving, &phases).await?;
         routes.started(&own.handle);
@@ -100,8 +101,8 @@ impl Engine {
         let (pki, clock) = (Arc::clone(&serving.api.pki), serving.api.clock);
         let common = further_nodes::common_of(args, &settings, &engine_dir, &own)?;
         further_nodes::launch(&further, &common, args, &pki, clock).await?;
-        let gate = Gate::open();
-        let mut deciding = Deciding::new(gate.clone());
+        let gate = NodeAdditionGate::open();
+        let mut deciding = DecisionTasks::new(gate.clone());
         let (client, folder) = (serving.api.client(SCALER), further.clone());
         deciding.scale(args, AutoNodes { client, clock, folder, common, pki, gate });
         deciding.control(args, (limits, figures), candidacy, &serving.api, &phases);
@@ -130,7 +131,7 @@ impl Engine {
 
     /// Waits until somebody asks the engine to end. A part that fails for good ends the engine too,
     /// with its pods left alone.
-    pub async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<Ending> {
+    pub async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<EngineStopMode> {
         tokio::select! {
             ending = signals.next() => Ok(ending),
             Err(failure) = self.serving.failure() => Err(failure),
@@ -140,8 +141,8 @@ impl Engine {
 
     /// Stops from the top down. A second Ctrl-C meanwhile ends the process at once and leaves the
     /// pods.
-    pub async fn stop(self, ending: Ending) -> anyhow::Result<()> {
-        if ending == Ending::EndPods {
+    pub async fn stop(self, ending: EngineStopMode) -> anyhow::Result<()> {
+        if ending == EngineStopMode::EndPods {
             output::note("ending the pods; press Ctrl-C again to leave them running");
         }
         let mut again = signal(SignalKind::interrupt()).context("listen for signals")?;
@@ -151,21 +152,21 @@ impl Engine {
         }
     }
 
-    async fn stop_parts(mut self, ending: Ending) {
+    async fn stop_parts(mut self, ending: EngineStopMode) {
         // The controllers first, wherever they run: what the node ends now must not be made again.
         // The lease is kept: the next engine has the same name and need not wait.
         self.serving.api.front.api().close_to_leaders();
         self.deciding.stop().await;
         let mode = match ending {
-            Ending::EndPods => StopMode::EndPods,
-            Ending::LeavePods => StopMode::LeavePods,
+            EngineStopMode::EndPods => AgentStopMode::EndPods,
+            EngineStopMode::LeavePods => AgentStopMode::LeavePods,
         };
         let further = end_all(&self.further, ending, &self.client, self.serving.api.clock);
         let OwnNode { handle, network, runtime, pod_server, .. } = self.own;
         tokio::join!(handle.stop(mode), further);
-        if ending == Ending::EndPods {
+        if ending == EngineStopMode::EndPods {
             node::take_away(network, &runtime).await;
-            if let Err(error) = Settings::forget(&self.data_dir) {
+            if let Err(error) = EngineSettings::forget(&self.data_dir) {
                 tracing::warn!("failed to remove the settings of this start: {error:#}");
             }
         }

@@ -2,26 +2,26 @@
 //! all its nodes.
 
 use anyhow::Context;
-use rekindle_net::{Config, Forwarding, Ipv4Net, Network, Share, SubnetChoice};
+use rekindle_net::{BridgeNetwork, BridgeShare, Forwarding, Ipv4Net, NetworkConfig, SubnetChoice};
 
 use super::data_dir::DataDir;
-use super::settings::Settings;
+use super::settings::EngineSettings;
 
 /// Bytes of a packet on pod interfaces.
 const MTU: u32 = 1500;
 
 /// Opens the network that the settings ask for, on their subnet or a free one.
-pub async fn open(settings: &Settings, data_dir: &DataDir) -> anyhow::Result<Network> {
+pub async fn open(settings: &EngineSettings, data_dir: &DataDir) -> anyhow::Result<BridgeNetwork> {
     let subnet = match &settings.pod_cidr {
         Some(cidr) => SubnetChoice::Fixed(cidr.parse().with_context(|| {
             format!("--pod-cidr {cidr:?}: give an IPv4 subnet such as 10.88.0.0/16")
         })?),
         None => SubnetChoice::Auto,
     };
-    Network::open(Config {
+    BridgeNetwork::open(NetworkConfig {
         bridge: settings.bridge.clone(),
         subnet,
-        share: Share::Owner,
+        share: BridgeShare::Owner,
         state_dir: data_dir.join("net"),
         mtu: MTU,
         forwarding: Forwarding::Leave,
@@ -36,11 +36,11 @@ pub async fn join(
     subnet: Ipv4Net,
     guest: u8,
     data_dir: &DataDir,
-) -> anyhow::Result<Network> {
-    Network::open(Config {
+) -> anyhow::Result<BridgeNetwork> {
+    BridgeNetwork::open(NetworkConfig {
         bridge: bridge.to_owned(),
         subnet: SubnetChoice::Fixed(subnet),
-        share: Share::Guest(guest),
+        share: BridgeShare::Guest(guest),
         state_dir: data_dir.join("net"),
         mtu: MTU,
         forwarding: Forwarding::Leave,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use kube::Client;
 use rekindle_api_server::{Clock, SystemClock};
-use rekindle_net::Network;
-use rekindle_node::{ApiAddresses, Config, Duty, Handle, Node, NodeSettings};
+use rekindle_net::BridgeNetwork;
+use rekindle_node::{AgentDuty, AgentLauncher, ApiAddresses, NodeConfig, NodeHandle, NodeSettings};
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::HostImage;
 use rekindle_runtime::image::registry::RegistrySettings;
@@ -17,23 +17,23 @@ use rekindle_types::TickDuration;
 
 use super::data_dir::DataDir;
 use super::images::{self, EngineDir};
-use super::opened::Opened;
-use super::settings::Settings;
+use super::opened::OpenedApi;
+use super::settings::EngineSettings;
 use crate::args::Registries;
 
 /// Between two signs of life of a node whose engine does not say anything about it.
 const HEARTBEAT_PERIOD: TickDuration = TickDuration::from_secs(10);
 
 /// What a node is started for.
-pub enum Errand {
+pub enum NodePurpose {
     /// To run pods.
-    Serve(Box<Service>),
+    Serve(Box<NodeService>),
     /// To end what a killed agent left.
     EndPods,
 }
 
 /// What a node that runs pods needs to know.
-pub struct Service {
+pub struct NodeService {
     /// How it behaves when it runs out of something, and when it is shut down.
     pub settings: NodeSettings,
     /// Where containers reach the API.
@@ -53,7 +53,7 @@ pub struct NodeStart<'a> {
     /// How it reaches the API.
     pub client: Client,
     pub clock: SystemClock,
-    pub errand: Errand,
+    pub errand: NodePurpose,
     /// The longest wait between restarts of a crashing container.
     pub max_container_restart_period: TickDuration,
     /// The most processes and threads of a pod.
@@ -67,10 +67,10 @@ pub struct NodeStart<'a> {
 impl<'a> NodeStart<'a> {
     /// The engine's own node, under an errand.
     pub fn of_engine(
-        settings: &'a Settings,
+        settings: &'a EngineSettings,
         data_dir: &'a DataDir,
-        api: &Opened,
-        errand: Errand,
+        api: &OpenedApi,
+        errand: NodePurpose,
     ) -> Self {
         let name = &settings.node_name;
         Self {
@@ -91,10 +91,10 @@ impl<'a> NodeStart<'a> {
 pub async fn start(
     start: NodeStart<'_>,
     runtime: Arc<EmbeddedRuntime>,
-    network: Arc<Network>,
-) -> anyhow::Result<Handle> {
+    network: Arc<BridgeNetwork>,
+) -> anyhow::Result<NodeHandle> {
     let data_dir = start.data_dir;
-    let mut config = Config::new(start.name, data_dir.path(), &data_dir.join("logs"));
+    let mut config = NodeConfig::new(start.name, data_dir.path(), &data_dir.join("logs"));
     config.addresses = vec![network.gateway().into()];
     config.pod_cidr = Some(network.range().to_string());
     config.max_container_restart_period = start.max_container_restart_period;
@@ -102,8 +102,8 @@ pub async fn start(
     config.heartbeat_period = start.heartbeat_period;
     config.clock = rekindle_node::Clock::showing(start.clock.now());
     match start.errand {
-        Errand::Serve(service) => {
-            config.duty = Duty::Serve;
+        NodePurpose::Serve(service) => {
+            config.duty = AgentDuty::Serve;
             config.eviction = service.settings.eviction;
             config.shutdown = service.settings.shutdown;
             config.image_gc = service.settings.image_gc;
@@ -117,9 +117,9 @@ pub async fn start(
             config.resolv_conf = service.settings.resolv_conf;
             config.static_pods = Some(service.static_pods);
         }
-        Errand::EndPods => config.duty = Duty::EndPods,
+        NodePurpose::EndPods => config.duty = AgentDuty::EndPods,
     }
-    Node::start(config, start.client, runtime, network).await.context("start the node")
+    AgentLauncher::start(config, start.client, runtime, network).await.context("start the node")
 }
 
 /// Where a runtime has images from, beside what was loaded.
@@ -139,7 +139,7 @@ pub async fn open_runtime(
     sources: ImageSources,
 ) -> anyhow::Result<EmbeddedRuntime> {
     let folder = images::runtime_dir(data_dir.path());
-    EmbeddedRuntime::open(embedded::Config {
+    EmbeddedRuntime::open(embedded::RuntimeConfig {
         run_dir: data_dir.run_dir()?,
         engine_id: data_dir.engine_id().to_owned(),
         images: Arc::new(engine.open_images(sources.host_image)?),
@@ -160,7 +160,7 @@ pub fn registry_settings(args: &Registries) -> RegistrySettings {
 
 /// For a node that has ended its pods: takes its network, its cgroups and its run folder away. The
 /// node has ended, and with it the other owner of the network.
-pub async fn take_away(network: Arc<Network>, runtime: &EmbeddedRuntime) {
+pub async fn take_away(network: Arc<BridgeNetwork>, runtime: &EmbeddedRuntime) {
     network.settle().await;
     match Arc::into_inner(network) {
         Some(network) => {

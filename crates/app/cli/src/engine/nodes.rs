@@ -3,19 +3,19 @@
 use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
-use rekindle_api::Answer;
+use rekindle_api::ApiAnswer;
 use rekindle_api::node_query::NodeGet;
-use rekindle_api::resource_metrics::{Figures, NodeFigures, PodFigures};
-use rekindle_api_server::{NodeUnavailable, Nodes};
+use rekindle_api::resource_metrics::{NodeFigures, PodFigures, UsageFigures};
+use rekindle_api_server::{NodeQueries, NodeUnavailable};
 use rekindle_node::node_api as node;
 
 /// The node of this process, once it has started.
 #[derive(Clone, Default)]
 pub struct NodeSource {
-    node: Arc<OnceLock<Started>>,
+    node: Arc<OnceLock<StartedNode>>,
 }
 
-struct Started {
+struct StartedNode {
     name: String,
     api: node::NodeApi,
 }
@@ -24,7 +24,7 @@ impl NodeSource {
     /// The node has started.
     pub fn set(&self, name: &str, api: node::NodeApi) {
         // a process starts one node; a second call would change nothing
-        let _ = self.node.set(Started { name: name.to_owned(), api });
+        let _ = self.node.set(StartedNode { name: name.to_owned(), api });
     }
 
     fn find(&self, name: &str) -> Result<node::NodeApi, NodeUnavailable> {
@@ -36,13 +36,13 @@ impl NodeSource {
     }
 }
 
-impl Nodes for NodeSource {
-    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<Answer, NodeUnavailable>> {
+impl NodeQueries for NodeSource {
+    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<ApiAnswer, NodeUnavailable>> {
         let node = self.find(&question.node);
         Box::pin(async move {
             let path = question.path.trim_matches('/');
             let told = node?.get(path, &question.query).await;
-            Ok(Answer::relayed(told.code, told.content_type, told.body))
+            Ok(ApiAnswer::relayed(told.code, told.content_type, told.body))
         })
     }
 
@@ -74,6 +74,6 @@ fn figures_of(name: &str, told: node::ResourceFigures) -> NodeFigures {
     }
 }
 
-fn figures(used: node::Figures) -> Figures {
-    Figures { cpu_nanocores: used.cpu_nanocores, memory_bytes: used.memory_bytes }
+fn figures(used: node::ComputeFigures) -> UsageFigures {
+    UsageFigures { cpu_nanocores: used.cpu_nanocores, memory_bytes: used.memory_bytes }
 }

@@ -4,38 +4,38 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use kube::Client;
-use rekindle_api::auth::{Authorizer, UserInfo};
+use rekindle_api::auth::{AuthorizationMode, UserInfo};
 use rekindle_api::{Api, ApiParts, kinds};
-use rekindle_api_server::pki::{Pki, TokenKey};
+use rekindle_api_server::pki::{CertificateAuthority, TokenKey};
 use rekindle_api_server::{Front, FrontParts, NodeLogs, OsEntropy, SystemClock};
 use rekindle_redb_disk::RedbDisk;
-use rekindle_store::{Compaction, Limits, Store};
+use rekindle_store::{Compaction, Store, StoreLimits};
 
 use super::data_dir::{DataDir, PKI};
 
 /// The API, what is beneath it, and the certificates by which it is known.
-pub struct Opened {
+pub struct OpenedApi {
     pub clock: SystemClock,
-    pub pki: Arc<Pki>,
+    pub pki: Arc<CertificateAuthority>,
     pub front: Front,
     store: Store,
     committer: std::thread::JoinHandle<()>,
 }
 
-impl Opened {
+impl OpenedApi {
     /// Opens it, with what must be there before anybody asks: the system's namespaces. Logs are
     /// asked for there.
     pub fn open(data_dir: &DataDir, logs: Arc<dyn NodeLogs>) -> anyhow::Result<Self> {
         let clock = SystemClock::start();
-        let pki =
-            Pki::open(&data_dir.join(PKI), clock.now()).context("prepare the certificates")?;
+        let pki = CertificateAuthority::open(&data_dir.join(PKI), clock.now())
+            .context("prepare the certificates")?;
         let (store, committer) = open_store(data_dir)?;
         let key = TokenKey::open(&data_dir.join(PKI)).context("prepare the key for tokens")?;
         let parts = ApiParts {
             registry: kinds::all(),
             store: store.clone(),
             entropy: Box::new(OsEntropy::default()),
-            authorizer: Authorizer::Rbac,
+            authorizer: AuthorizationMode::Rbac,
             ca_bundle: pki.ca_pem().to_owned(),
         };
         let api = Api::with_tokens(parts, key);
@@ -67,7 +67,7 @@ impl Opened {
 
 fn open_store(data_dir: &DataDir) -> anyhow::Result<(Store, std::thread::JoinHandle<()>)> {
     let (store, committer) =
-        Store::open(RedbDisk::new(data_dir.join("store.redb")), Limits::default())
+        Store::open(RedbDisk::new(data_dir.join("store.redb")), StoreLimits::default())
             .context("open the store")?;
     let thread = std::thread::Builder::new()
         .name("store-committer".to_owned())

@@ -1,33 +1,33 @@
 //! What the arguments of `up` say, read and checked before anything is begun.
 
 use rekindle_node::NodeSettings;
-use rekindle_operator::{Candidacy, Limits, Webhook};
+use rekindle_operator::{Candidacy, RestartLimits, Webhook};
 
 use super::data_dir::DataDir;
 use super::node_config;
-use super::settings::Settings;
+use super::settings::EngineSettings;
 use super::webhook::webhook;
 use crate::args::Up;
 
 /// What an engine is to be.
-pub struct Orders {
+pub struct EngineOrders {
     /// What `down` needs to know, too.
-    pub settings: Settings,
+    pub settings: EngineSettings,
     /// How nodes behave when they run out of something, and when they are shut down.
     pub node: NodeSettings,
     /// The limits over all ladders.
-    pub limits: Limits,
+    pub limits: RestartLimits,
     /// Under which name, and with which periods, controllers and ladders stand for election.
     pub candidacy: Candidacy,
     /// Who is told of exhausted ladders.
     pub webhook: Option<Webhook>,
 }
 
-impl Orders {
+impl EngineOrders {
     /// # Errors
     /// When an argument, or a file that one names, cannot be followed.
     pub fn read(args: &Up, data_dir: &DataDir) -> anyhow::Result<Self> {
-        let settings = Settings::of(args, data_dir);
+        let settings = EngineSettings::of(args, data_dir);
         // Its data directory is this engine's alone: what an earlier one with this name held is
         // nobody's any more.
         let identity = format!("{}_engine", settings.node_name);

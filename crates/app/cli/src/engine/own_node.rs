@@ -6,18 +6,18 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use anyhow::Context;
-use rekindle_net::Network;
-use rekindle_node::{ApiAddresses, Handle, NodeSettings};
+use rekindle_net::BridgeNetwork;
+use rekindle_node::{ApiAddresses, NodeHandle, NodeSettings};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use tokio::task::JoinHandle;
 
 use super::data_dir::DataDir;
 use super::images::EngineDir;
-use super::node::{Errand, ImageSources, NodeStart, Service};
-use super::phase::Phases;
+use super::node::{ImageSources, NodePurpose, NodeService, NodeStart};
+use super::phase::PhaseNotifier;
 use super::pod_api::PodApi;
-use super::serving::Serving;
-use super::settings::Settings;
+use super::serving::ServedApi;
+use super::settings::EngineSettings;
 use super::{cluster_dns, network, node};
 use crate::args::Up;
 
@@ -26,8 +26,8 @@ const CLUSTER_DNS: &str = "system:serviceaccount:kube-system:cluster-dns";
 
 /// A node that runs.
 pub struct OwnNode {
-    pub handle: Handle,
-    pub network: Arc<Network>,
+    pub handle: NodeHandle,
+    pub network: Arc<BridgeNetwork>,
     pub runtime: Arc<EmbeddedRuntime>,
     /// Where the API is reached.
     pub api: ApiAddresses,
@@ -42,9 +42,9 @@ impl OwnNode {
     pub async fn start(
         args: &Up,
         data_dir: &DataDir,
-        (settings, node_settings): (&Settings, NodeSettings),
-        serving: &Serving,
-        phases: &Phases,
+        (settings, node_settings): (&EngineSettings, NodeSettings),
+        serving: &ServedApi,
+        phases: &PhaseNotifier,
     ) -> anyhow::Result<Self> {
         let network = Arc::new(network::open(settings, data_dir).await?);
         let api = &serving.api;
@@ -61,8 +61,9 @@ impl OwnNode {
         let runtime = node::open_runtime(data_dir, &engine_dir, clock.shared(), sources).await;
         let runtime = Arc::new(runtime?);
         let static_pods = settings.static_pods(data_dir)?;
-        let service = Service { settings: node_settings, api: addresses, cluster_dns, static_pods };
-        let errand = Errand::Serve(Box::new(service));
+        let service =
+            NodeService { settings: node_settings, api: addresses, cluster_dns, static_pods };
+        let errand = NodePurpose::Serve(Box::new(service));
         let mut start = NodeStart::of_engine(settings, data_dir, api, errand);
         start.heartbeat_period = args.failing.heartbeat_period();
         let handle = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;

@@ -4,30 +4,30 @@ use tokio::sync::watch;
 
 /// Told to the parts that run beside the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum EnginePhase {
     Running,
     Stopping,
 }
 
 /// Tells them. Dropped, it tells them to stop.
-pub struct Phases(watch::Sender<Phase>);
+pub struct PhaseNotifier(watch::Sender<EnginePhase>);
 
-impl Phases {
+impl PhaseNotifier {
     /// The engine runs.
     pub fn running() -> Self {
-        Self(watch::Sender::new(Phase::Running))
+        Self(watch::Sender::new(EnginePhase::Running))
     }
 
     /// Everybody stops.
     pub fn stop(&self) {
-        self.0.send_replace(Phase::Stopping);
+        self.0.send_replace(EnginePhase::Stopping);
     }
 
     /// Resolves when the engine stops, also when it is dropped.
     pub fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut phase = self.0.subscribe();
         async move {
-            let _ = phase.wait_for(|phase| *phase == Phase::Stopping).await;
+            let _ = phase.wait_for(|phase| *phase == EnginePhase::Stopping).await;
         }
     }
 }

@@ -5,9 +5,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::Context;
-use rekindle_api_server::pki::Pki;
-use rekindle_api_server::{Front, Server, ServerLimits, Tls};
-use rekindle_net::Network;
+use rekindle_api_server::pki::CertificateAuthority;
+use rekindle_api_server::{ApiServer, Front, ServerLimits, TlsListener};
+use rekindle_net::BridgeNetwork;
 use rekindle_node::ApiAddresses;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
@@ -23,7 +23,7 @@ const BACKLOG: u32 = 1024;
 /// The listener, and what containers are told.
 pub struct PodApi {
     listener: TcpListener,
-    tls: Tls,
+    tls: TlsListener,
     /// Where containers reach the API.
     pub addresses: ApiAddresses,
 }
@@ -31,9 +31,9 @@ pub struct PodApi {
 impl PodApi {
     /// Listens on the network's bridge. `main` is where the API listens for everybody else.
     pub fn open(
-        network: &Network,
+        network: &BridgeNetwork,
         bridge: &str,
-        pki: &Pki,
+        pki: &CertificateAuthority,
         main: SocketAddr,
     ) -> anyhow::Result<Self> {
         let gateway = IpAddr::from(network.gateway());
@@ -48,7 +48,7 @@ impl PodApi {
         };
         let addresses =
             ApiAddresses { of_pods: listener.local_addr()?, of_the_node: dialled(main) };
-        let tls = Tls::new(pki, &[gateway]).context("prepare TLS for pods")?;
+        let tls = TlsListener::new(pki, &[gateway]).context("prepare TLS for pods")?;
         Ok(Self { listener, tls, addresses })
     }
 
@@ -60,7 +60,7 @@ impl PodApi {
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> anyhow::Result<JoinHandle<std::io::Result<()>>> {
         let listener = self.listener.into_std().context("take the listener for pods")?;
-        threads.serve(Server::new(front, self.tls, ServerLimits::default()), listener, stop)
+        threads.serve(ApiServer::new(front, self.tls, ServerLimits::default()), listener, stop)
     }
 }
 

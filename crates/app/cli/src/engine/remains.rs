@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use rekindle_api_server::NoLogs;
-use rekindle_node::StopMode;
+use rekindle_node::AgentStopMode;
 use rekindle_runtime::Runtime;
 use rekindle_types::PodRef;
 use rustix::process::Signal;
@@ -14,15 +14,15 @@ use rustix::process::Signal;
 use super::data_dir::DataDir;
 use super::images::EngineDir;
 use super::network;
-use super::node::{self, Errand, ImageSources, NodeStart};
-use super::opened::Opened;
-use super::settings::Settings;
-use crate::nodes::{Folder, FurtherNode, end_left};
+use super::node::{self, ImageSources, NodePurpose, NodeStart};
+use super::opened::OpenedApi;
+use super::settings::EngineSettings;
+use crate::nodes::{FurtherNode, NodesFolder, end_left};
 
 /// Ends the pods of all nodes with their grace periods and takes network, cgroups and run folders
 /// away. Answers the pods that ran.
-pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<PodRef>> {
-    let api = Opened::open(&data_dir, Arc::new(NoLogs))?;
+pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result<Vec<PodRef>> {
+    let api = OpenedApi::open(&data_dir, Arc::new(NoLogs))?;
     let clock = api.clock;
     let engine_dir = EngineDir::new(data_dir.path());
     let sources = ImageSources::default();
@@ -32,19 +32,19 @@ pub async fn end(data_dir: DataDir, settings: &Settings) -> anyhow::Result<Vec<P
     let mut pods: Vec<PodRef> = found.into_iter().map(|sandbox| sandbox.key.pod).collect();
     let network = Arc::new(network::open(settings, &data_dir).await?);
     let client = api.client("system:rekindle-down");
-    for further in Folder::of(&engine_dir).list()? {
+    for further in NodesFolder::of(&engine_dir).list()? {
         // it has lost its API; what it began is in its journals, and is ended by what follows it
         let ended = kill(&further).await;
         ended.with_context(|| format!("end the agent of node {}", further.file.name))?;
         let left = end_left(&further, &client, clock).await;
         pods.extend(left.with_context(|| format!("end the pods of node {}", further.file.name))?);
     }
-    let start = NodeStart::of_engine(settings, &data_dir, &api, Errand::EndPods);
+    let start = NodeStart::of_engine(settings, &data_dir, &api, NodePurpose::EndPods);
     let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
-    node.stop(StopMode::EndPods).await;
+    node.stop(AgentStopMode::EndPods).await;
     node::take_away(network, &runtime).await;
     api.close();
-    Settings::forget(&data_dir)?;
+    EngineSettings::forget(&data_dir)?;
     pods.sort();
     pods.dedup();
     Ok(pods)

@@ -3,41 +3,41 @@
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use rekindle_api::Answer;
+use rekindle_api::ApiAnswer;
 use rekindle_api::node_query::{AttachQuery, ExecQuery, LogQuery, NodeGet, PodOnNode};
 use rekindle_api::resource_metrics::NodeFigures;
 use rekindle_api_server::node_link::FarNode;
 use rekindle_api_server::{
-    Connection, LogError, LogStream, NodeLogs, NodeStreams, NodeUnavailable, Nodes, Session,
-    StreamError,
+    LogRequestError, LogStream, NodeLogs, NodeQueries, NodeStreamError, NodeStreams,
+    NodeUnavailable, PortConnection, ProcessSession,
 };
 
 use super::logs::LogSource;
 use super::nodes::NodeSource;
 use super::streams::StreamSource;
-use crate::nodes::Folder;
+use crate::nodes::NodesFolder;
 
 /// The nodes of an engine. Cheap to clone.
 #[derive(Clone)]
-pub struct Routes {
+pub struct NodeRoutes {
     /// The name of the engine's own node.
     own: String,
     logs: LogSource,
     streams: StreamSource,
     nodes: NodeSource,
     /// All others.
-    pub further: Folder,
+    pub further: NodesFolder,
 }
 
 /// Where a node is.
-enum Place {
+enum NodeRoute {
     Here,
     Far(FarNode),
 }
 
-impl Routes {
+impl NodeRoutes {
     /// The engine's own node, which has not started yet, and all others.
-    pub fn new(own: &str, further: Folder) -> Self {
+    pub fn new(own: &str, further: NodesFolder) -> Self {
         Self {
             own: own.to_owned(),
             logs: LogSource::default(),
@@ -48,39 +48,46 @@ impl Routes {
     }
 
     /// The engine's own node has started.
-    pub fn started(&self, node: &rekindle_node::Handle) {
+    pub fn started(&self, node: &rekindle_node::NodeHandle) {
         self.logs.set(node.logs());
         self.streams.set(node.streams());
         self.nodes.set(node.name(), node.node_api());
     }
 
-    fn place(&self, node: &str) -> Place {
+    fn place(&self, node: &str) -> NodeRoute {
         // a node that is none of ours is for the own one to refuse, by name
-        if node == self.own { None } else { self.further.far(node) }.map_or(Place::Here, Place::Far)
+        if node == self.own { None } else { self.further.far(node) }
+            .map_or(NodeRoute::Here, NodeRoute::Far)
     }
 }
 
-impl NodeLogs for Routes {
-    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogError>> {
+impl NodeLogs for NodeRoutes {
+    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogRequestError>> {
         match self.place(&query.pod.node) {
-            Place::Here => self.logs.read(query),
-            Place::Far(node) => node.read(query),
+            NodeRoute::Here => self.logs.read(query),
+            NodeRoute::Far(node) => node.read(query),
         }
     }
 }
 
-impl NodeStreams for Routes {
-    fn exec(&self, query: ExecQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
+impl NodeStreams for NodeRoutes {
+    fn exec(
+        &self,
+        query: ExecQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
         match self.place(&query.pod.node) {
-            Place::Here => self.streams.exec(query),
-            Place::Far(node) => node.exec(query),
+            NodeRoute::Here => self.streams.exec(query),
+            NodeRoute::Far(node) => node.exec(query),
         }
     }
 
-    fn attach(&self, query: AttachQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
+    fn attach(
+        &self,
+        query: AttachQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
         match self.place(&query.pod.node) {
-            Place::Here => self.streams.attach(query),
-            Place::Far(node) => node.attach(query),
+            NodeRoute::Here => self.streams.attach(query),
+            NodeRoute::Far(node) => node.attach(query),
         }
     }
 
@@ -88,19 +95,19 @@ impl NodeStreams for Routes {
         &self,
         pod: PodOnNode,
         port: u16,
-    ) -> BoxFuture<'static, Result<Connection, StreamError>> {
+    ) -> BoxFuture<'static, Result<PortConnection, NodeStreamError>> {
         match self.place(&pod.node) {
-            Place::Here => self.streams.connect(pod, port),
-            Place::Far(node) => node.connect(pod, port),
+            NodeRoute::Here => self.streams.connect(pod, port),
+            NodeRoute::Far(node) => node.connect(pod, port),
         }
     }
 }
 
-impl Nodes for Routes {
-    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<Answer, NodeUnavailable>> {
+impl NodeQueries for NodeRoutes {
+    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<ApiAnswer, NodeUnavailable>> {
         match self.place(&question.node) {
-            Place::Here => self.nodes.get(question),
-            Place::Far(node) => node.get(question),
+            NodeRoute::Here => self.nodes.get(question),
+            NodeRoute::Far(node) => node.get(question),
         }
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use rekindle_api_server::pki::{Kubeconfig, Pki};
-use rekindle_api_server::{Front, Server, ServerLimits, Tls, keep_roles_aggregated};
+use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
+use rekindle_api_server::{ApiServer, Front, ServerLimits, TlsListener, keep_roles_aggregated};
 use rekindle_operator::LadderFigures;
 use rekindle_store::Compaction;
 use rekindle_types::Tick;
@@ -18,9 +18,9 @@ use tokio::task::JoinHandle;
 use super::admission_config;
 use super::api_threads::ApiThreads;
 use super::data_dir::DataDir;
-use super::opened::Opened;
-use super::phase::Phases;
-use super::routes::Routes;
+use super::opened::OpenedApi;
+use super::phase::PhaseNotifier;
+use super::routes::NodeRoutes;
 use crate::args::Up;
 use crate::{footprint, output};
 
@@ -32,8 +32,8 @@ const EXPIRY_LOOK: Duration = Duration::from_secs(600);
 const COMPACTION_PERIOD: Duration = Duration::from_secs(300);
 
 /// An API that is served.
-pub struct Serving {
-    pub api: Opened,
+pub struct ServedApi {
+    pub api: OpenedApi,
     /// Where it listens.
     pub address: SocketAddr,
     /// What serves its clients.
@@ -42,20 +42,20 @@ pub struct Serving {
     server: JoinHandle<std::io::Result<()>>,
 }
 
-impl Serving {
+impl ServedApi {
     /// Serves until the phase says otherwise; what nodes are asked goes along the routes.
     pub async fn start(
         args: &Up,
         data_dir: &DataDir,
-        routes: &Routes,
+        routes: &NodeRoutes,
         figures: &Arc<LadderFigures>,
-        phases: &Phases,
+        phases: &PhaseNotifier,
     ) -> anyhow::Result<Self> {
         let admission = &args.admission;
         let pod_security =
             admission_config::read(admission.admission_control_config_file.as_deref())?;
         let listener = listen(args).await?.into_std().context("take the listener")?;
-        let mut api = Opened::open(data_dir, Arc::new(routes.clone()))?;
+        let mut api = OpenedApi::open(data_dir, Arc::new(routes.clone()))?;
         api.front = api
             .front
             .with_streams(Arc::new(routes.clone()))
@@ -66,9 +66,9 @@ impl Serving {
         front.api().set_token_seconds_max(admission.token_seconds_max());
         front.api().configure_pod_security(pod_security);
         let address = listener.local_addr()?;
-        let tls = Tls::new(&api.pki, &[address.ip()]).context("prepare TLS")?;
+        let tls = TlsListener::new(&api.pki, &[address.ip()]).context("prepare TLS")?;
         let kubeconfig = write_kubeconfig(data_dir, &api.pki, &url(address))?;
-        let server = Server::new(front.clone(), tls, ServerLimits::default());
+        let server = ApiServer::new(front.clone(), tls, ServerLimits::default());
         let threads = ApiThreads::start()?;
         let server = threads.serve(server, listener, phases.stopped())?;
         tokio::spawn(prune_events(front.clone(), phases.stopped()));
@@ -118,7 +118,11 @@ async fn listen(args: &Up) -> anyhow::Result<TcpListener> {
     })
 }
 
-fn write_kubeconfig(data_dir: &DataDir, pki: &Pki, api_url: &str) -> anyhow::Result<PathBuf> {
+fn write_kubeconfig(
+    data_dir: &DataDir,
+    pki: &CertificateAuthority,
+    api_url: &str,
+) -> anyhow::Result<PathBuf> {
     let admin = pki.admin().context("issue the admin's certificate")?;
     let path = data_dir.join("kubeconfig");
     Kubeconfig {

@@ -18,7 +18,7 @@ const FILE: &str = "engine.json";
 /// The choices that make this engine's node and network what they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Settings {
+pub struct EngineSettings {
     /// The Node object's name.
     pub node_name: String,
     /// The bridge that pods are connected to.
@@ -35,7 +35,7 @@ pub struct Settings {
     pub pod_pids_limit: Option<u64>,
 }
 
-impl Settings {
+impl EngineSettings {
     /// What the arguments say, with the defaults of this machine and data directory.
     pub fn of(args: &Up, data_dir: &DataDir) -> Self {
         let host_name = || rustix::system::uname().nodename().to_string_lossy().to_lowercase();
@@ -102,8 +102,8 @@ mod tests {
     fn what_is_kept_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = DataDir::hold(dir.path()).unwrap();
-        assert_eq!(Settings::kept(dir.path()).unwrap(), None);
-        let settings = Settings {
+        assert_eq!(EngineSettings::kept(dir.path()).unwrap(), None);
+        let settings = EngineSettings {
             node_name: "node-1".to_owned(),
             bridge: "rk0".to_owned(),
             pod_cidr: Some("10.9.0.0/24".to_owned()),
@@ -112,8 +112,8 @@ mod tests {
             pod_pids_limit: Some(1000),
         };
         settings.keep(&data_dir).unwrap();
-        assert_eq!(Settings::kept(dir.path()).unwrap(), Some(settings));
-        Settings::forget(&data_dir).unwrap();
-        assert_eq!(Settings::kept(dir.path()).unwrap(), None);
+        assert_eq!(EngineSettings::kept(dir.path()).unwrap(), Some(settings));
+        EngineSettings::forget(&data_dir).unwrap();
+        assert_eq!(EngineSettings::kept(dir.path()).unwrap(), None);
     }
 }

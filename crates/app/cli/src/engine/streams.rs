@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rekindle_api::node_query::{self as api, AttachQuery, ExecQuery, Files, PodOnNode};
-use rekindle_api_server::{Connection, NodeStreams, Session, StreamError};
+use rekindle_api::node_query::{self as api, AttachQuery, ExecQuery, PodOnNode, StreamFiles};
+use rekindle_api_server::{NodeStreamError, NodeStreams, PortConnection, ProcessSession};
 use rekindle_node::streams::PodStreams;
-use rekindle_runtime::{ExecExit, StreamRequest, Streams, Wanted};
+use rekindle_runtime::{ExecExit, ExecStreams, StreamRequest, StreamUse};
 
 /// The streams of the node of this process, once it has started.
 #[derive(Clone, Default)]
@@ -22,16 +22,19 @@ impl StreamSource {
         let _ = self.streams.set(streams);
     }
 
-    fn node(&self, pod: &PodOnNode) -> Result<PodStreams, StreamError> {
+    fn node(&self, pod: &PodOnNode) -> Result<PodStreams, NodeStreamError> {
         self.streams
             .get()
             .cloned()
-            .ok_or_else(|| StreamError(format!("node {:?} is starting; try again", pod.node)))
+            .ok_or_else(|| NodeStreamError(format!("node {:?} is starting; try again", pod.node)))
     }
 }
 
 impl NodeStreams for StreamSource {
-    fn exec(&self, query: ExecQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
+    fn exec(
+        &self,
+        query: ExecQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
         let node = self.node(&query.pod);
         async move {
             let ExecQuery { pod, container, command, files } = query;
@@ -41,7 +44,10 @@ impl NodeStreams for StreamSource {
         .boxed()
     }
 
-    fn attach(&self, query: AttachQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
+    fn attach(
+        &self,
+        query: AttachQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
         let node = self.node(&query.pod);
         async move {
             let AttachQuery { pod, container, files } = query;
@@ -55,25 +61,25 @@ impl NodeStreams for StreamSource {
         &self,
         pod: PodOnNode,
         port: u16,
-    ) -> BoxFuture<'static, Result<Connection, StreamError>> {
+    ) -> BoxFuture<'static, Result<PortConnection, NodeStreamError>> {
         let node = self.node(&pod);
         async move {
             let stream = node?.connect(&pod.uid, port).await.map_err(told)?;
             let (reader, writer) = stream.into_split();
-            Ok(Connection { reader: Box::pin(reader), writer: Box::pin(writer) })
+            Ok(PortConnection { reader: Box::pin(reader), writer: Box::pin(writer) })
         }
         .boxed()
     }
 }
 
-fn told(error: rekindle_node::streams::StreamError) -> StreamError {
-    StreamError(error.to_string())
+fn told(error: rekindle_node::streams::PodStreamError) -> NodeStreamError {
+    NodeStreamError(error.to_string())
 }
 
-fn request(files: Files) -> StreamRequest {
+fn request(files: StreamFiles) -> StreamRequest {
     let wanted = |wanted| match wanted {
-        api::Wanted::Yes => Wanted::Yes,
-        api::Wanted::No => Wanted::No,
+        api::FileUse::Yes => StreamUse::Yes,
+        api::FileUse::No => StreamUse::No,
     };
     StreamRequest {
         stdin: wanted(files.stdin),
@@ -83,17 +89,17 @@ fn request(files: Files) -> StreamRequest {
     }
 }
 
-fn session(streams: Streams) -> Session {
-    let Streams { stdin, stdout, stderr, terminal, running } = streams;
+fn session(streams: ExecStreams) -> ProcessSession {
+    let ExecStreams { stdin, stdout, stderr, terminal, running } = streams;
     let ended = async move {
         match running.await {
             Ok(ExecExit::Code(code)) => Ok(code),
             Ok(ExecExit::Signal(signal)) => Ok(128 + signal),
-            Ok(ExecExit::TimedOut) => Err(StreamError("its time was over".to_owned())),
-            Err(error) => Err(StreamError(error.chain())),
+            Ok(ExecExit::TimedOut) => Err(NodeStreamError("its time was over".to_owned())),
+            Err(error) => Err(NodeStreamError(error.chain())),
         }
     };
-    Session {
+    ProcessSession {
         stdin: stdin.map(|stdin| Box::pin(stdin) as _),
         stdout: stdout.map(|stdout| Box::pin(stdout) as _),
         stderr: stderr.map(|stderr| Box::pin(stderr) as _),

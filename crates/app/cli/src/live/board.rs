@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use rekindle_api::registry::{ApiKind, Cell};
+use rekindle_api::registry::{ApiKind, TableCell};
 use rekindle_types::owners::controller_of;
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLedger};
 use rekindle_types::{Tick, TickDuration, span};
@@ -91,8 +91,8 @@ impl Board {
 
 fn row(key: &Key, pod: &Pod, ledger: Option<&RestartLedger>, now: Tick) -> PodRow {
     let mut cells = pod.row(now).into_iter().map(|cell| match cell {
-        Cell::Text(text) => text,
-        Cell::Int(number) => number.to_string(),
+        TableCell::Text(text) => text,
+        TableCell::Int(number) => number.to_string(),
     });
     let mut cell = || cells.next().unwrap_or_default();
     let (name, ready, status, restarts) = (cell(), cell(), cell(), cell());

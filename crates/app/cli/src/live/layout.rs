@@ -19,19 +19,19 @@ const LEFT_OUT: [usize; 4] = [READY, RUNG, RESTARTS, NEXT];
 
 /// A terminal's size, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TerminalSize {
+pub struct ScreenSize {
     pub columns: u16,
     pub rows: u16,
 }
 
-impl Default for TerminalSize {
+impl Default for ScreenSize {
     /// What a terminal that does not say is taken for.
     fn default() -> Self {
         Self { columns: 80, rows: 24 }
     }
 }
 
-impl TerminalSize {
+impl ScreenSize {
     pub fn of_stdout() -> Self {
         match rustix::termios::tcgetwinsize(std::io::stdout()) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {

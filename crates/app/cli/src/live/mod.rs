@@ -18,11 +18,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Duration, Instant, sleep_until};
 
 pub use board::Board;
-use screen::Screen;
+use screen::TableScreen;
 pub use screen::render;
 
 /// One change of what the board shows.
-enum Change {
+enum BoardChange {
     Pod(Box<watcher::Event<Pod>>),
     Ledger(Box<watcher::Event<RestartLedger>>),
 }
@@ -34,12 +34,12 @@ const DRAWN_EVERY: Duration = Duration::from_millis(100);
 /// terminal is resized, and, on a terminal, when a time that is shown counts on.
 pub async fn follow(client: Client, now: Arc<dyn Fn() -> Tick + Send + Sync>) {
     let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default())
-        .filter_map(async |event| event.ok().map(|event| Change::Pod(Box::new(event))));
+        .filter_map(async |event| event.ok().map(|event| BoardChange::Pod(Box::new(event))));
     let ledgers = watcher(Api::<RestartLedger>::all(client), watcher::Config::default())
-        .filter_map(async |event| event.ok().map(|event| Change::Ledger(Box::new(event))));
+        .filter_map(async |event| event.ok().map(|event| BoardChange::Ledger(Box::new(event))));
     let mut changes = Box::pin(stream::select(pods.boxed(), ledgers.boxed()));
     let mut board = Board::default();
-    let mut screen = Screen::of_stdout();
+    let mut screen = TableScreen::of_stdout();
     // without it the table is redrawn at its next change
     let mut resizes = signal(SignalKind::window_change()).ok();
     let mut due = None;
@@ -81,16 +81,16 @@ async fn next_resize(resizes: &mut Option<Signal>) {
 }
 
 impl Board {
-    fn apply(&mut self, change: Change) {
+    fn apply(&mut self, change: BoardChange) {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         match change {
-            Change::Pod(event) => match *event {
+            BoardChange::Pod(event) => match *event {
                 Apply(pod) | InitApply(pod) => self.put_pod(pod),
                 Delete(pod) => self.remove_pod(&pod),
                 Init => self.clear_pods(),
                 InitDone => {}
             },
-            Change::Ledger(event) => match *event {
+            BoardChange::Ledger(event) => match *event {
                 Apply(ledger) | InitApply(ledger) => self.put_ledger(ledger),
                 Delete(ledger) => self.remove_ledger(&ledger),
                 Init => self.clear_ledgers(),

@@ -2,36 +2,36 @@
 
 use std::io::IsTerminal;
 
-use super::layout::{Palette, TerminalSize, cut, unbounded, within};
+use super::layout::{Palette, ScreenSize, cut, unbounded, within};
 use super::pod_row::{HEADINGS, PodRow, grouped};
 use crate::output;
 
 /// Where the table is drawn.
-pub struct Screen {
-    target: Target,
+pub struct TableScreen {
+    target: DrawTarget,
     /// The rows as drawn last; the same again is not drawn.
     shown: Vec<PodRow>,
 }
 
-enum Target {
+enum DrawTarget {
     /// Redrawn in place.
-    Terminal(Drawn),
+    Terminal(TerminalDrawing),
     /// Each changed row is appended.
-    Stream(Appended),
+    Stream(AppendedTable),
 }
 
 /// What was appended so far: the headings once, in columns that never get narrower.
 #[derive(Debug, Default)]
-struct Appended {
+struct AppendedTable {
     /// In characters; none before the first line.
     widths: Option<[usize; 7]>,
 }
 
 /// What stands on a terminal.
 #[derive(Clone, Copy, Debug)]
-struct Drawn {
+struct TerminalDrawing {
     lines: usize,
-    size: TerminalSize,
+    size: ScreenSize,
     palette: Palette,
 }
 
@@ -39,7 +39,7 @@ struct Drawn {
 /// for those who look for one.
 pub fn render(rows: Vec<PodRow>) -> String {
     let lines = if std::io::stdout().is_terminal() {
-        within(TerminalSize::of_stdout().columns, &grouped(rows), Palette::of_stdout())
+        within(ScreenSize::of_stdout().columns, &grouped(rows), Palette::of_stdout())
     } else {
         unbounded(&rows)
     };
@@ -48,7 +48,7 @@ pub fn render(rows: Vec<PodRow>) -> String {
 
 /// The table in a terminal of this size: nothing is longer or higher than the terminal, so that it
 /// can be drawn over.
-fn fitting(rows: &[PodRow], size: TerminalSize, palette: Palette) -> Vec<String> {
+fn fitting(rows: &[PodRow], size: ScreenSize, palette: Palette) -> Vec<String> {
     let mut lines = within(size.columns, rows, palette);
     // the cursor stands on the line below the table
     let lines_max = usize::from(size.rows).saturating_sub(1).max(1);
@@ -62,14 +62,14 @@ fn fitting(rows: &[PodRow], size: TerminalSize, palette: Palette) -> Vec<String>
     lines
 }
 
-impl Drawn {
+impl TerminalDrawing {
     fn new(palette: Palette) -> Self {
-        Self { lines: 0, size: TerminalSize::default(), palette }
+        Self { lines: 0, size: ScreenSize::default(), palette }
     }
 
     /// What to write so that the terminal, which is of this size now, shows these rows in place of
     /// what stands.
-    fn over(&mut self, rows: &[PodRow], size: TerminalSize) -> String {
+    fn over(&mut self, rows: &[PodRow], size: ScreenSize) -> String {
         let back = if self.lines == 0 {
             String::new()
         } else if self.size == size {
@@ -85,7 +85,7 @@ impl Drawn {
     }
 }
 
-impl Appended {
+impl AppendedTable {
     /// The lines to append for these rows.
     fn more<'a>(&mut self, rows: impl Iterator<Item = &'a PodRow> + Clone) -> String {
         let headings = self.widths.is_none().then(|| HEADINGS.map(str::to_owned));
@@ -103,33 +103,33 @@ impl Appended {
     }
 }
 
-impl Screen {
+impl TableScreen {
     /// Standard output, as what it is.
     pub fn of_stdout() -> Self {
         let target = if std::io::stdout().is_terminal() {
-            Target::Terminal(Drawn::new(Palette::of_stdout()))
+            DrawTarget::Terminal(TerminalDrawing::new(Palette::of_stdout()))
         } else {
-            Target::Stream(Appended::default())
+            DrawTarget::Stream(AppendedTable::default())
         };
         Self { target, shown: Vec::new() }
     }
 
     /// Whether times that count are drawn anew. Appended lines say nothing twice.
     pub fn counts(&self) -> bool {
-        matches!(self.target, Target::Terminal(_))
+        matches!(self.target, DrawTarget::Terminal(_))
     }
 
     /// Shows these rows.
     pub fn draw(&mut self, rows: Vec<PodRow>) {
         let text = match &mut self.target {
-            Target::Terminal(drawn) => {
-                let size = TerminalSize::of_stdout();
+            DrawTarget::Terminal(drawn) => {
+                let size = ScreenSize::of_stdout();
                 if rows == self.shown && size == drawn.size {
                     return;
                 }
                 drawn.over(&grouped(rows.clone()), size)
             }
-            Target::Stream(appended) => {
+            DrawTarget::Stream(appended) => {
                 let is_shown = |row: &PodRow| self.shown.iter().any(|old| row.says_the_same(old));
                 let mut changed = rows.iter().filter(|row| !is_shown(row)).peekable();
                 if changed.peek().is_none() { String::new() } else { appended.more(changed) }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn nothing_is_wider_or_higher_than_the_terminal() {
         for (columns, height) in [(200, 50), (80, 24), (60, 10), (40, 5), (10, 3), (1, 1)] {
-            let size = TerminalSize { columns, rows: height };
+            let size = ScreenSize { columns, rows: height };
             let lines = fitting(&rows(20), size, Palette::Plain);
             assert!(lines.len() < usize::from(height).max(2), "{columns}x{height}: {lines:#?}");
             for line in &lines {
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn appended_lines_stand_under_headings_that_are_said_once() {
-        let mut appended = Appended::default();
+        let mut appended = AppendedTable::default();
         let first = appended.more(rows(1).iter());
         assert!(first.starts_with(
             " POD    READY  STATUS  RESTARTS  RUNG  NEXT  WHY\n web-0  0/1    Error "
@@ -184,14 +184,14 @@ mod tests {
 
     #[test]
     fn what_stands_is_drawn_over_and_a_resized_terminal_is_cleared() {
-        let mut drawn = Drawn::new(Palette::Plain);
-        let wide = TerminalSize { columns: 200, rows: 24 };
+        let mut drawn = TerminalDrawing::new(Palette::Plain);
+        let wide = ScreenSize { columns: 200, rows: 24 };
         assert!(!drawn.over(&rows(2), wide).contains('\x1b'), "nothing stands");
         assert!(
             drawn.over(&rows(3), wide).starts_with("\x1b[3A\x1b[J"),
             "headings and two rows stood"
         );
-        let narrow = TerminalSize { columns: 100, rows: 24 };
+        let narrow = ScreenSize { columns: 100, rows: 24 };
         assert!(drawn.over(&rows(3), narrow).starts_with("\x1b[H\x1b[2J"));
     }
 }

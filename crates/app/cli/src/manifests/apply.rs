@@ -11,7 +11,7 @@ use kube::discovery::Scope;
 use kube::{Client, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use super::write::{self, Warned};
+use super::write::{self, PrintedWarnings};
 use crate::output;
 
 /// Where kubectl keeps what was applied last.
@@ -19,7 +19,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What one object's apply did, in kubectl's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
+pub enum ApplyResult {
     /// It was not there.
     Created,
     /// Something changed.
@@ -31,15 +31,15 @@ pub enum Applied {
 /// Applies the objects in order; prints a line each. The first failure ends it and names the
 /// object.
 pub async fn apply_all(client: &Client, objects: Vec<Value>) -> anyhow::Result<()> {
-    let mut warned = Warned::default();
+    let mut warned = PrintedWarnings::default();
     for object in objects {
         let (label, applied) = apply(client, object, &mut warned).await?;
         output::tell(format!(
             "{label} {}",
             match applied {
-                Applied::Created => "created",
-                Applied::Configured => "configured",
-                Applied::Unchanged => "unchanged",
+                ApplyResult::Created => "created",
+                ApplyResult::Configured => "configured",
+                ApplyResult::Unchanged => "unchanged",
             }
         ));
     }
@@ -49,8 +49,8 @@ pub async fn apply_all(client: &Client, objects: Vec<Value>) -> anyhow::Result<(
 async fn apply(
     client: &Client,
     manifest: Value,
-    warned: &mut Warned,
-) -> anyhow::Result<(String, Applied)> {
+    warned: &mut PrintedWarnings,
+) -> anyhow::Result<(String, ApplyResult)> {
     let object: DynamicObject = serde_json::from_value(manifest.clone())
         .context("a manifest needs apiVersion, kind and metadata")?;
     let types = object.types.clone().context("a manifest needs apiVersion and kind")?;
@@ -89,12 +89,12 @@ async fn create_or_patch(
     name: &str,
     gvk: &GroupVersionKind,
     manifest: Value,
-    warned: &mut Warned,
-) -> anyhow::Result<Applied> {
+    warned: &mut PrintedWarnings,
+) -> anyhow::Result<ApplyResult> {
     let annotated = with_last_applied(manifest.clone());
     let Some(current) = api.get_opt(name).await? else {
         write::create(api, &annotated, warned).await?;
-        return Ok(Applied::Created);
+        return Ok(ApplyResult::Created);
     };
     let last: Value = current
         .annotations()
@@ -111,9 +111,9 @@ async fn create_or_patch(
     };
     let patched = write::patch(api, name, &patch, warned).await?;
     Ok(if patched.resource_version() == current.resource_version() {
-        Applied::Unchanged
+        ApplyResult::Unchanged
     } else {
-        Applied::Configured
+        ApplyResult::Configured
     })
 }
 

@@ -16,9 +16,9 @@ const MANAGER: &str = "rekindle-up";
 
 /// What was warned of already: kubectl says each thing once.
 #[derive(Debug, Default)]
-pub struct Warned(BTreeSet<String>);
+pub struct PrintedWarnings(BTreeSet<String>);
 
-impl Warned {
+impl PrintedWarnings {
     /// Shows what is new of the warnings of an answer.
     fn show<'a>(&mut self, headers: impl Iterator<Item = &'a [u8]>) {
         for text in headers.filter_map(warning_text) {
@@ -33,7 +33,7 @@ impl Warned {
 pub async fn create(
     api: &Api<DynamicObject>,
     object: &Value,
-    warned: &mut Warned,
+    warned: &mut PrintedWarnings,
 ) -> anyhow::Result<DynamicObject> {
     let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..Default::default() };
     let body = serde_json::to_vec(object)?;
@@ -50,7 +50,7 @@ pub async fn patch(
     api: &Api<DynamicObject>,
     name: &str,
     patch: &Patch<&Value>,
-    warned: &mut Warned,
+    warned: &mut PrintedWarnings,
 ) -> anyhow::Result<DynamicObject> {
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
@@ -65,7 +65,7 @@ pub async fn patch(
 async fn send(
     client: Client,
     request: http::Request<Body>,
-    warned: &mut Warned,
+    warned: &mut PrintedWarnings,
 ) -> anyhow::Result<DynamicObject> {
     let (head, body) = client.send(request).await?.into_parts();
     let headers = head.headers.get_all(http::header::WARNING).into_iter();
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_was_warned_of_is_shown_once() {
-        let mut warned = Warned::default();
+        let mut warned = PrintedWarnings::default();
         let header = br#"299 - "once""#.as_slice();
         warned.show([header, header].into_iter());
         warned.show([header].into_iter());

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use rekindle_api_server::SystemClock;
 use rekindle_api_server::node_link::{self, NodeParts};
-use rekindle_net::Network;
-use rekindle_node::{ApiAddresses, StopMode};
+use rekindle_net::BridgeNetwork;
+use rekindle_node::{AgentStopMode, ApiAddresses};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_types::TickDuration;
 use tokio::net::UnixListener;
@@ -19,22 +19,24 @@ use super::file::NodeFile;
 use super::folder::{remove_socket, socket};
 use super::launch::KUBECONFIG;
 use crate::args::NodeAgent;
-use crate::background::{Report, event_loop, init_log};
+use crate::background::{ParentReport, event_loop, init_log};
 use crate::client;
 use crate::engine::data_dir::DataDir;
 use crate::engine::images::EngineDir;
 use crate::engine::logs::LogSource;
-use crate::engine::node::{self, Errand, ImageSources, NodeStart, Service, registry_settings};
+use crate::engine::node::{
+    self, ImageSources, NodePurpose, NodeService, NodeStart, registry_settings,
+};
 use crate::engine::nodes::NodeSource;
 use crate::engine::streams::StreamSource;
-use crate::engine::{EndSignals, Ending, network, node_config};
+use crate::engine::{EndSignals, EngineStopMode, network, node_config};
 use crate::footprint;
 use crate::process_limits;
 
 /// A running agent.
-struct Agent {
-    node: rekindle_node::Handle,
-    network: Arc<Network>,
+struct RunningAgent {
+    node: rekindle_node::NodeHandle,
+    network: Arc<BridgeNetwork>,
     runtime: Arc<EmbeddedRuntime>,
     line: JoinHandle<std::io::Result<()>>,
     socket: PathBuf,
@@ -45,11 +47,11 @@ struct Agent {
 /// Serves a node until it is told to end.
 pub fn run(args: &NodeAgent) -> anyhow::Result<ExitCode> {
     init_log("info");
-    let report = Report::take()?;
+    let report = ParentReport::take()?;
     process_limits::take();
     event_loop()?.block_on(async {
         let mut signals = EndSignals::listen()?;
-        let mut agent = match Agent::start(&args.folder).await {
+        let mut agent = match RunningAgent::start(&args.folder).await {
             Ok(agent) => agent,
             Err(error) => {
                 report.failed(&error);
@@ -64,7 +66,7 @@ pub fn run(args: &NodeAgent) -> anyhow::Result<ExitCode> {
     })
 }
 
-impl Agent {
+impl RunningAgent {
     async fn start(folder: &Path) -> anyhow::Result<Self> {
         let data_dir = DataDir::hold(folder)?;
         let Some(file) = NodeFile::kept(data_dir.path())? else {
@@ -80,7 +82,7 @@ impl Agent {
         let sources = ImageSources { registries, host_image: common.node.host_image };
         let runtime = node::open_runtime(&data_dir, &engine, clock.shared(), sources).await?;
         let runtime = Arc::new(runtime);
-        let service = Service {
+        let service = NodeService {
             settings: node_config::read(&common.node)?,
             api: ApiAddresses { of_pods: common.api_of_pods, of_the_node: common.api_of_the_node },
             cluster_dns: common.cluster_dns,
@@ -91,7 +93,7 @@ impl Agent {
             data_dir: &data_dir,
             client,
             clock,
-            errand: Errand::Serve(Box::new(service)),
+            errand: NodePurpose::Serve(Box::new(service)),
             max_container_restart_period: TickDuration::from_secs(
                 common.max_container_restart_period_seconds,
             ),
@@ -107,7 +109,7 @@ impl Agent {
 
     /// Until somebody asks it to end. A line that fails for good ends it, too, with its pods left
     /// alone.
-    async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<Ending> {
+    async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<EngineStopMode> {
         tokio::select! {
             ending = signals.next() => Ok(ending),
             ended = &mut self.line => {
@@ -117,11 +119,11 @@ impl Agent {
         }
     }
 
-    async fn stop(self, ending: Ending) {
+    async fn stop(self, ending: EngineStopMode) {
         self.node
             .stop(match ending {
-                Ending::EndPods => StopMode::EndPods,
-                Ending::LeavePods => StopMode::LeavePods,
+                EngineStopMode::EndPods => AgentStopMode::EndPods,
+                EngineStopMode::LeavePods => AgentStopMode::LeavePods,
             })
             .await;
         self.line.abort();
@@ -129,8 +131,8 @@ impl Agent {
             tracing::warn!("failed to remove the agent's socket: {error:#}");
         }
         match ending {
-            Ending::EndPods => node::take_away(self.network, &self.runtime).await,
-            Ending::LeavePods => {}
+            EngineStopMode::EndPods => node::take_away(self.network, &self.runtime).await,
+            EngineStopMode::LeavePods => {}
         }
     }
 }
@@ -138,7 +140,7 @@ impl Agent {
 /// Listens where the engine asks; what an agent that died left there is nobody's.
 fn open_line(
     path: &Path,
-    node: &rekindle_node::Handle,
+    node: &rekindle_node::NodeHandle,
 ) -> anyhow::Result<JoinHandle<std::io::Result<()>>> {
     let (logs, streams, nodes) =
         (LogSource::default(), StreamSource::default(), NodeSource::default());

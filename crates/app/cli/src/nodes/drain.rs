@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// What becomes of pods that nobody makes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unmanaged {
+pub enum UnmanagedPodPolicy {
     /// Nothing is done while there are any.
     Refuse,
     /// Nothing is done while there are any but those that are annotated as safe to evict, which go,
@@ -29,7 +29,7 @@ pub enum Unmanaged {
     Delete,
 }
 
-impl Unmanaged {
+impl UnmanagedPodPolicy {
     /// True for a pod that nothing is done for the sake of.
     fn keeps(self, pod: &Pod) -> bool {
         match self {
@@ -54,7 +54,7 @@ impl Unmanaged {
 
 /// What became of a node that was to take no pods any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cordon {
+pub enum CordonResult {
     /// It takes none.
     Done,
     /// It never registered, or is gone already: so are its pods.
@@ -62,12 +62,12 @@ pub enum Cordon {
 }
 
 /// Has the node take no more pods.
-pub async fn cordon(client: &Client, node: &str) -> anyhow::Result<Cordon> {
+pub async fn cordon(client: &Client, node: &str) -> anyhow::Result<CordonResult> {
     let cordon = json!({ "spec": { "unschedulable": true } });
     let nodes = Api::<Node>::all(client.clone());
     match nodes.patch(node, &PatchParams::default(), &Patch::Merge(cordon)).await {
-        Ok(_) => Ok(Cordon::Done),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Cordon::NoNode),
+        Ok(_) => Ok(CordonResult::Done),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(CordonResult::NoNode),
         Err(error) => Err(error.into()),
     }
 }
@@ -77,12 +77,12 @@ pub async fn cordon(client: &Client, node: &str) -> anyhow::Result<Cordon> {
 pub async fn drain(
     client: &Client,
     node: &str,
-    unmanaged: Unmanaged,
+    unmanaged: UnmanagedPodPolicy,
     tell: impl Fn(String),
 ) -> anyhow::Result<()> {
     match cordon(client, node).await.context("cordon it")? {
-        Cordon::Done => {}
-        Cordon::NoNode => return Ok(()),
+        CordonResult::Done => {}
+        CordonResult::NoNode => return Ok(()),
     }
     let on_it = format!("spec.nodeName={node}");
     let mut seen =
@@ -166,9 +166,9 @@ mod tests {
         let mut kept = Pod::default();
         kept.metadata.annotations = Some([(SAFE_TO_EVICT.to_owned(), "false".to_owned())].into());
         for (unmanaged, keeps) in [
-            (Unmanaged::Refuse, [true, true, true]),
-            (Unmanaged::AsAnnotated, [true, false, true]),
-            (Unmanaged::Delete, [false, false, false]),
+            (UnmanagedPodPolicy::Refuse, [true, true, true]),
+            (UnmanagedPodPolicy::AsAnnotated, [true, false, true]),
+            (UnmanagedPodPolicy::Delete, [false, false, false]),
         ] {
             let all = [&naked, &safe, &kept].map(|pod| unmanaged.keeps(pod));
             assert_eq!(all, keeps, "{unmanaged:?}");

@@ -5,21 +5,26 @@ use std::sync::Arc;
 use anyhow::Context;
 use kube::Client;
 use rekindle_api_server::SystemClock;
-use rekindle_node::StopMode;
+use rekindle_node::AgentStopMode;
 use rekindle_runtime::Runtime;
 use rekindle_types::{PodRef, TickDuration};
 use rustix::process::Signal;
 
-use super::folder::{Folder, FurtherNode, remove_socket, socket};
-use crate::engine::Ending;
+use super::folder::{FurtherNode, NodesFolder, remove_socket, socket};
+use crate::engine::EngineStopMode;
 use crate::engine::data_dir::DataDir;
 use crate::engine::images::{EngineDir, runtime_dir};
 use crate::engine::network;
-use crate::engine::node::{self, Errand, ImageSources, NodeStart};
+use crate::engine::node::{self, ImageSources, NodePurpose, NodeStart};
 
 /// Ends all agents, and their pods or not. What an agent that died had left is ended, too. What
 /// goes wrong with one is told in the log, and the others are ended all the same.
-pub async fn end_all(folder: &Folder, ending: Ending, client: &Client, clock: SystemClock) {
+pub async fn end_all(
+    folder: &NodesFolder,
+    ending: EngineStopMode,
+    client: &Client,
+    clock: SystemClock,
+) {
     let nodes = folder.list().unwrap_or_else(|error| {
         tracing::warn!("failed to list further nodes: {error:#}");
         Vec::new()
@@ -36,7 +41,7 @@ pub async fn end_all(folder: &Folder, ending: Ending, client: &Client, clock: Sy
 /// Ends a node's agent, and its pods or not; also what one that died had left.
 pub async fn end(
     node: FurtherNode,
-    ending: Ending,
+    ending: EngineStopMode,
     client: &Client,
     clock: SystemClock,
 ) -> anyhow::Result<()> {
@@ -44,16 +49,16 @@ pub async fn end(
     let ran = tokio::task::spawn_blocking(move || {
         let Some(agent) = told.agent()? else { return anyhow::Ok(false) };
         agent.signal(match ending {
-            Ending::EndPods => Signal::TERM,
-            Ending::LeavePods => Signal::QUIT,
+            EngineStopMode::EndPods => Signal::TERM,
+            EngineStopMode::LeavePods => Signal::QUIT,
         })?;
         agent.signal(Signal::CONT)?; // one that somebody has stopped could not hear
         agent.wait()?;
         Ok(true)
     });
     match (ran.await.context("wait for the agent")??, ending) {
-        (true, _) | (false, Ending::LeavePods) => Ok(()),
-        (false, Ending::EndPods) => end_left(&node, client, clock).await.map(drop),
+        (true, _) | (false, EngineStopMode::LeavePods) => Ok(()),
+        (false, EngineStopMode::EndPods) => end_left(&node, client, clock).await.map(drop),
     }
 }
 
@@ -82,7 +87,7 @@ pub async fn end_left(
         data_dir: &data_dir,
         client: client.clone(),
         clock,
-        errand: Errand::EndPods,
+        errand: NodePurpose::EndPods,
         max_container_restart_period: TickDuration::from_secs(
             common.max_container_restart_period_seconds,
         ),
@@ -91,7 +96,7 @@ pub async fn end_left(
         number: node.file.guest(),
     };
     let agent = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
     if let Some(socket) = socket(data_dir.path()) {
         remove_socket(&socket)?;
     }

@@ -16,7 +16,7 @@ use crate::args::{NodeArgs, Registries};
 /// What all further nodes of an engine have in common, as the engine that runs says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Common {
+pub struct CommonNodeSettings {
     /// The program that wrote it: another one, or a newer, takes the nodes over from it.
     pub program: String,
     /// The engine's data directory.
@@ -57,14 +57,14 @@ pub struct NodeFile {
     /// When its certificate was issued.
     pub certified_at: Tick,
     /// As the engine says.
-    pub common: Common,
+    pub common: CommonNodeSettings,
 }
 
 /// An agent that is older than this gets a new certificate, and is started anew for it.
 /// Certificates last a year.
 const CERTIFICATE_RENEWED_AFTER: TickDuration = TickDuration::from_secs(180 * 24 * 3600);
 
-impl Common {
+impl CommonNodeSettings {
     const FILE: &str = "common.json";
 
     /// Keeps it for commands that start nodes. `nodes` is the engine's folder of further nodes.
@@ -97,7 +97,7 @@ impl NodeFile {
     }
 
     /// True when an agent that was started with this does as it should under `common`.
-    pub fn serves(&self, common: &Common, now: Tick) -> bool {
+    pub fn serves(&self, common: &CommonNodeSettings, now: Tick) -> bool {
         self.common == *common && now.since(self.certified_at) < CERTIFICATE_RENEWED_AFTER
     }
 }

@@ -11,10 +11,10 @@ use rekindle_net::share;
 use rekindle_types::Tick;
 use rekindle_types::validation::names;
 
-use super::file::{Common, NodeFile};
+use super::file::{CommonNodeSettings, NodeFile};
 use crate::engine::data_dir::{DataDir, create_own};
 use crate::engine::images::EngineDir;
-use crate::holder::Holder;
+use crate::holder::DataDirHolder;
 
 /// The socket in an agent's run folder.
 const SOCKET: &str = "agent.sock";
@@ -23,7 +23,7 @@ const NAME_MAX: usize = 63;
 
 /// The folder. Cheap to clone; what is in it is looked at when it is asked for.
 #[derive(Clone, Debug)]
-pub struct Folder {
+pub struct NodesFolder {
     path: PathBuf,
 }
 
@@ -36,7 +36,7 @@ pub struct FurtherNode {
     pub file: NodeFile,
 }
 
-impl Folder {
+impl NodesFolder {
     /// The folder of this engine.
     pub fn of(engine: &EngineDir) -> Self {
         Self { path: engine.nodes() }
@@ -87,7 +87,7 @@ impl Folder {
     pub fn add(
         &self,
         name: Option<&str>,
-        common: &Common,
+        common: &CommonNodeSettings,
         now: Tick,
     ) -> anyhow::Result<FurtherNode> {
         let _one_at_a_time = self.lock()?;
@@ -144,8 +144,8 @@ impl Folder {
 
 impl FurtherNode {
     /// The process of its agent, when it runs.
-    pub fn agent(&self) -> anyhow::Result<Option<Holder>> {
-        Holder::find(&self.path)
+    pub fn agent(&self) -> anyhow::Result<Option<DataDirHolder>> {
+        DataDirHolder::find(&self.path)
     }
 }
 
@@ -186,8 +186,8 @@ mod tests {
     use super::*;
     use crate::args::{NodeArgs, Registries};
 
-    fn common(subnet: &str) -> Common {
-        Common {
+    fn common(subnet: &str) -> CommonNodeSettings {
+        CommonNodeSettings {
             program: "p".to_owned(),
             engine_dir: "/e".into(),
             first_node: "a".to_owned(),
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn nodes_are_numbered_from_two_and_a_number_that_is_free_is_given_again() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::of(&EngineDir::new(dir.path()));
+        let folder = NodesFolder::of(&EngineDir::new(dir.path()));
         assert!(folder.list().unwrap().is_empty());
         let common = common("10.1.0.0/16");
         let add = |name| folder.add(name, &common, Tick::ZERO);
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_name_that_would_be_a_path_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::of(&EngineDir::new(dir.path()));
+        let folder = NodesFolder::of(&EngineDir::new(dir.path()));
         for name in ["", "..", ".", "a/b", "A", "-a", "a-", "a..b", "a.-b"] {
             assert!(folder.find(name).is_err(), "{name:?}");
             assert!(folder.far(name).is_none(), "{name:?}");
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_name_that_the_api_would_not_take_is_refused_and_nothing_is_left_of_it() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::of(&EngineDir::new(dir.path()));
+        let folder = NodesFolder::of(&EngineDir::new(dir.path()));
         let common = common("10.1.0.0/16");
         for name in ["a".repeat(64), "a.-b".to_owned(), "a-.b".to_owned(), "A".to_owned()] {
             let error = folder.add(Some(&name), &common, Tick::ZERO).unwrap_err().to_string();
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_subnet_without_room_says_how_many_nodes_it_has_room_for() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::of(&EngineDir::new(dir.path()));
+        let folder = NodesFolder::of(&EngineDir::new(dir.path()));
         let error = folder.add(None, &common("10.1.2.0/25"), Tick::ZERO).unwrap_err().to_string();
         assert!(error.contains("10.1.2.0/25 has room for 1 nodes"), "{error}");
     }
@@ -269,7 +269,8 @@ mod tests {
             common: common.clone(),
         };
         assert!(file.serves(&common, started));
-        let other = Common { api_of_pods: "127.0.0.1:3".parse().unwrap(), ..common.clone() };
+        let other =
+            CommonNodeSettings { api_of_pods: "127.0.0.1:3".parse().unwrap(), ..common.clone() };
         assert!(!file.serves(&other, started));
         let much_later = started + rekindle_types::TickDuration::from_secs(200 * 24 * 3600);
         assert!(!file.serves(&common, much_later), "its certificate is old");

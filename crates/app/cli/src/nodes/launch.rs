@@ -4,14 +4,14 @@ use std::process::Command;
 
 use anyhow::Context;
 use rekindle_api::auth::{NODES, UserInfo};
-use rekindle_api_server::pki::{Kubeconfig, Pki};
+use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
 use rekindle_types::Tick;
 use rustix::process::Signal;
 
-use super::file::{Common, NodeFile};
-use super::folder::{Folder, FurtherNode};
+use super::file::{CommonNodeSettings, NodeFile};
+use super::folder::{FurtherNode, NodesFolder};
 use super::removal::take_folder_away;
-use crate::background::{self, Starting};
+use crate::background::{self, BackgroundProcess};
 
 /// Starts all agents of the folder, and as many more as there have to be; returns when all of them
 /// have reported.
@@ -19,10 +19,10 @@ use crate::background::{self, Starting};
 /// # Errors
 /// Of the first that could not be started.
 pub fn launch_all(
-    folder: &Folder,
-    common: &Common,
+    folder: &NodesFolder,
+    common: &CommonNodeSettings,
     at_least: usize,
-    pki: &Pki,
+    pki: &CertificateAuthority,
     now: Tick,
 ) -> anyhow::Result<()> {
     let mut nodes = folder.list()?;
@@ -30,7 +30,7 @@ pub fn launch_all(
         nodes.push(folder.add(None, common, now)?);
     }
     // all begin before the first is waited for
-    let starting: Vec<(String, Option<Starting>)> = nodes
+    let starting: Vec<(String, Option<BackgroundProcess>)> = nodes
         .into_iter()
         .map(|node| {
             let name = node.file.name.clone();
@@ -50,9 +50,9 @@ pub fn launch_all(
 /// Adds a node, starts its agent, and answers its name when that has reported. One that cannot be
 /// started is taken away again.
 pub fn launch_one_more(
-    folder: &Folder,
-    common: &Common,
-    pki: &Pki,
+    folder: &NodesFolder,
+    common: &CommonNodeSettings,
+    pki: &CertificateAuthority,
     now: Tick,
 ) -> anyhow::Result<String> {
     let node = folder.add(None, common, now)?;
@@ -87,10 +87,10 @@ pub fn take_back(node: &FurtherNode) -> anyhow::Result<()> {
 /// Starts a node's agent; `None` when one runs that does as it should.
 pub fn begin(
     node: FurtherNode,
-    common: &Common,
-    pki: &Pki,
+    common: &CommonNodeSettings,
+    pki: &CertificateAuthority,
     now: Tick,
-) -> anyhow::Result<Option<Starting>> {
+) -> anyhow::Result<Option<BackgroundProcess>> {
     if let Some(agent) = node.agent()? {
         if node.file.serves(common, now) {
             return Ok(None);

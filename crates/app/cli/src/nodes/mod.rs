@@ -25,10 +25,10 @@ mod launch;
 mod readiness;
 mod removal;
 
-pub use drain::{Cordon, Unmanaged, all_are_going, cordon, drain};
+pub use drain::{CordonResult, UnmanagedPodPolicy, all_are_going, cordon, drain};
 pub use ending::{end, end_all, end_left};
-pub use file::Common;
-pub use folder::{Folder, FurtherNode};
+pub use file::CommonNodeSettings;
+pub use folder::{FurtherNode, NodesFolder};
 pub use launch::{begin, launch_all, launch_one_more, take_back};
 pub use readiness::wait_ready;
 pub use removal::{forget, refuse_to_lose_volumes, take_folder_away};

@@ -5,7 +5,7 @@ mod pods;
 
 use anyhow::bail;
 
-pub use pods::{Lookup, Namespaced};
+pub use pods::{Lookup, NamespacedKind};
 
 /// The kinds that a target may be of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl TargetKind {
 
 /// An object named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct CommandTarget {
     /// What it is.
     pub kind: TargetKind,
     /// Its name.
@@ -101,9 +101,9 @@ pub struct Target {
 
 /// What the words of a command line name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum NamedTargets {
     /// These objects, in this order.
-    Each(Vec<Target>),
+    Each(Vec<CommandTarget>),
     /// The objects of a kind.
     All(TargetKind),
 }
@@ -112,10 +112,12 @@ pub enum Named {
 ///
 /// # Errors
 /// When it is of none of these forms, or the kind is none that is served.
-pub fn read(words: &[String]) -> anyhow::Result<Named> {
+pub fn read(words: &[String]) -> anyhow::Result<NamedTargets> {
     let Some((first, names)) = words.split_first() else { bail!("name a target, {FORM}") };
     if first.contains('/') {
-        return Ok(Named::Each(words.iter().map(|word| one(word)).collect::<Result<_, _>>()?));
+        return Ok(NamedTargets::Each(
+            words.iter().map(|word| one(word)).collect::<Result<_, _>>()?,
+        ));
     }
     let Some(kind) = TargetKind::read(first) else {
         bail!("{first:?}: name the target as {FORM}");
@@ -123,14 +125,15 @@ pub fn read(words: &[String]) -> anyhow::Result<Named> {
     if let Some(word) = names.iter().find(|name| name.contains('/')) {
         bail!("{word:?} after {first:?}: write all as KIND/NAME, or one kind and then names");
     }
-    let each = names.iter().map(|name| Target { kind, name: name.clone() }).collect::<Vec<_>>();
-    Ok(if each.is_empty() { Named::All(kind) } else { Named::Each(each) })
+    let each =
+        names.iter().map(|name| CommandTarget { kind, name: name.clone() }).collect::<Vec<_>>();
+    Ok(if each.is_empty() { NamedTargets::All(kind) } else { NamedTargets::Each(each) })
 }
 
 /// How a target is written.
 const FORM: &str = "KIND/NAME, such as pod/web or deployment/web";
 
-fn one(text: &str) -> anyhow::Result<Target> {
+fn one(text: &str) -> anyhow::Result<CommandTarget> {
     // a name goes into the path of a URL
     let is_name = |name: &str| !name.is_empty() && !name.contains('/');
     let Some((kind, name)) = text.split_once('/').filter(|(_, name)| is_name(name)) else {
@@ -140,7 +143,7 @@ fn one(text: &str) -> anyhow::Result<Target> {
         let kinds = TargetKind::ALL.map(TargetKind::name).join(", ");
         bail!("{text:?}: the kind is one of {kinds}");
     };
-    Ok(Target { kind, name: name.to_owned() })
+    Ok(CommandTarget { kind, name: name.to_owned() })
 }
 
 #[cfg(test)]
@@ -169,24 +172,24 @@ mod tests {
             ("cj", TargetKind::CronJob),
             ("Node", TargetKind::Node),
         ] {
-            let named = Named::Each(vec![Target { kind, name: "a".to_owned() }]);
+            let named = NamedTargets::Each(vec![CommandTarget { kind, name: "a".to_owned() }]);
             assert_eq!(read(&words(&format!("{word}/a"))).unwrap(), named, "{word}");
             assert_eq!(read(&words(&format!("{word} a"))).unwrap(), named, "{word}");
-            assert_eq!(read(&words(word)).unwrap(), Named::All(kind));
+            assert_eq!(read(&words(word)).unwrap(), NamedTargets::All(kind));
         }
     }
 
     #[test]
     fn several_are_named_in_their_order() {
-        let target = |kind, name: &str| Target { kind, name: name.to_owned() };
+        let target = |kind, name: &str| CommandTarget { kind, name: name.to_owned() };
         let both = read(&words("sts/db deploy/web")).unwrap();
         let expected =
             vec![target(TargetKind::StatefulSet, "db"), target(TargetKind::Deployment, "web")];
-        assert_eq!(both, Named::Each(expected));
+        assert_eq!(both, NamedTargets::Each(expected));
         let names = read(&words("deployment web api")).unwrap();
         let expected =
             vec![target(TargetKind::Deployment, "web"), target(TargetKind::Deployment, "api")];
-        assert_eq!(names, Named::Each(expected));
+        assert_eq!(names, NamedTargets::Each(expected));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::{Target, TargetKind};
+use super::{CommandTarget, TargetKind};
 
 /// Reads what a target stands for.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ impl Lookup {
     /// One object of the namespace.
     pub async fn object<K>(&self, kind: TargetKind, name: &str) -> anyhow::Result<K>
     where
-        K: Namespaced,
+        K: NamespacedKind,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
         let asking = || format!("read {} {name:?} of namespace {:?}", kind.name(), self.namespace);
@@ -44,7 +44,7 @@ impl Lookup {
     /// The objects of a kind that this one owns.
     pub async fn owned<K>(&self, owner: &ObjectMeta) -> anyhow::Result<Vec<K>>
     where
-        K: Namespaced,
+        K: NamespacedKind,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
         let listed = api.list(&ListParams::default()).await;
@@ -90,8 +90,8 @@ impl Lookup {
     }
 
     /// The pods behind a target, itself if it is one.
-    pub async fn pods_behind(&self, target: &Target) -> anyhow::Result<Vec<Pod>> {
-        let Target { kind, name } = target;
+    pub async fn pods_behind(&self, target: &CommandTarget) -> anyhow::Result<Vec<Pod>> {
+        let CommandTarget { kind, name } = target;
         let kind = *kind;
         let owner = match kind {
             TargetKind::Pod => return Ok(vec![self.object(kind, name).await?]),
@@ -120,7 +120,7 @@ impl Lookup {
         &self,
         kind: TargetKind,
         params: &ListParams,
-    ) -> anyhow::Result<Vec<Target>> {
+    ) -> anyhow::Result<Vec<CommandTarget>> {
         let mut names = match kind {
             TargetKind::CronJob => self.names::<CronJob>(params).await,
             TargetKind::DaemonSet => self.names::<DaemonSet>(params).await,
@@ -137,10 +137,10 @@ impl Lookup {
         }
         .with_context(|| format!("list what is a {}", kind.name()))?;
         names.sort();
-        Ok(names.into_iter().map(|name| Target { kind, name }).collect())
+        Ok(names.into_iter().map(|name| CommandTarget { kind, name }).collect())
     }
 
-    async fn names<K: Namespaced>(&self, params: &ListParams) -> kube::Result<Vec<String>> {
+    async fn names<K: NamespacedKind>(&self, params: &ListParams) -> kube::Result<Vec<String>> {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
         Ok(named(&api.list_metadata(params).await?.items))
     }
@@ -151,7 +151,7 @@ fn named(objects: &[impl ResourceExt]) -> Vec<String> {
 }
 
 /// A kind of object that lives in namespaces.
-pub trait Namespaced:
+pub trait NamespacedKind:
     kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + k8s_openapi::Resource
     + Clone
@@ -160,7 +160,7 @@ pub trait Namespaced:
 {
 }
 
-impl<K> Namespaced for K where
+impl<K> NamespacedKind for K where
     K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + k8s_openapi::Resource
         + Clone

@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use rekindle_pod::{
-    Action, ActionError, ActionErrorKind, ActionId, ContainerKey, Event, Journal, Outcome,
-    ResourceDecision, SandboxSeenState,
+    ActionError, ActionErrorKind, ActionId, ActionOutcome, ContainerStartKey, CoreAction,
+    CoreEvent, Journal, ResourceDecision, SandboxSeenState,
 };
 use rekindle_pod_driver::{PodEffect, StatusToWrite};
 use rekindle_types::{ExitStatus, SandboxAttempt, Tick, TickDuration};
 
-use super::{Effect, Life, PodOnNode, SIGKILL, Sandbox};
+use super::{ContainerLife, SIGKILL, SimulatedPod, SimulatedSandbox, TimedEffect};
 use crate::behaviour::Behaviours;
-use crate::faults::{Fate, Faults, Room, error_of};
+use crate::faults::{CallFate, DiskSpace, Faults, error_of};
 use crate::known_bugs::KnownBug;
 
 /// A call of the runtime that fails takes so long.
 pub(super) const FAILS_AFTER: TickDuration = TickDuration::from_millis(5);
 
-impl PodOnNode {
+impl SimulatedPod {
     /// Carries out all that the driver asks for, until the agent dies of it.
     pub(crate) fn act(
         &mut self,
@@ -28,7 +28,7 @@ impl PodOnNode {
         run: &Behaviours,
         since: Tick,
         faults: &mut Faults,
-    ) -> Vec<Effect> {
+    ) -> Vec<TimedEffect> {
         let since = now.since(since);
         let now = self.clock.shows(now);
         let mut effects = Vec::new();
@@ -45,7 +45,7 @@ impl PodOnNode {
                 PodEffect::Advance => {} // every answer takes its time
                 PodEffect::RequestResources(request) => {
                     let (ticket, decision) = (request.ticket, ResourceDecision::Granted);
-                    self.driver.handle(now, Event::ResourcesDecided { ticket, decision });
+                    self.driver.handle(now, CoreEvent::ResourcesDecided { ticket, decision });
                 }
                 PodEffect::Show(status) => {
                     let status = self.said(status, faults.bug);
@@ -53,14 +53,14 @@ impl PodOnNode {
                 }
                 PodEffect::WriteStatus(StatusToWrite { status, base }) => {
                     let status = self.said(status, faults.bug);
-                    effects.push(Effect::Status(StatusToWrite { status, base }));
+                    effects.push(TimedEffect::Status(StatusToWrite { status, base }));
                 }
                 PodEffect::Record(event) => {
                     self.check_event(&event);
-                    effects.push(Effect::Event(event));
+                    effects.push(TimedEffect::Event(event));
                 }
-                PodEffect::ReportRestart(report) => effects.push(Effect::Report(report)),
-                PodEffect::Finish => effects.push(Effect::Finished),
+                PodEffect::ReportRestart(report) => effects.push(TimedEffect::Report(report)),
+                PodEffect::Finish => effects.push(TimedEffect::Finished),
             }
         }
         effects
@@ -75,7 +75,7 @@ impl PodOnNode {
             return true;
         }
         match effect {
-            PodEffect::Perform(_, Action::StartContainer { key, .. })
+            PodEffect::Perform(_, CoreAction::StartContainer { key, .. })
                 if faults.dies_here(&self.node) =>
             {
                 self.create(key);
@@ -89,9 +89,9 @@ impl PodOnNode {
     fn perform(
         &mut self,
         now: Tick,
-        (id, action): (ActionId, Action),
+        (id, action): (ActionId, CoreAction),
         (run, since, faults): (&Behaviours, TickDuration, &mut Faults),
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<TimedEffect>,
     ) {
         let fate = faults.fate(&action);
         let asked = self.asks(&action, &faults.pace);
@@ -108,24 +108,28 @@ impl PodOnNode {
     /// and not run.
     fn stops_halfway(
         &mut self,
-        fate: Fate,
-        (id, action): (ActionId, &Action),
+        fate: CallFate,
+        (id, action): (ActionId, &CoreAction),
         faults: &mut Faults,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<TimedEffect>,
     ) -> ControlFlow<()> {
-        let Action::StartContainer { key, .. } = action else { return ControlFlow::Continue(()) };
+        let CoreAction::StartContainer { key, .. } = action else {
+            return ControlFlow::Continue(());
+        };
         match fate {
-            Fate::Fails => effects.push(self.cannot_start(id, key, faults)),
+            CallFate::Fails => effects.push(self.cannot_start(id, key, faults)),
             // an agent that is not sure whether a process runs looks, and does not guess
-            Fate::DoneButFails => {
+            CallFate::DoneButFails => {
                 self.create(key);
-                effects.push(Effect::Answer(FAILS_AFTER, id, Err(error_of(action))));
+                effects.push(TimedEffect::Answer(FAILS_AFTER, id, Err(error_of(action))));
             }
-            Fate::NeverAnswered if faults.stops_halfway() => {
+            CallFate::NeverAnswered if faults.stops_halfway() => {
                 self.unanswered.insert(id);
                 self.create(key);
             }
-            Fate::Well | Fate::NeverAnswered | Fate::Late(_) => return ControlFlow::Continue(()),
+            CallFate::Well | CallFate::NeverAnswered | CallFate::Late(_) => {
+                return ControlFlow::Continue(());
+            }
         }
         ControlFlow::Break(())
     }
@@ -133,41 +137,41 @@ impl PodOnNode {
     /// Carries an action out as its fate wants it.
     fn meet(
         &mut self,
-        fate: Fate,
+        fate: CallFate,
         now: Tick,
-        (id, action): (ActionId, Action),
+        (id, action): (ActionId, CoreAction),
         with: (&Behaviours, TickDuration, &Faults),
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<TimedEffect>,
     ) {
         let error = error_of(&action);
-        if fate == Fate::Fails {
-            if let Action::RunHook { key, hook, limit } = &action {
+        if fate == CallFate::Fails {
+            if let CoreAction::RunHook { key, hook, limit } = &action {
                 self.hook_begins(id, now, (key.clone(), *hook), *limit);
             }
-            if let Action::SignalContainer { key } = &action {
+            if let CoreAction::SignalContainer { key } = &action {
                 self.graces.signal(now, key);
             }
-            effects.push(Effect::Answer(FAILS_AFTER, id, Err(error)));
+            effects.push(TimedEffect::Answer(FAILS_AFTER, id, Err(error)));
             return;
         }
         let mut done = Vec::new();
         self.carry_out(now, id, action, with, &mut done);
         match fate {
-            Fate::Well | Fate::Fails => {}
-            Fate::DoneButFails => {
+            CallFate::Well | CallFate::Fails => {}
+            CallFate::DoneButFails => {
                 for effect in &mut done {
-                    if let Effect::Answer(_, _, result) = effect {
+                    if let TimedEffect::Answer(_, _, result) = effect {
                         *result = Err(error.clone());
                     }
                 }
             }
-            Fate::NeverAnswered => {
+            CallFate::NeverAnswered => {
                 self.unanswered.insert(id);
-                done.retain(|effect| !matches!(effect, Effect::Answer(_, of, _) if *of == id));
+                done.retain(|effect| !matches!(effect, TimedEffect::Answer(_, of, _) if *of == id));
             }
-            Fate::Late(late) => {
+            CallFate::Late(late) => {
                 for effect in &mut done {
-                    if let Effect::Answer(after, _, _) = effect {
+                    if let TimedEffect::Answer(after, _, _) = effect {
                         *after = *after + late;
                     }
                 }
@@ -180,81 +184,82 @@ impl PodOnNode {
         &mut self,
         now: Tick,
         id: ActionId,
-        action: Action,
+        action: CoreAction,
         (run, since, faults): (&Behaviours, TickDuration, &Faults),
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<TimedEffect>,
     ) {
-        let answer =
-            |millis, outcome| Effect::Answer(TickDuration::from_millis(millis), id, Ok(outcome));
+        let answer = |millis, outcome| {
+            TimedEffect::Answer(TickDuration::from_millis(millis), id, Ok(outcome))
+        };
         match action {
-            Action::MountVolumes | Action::RefreshVolumes => {
-                effects.push(answer(1, Outcome::Done));
+            CoreAction::MountVolumes | CoreAction::RefreshVolumes => {
+                effects.push(answer(1, ActionOutcome::Done));
             }
-            Action::SetUpSandbox { attempt } => {
+            CoreAction::SetUpSandbox { attempt } => {
                 self.pulls_go_on(now, faults.registry(), faults.bug);
                 effects.push(answer(40, self.set_up(attempt)));
             }
-            Action::TearDownSandbox { attempt } => {
+            CoreAction::TearDownSandbox { attempt } => {
                 if faults.bug != Some(KnownBug::SandboxLeaked) {
                     self.tear_down(now, attempt);
                 }
-                effects.push(answer(20, Outcome::Done));
+                effects.push(answer(20, ActionOutcome::Done));
             }
-            Action::FindImage { image, .. } => {
+            CoreAction::FindImage { image, .. } => {
                 effects.push(answer(1, self.look_for_image(&image, faults.registry())));
             }
-            Action::PullImage { image, .. } => {
+            CoreAction::PullImage { image, .. } => {
                 let (took, fetched) = self.pull_image(now, &image, faults.registry());
-                effects.push(Effect::Answer(took, id, fetched));
+                effects.push(TimedEffect::Answer(took, id, fetched));
             }
-            Action::StartContainer { key, target: _ }
+            CoreAction::StartContainer { key, target: _ }
                 if !self.sandboxes.contains_key(&key.sandbox) =>
             {
                 let message = format!("sandbox {} does not stand", key.sandbox);
                 let gone = ActionError { kind: ActionErrorKind::ContainerCreate, message };
-                effects.push(Effect::Answer(TickDuration::from_millis(1), id, Err(gone)));
+                effects.push(TimedEffect::Answer(TickDuration::from_millis(1), id, Err(gone)));
             }
-            Action::StartContainer { key, target: _ } => {
+            CoreAction::StartContainer { key, target: _ } => {
                 effects.extend(self.start(now, id, &key, (run, since, faults)));
             }
-            Action::SignalContainer { key } => {
+            CoreAction::SignalContainer { key } => {
                 effects.extend(self.signal(now, key, run, faults));
-                effects.push(answer(1, Outcome::Done));
+                effects.push(answer(1, ActionOutcome::Done));
             }
-            Action::KillContainer { key } => {
-                let runs = matches!(self.containers.get(&key), Some(Life::Running { .. }));
+            CoreAction::KillContainer { key } => {
+                let runs = matches!(self.containers.get(&key), Some(ContainerLife::Running { .. }));
                 self.tally.kills += u64::from(runs);
                 let killed = ExitStatus::Signal { signal: SIGKILL };
-                effects.push(Effect::Ends(TickDuration::from_millis(1), key, killed));
-                effects.push(answer(1, Outcome::Done));
+                effects.push(TimedEffect::Ends(TickDuration::from_millis(1), key, killed));
+                effects.push(answer(1, ActionOutcome::Done));
             }
-            Action::RemoveContainer { key } => {
+            CoreAction::RemoveContainer { key } => {
                 self.containers.remove(&key);
                 self.hooks.forget(|of| *of == key);
-                effects.push(answer(1, Outcome::Done));
+                effects.push(answer(1, ActionOutcome::Done));
             }
-            Action::RunProbe { key, probe, timeout } => {
+            CoreAction::RunProbe { key, probe, timeout } => {
                 effects.push(self.probe(now, id, (&key, probe), timeout, (run, faults.bug)));
             }
-            Action::RunHook { key, hook, limit } => {
+            CoreAction::RunHook { key, hook, limit } => {
                 effects.extend(self.run_hook(now, id, (key, hook), limit, (run, faults)));
             }
-            Action::UpdateSandbox { .. } | Action::UpdateContainer { .. } => {
-                effects.push(answer(1, Outcome::Done));
+            CoreAction::UpdateSandbox { .. } | CoreAction::UpdateContainer { .. } => {
+                effects.push(answer(1, ActionOutcome::Done));
             }
         }
     }
 
     fn persist(&mut self, now: Tick, journal: Arc<Journal>, faults: &Faults) {
         match faults.room() {
-            Room::Enough if faults.bug == Some(KnownBug::JournalClaimed) => {
+            DiskSpace::Enough if faults.bug == Some(KnownBug::JournalClaimed) => {
                 self.driver.journal_written();
             }
-            Room::Enough => {
+            DiskSpace::Enough => {
                 self.journal = Some(journal);
                 self.driver.journal_written();
             }
-            Room::None => {
+            DiskSpace::None => {
                 self.driver.journal_failed(now);
             }
         }
@@ -265,16 +270,16 @@ impl PodOnNode {
         self.driver.is_held_up()
     }
 
-    pub(super) fn set_up(&mut self, attempt: SandboxAttempt) -> Outcome {
+    pub(super) fn set_up(&mut self, attempt: SandboxAttempt) -> ActionOutcome {
         let ip = IpAddr::V4(Ipv4Addr::from_bits(self.address));
         if !self.sandboxes.contains_key(&attempt) {
             let of = self.pod.metadata.uid.clone().unwrap_or_default();
             let state = SandboxSeenState::Ready;
-            self.sandboxes.insert(attempt, Sandbox { ip, of, state });
+            self.sandboxes.insert(attempt, SimulatedSandbox { ip, of, state });
             self.tally.sandboxes += 1;
         }
         self.check_sandbox(attempt);
-        Outcome::SandboxReady { ips: vec![ip] }
+        ActionOutcome::SandboxReady { ips: vec![ip] }
     }
 
     /// Nothing of a pod may run in what was made for another (P1).
@@ -295,7 +300,7 @@ impl PodOnNode {
     pub(super) fn tear_down(&mut self, now: Tick, attempt: SandboxAttempt) {
         let gone = self.sandboxes.remove(&attempt);
         self.torn_down = gone.map(|gone| (attempt, gone)).or_else(|| self.torn_down.take());
-        let inside: Vec<ContainerKey> =
+        let inside: Vec<ContainerStartKey> =
             self.running().filter(|key| key.sandbox == attempt).cloned().collect();
         for key in inside {
             self.ended(now, &key, ExitStatus::Signal { signal: SIGKILL });

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{ContainerKey, Event, Loss, SandboxSeenState};
+use rekindle_pod::{ContainerStartKey, CoreEvent, Loss, SandboxSeenState};
 use rekindle_pod_driver::PodDriver;
 use rekindle_types::{Exit, ExitStatus, Tick};
 
-use super::{Backlog, Life, PodOnNode, SIGKILL};
+use super::{ContainerLife, SIGKILL, SimulatedPod, WriteBacklog};
 use crate::clocks::Skew;
 use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
 
-impl PodOnNode {
+impl SimulatedPod {
     /// The agent's process dies and another one takes the pod up from journal and runtime, and from
     /// the object as it finds it.
     pub(crate) fn agent_crashes(
@@ -37,7 +37,7 @@ impl PodOnNode {
         if let Some(found) = found {
             self.pod = found;
         }
-        self.backlog = Backlog::default();
+        self.backlog = WriteBacklog::default();
         if faults.bug == Some(KnownBug::AgentRestartEndsAll) {
             self.end_all(now);
         }
@@ -64,7 +64,7 @@ impl PodOnNode {
         self.died = false;
         self.driver = driver;
         let snapshot = self.snapshot(faults);
-        self.driver.handle(self.clock.shows(now), Event::RuntimeSnapshot(snapshot));
+        self.driver.handle(self.clock.shows(now), CoreEvent::RuntimeSnapshot(snapshot));
         self.note_deletion();
     }
 
@@ -80,11 +80,11 @@ impl PodOnNode {
     pub(crate) fn reboot(&mut self, now: Tick) {
         let finished_at = self.clock.shows(now);
         for (key, life) in &mut self.containers {
-            if let Life::Running { started_at, .. } = *life {
+            if let ContainerLife::Running { started_at, .. } = *life {
                 let (status, message) = (ExitStatus::Unknown, String::new());
                 self.pauses.ended(finished_at, &self.pod, key, status);
                 self.last_ends.note(&key.name, status);
-                *life = Life::Exited(Exit { status, started_at, finished_at, message });
+                *life = ContainerLife::Exited(Exit { status, started_at, finished_at, message });
             }
         }
         for sandbox in self.sandboxes.values_mut() {
@@ -96,7 +96,7 @@ impl PodOnNode {
     }
 
     fn end_all(&mut self, now: Tick) {
-        let running: Vec<ContainerKey> = self.running().cloned().collect();
+        let running: Vec<ContainerStartKey> = self.running().cloned().collect();
         for key in running {
             self.exits(now, key, ExitStatus::Signal { signal: SIGKILL });
         }

@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use rekindle_pod::journal::{CrashBackoff, Readiness, SidecarGate};
-use rekindle_pod::{ContainerKey, Journal};
+use rekindle_pod::{ContainerStartKey, Journal};
 use rekindle_pod_driver::PodDriver;
 use rekindle_types::pods::AnySpec;
 use rekindle_types::{ExitStatus, Tick, TickDuration};
 
 use super::pauses::restarts_all;
-use super::{Life, PodOnNode};
+use super::{ContainerLife, SimulatedPod};
 use crate::faults::Faults;
 use crate::known_bugs::KnownBug;
 
 /// What an agent with [`KnownBug::BackoffByWallTime`] takes for a long run.
 const LONG_AGO: TickDuration = TickDuration::from_secs(600);
 
-impl PodOnNode {
+impl SimulatedPod {
     /// What an agent that starts again knows of object and journal.
     pub(super) fn remembered(
         &self,
@@ -71,7 +71,12 @@ impl PodOnNode {
 
     /// A process has ended, and its agent does not see that the pod is about to end: what a rule
     /// says of that exit code is done.
-    pub(super) fn obeys_rule(&mut self, now: Tick, key: &ContainerKey, status: ExitStatus) -> bool {
+    pub(super) fn obeys_rule(
+        &mut self,
+        now: Tick,
+        key: &ContainerStartKey,
+        status: ExitStatus,
+    ) -> bool {
         if self.deletion_grace.is_none() || !restarts_all(&self.pod, key, status) {
             return false;
         }
@@ -118,7 +123,7 @@ impl PodOnNode {
     }
 
     /// Whether the end of this start does not reach it.
-    pub(crate) fn misses_end(&self, key: &ContainerKey, bug: Option<KnownBug>) -> bool {
+    pub(crate) fn misses_end(&self, key: &ContainerStartKey, bug: Option<KnownBug>) -> bool {
         match bug {
             Some(KnownBug::ExitNotTold) => true,
             Some(KnownBug::ProbeKillNotTold) => self.probed.has_ended(key),
@@ -127,9 +132,9 @@ impl PodOnNode {
     }
 
     /// The start of a container that runs.
-    pub(super) fn running_start(&self, name: &str) -> Option<ContainerKey> {
+    pub(super) fn running_start(&self, name: &str) -> Option<ContainerStartKey> {
         let running = self.containers.iter().filter(|(key, _)| key.name.0 == name);
-        let mut running = running.filter(|(_, life)| matches!(life, Life::Running { .. }));
+        let mut running = running.filter(|(_, life)| matches!(life, ContainerLife::Running { .. }));
         running.next().map(|(key, _)| key.clone())
     }
 }

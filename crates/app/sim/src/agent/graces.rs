@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::ContainerKey;
+use rekindle_pod::ContainerStartKey;
 use rekindle_types::pods::AnySpec;
 use rekindle_types::{Tick, TickDuration};
 
@@ -22,10 +22,10 @@ const LEAST: TickDuration = TickDuration::from_secs(2);
 
 /// The grace periods of a pod's containers.
 #[derive(Debug)]
-pub(super) struct Graces {
+pub(super) struct GracePeriods {
     /// The shortest that anybody gave.
     shortest: TickDuration,
-    asked: BTreeMap<ContainerKey, Asked>,
+    asked: BTreeMap<ContainerStartKey, EndRequest>,
     /// When the first was asked of those that end together: until one is started and none is asked.
     begun: Option<Tick>,
     /// When a rule had all containers ended, until one is started.
@@ -34,7 +34,7 @@ pub(super) struct Graces {
 
 /// Of a container that is to end.
 #[derive(Debug)]
-struct Asked {
+struct EndRequest {
     /// The first attempt of its hook or its signal: a hook takes part of the grace period.
     since: Tick,
     /// The first attempt to send its signal.
@@ -43,12 +43,12 @@ struct Asked {
 
 /// A kill that came too early.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Early {
+pub(super) struct EarlyKill {
     pub(super) had: TickDuration,
     pub(super) grace: TickDuration,
 }
 
-impl Graces {
+impl GracePeriods {
     pub(super) fn of(pod: &Pod) -> Self {
         Self {
             shortest: TickDuration::of_field(shortest_in_spec(pod)),
@@ -69,15 +69,16 @@ impl Graces {
     }
 
     /// Its hook is run, or was to be.
-    pub(super) fn hook(&mut self, now: Tick, key: &ContainerKey) {
+    pub(super) fn hook(&mut self, now: Tick, key: &ContainerStartKey) {
         self.begun.get_or_insert(now);
-        self.asked.entry(key.clone()).or_insert(Asked { since: now, signal: None });
+        self.asked.entry(key.clone()).or_insert(EndRequest { since: now, signal: None });
     }
 
     /// Its signal is sent, or was to be: SIGKILL does not wait for one that goes wrong.
-    pub(super) fn signal(&mut self, now: Tick, key: &ContainerKey) {
+    pub(super) fn signal(&mut self, now: Tick, key: &ContainerStartKey) {
         self.begun.get_or_insert(now);
-        let asked = self.asked.entry(key.clone()).or_insert(Asked { since: now, signal: None });
+        let asked =
+            self.asked.entry(key.clone()).or_insert(EndRequest { since: now, signal: None });
         asked.signal.get_or_insert(now);
     }
 
@@ -95,7 +96,7 @@ impl Graces {
     }
 
     /// It ended with its sandbox.
-    pub(super) fn forget(&mut self, key: &ContainerKey) {
+    pub(super) fn forget(&mut self, key: &ContainerStartKey) {
         self.asked.remove(key);
     }
 
@@ -119,9 +120,9 @@ impl Graces {
         &mut self,
         now: Tick,
         pod: &Pod,
-        key: &ContainerKey,
+        key: &ContainerStartKey,
         was_killed: bool,
-    ) -> Option<Early> {
+    ) -> Option<EarlyKill> {
         let asked = self.asked.remove(key).filter(|_| was_killed)?;
         let (least, grace) = (self.shortest.min(LEAST), self.shortest);
         let had = now.since(asked.since);
@@ -131,7 +132,7 @@ impl Graces {
             && of_signal >= least
             && self.begun.is_some_and(|begun| now.since(begun) >= grace);
         let was_ruled = self.by_rule.is_some_and(|rule| now.since(asked.since.max(rule)) >= least);
-        (had < grace && !has_had_turn && !was_ruled).then_some(Early { had, grace })
+        (had < grace && !has_had_turn && !was_ruled).then_some(EarlyKill { had, grace })
     }
 }
 
@@ -166,8 +167,8 @@ mod tests {
         serde_json::from_value(json!({"spec": spec})).unwrap()
     }
 
-    fn key(name: &str) -> ContainerKey {
-        ContainerKey {
+    fn key(name: &str) -> ContainerStartKey {
+        ContainerStartKey {
             sandbox: SandboxAttempt(0),
             name: ContainerName(name.to_owned()),
             attempt: ContainerAttempt(0),
@@ -176,8 +177,8 @@ mod tests {
 
     /// The sidecar hangs, and the app ends after so long; how long the sidecar may have had when it
     /// is killed then.
-    fn sidecar_killed(app_ends: u64, killed: u64) -> Option<Early> {
-        let (pod, mut graces) = (pod(), Graces::of(&pod()));
+    fn sidecar_killed(app_ends: u64, killed: u64) -> Option<EarlyKill> {
+        let (pod, mut graces) = (pod(), GracePeriods::of(&pod()));
         graces.signal(at(0), &key("app"));
         assert_eq!(graces.ended(at(app_ends), &pod, &key("app"), app_ends >= 30_000), None);
         graces.signal(at(app_ends), &key("proxy"));
@@ -196,20 +197,20 @@ mod tests {
 
     #[test]
     fn what_ended_before_a_container_was_started_again_is_no_part_of_a_later_grace() {
-        let (pod, mut graces) = (pod(), Graces::of(&pod()));
+        let (pod, mut graces) = (pod(), GracePeriods::of(&pod()));
         graces.signal(at(0), &key("app"));
         assert_eq!(graces.ended(at(10), &pod, &key("app"), false), None);
         graces.started();
         graces.signal(at(60_000), &key("proxy"));
         let early = graces.ended(at(63_000), &pod, &key("proxy"), true);
         let (had, grace) = (TickDuration::from_secs(3), TickDuration::from_secs(30));
-        assert_eq!(early, Some(Early { had, grace }));
+        assert_eq!(early, Some(EarlyKill { had, grace }));
     }
 
     #[test]
     fn after_the_clock_was_set_a_sidecar_has_what_is_left_from_then_on() {
         for (killed, is_early) in [(50_999, true), (51_000, false)] {
-            let (pod, mut graces) = (pod(), Graces::of(&pod()));
+            let (pod, mut graces) = (pod(), GracePeriods::of(&pod()));
             graces.signal(at(80_000), &key("app"));
             graces.clock_was_set(at(21_000));
             assert_eq!(graces.ended(at(21_008), &pod, &key("app"), false), None);
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_rule_gives_two_seconds_to_all_until_they_are_started_again() {
-        let (pod, mut graces) = (pod(), Graces::of(&pod()));
+        let (pod, mut graces) = (pod(), GracePeriods::of(&pod()));
         graces.signal(at(0), &key("proxy"));
         graces.ruled(at(2_000));
         graces.signal(at(2_000), &key("app"));

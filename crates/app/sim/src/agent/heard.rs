@@ -5,33 +5,33 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    ActionError, ActionId, ContainerKey, Event, Eviction, EvictionCause, Loss, Outcome,
-    RestartRequest,
+    ActionError, ActionId, ActionOutcome, ContainerStartKey, CoreEvent, EvictionCause, Loss,
+    PodEviction, RestartRequest,
 };
 use rekindle_pod_driver::StatusAnswer;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
-use super::{Ends, Life, PodOnNode, RequestObject, SIGKILL, named, pauses};
+use super::{ContainerLife, PodEndNotice, RequestObject, SIGKILL, SimulatedPod, named, pauses};
 use crate::known_bugs::KnownBug;
-use crate::pace::Pace;
+use crate::pace::RuntimePace;
 
 /// What a pod gets at a hard threshold of its node.
 const EVICTION_GRACE: TickDuration = TickDuration::from_secs(1);
 
-impl PodOnNode {
+impl SimulatedPod {
     /// The sandbox dies with all in it.
     pub(crate) fn sandbox_dies(&mut self, now: Tick, attempt: SandboxAttempt) {
         if self.sandboxes.remove(&attempt).is_none() {
             return;
         }
-        let inside: Vec<ContainerKey> =
+        let inside: Vec<ContainerStartKey> =
             self.running().filter(|key| key.sandbox == attempt).cloned().collect();
         for key in inside {
             self.signalled.remove(&key);
             self.graces.forget(&key);
             self.exits(now, key, ExitStatus::Signal { signal: SIGKILL });
         }
-        self.driver.handle(self.clock.shows(now), Event::SandboxDied { attempt });
+        self.driver.handle(self.clock.shows(now), CoreEvent::SandboxDied { attempt });
     }
 
     /// Its node cannot keep it.
@@ -39,8 +39,8 @@ impl PodOnNode {
         self.graces.given(EVICTION_GRACE);
         let (cause, grace) = (EvictionCause::NodePressure, EVICTION_GRACE);
         let message = "The node was low on resource: memory.".to_owned();
-        let eviction = Eviction { cause, message, grace };
-        self.driver.handle(self.clock.shows(now), Event::Eviction(eviction));
+        let eviction = PodEviction { cause, message, grace };
+        self.driver.handle(self.clock.shows(now), CoreEvent::Eviction(eviction));
     }
 
     /// The runtime finds the sandbox of another pod under this one's name.
@@ -66,7 +66,7 @@ impl PodOnNode {
             request.grace.into_iter().for_each(|grace| self.graces.given(grace));
             let shown = self.clock.shows(now);
             self.pauses.asked(shown, &self.pod, &request);
-            self.driver.handle(shown, Event::RestartRequested(request));
+            self.driver.handle(shown, CoreEvent::RestartRequested(request));
         }
     }
 
@@ -82,7 +82,7 @@ impl PodOnNode {
     pub(super) fn note_end(&mut self) {
         self.deletion_grace = self.driver.deletion_grace_told();
         if !self.waits_for_room() {
-            self.ends = Ends::Told;
+            self.ends = PodEndNotice::Told;
         }
         self.graces.given(TickDuration::of_field(self.deletion_grace.unwrap_or_default()));
     }
@@ -97,13 +97,13 @@ impl PodOnNode {
         &mut self,
         now: Tick,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
-        pace: &mut Pace,
+        result: Result<ActionOutcome, ActionError>,
+        pace: &mut RuntimePace,
     ) {
         self.note_pace(self.clock.shows(now), id, pace);
         self.hooks.answered(id);
         self.probed.answered(id);
-        self.driver.handle(self.clock.shows(now), Event::ActionResult { id, result });
+        self.driver.handle(self.clock.shows(now), CoreEvent::ActionResult { id, result });
     }
 
     /// The API answers the write of a status, or the node gives it up.
@@ -115,7 +115,7 @@ impl PodOnNode {
     pub(crate) fn process_ends(
         &mut self,
         now: Tick,
-        key: ContainerKey,
+        key: ContainerStartKey,
         status: ExitStatus,
         bug: Option<KnownBug>,
     ) {
@@ -134,23 +134,23 @@ impl PodOnNode {
     }
 
     /// A process ends, if it still runs.
-    pub(crate) fn exits(&mut self, now: Tick, key: ContainerKey, status: ExitStatus) {
+    pub(crate) fn exits(&mut self, now: Tick, key: ContainerStartKey, status: ExitStatus) {
         let shown = self.clock.shows(now);
         let Some(exit) = self.ended(shown, &key, status) else { return };
         let made = self.made(&key);
-        self.driver.handle(shown, Event::ContainerExited { key, made, exit });
+        self.driver.handle(shown, CoreEvent::ContainerExited { key, made, exit });
     }
 
     pub(super) fn ended(
         &mut self,
         now: Tick,
-        key: &ContainerKey,
+        key: &ContainerStartKey,
         status: ExitStatus,
     ) -> Option<Exit> {
         let life = self.containers.get_mut(key)?;
-        let Life::Running { started_at, .. } = *life else { return None };
+        let ContainerLife::Running { started_at, .. } = *life else { return None };
         let exit = Exit { status, started_at, finished_at: now, message: String::new() };
-        *life = Life::Exited(exit.clone());
+        *life = ContainerLife::Exited(exit.clone());
         self.pauses.ended(now, &self.pod, key, status);
         self.last_ends.note(&key.name, status);
         self.signalled.remove(key);

@@ -4,44 +4,44 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Lifecycle, Pod, PodStatus};
-use rekindle_pod::{ActionId, ContainerKey, HookKind, HookLimit};
+use rekindle_pod::{ActionId, ContainerStartKey, HookKind, HookLimit};
 use rekindle_types::{Tick, TickDuration};
 
 use super::named;
 
 /// The hooks that were run.
 #[derive(Debug, Default)]
-pub(super) struct Hooks {
-    run: BTreeMap<(ContainerKey, HookKind), Run>,
+pub(super) struct HookRuns {
+    run: BTreeMap<(ContainerStartKey, HookKind), HookState>,
     /// Those that the agent's process waits for.
-    waited_for: BTreeMap<ActionId, (ContainerKey, HookKind)>,
+    waited_for: BTreeMap<ActionId, (ContainerStartKey, HookKind)>,
 }
 
 /// How far a hook is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Run {
+enum HookState {
     /// Its end was not heard of.
     Begun { at: Tick, limit: HookLimit },
     /// It went well, or failed: a preStop hook that failed holds nothing up.
     Ended,
 }
 
-impl Hooks {
+impl HookRuns {
     pub(super) fn begin(
         &mut self,
         id: ActionId,
         now: Tick,
-        (key, hook): (ContainerKey, HookKind),
+        (key, hook): (ContainerStartKey, HookKind),
         limit: HookLimit,
     ) {
         self.waited_for.insert(id, (key.clone(), hook));
-        self.run.insert((key, hook), Run::Begun { at: now, limit });
+        self.run.insert((key, hook), HookState::Begun { at: now, limit });
     }
 
     /// An action was answered, which may have been a hook.
     pub(super) fn answered(&mut self, id: ActionId) {
         if let Some(of) = self.waited_for.remove(&id) {
-            self.run.insert(of, Run::Ended);
+            self.run.insert(of, HookState::Ended);
         }
     }
 
@@ -52,11 +52,11 @@ impl Hooks {
 
     /// The next agent counts by another clock: how much time is left to a hook nobody can say.
     pub(super) fn clock_was_set(&mut self) {
-        self.run.values_mut().for_each(|run| *run = Run::Ended);
+        self.run.values_mut().for_each(|run| *run = HookState::Ended);
     }
 
     /// The sandbox is gone, or the container was taken away: nobody asks for its hooks any more.
-    pub(super) fn forget(&mut self, is_gone: impl Fn(&ContainerKey) -> bool) {
+    pub(super) fn forget(&mut self, is_gone: impl Fn(&ContainerStartKey) -> bool) {
         self.run.retain(|(key, _), _| !is_gone(key));
     }
 
@@ -65,7 +65,7 @@ impl Hooks {
         &self,
         now: Tick,
         pod: &Pod,
-        key: &ContainerKey,
+        key: &ContainerStartKey,
         grace_min: TickDuration,
     ) -> Option<String> {
         // a container that a rule restarts ends without its hook, as in Kubernetes
@@ -74,8 +74,8 @@ impl Hooks {
         }
         let broken = match self.run.get(&(key.clone(), HookKind::PreStop)) {
             None => "before its hook preStop was run",
-            Some(Run::Ended) => return None,
-            Some(Run::Begun { at, limit }) => {
+            Some(HookState::Ended) => return None,
+            Some(HookState::Begun { at, limit }) => {
                 let limit = match limit {
                     HookLimit::None => grace_min,
                     HookLimit::Grace(grace) => grace_min.min(*grace),
@@ -95,7 +95,7 @@ impl Hooks {
         &self,
         pod: &Pod,
         status: &PodStatus,
-        newest: impl Fn(&str) -> Option<ContainerKey>,
+        newest: impl Fn(&str) -> Option<ContainerStartKey>,
     ) -> Option<String> {
         let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
         let started = all.filter(|container| {
@@ -105,7 +105,8 @@ impl Hooks {
         });
         // only then: to look for it among thousands of starts takes its time
         started.filter_map(|container| newest(&container.name)).find_map(|key| {
-            let ended = self.run.get(&(key.clone(), HookKind::PostStart)) == Some(&Run::Ended);
+            let ended =
+                self.run.get(&(key.clone(), HookKind::PostStart)) == Some(&HookState::Ended);
             (!ended).then(|| {
                 format!("P5: {} is said to be started before its hook postStart ended", named(&key))
             })
@@ -149,12 +150,12 @@ mod tests {
             "imageID": "", "state": {"running": {}},
         });
         let status = serde_json::from_value(json!({"containerStatuses": [container]})).unwrap();
-        let key = ContainerKey {
+        let key = ContainerStartKey {
             sandbox: SandboxAttempt(0),
             name: ContainerName("app".to_owned()),
             attempt: ContainerAttempt(0),
         };
-        let mut hooks = Hooks::default();
+        let mut hooks = HookRuns::default();
         let (id, of) = (ActionId(1), (key.clone(), HookKind::PostStart));
         hooks.begin(id, Tick::ZERO, of, HookLimit::None);
         let broken = hooks.check_status(&pod, &status, |_| Some(key.clone())).unwrap();

@@ -12,14 +12,14 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{ContainerKey, RestartRequest, Series};
+use rekindle_pod::{ContainerStartKey, RestartRequest, Series};
 use rekindle_types::restart_rules::{self, RuleAction};
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ContainerName, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
 use super::hooks::containers;
 use super::named;
-use crate::faults::Calm;
+use crate::faults::FaultFreedom;
 
 /// The pause before the second restart.
 const FIRST: TickDuration = TickDuration::from_secs(10);
@@ -32,9 +32,9 @@ const LATE_MAX: TickDuration = TickDuration::from_secs(5);
 
 /// The pauses of a pod's containers.
 #[derive(Debug, Default)]
-pub(super) struct Pauses {
+pub(super) struct ContainerPauses {
     /// By themselves in memory: most pods have one, and a map keeps room for eleven.
-    of: BTreeMap<ContainerName, Box<Pause>>,
+    of: BTreeMap<ContainerName, Box<ContainerPause>>,
     /// A restart of this pod was asked for at some time, or the clock was set: how long a pause may
     /// be nobody can say any more.
     was_disturbed: bool,
@@ -42,7 +42,7 @@ pub(super) struct Pauses {
 
 /// What is known of one container.
 #[derive(Debug, Default)]
-struct Pause {
+struct ContainerPause {
     /// Restarts of this series that are certain, and the earliest that the last of them can have
     /// been decided.
     certain: u32,
@@ -58,7 +58,7 @@ struct Pause {
     let_go: Option<Tick>,
 }
 
-impl Pauses {
+impl ContainerPauses {
     /// The agent's clock is another one: what was reckoned by the one before says nothing.
     pub(super) fn clock_was_set(&mut self) {
         self.of.clear();
@@ -82,7 +82,13 @@ impl Pauses {
     }
 
     /// A process has ended, and the agent hears of it.
-    pub(super) fn ended(&mut self, now: Tick, pod: &Pod, key: &ContainerKey, status: ExitStatus) {
+    pub(super) fn ended(
+        &mut self,
+        now: Tick,
+        pod: &Pod,
+        key: &ContainerStartKey,
+        status: ExitStatus,
+    ) {
         let pause = self.of.entry(key.name.clone()).or_default();
         pause.ended = Some((now, key.sandbox));
         if pause.decided.is_some_and(|decided| now.since(decided) > RESET_AFTER) {
@@ -101,7 +107,7 @@ impl Pauses {
     }
 
     /// It ended with its sandbox: the agent had given it up before.
-    pub(super) fn ended_with_sandbox(&mut self, key: &ContainerKey) {
+    pub(super) fn ended_with_sandbox(&mut self, key: &ContainerStartKey) {
         self.of.entry(key.name.clone()).or_default().ended = None;
     }
 
@@ -115,8 +121,8 @@ impl Pauses {
         &mut self,
         now: Tick,
         (pod, image): (&Pod, &str),
-        key: &ContainerKey,
-        (max, calm): (TickDuration, Calm),
+        key: &ContainerStartKey,
+        (max, calm): (TickDuration, FaultFreedom),
     ) -> Option<String> {
         let was_disturbed = self.was_disturbed;
         let pause = self.of.entry(key.name.clone()).or_default();
@@ -145,7 +151,7 @@ impl Pauses {
                 shown(waited),
                 shown(least),
             ))
-        } else if calm == Calm::Yes && !waits_for_others && waited > most + LATE_MAX {
+        } else if calm == FaultFreedom::Yes && !waits_for_others && waited > most + LATE_MAX {
             Some(format!(
                 "P3: {} was started {} ms after its end, and its backoff is {} ms at most",
                 named(key),
@@ -173,7 +179,7 @@ fn initializes(pod: &Pod, name: &ContainerName) -> bool {
 }
 
 /// Whether a rule of the container answers this end with a restart of all.
-pub(super) fn restarts_all(pod: &Pod, key: &ContainerKey, status: ExitStatus) -> bool {
+pub(super) fn restarts_all(pod: &Pod, key: &ContainerStartKey, status: ExitStatus) -> bool {
     let found = containers(pod).find(|found| found.name == key.name.0);
     let rules = found.map(restart_rules::rules_of).unwrap_or_default();
     restart_rules::first_match(&rules, status.code()) == Some(RuleAction::RestartAllContainers)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod, Probe};
-use rekindle_pod::{ActionId, ContainerKey, PodEvent, ProbeKind};
+use rekindle_pod::{ActionId, ContainerStartKey, PodEvent, ProbeKind};
 use rekindle_types::reasons::event;
 use rekindle_types::{ContainerName, Tick};
 
@@ -19,19 +19,19 @@ const PERIOD: i32 = 10;
 
 /// Probes of a pod's containers.
 #[derive(Debug, Default)]
-pub(super) struct Probed {
+pub(super) struct ProbeAccount {
     /// Since when the agent's process asks, and how often it did.
-    asked: BTreeMap<(ContainerKey, ProbeKind), (Tick, u64)>,
-    failures: BTreeMap<(ContainerKey, ProbeKind), u64>,
+    asked: BTreeMap<(ContainerStartKey, ProbeKind), (Tick, u64)>,
+    failures: BTreeMap<(ContainerStartKey, ProbeKind), u64>,
     /// Those that were not answered.
     in_flight: BTreeMap<ActionId, (ContainerName, ProbeKind)>,
     /// Starts that were ended for a probe, and the last of each container.
-    ended_by: BTreeMap<ContainerName, (ContainerKey, u32)>,
+    ended_by: BTreeMap<ContainerName, (ContainerStartKey, u32)>,
     /// Loops that nobody ended; only the bug `ProbeLoopLeaked` has any.
     leaked: BTreeMap<(ContainerName, ProbeKind), u64>,
 }
 
-impl Probed {
+impl ProbeAccount {
     /// The agent's process is gone, and its loops with it.
     pub(super) fn agent_crashed(&mut self) {
         self.asked.clear();
@@ -50,7 +50,7 @@ impl Probed {
         &mut self,
         now: Tick,
         pod: &Pod,
-        (key, probe): (&ContainerKey, ProbeKind),
+        (key, probe): (&ContainerStartKey, ProbeKind),
     ) -> Option<String> {
         let period = probe_of(pod, key, probe).and_then(|probe| probe.period_seconds);
         let period = u64::from(period.unwrap_or(PERIOD).max(1).unsigned_abs());
@@ -66,7 +66,7 @@ impl Probed {
         })
     }
 
-    pub(super) fn begin(&mut self, id: ActionId, key: &ContainerKey, probe: ProbeKind) {
+    pub(super) fn begin(&mut self, id: ActionId, key: &ContainerStartKey, probe: ProbeKind) {
         self.in_flight.insert(id, (key.name.clone(), probe));
     }
 
@@ -75,7 +75,7 @@ impl Probed {
     }
 
     /// It failed in truth, whatever the agent hears.
-    pub(super) fn fail(&mut self, key: &ContainerKey, probe: ProbeKind) {
+    pub(super) fn fail(&mut self, key: &ContainerStartKey, probe: ProbeKind) {
         *self.failures.entry((key.clone(), probe)).or_default() += 1;
     }
 
@@ -85,7 +85,7 @@ impl Probed {
         &mut self,
         pod: &Pod,
         said: &PodEvent,
-        runs: impl Fn(&str) -> Option<ContainerKey>,
+        runs: impl Fn(&str) -> Option<ContainerStartKey>,
     ) -> Option<String> {
         let probe = if said.message.contains("failed liveness probe") {
             ProbeKind::Liveness
@@ -112,12 +112,12 @@ impl Probed {
     }
 
     /// Whether this start was ended for a probe.
-    pub(super) fn has_ended(&self, key: &ContainerKey) -> bool {
+    pub(super) fn has_ended(&self, key: &ContainerStartKey) -> bool {
         self.ended_by.get(&key.name).is_some_and(|(ended, _)| ended == key)
     }
 
     /// Whether an earlier start of the same container was.
-    pub(super) fn has_ended_before(&self, key: &ContainerKey) -> bool {
+    pub(super) fn has_ended_before(&self, key: &ContainerStartKey) -> bool {
         self.ended_by.get(&key.name).is_some_and(|(ended, _)| ended != key)
     }
 
@@ -135,7 +135,7 @@ impl Probed {
     }
 
     /// How many of them ask beside the one that should.
-    pub(super) fn leaked(&self, key: &ContainerKey, probe: ProbeKind) -> u64 {
+    pub(super) fn leaked(&self, key: &ContainerStartKey, probe: ProbeKind) -> u64 {
         self.leaked.get(&(key.name.clone(), probe)).copied().unwrap_or_default()
     }
 }
@@ -150,7 +150,7 @@ const fn word(probe: ProbeKind) -> &'static str {
 }
 
 /// A probe of a container.
-fn probe_of<'a>(pod: &'a Pod, key: &ContainerKey, probe: ProbeKind) -> Option<&'a Probe> {
+fn probe_of<'a>(pod: &'a Pod, key: &ContainerStartKey, probe: ProbeKind) -> Option<&'a Probe> {
     let container = containers(pod).find(|found| found.name == key.name.0)?;
     let Container { startup_probe, readiness_probe, liveness_probe, .. } = container;
     match probe {

@@ -9,11 +9,11 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_pod::{ActionError, ActionErrorKind, ImageSource, Outcome};
+use rekindle_pod::{ActionError, ActionErrorKind, ActionOutcome, ImageSource};
 use rekindle_types::{Tick, TickDuration};
 
-use super::PodOnNode;
-use crate::faults::Registry;
+use super::SimulatedPod;
+use crate::faults::RegistryState;
 use crate::known_bugs::KnownBug;
 
 /// The pause after the first failure.
@@ -28,31 +28,31 @@ const PULL: TickDuration = TickDuration::from_millis(500);
 
 /// The images of a pod that are not on its node.
 #[derive(Debug, Default)]
-pub(super) struct Pulls {
-    missing: BTreeMap<String, Missing>,
+pub(super) struct MissingImages {
+    missing: BTreeMap<String, MissingImage>,
 }
 
 #[derive(Debug, Default)]
-struct Missing {
+struct MissingImage {
     /// When the registry was asked last and did not answer, and how long nobody may ask again.
     failed: Option<(Tick, TickDuration)>,
 }
 
-impl Pulls {
+impl MissingImages {
     pub(super) fn agent_crashed(&mut self) {
         self.missing.values_mut().for_each(|missing| missing.failed = None);
     }
 
     /// Somebody looks whether an image is on the node.
-    fn look(&mut self, image: &str, registry: Registry) -> Outcome {
-        if registry == Registry::Gone {
+    fn look(&mut self, image: &str, registry: RegistryState) -> ActionOutcome {
+        if registry == RegistryState::Gone {
             self.missing.entry(image.to_owned()).or_default();
         }
         match self.missing.contains_key(image) {
-            true => Outcome::ImageToPull { name: image.to_owned() },
+            true => ActionOutcome::ImageToPull { name: image.to_owned() },
             false => {
                 let source = ImageSource::AlreadyPresent;
-                Outcome::ImagePresent { image_id: image.to_owned(), source }
+                ActionOutcome::ImagePresent { image_id: image.to_owned(), source }
             }
         }
     }
@@ -72,16 +72,16 @@ impl Pulls {
         &mut self,
         now: Tick,
         image: &str,
-        registry: Registry,
-    ) -> Result<Outcome, ActionError> {
+        registry: RegistryState,
+    ) -> Result<ActionOutcome, ActionError> {
         match registry {
-            Registry::Answers => {
+            RegistryState::Answers => {
                 self.missing.remove(image);
                 let source =
                     ImageSource::Pulled { took: PULL, with_waiting: PULL, size_bytes: 1 << 20 };
-                Ok(Outcome::ImagePresent { image_id: image.to_owned(), source })
+                Ok(ActionOutcome::ImagePresent { image_id: image.to_owned(), source })
             }
-            Registry::Gone => {
+            RegistryState::Gone => {
                 let missing = self.missing.entry(image.to_owned()).or_default();
                 let before = missing.failed.filter(|(at, _)| now.since(*at) < SERIES);
                 let pause = before.map_or(FIRST, |(_, pause)| pause.saturating_mul(2).min(MOST));
@@ -94,15 +94,15 @@ impl Pulls {
 
     /// Images that nobody may ask a registry for yet.
     fn held(&self, now: Tick) -> impl Iterator<Item = &String> {
-        let is_held = move |missing: &Missing| {
+        let is_held = move |missing: &MissingImage| {
             missing.failed.is_some_and(|(at, pause)| now.since(at) < pause)
         };
         self.missing.iter().filter(move |(_, missing)| is_held(missing)).map(|(image, _)| image)
     }
 }
 
-impl PodOnNode {
-    pub(super) fn look_for_image(&mut self, image: &str, registry: Registry) -> Outcome {
+impl SimulatedPod {
+    pub(super) fn look_for_image(&mut self, image: &str, registry: RegistryState) -> ActionOutcome {
         self.pulls.look(image, registry)
     }
 
@@ -111,8 +111,8 @@ impl PodOnNode {
         &mut self,
         now: Tick,
         image: &str,
-        registry: Registry,
-    ) -> (TickDuration, Result<Outcome, ActionError>) {
+        registry: RegistryState,
+    ) -> (TickDuration, Result<ActionOutcome, ActionError>) {
         // a restart that was asked for lets go of all that waits, when its turn comes
         let broken = self.pulls.check(now, image).filter(|_| self.requests.is_empty());
         broken.into_iter().for_each(|broken| self.breaks(|| broken));
@@ -123,7 +123,12 @@ impl PodOnNode {
 
     /// A sandbox is made. The images that its containers wait for are not asked for sooner for
     /// that; only the bug [`KnownBug::PullBackoffOfSandbox`] does so.
-    pub(super) fn pulls_go_on(&mut self, now: Tick, registry: Registry, bug: Option<KnownBug>) {
+    pub(super) fn pulls_go_on(
+        &mut self,
+        now: Tick,
+        registry: RegistryState,
+        bug: Option<KnownBug>,
+    ) {
         let held: Vec<String> = self.pulls.held(now).cloned().collect();
         self.tally.held_pulls += u64::from(!held.is_empty());
         if bug == Some(KnownBug::PullBackoffOfSandbox) {
@@ -136,13 +141,13 @@ impl PodOnNode {
 mod tests {
     use super::*;
 
-    fn to_fetch(image: &str) -> Outcome {
-        Outcome::ImageToPull { name: image.to_owned() }
+    fn to_fetch(image: &str) -> ActionOutcome {
+        ActionOutcome::ImageToPull { name: image.to_owned() }
     }
 
     #[test]
     fn an_image_that_cannot_be_had_is_asked_for_after_longer_and_longer_pauses() {
-        let (mut pulls, gone) = (Pulls::default(), Registry::Gone);
+        let (mut pulls, gone) = (MissingImages::default(), RegistryState::Gone);
         assert_eq!(pulls.look("app:1", gone), to_fetch("app:1"));
         let mut at = Tick::from_secs(100);
         for pause in [10, 20, 40, 80, 160, 300, 300] {
@@ -161,9 +166,9 @@ mod tests {
         }
         assert_eq!(pulls.held(at).next(), None);
         // it is not there before somebody fetched it
-        assert_eq!(pulls.look("app:1", Registry::Answers), to_fetch("app:1"));
-        assert!(pulls.fetch(at, "app:1", Registry::Answers).is_ok());
-        assert_ne!(pulls.look("app:1", Registry::Answers), to_fetch("app:1"));
-        assert_ne!(pulls.look("app:2", Registry::Answers), to_fetch("app:2"));
+        assert_eq!(pulls.look("app:1", RegistryState::Answers), to_fetch("app:1"));
+        assert!(pulls.fetch(at, "app:1", RegistryState::Answers).is_ok());
+        assert_ne!(pulls.look("app:1", RegistryState::Answers), to_fetch("app:1"));
+        assert_ne!(pulls.look("app:2", RegistryState::Answers), to_fetch("app:2"));
     }
 }

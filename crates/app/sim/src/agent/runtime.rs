@@ -2,15 +2,17 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState,
-    HookKind, HookLimit, Made, Outcome, SandboxSeen, SandboxSeenState, Snapshot,
+    ActionError, ActionErrorKind, ActionId, ActionOutcome, ContainerSeen, ContainerSeenState,
+    ContainerStartKey, HookKind, HookLimit, Made, SandboxSeen, SandboxSeenState, Snapshot,
 };
-use rekindle_types::{ContainerName, Exit, ExitStatus, Notice, SandboxAttempt, Tick, TickDuration};
+use rekindle_types::{
+    ContainerName, Exit, ExitStatus, SandboxAttempt, StopNotice, Tick, TickDuration,
+};
 
 use super::actions::FAILS_AFTER;
-use super::conduct::{End, STOP};
+use super::conduct::{EndPlan, STOP};
 use super::hooks::containers;
-use super::{Effect, Ends, Life, PodOnNode, SIGKILL, SIGTERM, named};
+use super::{ContainerLife, PodEndNotice, SIGKILL, SIGTERM, SimulatedPod, TimedEffect, named};
 use crate::behaviour::Behaviours;
 use crate::faults::{Faults, injected};
 use crate::known_bugs::KnownBug;
@@ -18,13 +20,13 @@ use crate::known_bugs::KnownBug;
 /// What a hook takes that neither hangs nor sleeps.
 const HOOK: TickDuration = TickDuration::from_millis(300);
 
-impl PodOnNode {
+impl SimulatedPod {
     /// Prepares a container, and does not start it.
-    pub(super) fn create(&mut self, key: &ContainerKey) {
+    pub(super) fn create(&mut self, key: &ContainerStartKey) {
         self.check_sandbox(key.sandbox);
         self.containers.entry(key.clone()).or_insert_with(|| {
             self.tally.containers += 1;
-            Life::Created
+            ContainerLife::Created
         });
     }
 
@@ -32,32 +34,34 @@ impl PodOnNode {
     pub(super) fn cannot_start(
         &mut self,
         id: ActionId,
-        key: &ContainerKey,
+        key: &ContainerStartKey,
         faults: &mut Faults,
-    ) -> Effect {
+    ) -> TimedEffect {
         let result = if faults.stops_halfway() {
             self.create(key);
             self.failed_starts.insert(key.clone());
             let start = Err(injected(ActionErrorKind::ContainerStart));
-            Ok(Outcome::ContainerMade { made: self.made(key), start })
+            Ok(ActionOutcome::ContainerMade { made: self.made(key), start })
         } else {
             Err(injected(ActionErrorKind::ContainerCreate))
         };
-        Effect::Answer(FAILS_AFTER, id, result)
+        TimedEffect::Answer(FAILS_AFTER, id, result)
     }
 
-    pub(super) fn made(&self, key: &ContainerKey) -> Made {
+    pub(super) fn made(&self, key: &ContainerStartKey) -> Made {
         Made { container_id: container_id(key), image_id: self.image(&key.name), user: None }
     }
 
     pub(super) fn signal(
         &mut self,
         now: Tick,
-        key: ContainerKey,
+        key: ContainerStartKey,
         run: &Behaviours,
         faults: &Faults,
-    ) -> Option<Effect> {
-        let Some(Life::Running { behaviour, .. }) = self.containers.get(&key) else { return None };
+    ) -> Option<TimedEffect> {
+        let Some(ContainerLife::Running { behaviour, .. }) = self.containers.get(&key) else {
+            return None;
+        };
         let obeys = !run.hangs(*behaviour);
         if !self.signalled.contains(&key) {
             self.tally.signals += 1;
@@ -67,9 +71,9 @@ impl PodOnNode {
         }
         self.graces.signal(now, &key);
         match (obeys, faults.bug) {
-            (true, _) => Some(Effect::Ends(STOP, key, ExitStatus::Signal { signal: SIGTERM })),
+            (true, _) => Some(TimedEffect::Ends(STOP, key, ExitStatus::Signal { signal: SIGTERM })),
             (false, Some(KnownBug::GraceCutShort)) => {
-                Some(Effect::Ends(STOP, key, ExitStatus::Signal { signal: SIGKILL }))
+                Some(TimedEffect::Ends(STOP, key, ExitStatus::Signal { signal: SIGKILL }))
             }
             (false, _) => None,
         }
@@ -79,16 +83,17 @@ impl PodOnNode {
         &mut self,
         now: Tick,
         id: ActionId,
-        key: &ContainerKey,
+        key: &ContainerStartKey,
         (run, time, faults): (&Behaviours, TickDuration, &Faults),
-    ) -> Vec<Effect> {
+    ) -> Vec<TimedEffect> {
         self.create(key);
         let (behaviour, exits) = self.decide(key, run, time);
         self.note_choice(&key.name, behaviour);
         let mut effects = Vec::new();
-        if self.containers.get(key) == Some(&Life::Created) {
-            let end = End::of(exits.as_ref());
-            self.containers.insert(key.clone(), Life::Running { started_at: now, behaviour, end });
+        if self.containers.get(key) == Some(&ContainerLife::Created) {
+            let end = EndPlan::of(exits.as_ref());
+            self.containers
+                .insert(key.clone(), ContainerLife::Running { started_at: now, behaviour, end });
             self.tally.starts += 1;
             if !self.starts.insert(key.clone()) {
                 self.breaks(|| format!("P1: {} was started twice", named(key)));
@@ -96,25 +101,25 @@ impl PodOnNode {
             self.note_start(now, key, faults);
             effects.extend(exits.map(|exits| {
                 let after = exits.after + TickDuration::from_millis(1);
-                Effect::Ends(after, key.clone(), exits.status())
+                TimedEffect::Ends(after, key.clone(), exits.status())
             }));
         }
         let millisecond = TickDuration::from_millis(1);
-        let made = Outcome::ContainerMade { made: self.made(key), start: Ok(now) };
-        effects.insert(0, Effect::Answer(millisecond, id, Ok(made)));
+        let made = ActionOutcome::ContainerMade { made: self.made(key), start: Ok(now) };
+        effects.insert(0, TimedEffect::Answer(millisecond, id, Ok(made)));
         effects
     }
 
     /// A start must have waited as long as its backoff says (P3), and none is made of a pod that
     /// ends (P1).
-    fn note_start(&mut self, now: Tick, key: &ContainerKey, faults: &Faults) {
+    fn note_start(&mut self, now: Tick, key: &ContainerStartKey, faults: &Faults) {
         let image = self.image(&key.name);
         let max = self.config.max_container_restart_period;
         let broken = self.pauses.started(now, (&self.pod, &image), key, (max, faults.calm()));
         broken.into_iter().for_each(|broken| self.breaks(|| broken));
         self.probed.started(&key.name);
         self.graces.started();
-        if self.ends == Ends::Told {
+        if self.ends == PodEndNotice::Told {
             self.breaks(|| format!("P1: {} was started though its pod is to end", named(key)));
         }
     }
@@ -125,14 +130,14 @@ impl PodOnNode {
         &mut self,
         now: Tick,
         id: ActionId,
-        of: (ContainerKey, HookKind),
+        of: (ContainerStartKey, HookKind),
         limit: HookLimit,
         (run, faults): (&Behaviours, &Faults),
-    ) -> Option<Effect> {
+    ) -> Option<TimedEffect> {
         let (took, key) = (hook_takes(&self.pod, &of.0.name.0, of.1), of.0.clone());
         let behaviour = match self.containers.get(&key) {
-            Some(Life::Running { behaviour, .. }) => *behaviour,
-            Some(Life::Created | Life::Exited(_)) | None => None,
+            Some(ContainerLife::Running { behaviour, .. }) => *behaviour,
+            Some(ContainerLife::Created | ContainerLife::Exited(_)) | None => None,
         };
         let broken = self.shown.check_hook(&of.0, of.1);
         broken.into_iter().for_each(|broken| self.breaks(|| broken));
@@ -151,9 +156,11 @@ impl PodOnNode {
             (_, Some(grace)) if hangs || took > grace => {
                 let kind = ActionErrorKind::Other;
                 let gone = ActionError { kind, message: "the hook took too long".to_owned() };
-                Some(Effect::Answer(grace, id, Err(gone)))
+                Some(TimedEffect::Answer(grace, id, Err(gone)))
             }
-            (_, Some(_)) | (false, None) => Some(Effect::Answer(took, id, Ok(Outcome::Done))),
+            (_, Some(_)) | (false, None) => {
+                Some(TimedEffect::Answer(took, id, Ok(ActionOutcome::Done)))
+            }
         }
     }
 
@@ -162,7 +169,7 @@ impl PodOnNode {
         &mut self,
         id: ActionId,
         now: Tick,
-        (key, hook): (ContainerKey, HookKind),
+        (key, hook): (ContainerStartKey, HookKind),
         limit: HookLimit,
     ) {
         if hook == HookKind::PreStop {
@@ -172,7 +179,7 @@ impl PodOnNode {
     }
 
     /// The newest start of a container.
-    pub(super) fn newest_start(&self, name: &str) -> Option<&ContainerKey> {
+    pub(super) fn newest_start(&self, name: &str) -> Option<&ContainerStartKey> {
         let of_it = self.starts.iter().filter(|key| key.name.0 == name);
         of_it.max_by_key(|key| (key.sandbox, key.attempt))
     }
@@ -205,30 +212,32 @@ impl PodOnNode {
                 attempt: key.attempt,
                 made: self.made(key),
                 state: match life {
-                    Life::Created => match faults.bug {
+                    ContainerLife::Created => match faults.bug {
                         Some(KnownBug::CreatedTakenForDead) => {
                             ContainerSeenState::Exited { exit: lost() }
                         }
                         Some(KnownBug::CreatedTakenForRunning) => {
-                            let (started_at, notice) = (Tick::ZERO, Notice::NotGiven);
+                            let (started_at, notice) = (Tick::ZERO, StopNotice::NotGiven);
                             ContainerSeenState::Running { started_at, notice }
                         }
                         Some(_) | None => ContainerSeenState::Created,
                     },
-                    Life::Running { started_at, .. } => {
+                    ContainerLife::Running { started_at, .. } => {
                         let notice = match self.signalled.contains(key) {
-                            true => Notice::Given,
-                            false => Notice::NotGiven,
+                            true => StopNotice::Given,
+                            false => StopNotice::NotGiven,
                         };
                         ContainerSeenState::Running { started_at: *started_at, notice }
                     }
-                    Life::Exited(exit)
+                    ContainerLife::Exited(exit)
                         if exit.status.is_success()
                             && faults.bug == Some(KnownBug::SuccessForgotten) =>
                     {
                         ContainerSeenState::Exited { exit: lost() }
                     }
-                    Life::Exited(exit) => ContainerSeenState::Exited { exit: exit.clone() },
+                    ContainerLife::Exited(exit) => {
+                        ContainerSeenState::Exited { exit: exit.clone() }
+                    }
                 },
             })
             .collect()
@@ -257,6 +266,6 @@ fn hook_takes(pod: &Pod, container: &str, hook: HookKind) -> TickDuration {
     sleep.map_or(HOOK, |sleep| TickDuration::of_field(sleep.seconds))
 }
 
-fn container_id(key: &ContainerKey) -> String {
+fn container_id(key: &ContainerStartKey) -> String {
     format!("rekindle://{:08x}{:08x}-{}", key.sandbox.0, key.attempt.0, key.name)
 }

@@ -4,29 +4,29 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
-use rekindle_pod::{ContainerKey, HookKind, ProbeKind, Verdict};
+use rekindle_pod::{ContainerStartKey, HookKind, ProbeKind, ProbeVerdict};
 use rekindle_types::ContainerName;
 
 use super::named;
 
 /// What was shown last of the containers of a pod.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
-    of: BTreeMap<ContainerName, Health>,
+pub(super) struct LastHealth {
+    of: BTreeMap<ContainerName, StartHealth>,
 }
 
 /// Of one start, as long as it runs.
 #[derive(Debug)]
-struct Health {
-    key: ContainerKey,
+struct StartHealth {
+    key: ContainerStartKey,
     is_started: bool,
     is_ready: bool,
-    probe: LastProbe,
+    probe: ProbeHistory,
 }
 
 /// How a start's readiness probe went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LastProbe {
+enum ProbeHistory {
     /// It has not failed since the container was shown as ready.
     Well,
     /// It failed: its status may say so at any time, and others may be written before that.
@@ -35,12 +35,12 @@ enum LastProbe {
     Mended,
 }
 
-impl Shown {
+impl LastHealth {
     /// An agent that starts again reads this. `runs` is the start of a container that runs.
     pub(super) fn found(
         &mut self,
         status: Option<&PodStatus>,
-        runs: impl Fn(&str) -> Option<ContainerKey>,
+        runs: impl Fn(&str) -> Option<ContainerStartKey>,
     ) {
         let mut before = std::mem::take(&mut self.of);
         for container in status.into_iter().flat_map(all) {
@@ -53,28 +53,36 @@ impl Shown {
         }
     }
 
-    fn note(&mut self, key: ContainerKey, container: &ContainerStatus) {
+    fn note(&mut self, key: ContainerStartKey, container: &ContainerStatus) {
         let (is_started, is_ready) = (container.started == Some(true), container.ready);
         let before = self.of.get(&key.name).filter(|health| health.key == key);
         let probe = match before.map(|before| before.probe) {
-            Some(LastProbe::Mended) if is_ready => LastProbe::Well,
+            Some(ProbeHistory::Mended) if is_ready => ProbeHistory::Well,
             Some(probe) => probe,
-            None => LastProbe::Well,
+            None => ProbeHistory::Well,
         };
-        let health = Health { key: key.clone(), is_started, is_ready, probe };
+        let health = StartHealth { key: key.clone(), is_started, is_ready, probe };
         self.of.insert(key.name, health);
     }
 
     /// A probe of this start is asked, and this is what it says.
-    pub(super) fn probed(&mut self, key: &ContainerKey, probe: ProbeKind, verdict: Verdict) {
+    pub(super) fn probed(
+        &mut self,
+        key: &ContainerStartKey,
+        probe: ProbeKind,
+        verdict: ProbeVerdict,
+    ) {
         let of_it = self.of.get_mut(&key.name).filter(|health| health.key == *key);
         let (Some(health), ProbeKind::Readiness) = (of_it, probe) else { return };
         health.probe = match (verdict, health.probe) {
-            (Verdict::Failure, _) => LastProbe::Failed,
-            (Verdict::Success | Verdict::Warning, LastProbe::Well) => LastProbe::Well,
-            (Verdict::Success | Verdict::Warning, LastProbe::Failed | LastProbe::Mended) => {
-                LastProbe::Mended
+            (ProbeVerdict::Failure, _) => ProbeHistory::Failed,
+            (ProbeVerdict::Success | ProbeVerdict::Warning, ProbeHistory::Well) => {
+                ProbeHistory::Well
             }
+            (
+                ProbeVerdict::Success | ProbeVerdict::Warning,
+                ProbeHistory::Failed | ProbeHistory::Mended,
+            ) => ProbeHistory::Mended,
         };
     }
 
@@ -82,7 +90,7 @@ impl Shown {
     pub(super) fn check_status(
         &mut self,
         status: &PodStatus,
-        runs: impl Fn(&str) -> Option<ContainerKey>,
+        runs: impl Fn(&str) -> Option<ContainerStartKey>,
     ) -> Option<String> {
         let mut broken = None;
         for container in all(status).filter(|container| is_running(container)) {
@@ -90,7 +98,7 @@ impl Shown {
             let before = self.of.get(&key.name).filter(|health| health.key == key);
             if let Some(before) = before {
                 let is_lost = before.is_started && container.started != Some(true);
-                let has_failed = before.probe != LastProbe::Well;
+                let has_failed = before.probe != ProbeHistory::Well;
                 let is_unready = before.is_ready && !has_failed && !container.ready;
                 let what = match (is_lost, is_unready) {
                     (true, _) => Some("started"),
@@ -112,7 +120,7 @@ impl Shown {
     }
 
     /// What is wrong with a startup probe that is asked now.
-    pub(super) fn check_probe(&self, key: &ContainerKey, probe: ProbeKind) -> Option<String> {
+    pub(super) fn check_probe(&self, key: &ContainerStartKey, probe: ProbeKind) -> Option<String> {
         match probe {
             ProbeKind::Startup => self.begins_anew(key),
             ProbeKind::Readiness | ProbeKind::Liveness => None,
@@ -120,14 +128,14 @@ impl Shown {
     }
 
     /// What is wrong with a hook that is run now.
-    pub(super) fn check_hook(&self, key: &ContainerKey, hook: HookKind) -> Option<String> {
+    pub(super) fn check_hook(&self, key: &ContainerStartKey, hook: HookKind) -> Option<String> {
         match hook {
             HookKind::PostStart => self.begins_anew(key),
             HookKind::PreStop => None,
         }
     }
 
-    fn begins_anew(&self, key: &ContainerKey) -> Option<String> {
+    fn begins_anew(&self, key: &ContainerStartKey) -> Option<String> {
         let health = self.of.get(&key.name).filter(|health| health.key == *key)?;
         health
             .is_started
@@ -150,8 +158,8 @@ mod tests {
 
     use super::*;
 
-    fn key() -> ContainerKey {
-        ContainerKey {
+    fn key() -> ContainerStartKey {
+        ContainerStartKey {
             sandbox: SandboxAttempt(0),
             name: ContainerName("app".to_owned()),
             attempt: ContainerAttempt(0),
@@ -159,7 +167,7 @@ mod tests {
     }
 
     /// What is wrong with a status that says so, after all of these.
-    fn says(shown: &mut Shown, is_ready: bool) -> Option<String> {
+    fn says(shown: &mut LastHealth, is_ready: bool) -> Option<String> {
         let container = json!({
             "name": "app", "ready": is_ready, "started": true, "restartCount": 0, "image": "app:1",
             "imageID": "", "state": {"running": {}},
@@ -171,14 +179,14 @@ mod tests {
     #[test]
     fn a_readiness_probe_that_failed_is_remembered_until_it_has_succeeded() {
         let probed =
-            |shown: &mut Shown, verdict| shown.probed(&key(), ProbeKind::Readiness, verdict);
-        let mut shown = Shown::default();
+            |shown: &mut LastHealth, verdict| shown.probed(&key(), ProbeKind::Readiness, verdict);
+        let mut shown = LastHealth::default();
         assert_eq!(says(&mut shown, true), None);
-        probed(&mut shown, Verdict::Failure);
+        probed(&mut shown, ProbeVerdict::Failure);
         // another container has something to say before the probe is answered
         assert_eq!(says(&mut shown, true), None);
         assert_eq!(says(&mut shown, false), None);
-        probed(&mut shown, Verdict::Success);
+        probed(&mut shown, ProbeVerdict::Success);
         assert_eq!((says(&mut shown, false), says(&mut shown, true)), (None, None));
         let broken = says(&mut shown, false).unwrap();
         assert!(broken.contains("container app (start 1) was ready"), "{broken}");

@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 
 /// The counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct AgentTally {
     /// Sandboxes that were made.
     pub sandboxes: u64,
     /// Containers that were made.
@@ -23,7 +23,7 @@ pub struct Tally {
     pub held_pulls: u64,
 }
 
-impl AddAssign for Tally {
+impl AddAssign for AgentTally {
     fn add_assign(&mut self, other: Self) {
         self.sandboxes += other.sandboxes;
         self.containers += other.containers;
@@ -35,7 +35,7 @@ impl AddAssign for Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for AgentTally {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sandboxes, containers, starts, signals, kills, failed_pulls, held_pulls } = self;
         write!(

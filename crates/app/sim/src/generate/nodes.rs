@@ -1,13 +1,13 @@
 //! What becomes of nodes: they are silent for so long that their pods have to go, and users cordon,
 //! drain and delete them, and vouch that they are down. Which pods bear that for how long.
 
-use rekindle_reconcile::NodeSettings;
+use rekindle_reconcile::NodeLifecycleSettings;
 use rekindle_types::{TickDuration, taints};
 use serde_json::{Value, json};
 
-use super::Draw;
+use super::CampaignGenerator;
 use crate::campaign::{Campaign, FAULTS_END};
-use crate::faults::{Comeback, Deed, NodeDeed};
+use crate::faults::{NodeOperation, NodeReturn, WorldEvent};
 
 /// The shortest of the losses that are drawn here. What has no tolerations of its own has to go
 /// after 350 s.
@@ -15,17 +15,17 @@ const LOSS_MIN_SECONDS: u64 = 60;
 /// The longest.
 const LOSS_MAX_SECONDS: u64 = 12 * 60;
 
-impl Draw {
+impl CampaignGenerator {
     /// In every second campaign; what pods tolerate is drawn in every one that has this.
     pub(super) fn nodes(&mut self, campaign: &mut Campaign) {
         if self.once_in(2) {
             return;
         }
         if self.once_in(3) {
-            campaign.patience = NodeSettings {
+            campaign.patience = NodeLifecycleSettings {
                 grace: TickDuration::from_secs(4 + self.entropy.below(16)),
                 eviction_interval: TickDuration::from_secs(1),
-                ..NodeSettings::default()
+                ..NodeLifecycleSettings::default()
             };
         }
         for object in &mut campaign.objects {
@@ -42,12 +42,12 @@ impl Draw {
             let (at, pick) = (self.moment(), self.entropy.next());
             let lasts = self.span(LOSS_MAX_SECONDS);
             let deed = match self.index(5) {
-                0 => NodeDeed::Cordon(lasts),
-                1 | 2 => NodeDeed::Drain(lasts),
-                3 => NodeDeed::OutOfService(lasts),
-                _ => NodeDeed::Delete(self.comeback()),
+                0 => NodeOperation::Cordon(lasts),
+                1 | 2 => NodeOperation::Drain(lasts),
+                3 => NodeOperation::OutOfService(lasts),
+                _ => NodeOperation::Delete(self.comeback()),
             };
-            campaign.deeds.push((at, Deed::ToNode(pick, deed)));
+            campaign.deeds.push((at, WorldEvent::ToNode(pick, deed)));
         }
     }
 
@@ -62,24 +62,24 @@ impl Draw {
         let longest = FAULTS_END.as_secs() - LOSS_MAX_SECONDS;
         let at = TickDuration::from_secs(30 + self.entropy.below(longest));
         let seconds = LOSS_MIN_SECONDS + self.entropy.below(LOSS_MAX_SECONDS - LOSS_MIN_SECONDS);
-        campaign.deeds.push((at, Deed::LoseNode(pick, TickDuration::from_secs(seconds))));
+        campaign.deeds.push((at, WorldEvent::LoseNode(pick, TickDuration::from_secs(seconds))));
         let meanwhile = at + self.span(seconds);
         let deed = match self.index(8) {
             // also for longer than the node is lost
-            0 | 1 => NodeDeed::OutOfService(self.span(seconds)),
-            2 => NodeDeed::Delete(self.comeback()),
-            3 => NodeDeed::Drain(self.span(seconds)),
+            0 | 1 => NodeOperation::OutOfService(self.span(seconds)),
+            2 => NodeOperation::Delete(self.comeback()),
+            3 => NodeOperation::Drain(self.span(seconds)),
             _ => return,
         };
-        campaign.deeds.push((meanwhile, Deed::ToNode(pick, deed)));
+        campaign.deeds.push((meanwhile, WorldEvent::ToNode(pick, deed)));
     }
 
-    fn comeback(&mut self) -> Comeback {
+    fn comeback(&mut self) -> NodeReturn {
         match self.index(3) {
-            0 => Comeback::Never,
+            0 => NodeReturn::Never,
             // as fast as an agent notices it, and so late that its pods are given up
-            1 => Comeback::After(self.span(20)),
-            _ => Comeback::After(self.span(200)),
+            1 => NodeReturn::After(self.span(20)),
+            _ => NodeReturn::After(self.span(200)),
         }
     }
 

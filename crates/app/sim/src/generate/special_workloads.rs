@@ -1,18 +1,18 @@
 //! What came to campaigns when there were seeds already that had shown something. It is drawn from
 //! an entropy of its own: seeds that have nothing of this are as they were.
 
-use rekindle_controllers::Kind;
-use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::ResourceKind;
+use rekindle_controllers::plan::DependentPolicy;
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::Rung;
 use serde_json::{Value, json};
 
 use super::nodes::pod_spec;
 use super::users::id_of;
-use super::{Draw, Seeded};
+use super::{CampaignGenerator, Seeded};
 use crate::campaign::Campaign;
-use crate::faults::{Comeback, Deed, NodeDeed};
-use crate::script::Change;
+use crate::faults::{NodeOperation, NodeReturn, WorldEvent};
+use crate::script::WorldChange;
 
 /// The longest time without images.
 const NO_IMAGES_MAX_SECONDS: u64 = 300;
@@ -20,19 +20,19 @@ const NO_IMAGES_MAX_SECONDS: u64 = 300;
 /// What pods are of that ladders are changed for.
 const APPS: [&str; 3] = ["web-0", "db", "agent"];
 
-impl Draw {
+impl CampaignGenerator {
     pub(super) const fn of_more(seed: u64) -> Self {
         Self { entropy: Seeded::new(seed ^ 0x6d6f_7265) }
     }
 
     pub(super) fn more(&mut self, campaign: &mut Campaign) {
         if self.once_in(6) {
-            let stands_still = Deed::ClockStep(self.span(180));
+            let stands_still = WorldEvent::ClockStep(self.span(180));
             campaign.deeds.push((self.moment(), stands_still));
         }
         if self.once_in(3) {
             let rung = [Rung::Container, Rung::Containers, Rung::Pod, Rung::Reschedule];
-            let restart = Deed::RestartPod(self.entropy.next(), rung[self.index(rung.len())]);
+            let restart = WorldEvent::RestartPod(self.entropy.next(), rung[self.index(rung.len())]);
             self.asked(campaign, restart);
         }
         self.nodes_again(campaign);
@@ -51,7 +51,7 @@ impl Draw {
     fn ladders(&mut self, campaign: &mut Campaign) {
         if self.once_in(3) {
             let app = APPS[self.index(APPS.len())];
-            let ladder = Deed::User(Change::Apply(self.ladder(app)));
+            let ladder = WorldEvent::User(WorldChange::Apply(self.ladder(app)));
             self.asked(campaign, ladder);
         }
         if self.once_in(4) {
@@ -60,7 +60,7 @@ impl Draw {
         if self.once_in(4) {
             for _ in 0..1 + self.index(3) {
                 let status = self.forged_status();
-                let edit = Deed::EditLedger(self.entropy.next(), status);
+                let edit = WorldEvent::EditLedger(self.entropy.next(), status);
                 self.asked(campaign, edit);
             }
         }
@@ -83,7 +83,7 @@ impl Draw {
         for selectors in [Some(swapped), back].into_iter().flatten() {
             for (id, selector) in ids.iter().zip(selectors) {
                 let patch = json!({"spec": {"selector": selector}});
-                campaign.deeds.push((at, Deed::User(Change::Patch(id.clone(), patch))));
+                campaign.deeds.push((at, WorldEvent::User(WorldChange::Patch(id.clone(), patch))));
             }
             at = at + self.span(300);
         }
@@ -104,38 +104,43 @@ impl Draw {
     }
 
     /// A user asks for it, and an agent may die in the middle of what that brings about.
-    fn asked(&mut self, campaign: &mut Campaign, deed: Deed) {
+    fn asked(&mut self, campaign: &mut Campaign, deed: WorldEvent) {
         let at = self.moment();
         campaign.deeds.push((at, deed));
         if self.once_in(2) {
-            let dies = Deed::CrashAgentBefore(self.entropy.next(), self.entropy.below(60));
+            let dies = WorldEvent::CrashAgentBefore(self.entropy.next(), self.entropy.below(60));
             campaign.deeds.push((at, dies));
         }
     }
 
     fn nodes_again(&mut self, campaign: &mut Campaign) {
         if self.once_in(6) {
-            let cordon = NodeDeed::Cordon(self.span(600));
-            campaign.deeds.push((self.moment(), Deed::ToNode(self.entropy.next(), cordon)));
+            let cordon = NodeOperation::Cordon(self.span(600));
+            campaign.deeds.push((self.moment(), WorldEvent::ToNode(self.entropy.next(), cordon)));
         }
         if self.once_in(5) {
             let comeback = match self.once_in(2) {
-                true => Comeback::Never,
-                false => Comeback::After(self.span(200)),
+                true => NodeReturn::Never,
+                false => NodeReturn::After(self.span(200)),
             };
-            let delete = Deed::ToNode(self.entropy.next(), NodeDeed::Delete(comeback));
+            let delete = WorldEvent::ToNode(self.entropy.next(), NodeOperation::Delete(comeback));
             campaign.deeds.push((self.moment(), delete));
         }
     }
 
     /// Workloads of kinds of which a campaign has few.
     fn deletions(&mut self, campaign: &mut Campaign) {
-        for kind in [Kind::StatefulSet, Kind::DaemonSet, Kind::Job, Kind::CronJob] {
+        for kind in [
+            ResourceKind::StatefulSet,
+            ResourceKind::DaemonSet,
+            ResourceKind::Job,
+            ResourceKind::CronJob,
+        ] {
             let ids = campaign.objects.iter().filter_map(id_of);
             let Some(id) = ids.into_iter().find(|id| id.kind == kind) else { continue };
             if self.once_in(4) {
                 let propagation = self.propagation();
-                self.asked(campaign, Deed::Delete(id, propagation));
+                self.asked(campaign, WorldEvent::Delete(id, propagation));
             }
         }
     }
@@ -143,28 +148,28 @@ impl Draw {
     /// All objects of a kind, or those of one application.
     fn collection(&mut self, campaign: &mut Campaign) {
         let kinds = [
-            Kind::Pod,
-            Kind::Pod,
-            Kind::ReplicaSet,
-            Kind::ControllerRevision,
-            Kind::Job,
-            Kind::PersistentVolumeClaim,
-            Kind::PodRestart,
-            Kind::EndpointSlice,
+            ResourceKind::Pod,
+            ResourceKind::Pod,
+            ResourceKind::ReplicaSet,
+            ResourceKind::ControllerRevision,
+            ResourceKind::Job,
+            ResourceKind::PersistentVolumeClaim,
+            ResourceKind::PodRestart,
+            ResourceKind::EndpointSlice,
         ];
         let kind = kinds[self.index(kinds.len())];
         let app = ["web-0", "db"][self.index(2)].to_owned();
-        let app = Some(app).filter(|_| kind == Kind::Pod && self.once_in(2));
+        let app = Some(app).filter(|_| kind == ResourceKind::Pod && self.once_in(2));
         let propagation = self.propagation();
-        self.asked(campaign, Deed::DeleteMany(kind, app, propagation));
+        self.asked(campaign, WorldEvent::DeleteMany(kind, app, propagation));
     }
 
-    fn propagation(&mut self) -> Propagation {
+    fn propagation(&mut self) -> DependentPolicy {
         [
-            Propagation::Default,
-            Propagation::Background,
-            Propagation::Foreground,
-            Propagation::Orphan,
+            DependentPolicy::Default,
+            DependentPolicy::Background,
+            DependentPolicy::Foreground,
+            DependentPolicy::Orphan,
         ][self.index(4)]
     }
 
@@ -181,20 +186,20 @@ impl Draw {
             }
         }
         let (at, seconds) = (self.moment(), 60 + self.entropy.below(NO_IMAGES_MAX_SECONDS - 60));
-        let lost = Deed::LoseRegistry(TickDuration::from_secs(seconds));
+        let lost = WorldEvent::LoseRegistry(TickDuration::from_secs(seconds));
         campaign.deeds.push((at, lost));
         let soon = at + TickDuration::from_secs(1);
         let made = match self.index(3) {
-            0 => Deed::DeletePod(self.entropy.next()),
-            1 => Deed::EvictPod(self.entropy.next()),
-            _ => Deed::DeleteMany(Kind::Pod, None, Propagation::Background),
+            0 => WorldEvent::DeletePod(self.entropy.next()),
+            1 => WorldEvent::EvictPod(self.entropy.next()),
+            _ => WorldEvent::DeleteMany(ResourceKind::Pod, None, DependentPolicy::Background),
         };
         campaign.deeds.push((soon, made));
         for _ in 0..1 + self.index(3) {
             let (then, pick) = (soon + self.span(seconds), self.entropy.next());
             let deed = match self.index(4) {
-                0 => Deed::RestartPod(pick, Rung::Pod),
-                _ => Deed::EndSandbox(pick),
+                0 => WorldEvent::RestartPod(pick, Rung::Pod),
+                _ => WorldEvent::EndSandbox(pick),
             };
             campaign.deeds.push((then, deed));
         }

@@ -3,7 +3,7 @@
 use rekindle_types::v1alpha1::Rung;
 use serde_json::{Value, json};
 
-use super::Draw;
+use super::CampaignGenerator;
 
 /// What the rules of containers answer: this code with a restart of the container …
 pub(super) const RESTART_CODE: u8 = 42;
@@ -12,14 +12,14 @@ pub(super) const RESTART_ALL_CODE: u8 = 88;
 
 /// Whether the pods of a template are to run for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum TemplatePurpose {
     /// They serve: whatever ends in them starts again.
     Serve,
     /// They do their work and end.
     Work,
 }
 
-impl Draw {
+impl CampaignGenerator {
     /// A template of pods that serve.
     pub(super) fn template(&mut self, app: &str) -> Value {
         let main = self.serving("app");
@@ -30,7 +30,7 @@ impl Draw {
         let mut spec = json!({
             "containers": containers, "terminationGracePeriodSeconds": 1 + self.index(30),
         });
-        self.surround(&mut spec, Purpose::Serve);
+        self.surround(&mut spec, TemplatePurpose::Serve);
         let mut template = json!({"metadata": {"labels": {"app": app}}, "spec": spec});
         if self.once_in(8) {
             template["metadata"]["annotations"] = self.annotated_ladder();
@@ -41,14 +41,14 @@ impl Draw {
     /// A template of pods that do their work and end.
     pub(super) fn working_template(&mut self, app: &str, policy: &str) -> Value {
         let mut main = container("work");
-        self.rules(&mut main, Purpose::Work);
+        self.rules(&mut main, TemplatePurpose::Work);
         let mut containers = vec![main];
         if self.once_in(4) {
             // it works for longer than the other
             containers.push(container("chore"));
         }
         let mut spec = json!({"containers": containers, "restartPolicy": policy});
-        self.surround(&mut spec, Purpose::Work);
+        self.surround(&mut spec, TemplatePurpose::Work);
         json!({"metadata": {"labels": {"app": app}}, "spec": spec})
     }
 
@@ -56,7 +56,7 @@ impl Draw {
     /// never be ready again.
     fn serving(&mut self, name: &str) -> Value {
         let mut main = self.looked_after(name);
-        self.rules(&mut main, Purpose::Serve);
+        self.rules(&mut main, TemplatePurpose::Serve);
         main
     }
 
@@ -81,14 +81,14 @@ impl Draw {
     }
 
     /// A restart policy of the container's own, and rules.
-    fn rules(&mut self, container: &mut Value, purpose: Purpose) {
+    fn rules(&mut self, container: &mut Value, purpose: TemplatePurpose) {
         if !self.once_in(4) {
             return;
         }
         let policies: &[&str] = match purpose {
             // nothing would start what has ended well, and its pod would never be ready again
-            Purpose::Serve => &["Always", "OnFailure"],
-            Purpose::Work => &["OnFailure", "Never"],
+            TemplatePurpose::Serve => &["Always", "OnFailure"],
+            TemplatePurpose::Work => &["OnFailure", "Never"],
         };
         container["restartPolicy"] = json!(policies[self.index(policies.len())]);
         let mut rules = Vec::new();
@@ -106,18 +106,18 @@ impl Draw {
     }
 
     /// Init containers, sidecars and volumes.
-    fn surround(&mut self, spec: &mut Value, purpose: Purpose) {
+    fn surround(&mut self, spec: &mut Value, purpose: TemplatePurpose) {
         let mut init = Vec::new();
         if self.once_in(3) {
             let mut setup = container("setup");
             if self.once_in(3) {
-                self.rules(&mut setup, Purpose::Work);
+                self.rules(&mut setup, TemplatePurpose::Work);
             }
             init.push(setup);
         }
         let rarely = match purpose {
-            Purpose::Serve => 3,
-            Purpose::Work => 5,
+            TemplatePurpose::Serve => 3,
+            TemplatePurpose::Work => 5,
         };
         if self.once_in(rarely) {
             // others wait until it is started, which its startup probe says, if it has one

@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::Draw;
+use super::CampaignGenerator;
 use crate::campaign::Campaign;
 
-impl Draw {
+impl CampaignGenerator {
     pub(super) fn workload(&mut self, campaign: &mut Campaign) {
         let objects = &mut campaign.objects;
         for index in 0..1 + self.index(2) {

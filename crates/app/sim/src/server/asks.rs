@@ -6,10 +6,12 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
-use rekindle_api::auth::Identity;
-use rekindle_api::{Answer, Outcome, Request};
+use rekindle_api::auth::ClientIdentity;
+use rekindle_api::{ApiAnswer, ApiRequest, RequestOutcome};
 use rekindle_controllers::events::EventWrite;
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome as Went, Write};
+use rekindle_controllers::{
+    NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation, WriteResult,
+};
 use rekindle_reconcile::wire::{
     event_requests, outcome_of_refusal, outcome_of_success, request_for, stored_kind,
 };
@@ -17,11 +19,11 @@ use rekindle_types::Term;
 use serde_json::json;
 
 use super::deletions::{deletes_many, list_of_before};
-use super::{Answered, Inner, Power, Server, below_version};
+use super::{MachinePower, SimAnswer, SimServer, SimServerState, below_version};
 use crate::kinds;
 use crate::known_bugs::KnownBug;
 
-impl Server {
+impl SimServer {
     /// One request and its answer.
     pub(crate) fn call(
         &self,
@@ -30,22 +32,22 @@ impl Server {
         kind: &str,
         body: Vec<u8>,
     ) -> (u16, Bytes) {
-        let Answered { code, body, warnings: _ } = self.ask(method, path, kind, body);
+        let SimAnswer { code, body, warnings: _ } = self.ask(method, path, kind, body);
         (code, body)
     }
 
     /// The same, with what the API warns of.
-    pub(crate) fn ask(&self, method: Method, path: &str, kind: &str, body: Vec<u8>) -> Answered {
+    pub(crate) fn ask(&self, method: Method, path: &str, kind: &str, body: Vec<u8>) -> SimAnswer {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let evicted = path.strip_suffix("/eviction").and_then(|pod| self.pod_at(pod));
         let mut inner = self.inner();
-        let request = Request {
+        let request = ApiRequest {
             path: path.to_owned(),
             query: query.to_owned(),
             accept: String::new(),
             content_type: kind.to_owned(),
             body: body.into(),
-            identity: Identity::clone(&self.identity),
+            identity: ClientIdentity::clone(&self.identity),
             now: inner.now,
             method,
         };
@@ -56,28 +58,28 @@ impl Server {
             Some(KnownBug::CollectionHalfDone) => self.but_one(request),
             Some(_) | None => (request, None),
         };
-        let answer: Option<Answer> = match self.api.handle(&request) {
-            Outcome::Answer(answer) => Some(answer),
-            Outcome::Write(mut write) => {
+        let answer: Option<ApiAnswer> = match self.api.handle(&request) {
+            RequestOutcome::Answer(answer) => Some(answer),
+            RequestOutcome::Write(mut write) => {
                 inner.commit_begins();
                 // a commit that fails answers the writes that it was for
-                let is_lost =
-                    inner.committer.commit_pending().is_err() && inner.power == Power::Failing;
+                let is_lost = inner.committer.commit_pending().is_err()
+                    && inner.power == MachinePower::Failing;
                 if is_lost {
-                    inner.power = Power::Lost;
+                    inner.power = MachinePower::Lost;
                 }
                 let unsynced = if is_lost { inner.answer_unsynced(&request) } else { None };
                 unsynced.or_else(|| write.try_answer())
             }
-            Outcome::Watch(_)
-            | Outcome::Log(_)
-            | Outcome::Stream(_)
-            | Outcome::Node(_)
-            | Outcome::ResourceMetrics(_)
-            | Outcome::Metrics => None,
+            RequestOutcome::Watch(_)
+            | RequestOutcome::Log(_)
+            | RequestOutcome::Stream(_)
+            | RequestOutcome::Node(_)
+            | RequestOutcome::ResourceMetrics(_)
+            | RequestOutcome::Metrics => None,
         };
-        let Some(Answer { code, body, warnings, .. }) = answer else {
-            return Answered { code: 501, body: Bytes::new(), warnings: Vec::new() };
+        let Some(ApiAnswer { code, body, warnings, .. }) = answer else {
+            return SimAnswer { code: 501, body: Bytes::new(), warnings: Vec::new() };
         };
         let code = code.as_u16();
         let body = said.filter(|_| code < 300).unwrap_or(body);
@@ -103,11 +105,11 @@ impl Server {
             (false, true) => figures.refused += 1,
             (_, false) => {}
         }
-        Answered { code, body, warnings }
+        SimAnswer { code, body, warnings }
     }
 
     /// A write is granted with this answer.
-    fn note_answer(&self, inner: &mut Inner, body: &Bytes) {
+    fn note_answer(&self, inner: &mut SimServerState, body: &Bytes) {
         let Some(told) = &mut inner.told else { return };
         let Some((key, revision)) = self.kinds.place_of(body) else { return };
         let wrong = match self.api.store().get(key.as_str()) {
@@ -133,7 +135,7 @@ impl Server {
     }
 
     /// The object of an answer as the API holds it: its text is the very one that is stored.
-    fn answered(&self, kind: Kind, body: &Bytes) -> Option<Object> {
+    fn answered(&self, kind: ResourceKind, body: &Bytes) -> Option<ViewObject> {
         let name = kinds::name_of(body)?;
         let stored = self.api.store().get(&self.kinds.key(&ObjectId::new(kind, name))?)?;
         if stored.value.as_ptr() != body.as_ptr() {
@@ -143,26 +145,26 @@ impl Server {
     }
 }
 
-impl Inner {
+impl SimServerState {
     /// What an API answers that does not wait for the disk; only the bugs
     /// [`KnownBug::AnsweredUnsynced`], [`KnownBug::DeletedUnsynced`] and
     /// [`KnownBug::CollectionUnsynced`] do that.
-    fn answer_unsynced(&self, request: &Request) -> Option<Answer> {
+    fn answer_unsynced(&self, request: &ApiRequest) -> Option<ApiAnswer> {
         let mut rows = self.disk.under_way()?.rows.into_iter();
         match self.bug {
             Some(KnownBug::AnsweredUnsynced) => {
                 let written = rows.find_map(|row| row.after)?;
-                Some(Answer::json(StatusCode::OK, written.value.clone()))
+                Some(ApiAnswer::json(StatusCode::OK, written.value.clone()))
             }
             Some(KnownBug::DeletedUnsynced) => {
                 let gone = rows.find(|row| row.after.is_none())?.before?;
                 let uid = kinds::uid_of(&gone.value)?;
                 let status =
                     json!({"kind": "Status", "status": "Success", "details": {"uid": uid}});
-                Some(Answer::json(StatusCode::OK, status.to_string()))
+                Some(ApiAnswer::json(StatusCode::OK, status.to_string()))
             }
             Some(KnownBug::CollectionUnsynced) if deletes_many(request) => {
-                Some(Answer::json(StatusCode::OK, list_of_before(&self.disk.under_way()?)))
+                Some(ApiAnswer::json(StatusCode::OK, list_of_before(&self.disk.under_way()?)))
             }
             Some(_) | None => None,
         }
@@ -171,9 +173,9 @@ impl Inner {
     /// The commit is told when it is the one in which power is lost.
     fn commit_begins(&mut self) {
         match self.power_fails.take() {
-            Some((0, sync)) if self.power == Power::On => {
+            Some((0, sync)) if self.power == MachinePower::On => {
                 self.disk.lose_power(sync);
-                self.power = Power::Failing;
+                self.power = MachinePower::Failing;
             }
             Some((left, sync)) => self.power_fails = Some((left.saturating_sub(1), sync)),
             None => {}
@@ -181,9 +183,9 @@ impl Inner {
     }
 }
 
-impl Server {
+impl SimServer {
     /// Carries a controller's write out, in the term of a leader if it has one.
-    pub(crate) fn carry_out(&self, write: &Write, term: Option<&Term>) -> Went {
+    pub(crate) fn carry_out(&self, write: &WriteOperation, term: Option<&Term>) -> WriteResult {
         let request = match request_for(write, term) {
             Ok(request) => request,
             Err(error) => return error.outcome(),
@@ -192,11 +194,11 @@ impl Server {
         if code >= 300 {
             return match serde_json::from_slice::<Status>(&body) {
                 Ok(status) => outcome_of_refusal(write, status),
-                Err(error) => Went::Unknown { message: format!("answer {code}: {error}") },
+                Err(error) => WriteResult::Unknown { message: format!("answer {code}: {error}") },
             };
         }
         match stored_kind(write).and_then(|kind| self.answered(kind, &body)) {
-            Some(object) => Went::Stored(object),
+            Some(object) => WriteResult::Stored(object),
             None => outcome_of_success(write, &body),
         }
     }
@@ -212,7 +214,7 @@ impl Server {
 }
 
 /// A request that changes nothing, whatever is answered.
-fn is_question(request: &Request) -> bool {
+fn is_question(request: &ApiRequest) -> bool {
     let is_tried = request.query.split('&').any(|option| option == "dryRun=All");
     request.method == Method::GET || is_tried
 }

@@ -3,18 +3,18 @@
 
 use bytes::Bytes;
 use http::Method;
-use rekindle_api::{Outcome, Request};
+use rekindle_api::{ApiRequest, RequestOutcome};
 use rekindle_store::Batch;
 use serde_json::{Value, json};
 
-use super::{Inner, Power, Server, below_version};
-use crate::acknowledgements::Told;
+use super::{MachinePower, SimServer, SimServerState, below_version};
+use crate::acknowledgements::Acknowledgements;
 use crate::kinds;
 
-impl Server {
+impl SimServer {
     /// A deletion is granted with this answer. A Status says that the object is gone; an object is
     /// as it was, or as it is until it goes; a list has all that go, as they were.
-    pub(super) fn note_deletion(&self, inner: &mut Inner, body: &Bytes) {
+    pub(super) fn note_deletion(&self, inner: &mut SimServerState, body: &Bytes) {
         let Some(told) = &mut inner.told else { return };
         let wrong = match kinds::list_of(body) {
             Some((items, revision)) => {
@@ -31,12 +31,12 @@ impl Server {
             }
         };
         // what power was lost in is looked at when it is back
-        let wrong = wrong.filter(|_| inner.power != Power::Lost);
+        let wrong = wrong.filter(|_| inner.power != MachinePower::Lost);
         inner.broken = inner.broken.take().or(wrong);
     }
 
     /// An object of which it is answered that it goes. What is wrong with that, if anything is.
-    fn note_left(&self, told: &mut Told, answered: &[u8]) -> Option<String> {
+    fn note_left(&self, told: &mut Acknowledgements, answered: &[u8]) -> Option<String> {
         let uid = kinds::uid_of(answered)?;
         let (key, _) = self.kinds.place_of(answered)?;
         let stored = self.api.store().get(key.as_str());
@@ -53,24 +53,26 @@ impl Server {
 
     /// A deletion of a whole collection without the first of it, and the answer that has that one,
     /// too; only the bug [`crate::known_bugs::KnownBug::CollectionHalfDone`] makes that of it.
-    pub(super) fn but_one(&self, request: Request) -> (Request, Option<Bytes>) {
+    pub(super) fn but_one(&self, request: ApiRequest) -> (ApiRequest, Option<Bytes>) {
         if !deletes_many(&request) {
             return (request, None);
         }
-        let asked = Request { method: Method::GET, body: Bytes::new(), ..request.clone() };
-        let Outcome::Answer(listed) = self.api.handle(&asked) else { return (request, None) };
+        let asked = ApiRequest { method: Method::GET, body: Bytes::new(), ..request.clone() };
+        let RequestOutcome::Answer(listed) = self.api.handle(&asked) else {
+            return (request, None);
+        };
         let first = kinds::list_of(&listed.body).and_then(|(items, _)| {
             items.first().and_then(|item| kinds::name_of(item.get().as_bytes()))
         });
         let Some(first) = first else { return (request, None) };
         let but_first = format!("fieldSelector=metadata.name!%3D{}", first.name);
         let query = [request.query.as_str(), &but_first].join("&");
-        (Request { query, ..request }, Some(listed.body))
+        (ApiRequest { query, ..request }, Some(listed.body))
     }
 }
 
 /// Whether a request deletes all that a path has.
-pub(super) fn deletes_many(request: &Request) -> bool {
+pub(super) fn deletes_many(request: &ApiRequest) -> bool {
     request.method == Method::DELETE
         && matches!(below_version(&request.path).as_slice(), ["namespaces", _, _] | [_])
 }

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_controllers::{Kind, NamespacedName, Object};
+use rekindle_controllers::{NamespacedName, ResourceKind, ViewObject};
 use rekindle_types::pods::is_ready;
 use rekindle_types::v1alpha1::Rung;
 
 use super::World;
-use crate::pace::Pace;
-use crate::server::Figures;
+use crate::pace::RuntimePace;
+use crate::server::RequestFigures;
 use crate::timeline::Timeline;
 use crate::trace::Trace;
-use crate::written::Written;
+use crate::written::WriteCounts;
 
 impl World {
     /// How many things came up by themselves so far: what a run costs.
@@ -69,17 +69,17 @@ impl World {
     }
 
     /// What was written to each object since then.
-    pub(crate) fn written(&self) -> Written {
+    pub(crate) fn written(&self) -> WriteCounts {
         self.server.written()
     }
 
     /// How long the runtime took.
-    pub(crate) const fn pace(&self) -> &Pace {
+    pub(crate) const fn pace(&self) -> &RuntimePace {
         &self.faults.pace
     }
 
     /// What was asked of the API.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> RequestFigures {
         self.server.figures()
     }
 
@@ -95,9 +95,9 @@ impl World {
 
     /// All pods, and those of them that are Ready.
     pub fn readiness(&self) -> (usize, usize) {
-        let pods = self.planner.view().of_kind(Kind::Pod).map(|(_, object)| object);
+        let pods = self.planner.view().of_kind(ResourceKind::Pod).map(|(_, object)| object);
         pods.fold((0, 0), |(all, ready), object| match object {
-            Object::Pod(pod) => (all + 1, ready + usize::from(is_ready(pod))),
+            ViewObject::Pod(pod) => (all + 1, ready + usize::from(is_ready(pod))),
             _ => (all, ready),
         })
     }

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use rekindle_api::validation::selector;
-use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, Write};
-use rekindle_ladder::{Occupancy, Policy};
-use rekindle_reconcile::Work;
+use rekindle_controllers::{
+    ControllerKey, NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation,
+};
+use rekindle_ladder::{LadderPolicy, Occupancy};
+use rekindle_reconcile::WorkItem;
 use rekindle_store::Revision;
 use rekindle_types::pods::is_ready;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger, Rung};
@@ -23,28 +25,28 @@ const MINUTE: TickDuration = TickDuration::from_secs(60);
 /// What the controller of each budget has counted, and which pods were evicted.
 #[derive(Debug, Default)]
 pub(super) struct Budgets {
-    counted: BTreeMap<NamespacedName, Counted>,
+    counted: BTreeMap<NamespacedName, BudgetObservation>,
     /// What the controllers had heard when they began what they do now.
     begun: Revision,
     /// The same of what the controller of each budget did last.
     begun_for: BTreeMap<NamespacedName, Revision>,
     /// By UID.
     evicted: BTreeSet<String>,
-    decided: Decided,
+    decided: RestartDecisionTimes,
     /// Of each ladder, the most that any version of it so far allows: which of them is known to who
     /// decides is not.
-    allowed: BTreeMap<NamespacedName, Allowed>,
+    allowed: BTreeMap<NamespacedName, BudgetAllowance>,
 }
 
 /// What a ladder's own budget allows; None is without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Allowed {
+struct BudgetAllowance {
     concurrent: Option<u32>,
     per_minute: Option<u32>,
 }
 
-impl Allowed {
-    const fn of(policy: &Policy) -> Self {
+impl BudgetAllowance {
+    const fn of(policy: &LadderPolicy) -> Self {
         Self { concurrent: policy.max_concurrent, per_minute: policy.per_minute }
     }
 
@@ -59,7 +61,7 @@ impl Allowed {
 
 /// Restarts above Container that a ladder decided on within the last minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Lately {
+struct RecentRestarts {
     count: usize,
     /// Of all, those that were not known yet.
     new: usize,
@@ -68,11 +70,11 @@ struct Lately {
 /// When ladders decided on restarts, by the requests' names: true time, as their ledgers were first
 /// seen to say so.
 #[derive(Debug, Default)]
-struct Decided(BTreeMap<NamespacedName, Tick>);
+struct RestartDecisionTimes(BTreeMap<NamespacedName, Tick>);
 
 #[derive(Debug)]
-struct Counted {
-    counts: Counts,
+struct BudgetObservation {
+    counts: BudgetCounts,
     /// When its controller wrote that.
     written: Revision,
     /// What it had heard when it began to count.
@@ -81,14 +83,14 @@ struct Counted {
 
 /// What a budget's controller writes, and an eviction does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counts {
+struct BudgetCounts {
     healthy: i32,
     desired: i32,
     expected: i32,
     generation: i64,
 }
 
-impl Decided {
+impl RestartDecisionTimes {
     /// How many restarts above Container were decided within the last minute, by the ladders' clock
     /// and by the true one: after the first was set back, decisions of many minutes are told as of
     /// one.
@@ -97,8 +99,8 @@ impl Decided {
         truly: Tick,
         now: Tick,
         ledgers: impl Iterator<Item = &'a RestartLedger>,
-    ) -> Lately {
-        let mut lately = Lately::default();
+    ) -> RecentRestarts {
+        let mut lately = RecentRestarts::default();
         for ledger in ledgers {
             let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
             let asked = ledger.status.iter().flat_map(|status| status.asked());
@@ -117,7 +119,7 @@ impl Decided {
     }
 }
 
-impl Counts {
+impl BudgetCounts {
     fn of(budget: &PodDisruptionBudget) -> Option<Self> {
         let status = budget.status.as_ref()?;
         Some(Self {
@@ -131,7 +133,7 @@ impl Counts {
 
 /// Whether that is looked at which takes its time where there are many pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Watched {
+pub(super) enum CheckCoverage {
     Nothing,
     /// The budgets of ladders after each write of theirs, the names of pods at each step of one,
     /// and what anybody is told.
@@ -145,8 +147,8 @@ impl Budgets {
     }
 
     /// Something is written for this.
-    pub(super) fn note_write(&mut self, work: &Work) {
-        if let Work::Controller(Key::Disruption(name)) = work {
+    pub(super) fn note_write(&mut self, work: &WorkItem) {
+        if let WorkItem::Controller(ControllerKey::Disruption(name)) = work {
             self.begun_for.insert(name.clone(), self.begun);
         }
     }
@@ -155,14 +157,14 @@ impl Budgets {
 impl World {
     /// From now on everything is looked at.
     pub(super) fn watch_closely(&mut self) {
-        self.watched = Watched::Everything;
+        self.watched = CheckCoverage::Everything;
         self.server.remember_what_is_told();
     }
 
     /// A ladder is shown by the watch.
     pub(super) fn note_ladder(&mut self, ladder: &RestartLadder) {
-        let Ok(policy) = Policy::of(ladder) else { return };
-        let allowed = Allowed::of(&policy);
+        let Ok(policy) = LadderPolicy::of(ladder) else { return };
+        let allowed = BudgetAllowance::of(&policy);
         let known = self.budgets.allowed.entry(NamespacedName::of(&ladder.metadata));
         known.and_modify(|known| *known = known.or(allowed)).or_insert(allowed);
     }
@@ -172,17 +174,18 @@ impl World {
     /// over from another ladder, or began when it had another budget, it did not decide on now.
     /// Those that went on after they were held back are left out: they were decided when they were.
     pub(super) fn check_ladders(&mut self) {
-        if self.watched == Watched::Nothing {
+        if self.watched == CheckCoverage::Nothing {
             return;
         }
         let (now, restarts) = (self.desk_now(), self.server.restarts());
         let mut known = std::mem::take(&mut self.budgets.decided);
-        for object in self.server.list(Kind::RestartLadder) {
-            let Object::RestartLadder(ladder) = &object else { continue };
-            let Ok(policy) = Policy::of(ladder) else { continue };
-            let ledgers: Vec<_> = self.server.list(Kind::RestartLedger).into_iter().collect();
+        for object in self.server.list(ResourceKind::RestartLadder) {
+            let ViewObject::RestartLadder(ladder) = &object else { continue };
+            let Ok(policy) = LadderPolicy::of(ladder) else { continue };
+            let ledgers: Vec<_> =
+                self.server.list(ResourceKind::RestartLedger).into_iter().collect();
             let ledgers = ledgers.iter().filter_map(|ledger| match ledger {
-                Object::RestartLedger(ledger) => Some(ledger.as_ref()),
+                ViewObject::RestartLedger(ledger) => Some(ledger.as_ref()),
                 _ => None,
             });
             let ledgers: Vec<&RestartLedger> = ledgers
@@ -200,7 +203,7 @@ impl World {
             if decided.new == 0 {
                 continue;
             }
-            let now_allowed = Allowed::of(&policy);
+            let now_allowed = BudgetAllowance::of(&policy);
             let allowed = self.budgets.allowed.get(&object.id().name);
             let allowed = allowed.map_or(now_allowed, |allowed| allowed.or(now_allowed));
             for (what, count, limit) in [
@@ -221,18 +224,22 @@ impl World {
     /// A budget is shown by the watch: its controller may have counted anew.
     pub(super) fn note_budget(&mut self, budget: &PodDisruptionBudget, written: Revision) {
         let name = NamespacedName::of(&budget.metadata);
-        let Some(counts) = Counts::of(budget) else { return };
+        let Some(counts) = BudgetCounts::of(budget) else { return };
         if self.budgets.counted.get(&name).is_some_and(|known| known.counts == counts) {
             return;
         }
         let heard = self.budgets.begun_for.get(&name).copied().unwrap_or(written);
-        self.budgets.counted.insert(name, Counted { counts, written, heard });
+        self.budgets.counted.insert(name, BudgetObservation { counts, written, heard });
     }
 
     /// The pods that a budget's controller counted: those that were there when it wrote, or, when
     /// they are not as many, those that it had heard of when it began. In between a controller may
     /// have deleted one and got no answer. None when that is too long ago to be known.
-    fn counted(&self, budget: &PodDisruptionBudget, counted: &Counted) -> Option<BTreeSet<String>> {
+    fn counted(
+        &self,
+        budget: &PodDisruptionBudget,
+        counted: &BudgetObservation,
+    ) -> Option<BTreeSet<String>> {
         let at = |revision| Some(healthy(budget, &self.server.pods_at(revision)?));
         let written = at(counted.written)?;
         match i32::try_from(written.len()) == Ok(counted.counts.healthy) {
@@ -253,8 +260,8 @@ impl World {
     }
 
     fn check_eviction(&mut self, pod: &Arc<Pod>) {
-        for object in self.server.list(Kind::PodDisruptionBudget) {
-            let Object::PodDisruptionBudget(budget) = &object else { continue };
+        for object in self.server.list(ResourceKind::PodDisruptionBudget) {
+            let ViewObject::PodDisruptionBudget(budget) = &object else { continue };
             let counted = self.budgets.counted.get(&object.id().name);
             let (Some(counted), true) = (counted, covers(budget, pod)) else { continue };
             let left = healthy(budget, &self.server.pods());
@@ -278,12 +285,12 @@ impl World {
 
     /// Budgets whose status is not what the pods are: at rest they must agree.
     pub(super) fn miscounted_budgets(&self) -> Vec<String> {
-        let budgets = self.server.list(Kind::PodDisruptionBudget);
+        let budgets = self.server.list(ResourceKind::PodDisruptionBudget);
         let wrong = budgets.iter().filter_map(|object| {
-            let Object::PodDisruptionBudget(budget) = object else { return None };
+            let ViewObject::PodDisruptionBudget(budget) = object else { return None };
             let healthy = healthy(budget, &self.server.pods()).len();
             let healthy = i32::try_from(healthy).unwrap_or(i32::MAX);
-            let said = Counts::of(budget);
+            let said = BudgetCounts::of(budget);
             let is_right = said.is_some_and(|said| {
                 let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed);
                 let left = if said.expected > 0 { (healthy - said.desired).max(0) } else { 0 };
@@ -306,7 +313,7 @@ impl World {
 /// Of how many pods restarts of a ladder are under way at `now`, by its requests and its ledgers. A
 /// pod and the one that took its place are one: whoever fails in the middle of a restart is
 /// restarted again before the request for that is over, which takes no further replica down, and
-/// the ladder lets it through (`Register::occupancy` leaves out what is the asker's own).
+/// the ladder lets it through (`LedgerRegister::occupancy` leaves out what is the asker's own).
 fn under_way(now: Tick, restarts: &[&PodRestart], ledgers: &[&RestartLedger]) -> usize {
     let mut heirs: BTreeMap<&str, &str> = restarts
         .iter()
@@ -352,13 +359,15 @@ fn newest<'a>(heirs: &BTreeMap<&'a str, &'a str>, uid: &'a str) -> &'a str {
 
 /// The pod that this write deletes for a rung. Rungs are to ask for evictions, and budgets hold
 /// whatever they ask for.
-pub(super) fn ended_by_rung<'a>(work: &Work, write: &'a Write) -> Option<&'a ObjectId> {
+pub(super) fn ended_by_rung<'a>(
+    work: &WorkItem,
+    write: &'a WriteOperation,
+) -> Option<&'a ObjectId> {
     match (work, write) {
-        (Work::Climb(_) | Work::Controller(Key::PodRestart(_)), Write::Delete(delete))
-            if delete.id.kind == Kind::Pod =>
-        {
-            Some(&delete.id)
-        }
+        (
+            WorkItem::Climb(_) | WorkItem::Controller(ControllerKey::PodRestart(_)),
+            WriteOperation::Delete(delete),
+        ) if delete.id.kind == ResourceKind::Pod => Some(&delete.id),
         _ => None,
     }
 }
@@ -435,7 +444,7 @@ mod tests {
             let status = RestartLedgerStatus { decisions, ..RestartLedgerStatus::default() };
             RestartLedger { status: Some(status), ..RestartLedger::default() }
         };
-        let mut known = Decided::default();
+        let mut known = RestartDecisionTimes::default();
         let mut lately = |truly: u64, now: u64, at: &[u64]| {
             known.lately(Tick::from_secs(truly), Tick::from_secs(now), [decided(at)].iter()).count
         };

@@ -1,14 +1,14 @@
 //! What is asked of the API by hand: manifests, and the changes of a script or of users.
 
 use http::Method;
-use rekindle_controllers::{Kind, NamespacedName, ObjectId};
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
 use super::{MERGE_PATCH, World, path};
 use crate::error::SimError;
-use crate::faults::Comeback;
-use crate::script::Change;
+use crate::faults::NodeReturn;
+use crate::script::WorldChange;
 
 /// An agent notices with one heartbeat that its Node is gone, and registers with the next; a
 /// heartbeat comes every ten seconds.
@@ -16,7 +16,7 @@ const REGISTERS_AFTER: TickDuration = TickDuration::from_secs(15);
 
 /// What the API makes of fields that it does not know (KEP-2885).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldValidation {
+pub enum UnknownFieldHandling {
     /// It warns of them.
     #[default]
     Warn,
@@ -24,7 +24,7 @@ pub enum FieldValidation {
     Strict,
 }
 
-impl FieldValidation {
+impl UnknownFieldHandling {
     const fn query(self) -> &'static str {
         match self {
             Self::Warn => "",
@@ -35,7 +35,7 @@ impl FieldValidation {
 
 impl World {
     /// What the API makes of fields that it does not know, in what is asked by hand from now on.
-    pub const fn set_field_validation(&mut self, validation: FieldValidation) {
+    pub const fn set_field_validation(&mut self, validation: UnknownFieldHandling) {
         self.validation = validation;
     }
 
@@ -58,14 +58,14 @@ impl World {
             object: format!("{kind} {name}"),
             message,
         };
-        let known = Kind::of_reference(&api_version, &kind)
+        let known = ResourceKind::of_reference(&api_version, &kind)
             .ok_or_else(|| refused(format!("there is no kind {kind} in {api_version:?} here")))?;
         let namespace = match known.info().scope {
-            rekindle_controllers::kind::Scope::Cluster => String::new(),
-            rekindle_controllers::kind::Scope::Namespaced if namespace.is_empty() => {
+            rekindle_controllers::kind::KindScope::Cluster => String::new(),
+            rekindle_controllers::kind::KindScope::Namespaced if namespace.is_empty() => {
                 "default".to_owned()
             }
-            rekindle_controllers::kind::Scope::Namespaced => namespace,
+            rekindle_controllers::kind::KindScope::Namespaced => namespace,
         };
         let id = ObjectId::new(known, NamespacedName::new(namespace, name.as_str()));
         let (code, answer) = match self.server.holds(&id) {
@@ -84,29 +84,29 @@ impl World {
     }
 
     /// Does what a script or a user wants.
-    pub(super) fn change(&mut self, change: Change) -> Result<(), SimError> {
+    pub(super) fn change(&mut self, change: WorldChange) -> Result<(), SimError> {
         match change {
-            Change::Apply(object) => self.apply(&object),
-            Change::Patch(id, patch) => {
+            WorldChange::Apply(object) => self.apply(&object),
+            WorldChange::Patch(id, patch) => {
                 let path = named_path(&id, "change")?;
                 let answer = self.call_by_hand(&id, Method::PATCH, &path, &patch);
                 self.accepted(&id, "change", answer)
             }
-            Change::Delete(id) => {
+            WorldChange::Delete(id) => {
                 let path = named_path(&id, "delete")?;
                 let answer = self.call(Method::DELETE, &path, "application/json", &json!({}));
                 self.accepted(&id, "delete", answer)?;
                 self.availability.give_up(&id);
-                if id.kind == Kind::Node {
-                    self.node_deleted(&id.name.name, Comeback::After(REGISTERS_AFTER));
+                if id.kind == ResourceKind::Node {
+                    self.node_deleted(&id.name.name, NodeReturn::After(REGISTERS_AFTER));
                 }
                 Ok(())
             }
-            Change::Cut(nodes) => {
+            WorldChange::Cut(nodes) => {
                 self.cut(&nodes);
                 Ok(())
             }
-            Change::Mend(nodes) => {
+            WorldChange::Mend(nodes) => {
                 self.mend(&nodes);
                 Ok(())
             }
@@ -118,16 +118,16 @@ impl World {
     ///
     /// # Errors
     /// When the API refuses an object, in its words.
-    pub(crate) fn try_out(&mut self, change: Change) -> Result<(), SimError> {
+    pub(crate) fn try_out(&mut self, change: WorldChange) -> Result<(), SimError> {
         match change {
-            Change::Apply(object) => self.apply(&object),
-            Change::Patch(id, patch) => {
+            WorldChange::Apply(object) => self.apply(&object),
+            WorldChange::Patch(id, patch) => {
                 if let Ok(path) = rekindle_reconcile::wire::path(&id, "") {
                     self.call(Method::PATCH, &path, MERGE_PATCH, &patch);
                 }
                 Ok(())
             }
-            Change::Delete(_) | Change::Cut(_) | Change::Mend(_) => Ok(()),
+            WorldChange::Delete(_) | WorldChange::Cut(_) | WorldChange::Mend(_) => Ok(()),
         }
     }
 

@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
-use rekindle_controllers::plan::{Delete, Grace};
-use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, Write};
-use rekindle_reconcile::Work;
+use rekindle_controllers::plan::{DeleteGrace, DeleteWrite};
+use rekindle_controllers::{
+    ControllerKey, NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation,
+};
+use rekindle_reconcile::WorkItem;
 use rekindle_types::pods::AnyPod;
 use rekindle_types::{Tick, TickDuration, taints};
 
 use super::World;
-use super::budgets::Watched;
-use super::faults::Hearing;
+use super::budgets::CheckCoverage;
+use super::faults::WatchDelivery;
 use crate::known_bugs::KnownBug;
 
 /// The time in a taint has whole seconds, and what was decided in the moment in which a taint went
@@ -24,20 +26,20 @@ const OVERDUE: TickDuration = TickDuration::from_secs(120);
 
 /// Since when nodes have the taints that end pods, as the API has shown them.
 #[derive(Debug, Default)]
-pub(super) struct Sentences {
-    by_node: BTreeMap<String, Sentence>,
+pub(super) struct EvictionTaintHistory {
+    by_node: BTreeMap<String, EvictionTaints>,
     /// Until when the controllers could not do what they wanted.
     disturbed: Tick,
 }
 
 #[derive(Debug, Default)]
-struct Sentence {
+struct EvictionTaints {
     since: BTreeMap<String, Tick>,
     /// When one of them went.
     lifted: Tick,
 }
 
-impl Sentences {
+impl EvictionTaintHistory {
     /// A Node is there, or there in another version.
     pub(super) fn note(&mut self, now: Tick, node: &Node) {
         let name = node.metadata.name.clone().unwrap_or_default();
@@ -62,13 +64,13 @@ impl World {
     /// A pod was deleted for a taint. The pod is as it was before. One who hears nothing, or whose
     /// clock was set, cannot know better.
     pub(super) fn check_taint_eviction(&mut self, pod: &Pod) {
-        if !matches!(self.hearing, Hearing::Well) || !self.clocks.are_right() {
+        if !matches!(self.hearing, WatchDelivery::Well) || !self.clocks.are_right() {
             return;
         }
         let node = AnyPod::node_name(pod);
         let node = node.unwrap_or_default();
-        let id = ObjectId::new(Kind::Node, NamespacedName::new("", node));
-        if let Some(Object::Node(found)) = self.server.get(&id) {
+        let id = ObjectId::new(ResourceKind::Node, NamespacedName::new("", node));
+        if let Some(ViewObject::Node(found)) = self.server.get(&id) {
             // a taint that went in this very moment is not shown yet
             self.sentences.note(self.now, &found);
         }
@@ -86,7 +88,7 @@ impl World {
     /// A node that was lost is about to be back, and these pods are there. Those whose time was
     /// over have been deleted, if somebody could.
     pub(super) fn check_overdue(&mut self, node: &str, there: &[Arc<Pod>]) {
-        let is_deaf = !matches!(self.hearing, Hearing::Well);
+        let is_deaf = !matches!(self.hearing, WatchDelivery::Well);
         let disturbed = self.sentences.disturbed.max(self.full_until);
         if is_deaf || disturbed + OVERDUE > self.now || !self.clocks.are_right() {
             return;
@@ -110,8 +112,8 @@ impl World {
 
     /// When a pod has to go for the taints that its node has; none when it may stay.
     fn end_of_stay(&self, pod: &Pod, node: &str) -> Option<Tick> {
-        let id = ObjectId::new(Kind::Node, NamespacedName::new("", node));
-        let Some(Object::Node(found)) = self.server.get(&id) else { return None };
+        let id = ObjectId::new(ResourceKind::Node, NamespacedName::new("", node));
+        let Some(ViewObject::Node(found)) = self.server.get(&id) else { return None };
         let sentence = self.sentences.by_node.get(node)?;
         let came = pod.metadata.creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from);
         let ends = no_execute(&found).filter_map(|taint| {
@@ -126,7 +128,7 @@ impl World {
     /// A pod has gone a step. No other of its name runs but the newest, and those that somebody
     /// gave up with their nodes.
     pub(super) fn check_names(&mut self, uid: &str) {
-        if self.watched == Watched::Nothing {
+        if self.watched == CheckCoverage::Nothing {
             return;
         }
         let Some(pod) = self.pods.get(uid).filter(|pod| pod.running().next().is_some()) else {
@@ -150,21 +152,30 @@ impl World {
     }
 
     /// What is written instead, when the bug is switched on that forces what taints end.
-    pub(super) fn forced(&self, work: &Work, write: &Write) -> Option<Write> {
+    pub(super) fn forced(&self, work: &WorkItem, write: &WriteOperation) -> Option<WriteOperation> {
         let is_on = self.faults.bug == Some(KnownBug::EvictionForced);
         match (work, write) {
-            (Work::Controller(Key::TaintEviction(_)), Write::Delete(delete)) if is_on => {
-                Some(Write::Delete(Delete { grace: Grace::Now, ..delete.clone() }))
-            }
+            (
+                WorkItem::Controller(ControllerKey::TaintEviction(_)),
+                WriteOperation::Delete(delete),
+            ) if is_on => Some(WriteOperation::Delete(DeleteWrite {
+                grace: DeleteGrace::Now,
+                ..delete.clone()
+            })),
             _ => None,
         }
     }
 }
 
 /// The pod that this write deletes for a taint.
-pub(super) fn ended_by_taint<'a>(work: &Work, write: &'a Write) -> Option<&'a ObjectId> {
+pub(super) fn ended_by_taint<'a>(
+    work: &WorkItem,
+    write: &'a WriteOperation,
+) -> Option<&'a ObjectId> {
     match (work, write) {
-        (Work::Controller(Key::TaintEviction(_)), Write::Delete(delete)) => Some(&delete.id),
+        (WorkItem::Controller(ControllerKey::TaintEviction(_)), WriteOperation::Delete(delete)) => {
+            Some(&delete.id)
+        }
         _ => None,
     }
 }

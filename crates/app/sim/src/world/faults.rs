@@ -4,26 +4,26 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::Method;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
-use rekindle_ladder::Limits;
-use rekindle_pod::ContainerKey;
-use rekindle_reconcile::{NodeSettings, Planner, Seen, kinds};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
+use rekindle_ladder::RestartLimits;
+use rekindle_pod::ContainerStartKey;
+use rekindle_reconcile::{NodeLifecycleSettings, Planner, WatchUpdate, kinds};
 use rekindle_store::Revision;
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, Tick, TickDuration, held};
 use serde_json::{Value, json};
 
-use super::{BEGIN, Happening, World, collection, path};
+use super::{BEGIN, ScheduledEvent, World, collection, path};
 use crate::error::SimError;
-use crate::faults::{Deed, Faults, Registry, Relief, Room, Sync};
+use crate::faults::{DiskSpace, Faults, PowerLossSync, RegistryState, WatchRecovery, WorldEvent};
 use crate::known_bugs::KnownBug;
-use crate::script::Change;
-use crate::server::Reopened;
+use crate::script::WorldChange;
+use crate::server::ReopenedServer;
 
 /// Whether the controllers hear what happens in the API.
 #[derive(Debug, Default)]
-pub(super) enum Hearing {
+pub(super) enum WatchDelivery {
     /// At once.
     #[default]
     Well,
@@ -32,7 +32,7 @@ pub(super) enum Hearing {
         /// What they had heard before.
         heard: Revision,
         /// What they miss meanwhile.
-        missed: Vec<Seen>,
+        missed: Vec<WatchUpdate>,
     },
 }
 
@@ -45,7 +45,7 @@ impl World {
     }
 
     /// Power is lost in the commit after so many.
-    pub fn lose_power_after(&mut self, commits: u64, sync: Sync) {
+    pub fn lose_power_after(&mut self, commits: u64, sync: PowerLossSync) {
         self.server.lose_power(commits, sync);
     }
 
@@ -55,9 +55,9 @@ impl World {
     }
 
     /// Does this so long after the beginning.
-    pub fn do_at(&mut self, at: TickDuration, deed: Deed) {
+    pub fn do_at(&mut self, at: TickDuration, deed: WorldEvent) {
         self.number += 1;
-        self.coming.insert((BEGIN + at, self.number), Happening::Deed(deed));
+        self.coming.insert((BEGIN + at, self.number), ScheduledEvent::Deed(deed));
     }
 
     /// Faults stop: everybody is connected and hears everything again.
@@ -68,10 +68,10 @@ impl World {
         self.trace.add(self.now, "faults stop");
         self.faults.stop();
         self.server.heal();
-        self.server.set_full(Room::Enough);
-        self.faults.set_room(Room::Enough);
-        self.faults.set_registry(Registry::Answers);
-        self.hear(Relief::Relist);
+        self.server.set_full(DiskSpace::Enough);
+        self.faults.set_room(DiskSpace::Enough);
+        self.faults.set_registry(RegistryState::Answers);
+        self.hear(WatchRecovery::Relist);
         self.put_nodes_right();
         let nodes = std::mem::take(&mut self.deaf);
         for node in nodes.into_keys() {
@@ -130,78 +130,81 @@ impl World {
         self.resync(node);
     }
 
-    pub(super) fn do_deed(&mut self, deed: Deed) -> Result<(), SimError> {
+    pub(super) fn do_deed(&mut self, deed: WorldEvent) -> Result<(), SimError> {
         match deed {
-            Deed::User(change) => match self.change(change) {
+            WorldEvent::User(change) => match self.change(change) {
                 Err(SimError::Refused { operation, object, message }) => {
                     self.trace.add(self.now, &format!("refused: {operation} {object}: {message}"));
                 }
                 done => done?,
             },
-            Deed::CrashAgent(pick) => {
+            WorldEvent::CrashAgent(pick) => {
                 if let Some(node) = self.node(pick) {
                     self.crash_agent(&node);
                 }
             }
-            Deed::Reboot(pick) => self.reboot(pick),
-            Deed::CrashAgentBefore(pick, number) => {
+            WorldEvent::Reboot(pick) => self.reboot(pick),
+            WorldEvent::CrashAgentBefore(pick, number) => {
                 if let Some(node) = self.node(pick) {
                     self.faults.crash_before(&node, number);
                 }
             }
-            Deed::Invalid(invalid) => self.ask_for_what_is_invalid(&invalid),
-            Deed::CrashControllers => self.crash_controllers(),
-            Deed::PowerLoss(sync) => {
+            WorldEvent::Invalid(invalid) => self.ask_for_what_is_invalid(&invalid),
+            WorldEvent::CrashControllers => self.crash_controllers(),
+            WorldEvent::PowerLoss(sync) => {
                 self.trace.add(self.now, &format!("power will be lost, {sync:?} the next sync"));
                 self.server.lose_power(0, sync);
             }
-            Deed::DeafControllers(lasts, relief) => {
-                if let Hearing::Well = self.hearing {
+            WorldEvent::DeafControllers(lasts, relief) => {
+                if let WatchDelivery::Well = self.hearing {
                     self.trace.add(self.now, "the controllers' watches stall");
                     let heard = Revision(self.last_revision);
-                    self.hearing = Hearing::Deaf { heard, missed: Vec::new() };
-                    self.later(lasts, Happening::Hear(relief));
+                    self.hearing = WatchDelivery::Deaf { heard, missed: Vec::new() };
+                    self.later(lasts, ScheduledEvent::Hear(relief));
                 }
             }
-            Deed::DeafNode(pick, lasts) => {
+            WorldEvent::DeafNode(pick, lasts) => {
                 if let Some(node) = self.node(pick) {
                     self.trace.add(self.now, &format!("the watches of {node} stall"));
                     let until = self.deaf.entry(node.clone()).or_default();
                     *until = (*until).max(self.now + lasts);
-                    self.later(lasts, Happening::NodeHears(node));
+                    self.later(lasts, ScheduledEvent::NodeHears(node));
                 }
             }
-            Deed::LoseNode(pick, lasts) => {
+            WorldEvent::LoseNode(pick, lasts) => {
                 if let Some(node) = self.node(pick) {
                     let nodes = BTreeSet::from([node]);
                     self.cut(&nodes);
-                    self.later(lasts, Happening::Deed(Deed::User(Change::Mend(nodes))));
+                    self.later(
+                        lasts,
+                        ScheduledEvent::Deed(WorldEvent::User(WorldChange::Mend(nodes))),
+                    );
                 }
             }
-            Deed::Delete(id, propagation) => self.delete(&id, propagation),
-            Deed::DeleteMany(kind, app, propagation) => {
+            WorldEvent::Delete(id, propagation) => self.delete(&id, propagation),
+            WorldEvent::DeleteMany(kind, app, propagation) => {
                 self.delete_many(kind, app.as_deref(), propagation);
             }
-            Deed::DeletePod(pick) => self.ask(pick, deletion),
-            Deed::ForcePod(pick) => self.force(pick),
-            Deed::EvictPod(pick) if self.faults.bug == Some(KnownBug::BudgetIgnored) => {
+            WorldEvent::DeletePod(pick) => self.ask(pick, deletion),
+            WorldEvent::ForcePod(pick) => self.force(pick),
+            WorldEvent::EvictPod(pick) if self.faults.bug == Some(KnownBug::BudgetIgnored) => {
                 self.ask(pick, deletion);
             }
-            Deed::EvictPod(pick) => self.ask(pick, eviction),
-            Deed::RestartPod(pick, rung) => {
+            WorldEvent::EvictPod(pick) => self.ask(pick, eviction),
+            WorldEvent::RestartPod(pick, rung) => {
                 self.ask(pick, |id, number| restart_by_hand(id, number, rung));
             }
-            Deed::RestartContainer(pick) => {
+            WorldEvent::RestartContainer(pick) => {
                 if let Some(container) = self.container(pick) {
                     self.ask(pick, |id, number| restart_of_container(id, number, &container));
                 }
             }
-            Deed::EditLedger(pick, status) => self.edit_ledger(pick, &status),
-            Deed::ToNode(pick, deed) => self.keep(pick, deed),
-            Deed::EndContainer(pick, status) => self.end_container(pick, status),
-            Deed::EndSandbox(pick) => self.end_sandbox(pick),
-            Deed::Pressure(pick) => self.press(pick),
-            Deed::ClockStep(step) => {
+            WorldEvent::EditLedger(pick, status) => self.edit_ledger(pick, &status),
+            WorldEvent::ToNode(pick, deed) => self.keep(pick, deed),
+            WorldEvent::EndContainer(pick, status) => self.end_container(pick, status),
+            WorldEvent::EndSandbox(pick) => self.end_sandbox(pick),
+            WorldEvent::Pressure(pick) => self.press(pick),
+            WorldEvent::ClockStep(step) => {
                 let seconds = step.as_secs();
                 self.trace.add(
                     self.now,
@@ -213,26 +216,26 @@ impl World {
                 self.note_disturbance();
                 self.server.set_time(self.api_now())?;
             }
-            Deed::WallClock(seconds) => {
+            WorldEvent::WallClock(seconds) => {
                 self.trace.add(self.now, &format!("the wall clock is set by {seconds} s"));
                 self.clocks.set_wall(seconds);
             }
-            Deed::FullDisk(lasts) => {
+            WorldEvent::FullDisk(lasts) => {
                 self.trace.add(self.now, "the disk is full");
-                self.server.set_full(Room::None);
-                self.faults.set_room(Room::None);
+                self.server.set_full(DiskSpace::None);
+                self.faults.set_room(DiskSpace::None);
                 self.full_until = self.full_until.max(self.now + lasts);
                 self.note_disturbance();
-                self.later(lasts, Happening::DiskHasRoom);
+                self.later(lasts, ScheduledEvent::DiskHasRoom);
             }
-            Deed::LoseRegistry(lasts) => {
+            WorldEvent::LoseRegistry(lasts) => {
                 self.trace.add(
                     self.now,
                     "images that nothing uses are thrown away, and no registry answers",
                 );
-                self.faults.set_registry(Registry::Gone);
+                self.faults.set_registry(RegistryState::Gone);
                 self.no_registry_until = self.no_registry_until.max(self.now + lasts);
-                self.later(lasts, Happening::RegistryAnswers);
+                self.later(lasts, ScheduledEvent::RegistryAnswers);
             }
         }
         Ok(())
@@ -255,8 +258,8 @@ impl World {
 
     /// Somebody writes into what a ladder remembers, and may be refused.
     fn edit_ledger(&mut self, pick: u64, status: &Value) {
-        let ledgers = self.server.list(Kind::RestartLedger);
-        let Some(id) = picked(pick, &ledgers).map(Object::id) else { return };
+        let ledgers = self.server.list(ResourceKind::RestartLedger);
+        let Some(id) = picked(pick, &ledgers).map(ViewObject::id) else { return };
         let patch = json!({"status": status});
         let path = path(&id, "/status");
         let (code, _) = self.call(Method::PATCH, &path, "application/merge-patch+json", &patch);
@@ -288,14 +291,14 @@ impl World {
     }
 
     /// A user deletes something, and says what becomes of what belongs to it.
-    fn delete(&mut self, id: &ObjectId, propagation: Propagation) {
+    fn delete(&mut self, id: &ObjectId, propagation: DependentPolicy) {
         let options = delete_options(propagation);
         let (code, _) = self.call(Method::DELETE, &path(id, ""), "application/json", &options);
         self.trace.add(self.now, &format!("a user deletes {id}, {propagation:?}: {code}"));
     }
 
     /// The same with all of a kind that have this label, or all of them.
-    fn delete_many(&mut self, kind: Kind, app: Option<&str>, propagation: Propagation) {
+    fn delete_many(&mut self, kind: ResourceKind, app: Option<&str>, propagation: DependentPolicy) {
         let of = ObjectId::new(kind, NamespacedName::new("default", ""));
         let selector = app.map(|app| format!("?labelSelector=app%3D{app}")).unwrap_or_default();
         let path = format!("{}{selector}", collection(&of));
@@ -326,12 +329,12 @@ impl World {
             .pods
             .iter()
             .flat_map(|(uid, pod)| pod.running().map(move |key| (uid.clone(), key.clone())));
-        let running: Vec<(String, ContainerKey)> = running.collect();
+        let running: Vec<(String, ContainerStartKey)> = running.collect();
         let Some(count) = u64::try_from(running.len()).ok().filter(|count| *count > 0) else {
             return;
         };
         let (uid, key) = running[usize::try_from(pick % count).unwrap_or(0)].clone();
-        self.later(TickDuration::ZERO, Happening::Ends { uid, key, status });
+        self.later(TickDuration::ZERO, ScheduledEvent::Ends { uid, key, status });
     }
 
     fn end_sandbox(&mut self, pick: u64) {
@@ -359,7 +362,7 @@ impl World {
         let name = super::name_of(&pod.pod);
         self.trace.add(self.now, &format!("{}: evicted by {}", name, pod.node));
         if self.faults.bug == Some(KnownBug::EvictionDeletes) {
-            self.delete_object(&ObjectId::new(Kind::Pod, name), uid);
+            self.delete_object(&ObjectId::new(ResourceKind::Pod, name), uid);
             return;
         }
         pod.evicted(self.now);
@@ -374,14 +377,14 @@ impl World {
 
     fn start_controllers(&mut self) {
         self.note_disturbance();
-        self.planner = Planner::new(Limits::default());
+        self.planner = Planner::new(RestartLimits::default());
         self.planner.set_node_settings(self.patience.clone());
-        self.hearing = Hearing::Well;
+        self.hearing = WatchDelivery::Well;
         self.list();
     }
 
     /// How long the controllers are patient with nodes from now on.
-    pub fn set_patience(&mut self, patience: NodeSettings) {
+    pub fn set_patience(&mut self, patience: NodeLifecycleSettings) {
         if self.patience != patience {
             self.patience = patience;
             self.start_controllers();
@@ -393,16 +396,17 @@ impl World {
         for kind in kinds() {
             let objects = self.server.list(kind);
             let objects = objects.into_iter().map(|object| self.as_shown(object)).collect();
-            self.planner.see(self.desk_now(), Seen::List(kind, objects));
+            self.planner.see(self.desk_now(), WatchUpdate::List(kind, objects));
         }
     }
 
     /// What the controllers see of an object.
-    fn as_shown(&self, object: Object) -> Object {
-        if let (Object::Pod(pod), Some(KnownBug::TolerationUnseen)) = (&object, self.faults.bug) {
-            return Object::Pod(Arc::new(without_patience(pod)));
+    fn as_shown(&self, object: ViewObject) -> ViewObject {
+        if let (ViewObject::Pod(pod), Some(KnownBug::TolerationUnseen)) = (&object, self.faults.bug)
+        {
+            return ViewObject::Pod(Arc::new(without_patience(pod)));
         }
-        let Object::RestartLadder(ladder) = &object else { return object };
+        let ViewObject::RestartLadder(ladder) = &object else { return object };
         let mut shown = ladder.as_ref().clone();
         let budget = shown.spec.budget.get_or_insert_default();
         match self.faults.bug {
@@ -410,18 +414,18 @@ impl World {
             Some(KnownBug::LadderRateUnseen) => budget.per_minute = None,
             Some(_) | None => return object,
         }
-        Object::RestartLadder(Arc::new(shown))
+        ViewObject::RestartLadder(Arc::new(shown))
     }
 
-    pub(super) fn tell_desk(&mut self, seen: Seen) {
+    pub(super) fn tell_desk(&mut self, seen: WatchUpdate) {
         let now = self.desk_now();
         let seen = match seen {
-            Seen::Applied(object) => Seen::Applied(self.as_shown(object)),
-            Seen::List(..) | Seen::Deleted(..) => seen,
+            WatchUpdate::Applied(object) => WatchUpdate::Applied(self.as_shown(object)),
+            WatchUpdate::List(..) | WatchUpdate::Deleted(..) => seen,
         };
         match &mut self.hearing {
-            Hearing::Well => self.planner.see(now, seen),
-            Hearing::Deaf { missed, .. } => missed.push(seen),
+            WatchDelivery::Well => self.planner.see(now, seen),
+            WatchDelivery::Deaf { missed, .. } => missed.push(seen),
         }
     }
 
@@ -429,14 +433,16 @@ impl World {
     /// show.
     pub(super) const fn heard(&self) -> Revision {
         match &self.hearing {
-            Hearing::Well => Revision(self.last_revision),
-            Hearing::Deaf { heard, .. } => *heard,
+            WatchDelivery::Well => Revision(self.last_revision),
+            WatchDelivery::Deaf { heard, .. } => *heard,
         }
     }
 
     /// The controllers hear again.
-    pub(super) fn hear(&mut self, relief: Relief) {
-        let Hearing::Deaf { mut missed, .. } = std::mem::take(&mut self.hearing) else { return };
+    pub(super) fn hear(&mut self, relief: WatchRecovery) {
+        let WatchDelivery::Deaf { mut missed, .. } = std::mem::take(&mut self.hearing) else {
+            return;
+        };
         let now = self.desk_now();
         self.note_disturbance();
         self.trace.add(self.now, &format!("the controllers hear again: {relief:?}"));
@@ -445,10 +451,10 @@ impl World {
                 missed.pop();
                 missed.into_iter().for_each(|seen| self.planner.see(now, seen));
             }
-            (Relief::Batch, _) => {
+            (WatchRecovery::Batch, _) => {
                 missed.into_iter().for_each(|seen| self.planner.see(now, seen));
             }
-            (Relief::Relist, _) => self.list(),
+            (WatchRecovery::Relist, _) => self.list(),
         }
     }
 
@@ -467,8 +473,8 @@ impl World {
         if self.full_until <= self.now {
             self.trace.add(self.now, "the disk has room again");
             self.note_disturbance();
-            self.server.set_full(Room::Enough);
-            self.faults.set_room(Room::Enough);
+            self.server.set_full(DiskSpace::Enough);
+            self.faults.set_room(DiskSpace::Enough);
         }
     }
 
@@ -476,7 +482,7 @@ impl World {
     pub(super) fn registry_answers(&mut self) {
         if self.no_registry_until <= self.now {
             self.trace.add(self.now, "the registries answer again");
-            self.faults.set_registry(Registry::Answers);
+            self.faults.set_registry(RegistryState::Answers);
         }
     }
 
@@ -490,7 +496,7 @@ impl World {
         let unsynced = self.server.shown_unsynced();
         unsynced.iter().for_each(|event| self.see(event));
         self.clocks.api_starts();
-        let Reopened { server, watch, newest, wrong } = self.server.reopen(self.api_now())?;
+        let ReopenedServer { server, watch, newest, wrong } = self.server.reopen(self.api_now())?;
         if let Some(wrong) = wrong {
             self.breaks(&wrong);
         }
@@ -519,12 +525,12 @@ impl World {
     }
 }
 
-fn delete_options(propagation: Propagation) -> Value {
+fn delete_options(propagation: DependentPolicy) -> Value {
     match propagation {
-        Propagation::Default => json!({}),
-        Propagation::Background => json!({"propagationPolicy": "Background"}),
-        Propagation::Foreground => json!({"propagationPolicy": "Foreground"}),
-        Propagation::Orphan => json!({"propagationPolicy": "Orphan"}),
+        DependentPolicy::Default => json!({}),
+        DependentPolicy::Background => json!({"propagationPolicy": "Background"}),
+        DependentPolicy::Foreground => json!({"propagationPolicy": "Foreground"}),
+        DependentPolicy::Orphan => json!({"propagationPolicy": "Orphan"}),
     }
 }
 
@@ -556,12 +562,12 @@ fn restart_by_hand(id: &ObjectId, number: u64, rung: Rung) -> (Method, String, V
         "metadata": {"name": format!("by-hand-{number}"), "namespace": id.name.namespace},
         "spec": {"podName": id.name.name, "rung": rung, "reason": "by hand"},
     });
-    let of = ObjectId::new(Kind::PodRestart, id.name.clone());
+    let of = ObjectId::new(ResourceKind::PodRestart, id.name.clone());
     (Method::POST, collection(&of), request)
 }
 
 /// The same pod, as if it tolerated nothing for a while.
-fn without_patience(pod: &held::Pod) -> held::Pod {
+fn without_patience(pod: &held::HeldPod) -> held::HeldPod {
     let mut pod = pod.clone();
     let spec = pod.spec.iter_mut().map(Arc::make_mut);
     let tolerations = spec.flat_map(|spec| Arc::make_mut(&mut spec.tolerations));

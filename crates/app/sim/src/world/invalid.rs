@@ -5,14 +5,14 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{MERGE_PATCH, World, collection, path};
-use crate::faults::Invalid;
+use crate::faults::InvalidPatch;
 use crate::known_bugs::KnownBug;
-use crate::server::Power;
+use crate::server::MachinePower;
 
 impl World {
     /// A user asks for it: as a change of the object, or for such an object when there is none.
-    pub(crate) fn ask_for_what_is_invalid(&mut self, invalid: &Invalid) {
-        let Invalid { id, patch, field, whole } = invalid;
+    pub(crate) fn ask_for_what_is_invalid(&mut self, invalid: &InvalidPatch) {
+        let InvalidPatch { id, patch, field, whole } = invalid;
         let before = (self.server.revision(), self.server.stored(id));
         let (method, path, kind, body, field) = match before.1 {
             Some(_) => (Method::PATCH, path(id, ""), MERGE_PATCH, patch, field.as_str()),
@@ -24,7 +24,7 @@ impl World {
         }
         let (code, answer) = self.call(method.clone(), &path, kind, body);
         self.trace.add(self.now, &format!("a user asks {method} {id} to be {body}: {code}"));
-        let has_no_disk = self.full_until > self.now || self.server.power() != Power::On;
+        let has_no_disk = self.full_until > self.now || self.server.power() != MachinePower::On;
         let is_refused = matches!(code, 400 | 422);
         let is_excused = has_no_disk && code >= 500;
         if !(is_refused || is_excused) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::Job;
-use rekindle_controllers::{Kind, Object, owners};
-use rekindle_types::held::Pod;
+use rekindle_controllers::{ResourceKind, ViewObject, owners};
+use rekindle_types::held::HeldPod;
 
 use super::World;
 
@@ -12,12 +12,12 @@ use super::World;
 #[derive(Debug, Default)]
 pub(super) struct JobCounts {
     /// By the UIDs of Job and pod.
-    pods: BTreeMap<String, BTreeMap<String, Seen>>,
+    pods: BTreeMap<String, BTreeMap<String, PodSighting>>,
 }
 
 /// How a pod was seen to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum PodSighting {
     /// Never succeeded.
     There,
     Succeeded,
@@ -25,14 +25,14 @@ enum Seen {
 
 impl JobCounts {
     /// A pod is there, or there in another version.
-    pub(super) fn note(&mut self, pod: &Pod) {
+    pub(super) fn note(&mut self, pod: &HeldPod) {
         let owner = owners::controller_of(&pod.metadata).filter(|owner| owner.kind == "Job");
         let (Some(owner), Some(uid)) = (owner, &pod.metadata.uid) else { return };
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let of_job = self.pods.entry(owner.uid.clone()).or_default();
-        let seen = of_job.entry(uid.clone()).or_insert(Seen::There);
+        let seen = of_job.entry(uid.clone()).or_insert(PodSighting::There);
         if phase == Some("Succeeded") {
-            *seen = Seen::Succeeded;
+            *seen = PodSighting::Succeeded;
         }
     }
 
@@ -41,7 +41,8 @@ impl JobCounts {
         let status = job.status.as_ref()?;
         let pods = job.metadata.uid.as_ref().and_then(|uid| self.pods.get(uid));
         let all = pods.map_or(0, BTreeMap::len);
-        let succeeded = pods.into_iter().flatten().filter(|(_, seen)| **seen == Seen::Succeeded);
+        let succeeded =
+            pods.into_iter().flatten().filter(|(_, seen)| **seen == PodSighting::Succeeded);
         let succeeded = succeeded.count();
         let count = |field: Option<i32>| usize::try_from(field.unwrap_or(0)).unwrap_or(0);
         let (said, failed) = (count(status.succeeded), count(status.failed));
@@ -66,9 +67,9 @@ impl JobCounts {
 impl World {
     /// Jobs that count what they did not have.
     pub(super) fn miscounted_jobs(&self) -> Vec<String> {
-        let jobs = self.server.list(Kind::Job);
+        let jobs = self.server.list(ResourceKind::Job);
         let wrong = jobs.iter().filter_map(|object| {
-            let Object::Job(job) = object else { return None };
+            let ViewObject::Job(job) = object else { return None };
             self.job_counts.wrong(job).map(|why| format!("{} {why}", object.id()))
         });
         wrong.collect()

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, owners};
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject, owners};
 use rekindle_types::pods::AnyPod;
 use rekindle_types::{Tick, TickDuration, taints};
 use serde_json::{Value, json};
 
-use super::{Happening, MERGE_PATCH, World, id_of_pod, path};
-use crate::faults::{Comeback, NodeDeed};
+use super::{MERGE_PATCH, ScheduledEvent, World, id_of_pod, path};
+use crate::faults::{NodeOperation, NodeReturn};
 
 /// After this, a drain asks again for what was refused, as `kubectl drain` does; and what did not
 /// reach the API is tried again.
@@ -19,36 +19,36 @@ const RETRY: TickDuration = TickDuration::from_secs(5);
 
 /// What somebody comes back to.
 #[derive(Clone, Debug)]
-pub(super) enum Errand {
+pub(super) enum KeeperErrand {
     /// Whether pods may come to the node.
-    Cordon(String, Cordon),
+    Cordon(String, CordonRequest),
     /// The pods that are still on a node that is drained.
     Drain(String),
     /// Whether somebody vouches that the node is down.
-    Vouch(String, Vouch),
+    Vouch(String, OutOfServiceTaint),
     /// The deletion of its Node.
-    Delete(String, Comeback),
+    Delete(String, NodeReturn),
     /// Its agent finds that it has no Node.
     Register(String),
 }
 
 /// What `kubectl cordon` and `uncordon` ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cordon {
+pub(super) enum CordonRequest {
     On,
     Off,
 }
 
 /// What becomes of the taint `out-of-service`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Vouch {
+pub(super) enum OutOfServiceTaint {
     Given,
     TakenBack,
 }
 
 /// What they have under way.
 #[derive(Debug, Default)]
-pub(super) struct Keepers {
+pub(super) struct NodeKeepers {
     /// The nodes that are drained, and until when.
     drains: BTreeMap<String, Tick>,
     /// Nodes whose Node was deleted, until their agents register them.
@@ -62,7 +62,7 @@ pub(super) struct Keepers {
     is_over: bool,
 }
 
-impl Keepers {
+impl NodeKeepers {
     pub(super) fn is_registered(&self, node: &str) -> bool {
         !self.unregistered.contains(node)
     }
@@ -85,25 +85,36 @@ impl Keepers {
 
 impl World {
     /// What a user does to a node.
-    pub(super) fn keep(&mut self, pick: u64, deed: NodeDeed) {
+    pub(super) fn keep(&mut self, pick: u64, deed: NodeOperation) {
         let Some(node) = self.node(pick) else { return };
         match deed {
-            NodeDeed::Cordon(lasts) => {
-                self.run_errand(Errand::Cordon(node.clone(), Cordon::On));
-                self.later(lasts, Happening::Errand(Errand::Cordon(node, Cordon::Off)));
+            NodeOperation::Cordon(lasts) => {
+                self.run_errand(KeeperErrand::Cordon(node.clone(), CordonRequest::On));
+                self.later(
+                    lasts,
+                    ScheduledEvent::Errand(KeeperErrand::Cordon(node, CordonRequest::Off)),
+                );
             }
-            NodeDeed::Drain(lasts) => {
-                self.run_errand(Errand::Cordon(node.clone(), Cordon::On));
+            NodeOperation::Drain(lasts) => {
+                self.run_errand(KeeperErrand::Cordon(node.clone(), CordonRequest::On));
                 self.keepers.drains.insert(node.clone(), self.now + lasts);
-                self.run_errand(Errand::Drain(node.clone()));
-                self.later(lasts, Happening::Errand(Errand::Cordon(node, Cordon::Off)));
+                self.run_errand(KeeperErrand::Drain(node.clone()));
+                self.later(
+                    lasts,
+                    ScheduledEvent::Errand(KeeperErrand::Cordon(node, CordonRequest::Off)),
+                );
             }
-            NodeDeed::OutOfService(lasts) => {
+            NodeOperation::OutOfService(lasts) => {
                 let node = self.lost_node(pick).unwrap_or(node);
-                self.run_errand(Errand::Vouch(node.clone(), Vouch::Given));
-                self.later(lasts, Happening::Errand(Errand::Vouch(node, Vouch::TakenBack)));
+                self.run_errand(KeeperErrand::Vouch(node.clone(), OutOfServiceTaint::Given));
+                self.later(
+                    lasts,
+                    ScheduledEvent::Errand(KeeperErrand::Vouch(node, OutOfServiceTaint::TakenBack)),
+                );
             }
-            NodeDeed::Delete(comeback) => self.run_errand(Errand::Delete(node, comeback)),
+            NodeOperation::Delete(comeback) => {
+                self.run_errand(KeeperErrand::Delete(node, comeback))
+            }
         }
     }
 
@@ -113,27 +124,27 @@ impl World {
         self.cut_off.keys().nth(usize::try_from(pick % count).unwrap_or(0)).cloned()
     }
 
-    pub(super) fn run_errand(&mut self, errand: Errand) {
+    pub(super) fn run_errand(&mut self, errand: KeeperErrand) {
         if self.keepers.is_over {
             return;
         }
         let code = match &errand {
-            Errand::Cordon(node, cordon) => self.cordon(node, *cordon),
-            Errand::Drain(node) => return self.drain(node),
-            Errand::Vouch(node, vouch) => self.vouch(node, *vouch),
-            Errand::Delete(node, comeback) => self.delete_node(node, *comeback),
-            Errand::Register(node) if !self.keepers.is_registered(node) => {
+            KeeperErrand::Cordon(node, cordon) => self.cordon(node, *cordon),
+            KeeperErrand::Drain(node) => return self.drain(node),
+            KeeperErrand::Vouch(node, vouch) => self.vouch(node, *vouch),
+            KeeperErrand::Delete(node, comeback) => self.delete_node(node, *comeback),
+            KeeperErrand::Register(node) if !self.keepers.is_registered(node) => {
                 return self.say_ready(node);
             }
-            Errand::Register(_) => return,
+            KeeperErrand::Register(_) => return,
         };
         if code >= 500 {
-            self.later(RETRY, Happening::Errand(errand));
+            self.later(RETRY, ScheduledEvent::Errand(errand));
         }
     }
 
-    fn cordon(&mut self, node: &str, cordon: Cordon) -> u16 {
-        let is_on = cordon == Cordon::On;
+    fn cordon(&mut self, node: &str, cordon: CordonRequest) -> u16 {
+        let is_on = cordon == CordonRequest::On;
         if !is_on {
             self.keepers.drains.remove(node);
         }
@@ -161,16 +172,16 @@ impl World {
             }
         }
         if !is_empty {
-            self.later(RETRY, Happening::Errand(Errand::Drain(node.to_owned())));
+            self.later(RETRY, ScheduledEvent::Errand(KeeperErrand::Drain(node.to_owned())));
         }
     }
 
-    fn vouch(&mut self, node: &str, vouch: Vouch) -> u16 {
+    fn vouch(&mut self, node: &str, vouch: OutOfServiceTaint) -> u16 {
         let Some(found) = self.node_found(node) else { return 404 };
         let mut now = taints::of_node(&found).to_vec();
         now.retain(|taint| taint.key != taints::OUT_OF_SERVICE);
         let mut now = json!(now);
-        if vouch == Vouch::Given
+        if vouch == OutOfServiceTaint::Given
             && let Value::Array(now) = &mut now
         {
             now.push(json!({
@@ -184,19 +195,19 @@ impl World {
         self.trace.add(self.now, &format!("a user vouches that {node} is down, {vouch:?}: {code}"));
         match (vouch, code) {
             // an API that dies meanwhile may have written it down
-            (Vouch::Given, ..300 | 500..) => {
+            (OutOfServiceTaint::Given, ..300 | 500..) => {
                 self.keepers.vouched.insert(node.to_owned());
                 self.give_up_pods_of(node);
             }
-            (Vouch::TakenBack, ..300) => {
+            (OutOfServiceTaint::TakenBack, ..300) => {
                 self.keepers.vouched.remove(node);
             }
-            (Vouch::Given | Vouch::TakenBack, _) => {}
+            (OutOfServiceTaint::Given | OutOfServiceTaint::TakenBack, _) => {}
         }
         code
     }
 
-    fn delete_node(&mut self, node: &str, comeback: Comeback) -> u16 {
+    fn delete_node(&mut self, node: &str, comeback: NodeReturn) -> u16 {
         let (code, _) =
             self.call(Method::DELETE, &path(&id_of(node), ""), "application/json", &json!({}));
         self.trace.add(self.now, &format!("a user deletes {node}: {code}, {comeback:?}"));
@@ -209,26 +220,26 @@ impl World {
     }
 
     /// The Node of a machine is gone.
-    pub(super) fn node_deleted(&mut self, node: &str, comeback: Comeback) {
+    pub(super) fn node_deleted(&mut self, node: &str, comeback: NodeReturn) {
         self.give_up_pods_of(node);
         self.keepers.vouched.remove(node);
         self.keepers.drains.remove(node);
         match comeback {
-            Comeback::Never if self.nodes.len() > 1 => self.lose_machine(node),
+            NodeReturn::Never if self.nodes.len() > 1 => self.lose_machine(node),
             // the last one comes back, or nothing could run any more
-            Comeback::Never => self.register_after(node, RETRY),
-            Comeback::After(after) => self.register_after(node, after),
+            NodeReturn::Never => self.register_after(node, RETRY),
+            NodeReturn::After(after) => self.register_after(node, after),
         }
     }
 
     fn register_after(&mut self, node: &str, after: TickDuration) {
         self.keepers.unregistered.insert(node.to_owned());
-        self.later(after, Happening::Errand(Errand::Register(node.to_owned())));
+        self.later(after, ScheduledEvent::Errand(KeeperErrand::Register(node.to_owned())));
     }
 
     fn node_found(&self, name: &str) -> Option<std::sync::Arc<Node>> {
         match self.server.get(&id_of(name))? {
-            Object::Node(node) => Some(node),
+            ViewObject::Node(node) => Some(node),
             _ => None,
         }
     }
@@ -252,13 +263,13 @@ impl World {
             if !self.keepers.is_registered(&node) {
                 self.say_ready(&node);
             }
-            self.cordon(&node, Cordon::Off);
-            self.vouch(&node, Vouch::TakenBack);
+            self.cordon(&node, CordonRequest::Off);
+            self.vouch(&node, OutOfServiceTaint::TakenBack);
         }
         self.keepers.is_over = true;
     }
 }
 
 fn id_of(node: &str) -> ObjectId {
-    ObjectId::new(Kind::Node, NamespacedName::new("", node))
+    ObjectId::new(ResourceKind::Node, NamespacedName::new("", node))
 }

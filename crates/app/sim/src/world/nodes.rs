@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_controllers::events::{Note, Severity};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
+use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 use rekindle_pod::{Loss, PodEvent};
 use rekindle_pod_driver::{StatusAnswer, StatusToWrite};
-use rekindle_reconcile::Task;
+use rekindle_reconcile::PlannerTask;
 use rekindle_types::TickDuration;
 use rekindle_types::labels::of_every_node;
 use rekindle_types::pods::AnyPod;
 use serde_json::{Value, json};
 
-use super::{BEGIN, Happening, MERGE_PATCH, World, collection, name_of, path};
-use crate::agent::{Backlog, Effect, PodOnNode};
+use super::{BEGIN, MERGE_PATCH, ScheduledEvent, World, collection, name_of, path};
+use crate::agent::{SimulatedPod, TimedEffect, WriteBacklog};
 use crate::error::SimError;
 use crate::faults::WriteFate;
 use crate::known_bugs::KnownBug;
@@ -144,7 +144,7 @@ impl World {
             self.trace.add(self.now, &format!("{name} has its network again"));
             self.say_ready(name);
             // controllers that heard nothing meanwhile may say after that that it is not heard of
-            self.later(STATUS_PERIOD, Happening::NodeSpeaks(name.clone()));
+            self.later(STATUS_PERIOD, ScheduledEvent::NodeSpeaks(name.clone()));
         }
         self.resync_all(&back);
         self.count_reachable();
@@ -178,7 +178,7 @@ impl World {
         let delete = || self.call(Method::DELETE, &lease, "application/json", &json!({}));
         let (lease, _) = self.server.uncounted(delete);
         if status.max(lease) >= 500 {
-            self.later(RETRY, Happening::NodeSpeaks(name.to_owned()));
+            self.later(RETRY, ScheduledEvent::NodeSpeaks(name.to_owned()));
         }
     }
 
@@ -243,11 +243,11 @@ impl World {
         self.act(uid);
     }
 
-    pub(super) fn tell_nodes(&mut self, object: &Object) {
+    pub(super) fn tell_nodes(&mut self, object: &ViewObject) {
         match object {
-            Object::PodRestart(restart) => self.tell_restart(restart),
-            Object::PersistentVolumeClaim(claim) => self.tell_claim(claim),
-            Object::PersistentVolume(volume) => self.tell_volume(volume),
+            ViewObject::PodRestart(restart) => self.tell_restart(restart),
+            ViewObject::PersistentVolumeClaim(claim) => self.tell_claim(claim),
+            ViewObject::PersistentVolume(volume) => self.tell_volume(volume),
             _ => {}
         }
     }
@@ -269,7 +269,7 @@ impl World {
                 let config = self.config.clone();
                 let clock = self.clocks.of_agent(node);
                 let at = (self.now, clock);
-                let mut made = PodOnNode::new(at, pod.clone(), node, config, self.addresses);
+                let mut made = SimulatedPod::new(at, pod.clone(), node, config, self.addresses);
                 made.origin = self.replaced.origin_of(pod);
                 match (self.namesake(pod), self.faults.bug) {
                     (Some(before), Some(KnownBug::BackoffOfNamesake)) => {
@@ -289,7 +289,7 @@ impl World {
 
     /// What is left of an earlier pod of that name: taken over by mistake, when that bug is
     /// switched on.
-    fn namesake(&mut self, pod: &Pod) -> Option<Box<PodOnNode>> {
+    fn namesake(&mut self, pod: &Pod) -> Option<Box<SimulatedPod>> {
         self.leftovers.remove(&name_of(pod))
     }
 
@@ -325,20 +325,20 @@ impl World {
         }
     }
 
-    fn take_effects(&mut self, uid: &str, incarnation: u32, effects: Vec<Effect>) {
+    fn take_effects(&mut self, uid: &str, incarnation: u32, effects: Vec<TimedEffect>) {
         for effect in effects {
             match effect {
-                Effect::Answer(after, id, result) => {
+                TimedEffect::Answer(after, id, result) => {
                     let uid = uid.to_owned();
-                    self.later(after, Happening::Answer { uid, incarnation, id, result });
+                    self.later(after, ScheduledEvent::Answer { uid, incarnation, id, result });
                 }
-                Effect::Ends(after, key, status) => {
-                    self.later(after, Happening::Ends { uid: uid.to_owned(), key, status });
+                TimedEffect::Ends(after, key, status) => {
+                    self.later(after, ScheduledEvent::Ends { uid: uid.to_owned(), key, status });
                 }
-                Effect::Status(status) => self.write_status(uid, status),
-                Effect::Event(event) => self.record(uid, event),
-                Effect::Report(report) => self.report(uid, report),
-                Effect::Finished => self.finish(uid),
+                TimedEffect::Status(status) => self.write_status(uid, status),
+                TimedEffect::Event(event) => self.record(uid, event),
+                TimedEffect::Report(report) => self.report(uid, report),
+                TimedEffect::Finished => self.finish(uid),
             }
         }
     }
@@ -350,7 +350,8 @@ impl World {
         if self.timers.get(uid).is_none_or(|set| *set > due || *set <= self.now) {
             self.timers.insert(uid.to_owned(), due);
             self.number += 1;
-            self.coming.insert((due, self.number), Happening::Timer { uid: uid.to_owned(), due });
+            self.coming
+                .insert((due, self.number), ScheduledEvent::Timer { uid: uid.to_owned(), due });
         }
     }
 
@@ -386,7 +387,7 @@ impl World {
             let counts = Arc::make_mut(&mut status).container_statuses.iter_mut().flatten();
             counts.for_each(|container| container.restart_count = 0);
         }
-        let id = ObjectId::new(Kind::Pod, name_of(&pod.pod));
+        let id = ObjectId::new(ResourceKind::Pod, name_of(&pod.pod));
         let counts =
             status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
         let restarts: u64 = counts.map(|c| u64::try_from(c.restart_count).unwrap_or(0)).sum();
@@ -417,13 +418,13 @@ impl World {
     }
 
     /// What could not be written is tried again after a while.
-    pub(super) fn write_later(&mut self, uid: &str, keep: impl FnOnce(&mut Backlog)) {
+    pub(super) fn write_later(&mut self, uid: &str, keep: impl FnOnce(&mut WriteBacklog)) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         keep(&mut pod.backlog);
         // one for each write that failed would have each of them tried by all, twice as often each
         // time
         if !std::mem::replace(&mut pod.backlog.is_retried, true) {
-            self.later(RETRY, Happening::CatchUp { uid: uid.to_owned() });
+            self.later(RETRY, ScheduledEvent::CatchUp { uid: uid.to_owned() });
         }
     }
 
@@ -433,20 +434,20 @@ impl World {
             return; // an event that cannot be written is lost
         }
         let severity = match event.severity {
-            rekindle_pod::Severity::Normal => Severity::Normal,
-            rekindle_pod::Severity::Warning => Severity::Warning,
+            rekindle_pod::PodEventSeverity::Normal => EventSeverity::Normal,
+            rekindle_pod::PodEventSeverity::Warning => EventSeverity::Warning,
         };
-        let about = Object::Metadata(Kind::Pod, Arc::new(pod.pod.metadata.clone()));
-        let note = Note::new(&about, severity, event.reason, event.message, "kubelet");
+        let about = ViewObject::Metadata(ResourceKind::Pod, Arc::new(pod.pod.metadata.clone()));
+        let note = EventNote::new(&about, severity, event.reason, event.message, "kubelet");
         let node = pod.node.clone();
         self.say(&node, note);
     }
 
     /// The agent of a node writes an event.
-    pub(super) fn say(&mut self, node: &str, note: Note) {
+    pub(super) fn say(&mut self, node: &str, note: EventNote) {
         let recorder = self.recorders.entry(node.to_owned()).or_default();
         let Some(write) = recorder.record(note, self.now) else { return };
-        self.carry_out(Task::Record(write));
+        self.carry_out(PlannerTask::Record(write));
     }
 
     /// The pod is over. Its object goes if it is being deleted, and when all is written.
@@ -457,7 +458,7 @@ impl World {
         if pod.backlog.finished {
             return;
         }
-        let id = ObjectId::new(Kind::Pod, name_of(&pod.pod));
+        let id = ObjectId::new(ResourceKind::Pod, name_of(&pod.pod));
         let pod_runs = pod.running().next().is_some();
         let pod_stands = pod.sandboxes().next().is_some();
         if pod.pod.metadata.deletion_timestamp.is_some() {
@@ -511,7 +512,7 @@ impl World {
         self.restart_owners.remove(name);
         self.call(Method::DELETE, &path(&lease_of(name), ""), "application/json", &json!({}));
         let there = self.pods.extract_if(.., |_, pod| pod.node == name);
-        let gone: BTreeMap<String, Box<PodOnNode>> = there.collect();
+        let gone: BTreeMap<String, Box<SimulatedPod>> = there.collect();
         gone.values().for_each(|pod| self.tally_gone += pod.tally);
         self.pods_by_name.retain(|_, uid| !gone.contains_key(uid));
         self.count_reachable();
@@ -523,5 +524,5 @@ fn node_status(name: &str) -> String {
 }
 
 pub(super) fn lease_of(node: &str) -> ObjectId {
-    ObjectId::new(Kind::Lease, NamespacedName::new("kube-node-lease", node))
+    ObjectId::new(ResourceKind::Lease, NamespacedName::new("kube-node-lease", node))
 }

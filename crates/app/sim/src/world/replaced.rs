@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use rekindle_controllers::{NamespacedName, owners};
 use rekindle_types::pods::{self, AnyPod};
 
-use crate::behaviour::Origin;
+use crate::behaviour::PodOrigin;
 
 /// The account. A place is a pod's controller, or its own name when it has none.
 #[derive(Debug, Default)]
-pub(super) struct Replaced {
+pub(super) struct ReplacementAccount {
     /// How many went whose place nobody has taken yet.
     gone: BTreeMap<String, u64>,
     /// The UIDs of those that are on their way out.
     going: BTreeSet<String>,
 }
 
-impl Replaced {
+impl ReplacementAccount {
     /// A pod is there in this version. For one that is being deleted, or has failed, its controller
     /// makes another one already.
     pub(super) fn seen(&mut self, pod: &impl AnyPod) {
@@ -38,13 +38,13 @@ impl Replaced {
     }
 
     /// Why there is a new pod.
-    pub(super) fn origin_of(&mut self, pod: &impl AnyPod) -> Origin {
+    pub(super) fn origin_of(&mut self, pod: &impl AnyPod) -> PodOrigin {
         match self.gone.get_mut(&place_of(pod)).filter(|count| **count > 0) {
             Some(count) => {
                 *count -= 1;
-                Origin::Replaces
+                PodOrigin::Replaces
             }
-            None => Origin::Wanted,
+            None => PodOrigin::Wanted,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use rekindle_controllers::{Object, owners};
-use rekindle_types::held::{Container, ContainerStatus, Pod};
+use rekindle_controllers::{ViewObject, owners};
+use rekindle_types::held::{HeldContainer, HeldContainerStatus, HeldPod};
 use rekindle_types::local_path;
 use rekindle_types::pods::{is_finished, is_ready};
 
@@ -11,29 +11,30 @@ use rekindle_types::pods::{is_finished, is_ready};
 const UNSEEN: &str = "has no status";
 
 /// Why it is not.
-pub(super) fn unsettled(object: &Object) -> Option<String> {
+pub(super) fn unsettled(object: &ViewObject) -> Option<String> {
     match object {
-        Object::Deployment(found) => deployment(found),
-        Object::ReplicaSet(found) => replica_set(found),
-        Object::StatefulSet(found) => stateful_set(found),
-        Object::DaemonSet(found) => daemon_set(found),
-        Object::Job(found) => job(found),
-        Object::Pod(pod) if pod.metadata.deletion_timestamp.is_some() => {
+        ViewObject::Deployment(found) => deployment(found),
+        ViewObject::ReplicaSet(found) => replica_set(found),
+        ViewObject::StatefulSet(found) => stateful_set(found),
+        ViewObject::DaemonSet(found) => daemon_set(found),
+        ViewObject::Job(found) => job(found),
+        ViewObject::Pod(pod) if pod.metadata.deletion_timestamp.is_some() => {
             Some("is still being deleted".to_owned())
         }
-        Object::Pod(pod) if !is_ready(pod) && !is_finished(pod) && !is_half_over(pod) => {
+        ViewObject::Pod(pod) if !is_ready(pod) && !is_finished(pod) && !is_half_over(pod) => {
             Some("is not ready".to_owned())
         }
-        Object::PersistentVolumeClaim(claim) => {
+        ViewObject::PersistentVolumeClaim(claim) => {
             let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
             (phase != Some("Bound")).then(|| format!("is not bound: {phase:?}"))
         }
-        Object::PersistentVolume(volume) => {
-            let is_left = local_path::End::of(volume) != local_path::End::NotYet;
+        ViewObject::PersistentVolume(volume) => {
+            let is_left =
+                local_path::VolumeCleanup::of(volume) != local_path::VolumeCleanup::NotYet;
             (is_left || volume.metadata.deletion_timestamp.is_some())
                 .then(|| "is to go, and is there".to_owned())
         }
-        Object::PodRestart(restart) => {
+        ViewObject::PodRestart(restart) => {
             let phase = restart.status.as_ref().and_then(|status| status.phase);
             let is_final = phase.is_some_and(rekindle_types::v1alpha1::PodRestartPhase::is_final);
             (!is_final).then(|| format!("is not over: {phase:?}"))
@@ -96,7 +97,7 @@ fn job(found: &Job) -> Option<String> {
 
 /// Whether some of its containers have ended for good, and all others run and are ready: it will
 /// never be ready again, and never over.
-fn is_half_over(pod: &Pod) -> bool {
+fn is_half_over(pod: &HeldPod) -> bool {
     let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return false };
     let policy = spec.restart_policy.as_deref().unwrap_or("Always");
     spec.containers.iter().all(|container| {
@@ -108,7 +109,7 @@ fn is_half_over(pod: &Pod) -> bool {
 
 /// Whether a container that has ended is not started again. KEP-5307: its rules come first, then
 /// its own policy, then the pod's.
-fn stays_ended(status: &ContainerStatus, container: &Container, of_pod: &str) -> bool {
+fn stays_ended(status: &HeldContainerStatus, container: &HeldContainer, of_pod: &str) -> bool {
     let Some(code) = status.state.terminated().map(|ended| ended.exit_code) else { return false };
     let by_rule = container.restart_policy_rules.iter().any(|rule| {
         rule.exit_codes.as_ref().is_some_and(|codes| {

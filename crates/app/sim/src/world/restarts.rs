@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use http::Method;
-use rekindle_controllers::{Kind, NamespacedName, ObjectId};
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
 use rekindle_pod::{RestartReport, RestartRequest};
 use rekindle_pod_driver::{
     RestartOwners, lost_with_its_pod, restart_progress, restart_status_patch,
@@ -62,7 +62,7 @@ impl World {
             return;
         }
         let Some(pod) = self.pods.get_mut(&uid) else { return };
-        let object = RequestObject { id: ObjectId::new(Kind::PodRestart, object), status };
+        let object = RequestObject { id: ObjectId::new(ResourceKind::PodRestart, object), status };
         pod.restart(self.now, request, object);
         self.act(&uid);
     }
@@ -79,7 +79,8 @@ impl World {
             if self.pods.contains_key(&pod) {
                 continue;
             }
-            let object = ObjectId::new(Kind::PodRestart, NamespacedName::of(&restart.metadata));
+            let object =
+                ObjectId::new(ResourceKind::PodRestart, NamespacedName::of(&restart.metadata));
             let (phase, message) = lost_with_its_pod(&restart.spec.pod_name);
             let before = restart.status.clone().unwrap_or_default();
             let status = restart_progress(&before, Some(&pod), phase, message, self.now);

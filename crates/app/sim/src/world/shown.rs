@@ -1,10 +1,10 @@
 //! What the API's watch shows: told to the controllers and the nodes, and to those who check and
 //! count.
 
-use rekindle_controllers::{Kind, Object};
+use rekindle_controllers::{ResourceKind, ViewObject};
 use rekindle_pod::Loss;
-use rekindle_reconcile::Seen;
-use rekindle_store::Event as Stored;
+use rekindle_reconcile::WatchUpdate;
+use rekindle_store::StoreEvent;
 use rekindle_types::held;
 use rekindle_types::v1alpha1::PodRestart;
 
@@ -12,10 +12,10 @@ use super::World;
 
 impl World {
     /// What the watch shows goes to the planner and to the nodes.
-    pub(super) fn see(&mut self, event: &Stored) {
+    pub(super) fn see(&mut self, event: &StoreEvent) {
         let stored = match event {
-            Stored::Put { object, .. } => object,
-            Stored::Delete { previous, .. } => previous,
+            StoreEvent::Put { object, .. } => object,
+            StoreEvent::Delete { previous, .. } => previous,
         };
         let revision = event.revision().0;
         if revision <= self.last_revision {
@@ -28,45 +28,49 @@ impl World {
         }
         let pod = self.server.seen_pod(stored);
         let object = match &pod {
-            Some(pod) => Some(held::Pod::from(&**pod).into()),
+            Some(pod) => Some(held::HeldPod::from(&**pod).into()),
             None => self.server.read(stored),
         };
         let Some(object) = object else { return };
         match event {
-            Stored::Put { .. } => {
+            StoreEvent::Put { .. } => {
                 self.availability.applied(&object);
                 match &object {
-                    Object::PodRestart(restart) => self.note_rung(restart),
-                    Object::RestartLadder(ladder) => {
-                        let all = self.planner.view().of_kind(Kind::Pod).map(|(_, object)| object);
+                    ViewObject::PodRestart(restart) => self.note_rung(restart),
+                    ViewObject::RestartLadder(ladder) => {
+                        let all = self
+                            .planner
+                            .view()
+                            .of_kind(ResourceKind::Pod)
+                            .map(|(_, object)| object);
                         self.selected.ladder(ladder, all);
                         self.note_ladder(ladder);
                     }
-                    Object::Pod(pod) => {
+                    ViewObject::Pod(pod) => {
                         self.selected.pod(pod);
                         self.replaced.seen(pod);
                         self.job_counts.note(pod);
                     }
-                    Object::PodDisruptionBudget(budget) => {
+                    ViewObject::PodDisruptionBudget(budget) => {
                         self.note_budget(budget, event.revision());
                     }
-                    Object::Node(node) => self.sentences.note(self.now, node),
+                    ViewObject::Node(node) => self.sentences.note(self.now, node),
                     _ => {}
                 }
                 match pod {
                     Some(pod) => self.tell_pod(&pod),
                     None => self.tell_nodes(&object),
                 }
-                self.tell_desk(Seen::Applied(object));
+                self.tell_desk(WatchUpdate::Applied(object));
             }
-            Stored::Delete { .. } => {
+            StoreEvent::Delete { .. } => {
                 self.availability.deleted(&object);
-                if let Object::Pod(pod) = &object {
+                if let ViewObject::Pod(pod) = &object {
                     self.replaced.deleted(pod);
                     self.vanish(object.uid(), Loss::Deleted);
                 }
                 let uid = object.uid().to_owned();
-                self.tell_desk(Seen::Deleted(object.id(), uid));
+                self.tell_desk(WatchUpdate::Deleted(object.id(), uid));
             }
         }
     }

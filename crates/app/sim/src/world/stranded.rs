@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, owners};
-use rekindle_types::held::{self, VolumeSource};
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject, owners};
+use rekindle_types::held::{self, HeldVolumeSource};
 
 use super::World;
 use super::volumes::node_of;
@@ -15,13 +15,13 @@ impl World {
     /// True of what cannot come to rest without its machine: a volume whose folder nobody can
     /// remove, a pod whose claim has its volume there, and the StatefulSet that has such a pod. One
     /// that makes its pods in order makes none behind it.
-    pub(super) fn is_stranded(&self, object: &Object) -> bool {
+    pub(super) fn is_stranded(&self, object: &ViewObject) -> bool {
         match object {
-            Object::PersistentVolume(volume) => {
+            ViewObject::PersistentVolume(volume) => {
                 node_of(volume).is_some_and(|node| !self.nodes.contains(node))
             }
-            Object::Pod(pod) => self.waits_for_gone_volume(pod),
-            Object::StatefulSet(set) => self.has_stranded_pod(set),
+            ViewObject::Pod(pod) => self.waits_for_gone_volume(pod),
+            ViewObject::StatefulSet(set) => self.has_stranded_pod(set),
             _ => false,
         }
     }
@@ -34,34 +34,36 @@ impl World {
             owner.is_some() && owner == set.metadata.uid.as_ref()
         };
         let mut pods = self.server.pods().into_iter().filter(of_set);
-        pods.any(|pod| self.waits_for_gone_volume(&held::Pod::from(&*pod)))
+        pods.any(|pod| self.waits_for_gone_volume(&held::HeldPod::from(&*pod)))
             && (is_whole || !is_parallel)
     }
 
-    fn waits_for_gone_volume(&self, pod: &held::Pod) -> bool {
+    fn waits_for_gone_volume(&self, pod: &held::HeldPod) -> bool {
         let Some(spec) = &pod.spec else { return false };
         if pod.node_name.is_some() || pod.metadata.deletion_timestamp.is_some() {
             return false;
         }
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         spec.volumes.iter().any(|volume| match &volume.source {
-            VolumeSource::Claim(claim) => {
+            HeldVolumeSource::Claim(claim) => {
                 self.volume_is_gone(&NamespacedName::new(namespace, claim.as_str()))
             }
-            VolumeSource::Ephemeral(_) | VolumeSource::Image(_) | VolumeSource::Disk => false,
+            HeldVolumeSource::Ephemeral(_)
+            | HeldVolumeSource::Image(_)
+            | HeldVolumeSource::Disk => false,
         })
     }
 
     /// Whether the claim is bound to a volume on a machine that is gone.
     fn volume_is_gone(&self, claim: &NamespacedName) -> bool {
-        let claim = ObjectId::new(Kind::PersistentVolumeClaim, claim.clone());
-        let Some(Object::PersistentVolumeClaim(claim)) = self.server.get(&claim) else {
+        let claim = ObjectId::new(ResourceKind::PersistentVolumeClaim, claim.clone());
+        let Some(ViewObject::PersistentVolumeClaim(claim)) = self.server.get(&claim) else {
             return false;
         };
         let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
         let Some(volume) = volume else { return false };
-        let volume = ObjectId::new(Kind::PersistentVolume, NamespacedName::new("", volume));
+        let volume = ObjectId::new(ResourceKind::PersistentVolume, NamespacedName::new("", volume));
         let volume = self.server.get(&volume);
-        matches!(&volume, Some(object @ Object::PersistentVolume(_)) if self.is_stranded(object))
+        matches!(&volume, Some(object @ ViewObject::PersistentVolume(_)) if self.is_stranded(object))
     }
 }

@@ -1,15 +1,15 @@
 //! What the controllers ask for, and what becomes of it on its way.
 
-use rekindle_controllers::Refusal;
-use rekindle_reconcile::{Task, Work};
+use rekindle_controllers::WriteRefusal;
+use rekindle_reconcile::{PlannerTask, WorkItem};
 
-use super::{Records, World, budgets, evictions};
+use super::{EventRecording, World, budgets, evictions};
 use crate::faults::WriteFate;
 
 impl World {
-    pub(super) fn carry_out(&mut self, task: Task) {
+    pub(super) fn carry_out(&mut self, task: PlannerTask) {
         match task {
-            Task::Write(work, step) => {
+            PlannerTask::Write(work, step) => {
                 self.budgets.note_write(&work);
                 let fate = self.faults.write_fate();
                 let ended = budgets::ended_by_rung(&work, &step.write);
@@ -25,8 +25,8 @@ impl World {
                     WriteFate::Lost => unknown(),
                     WriteFate::Conflict => conflict(),
                 };
-                if let rekindle_controllers::Outcome::Stored(_)
-                | rekindle_controllers::Outcome::Done = &sent
+                if let rekindle_controllers::WriteResult::Stored(_)
+                | rekindle_controllers::WriteResult::Done = &sent
                 {
                     ended.into_iter().for_each(|pod| self.server.note_eviction(pod));
                     tainted.into_iter().for_each(|pod| self.check_taint_eviction(&pod));
@@ -38,34 +38,34 @@ impl World {
                 self.trace.add(self.now, &format!("{work}: {}", outcome_name(&outcome)));
                 self.planner.settle(self.desk_now(), &work, &step, outcome);
                 self.check_evictions();
-                if let Work::Climb(_) = work {
+                if let WorkItem::Climb(_) = work {
                     self.check_ladders();
                 }
             }
-            Task::Record(event) => match self.records {
-                Records::Written => self.server.record(&event),
-                Records::Counted => self.server.count_event(),
+            PlannerTask::Record(event) => match self.records {
+                EventRecording::Written => self.server.record(&event),
+                EventRecording::Counted => self.server.count_event(),
             },
         }
     }
 }
 
-fn unknown() -> rekindle_controllers::Outcome {
-    rekindle_controllers::Outcome::Unknown { message: "injected fault".to_owned() }
+fn unknown() -> rekindle_controllers::WriteResult {
+    rekindle_controllers::WriteResult::Unknown { message: "injected fault".to_owned() }
 }
 
-fn conflict() -> rekindle_controllers::Outcome {
+fn conflict() -> rekindle_controllers::WriteResult {
     let message = "injected fault".to_owned();
-    rekindle_controllers::Outcome::Refused { refusal: Refusal::Conflict, message }
+    rekindle_controllers::WriteResult::Refused { refusal: WriteRefusal::Conflict, message }
 }
 
-fn outcome_name(outcome: &rekindle_controllers::Outcome) -> String {
-    use rekindle_controllers::Outcome as Went;
+fn outcome_name(outcome: &rekindle_controllers::WriteResult) -> String {
+    use rekindle_controllers::WriteResult;
     match outcome {
-        Went::Stored(object) => format!("wrote {}", object.id()),
-        Went::Gone => "gone".to_owned(),
-        Went::Done => "done".to_owned(),
-        Went::Refused { message, .. } => format!("refused: {message}"),
-        Went::Unknown { message } => format!("unknown: {message}"),
+        WriteResult::Stored(object) => format!("wrote {}", object.id()),
+        WriteResult::Gone => "gone".to_owned(),
+        WriteResult::Done => "done".to_owned(),
+        WriteResult::Refused { message, .. } => format!("refused: {message}"),
+        WriteResult::Unknown { message } => format!("unknown: {message}"),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, Service};
 use k8s_openapi::api::discovery::v1::Endpoint;
-use rekindle_controllers::{Kind, NamespacedName, Object, avoidance, owners};
+use rekindle_controllers::{NamespacedName, ResourceKind, ViewObject, avoidance, owners};
 use rekindle_reconcile::kinds;
 use rekindle_types::pods::{AnyPod, is_finished, is_ready};
 use rekindle_types::v1alpha1::{ReplacementStep, Rung};
@@ -14,7 +14,7 @@ use rekindle_types::{Tick, TickDuration, labels};
 
 use super::World;
 use super::rest::unsettled;
-use crate::agent::Tally;
+use crate::agent::AgentTally;
 
 /// What belongs to a run of a CronJob has this long to come to its end: runs begin whenever the
 /// clocks say so.
@@ -28,15 +28,15 @@ impl World {
     /// What is not as it was asked for.
     pub fn unsettled(&self) -> Vec<String> {
         let kinds = [
-            Kind::Deployment,
-            Kind::ReplicaSet,
-            Kind::StatefulSet,
-            Kind::DaemonSet,
-            Kind::Job,
-            Kind::Pod,
-            Kind::PodRestart,
-            Kind::PersistentVolumeClaim,
-            Kind::PersistentVolume,
+            ResourceKind::Deployment,
+            ResourceKind::ReplicaSet,
+            ResourceKind::StatefulSet,
+            ResourceKind::DaemonSet,
+            ResourceKind::Job,
+            ResourceKind::Pod,
+            ResourceKind::PodRestart,
+            ResourceKind::PersistentVolumeClaim,
+            ResourceKind::PersistentVolume,
         ];
         let objects = kinds.into_iter().flat_map(|kind| self.server.list(kind));
         let mut all: Vec<String> = objects
@@ -96,8 +96,8 @@ impl World {
 
     /// Objects whose owners are all gone: they should have gone with them, or belong to nobody.
     fn left_behind(&self) -> Vec<String> {
-        let all: Vec<Object> = kinds().flat_map(|kind| self.server.list(kind)).collect();
-        let uids: BTreeSet<&str> = all.iter().map(Object::uid).collect();
+        let all: Vec<ViewObject> = kinds().flat_map(|kind| self.server.list(kind)).collect();
+        let uids: BTreeSet<&str> = all.iter().map(ViewObject::uid).collect();
         let left = all.iter().filter(|object| {
             let owners = object.meta().owner_references.as_deref().unwrap_or_default();
             !owners.is_empty() && !owners.iter().any(|owner| uids.contains(owner.uid.as_str()))
@@ -107,9 +107,9 @@ impl World {
 
     /// Services whose EndpointSlices do not lead to their pods.
     fn misrouted(&self) -> Vec<String> {
-        let services = self.server.list(Kind::Service).into_iter();
+        let services = self.server.list(ResourceKind::Service).into_iter();
         let wrong = services.filter_map(|object| {
-            let Object::Service(service) = &object else { return None };
+            let ViewObject::Service(service) = &object else { return None };
             let (wanted, found) = (self.addresses_of(service)?, self.routes_of(&object));
             (wanted != found).then(|| {
                 let (found, wanted) = (listed(&found), listed(&wanted));
@@ -136,10 +136,10 @@ impl World {
     }
 
     /// Where its EndpointSlices lead.
-    fn routes_of(&self, service: &Object) -> BTreeSet<String> {
-        let slices = self.server.list(Kind::EndpointSlice);
+    fn routes_of(&self, service: &ViewObject) -> BTreeSet<String> {
+        let slices = self.server.list(ResourceKind::EndpointSlice);
         let ours = slices.iter().filter_map(|object| match object {
-            Object::EndpointSlice(slice) => Some(slice),
+            ViewObject::EndpointSlice(slice) => Some(slice),
             _ => None,
         });
         let ours = ours.filter(|slice| {
@@ -159,9 +159,9 @@ impl World {
 
     /// CronJobs that have not begun a run for too long.
     fn late_cron_jobs(&self) -> Vec<String> {
-        let all = self.server.list(Kind::CronJob);
+        let all = self.server.list(ResourceKind::CronJob);
         let late = all.iter().filter(|object| {
-            let Object::CronJob(cron_job) = object else { return false };
+            let ViewObject::CronJob(cron_job) = object else { return false };
             let last = cron_job.status.as_ref().and_then(|s| s.last_schedule_time.as_ref());
             let last = last.map_or(created(object), Tick::from);
             self.desk_now().since(last) > CRON_PERIOD
@@ -170,14 +170,14 @@ impl World {
     }
 
     /// True of what belongs to a run of a CronJob that began a moment ago.
-    fn has_just_begun(&self, object: &Object) -> bool {
+    fn has_just_begun(&self, object: &ViewObject) -> bool {
         let is_new = self.api_now().since(created(object)) < RUN;
         let owner = owners::controller_of(object.meta());
         is_new
             && owner.is_some_and(|owner| match owner.kind.as_str() {
                 "CronJob" => true,
                 "Job" => {
-                    let jobs = self.server.list(Kind::Job);
+                    let jobs = self.server.list(ResourceKind::Job);
                     let mut jobs = jobs.iter().filter(|job| job.uid() == owner.uid);
                     jobs.any(|job| {
                         owners::controller_of(job.meta()).is_some_and(|of| of.kind == "CronJob")
@@ -191,8 +191,8 @@ impl World {
     /// evicted, or it can be on no other node, and that stays so without a change by its users.
     /// What a ladder has asked for does not wait for ever: its pod is well by now, or there is
     /// room.
-    fn waits_rightly(&self, object: &Object) -> bool {
-        let Object::PodRestart(restart) = object else { return false };
+    fn waits_rightly(&self, object: &ViewObject) -> bool {
+        let ViewObject::PodRestart(restart) = object else { return false };
         let replacement = restart.status.as_ref().and_then(|status| status.replacement.as_ref());
         let is_held = replacement.is_some_and(|replacement| {
             // it is asked for again and again, and this may be such a moment
@@ -211,8 +211,8 @@ impl World {
 
     /// True of a claim that no pod has: it gets its volume where its first one comes to, and a
     /// StatefulSet that was scaled down before that keeps it.
-    fn waits_for_its_first_pod(&self, object: &Object) -> bool {
-        let Object::PersistentVolumeClaim(claim) = object else { return false };
+    fn waits_for_its_first_pod(&self, object: &ViewObject) -> bool {
+        let ViewObject::PersistentVolumeClaim(claim) = object else { return false };
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
         let is_named = |pod: &Arc<Pod>| {
             let mut claims = claims_of(pod).map(|named| Some(named.claim_name.as_str()));
@@ -224,8 +224,8 @@ impl World {
 
     /// Whether a budget lets the pod not be evicted.
     fn is_forbidden(&self, pod: &Pod) -> bool {
-        self.server.list(Kind::PodDisruptionBudget).iter().any(|object| {
-            let Object::PodDisruptionBudget(budget) = object else { return false };
+        self.server.list(ResourceKind::PodDisruptionBudget).iter().any(|object| {
+            let ViewObject::PodDisruptionBudget(budget) = object else { return false };
             let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
             let covers = |selector| labels::matches(selector, pod.metadata.labels.as_ref());
             let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed);
@@ -269,7 +269,7 @@ impl World {
 
     /// How many PersistentVolumes there are.
     pub fn volumes(&self) -> usize {
-        self.server.list(Kind::PersistentVolume).len()
+        self.server.list(ResourceKind::PersistentVolume).len()
     }
 
     /// How often containers of pods that are still there were started.
@@ -278,7 +278,7 @@ impl World {
     }
 
     /// What was done to all pods that there ever were.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> AgentTally {
         let mut all = self.tally_gone;
         self.pods.values().for_each(|pod| all += pod.tally);
         all
@@ -290,11 +290,11 @@ impl World {
     pub fn end_state(&self) -> BTreeMap<String, String> {
         let mut state: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let kinds = [
-            Kind::Deployment,
-            Kind::StatefulSet,
-            Kind::DaemonSet,
-            Kind::Job,
-            Kind::PersistentVolumeClaim,
+            ResourceKind::Deployment,
+            ResourceKind::StatefulSet,
+            ResourceKind::DaemonSet,
+            ResourceKind::Job,
+            ResourceKind::PersistentVolumeClaim,
         ];
         for object in kinds.into_iter().flat_map(|kind| self.server.list(kind)) {
             let of_it = state.entry(object.id().to_string()).or_default();
@@ -317,8 +317,8 @@ impl World {
 }
 
 /// The conditions of a Job that are true.
-fn end_of_job(object: &Object) -> Option<String> {
-    let Object::Job(job) = object else { return None };
+fn end_of_job(object: &ViewObject) -> Option<String> {
+    let ViewObject::Job(job) = object else { return None };
     let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let on = conditions.into_iter().filter(|condition| condition.status == "True");
     let on: BTreeSet<&str> = on.map(|condition| condition.type_.as_str()).collect();
@@ -365,7 +365,7 @@ fn count_of(avoided: &str) -> usize {
 }
 
 /// When it was made, as the API's clock had it.
-fn created(object: &Object) -> Tick {
+fn created(object: &ViewObject) -> Tick {
     object.meta().creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from)
 }
 
@@ -394,7 +394,7 @@ fn claims_of(pod: &Pod) -> impl Iterator<Item = &PersistentVolumeClaimVolumeSour
 mod tests {
     use http::Method;
     use rekindle_controllers::ObjectId;
-    use rekindle_pod::Config;
+    use rekindle_pod::PodConfig;
     use serde_json::{Value, json};
 
     use super::super::{MERGE_PATCH, path};
@@ -413,8 +413,8 @@ mod tests {
         let job = json!({"template": pod("Never", "job")});
         let cron_job = json!({"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}});
         let ports = json!([{"port": 80}]);
-        let mut world = World::new(1, 1, Vec::new(), Config::default()).unwrap();
-        world.set_unchosen(crate::behaviour::Unchosen::EndsWhereItShould);
+        let mut world = World::new(1, 1, Vec::new(), PodConfig::default()).unwrap();
+        world.set_unchosen(crate::behaviour::DefaultBehaviour::EndsWhereItShould);
         for object in [
             object(
                 "apps/v1",
@@ -439,7 +439,7 @@ mod tests {
         world
     }
 
-    fn first(world: &World, kind: Kind) -> ObjectId {
+    fn first(world: &World, kind: ResourceKind) -> ObjectId {
         world.server.list(kind)[0].id()
     }
 
@@ -454,26 +454,26 @@ mod tests {
         let long_ago = json!({"status": {"lastScheduleTime": "2025-12-31T00:00:00Z"}});
         let cases = [
             (
-                Kind::EndpointSlice,
+                ResourceKind::EndpointSlice,
                 "",
                 endpoints,
                 "Service default/web leads to nothing, and should to 10.",
             ),
-            (Kind::ReplicaSet, "", orphan, "is there, and its owners are gone"),
+            (ResourceKind::ReplicaSet, "", orphan, "is there, and its owners are gone"),
             (
-                Kind::CronJob,
+                ResourceKind::CronJob,
                 "/status",
                 long_ago,
                 "CronJob default/daily has not begun a run for too long",
             ),
             (
-                Kind::Job,
+                ResourceKind::Job,
                 "/status",
                 json!({"status": {"failed": 7}}),
                 "says that 1 pods succeeded and 7 failed, and had 1",
             ),
             (
-                Kind::PodDisruptionBudget,
+                ResourceKind::PodDisruptionBudget,
                 "/status",
                 json!({"status": {"currentHealthy": 7}}),
                 "PodDisruptionBudget default/web says that 7 pods are healthy and 0 may be disrupted, and 1 are healthy",
@@ -541,7 +541,7 @@ mod tests {
     fn a_watch_that_shows_what_it_has_shown_breaks_a_promise() {
         let mut world = at_rest();
         let patch = json!({"metadata": {"labels": {"a": "b"}}});
-        let path = path(&first(&world, Kind::Deployment), "");
+        let path = path(&first(&world, ResourceKind::Deployment), "");
         world.call(Method::PATCH, &path, MERGE_PATCH, &patch);
         let event = world.watch.try_next().unwrap().unwrap();
         world.see(&event);
@@ -557,7 +557,7 @@ mod tests {
         world.pods.values_mut().for_each(|pod| pod.restarts = 7);
         world.do_at(
             TickDuration::from_secs(130),
-            crate::faults::Deed::EndContainer(0, rekindle_types::ExitStatus::OomKilled),
+            crate::faults::WorldEvent::EndContainer(0, rekindle_types::ExitStatus::OomKilled),
         );
         world.run_until(TickDuration::from_secs(140)).unwrap();
         let broken = world.broken_promise().unwrap();
@@ -566,7 +566,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_should_have_gone_from_a_lost_node_breaks_a_promise() {
-        let mut world = World::new(1, 3, Vec::new(), Config::default()).unwrap();
+        let mut world = World::new(1, 3, Vec::new(), PodConfig::default()).unwrap();
         let containers = json!([{"name": "app", "image": "app:1"}]);
         let spec = json!({"nodeName": "node-0", "containers": containers});
         let pod =

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use http::Method;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use rekindle_controllers::events::{Note, Severity};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
+use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 use rekindle_types::TickDuration;
 use rekindle_types::labels::HOSTNAME;
-use rekindle_types::local_path::{self, End};
+use rekindle_types::local_path::{self, VolumeCleanup};
 use serde_json::{Value, json};
 
 use super::nodes::UNAVAILABLE;
-use super::{Happening, MERGE_PATCH, World, collection, path};
+use super::{MERGE_PATCH, ScheduledEvent, World, collection, path};
 use crate::faults::WriteFate;
 
 /// After this a node tries again what failed.
@@ -41,7 +41,7 @@ impl World {
 
     /// A volume is there, or there in another version.
     pub(super) fn tell_volume(&mut self, volume: &PersistentVolume) {
-        if local_path::has_folder(volume) && End::of(volume) != End::NotYet {
+        if local_path::has_folder(volume) && VolumeCleanup::of(volume) != VolumeCleanup::NotYet {
             let name = volume.metadata.name.clone().unwrap_or_default();
             self.work_on_volume(VolumeJob::Remove(name));
         }
@@ -49,13 +49,13 @@ impl World {
 
     /// Nodes look at all claims and volumes anew.
     pub(super) fn resync_volumes(&mut self) {
-        for object in self.server.list(Kind::PersistentVolumeClaim) {
-            if let Object::PersistentVolumeClaim(claim) = object {
+        for object in self.server.list(ResourceKind::PersistentVolumeClaim) {
+            if let ViewObject::PersistentVolumeClaim(claim) = object {
                 self.tell_claim(&claim);
             }
         }
-        for object in self.server.list(Kind::PersistentVolume) {
-            if let Object::PersistentVolume(volume) = object {
+        for object in self.server.list(ResourceKind::PersistentVolume) {
+            if let ViewObject::PersistentVolume(volume) = object {
                 self.tell_volume(&volume);
             }
         }
@@ -68,7 +68,7 @@ impl World {
         };
         let is_done = code.is_none_or(|code| code < 300);
         if !is_done && self.volumes_due.insert(job.clone()) {
-            self.later(RETRY, Happening::Volume(job));
+            self.later(RETRY, ScheduledEvent::Volume(job));
         }
     }
 
@@ -84,13 +84,15 @@ impl World {
         let claim = self.claim(name)?;
         let node = self.asked_for(&claim)?;
         let wanted = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
-        let class =
-            ObjectId::new(Kind::StorageClass, NamespacedName::new("", wanted.unwrap_or_default()));
+        let class = ObjectId::new(
+            ResourceKind::StorageClass,
+            NamespacedName::new("", wanted.unwrap_or_default()),
+        );
         let class = match self.server.get(&class) {
-            Some(Object::StorageClass(class)) => Some(class),
+            Some(ViewObject::StorageClass(class)) => Some(class),
             _ => None,
         };
-        let about = Object::PersistentVolumeClaim(claim.clone());
+        let about = ViewObject::PersistentVolumeClaim(claim.clone());
         let volume = match local_path::class_for(&claim, class.as_deref()) {
             Ok(class) => {
                 let uid = claim.metadata.uid.as_deref().unwrap_or_default();
@@ -99,7 +101,10 @@ impl World {
             }
             Err(why) => {
                 let reason = "ProvisioningFailed";
-                self.say(&node, Note::new(&about, Severity::Warning, reason, why, "kubelet"));
+                self.say(
+                    &node,
+                    EventNote::new(&about, EventSeverity::Warning, reason, why, "kubelet"),
+                );
                 return None;
             }
         };
@@ -114,21 +119,21 @@ impl World {
             self.trace.add(self.now, &format!("{id}: made by {node}"));
             let text = format!("Successfully provisioned volume {name}");
             let reason = "ProvisioningSucceeded";
-            self.say(&node, Note::new(&about, Severity::Normal, reason, text, "kubelet"));
+            self.say(&node, EventNote::new(&about, EventSeverity::Normal, reason, text, "kubelet"));
         }
         Some(code)
     }
 
     fn remove_volume(&mut self, name: &str) -> Option<u16> {
         let id = volume_id(name);
-        let Some(Object::PersistentVolume(volume)) = self.server.get(&id) else { return None };
+        let Some(ViewObject::PersistentVolume(volume)) = self.server.get(&id) else { return None };
         if !local_path::has_folder(&volume) || !node_of(&volume).is_some_and(|n| self.hears(n)) {
             return None;
         }
         let meta = &volume.metadata;
-        match End::of(&volume) {
-            End::NotYet => None,
-            End::Delete => {
+        match VolumeCleanup::of(&volume) {
+            VolumeCleanup::NotYet => None,
+            VolumeCleanup::Delete => {
                 let only_this = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
                 let options = json!({"preconditions": only_this});
                 Some(self.write_volume(
@@ -138,7 +143,7 @@ impl World {
                     &options,
                 ))
             }
-            End::WithFolder | End::WithoutFolder => {
+            VolumeCleanup::WithFolder | VolumeCleanup::WithoutFolder => {
                 let patch = json!({"metadata": {
                     "uid": meta.uid, "resourceVersion": meta.resource_version,
                     "finalizers": local_path::finalizers_left(&volume),
@@ -160,16 +165,16 @@ impl World {
     }
 
     fn claim(&self, name: &NamespacedName) -> Option<Arc<PersistentVolumeClaim>> {
-        let id = ObjectId::new(Kind::PersistentVolumeClaim, name.clone());
+        let id = ObjectId::new(ResourceKind::PersistentVolumeClaim, name.clone());
         match self.server.get(&id)? {
-            Object::PersistentVolumeClaim(claim) => Some(claim),
+            ViewObject::PersistentVolumeClaim(claim) => Some(claim),
             _ => None,
         }
     }
 }
 
 fn volume_id(name: &str) -> ObjectId {
-    ObjectId::new(Kind::PersistentVolume, NamespacedName::new("", name))
+    ObjectId::new(ResourceKind::PersistentVolume, NamespacedName::new("", name))
 }
 
 /// The node that a volume is on.

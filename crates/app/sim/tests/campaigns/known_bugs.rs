@@ -1,6 +1,8 @@
 //! Each known bug, switched on: a campaign in which it shows, and the words in which it is caught.
 
-use rekindle_sim::{Behaviour, Campaign, Change, Deed, KnownBug, Relief, Sync};
+use rekindle_sim::{
+    Behaviour, Campaign, KnownBug, PowerLossSync, WatchRecovery, WorldChange, WorldEvent,
+};
 use rekindle_types::{ExitStatus, TickDuration};
 use serde_json::json;
 
@@ -11,30 +13,33 @@ use crate::passes;
 /// and the two of web.
 fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
     let hangs = Behaviour { hangs: true, ..Behaviour::default() };
-    let ended = || Deed::EndContainer(0, ExitStatus::OomKilled);
+    let ended = || WorldEvent::EndContainer(0, ExitStatus::OomKilled);
     match bug {
         KnownBug::CreatedTakenForDead => ("P3", harmed_by_crash(bug, &crashes_only(0))),
         KnownBug::CreatedTakenForRunning => ("P2", harmed_by_crash(bug, &crashes_only(0))),
         KnownBug::SandboxMadeAnew => ("P1", harmed_by_crash(bug, &crashes_only(0))),
         KnownBug::SuccessForgotten => ("P1", harmed_by_crash(bug, &succeeding())),
         KnownBug::AgentRestartEndsAll => ("P1", crashes_only(34)),
-        KnownBug::SandboxOfNamesake => ("P1", campaign(&[(60, Deed::DeletePod(0))], Vec::new())),
+        KnownBug::SandboxOfNamesake => {
+            ("P1", campaign(&[(60, WorldEvent::DeletePod(0))], Vec::new()))
+        }
         KnownBug::ExitNotTold => ("P2", campaign(&[(60, ended())], Vec::new())),
         KnownBug::LastEventLost => {
-            let deaf = Deed::DeafControllers(TickDuration::from_secs(30), Relief::Relist);
+            let deaf =
+                WorldEvent::DeafControllers(TickDuration::from_secs(30), WatchRecovery::Relist);
             ("P2", campaign(&[(60, deaf), (70, scaled())], Vec::new()))
         }
         KnownBug::CountFrozen => ("P3", campaign(&[(60, ended())], Vec::new())),
-        KnownBug::GraceCutShort => ("P5", campaign(&[(60, Deed::DeletePod(0))], vec![hangs])),
+        KnownBug::GraceCutShort => ("P5", campaign(&[(60, WorldEvent::DeletePod(0))], vec![hangs])),
         KnownBug::HookSkipped => {
-            let mut with_hook = campaign(&[(60, Deed::DeletePod(0))], Vec::new());
+            let mut with_hook = campaign(&[(60, WorldEvent::DeletePod(0))], Vec::new());
             for object in &mut with_hook.objects {
                 let hook = json!({"preStop": {"exec": {"command": ["true"]}}});
                 object["spec"]["template"]["spec"]["containers"][0]["lifecycle"] = hook;
             }
             ("P5", with_hook)
         }
-        KnownBug::SandboxLeaked => ("P1", campaign(&[(60, Deed::DeletePod(0))], Vec::new())),
+        KnownBug::SandboxLeaked => ("P1", campaign(&[(60, WorldEvent::DeletePod(0))], Vec::new())),
         KnownBug::LadderConcurrencyUnseen => {
             ("P5", two_that_fail_together(json!({"maxConcurrent": 1})))
         }
@@ -42,40 +47,44 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
         KnownBug::EvictionForced => ("P1", evicting(&[])),
         KnownBug::TolerationUnseen => ("P5", evicting(&[])),
         KnownBug::BackoffInMemory | KnownBug::JournalClaimed => {
-            ("P3", crashing(&[(200, Deed::CrashAgent(0))]))
+            ("P3", crashing(&[(200, WorldEvent::CrashAgent(0))]))
         }
         KnownBug::StatusClaimed => {
-            let lost = Deed::LoseNode(0, TickDuration::from_secs(20));
+            let lost = WorldEvent::LoseNode(0, TickDuration::from_secs(20));
             ("P3", campaign(&[(60, lost), (65, ended())], Vec::new()))
         }
-        KnownBug::BackoffByWallTime => ("P3", long_waits(&[(1_080, Deed::CrashAgent(0))])),
-        KnownBug::BackoffOfNamesake => ("P3", crashing(&[(200, Deed::DeletePod(0))])),
+        KnownBug::BackoffByWallTime => ("P3", long_waits(&[(1_080, WorldEvent::CrashAgent(0))])),
+        KnownBug::BackoffOfNamesake => ("P3", crashing(&[(200, WorldEvent::DeletePod(0))])),
         KnownBug::PullBackoffOfSandbox => ("P3", without_images()),
         KnownBug::ReadinessForgotten | KnownBug::StartForgotten => {
-            ("P12", probed(&[(60, Deed::CrashAgent(0))], Vec::new()))
+            ("P12", probed(&[(60, WorldEvent::CrashAgent(0))], Vec::new()))
         }
         KnownBug::SidecarStartForgotten => ("P12", waiting_for_sidecars()),
         KnownBug::ProbeLoopLeaked => ("P12", hanging_at_first()),
         KnownBug::VerdictOfEarlier => ("P12", hanging_at_first()),
         KnownBug::ProbeKillUncounted => ("P3", hanging_at_first()),
         KnownBug::ProbeKillNotTold => ("P2", hanging_at_first()),
-        KnownBug::RuleWhileTerminating => ("P1", ruled(&[(60, Deed::DeletePod(0))])),
-        KnownBug::EvictionDeletes => ("P5", campaign(&[(60, Deed::Pressure(0))], Vec::new())),
-        KnownBug::EndTakenForSuccess => ("P2", campaign(&[(60, Deed::DeletePod(0))], Vec::new())),
+        KnownBug::RuleWhileTerminating => ("P1", ruled(&[(60, WorldEvent::DeletePod(0))])),
+        KnownBug::EvictionDeletes => ("P5", campaign(&[(60, WorldEvent::Pressure(0))], Vec::new())),
+        KnownBug::EndTakenForSuccess => {
+            ("P2", campaign(&[(60, WorldEvent::DeletePod(0))], Vec::new()))
+        }
         KnownBug::AnsweredUnsynced | KnownBug::ShownUnsynced | KnownBug::RowsUnsynced => {
-            let fails = Deed::PowerLoss(Sync::Before);
+            let fails = WorldEvent::PowerLoss(PowerLossSync::Before);
             // the last that was answered before power is lost, and what it is lost in
-            let labelled =
-                Deed::User(Change::Patch(web(), json!({"metadata": {"labels": {"a": "b"}}})));
+            let labelled = WorldEvent::User(WorldChange::Patch(
+                web(),
+                json!({"metadata": {"labels": {"a": "b"}}}),
+            ));
             ("P8", campaign(&[(60, labelled), (61, fails), (62, scaled())], Vec::new()))
         }
         KnownBug::DeletedUnsynced => {
-            let fails = Deed::PowerLoss(Sync::Before);
-            let deleted = Deed::User(Change::Delete(web()));
+            let fails = WorldEvent::PowerLoss(PowerLossSync::Before);
+            let deleted = WorldEvent::User(WorldChange::Delete(web()));
             ("P8", campaign(&[(61, fails), (62, deleted)], Vec::new()))
         }
         KnownBug::CollectionUnsynced => {
-            let fails = Deed::PowerLoss(Sync::Before);
+            let fails = WorldEvent::PowerLoss(PowerLossSync::Before);
             ("P8", campaign(&[(61, fails), (62, all_pods_deleted())], Vec::new()))
         }
         KnownBug::CollectionHalfDone => ("P8", campaign(&[(60, all_pods_deleted())], Vec::new())),
@@ -83,7 +92,7 @@ fn exposing(bug: KnownBug) -> (&'static str, Campaign) {
             ("P9", campaign(&[(60, invalid("spec.replicas", -1))], Vec::new()))
         }
         KnownBug::BudgetIgnored => {
-            let mut with_budget = campaign(&[(60, Deed::EvictPod(1))], Vec::new());
+            let mut with_budget = campaign(&[(60, WorldEvent::EvictPod(1))], Vec::new());
             with_budget.objects.push(json!({
                 "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
                 "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},

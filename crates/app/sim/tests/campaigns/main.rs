@@ -6,10 +6,10 @@ mod made;
 
 use std::collections::BTreeMap;
 
-use rekindle_pod::Config;
+use rekindle_pod::PodConfig;
 use rekindle_sim::{
-    Behaviour, Campaign, Comeback, Deed, Exits, Faults, KnownBug, NodeDeed, Rates, Sync, Tally,
-    World,
+    AgentTally, Behaviour, Campaign, ExitRule, FaultRates, Faults, KnownBug, NodeOperation,
+    NodeReturn, PowerLossSync, World, WorldEvent,
 };
 use rekindle_types::v1alpha1::Rung;
 use rekindle_types::{ExitStatus, TickDuration};
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use made::*;
 
-fn passes(campaign: &Campaign) -> rekindle_sim::Passed {
+fn passes(campaign: &Campaign) -> rekindle_sim::CampaignSummary {
     campaign.check().unwrap_or_else(|failure| {
         panic!("seed {}: {}\n{}", failure.seed, failure.message, failure.trace.join("\n"))
     })
@@ -55,7 +55,7 @@ fn where_only_agents_die_everything_ends_as_without_it_and_nothing_is_started_mo
 #[derive(Debug, PartialEq)]
 struct Ended {
     /// How many processes were started, and the rest.
-    tally: Tally,
+    tally: AgentTally,
     /// What there is.
     state: BTreeMap<String, String>,
 }
@@ -82,11 +82,11 @@ fn started(replicas: u64, dies_before: Option<u64>) -> World {
             },
         },
     });
-    let exits = Exits { code: 0, after: TickDuration::from_secs(1), oom: false };
+    let exits = ExitRule { code: 0, after: TickDuration::from_secs(1), oom: false };
     let container = Some("setup".to_owned());
     let setup = Behaviour { container, exits: Some(exits), ..Behaviour::default() };
-    let mut world = World::new(5, 1, vec![setup], Config::default()).unwrap();
-    world.set_faults(Faults::new(5, Rates::default(), dies_before.into_iter().collect()));
+    let mut world = World::new(5, 1, vec![setup], PodConfig::default()).unwrap();
+    world.set_faults(Faults::new(5, FaultRates::default(), dies_before.into_iter().collect()));
     world.apply(&deployment).unwrap();
     world
 }
@@ -114,9 +114,9 @@ fn an_agent_that_dies_before_any_action_of_a_start_starts_nothing_twice() {
 #[test]
 fn an_agent_that_dies_before_any_action_of_an_end_or_a_restart_does_nothing_twice() {
     for deed in [
-        Deed::DeletePod(0),
-        Deed::RestartPod(0, Rung::Pod),
-        Deed::EndContainer(0, ExitStatus::OomKilled),
+        WorldEvent::DeletePod(0),
+        WorldEvent::RestartPod(0, Rung::Pod),
+        WorldEvent::EndContainer(0, ExitStatus::OomKilled),
     ] {
         let run = |dies_before| {
             let mut world = started(1, dies_before);
@@ -140,7 +140,7 @@ fn power_that_is_lost_in_any_commit_of_a_start_costs_nothing_that_was_promised()
     let mut plain = started(1, None);
     let expected = at_rest(&mut plain, "power stays").state;
     for commit in 0..plain.figures().writes {
-        for sync in [Sync::Before, Sync::After] {
+        for sync in [PowerLossSync::Before, PowerLossSync::After] {
             let what = format!("power was lost {sync:?} the sync of commit {commit}");
             let mut world = started(1, None);
             world.lose_power_after(commit, sync);
@@ -153,23 +153,23 @@ fn power_that_is_lost_in_any_commit_of_a_start_costs_nothing_that_was_promised()
 fn what_users_do_to_a_node_that_is_lost_or_well_leaves_nothing_behind() {
     let span = TickDuration::from_secs(200);
     for deed in [
-        NodeDeed::Cordon(span),
-        NodeDeed::Drain(span),
-        NodeDeed::OutOfService(span),
-        NodeDeed::Delete(Comeback::After(TickDuration::from_secs(10))),
-        NodeDeed::Delete(Comeback::After(span)),
-        NodeDeed::Delete(Comeback::Never),
+        NodeOperation::Cordon(span),
+        NodeOperation::Drain(span),
+        NodeOperation::OutOfService(span),
+        NodeOperation::Delete(NodeReturn::After(TickDuration::from_secs(10))),
+        NodeOperation::Delete(NodeReturn::After(span)),
+        NodeOperation::Delete(NodeReturn::Never),
     ] {
         // before the loss, and when its pods have to go
         for at in [30, 250] {
-            passes(&evicting(&[(at, Deed::ToNode(0, deed))]));
+            passes(&evicting(&[(at, WorldEvent::ToNode(0, deed))]));
         }
     }
 }
 
 #[test]
 fn a_sandbox_that_a_restart_leaves_behind_is_noticed_at_rest() {
-    let restarted = campaign(&[(60, Deed::RestartPod(0, Rung::Pod))], Vec::new());
+    let restarted = campaign(&[(60, WorldEvent::RestartPod(0, Rung::Pod))], Vec::new());
     passes(&restarted);
     let bug = Some(KnownBug::SandboxLeaked);
     let failure = Campaign { bug, ..restarted }.check().unwrap_err();
@@ -180,12 +180,15 @@ fn a_sandbox_that_a_restart_leaves_behind_is_noticed_at_rest() {
 /// A user names one container of a pod that has no other, and the agent dies in the middle of it.
 #[test]
 fn a_restart_of_one_container_survives_the_agent_and_is_done_once() {
-    let asked = campaign(&[(60, Deed::RestartContainer(0))], Vec::new());
+    let asked = campaign(&[(60, WorldEvent::RestartContainer(0))], Vec::new());
     passes(&asked);
     for action in [0, 1, 2, 3] {
-        survives(&[(60, Deed::CrashAgentBefore(0, action)), (60, Deed::RestartContainer(0))]);
+        survives(&[
+            (60, WorldEvent::CrashAgentBefore(0, action)),
+            (60, WorldEvent::RestartContainer(0)),
+        ]);
     }
-    let mut world = World::new(1, asked.nodes, Vec::new(), Config::default()).unwrap();
+    let mut world = World::new(1, asked.nodes, Vec::new(), PodConfig::default()).unwrap();
     asked.objects.iter().for_each(|object| world.apply(object).unwrap());
     asked.deeds.iter().for_each(|(at, deed)| world.do_at(*at, deed.clone()));
     world.run_until(TickDuration::from_secs(600)).unwrap();
@@ -197,7 +200,11 @@ fn a_restart_of_one_container_survives_the_agent_and_is_done_once() {
 /// wait is over.
 #[test]
 fn a_wait_is_kept_when_the_sandbox_dies_and_then_the_agent() {
-    let deeds = [(200, Deed::EndSandbox(0)), (210, Deed::CrashAgent(0)), (220, Deed::Reboot(0))];
+    let deeds = [
+        (200, WorldEvent::EndSandbox(0)),
+        (210, WorldEvent::CrashAgent(0)),
+        (220, WorldEvent::Reboot(0)),
+    ];
     for count in 1..=deeds.len() {
         passes(&crashing(&deeds[..count]));
     }
@@ -206,9 +213,9 @@ fn a_wait_is_kept_when_the_sandbox_dies_and_then_the_agent() {
 
 #[test]
 fn a_failure_is_made_smaller_and_stays_the_same_failure() {
-    let mut deeds = vec![(60, Deed::DeletePod(0))];
+    let mut deeds = vec![(60, WorldEvent::DeletePod(0))];
     deeds.extend(
-        (1..8).map(|minute| (minute * 60 + 90, Deed::ClockStep(TickDuration::from_secs(1)))),
+        (1..8).map(|minute| (minute * 60 + 90, WorldEvent::ClockStep(TickDuration::from_secs(1)))),
     );
     let bug = Some(KnownBug::GraceCutShort);
     let hangs = Behaviour { hangs: true, ..Behaviour::default() };
@@ -224,8 +231,8 @@ fn a_failure_is_made_smaller_and_stays_the_same_failure() {
 
 /// What a campaign of two pods of web and one of db comes to when this is done to it after a
 /// minute.
-fn survives(deeds: &[(u64, Deed)]) {
-    let exits = Exits { code: 1, after: TickDuration::from_secs(20), oom: false };
+fn survives(deeds: &[(u64, WorldEvent)]) {
+    let exits = ExitRule { code: 1, after: TickDuration::from_secs(20), oom: false };
     let labels = [("app".to_owned(), "db".to_owned())].into();
     let until = Some(TickDuration::from_secs(15 * 60));
     let crashes =
@@ -235,46 +242,50 @@ fn survives(deeds: &[(u64, Deed)]) {
 
 #[test]
 fn a_pod_that_is_forced_out_of_the_api_ends_and_another_takes_its_place() {
-    let before = Sync::Before;
+    let before = PowerLossSync::Before;
     for pod in 0..3 {
-        survives(&[(60, Deed::ForcePod(pod)), (61, Deed::CrashAgent(0))]);
-        survives(&[(60, Deed::RestartPod(pod, Rung::Pod)), (60, Deed::ForcePod(pod))]);
-        survives(&[(60, Deed::PowerLoss(before)), (60, Deed::ForcePod(pod))]);
+        survives(&[(60, WorldEvent::ForcePod(pod)), (61, WorldEvent::CrashAgent(0))]);
+        survives(&[(60, WorldEvent::RestartPod(pod, Rung::Pod)), (60, WorldEvent::ForcePod(pod))]);
+        survives(&[(60, WorldEvent::PowerLoss(before)), (60, WorldEvent::ForcePod(pod))]);
     }
-    let lost = Deed::LoseNode(0, TickDuration::from_secs(120));
-    survives(&[(60, lost), (70, Deed::ForcePod(0))]);
+    let lost = WorldEvent::LoseNode(0, TickDuration::from_secs(120));
+    survives(&[(60, lost), (70, WorldEvent::ForcePod(0))]);
 }
 
 #[test]
 fn a_full_disk_refuses_writes_and_all_goes_on_when_there_is_room() {
     let scaled = scaled();
-    let full = || Deed::FullDisk(TickDuration::from_secs(120));
-    survives(&[(60, full()), (70, Deed::EndContainer(0, ExitStatus::OomKilled)), (80, scaled)]);
-    survives(&[(60, full()), (61, Deed::CrashControllers), (62, Deed::CrashAgent(0))]);
-    survives(&[(20, Deed::LoseNode(0, TickDuration::from_secs(60))), (60, full())]);
-    let before = rekindle_sim::Sync::Before;
-    survives(&[(60, full()), (61, Deed::PowerLoss(before)), (62, Deed::DeletePod(1))]);
+    let full = || WorldEvent::FullDisk(TickDuration::from_secs(120));
+    survives(&[
+        (60, full()),
+        (70, WorldEvent::EndContainer(0, ExitStatus::OomKilled)),
+        (80, scaled),
+    ]);
+    survives(&[(60, full()), (61, WorldEvent::CrashControllers), (62, WorldEvent::CrashAgent(0))]);
+    survives(&[(20, WorldEvent::LoseNode(0, TickDuration::from_secs(60))), (60, full())]);
+    let before = rekindle_sim::PowerLossSync::Before;
+    survives(&[(60, full()), (61, WorldEvent::PowerLoss(before)), (62, WorldEvent::DeletePod(1))]);
 }
 
 #[test]
 fn a_clock_that_is_set_back_or_forth_before_everything_starts_again_holds_nothing_up() {
     // an hour; and a year, as of a machine whose clock has no battery
     for seconds in [-3_600, 3_600, -31_536_000] {
-        let set = || (60, Deed::WallClock(seconds));
-        survives(&[set(), (61, Deed::CrashAgent(0))]);
-        survives(&[set(), (61, Deed::CrashControllers), (62, Deed::CrashAgent(0))]);
-        survives(&[set(), (61, Deed::PowerLoss(rekindle_sim::Sync::After))]);
+        let set = || (60, WorldEvent::WallClock(seconds));
+        survives(&[set(), (61, WorldEvent::CrashAgent(0))]);
+        survives(&[set(), (61, WorldEvent::CrashControllers), (62, WorldEvent::CrashAgent(0))]);
+        survives(&[set(), (61, WorldEvent::PowerLoss(rekindle_sim::PowerLossSync::After))]);
     }
 }
 
 #[test]
 fn a_call_that_is_never_answered_holds_nothing_up_once_the_agent_starts_again() {
-    let silent = Rates { runtime_silent: 100, ..Rates::default() };
+    let silent = FaultRates { runtime_silent: 100, ..FaultRates::default() };
     for seed in 1..=5 {
         passes(&Campaign {
             seed,
             rates: silent,
-            ..campaign(&[(60, Deed::DeletePod(0))], Vec::new())
+            ..campaign(&[(60, WorldEvent::DeletePod(0))], Vec::new())
         });
     }
 }
@@ -301,10 +312,10 @@ fn a_restart_that_cannot_be_carried_out_waits_and_all_else_is_at_rest() {
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "db"}}},
     });
     for (rung, budgets) in [(Rung::Recreate, vec![budget]), (Rung::Reschedule, Vec::new())] {
-        let mut asked = campaign(&[(60, Deed::RestartPod(0, rung))], Vec::new());
+        let mut asked = campaign(&[(60, WorldEvent::RestartPod(0, rung))], Vec::new());
         asked.objects.extend(budgets);
         passes(&asked);
-        let mut world = World::new(1, asked.nodes, Vec::new(), Config::default()).unwrap();
+        let mut world = World::new(1, asked.nodes, Vec::new(), PodConfig::default()).unwrap();
         asked.objects.iter().for_each(|object| world.apply(object).unwrap());
         asked.deeds.iter().for_each(|(at, deed)| world.do_at(*at, deed.clone()));
         world.run_until(TickDuration::from_secs(3_600)).unwrap();
@@ -317,7 +328,7 @@ fn a_restart_that_cannot_be_carried_out_waits_and_all_else_is_at_rest() {
 /// There is no node whose agent could die: what draws one divides by nothing.
 #[test]
 fn a_panic_is_a_failure_of_its_seed_and_leaves_its_trace() {
-    let panics = Campaign { nodes: 0, ..campaign(&[(60, Deed::CrashAgent(0))], Vec::new()) };
+    let panics = Campaign { nodes: 0, ..campaign(&[(60, WorldEvent::CrashAgent(0))], Vec::new()) };
     let failure = panics.check().unwrap_err();
     assert_eq!((failure.promise.as_str(), failure.seed), ("panic", 1), "{}", failure.message);
     assert!(!failure.trace.is_empty());
@@ -328,28 +339,28 @@ fn a_panic_is_a_failure_of_its_seed_and_leaves_its_trace() {
 /// not done again under the same number.
 #[test]
 fn a_machine_that_starts_again_in_the_middle_of_starts_starts_none_of_them_twice() {
-    let late = Rates { runtime_late: 500, runtime_silent: 50, ..Rates::default() };
+    let late = FaultRates { runtime_late: 500, runtime_silent: 50, ..FaultRates::default() };
     for seed in 1..=5 {
-        let deeds = [60, 65, 70, 72].map(|at| (at, Deed::Reboot(0)));
+        let deeds = [60, 65, 70, 72].map(|at| (at, WorldEvent::Reboot(0)));
         passes(&Campaign { seed, rates: late, ..campaign(&deeds, Vec::new()) });
     }
 }
 
 #[test]
 fn a_pod_that_is_deleted_while_its_setups_fail_leaves_nothing_behind() {
-    let unsaid = Rates { runtime_unsaid: 500, ..Rates::default() };
+    let unsaid = FaultRates { runtime_unsaid: 500, ..FaultRates::default() };
     for seed in 1..=5 {
-        let deeds = [0, 1, 2, 3].map(|at| (at, Deed::DeletePod(at)));
+        let deeds = [0, 1, 2, 3].map(|at| (at, WorldEvent::DeletePod(at)));
         passes(&Campaign { seed, rates: unsaid, ..campaign(&deeds, Vec::new()) });
     }
 }
 
 #[test]
 fn a_signal_that_fails_shortens_no_grace_period_but_by_what_it_takes_to_try_again() {
-    let fails = Rates { runtime_fails: 400, ..Rates::default() };
+    let fails = FaultRates { runtime_fails: 400, ..FaultRates::default() };
     let hangs = Behaviour { hangs: true, ..Behaviour::default() };
     for seed in 1..=5 {
-        let deeds = [(60, Deed::DeletePod(0)), (61, Deed::RestartPod(1, Rung::Pod))];
+        let deeds = [(60, WorldEvent::DeletePod(0)), (61, WorldEvent::RestartPod(1, Rung::Pod))];
         passes(&Campaign { seed, rates: fails, ..campaign(&deeds, vec![hangs.clone()]) });
     }
 }
@@ -358,37 +369,37 @@ fn a_signal_that_fails_shortens_no_grace_period_but_by_what_it_takes_to_try_agai
 /// after all.
 #[test]
 fn an_agent_that_is_to_die_while_its_node_has_no_network_loses_nothing() {
-    let lost = || Deed::LoseNode(0, TickDuration::from_secs(120));
+    let lost = || WorldEvent::LoseNode(0, TickDuration::from_secs(120));
     for action in 0..12 {
-        let ended = Deed::EndContainer(0, ExitStatus::OomKilled);
-        let dies = Deed::CrashAgentBefore(0, action);
+        let ended = WorldEvent::EndContainer(0, ExitStatus::OomKilled);
+        let dies = WorldEvent::CrashAgentBefore(0, action);
         passes(&campaign(&[(60, lost()), (61, dies), (62, ended)], Vec::new()));
     }
 }
 
 #[test]
 fn a_machine_that_starts_again_has_its_pods_back() {
-    let reboot = || Deed::Reboot(0);
+    let reboot = || WorldEvent::Reboot(0);
     survives(&[(60, reboot())]);
-    survives(&[(60, Deed::DeletePod(0)), (61, reboot()), (62, reboot())]);
-    survives(&[(60, Deed::RestartPod(1, Rung::Pod)), (60, reboot())]);
-    survives(&[(60, Deed::WallClock(-3_600)), (61, reboot())]);
+    survives(&[(60, WorldEvent::DeletePod(0)), (61, reboot()), (62, reboot())]);
+    survives(&[(60, WorldEvent::RestartPod(1, Rung::Pod)), (60, reboot())]);
+    survives(&[(60, WorldEvent::WallClock(-3_600)), (61, reboot())]);
 }
 
 #[test]
 fn a_journal_that_finds_no_room_holds_up_what_depends_on_it_and_nothing_longer() {
-    let full = || Deed::FullDisk(TickDuration::from_secs(60));
-    let ended = || Deed::EndContainer(0, ExitStatus::OomKilled);
+    let full = || WorldEvent::FullDisk(TickDuration::from_secs(60));
+    let ended = || WorldEvent::EndContainer(0, ExitStatus::OomKilled);
     let restarts = |until| {
         let made = campaign(&[(60, full()), (61, ended())], Vec::new());
-        let mut world = World::new(1, 1, Vec::new(), Config::default()).unwrap();
+        let mut world = World::new(1, 1, Vec::new(), PodConfig::default()).unwrap();
         made.deeds.iter().for_each(|(at, deed)| world.do_at(*at, deed.clone()));
         made.objects.iter().for_each(|object| world.apply(object).unwrap());
         world.run_until(TickDuration::from_secs(until)).unwrap();
         world.starts()
     };
     assert_eq!((restarts(60), restarts(119), restarts(130)), (3, 3, 4));
-    survives(&[(60, full()), (61, ended()), (70, Deed::CrashAgent(0))]);
+    survives(&[(60, full()), (61, ended()), (70, WorldEvent::CrashAgent(0))]);
 }
 
 /// The grace period of what is asked to end begins when it can be asked, not when that was decided;
@@ -398,21 +409,21 @@ fn a_container_that_is_to_end_while_the_disk_is_full_has_its_whole_grace_period(
     let hangs = Behaviour { hangs: true, ..Behaviour::default() };
     // what a user asks for beforehand, as nothing can be asked for then, the node hears of while
     // the disk is full
-    let survives = |asked: Deed, meanwhile: (u64, Deed)| {
-        let deaf = Deed::DeafNode(0, TickDuration::from_secs(30));
-        let full = Deed::FullDisk(TickDuration::from_secs(120));
+    let survives = |asked: WorldEvent, meanwhile: (u64, WorldEvent)| {
+        let deaf = WorldEvent::DeafNode(0, TickDuration::from_secs(30));
+        let full = WorldEvent::FullDisk(TickDuration::from_secs(120));
         let deeds = [(40, deaf), (50, asked), (60, full), meanwhile];
         passes(&campaign(&deeds, vec![hangs.clone()]));
     };
     let asked =
-        [Rung::Container, Rung::Containers, Rung::Pod].map(|rung| Deed::RestartPod(1, rung));
-    for asked in asked.into_iter().chain([Deed::DeletePod(1), Deed::EvictPod(1)]) {
+        [Rung::Container, Rung::Containers, Rung::Pod].map(|rung| WorldEvent::RestartPod(1, rung));
+    for asked in asked.into_iter().chain([WorldEvent::DeletePod(1), WorldEvent::EvictPod(1)]) {
         // the next agent, too, gives it the grace period that it has begun
         for at in [65, 80, 100, 181, 190] {
-            survives(asked.clone(), (at, Deed::CrashAgent(0)));
+            survives(asked.clone(), (at, WorldEvent::CrashAgent(0)));
         }
-        survives(asked.clone(), (90, Deed::Pressure(1)));
-        survives(asked, (61, Deed::EndContainer(0, ExitStatus::OomKilled)));
+        survives(asked.clone(), (90, WorldEvent::Pressure(1)));
+        survives(asked, (61, WorldEvent::EndContainer(0, ExitStatus::OomKilled)));
     }
     // the signal and SIGKILL left together, or the hook and the signal; a ledger was inherited
     // before its request told of the heir
@@ -423,10 +434,17 @@ fn a_container_that_is_to_end_while_the_disk_is_full_has_its_whole_grace_period(
 
 #[test]
 fn claims_get_their_volumes_once_whatever_becomes_of_the_writes() {
-    let rates =
-        Rates { write_lost: 200, write_unsaid: 200, write_conflict: 100, ..Rates::default() };
+    let rates = FaultRates {
+        write_lost: 200,
+        write_unsaid: 200,
+        write_conflict: 100,
+        ..FaultRates::default()
+    };
     for seed in 1..=3 {
-        let deeds = [(1, Deed::LoseNode(0, TickDuration::from_secs(30))), (70, Deed::DeletePod(0))];
+        let deeds = [
+            (1, WorldEvent::LoseNode(0, TickDuration::from_secs(30))),
+            (70, WorldEvent::DeletePod(0)),
+        ];
         let mut made = Campaign { seed, rates, ..campaign(&deeds, Vec::new()) };
         made.objects[1]["spec"]["replicas"] = json!(2);
         made.objects[1]["spec"]["volumeClaimTemplates"] = json!([{
@@ -510,11 +528,11 @@ fn what_a_seed_showed_once_stays_mended() {
 
 #[test]
 fn a_ledger_that_somebody_empties_is_begun_anew_and_one_that_says_that_all_was_tried_is_believed() {
-    let sandboxes = |deeds: &[(u64, Deed)]| passes(&laddered(deeds)).tally.sandboxes;
+    let sandboxes = |deeds: &[(u64, WorldEvent)]| passes(&laddered(deeds)).tally.sandboxes;
     let untouched = sandboxes(&[]);
     assert_eq!(untouched, 3 + 1, "each pod has one, and that of the ladder a second one");
-    assert_eq!(sandboxes(&[(300, Deed::EditLedger(0, json!(null)))]), untouched + 1);
+    assert_eq!(sandboxes(&[(300, WorldEvent::EditLedger(0, json!(null)))]), untouched + 1);
     // after the first failure, before the second
     let told = json!({"attempts": [{"rung": "Pod", "at": ["2026-01-01T00:00:06.000000Z"]}]});
-    assert_eq!(sandboxes(&[(8, Deed::EditLedger(0, told))]), untouched - 1);
+    assert_eq!(sandboxes(&[(8, WorldEvent::EditLedger(0, told))]), untouched - 1);
 }

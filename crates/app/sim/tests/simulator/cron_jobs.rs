@@ -1,14 +1,14 @@
 //! CronJobs and Jobs through the real API, controllers and pods, in virtual time.
 
-use rekindle_pod::Config;
-use rekindle_sim::{Behaviour, Exits, World};
+use rekindle_pod::PodConfig;
+use rekindle_sim::{Behaviour, ExitRule, World};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
 const HOUR: TickDuration = TickDuration::from_secs(3_600);
 
 fn ending(labels: &[(&str, &str)], code: u8) -> Behaviour {
-    let exits = Exits { code, after: TickDuration::from_secs(2), oom: false };
+    let exits = ExitRule { code, after: TickDuration::from_secs(2), oom: false };
     let match_labels =
         labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     Behaviour { match_labels, exits: Some(exits), ..Behaviour::default() }
@@ -34,7 +34,7 @@ fn cron_job(name: &str, schedule: &str) -> Value {
 fn days_of_a_schedule_leave_its_history_and_nothing_else() {
     let play = |seed| {
         let behaviours = vec![ending(&[("app", "hourly")], 0), ending(&[("app", "wrong")], 1)];
-        let mut world = World::new(seed, 2, behaviours, Config::default()).unwrap();
+        let mut world = World::new(seed, 2, behaviours, PodConfig::default()).unwrap();
         world.apply(&cron_job("hourly", "0 * * * *")).unwrap();
         let mut wrong = cron_job("wrong", "30 2,14 * * *");
         wrong["spec"]["jobTemplate"]["spec"]["backoffLimit"] = json!(1);

@@ -1,6 +1,6 @@
 //! Crowds that fail together: however many wait for a ladder's budget, it comes to each of them.
 
-use rekindle_sim::{Policy, Scenario};
+use rekindle_sim::{Scenario, ScenarioPolicy};
 use rekindle_types::TickDuration;
 use serde_json::json;
 
@@ -54,7 +54,7 @@ fn a_crowd_larger_than_the_rate_allows_within_the_window_is_mended_as_fast_as_th
         // broken after five minutes, due two minutes later; a backoff of five minutes may be
         // between a pod and its turn
         scenario.set_duration("the test", minutes(5 + 2 + pods + 10)).unwrap();
-        let outcome = scenario.play(1, &Policy::AsWritten).unwrap();
+        let outcome = scenario.play(1, &ScenarioPolicy::AsWritten).unwrap();
         assert_eq!(outcome.broken_promise, None);
         let all = usize::try_from(pods).unwrap();
         assert_eq!((outcome.pods, outcome.ready), (all, all), "{pods} that run for {exits_after}");

@@ -1,6 +1,6 @@
 //! The scenarios of examples/sim.
 
-use rekindle_sim::{Outcome, Policy, Report, Scenario};
+use rekindle_sim::{PolicyOutcome, Scenario, ScenarioPolicy, ScenarioReport};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -27,8 +27,8 @@ fn the_crash_loop_counts_as_upstream_s_backoff_does() {
     let mut scenario = Scenario::from_documents(documents(CRASH_LOOP)).unwrap();
     assert_eq!(scenario.duration(), TickDuration::from_secs(20 * 86_400));
     scenario.set_duration("the test", TickDuration::from_secs(3_600)).unwrap();
-    let mut report = Report::new(1, scenario.duration());
-    report.outcomes.push(scenario.play(1, &Policy::AsWritten).unwrap());
+    let mut report = ScenarioReport::new(1, scenario.duration());
+    report.outcomes.push(scenario.play(1, &ScenarioPolicy::AsWritten).unwrap());
     let json = report.to_json();
     // at once, after 10, 20, 40, 80 and 160 s, and ten more in the 3,290 s that are left
     assert_eq!((&json["restarts"], &json["seconds"]), (&16.into(), &3_600.into()));
@@ -45,9 +45,9 @@ fn the_crash_loop_counts_as_upstream_s_backoff_does() {
 #[test]
 fn with_a_ladder_and_without_all_pods_come_back_when_the_dependency_does() {
     let scenario = Scenario::from_documents(documents(DEPENDENCY_DOWN)).unwrap();
-    let ladder = Policy::ladders("ladder.yaml", documents(LADDER)).unwrap();
+    let ladder = ScenarioPolicy::ladders("ladder.yaml", documents(LADDER)).unwrap();
     let [plain, healed] =
-        [&Policy::NoLadder, &ladder].map(|policy| scenario.play(1, policy).unwrap());
+        [&ScenarioPolicy::NoLadder, &ladder].map(|policy| scenario.play(1, policy).unwrap());
     for outcome in [&plain, &healed] {
         assert_eq!((outcome.pods, outcome.ready), (5, 5), "{outcome:?}");
         assert_eq!(outcome.broken_promise, None);
@@ -75,9 +75,9 @@ fn a_ladder_starts_no_more_than_kubernetes_alone_and_makes_an_outage_hardly_long
     let ladder = |rungs: Value| {
         let mut documents = documents(LADDER);
         documents[0]["spec"]["rungs"] = rungs;
-        Policy::ladders("ladder.yaml", documents).unwrap()
+        ScenarioPolicy::ladders("ladder.yaml", documents).unwrap()
     };
-    let plain = scenario.play(1, &Policy::NoLadder).unwrap();
+    let plain = scenario.play(1, &ScenarioPolicy::NoLadder).unwrap();
     for rungs in [
         json!([{"rung": "Pod", "attempts": 5}]),
         json!([{"rung": "Containers", "attempts": 2}, {"rung": "Pod", "attempts": 2}]),
@@ -86,7 +86,7 @@ fn a_ladder_starts_no_more_than_kubernetes_alone_and_makes_an_outage_hardly_long
         let healed = scenario.play(1, &ladder(rungs.clone())).unwrap();
         assert!(healed.restarts <= plain.restarts, "{healed:?}\n{plain:?}");
         assert_eq!((healed.pods, healed.ready, healed.broken_promise.clone()), (5, 5, None));
-        let recovery = |outcome: &Outcome| outcome.timeline.time_to_recovery().unwrap();
+        let recovery = |outcome: &PolicyOutcome| outcome.timeline.time_to_recovery().unwrap();
         assert!(healed.starts <= plain.starts, "{rungs}: {} and {}", healed.starts, plain.starts);
         let (longer, limit) = (recovery(&healed), recovery(&plain) + BACKOFF);
         assert!(longer <= limit, "{rungs}: {longer:?} and {limit:?}");
@@ -99,9 +99,9 @@ fn a_ladder_starts_no_more_than_kubernetes_alone_and_makes_an_outage_hardly_long
 #[test]
 fn a_ladder_that_rolls_back_recovers_from_a_bad_revision_before_anybody_does_it_by_hand() {
     let scenario = Scenario::from_documents(documents(BAD_ROLLOUT)).unwrap();
-    let rollback = Policy::ladders("rollback", documents(ROLLBACK)).unwrap();
+    let rollback = ScenarioPolicy::ladders("rollback", documents(ROLLBACK)).unwrap();
     let [plain, healed] =
-        [&Policy::NoLadder, &rollback].map(|policy| scenario.play(1, policy).unwrap());
+        [&ScenarioPolicy::NoLadder, &rollback].map(|policy| scenario.play(1, policy).unwrap());
     for outcome in [&plain, &healed] {
         assert_eq!((outcome.pods, outcome.ready), (8, 8), "{:?}", outcome.rungs);
         assert_eq!(outcome.broken_promise, None);
@@ -116,7 +116,7 @@ fn a_ladder_that_rolls_back_recovers_from_a_bad_revision_before_anybody_does_it_
 #[test]
 fn pods_of_a_lost_zone_run_elsewhere_after_the_grace_and_the_toleration_one_node_after_the_other() {
     let scenario = Scenario::from_documents(documents(ZONE_FAILURE)).unwrap();
-    let outcome = scenario.play(1, &Policy::AsWritten).unwrap();
+    let outcome = scenario.play(1, &ScenarioPolicy::AsWritten).unwrap();
     assert_eq!((outcome.pods, outcome.ready, outcome.restarts), (20, 20, 0));
     // 50 s without a heartbeat, 300 s of toleration, and the third of the nodes 20 s after the
     // first

@@ -1,14 +1,14 @@
 //! Several operators on one API: never is a write of an old term done after one of a newer term,
 //! and one of them brings everything to rest once faults stop.
 
-use rekindle_sim::{Fencing, Leaders};
+use rekindle_sim::{Fencing, LeaderWorld};
 
 const SEEDS: std::ops::Range<u64> = 0..6;
 
 /// Two to four operators over so many minutes with faults, and a quiet time after them.
-fn run(seed: u64, fencing: Fencing) -> Leaders {
+fn run(seed: u64, fencing: Fencing) -> LeaderWorld {
     let operators = 2 + usize::try_from(seed % 3).unwrap();
-    let mut leaders = Leaders::new(seed, operators, fencing).unwrap();
+    let mut leaders = LeaderWorld::new(seed, operators, fencing).unwrap();
     leaders.run(150, 0).unwrap();
     leaders.scale(4).unwrap();
     leaders.run(0, 60).unwrap();

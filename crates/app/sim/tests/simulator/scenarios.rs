@@ -1,9 +1,10 @@
 //! What scenarios may say, and what comes of it.
 
-use rekindle_controllers::{Kind, NamespacedName, ObjectId};
-use rekindle_pod::Config;
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
+use rekindle_pod::PodConfig;
 use rekindle_sim::{
-    Behaviour, Change, Deed, Exits, Faults, KnownBug, Outcome, Policy, Report, Scenario, World,
+    Behaviour, ExitRule, Faults, KnownBug, PolicyOutcome, Scenario, ScenarioPolicy, ScenarioReport,
+    World, WorldChange, WorldEvent,
 };
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
@@ -18,8 +19,8 @@ fn scenario(spec: Value, manifests: &[Value]) -> Scenario {
     Scenario::from_documents(documents.collect()).unwrap()
 }
 
-fn play(spec: Value, manifests: &[Value]) -> Outcome {
-    let outcome = scenario(spec, manifests).play(1, &Policy::AsWritten).unwrap();
+fn play(spec: Value, manifests: &[Value]) -> PolicyOutcome {
+    let outcome = scenario(spec, manifests).play(1, &ScenarioPolicy::AsWritten).unwrap();
     assert_eq!(outcome.broken_promise, None);
     outcome
 }
@@ -147,7 +148,7 @@ fn a_promise_that_is_broken_is_told_with_its_pod_its_node_and_the_time() {
         1,
         1,
         vec![Behaviour { hangs: true, ..Behaviour::default() }],
-        Config::default(),
+        PodConfig::default(),
     )
     .unwrap();
     let bug = Some(KnownBug::GraceCutShort);
@@ -157,8 +158,8 @@ fn a_promise_that_is_broken_is_told_with_its_pod_its_node_and_the_time() {
         "spec": {"containers": [{"name": "app", "image": "app:1"}]},
     });
     world.apply(&pod).unwrap();
-    let id = ObjectId::new(Kind::Pod, NamespacedName::new("default", "w"));
-    world.change_at(minutes(1), "the test", Change::Delete(id));
+    let id = ObjectId::new(ResourceKind::Pod, NamespacedName::new("default", "w"));
+    world.change_at(minutes(1), "the test", WorldChange::Delete(id));
     world.run_until(minutes(3)).unwrap();
     let expected = "P5: Pod default/w on node-0: container app (start 1) was killed after 10 ms of its \
                     grace period of 30000 ms (60.010 s after the run began)";
@@ -169,7 +170,7 @@ fn a_promise_that_is_broken_is_told_with_its_pod_its_node_and_the_time() {
 fn claims_get_volumes_of_the_node_that_their_pod_goes_to_and_those_of_claims_that_go_are_removed() {
     // (what becomes of claims, volumes when all is done)
     for (when_scaled, expected) in [("Retain", 3), ("Delete", 1)] {
-        let mut world = World::new(1, 2, Vec::new(), Config::default()).unwrap();
+        let mut world = World::new(1, 2, Vec::new(), PodConfig::default()).unwrap();
         world.apply(&with_claims(when_scaled)).unwrap();
         world.run_until(minutes(5)).unwrap();
         assert_eq!((world.readiness(), world.volumes()), ((3, 3), 3));
@@ -188,9 +189,9 @@ fn claims_get_volumes_of_the_node_that_their_pod_goes_to_and_those_of_claims_tha
 
 #[test]
 fn a_node_that_hears_of_a_claim_late_makes_its_volume_then() {
-    let mut world = World::new(1, 1, Vec::new(), Config::default()).unwrap();
-    world.do_at(TickDuration::ZERO, Deed::DeafNode(0, minutes(2)));
-    world.do_at(minutes(1), Deed::FullDisk(minutes(3)));
+    let mut world = World::new(1, 1, Vec::new(), PodConfig::default()).unwrap();
+    world.do_at(TickDuration::ZERO, WorldEvent::DeafNode(0, minutes(2)));
+    world.do_at(minutes(1), WorldEvent::FullDisk(minutes(3)));
     world.run_until(TickDuration::from_secs(1)).unwrap();
     world.apply(&with_claims("Retain")).unwrap();
     world.run_until(minutes(1)).unwrap();
@@ -226,16 +227,16 @@ fn no_ladder_is_without_all_ladders_and_a_file_s_ladders_are_the_only_ones() {
     ];
     let mut of_another = ladder();
     of_another["spec"]["selector"] = json!({"matchLabels": {"app": "nothing"}});
-    let others = Policy::ladders("others", vec![of_another]).unwrap();
+    let others = ScenarioPolicy::ladders("others", vec![of_another]).unwrap();
     for (manifests, changes) in cases {
         let spec = json!({
             "for": "1h", "changes": changes,
             "behaviours": [{"matchLabels": {"app": "web"}, "exits": {"code": 1, "after": "2s"}}],
         });
         let scenario = scenario(spec, &manifests);
-        let written = scenario.play(1, &Policy::AsWritten).unwrap();
+        let written = scenario.play(1, &ScenarioPolicy::AsWritten).unwrap();
         assert!(!written.rungs.is_empty(), "{manifests:?}: no ladder acts where it should");
-        for policy in [&Policy::NoLadder, &others] {
+        for policy in [&ScenarioPolicy::NoLadder, &others] {
             let outcome = scenario.play(1, policy).unwrap();
             assert_eq!(outcome.rungs, [].into(), "{}: {manifests:?}", policy.name());
         }
@@ -263,18 +264,18 @@ fn a_node_has_its_network_again_when_every_loss_of_it_is_over() {
 
 #[test]
 fn deafness_and_full_disks_that_overlap_last_until_the_last_of_them_is_over() {
-    let mut world = World::new(1, 1, Vec::new(), Config::default()).unwrap();
-    world.do_at(minutes(1), Deed::DeafNode(0, minutes(20)));
-    world.do_at(minutes(2), Deed::DeafNode(0, minutes(5)));
+    let mut world = World::new(1, 1, Vec::new(), PodConfig::default()).unwrap();
+    world.do_at(minutes(1), WorldEvent::DeafNode(0, minutes(20)));
+    world.do_at(minutes(2), WorldEvent::DeafNode(0, minutes(5)));
     world.run_until(minutes(3)).unwrap();
     world.apply(&deployment("web", 1)).unwrap();
     world.run_until(minutes(20)).unwrap();
     assert_eq!(world.readiness(), (1, 0), "its node is still deaf");
     world.run_until(minutes(22)).unwrap();
     assert_eq!(world.readiness(), (1, 1));
-    let mut world = World::new(1, 1, Vec::new(), Config::default()).unwrap();
-    world.do_at(minutes(1), Deed::FullDisk(minutes(20)));
-    world.do_at(minutes(2), Deed::FullDisk(minutes(5)));
+    let mut world = World::new(1, 1, Vec::new(), PodConfig::default()).unwrap();
+    world.do_at(minutes(1), WorldEvent::FullDisk(minutes(20)));
+    world.do_at(minutes(2), WorldEvent::FullDisk(minutes(5)));
     world.run_until(minutes(10)).unwrap();
     assert!(world.apply(&deployment("web", 1)).is_err(), "the disk is still full");
     world.run_until(minutes(22)).unwrap();
@@ -285,13 +286,13 @@ fn deafness_and_full_disks_that_overlap_last_until_the_last_of_them_is_over() {
 #[test]
 fn each_node_remembers_its_own_events_as_long_as_its_agent_lives() {
     let events_after = |crashes: &[u64]| {
-        let exits = Exits { code: 1, after: TickDuration::ZERO, oom: false };
+        let exits = ExitRule { code: 1, after: TickDuration::ZERO, oom: false };
         let behaviour = Behaviour { exits: Some(exits), ..Behaviour::default() };
         let longest = TickDuration::from_secs(1);
-        let config = Config { max_container_restart_period: longest, ..Config::default() };
+        let config = PodConfig { max_container_restart_period: longest, ..PodConfig::default() };
         let mut world = World::new(1, 2, vec![behaviour], config).unwrap();
         for node in crashes {
-            world.do_at(minutes(3), Deed::CrashAgent(*node));
+            world.do_at(minutes(3), WorldEvent::CrashAgent(*node));
         }
         for node in ["node-0", "node-1"] {
             world
@@ -349,7 +350,7 @@ fn a_ladder_of_a_file_finds_the_namespace_that_the_scenario_brings() {
     }
     let spec = json!({"for": "10m", "behaviours": [{"exits": {"code": 1, "after": "2s"}}]});
     let scenario = scenario(spec, &[web, namespace]);
-    let outcome = scenario.play(1, &Policy::ladders("a", vec![ladder]).unwrap()).unwrap();
+    let outcome = scenario.play(1, &ScenarioPolicy::ladders("a", vec![ladder]).unwrap()).unwrap();
     assert!(!outcome.rungs.is_empty(), "{outcome:?}");
 }
 
@@ -366,9 +367,17 @@ fn what_the_api_does_not_know_is_refused_wherever_the_user_wrote_it() {
         "spec": {"replica": 5},
     }});
     let cases = [
-        (scenario(spec(&[]), &[misspelt]), Policy::AsWritten, "livenesProbe"),
-        (scenario(spec(&[change]), std::slice::from_ref(&good)), Policy::AsWritten, "spec.replica"),
-        (scenario(spec(&[]), &[good]), Policy::ladders("a", vec![of_a_ladder]).unwrap(), "windo"),
+        (scenario(spec(&[]), &[misspelt]), ScenarioPolicy::AsWritten, "livenesProbe"),
+        (
+            scenario(spec(&[change]), std::slice::from_ref(&good)),
+            ScenarioPolicy::AsWritten,
+            "spec.replica",
+        ),
+        (
+            scenario(spec(&[]), &[good]),
+            ScenarioPolicy::ladders("a", vec![of_a_ladder]).unwrap(),
+            "windo",
+        ),
     ];
     for (scenario, policy, field) in cases {
         let error = scenario.play(1, &policy).unwrap_err().to_string();
@@ -384,7 +393,7 @@ fn a_pod_that_names_a_node_that_is_not_there_is_told_of_as_a_note() {
     somewhere["metadata"]["name"] = json!("api");
     somewhere["spec"]["template"]["spec"]["nodeName"] = json!("node-0");
     let spec = json!({"for": "10m", "changes": [{"at": "1m", "apply": nowhere}]});
-    let report = Report::of(1, &scenario(spec, &[nowhere, somewhere]));
+    let report = ScenarioReport::of(1, &scenario(spec, &[nowhere, somewhere]));
     let field = "spec.template.spec.nodeName: there is no node \"nod-0\": the only node is node-0 (spec.nodes, --nodes)";
     let expected = [format!("Deployment web: {field}"), format!("spec.changes[0].apply.{field}")];
     assert_eq!(report.notes(), expected);
@@ -404,8 +413,8 @@ fn what_the_api_warns_of_and_ladders_that_select_nothing_are_told_as_notes() {
     of_late["spec"]["selector"] = json!({"matchLabels": {"app": "late"}});
     let spec = json!({"for": "10m", "changes": [{"at": "1m", "apply": later}]});
     let scenario = scenario(spec, &[doubled, of_nobody, of_late]);
-    let mut report = Report::of(1, &scenario);
-    report.outcomes.push(scenario.play(1, &Policy::AsWritten).unwrap());
+    let mut report = ScenarioReport::of(1, &scenario);
+    report.outcomes.push(scenario.play(1, &ScenarioPolicy::AsWritten).unwrap());
     let notes = report.notes();
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert_eq!(notes[0], "RestartLadder default/web selected no pod");
@@ -519,7 +528,7 @@ fn a_behaviour_concerns_what_runs_already_from_its_begin_to_its_end() {
         }
         play(json!({"for": "1h", "behaviours": [behaviour]}), std::slice::from_ref(&probed))
     };
-    let outage = |outcome: &Outcome| {
+    let outage = |outcome: &PolicyOutcome| {
         let outages = &outcome.timeline.outages;
         assert_eq!(outages.len(), 1, "{outages:?}");
         (outages[0].from.as_secs() / 10, outages[0].until.unwrap().as_secs() / 10)
@@ -574,8 +583,8 @@ fn what_is_asked_for_when_the_run_is_over_is_noted_and_not_done() {
             "nodeLoss": [{"nodes": ["node-0"], "from": at}],
         });
         let made = scenario(spec, &[deployment("web", 3)]);
-        let mut report = Report::of(1, &made);
-        report.outcomes.push(made.play(1, &Policy::AsWritten).unwrap());
+        let mut report = ScenarioReport::of(1, &made);
+        report.outcomes.push(made.play(1, &ScenarioPolicy::AsWritten).unwrap());
         let outcome = &report.outcomes[0];
         assert_eq!((outcome.pods, outcome.ready), (3, 3), "{at}");
         assert_eq!(outcome.timeline.time_to_recovery(), Some(TickDuration::ZERO), "{at}");
@@ -583,7 +592,7 @@ fn what_is_asked_for_when_the_run_is_over_is_noted_and_not_done() {
         let expected = [note("spec.changes[0].at"), note("spec.nodeLoss[0].from")];
         assert_eq!(report.notes(), expected);
         let wrong = json!({"for": "1h", "changes": [grown(at, "replicaz")]});
-        let wrong = scenario(wrong, &[deployment("web", 3)]).play(1, &Policy::AsWritten);
+        let wrong = scenario(wrong, &[deployment("web", 3)]).play(1, &ScenarioPolicy::AsWritten);
         let error = wrong.unwrap_err().to_string();
         assert!(error.starts_with(&format!("spec.changes[0], after {said}: ")), "{error}");
         assert!(error.contains("spec.replicaz"), "{error}");
@@ -615,7 +624,7 @@ fn a_ladder_that_a_change_brings_as_an_annotation_leaves_no_trace_without_ladder
     }});
     let writes = |changes: Value| {
         let made = scenario(json!({"for": "10m", "changes": changes}), &[deployment("web", 1)]);
-        let outcome = made.play(1, &Policy::NoLadder).unwrap();
+        let outcome = made.play(1, &ScenarioPolicy::NoLadder).unwrap();
         (outcome.figures.writes, outcome.starts)
     };
     let (nothing, annotated) = (writes(json!([])), writes(json!([change])));
@@ -633,8 +642,8 @@ fn a_behaviour_that_says_when_a_container_is_ready_without_a_probe_is_told_as_a_
             [(vec![naked("a")], vec![note]), (vec![naked("a"), probed.clone()], vec![])]
         {
             let made = scenario(json!({"for": "10m", "behaviours": [behaviour]}), &pods);
-            let mut report = Report::of(1, &made);
-            report.outcomes.push(made.play(1, &Policy::AsWritten).unwrap());
+            let mut report = ScenarioReport::of(1, &made);
+            report.outcomes.push(made.play(1, &ScenarioPolicy::AsWritten).unwrap());
             assert_eq!(report.notes(), expected);
         }
     }
@@ -677,8 +686,8 @@ fn behaviours_may_be_of_a_namespace_and_replication_controllers_are_scaled() {
         ],
     });
     let scenario = scenario(spec, &[namespace, of_shop, naked("other"), controller]);
-    let mut report = Report::of(1, &scenario);
-    report.outcomes.push(scenario.play(1, &Policy::AsWritten).unwrap());
+    let mut report = ScenarioReport::of(1, &scenario);
+    report.outcomes.push(scenario.play(1, &ScenarioPolicy::AsWritten).unwrap());
     let outcome = &report.outcomes[0];
     assert_eq!((outcome.pods, outcome.restarts_by_pod["default/other"]), (5, 0));
     assert!(outcome.restarts_by_pod["shop/shop"] > 2, "{outcome:?}");
@@ -696,7 +705,8 @@ fn what_a_ladder_does_changes_no_name_and_no_uid_of_other_pods() {
         "behaviours": [{"matchLabels": {"app": "web"}, "exits": {"code": 1, "after": "2s"}}],
     });
     let scenario = scenario(spec, &[deployment("web", 1)]);
-    let policies = [Policy::NoLadder, Policy::ladders("a", vec![ladder()]).unwrap()];
+    let policies =
+        [ScenarioPolicy::NoLadder, ScenarioPolicy::ladders("a", vec![ladder()]).unwrap()];
     let outcomes = policies.map(|policy| scenario.play(1, &policy).unwrap());
     let late = outcomes.each_ref().map(|outcome| {
         let pods = outcome.restarts_by_pod.keys().filter(|pod| pod.starts_with("default/late-"));

@@ -1,8 +1,8 @@
 //! The world as a whole, in virtual time.
 
-use rekindle_controllers::{Kind, NamespacedName, ObjectId};
-use rekindle_pod::Config;
-use rekindle_sim::{Behaviour, Change, Deed, Exits, MendedBy, World};
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
+use rekindle_pod::PodConfig;
+use rekindle_sim::{Behaviour, BehaviourRemedy, ExitRule, World, WorldChange, WorldEvent};
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::Rung;
 use serde_json::{Value, json};
@@ -31,18 +31,18 @@ fn pod() -> Value {
     })
 }
 
-fn crashes(mended_by: MendedBy) -> Behaviour {
-    let exits = Exits { code: 1, after: TickDuration::ZERO, oom: false };
+fn crashes(mended_by: BehaviourRemedy) -> Behaviour {
+    let exits = ExitRule { code: 1, after: TickDuration::ZERO, oom: false };
     Behaviour { exits: Some(exits), mended_by, ..Behaviour::default() }
 }
 
-fn world(seed: u64, behaviours: Vec<Behaviour>, config: Config) -> World {
+fn world(seed: u64, behaviours: Vec<Behaviour>, config: PodConfig) -> World {
     World::new(seed, 3, behaviours, config).unwrap()
 }
 
 #[test]
 fn a_deployment_becomes_ready() {
-    let mut world = world(1, Vec::new(), Config::default());
+    let mut world = world(1, Vec::new(), PodConfig::default());
     world.apply(&deployment(5)).unwrap();
     world.run_until(TickDuration::from_secs(10)).unwrap();
     assert_eq!(world.readiness(), (5, 5), "{:#?}", world.trace().last_lines().collect::<Vec<_>>());
@@ -52,7 +52,8 @@ fn a_deployment_becomes_ready() {
 #[test]
 fn the_same_seed_gives_the_same_trace_and_another_one_another() {
     let hash = |seed| {
-        let mut world = world(seed, vec![crashes(MendedBy::Container)], Config::default());
+        let mut world =
+            world(seed, vec![crashes(BehaviourRemedy::Container)], PodConfig::default());
         world.apply(&deployment(3)).unwrap();
         world.run_until(HOUR).unwrap();
         (world.trace().hash(), world.trace().steps())
@@ -63,7 +64,7 @@ fn the_same_seed_gives_the_same_trace_and_another_one_another() {
 
 #[test]
 fn a_pod_that_crashes_at_once_is_restarted_every_five_minutes_in_the_long_run() {
-    let mut world = world(1, vec![crashes(MendedBy::Nothing)], Config::default());
+    let mut world = world(1, vec![crashes(BehaviourRemedy::Nothing)], PodConfig::default());
     world.apply(&pod()).unwrap();
     world.run_until(DAY.saturating_mul(4)).unwrap();
     // once at once, five times after 10, 20, 40, 80 and 160 s, and then every 300 s: what is left
@@ -76,9 +77,11 @@ fn a_pod_that_crashes_at_once_is_restarted_every_five_minutes_in_the_long_run() 
 
 #[test]
 fn with_a_longest_wait_of_one_second_it_is_restarted_each_second() {
-    let config =
-        Config { max_container_restart_period: TickDuration::from_secs(1), ..Config::default() };
-    let mut world = world(1, vec![crashes(MendedBy::Nothing)], config);
+    let config = PodConfig {
+        max_container_restart_period: TickDuration::from_secs(1),
+        ..PodConfig::default()
+    };
+    let mut world = world(1, vec![crashes(BehaviourRemedy::Nothing)], config);
     world.apply(&pod()).unwrap();
     world.run_until(TickDuration::from_secs(600)).unwrap();
     // 20 days of it would be 1.7 million
@@ -87,7 +90,7 @@ fn with_a_longest_wait_of_one_second_it_is_restarted_each_second() {
 
 #[test]
 fn agents_that_crash_start_nothing_twice_and_restart_nothing() {
-    let mut world = world(3, Vec::new(), Config::default());
+    let mut world = world(3, Vec::new(), PodConfig::default());
     world.apply(&deployment(6)).unwrap();
     // in the middle of everything that a start takes
     for millis in 1..120 {
@@ -109,7 +112,7 @@ fn a_ladder_restarts_the_pod_when_only_a_new_sandbox_helps() {
         },
     });
     let run = |ladders: &[Value]| {
-        let mut world = world(1, vec![crashes(MendedBy::Pod)], Config::default());
+        let mut world = world(1, vec![crashes(BehaviourRemedy::Pod)], PodConfig::default());
         for ladder in ladders {
             world.apply(ladder).unwrap();
         }
@@ -135,7 +138,7 @@ fn the_ledger_delays_no_restart_of_a_container() {
         },
     });
     let mut worlds = [false, true].map(|with_ladder| {
-        let mut world = world(1, vec![crashes(MendedBy::Nothing)], Config::default());
+        let mut world = world(1, vec![crashes(BehaviourRemedy::Nothing)], PodConfig::default());
         if with_ladder {
             world.apply(&ladder).unwrap();
         }
@@ -162,7 +165,7 @@ fn a_day_of_two_probes_costs_twice_what_half_a_day_costs() {
         json!({"exec": {"command": ["true"]}, "periodSeconds": 7});
     probed["spec"]["containers"][0]["readinessProbe"] =
         json!({"exec": {"command": ["true"]}, "periodSeconds": 10});
-    let mut world = world(1, Vec::new(), Config::default());
+    let mut world = world(1, Vec::new(), PodConfig::default());
     world.apply(&probed).unwrap();
     let mut happened = [6, 12].map(|hours| {
         world.run_until(HOUR.saturating_mul(hours)).unwrap();
@@ -177,9 +180,9 @@ fn a_day_of_two_probes_costs_twice_what_half_a_day_costs() {
 
 #[test]
 fn what_another_start_mends_goes_wrong_once_in_each_sandbox() {
-    let mut world = world(1, vec![crashes(MendedBy::Container)], Config::default());
+    let mut world = world(1, vec![crashes(BehaviourRemedy::Container)], PodConfig::default());
     world.apply(&pod()).unwrap();
-    world.do_at(HOUR, Deed::RestartPod(0, Rung::Pod));
+    world.do_at(HOUR, WorldEvent::RestartPod(0, Rung::Pod));
     world.run_until(TickDuration::from_secs(600)).unwrap();
     assert_eq!((world.starts(), world.readiness()), (2, (1, 1)));
     world.run_until(HOUR.saturating_mul(2)).unwrap();
@@ -190,10 +193,10 @@ fn what_another_start_mends_goes_wrong_once_in_each_sandbox() {
 fn a_hook_that_sleeps_takes_as_long_as_it_says() {
     let mut stops = pod();
     stops["spec"]["containers"][0]["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 20}}});
-    let mut world = world(1, Vec::new(), Config::default());
+    let mut world = world(1, Vec::new(), PodConfig::default());
     world.apply(&stops).unwrap();
-    let id = ObjectId::new(Kind::Pod, NamespacedName::new("default", "crash"));
-    world.change_at(TickDuration::from_secs(60), "the test", Change::Delete(id));
+    let id = ObjectId::new(ResourceKind::Pod, NamespacedName::new("default", "crash"));
+    world.change_at(TickDuration::from_secs(60), "the test", WorldChange::Delete(id));
     world.run_until(TickDuration::from_secs(79)).unwrap();
     assert_eq!(world.readiness().0, 1);
     world.run_until(TickDuration::from_secs(82)).unwrap();

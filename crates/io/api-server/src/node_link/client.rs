@@ -8,19 +8,19 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use rekindle_api::node_query::{AttachQuery, ExecQuery, LogQuery, NodeGet, PodOnNode};
-use rekindle_api::outcome::Answer;
+use rekindle_api::outcome::ApiAnswer;
 use rekindle_api::resource_metrics::NodeFigures;
 use rekindle_metrics as metrics;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::frame::{self, Frame, Kind, broken};
-use super::question::{Head, Question};
+use super::frame::{self, FrameKind, LinkFrame, broken};
+use super::question::{AnswerHead, LinkQuestion};
 use super::session;
 use crate::LogStream;
-use crate::logs::{LogError, NodeLogs};
-use crate::nodes::{NodeUnavailable, Nodes};
-use crate::streams::{Connection, NodeStreams, Session, StreamError};
+use crate::logs::{LogRequestError, NodeLogs};
+use crate::nodes::{NodeQueries, NodeUnavailable};
+use crate::streams::{NodeStreamError, NodeStreams, PortConnection, ProcessSession};
 
 /// How long a node may take to begin its answer. One that is stopped takes connections and never
 /// answers.
@@ -55,7 +55,7 @@ impl FarNode {
         Self { name: name.into(), socket: socket.into() }
     }
 
-    async fn ask(&self, question: Question) -> Result<(UnixStream, Head), LineError> {
+    async fn ask(&self, question: LinkQuestion) -> Result<(UnixStream, AnswerHead), LineError> {
         let node = || self.name.as_ref().to_owned();
         let asked = async {
             let mut stream = UnixStream::connect(&self.socket).await.map_err(|source| {
@@ -68,46 +68,48 @@ impl FarNode {
         timeout(ANSWER_TIME, asked).await.map_err(|_| LineError::Silent { node: node() })?
     }
 
-    async fn session(self, question: Question) -> Result<Session, StreamError> {
-        let failed = |error: LineError| StreamError(error.to_string());
+    async fn session(self, question: LinkQuestion) -> Result<ProcessSession, NodeStreamError> {
+        let failed = |error: LineError| NodeStreamError(error.to_string());
         match self.ask(question).await.map_err(failed)? {
-            (stream, Head::Session(open)) => Ok(session::open(stream, open, &self.name).await),
-            (_, Head::Refused(refusal)) => Err(StreamError(refusal.text())),
-            (_, other) => Err(StreamError(unexpected(&other))),
+            (stream, AnswerHead::Session(open)) => {
+                Ok(session::open(stream, open, &self.name).await)
+            }
+            (_, AnswerHead::Refused(refusal)) => Err(NodeStreamError(refusal.text())),
+            (_, other) => Err(NodeStreamError(unexpected(&other))),
         }
     }
 }
 
-async fn exchange(stream: &mut UnixStream, question: &Question) -> io::Result<Head> {
-    frame::write(stream, &Frame::json(Kind::Question, question)?).await?;
+async fn exchange(stream: &mut UnixStream, question: &LinkQuestion) -> io::Result<AnswerHead> {
+    frame::write(stream, &LinkFrame::json(FrameKind::Question, question)?).await?;
     match frame::read(stream).await? {
-        Some(frame) if frame.kind == Kind::Head => frame.value(),
+        Some(frame) if frame.kind == FrameKind::Head => frame.value(),
         Some(frame) => Err(broken(format!("{:?} instead of an answer", frame.kind))),
         None => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }
 
-fn unexpected(head: &Head) -> String {
+fn unexpected(head: &AnswerHead) -> String {
     let kind = match head {
-        Head::Log => "a log",
-        Head::Session(_) => "a session",
-        Head::Connected => "a connection",
-        Head::Answer { .. } => "an answer",
-        Head::Figures(_) => "figures",
-        Head::Refused(_) => "a refusal",
+        AnswerHead::Log => "a log",
+        AnswerHead::Session(_) => "a session",
+        AnswerHead::Connected => "a connection",
+        AnswerHead::Answer { .. } => "an answer",
+        AnswerHead::Figures(_) => "figures",
+        AnswerHead::Refused(_) => "a refusal",
     };
     format!("the node answered with {kind}, which was not asked for")
 }
 
 impl NodeLogs for FarNode {
-    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogError>> {
+    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogRequestError>> {
         let node = self.clone();
         async move {
-            match node.ask(Question::Log(query)).await {
-                Ok((stream, Head::Log)) => Ok(log(stream)),
-                Ok((_, Head::Refused(refusal))) => Err(refusal.into()),
-                Ok((_, other)) => Err(LogError::Failed(unexpected(&other))),
-                Err(error) => Err(LogError::NoNode(error.to_string())),
+            match node.ask(LinkQuestion::Log(query)).await {
+                Ok((stream, AnswerHead::Log)) => Ok(log(stream)),
+                Ok((_, AnswerHead::Refused(refusal))) => Err(refusal.into()),
+                Ok((_, other)) => Err(LogRequestError::Failed(unexpected(&other))),
+                Err(error) => Err(LogRequestError::NoNode(error.to_string())),
             }
         }
         .boxed()
@@ -119,9 +121,9 @@ fn log(stream: UnixStream) -> LogStream {
     let pieces = futures::stream::unfold(Some(stream), |stream| async {
         let mut stream = stream?;
         match frame::read(&mut stream).await {
-            Ok(Some(Frame { kind: Kind::Data, bytes })) => Some((Ok(bytes), Some(stream))),
-            Ok(Some(Frame { kind: Kind::End, .. })) => None,
-            Ok(Some(Frame { kind: Kind::Failed, bytes })) => {
+            Ok(Some(LinkFrame { kind: FrameKind::Data, bytes })) => Some((Ok(bytes), Some(stream))),
+            Ok(Some(LinkFrame { kind: FrameKind::End, .. })) => None,
+            Ok(Some(LinkFrame { kind: FrameKind::Failed, bytes })) => {
                 let why = String::from_utf8_lossy(&bytes).into_owned();
                 Some((Err(io::Error::other(why)), None))
             }
@@ -134,48 +136,54 @@ fn log(stream: UnixStream) -> LogStream {
 }
 
 impl NodeStreams for FarNode {
-    fn exec(&self, query: ExecQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
-        self.clone().session(Question::Exec(query)).boxed()
+    fn exec(
+        &self,
+        query: ExecQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
+        self.clone().session(LinkQuestion::Exec(query)).boxed()
     }
 
-    fn attach(&self, query: AttachQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
-        self.clone().session(Question::Attach(query)).boxed()
+    fn attach(
+        &self,
+        query: AttachQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
+        self.clone().session(LinkQuestion::Attach(query)).boxed()
     }
 
     fn connect(
         &self,
         pod: PodOnNode,
         port: u16,
-    ) -> BoxFuture<'static, Result<Connection, StreamError>> {
+    ) -> BoxFuture<'static, Result<PortConnection, NodeStreamError>> {
         let node = self.clone();
         async move {
-            match node.ask(Question::Connect { pod, port }).await {
-                Ok((stream, Head::Connected)) => {
+            match node.ask(LinkQuestion::Connect { pod, port }).await {
+                Ok((stream, AnswerHead::Connected)) => {
                     let (reader, writer) = stream.into_split();
-                    Ok(Connection { reader: Box::pin(reader), writer: Box::pin(writer) })
+                    Ok(PortConnection { reader: Box::pin(reader), writer: Box::pin(writer) })
                 }
-                Ok((_, Head::Refused(refusal))) => Err(StreamError(refusal.text())),
-                Ok((_, other)) => Err(StreamError(unexpected(&other))),
-                Err(error) => Err(StreamError(error.to_string())),
+                Ok((_, AnswerHead::Refused(refusal))) => Err(NodeStreamError(refusal.text())),
+                Ok((_, other)) => Err(NodeStreamError(unexpected(&other))),
+                Err(error) => Err(NodeStreamError(error.to_string())),
             }
         }
         .boxed()
     }
 }
 
-impl Nodes for FarNode {
-    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<Answer, NodeUnavailable>> {
+impl NodeQueries for FarNode {
+    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<ApiAnswer, NodeUnavailable>> {
         let node = self.clone();
         async move {
             let failed = |text: String| NodeUnavailable(text);
-            let asked = node.ask(Question::Get(question)).await;
+            let asked = node.ask(LinkQuestion::Get(question)).await;
             match asked.map_err(|error| failed(error.to_string()))? {
-                (mut stream, Head::Answer { code, content_type }) => {
+                (mut stream, AnswerHead::Answer { code, content_type }) => {
                     let body = frame::read(&mut stream).await.map_err(|e| failed(e.to_string()))?;
                     let body = body.map(|frame| frame.bytes).unwrap_or_default();
-                    Ok(Answer::relayed(code, known(&content_type), body))
+                    Ok(ApiAnswer::relayed(code, known(&content_type), body))
                 }
-                (_, Head::Refused(refusal)) => Err(failed(refusal.text())),
+                (_, AnswerHead::Refused(refusal)) => Err(failed(refusal.text())),
                 (_, other) => Err(failed(unexpected(&other))),
             }
         }
@@ -185,9 +193,9 @@ impl Nodes for FarNode {
     fn figures(&self) -> BoxFuture<'static, Result<Vec<NodeFigures>, NodeUnavailable>> {
         let node = self.clone();
         async move {
-            match node.ask(Question::Figures).await {
-                Ok((_, Head::Figures(figures))) => Ok(figures),
-                Ok((_, Head::Refused(refusal))) => Err(NodeUnavailable(refusal.text())),
+            match node.ask(LinkQuestion::Figures).await {
+                Ok((_, AnswerHead::Figures(figures))) => Ok(figures),
+                Ok((_, AnswerHead::Refused(refusal))) => Err(NodeUnavailable(refusal.text())),
                 Ok((_, other)) => Err(NodeUnavailable(unexpected(&other))),
                 Err(error) => Err(NodeUnavailable(error.to_string())),
             }

@@ -14,7 +14,7 @@ const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     /// The question, as JSON.
     Question,
     /// How it is answered, as JSON.
@@ -27,22 +27,23 @@ pub(super) enum Kind {
     Failed,
 }
 
-const KINDS: [Kind; 5] = [Kind::Question, Kind::Head, Kind::Data, Kind::End, Kind::Failed];
+const KINDS: [FrameKind; 5] =
+    [FrameKind::Question, FrameKind::Head, FrameKind::Data, FrameKind::End, FrameKind::Failed];
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Frame {
-    pub(super) kind: Kind,
+pub(super) struct LinkFrame {
+    pub(super) kind: FrameKind,
     pub(super) bytes: Bytes,
 }
 
-impl Frame {
-    pub(super) fn new(kind: Kind, bytes: impl Into<Bytes>) -> Self {
+impl LinkFrame {
+    pub(super) fn new(kind: FrameKind, bytes: impl Into<Bytes>) -> Self {
         Self { kind, bytes: bytes.into() }
     }
 
     /// A frame that holds a value as JSON.
-    pub(super) fn json(kind: Kind, value: &impl Serialize) -> io::Result<Self> {
+    pub(super) fn json(kind: FrameKind, value: &impl Serialize) -> io::Result<Self> {
         Ok(Self::new(kind, serde_json::to_vec(value)?))
     }
 
@@ -53,7 +54,7 @@ impl Frame {
 }
 
 /// Writes a frame.
-pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), frame: &Frame) -> io::Result<()> {
+pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), frame: &LinkFrame) -> io::Result<()> {
     let length = u32::try_from(frame.bytes.len()).map_err(io::Error::other)?;
     let number = KINDS.iter().position(|kind| *kind == frame.kind);
     let number = number.and_then(|at| u8::try_from(at).ok()).expect("every kind is in the list");
@@ -65,7 +66,7 @@ pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), frame: &Frame) -> 
 }
 
 /// Reads a frame; `None` when the other side has closed between two.
-pub(super) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>> {
+pub(super) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<LinkFrame>> {
     let mut head = [0; 5];
     if from.read(&mut head[..1]).await? == 0 {
         return Ok(None);
@@ -80,7 +81,7 @@ pub(super) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Opti
     }
     let mut bytes = vec![0; length];
     from.read_exact(&mut bytes).await?;
-    Ok(Some(Frame::new(kind, bytes)))
+    Ok(Some(LinkFrame::new(kind, bytes)))
 }
 
 /// What does not belong there.

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! Both ends have the same face: [`NodeLogs`](super::NodeLogs), [`NodeStreams`](super::NodeStreams)
-//! and [`Nodes`](super::Nodes), so that who asks does not know how far away a node is. Closing the
-//! connection ends what was asked for: a command is killed, as with a node that is near.
+//! and [`NodeQueries`](super::NodeQueries), so that who asks does not know how far away a node is.
+//! Closing the connection ends what was asked for: a command is killed, as with a node that is
+//! near.
 
 mod client;
 mod frame;

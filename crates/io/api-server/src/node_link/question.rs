@@ -4,11 +4,11 @@ use rekindle_api::node_query::{AttachQuery, ExecQuery, LogQuery, NodeGet, PodOnN
 use rekindle_api::resource_metrics::NodeFigures;
 use serde::{Deserialize, Serialize};
 
-use crate::{LogError, StreamError};
+use crate::{LogRequestError, NodeStreamError};
 
 /// One question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Question {
+pub(super) enum LinkQuestion {
     Log(LogQuery),
     Exec(ExecQuery),
     Attach(AttachQuery),
@@ -19,11 +19,11 @@ pub(super) enum Question {
 
 /// How the answer begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Head {
+pub(super) enum AnswerHead {
     /// A log follows.
     Log,
     /// A process with these files.
-    Session(Open),
+    Session(OpenFiles),
     /// Bytes follow, both ways.
     Connected,
     /// A body follows.
@@ -31,12 +31,12 @@ pub(super) enum Head {
     /// All of them.
     Figures(Vec<NodeFigures>),
     /// There is none.
-    Refused(Refusal),
+    Refused(LinkRefusal),
 }
 
 /// Which files of a process are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Open {
+pub(super) struct OpenFiles {
     pub(super) stdin: bool,
     pub(super) stdout: bool,
     pub(super) stderr: bool,
@@ -45,7 +45,7 @@ pub(super) struct Open {
 
 /// Why there is no answer. The text is for the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Refusal {
+pub(super) enum LinkRefusal {
     /// Of a log: it is not there.
     NotThere(String),
     /// The node does not know the pod, or starts.
@@ -54,33 +54,33 @@ pub(super) enum Refusal {
     Failed(String),
 }
 
-impl From<LogError> for Refusal {
-    fn from(error: LogError) -> Self {
+impl From<LogRequestError> for LinkRefusal {
+    fn from(error: LogRequestError) -> Self {
         match error {
-            LogError::NotThere(text) => Self::NotThere(text),
-            LogError::NoNode(text) => Self::NoNode(text),
-            LogError::Failed(text) => Self::Failed(text),
+            LogRequestError::NotThere(text) => Self::NotThere(text),
+            LogRequestError::NoNode(text) => Self::NoNode(text),
+            LogRequestError::Failed(text) => Self::Failed(text),
         }
     }
 }
 
-impl From<Refusal> for LogError {
-    fn from(refusal: Refusal) -> Self {
+impl From<LinkRefusal> for LogRequestError {
+    fn from(refusal: LinkRefusal) -> Self {
         match refusal {
-            Refusal::NotThere(text) => Self::NotThere(text),
-            Refusal::NoNode(text) => Self::NoNode(text),
-            Refusal::Failed(text) => Self::Failed(text),
+            LinkRefusal::NotThere(text) => Self::NotThere(text),
+            LinkRefusal::NoNode(text) => Self::NoNode(text),
+            LinkRefusal::Failed(text) => Self::Failed(text),
         }
     }
 }
 
-impl From<StreamError> for Refusal {
-    fn from(StreamError(text): StreamError) -> Self {
+impl From<NodeStreamError> for LinkRefusal {
+    fn from(NodeStreamError(text): NodeStreamError) -> Self {
         Self::Failed(text)
     }
 }
 
-impl Refusal {
+impl LinkRefusal {
     pub(super) fn text(self) -> String {
         match self {
             Self::NotThere(text) | Self::NoNode(text) | Self::Failed(text) => text,

@@ -12,13 +12,13 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::frame::{self, Frame, Kind, PIECE_BYTES, broken};
-use super::question::{Head, Open, Question, Refusal};
+use super::frame::{self, FrameKind, LinkFrame, PIECE_BYTES, broken};
+use super::question::{AnswerHead, LinkQuestion, LinkRefusal, OpenFiles};
 use super::session;
 use crate::LogStream;
 use crate::logs::NodeLogs;
-use crate::nodes::Nodes;
-use crate::streams::{Connection, NodeStreams, Session};
+use crate::nodes::NodeQueries;
+use crate::streams::{NodeStreams, PortConnection, ProcessSession};
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 1024;
@@ -33,7 +33,7 @@ pub struct NodeParts {
     /// Commands, and connections to ports.
     pub streams: Arc<dyn NodeStreams>,
     /// What the node tells of itself.
-    pub nodes: Arc<dyn Nodes>,
+    pub nodes: Arc<dyn NodeQueries>,
 }
 
 /// Answers until it is dropped. Who may connect is decided by the socket's file and its folder.
@@ -61,58 +61,60 @@ pub async fn serve(listener: UnixListener, node: NodeParts) -> io::Result<()> {
 async fn answer(mut stream: UnixStream, node: NodeParts) -> io::Result<()> {
     let asked = timeout(QUESTION_TIME, frame::read(&mut stream)).await??;
     let Some(asked) = asked else { return Ok(()) };
-    if asked.kind != Kind::Question {
+    if asked.kind != FrameKind::Question {
         return Err(broken("no question"));
     }
     match asked.value()? {
-        Question::Log(query) => match node.logs.read(query).await {
+        LinkQuestion::Log(query) => match node.logs.read(query).await {
             Ok(log) => send_log(stream, log).await,
-            Err(error) => head(&mut stream, &Head::Refused(error.into())).await,
+            Err(error) => head(&mut stream, &AnswerHead::Refused(error.into())).await,
         },
-        Question::Exec(query) => run(stream, node.streams.exec(query).await).await,
-        Question::Attach(query) => run(stream, node.streams.attach(query).await).await,
-        Question::Connect { pod, port } => match node.streams.connect(pod, port).await {
+        LinkQuestion::Exec(query) => run(stream, node.streams.exec(query).await).await,
+        LinkQuestion::Attach(query) => run(stream, node.streams.attach(query).await).await,
+        LinkQuestion::Connect { pod, port } => match node.streams.connect(pod, port).await {
             Ok(connection) => join(stream, connection).await,
-            Err(error) => head(&mut stream, &Head::Refused(error.into())).await,
+            Err(error) => head(&mut stream, &AnswerHead::Refused(error.into())).await,
         },
-        Question::Get(question) => match node.nodes.get(question).await {
+        LinkQuestion::Get(question) => match node.nodes.get(question).await {
             Ok(answer) => {
                 let (code, content_type) = (answer.code.as_u16(), answer.content_type.to_owned());
-                head(&mut stream, &Head::Answer { code, content_type }).await?;
-                frame::write(&mut stream, &Frame::new(Kind::Data, answer.body)).await
+                head(&mut stream, &AnswerHead::Answer { code, content_type }).await?;
+                frame::write(&mut stream, &LinkFrame::new(FrameKind::Data, answer.body)).await
             }
             Err(error) => head(&mut stream, &refused(error.0)).await,
         },
-        Question::Figures => match node.nodes.figures().await {
-            Ok(figures) => head(&mut stream, &Head::Figures(figures)).await,
+        LinkQuestion::Figures => match node.nodes.figures().await {
+            Ok(figures) => head(&mut stream, &AnswerHead::Figures(figures)).await,
             Err(error) => head(&mut stream, &refused(error.0)).await,
         },
     }
 }
 
-fn refused(text: String) -> Head {
-    Head::Refused(Refusal::NoNode(text))
+fn refused(text: String) -> AnswerHead {
+    AnswerHead::Refused(LinkRefusal::NoNode(text))
 }
 
 async fn head(stream: &mut UnixStream, head: &(impl Serialize + Sync)) -> io::Result<()> {
-    frame::write(stream, &Frame::json(Kind::Head, head)?).await
+    frame::write(stream, &LinkFrame::json(FrameKind::Head, head)?).await
 }
 
 /// Until the log ends, or the API server wants no more of it.
 async fn send_log(mut stream: UnixStream, mut log: LogStream) -> io::Result<()> {
-    head(&mut stream, &Head::Log).await?;
+    head(&mut stream, &AnswerHead::Log).await?;
     let (mut reader, mut writer) = stream.split();
     let send = async {
         while let Some(piece) = log.next().await {
             match piece {
-                Ok(bytes) => frame::write(&mut writer, &Frame::new(Kind::Data, bytes)).await?,
+                Ok(bytes) => {
+                    frame::write(&mut writer, &LinkFrame::new(FrameKind::Data, bytes)).await?
+                }
                 Err(error) => {
-                    let why = Frame::new(Kind::Failed, error.to_string());
+                    let why = LinkFrame::new(FrameKind::Failed, error.to_string());
                     return frame::write(&mut writer, &why).await;
                 }
             }
         }
-        frame::write(&mut writer, &Frame::new(Kind::End, Vec::new())).await
+        frame::write(&mut writer, &LinkFrame::new(FrameKind::End, Vec::new())).await
     };
     tokio::select! {
         sent = send => sent,
@@ -123,28 +125,28 @@ async fn send_log(mut stream: UnixStream, mut log: LogStream) -> io::Result<()> 
 
 async fn run(
     mut stream: UnixStream,
-    session: Result<Session, crate::StreamError>,
+    session: Result<ProcessSession, crate::NodeStreamError>,
 ) -> io::Result<()> {
     match session {
         Ok(session) => {
-            let open = Open {
+            let open = OpenFiles {
                 stdin: session.stdin.is_some(),
                 stdout: session.stdout.is_some(),
                 stderr: session.stderr.is_some(),
                 terminal: session.resize.is_some(),
             };
-            head(&mut stream, &Head::Session(open)).await?;
+            head(&mut stream, &AnswerHead::Session(open)).await?;
             session::serve(stream, session).await;
             Ok(())
         }
-        Err(error) => head(&mut stream, &Head::Refused(error.into())).await,
+        Err(error) => head(&mut stream, &AnswerHead::Refused(error.into())).await,
     }
 }
 
 /// Carries bytes both ways until both ends have said all, or one is gone.
-async fn join(mut stream: UnixStream, connection: Connection) -> io::Result<()> {
-    head(&mut stream, &Head::Connected).await?;
-    let Connection { reader, writer } = connection;
+async fn join(mut stream: UnixStream, connection: PortConnection) -> io::Result<()> {
+    head(&mut stream, &AnswerHead::Connected).await?;
+    let PortConnection { reader, writer } = connection;
     let (mut from, mut to) = stream.split();
     let there = copy(&mut from, writer);
     let back = async {

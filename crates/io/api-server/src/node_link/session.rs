@@ -13,21 +13,21 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::frame::PIECE_BYTES;
-use super::question::Open;
+use super::question::OpenFiles;
 use crate::streams::remote_command::{CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, message};
-use crate::streams::{self, Session, StreamError};
+use crate::streams::{self, NodeStreamError, ProcessSession};
 
 type Line = WebSocketStream<UnixStream>;
 
 /// The node's end: carries the session's files until its process has ended, or the other end is
 /// closed.
-pub(super) async fn serve(stream: UnixStream, session: Session) {
+pub(super) async fn serve(stream: UnixStream, session: ProcessSession) {
     let socket = Line::from_raw_socket(stream, Role::Server, Some(streams::limits())).await;
     streams::converse(socket, session).await;
 }
 
 /// The API server's end.
-pub(super) async fn open(stream: UnixStream, files: Open, node: &str) -> Session {
+pub(super) async fn open(stream: UnixStream, files: OpenFiles, node: &str) -> ProcessSession {
     let socket = Line::from_raw_socket(stream, Role::Client, Some(streams::limits())).await;
     let (sink, source) = socket.split();
     let (stdin, input) = pipe(files.stdin);
@@ -37,7 +37,7 @@ pub(super) async fn open(stream: UnixStream, files: Open, node: &str) -> Session
     let (end, ended) = oneshot::channel();
     let sending = tokio::spawn(send(sink, input, sized)).abort_handle();
     let receiving = tokio::spawn(receive(source, out, err, end)).abort_handle();
-    let tasks = Tasks { sending, receiving: Some(receiving) };
+    let tasks = SessionTasks { sending, receiving: Some(receiving) };
     let node = node.to_owned();
     let ended = async move {
         // dropped before the end, they close the line, and the node ends the command
@@ -48,10 +48,10 @@ pub(super) async fn open(stream: UnixStream, files: Open, node: &str) -> Session
                 tasks.receiving = None;
                 end
             }
-            Err(_) => Err(StreamError(format!("node {node:?} went away"))),
+            Err(_) => Err(NodeStreamError(format!("node {node:?} went away"))),
         }
     };
-    Session {
+    ProcessSession {
         stdin: stdin.map(|stdin| Box::pin(stdin) as _),
         stdout: stdout.map(|stdout| Box::pin(stdout) as _),
         stderr: stderr.map(|stderr| Box::pin(stderr) as _),
@@ -66,12 +66,12 @@ pub(super) async fn open(stream: UnixStream, files: Open, node: &str) -> Session
 }
 
 /// Ends both when it is dropped.
-struct Tasks {
+struct SessionTasks {
     sending: AbortHandle,
     receiving: Option<AbortHandle>,
 }
 
-impl Drop for Tasks {
+impl Drop for SessionTasks {
     fn drop(&mut self) {
         self.sending.abort();
         if let Some(receiving) = &self.receiving {
@@ -131,7 +131,7 @@ async fn receive(
     mut source: SplitStream<Line>,
     mut out: Option<DuplexStream>,
     mut err: Option<DuplexStream>,
-    end: oneshot::Sender<Result<i32, StreamError>>,
+    end: oneshot::Sender<Result<i32, NodeStreamError>>,
 ) {
     let mut end = Some(end);
     while let Some(Ok(said)) = source.next().await {
@@ -161,9 +161,9 @@ async fn pass_on(to: &mut Option<DuplexStream>, piece: &[u8]) {
 }
 
 /// Reads the `Status` that says how a command went; see `streams::status`.
-fn how_it_ended(status: &[u8]) -> Result<i32, StreamError> {
+fn how_it_ended(status: &[u8]) -> Result<i32, NodeStreamError> {
     let status: Value = serde_json::from_slice(status)
-        .map_err(|error| StreamError(format!("read how the command ended: {error}")))?;
+        .map_err(|error| NodeStreamError(format!("read how the command ended: {error}")))?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     if status["status"] == "Success" {
         return Ok(0);
@@ -173,5 +173,5 @@ fn how_it_ended(status: &[u8]) -> Result<i32, StreamError> {
     {
         return Ok(code);
     }
-    Err(StreamError(text(&status["message"])))
+    Err(NodeStreamError(text(&status["message"])))
 }

@@ -8,10 +8,10 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::StatusCode;
 use rekindle_api::node_query::{
-    AttachQuery, ExecQuery, Files, LogQuery, NodeGet, PodOnNode, Wanted,
+    AttachQuery, ExecQuery, FileUse, LogQuery, NodeGet, PodOnNode, StreamFiles,
 };
-use rekindle_api::outcome::Answer;
-use rekindle_api::resource_metrics::{Figures, NodeFigures};
+use rekindle_api::outcome::ApiAnswer;
+use rekindle_api::resource_metrics::{NodeFigures, UsageFigures};
 use rekindle_types::PodUid;
 use rekindle_types::log_options::LogOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
@@ -20,8 +20,8 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{FarNode, NodeParts, serve};
 use crate::{
-    Connection, LogError, LogStream, NodeLogs, NodeStreams, NodeUnavailable, Nodes, Session,
-    StreamError,
+    LogRequestError, LogStream, NodeLogs, NodeQueries, NodeStreamError, NodeStreams,
+    NodeUnavailable, PortConnection, ProcessSession,
 };
 
 /// A node of which everything is known. `cat` gives its input back, `fail` ends with 3, `hang`
@@ -41,7 +41,7 @@ impl Drop for TellsDrop {
 }
 
 impl NodeLogs for Fake {
-    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogError>> {
+    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogRequestError>> {
         let dropped = self.dropped.clone();
         async move {
             let pieces = |pieces: Vec<Result<Bytes, std::io::Error>>| {
@@ -61,7 +61,7 @@ impl NodeLogs for Fake {
                         })
                         .boxed())
                 }
-                other => Err(LogError::NotThere(format!("{other} has not started"))),
+                other => Err(LogRequestError::NotThere(format!("{other} has not started"))),
             }
         }
         .boxed()
@@ -69,7 +69,10 @@ impl NodeLogs for Fake {
 }
 
 impl NodeStreams for Fake {
-    fn exec(&self, query: ExecQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
+    fn exec(
+        &self,
+        query: ExecQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
         let dropped = self.dropped.clone();
         async move {
             let (stdin, mut input) = duplex(1024);
@@ -85,15 +88,15 @@ impl NodeStreams for Fake {
                     let _still_there = (input, output, end);
                     std::future::pending::<()>().await;
                 })),
-                other => return Err(StreamError(format!("no such command: {other}"))),
+                other => return Err(NodeStreamError(format!("no such command: {other}"))),
             }
             let guard = TellsDrop(dropped);
             let ended = async move {
-                let code = ended.await.map_err(|_| StreamError("lost".to_owned()));
+                let code = ended.await.map_err(|_| NodeStreamError("lost".to_owned()));
                 std::mem::forget(guard);
                 code
             };
-            Ok(Session {
+            Ok(ProcessSession {
                 stdin: Some(Box::pin(stdin)),
                 stdout: Some(Box::pin(stdout)),
                 stderr: None,
@@ -104,18 +107,21 @@ impl NodeStreams for Fake {
         .boxed()
     }
 
-    fn attach(&self, _: AttachQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
-        async { Err(StreamError("nothing to attach to".to_owned())) }.boxed()
+    fn attach(
+        &self,
+        _: AttachQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
+        async { Err(NodeStreamError("nothing to attach to".to_owned())) }.boxed()
     }
 
     fn connect(
         &self,
         _: PodOnNode,
         port: u16,
-    ) -> BoxFuture<'static, Result<Connection, StreamError>> {
+    ) -> BoxFuture<'static, Result<PortConnection, NodeStreamError>> {
         async move {
             if port != 80 {
-                return Err(StreamError(format!("connect to port {port}: refused")));
+                return Err(NodeStreamError(format!("connect to port {port}: refused")));
             }
             let (ours, theirs) = duplex(1024);
             let (mut from, mut to) = tokio::io::split(ours);
@@ -128,17 +134,17 @@ impl NodeStreams for Fake {
                 to.shutdown().await.unwrap();
             });
             let (reader, writer) = tokio::io::split(theirs);
-            Ok(Connection { reader: Box::pin(reader), writer: Box::pin(writer) })
+            Ok(PortConnection { reader: Box::pin(reader), writer: Box::pin(writer) })
         }
         .boxed()
     }
 }
 
-impl Nodes for Fake {
-    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<Answer, NodeUnavailable>> {
+impl NodeQueries for Fake {
+    fn get(&self, question: NodeGet) -> BoxFuture<'static, Result<ApiAnswer, NodeUnavailable>> {
         async move {
             let body = format!("{} {}", question.path, question.query);
-            Ok(Answer::relayed(404, "application/json", body))
+            Ok(ApiAnswer::relayed(404, "application/json", body))
         }
         .boxed()
     }
@@ -153,7 +159,7 @@ fn figures() -> NodeFigures {
         name: "n-2".to_owned(),
         taken_at: rekindle_types::Tick::from_secs(5),
         window: rekindle_types::TickDuration::from_secs(1),
-        usage: Figures { cpu_nanocores: 7, memory_bytes: 9 },
+        usage: UsageFigures { cpu_nanocores: 7, memory_bytes: 9 },
         pods: Vec::new(),
     }
 }
@@ -182,8 +188,12 @@ fn far(fake: &Fake) -> (FarNode, tempfile::TempDir) {
 }
 
 fn exec(command: &str) -> ExecQuery {
-    let files =
-        Files { stdin: Wanted::Yes, stdout: Wanted::Yes, stderr: Wanted::No, terminal: Wanted::No };
+    let files = StreamFiles {
+        stdin: FileUse::Yes,
+        stdout: FileUse::Yes,
+        stderr: FileUse::No,
+        terminal: FileUse::No,
+    };
     ExecQuery { pod: pod(), container: "c".to_owned(), command: vec![command.to_owned()], files }
 }
 
@@ -200,7 +210,7 @@ async fn a_log_arrives_whole_and_says_when_it_is_cut_off() {
     let broken: Vec<_> = node.read(log_of("broken")).await.unwrap().collect().await;
     assert_eq!(broken.last().unwrap().as_ref().unwrap_err().to_string(), "disk");
     let absent = node.read(log_of("c")).await.err().unwrap();
-    assert_eq!(absent, LogError::NotThere("c has not started".to_owned()));
+    assert_eq!(absent, LogRequestError::NotThere("c has not started".to_owned()));
 }
 
 #[tokio::test]
@@ -242,7 +252,7 @@ async fn a_session_that_is_dropped_ends_its_command() {
 #[tokio::test]
 async fn a_connection_ends_each_way_by_itself() {
     let (node, _dir) = far(&Fake::default());
-    let Connection { mut reader, mut writer } = node.connect(pod(), 80).await.unwrap();
+    let PortConnection { mut reader, mut writer } = node.connect(pod(), 80).await.unwrap();
     writer.write_all(b"abc").await.unwrap();
     writer.shutdown().await.unwrap();
     let mut got = String::new();

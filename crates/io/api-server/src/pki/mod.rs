@@ -114,14 +114,14 @@ pub enum PkiError {
 
 /// A certificate with its key, both PEM.
 #[derive(Clone)]
-pub struct Issued {
+pub struct IssuedCertificate {
     /// The certificate.
     pub certificate_pem: String,
     /// The private key.
     pub key_pem: String,
 }
 
-impl std::fmt::Debug for Issued {
+impl std::fmt::Debug for IssuedCertificate {
     /// Without the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Issued")
@@ -131,13 +131,13 @@ impl std::fmt::Debug for Issued {
 }
 
 /// The certificate authority.
-pub struct Pki {
+pub struct CertificateAuthority {
     ca_pem: String,
     issuer: Issuer<'static, KeyPair>,
     now: Tick,
 }
 
-impl Pki {
+impl CertificateAuthority {
     /// Opens the CA in this folder (mode 0700), or makes one there (files of mode 0600). ECDSA
     /// P-256.
     ///
@@ -195,7 +195,7 @@ impl Pki {
     ///
     /// # Errors
     /// When it cannot be issued.
-    pub fn client(&self, user: &UserInfo) -> Result<Issued, PkiError> {
+    pub fn client(&self, user: &UserInfo) -> Result<IssuedCertificate, PkiError> {
         let mut params = leaf_params(&user.name, self.now);
         for group in user.groups.iter().filter(|group| *group != AUTHENTICATED) {
             params.distinguished_name.push(DnType::OrganizationName, group.as_str());
@@ -208,7 +208,7 @@ impl Pki {
     ///
     /// # Errors
     /// When it cannot be issued.
-    pub fn admin(&self) -> Result<Issued, PkiError> {
+    pub fn admin(&self) -> Result<IssuedCertificate, PkiError> {
         self.client(&UserInfo::new(ADMIN, [MASTERS.to_owned()]))
     }
 
@@ -216,7 +216,7 @@ impl Pki {
     ///
     /// # Errors
     /// When it cannot be issued.
-    pub fn server(&self, listen: &[IpAddr]) -> Result<Issued, PkiError> {
+    pub fn server(&self, listen: &[IpAddr]) -> Result<IssuedCertificate, PkiError> {
         const SUBJECT: &str = "kube-apiserver";
         let failed = |source| PkiError::Issue { subject: SUBJECT.to_owned(), source };
         let mut params = leaf_params(SUBJECT, self.now);
@@ -236,11 +236,15 @@ impl Pki {
         self.issue(&params, SUBJECT)
     }
 
-    fn issue(&self, params: &CertificateParams, subject: &str) -> Result<Issued, PkiError> {
+    fn issue(
+        &self,
+        params: &CertificateParams,
+        subject: &str,
+    ) -> Result<IssuedCertificate, PkiError> {
         let failed = |source| PkiError::Issue { subject: subject.to_owned(), source };
         let key = KeyPair::generate().map_err(failed)?;
         let certificate = params.signed_by(&key, &self.issuer).map_err(failed)?;
-        Ok(Issued { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+        Ok(IssuedCertificate { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
     }
 }
 
@@ -292,20 +296,22 @@ mod tests {
     fn the_ca_is_made_once_and_found_again_and_its_files_are_private() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("data/pki");
-        let first = Pki::open(&folder, NOW).unwrap();
-        let again = Pki::open(&folder, NOW + TickDuration::from_secs(90 * 24 * 3600)).unwrap();
+        let first = CertificateAuthority::open(&folder, NOW).unwrap();
+        let again =
+            CertificateAuthority::open(&folder, NOW + TickDuration::from_secs(90 * 24 * 3600))
+                .unwrap();
         assert_eq!(first.ca_pem(), again.ca_pem());
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&folder), 0o700);
         assert_eq!(mode(&folder.join("ca.key")), 0o600);
         std::fs::remove_file(folder.join("ca.key")).unwrap();
-        let error = Pki::open(&folder, NOW).err().unwrap();
+        let error = CertificateAuthority::open(&folder, NOW).err().unwrap();
         assert!(error.to_string().contains("ca.key\" is missing"), "{error}");
     }
 
     #[test]
     fn keys_are_not_shown() {
-        let issued = Pki::ephemeral(NOW).unwrap().admin().unwrap();
+        let issued = CertificateAuthority::ephemeral(NOW).unwrap().admin().unwrap();
         assert!(!format!("{issued:?}").contains("PRIVATE"));
     }
 }

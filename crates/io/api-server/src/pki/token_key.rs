@@ -99,22 +99,24 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use proptest::prelude::*;
-    use rekindle_api::auth::token::{Bound, Claims, Private, TokenError, sign, verify};
+    use rekindle_api::auth::token::{
+        BoundObject, KubernetesClaims, TokenClaims, TokenError, sign, verify,
+    };
 
     use super::*;
 
-    fn claims() -> Claims {
-        Claims {
+    fn claims() -> TokenClaims {
+        TokenClaims {
             aud: vec!["us".to_owned()],
             exp: 3_600,
             iat: 0,
             iss: "issuer".to_owned(),
             jti: "1".to_owned(),
-            private: Private {
+            private: KubernetesClaims {
                 namespace: "shop".to_owned(),
-                pod: Some(Bound { name: "web".to_owned(), uid: "u-1".to_owned() }),
-                serviceaccount: Bound { name: "robot".to_owned(), uid: "u-2".to_owned() },
-                ..Private::default()
+                pod: Some(BoundObject { name: "web".to_owned(), uid: "u-1".to_owned() }),
+                serviceaccount: BoundObject { name: "robot".to_owned(), uid: "u-2".to_owned() },
+                ..KubernetesClaims::default()
             },
             nbf: 0,
             sub: "system:serviceaccount:shop:robot".to_owned(),

@@ -3,26 +3,26 @@
 
 use std::net::IpAddr;
 
-use rekindle_api::auth::{Authorizer, UserInfo};
+use rekindle_api::auth::{AuthorizationMode, UserInfo};
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Limits, Store};
+use rekindle_store::{Store, StoreLimits};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio_rustls::client::TlsStream;
 
 use super::*;
-use crate::pki::{Pki, TokenKey};
+use crate::pki::{CertificateAuthority, TokenKey};
 use crate::{FrontParts, NoLogs, OsEntropy, SystemClock};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 struct World {
-    server: Arc<Server>,
+    server: Arc<ApiServer>,
     table: ConnectionTable,
     graceful: GracefulShutdown,
-    pki: Pki,
+    pki: CertificateAuthority,
 }
 
 /// A client's end, unencrypted still, and the task that serves the other end.
@@ -34,21 +34,21 @@ struct Dialled {
 impl World {
     fn new(connections: ConnectionLimits) -> Self {
         let clock = SystemClock::start();
-        let pki = Pki::ephemeral(clock.now()).unwrap();
-        let (store, committer) = Store::open(MemoryDisk::new(), Limits::default()).unwrap();
+        let pki = CertificateAuthority::ephemeral(clock.now()).unwrap();
+        let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
         std::thread::spawn(move || committer.run());
         let parts = ApiParts {
             registry: kinds::all(),
             store,
             entropy: Box::new(OsEntropy::default()),
-            authorizer: Authorizer::Rbac,
+            authorizer: AuthorizationMode::Rbac,
             ca_bundle: String::new(),
         };
         let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
         let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
         let limits = ServerLimits { connections, ..ServerLimits::default() };
         Self {
-            server: Arc::new(Server::new(front, Tls::new(&pki, &[]).unwrap(), limits)),
+            server: Arc::new(ApiServer::new(front, TlsListener::new(&pki, &[]).unwrap(), limits)),
             table: ConnectionTable::new(connections),
             graceful: GracefulShutdown::new(),
             pki,

@@ -18,7 +18,9 @@ mod status;
 mod tests;
 mod tunnel;
 
-pub use node::{Connection, NoStreams, NodeStreams, Reader, Session, StreamError, Writer};
+pub use node::{
+    NoStreams, NodeStreamError, NodeStreams, PortConnection, ProcessSession, Reader, Writer,
+};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +36,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-use super::body::Phase;
-use negotiate::{Agreed, Protocol};
-use slots::{Slot, Slots};
+use super::body::FrontPhase;
+use negotiate::{NegotiatedProtocol, RemoteCommandProtocol};
+use slots::{Slots, StreamSlot};
 
 /// How long a client may take to close its side, or to take the last words, when all is said.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -51,25 +53,25 @@ const PIECE_BYTES: usize = 32 * 1024;
 type Socket<S = TokioIo<Upgraded>> = WebSocketStream<S>;
 
 /// What a websocket runs over.
-pub(crate) trait Line: AsyncRead + AsyncWrite + Unpin {}
+pub(crate) trait WebSocketIo: AsyncRead + AsyncWrite + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Line for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketIo for S {}
 
 /// Carries streams between clients and nodes. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Streams {
+pub(super) struct StreamServer {
     node: Arc<dyn NodeStreams>,
     slots: Slots,
 }
 
 /// What an answer to a request for streams is made of.
-pub(super) struct Accepted {
-    agreed: Agreed,
+pub(super) struct AcceptedStream {
+    agreed: NegotiatedProtocol,
     query: StreamQuery,
-    slot: Slot,
+    slot: StreamSlot,
 }
 
-impl Streams {
+impl StreamServer {
     pub(super) fn new(node: Arc<dyn NodeStreams>) -> Self {
         Self { node, slots: Slots::default() }
     }
@@ -81,18 +83,18 @@ impl Streams {
         query: StreamQuery,
         headers: &http::HeaderMap,
         method: &http::Method,
-    ) -> Result<Accepted, ApiError> {
+    ) -> Result<AcceptedStream, ApiError> {
         let agreed = negotiate::agree(&query, headers, method)?;
         let slot = self.slots.take(user)?;
-        Ok(Accepted { agreed, query, slot })
+        Ok(AcceptedStream { agreed, query, slot })
     }
 
     /// Serves the stream once the connection has been upgraded, in the background.
     pub(super) fn serve(
         &self,
-        accepted: Accepted,
+        accepted: AcceptedStream,
         upgrade: OnUpgrade,
-        mut phase: watch::Receiver<Phase>,
+        mut phase: watch::Receiver<FrontPhase>,
     ) -> http::HeaderMap {
         let headers = accepted.agreed.headers();
         let node = Arc::clone(&self.node);
@@ -107,7 +109,7 @@ impl Streams {
             tokio::select! {
                 () = streams => {}
                 // An error means that the front is gone, which is the same.
-                _ = phase.wait_for(|phase| *phase == Phase::Stopping) => {}
+                _ = phase.wait_for(|phase| *phase == FrontPhase::Stopping) => {}
             }
         });
         headers
@@ -121,8 +123,8 @@ async fn websocket(upgraded: Upgraded) -> Socket {
 
 /// Carries a session's files over the line to the API server, until its process has ended or the
 /// line is closed.
-pub(crate) async fn converse<S: Line>(socket: Socket<S>, session: Session) {
-    remote_command::run(socket, Protocol::V5, std::future::ready(Ok(session))).await;
+pub(crate) async fn converse<S: WebSocketIo>(socket: Socket<S>, session: ProcessSession) {
+    remote_command::run(socket, RemoteCommandProtocol::V5, std::future::ready(Ok(session))).await;
 }
 
 /// What a websocket may hold.
@@ -140,7 +142,12 @@ fn goodbye() -> Message {
     Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() }))
 }
 
-async fn run(socket: Socket, query: StreamQuery, protocol: Protocol, node: Arc<dyn NodeStreams>) {
+async fn run(
+    socket: Socket,
+    query: StreamQuery,
+    protocol: RemoteCommandProtocol,
+    node: Arc<dyn NodeStreams>,
+) {
     match (query, protocol) {
         (StreamQuery::Exec(query), protocol) => {
             remote_command::run(socket, protocol, node.exec(query)).await;
@@ -148,10 +155,13 @@ async fn run(socket: Socket, query: StreamQuery, protocol: Protocol, node: Arc<d
         (StreamQuery::Attach(query), protocol) => {
             remote_command::run(socket, protocol, node.attach(query)).await;
         }
-        (StreamQuery::PortForward(query), Protocol::SpdyTunnel) => {
+        (StreamQuery::PortForward(query), RemoteCommandProtocol::SpdyTunnel) => {
             tunnel::run(socket, query.pod, node).await;
         }
-        (StreamQuery::PortForward(query), Protocol::V5 | Protocol::V4 | Protocol::PreV4) => {
+        (
+            StreamQuery::PortForward(query),
+            RemoteCommandProtocol::V5 | RemoteCommandProtocol::V4 | RemoteCommandProtocol::PreV4,
+        ) => {
             port_forward::run(socket, query, node).await;
         }
     }

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 /// How streams go over a websocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(super) enum RemoteCommandProtocol {
     /// Each message begins with its channel's number; channel 255 ends another one.
     V5,
     /// The same without an end of single channels.
@@ -25,22 +25,22 @@ pub(super) enum Protocol {
 
 /// What was agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Agreed {
-    pub(super) protocol: Protocol,
+pub(super) struct NegotiatedProtocol {
+    pub(super) protocol: RemoteCommandProtocol,
     /// As the client spelled it; `None` when it did not name any.
     name: Option<String>,
     accept_key: String,
 }
 
-const REMOTE_COMMAND: [(&str, Protocol); 3] = [
-    ("v5.channel.k8s.io", Protocol::V5),
-    ("v4.channel.k8s.io", Protocol::V4),
-    ("channel.k8s.io", Protocol::PreV4),
+const REMOTE_COMMAND: [(&str, RemoteCommandProtocol); 3] = [
+    ("v5.channel.k8s.io", RemoteCommandProtocol::V5),
+    ("v4.channel.k8s.io", RemoteCommandProtocol::V4),
+    ("channel.k8s.io", RemoteCommandProtocol::PreV4),
 ];
-const PORT_FORWARD: [(&str, Protocol); 3] = [
-    ("SPDY/3.1+portforward.k8s.io", Protocol::SpdyTunnel),
-    ("v4.channel.k8s.io", Protocol::V4),
-    ("portforward.k8s.io", Protocol::V4),
+const PORT_FORWARD: [(&str, RemoteCommandProtocol); 3] = [
+    ("SPDY/3.1+portforward.k8s.io", RemoteCommandProtocol::SpdyTunnel),
+    ("v4.channel.k8s.io", RemoteCommandProtocol::V4),
+    ("portforward.k8s.io", RemoteCommandProtocol::V4),
 ];
 
 /// The upgrade that a request asks for, or what is wrong with it.
@@ -48,7 +48,7 @@ pub(super) fn agree(
     query: &StreamQuery,
     headers: &HeaderMap,
     method: &Method,
-) -> Result<Agreed, ApiError> {
+) -> Result<NegotiatedProtocol, ApiError> {
     let has = |name: &HeaderName, token: &str| {
         tokens(headers, name).any(|value| value.eq_ignore_ascii_case(token))
     };
@@ -69,15 +69,17 @@ pub(super) fn agree(
     }
     // Without a name clients get what the kubelet has under the empty one
     // (`createWebSocketStreams`).
-    let (known, unnamed): (&[(&str, Protocol)], Protocol) = match query {
-        StreamQuery::Exec(_) | StreamQuery::Attach(_) => (&REMOTE_COMMAND, Protocol::PreV4),
-        StreamQuery::PortForward(_) => (&PORT_FORWARD, Protocol::V4),
+    let (known, unnamed): (&[(&str, RemoteCommandProtocol)], RemoteCommandProtocol) = match query {
+        StreamQuery::Exec(_) | StreamQuery::Attach(_) => {
+            (&REMOTE_COMMAND, RemoteCommandProtocol::PreV4)
+        }
+        StreamQuery::PortForward(_) => (&PORT_FORWARD, RemoteCommandProtocol::V4),
     };
     let accept_key = derive_accept_key(key);
     let offered = tokens(headers, &SEC_WEBSOCKET_PROTOCOL).filter(|name| !name.is_empty());
     let offered: Vec<&str> = offered.collect();
     if offered.is_empty() {
-        return Ok(Agreed { protocol: unnamed, name: None, accept_key });
+        return Ok(NegotiatedProtocol { protocol: unnamed, name: None, accept_key });
     }
     // The client's order is its preference.
     let found = offered.iter().find_map(|name| known.iter().find(|(known, _)| known == name));
@@ -87,7 +89,7 @@ pub(super) fn agree(
             "unable to negotiate protocol: client supports {offered:?}, server supports {names:?}"
         )));
     };
-    Ok(Agreed { protocol: *protocol, name: Some((*name).to_owned()), accept_key })
+    Ok(NegotiatedProtocol { protocol: *protocol, name: Some((*name).to_owned()), accept_key })
 }
 
 fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
@@ -99,7 +101,7 @@ fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item =
         .map(str::trim)
 }
 
-impl Agreed {
+impl NegotiatedProtocol {
     /// The headers of the answer 101.
     pub(super) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -121,7 +123,7 @@ mod tests {
 
     use super::*;
     use rekindle_api::node_query::{
-        ExecQuery, Files, PodOnNode, PortForwardQuery, StreamQuery, Wanted,
+        ExecQuery, FileUse, PodOnNode, PortForwardQuery, StreamFiles, StreamQuery,
     };
 
     fn pod() -> PodOnNode {
@@ -135,8 +137,8 @@ mod tests {
     }
 
     fn exec() -> StreamQuery {
-        let no = Wanted::No;
-        let files = Files { stdin: no, stdout: Wanted::Yes, stderr: no, terminal: no };
+        let no = FileUse::No;
+        let files = StreamFiles { stdin: no, stdout: FileUse::Yes, stderr: no, terminal: no };
         let command = vec!["true".to_owned()];
         StreamQuery::Exec(ExecQuery { pod: pod(), container: "web".to_owned(), command, files })
     }
@@ -158,9 +160,9 @@ mod tests {
     #[test]
     fn the_clients_first_known_protocol_is_taken() {
         for (offered, protocol) in [
-            ("v5.channel.k8s.io, v4.channel.k8s.io", Protocol::V5),
-            ("v9.channel.k8s.io,v4.channel.k8s.io", Protocol::V4),
-            ("channel.k8s.io", Protocol::PreV4),
+            ("v5.channel.k8s.io, v4.channel.k8s.io", RemoteCommandProtocol::V5),
+            ("v9.channel.k8s.io,v4.channel.k8s.io", RemoteCommandProtocol::V4),
+            ("channel.k8s.io", RemoteCommandProtocol::PreV4),
         ] {
             let agreed = agree(&exec(), &headers(offered), &Method::GET).unwrap();
             assert_eq!(agreed.protocol, protocol, "{offered}");
@@ -168,7 +170,7 @@ mod tests {
         let forward = PortForwardQuery { pod: pod(), ports: Vec::new() };
         let offered = headers("SPDY/3.1+portforward.k8s.io");
         let agreed = agree(&StreamQuery::PortForward(forward), &offered, &Method::GET).unwrap();
-        assert_eq!(agreed.protocol, Protocol::SpdyTunnel);
+        assert_eq!(agreed.protocol, RemoteCommandProtocol::SpdyTunnel);
         let answer = agreed.headers();
         assert_eq!(answer[SEC_WEBSOCKET_ACCEPT], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         assert_eq!(answer[SEC_WEBSOCKET_PROTOCOL], "SPDY/3.1+portforward.k8s.io");
@@ -177,7 +179,9 @@ mod tests {
     #[test]
     fn a_client_that_names_no_protocol_gets_binary_channels() {
         let forward = StreamQuery::PortForward(PortForwardQuery { pod: pod(), ports: vec![80] });
-        for (query, protocol) in [(exec(), Protocol::PreV4), (forward, Protocol::V4)] {
+        for (query, protocol) in
+            [(exec(), RemoteCommandProtocol::PreV4), (forward, RemoteCommandProtocol::V4)]
+        {
             let mut unnamed = headers("");
             for _ in 0..2 {
                 let agreed = agree(&query, &unnamed, &Method::GET).unwrap();

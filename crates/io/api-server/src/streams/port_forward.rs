@@ -13,13 +13,13 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::node::{NodeStreams, Writer};
 use super::outbox::send_all;
-use super::{Line, PIECE_BYTES, Socket};
+use super::{PIECE_BYTES, Socket, WebSocketIo};
 
 /// Messages on their way to the client.
 const UNSENT_MAX: usize = 16;
 
 /// Serves one client until it goes, or until the last connection has ended.
-pub(super) async fn run<S: Line>(
+pub(super) async fn run<S: WebSocketIo>(
     socket: Socket<S>,
     query: PortForwardQuery,
     node: Arc<dyn NodeStreams>,

@@ -13,9 +13,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{interval, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
-use super::negotiate::Protocol;
-use super::node::{Reader, Session, StreamError, Writer};
-use super::{CLOSING, Line, PIECE_BYTES, Socket, status};
+use super::negotiate::RemoteCommandProtocol;
+use super::node::{NodeStreamError, ProcessSession, Reader, Writer};
+use super::{CLOSING, PIECE_BYTES, Socket, WebSocketIo, status};
 
 pub(crate) const STDIN: u8 = 0;
 pub(crate) const STDOUT: u8 = 1;
@@ -36,10 +36,10 @@ const AFTER_END: Duration = Duration::from_millis(100);
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Runs a session over a socket to its end, or until the client goes.
-pub(super) async fn run<S: Line>(
+pub(super) async fn run<S: WebSocketIo>(
     socket: Socket<S>,
-    protocol: Protocol,
-    session: impl Future<Output = Result<Session, StreamError>>,
+    protocol: RemoteCommandProtocol,
+    session: impl Future<Output = Result<ProcessSession, NodeStreamError>>,
 ) {
     let (sink, mut source) = socket.split();
     let (sender, unsent) = mpsc::channel(UNSENT_MAX);
@@ -50,8 +50,10 @@ pub(super) async fn run<S: Line>(
         };
         if let Some(end) = end {
             let status = match protocol {
-                Protocol::PreV4 => status::text_of_end(&end),
-                Protocol::V5 | Protocol::V4 | Protocol::SpdyTunnel => Some(status::of_end(&end)),
+                RemoteCommandProtocol::PreV4 => status::text_of_end(&end),
+                RemoteCommandProtocol::V5
+                | RemoteCommandProtocol::V4
+                | RemoteCommandProtocol::SpdyTunnel => Some(status::of_end(&end)),
             };
             if let Some(status) = status {
                 // A client that is gone wants no status.
@@ -66,7 +68,7 @@ pub(super) async fn run<S: Line>(
 }
 
 /// Sends until nobody has anything to say any more, or the client is gone.
-async fn write<S: Line>(
+async fn write<S: WebSocketIo>(
     mut sink: SplitSink<Socket<S>, Message>,
     mut unsent: mpsc::Receiver<Message>,
 ) {
@@ -86,17 +88,17 @@ pub(crate) fn message(channel: u8, bytes: &[u8]) -> Message {
 }
 
 /// `None`: the client went away first. Dropping the session then ends the command.
-async fn converse<S: Line>(
-    session: Session,
+async fn converse<S: WebSocketIo>(
+    session: ProcessSession,
     source: &mut SplitStream<Socket<S>>,
     sender: &mpsc::Sender<Message>,
-    protocol: Protocol,
-) -> Option<Result<i32, StreamError>> {
-    let Session { stdin, stdout, stderr, resize, ended } = session;
+    protocol: RemoteCommandProtocol,
+) -> Option<Result<i32, NodeStreamError>> {
+    let ProcessSession { stdin, stdout, stderr, resize, ended } = session;
     // As the kubelet does, so that a client knows that it is connected.
     let first = if stdout.is_some() { STDOUT } else { ERROR };
     sender.send(message(first, b"")).await.ok()?;
-    let (process_state, state) = watch::channel(Process::Runs);
+    let (process_state, state) = watch::channel(RemoteProcessState::Runs);
     let outputs = async {
         let (out, err) = tokio::join!(
             pump(stdout, STDOUT, sender, state.clone()),
@@ -104,13 +106,13 @@ async fn converse<S: Line>(
         );
         out.and(err)
     };
-    let input = Input { stdin, resize, protocol };
+    let input = ClientInput { stdin, resize, protocol };
     let mut ping = interval(PING_INTERVAL);
     ping.reset();
     let mut input = std::pin::pin!(input.run(source));
     let end = async {
         let end = ended.await;
-        process_state.send_replace(Process::Ended);
+        process_state.send_replace(RemoteProcessState::Ended);
         end
     };
     let mut process = std::pin::pin!(async {
@@ -128,7 +130,7 @@ async fn converse<S: Line>(
 
 /// Whether a process writes still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Process {
+enum RemoteProcessState {
     Runs,
     Ended,
 }
@@ -139,7 +141,7 @@ async fn pump(
     reader: Option<Reader>,
     channel: u8,
     sender: &mpsc::Sender<Message>,
-    mut state: watch::Receiver<Process>,
+    mut state: watch::Receiver<RemoteProcessState>,
 ) -> Option<()> {
     let Some(mut reader) = reader else { return Some(()) };
     let mut buffer = vec![0u8; PIECE_BYTES];
@@ -147,7 +149,7 @@ async fn pump(
         let read = tokio::select! {
             biased;
             read = reader.read(&mut buffer) => Some(read),
-            _ = state.wait_for(|state| *state == Process::Ended) => None,
+            _ = state.wait_for(|state| *state == RemoteProcessState::Ended) => None,
         };
         let read = match read {
             Some(read) => read,
@@ -164,24 +166,24 @@ async fn pump(
 }
 
 /// What the client says.
-struct Input {
+struct ClientInput {
     stdin: Option<Writer>,
     resize: Option<Box<dyn Fn(u16, u16) + Send + Sync>>,
-    protocol: Protocol,
+    protocol: RemoteCommandProtocol,
 }
 
 /// As client-go writes it.
 #[derive(Deserialize)]
-struct Size {
+struct ClientTerminalSize {
     #[serde(rename = "Width")]
     width: u16,
     #[serde(rename = "Height")]
     height: u16,
 }
 
-impl Input {
+impl ClientInput {
     /// Comes back when the client is gone.
-    async fn run<S: Line>(mut self, source: &mut SplitStream<Socket<S>>) {
+    async fn run<S: WebSocketIo>(mut self, source: &mut SplitStream<Socket<S>>) {
         while let Some(Ok(message)) = source.next().await {
             match message {
                 Message::Binary(bytes) => self.take(&bytes).await,
@@ -203,11 +205,13 @@ impl Input {
             }
             Some((&RESIZE, bytes)) => {
                 if let (Some(resize), Ok(size)) = (&self.resize, serde_json::from_slice(bytes)) {
-                    let Size { width, height } = size;
+                    let ClientTerminalSize { width, height } = size;
                     resize(height, width);
                 }
             }
-            Some((&CLOSE, [STDIN])) if self.protocol == Protocol::V5 => self.stdin = None,
+            Some((&CLOSE, [STDIN])) if self.protocol == RemoteCommandProtocol::V5 => {
+                self.stdin = None
+            }
             // What a client has no business to write on, and what later versions may bring.
             Some(_) | None => {}
         }

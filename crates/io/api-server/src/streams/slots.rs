@@ -12,10 +12,10 @@ const STREAMS_OF_USER_MAX: usize = 128;
 
 /// Streams that may be open. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Slots(Arc<Mutex<Open>>);
+pub(super) struct Slots(Arc<Mutex<OpenStreams>>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenStreams {
     all: usize,
     /// By the name of the user; nobody stays here without a stream.
     of: BTreeMap<String, usize>,
@@ -23,7 +23,7 @@ struct Open {
 
 /// The place of one open stream. Dropping it makes room.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct StreamSlot {
     slots: Slots,
     user: String,
 }
@@ -33,7 +33,7 @@ impl Slots {
     ///
     /// # Errors
     /// 429 when there is none.
-    pub(super) fn take(&self, user: &str) -> Result<Slot, ApiError> {
+    pub(super) fn take(&self, user: &str) -> Result<StreamSlot, ApiError> {
         let mut open = self.open();
         let mine = open.of.get(user).copied().unwrap_or_default();
         let problem = if mine >= STREAMS_OF_USER_MAX {
@@ -43,17 +43,17 @@ impl Slots {
         } else {
             open.all += 1;
             open.of.insert(user.to_owned(), mine + 1);
-            return Ok(Slot { slots: self.clone(), user: user.to_owned() });
+            return Ok(StreamSlot { slots: self.clone(), user: user.to_owned() });
         };
         Err(ApiError::too_many_requests(problem, 1))
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenStreams> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Slot {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         let mut open = self.slots.open();
         open.all -= 1;
@@ -69,7 +69,7 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
-    fn many(slots: &Slots, user: &str, count: usize) -> Vec<Slot> {
+    fn many(slots: &Slots, user: &str, count: usize) -> Vec<StreamSlot> {
         (0..count).map(|_| slots.take(user).unwrap()).collect()
     }
 
@@ -91,7 +91,7 @@ mod tests {
     fn all_users_together_have_a_limit_too() {
         let slots = Slots::default();
         let users = STREAMS_MAX / STREAMS_OF_USER_MAX;
-        let held: Vec<Vec<Slot>> =
+        let held: Vec<Vec<StreamSlot>> =
             (0..users).map(|user| many(&slots, &user.to_string(), STREAMS_OF_USER_MAX)).collect();
         assert!(slots.take("late").is_err());
         drop(held);

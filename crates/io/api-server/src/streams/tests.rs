@@ -13,7 +13,7 @@ use rekindle_types::PodUid;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::time::timeout;
 
-use super::spdy::{Finish, data};
+use super::spdy::{StreamFinish, data};
 use super::*;
 
 /// Neither says anything nor reads.
@@ -48,16 +48,26 @@ impl AsyncWrite for Deaf {
 }
 
 impl NodeStreams for Deaf {
-    fn exec(&self, query: ExecQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
+    fn exec(
+        &self,
+        query: ExecQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
         panic!("nobody asks for it: {query:?}")
     }
 
-    fn attach(&self, query: AttachQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
+    fn attach(
+        &self,
+        query: AttachQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
         panic!("nobody asks for it: {query:?}")
     }
 
-    fn connect(&self, _: PodOnNode, _: u16) -> BoxFuture<'static, Result<Connection, StreamError>> {
-        let connection = Connection { reader: Box::pin(Deaf), writer: Box::pin(Deaf) };
+    fn connect(
+        &self,
+        _: PodOnNode,
+        _: u16,
+    ) -> BoxFuture<'static, Result<PortConnection, NodeStreamError>> {
+        let connection = PortConnection { reader: Box::pin(Deaf), writer: Box::pin(Deaf) };
         Box::pin(async { Ok(connection) })
     }
 }
@@ -103,7 +113,7 @@ async fn a_client_with_a_tunnel_that_goes_is_noticed_although_a_pod_does_not_rea
     ] {
         client.send(syn_stream(stream, block)).await.unwrap();
     }
-    flood(&mut client, &data(3, &[0; PIECE_BYTES], Finish::No)).await;
+    flood(&mut client, &data(3, &[0; PIECE_BYTES], StreamFinish::No)).await;
     assert!(!run.is_finished(), "the client is there");
     drop(client);
     timeout(Duration::from_secs(60), run).await.expect("the stream has ended").unwrap();

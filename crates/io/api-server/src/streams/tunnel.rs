@@ -18,10 +18,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::node::{Connection, NodeStreams, Reader, Writer};
+use super::node::{NodeStreams, PortConnection, Reader, Writer};
 use super::outbox::send_all;
-use super::spdy::{self, Decoder, Finish, First, Frame, Headers, ResetReason, SpdyError};
-use super::{CLOSING, Line, PIECE_BYTES, Socket};
+use super::spdy::{
+    self, BlockPosition, Headers, ResetReason, SpdyDecoder, SpdyError, SpdyFrame, StreamFinish,
+};
+use super::{CLOSING, PIECE_BYTES, Socket, WebSocketIo};
 
 /// Streams of one client that are open; two for each connection.
 const STREAMS_MAX: usize = 1024;
@@ -34,12 +36,16 @@ const UNSENT_MAX: usize = 16;
 const UNWRITTEN_MAX: usize = 2;
 
 /// Serves one client until it goes.
-pub(super) async fn run<S: Line>(socket: Socket<S>, pod: PodOnNode, node: Arc<dyn NodeStreams>) {
+pub(super) async fn run<S: WebSocketIo>(
+    socket: Socket<S>,
+    pod: PodOnNode,
+    node: Arc<dyn NodeStreams>,
+) {
     let (sink, mut source) = socket.split();
     let (frames, unsent) = mpsc::channel::<Bytes>(UNSENT_MAX);
     let mut write = pin!(send_all(sink, unsent));
     let read = async {
-        let mut tunnel = Tunnel::new(pod, node, frames);
+        let mut tunnel = PortForwardTunnel::new(pod, node, frames);
         while let Some(Ok(message)) = source.next().await {
             let bytes = match message {
                 Message::Binary(bytes) => bytes,
@@ -64,31 +70,31 @@ pub(super) async fn run<S: Line>(socket: Socket<S>, pod: PodOnNode, node: Arc<dy
 }
 
 /// One client's connection.
-struct Tunnel {
-    decoder: Decoder,
+struct PortForwardTunnel {
+    decoder: SpdyDecoder,
     pod: PodOnNode,
     node: Arc<dyn NodeStreams>,
     frames: mpsc::Sender<Bytes>,
     /// The highest number that the client has used.
     newest: u32,
-    streams: BTreeMap<u32, Stream>,
+    streams: BTreeMap<u32, TunnelStream>,
     /// Error streams without their data stream yet, by request id.
     waiting: BTreeMap<String, u32>,
     forwards: JoinSet<()>,
 }
 
 /// One stream of a client.
-enum Stream {
+enum TunnelStream {
     /// Nothing comes over it from the client.
     Error,
     /// `None` when the client has nothing more to send.
     Data { input: Option<mpsc::Sender<Bytes>>, forward: AbortHandle },
 }
 
-impl Tunnel {
+impl PortForwardTunnel {
     fn new(pod: PodOnNode, node: Arc<dyn NodeStreams>, frames: mpsc::Sender<Bytes>) -> Self {
         Self {
-            decoder: Decoder::new(),
+            decoder: SpdyDecoder::new(),
             pod,
             node,
             frames,
@@ -107,26 +113,26 @@ impl Tunnel {
         Ok(())
     }
 
-    async fn handle(&mut self, frame: Frame) {
+    async fn handle(&mut self, frame: SpdyFrame) {
         // What ended has no use for its streams any more.
         while self.forwards.try_join_next().is_some() {
             self.streams.retain(|_, stream| match stream {
-                Stream::Error => true,
-                Stream::Data { forward, .. } => !forward.is_finished(),
+                TunnelStream::Error => true,
+                TunnelStream::Data { forward, .. } => !forward.is_finished(),
             });
         }
         match frame {
-            Frame::SynStream { stream, headers, finish } => {
+            SpdyFrame::SynStream { stream, headers, finish } => {
                 self.open(stream, &headers, finish).await;
             }
-            Frame::Data { stream, bytes, finish } => self.data(stream, bytes, finish).await,
-            Frame::Reset { stream } => match self.streams.remove(&stream) {
-                Some(Stream::Data { forward, .. }) => forward.abort(),
-                Some(Stream::Error) => self.waiting.retain(|_, waiting| *waiting != stream),
+            SpdyFrame::Data { stream, bytes, finish } => self.data(stream, bytes, finish).await,
+            SpdyFrame::Reset { stream } => match self.streams.remove(&stream) {
+                Some(TunnelStream::Data { forward, .. }) => forward.abort(),
+                Some(TunnelStream::Error) => self.waiting.retain(|_, waiting| *waiting != stream),
                 None => {}
             },
-            Frame::Ping { id } => self.send(spdy::ping(id)).await,
-            Frame::GoAway | Frame::Other => {}
+            SpdyFrame::Ping { id } => self.send(spdy::ping(id)).await,
+            SpdyFrame::GoAway | SpdyFrame::Other => {}
         }
     }
 
@@ -135,7 +141,7 @@ impl Tunnel {
         let _ = self.frames.send(frame).await;
     }
 
-    async fn open(&mut self, stream: u32, headers: &Headers, finish: Finish) {
+    async fn open(&mut self, stream: u32, headers: &Headers, finish: StreamFinish) {
         let value = |name: &str| headers.get(name).map(String::as_str).unwrap_or_default();
         let known =
             (value("streamtype"), PortForwardQuery::parse_port(value("port")), value("requestid"));
@@ -146,10 +152,10 @@ impl Tunnel {
         if self.streams.len() >= STREAMS_MAX {
             return self.send(spdy::reset(stream, ResetReason::RefusedStream)).await;
         }
-        let first = if self.newest == 0 { First::Yes } else { First::No };
+        let first = if self.newest == 0 { BlockPosition::Yes } else { BlockPosition::No };
         let error = match kind {
             "error" => {
-                self.streams.insert(stream, Stream::Error);
+                self.streams.insert(stream, TunnelStream::Error);
                 self.waiting.insert(id.to_owned(), stream);
                 None
             }
@@ -166,9 +172,9 @@ impl Tunnel {
         }
     }
 
-    fn forward(&mut self, data: u32, error: u32, port: u16, finish: Finish) {
+    fn forward(&mut self, data: u32, error: u32, port: u16, finish: StreamFinish) {
         let (input, unwritten) = mpsc::channel(UNWRITTEN_MAX);
-        let forward = Forward { data, error, frames: self.frames.clone() };
+        let forward = ForwardedPort { data, error, frames: self.frames.clone() };
         let connection = self.node.connect(self.pod.clone(), port);
         let pod = self.pod.pod.clone();
         let forward = self.forwards.spawn(async move {
@@ -183,42 +189,42 @@ impl Tunnel {
         // Its place is taken by the data stream from now on.
         self.streams.remove(&error);
         let input = match finish {
-            Finish::Yes => None,
-            Finish::No => Some(input),
+            StreamFinish::Yes => None,
+            StreamFinish::No => Some(input),
         };
-        self.streams.insert(data, Stream::Data { input, forward });
+        self.streams.insert(data, TunnelStream::Data { input, forward });
     }
 
-    async fn data(&mut self, stream: u32, bytes: Bytes, finish: Finish) {
+    async fn data(&mut self, stream: u32, bytes: Bytes, finish: StreamFinish) {
         // Content for what has ended meanwhile, and on error streams, is for nobody.
-        let Some(Stream::Data { input, .. }) = self.streams.get_mut(&stream) else { return };
+        let Some(TunnelStream::Data { input, .. }) = self.streams.get_mut(&stream) else { return };
         if let Some(sender) = input
             && !bytes.is_empty()
             && sender.send(bytes).await.is_err()
         {
             *input = None;
         }
-        if finish == Finish::Yes {
+        if finish == StreamFinish::Yes {
             *input = None;
         }
     }
 }
 
 /// One connection.
-struct Forward {
+struct ForwardedPort {
     data: u32,
     error: u32,
     frames: mpsc::Sender<Bytes>,
 }
 
-impl Forward {
+impl ForwardedPort {
     /// Until the pod has sent its last. A client that is done sending may still read.
     async fn carry(
         &self,
-        connection: Connection,
+        connection: PortConnection,
         unwritten: mpsc::Receiver<Bytes>,
     ) -> Result<(), String> {
-        let Connection { reader, writer } = connection;
+        let PortConnection { reader, writer } = connection;
         let mut up = pin!(write_all(writer, unwritten));
         let mut down = pin!(self.read_all(reader));
         let mut sending = true;
@@ -240,7 +246,7 @@ impl Forward {
             match reader.read(&mut buffer).await {
                 Ok(0) => return Ok(()),
                 Ok(count) => {
-                    let frame = spdy::data(self.data, &buffer[..count], Finish::No);
+                    let frame = spdy::data(self.data, &buffer[..count], StreamFinish::No);
                     if self.frames.send(frame).await.is_err() {
                         return Ok(()); // the client is gone
                     }
@@ -253,8 +259,8 @@ impl Forward {
     /// The client waits for the ends of both streams.
     async fn end(&self, problem: &str) {
         let frames = [
-            spdy::data(self.data, b"", Finish::Yes),
-            spdy::data(self.error, problem.as_bytes(), Finish::Yes),
+            spdy::data(self.data, b"", StreamFinish::Yes),
+            spdy::data(self.error, problem.as_bytes(), StreamFinish::Yes),
         ];
         for frame in frames {
             let _ = self.frames.send(frame).await; // the client is gone
@@ -287,13 +293,13 @@ mod tests {
             node: text("n1"),
         };
         let (frames, _unsent) = mpsc::channel(UNSENT_MAX);
-        let mut tunnel = Tunnel::new(pod, Arc::new(NoStreams), frames);
+        let mut tunnel = PortForwardTunnel::new(pod, Arc::new(NoStreams), frames);
         for (stream, id) in [(1, "0"), (3, "1")] {
             let headers = [("streamtype", "error"), ("port", "80"), ("requestid", id)];
             let headers = headers.map(|(name, value)| (text(name), text(value))).into();
-            tunnel.handle(Frame::SynStream { stream, headers, finish: Finish::No }).await;
+            tunnel.handle(SpdyFrame::SynStream { stream, headers, finish: StreamFinish::No }).await;
         }
-        tunnel.handle(Frame::Reset { stream: 1 }).await;
+        tunnel.handle(SpdyFrame::Reset { stream: 1 }).await;
         assert_eq!(tunnel.waiting.keys().collect::<Vec<_>>(), ["1"]);
     }
 }

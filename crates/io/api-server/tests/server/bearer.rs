@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use rekindle_api::auth::{Authorizer, Identity, UserInfo};
+use rekindle_api::auth::{AuthorizationMode, ClientIdentity, UserInfo};
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_api_server::pki::TokenKey;
-use rekindle_api_server::{Front, FrontParts, InProcess, NoLogs, OsEntropy, SystemClock};
+use rekindle_api_server::{Front, FrontParts, InProcessService, NoLogs, OsEntropy, SystemClock};
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Limits, Store};
+use rekindle_store::{Store, StoreLimits};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -19,13 +19,13 @@ const TOKEN: &str = "/api/v1/namespaces/default/serviceaccounts/default/token";
 
 fn front() -> Front {
     let clock = SystemClock::start();
-    let (store, committer) = Store::open(MemoryDisk::new(), Limits::default()).unwrap();
+    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
     std::thread::spawn(move || committer.run());
     let parts = ApiParts {
         registry: kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
-        authorizer: Authorizer::Rbac,
+        authorizer: AuthorizationMode::Rbac,
         ca_bundle: String::new(),
     };
     let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
@@ -36,7 +36,7 @@ fn front() -> Front {
 }
 
 /// The code and body of the answer to a POST of `{}` (a GET where there is nothing to post).
-async fn send(service: &InProcess, target: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+async fn send(service: &InProcessService, target: &str, headers: &[(&str, &str)]) -> (u16, Value) {
     let method = if target.starts_with("/api") { "POST" } else { "GET" };
     let mut request = Request::builder().method(method).uri(target);
     for (name, value) in headers {
@@ -57,7 +57,7 @@ async fn a_token_counts_where_there_is_no_certificate_and_a_wrong_one_is_refused
     let (_, made) = send(&admin, TOKEN, &[]).await;
     let token = made["status"]["token"].as_str().unwrap();
     let bearer = format!("Bearer {token}");
-    let nobody = InProcess::new(front.clone(), Identity::Anonymous);
+    let nobody = InProcessService::new(front.clone(), ClientIdentity::Anonymous);
     let name = |answer: &Value| answer["status"]["userInfo"]["username"].clone();
 
     let (code, who) = send(&nobody, WHO, &[("authorization", &bearer)]).await;

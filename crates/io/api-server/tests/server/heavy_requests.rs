@@ -9,14 +9,14 @@ use futures::{StreamExt, stream};
 use http::{Request, StatusCode};
 use http_body::Frame;
 use http_body_util::StreamBody;
-use rekindle_api::auth::{Authorizer, UserInfo};
+use rekindle_api::auth::{AuthorizationMode, UserInfo};
 use rekindle_api::{Api, ApiParts, Entropy, kinds};
-use rekindle_api_server::pki::Pki;
+use rekindle_api_server::pki::CertificateAuthority;
 use rekindle_api_server::{
-    Front, FrontParts, NoLogs, OsEntropy, Server, ServerLimits, SystemClock, Tls,
+    ApiServer, Front, FrontParts, NoLogs, OsEntropy, ServerLimits, SystemClock, TlsListener,
 };
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Limits, Store};
+use rekindle_store::{Store, StoreLimits};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -48,7 +48,7 @@ impl Entropy for GatedEntropy {
 struct World {
     address: SocketAddr,
     front: Front,
-    pki: Pki,
+    pki: CertificateAuthority,
     gate: Arc<Mutex<Option<mpsc::Receiver<()>>>>,
     reached: tokio::sync::mpsc::UnboundedReceiver<()>,
 }
@@ -57,8 +57,8 @@ impl World {
     /// An API that is served on the test's own and only thread.
     async fn new() -> Self {
         let clock = SystemClock::start();
-        let pki = Pki::ephemeral(clock.now()).unwrap();
-        let (store, committer) = Store::open(MemoryDisk::new(), Limits::default()).unwrap();
+        let pki = CertificateAuthority::ephemeral(clock.now()).unwrap();
+        let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
         std::thread::spawn(move || committer.run());
         let gate = Arc::new(Mutex::new(None));
         let (told, reached) = tokio::sync::mpsc::unbounded_channel();
@@ -68,7 +68,7 @@ impl World {
             registry: kinds::all(),
             store,
             entropy: Box::new(entropy),
-            authorizer: Authorizer::Rbac,
+            authorizer: AuthorizationMode::Rbac,
             ca_bundle: String::new(),
         });
         for pending in api.bootstrap(clock.now()).unwrap() {
@@ -77,8 +77,8 @@ impl World {
         let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let tls = Tls::new(&pki, &[address.ip()]).unwrap();
-        let server = Server::new(front.clone(), tls, ServerLimits::default());
+        let tls = TlsListener::new(&pki, &[address.ip()]).unwrap();
+        let server = ApiServer::new(front.clone(), tls, ServerLimits::default());
         tokio::spawn(server.serve(listener, futures::future::pending()));
         Self { address, front, pki, gate, reached }
     }

@@ -8,17 +8,17 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
-use rekindle_api::auth::{Authorizer, Identity, UserInfo};
+use rekindle_api::auth::{AuthorizationMode, ClientIdentity, UserInfo};
 use rekindle_api::node_query::LogQuery;
 use rekindle_api::{Api, ApiParts, kinds};
-use rekindle_api_server::pki::Pki;
+use rekindle_api_server::pki::CertificateAuthority;
 use rekindle_api_server::{
-    Front, FrontBody, FrontParts, InProcess, LogError, LogStream, NodeLogs, OsEntropy, Server,
-    ServerLimits, SystemClock, Tls,
+    ApiServer, Front, FrontBody, FrontParts, InProcessService, LogRequestError, LogStream,
+    NodeLogs, OsEntropy, ServerLimits, SystemClock, TlsListener,
 };
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Limits, Store};
-use rekindle_types::log_options::{Follow, Run, Since};
+use rekindle_store::{Store, StoreLimits};
+use rekindle_types::log_options::{ContainerRun, LogFollow, LogSince};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -32,10 +32,10 @@ use crate::objects::{CONFIG_MAPS, PODS, config_map, pod};
 struct FakeLogs;
 
 impl NodeLogs for FakeLogs {
-    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogError>> {
+    fn read(&self, query: LogQuery) -> BoxFuture<'static, Result<LogStream, LogRequestError>> {
         async move {
             match query.container.as_str() {
-                "new" => Err(LogError::NotThere(
+                "new" => Err(LogRequestError::NotThere(
                     "container \"new\" in pod \"p\" is waiting to start: ContainerCreating"
                         .to_owned(),
                 )),
@@ -57,16 +57,16 @@ impl NodeLogs for FakeLogs {
 }
 
 /// A front over a store whose committer runs on a thread of its own, as in the engine.
-fn front() -> (Front, Pki) {
+fn front() -> (Front, CertificateAuthority) {
     let clock = SystemClock::start();
-    let pki = Pki::ephemeral(clock.now()).unwrap();
-    let (store, committer) = Store::open(MemoryDisk::new(), Limits::default()).unwrap();
+    let pki = CertificateAuthority::ephemeral(clock.now()).unwrap();
+    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
     std::thread::spawn(move || committer.run());
     let api = Api::new(ApiParts {
         registry: kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
-        authorizer: Authorizer::Rbac,
+        authorizer: AuthorizationMode::Rbac,
         ca_bundle: pki.ca_pem().to_owned(),
     });
     for pending in api.bootstrap(clock.now()).unwrap() {
@@ -75,12 +75,12 @@ fn front() -> (Front, Pki) {
     (Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(FakeLogs) }), pki)
 }
 
-fn admin(front: &Front) -> InProcess {
+fn admin(front: &Front) -> InProcessService {
     front.in_process_service(UserInfo::internal("admin"))
 }
 
 async fn send(
-    service: &InProcess,
+    service: &InProcessService,
     method: &str,
     target: &str,
     body: impl Into<Bytes>,
@@ -230,10 +230,10 @@ async fn logs_come_from_the_node() {
     let text = log.into_body().collect().await.unwrap().to_bytes();
     let expected = format!(
         "{:?} {:?} {:?} {:?}\nsecond\n",
-        Run::Previous,
-        Follow::No,
+        ContainerRun::Previous,
+        LogFollow::No,
         Some(5),
-        Some(Since::Seconds(60))
+        Some(LogSince::Seconds(60))
     );
     assert_eq!(String::from_utf8_lossy(&text), expected);
     let mut refusals = Vec::new();
@@ -268,14 +268,14 @@ async fn logs_come_from_the_node() {
 async fn nobody_and_strangers_are_kept_out() {
     let (front, _) = front();
     for (identity, target, code) in [
-        (Identity::Anonymous, "/readyz", 200),
-        (Identity::Anonymous, "/version", 200),
-        (Identity::Anonymous, "/api", 401),
-        (Identity::Anonymous, PODS, 401),
-        (Identity::User(UserInfo::new("bob", [])), "/api", 200),
-        (Identity::User(UserInfo::new("bob", [])), PODS, 403),
+        (ClientIdentity::Anonymous, "/readyz", 200),
+        (ClientIdentity::Anonymous, "/version", 200),
+        (ClientIdentity::Anonymous, "/api", 401),
+        (ClientIdentity::Anonymous, PODS, 401),
+        (ClientIdentity::User(UserInfo::new("bob", [])), "/api", 200),
+        (ClientIdentity::User(UserInfo::new("bob", [])), PODS, 403),
     ] {
-        let service = InProcess::new(front.clone(), identity.clone());
+        let service = InProcessService::new(front.clone(), identity.clone());
         assert_eq!(
             send(&service, "GET", target, "").await.status().as_u16(),
             code,
@@ -379,7 +379,7 @@ async fn openapi_documents_are_found_by_their_hash() {
 /// A TLS connection to the server, with a client certificate or without.
 async fn connect(
     address: std::net::SocketAddr,
-    pki: &Pki,
+    pki: &CertificateAuthority,
     user: Option<&UserInfo>,
 ) -> tokio_rustls::client::TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
@@ -410,7 +410,7 @@ async fn connect(
 
 async fn get_over_tls(
     address: std::net::SocketAddr,
-    pki: &Pki,
+    pki: &CertificateAuthority,
     user: Option<&UserInfo>,
     path: &str,
 ) -> String {
@@ -431,9 +431,9 @@ async fn over_tls_the_certificate_says_who_asks_and_the_server_stops_gracefully(
     let (front, pki) = front();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let tls = Tls::new(&pki, &[address.ip()]).unwrap();
+    let tls = TlsListener::new(&pki, &[address.ip()]).unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let server = Server::new(front.clone(), tls, ServerLimits::default());
+    let server = ApiServer::new(front.clone(), tls, ServerLimits::default());
     let serving = tokio::spawn(server.serve(listener, async { drop(stopped.await) }));
 
     let masters = UserInfo::new("root", ["system:masters".to_owned()]);
@@ -448,7 +448,7 @@ async fn over_tls_the_certificate_says_who_asks_and_the_server_stops_gracefully(
     assert!(health.ends_with("ok"), "{health}");
 
     // somebody with a certificate of another CA is not let in at all
-    let foreign = Pki::ephemeral(front.now()).unwrap();
+    let foreign = CertificateAuthority::ephemeral(front.now()).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pki.ca_pem().as_bytes()).unwrap()).unwrap();
     let issued = foreign.client(&masters).unwrap();
@@ -496,7 +496,8 @@ async fn a_100_mb_body_over_tls_gets_its_answer() {
     let (front, pki) = front();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let server = Server::new(front, Tls::new(&pki, &[]).unwrap(), ServerLimits::default());
+    let server =
+        ApiServer::new(front, TlsListener::new(&pki, &[]).unwrap(), ServerLimits::default());
     let serving = tokio::spawn(server.serve(listener, futures::future::pending()));
     let masters = UserInfo::new("root", ["system:masters".to_owned()]);
     let mut stream = connect(address, &pki, Some(&masters)).await;

@@ -10,11 +10,11 @@ use kube::api::{
     DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
 use kube::{Api, Client};
-use rekindle_api::auth::{Authorizer, UserInfo};
+use rekindle_api::auth::{AuthorizationMode, UserInfo};
 use rekindle_api::{ApiParts, kinds};
 use rekindle_api_server::{Front, FrontParts, NoLogs, OsEntropy, SystemClock};
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Limits, Store};
+use rekindle_store::{Store, StoreLimits};
 use rekindle_types::v1alpha1::RestartLadder;
 use serde_json::json;
 
@@ -22,13 +22,13 @@ use crate::objects::{deployment, pod};
 
 fn client() -> Client {
     let clock = SystemClock::start();
-    let (store, committer) = Store::open(MemoryDisk::new(), Limits::default()).unwrap();
+    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
     std::thread::spawn(move || committer.run());
     let api = rekindle_api::Api::new(ApiParts {
         registry: kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
-        authorizer: Authorizer::Rbac,
+        authorizer: AuthorizationMode::Rbac,
         ca_bundle: String::new(),
     });
     for pending in api.bootstrap(clock.now()).unwrap() {

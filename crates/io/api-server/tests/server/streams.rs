@@ -8,15 +8,15 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
-use rekindle_api::auth::{Authorizer, UserInfo};
+use rekindle_api::auth::{AuthorizationMode, UserInfo};
 use rekindle_api::node_query::{AttachQuery, ExecQuery, PodOnNode};
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_api_server::{
-    Connection, Front, FrontParts, NoLogs, NodeStreams, OsEntropy, Session, StreamError,
-    SystemClock,
+    Front, FrontParts, NoLogs, NodeStreamError, NodeStreams, OsEntropy, PortConnection,
+    ProcessSession, SystemClock,
 };
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Limits, Store};
+use rekindle_store::{Store, StoreLimits};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -24,11 +24,17 @@ use tower::ServiceExt;
 struct Untouchable;
 
 impl NodeStreams for Untouchable {
-    fn exec(&self, query: ExecQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
+    fn exec(
+        &self,
+        query: ExecQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
         panic!("the node was asked: {query:?}")
     }
 
-    fn attach(&self, query: AttachQuery) -> BoxFuture<'static, Result<Session, StreamError>> {
+    fn attach(
+        &self,
+        query: AttachQuery,
+    ) -> BoxFuture<'static, Result<ProcessSession, NodeStreamError>> {
         panic!("the node was asked: {query:?}")
     }
 
@@ -36,20 +42,20 @@ impl NodeStreams for Untouchable {
         &self,
         pod: PodOnNode,
         port: u16,
-    ) -> BoxFuture<'static, Result<Connection, StreamError>> {
+    ) -> BoxFuture<'static, Result<PortConnection, NodeStreamError>> {
         async move { panic!("the node was asked: {pod:?} {port}") }.boxed()
     }
 }
 
 fn front() -> Front {
     let clock = SystemClock::start();
-    let (store, committer) = Store::open(MemoryDisk::new(), Limits::default()).unwrap();
+    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
     std::thread::spawn(move || committer.run());
     let api = Api::new(ApiParts {
         registry: kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
-        authorizer: Authorizer::Rbac,
+        authorizer: AuthorizationMode::Rbac,
         ca_bundle: String::new(),
     });
     for pending in api.bootstrap(clock.now()).unwrap() {

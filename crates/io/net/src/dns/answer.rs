@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::Ipv4Net;
 
-use super::view::{Endpoint, Key, Port, Service, View, dashed};
+use super::view::{DnsEndpoint, DnsKey, DnsPort, DnsService, DnsView, dashed};
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,7 @@ const SERVER: [&str; 2] = ["ns", "dns"];
 
 /// What the server is responsible for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Zone {
+pub struct DnsZone {
     /// The cluster's domain, in small letters: `cluster.local`.
     pub domain: String,
     /// The pods' subnet: the names of its addresses are nobody else's.
@@ -47,7 +47,7 @@ pub struct Zone {
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum RecordQuery {
     /// IPv4 addresses.
     A,
     /// IPv6 addresses.
@@ -66,17 +66,17 @@ pub(super) enum Wanted {
 
 /// Kinds of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
+enum IpFamily {
     V4,
     V6,
 }
 
-impl Wanted {
+impl RecordQuery {
     /// Which addresses are asked for, if addresses are.
-    const fn family(self) -> Option<Family> {
+    const fn family(self) -> Option<IpFamily> {
         match self {
-            Self::A => Some(Family::V4),
-            Self::Aaaa => Some(Family::V6),
+            Self::A => Some(IpFamily::V4),
+            Self::Aaaa => Some(IpFamily::V6),
             Self::Srv
             | Self::Ptr
             | Self::Txt
@@ -90,37 +90,37 @@ impl Wanted {
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct DnsQuestion {
     /// The name's labels, in small letters.
     pub(super) labels: Vec<String>,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: RecordQuery,
 }
 
 /// What becomes of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum DnsReply {
     /// It is answered.
-    Answer(Answer),
+    Answer(DnsAnswer),
     /// The name is another one's, which somebody else has to be asked for.
-    Alias { chain: Vec<Record>, target: String },
+    Alias { chain: Vec<DnsRecord>, target: String },
     /// Somebody else has to be asked.
     NotOurs,
 }
 
 /// An answer. One without records says, with the zone's authority, that there are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) code: Code,
-    pub(super) records: Vec<Record>,
+pub(super) struct DnsAnswer {
+    pub(super) code: ResponseCode,
+    pub(super) records: Vec<DnsRecord>,
     /// What who asked will ask next.
-    pub(super) additional: Vec<Record>,
+    pub(super) additional: Vec<DnsRecord>,
     /// The authority that says that there is nothing (more).
-    pub(super) authority: Option<Record>,
+    pub(super) authority: Option<DnsRecord>,
 }
 
 /// How it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Code {
+pub(super) enum ResponseCode {
     NoError,
     /// There is no such name.
     NoName,
@@ -131,15 +131,15 @@ pub(super) enum Code {
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) owner: Owner,
+pub(super) struct DnsRecord {
+    pub(super) owner: RecordOwner,
     pub(super) ttl_s: u32,
-    pub(super) data: Data,
+    pub(super) data: RecordData,
 }
 
 /// Whose a record is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum RecordOwner {
     /// The name that was asked for, as it was written.
     Asked,
     Name(String),
@@ -147,7 +147,7 @@ pub(super) enum Owner {
 
 /// What a record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Data {
+pub(super) enum RecordData {
     Address(IpAddr),
     Host { weight: u16, port: u16, target: String },
     Pointer(String),
@@ -157,20 +157,20 @@ pub(super) enum Data {
     Authority { server: String, mailbox: String, serial: u32 },
 }
 
-impl Answer {
-    fn of(records: Vec<Record>) -> Self {
-        Self { code: Code::NoError, records, additional: Vec::new(), authority: None }
+impl DnsAnswer {
+    fn of(records: Vec<DnsRecord>) -> Self {
+        Self { code: ResponseCode::NoError, records, additional: Vec::new(), authority: None }
     }
 
     /// One that says nothing but this.
-    pub(super) fn bare(code: Code) -> Self {
+    pub(super) fn bare(code: ResponseCode) -> Self {
         Self { code, ..Self::of(Vec::new()) }
     }
 }
 
 /// Answers a question. `turn` says which of several addresses comes first, so that they take turns.
-pub(super) fn reply(view: &View, zone: &Zone, question: &Question, turn: u16) -> Reply {
-    let mut chain: Vec<Record> = Vec::new();
+pub(super) fn reply(view: &DnsView, zone: &DnsZone, question: &DnsQuestion, turn: u16) -> DnsReply {
+    let mut chain: Vec<DnsRecord> = Vec::new();
     let mut question = question.clone();
     loop {
         let found = match below(&zone.domain, &question.labels) {
@@ -180,65 +180,67 @@ pub(super) fn reply(view: &View, zone: &Zone, question: &Question, turn: u16) ->
         };
         let Some(found) = found else {
             return match chain.is_empty() {
-                true => Reply::NotOurs,
-                false => Reply::Alias { chain, target: question.labels.join(".") },
+                true => DnsReply::NotOurs,
+                false => DnsReply::Alias { chain, target: question.labels.join(".") },
             };
         };
         let (code, mut records, additional) = match found {
-            Found::NoName => (Code::NoName, Vec::new(), Vec::new()),
-            Found::NoData => (Code::NoError, Vec::new(), Vec::new()),
-            Found::Records(records, additional) => (Code::NoError, records, additional),
-            Found::Alias(target) => {
-                chain.push(record(owner_of(&chain), Data::Alias(target.clone())));
-                if question.wanted == Wanted::Cname {
-                    return Reply::Answer(Answer::of(chain));
+            NameLookup::NoName => (ResponseCode::NoName, Vec::new(), Vec::new()),
+            NameLookup::NoData => (ResponseCode::NoError, Vec::new(), Vec::new()),
+            NameLookup::Records(records, additional) => {
+                (ResponseCode::NoError, records, additional)
+            }
+            NameLookup::Alias(target) => {
+                chain.push(record(owner_of(&chain), RecordData::Alias(target.clone())));
+                if question.wanted == RecordQuery::Cname {
+                    return DnsReply::Answer(DnsAnswer::of(chain));
                 }
                 if chain.len() > ALIASES_MAX {
-                    return Reply::Answer(Answer::bare(Code::Failure));
+                    return DnsReply::Answer(DnsAnswer::bare(ResponseCode::Failure));
                 }
                 question.labels = target.split('.').map(str::to_ascii_lowercase).collect();
                 continue;
             }
         };
         let authority = records.is_empty().then(|| authority(view, zone));
-        if let Owner::Name(name) = owner_of(&chain) {
+        if let RecordOwner::Name(name) = owner_of(&chain) {
             for record in &mut records {
-                record.owner = Owner::Name(name.clone());
+                record.owner = RecordOwner::Name(name.clone());
             }
         }
         chain.append(&mut records);
-        return Reply::Answer(Answer { code, records: chain, additional, authority });
+        return DnsReply::Answer(DnsAnswer { code, records: chain, additional, authority });
     }
 }
 
 /// Whose the next record is: what the last alias leads to.
-fn owner_of(chain: &[Record]) -> Owner {
+fn owner_of(chain: &[DnsRecord]) -> RecordOwner {
     match chain.last().map(|last| &last.data) {
-        Some(Data::Alias(target)) => Owner::Name(target.clone()),
-        Some(_) | None => Owner::Asked,
+        Some(RecordData::Alias(target)) => RecordOwner::Name(target.clone()),
+        Some(_) | None => RecordOwner::Asked,
     }
 }
 
 /// What is known of a name.
-enum Found {
+enum NameLookup {
     NoName,
     /// It exists, and has nothing of what is asked for.
     NoData,
-    Records(Vec<Record>, Vec<Record>),
+    Records(Vec<DnsRecord>, Vec<DnsRecord>),
     Alias(String),
 }
 
-fn record(owner: Owner, data: Data) -> Record {
-    Record { owner, ttl_s: TTL_S, data }
+fn record(owner: RecordOwner, data: RecordData) -> DnsRecord {
+    DnsRecord { owner, ttl_s: TTL_S, data }
 }
 
-fn authority(view: &View, zone: &Zone) -> Record {
-    let owner = Owner::Name(zone.domain.clone());
+fn authority(view: &DnsView, zone: &DnsZone) -> DnsRecord {
+    let owner = RecordOwner::Name(zone.domain.clone());
     let mailbox = format!("hostmaster.{}", zone.domain);
-    record(owner, Data::Authority { server: server(zone), mailbox, serial: view.serial() })
+    record(owner, RecordData::Authority { server: server(zone), mailbox, serial: view.serial() })
 }
 
-fn server(zone: &Zone) -> String {
+fn server(zone: &DnsZone) -> String {
     format!("{}.{}.{}", SERVER[0], SERVER[1], zone.domain)
 }
 
@@ -249,62 +251,68 @@ fn below<'a>(domain: &str, labels: &'a [String]) -> Option<&'a [String]> {
     rest.iter().map(String::as_str).eq(domain.split('.')).then_some(below)
 }
 
-fn in_zone(view: &View, zone: &Zone, below: &[String], wanted: Wanted, turn: u16) -> Found {
+fn in_zone(
+    view: &DnsView,
+    zone: &DnsZone,
+    below: &[String],
+    wanted: RecordQuery,
+    turn: u16,
+) -> NameLookup {
     let below: Vec<&str> = below.iter().map(String::as_str).collect();
     match below.as_slice() {
         [] => of_zone(view, zone, wanted),
-        ["dns-version"] if wanted == Wanted::Txt => {
-            let data = Data::Text(VERSION);
-            let version = Record { owner: Owner::Asked, ttl_s: VERSION_TTL_S, data };
-            Found::Records(vec![version], Vec::new())
+        ["dns-version"] if wanted == RecordQuery::Txt => {
+            let data = RecordData::Text(VERSION);
+            let version = DnsRecord { owner: RecordOwner::Asked, ttl_s: VERSION_TTL_S, data };
+            NameLookup::Records(vec![version], Vec::new())
         }
-        ["dns-version"] => Found::NoData,
+        ["dns-version"] => NameLookup::NoData,
         name if name == SERVER => addresses(&[IpAddr::V4(zone.server)], wanted, turn),
-        ["dns" | "svc" | "pod"] => Found::NoData,
-        [namespace, "svc" | "pod"] if view.has_namespace(namespace) => Found::NoData,
+        ["dns" | "svc" | "pod"] => NameLookup::NoData,
+        [namespace, "svc" | "pod"] if view.has_namespace(namespace) => NameLookup::NoData,
         [address, namespace, "pod"] => of_pod(view, address, namespace, wanted, turn),
         [service, namespace, "svc"] => {
-            of_service(view, zone, (namespace, service), Part::All, wanted, turn)
+            of_service(view, zone, (namespace, service), EndpointPart::All, wanted, turn)
         }
         [host, service, namespace, "svc"] => {
-            of_service(view, zone, (namespace, service), Part::Host(host), wanted, turn)
+            of_service(view, zone, (namespace, service), EndpointPart::Host(host), wanted, turn)
         }
         [port, protocol, service, namespace, "svc"] => {
             match (port.strip_prefix('_'), protocol.strip_prefix('_')) {
                 (Some(port), Some(protocol)) => {
-                    let part = Part::Port(port, protocol);
+                    let part = EndpointPart::Port(port, protocol);
                     of_service(view, zone, (namespace, service), part, wanted, turn)
                 }
-                (Some(_) | None, _) => Found::NoName,
+                (Some(_) | None, _) => NameLookup::NoName,
             }
         }
-        _ => Found::NoName,
+        _ => NameLookup::NoName,
     }
 }
 
 /// The domain itself.
-fn of_zone(view: &View, zone: &Zone, wanted: Wanted) -> Found {
-    let own = |data| record(Owner::Asked, data);
+fn of_zone(view: &DnsView, zone: &DnsZone, wanted: RecordQuery) -> NameLookup {
+    let own = |data| record(RecordOwner::Asked, data);
     match wanted {
-        Wanted::Soa => Found::Records(vec![own(authority(view, zone).data)], Vec::new()),
-        Wanted::Ns => {
-            let glue = Data::Address(IpAddr::V4(zone.server));
-            let glue = record(Owner::Name(server(zone)), glue);
-            Found::Records(vec![own(Data::NameServer(server(zone)))], vec![glue])
+        RecordQuery::Soa => NameLookup::Records(vec![own(authority(view, zone).data)], Vec::new()),
+        RecordQuery::Ns => {
+            let glue = RecordData::Address(IpAddr::V4(zone.server));
+            let glue = record(RecordOwner::Name(server(zone)), glue);
+            NameLookup::Records(vec![own(RecordData::NameServer(server(zone)))], vec![glue])
         }
-        Wanted::A
-        | Wanted::Aaaa
-        | Wanted::Srv
-        | Wanted::Ptr
-        | Wanted::Txt
-        | Wanted::Cname
-        | Wanted::Other => Found::NoData,
+        RecordQuery::A
+        | RecordQuery::Aaaa
+        | RecordQuery::Srv
+        | RecordQuery::Ptr
+        | RecordQuery::Txt
+        | RecordQuery::Cname
+        | RecordQuery::Other => NameLookup::NoData,
     }
 }
 
 /// Which endpoints of a Service are meant.
 #[derive(Clone, Copy)]
-enum Part<'a> {
+enum EndpointPart<'a> {
     All,
     Host(&'a str),
     /// Name and protocol.
@@ -312,44 +320,47 @@ enum Part<'a> {
 }
 
 fn of_service(
-    view: &View,
-    zone: &Zone,
+    view: &DnsView,
+    zone: &DnsZone,
     (namespace, name): (&str, &str),
-    part: Part<'_>,
-    wanted: Wanted,
+    part: EndpointPart<'_>,
+    wanted: RecordQuery,
     turn: u16,
-) -> Found {
-    let key = Key::new(namespace, name);
+) -> NameLookup {
+    let key = DnsKey::new(namespace, name);
     match (view.service(&key), part) {
-        (None, _) | (Some(Service::External(_)), Part::Host(_) | Part::Port(..)) => {
-            return Found::NoName;
+        (None, _)
+        | (Some(DnsService::External(_)), EndpointPart::Host(_) | EndpointPart::Port(..)) => {
+            return NameLookup::NoName;
         }
         // no port is known of it
-        (Some(Service::External(_)), Part::All) if wanted == Wanted::Srv => return Found::NoData,
-        (Some(Service::External(target)), Part::All) => {
-            return Found::Alias(target.trim_end_matches('.').to_owned());
+        (Some(DnsService::External(_)), EndpointPart::All) if wanted == RecordQuery::Srv => {
+            return NameLookup::NoData;
         }
-        (Some(Service::Endpoints), _) => {}
+        (Some(DnsService::External(target)), EndpointPart::All) => {
+            return NameLookup::Alias(target.trim_end_matches('.').to_owned());
+        }
+        (Some(DnsService::Endpoints), _) => {}
     }
-    let mut meant: Vec<(&Endpoint, Vec<&Port>)> = Vec::new();
+    let mut meant: Vec<(&DnsEndpoint, Vec<&DnsPort>)> = Vec::new();
     for slice in view.slices_of(&key) {
-        let of_port = |port: &&Port| match part {
-            Part::All | Part::Host(_) => true,
-            Part::Port(name, protocol) => port.name == name && port.protocol == protocol,
+        let of_port = |port: &&DnsPort| match part {
+            EndpointPart::All | EndpointPart::Host(_) => true,
+            EndpointPart::Port(name, protocol) => port.name == name && port.protocol == protocol,
         };
-        let ports: Vec<&Port> = slice.ports.iter().filter(of_port).collect();
+        let ports: Vec<&DnsPort> = slice.ports.iter().filter(of_port).collect();
         let room = RECORDS_MAX.saturating_sub(meant.len());
         let endpoints = slice.endpoints.iter().filter(|endpoint| match part {
-            Part::All => true,
-            Part::Host(host) => endpoint.label() == host,
-            Part::Port(..) => !ports.is_empty(),
+            EndpointPart::All => true,
+            EndpointPart::Host(host) => endpoint.label() == host,
+            EndpointPart::Port(..) => !ports.is_empty(),
         });
         meant.extend(endpoints.take(room).map(|endpoint| (endpoint, ports.clone())));
     }
     if meant.is_empty() {
-        return Found::NoName;
+        return NameLookup::NoName;
     }
-    if wanted == Wanted::Srv {
+    if wanted == RecordQuery::Srv {
         return hosts(zone, &key, &meant);
     }
     let all: BTreeSet<IpAddr> = meant.iter().map(|(endpoint, _)| endpoint.address).collect();
@@ -357,8 +368,8 @@ fn of_service(
 }
 
 /// Each endpoint with each of its ports, and where they are.
-fn hosts(zone: &Zone, service: &Key, meant: &[(&Endpoint, Vec<&Port>)]) -> Found {
-    let Key { namespace, name } = service;
+fn hosts(zone: &DnsZone, service: &DnsKey, meant: &[(&DnsEndpoint, Vec<&DnsPort>)]) -> NameLookup {
+    let DnsKey { namespace, name } = service;
     let count = meant.iter().map(|(_, ports)| ports.len()).sum::<usize>().max(1);
     // as CoreDNS divides them
     let weight = u16::try_from(100 / count).unwrap_or(1).max(1);
@@ -366,45 +377,52 @@ fn hosts(zone: &Zone, service: &Key, meant: &[(&Endpoint, Vec<&Port>)]) -> Found
     for (endpoint, ports) in meant {
         let target = format!("{}.{name}.{namespace}.svc.{}", endpoint.label(), zone.domain);
         for port in ports.iter().take(RECORDS_MAX.saturating_sub(records.len())) {
-            let host = Data::Host { weight, port: port.number, target: target.clone() };
-            records.push(record(Owner::Asked, host));
+            let host = RecordData::Host { weight, port: port.number, target: target.clone() };
+            records.push(record(RecordOwner::Asked, host));
         }
         if !ports.is_empty() && known.insert((target.clone(), endpoint.address)) {
-            additional.push(record(Owner::Name(target), Data::Address(endpoint.address)));
+            additional
+                .push(record(RecordOwner::Name(target), RecordData::Address(endpoint.address)));
         }
     }
     match records.is_empty() {
-        true => Found::NoData,
-        false => Found::Records(records, additional),
+        true => NameLookup::NoData,
+        false => NameLookup::Records(records, additional),
     }
 }
 
 /// Those of the family that is asked for, another one first each time.
-fn addresses(all: &[IpAddr], wanted: Wanted, turn: u16) -> Found {
-    let Some(family) = wanted.family() else { return Found::NoData };
+fn addresses(all: &[IpAddr], wanted: RecordQuery, turn: u16) -> NameLookup {
+    let Some(family) = wanted.family() else { return NameLookup::NoData };
     let of_family = |address: &&IpAddr| match family {
-        Family::V4 => address.is_ipv4(),
-        Family::V6 => address.is_ipv6(),
+        IpFamily::V4 => address.is_ipv4(),
+        IpFamily::V6 => address.is_ipv6(),
     };
-    let mut records: Vec<Record> = all
+    let mut records: Vec<DnsRecord> = all
         .iter()
         .filter(of_family)
-        .map(|address| record(Owner::Asked, Data::Address(*address)))
+        .map(|address| record(RecordOwner::Asked, RecordData::Address(*address)))
         .collect();
     if records.is_empty() {
-        return Found::NoData;
+        return NameLookup::NoData;
     }
     let first = usize::from(turn) % records.len();
     records.rotate_left(first);
-    Found::Records(records, Vec::new())
+    NameLookup::Records(records, Vec::new())
 }
 
-fn of_pod(view: &View, label: &str, namespace: &str, wanted: Wanted, turn: u16) -> Found {
-    let Some(address) = undashed(label) else { return Found::NoName };
+fn of_pod(
+    view: &DnsView,
+    label: &str,
+    namespace: &str,
+    wanted: RecordQuery,
+    turn: u16,
+) -> NameLookup {
+    let Some(address) = undashed(label) else { return NameLookup::NoName };
     if view.pods_at(address).any(|pod| pod.namespace == namespace) {
         addresses(&[address], wanted, turn)
     } else {
-        Found::NoName
+        NameLookup::NoName
     }
 }
 
@@ -439,13 +457,18 @@ fn reversed(labels: &[String]) -> Option<IpAddr> {
 
 /// Endpoints say what they are called; a pod that is no endpoint is called after its address.
 /// `None`: it is none of ours.
-fn of_address(view: &View, zone: &Zone, address: IpAddr, wanted: Wanted) -> Option<Found> {
-    let Zone { domain, subnet, server: _ } = zone;
+fn of_address(
+    view: &DnsView,
+    zone: &DnsZone,
+    address: IpAddr,
+    wanted: RecordQuery,
+) -> Option<NameLookup> {
+    let DnsZone { domain, subnet, server: _ } = zone;
     let mut names: BTreeSet<String> = view
         .endpoints_at(address)
         .filter(|(service, _)| view.service(service).is_some())
         .take(RECORDS_MAX)
-        .map(|(Key { namespace, name }, endpoint)| {
+        .map(|(DnsKey { namespace, name }, endpoint)| {
             format!("{}.{name}.{namespace}.svc.{domain}", endpoint.label())
         })
         .collect();
@@ -458,11 +481,12 @@ fn of_address(view: &View, zone: &Zone, address: IpAddr, wanted: Wanted) -> Opti
             IpAddr::V4(address) => subnet.contains(&address),
             IpAddr::V6(_) => false,
         };
-        return ours.then_some(Found::NoName);
+        return ours.then_some(NameLookup::NoName);
     }
-    if wanted != Wanted::Ptr {
-        return Some(Found::NoData);
+    if wanted != RecordQuery::Ptr {
+        return Some(NameLookup::NoData);
     }
-    let records = names.into_iter().map(|name| record(Owner::Asked, Data::Pointer(name)));
-    Some(Found::Records(records.collect(), Vec::new()))
+    let records =
+        names.into_iter().map(|name| record(RecordOwner::Asked, RecordData::Pointer(name)));
+    Some(NameLookup::Records(records.collect(), Vec::new()))
 }

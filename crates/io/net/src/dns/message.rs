@@ -16,7 +16,9 @@ use domain::base::{
 };
 use domain::rdata::{A, Aaaa, Cname, Ns, Ptr, Soa, Srv, Txt};
 
-use super::answer::{Answer, Code, Data, Owner, Question, Record, TTL_S, Wanted};
+use super::answer::{
+    DnsAnswer, DnsQuestion, DnsRecord, RecordData, RecordOwner, RecordQuery, ResponseCode, TTL_S,
+};
 
 #[cfg(test)]
 mod tests;
@@ -34,9 +36,9 @@ const EXTRAS_MAX: u16 = 2;
 
 /// What bytes are.
 #[derive(Debug)]
-pub(super) enum Incoming {
+pub(super) enum IncomingMessage {
     /// A question that can be looked at.
-    Query(Box<Query>),
+    Query(Box<DnsQuery>),
     /// Something that is answered with this at once.
     Wrong(Vec<u8>),
     /// Nothing that is answered.
@@ -45,27 +47,27 @@ pub(super) enum Incoming {
 
 /// How an answer travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(super) enum DnsTransport {
     Udp,
     Tcp,
 }
 
 /// A query.
 #[derive(Debug)]
-pub(super) struct Query {
+pub(super) struct DnsQuery {
     id: u16,
     recursion_desired: bool,
     checking_disabled: bool,
     /// As it was written.
     name: Name<Vec<u8>>,
     rtype: Rtype,
-    edns: Option<Edns>,
-    pub(super) question: Question,
+    edns: Option<EdnsOptions>,
+    pub(super) question: DnsQuestion,
 }
 
 /// What a client says of itself.
 #[derive(Clone, Copy, Debug)]
-struct Edns {
+struct EdnsOptions {
     udp_bytes: u16,
     dnssec_ok: bool,
 }
@@ -73,14 +75,14 @@ struct Edns {
 type Target = StaticCompressor<Vec<u8>>;
 
 /// Reads a message of a client.
-pub(super) fn read(bytes: &[u8]) -> Incoming {
-    let Ok(message) = Message::from_octets(bytes) else { return Incoming::Nothing };
+pub(super) fn read(bytes: &[u8]) -> IncomingMessage {
+    let Ok(message) = Message::from_octets(bytes) else { return IncomingMessage::Nothing };
     let header = message.header();
     if header.qr() {
         // an answer to an answer could go on for ever
-        return Incoming::Nothing;
+        return IncomingMessage::Nothing;
     }
-    let wrong = |code| Incoming::Wrong(bare_reply(message, code));
+    let wrong = |code| IncomingMessage::Wrong(bare_reply(message, code));
     if header.opcode() != Opcode::QUERY {
         return wrong(Rcode::NOTIMP);
     }
@@ -96,38 +98,41 @@ pub(super) fn read(bytes: &[u8]) -> Incoming {
     let labels = name.iter().filter(|label| !label.is_root());
     let labels = labels.map(|l| String::from_utf8_lossy(l.as_slice()).to_ascii_lowercase());
     let opt = message.opt();
-    let query = Query {
+    let query = DnsQuery {
         id: header.id(),
         recursion_desired: header.rd(),
         checking_disabled: header.cd(),
-        question: Question { labels: labels.collect(), wanted: wanted(question.qtype()) },
+        question: DnsQuestion { labels: labels.collect(), wanted: wanted(question.qtype()) },
         rtype: question.qtype(),
-        edns: opt
-            .as_ref()
-            .map(|opt| Edns { udp_bytes: opt.udp_payload_size(), dnssec_ok: opt.dnssec_ok() }),
+        edns: opt.as_ref().map(|opt| EdnsOptions {
+            udp_bytes: opt.udp_payload_size(),
+            dnssec_ok: opt.dnssec_ok(),
+        }),
         name,
     };
     if opt.is_some_and(|opt| opt.version() != 0) {
-        return Incoming::Wrong(query.bad_version());
+        return IncomingMessage::Wrong(query.bad_version());
     }
     let is_transfer = matches!(query.rtype, Rtype::AXFR | Rtype::IXFR);
     if question.qclass() != Class::IN || is_transfer {
-        return Incoming::Wrong(query.answer(&Answer::bare(Code::Refused), Transport::Udp));
+        return IncomingMessage::Wrong(
+            query.answer(&DnsAnswer::bare(ResponseCode::Refused), DnsTransport::Udp),
+        );
     }
-    Incoming::Query(Box::new(query))
+    IncomingMessage::Query(Box::new(query))
 }
 
-fn wanted(rtype: Rtype) -> Wanted {
+fn wanted(rtype: Rtype) -> RecordQuery {
     match rtype {
-        Rtype::A => Wanted::A,
-        Rtype::AAAA => Wanted::Aaaa,
-        Rtype::SRV => Wanted::Srv,
-        Rtype::PTR => Wanted::Ptr,
-        Rtype::TXT => Wanted::Txt,
-        Rtype::CNAME => Wanted::Cname,
-        Rtype::SOA => Wanted::Soa,
-        Rtype::NS => Wanted::Ns,
-        _ => Wanted::Other,
+        Rtype::A => RecordQuery::A,
+        Rtype::AAAA => RecordQuery::Aaaa,
+        Rtype::SRV => RecordQuery::Srv,
+        Rtype::PTR => RecordQuery::Ptr,
+        Rtype::TXT => RecordQuery::Txt,
+        Rtype::CNAME => RecordQuery::Cname,
+        Rtype::SOA => RecordQuery::Soa,
+        Rtype::NS => RecordQuery::Ns,
+        _ => RecordQuery::Other,
     }
 }
 
@@ -144,19 +149,19 @@ fn bare_reply(message: Message<&[u8]>, code: Rcode) -> Vec<u8> {
     reply.finish()
 }
 
-impl Query {
+impl DnsQuery {
     /// A number that differs from query to query.
     pub(super) fn turn(&self) -> u16 {
         self.id
     }
 
     /// The answer in bytes. What does not fit is left out, and said to be missing over UDP.
-    pub(super) fn answer(&self, answer: &Answer, transport: Transport) -> Vec<u8> {
+    pub(super) fn answer(&self, answer: &DnsAnswer, transport: DnsTransport) -> Vec<u8> {
         let (code, authoritative) = match answer.code {
-            Code::NoError => (Rcode::NOERROR, true),
-            Code::NoName => (Rcode::NXDOMAIN, true),
-            Code::Failure => (Rcode::SERVFAIL, false),
-            Code::Refused => (Rcode::REFUSED, false),
+            ResponseCode::NoError => (Rcode::NOERROR, true),
+            ResponseCode::NoName => (Rcode::NXDOMAIN, true),
+            ResponseCode::Failure => (Rcode::SERVFAIL, false),
+            ResponseCode::Refused => (Rcode::REFUSED, false),
         };
         let mut reply = self.begin(code, transport);
         reply.header_mut().set_aa(authoritative);
@@ -204,7 +209,7 @@ impl Query {
 
     /// The answer of another server to the same question, as it is; over UDP one that is too long
     /// is left out and said to be.
-    pub(super) fn pass_on(&self, mut reply: Vec<u8>, transport: Transport) -> Vec<u8> {
+    pub(super) fn pass_on(&self, mut reply: Vec<u8>, transport: DnsTransport) -> Vec<u8> {
         if reply.len() > self.bytes_max(transport) {
             let mut reply = self.begin(Rcode::NOERROR, transport);
             reply.header_mut().set_tc(true);
@@ -219,11 +224,11 @@ impl Query {
     /// Our `chain` of aliases, and what another server said of the last one.
     pub(super) fn continue_with(
         &self,
-        chain: &[Record],
+        chain: &[DnsRecord],
         reply: &[u8],
-        transport: Transport,
+        transport: DnsTransport,
     ) -> Vec<u8> {
-        let failure = || self.answer(&Answer::bare(Code::Failure), transport);
+        let failure = || self.answer(&DnsAnswer::bare(ResponseCode::Failure), transport);
         let Ok(theirs) = Message::from_octets(reply) else { return failure() };
         let mut own = self.begin(theirs.header().rcode(), transport);
         self.push_all(&mut own, chain, transport);
@@ -232,15 +237,15 @@ impl Query {
             let Ok(record) = record else { return failure() };
             match push_theirs(&mut own, &record) {
                 Ok(()) => {}
-                Err(PushFailed::Unreadable) => return failure(),
-                Err(PushFailed::Full) => {
-                    own.header_mut().set_tc(transport == Transport::Udp);
+                Err(RecordPushError::Unreadable) => return failure(),
+                Err(RecordPushError::Full) => {
+                    own.header_mut().set_tc(transport == DnsTransport::Udp);
                     break;
                 }
             }
         }
         if theirs.header().tc() {
-            own.header_mut().set_tc(transport == Transport::Udp);
+            own.header_mut().set_tc(transport == DnsTransport::Udp);
         }
         self.end(own.additional())
     }
@@ -248,7 +253,7 @@ impl Query {
     /// To a client that speaks a version of EDNS which does not exist yet.
     fn bad_version(&self) -> Vec<u8> {
         let code = OptRcode::BADVERS;
-        let mut additional = self.begin(code.rcode(), Transport::Udp).additional();
+        let mut additional = self.begin(code.rcode(), DnsTransport::Udp).additional();
         additional.clear_push_limit();
         let pushed = additional.opt(|opt| {
             opt.set_udp_payload_size(UDP_BYTES_MAX);
@@ -259,18 +264,18 @@ impl Query {
         additional.finish().into_target()
     }
 
-    fn bytes_max(&self, transport: Transport) -> usize {
+    fn bytes_max(&self, transport: DnsTransport) -> usize {
         match (transport, self.edns) {
-            (Transport::Tcp, _) => TCP_BYTES_MAX,
-            (Transport::Udp, None) => UDP_BYTES_MIN.into(),
-            (Transport::Udp, Some(edns)) => {
+            (DnsTransport::Tcp, _) => TCP_BYTES_MAX,
+            (DnsTransport::Udp, None) => UDP_BYTES_MIN.into(),
+            (DnsTransport::Udp, Some(edns)) => {
                 edns.udp_bytes.clamp(UDP_BYTES_MIN, UDP_BYTES_MAX).into()
             }
         }
     }
 
     /// Header and question of a reply.
-    fn begin(&self, code: Rcode, transport: Transport) -> AnswerBuilder<Target> {
+    fn begin(&self, code: Rcode, transport: DnsTransport) -> AnswerBuilder<Target> {
         let mut reply =
             MessageBuilder::from_target(StaticCompressor::new(Vec::new())).expect("a vector grows");
         // what is pushed stays below the limit
@@ -290,13 +295,13 @@ impl Query {
     fn push_all(
         &self,
         reply: &mut AnswerBuilder<Target>,
-        records: &[Record],
-        transport: Transport,
+        records: &[DnsRecord],
+        transport: DnsTransport,
     ) {
         for record in records.iter().filter_map(|record| self.wire(record)) {
             if reply.push(record).is_err() {
                 // over TCP there is no more to be had
-                reply.header_mut().set_tc(transport == Transport::Udp);
+                reply.header_mut().set_tc(transport == DnsTransport::Udp);
                 return;
             }
         }
@@ -317,19 +322,19 @@ impl Query {
     }
 
     /// A record for the wire; `None` when it has a name that is none, as an `externalName` may be.
-    fn wire(&self, record: &Record) -> Option<WireRecord> {
+    fn wire(&self, record: &DnsRecord) -> Option<WireRecord> {
         let name = |text: &str| Name::vec_from_str(text).ok();
         let data = match &record.data {
-            Data::Address(IpAddr::V4(address)) => WireData::A(A::new(*address)),
-            Data::Address(IpAddr::V6(address)) => WireData::Aaaa(Aaaa::new(*address)),
-            Data::Host { weight, port, target } => {
+            RecordData::Address(IpAddr::V4(address)) => WireData::A(A::new(*address)),
+            RecordData::Address(IpAddr::V6(address)) => WireData::Aaaa(Aaaa::new(*address)),
+            RecordData::Host { weight, port, target } => {
                 WireData::Srv(Srv::new(0, *weight, *port, name(target)?))
             }
-            Data::Pointer(target) => WireData::Ptr(Ptr::new(name(target)?)),
-            Data::Alias(target) => WireData::Cname(Cname::new(name(target)?)),
-            Data::NameServer(target) => WireData::Ns(Ns::new(name(target)?)),
-            Data::Text(text) => WireData::Txt(Txt::build_from_slice(text.as_bytes()).ok()?),
-            Data::Authority { server, mailbox, serial } => WireData::Soa(Soa::new(
+            RecordData::Pointer(target) => WireData::Ptr(Ptr::new(name(target)?)),
+            RecordData::Alias(target) => WireData::Cname(Cname::new(name(target)?)),
+            RecordData::NameServer(target) => WireData::Ns(Ns::new(name(target)?)),
+            RecordData::Text(text) => WireData::Txt(Txt::build_from_slice(text.as_bytes()).ok()?),
+            RecordData::Authority { server, mailbox, serial } => WireData::Soa(Soa::new(
                 name(server)?,
                 name(mailbox)?,
                 Serial(*serial),
@@ -340,8 +345,8 @@ impl Query {
             )),
         };
         let owner = match &record.owner {
-            Owner::Asked => self.name.clone(),
-            Owner::Name(owner) => name(owner)?,
+            RecordOwner::Asked => self.name.clone(),
+            RecordOwner::Name(owner) => name(owner)?,
         };
         Some(WireRecord { owner, ttl_s: record.ttl_s, data })
     }
@@ -387,7 +392,7 @@ impl ComposeRecord for WireRecord {
 }
 
 /// Why a record of another server is not taken over.
-enum PushFailed {
+enum RecordPushError {
     Unreadable,
     Full,
 }
@@ -398,25 +403,25 @@ enum PushFailed {
 fn push_theirs(
     own: &mut AnswerBuilder<Target>,
     record: &ParsedRecord<'_, &[u8]>,
-) -> Result<(), PushFailed> {
+) -> Result<(), RecordPushError> {
     let pushed = match record.rtype() {
         Rtype::A => match record.to_record::<A>() {
             Ok(Some(record)) => own.push(record),
-            Ok(None) | Err(_) => return Err(PushFailed::Unreadable),
+            Ok(None) | Err(_) => return Err(RecordPushError::Unreadable),
         },
         Rtype::AAAA => match record.to_record::<Aaaa>() {
             Ok(Some(record)) => own.push(record),
-            Ok(None) | Err(_) => return Err(PushFailed::Unreadable),
+            Ok(None) | Err(_) => return Err(RecordPushError::Unreadable),
         },
         Rtype::CNAME => match record.to_record::<Cname<_>>() {
             Ok(Some(record)) => own.push(record),
-            Ok(None) | Err(_) => return Err(PushFailed::Unreadable),
+            Ok(None) | Err(_) => return Err(RecordPushError::Unreadable),
         },
         Rtype::TXT => match record.to_record::<Txt<_>>() {
             Ok(Some(record)) => own.push(record),
-            Ok(None) | Err(_) => return Err(PushFailed::Unreadable),
+            Ok(None) | Err(_) => return Err(RecordPushError::Unreadable),
         },
         _ => Ok(()),
     };
-    pushed.map_err(|_| PushFailed::Full)
+    pushed.map_err(|_| RecordPushError::Full)
 }

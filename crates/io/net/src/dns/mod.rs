@@ -21,6 +21,6 @@ mod server;
 mod upstream;
 mod view;
 
-pub use answer::Zone;
+pub use answer::DnsZone;
 pub use server::{DnsServer, DnsSettings, SharedView};
-pub use view::{Endpoint, Key, Pod, Port, Service, Slice, View};
+pub use view::{DnsEndpoint, DnsKey, DnsPod, DnsPort, DnsService, DnsSlice, DnsView};

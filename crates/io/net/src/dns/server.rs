@@ -17,10 +17,10 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::answer::{Answer, Code, Record, Reply, Zone, reply};
-use super::message::{Incoming, Query, Transport, read};
-use super::upstream::Upstream;
-use super::view::View;
+use super::answer::{DnsAnswer, DnsRecord, DnsReply, DnsZone, ResponseCode, reply};
+use super::message::{DnsQuery, DnsTransport, IncomingMessage, read};
+use super::upstream::UpstreamResolvers;
+use super::view::DnsView;
 use crate::error::NetError;
 
 #[cfg(test)]
@@ -40,13 +40,13 @@ const SILENT_MAX: Duration = Duration::from_secs(10);
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// What names are answered from; written by whoever watches the API.
-pub type SharedView = Arc<RwLock<View>>;
+pub type SharedView = Arc<RwLock<DnsView>>;
 
 /// What the server is to be.
 #[derive(Clone, Debug)]
 pub struct DnsSettings {
     /// What it is responsible for, and where it is.
-    pub zone: Zone,
+    pub zone: DnsZone,
     /// The resolv.conf that names the resolvers for everything else.
     pub resolv_conf: PathBuf,
 }
@@ -60,19 +60,19 @@ pub struct DnsServer {
 }
 
 /// What the tasks share.
-struct Shared {
-    zone: Zone,
+struct SharedServer {
+    zone: DnsZone,
     view: SharedView,
-    upstream: Upstream,
+    upstream: UpstreamResolvers,
     places: Arc<Semaphore>,
     /// Places in use, by client.
     clients: Mutex<BTreeMap<IpAddr, usize>>,
 }
 
 /// What is done about a question.
-enum Step {
+enum DnsServerStep {
     Send(Vec<u8>),
-    Ask(Box<Query>, Vec<Record>, Option<String>),
+    Ask(Box<DnsQuery>, Vec<DnsRecord>, Option<String>),
     Drop,
 }
 
@@ -101,8 +101,8 @@ impl DnsServer {
     /// Answers from this view, until it is dropped.
     pub async fn serve(self, view: SharedView) {
         let DnsSettings { zone, resolv_conf } = self.settings;
-        let shared = Arc::new(Shared {
-            upstream: Upstream::new(resolv_conf, zone.server.into()),
+        let shared = Arc::new(SharedServer {
+            upstream: UpstreamResolvers::new(resolv_conf, zone.server.into()),
             zone,
             view,
             places: Arc::new(Semaphore::new(PLACES_MAX)),
@@ -112,7 +112,7 @@ impl DnsServer {
     }
 }
 
-async fn serve_udp(socket: UdpSocket, shared: Arc<Shared>) {
+async fn serve_udp(socket: UdpSocket, shared: Arc<SharedServer>) {
     let socket = Arc::new(socket);
     let mut asking = JoinSet::new();
     let mut buffer = vec![0; QUERY_BYTES_MAX];
@@ -127,24 +127,28 @@ async fn serve_udp(socket: UdpSocket, shared: Arc<Shared>) {
             }
         };
         if shared.serves(client.ip()) {
-            match shared.step(&buffer[..len], Transport::Udp) {
+            match shared.step(&buffer[..len], DnsTransport::Udp) {
                 // a datagram may be lost
-                Step::Send(bytes) => drop(socket.send_to(&bytes, client).await),
-                Step::Drop => {}
-                Step::Ask(query, chain, target) => match Place::take(&shared, client.ip()) {
-                    None => {
-                        let busy = query.answer(&Answer::bare(Code::Failure), Transport::Udp);
-                        drop(socket.send_to(&busy, client).await);
+                DnsServerStep::Send(bytes) => drop(socket.send_to(&bytes, client).await),
+                DnsServerStep::Drop => {}
+                DnsServerStep::Ask(query, chain, target) => {
+                    match ClientPermit::take(&shared, client.ip()) {
+                        None => {
+                            let busy = query
+                                .answer(&DnsAnswer::bare(ResponseCode::Failure), DnsTransport::Udp);
+                            drop(socket.send_to(&busy, client).await);
+                        }
+                        Some(place) => {
+                            let socket = socket.clone();
+                            asking.spawn(async move {
+                                let shared = &place.shared;
+                                let answer =
+                                    shared.ask(&query, &chain, target, DnsTransport::Udp).await;
+                                drop(socket.send_to(&answer, client).await);
+                            });
+                        }
                     }
-                    Some(place) => {
-                        let socket = socket.clone();
-                        asking.spawn(async move {
-                            let shared = &place.shared;
-                            let answer = shared.ask(&query, &chain, target, Transport::Udp).await;
-                            drop(socket.send_to(&answer, client).await);
-                        });
-                    }
-                },
+                }
             }
         }
         // a flood gets one turn in many
@@ -152,14 +156,14 @@ async fn serve_udp(socket: UdpSocket, shared: Arc<Shared>) {
     }
 }
 
-async fn serve_tcp(listener: TcpListener, shared: Arc<Shared>) {
+async fn serve_tcp(listener: TcpListener, shared: Arc<SharedServer>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, client)) if shared.serves(client.ip()) => {
                 // who has too many is not heard
-                if let Some(place) = Place::take(&shared, client.ip()) {
+                if let Some(place) = ClientPermit::take(&shared, client.ip()) {
                     connections.spawn(async move {
                         if let Err(error) = converse(stream, &place.shared).await {
                             tracing::trace!(%client, %error, "a DNS connection ended");
@@ -177,7 +181,7 @@ async fn serve_tcp(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 /// One question after the other, until the client is silent or says what is none.
-async fn converse(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+async fn converse(mut stream: TcpStream, shared: &SharedServer) -> io::Result<()> {
     loop {
         let asked = async {
             let len = usize::from(stream.read_u16().await?);
@@ -189,12 +193,12 @@ async fn converse(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
             Ok(bytes)
         };
         let bytes = tokio::time::timeout(SILENT_MAX, asked).await??;
-        let answer = match shared.step(&bytes, Transport::Tcp) {
-            Step::Send(answer) => answer,
-            Step::Ask(query, chain, target) => {
-                shared.ask(&query, &chain, target, Transport::Tcp).await
+        let answer = match shared.step(&bytes, DnsTransport::Tcp) {
+            DnsServerStep::Send(answer) => answer,
+            DnsServerStep::Ask(query, chain, target) => {
+                shared.ask(&query, &chain, target, DnsTransport::Tcp).await
             }
-            Step::Drop => return Ok(()),
+            DnsServerStep::Drop => return Ok(()),
         };
         let len = u16::try_from(answer.len()).map_err(io::Error::other)?;
         let message = [&len.to_be_bytes()[..], &answer].concat();
@@ -202,7 +206,7 @@ async fn converse(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-impl Shared {
+impl SharedServer {
     fn serves(&self, client: IpAddr) -> bool {
         match client {
             IpAddr::V4(client) => client == self.zone.server || self.zone.subnet.contains(&client),
@@ -210,32 +214,32 @@ impl Shared {
         }
     }
 
-    fn step(&self, bytes: &[u8], transport: Transport) -> Step {
+    fn step(&self, bytes: &[u8], transport: DnsTransport) -> DnsServerStep {
         let query = match read(bytes) {
-            Incoming::Nothing => return Step::Drop,
-            Incoming::Wrong(answer) => return Step::Send(answer),
-            Incoming::Query(query) => query,
+            IncomingMessage::Nothing => return DnsServerStep::Drop,
+            IncomingMessage::Wrong(answer) => return DnsServerStep::Send(answer),
+            IncomingMessage::Query(query) => query,
         };
         let found = {
             let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
             reply(&view, &self.zone, &query.question, query.turn())
         };
         match found {
-            Reply::Answer(answer) => Step::Send(query.answer(&answer, transport)),
-            Reply::Alias { chain, target } => Step::Ask(query, chain, Some(target)),
-            Reply::NotOurs => Step::Ask(query, Vec::new(), None),
+            DnsReply::Answer(answer) => DnsServerStep::Send(query.answer(&answer, transport)),
+            DnsReply::Alias { chain, target } => DnsServerStep::Ask(query, chain, Some(target)),
+            DnsReply::NotOurs => DnsServerStep::Ask(query, Vec::new(), None),
         }
     }
 
     async fn ask(
         &self,
-        query: &Query,
-        chain: &[Record],
+        query: &DnsQuery,
+        chain: &[DnsRecord],
         target: Option<String>,
-        transport: Transport,
+        transport: DnsTransport,
     ) -> Vec<u8> {
         match (self.upstream.ask(query, target.as_deref(), transport).await, &target) {
-            (None, _) => query.answer(&Answer::bare(Code::Failure), transport),
+            (None, _) => query.answer(&DnsAnswer::bare(ResponseCode::Failure), transport),
             (Some(answer), None) => query.pass_on(answer, transport),
             (Some(answer), Some(_)) => query.continue_with(chain, &answer, transport),
         }
@@ -248,14 +252,14 @@ impl Shared {
 }
 
 /// A client's place among what is under way.
-struct Place {
-    shared: Arc<Shared>,
+struct ClientPermit {
+    shared: Arc<SharedServer>,
     client: IpAddr,
     _of_all: tokio::sync::OwnedSemaphorePermit,
 }
 
-impl Place {
-    fn take(shared: &Arc<Shared>, client: IpAddr) -> Option<Self> {
+impl ClientPermit {
+    fn take(shared: &Arc<SharedServer>, client: IpAddr) -> Option<Self> {
         let of_all = shared.places.clone().try_acquire_owned().ok()?;
         let mut clients = shared.clients();
         let mine = clients.entry(client).or_default();
@@ -268,7 +272,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientPermit {
     fn drop(&mut self) {
         let mut clients = self.shared.clients();
         if let Some(mine) = clients.get_mut(&self.client) {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::Instant;
 
-use super::message::{Query, Transport};
+use super::message::{DnsQuery, DnsTransport};
 use crate::files::{NAMESERVERS_MAX, resolver_of};
 
 const PORT: u16 = 53;
@@ -25,14 +25,14 @@ const DATAGRAM_BYTES_MAX: usize = 4096;
 
 /// The resolvers, as the node's file names them.
 #[derive(Debug)]
-pub(super) struct Upstream {
+pub(super) struct UpstreamResolvers {
     file: PathBuf,
     /// The server itself: whatever the node's file says, it is not asked in turn.
     own: IpAddr,
     known: Mutex<Option<(Instant, Vec<IpAddr>)>>,
 }
 
-impl Upstream {
+impl UpstreamResolvers {
     pub(super) fn new(file: PathBuf, own: IpAddr) -> Self {
         Self { file, own, known: Mutex::default() }
     }
@@ -41,9 +41,9 @@ impl Upstream {
     /// answers.
     pub(super) async fn ask(
         &self,
-        query: &Query,
+        query: &DnsQuery,
         target: Option<&str>,
-        transport: Transport,
+        transport: DnsTransport,
     ) -> Option<Vec<u8>> {
         let mut refused = None;
         for resolver in self.resolvers() {
@@ -51,8 +51,8 @@ impl Upstream {
             let address = SocketAddr::new(resolver, PORT);
             let asked = async {
                 match transport {
-                    Transport::Udp => over_udp(address, &message).await,
-                    Transport::Tcp => over_tcp(address, &message).await,
+                    DnsTransport::Udp => over_udp(address, &message).await,
+                    DnsTransport::Tcp => over_tcp(address, &message).await,
                 }
             };
             match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {

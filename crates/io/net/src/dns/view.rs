@@ -5,14 +5,14 @@ use std::net::IpAddr;
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct DnsKey {
     /// The namespace.
     pub namespace: String,
     /// The name in it.
     pub name: String,
 }
 
-impl Key {
+impl DnsKey {
     /// The object `name` in `namespace`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
@@ -21,7 +21,7 @@ impl Key {
 
 /// What a Service is to DNS.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Service {
+pub enum DnsService {
     /// It leads to its endpoints.
     Endpoints,
     /// It is another name's (`spec.externalName`).
@@ -30,25 +30,25 @@ pub enum Service {
 
 /// The ready endpoints of an EndpointSlice, with the ports that all of them have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Slice {
+pub struct DnsSlice {
     /// The name of its Service, in the slice's namespace.
     pub service: String,
     /// Those that are ready, or published although they are not.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<DnsEndpoint>,
     /// Their ports.
-    pub ports: Vec<Port>,
+    pub ports: Vec<DnsPort>,
 }
 
 /// One endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Endpoint {
+pub struct DnsEndpoint {
     /// Where it is.
     pub address: IpAddr,
     /// Its own name in its Service, in small letters.
     pub hostname: Option<String>,
 }
 
-impl Endpoint {
+impl DnsEndpoint {
     /// Its label below its Service's name: the host name, or the address with dashes in it.
     pub(super) fn label(&self) -> String {
         match &self.hostname {
@@ -60,7 +60,7 @@ impl Endpoint {
 
 /// A port of endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Port {
+pub struct DnsPort {
     /// As in the Service; may be empty.
     pub name: String,
     /// `tcp`, `udp` or `sctp`.
@@ -71,7 +71,7 @@ pub struct Port {
 
 /// A pod that has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pod {
+pub struct DnsPod {
     /// Its first one.
     pub address: IpAddr,
 }
@@ -83,21 +83,21 @@ pub(super) fn dashed(address: IpAddr) -> String {
 
 /// All that names are answered from.
 #[derive(Debug, Default)]
-pub struct View {
-    services: BTreeMap<Key, Service>,
-    slices: BTreeMap<Key, Slice>,
-    pods: BTreeMap<Key, Pod>,
+pub struct DnsView {
+    services: BTreeMap<DnsKey, DnsService>,
+    slices: BTreeMap<DnsKey, DnsSlice>,
+    pods: BTreeMap<DnsKey, DnsPod>,
     /// Names of slices, by their Service.
-    of_service: BTreeMap<Key, BTreeSet<String>>,
-    slices_at: BTreeMap<IpAddr, BTreeSet<Key>>,
-    pods_at: BTreeMap<IpAddr, BTreeSet<Key>>,
+    of_service: BTreeMap<DnsKey, BTreeSet<String>>,
+    slices_at: BTreeMap<IpAddr, BTreeSet<DnsKey>>,
+    pods_at: BTreeMap<IpAddr, BTreeSet<DnsKey>>,
     /// Counts the changes: the serial number of the zone.
     serial: u32,
 }
 
-impl View {
+impl DnsView {
     /// A Service is as given, or gone.
-    pub fn set_service(&mut self, key: Key, service: Option<Service>) {
+    pub fn set_service(&mut self, key: DnsKey, service: Option<DnsService>) {
         if self.services.get(&key) == service.as_ref() {
             return;
         }
@@ -109,20 +109,20 @@ impl View {
     }
 
     /// An EndpointSlice is as given, or gone.
-    pub fn set_slice(&mut self, key: Key, slice: Option<Slice>) {
+    pub fn set_slice(&mut self, key: DnsKey, slice: Option<DnsSlice>) {
         if self.slices.get(&key) == slice.as_ref() {
             return;
         }
         self.serial = self.serial.wrapping_add(1);
         if let Some(before) = self.slices.remove(&key) {
-            let service = Key::new(key.namespace.as_str(), before.service);
+            let service = DnsKey::new(key.namespace.as_str(), before.service);
             remove_from(&mut self.of_service, &service, &key.name);
             for endpoint in &before.endpoints {
                 remove_from(&mut self.slices_at, &endpoint.address, &key);
             }
         }
         let Some(slice) = slice else { return };
-        let service = Key::new(key.namespace.as_str(), slice.service.as_str());
+        let service = DnsKey::new(key.namespace.as_str(), slice.service.as_str());
         self.of_service.entry(service).or_default().insert(key.name.clone());
         for endpoint in &slice.endpoints {
             self.slices_at.entry(endpoint.address).or_default().insert(key.clone());
@@ -131,7 +131,7 @@ impl View {
     }
 
     /// A pod has an address, or none any more.
-    pub fn set_pod(&mut self, key: Key, pod: Option<Pod>) {
+    pub fn set_pod(&mut self, key: DnsKey, pod: Option<DnsPod>) {
         if self.pods.get(&key) == pod.as_ref() {
             return;
         }
@@ -146,21 +146,21 @@ impl View {
     }
 
     /// The Services are these, and no others.
-    pub fn set_services(&mut self, services: BTreeMap<Key, Service>) {
+    pub fn set_services(&mut self, services: BTreeMap<DnsKey, DnsService>) {
         for (key, service) in told(&self.services, services) {
             self.set_service(key, service);
         }
     }
 
     /// The slices are these, and no others.
-    pub fn set_slices(&mut self, slices: BTreeMap<Key, Slice>) {
+    pub fn set_slices(&mut self, slices: BTreeMap<DnsKey, DnsSlice>) {
         for (key, slice) in told(&self.slices, slices) {
             self.set_slice(key, slice);
         }
     }
 
     /// The pods with an address are these, and no others.
-    pub fn set_pods(&mut self, pods: BTreeMap<Key, Pod>) {
+    pub fn set_pods(&mut self, pods: BTreeMap<DnsKey, DnsPod>) {
         for (key, pod) in told(&self.pods, pods) {
             self.set_pod(key, pod);
         }
@@ -170,46 +170,52 @@ impl View {
         self.serial
     }
 
-    pub(super) fn service(&self, key: &Key) -> Option<&Service> {
+    pub(super) fn service(&self, key: &DnsKey) -> Option<&DnsService> {
         self.services.get(key)
     }
 
     /// The slices of a Service.
-    pub(super) fn slices_of<'a>(&'a self, service: &'a Key) -> impl Iterator<Item = &'a Slice> {
+    pub(super) fn slices_of<'a>(
+        &'a self,
+        service: &'a DnsKey,
+    ) -> impl Iterator<Item = &'a DnsSlice> {
         let names = self.of_service.get(service).into_iter().flatten();
         names.filter_map(|name| {
-            self.slices.get(&Key::new(service.namespace.as_str(), name.as_str()))
+            self.slices.get(&DnsKey::new(service.namespace.as_str(), name.as_str()))
         })
     }
 
     /// Endpoints at this address, each with its Service.
-    pub(super) fn endpoints_at(&self, address: IpAddr) -> impl Iterator<Item = (Key, &Endpoint)> {
+    pub(super) fn endpoints_at(
+        &self,
+        address: IpAddr,
+    ) -> impl Iterator<Item = (DnsKey, &DnsEndpoint)> {
         let slices = self.slices_at.get(&address).into_iter().flatten();
         slices.flat_map(move |key| {
             let slice = self.slices.get(key);
             slice.into_iter().flat_map(move |slice| {
                 let here = slice.endpoints.iter().filter(move |e| e.address == address);
-                here.map(|e| (Key::new(key.namespace.as_str(), slice.service.as_str()), e))
+                here.map(|e| (DnsKey::new(key.namespace.as_str(), slice.service.as_str()), e))
             })
         })
     }
 
     /// Pods with this address.
-    pub(super) fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = &Key> {
+    pub(super) fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = &DnsKey> {
         self.pods_at.get(&address).into_iter().flatten()
     }
 
     /// True when a Service or a pod is in the namespace: only then there are names below it.
     pub(super) fn has_namespace(&self, namespace: &str) -> bool {
-        let first = Key::new(namespace, "");
-        let here = |key: Option<&Key>| key.is_some_and(|key| key.namespace == namespace);
+        let first = DnsKey::new(namespace, "");
+        let here = |key: Option<&DnsKey>| key.is_some_and(|key| key.namespace == namespace);
         here(self.services.range(&first..).next().map(|(key, _)| key))
             || here(self.pods.range(&first..).next().map(|(key, _)| key))
     }
 }
 
 /// What a list says: that what is known and not in it is gone, and how everything in it is.
-fn told<T>(known: &BTreeMap<Key, T>, listed: BTreeMap<Key, T>) -> Vec<(Key, Option<T>)> {
+fn told<T>(known: &BTreeMap<DnsKey, T>, listed: BTreeMap<DnsKey, T>) -> Vec<(DnsKey, Option<T>)> {
     let gone = known.keys().filter(|key| !listed.contains_key(key));
     let gone: Vec<_> = gone.map(|key| (key.clone(), None)).collect();
     gone.into_iter().chain(listed.into_iter().map(|(key, value)| (key, Some(value)))).collect()

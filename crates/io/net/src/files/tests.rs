@@ -5,7 +5,7 @@ fn list(values: &[&str]) -> Vec<String> {
     values.iter().map(|value| (*value).to_owned()).collect()
 }
 
-fn host() -> Resolver {
+fn host() -> ResolvConf {
     parse_resolv_conf(
         "# the host\nnameserver 192.0.2.1\nsearch example.org lan ; twice\noptions ndots:1 edns0\n",
     )
@@ -37,7 +37,8 @@ fn hosts_looks_as_the_kubelet_writes_it() {
 
 #[test]
 fn dns_policies_follow_the_api_reference() {
-    let cluster = ClusterDns { nameservers: list(&["10.96.0.10"]), domain: "cluster.local".into() };
+    let cluster =
+        ClusterDnsConfig { nameservers: list(&["10.96.0.10"]), domain: "cluster.local".into() };
     let config = DnsConfig {
         nameservers: list(&["192.0.2.1", "9.9.9.9"]),
         searches: list(&["lan", "extra"]),
@@ -95,7 +96,7 @@ fn values_cannot_break_out_of_their_line() {
         let error = hosts(ip, "web", None, &[alias]).unwrap_err().to_string();
         assert!(error.starts_with("hostAliases.hostnames: "), "{error}");
         assert!(hostname(bad).is_err());
-        let resolver = Resolver { options: list(&[bad]), ..Resolver::default() };
+        let resolver = ResolvConf { options: list(&[bad]), ..ResolvConf::default() };
         assert!(resolv_conf(&resolver).is_err(), "{bad:?}");
     }
 }
@@ -115,7 +116,7 @@ fn a_stub_resolver_on_the_loopback_is_seen_through() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     };
-    assert_eq!(resolver_below(dir.path()).unwrap(), Resolver::default());
+    assert_eq!(resolver_below(dir.path()).unwrap(), ResolvConf::default());
     write("etc/resolv.conf", "nameserver 127.0.0.53\n");
     assert_eq!(
         resolver_below(dir.path()).unwrap().nameservers,

@@ -54,7 +54,7 @@ pub(super) async fn serve(
 }
 
 /// A connection's place among those of its port and among all.
-struct Place {
+struct ConnectionPermits {
     _of_port: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
@@ -63,20 +63,20 @@ async fn accept(
     listener: &TcpListener,
     mine: &Arc<Semaphore>,
     all: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, Place)> {
+) -> io::Result<(TcpStream, ConnectionPermits)> {
     let closed = |_| io::Error::other("no more connections are taken");
     let of_port = mine.clone().acquire_owned().await.map_err(closed)?;
     let (client, _) = listener.accept().await?;
     // only now: a port that nobody asks for holds no place among all
     let of_all = all.clone().acquire_owned().await.map_err(closed)?;
-    Ok((client, Place { _of_port: of_port, _of_all: of_all }))
+    Ok((client, ConnectionPermits { _of_port: of_port, _of_all: of_all }))
 }
 
 async fn carry(
     mut client: TcpStream,
     port: u16,
     mut target: watch::Receiver<IpAddr>,
-    _place: Place,
+    _place: ConnectionPermits,
 ) {
     let address = SocketAddr::new(*target.borrow_and_update(), port);
     let mut pod = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {

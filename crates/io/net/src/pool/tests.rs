@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-fn pool(subnet: &str) -> Pool {
-    Pool::new(subnet.parse().unwrap()).unwrap()
+fn pool(subnet: &str) -> AddressPool {
+    AddressPool::new(subnet.parse().unwrap()).unwrap()
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_restricted_pool_gives_addresses_of_its_range_and_keeps_what_it_gave_before(
 
 #[test]
 fn subnets_without_room_are_refused_and_host_bits_dropped() {
-    assert_eq!(Pool::new("10.1.2.0/31".parse().unwrap()), None);
+    assert_eq!(AddressPool::new("10.1.2.0/31".parse().unwrap()), None);
     let mut smallest = pool("10.1.2.7/30");
     assert_eq!(smallest.allocate("a").unwrap().to_string(), "10.1.2.6");
     assert!(smallest.allocate("b").is_err());
@@ -104,7 +104,7 @@ proptest! {
     /// ones never one that was released later than another free one.
     #[test]
     fn addresses_are_unique_stable_and_reused_late(steps in steps(), prefix in 27u8..=30) {
-        let mut pool = Pool::new(Ipv4Net::new(Ipv4Addr::new(10, 9, 8, 0), prefix).unwrap()).unwrap();
+        let mut pool = AddressPool::new(Ipv4Net::new(Ipv4Addr::new(10, 9, 8, 0), prefix).unwrap()).unwrap();
         let capacity = (1usize << (32 - prefix)) - 3;
         let mut held: BTreeMap<String, Ipv4Addr> = BTreeMap::new();
         let mut released: Vec<Ipv4Addr> = Vec::new();
@@ -139,7 +139,7 @@ proptest! {
             prop_assert_eq!(pool.leases(), &held);
             prop_assert_eq!(pool.defect(), None);
             let stored = serde_json::to_string(&pool).unwrap();
-            prop_assert_eq!(&serde_json::from_str::<Pool>(&stored).unwrap(), &pool);
+            prop_assert_eq!(&serde_json::from_str::<AddressPool>(&stored).unwrap(), &pool);
         }
     }
 }

@@ -5,7 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStr
 use std::path::Path;
 use std::time::Duration;
 
-use rekindle_net::{Attachment, Config, Forwarding, Network, Share, SubnetChoice};
+use rekindle_net::{
+    BridgeNetwork, BridgeShare, Forwarding, NetworkConfig, SandboxAttachment, SubnetChoice,
+};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket, sockopt};
 
 use crate::support::Namespace;
@@ -14,11 +16,11 @@ use crate::support::Namespace;
 const TIME_MAX: Duration = Duration::from_secs(60);
 const BRIDGE: &str = "rktest0";
 
-fn config(dir: &Path) -> Config {
-    Config {
+fn config(dir: &Path) -> NetworkConfig {
+    NetworkConfig {
         bridge: BRIDGE.to_owned(),
         subnet: SubnetChoice::Auto,
-        share: Share::Owner,
+        share: BridgeShare::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,
         forwarding: Forwarding::Leave,
@@ -31,8 +33,8 @@ struct World {
     host: Namespace,
     victim: Namespace,
     attacker: Namespace,
-    at_victim: Attachment,
-    at_attacker: Attachment,
+    at_victim: SandboxAttachment,
+    at_attacker: SandboxAttachment,
 }
 
 impl World {
@@ -70,9 +72,9 @@ fn attach_both(
     host: &Namespace,
     victim: &Namespace,
     attacker: &Namespace,
-) -> (Attachment, Attachment) {
+) -> (SandboxAttachment, SandboxAttachment) {
     host.block_on(|| async {
-        let network = Network::open(config(dir)).await.unwrap();
+        let network = BridgeNetwork::open(config(dir)).await.unwrap();
         let at_victim = network.attach("victim/0", &victim.path()).await.unwrap();
         let at_attacker = network.attach("attacker/0", &attacker.path()).await.unwrap();
         (at_victim, at_attacker)
@@ -198,7 +200,7 @@ fn forged_arp_gives_nobody_elses_address_away() {
     let World { host, victim, attacker, at_victim, at_attacker, .. } = &world;
     let third = Namespace::new();
     host.block_on(|| async {
-        let network = Network::open(config(world.dir.path())).await.unwrap();
+        let network = BridgeNetwork::open(config(world.dir.path())).await.unwrap();
         network.attach("third/0", &third.path()).await.unwrap();
     });
     assert!(reaches(&third, victim, at_victim.ip), "the third pod knows the victim");
@@ -208,7 +210,7 @@ fn forged_arp_gives_nobody_elses_address_away() {
     attacker.ip(&format!("addr add {}/16 dev eth0", at_victim.gateway));
     attacker.ip("link set eth0 down");
     attacker.ip("link set eth0 up");
-    let mac = |at: &Attachment| at.mac.map(|byte| format!("{byte:02x}")).join(":");
+    let mac = |at: &SandboxAttachment| at.mac.map(|byte| format!("{byte:02x}")).join(":");
     let neighbour = |pod: &Namespace, ip: Ipv4Addr| pod.ip(&format!("neigh show {ip}"));
     assert!(reaches(&third, victim, at_victim.ip) && reaches(host, victim, at_victim.ip));
     assert!(reaches(victim, host, at_victim.gateway));
@@ -293,7 +295,7 @@ fn the_host_forgets_a_pod_that_is_gone() {
     let known = || world.host.ip(&format!("neigh show {}", world.at_victim.ip));
     assert!(known().contains("PERMANENT"));
     world.host.block_on(|| async {
-        let network = Network::open(config(world.dir.path())).await.unwrap();
+        let network = BridgeNetwork::open(config(world.dir.path())).await.unwrap();
         network.detach("victim/0");
         network.settle().await;
         assert!(!network.leases().contains_key("victim/0"));

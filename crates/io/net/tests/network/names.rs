@@ -9,9 +9,13 @@ use std::sync::{Arc, RwLock, mpsc};
 use domain::base::iana::Rcode;
 use domain::base::{Message, MessageBuilder, Name, Rtype};
 use domain::rdata::{A, Srv};
-use rekindle_net::dns::{DnsServer, DnsSettings, Endpoint, Key, Port, Service, Slice, View, Zone};
-use rekindle_net::files::{ClusterDns, DnsConfig, DnsPolicy, Resolver, pod_resolver, resolv_conf};
-use rekindle_net::{Config, Forwarding, Network, Share, SubnetChoice};
+use rekindle_net::dns::{
+    DnsEndpoint, DnsKey, DnsPort, DnsServer, DnsService, DnsSettings, DnsSlice, DnsView, DnsZone,
+};
+use rekindle_net::files::{
+    ClusterDnsConfig, DnsConfig, DnsPolicy, ResolvConf, pod_resolver, resolv_conf,
+};
+use rekindle_net::{BridgeNetwork, BridgeShare, Forwarding, NetworkConfig, SubnetChoice};
 use tokio::sync::oneshot;
 
 use crate::support::Namespace;
@@ -19,23 +23,23 @@ use crate::support::Namespace;
 /// The node's resolver.
 const RESOLVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 53);
 
-fn view() -> View {
-    let mut view = View::default();
-    view.set_service(Key::new("shop", "web"), Some(Service::Endpoints));
-    let outside = Service::External("outside.example".to_owned());
-    view.set_service(Key::new("shop", "elsewhere"), Some(outside));
-    let endpoint = |number: u8| Endpoint {
+fn view() -> DnsView {
+    let mut view = DnsView::default();
+    view.set_service(DnsKey::new("shop", "web"), Some(DnsService::Endpoints));
+    let outside = DnsService::External("outside.example".to_owned());
+    view.set_service(DnsKey::new("shop", "elsewhere"), Some(outside));
+    let endpoint = |number: u8| DnsEndpoint {
         address: IpAddr::from([10, 88, 0, number]),
         hostname: Some(format!("web-{number}")),
     };
-    let port = Port { name: "http".to_owned(), protocol: "tcp".to_owned(), number: 8080 };
-    let slice = Slice {
+    let port = DnsPort { name: "http".to_owned(), protocol: "tcp".to_owned(), number: 8080 };
+    let slice = DnsSlice {
         service: "web".to_owned(),
         // more than one datagram takes
         endpoints: (2..=120).map(endpoint).collect(),
         ports: vec![port],
     };
-    view.set_slice(Key::new("shop", "web-1"), Some(slice));
+    view.set_slice(DnsKey::new("shop", "web-1"), Some(slice));
     view
 }
 
@@ -58,10 +62,10 @@ async fn resolver(socket: tokio::net::UdpSocket) {
 
 /// Bridge, pod, resolver and server, until they are told to stop; tells when they stand.
 async fn serve(dir: &Path, pod: &Path, ready: mpsc::Sender<()>, stop: oneshot::Receiver<()>) {
-    let network = Network::open(Config {
+    let network = BridgeNetwork::open(NetworkConfig {
         bridge: "rktest0".to_owned(),
         subnet: SubnetChoice::Auto,
-        share: Share::Owner,
+        share: BridgeShare::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,
         forwarding: Forwarding::Leave,
@@ -71,7 +75,7 @@ async fn serve(dir: &Path, pod: &Path, ready: mpsc::Sender<()>, stop: oneshot::R
     let node = dir.join("node.conf");
     std::fs::write(&node, format!("nameserver {RESOLVER}\n")).unwrap();
     let socket = tokio::net::UdpSocket::bind((RESOLVER, 53)).await.unwrap();
-    let zone = Zone {
+    let zone = DnsZone {
         domain: "cluster.local".to_owned(),
         subnet: network.subnet(),
         server: network.gateway(),
@@ -125,10 +129,12 @@ fn a_pod_finds_names_of_the_cluster_and_of_elsewhere_by_the_bridges_address() {
     let (host, pod) = (Namespace::new(), Namespace::new());
     host.ip("link set lo up");
     let gateway = Ipv4Addr::new(10, 88, 0, 1);
-    let cluster =
-        ClusterDns { nameservers: vec![gateway.to_string()], domain: "cluster.local".to_owned() };
+    let cluster = ClusterDnsConfig {
+        nameservers: vec![gateway.to_string()],
+        domain: "cluster.local".to_owned(),
+    };
     let (policy, config) = (DnsPolicy::ClusterFirst, DnsConfig::default());
-    let of_pod = pod_resolver(policy, "shop", &config, &Resolver::default(), Some(&cluster));
+    let of_pod = pod_resolver(policy, "shop", &config, &ResolvConf::default(), Some(&cluster));
     let conf = dir.path().join("pod.conf");
     std::fs::write(&conf, resolv_conf(&of_pod.resolver).unwrap()).unwrap();
     let (ready, stands) = mpsc::channel();

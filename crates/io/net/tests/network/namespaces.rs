@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 
-use rekindle_net::{Attachment, Config, Forwarding, NetError, Network, SubnetChoice};
+use rekindle_net::{
+    BridgeNetwork, Forwarding, NetError, NetworkConfig, SandboxAttachment, SubnetChoice,
+};
 
 use crate::support::Namespace;
 
@@ -14,11 +16,11 @@ fn has_eth0(namespace: &Namespace) -> bool {
     namespace.ip("-o link").contains(" eth0")
 }
 
-fn config(dir: &Path) -> Config {
-    Config {
+fn config(dir: &Path) -> NetworkConfig {
+    NetworkConfig {
         bridge: "rktest0".to_owned(),
         subnet: SubnetChoice::Auto,
-        share: rekindle_net::Share::Owner,
+        share: rekindle_net::BridgeShare::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,
         forwarding: Forwarding::Leave,
@@ -46,7 +48,7 @@ fn pods_reach_each_other_and_the_host_reaches_them() {
     let dir = tempfile::tempdir().unwrap();
     let (host, a, b) = (Namespace::new(), Namespace::new(), Namespace::new());
     let (at_a, at_b) = host.block_on(|| async {
-        let network = is_send(Network::open(config(dir.path()))).await.unwrap();
+        let network = is_send(BridgeNetwork::open(config(dir.path()))).await.unwrap();
         assert_eq!(network.subnet().to_string(), "10.88.0.0/16");
         let at_a = is_send(network.attach("a/0", &a.path())).await.unwrap();
         let at_b = network.attach("b/0", &b.path()).await.unwrap();
@@ -71,14 +73,14 @@ fn a_repeated_attach_answers_the_same_and_repairs_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let (host, pod, successor) = (Namespace::new(), Namespace::new(), Namespace::new());
     host.block_on(|| async {
-        let network = Network::open(config(dir.path())).await.unwrap();
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         let first = network.attach("a/0", &pod.path()).await.unwrap();
         assert_eq!(network.attach("a/0", &pod.path()).await.unwrap(), first);
         // as if an agent had died in the middle of its call, after the interfaces were made
         drop(network);
         pod.ip("addr flush dev eth0");
         pod.ip("link set eth0 down");
-        let network = Network::open(config(dir.path())).await.unwrap();
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         assert_eq!(network.attach("a/0", &pod.path()).await.unwrap(), first);
         assert!(pod.ip("route").contains("default via"));
         // the same id with another namespace: the interface moves
@@ -93,7 +95,7 @@ fn what_was_prepared_is_taken_as_it_is_once_and_only_for_its_own_namespace() {
     let dir = tempfile::tempdir().unwrap();
     let (host, pod, other) = (Namespace::new(), Namespace::new(), Namespace::new());
     host.block_on(|| async {
-        let network = Network::open(config(dir.path())).await.unwrap();
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         network.prepare("a", &pod.path()).await.unwrap();
         assert!(pod.ip("addr show eth0").contains("10.88.0.2/16"));
         assert!(pod.ip("route").contains("default via"));
@@ -115,8 +117,8 @@ fn an_agent_that_starts_again_adopts_what_stands_and_releases_the_rest() {
     let dir = tempfile::tempdir().unwrap();
     let (host, kept, gone, next) =
         (Namespace::new(), Namespace::new(), Namespace::new(), Namespace::new());
-    let (at_kept, at_gone): (Attachment, Attachment) = host.block_on(|| async {
-        let network = Network::open(config(dir.path())).await.unwrap();
+    let (at_kept, at_gone): (SandboxAttachment, SandboxAttachment) = host.block_on(|| async {
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         let kept = network.attach("kept/0", &kept.path()).await.unwrap();
         let gone = network.attach("gone/0", &gone.path()).await.unwrap();
         (kept, gone)
@@ -126,7 +128,7 @@ fn an_agent_that_starts_again_adopts_what_stands_and_releases_the_rest() {
     host.ip("link add rk0123456789ab type veth peer name stray");
     host.ip("link set rk0123456789ab master rktest0");
     host.block_on(|| async {
-        let network = Network::open(config(dir.path())).await.unwrap();
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         network.release_all_except(&BTreeSet::from(["kept/0".to_owned()])).await.unwrap();
         network.settle().await;
         assert_eq!(network.leases().into_keys().collect::<Vec<_>>(), ["kept/0"]);
@@ -148,7 +150,8 @@ fn detach_frees_the_address_once_the_interface_is_gone() {
     let (host, a, b) = (Namespace::new(), Namespace::new(), Namespace::new());
     host.block_on(|| async {
         let subnet = SubnetChoice::Fixed("10.1.2.0/30".parse().unwrap());
-        let network = Network::open(Config { subnet, ..config(dir.path()) }).await.unwrap();
+        let network =
+            BridgeNetwork::open(NetworkConfig { subnet, ..config(dir.path()) }).await.unwrap();
         let first = network.attach("a/0", &a.path()).await.unwrap();
         let full = network.attach("b/0", &b.path()).await.unwrap_err();
         assert_eq!(full.to_string(), "no free address in 10.1.2.0/30: 1 are in use");
@@ -178,13 +181,13 @@ fn close_leaves_nothing_and_puts_forwarding_back() {
     host.block_on(|| async {
         let forwarding = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").unwrap();
         std::fs::write("/proc/sys/net/ipv4/ip_forward", "0").unwrap();
-        let turn_on = Config { forwarding: Forwarding::TurnOn, ..config(dir.path()) };
-        let network = Network::open(turn_on.clone()).await.unwrap();
+        let turn_on = NetworkConfig { forwarding: Forwarding::TurnOn, ..config(dir.path()) };
+        let network = BridgeNetwork::open(turn_on.clone()).await.unwrap();
         network.attach("a/0", &pod.path()).await.unwrap();
         assert_eq!(forwarding(), "1\n");
         drop(network);
         // the next agent finds it on and still knows that it was we who did it
-        let network = Network::open(turn_on).await.unwrap();
+        let network = BridgeNetwork::open(turn_on).await.unwrap();
         network.close().await.unwrap();
         assert_eq!(forwarding(), "0\n");
         let links = host.ip("-o link");
@@ -198,7 +201,7 @@ fn the_hosts_own_namespace_is_never_given_a_pods_address() {
     let dir = tempfile::tempdir().unwrap();
     let host = Namespace::new();
     host.block_on(|| async {
-        let network = Network::open(config(dir.path())).await.unwrap();
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         let error = network.attach("a/0", &host.path()).await.unwrap_err();
         assert!(matches!(error, NetError::HostNamespace { .. }), "{error}");
         let error = network.attach("a/0", Path::new("/proc/1/no/net")).await.unwrap_err();
@@ -216,17 +219,18 @@ fn subnets_in_use_are_avoided_or_refused() {
     host.ip("link set other up");
     host.block_on(|| async {
         let fixed = SubnetChoice::Fixed("10.88.0.0/16".parse().unwrap());
-        let error =
-            Network::open(Config { subnet: fixed, ..config(dir.path()) }).await.unwrap_err();
+        let error = BridgeNetwork::open(NetworkConfig { subnet: fixed, ..config(dir.path()) })
+            .await
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "subnet 10.88.0.0/16 overlaps with 10.88.7.0/24 on this machine"
         );
-        let network = Network::open(config(dir.path())).await.unwrap();
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         assert_eq!(network.subnet().to_string(), "10.89.0.0/16");
         drop(network);
         host.ip("link del other");
-        let again = Network::open(config(dir.path())).await.unwrap();
+        let again = BridgeNetwork::open(config(dir.path())).await.unwrap();
         assert_eq!(again.subnet().to_string(), "10.89.0.0/16", "the choice stays");
     });
 }
@@ -236,18 +240,18 @@ fn bad_configurations_are_refused_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let host = Namespace::new();
     host.ip("link add taken type veth peer name other");
-    let bad_bridge = |name: &str| Config { bridge: name.to_owned(), ..config(dir.path()) };
+    let bad_bridge = |name: &str| NetworkConfig { bridge: name.to_owned(), ..config(dir.path()) };
     let narrow = SubnetChoice::Fixed("10.1.2.0/31".parse().unwrap());
     let cases = [
         (bad_bridge("a-name-too-long-for-an-interface"), "1 to 15 characters"),
         (bad_bridge(""), "1 to 15 characters"),
         (bad_bridge("a/b"), "1 to 15 characters"),
         (bad_bridge("taken"), "is an interface, but no bridge"),
-        (Config { subnet: narrow, ..config(dir.path()) }, "from /8 to /30"),
+        (NetworkConfig { subnet: narrow, ..config(dir.path()) }, "from /8 to /30"),
     ];
     host.block_on(|| async {
         for (config, reason) in cases {
-            let error = Network::open(config).await.unwrap_err().to_string();
+            let error = BridgeNetwork::open(config).await.unwrap_err().to_string();
             assert!(error.contains(reason), "{reason}: {error}");
         }
     });
@@ -259,11 +263,11 @@ fn a_damaged_lease_file_stops_the_agent_only_while_sandboxes_depend_on_it() {
     let (host, pod) = (Namespace::new(), Namespace::new());
     host.block_on(|| async {
         let file = dir.path().join("network.json");
-        let network = Network::open(config(dir.path())).await.unwrap();
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         network.attach("a/0", &pod.path()).await.unwrap();
         drop(network);
         std::fs::write(&file, "{").unwrap();
-        let error = Network::open(config(dir.path())).await.unwrap_err().to_string();
+        let error = BridgeNetwork::open(config(dir.path())).await.unwrap_err().to_string();
         assert!(
             error.contains("network.json: damaged") && error.contains("1 interfaces"),
             "{error}"
@@ -273,7 +277,7 @@ fn a_damaged_lease_file_stops_the_agent_only_while_sandboxes_depend_on_it() {
             let name = link.split([' ', '@']).nth(1).unwrap();
             host.ip(&format!("link del {name}"));
         }
-        Network::open(config(dir.path())).await.unwrap();
+        BridgeNetwork::open(config(dir.path())).await.unwrap();
     });
 }
 
@@ -283,7 +287,7 @@ fn many_pods_at_once_get_different_addresses() {
     let host = Namespace::new();
     let pods: Vec<Namespace> = (0..12).map(|_| Namespace::new()).collect();
     let addresses: BTreeSet<Ipv4Addr> = host.block_on(|| async {
-        let network = Network::open(config(dir.path())).await.unwrap();
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         let ids: Vec<String> = (0..pods.len()).map(|i| format!("pod{i}/0")).collect();
         let paths: Vec<PathBuf> = pods.iter().map(Namespace::path).collect();
         let attach = ids.iter().zip(&paths).map(|(id, path)| network.attach(id, path));

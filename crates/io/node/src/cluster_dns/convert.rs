@@ -11,20 +11,20 @@ use serde::Deserialize;
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// What a Service is called, if it is called anything.
-pub(super) fn service(service: &Service) -> Option<dns::Service> {
+pub(super) fn service(service: &Service) -> Option<dns::DnsService> {
     let spec = service.spec.as_ref()?;
     match (spec.type_.as_deref(), &spec.external_name) {
-        (Some("ExternalName"), Some(name)) => Some(dns::Service::External(name.clone())),
+        (Some("ExternalName"), Some(name)) => Some(dns::DnsService::External(name.clone())),
         (Some("ExternalName"), None) => None,
         // nothing routes to an address of its own: its name is that of its endpoints, as if it were
         // headless
-        (Some(_) | None, _) => Some(dns::Service::Endpoints),
+        (Some(_) | None, _) => Some(dns::DnsService::Endpoints),
     }
 }
 
 /// The endpoints of a slice that are ready. One that says nothing of it is (API reference of
 /// EndpointConditions), and `publishNotReadyAddresses` is heeded by who writes it.
-pub(super) fn slice(slice: &EndpointSlice) -> Option<dns::Slice> {
+pub(super) fn slice(slice: &EndpointSlice) -> Option<dns::DnsSlice> {
     let service = slice.metadata.labels.as_ref()?.get(SERVICE_NAME)?.clone();
     let ready = |endpoint: &&Endpoint| {
         endpoint.conditions.as_ref().is_none_or(|conditions| conditions.ready != Some(false))
@@ -34,17 +34,17 @@ pub(super) fn slice(slice: &EndpointSlice) -> Option<dns::Slice> {
         let hostname = endpoint.hostname.as_ref().map(|name| name.to_ascii_lowercase());
         // names (address type FQDN) are no addresses
         let addresses = endpoint.addresses.iter().filter_map(|address| address.parse().ok());
-        addresses.map(move |address| dns::Endpoint { address, hostname: hostname.clone() })
+        addresses.map(move |address| dns::DnsEndpoint { address, hostname: hostname.clone() })
     });
-    Some(dns::Slice {
+    Some(dns::DnsSlice {
         service,
         endpoints: endpoints.collect(),
         ports: slice.ports.iter().flatten().filter_map(port).collect(),
     })
 }
 
-fn port(port: &EndpointPort) -> Option<dns::Port> {
-    Some(dns::Port {
+fn port(port: &EndpointPort) -> Option<dns::DnsPort> {
+    Some(dns::DnsPort {
         name: port.name.clone().unwrap_or_default(),
         protocol: port.protocol.as_deref().unwrap_or("TCP").to_ascii_lowercase(),
         number: u16::try_from(port.port?).ok()?,
@@ -53,23 +53,23 @@ fn port(port: &EndpointPort) -> Option<dns::Port> {
 
 /// What is read of a pod. Pods change more often than anything else, and most of one is nothing to
 /// DNS.
-pub(super) type PodStatus = Object<NotUsed, Addressed>;
+pub(super) type PodStatus = Object<NotUsed, PodAddressStatus>;
 
 /// A part of a pod's status.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Addressed {
+pub(super) struct PodAddressStatus {
     phase: Option<String>,
     #[serde(rename = "podIP")]
     pod_ip: Option<String>,
 }
 
 /// The address of a pod that has not ended.
-pub(super) fn pod(pod: &PodStatus) -> Option<dns::Pod> {
+pub(super) fn pod(pod: &PodStatus) -> Option<dns::DnsPod> {
     let status = pod.status.as_ref()?;
     if status.phase.as_deref().is_some_and(is_final) {
         return None;
     }
-    Some(dns::Pod { address: status.pod_ip.as_ref()?.parse().ok()? })
+    Some(dns::DnsPod { address: status.pod_ip.as_ref()?.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -84,11 +84,11 @@ mod tests {
             service(&serde_json::from_value(json!({ "spec": spec })).expect("a Service"))
         };
         let external = json!({ "type": "ExternalName", "externalName": "db.example.com" });
-        assert_eq!(of(external), Some(dns::Service::External("db.example.com".to_owned())));
+        assert_eq!(of(external), Some(dns::DnsService::External("db.example.com".to_owned())));
         assert_eq!(of(json!({ "type": "ExternalName" })), None);
         for clusterip in [json!("None"), json!("10.96.0.1"), Value::Null] {
             let spec = json!({ "type": "ClusterIP", "clusterIP": clusterip });
-            assert_eq!(of(spec), Some(dns::Service::Endpoints));
+            assert_eq!(of(spec), Some(dns::DnsService::Endpoints));
         }
     }
 
@@ -133,7 +133,7 @@ mod tests {
         let address = "10.0.0.1".parse().expect("an address");
         assert_eq!(
             of(json!({ "podIP": "10.0.0.1", "phase": "Running" })),
-            Some(dns::Pod { address })
+            Some(dns::DnsPod { address })
         );
         assert_eq!(of(json!({ "podIP": "10.0.0.1", "phase": "Failed" })), None);
         assert_eq!(of(json!({ "phase": "Pending" })), None);

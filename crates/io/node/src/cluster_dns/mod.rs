@@ -16,7 +16,7 @@ use kube::core::ApiResource;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
-use rekindle_net::dns::{DnsServer, DnsSettings, Key, SharedView, View, Zone};
+use rekindle_net::dns::{DnsKey, DnsServer, DnsSettings, DnsView, DnsZone, SharedView};
 use rekindle_net::{Ipv4Net, NetError};
 use serde::de::DeserializeOwned;
 
@@ -38,7 +38,7 @@ impl ClusterDns {
         subnet: Ipv4Net,
         resolv_conf: PathBuf,
     ) -> Result<Self, NetError> {
-        let zone = Zone { domain: CLUSTER_DOMAIN.to_owned(), subnet, server: gateway };
+        let zone = DnsZone { domain: CLUSTER_DOMAIN.to_owned(), subnet, server: gateway };
         DnsServer::open(DnsSettings { zone, resolv_conf }).await.map(Self)
     }
 
@@ -55,9 +55,9 @@ impl ClusterDns {
         let slices: Api<EndpointSlice> = Api::all(client.clone());
         let pods: Api<PodStatus> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
         let mut watches = [
-            watch(services, convert::service, View::set_service, View::set_services),
-            watch(slices, convert::slice, View::set_slice, View::set_slices),
-            watch(pods, convert::pod, View::set_pod, View::set_pods),
+            watch(services, convert::service, DnsView::set_service, DnsView::set_services),
+            watch(slices, convert::slice, DnsView::set_slice, DnsView::set_slices),
+            watch(pods, convert::pod, DnsView::set_pod, DnsView::set_pods),
         ];
         for watch in &mut watches {
             // the first that it shows is the whole list
@@ -77,7 +77,7 @@ impl ClusterDns {
 }
 
 /// A change of the view.
-type Change = Box<dyn FnOnce(&mut View) + Send>;
+type Change = Box<dyn FnOnce(&mut DnsView) + Send>;
 
 fn apply(view: &SharedView, change: Change) {
     change(&mut view.write().unwrap_or_else(PoisonError::into_inner));
@@ -88,8 +88,8 @@ fn apply(view: &SharedView, change: Change) {
 fn watch<K, T>(
     objects: Api<K>,
     convert: fn(&K) -> Option<T>,
-    set: fn(&mut View, Key, Option<T>),
-    set_all: fn(&mut View, BTreeMap<Key, T>),
+    set: fn(&mut DnsView, DnsKey, Option<T>),
+    set_all: fn(&mut DnsView, BTreeMap<DnsKey, T>),
 ) -> BoxStream<'static, Change>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -130,18 +130,18 @@ where
     changes.boxed()
 }
 
-fn key<K: Resource>(object: &K) -> Key {
+fn key<K: Resource>(object: &K) -> DnsKey {
     let meta = object.meta();
-    Key::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+    DnsKey::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
 /// What a pod's resolver is told of cluster DNS, which has the names below `domain`.
 pub(crate) fn of_pods(
     address: Option<std::net::IpAddr>,
     domain: &str,
-) -> Option<rekindle_net::files::ClusterDns> {
+) -> Option<rekindle_net::files::ClusterDnsConfig> {
     let nameservers = vec![address?.to_string()];
-    Some(rekindle_net::files::ClusterDns { nameservers, domain: domain.to_owned() })
+    Some(rekindle_net::files::ClusterDnsConfig { nameservers, domain: domain.to_owned() })
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use rekindle_runtime::{
-    ContainerKey, ContainerSpec, LogLimits, Namespaces, Renewal, SandboxKey, SandboxSpec, Stdin,
-    Stdio, TerminalUse, Users,
+    ContainerKey, ContainerSpec, ContainerStdio, ExpectedRestart, LogLimits, Namespaces,
+    SandboxKey, SandboxSpec, SandboxUsers, Stdin, TerminalUse,
 };
 
 use rekindle_types::pods::AnySpec;
@@ -53,7 +53,7 @@ pub(crate) fn sandbox_spec(
     pod: &Pod,
     cluster_domain: &str,
     pids_limit: Option<u64>,
-    users: Users,
+    users: SandboxUsers,
 ) -> Result<SandboxSpec, SpecError> {
     let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let settings = context.and_then(|context| context.sysctls.as_ref());
@@ -99,20 +99,20 @@ pub(crate) fn container_spec(inputs: ContainerInputs<'_>) -> Result<ContainerSpe
 
 /// A sidecar, and a regular container whose own policy, or else its pod's, has it started again. An
 /// ephemeral one runs once, and so does an init container when all goes well.
-pub(super) fn renewal(pod: &Pod, container: &Container) -> Renewal {
-    let Some(spec) = &pod.spec else { return Renewal::NotExpected };
+pub(super) fn renewal(pod: &Pod, container: &Container) -> ExpectedRestart {
+    let Some(spec) = &pod.spec else { return ExpectedRestart::NotExpected };
     let is_regular = spec.containers.iter().any(|one| one.name == container.name);
     let policy = container.restart_policy.as_deref().or(spec.restart_policy.as_deref());
     if (is_regular && policy != Some("Never")) || spec.has_sidecar(&container.name) {
-        Renewal::Expected
+        ExpectedRestart::Expected
     } else {
-        Renewal::NotExpected
+        ExpectedRestart::NotExpected
     }
 }
 
-fn stdio(container: &Container) -> Stdio {
+fn stdio(container: &Container) -> ContainerStdio {
     let yes = |field: Option<bool>| field == Some(true);
-    Stdio {
+    ContainerStdio {
         stdin: match (yes(container.stdin), yes(container.stdin_once)) {
             (false, _) => Stdin::Null,
             (true, false) => Stdin::Open,

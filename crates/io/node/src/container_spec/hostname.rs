@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use rekindle_runtime::Namespace;
+use rekindle_runtime::NamespaceOwner;
 
 use super::error::SpecError;
 use super::namespaces::pod_namespaces;
@@ -27,8 +27,8 @@ pub(crate) struct Hostname {
 /// else the pod's name cut to 63 characters.
 pub(crate) fn pod_hostname(pod: &Pod, cluster_domain: &str) -> Hostname {
     match pod_namespaces(pod).network {
-        Namespace::Host => return Hostname { name: machine_name(), domain: None },
-        Namespace::Own => {}
+        NamespaceOwner::Host => return Hostname { name: machine_name(), domain: None },
+        NamespaceOwner::Own => {}
     }
     let spec = pod.spec.as_ref();
     if let Some(name) = spec.and_then(|spec| spec.hostname_override.as_deref())

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, VolumeMount};
 use rekindle_runtime::{
-    Access, Mount, MountFeature, MountOptions, MountSource, Propagation, ReadOnlyReach,
+    Mount, MountAccess, MountFeature, MountOptions, MountPropagation, MountSource, ReadOnlyReach,
 };
 
 use super::error::SpecError;
@@ -21,7 +21,7 @@ pub(crate) struct VolumePath {
     pub source: MountSource,
     /// `ReadOnly` for what the agent projects (ConfigMaps, Secrets, the downward API) and for
     /// images.
-    pub access: Access,
+    pub access: MountAccess,
 }
 
 /// Every host path that a container may get to see.
@@ -58,27 +58,27 @@ pub(crate) fn container_mounts(
         && !mounts.iter().any(|mount| mount.destination == Path::new(message_path))
     {
         let path = PathBuf::from(message_path);
-        mounts.push(agent_file(source.clone(), path, Access::ReadWrite));
+        mounts.push(agent_file(source.clone(), path, MountAccess::ReadWrite));
     }
     // stable, so that mounts at one place keep the order of the spec
     mounts.sort_by_key(|mount| mount.destination.components().count());
     Ok(mounts)
 }
 
-fn agent_file(source: PathBuf, destination: PathBuf, access: Access) -> Mount {
+fn agent_file(source: PathBuf, destination: PathBuf, access: MountAccess) -> Mount {
     let (source, options) = (MountSource::Host(source), MountOptions::default());
     Mount { source, sub_path: None, destination, access, options }
 }
 
 /// /etc/hosts may always be written, as the kubelet mounts it; the others are the runtime's, which
 /// mounts them as it does the root (containerd, `containerMounts`).
-fn etc_file_access(container: &Container, destination: &Path) -> Access {
+fn etc_file_access(container: &Container, destination: &Path) -> MountAccess {
     let context = container.security_context.as_ref();
     let read_only_root = context.and_then(|c| c.read_only_root_filesystem).unwrap_or(false);
     if read_only_root && destination != Path::new(HOSTS) {
-        Access::ReadOnly
+        MountAccess::ReadOnly
     } else {
-        Access::ReadWrite
+        MountAccess::ReadWrite
     }
 }
 
@@ -93,8 +93,8 @@ fn volume_mount(
         volume: mount.name.clone(),
     })?;
     let access = match (volume.access, mount.read_only) {
-        (Access::ReadOnly, _) | (_, Some(true)) => Access::ReadOnly,
-        (Access::ReadWrite, Some(false) | None) => Access::ReadWrite,
+        (MountAccess::ReadOnly, _) | (_, Some(true)) => MountAccess::ReadOnly,
+        (MountAccess::ReadWrite, Some(false) | None) => MountAccess::ReadWrite,
     };
     Ok(Mount {
         source: volume.source.clone(),
@@ -125,9 +125,9 @@ fn mount_options(source: &MountSource, mount: &VolumeMount) -> MountOptions {
             Some(_) | None => ReadOnlyReach::Mount,
         },
         propagation: match mount.mount_propagation.as_deref() {
-            Some("HostToContainer") => Propagation::HostToContainer,
-            Some("Bidirectional") => Propagation::Bidirectional,
-            Some(_) | None => Propagation::Private,
+            Some("HostToContainer") => MountPropagation::HostToContainer,
+            Some("Bidirectional") => MountPropagation::Bidirectional,
+            Some(_) | None => MountPropagation::Private,
         },
         without: of_source.into_iter().chain(without).collect(),
     }

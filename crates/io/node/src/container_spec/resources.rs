@@ -26,8 +26,8 @@ pub(crate) fn cpu_shares(millis: u64) -> u64 {
 /// (KEP-2837).
 pub(crate) fn container_resources(pod: &Pod, container: &Container) -> Resources {
     let own = container.resources.as_ref();
-    let whole = Amounts::of(pod.spec.as_ref().and_then(|spec| spec.resources.as_ref()));
-    let mut amounts = Amounts::of(own);
+    let whole = ComputeAmounts::of(pod.spec.as_ref().and_then(|spec| spec.resources.as_ref()));
+    let mut amounts = ComputeAmounts::of(own);
     amounts.cpu_limit = amounts.cpu_limit.or(whole.cpu_limit);
     amounts.memory_limit = amounts.memory_limit.or(whole.memory_limit);
     let request = amount(own.and_then(|own| own.requests.as_ref()), "cpu").map(millis);
@@ -58,13 +58,13 @@ fn at_least_minimum(millis: u64) -> u64 {
 
 /// What a container, or several, ask for and may use. `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Amounts {
+struct ComputeAmounts {
     cpu_request: u64,
     cpu_limit: Option<u64>,
     memory_limit: Option<u64>,
 }
 
-impl Amounts {
+impl ComputeAmounts {
     fn of(resources: Option<&ResourceRequirements>) -> Self {
         let limits = resources.and_then(|r| r.limits.as_ref());
         let requests = resources.and_then(|r| r.requests.as_ref());
@@ -105,14 +105,14 @@ impl Amounts {
 /// The most the pod needs at one time: its containers and sidecars together, or an init container
 /// beside the sidecars started before it (KEP-753). Amounts given for the pod itself (KEP-2837)
 /// win.
-fn pod_amounts(spec: &PodSpec) -> Amounts {
-    let running = spec.containers.iter().fold(Amounts::nothing(), |sum, container| {
-        sum.plus(Amounts::of(container.resources.as_ref()))
+fn pod_amounts(spec: &PodSpec) -> ComputeAmounts {
+    let running = spec.containers.iter().fold(ComputeAmounts::nothing(), |sum, container| {
+        sum.plus(ComputeAmounts::of(container.resources.as_ref()))
     });
-    let mut sidecars = Amounts::nothing();
-    let mut while_initializing = Amounts::nothing();
+    let mut sidecars = ComputeAmounts::nothing();
+    let mut while_initializing = ComputeAmounts::nothing();
     for container in spec.init_containers.iter().flatten() {
-        let own = Amounts::of(container.resources.as_ref());
+        let own = ComputeAmounts::of(container.resources.as_ref());
         if container.is_sidecar() {
             sidecars = sidecars.plus(own);
             while_initializing = while_initializing.or_more(sidecars);
@@ -121,7 +121,7 @@ fn pod_amounts(spec: &PodSpec) -> Amounts {
         }
     }
     let mut total = running.plus(sidecars).or_more(while_initializing);
-    let own = Amounts::of(spec.resources.as_ref());
+    let own = ComputeAmounts::of(spec.resources.as_ref());
     if own.cpu_request > 0 {
         total.cpu_request = own.cpu_request;
     }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use proptest::prelude::*;
 use rekindle_runtime::{
-    Access, ContainerKey, MountOptions, MountSource, Namespace, Namespaces, Processes, Renewal,
-    Resources, SandboxKey, Seccomp,
+    ContainerKey, ExpectedRestart, MountAccess, MountOptions, MountSource, NamespaceOwner,
+    Namespaces, ProcessVisibility, Resources, SandboxKey, Seccomp,
 };
 use rekindle_types::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 use serde_json::{Value, json};
@@ -279,10 +279,13 @@ fn only_what_the_spec_names_is_shared_with_the_node() {
     for (spec, expected) in [
         (json!({}), own),
         (json!({ "hostNetwork": false, "hostIPC": false, "hostPID": false }), own),
-        (json!({ "hostNetwork": true }), Namespaces { network: Namespace::Host, ..own }),
-        (json!({ "hostIPC": true }), Namespaces { ipc: Namespace::Host, ..own }),
-        (json!({ "hostPID": true }), Namespaces { processes: Processes::Host, ..own }),
-        (json!({ "shareProcessNamespace": true }), Namespaces { processes: Processes::Pod, ..own }),
+        (json!({ "hostNetwork": true }), Namespaces { network: NamespaceOwner::Host, ..own }),
+        (json!({ "hostIPC": true }), Namespaces { ipc: NamespaceOwner::Host, ..own }),
+        (json!({ "hostPID": true }), Namespaces { processes: ProcessVisibility::Host, ..own }),
+        (
+            json!({ "shareProcessNamespace": true }),
+            Namespaces { processes: ProcessVisibility::Pod, ..own },
+        ),
     ] {
         assert_eq!(pod_namespaces(&pod(spec.clone())), expected, "{spec}");
     }
@@ -292,13 +295,13 @@ fn mounts(container: &Container, env: &[(String, String)]) -> Result<Vec<String>
     let volume =
         |path: &str, access| VolumePath { source: MountSource::Host(PathBuf::from(path)), access };
     let volumes = BTreeMap::from([
-        ("data".to_owned(), volume("/v/data", Access::ReadWrite)),
-        ("config".to_owned(), volume("/v/config", Access::ReadOnly)),
+        ("data".to_owned(), volume("/v/data", MountAccess::ReadWrite)),
+        ("config".to_owned(), volume("/v/config", MountAccess::ReadOnly)),
         (
             "model".to_owned(),
             VolumePath {
                 source: MountSource::Image("r.test/model:1".to_owned()),
-                access: Access::ReadOnly,
+                access: MountAccess::ReadOnly,
             },
         ),
     ]);
@@ -311,7 +314,7 @@ fn mounts(container: &Container, env: &[(String, String)]) -> Result<Vec<String>
         .iter()
         .map(|mount| {
             let sub = mount.sub_path.as_deref().unwrap_or(Path::new(""));
-            let access = if mount.access == Access::ReadOnly { "ro" } else { "rw" };
+            let access = if mount.access == MountAccess::ReadOnly { "ro" } else { "rw" };
             let source = match &mount.source {
                 MountSource::Host(path) => path.display().to_string(),
                 MountSource::Image(image) => image.clone(),
@@ -465,7 +468,7 @@ proptest! {
 /// [KEP-753, KEP-5307]
 #[test]
 fn who_is_started_again_is_said_by_role_and_policy() {
-    use Renewal::{Expected, NotExpected};
+    use ExpectedRestart::{Expected, NotExpected};
     // the pod's policy, the container's own, where it stands, what is expected of it
     for (of_pod, own, place, expected) in [
         (json!("Always"), Value::Null, "containers", Expected),

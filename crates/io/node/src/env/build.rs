@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::api_address::api_variables;
 use super::expansion::expand;
-use super::field_ref::{FieldError, PodFacts, downward_field};
+use super::field_ref::{FieldRefError, PodFacts, downward_field};
 use super::files::{EnvFiles, FileKeyError};
 use super::resource_ref::{Allocatable, ResourceError, resource_value};
 use crate::objects::{FetchedObjects, ObjectRef};
@@ -67,7 +67,7 @@ pub(crate) enum EnvError {
     },
     /// A field that the downward API does not offer.
     #[error(transparent)]
-    Field(#[from] FieldError),
+    Field(#[from] FieldRefError),
     /// A resource amount.
     #[error(transparent)]
     Resource(#[from] ResourceError),
@@ -149,24 +149,24 @@ fn add_all_keys(
     Ok(())
 }
 
-fn is_optional_map(source: &ConfigMapEnvSource) -> Presence {
-    Presence::from_optional(source.optional)
+fn is_optional_map(source: &ConfigMapEnvSource) -> SourcePresence {
+    SourcePresence::from_optional(source.optional)
 }
 
-fn is_optional_secret(source: &SecretEnvSource) -> Presence {
-    Presence::from_optional(source.optional)
+fn is_optional_secret(source: &SecretEnvSource) -> SourcePresence {
+    SourcePresence::from_optional(source.optional)
 }
 
 /// Whether a source must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Presence {
+enum SourcePresence {
     Required,
     Optional,
 }
 
-impl Presence {
+impl SourcePresence {
     fn from_optional(optional: Option<bool>) -> Self {
-        if optional == Some(true) { Presence::Optional } else { Presence::Required }
+        if optional == Some(true) { SourcePresence::Optional } else { SourcePresence::Required }
     }
 }
 
@@ -184,7 +184,7 @@ fn value_from(
         return Ok(Some(resource_value(container, selector, &allocatable)?));
     }
     if let Some(selector) = &source.config_map_key_ref {
-        let presence = Presence::from_optional(selector.optional);
+        let presence = SourcePresence::from_optional(selector.optional);
         let Some(map) = config_map(inputs, &selector.name, presence)? else { return Ok(None) };
         let value = map.data.as_ref().and_then(|data| data.get(&selector.key)).cloned();
         return required(value, presence, || {
@@ -192,7 +192,7 @@ fn value_from(
         });
     }
     if let Some(selector) = &source.secret_key_ref {
-        let presence = Presence::from_optional(selector.optional);
+        let presence = SourcePresence::from_optional(selector.optional);
         let Some(secret) = secret(inputs, &selector.name, presence)? else { return Ok(None) };
         let Some(bytes) = secret.data.as_ref().and_then(|data| data.get(&selector.key)) else {
             return required(None, presence, || {
@@ -213,13 +213,13 @@ fn value_from(
 
 fn required(
     value: Option<String>,
-    presence: Presence,
+    presence: SourcePresence,
     error: impl FnOnce() -> EnvError,
 ) -> Result<Option<String>, EnvError> {
     match (value, presence) {
         (Some(value), _) => Ok(Some(value)),
-        (None, Presence::Optional) => Ok(None),
-        (None, Presence::Required) => Err(error()),
+        (None, SourcePresence::Optional) => Ok(None),
+        (None, SourcePresence::Required) => Err(error()),
     }
 }
 
@@ -247,26 +247,26 @@ fn named_container<'a>(
 fn config_map<'a>(
     inputs: EnvInputs<'a>,
     name: &str,
-    presence: Presence,
+    presence: SourcePresence,
 ) -> Result<Option<&'a ConfigMap>, EnvError> {
     let reference = ObjectRef::config_map(namespace(inputs.pod), name);
     match (inputs.objects.config_map(&reference), presence) {
         (Some(found), _) => Ok(Some(found)),
-        (None, Presence::Optional) => Ok(None),
-        (None, Presence::Required) => Err(EnvError::NotFound(reference)),
+        (None, SourcePresence::Optional) => Ok(None),
+        (None, SourcePresence::Required) => Err(EnvError::NotFound(reference)),
     }
 }
 
 fn secret<'a>(
     inputs: EnvInputs<'a>,
     name: &str,
-    presence: Presence,
+    presence: SourcePresence,
 ) -> Result<Option<&'a Secret>, EnvError> {
     let reference = ObjectRef::secret(namespace(inputs.pod), name);
     match (inputs.objects.secret(&reference), presence) {
         (Some(found), _) => Ok(Some(found)),
-        (None, Presence::Optional) => Ok(None),
-        (None, Presence::Required) => Err(EnvError::NotFound(reference)),
+        (None, SourcePresence::Optional) => Ok(None),
+        (None, SourcePresence::Required) => Err(EnvError::NotFound(reference)),
     }
 }
 

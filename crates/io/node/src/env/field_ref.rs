@@ -20,7 +20,7 @@ pub(crate) struct PodFacts {
 /// A path that the downward API does not offer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unsupported fieldPath: {0}")]
-pub(crate) struct FieldError(pub String);
+pub(crate) struct FieldRefError(pub String);
 
 /// The text of one field. Source: the API reference of `ObjectFieldSelector`, and of the downward
 /// API.
@@ -28,7 +28,7 @@ pub(crate) fn downward_field(
     pod: &Pod,
     facts: &PodFacts,
     path: &str,
-) -> Result<String, FieldError> {
+) -> Result<String, FieldRefError> {
     let meta = &pod.metadata;
     if let Some(key) = subscript(path, "metadata.labels") {
         return Ok(lookup(meta.labels.as_ref(), key));
@@ -50,7 +50,7 @@ pub(crate) fn downward_field(
         "status.podIPs" => joined(&facts.pod_ips),
         "status.hostIP" => first(&facts.host_ips),
         "status.hostIPs" => joined(&facts.host_ips),
-        other => return Err(FieldError(other.to_owned())),
+        other => return Err(FieldRefError(other.to_owned())),
     })
 }
 

@@ -57,11 +57,11 @@ pub(crate) enum FileKeyError {
 /// What was found at each path of each volume.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EnvFiles {
-    files: BTreeMap<(String, String), Found>,
+    files: BTreeMap<(String, String), EnvFileContent>,
 }
 
 #[derive(Clone, Debug)]
-enum Found {
+enum EnvFileContent {
     Text(String),
     Absent,
     Unreadable(String),
@@ -79,7 +79,7 @@ impl EnvFiles {
         for selector in sources.filter_map(|source| source.file_key_ref.as_ref()) {
             let Some(folder) = empty_dir(pod, volumes, &selector.volume_name) else { continue };
             let place = (selector.volume_name.clone(), selector.path.clone());
-            files.entry(place).or_insert_with(|| Found::at(folder, &selector.path));
+            files.entry(place).or_insert_with(|| EnvFileContent::at(folder, &selector.path));
         }
         Self { files }
     }
@@ -95,10 +95,12 @@ impl EnvFiles {
             reason: reason.to_owned(),
         };
         let text = match self.files.get(&(volume_name.clone(), path.clone())) {
-            Some(Found::Text(text)) => text,
-            Some(Found::Absent) if required => return Err(unreadable("it does not exist")),
-            Some(Found::Absent) => return Ok(None),
-            Some(Found::Unreadable(reason)) => return Err(unreadable(reason)),
+            Some(EnvFileContent::Text(text)) => text,
+            Some(EnvFileContent::Absent) if required => {
+                return Err(unreadable("it does not exist"));
+            }
+            Some(EnvFileContent::Absent) => return Ok(None),
+            Some(EnvFileContent::Unreadable(reason)) => return Err(unreadable(reason)),
             None => return Err(FileKeyError::NoVolume(volume_name.clone())),
         };
         let value = value_in(text, key).map_err(|source| FileKeyError::Malformed {
@@ -116,7 +118,7 @@ impl EnvFiles {
     }
 }
 
-impl Found {
+impl EnvFileContent {
     fn at(folder: &Path, path: &str) -> Self {
         match read_file_beneath(folder, Path::new(path), MAX_FILE) {
             Ok(bytes) => match String::from_utf8(bytes) {

@@ -13,6 +13,6 @@ mod tests;
 
 pub(crate) use build::{EnvInputs, build_environment};
 pub(crate) use expansion::{expand, expand_command};
-pub(crate) use field_ref::{FieldError, PodFacts, downward_field};
+pub(crate) use field_ref::{FieldRefError, PodFacts, downward_field};
 pub(crate) use files::EnvFiles;
 pub(crate) use resource_ref::{Allocatable, ResourceError, resource_value};

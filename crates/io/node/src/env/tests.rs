@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use proptest::prelude::*;
-use rekindle_runtime::{Access, MountSource};
+use rekindle_runtime::{MountAccess, MountSource};
 use serde_json::json;
 
 use super::expansion::{expand, expand_command};
@@ -14,7 +14,7 @@ use super::{
     Allocatable, EnvFiles, EnvInputs, PodFacts, build_environment, downward_field, resource_value,
 };
 use crate::container_spec::VolumePath;
-use crate::objects::{FetchedObjects, Object, ObjectRef};
+use crate::objects::{FetchedObjects, ObjectRef, ReferencedObject};
 
 fn pod() -> Pod {
     Pod {
@@ -57,8 +57,11 @@ fn objects() -> FetchedObjects {
         "metadata": { "name": "keys" }, "data": { "TOKEN": "czNjcjN0", "BINARY": "/w==" },
     }))
     .unwrap();
-    objects.insert(ObjectRef::config_map("shop", "settings"), Object::ConfigMap(Arc::new(map)));
-    objects.insert(ObjectRef::secret("shop", "keys"), Object::Secret(Arc::new(secret)));
+    objects.insert(
+        ObjectRef::config_map("shop", "settings"),
+        ReferencedObject::ConfigMap(Arc::new(map)),
+    );
+    objects.insert(ObjectRef::secret("shop", "keys"), ReferencedObject::Secret(Arc::new(secret)));
     objects
 }
 
@@ -291,7 +294,7 @@ fn a_variable_is_taken_from_a_file_of_an_empty_dir() {
     pod.spec.as_mut().unwrap().volumes = serde_json::from_value(declared).unwrap();
     let place = |_: &&str| VolumePath {
         source: MountSource::Host(folder.path().to_owned()),
-        access: Access::ReadWrite,
+        access: MountAccess::ReadWrite,
     };
     let volumes = ["v", "host"].iter().map(|name| ((*name).to_owned(), place(name))).collect();
     let of = |volume: &str, path: &str, key: &str, optional: bool| {

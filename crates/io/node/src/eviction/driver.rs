@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rekindle_pod::{Eviction, Severity};
+use rekindle_pod::{PodEventSeverity, PodEviction};
 use rekindle_runtime::{Runtime, RuntimeError};
 use rekindle_types::pods::is_final;
 use rekindle_types::reasons::event;
@@ -15,16 +15,16 @@ use tokio::task::JoinHandle;
 
 use super::admission::Standing;
 use super::choice::{self, Victim};
-use super::figures::{Observations, PodFigures};
-use super::judge::{Reclaim, Verdict, Watch, is_short};
+use super::figures::{EvictionFigures, Observations};
+use super::judge::{PressureAssessment, Reclaim, ThresholdWatch, is_short};
 use super::policy::EvictionPolicy;
 use super::process_limits::{ForkRefusals, limit_reached};
-use super::signal::Resource;
+use super::signal::StarvedResource;
 use super::{messages, storage};
 use crate::context::NodeContext;
 use crate::network::PodNetwork;
 use crate::pods::PodView;
-use crate::usage::{NodeUsage, Scope, UsageReader};
+use crate::usage::{NodeUsage, UsageReader, UsageScope};
 
 /// How long a victim may take beyond its grace before the next look [kubelet `podCleanupTimeout`].
 const CLEANUP_MAX: Duration = Duration::from_secs(30);
@@ -34,9 +34,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// A pod that has to go, for whoever holds the pods.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct EvictionOrder {
     pub(crate) uid: PodUid,
-    pub(crate) eviction: Eviction,
+    pub(crate) eviction: PodEviction,
     /// Dropped when nothing of the pod is left on the node.
     pub(crate) over: oneshot::Sender<()>,
 }
@@ -54,15 +54,15 @@ impl EvictionManager {
         usage: UsageReader,
         policy: EvictionPolicy,
         pressures: watch::Sender<Standing>,
-        orders: mpsc::UnboundedSender<Order>,
+        orders: mpsc::UnboundedSender<EvictionOrder>,
     ) -> Self {
-        let driver = Driver {
+        let driver = EvictionDriver {
             node,
             usage,
             policy,
             pressures,
             orders,
-            watch: Watch::default(),
+            watch: ThresholdWatch::default(),
             fork_refusals: ForkRefusals::default(),
             evicted: BTreeSet::new(),
         };
@@ -83,13 +83,13 @@ impl Drop for EvictionManager {
     }
 }
 
-struct Driver<R, N> {
+struct EvictionDriver<R, N> {
     node: Arc<NodeContext<R, N>>,
     usage: UsageReader,
     policy: EvictionPolicy,
     pressures: watch::Sender<Standing>,
-    orders: mpsc::UnboundedSender<Order>,
-    watch: Watch,
+    orders: mpsc::UnboundedSender<EvictionOrder>,
+    watch: ThresholdWatch,
     fork_refusals: ForkRefusals,
     /// Pods that were told to go and are still here: their phase says so only when they have ended.
     evicted: BTreeSet<PodUid>,
@@ -97,22 +97,22 @@ struct Driver<R, N> {
 
 /// Whether there may be more to do at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Round {
+enum EvictionRound {
     /// Nothing had to go.
     Quiet,
     /// A pod went: the next look says whether that was enough.
     Evicted,
 }
 
-impl<R: Runtime, N: PodNetwork> Driver<R, N> {
+impl<R: Runtime, N: PodNetwork> EvictionDriver<R, N> {
     async fn run(mut self) {
         loop {
             match self.round().await {
-                Ok(Round::Evicted) => {
+                Ok(EvictionRound::Evicted) => {
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
-                Ok(Round::Quiet) => {}
+                Ok(EvictionRound::Quiet) => {}
                 Err(error) => {
                     let (node, error) = (&self.node.name, error.chain());
                     tracing::warn!(node, error, "failed to read the node's memory and disk usage");
@@ -123,17 +123,17 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
     }
 
     /// One look, and what follows from it.
-    async fn round(&mut self) -> Result<Round, RuntimeError> {
+    async fn round(&mut self) -> Result<EvictionRound, RuntimeError> {
         self.forget_those_gone();
         let limited = self.pods_are_limited();
         let has_process_limit = self.node.pod_pids_limit.is_some();
         if self.policy.thresholds.is_empty() && !limited && !has_process_limit {
-            return Ok(Round::Quiet);
+            return Ok(EvictionRound::Quiet);
         }
-        let scope = if limited { Scope::Everything } else { Scope::Processes };
+        let scope = if limited { UsageScope::Everything } else { UsageScope::Processes };
         let usage = self.usage.take(scope).await?;
         self.tell_of_refused_forks(&usage);
-        let Verdict { pressures, reclaim } = self.judge(&usage);
+        let PressureAssessment { pressures, reclaim } = self.judge(&usage);
         self.pressures.send_if_modified(|known| {
             let news = *known != pressures;
             *known = pressures;
@@ -142,11 +142,11 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
         let over = choice::over_their_limits(&self.figures(&usage));
         if !over.is_empty() {
             self.evict(over).await;
-            return Ok(Round::Evicted);
+            return Ok(EvictionRound::Evicted);
         }
         match reclaim {
             Some(reclaim) => self.reclaim(&reclaim, usage).await,
-            None => Ok(Round::Quiet),
+            None => Ok(EvictionRound::Quiet),
         }
     }
 
@@ -162,7 +162,7 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
         }
     }
 
-    fn judge(&mut self, usage: &NodeUsage) -> Verdict {
+    fn judge(&mut self, usage: &NodeUsage) -> PressureAssessment {
         self.watch.judge(&self.policy, self.node.clock.now(), &Observations::of(usage))
     }
 
@@ -170,17 +170,22 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
         &mut self,
         reclaim: &Reclaim,
         usage: NodeUsage,
-    ) -> Result<Round, RuntimeError> {
+    ) -> Result<EvictionRound, RuntimeError> {
         let about = self.node.object_reference();
         let text = messages::threshold_met(reclaim);
-        self.node.recorder.record(about, Severity::Warning, event::EVICTION_THRESHOLD_MET, text);
+        self.node.recorder.record(
+            about,
+            PodEventSeverity::Warning,
+            event::EVICTION_THRESHOLD_MET,
+            text,
+        );
         let usage = match reclaim.signal.resource() {
-            Resource::Memory | Resource::Pids => usage,
-            Resource::EphemeralStorage | Resource::Inodes => {
+            StarvedResource::Memory | StarvedResource::Pids => usage,
+            StarvedResource::EphemeralStorage | StarvedResource::Inodes => {
                 self.node.images.remove_unused().await;
-                let usage = self.usage.take(Scope::Everything).await?;
+                let usage = self.usage.take(UsageScope::Everything).await?;
                 if !is_short(&self.policy, &Observations::of(&usage)) {
-                    return Ok(Round::Quiet);
+                    return Ok(EvictionRound::Quiet);
                 }
                 usage
             }
@@ -189,12 +194,12 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
         match choice::victim(&self.policy, reclaim, figures) {
             Some(victim) => {
                 self.evict(vec![victim]).await;
-                Ok(Round::Evicted)
+                Ok(EvictionRound::Evicted)
             }
             None => {
                 let signal = reclaim.signal;
                 tracing::info!(node = self.node.name, %signal, "nothing is left that could be evicted");
-                Ok(Round::Quiet)
+                Ok(EvictionRound::Quiet)
             }
         }
     }
@@ -207,7 +212,7 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
         for Victim { uid, signal, eviction } in victims {
             tracing::info!(node = self.node.name, %uid, message = eviction.message, "a pod is evicted");
             let (over, end) = oneshot::channel();
-            if self.orders.send(Order { uid: uid.clone(), eviction, over }).is_ok() {
+            if self.orders.send(EvictionOrder { uid: uid.clone(), eviction, over }).is_ok() {
                 self.evicted.insert(uid);
                 self.node.counters.evictions.of(&[signal]).raise();
                 ends.push(end);
@@ -225,13 +230,13 @@ impl<R: Runtime, N: PodNetwork> Driver<R, N> {
 
     /// The pods that are not over, and have not been told to go. One that ends for another reason
     /// may be told to end sooner.
-    fn figures(&self, usage: &NodeUsage) -> Vec<PodFigures> {
+    fn figures(&self, usage: &NodeUsage) -> Vec<EvictionFigures> {
         let here = self.node.index.all();
         let is_over = |view: &PodView| view.status.borrow().phase.as_deref().is_some_and(is_final);
         let over = here.into_iter().filter(is_over).map(|view| view.pod_ref.uid);
         let passed_by: BTreeSet<PodUid> = over.chain(self.evicted.iter().cloned()).collect();
         let pods = usage.pods.iter().filter(|pod| !passed_by.contains(&pod.pod_ref.uid));
-        pods.map(PodFigures::of).collect()
+        pods.map(EvictionFigures::of).collect()
     }
 
     fn pods_are_limited(&self) -> bool {

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::PodUid;
 use rekindle_types::pod_annotations::is_mirror;
 
-use super::signal::{Resource, Signal};
+use super::signal::{EvictionSignal, StarvedResource};
 use crate::shutdown::CRITICAL_PRIORITY;
-use crate::usage::{Medium, NodeUsage, PodUsage};
+use crate::usage::{NodeUsage, PodUsage, VolumeMedium};
 
 /// What is left of something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct Observation {
 /// What is left of everything that can be looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observations {
-    pub(crate) by_signal: BTreeMap<Signal, Observation>,
+    pub(crate) by_signal: BTreeMap<EvictionSignal, Observation>,
     pub(crate) image_fs: ImageFs,
 }
 
@@ -35,13 +35,13 @@ pub(crate) enum ImageFs {
 
 /// One pod that is not over.
 #[derive(Clone, Debug)]
-pub(crate) struct PodFigures {
+pub(crate) struct EvictionFigures {
     pub(crate) uid: PodUid,
     pub(crate) pod: Arc<Pod>,
     /// Bytes of its cgroup's working set; `None` where nobody counts.
     pub(crate) memory: Option<u64>,
     /// Bytes and inodes of its layers, logs and volumes on disk.
-    pub(crate) disk: Option<Written>,
+    pub(crate) disk: Option<DiskUsage>,
     pub(crate) pids: Option<u64>,
     pub(crate) containers: Vec<ContainerFigures>,
     /// Bytes in volumes, by their names.
@@ -50,7 +50,7 @@ pub(crate) struct PodFigures {
 
 /// What lies on a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct DiskUsage {
     pub(crate) bytes: u64,
     pub(crate) inodes: u64,
 }
@@ -69,13 +69,17 @@ impl Observations {
         let node = &usage.node;
         let (node_fs, image_fs) = (&node.node_fs, &node.image_fs);
         let found = [
-            (Signal::MemoryAvailable, node.memory_available_bytes, node.memory_capacity_bytes),
-            (Signal::NodeFsAvailable, node_fs.available_bytes, node_fs.capacity_bytes),
-            (Signal::NodeFsInodesFree, node_fs.inodes_free, node_fs.inodes),
-            (Signal::ImageFsAvailable, image_fs.available_bytes, image_fs.capacity_bytes),
-            (Signal::ImageFsInodesFree, image_fs.inodes_free, image_fs.inodes),
             (
-                Signal::PidAvailable,
+                EvictionSignal::MemoryAvailable,
+                node.memory_available_bytes,
+                node.memory_capacity_bytes,
+            ),
+            (EvictionSignal::NodeFsAvailable, node_fs.available_bytes, node_fs.capacity_bytes),
+            (EvictionSignal::NodeFsInodesFree, node_fs.inodes_free, node_fs.inodes),
+            (EvictionSignal::ImageFsAvailable, image_fs.available_bytes, image_fs.capacity_bytes),
+            (EvictionSignal::ImageFsInodesFree, image_fs.inodes_free, image_fs.inodes),
+            (
+                EvictionSignal::PidAvailable,
                 node.processes.max.saturating_sub(node.processes.running),
                 node.processes.max,
             ),
@@ -93,7 +97,7 @@ impl Observations {
     }
 }
 
-impl PodFigures {
+impl EvictionFigures {
     pub(crate) fn of(usage: &PodUsage) -> Self {
         let containers = usage.containers.iter().map(|container| ContainerFigures {
             name: container.name.0.clone(),
@@ -105,14 +109,14 @@ impl PodFigures {
                 }
             },
         });
-        let volumes = usage.volumes.iter().filter(|volume| volume.medium == Medium::Disk);
+        let volumes = usage.volumes.iter().filter(|volume| volume.medium == VolumeMedium::Disk);
         Self {
             uid: usage.pod_ref.uid.clone(),
             pod: Arc::clone(&usage.pod),
             memory: usage.cgroup.map(|cgroup| cgroup.memory.working_set_bytes),
             disk: usage
                 .ephemeral_storage
-                .map(|disk| Written { bytes: disk.usage.bytes, inodes: disk.usage.inodes }),
+                .map(|disk| DiskUsage { bytes: disk.usage.bytes, inodes: disk.usage.inodes }),
             pids: usage.cgroup.and_then(|cgroup| cgroup.pids),
             containers: containers.collect(),
             volumes: volumes.map(|found| (found.name.clone(), found.usage.usage.bytes)).collect(),
@@ -120,12 +124,12 @@ impl PodFigures {
     }
 
     /// What it uses of a resource; `None` where nobody counted.
-    pub(crate) fn usage(&self, resource: Resource) -> Option<u64> {
+    pub(crate) fn usage(&self, resource: StarvedResource) -> Option<u64> {
         match resource {
-            Resource::Memory => self.memory,
-            Resource::EphemeralStorage => self.disk.map(|disk| disk.bytes),
-            Resource::Inodes => self.disk.map(|disk| disk.inodes),
-            Resource::Pids => self.pids,
+            StarvedResource::Memory => self.memory,
+            StarvedResource::EphemeralStorage => self.disk.map(|disk| disk.bytes),
+            StarvedResource::Inodes => self.disk.map(|disk| disk.inodes),
+            StarvedResource::Pids => self.pids,
         }
     }
 

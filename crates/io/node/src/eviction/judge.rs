@@ -6,25 +6,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use rekindle_types::Tick;
 
 use super::figures::{ImageFs, Observations};
-use super::policy::{EvictionPolicy, Kind, Place, Threshold};
-use super::signal::{Pressure, Signal};
+use super::policy::{EvictionPolicy, Threshold, ThresholdKind, ThresholdScope};
+use super::signal::{EvictionSignal, PressureKind};
 
 /// What is remembered between two looks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Watch {
+pub(crate) struct ThresholdWatch {
     /// Since when a threshold is met, by its place in the policy.
     met_since: BTreeMap<usize, Tick>,
     /// Those that pods are evicted for until their minimum is had back.
     unresolved: BTreeSet<usize>,
     /// When a pressure was last seen.
-    pressure_seen: BTreeMap<Pressure, Tick>,
+    pressure_seen: BTreeMap<PressureKind, Tick>,
 }
 
 /// What follows from a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct PressureAssessment {
     /// What the node shows.
-    pub(crate) pressures: BTreeSet<Pressure>,
+    pub(crate) pressures: BTreeSet<PressureKind>,
     /// What has to be had back first, if anything has.
     pub(crate) reclaim: Option<Reclaim>,
 }
@@ -32,8 +32,8 @@ pub(crate) struct Verdict {
 /// A threshold that pods are evicted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reclaim {
-    pub(crate) signal: Signal,
-    pub(crate) kind: Kind,
+    pub(crate) signal: EvictionSignal,
+    pub(crate) kind: ThresholdKind,
     /// What there should be.
     pub(crate) wanted: u64,
     /// What there is.
@@ -42,25 +42,25 @@ pub(crate) struct Reclaim {
 
 /// Whether the minimum reclaim counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bar {
+enum ReclaimBar {
     Threshold,
     WithMinimumReclaim,
 }
 
-impl Watch {
+impl ThresholdWatch {
     /// Takes a look in.
     pub(crate) fn judge(
         &mut self,
         policy: &EvictionPolicy,
         now: Tick,
         seen: &Observations,
-    ) -> Verdict {
+    ) -> PressureAssessment {
         let thresholds = || policy.thresholds.iter().enumerate();
         let met: BTreeSet<usize> = thresholds()
             .filter(|(place, threshold)| {
                 let unresolved = self.unresolved.contains(place);
-                is_met(threshold, seen, Bar::Threshold)
-                    || (unresolved && is_met(threshold, seen, Bar::WithMinimumReclaim))
+                is_met(threshold, seen, ReclaimBar::Threshold)
+                    || (unresolved && is_met(threshold, seen, ReclaimBar::WithMinimumReclaim))
             })
             .map(|(place, _)| place)
             .collect();
@@ -78,13 +78,13 @@ impl Watch {
             .filter(|place| {
                 let since = self.met_since.get(place).copied().unwrap_or(now);
                 match policy.thresholds.get(*place).map(|threshold| threshold.kind) {
-                    Some(Kind::Hard) => true,
-                    Some(Kind::Soft { grace }) => now.since(since) >= grace,
+                    Some(ThresholdKind::Hard) => true,
+                    Some(ThresholdKind::Soft { grace }) => now.since(since) >= grace,
                     None => false,
                 }
             })
             .collect();
-        Verdict {
+        PressureAssessment {
             pressures: self.pressure_seen.keys().copied().collect(),
             reclaim: self.most_urgent(policy, seen),
         }
@@ -107,19 +107,23 @@ impl Watch {
 /// Whether anything is still short, after the node gave up what it could do without: minimum
 /// reclaim included, and soft thresholds, too [kubelet `reclaimNodeLevelResources`].
 pub(crate) fn is_short(policy: &EvictionPolicy, seen: &Observations) -> bool {
-    policy.thresholds.iter().any(|threshold| is_met(threshold, seen, Bar::WithMinimumReclaim))
+    policy
+        .thresholds
+        .iter()
+        .any(|threshold| is_met(threshold, seen, ReclaimBar::WithMinimumReclaim))
 }
 
-fn is_met(threshold: &Threshold, seen: &Observations, bar: Bar) -> bool {
+fn is_met(threshold: &Threshold, seen: &Observations, bar: ReclaimBar) -> bool {
     match (threshold.place, seen.image_fs) {
-        (Place::DedicatedImageFs, ImageFs::Shared) => return false,
-        (Place::DedicatedImageFs, ImageFs::Dedicated) | (Place::Everywhere, _) => {}
+        (ThresholdScope::DedicatedImageFs, ImageFs::Shared) => return false,
+        (ThresholdScope::DedicatedImageFs, ImageFs::Dedicated)
+        | (ThresholdScope::Everywhere, _) => {}
     }
     let Some(observed) = seen.by_signal.get(&threshold.signal) else { return false };
     let wanted = threshold.amount.of(observed.capacity);
     let wanted = match bar {
-        Bar::Threshold => wanted,
-        Bar::WithMinimumReclaim => {
+        ReclaimBar::Threshold => wanted,
+        ReclaimBar::WithMinimumReclaim => {
             wanted.saturating_add(threshold.min_reclaim.of(observed.capacity))
         }
     };

@@ -2,10 +2,10 @@
 
 use rekindle_types::Quantity;
 
-use super::figures::{ContainerFigures, PodFigures};
+use super::figures::{ContainerFigures, EvictionFigures};
 use super::judge::Reclaim;
 use super::ranking;
-use super::signal::{Pressure, Resource};
+use super::signal::{PressureKind, StarvedResource};
 
 /// What the node's event says when it begins to take something back.
 pub(crate) fn threshold_met(reclaim: &Reclaim) -> String {
@@ -13,7 +13,7 @@ pub(crate) fn threshold_met(reclaim: &Reclaim) -> String {
 }
 
 /// Why this pod: what the node lacks, and which containers use more than they asked for.
-pub(crate) fn node_was_low(pod: &PodFigures, reclaim: &Reclaim) -> String {
+pub(crate) fn node_was_low(pod: &EvictionFigures, reclaim: &Reclaim) -> String {
     let resource = reclaim.signal.resource();
     let (wanted, available) = (quantity(reclaim.wanted), quantity(reclaim.available));
     let mut message = format!(
@@ -23,9 +23,9 @@ pub(crate) fn node_was_low(pod: &PodFigures, reclaim: &Reclaim) -> String {
     for found in &pod.containers {
         let Some(asked) = request_of(pod, found, resource) else { continue };
         let used = match resource {
-            Resource::Memory => found.memory,
-            Resource::EphemeralStorage => found.disk,
-            Resource::Inodes | Resource::Pids => None,
+            StarvedResource::Memory => found.memory,
+            StarvedResource::EphemeralStorage => found.disk,
+            StarvedResource::Inodes | StarvedResource::Pids => None,
         };
         if let Some(used) = used.filter(|used| *used > asked) {
             message += &format!(
@@ -40,7 +40,11 @@ pub(crate) fn node_was_low(pod: &PodFigures, reclaim: &Reclaim) -> String {
     message
 }
 
-fn request_of(pod: &PodFigures, found: &ContainerFigures, resource: Resource) -> Option<u64> {
+fn request_of(
+    pod: &EvictionFigures,
+    found: &ContainerFigures,
+    resource: StarvedResource,
+) -> Option<u64> {
     let spec = pod.pod.spec.as_ref()?;
     let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     let container = containers.find(|container| container.name == found.name)?;
@@ -48,8 +52,8 @@ fn request_of(pod: &PodFigures, found: &ContainerFigures, resource: Resource) ->
 }
 
 /// Why a pod is not taken up.
-pub(crate) fn node_had_conditions(pressures: impl IntoIterator<Item = Pressure>) -> String {
-    let names: Vec<&str> = pressures.into_iter().map(Pressure::condition).collect();
+pub(crate) fn node_had_conditions(pressures: impl IntoIterator<Item = PressureKind>) -> String {
+    let names: Vec<&str> = pressures.into_iter().map(PressureKind::condition).collect();
     format!("The node had condition: [{}]. ", names.join(" "))
 }
 

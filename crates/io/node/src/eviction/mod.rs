@@ -27,7 +27,9 @@ mod storage;
 mod tests;
 
 pub(crate) use admission::{Standing, refusal};
-pub(crate) use driver::{EvictionManager, Order};
-pub use policy::{Amount, EvictionPolicy, Kind, Place, PolicyError, Threshold};
+pub(crate) use driver::{EvictionManager, EvictionOrder};
 pub(crate) use policy::{Amounts, Defaults, ThresholdSettings};
-pub use signal::{Pressure, Signal};
+pub use policy::{
+    EvictionPolicy, EvictionPolicyError, Threshold, ThresholdAmount, ThresholdKind, ThresholdScope,
+};
+pub use signal::{EvictionSignal, PressureKind};

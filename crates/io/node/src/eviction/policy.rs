@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use rekindle_types::{Quantity, TickDuration, span};
 
-use super::signal::Signal;
+use super::signal::EvictionSignal;
 
 /// The kubelet's default hard thresholds.
-const HARD_DEFAULT: [(Signal, &str); 5] = [
-    (Signal::MemoryAvailable, "100Mi"),
-    (Signal::NodeFsAvailable, "10%"),
-    (Signal::NodeFsInodesFree, "5%"),
-    (Signal::ImageFsAvailable, "15%"),
-    (Signal::ImageFsInodesFree, "5%"),
+const HARD_DEFAULT: [(EvictionSignal, &str); 5] = [
+    (EvictionSignal::MemoryAvailable, "100Mi"),
+    (EvictionSignal::NodeFsAvailable, "10%"),
+    (EvictionSignal::NodeFsInodesFree, "5%"),
+    (EvictionSignal::ImageFsAvailable, "15%"),
+    (EvictionSignal::ImageFsInodesFree, "5%"),
 ];
 /// How long a pressure is shown after it was last seen.
 const TRANSITION_PERIOD: TickDuration = TickDuration::from_secs(300);
@@ -37,20 +37,20 @@ pub struct EvictionPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
     /// Of what.
-    pub signal: Signal,
+    pub signal: EvictionSignal,
     /// How much.
-    pub amount: Amount,
+    pub amount: ThresholdAmount,
     /// How long it may last.
-    pub kind: Kind,
+    pub kind: ThresholdKind,
     /// How much more than that must be had back before it is over (`evictionMinimumReclaim`).
-    pub min_reclaim: Amount,
+    pub min_reclaim: ThresholdAmount,
     /// Where it holds.
-    pub place: Place,
+    pub place: ThresholdScope,
 }
 
 /// An amount of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
+pub enum ThresholdAmount {
     /// Bytes, or a count.
     Units(u64),
     /// Of the capacity, in millionths.
@@ -59,7 +59,7 @@ pub enum Amount {
 
 /// How long a threshold may be passed before pods are evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ThresholdKind {
     /// Not at all, and pods get no time.
     Hard,
     /// So long, and pods get some of their grace period.
@@ -71,7 +71,7 @@ pub enum Kind {
 
 /// Where a threshold holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ThresholdScope {
     /// On every node.
     Everywhere,
     /// Where images have a file system of their own. The kubelet's default for images is stricter
@@ -82,7 +82,7 @@ pub enum Place {
 
 /// Settings that make no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PolicyError {
+pub enum EvictionPolicyError {
     /// No such signal.
     #[error("{field}: unrecognized eviction signal {name}: give one of {}", signals())]
     Signal {
@@ -99,7 +99,7 @@ pub enum PolicyError {
         /// The setting.
         field: &'static str,
         /// The signal.
-        signal: Signal,
+        signal: EvictionSignal,
         /// What was given.
         text: String,
     },
@@ -109,7 +109,7 @@ pub enum PolicyError {
         /// The setting.
         field: &'static str,
         /// The signal.
-        signal: Signal,
+        signal: EvictionSignal,
         /// What was given.
         text: String,
     },
@@ -117,11 +117,11 @@ pub enum PolicyError {
     #[error(
         "evictionSoftGracePeriod: grace period must be specified for the soft eviction threshold {0}"
     )]
-    GraceMissing(Signal),
+    GraceMissing(EvictionSignal),
 }
 
 fn signals() -> String {
-    Signal::ALL.map(Signal::name).join(", ")
+    EvictionSignal::ALL.map(EvictionSignal::name).join(", ")
 }
 
 /// Names and amounts as settings give them.
@@ -178,7 +178,7 @@ impl EvictionPolicy {
     /// When they are not as the kubelet takes them.
     pub(crate) fn read_thresholds(
         settings: &ThresholdSettings,
-    ) -> Result<Vec<Threshold>, PolicyError> {
+    ) -> Result<Vec<Threshold>, EvictionPolicyError> {
         let mut thresholds = Vec::new();
         for (signal, default) in HARD_DEFAULT {
             let named = settings.hard.as_ref().is_some_and(|hard| hard.contains_key(signal.name()));
@@ -189,49 +189,52 @@ impl EvictionPolicy {
         }
         for (signal, text) in signals_of("evictionHard", settings.hard.iter().flatten())? {
             let amount = amount("evictionHard", signal, text)?;
-            thresholds.extend(amount.map(|amount| Threshold::new(signal, amount, Kind::Hard)));
+            thresholds
+                .extend(amount.map(|amount| Threshold::new(signal, amount, ThresholdKind::Hard)));
         }
         let graces = signals_of("evictionSoftGracePeriod", &settings.soft_grace)?;
         for (signal, text) in signals_of("evictionSoft", &settings.soft)? {
-            let grace = graces.get(&signal).ok_or(PolicyError::GraceMissing(signal))?;
-            let grace = span::parse(grace).map_err(|_| PolicyError::Grace {
+            let grace = graces.get(&signal).ok_or(EvictionPolicyError::GraceMissing(signal))?;
+            let grace = span::parse(grace).map_err(|_| EvictionPolicyError::Grace {
                 field: "evictionSoftGracePeriod",
                 signal,
                 text: (*grace).to_owned(),
             })?;
             let amount = amount("evictionSoft", signal, text)?;
-            thresholds
-                .extend(amount.map(|amount| Threshold::new(signal, amount, Kind::Soft { grace })));
+            thresholds.extend(
+                amount.map(|amount| Threshold::new(signal, amount, ThresholdKind::Soft { grace })),
+            );
         }
         for (signal, text) in signals_of("evictionMinimumReclaim", &settings.min_reclaim)? {
             let reclaim = amount("evictionMinimumReclaim", signal, text)?;
             for threshold in thresholds.iter_mut().filter(|found| found.signal == signal) {
-                threshold.min_reclaim = reclaim.unwrap_or(Amount::Units(0));
+                threshold.min_reclaim = reclaim.unwrap_or(ThresholdAmount::Units(0));
             }
         }
         Ok(thresholds)
     }
 
     /// What a hard threshold keeps back of a capacity, and so is not given to pods.
-    pub(crate) fn reserved(&self, signal: Signal, capacity: u64) -> u64 {
-        let hard = self.thresholds.iter().filter(|t| t.signal == signal && t.kind == Kind::Hard);
+    pub(crate) fn reserved(&self, signal: EvictionSignal, capacity: u64) -> u64 {
+        let hard =
+            self.thresholds.iter().filter(|t| t.signal == signal && t.kind == ThresholdKind::Hard);
         hard.map(|threshold| threshold.amount.of(capacity)).max().unwrap_or(0)
     }
 }
 
 impl Threshold {
-    const fn new(signal: Signal, amount: Amount, kind: Kind) -> Self {
-        let min_reclaim = Amount::Units(0);
-        Self { signal, amount, kind, min_reclaim, place: Place::Everywhere }
+    const fn new(signal: EvictionSignal, amount: ThresholdAmount, kind: ThresholdKind) -> Self {
+        let min_reclaim = ThresholdAmount::Units(0);
+        Self { signal, amount, kind, min_reclaim, place: ThresholdScope::Everywhere }
     }
 }
 
-impl Amount {
+impl ThresholdAmount {
     /// So much of a capacity.
     pub fn of(self, capacity: u64) -> u64 {
         match self {
-            Amount::Units(units) => units,
-            Amount::Millionths(part) => {
+            ThresholdAmount::Units(units) => units,
+            ThresholdAmount::Millionths(part) => {
                 let part = u128::from(capacity) * u128::from(part) / u128::from(MILLION);
                 u64::try_from(part).unwrap_or(u64::MAX)
             }
@@ -239,46 +242,52 @@ impl Amount {
     }
 }
 
-fn default_threshold((signal, text): (Signal, &str)) -> Option<Threshold> {
+fn default_threshold((signal, text): (EvictionSignal, &str)) -> Option<Threshold> {
     let amount = parse(text)?;
     let place = match signal {
-        Signal::ImageFsAvailable | Signal::ImageFsInodesFree => Place::DedicatedImageFs,
-        Signal::MemoryAvailable
-        | Signal::NodeFsAvailable
-        | Signal::NodeFsInodesFree
-        | Signal::PidAvailable => Place::Everywhere,
+        EvictionSignal::ImageFsAvailable | EvictionSignal::ImageFsInodesFree => {
+            ThresholdScope::DedicatedImageFs
+        }
+        EvictionSignal::MemoryAvailable
+        | EvictionSignal::NodeFsAvailable
+        | EvictionSignal::NodeFsInodesFree
+        | EvictionSignal::PidAvailable => ThresholdScope::Everywhere,
     };
-    Some(Threshold { place, ..Threshold::new(signal, amount, Kind::Hard) })
+    Some(Threshold { place, ..Threshold::new(signal, amount, ThresholdKind::Hard) })
 }
 
 fn signals_of<'a>(
     field: &'static str,
     amounts: impl IntoIterator<Item = (&'a String, &'a String)>,
-) -> Result<BTreeMap<Signal, &'a str>, PolicyError> {
-    let known = |(name, text): (&'a String, &'a String)| match Signal::named(name) {
+) -> Result<BTreeMap<EvictionSignal, &'a str>, EvictionPolicyError> {
+    let known = |(name, text): (&'a String, &'a String)| match EvictionSignal::named(name) {
         Some(signal) => Ok((signal, text.as_str())),
-        None => Err(PolicyError::Signal { field, name: name.clone() }),
+        None => Err(EvictionPolicyError::Signal { field, name: name.clone() }),
     };
     amounts.into_iter().map(known).collect()
 }
 
 /// `None` for 0 % and 100 %, which switch a threshold off.
-fn amount(field: &'static str, signal: Signal, text: &str) -> Result<Option<Amount>, PolicyError> {
+fn amount(
+    field: &'static str,
+    signal: EvictionSignal,
+    text: &str,
+) -> Result<Option<ThresholdAmount>, EvictionPolicyError> {
     if matches!(text, "0%" | "100%") {
         return Ok(None);
     }
-    let wrong = || PolicyError::Amount { field, signal, text: text.to_owned() };
+    let wrong = || EvictionPolicyError::Amount { field, signal, text: text.to_owned() };
     parse(text).map(Some).ok_or_else(wrong)
 }
 
-fn parse(text: &str) -> Option<Amount> {
+fn parse(text: &str) -> Option<ThresholdAmount> {
     let Some(percent) = text.strip_suffix('%') else {
         let quantity: Quantity = text.parse().ok()?;
         let units = u64::try_from(quantity.units()).ok().filter(|units| *units > 0)?;
-        return Some(Amount::Units(units));
+        return Some(ThresholdAmount::Units(units));
     };
     // a percentage with decimals is a quantity of millionths
     let quantity: Quantity = percent.parse().ok()?;
     let millionths = u32::try_from(quantity.millis().checked_mul(10)?).ok()?;
-    (millionths <= MILLION).then_some(Amount::Millionths(millionths))
+    (millionths <= MILLION).then_some(ThresholdAmount::Millionths(millionths))
 }

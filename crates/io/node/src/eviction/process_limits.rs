@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_pod::{PodEvent, Severity};
+use rekindle_pod::{PodEvent, PodEventSeverity};
 use rekindle_runtime::CgroupUsage;
 use rekindle_types::reasons::event;
 use rekindle_types::{PodRef, PodUid, SandboxAttempt};
@@ -44,7 +44,7 @@ fn forks_refused(pod: &PodUsage) -> u64 {
 /// What a pod is told; always the same text, so that repeats are counted in one event.
 pub(crate) fn limit_reached(limit: u64) -> PodEvent {
     PodEvent {
-        severity: Severity::Warning,
+        severity: PodEventSeverity::Warning,
         reason: event::PROCESS_LIMIT_REACHED,
         message: format!(
             "the pod reached its limit of {limit} processes and threads (--pod-pids-limit): the kernel refused to start more"

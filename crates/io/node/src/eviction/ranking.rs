@@ -12,17 +12,23 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use rekindle_types::Quantity;
 use rekindle_types::pods::AnyContainer;
 
-use super::figures::PodFigures;
-use super::signal::Resource;
+use super::figures::EvictionFigures;
+use super::signal::StarvedResource;
 
 /// The pods in the order in which they go.
-pub(crate) fn ranked(mut pods: Vec<PodFigures>, resource: Resource) -> Vec<PodFigures> {
+pub(crate) fn ranked(
+    mut pods: Vec<EvictionFigures>,
+    resource: StarvedResource,
+) -> Vec<EvictionFigures> {
     pods.sort_by_cached_key(|pod| key(pod, resource));
     pods
 }
 
 /// Smallest first. A pod that nobody could count goes before the others, as upstream.
-fn key(pod: &PodFigures, resource: Resource) -> (Reverse<bool>, i32, Reverse<i128>, String) {
+fn key(
+    pod: &EvictionFigures,
+    resource: StarvedResource,
+) -> (Reverse<bool>, i32, Reverse<i128>, String) {
     let uid = pod.uid.0.clone();
     let asked = request_of_pod(&pod.pod, resource);
     let Some(used) = pod.usage(resource) else {
@@ -30,14 +36,16 @@ fn key(pod: &PodFigures, resource: Resource) -> (Reverse<bool>, i32, Reverse<i12
     };
     let over = i128::from(used) - i128::from(asked);
     let exceeds = match resource {
-        Resource::Memory | Resource::EphemeralStorage | Resource::Inodes => over > 0,
-        Resource::Pids => true,
+        StarvedResource::Memory | StarvedResource::EphemeralStorage | StarvedResource::Inodes => {
+            over > 0
+        }
+        StarvedResource::Pids => true,
     };
     (Reverse(exceeds), pod.priority(), Reverse(over), uid)
 }
 
 /// What a pod asked for: as the scheduler reckons it.
-pub(crate) fn request_of_pod(pod: &Pod, resource: Resource) -> u64 {
+pub(crate) fn request_of_pod(pod: &Pod, resource: StarvedResource) -> u64 {
     let Some(spec) = &pod.spec else { return 0 };
     let mut sidecars = 0_u64;
     let mut peak = 0_u64;
@@ -58,7 +66,7 @@ pub(crate) fn request_of_pod(pod: &Pod, resource: Resource) -> u64 {
 }
 
 /// What a container asked for.
-pub(crate) fn request(container: &Container, resource: Resource) -> u64 {
+pub(crate) fn request(container: &Container, resource: StarvedResource) -> u64 {
     let requests = container.resources.as_ref().and_then(|all| all.requests.as_ref());
     amount(requests, resource).unwrap_or(0)
 }
@@ -66,7 +74,7 @@ pub(crate) fn request(container: &Container, resource: Resource) -> u64 {
 /// An amount in a list; one that cannot be read is none.
 pub(crate) fn amount(
     list: Option<&BTreeMap<String, ApiQuantity>>,
-    resource: Resource,
+    resource: StarvedResource,
 ) -> Option<u64> {
     let quantity: Quantity = list?.get(resource.name())?.0.parse().ok()?;
     u64::try_from(quantity.units()).ok()

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What a threshold is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Signal {
+pub enum EvictionSignal {
     /// Memory that the machine's processes do not hold.
     MemoryAvailable,
     /// Bytes that may be written where volumes, logs and writable layers lie.
@@ -21,7 +21,7 @@ pub enum Signal {
 
 /// What a node runs out of, as its conditions and taints call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Pressure {
+pub enum PressureKind {
     /// MemoryPressure.
     Memory,
     /// DiskPressure.
@@ -32,33 +32,33 @@ pub enum Pressure {
 
 /// What pods are evicted for, as events and messages call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Resource {
+pub(crate) enum StarvedResource {
     Memory,
     EphemeralStorage,
     Inodes,
     Pids,
 }
 
-impl Signal {
+impl EvictionSignal {
     /// All of them.
-    pub const ALL: [Signal; 6] = [
-        Signal::MemoryAvailable,
-        Signal::NodeFsAvailable,
-        Signal::NodeFsInodesFree,
-        Signal::ImageFsAvailable,
-        Signal::ImageFsInodesFree,
-        Signal::PidAvailable,
+    pub const ALL: [EvictionSignal; 6] = [
+        EvictionSignal::MemoryAvailable,
+        EvictionSignal::NodeFsAvailable,
+        EvictionSignal::NodeFsInodesFree,
+        EvictionSignal::ImageFsAvailable,
+        EvictionSignal::ImageFsInodesFree,
+        EvictionSignal::PidAvailable,
     ];
 
     /// As settings name it.
     pub const fn name(self) -> &'static str {
         match self {
-            Signal::MemoryAvailable => "memory.available",
-            Signal::NodeFsAvailable => "nodefs.available",
-            Signal::NodeFsInodesFree => "nodefs.inodesFree",
-            Signal::ImageFsAvailable => "imagefs.available",
-            Signal::ImageFsInodesFree => "imagefs.inodesFree",
-            Signal::PidAvailable => "pid.available",
+            EvictionSignal::MemoryAvailable => "memory.available",
+            EvictionSignal::NodeFsAvailable => "nodefs.available",
+            EvictionSignal::NodeFsInodesFree => "nodefs.inodesFree",
+            EvictionSignal::ImageFsAvailable => "imagefs.available",
+            EvictionSignal::ImageFsInodesFree => "imagefs.inodesFree",
+            EvictionSignal::PidAvailable => "pid.available",
         }
     }
 
@@ -67,50 +67,54 @@ impl Signal {
         Self::ALL.into_iter().find(|signal| signal.name() == name)
     }
 
-    pub(crate) const fn pressure(self) -> Pressure {
+    pub(crate) const fn pressure(self) -> PressureKind {
         match self {
-            Signal::MemoryAvailable => Pressure::Memory,
-            Signal::NodeFsAvailable
-            | Signal::NodeFsInodesFree
-            | Signal::ImageFsAvailable
-            | Signal::ImageFsInodesFree => Pressure::Disk,
-            Signal::PidAvailable => Pressure::Pid,
+            EvictionSignal::MemoryAvailable => PressureKind::Memory,
+            EvictionSignal::NodeFsAvailable
+            | EvictionSignal::NodeFsInodesFree
+            | EvictionSignal::ImageFsAvailable
+            | EvictionSignal::ImageFsInodesFree => PressureKind::Disk,
+            EvictionSignal::PidAvailable => PressureKind::Pid,
         }
     }
 
-    pub(crate) const fn resource(self) -> Resource {
+    pub(crate) const fn resource(self) -> StarvedResource {
         match self {
-            Signal::MemoryAvailable => Resource::Memory,
-            Signal::NodeFsAvailable | Signal::ImageFsAvailable => Resource::EphemeralStorage,
-            Signal::NodeFsInodesFree | Signal::ImageFsInodesFree => Resource::Inodes,
-            Signal::PidAvailable => Resource::Pids,
+            EvictionSignal::MemoryAvailable => StarvedResource::Memory,
+            EvictionSignal::NodeFsAvailable | EvictionSignal::ImageFsAvailable => {
+                StarvedResource::EphemeralStorage
+            }
+            EvictionSignal::NodeFsInodesFree | EvictionSignal::ImageFsInodesFree => {
+                StarvedResource::Inodes
+            }
+            EvictionSignal::PidAvailable => StarvedResource::Pids,
         }
     }
 }
 
-impl Pressure {
+impl PressureKind {
     /// The type of the node's condition.
     pub const fn condition(self) -> &'static str {
         match self {
-            Pressure::Memory => "MemoryPressure",
-            Pressure::Disk => "DiskPressure",
-            Pressure::Pid => "PIDPressure",
+            PressureKind::Memory => "MemoryPressure",
+            PressureKind::Disk => "DiskPressure",
+            PressureKind::Pid => "PIDPressure",
         }
     }
 }
 
-impl Resource {
+impl StarvedResource {
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Resource::Memory => "memory",
-            Resource::EphemeralStorage => "ephemeral-storage",
-            Resource::Inodes => "inodes",
-            Resource::Pids => "pids",
+            StarvedResource::Memory => "memory",
+            StarvedResource::EphemeralStorage => "ephemeral-storage",
+            StarvedResource::Inodes => "inodes",
+            StarvedResource::Pids => "pids",
         }
     }
 }
 
-impl fmt::Display for Signal {
+impl fmt::Display for EvictionSignal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

@@ -7,9 +7,9 @@ use rekindle_pod::HookKind;
 use rekindle_runtime::{ExecExit, Runtime};
 
 use crate::commands::{timed_out, why_not_run};
-use crate::probes::Asked;
+use crate::probes::ProbeTarget;
 use crate::probes::http_get::{self, GetError};
-use crate::probes::http_request::{HttpGet, RequestError};
+use crate::probes::http_request::{HttpGet, ProbeRequestError};
 
 /// The time of a hook that may take as long as its container runs: longer than any does.
 const UNLIMITED: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -30,14 +30,14 @@ pub(crate) enum HookError {
     #[error("{0}")]
     TimedOut(String),
     #[error(transparent)]
-    Request(#[from] RequestError),
+    Request(#[from] ProbeRequestError),
     #[error(transparent)]
     Get(#[from] GetError),
 }
 
 /// How a hook was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum HookDone {
+pub(crate) enum HookOutcome {
     AsAsked,
     /// It asks for TLS at this host, which speaks none: it was asked without, as the kubelet does
     /// it.
@@ -49,10 +49,10 @@ pub(crate) enum HookDone {
 /// Runs a hook of a container to its end, or to its limit.
 pub(crate) async fn run<R: Runtime>(
     runtime: &R,
-    asked: Asked<'_>,
+    asked: ProbeTarget<'_>,
     hook: HookKind,
     limit: Option<Duration>,
-) -> Result<HookDone, HookError> {
+) -> Result<HookOutcome, HookError> {
     let container = asked.container;
     let no_handler = || HookError::NoHandler { container: container.name.clone(), hook };
     let handler = handler_of(container, hook).ok_or_else(no_handler)?;
@@ -60,7 +60,7 @@ pub(crate) async fn run<R: Runtime>(
     if let Some(action) = &handler.exec {
         let command = action.command.as_deref().unwrap_or_default();
         exec(runtime, &asked, command, limit).await?;
-        return Ok(HookDone::AsAsked);
+        return Ok(HookOutcome::AsAsked);
     }
     if let Some(action) = &handler.http_get {
         return get(HttpGet::of(action, container, asked.ip)?, limit).await;
@@ -68,21 +68,21 @@ pub(crate) async fn run<R: Runtime>(
     if let Some(action) = &handler.sleep {
         let span = Duration::from_secs(u64::try_from(action.seconds).unwrap_or(0));
         tokio::time::sleep(span.min(limit)).await;
-        return Ok(HookDone::AsAsked);
+        return Ok(HookOutcome::AsAsked);
     }
     Err(if handler.tcp_socket.is_some() { HookError::TcpSocket } else { no_handler() })
 }
 
 /// Any answer is a success: the kubelet looks at no status here.
-async fn get(request: HttpGet, limit: Duration) -> Result<HookDone, HookError> {
+async fn get(request: HttpGet, limit: Duration) -> Result<HookOutcome, HookError> {
     let began = tokio::time::Instant::now();
     match http_get::get(&request, limit).await {
-        Ok(_answer) => Ok(HookDone::AsAsked),
+        Ok(_answer) => Ok(HookOutcome::AsAsked),
         Err(GetError::NoTls { url: _ }) => {
             let host = request.authority();
             let left = limit.saturating_sub(began.elapsed());
             http_get::get(&request.without_tls(), left).await?;
-            Ok(HookDone::WithoutTls { host })
+            Ok(HookOutcome::WithoutTls { host })
         }
         Err(error) => Err(error.into()),
     }
@@ -98,7 +98,7 @@ fn handler_of(container: &Container, hook: HookKind) -> Option<&LifecycleHandler
 
 async fn exec<R: Runtime>(
     runtime: &R,
-    asked: &Asked<'_>,
+    asked: &ProbeTarget<'_>,
     command: &[String],
     limit: Duration,
 ) -> Result<(), HookError> {

@@ -11,15 +11,15 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::{HookDone, run};
+use super::{HookOutcome, run};
 use crate::clock::Clock;
-use crate::probes::Asked;
+use crate::probes::ProbeTarget;
 use crate::testing::Machine;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Runs a preStop hook that asks this port over HTTPS, with credentials.
-async fn hook(port: u16) -> Result<HookDone, String> {
+async fn hook(port: u16) -> Result<HookOutcome, String> {
     let machine = Machine::new(Clock::of_timers(Tick::from_secs(1)));
     let pod = PodRef {
         namespace: "default".to_owned(),
@@ -39,7 +39,7 @@ async fn hook(port: u16) -> Result<HookDone, String> {
         "name": "app", "lifecycle": { "preStop": { "httpGet": get } },
     }))
     .unwrap();
-    let asked = Asked { container: &container, key: &key, ip: Some(LOOPBACK) };
+    let asked = ProbeTarget { container: &container, key: &key, ip: Some(LOOPBACK) };
     let limit = Some(Duration::from_secs(30));
     let done = run(&machine.connect(), asked, HookKind::PreStop, limit).await;
     done.map_err(|error| error.to_string())
@@ -68,7 +68,7 @@ async fn a_hook_that_meets_no_tls_is_asked_again_without_it_and_without_credenti
     let answer = "HTTP/1.0 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
     let server = tokio::spawn(serve(listener, answer, 2));
     let host = format!("127.0.0.1:{port}");
-    assert_eq!(hook(port).await, Ok(HookDone::WithoutTls { host }));
+    assert_eq!(hook(port).await, Ok(HookOutcome::WithoutTls { host }));
     let said = server.await.unwrap();
     assert!(said.starts_with("GET /bye HTTP/1.1\r\n"), "{said}");
     assert!(!said.to_lowercase().contains("authorization"), "{said}");

@@ -37,22 +37,22 @@ impl ImageGcPolicy {
 
 /// What is remembered of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Record {
+struct ImageRecord {
     first_seen: Tick,
     last_used: Tick,
 }
 
 /// Since when images are here, and when they were used last.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Records {
-    images: BTreeMap<String, Record>,
+pub(crate) struct ImageRecords {
+    images: BTreeMap<String, ImageRecord>,
     /// Whether images were looked at before: what the first look finds may have been here for long.
     looked: bool,
 }
 
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct ImageGcPlan {
     /// Bytes that are to be freed; 0 while the disk is not full.
     pub(crate) wanted_bytes: u64,
     /// Ids of the images to remove, in this order.
@@ -60,19 +60,19 @@ pub(crate) struct Plan {
     /// Bytes of these.
     pub(crate) eligible_bytes: u64,
     /// What would go if it had not been loaded by hand.
-    pub(crate) pinned: Pinned,
+    pub(crate) pinned: PinnedImages,
 }
 
 /// Images that nothing uses, and that stay all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pinned {
+pub(crate) struct PinnedImages {
     /// How many.
     pub(crate) count: usize,
     /// Bytes of them all.
     pub(crate) bytes: u64,
 }
 
-impl Pinned {
+impl PinnedImages {
     fn among(images: &[ImageOnDisk]) -> Self {
         let pinned = images.iter().filter(|image| image.usage == ImageUse::Pinned);
         pinned.fold(Self::default(), |all, image| Self {
@@ -93,7 +93,7 @@ impl Pinned {
     }
 }
 
-impl Records {
+impl ImageRecords {
     /// Takes note of the images that are here now, and of the uses that pods told since.
     pub(crate) fn observe(
         &mut self,
@@ -105,7 +105,7 @@ impl Records {
         self.looked = true;
         let mut known = BTreeMap::new();
         for image in images {
-            let new = Record { first_seen, last_used: Tick::default() };
+            let new = ImageRecord { first_seen, last_used: Tick::default() };
             let mut record = self.images.get(&image.id).copied().unwrap_or(new);
             if let Some(used) = uses.get(&image.id) {
                 record.last_used = record.last_used.max(*used);
@@ -127,16 +127,16 @@ impl Records {
         policy: &ImageGcPolicy,
         disk: ImageFileSystem,
         images: &[ImageOnDisk],
-    ) -> Plan {
+    ) -> ImageGcPlan {
         let wanted_bytes = wanted(policy, disk);
-        let mut candidates: Vec<(&Record, &ImageOnDisk)> = images
+        let mut candidates: Vec<(&ImageRecord, &ImageOnDisk)> = images
             .iter()
             .filter_map(|image| Some((self.images.get(&image.id)?, image)))
             .filter(|(record, image)| may_go(now, policy, record, image))
             .collect();
         candidates.sort_by_key(|(record, image)| (record.last_used, record.first_seen, &image.id));
-        let pinned = Pinned::among(images);
-        let mut plan = Plan { wanted_bytes, pinned, ..Plan::default() };
+        let pinned = PinnedImages::among(images);
+        let mut plan = ImageGcPlan { wanted_bytes, pinned, ..ImageGcPlan::default() };
         for (_, image) in candidates {
             if plan.eligible_bytes >= wanted_bytes {
                 break;
@@ -165,7 +165,7 @@ fn wanted(policy: &ImageGcPolicy, disk: ImageFileSystem) -> u64 {
     used_bytes.saturating_sub(percent(policy.low_threshold_percent))
 }
 
-fn may_go(now: Tick, policy: &ImageGcPolicy, record: &Record, image: &ImageOnDisk) -> bool {
+fn may_go(now: Tick, policy: &ImageGcPolicy, record: &ImageRecord, image: &ImageOnDisk) -> bool {
     let unused = match image.usage {
         ImageUse::Unused => true,
         ImageUse::ByContainers | ImageUse::BuiltIn | ImageUse::Pinned => false,
@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn removed(
-        records: &Records,
+        records: &ImageRecords,
         now: Tick,
         used_percent: u64,
         images: &[ImageOnDisk],
@@ -211,7 +211,7 @@ mod tests {
     fn nothing_goes_below_the_high_threshold_and_enough_goes_above_it() {
         let images: Vec<ImageOnDisk> =
             (0..9).map(|n| image(&n.to_string(), 2, ImageUse::Unused)).collect();
-        let mut records = Records::default();
+        let mut records = ImageRecords::default();
         records.observe(at(0), &images, &BTreeMap::new());
         // down to 80 %: at 85 % that is 5 GB, 3 images of 2 GB
         for (percent, count) in [(0, 0), (84, 0), (85, 3), (90, 5), (100, 9)] {
@@ -228,7 +228,7 @@ mod tests {
             image("never", 1, ImageUse::Unused),
             image("builtin", 1, ImageUse::BuiltIn),
         ];
-        let mut records = Records::default();
+        let mut records = ImageRecords::default();
         records.observe(at(0), &images, &BTreeMap::new());
         images[1].usage = ImageUse::Unused;
         records.observe(at(60), &images, &BTreeMap::new());
@@ -242,21 +242,21 @@ mod tests {
     #[test]
     fn what_was_loaded_by_hand_stays_and_is_told_of() {
         let images = [image("loaded", 30, ImageUse::Pinned), image("pulled", 1, ImageUse::Unused)];
-        let mut records = Records::default();
+        let mut records = ImageRecords::default();
         records.observe(at(0), &images, &BTreeMap::new());
         let policy = ImageGcPolicy::default().with_nothing_kept();
         let plan = records.plan(at(300), &policy, disk(100), &images);
         assert_eq!(plan.remove, ["pulled"]);
-        assert_eq!(plan.pinned, Pinned { count: 1, bytes: 30 * GB });
+        assert_eq!(plan.pinned, PinnedImages { count: 1, bytes: 30 * GB });
         let told = plan.pinned.told().unwrap();
         assert!(told.starts_with("1 unused images of 32212254720 bytes were loaded"), "{told}");
-        assert_eq!(Pinned::default().told(), None);
+        assert_eq!(PinnedImages::default().told(), None);
     }
 
     #[test]
     fn young_images_and_those_a_pod_has_just_asked_for_stay() {
         let mut images = vec![image("here", 1, ImageUse::Unused)];
-        let mut records = Records::default();
+        let mut records = ImageRecords::default();
         records.observe(at(0), &images, &BTreeMap::new());
         images.push(image("new", 1, ImageUse::Unused));
         records.observe(at(10), &images, &BTreeMap::new());
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn an_image_that_comes_back_is_young_again() {
         let images = [image("a", 1, ImageUse::Unused)];
-        let mut records = Records::default();
+        let mut records = ImageRecords::default();
         records.observe(at(0), &images, &BTreeMap::new());
         records.observe(at(300), &[], &BTreeMap::new());
         records.observe(at(600), &images, &BTreeMap::new());
@@ -281,12 +281,12 @@ mod tests {
     #[test]
     fn a_disk_that_says_nonsense_removes_nothing() {
         let images = [image("a", 1, ImageUse::Unused)];
-        let mut records = Records::default();
+        let mut records = ImageRecords::default();
         records.observe(at(0), &images, &BTreeMap::new());
         for (capacity_bytes, available_bytes) in [(0, 0), (10, 20)] {
             let disk = file_system(capacity_bytes, available_bytes);
             let plan = records.plan(at(300), &ImageGcPolicy::default(), disk, &images);
-            assert_eq!(plan, Plan::default());
+            assert_eq!(plan, ImageGcPlan::default());
         }
     }
 }

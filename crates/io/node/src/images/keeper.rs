@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ContainerImage;
-use rekindle_pod::Severity;
+use rekindle_pod::PodEventSeverity;
 use rekindle_runtime::{ImageOnDisk, Runtime, RuntimeError};
 use rekindle_types::TickDuration;
 use rekindle_types::reasons::event;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::collect::{ImageGcPolicy, Plan, Records};
+use super::collect::{ImageGcPlan, ImageGcPolicy, ImageRecords};
 use crate::context::NodeContext;
 use crate::network::PodNetwork;
 
@@ -26,13 +26,13 @@ const STATUS_NAMES_MAX: usize = 5;
 
 /// The running task; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct ImageKeeper {
     task: JoinHandle<()>,
 }
 
 /// What follows a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Then {
+enum ImageKeeperStep {
     Wait,
     /// Images go when their disk fills.
     Collect,
@@ -40,7 +40,7 @@ enum Then {
     RemoveUnused,
 }
 
-impl Keeper {
+impl ImageKeeper {
     /// Starts it. `shown` gets the list for the Node's status whenever it changes.
     pub(crate) fn start<R: Runtime, N: PodNetwork>(
         node: Arc<NodeContext<R, N>>,
@@ -51,7 +51,7 @@ impl Keeper {
     }
 }
 
-impl Keeper {
+impl ImageKeeper {
     /// Stops it; nothing of the node is held any more when this returns.
     pub(crate) async fn stop(&mut self) {
         self.task.abort();
@@ -60,7 +60,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ImageKeeper {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -71,20 +71,20 @@ async fn run<R: Runtime, N: PodNetwork>(
     policy: ImageGcPolicy,
     shown: watch::Sender<Vec<ContainerImage>>,
 ) {
-    let mut records = Records::default();
+    let mut records = ImageRecords::default();
     // not at once: what the node's pods use is not known yet
     let mut collected_at = node.clock.now();
     loop {
         let now = node.clock.now();
         let wanted = node.images.take_wanted();
         let then = if !wanted.is_empty() {
-            Then::RemoveUnused
+            ImageKeeperStep::RemoveUnused
         } else if now.since(collected_at) >= COLLECTION_PERIOD {
-            Then::Collect
+            ImageKeeperStep::Collect
         } else {
-            Then::Wait
+            ImageKeeperStep::Wait
         };
-        if then == Then::Collect {
+        if then == ImageKeeperStep::Collect {
             collected_at = now;
         }
         if let Err(error) = look(&node, &policy, &mut records, &shown, then).await {
@@ -105,9 +105,9 @@ async fn run<R: Runtime, N: PodNetwork>(
 async fn look<R: Runtime, N: PodNetwork>(
     node: &NodeContext<R, N>,
     policy: &ImageGcPolicy,
-    records: &mut Records,
+    records: &mut ImageRecords,
     shown: &watch::Sender<Vec<ContainerImage>>,
-    then: Then,
+    then: ImageKeeperStep,
 ) -> Result<(), RuntimeError> {
     let images = node.runtime.images().await?;
     let now = node.clock.now();
@@ -119,14 +119,14 @@ async fn look<R: Runtime, N: PodNetwork>(
         changed
     });
     match then {
-        Then::Wait => {}
-        Then::Collect => {
+        ImageKeeperStep::Wait => {}
+        ImageKeeperStep::Collect => {
             let disk = node.runtime.image_file_system().await?;
             let plan = records.plan(now, policy, disk, &images);
             let freed_bytes = remove(node, &images, &plan).await;
             complain(node, &plan, freed_bytes);
         }
-        Then::RemoveUnused => {
+        ImageKeeperStep::RemoveUnused => {
             let disk = node.runtime.image_file_system().await?;
             let plan = records.plan(now, &policy.with_nothing_kept(), disk, &images);
             // pods are evicted next: whoever looks for the reason finds the images that stay
@@ -144,7 +144,7 @@ async fn look<R: Runtime, N: PodNetwork>(
 async fn remove<R: Runtime, N: PodNetwork>(
     node: &NodeContext<R, N>,
     images: &[ImageOnDisk],
-    plan: &Plan,
+    plan: &ImageGcPlan,
 ) -> u64 {
     let mut freed_bytes = 0_u64;
     for id in &plan.remove {
@@ -175,7 +175,7 @@ async fn remove<R: Runtime, N: PodNetwork>(
 }
 
 /// Says that less could be removed than was wanted, if so, and which images are kept nevertheless.
-fn complain<R, N>(node: &NodeContext<R, N>, plan: &Plan, freed_bytes: u64) {
+fn complain<R, N>(node: &NodeContext<R, N>, plan: &ImageGcPlan, freed_bytes: u64) {
     let wanted = plan.wanted_bytes;
     if freed_bytes < wanted {
         let pinned = plan.pinned.told().map(|told| format!(" {told}")).unwrap_or_default();
@@ -189,7 +189,7 @@ fn complain<R, N>(node: &NodeContext<R, N>, plan: &Plan, freed_bytes: u64) {
 
 fn tell_of_full_disk<R, N>(node: &NodeContext<R, N>, message: String) {
     let about = node.object_reference();
-    node.recorder.record(about, Severity::Warning, event::FREE_DISK_SPACE_FAILED, message);
+    node.recorder.record(about, PodEventSeverity::Warning, event::FREE_DISK_SPACE_FAILED, message);
 }
 
 /// The largest images, each with some of its names.

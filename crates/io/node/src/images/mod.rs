@@ -7,6 +7,6 @@ mod secrets;
 mod shared;
 
 pub use collect::ImageGcPolicy;
-pub(crate) use keeper::Keeper;
+pub(crate) use keeper::ImageKeeper;
 pub(crate) use secrets::{PullSecrets, pull_secrets};
 pub(crate) use shared::NodeImages;

@@ -53,11 +53,11 @@ mod tests {
     use rekindle_runtime::image::ImageReference;
 
     use super::*;
-    use crate::objects::Object;
+    use crate::objects::ReferencedObject;
 
-    fn secret(key: &str, text: &str) -> Object {
+    fn secret(key: &str, text: &str) -> ReferencedObject {
         let data = BTreeMap::from([(key.to_owned(), ByteString(text.as_bytes().to_vec()))]);
-        Object::Secret(Arc::new(Secret { data: Some(data), ..Secret::default() }))
+        ReferencedObject::Secret(Arc::new(Secret { data: Some(data), ..Secret::default() }))
     }
 
     #[test]

@@ -13,13 +13,13 @@ const MODE: u32 = 0o777;
 
 /// The folders of one node.
 #[derive(Clone, Debug)]
-pub(super) struct Folders {
+pub(super) struct LocalPathFolders {
     root: PathBuf,
     pods: PathBuf,
     trash: PathBuf,
 }
 
-impl Folders {
+impl LocalPathFolders {
     /// Beneath `root`, which may not be there yet; the others are the agent's own.
     pub(super) fn new(root: PathBuf, pods: PathBuf, trash: PathBuf) -> Self {
         Self { root, pods, trash }

@@ -23,9 +23,9 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
-use rekindle_pod::Severity;
+use rekindle_pod::PodEventSeverity;
 use rekindle_runtime::Runtime;
-use rekindle_types::local_path::{self, End, volume_name};
+use rekindle_types::local_path::{self, VolumeCleanup, volume_name};
 use rekindle_types::reasons::event;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -33,16 +33,16 @@ use tokio::time::Instant;
 
 use crate::context::NodeContext;
 use crate::network::PodNetwork;
-use crate::pods::Recorder;
+use crate::pods::EventRecorder;
 use crate::volumes::{VolumeProblem, sweep};
-use folder::Folders;
+use folder::LocalPathFolders;
 
 /// The wait before something that failed is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Job {
+enum ProvisionerJob {
     /// A volume for this claim: namespace and name.
     Make(String, String),
     /// What is left of this volume.
@@ -53,13 +53,13 @@ enum Job {
 pub(crate) struct Provisioner {
     client: Client,
     node: String,
-    recorder: Recorder,
-    folders: Folders,
+    recorder: EventRecorder,
+    folders: LocalPathFolders,
 }
 
 /// Why a job was not done; it is tried again.
 #[derive(Debug, thiserror::Error)]
-enum JobError {
+enum ProvisionerError {
     #[error(transparent)]
     Api(#[from] kube::Error),
     #[error(transparent)]
@@ -76,7 +76,7 @@ impl Provisioner {
             client: node.client.clone(),
             node: node.name.clone(),
             recorder: node.recorder.clone(),
-            folders: Folders::new(dirs.local_path(), dirs.pods(), dirs.trash()),
+            folders: LocalPathFolders::new(dirs.local_path(), dirs.pods(), dirs.trash()),
         };
         tokio::spawn(provisioner.run())
     }
@@ -87,7 +87,7 @@ impl Provisioner {
         let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
         let mut claims = watcher(claims, config()).default_backoff().applied_objects().boxed();
         let mut volumes = watcher(volumes, config()).default_backoff().applied_objects().boxed();
-        let mut failed: BTreeSet<Job> = BTreeSet::new();
+        let mut failed: BTreeSet<ProvisionerJob> = BTreeSet::new();
         let mut retry_at = Instant::now();
         loop {
             let due = tokio::select! {
@@ -101,7 +101,7 @@ impl Provisioner {
                 },
                 Some(volume) = volumes.next() => match volume {
                     Ok(volume) if self.is_ours(&volume) => {
-                        vec![Job::Remove(volume.metadata.name.unwrap_or_default())]
+                        vec![ProvisionerJob::Remove(volume.metadata.name.unwrap_or_default())]
                     }
                     Ok(_) => continue,
                     Err(error) => {
@@ -124,10 +124,10 @@ impl Provisioner {
         }
     }
 
-    async fn work(&self, job: &Job) -> Result<(), JobError> {
+    async fn work(&self, job: &ProvisionerJob) -> Result<(), ProvisionerError> {
         match job {
-            Job::Make(namespace, name) => self.make(namespace, name).await,
-            Job::Remove(name) => self.remove(name).await,
+            ProvisionerJob::Make(namespace, name) => self.make(namespace, name).await,
+            ProvisionerJob::Remove(name) => self.remove(name).await,
         }
     }
 
@@ -141,7 +141,7 @@ impl Provisioner {
             })
     }
 
-    async fn make(&self, namespace: &str, name: &str) -> Result<(), JobError> {
+    async fn make(&self, namespace: &str, name: &str) -> Result<(), ProvisionerError> {
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
         let claim =
             claims.get_opt(name).await?.filter(|claim| local_path::is_asked_for(claim, &self.node));
@@ -153,7 +153,7 @@ impl Provisioner {
         let class = match local_path::class_for(&claim, class.as_ref()) {
             Ok(class) => class,
             Err(why) => {
-                self.say(&claim, Severity::Warning, event::PROVISIONING_FAILED, why);
+                self.say(&claim, PodEventSeverity::Warning, event::PROVISIONING_FAILED, why);
                 return Ok(());
             }
         };
@@ -166,7 +166,7 @@ impl Provisioner {
                 let text = format!(
                     "failed to provision volume with StorageClass {class_name:?}: {problem}"
                 );
-                self.say(&claim, Severity::Warning, event::PROVISIONING_FAILED, text);
+                self.say(&claim, PodEventSeverity::Warning, event::PROVISIONING_FAILED, text);
                 return Err(problem.into());
             }
         };
@@ -175,7 +175,7 @@ impl Provisioner {
         match volumes.create(&PostParams::default(), &object).await {
             Ok(_) => {
                 let text = format!("Successfully provisioned volume {volume}");
-                self.say(&claim, Severity::Normal, event::PROVISIONING_SUCCEEDED, text);
+                self.say(&claim, PodEventSeverity::Normal, event::PROVISIONING_SUCCEEDED, text);
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()), // made before a crash
@@ -184,15 +184,15 @@ impl Provisioner {
     }
 
     /// The next step of a volume's end, if it is at its end.
-    async fn remove(&self, name: &str) -> Result<(), JobError> {
+    async fn remove(&self, name: &str) -> Result<(), ProvisionerError> {
         let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
         let volume = volumes.get_opt(name).await?.filter(|volume| self.is_ours(volume));
         let Some(volume) = volume else { return Ok(()) };
         let left = local_path::finalizers_left(&volume);
-        match End::of(&volume) {
+        match VolumeCleanup::of(&volume) {
             // seen again when no claim is bound to it any more
-            End::NotYet => return Ok(()),
-            End::Delete => {
+            VolumeCleanup::NotYet => return Ok(()),
+            VolumeCleanup::Delete => {
                 let meta = volume.metadata;
                 let only_this =
                     Preconditions { uid: meta.uid, resource_version: meta.resource_version };
@@ -201,11 +201,11 @@ impl Provisioner {
                 volumes.delete(name, &options).await?;
                 return Ok(()); // seen again when it is marked
             }
-            End::WithFolder => {
+            VolumeCleanup::WithFolder => {
                 let (folders, of) = (self.folders.clone(), name.to_owned());
                 tokio::task::spawn_blocking(move || folders.discard(&of)).await??;
             }
-            End::WithoutFolder => {}
+            VolumeCleanup::WithoutFolder => {}
         }
         let meta = volume.metadata;
         let patch = json!({"metadata": {
@@ -218,12 +218,18 @@ impl Provisioner {
         Ok(())
     }
 
-    fn say(&self, claim: &PersistentVolumeClaim, severity: Severity, reason: &str, text: String) {
+    fn say(
+        &self,
+        claim: &PersistentVolumeClaim,
+        severity: PodEventSeverity,
+        reason: &str,
+        text: String,
+    ) {
         self.recorder.record(local_path::reference(claim), severity, reason, text);
     }
 }
 
-fn job_of(claim: &PersistentVolumeClaim) -> Job {
+fn job_of(claim: &PersistentVolumeClaim) -> ProvisionerJob {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    Job::Make(text(&claim.metadata.namespace), text(&claim.metadata.name))
+    ProvisionerJob::Make(text(&claim.metadata.namespace), text(&claim.metadata.name))
 }

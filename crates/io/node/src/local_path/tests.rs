@@ -2,17 +2,17 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use super::folder::Folders;
+use super::folder::LocalPathFolders;
 
 struct Place {
     folder: tempfile::TempDir,
-    folders: Folders,
+    folders: LocalPathFolders,
 }
 
 fn place() -> Place {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().canonicalize().unwrap();
-    let folders = Folders::new(at.join("local-path"), at.join("pods"), at.join("trash"));
+    let folders = LocalPathFolders::new(at.join("local-path"), at.join("pods"), at.join("trash"));
     std::fs::create_dir(at.join("pods")).unwrap();
     Place { folder, folders }
 }

@@ -5,11 +5,11 @@
 
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct LogEntry<'a> {
     /// When it was written, as in the file.
     pub time: &'a str,
     /// Where the program wrote it.
-    pub stream: Stream,
+    pub stream: LogEntryStream,
     /// Whether the line goes on.
     pub end: LineEnd,
     /// Where its line began.
@@ -20,7 +20,7 @@ pub(crate) struct Entry<'a> {
 
 /// Where output comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(crate) enum LogEntryStream {
     Stdout,
     Stderr,
 }
@@ -33,10 +33,10 @@ pub(crate) struct PerStream<T> {
 }
 
 impl<T> PerStream<T> {
-    pub(crate) fn of(&mut self, stream: Stream) -> &mut T {
+    pub(crate) fn of(&mut self, stream: LogEntryStream) -> &mut T {
         match stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
+            LogEntryStream::Stdout => &mut self.stdout,
+            LogEntryStream::Stderr => &mut self.stderr,
         }
     }
 }
@@ -61,12 +61,12 @@ pub(crate) enum LineBegin {
 
 /// Reads one line of a log file, without its `\n`; `None` when it is not in the format (torn by a
 /// crash, or not ours).
-pub(crate) fn parse(line: &[u8]) -> Option<Entry<'_>> {
+pub(crate) fn parse(line: &[u8]) -> Option<LogEntry<'_>> {
     let (time, rest) = split_space(line)?;
     let (stream, rest) = split_space(rest)?;
     let stream = match stream {
-        b"stdout" => Stream::Stdout,
-        b"stderr" => Stream::Stderr,
+        b"stdout" => LogEntryStream::Stdout,
+        b"stderr" => LogEntryStream::Stderr,
         _ => return None,
     };
     // an empty text may come without the space before it
@@ -80,7 +80,7 @@ pub(crate) fn parse(line: &[u8]) -> Option<Entry<'_>> {
     let mut further = tags.split(|byte| *byte == b':').skip(1);
     let goes_on = further.any(|tag| tag == b"C");
     let begin = if goes_on { LineBegin::FileBefore } else { LineBegin::SameFile };
-    Some(Entry { time, stream, end, begin, text })
+    Some(LogEntry { time, stream, end, begin, text })
 }
 
 fn split_space(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -7,18 +7,18 @@
 
 use rekindle_types::log_options::Timestamps;
 
-use super::format::{Entry, LineEnd, PerStream, Stream};
+use super::format::{LineEnd, LogEntry, LogEntryStream, PerStream};
 
 /// As much of a line is kept back until it ends; container runtimes cut lines at this length.
 const KEPT_MAX: usize = 16 * 1024;
 
 /// Takes records, and writes lines.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct LineFormatter {
     timestamps: Timestamps,
     kept: PerStream<Option<OpenLine>>,
     /// Whose line the text ends in the midst of.
-    inside: Option<Stream>,
+    inside: Option<LogEntryStream>,
 }
 
 /// A line without its end, or what of it is not shown yet.
@@ -29,14 +29,14 @@ struct OpenLine {
     text: Vec<u8>,
 }
 
-impl Lines {
+impl LineFormatter {
     /// At the beginning of a text.
     pub(super) fn new(timestamps: Timestamps) -> Self {
         Self { timestamps, kept: PerStream::default(), inside: None }
     }
 
     /// Takes the next record, and writes the line that it ends, if it does.
-    pub(super) fn take(&mut self, entry: &Entry<'_>, text: &mut Vec<u8>) {
+    pub(super) fn take(&mut self, entry: &LogEntry<'_>, text: &mut Vec<u8>) {
         let kept = self.kept.of(entry.stream);
         match entry.end {
             LineEnd::Full => {
@@ -70,9 +70,9 @@ impl Lines {
     pub(super) fn show_kept(&mut self, text: &mut Vec<u8>) {
         let began = |line: &Option<OpenLine>| line.as_ref().map(|line| line.time.clone());
         let order = if began(&self.kept.stderr) < began(&self.kept.stdout) {
-            [Stream::Stderr, Stream::Stdout]
+            [LogEntryStream::Stderr, LogEntryStream::Stdout]
         } else {
-            [Stream::Stdout, Stream::Stderr]
+            [LogEntryStream::Stdout, LogEntryStream::Stderr]
         };
         for stream in order {
             self.show_open(stream, text);
@@ -97,14 +97,14 @@ impl Lines {
         text.push(b'\n');
     }
 
-    fn show_open(&mut self, stream: Stream, text: &mut Vec<u8>) {
+    fn show_open(&mut self, stream: LogEntryStream, text: &mut Vec<u8>) {
         let Some(line) = self.kept.of(stream).take() else { return };
         self.turn_to(stream, &line.time, text);
         text.extend_from_slice(&line.text);
     }
 
     /// The text goes on with a line of this stream: the one that it is in the midst of, or another.
-    fn turn_to(&mut self, stream: Stream, time: &str, text: &mut Vec<u8>) {
+    fn turn_to(&mut self, stream: LogEntryStream, time: &str, text: &mut Vec<u8>) {
         match self.inside {
             Some(inside) if inside == stream => return,
             Some(_) => text.push(b'\n'),
@@ -125,7 +125,7 @@ mod tests {
 
     /// The text of these records; what is kept back is shown at each `-`, and at the end.
     fn shown(timestamps: Timestamps, records: &[&str]) -> String {
-        let mut lines = Lines::new(timestamps);
+        let mut lines = LineFormatter::new(timestamps);
         let mut text = Vec::new();
         for record in records {
             match parse(record.as_bytes()) {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_takes_no_more_memory_than_a_runtime_would() {
-        let mut lines = Lines::new(Timestamps::No);
+        let mut lines = LineFormatter::new(Timestamps::No);
         let (mut text, piece) = (Vec::new(), "x".repeat(1000));
         for _ in 0..1000 {
             lines.take(&parse(format!("1 stdout P {piece}").as_bytes()).unwrap(), &mut text);

@@ -16,8 +16,8 @@ use rekindle_types::ContainerAttempt;
 use rekindle_types::log_options::Timestamps;
 
 use super::files::{OpenLog, is_newest, open_all};
-use super::format::{Entry, LineBegin, LineEnd, PerStream, parse};
-use super::lines::Lines;
+use super::format::{LineBegin, LineEnd, LogEntry, PerStream, parse};
+use super::lines::LineFormatter;
 use super::tail::{TailStart, start_of_tail};
 
 /// Bytes read from a file at a time.
@@ -31,7 +31,7 @@ const MISSED: &str =
 
 /// Which part of the log is shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Selection {
+pub(super) struct LogSelection {
     pub(super) timestamps: Timestamps,
     pub(super) tail_lines: Option<u64>,
     pub(super) since: Option<Timestamp>,
@@ -40,7 +40,7 @@ pub(super) struct Selection {
 
 /// What a read brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Chunk {
+pub(super) enum LogChunk {
     /// Text to show.
     Data(Bytes),
     /// All that is written so far has been read.
@@ -51,7 +51,7 @@ pub(super) enum Chunk {
 
 /// Reads one start's log.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct LogReader {
     folder: PathBuf,
     attempt: ContainerAttempt,
     current: Option<OpenLog>,
@@ -62,8 +62,8 @@ pub(super) struct Reader {
     later: VecDeque<OpenLog>,
     /// The beginning of a record that is not complete yet.
     rest: Vec<u8>,
-    lines: Lines,
-    gap: Gap,
+    lines: LineFormatter,
+    gap: RecordGap,
     /// What the records before say of the line of the next one.
     before: PerStream<LineBefore>,
     /// The next records that belong to lines before the tail.
@@ -75,7 +75,7 @@ pub(super) struct Reader {
 
 /// Whether records are missing before the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gap {
+enum RecordGap {
     None,
     /// Some are, and the reader was not told.
     Untold,
@@ -93,12 +93,12 @@ enum LineBefore {
     PassedBy,
 }
 
-impl Reader {
+impl LogReader {
     /// Stands before the first line asked for.
     pub(super) fn new(
         folder: PathBuf,
         attempt: ContainerAttempt,
-        selection: Selection,
+        selection: LogSelection,
     ) -> io::Result<Self> {
         let files = open_all(&folder, attempt)?;
         let start = match selection.tail_lines {
@@ -121,8 +121,8 @@ impl Reader {
             offset: start.offset,
             later,
             rest: Vec::new(),
-            lines: Lines::new(selection.timestamps),
-            gap: Gap::None,
+            lines: LineFormatter::new(selection.timestamps),
+            gap: RecordGap::None,
             before,
             before_tail: start.before,
             since: selection.since,
@@ -131,11 +131,11 @@ impl Reader {
     }
 
     /// The next piece of text. Blocks on the disk, never on the writer.
-    pub(super) fn next_chunk(&mut self) -> io::Result<Chunk> {
+    pub(super) fn next_chunk(&mut self) -> io::Result<LogChunk> {
         let mut buffer = vec![0; READ_BYTES];
         loop {
             if self.left == Some(0) {
-                return Ok(Chunk::LimitReached);
+                return Ok(LogChunk::LimitReached);
             }
             let count = match &mut self.current {
                 Some(log) => log.file.read(&mut buffer)?,
@@ -146,11 +146,11 @@ impl Reader {
                 if self.go_on()? {
                     continue;
                 }
-                return Ok(Chunk::CaughtUp);
+                return Ok(LogChunk::CaughtUp);
             }
             let text = self.take(&buffer[..count]);
             if !text.is_empty() {
-                return Ok(Chunk::Data(Bytes::from(text)));
+                return Ok(LogChunk::Data(Bytes::from(text)));
             }
         }
     }
@@ -222,7 +222,7 @@ impl Reader {
     /// Records are missing after those that were read.
     fn miss(&mut self) {
         self.rest.clear();
-        self.gap = Gap::Untold;
+        self.gap = RecordGap::Untold;
         self.before = PerStream::default();
         self.before_tail = PerStream::default();
     }
@@ -258,8 +258,8 @@ impl Reader {
 
     fn show(&mut self, record: &[u8], text: &mut Vec<u8>) {
         let Some(entry) = parse(record) else { return };
-        if self.gap == Gap::Untold {
-            self.gap = Gap::None;
+        if self.gap == RecordGap::Untold {
+            self.gap = RecordGap::None;
             self.lines.cut(text);
             self.lines.note(entry.time, MISSED, text);
         }
@@ -275,7 +275,7 @@ impl Reader {
     }
 
     /// Whether it goes on with a line whose beginning was missed.
-    fn lacks_beginning(&mut self, entry: &Entry<'_>) -> bool {
+    fn lacks_beginning(&mut self, entry: &LogEntry<'_>) -> bool {
         let before = self.before.of(entry.stream);
         let lacks = match (*before, entry.begin) {
             (LineBefore::PassedBy, _) | (LineBefore::Unread, LineBegin::FileBefore) => true,
@@ -289,7 +289,7 @@ impl Reader {
     }
 
     /// Times only rise, so that they are read until the first one that is late enough.
-    fn is_too_early(&mut self, entry: &Entry<'_>) -> bool {
+    fn is_too_early(&mut self, entry: &LogEntry<'_>) -> bool {
         let Some(since) = self.since else { return false };
         if entry.time.parse::<Timestamp>().is_ok_and(|time| time < since) {
             return true;

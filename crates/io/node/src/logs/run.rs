@@ -5,7 +5,7 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 use rekindle_types::ContainerAttempt;
-use rekindle_types::log_options::Run;
+use rekindle_types::log_options::ContainerRun;
 use rekindle_types::reasons::waiting;
 
 use super::error::LogError;
@@ -16,7 +16,7 @@ pub(super) fn attempt_of(
     status: &PodStatus,
     pod: &str,
     container: &str,
-    run: Run,
+    run: ContainerRun,
     folder: &Path,
 ) -> Result<ContainerAttempt, LogError> {
     let Some(found) = status_of(status, container) else {
@@ -29,15 +29,15 @@ pub(super) fn attempt_of(
     let state = found.state.as_ref();
     let is_waiting = !state.is_some_and(|s| s.running.is_some() || s.terminated.is_some());
     match run {
-        Run::Previous if !ended => Err(LogError::NotThere(format!(
+        ContainerRun::Previous if !ended => Err(LogError::NotThere(format!(
             "previous terminated container {container:?} in pod {pod:?} not found"
         ))),
         // between two starts the last one is what ended last
-        Run::Previous if is_waiting => Ok(newest(folder, count)),
-        Run::Previous => Ok(newest(folder, ContainerAttempt(count.0.saturating_sub(1)))),
-        Run::Current if !is_waiting => Ok(count),
-        Run::Current if ended => Ok(newest(folder, count)),
-        Run::Current => Err(LogError::NotThere(waiting_message(found, pod, container))),
+        ContainerRun::Previous if is_waiting => Ok(newest(folder, count)),
+        ContainerRun::Previous => Ok(newest(folder, ContainerAttempt(count.0.saturating_sub(1)))),
+        ContainerRun::Current if !is_waiting => Ok(count),
+        ContainerRun::Current if ended => Ok(newest(folder, count)),
+        ContainerRun::Current => Err(LogError::NotThere(waiting_message(found, pod, container))),
     }
 }
 

@@ -9,14 +9,14 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::PodStatus;
-use rekindle_types::log_options::{Follow, LogOptions, Since};
+use rekindle_types::log_options::{LogFollow, LogOptions, LogSince};
 use rekindle_types::{ContainerAttempt, PodUid};
 use rustix::fs::inotify::WatchFlags;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::LogError;
-use super::reader::{Chunk, Reader, Selection};
+use super::reader::{LogChunk, LogReader, LogSelection};
 use super::run::{attempt_of, has_ended};
 use crate::clock::{Clock, sleep_until};
 use crate::folder_watch::FolderWatch;
@@ -69,12 +69,12 @@ impl Logs {
         };
         // watched before the first read, so that nothing written in between is missed
         let growth = match options.follow {
-            Follow::Yes => Some(FolderWatch::new(&folder, GROWTH).map_err(failed)?),
-            Follow::No => None,
+            LogFollow::Yes => Some(FolderWatch::new(&folder, GROWTH).map_err(failed)?),
+            LogFollow::No => None,
         };
         let selection = self.selection(options);
-        let reader = blocking(move || Reader::new(folder, attempt, selection)).await;
-        let reading = Reading {
+        let reader = blocking(move || LogReader::new(folder, attempt, selection)).await;
+        let reading = LogReading {
             reader: Some(reader.map_err(failed)?),
             growth,
             status: view.status,
@@ -93,16 +93,16 @@ impl Logs {
         Ok(chunks.boxed())
     }
 
-    fn selection(&self, options: LogOptions) -> Selection {
+    fn selection(&self, options: LogOptions) -> LogSelection {
         let since = options.since.map(|since| match since {
-            Since::Time(time) => time.to_time().0,
-            Since::Seconds(seconds) => {
+            LogSince::Time(time) => time.to_time().0,
+            LogSince::Seconds(seconds) => {
                 let now = self.clock.now().to_time().0;
                 let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
                 now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN)
             }
         });
-        Selection {
+        LogSelection {
             timestamps: options.timestamps,
             tail_lines: options.tail_lines,
             since,
@@ -112,9 +112,9 @@ impl Logs {
 }
 
 /// A log being read.
-struct Reading {
+struct LogReading {
     /// Away only while a thread reads with it.
-    reader: Option<Reader>,
+    reader: Option<LogReader>,
     growth: Option<FolderWatch>,
     status: watch::Receiver<Arc<PodStatus>>,
     container: String,
@@ -123,15 +123,15 @@ struct Reading {
     open_since: Option<Instant>,
 }
 
-impl Reading {
+impl LogReading {
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         loop {
             // asked before reading: what an ended container wrote is there by then
             let ended = has_ended(&self.status.borrow_and_update(), &self.container, self.attempt);
             match self.next_chunk().await? {
-                Chunk::Data(bytes) => return Ok(Some(bytes)),
-                Chunk::LimitReached => return Ok(None),
-                Chunk::CaughtUp => {}
+                LogChunk::Data(bytes) => return Ok(Some(bytes)),
+                LogChunk::LimitReached => return Ok(None),
+                LogChunk::CaughtUp => {}
             }
             let open_until = self.open_until();
             let Some(growth) = self.growth.as_ref().filter(|_| !ended) else {
@@ -155,7 +155,7 @@ impl Reading {
 
     /// When lines without their end are shown.
     fn open_until(&mut self) -> Option<Instant> {
-        if self.reader.as_ref().is_some_and(Reader::keeps_back) {
+        if self.reader.as_ref().is_some_and(LogReader::keeps_back) {
             Some(*self.open_since.get_or_insert_with(Instant::now) + OPEN_LINE_WAIT)
         } else {
             self.open_since = None;
@@ -168,7 +168,7 @@ impl Reading {
         self.reader.as_mut()?.open_lines()
     }
 
-    async fn next_chunk(&mut self) -> io::Result<Chunk> {
+    async fn next_chunk(&mut self) -> io::Result<LogChunk> {
         let Some(mut reader) = self.reader.take() else {
             return Err(io::Error::other("the log reader panicked"));
         };

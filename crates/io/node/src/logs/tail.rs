@@ -8,8 +8,8 @@ use std::path::Path;
 use rekindle_types::log_options::Timestamps;
 
 use super::files::{OpenLog, open};
-use super::format::{Entry, LineEnd, PerStream, parse};
-use super::lines::Lines;
+use super::format::{LineEnd, LogEntry, PerStream, parse};
+use super::lines::LineFormatter;
 
 /// How much of the file is looked at for each byte of text: a line may come in many parts.
 const OVERHEAD: usize = 8;
@@ -35,7 +35,7 @@ fn last_text(log: &Path, lines: usize, bytes: usize) -> io::Result<String> {
 }
 
 fn text_of(raw: &[u8], lines: usize, bytes: usize) -> String {
-    let (mut text, mut shown) = (Vec::new(), Lines::new(Timestamps::No));
+    let (mut text, mut shown) = (Vec::new(), LineFormatter::new(Timestamps::No));
     for entry in raw.split(|byte| *byte == b'\n').filter_map(parse) {
         shown.take(&entry, &mut text);
     }
@@ -69,9 +69,9 @@ pub(super) fn start_of_tail(files: &[OpenLog], lines: u64) -> io::Result<TailSta
     if lines == 0 {
         return end_of(files);
     }
-    let mut scan = Scan::new(lines);
+    let mut scan = TailScan::new(lines);
     for (index, log) in files.iter().enumerate().rev() {
-        if scan_back(&log.file, index, &mut scan)? == Search::Over {
+        if scan_back(&log.file, index, &mut scan)? == TailSearch::Over {
             break;
         }
     }
@@ -92,7 +92,7 @@ fn end_of(files: &[OpenLog]) -> io::Result<TailStart> {
 
 /// What is known of a stream while going backwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Seen {
+enum StreamTail {
     /// No record of it.
     #[default]
     Nothing,
@@ -104,16 +104,16 @@ enum Seen {
 
 /// Whether there is more to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Search {
+enum TailSearch {
     GoesOn,
     Over,
 }
 
 /// The wanted lines, as far as they were found while going backwards.
-struct Scan {
+struct TailScan {
     wanted: u64,
     found: u64,
-    streams: PerStream<Seen>,
+    streams: PerStream<StreamTail>,
     /// Of the earliest record of a wanted line.
     start: TailStart,
     /// Records of lines before the wanted ones.
@@ -122,7 +122,7 @@ struct Scan {
     beyond: usize,
 }
 
-impl Scan {
+impl TailScan {
     fn new(wanted: u64) -> Self {
         Self {
             wanted,
@@ -135,27 +135,31 @@ impl Scan {
     }
 
     /// Takes the record before those seen, which stands there.
-    fn take(&mut self, record: &[u8], file: usize, offset: u64) -> Search {
+    fn take(&mut self, record: &[u8], file: usize, offset: u64) -> TailSearch {
         if let Some(entry) = parse(record) {
             self.take_entry(&entry, file, offset);
         }
         if self.found < self.wanted {
-            return Search::GoesOn;
+            return TailSearch::GoesOn;
         }
         self.beyond += record.len();
         let PerStream { stdout, stderr } = self.streams;
-        let may_begin_before = stdout == Seen::Wanted || stderr == Seen::Wanted;
-        if may_begin_before && self.beyond <= BEGINNING_MAX { Search::GoesOn } else { Search::Over }
+        let may_begin_before = stdout == StreamTail::Wanted || stderr == StreamTail::Wanted;
+        if may_begin_before && self.beyond <= BEGINNING_MAX {
+            TailSearch::GoesOn
+        } else {
+            TailSearch::Over
+        }
     }
 
-    fn take_entry(&mut self, entry: &Entry<'_>, file: usize, offset: u64) {
+    fn take_entry(&mut self, entry: &LogEntry<'_>, file: usize, offset: u64) {
         let seen = self.streams.of(entry.stream);
         // a last line without its end counts as one
-        let ends_line = entry.end == LineEnd::Full || *seen == Seen::Nothing;
+        let ends_line = entry.end == LineEnd::Full || *seen == StreamTail::Nothing;
         if ends_line {
-            *seen = if self.found < self.wanted { Seen::Wanted } else { Seen::Before };
+            *seen = if self.found < self.wanted { StreamTail::Wanted } else { StreamTail::Before };
         }
-        if *seen == Seen::Wanted {
+        if *seen == StreamTail::Wanted {
             self.found += u64::from(ends_line);
             self.start = TailStart { file, offset, before: self.before };
         } else {
@@ -165,7 +169,7 @@ impl Scan {
 }
 
 /// Goes backwards through one file, the one of this index.
-fn scan_back(file: &File, index: usize, scan: &mut Scan) -> io::Result<Search> {
+fn scan_back(file: &File, index: usize, scan: &mut TailScan) -> io::Result<TailSearch> {
     let mut end = file.metadata()?.len();
     // the beginning of a record whose start is in the block before
     let mut carry: Vec<u8> = Vec::new();
@@ -181,8 +185,8 @@ fn scan_back(file: &File, index: usize, scan: &mut Scan) -> io::Result<Search> {
             let record =
                 block[newline + 1..until].strip_suffix(b"\n").unwrap_or(&block[newline + 1..until]);
             let offset = start + u64::try_from(newline + 1).unwrap_or(0);
-            if scan.take(record, index, offset) == Search::Over {
-                return Ok(Search::Over);
+            if scan.take(record, index, offset) == TailSearch::Over {
+                return Ok(TailSearch::Over);
             }
             until = newline + 1;
         }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::PodStatus;
 use proptest::prelude::*;
-use rekindle_types::log_options::{Follow, LogOptions, Run, Since, Timestamps};
+use rekindle_types::log_options::{ContainerRun, LogFollow, LogOptions, LogSince, Timestamps};
 use rekindle_types::{ContainerAttempt, PodRef, PodUid, Tick};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::format::{LineEnd, Stream, parse};
-use super::reader::{Chunk, Reader, Selection};
+use super::format::{LineEnd, LogEntryStream, parse};
+use super::reader::{LogChunk, LogReader, LogSelection};
 use super::{Logs, last_lines, prune};
 use crate::clock::Clock;
 use crate::layout::NodeDirs;
@@ -119,7 +119,7 @@ async fn rotated_files_are_read_in_order_and_other_starts_are_not() {
     fs::write(fixture.path("1.log.gz"), "no").unwrap();
     fixture.status.send_replace(running(1));
     assert_eq!(fixture.read(options()).await.unwrap(), "a\nb\nc\nd\ne\n");
-    let previous = LogOptions { run: Run::Previous, ..options() };
+    let previous = LogOptions { run: ContainerRun::Previous, ..options() };
     assert_eq!(fixture.read(previous).await.unwrap(), "old\n");
 }
 
@@ -179,7 +179,7 @@ async fn stdout_and_stderr_do_not_meet_in_one_line() {
 async fn who_follows_is_shown_a_line_that_waits_for_its_end() {
     let mut fixture = Fixture::new();
     fixture.write("0.log", &["a", "password: \\"]);
-    let follow = LogOptions { follow: Follow::Yes, ..options() };
+    let follow = LogOptions { follow: LogFollow::Yes, ..options() };
     let mut stream = fixture.logs.read(&uid(), "app", follow).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), "a\n");
     let asked = tokio::time::Instant::now();
@@ -198,11 +198,11 @@ async fn since_and_limits_cut_the_text() {
     let mut fixture = Fixture::new();
     fixture.write("0.log", &["a", "b", "c", "d"]);
     let since = |since| LogOptions { since: Some(since), ..options() };
-    let at = |secs: u64| Since::Time(Tick::from_secs(START + secs));
+    let at = |secs: u64| LogSince::Time(Tick::from_secs(START + secs));
     assert_eq!(fixture.read(since(at(2))).await.unwrap(), "c\nd\n");
     assert_eq!(fixture.read(since(at(99))).await.unwrap(), "");
-    assert_eq!(fixture.read(since(Since::Seconds(98))).await.unwrap(), "c\nd\n");
-    assert_eq!(fixture.read(since(Since::Seconds(u64::MAX))).await.unwrap(), "a\nb\nc\nd\n");
+    assert_eq!(fixture.read(since(LogSince::Seconds(98))).await.unwrap(), "c\nd\n");
+    assert_eq!(fixture.read(since(LogSince::Seconds(u64::MAX))).await.unwrap(), "a\nb\nc\nd\n");
     let limited = LogOptions { limit_bytes: Some(3), ..options() };
     assert_eq!(fixture.read(limited).await.unwrap(), "a\nb");
 }
@@ -211,7 +211,7 @@ async fn since_and_limits_cut_the_text() {
 async fn a_reader_that_follows_sees_new_lines_over_rotations_until_the_container_ends() {
     let mut fixture = Fixture::new();
     fixture.write("0.log", &["a"]);
-    let follow = LogOptions { follow: Follow::Yes, ..options() };
+    let follow = LogOptions { follow: LogFollow::Yes, ..options() };
     let mut stream = fixture.logs.read(&uid(), "app", follow).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), "a\n");
     fixture.write("0.log", &["b"]);
@@ -237,7 +237,7 @@ async fn a_reader_that_follows_sees_new_lines_over_rotations_until_the_container
 async fn a_follower_ends_when_the_pod_is_gone() {
     let mut fixture = Fixture::new();
     fixture.write("0.log", &["a"]);
-    let follow = LogOptions { follow: Follow::Yes, ..options() };
+    let follow = LogOptions { follow: LogFollow::Yes, ..options() };
     let stream = fixture.logs.read(&uid(), "app", follow).await.unwrap();
     fixture.index.remove(&uid());
     drop(fixture.status);
@@ -254,31 +254,39 @@ async fn a_log_that_is_not_there_is_explained() {
     for (found, run, expected) in [
         (
             running(0),
-            Run::Previous,
+            ContainerRun::Previous,
             Err("previous terminated container \"app\" in pod \"web\" not found"),
         ),
         (
             status(waiting("ContainerCreating"), 0, false),
-            Run::Current,
+            ContainerRun::Current,
             Err("container \"app\" in pod \"web\" is waiting to start: ContainerCreating"),
         ),
         (
             status(waiting("ErrImagePull"), 0, false),
-            Run::Current,
+            ContainerRun::Current,
             Err("container \"app\" in pod \"web\" is waiting to start: image can't be pulled"),
         ),
         (
             status(waiting("ImagePullBackOff"), 0, false),
-            Run::Current,
+            ContainerRun::Current,
             Err(
                 "container \"app\" in pod \"web\" is waiting to start: trying and failing to pull image",
             ),
         ),
         // between two starts the last one is shown, and it is the previous one, too
-        (status(waiting("CrashLoopBackOff"), 0, true), Run::Current, Ok("first\n")),
-        (status(waiting("CrashLoopBackOff"), 0, true), Run::Previous, Ok("first\n")),
-        (status(json!({ "terminated": { "exitCode": 1 } }), 0, false), Run::Current, Ok("first\n")),
-        (Arc::default(), Run::Current, Err("container \"app\" in pod \"web\" is not available")),
+        (status(waiting("CrashLoopBackOff"), 0, true), ContainerRun::Current, Ok("first\n")),
+        (status(waiting("CrashLoopBackOff"), 0, true), ContainerRun::Previous, Ok("first\n")),
+        (
+            status(json!({ "terminated": { "exitCode": 1 } }), 0, false),
+            ContainerRun::Current,
+            Ok("first\n"),
+        ),
+        (
+            Arc::default(),
+            ContainerRun::Current,
+            Err("container \"app\" in pod \"web\" is not available"),
+        ),
     ] {
         fixture.status.send_replace(found);
         let answer = fixture.read(LogOptions { run, ..options() }).await;
@@ -344,7 +352,7 @@ fn records_are_parsed_and_damaged_ones_are_not() {
     let entry = parse(b"2025-01-01T00:00:00Z stderr P some text").unwrap();
     assert_eq!(
         (entry.time, entry.stream, entry.end, entry.text),
-        ("2025-01-01T00:00:00Z", Stream::Stderr, LineEnd::Partial, &b"some text"[..])
+        ("2025-01-01T00:00:00Z", LogEntryStream::Stderr, LineEnd::Partial, &b"some text"[..])
     );
     assert_eq!(parse(b"t stdout F ").unwrap().text, b"");
     assert_eq!(parse(b"t stdout F").unwrap().text, b"");
@@ -362,15 +370,15 @@ fn records_are_parsed_and_damaged_ones_are_not() {
     }
 }
 
-fn selection(tail_lines: Option<u64>) -> Selection {
-    Selection { timestamps: Timestamps::No, tail_lines, since: None, limit_bytes: None }
+fn selection(tail_lines: Option<u64>) -> LogSelection {
+    LogSelection { timestamps: Timestamps::No, tail_lines, since: None, limit_bytes: None }
 }
 
 fn read_all(fixture: &Fixture, tail_lines: Option<u64>) -> String {
     let mut reader =
-        Reader::new(fixture.path(""), ContainerAttempt(0), selection(tail_lines)).unwrap();
+        LogReader::new(fixture.path(""), ContainerAttempt(0), selection(tail_lines)).unwrap();
     let mut text = Vec::new();
-    while let Chunk::Data(bytes) = reader.next_chunk().unwrap() {
+    while let LogChunk::Data(bytes) = reader.next_chunk().unwrap() {
         text.extend_from_slice(&bytes);
     }
     text.extend(reader.open_lines().unwrap_or_default());
@@ -407,7 +415,7 @@ proptest! {
     fn nothing_in_a_file_makes_the_reader_fail(bytes in proptest::collection::vec(any::<u8>(), 0..2000), lines in 0_u64..5) {
         let fixture = Fixture::new();
         fs::write(fixture.path("0.log"), bytes).unwrap();
-        let mut reader = Reader::new(fixture.path(""), ContainerAttempt(0), selection(Some(lines))).unwrap();
-        while let Chunk::Data(_) = reader.next_chunk().unwrap() {}
+        let mut reader = LogReader::new(fixture.path(""), ContainerAttempt(0), selection(Some(lines))).unwrap();
+        while let LogChunk::Data(_) = reader.next_chunk().unwrap() {}
     }
 }

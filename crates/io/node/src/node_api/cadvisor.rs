@@ -2,10 +2,10 @@
 //! others. The pod as a whole has an empty `container` label, as there.
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_metrics::{Kind, Text};
+use rekindle_metrics::{MetricKind, Text};
 use rekindle_runtime::{CgroupUsage, CpuUsage};
 
-use crate::usage::{ContainerUsage, Measured, NodeUsage, PodUsage};
+use crate::usage::{ContainerUsage, NodeUsage, PodUsage, TreeMeasurement};
 
 type Figure = fn(&CgroupUsage) -> Option<u64>;
 
@@ -14,62 +14,62 @@ fn cpu(usage: &CgroupUsage, figure: fn(&CpuUsage) -> u64) -> Option<u64> {
 }
 
 /// Name, kind, help, by how much to divide, where it is.
-const FAMILIES: &[(&str, Kind, &str, f64, Figure)] = &[
+const FAMILIES: &[(&str, MetricKind, &str, f64, Figure)] = &[
     (
         "container_cpu_usage_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Cumulative cpu time consumed in seconds.",
         1e9,
         |usage| cpu(usage, |cpu| cpu.usage_ns),
     ),
     (
         "container_cpu_cfs_periods_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Number of elapsed enforcement period intervals.",
         1.0,
         |usage| cpu(usage, |cpu| cpu.periods),
     ),
     (
         "container_cpu_cfs_throttled_periods_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Number of throttled period intervals.",
         1.0,
         |usage| cpu(usage, |cpu| cpu.throttled_periods),
     ),
     (
         "container_cpu_cfs_throttled_seconds_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Total time duration the container has been throttled.",
         1e9,
         |usage| cpu(usage, |cpu| cpu.throttled_ns),
     ),
     (
         "container_memory_usage_bytes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Current memory usage in bytes, including all memory regardless of when it was accessed",
         1.0,
         |usage| Some(usage.memory.usage_bytes),
     ),
     (
         "container_memory_working_set_bytes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Current working set in bytes.",
         1.0,
         |usage| Some(usage.memory.working_set_bytes),
     ),
-    ("container_memory_rss", Kind::Gauge, "Size of RSS in bytes.", 1.0, |usage| {
+    ("container_memory_rss", MetricKind::Gauge, "Size of RSS in bytes.", 1.0, |usage| {
         Some(usage.memory.rss_bytes)
     }),
     (
         "container_oom_events_total",
-        Kind::Counter,
+        MetricKind::Counter,
         "Count of out of memory events observed for the container",
         1.0,
         |usage| Some(usage.memory.oom_kills),
     ),
     (
         "container_threads",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Number of threads running inside the container",
         1.0,
         |usage| usage.pids,
@@ -111,12 +111,17 @@ pub(super) fn text(usage: &NodeUsage) -> Text {
     network(&mut text, usage);
     text.single(
         "machine_memory_bytes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Amount of memory installed on the machine.",
         usage.node.memory_capacity_bytes as f64,
     );
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    text.single("machine_cpu_cores", Kind::Gauge, "Number of logical CPU cores.", cores as f64);
+    text.single(
+        "machine_cpu_cores",
+        MetricKind::Gauge,
+        "Number of logical CPU cores.",
+        cores as f64,
+    );
     text
 }
 
@@ -150,7 +155,7 @@ fn image_of<'a>(pod: &'a Pod, container: &str) -> &'a str {
 fn starts(text: &mut Text, usage: &NodeUsage) {
     text.family(
         "container_start_time_seconds",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Start time of the container since unix epoch in seconds.",
     );
     for (pod, container) in usage.containers() {
@@ -164,11 +169,11 @@ fn starts(text: &mut Text, usage: &NodeUsage) {
 fn files(text: &mut Text, usage: &NodeUsage) {
     text.family(
         "container_fs_usage_bytes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Number of bytes that are consumed by the container on this filesystem.",
     );
     for (pod, container) in usage.containers() {
-        let parts: Vec<Measured> =
+        let parts: Vec<TreeMeasurement> =
             [container.layer, container.logs].into_iter().flatten().collect();
         let Some(taken_at) = parts.iter().map(|part| part.taken_at).min() else { continue };
         let bytes: u64 = parts.iter().map(|part| part.usage.bytes).sum();
@@ -220,7 +225,7 @@ fn network(text: &mut Text, usage: &NodeUsage) {
         ),
     ];
     for (name, help, counter) in families {
-        text.family(name, Kind::Counter, help);
+        text.family(name, MetricKind::Counter, help);
         for pod in &usage.pods {
             for found in &pod.network {
                 let labels = [

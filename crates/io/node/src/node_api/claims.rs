@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Volume;
-use rekindle_metrics::{Kind, Text};
+use rekindle_metrics::{MetricKind, Text};
 use rekindle_types::pods::claim_name;
 use rekindle_types::{PodRef, Tick};
 use tokio::sync::Mutex;
@@ -38,7 +38,7 @@ pub(super) struct ClaimReader {
 }
 
 /// A volume before it is looked at.
-struct Place {
+struct ClaimLink {
     pod: PodRef,
     volume: String,
     claim: String,
@@ -73,13 +73,13 @@ impl ClaimReader {
     }
 }
 
-fn places(index: &PodIndex, dirs: &NodeDirs) -> Vec<Place> {
+fn places(index: &PodIndex, dirs: &NodeDirs) -> Vec<ClaimLink> {
     let mut places = Vec::new();
     for view in index.all() {
         let (pod, folder) = (view.pod.borrow().clone(), dirs.pod(&view.pod_ref).volumes());
         let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
         places.extend(volumes.filter_map(|volume: &Volume| {
-            Some(Place {
+            Some(ClaimLink {
                 pod: view.pod_ref.clone(),
                 volume: volume.name.clone(),
                 claim: claim_name(&view.pod_ref.name, volume)?,
@@ -91,8 +91,8 @@ fn places(index: &PodIndex, dirs: &NodeDirs) -> Vec<Place> {
 }
 
 /// `None` while the pod has no link to it.
-fn usage_of(place: Place, now: Tick) -> Option<ClaimUsage> {
-    let Place { pod, volume, claim, link } = place;
+fn usage_of(place: ClaimLink, now: Tick) -> Option<ClaimUsage> {
+    let ClaimLink { pod, volume, claim, link } = place;
     let file_system = file_system(&linked(&link)?, now).ok()?;
     Some(ClaimUsage { pod, volume, claim, file_system })
 }
@@ -126,7 +126,7 @@ pub(super) fn write(text: &mut Text, claims: &[ClaimUsage]) {
     let once: BTreeMap<_, _> =
         claims.iter().map(|found| (named(found), found.file_system)).collect();
     for (name, help, figure) in families {
-        text.family(name, Kind::Gauge, help);
+        text.family(name, MetricKind::Gauge, help);
         for ((namespace, claim), found) in &once {
             let labels =
                 [("namespace", namespace.as_str()), ("persistentvolumeclaim", claim.as_str())];

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::config::Config;
+use crate::config::NodeConfig;
 
-pub(super) fn configz(config: &Config) -> Value {
+pub(super) fn configz(config: &NodeConfig) -> Value {
     let seconds = config.max_container_restart_period.to_std().as_secs();
     json!({"kubeletconfig": {
         "kind": "KubeletConfiguration",

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use rekindle_metrics::{Kind, ProcessFiles, Text};
-use rekindle_runtime::{ContainerState, SandboxSnapshot, SandboxState};
+use rekindle_metrics::{MetricKind, ProcessFiles, Text};
+use rekindle_runtime::{RuntimeContainerState, SandboxReadiness, SandboxSnapshot};
 
-use crate::config::Config;
-use crate::counters::Counters;
+use crate::config::NodeConfig;
+use crate::counters::AgentCounters;
 
 /// Reads about this process. Blocks, shortly.
 pub(super) fn process() -> ProcessFiles {
@@ -20,35 +20,35 @@ pub(super) fn process() -> ProcessFiles {
 }
 
 pub(super) fn text(
-    config: &Config,
-    counters: &Counters,
+    config: &NodeConfig,
+    counters: &AgentCounters,
     snapshot: &[SandboxSnapshot],
     process: &ProcessFiles,
 ) -> Text {
     let mut text = Text::default();
-    text.family("kubelet_node_name", Kind::Gauge, "The node's name. The count is always 1.");
+    text.family("kubelet_node_name", MetricKind::Gauge, "The node's name. The count is always 1.");
     text.sample(&[("node", &config.name)], 1.0);
-    text.family("kubernetes_build_info", Kind::Gauge, "The version of this node. Always 1.");
+    text.family("kubernetes_build_info", MetricKind::Gauge, "The version of this node. Always 1.");
     text.sample(&[("git_version", &config.version)], 1.0);
-    let ready = snapshot.iter().filter(|sandbox| sandbox.state == SandboxState::Ready).count();
+    let ready = snapshot.iter().filter(|sandbox| sandbox.state == SandboxReadiness::Ready).count();
     text.single(
         "kubelet_running_pods",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Number of pods that have a running pod sandbox",
         ready as f64,
     );
     let mut states = BTreeMap::from([("created", 0_u32), ("exited", 0), ("running", 0)]);
     for container in snapshot.iter().flat_map(|sandbox| &sandbox.containers) {
         let state = match container.state {
-            ContainerState::Created => "created",
-            ContainerState::Running { .. } => "running",
-            ContainerState::Exited { .. } => "exited",
+            RuntimeContainerState::Created => "created",
+            RuntimeContainerState::Running { .. } => "running",
+            RuntimeContainerState::Exited { .. } => "exited",
         };
         *states.entry(state).or_default() += 1;
     }
     text.family(
         "kubelet_running_containers",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Number of containers currently running",
     );
     for (state, count) in states {

@@ -32,11 +32,11 @@ use rekindle_runtime::{Runtime, RuntimeError};
 use rekindle_types::{PodRef, TickDuration};
 
 use self::claims::ClaimReader;
-use crate::config::Config;
-use crate::counters::Counters;
+use crate::config::NodeConfig;
+use crate::counters::AgentCounters;
 use crate::layout::NodeDirs;
 use crate::pods::PodIndex;
-use crate::usage::{Rates, Scope, UsageReader, Who};
+use crate::usage::{CpuConsumer, CpuSampler, UsageReader, UsageScope};
 
 /// An answer of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,25 +75,25 @@ pub struct ResourceFigures {
     /// CPU is the mean over this time before.
     pub window: TickDuration,
     /// The machine.
-    pub node: Figures,
+    pub node: ComputeFigures,
     /// The pods of which something runs.
-    pub pods: Vec<PodFigures>,
+    pub pods: Vec<PodResourceFigures>,
 }
 
 /// One pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodFigures {
+pub struct PodResourceFigures {
     /// Which one.
     pub pod_ref: PodRef,
     /// Its labels.
     pub labels: std::collections::BTreeMap<String, String>,
     /// Its running containers by name.
-    pub containers: Vec<(String, Figures)>,
+    pub containers: Vec<(String, ComputeFigures)>,
 }
 
 /// How much of both is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct ComputeFigures {
     /// Billionths of a core.
     pub cpu_nanocores: u64,
     /// The working set.
@@ -102,7 +102,7 @@ pub struct Figures {
 
 /// What a node is asked. Cheap to clone.
 #[derive(Clone)]
-pub struct NodeApi(Arc<dyn Ask>);
+pub struct NodeApi(Arc<dyn NodeApiHandler>);
 
 impl std::fmt::Debug for NodeApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -112,7 +112,11 @@ impl std::fmt::Debug for NodeApi {
 
 impl NodeApi {
     pub(crate) fn new<R: Runtime>(parts: NodeApiParts<R>) -> Self {
-        Self(Arc::new(Asked { parts, rates: Rates::default(), claims: ClaimReader::default() }))
+        Self(Arc::new(RuntimeNodeApi {
+            parts,
+            rates: CpuSampler::default(),
+            claims: ClaimReader::default(),
+        }))
     }
 
     /// Answers a GET for this path, without a slash at either end.
@@ -131,27 +135,27 @@ impl NodeApi {
 
 /// What the answers are made from.
 pub(crate) struct NodeApiParts<R> {
-    pub(crate) config: Config,
+    pub(crate) config: NodeConfig,
     pub(crate) runtime: Arc<R>,
     pub(crate) index: PodIndex,
     pub(crate) usage: UsageReader,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<AgentCounters>,
     pub(crate) dirs: NodeDirs,
 }
 
 /// The same, whatever the runtime's type is.
-trait Ask: Send + Sync {
+trait NodeApiHandler: Send + Sync {
     fn get<'a>(&'a self, path: &'a str, query: &'a str) -> BoxFuture<'a, NodeAnswer>;
     fn resource_figures(&self) -> BoxFuture<'_, Result<ResourceFigures, RuntimeError>>;
 }
 
-struct Asked<R> {
+struct RuntimeNodeApi<R> {
     parts: NodeApiParts<R>,
-    rates: Rates,
+    rates: CpuSampler,
     claims: ClaimReader,
 }
 
-impl<R: Runtime> Ask for Asked<R> {
+impl<R: Runtime> NodeApiHandler for RuntimeNodeApi<R> {
     fn get<'a>(&'a self, path: &'a str, query: &'a str) -> BoxFuture<'a, NodeAnswer> {
         Box::pin(async move {
             match self.answer(path, query).await {
@@ -166,15 +170,16 @@ impl<R: Runtime> Ask for Asked<R> {
             let (usage, rates) =
                 self.rates.take(&self.parts.usage, self.parts.config.clock).await?;
             let memory = |usage: &rekindle_runtime::CgroupUsage| usage.memory.working_set_bytes;
-            let pods = usage.pods.iter().map(|pod| PodFigures {
+            let pods = usage.pods.iter().map(|pod| PodResourceFigures {
                 pod_ref: pod.pod_ref.clone(),
                 labels: pod.pod.metadata.labels.clone().unwrap_or_default(),
                 containers: pod
                     .containers
                     .iter()
                     .filter_map(|container| {
-                        let figures = Figures {
-                            cpu_nanocores: rates.nanocores(&Who::Container(&container.id))?,
+                        let figures = ComputeFigures {
+                            cpu_nanocores: rates
+                                .nanocores(&CpuConsumer::Container(&container.id))?,
                             memory_bytes: memory(container.cgroup.as_ref()?),
                         };
                         Some((container.name.0.clone(), figures))
@@ -184,8 +189,8 @@ impl<R: Runtime> Ask for Asked<R> {
             Ok(ResourceFigures {
                 taken_at: usage.taken_at,
                 window: rates.window,
-                node: Figures {
-                    cpu_nanocores: rates.nanocores(&Who::Machine).unwrap_or(0),
+                node: ComputeFigures {
+                    cpu_nanocores: rates.nanocores(&CpuConsumer::Machine).unwrap_or(0),
                     memory_bytes: memory(&usage.node.cgroup),
                 },
                 pods: pods.filter(|pod| !pod.containers.is_empty()).collect(),
@@ -194,7 +199,7 @@ impl<R: Runtime> Ask for Asked<R> {
     }
 }
 
-impl<R: Runtime> Asked<R> {
+impl<R: Runtime> RuntimeNodeApi<R> {
     async fn answer(&self, path: &str, query: &str) -> Result<NodeAnswer, RuntimeError> {
         let NodeApiParts { config, runtime, index, usage, counters, dirs } = &self.parts;
         let claims = || self.claims.take(index, dirs, config.clock.now());
@@ -210,10 +215,10 @@ impl<R: Runtime> Asked<R> {
                 NodeAnswer::metrics(text)
             }
             "metrics/resource" => {
-                NodeAnswer::metrics(resource::text(usage.take(Scope::Processes).await))
+                NodeAnswer::metrics(resource::text(usage.take(UsageScope::Processes).await))
             }
             "metrics/cadvisor" => {
-                let usage = usage.take(Scope::Everything).await?;
+                let usage = usage.take(UsageScope::Everything).await?;
                 NodeAnswer::metrics(cadvisor::text(&usage))
             }
             "metrics/probes" => {
@@ -223,12 +228,12 @@ impl<R: Runtime> Asked<R> {
             }
             "stats/summary" => {
                 let only = query.split('&').any(|pair| pair == "only_cpu_and_memory=true");
-                let scope = if only { Scope::Processes } else { Scope::Everything };
+                let scope = if only { UsageScope::Processes } else { UsageScope::Everything };
                 let usage = usage.take(scope).await?;
                 let rates = self.rates.since_last(&usage);
                 let claims = match scope {
-                    Scope::Processes => Vec::new(),
-                    Scope::Everything => claims().await,
+                    UsageScope::Processes => Vec::new(),
+                    UsageScope::Everything => claims().await,
                 };
                 NodeAnswer::json(&summary::summary(&config.name, &usage, &claims, &rates, scope))
             }

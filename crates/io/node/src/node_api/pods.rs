@@ -1,7 +1,7 @@
 //! `/pods` and `/runningpods`: the pods of this node.
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_runtime::{ContainerState, SandboxSnapshot};
+use rekindle_runtime::{RuntimeContainerState, SandboxSnapshot};
 use serde_json::{Value, json};
 
 use crate::pods::PodIndex;
@@ -29,7 +29,7 @@ pub(super) fn known(index: &PodIndex) -> Value {
 /// What runs, by the runtime alone.
 pub(super) fn running(snapshot: &[SandboxSnapshot]) -> Value {
     let pods = snapshot.iter().filter_map(|sandbox| {
-        let is_running = |state: &ContainerState| matches!(state, ContainerState::Running { .. });
+        let is_running = |state: &RuntimeContainerState| matches!(state, RuntimeContainerState::Running { .. });
         let running = sandbox.containers.iter().filter(|found| is_running(&found.state));
         let containers: Vec<Value> = running
             .map(

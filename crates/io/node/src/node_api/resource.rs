@@ -1,7 +1,7 @@
 //! `/metrics/resource`: what metrics-server and autoscalers read. Names, labels and times as the
 //! kubelet's.
 
-use rekindle_metrics::{Kind, Text};
+use rekindle_metrics::{MetricKind, Text};
 use rekindle_runtime::{CgroupUsage, RuntimeError};
 use rekindle_types::Tick;
 
@@ -23,7 +23,7 @@ pub(super) fn text(usage: Result<NodeUsage, RuntimeError>) -> Text {
     };
     text.single(
         "resource_scrape_error",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "1 if there was an error while getting container metrics, 0 otherwise",
         error,
     );
@@ -47,16 +47,16 @@ type Figure = fn(&CgroupUsage) -> Option<f64>;
 /// The families that a node, its containers and its pods all have.
 macro_rules! cpu_and_memory {
     ($subject:literal) => {{
-        let families: [(&'static str, Kind, &str, Figure); 2] = [
+        let families: [(&'static str, MetricKind, &str, Figure); 2] = [
             (
                 concat!($subject, "_cpu_usage_seconds_total"),
-                Kind::Counter,
+                MetricKind::Counter,
                 concat!("Cumulative cpu time consumed by the ", $subject, " in core-seconds"),
                 cpu_seconds,
             ),
             (
                 concat!($subject, "_memory_working_set_bytes"),
-                Kind::Gauge,
+                MetricKind::Gauge,
                 concat!("Current working set of the ", $subject, " in bytes"),
                 memory_bytes,
             ),
@@ -85,7 +85,7 @@ fn containers(text: &mut Text, usage: &NodeUsage) {
     }
     text.family(
         "container_start_time_seconds",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Start time of the container since unix epoch in seconds",
     );
     each_container(usage, |labels, _, started_at| {

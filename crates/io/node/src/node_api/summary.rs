@@ -7,17 +7,17 @@ use serde_json::{Map, Value, json};
 
 use super::claims::ClaimUsage;
 use crate::usage::{
-    ContainerUsage, CpuRates, FileSystemUsage, Measured, NodeUsage, PodUsage, Scope, VolumeUsage,
-    Who,
+    ContainerUsage, CpuConsumer, CpuRates, FileSystemUsage, NodeUsage, PodUsage, TreeMeasurement,
+    UsageScope, VolumeUsage,
 };
 
-/// Everything; with `Scope::Processes` the short form that has CPU and memory only.
+/// Everything; with `UsageScope::Processes` the short form that has CPU and memory only.
 pub(super) fn summary(
     node: &str,
     usage: &NodeUsage,
     claims: &[ClaimUsage],
     rates: &CpuRates,
-    scope: Scope,
+    scope: UsageScope,
 ) -> Value {
     let pods = usage.pods.iter().filter(|pod| pod.sandbox.is_some());
     let pods: Vec<Value> = pods
@@ -75,14 +75,14 @@ fn put_processes(
     fields.insert("memory".to_owned(), figures);
 }
 
-fn machine(name: &str, usage: &NodeUsage, rates: &CpuRates, scope: Scope) -> Value {
+fn machine(name: &str, usage: &NodeUsage, rates: &CpuRates, scope: UsageScope) -> Value {
     let node = &usage.node;
     let mut fields = Map::new();
     fields.insert("nodeName".to_owned(), name.into());
     put(&mut fields, "startTime", node.started_at.map(time));
-    let nanocores = rates.nanocores(&Who::Machine);
+    let nanocores = rates.nanocores(&CpuConsumer::Machine);
     put_processes(&mut fields, Some(&node.cgroup), nanocores, Some(node.memory_available_bytes));
-    if scope == Scope::Everything {
+    if scope == UsageScope::Everything {
         put(&mut fields, "network", network(&node.network, usage.taken_at));
         fields.insert("fs".to_owned(), file_system(&node.node_fs));
         let image_fs = FileSystemUsage {
@@ -111,7 +111,7 @@ fn pod(
     pod: &PodUsage,
     claimed: Vec<Value>,
     rates: &CpuRates,
-    scope: Scope,
+    scope: UsageScope,
 ) -> Value {
     let node_fs = &usage.node.node_fs;
     let reference = &pod.pod_ref;
@@ -129,9 +129,9 @@ fn pod(
     let containers = pod.containers.iter().filter(|container| container.cgroup.is_some());
     let containers: Vec<Value> = containers.map(|found| container(found, node_fs, rates)).collect();
     fields.insert("containers".to_owned(), containers.into());
-    let nanocores = rates.nanocores(&Who::Pod(&reference.uid.0));
+    let nanocores = rates.nanocores(&CpuConsumer::Pod(&reference.uid.0));
     put_processes(&mut fields, pod.cgroup.as_ref(), nanocores, None);
-    if scope == Scope::Everything {
+    if scope == UsageScope::Everything {
         put(&mut fields, "network", network(&pod.network, usage.taken_at));
         let volumes: Vec<Value> = pod.volumes.iter().map(volume).chain(claimed).collect();
         if !volumes.is_empty() {
@@ -149,7 +149,7 @@ fn container(usage: &ContainerUsage, node_fs: &FileSystemUsage, rates: &CpuRates
     let mut fields = Map::new();
     fields.insert("name".to_owned(), usage.name.0.clone().into());
     put(&mut fields, "startTime", usage.started_at.map(time));
-    let nanocores = rates.nanocores(&Who::Container(&usage.id));
+    let nanocores = rates.nanocores(&CpuConsumer::Container(&usage.id));
     put_processes(&mut fields, usage.cgroup.as_ref(), nanocores, None);
     put(&mut fields, "rootfs", usage.layer.as_ref().map(|found| share(node_fs, found)));
     put(&mut fields, "logs", usage.logs.as_ref().map(|found| share(node_fs, found)));
@@ -169,7 +169,7 @@ fn file_system(found: &FileSystemUsage) -> Value {
 }
 
 /// What takes a part of a file system.
-fn share(of: &FileSystemUsage, found: &Measured) -> Value {
+fn share(of: &FileSystemUsage, found: &TreeMeasurement) -> Value {
     let mut value = file_system(of);
     value["time"] = time(found.taken_at);
     value["usedBytes"] = found.usage.bytes.into();

@@ -3,13 +3,13 @@ use serde_json::Value;
 use super::*;
 use crate::testing::{World, container, pod};
 
-async fn ask(agent: &crate::Handle, path: &str) -> String {
+async fn ask(agent: &crate::NodeHandle, path: &str) -> String {
     let answer = agent.node_api().get(path, "").await;
     assert_eq!(answer.code, 200, "{path}: {answer:?}");
     String::from_utf8(answer.body.to_vec()).unwrap()
 }
 
-async fn running_world() -> (World, crate::Handle) {
+async fn running_world() -> (World, crate::NodeHandle) {
     let world = World::new();
     world.machine.usages().memory_bytes.insert("app".to_owned(), 64 << 20);
     world.machine.usages().cpu_ns.insert("app".to_owned(), 2_500_000_000);

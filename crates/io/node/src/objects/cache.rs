@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use super::references::{FetchedObjects, Object, ObjectKind, ObjectRef};
+use super::references::{FetchedObjects, ObjectKind, ObjectRef, ReferencedObject};
 
 /// How long a pod waits for the first answer of the API before its mount or create fails and is
 /// retried.
@@ -25,17 +25,17 @@ const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is known of an object.
 #[derive(Clone, Debug)]
-enum Known {
+enum CachedObject {
     /// The API has not answered yet.
     Nothing,
     /// It does not exist.
     Absent,
     /// It is this.
-    Present(Object),
+    Present(ReferencedObject),
 }
 
-struct Entry {
-    state: watch::Receiver<Known>,
+struct CacheEntry {
+    state: watch::Receiver<CachedObject>,
     listeners: Arc<Mutex<Vec<Arc<Notify>>>>,
     task: AbortHandle,
 }
@@ -43,13 +43,13 @@ struct Entry {
 /// All watches of referenced objects on this node.
 pub(crate) struct ObjectCache {
     client: Client,
-    entries: Mutex<BTreeMap<ObjectRef, Entry>>,
+    entries: Mutex<BTreeMap<ObjectRef, CacheEntry>>,
 }
 
 /// The API gave no answer about an object in time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}: the API server has not answered yet")]
-pub(crate) struct Unavailable(pub ObjectRef);
+pub(crate) struct ObjectUnavailable(pub ObjectRef);
 
 impl ObjectCache {
     /// Nothing is watched yet.
@@ -83,14 +83,14 @@ impl ObjectCache {
     }
 }
 
-fn listeners(entry: &Entry) -> std::sync::MutexGuard<'_, Vec<Arc<Notify>>> {
+fn listeners(entry: &CacheEntry) -> std::sync::MutexGuard<'_, Vec<Arc<Notify>>> {
     entry.listeners.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The objects of one pod. Dropping it ends the watches that no other pod needs.
 pub(crate) struct PodObjects {
     cache: Arc<ObjectCache>,
-    states: BTreeMap<ObjectRef, watch::Receiver<Known>>,
+    states: BTreeMap<ObjectRef, watch::Receiver<CachedObject>>,
     changed: Arc<Notify>,
 }
 
@@ -99,28 +99,28 @@ impl PodObjects {
     pub(crate) async fn fetch(
         &self,
         wanted: &BTreeSet<ObjectRef>,
-    ) -> Result<FetchedObjects, Unavailable> {
+    ) -> Result<FetchedObjects, ObjectUnavailable> {
         let mut found = FetchedObjects::default();
         for reference in wanted {
             // what the pod's spec does not name is not watched, and so counts as absent
             let Some(state) = self.states.get(reference) else { continue };
             let mut state = state.clone();
-            let answered = state.wait_for(|known| !matches!(known, Known::Nothing));
+            let answered = state.wait_for(|known| !matches!(known, CachedObject::Nothing));
             let known = tokio::time::timeout(FIRST_ANSWER_TIMEOUT, answered)
                 .await
-                .map_err(|_| Unavailable(reference.clone()))?
-                .map_err(|_| Unavailable(reference.clone()))?
+                .map_err(|_| ObjectUnavailable(reference.clone()))?
+                .map_err(|_| ObjectUnavailable(reference.clone()))?
                 .clone();
             match known {
-                Known::Present(object) => found.insert(reference.clone(), object),
-                Known::Absent | Known::Nothing => {}
+                CachedObject::Present(object) => found.insert(reference.clone(), object),
+                CachedObject::Absent | CachedObject::Nothing => {}
             }
         }
         Ok(found)
     }
 
     /// Everything that this pod refers to, as [`fetch`](Self::fetch).
-    pub(crate) async fn fetch_all(&self) -> Result<FetchedObjects, Unavailable> {
+    pub(crate) async fn fetch_all(&self) -> Result<FetchedObjects, ObjectUnavailable> {
         self.fetch(&self.states.keys().cloned().collect()).await
     }
 }
@@ -143,31 +143,31 @@ impl Drop for PodObjects {
     }
 }
 
-fn start(client: &Client, reference: ObjectRef) -> Entry {
-    let (sender, state) = watch::channel(Known::Nothing);
+fn start(client: &Client, reference: ObjectRef) -> CacheEntry {
+    let (sender, state) = watch::channel(CachedObject::Nothing);
     let listeners = Arc::new(Mutex::new(Vec::new()));
     let (client, notify) = (client.clone(), listeners.clone());
     let task = match reference.kind {
         ObjectKind::ConfigMap => {
             tokio::spawn(follow::<ConfigMap>(client, reference, sender, notify, |map| {
-                Object::ConfigMap(Arc::new(map))
+                ReferencedObject::ConfigMap(Arc::new(map))
             }))
         }
         ObjectKind::Secret => {
             tokio::spawn(follow::<Secret>(client, reference, sender, notify, |secret| {
-                Object::Secret(Arc::new(secret))
+                ReferencedObject::Secret(Arc::new(secret))
             }))
         }
     };
-    Entry { state, listeners, task: task.abort_handle() }
+    CacheEntry { state, listeners, task: task.abort_handle() }
 }
 
 async fn follow<K>(
     client: Client,
     reference: ObjectRef,
-    state: watch::Sender<Known>,
+    state: watch::Sender<CachedObject>,
     listeners: Arc<Mutex<Vec<Arc<Notify>>>>,
-    wrap: fn(K) -> Object,
+    wrap: fn(K) -> ReferencedObject,
 ) where
     K: k8s_openapi::Resource<Scope = NamespaceResourceScope>
         + k8s_openapi::Metadata<Ty = ObjectMeta>
@@ -180,20 +180,20 @@ async fn follow<K>(
     let api: Api<K> = Api::namespaced(client, &reference.namespace);
     let config = watcher::Config::default().fields(&format!("metadata.name={}", reference.name));
     let mut events = watch_objects(api, config).default_backoff().boxed();
-    let mut listed = Known::Absent;
+    let mut listed = CachedObject::Absent;
     while let Some(event) = events.next().await {
         let next = match event {
             Ok(Event::Init) => {
-                listed = Known::Absent;
+                listed = CachedObject::Absent;
                 continue;
             }
             Ok(Event::InitApply(object)) => {
-                listed = Known::Present(wrap(object));
+                listed = CachedObject::Present(wrap(object));
                 continue;
             }
-            Ok(Event::InitDone) => std::mem::replace(&mut listed, Known::Absent),
-            Ok(Event::Apply(object)) => Known::Present(wrap(object)),
-            Ok(Event::Delete(_)) => Known::Absent,
+            Ok(Event::InitDone) => std::mem::replace(&mut listed, CachedObject::Absent),
+            Ok(Event::Apply(object)) => CachedObject::Present(wrap(object)),
+            Ok(Event::Delete(_)) => CachedObject::Absent,
             Err(error) => {
                 tracing::debug!(object = %reference, %error, "watch of a referenced object failed; it is retried");
                 continue;

@@ -6,9 +6,9 @@ mod references;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use cache::{ObjectCache, PodObjects, Unavailable};
+pub(crate) use cache::{ObjectCache, ObjectUnavailable, PodObjects};
 #[cfg(test)]
-pub(crate) use references::Object;
+pub(crate) use references::ReferencedObject;
 pub(crate) use references::{
     FetchedObjects, ObjectRef, container_references, pod_references, pull_secret_references,
 };

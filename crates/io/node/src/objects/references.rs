@@ -12,7 +12,7 @@ use crate::tokens::{NoToken, TokenWish, Tokens};
 
 /// One object's content, shared.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Object {
+pub(crate) enum ReferencedObject {
     /// A ConfigMap.
     ConfigMap(Arc<ConfigMap>),
     /// A Secret.
@@ -22,13 +22,13 @@ pub(crate) enum Object {
 /// Objects at one moment. What is not in here does not exist.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FetchedObjects {
-    objects: BTreeMap<ObjectRef, Object>,
+    objects: BTreeMap<ObjectRef, ReferencedObject>,
     tokens: Tokens,
 }
 
 impl FetchedObjects {
     /// Adds what was found.
-    pub(crate) fn insert(&mut self, reference: ObjectRef, object: Object) {
+    pub(crate) fn insert(&mut self, reference: ObjectRef, object: ReferencedObject) {
         self.objects.insert(reference, object);
     }
 
@@ -49,16 +49,16 @@ impl FetchedObjects {
     /// The ConfigMap, if it exists.
     pub(crate) fn config_map(&self, reference: &ObjectRef) -> Option<&ConfigMap> {
         match self.objects.get(reference)? {
-            Object::ConfigMap(map) => Some(map),
-            Object::Secret(_) => None,
+            ReferencedObject::ConfigMap(map) => Some(map),
+            ReferencedObject::Secret(_) => None,
         }
     }
 
     /// The Secret, if it exists.
     pub(crate) fn secret(&self, reference: &ObjectRef) -> Option<&Secret> {
         match self.objects.get(reference)? {
-            Object::Secret(secret) => Some(secret),
-            Object::ConfigMap(_) => None,
+            ReferencedObject::Secret(secret) => Some(secret),
+            ReferencedObject::ConfigMap(_) => None,
         }
     }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    Action, ActionError, ActionErrorKind, ContainerKey as CoreKey, Made, Outcome, PodEvent,
-    Severity,
+    ActionError, ActionErrorKind, ActionOutcome, ContainerStartKey, CoreAction, Made, PodEvent,
+    PodEventSeverity,
 };
 use rekindle_runtime::{
     ContainerKey, CreatedContainer, ImageErrorKind, Runtime, RuntimeError, SandboxInfo, SandboxKey,
@@ -26,7 +26,7 @@ use super::etc_files::{self, EtcFileError};
 use super::resolver;
 use crate::container_spec::{find_container, sandbox_spec};
 use crate::context::NodeContext;
-use crate::counters::Counted;
+use crate::counters::ActionMetric;
 use crate::env::PodFacts;
 use crate::layout::PodDirs;
 use crate::network::{self, NetworkError, PodNetwork};
@@ -75,12 +75,12 @@ impl<R, N> Clone for PodActions<R, N> {
     }
 }
 
-type ActionResult = Result<Outcome, ActionError>;
+type ActionResult = Result<ActionOutcome, ActionError>;
 
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     /// Carries out an action that expects an answer, and counts it.
-    pub(crate) async fn perform(self, action: Action) -> ActionResult {
-        let counted = Counted::of(&action, &self.pod);
+    pub(crate) async fn perform(self, action: CoreAction) -> ActionResult {
+        let counted = ActionMetric::of(&action, &self.pod);
         let (node, pod_ref) = (self.node.clone(), self.pod_ref.clone());
         let begun_at = node.clock.now();
         let result = self.carry_out(action).await;
@@ -88,24 +88,26 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         result
     }
 
-    async fn carry_out(self, action: Action) -> ActionResult {
+    async fn carry_out(self, action: CoreAction) -> ActionResult {
         match action {
-            Action::MountVolumes => self.mount_volumes().await,
-            Action::RefreshVolumes => self.refresh_volumes().await,
-            Action::SetUpSandbox { attempt } => self.set_up_sandbox(attempt).await,
-            Action::TearDownSandbox { attempt } => self.tear_down_sandbox(attempt).await,
-            Action::FindImage { container: _, image, policy } => {
+            CoreAction::MountVolumes => self.mount_volumes().await,
+            CoreAction::RefreshVolumes => self.refresh_volumes().await,
+            CoreAction::SetUpSandbox { attempt } => self.set_up_sandbox(attempt).await,
+            CoreAction::TearDownSandbox { attempt } => self.tear_down_sandbox(attempt).await,
+            CoreAction::FindImage { container: _, image, policy } => {
                 self.look_for_image(&image, policy).await
             }
-            Action::PullImage { container: _, image } => self.pull_image(&image).await,
-            Action::StartContainer { key, target } => self.start_container(key, target).await,
-            Action::SignalContainer { key } => self.signal_container(key).await,
-            Action::KillContainer { key } => self.kill_container(key).await,
-            Action::RemoveContainer { key } => self.remove_container(key).await,
-            Action::UpdateSandbox { attempt, step } => self.update_sandbox(attempt, step).await,
-            Action::UpdateContainer { key } => self.update_container(key).await,
-            Action::RunProbe { key, probe, timeout } => self.run_probe(key, probe, timeout).await,
-            Action::RunHook { key, hook, limit } => self.run_hook(key, hook, limit).await,
+            CoreAction::PullImage { container: _, image } => self.pull_image(&image).await,
+            CoreAction::StartContainer { key, target } => self.start_container(key, target).await,
+            CoreAction::SignalContainer { key } => self.signal_container(key).await,
+            CoreAction::KillContainer { key } => self.kill_container(key).await,
+            CoreAction::RemoveContainer { key } => self.remove_container(key).await,
+            CoreAction::UpdateSandbox { attempt, step } => self.update_sandbox(attempt, step).await,
+            CoreAction::UpdateContainer { key } => self.update_container(key).await,
+            CoreAction::RunProbe { key, probe, timeout } => {
+                self.run_probe(key, probe, timeout).await
+            }
+            CoreAction::RunHook { key, hook, limit } => self.run_hook(key, hook, limit).await,
         }
     }
 
@@ -113,7 +115,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         SandboxKey { pod: self.pod_ref.clone(), attempt }
     }
 
-    fn container_key(&self, key: CoreKey) -> ContainerKey {
+    fn container_key(&self, key: ContainerStartKey) -> ContainerKey {
         ContainerKey {
             sandbox: self.sandbox_key(key.sandbox),
             name: key.name,
@@ -165,7 +167,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             kind: ActionErrorKind::Sandbox,
             message: format!("write /etc/hosts of pod {}: {error}", self.pod_ref),
         })?;
-        Ok(Outcome::SandboxReady { ips })
+        Ok(ActionOutcome::SandboxReady { ips })
     }
 
     async fn write_etc_files(&self, ips: &[IpAddr]) -> Result<(), EtcFileError> {
@@ -183,7 +185,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             written => written?,
         }
         for (reason, message) in conf.notices {
-            let severity = Severity::Warning;
+            let severity = PodEventSeverity::Warning;
             let event = PodEvent { severity, reason, message, field_path: None };
             self.node.recorder.pod_event(&self.pod_ref, event);
         }
@@ -201,19 +203,19 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let id = self.node.runtime.sandbox_id(&key);
         self.node.runtime.remove_sandbox(&key).await.map_err(|e| runtime_error(&e))?;
         // One that did not stand any more was taken off the network when this agent started.
-        let Some(id) = id else { return Ok(Outcome::Done) };
+        let Some(id) = id else { return Ok(ActionOutcome::Done) };
         let detached = self.node.network.detach(&id).await;
         detached.map_err(|error| ActionError {
             kind: ActionErrorKind::Sandbox,
             message: format!("take pod {} off the network: {error}", self.pod_ref),
         })?;
-        Ok(Outcome::Done)
+        Ok(ActionOutcome::Done)
     }
 
-    async fn signal_container(self, key: CoreKey) -> ActionResult {
+    async fn signal_container(self, key: ContainerStartKey) -> ActionResult {
         let signal = self.stop_signal(&key.name.0);
         let sent = self.node.runtime.signal_container(&self.container_key(key), signal).await;
-        sent.map(|()| Outcome::Done).map_err(|e| runtime_error(&e))
+        sent.map(|()| ActionOutcome::Done).map_err(|e| runtime_error(&e))
     }
 
     /// `lifecycle.stopSignal`, else what the image says.
@@ -227,15 +229,15 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         }
     }
 
-    async fn kill_container(self, key: CoreKey) -> ActionResult {
+    async fn kill_container(self, key: ContainerStartKey) -> ActionResult {
         let key = self.container_key(key);
         let killed = self.node.runtime.signal_container(&key, StopSignal::Kill).await;
-        killed.map(|()| Outcome::Done).map_err(|e| runtime_error(&e))
+        killed.map(|()| ActionOutcome::Done).map_err(|e| runtime_error(&e))
     }
 
-    async fn remove_container(self, key: CoreKey) -> ActionResult {
+    async fn remove_container(self, key: ContainerStartKey) -> ActionResult {
         let removed = self.node.runtime.remove_container(&self.container_key(key)).await;
-        removed.map(|()| Outcome::Done).map_err(|e| runtime_error(&e))
+        removed.map(|()| ActionOutcome::Done).map_err(|e| runtime_error(&e))
     }
 }
 

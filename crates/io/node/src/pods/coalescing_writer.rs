@@ -11,14 +11,14 @@ use crate::clock::{Clock, sleep_until};
 
 /// What a writer is handed: values, numbered, the newest alone.
 #[derive(Clone, Debug)]
-pub(crate) struct Submitted<T> {
+pub(crate) struct NumberedValue<T> {
     /// Counts the values; 0 is one that stands in the API already.
     pub(crate) number: u64,
     pub(crate) urgency: Urgency,
     pub(crate) value: T,
 }
 
-impl<T> Submitted<T> {
+impl<T> NumberedValue<T> {
     /// What stands in the API.
     pub(crate) fn first(value: T) -> Self {
         Self { number: 0, urgency: Urgency::Now, value }
@@ -33,7 +33,7 @@ impl<T> Submitted<T> {
 /// How far a writer has come: the number of the last value that stands in the API, or that there is
 /// nothing to write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum WriteProgress {
     /// Up to this number.
     Written(u64),
     /// The object is gone.
@@ -42,10 +42,10 @@ pub(crate) enum Progress {
 
 /// Waits until the value numbered `number` or a newer one stands in the API, or there is nothing to
 /// write to.
-pub(crate) async fn reached(progress: &mut watch::Receiver<Progress>, number: u64) {
-    let enough = |progress: &Progress| match progress {
-        Progress::Written(written) => *written >= number,
-        Progress::Gone => true,
+pub(crate) async fn reached(progress: &mut watch::Receiver<WriteProgress>, number: u64) {
+    let enough = |progress: &WriteProgress| match progress {
+        WriteProgress::Written(written) => *written >= number,
+        WriteProgress::Gone => true,
     };
     // an error means that the writer has ended: nothing more will come
     let _ended = progress.wait_for(enough).await;
@@ -53,8 +53,8 @@ pub(crate) async fn reached(progress: &mut watch::Receiver<Progress>, number: u6
 
 /// Writes each newest value of `values` until its sender is gone and the last is written.
 pub(crate) async fn write_latest<T, W, F>(
-    mut values: watch::Receiver<Submitted<T>>,
-    progress: watch::Sender<Progress>,
+    mut values: watch::Receiver<NumberedValue<T>>,
+    progress: watch::Sender<WriteProgress>,
     write: W,
 ) where
     T: Clone,
@@ -75,11 +75,11 @@ pub(crate) async fn write_latest<T, W, F>(
             latest.settle(clock.now(), outcome);
             match outcome {
                 WriteOutcome::Written => {
-                    progress.send_replace(Progress::Written(number));
+                    progress.send_replace(WriteProgress::Written(number));
                 }
                 WriteOutcome::Retry => {}
                 WriteOutcome::Gone => {
-                    progress.send_replace(Progress::Gone);
+                    progress.send_replace(WriteProgress::Gone);
                     return;
                 }
             }
@@ -115,15 +115,15 @@ mod tests {
 
     /// A writer that writes down what it was given and when (in virtual time).
     struct World {
-        values: watch::Sender<Submitted<&'static str>>,
-        progress: watch::Receiver<Progress>,
+        values: watch::Sender<NumberedValue<&'static str>>,
+        progress: watch::Receiver<WriteProgress>,
         written: Arc<Mutex<Vec<(&'static str, Duration)>>>,
     }
 
     impl World {
         fn new() -> Self {
-            let (values, receiver) = watch::channel(Submitted::first("as found"));
-            let (sender, progress) = watch::channel(Progress::Written(0));
+            let (values, receiver) = watch::channel(NumberedValue::first("as found"));
+            let (sender, progress) = watch::channel(WriteProgress::Written(0));
             let written = Arc::new(Mutex::new(Vec::new()));
             let (start, log) = (Instant::now(), written.clone());
             tokio::spawn(write_latest(receiver, sender, move |value| {

@@ -2,49 +2,49 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_pod::{Action, ContainerKey};
+use rekindle_pod::{ContainerStartKey, CoreAction};
 use rekindle_types::SandboxAttempt;
 use tokio::sync::watch;
 
 /// The containers that are asked something.
 #[derive(Default)]
-pub(super) struct AskedContainers(BTreeMap<ContainerKey, watch::Sender<()>>);
+pub(super) struct ContainerTasks(BTreeMap<ContainerStartKey, watch::Sender<()>>);
 
 /// Tells when a container has ended.
-pub(super) struct End(watch::Receiver<()>);
+pub(super) struct ContainerEndWatch(watch::Receiver<()>);
 
-impl AskedContainers {
+impl ContainerTasks {
     /// An action is begun. The end of the container that it asks something of; `None` for actions
     /// of other kinds.
-    pub(super) fn begins(&mut self, action: &Action) -> Option<End> {
+    pub(super) fn begins(&mut self, action: &CoreAction) -> Option<ContainerEndWatch> {
         match action {
-            Action::TearDownSandbox { attempt } => {
+            CoreAction::TearDownSandbox { attempt } => {
                 self.sandbox_gone(*attempt);
                 None
             }
-            Action::RemoveContainer { key } => {
+            CoreAction::RemoveContainer { key } => {
                 self.ended(key);
                 None
             }
-            Action::RunProbe { key, .. } | Action::RunHook { key, .. } => {
+            CoreAction::RunProbe { key, .. } | CoreAction::RunHook { key, .. } => {
                 let sender = self.0.entry(key.clone()).or_insert_with(|| watch::Sender::new(()));
-                Some(End(sender.subscribe()))
+                Some(ContainerEndWatch(sender.subscribe()))
             }
-            Action::UpdateSandbox { .. }
-            | Action::UpdateContainer { .. }
-            | Action::MountVolumes
-            | Action::RefreshVolumes
-            | Action::SetUpSandbox { .. }
-            | Action::FindImage { .. }
-            | Action::PullImage { .. }
-            | Action::StartContainer { .. }
-            | Action::SignalContainer { .. }
-            | Action::KillContainer { .. } => None,
+            CoreAction::UpdateSandbox { .. }
+            | CoreAction::UpdateContainer { .. }
+            | CoreAction::MountVolumes
+            | CoreAction::RefreshVolumes
+            | CoreAction::SetUpSandbox { .. }
+            | CoreAction::FindImage { .. }
+            | CoreAction::PullImage { .. }
+            | CoreAction::StartContainer { .. }
+            | CoreAction::SignalContainer { .. }
+            | CoreAction::KillContainer { .. } => None,
         }
     }
 
     /// A container has ended.
-    pub(super) fn ended(&mut self, key: &ContainerKey) {
+    pub(super) fn ended(&mut self, key: &ContainerStartKey) {
         self.0.remove(key);
     }
 
@@ -54,7 +54,7 @@ impl AskedContainers {
     }
 }
 
-impl End {
+impl ContainerEndWatch {
     /// Until the container has ended.
     pub(super) async fn reached(mut self) {
         // nothing is ever sent: the sender goes when the container ends

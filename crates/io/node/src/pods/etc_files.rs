@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_net::files::{HOST_HOSTS_MAX_BYTES, HostAlias, hostname, hosts, hosts_of_host};
-use rekindle_runtime::Namespace;
+use rekindle_runtime::NamespaceOwner;
 
 use crate::container_spec::{Hostname, SpecError, pod_hostname, pod_namespaces, uts_hostname};
 use crate::layout::PodDirs;
@@ -114,8 +114,8 @@ fn hosts_text(pod: &Pod, ips: &[IpAddr], hostname: &Hostname) -> Result<String, 
         })
         .collect();
     match pod_namespaces(pod).network {
-        Namespace::Host => return Ok(hosts_of_host(&host_hosts()?, &aliases)?),
-        Namespace::Own => {}
+        NamespaceOwner::Host => return Ok(hosts_of_host(&host_hosts()?, &aliases)?),
+        NamespaceOwner::Own => {}
     }
     let ip = ips.iter().find_map(|ip| match ip {
         IpAddr::V4(ip) => Some(*ip),

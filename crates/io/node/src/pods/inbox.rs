@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rekindle_pod::{Eviction, Loss, ResourceDecision};
+use rekindle_pod::{Loss, PodEviction, ResourceDecision};
 use rekindle_runtime::RuntimeEvent;
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::PodRestart;
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 /// What a worker is told besides new versions of its pod.
 #[derive(Debug)]
-pub(crate) enum Input {
+pub(crate) enum WorkerInput {
     /// The runtime saw something of this pod. Boxed: the inbox keeps room for 32 inputs, however
     /// idle the pod is.
     Runtime(Box<RuntimeEvent>),
@@ -29,7 +29,7 @@ pub(crate) enum Input {
     Vanished(Loss),
     /// The node cannot keep the pod. What is dropped when the pod is over tells whoever waits for
     /// that.
-    Evict(Eviction, Awaited),
+    Evict(PodEviction, Awaited),
     /// The node is shut down: the pod fails within this grace, and its worker goes.
     NodeShutsDown { grace: TickDuration },
     /// The node stops: end the containers, keep what is needed to go on later.

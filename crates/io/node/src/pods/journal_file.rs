@@ -28,11 +28,11 @@ const JOURNAL_BYTES_MAX: u64 = 256 * 1024;
 pub(crate) struct JournalFile {
     path: PathBuf,
     /// `None` until it is written, and after a failure: then it is begun anew.
-    open: Option<Open>,
+    open: Option<OpenJournal>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenJournal {
     file: File,
     bytes: u64,
 }
@@ -68,7 +68,11 @@ impl JournalFile {
         Ok(())
     }
 
-    fn add<T: Serialize>(&self, mut open: Open, value: &T) -> Result<Open, DurableError> {
+    fn add<T: Serialize>(
+        &self,
+        mut open: OpenJournal,
+        value: &T,
+    ) -> Result<OpenJournal, DurableError> {
         let line = self.encode(value)?;
         open.file.write_all(&line).map_err(|source| self.failed("add to", source))?;
         open.bytes += line.len() as u64;
@@ -76,10 +80,10 @@ impl JournalFile {
     }
 
     /// A new file in place of what is there, which may end with half a line.
-    fn begin<T: Serialize>(&self, value: &T) -> Result<Open, DurableError> {
+    fn begin<T: Serialize>(&self, value: &T) -> Result<OpenJournal, DurableError> {
         let line = self.encode(value)?;
         let file = durable::replace(&self.path, &line)?;
-        Ok(Open { file, bytes: line.len() as u64 })
+        Ok(OpenJournal { file, bytes: line.len() as u64 })
     }
 
     fn encode<T: Serialize>(&self, value: &T) -> Result<Vec<u8>, DurableError> {

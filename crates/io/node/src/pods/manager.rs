@@ -25,14 +25,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::inbox::Input;
+use super::inbox::WorkerInput;
 use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_orphans};
 use super::restarts::{RestartReporter, is_settled};
-use super::shown_by::Source;
-use super::worker::{Admission, Worker, WorkerStart};
-use crate::config::Duty;
+use super::shown_by::PodSource;
+use super::worker::{PodAdmission, PodWorker, WorkerStart};
+use crate::config::AgentDuty;
 use crate::context::NodeContext;
-use crate::eviction::{Order, Standing};
+use crate::eviction::{EvictionOrder, Standing};
 use crate::host_ports::claimed_ports;
 use crate::network::PodNetwork;
 use crate::shutdown::{Shutdown, ShutdownPolicy};
@@ -46,7 +46,7 @@ const WORKER_RETRY_MAX: Duration = Duration::from_secs(300);
 
 /// What becomes of the pods when the manager stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StopMode {
+pub(crate) enum ManagerStopMode {
     /// Their containers end gracefully; the pods come back with the node.
     EndPods,
     /// They run on, and the next agent takes them up.
@@ -56,24 +56,24 @@ pub(crate) enum StopMode {
 struct WorkerHandle {
     pod_ref: PodRef,
     updates: watch::Sender<Arc<Pod>>,
-    inbox: mpsc::UnboundedSender<Input>,
+    inbox: mpsc::UnboundedSender<WorkerInput>,
     failures: u32,
-    object: Object,
-    source: Source,
+    object: ObjectPresence,
+    source: PodSource,
     /// The node's ports that are its own as long as it is not over; none if it was refused.
     ports: Vec<HostPort>,
 }
 
 /// Whether the API still has a pod's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Object {
+enum ObjectPresence {
     There,
     Gone,
 }
 
 /// Whether new pods are taken up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ManagerPhase {
     /// The API's first complete list is awaited, and what the folder of static pods holds.
     Recovering,
     /// The same, and everything that is taken up by it is to end.
@@ -96,7 +96,7 @@ type RestartEvents = BoxStream<'static, watcher::Result<Event<PodRestart>>>;
 
 pub(crate) struct Manager<R, N> {
     node: Arc<NodeContext<R, N>>,
-    phase: Phase,
+    phase: ManagerPhase,
     workers: HashMap<PodUid, WorkerHandle>,
     tasks: JoinSet<()>,
     task_pods: HashMap<Id, PodUid>,
@@ -116,12 +116,12 @@ pub(crate) struct Manager<R, N> {
     /// Requests that are not settled, by UID.
     restarts: BTreeMap<String, Arc<PodRestart>>,
     listed_restarts: BTreeSet<String>,
-    rules: Rules,
+    rules: PodRules,
     shutdown: Option<Shutdown>,
 }
 
 /// What pods have to go by, beside their objects.
-pub(crate) struct Rules {
+pub(crate) struct PodRules {
     /// What the end of the node is to them.
     pub(crate) shutdown: ShutdownPolicy,
     /// The kernel settings that new pods may have.
@@ -131,7 +131,7 @@ pub(crate) struct Rules {
     /// The node's object as the API showed it last.
     pub(crate) node: watch::Receiver<Option<Arc<Node>>>,
     /// Pods that have to go.
-    pub(crate) ordered: mpsc::UnboundedReceiver<Order>,
+    pub(crate) ordered: mpsc::UnboundedReceiver<EvictionOrder>,
 }
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
@@ -140,8 +140,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         node: Arc<NodeContext<R, N>>,
         found: Vec<SandboxSnapshot>,
         statics: StaticPods,
-        duty: Duty,
-        rules: Rules,
+        duty: AgentDuty,
+        rules: PodRules,
     ) -> Self {
         let mut by_pod: BTreeMap<PodUid, Vec<SandboxSnapshot>> = BTreeMap::new();
         for sandbox in found {
@@ -150,8 +150,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         Self {
             node,
             phase: match duty {
-                Duty::Serve => Phase::Recovering,
-                Duty::EndPods => Phase::RecoveringToEnd,
+                AgentDuty::Serve => ManagerPhase::Recovering,
+                AgentDuty::EndPods => ManagerPhase::RecoveringToEnd,
             },
             workers: HashMap::new(),
             tasks: JoinSet::new(),
@@ -173,7 +173,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// Until told to stop.
     pub(crate) async fn run(
         mut self,
-        mut stop: mpsc::Receiver<StopMode>,
+        mut stop: mpsc::Receiver<ManagerStopMode>,
         mut static_pods: mpsc::Receiver<Listing>,
     ) {
         let mut pods = self.watch_pods();
@@ -181,7 +181,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let runtime = self.node.runtime.clone();
         loop {
             let wake = self.drive_shutdown();
-            if self.phase == Phase::Stopping && self.tasks.is_empty() {
+            if self.phase == ManagerPhase::Stopping && self.tasks.is_empty() {
                 return;
             }
             tokio::select! {
@@ -191,8 +191,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                     self.worker_ended(ended);
                 }
                 mode = stop.recv() => match mode {
-                    Some(StopMode::EndPods) => self.stop(),
-                    Some(StopMode::LeavePods) | None => {
+                    Some(ManagerStopMode::EndPods) => self.stop(),
+                    Some(ManagerStopMode::LeavePods) | None => {
                         self.tasks.shutdown().await;
                         return;
                     }
@@ -200,8 +200,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 Some(event) = pods.next() => self.pod_event(event),
                 Some(listing) = static_pods.recv() => self.statics_listed(listing),
                 Some(event) = restarts.next() => self.restart_event(event),
-                Some(Order { uid, eviction, over }) = self.rules.ordered.recv() => {
-                    self.tell(&uid, Input::Evict(eviction, over));
+                Some(EvictionOrder { uid, eviction, over }) = self.rules.ordered.recv() => {
+                    self.tell(&uid, WorkerInput::Evict(eviction, over));
                 }
                 () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
@@ -233,8 +233,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 self.statics.mirror_gone(&mirror);
                 // an API that lets a pod become a mirror would leave its containers here for ever
                 match self.workers.get(&uid).map(|worker| &worker.source) {
-                    Some(Source::Api) => self.pod_gone(&uid, Loss::Missing),
-                    Some(Source::File(_)) | None => {}
+                    Some(PodSource::Api) => self.pod_gone(&uid, Loss::Missing),
+                    Some(PodSource::File(_)) | None => {}
                 }
             }
             Ok(Event::InitApply(pod)) => {
@@ -261,9 +261,9 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             worker.updates.send_replace(Arc::new(pod));
         } else if self.has_to_wait_for_ports(&pod) {
             self.awaiting_ports.insert(pod_ref.uid, pod);
-        } else if self.phase != Phase::Stopping && !self.over.contains(&pod_ref.uid) {
+        } else if self.phase != ManagerPhase::Stopping && !self.over.contains(&pod_ref.uid) {
             let admission = self.admission(&pod);
-            self.start_worker(pod_ref, Arc::new(pod), Source::Api, admission);
+            self.start_worker(pod_ref, Arc::new(pod), PodSource::Api, admission);
         }
     }
 
@@ -271,17 +271,17 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         self.over.remove(uid);
         self.awaiting_ports.remove(uid);
         if let Some(worker) = self.workers.get_mut(uid) {
-            worker.object = Object::Gone;
+            worker.object = ObjectPresence::Gone;
         }
-        self.tell(uid, Input::Vanished(loss));
+        self.tell(uid, WorkerInput::Vanished(loss));
     }
 
     /// A complete list has been received: what is not in it is gone.
     fn pods_listed(&mut self) {
         self.statics.mirrors_listed();
         let is_gone = |(uid, worker): &(&PodUid, &WorkerHandle)| match worker.source {
-            Source::Api => !self.listed.contains(*uid),
-            Source::File(_) => false,
+            PodSource::Api => !self.listed.contains(*uid),
+            PodSource::File(_) => false,
         };
         let vanished: Vec<PodUid> =
             self.workers.iter().filter(is_gone).map(|(uid, _)| uid.clone()).collect();
@@ -301,19 +301,19 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             return;
         }
         match self.phase {
-            Phase::Recovering => {
-                self.phase = Phase::Serving;
+            ManagerPhase::Recovering => {
+                self.phase = ManagerPhase::Serving;
                 self.start_statics();
                 self.recover();
                 self.take_up_those_awaiting_ports();
                 self.node.room.listed();
             }
-            Phase::RecoveringToEnd => {
+            ManagerPhase::RecoveringToEnd => {
                 self.recover();
-                self.phase = Phase::Stopping;
+                self.phase = ManagerPhase::Stopping;
             }
-            Phase::Serving => self.start_statics(),
-            Phase::ShuttingDown | Phase::Stopping => {}
+            ManagerPhase::Serving => self.start_statics(),
+            ManagerPhase::ShuttingDown | ManagerPhase::Stopping => {}
         }
     }
 
@@ -324,7 +324,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         for (uid, pod) in kept_pods(&self.node, &known) {
             match pod.as_ref().and_then(|pod| pod_ref(pod)).zip(pod) {
                 Some((pod_ref, pod)) => {
-                    self.start_worker(pod_ref, pod, Source::Api, Admission::Granted);
+                    self.start_worker(pod_ref, pod, PodSource::Api, PodAdmission::Granted);
                     self.pod_gone(&uid, Loss::Missing);
                 }
                 None => unreadable.push(uid),
@@ -355,13 +355,13 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         &mut self,
         pod_ref: PodRef,
         pod: Arc<Pod>,
-        source: Source,
-        admission: Admission,
+        source: PodSource,
+        admission: PodAdmission,
     ) {
         let uid = pod_ref.uid.clone();
         let ports = match admission {
-            Admission::Granted | Admission::InQuestion { .. } => claimed_ports(&pod),
-            Admission::Refused(_) => Vec::new(),
+            PodAdmission::Granted | PodAdmission::InQuestion { .. } => claimed_ports(&pod),
+            PodAdmission::Refused(_) => Vec::new(),
         };
         let (updates, updates_receiver) = watch::channel(pod);
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
@@ -376,18 +376,18 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             inbox: inbox_receiver,
             source: source.clone(),
         };
-        let object = Object::There;
+        let object = ObjectPresence::There;
         let handle = WorkerHandle { pod_ref, updates, inbox, failures: 0, object, source, ports };
-        let task = self.tasks.spawn(Worker::run(self.node.clone(), start));
+        let task = self.tasks.spawn(PodWorker::run(self.node.clone(), start));
         self.task_pods.insert(task.id(), uid.clone());
         self.workers.insert(uid.clone(), handle);
         for event in self.early.remove(&uid).unwrap_or_default() {
-            self.tell(&uid, Input::Runtime(Box::new(event)));
+            self.tell(&uid, WorkerInput::Runtime(Box::new(event)));
         }
         self.tell_restarts(&uid);
     }
 
-    fn tell(&self, uid: &PodUid, input: Input) {
+    fn tell(&self, uid: &PodUid, input: WorkerInput) {
         if let Some(worker) = self.workers.get(uid)
             && worker.inbox.send(input).is_err()
         {
@@ -402,8 +402,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             RuntimeEvent::SandboxDied { key } => key.pod.uid.clone(),
         };
         if self.workers.contains_key(&uid) {
-            self.tell(&uid, Input::Runtime(Box::new(event)));
-        } else if matches!(self.phase, Phase::Recovering | Phase::RecoveringToEnd) {
+            self.tell(&uid, WorkerInput::Runtime(Box::new(event)));
+        } else if matches!(self.phase, ManagerPhase::Recovering | ManagerPhase::RecoveringToEnd) {
             self.early.entry(uid).or_default().push(event);
         } else {
             tracing::debug!(%uid, "an event of a pod that is not here any more");
@@ -416,13 +416,13 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 let Some(uid) = self.task_pods.remove(&id) else { return };
                 self.node.room.release(&uid);
                 if let Some(handle) = self.workers.remove(&uid)
-                    && handle.object == Object::There
+                    && handle.object == ObjectPresence::There
                 {
                     self.over.insert(uid);
                 }
                 // what it was told while it went it has not read
                 self.restarts.values().for_each(|restart| self.tell_if_lost(restart));
-                if self.phase == Phase::Serving {
+                if self.phase == ManagerPhase::Serving {
                     self.start_statics(); // one may have waited for this one's name
                 }
             }
@@ -457,9 +457,9 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             });
             let found = found.into_iter().filter(|sandbox| sandbox.key.pod == pod_ref).collect();
             let inbox = inbox_receiver;
-            let admission = Admission::Granted;
+            let admission = PodAdmission::Granted;
             let start = WorkerStart { pod_ref, found, duty, admission, updates, inbox, source };
-            Worker::run(node, start).await;
+            PodWorker::run(node, start).await;
         });
         self.task_pods.insert(task.id(), uid.clone());
         self.node.room.expect(uid.clone(), inbox.clone());
@@ -469,21 +469,27 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     }
 
     /// What a worker that is started now is started for.
-    fn duty(&self) -> Duty {
+    fn duty(&self) -> AgentDuty {
         match self.phase {
-            Phase::Recovering | Phase::Serving | Phase::ShuttingDown => Duty::Serve,
-            Phase::RecoveringToEnd | Phase::Stopping => Duty::EndPods,
+            ManagerPhase::Recovering | ManagerPhase::Serving | ManagerPhase::ShuttingDown => {
+                AgentDuty::Serve
+            }
+            ManagerPhase::RecoveringToEnd | ManagerPhase::Stopping => AgentDuty::EndPods,
         }
     }
 
     fn end_pods(&mut self) {
         self.phase = match self.phase {
             // what runs is not known before the list is
-            Phase::Recovering | Phase::RecoveringToEnd => Phase::RecoveringToEnd,
-            Phase::Serving | Phase::ShuttingDown | Phase::Stopping => Phase::Stopping,
+            ManagerPhase::Recovering | ManagerPhase::RecoveringToEnd => {
+                ManagerPhase::RecoveringToEnd
+            }
+            ManagerPhase::Serving | ManagerPhase::ShuttingDown | ManagerPhase::Stopping => {
+                ManagerPhase::Stopping
+            }
         };
         for worker in self.workers.values() {
-            if worker.inbox.send(Input::NodeStops).is_err() {
+            if worker.inbox.send(WorkerInput::NodeStops).is_err() {
                 tracing::debug!(pod = %worker.pod_ref, "a pod's worker has ended already");
             }
         }
@@ -524,7 +530,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         }
         let restart = Arc::new(restart);
         if let Some(uid) = self.target_of(&restart) {
-            self.tell(&uid, Input::Restart(restart.clone()));
+            self.tell(&uid, WorkerInput::Restart(restart.clone()));
         }
         if is_settled(&restart) {
             self.node.restart_owners.lock().forget(&id);
@@ -539,9 +545,12 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// tells what came of it.
     fn tell_if_lost(&self, restart: &Arc<PodRestart>) {
         match self.phase {
-            Phase::Serving => {}
+            ManagerPhase::Serving => {}
             // the pod may be taken up yet, or ends and tells
-            Phase::Recovering | Phase::RecoveringToEnd | Phase::ShuttingDown | Phase::Stopping => {
+            ManagerPhase::Recovering
+            | ManagerPhase::RecoveringToEnd
+            | ManagerPhase::ShuttingDown
+            | ManagerPhase::Stopping => {
                 return;
             }
         }
@@ -558,7 +567,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         if let Some(restart) = self.restarts.remove(id)
             && let Some(uid) = self.target_of(&restart)
         {
-            self.tell(&uid, Input::RestartForgotten(id.to_owned()));
+            self.tell(&uid, WorkerInput::RestartForgotten(id.to_owned()));
         }
         self.node.restart_owners.lock().forget(id);
     }
@@ -567,7 +576,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     fn target_of(&self, restart: &PodRestart) -> Option<PodUid> {
         let meant = self.workers.iter().filter(|(_, worker)| self.is_for(restart, &worker.pod_ref));
         let ends = |worker: &WorkerHandle| {
-            worker.object == Object::Gone
+            worker.object == ObjectPresence::Gone
                 || worker.updates.borrow().metadata.deletion_timestamp.is_some()
         };
         meant.min_by_key(|(_, worker)| ends(worker)).map(|(uid, _)| uid.clone())
@@ -578,7 +587,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let Some(worker) = self.workers.get(uid) else { return };
         let meant = self.restarts.values().filter(|restart| self.is_for(restart, &worker.pod_ref));
         for restart in meant {
-            self.tell(uid, Input::Restart(restart.clone()));
+            self.tell(uid, WorkerInput::Restart(restart.clone()));
         }
     }
 

@@ -32,10 +32,10 @@ mod tests;
 mod worker;
 
 pub(crate) use index::{PodIndex, PodView};
-pub(crate) use manager::{Manager, Rules, StopMode as ManagerStop};
-pub(crate) use recorder::Recorder;
+pub(crate) use manager::{Manager, ManagerStopMode, PodRules};
+pub(crate) use recorder::EventRecorder;
 pub(crate) use recovery::{delete_object, pod_ref};
-pub(crate) use resolver::Resolvers;
+pub(crate) use resolver::PodResolverSources;
 pub(crate) use restarts::SharedRestartOwners;
 pub(crate) use room::NodeRoom;
 pub(crate) use snapshot::sandbox_network_ids;

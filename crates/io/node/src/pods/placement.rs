@@ -7,40 +7,40 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client};
-use rekindle_pod::{Eviction, EvictionCause};
+use rekindle_pod::{EvictionCause, PodEviction};
 use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::taints::{NO_EXECUTE, is_tolerated, of_node, tolerations};
 use rekindle_types::{TickDuration, avoided_nodes, node_affinity};
 
-use super::shown_by::Source;
+use super::shown_by::PodSource;
 
 /// How long the API may take to show the node.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Why a pod is kept away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Misplaced {
+enum PlacementMismatch {
     Labels,
     Taint,
 }
 
-impl Misplaced {
+impl PlacementMismatch {
     /// By its labels or taints the node is none for this pod. Taints do not keep static pods away.
-    fn find(pod: &Pod, node: &Node, source: &Source) -> Option<Self> {
+    fn find(pod: &Pod, node: &Node, source: &PodSource) -> Option<Self> {
         // a node that the pod keeps away from is chosen by the scheduler when there is no other
         if !node_affinity::matches(&*as_if_nothing_were_avoided(pod), node) {
             return Some(Self::Labels);
         }
         let mut taints = of_node(node).iter().filter(|taint| taint.effect == NO_EXECUTE);
         match source {
-            Source::Api if taints.any(|taint| !is_tolerated(tolerations(pod), taint)) => {
+            PodSource::Api if taints.any(|taint| !is_tolerated(tolerations(pod), taint)) => {
                 Some(Self::Taint)
             }
-            Source::Api | Source::File(_) => None,
+            PodSource::Api | PodSource::File(_) => None,
         }
     }
 
-    fn refusal(self) -> Eviction {
+    fn refusal(self) -> PodEviction {
         let (refusal, why) = match self {
             Self::Labels => (
                 AdmissionRefusal::NodeAffinity,
@@ -51,7 +51,7 @@ impl Misplaced {
                 "node(s) had taints that the pod didn't tolerate",
             ),
         };
-        Eviction {
+        PodEviction {
             cause: EvictionCause::NotAdmitted { refusal },
             message: format!("Predicate {} failed: {why}", refusal.as_str()),
             grace: TickDuration::ZERO,
@@ -70,8 +70,8 @@ fn as_if_nothing_were_avoided(pod: &Pod) -> Cow<'_, Pod> {
 /// Whether the node must be looked at before the pod is taken up: it asks for labels, or what is
 /// `known` of the node's taints is against it. A taint that is newer than that ends the pod as it
 /// ends those that run.
-pub(super) fn is_in_question(pod: &Pod, known: Option<&Node>, source: &Source) -> bool {
-    let is_misplaced = |node: &Node| Misplaced::find(pod, node, source).is_some();
+pub(super) fn is_in_question(pod: &Pod, known: Option<&Node>, source: &PodSource) -> bool {
+    let is_misplaced = |node: &Node| PlacementMismatch::find(pod, node, source).is_some();
     node_affinity::asks_for_labels(pod) || known.is_some_and(is_misplaced)
 }
 
@@ -82,12 +82,12 @@ pub(super) async fn refusal(
     name: &str,
     pod: &Pod,
     known: Option<Arc<Node>>,
-    source: &Source,
-) -> Option<Eviction> {
+    source: &PodSource,
+) -> Option<PodEviction> {
     let nodes: Api<Node> = Api::all(client.clone());
     let node = match tokio::time::timeout(ANSWER, nodes.get(name)).await {
         Ok(Ok(node)) => Arc::new(node),
         Ok(Err(_)) | Err(_) => known?,
     };
-    Misplaced::find(pod, &node, source).map(Misplaced::refusal)
+    PlacementMismatch::find(pod, &node, source).map(PlacementMismatch::refusal)
 }

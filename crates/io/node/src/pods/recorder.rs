@@ -21,13 +21,13 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use rekindle_pod::{PodEvent, Severity};
+use rekindle_pod::{PodEvent, PodEventSeverity};
 use rekindle_types::{PodRef, Tick};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use self::records::{Key, Record, Records, Stored, Writing};
+use self::records::{EventKey, EventRecord, EventRecords, EventStorage, EventWriteState};
 use crate::clock::Clock;
 
 /// Events that wait for the recorder; more are dropped, and said so in the log.
@@ -44,29 +44,29 @@ const COMPONENT: &str = "kubelet";
 
 /// Records Events without waiting for the API. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Recorder {
-    queue: mpsc::Sender<Occurrence>,
+pub(crate) struct EventRecorder {
+    queue: mpsc::Sender<EventOccurrence>,
     clock: Clock,
 }
 
 #[derive(Debug)]
-struct Occurrence {
+struct EventOccurrence {
     about: ObjectReference,
-    severity: Severity,
+    severity: PodEventSeverity,
     reason: String,
     message: String,
     at: Tick,
 }
 
-impl Recorder {
+impl EventRecorder {
     /// Starts the task that writes; it ends with the last clone.
     pub(crate) fn start(client: Client, node: &str, clock: Clock) -> Self {
         let (queue, receiver) = mpsc::channel(QUEUE_MAX);
         let source =
             EventSource { component: Some(COMPONENT.to_owned()), host: Some(node.to_owned()) };
-        let records = Records::default();
+        let records = EventRecords::default();
         tokio::spawn(
-            Writer {
+            EventWriter {
                 client,
                 source,
                 records,
@@ -96,38 +96,39 @@ impl Recorder {
     pub(crate) fn record(
         &self,
         about: ObjectReference,
-        severity: Severity,
+        severity: PodEventSeverity,
         reason: &str,
         message: String,
     ) {
         let at = self.clock.now();
-        let occurrence = Occurrence { about, severity, reason: reason.to_owned(), message, at };
+        let occurrence =
+            EventOccurrence { about, severity, reason: reason.to_owned(), message, at };
         if let Err(error) = self.queue.try_send(occurrence) {
             tracing::warn!(reason, %error, "dropped an event: the recorder is behind");
         }
     }
 }
 
-type Write = Pin<Box<dyn Future<Output = (Key, Wrote)> + Send>>;
+type Write = Pin<Box<dyn Future<Output = (EventKey, EventWriteResult)> + Send>>;
 
 /// What became of writing one Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wrote {
+enum EventWriteResult {
     Stored,
     GaveUp,
 }
 
-struct Writer {
+struct EventWriter {
     client: Client,
     source: EventSource,
-    records: Records,
+    records: EventRecords,
     /// What happened lately, oldest first, and when it is written.
-    held: VecDeque<(Instant, Occurrence)>,
+    held: VecDeque<(Instant, EventOccurrence)>,
     writes: FuturesUnordered<Write>,
 }
 
-impl Writer {
-    async fn run(mut self, mut queue: mpsc::Receiver<Occurrence>) {
+impl EventWriter {
+    async fn run(mut self, mut queue: mpsc::Receiver<EventOccurrence>) {
         loop {
             let due = self.held.front().map(|(due, _)| *due);
             tokio::select! {
@@ -156,12 +157,12 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, key: Key) {
+    fn write(&mut self, key: EventKey) {
         let Some(record) = self.records.records.get_mut(&key) else { return };
         match record.writing {
-            Writing::Idle => record.writing = Writing::InFlight,
-            Writing::InFlight | Writing::Again => {
-                record.writing = Writing::Again;
+            EventWriteState::Idle => record.writing = EventWriteState::InFlight,
+            EventWriteState::InFlight | EventWriteState::Again => {
+                record.writing = EventWriteState::Again;
                 return;
             }
         }
@@ -174,12 +175,13 @@ impl Writer {
         self.writes.push(Box::pin(async move { (key, write.await) }));
     }
 
-    fn written(&mut self, key: Key, wrote: Wrote) {
+    fn written(&mut self, key: EventKey, wrote: EventWriteResult) {
         let Some(record) = self.records.records.get_mut(&key) else { return };
-        let again = std::mem::replace(&mut record.writing, Writing::Idle) == Writing::Again;
+        let again =
+            std::mem::replace(&mut record.writing, EventWriteState::Idle) == EventWriteState::Again;
         record.stored = match wrote {
-            Wrote::Stored => Stored::InApi,
-            Wrote::GaveUp => Stored::Nowhere,
+            EventWriteResult::Stored => EventStorage::InApi,
+            EventWriteResult::GaveUp => EventStorage::Nowhere,
         };
         if again {
             self.write(key);
@@ -194,7 +196,12 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-async fn write_event(client: Client, source: EventSource, record: Record, reason: String) -> Wrote {
+async fn write_event(
+    client: Client,
+    source: EventSource,
+    record: EventRecord,
+    reason: String,
+) -> EventWriteResult {
     // an event of an object without namespace lives in "default", as upstream
     let namespace = record.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let api: Api<Event> = Api::namespaced(client, &namespace);
@@ -202,11 +209,11 @@ async fn write_event(client: Client, source: EventSource, record: Record, reason
     let mut wait = Duration::from_millis(100);
     for _ in 0..ATTEMPTS_MAX {
         let answer = match stored {
-            Stored::Nowhere => {
+            EventStorage::Nowhere => {
                 let event = new_event(&namespace, &source, &record, &reason);
                 api.create(&PostParams::default(), &event).await.map(|_| ())
             }
-            Stored::InApi => {
+            EventStorage::InApi => {
                 let patch = json!({
                     "count": record.count,
                     "lastTimestamp": record.last.to_time(),
@@ -217,16 +224,18 @@ async fn write_event(client: Client, source: EventSource, record: Record, reason
             }
         };
         match answer {
-            Ok(()) => return Wrote::Stored,
+            Ok(()) => return EventWriteResult::Stored,
             // it has expired: the next attempt makes a new one
-            Err(kube::Error::Api(answer)) if answer.code == 404 && stored == Stored::InApi => {
-                stored = Stored::Nowhere;
+            Err(kube::Error::Api(answer))
+                if answer.code == 404 && stored == EventStorage::InApi =>
+            {
+                stored = EventStorage::Nowhere;
                 continue;
             }
             // the namespace is gone or going: nobody will read it
             Err(kube::Error::Api(answer)) if matches!(answer.code, 403 | 404 | 409) => {
                 tracing::debug!(event = record.name, error = %answer, "event not recorded");
-                return Wrote::GaveUp;
+                return EventWriteResult::GaveUp;
             }
             Err(error) => tracing::debug!(event = record.name, %error, "event not recorded yet"),
         }
@@ -234,10 +243,10 @@ async fn write_event(client: Client, source: EventSource, record: Record, reason
         wait *= 4;
     }
     tracing::warn!(event = record.name, "failed to record an event");
-    Wrote::GaveUp
+    EventWriteResult::GaveUp
 }
 
-fn new_event(namespace: &str, source: &EventSource, record: &Record, reason: &str) -> Event {
+fn new_event(namespace: &str, source: &EventSource, record: &EventRecord, reason: &str) -> Event {
     Event {
         metadata: ObjectMeta {
             name: Some(record.name.clone()),
@@ -249,8 +258,8 @@ fn new_event(namespace: &str, source: &EventSource, record: &Record, reason: &st
         message: Some(record.message.clone()),
         type_: Some(
             match record.severity {
-                Severity::Normal => "Normal",
-                Severity::Warning => "Warning",
+                PodEventSeverity::Normal => "Normal",
+                PodEventSeverity::Warning => "Warning",
             }
             .to_owned(),
         ),

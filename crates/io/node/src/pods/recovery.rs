@@ -16,7 +16,7 @@ use crate::context::NodeContext;
 use crate::durable::read_json;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
-use crate::volumes::{Contents, remove_tree, unmount_volumes};
+use crate::volumes::{EmptyDirContents, remove_tree, unmount_volumes};
 
 /// The longest wait between tries to delete an object.
 const RETRY_MAX: Duration = Duration::from_secs(30);
@@ -79,7 +79,7 @@ pub(crate) async fn remove_orphans<R: Runtime, N: PodNetwork>(
 /// What is left on disk of pods that nobody knows. Found in one go, so that nothing made later is
 /// among it.
 #[derive(Debug, Default)]
-pub(crate) struct Leftovers {
+pub(crate) struct PodLeftovers {
     pods: Vec<PodDirs>,
     logs: Vec<PathBuf>,
     trash: PathBuf,
@@ -90,7 +90,7 @@ pub(crate) fn leftovers<R, N>(
     node: &NodeContext<R, N>,
     unreadable: &[PodUid],
     known: &BTreeSet<PodUid>,
-) -> Leftovers {
+) -> PodLeftovers {
     let nobody =
         |uid: &PodUid| PodRef { namespace: String::new(), name: String::new(), uid: uid.clone() };
     let mut logs = Vec::new();
@@ -103,13 +103,13 @@ pub(crate) fn leftovers<R, N>(
         }
     }
     let pods = unreadable.iter().map(|uid| node.dirs.pod(&nobody(uid))).collect();
-    Leftovers { pods, logs, trash: node.dirs.trash() }
+    PodLeftovers { pods, logs, trash: node.dirs.trash() }
 }
 
 /// Removes them. Blocks.
-pub(crate) fn remove_leftovers(leftovers: &Leftovers) {
+pub(crate) fn remove_leftovers(leftovers: &PodLeftovers) {
     for dirs in &leftovers.pods {
-        match unmount_volumes(dirs, Contents::Discard) {
+        match unmount_volumes(dirs, EmptyDirContents::Discard) {
             Ok(()) => remove(dirs.root()),
             Err(error) => {
                 tracing::warn!(path = %dirs.root().display(), %error, "failed to remove the volumes of an unknown pod");

@@ -4,28 +4,28 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use rekindle_net::files::{
-    ClusterDns, DnsConfig, DnsPolicy, host_resolver, pod_resolver, resolv_conf, resolver_of,
+    ClusterDnsConfig, DnsConfig, DnsPolicy, host_resolver, pod_resolver, resolv_conf, resolver_of,
 };
-use rekindle_runtime::Namespace;
+use rekindle_runtime::NamespaceOwner;
 use rekindle_types::PodRef;
 use rekindle_types::reasons::event::{DNS_CONFIG_FORMING, MISSING_CLUSTER_DNS};
 
 use super::etc_files::EtcFileError;
 use crate::cluster_dns;
-use crate::config::Config;
+use crate::config::NodeConfig;
 use crate::container_spec::pod_namespaces;
 
 /// What pods of a node resolve names with.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Resolvers {
+pub(crate) struct PodResolverSources {
     /// Cluster DNS, if there is any.
-    pub(crate) cluster: Option<ClusterDns>,
+    pub(crate) cluster: Option<ClusterDnsConfig>,
     /// The file that describes the node's own resolver; none: the usual one.
     pub(crate) resolv_conf: Option<PathBuf>,
 }
 
-impl Resolvers {
-    pub(crate) fn of(config: &Config) -> Self {
+impl PodResolverSources {
+    pub(crate) fn of(config: &NodeConfig) -> Self {
         Self {
             cluster: cluster_dns::of_pods(config.cluster_dns, &config.cluster_domain),
             resolv_conf: config.resolv_conf.clone(),
@@ -44,7 +44,7 @@ pub(crate) struct PodResolvConf {
 pub(crate) fn of_pod(
     pod: &Pod,
     pod_ref: &PodRef,
-    resolvers: &Resolvers,
+    resolvers: &PodResolverSources,
 ) -> Result<PodResolvConf, EtcFileError> {
     let spec = pod.spec.as_ref();
     let policy = policy(pod);
@@ -80,8 +80,8 @@ fn policy(pod: &Pod) -> DnsPolicy {
         Some("ClusterFirstWithHostNet") => DnsPolicy::ClusterFirst,
         // ClusterFirst is the default
         Some(_) | None => match pod_namespaces(pod).network {
-            Namespace::Own => DnsPolicy::ClusterFirst,
-            Namespace::Host => DnsPolicy::Default,
+            NamespaceOwner::Own => DnsPolicy::ClusterFirst,
+            NamespaceOwner::Host => DnsPolicy::Default,
         },
     }
 }
@@ -119,7 +119,7 @@ mod tests {
         };
         let cluster = cluster.map(|address| address.parse().expect("an address"));
         let cluster = cluster_dns::of_pods(cluster, CLUSTER_DOMAIN);
-        let resolvers = Resolvers { cluster, resolv_conf: Some(file) };
+        let resolvers = PodResolverSources { cluster, resolv_conf: Some(file) };
         of_pod(&pod, &pod_ref, &resolvers).expect("a resolv.conf")
     }
 
@@ -152,10 +152,10 @@ mod tests {
     #[test]
     fn short_names_are_looked_for_in_the_nodes_own_domain() {
         let folder = std::path::Path::new("/nowhere");
-        let mut config = Config::new("n", folder, folder);
+        let mut config = NodeConfig::new("n", folder, folder);
         config.cluster_dns = Some("10.88.0.1".parse().expect("an address"));
         config.cluster_domain = "example.org".to_owned();
-        let cluster = Resolvers::of(&config).cluster.expect("there is cluster DNS");
+        let cluster = PodResolverSources::of(&config).cluster.expect("there is cluster DNS");
         assert_eq!(cluster.domain, "example.org");
     }
 

@@ -14,7 +14,7 @@ use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus};
 use rekindle_types::{PodUid, Tick};
 use tokio::sync::watch;
 
-use super::coalescing_writer::{Progress, Submitted, reached, write_latest};
+use super::coalescing_writer::{NumberedValue, WriteProgress, reached, write_latest};
 use super::journal_file::JournalFile;
 use crate::layout::NodeDirs;
 
@@ -48,18 +48,18 @@ pub(crate) struct RestartReporter {
     client: Client,
     pod: PodUid,
     owners: SharedRestartOwners,
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, TrackedRestart>,
 }
 
-struct Known {
+struct TrackedRestart {
     restart: Arc<PodRestart>,
-    reports: Option<Reports>,
+    reports: Option<RestartReports>,
 }
 
 /// The reports of one restart, and how far they are written.
-struct Reports {
-    newest: watch::Sender<Submitted<Option<PodRestartStatus>>>,
-    progress: watch::Receiver<Progress>,
+struct RestartReports {
+    newest: watch::Sender<NumberedValue<Option<PodRestartStatus>>>,
+    progress: watch::Receiver<WriteProgress>,
 }
 
 impl RestartReporter {
@@ -74,7 +74,7 @@ impl RestartReporter {
         if self.known.contains_key(id) || !self.owners.lock().take(id, &self.pod) {
             return false;
         }
-        self.known.insert(id.to_owned(), Known { restart, reports: None });
+        self.known.insert(id.to_owned(), TrackedRestart { restart, reports: None });
         true
     }
 
@@ -136,9 +136,9 @@ impl RestartReporter {
     }
 }
 
-fn start_writer(client: Client, restart: &PodRestart) -> Reports {
-    let (newest, receiver) = watch::channel(Submitted::first(None));
-    let (written, progress) = watch::channel(Progress::Written(0));
+fn start_writer(client: Client, restart: &PodRestart) -> RestartReports {
+    let (newest, receiver) = watch::channel(NumberedValue::first(None));
+    let (written, progress) = watch::channel(WriteProgress::Written(0));
     let namespace = restart.metadata.namespace.clone().unwrap_or_default();
     let name = restart.metadata.name.clone().unwrap_or_default();
     let uid = restart.metadata.uid.clone();
@@ -152,7 +152,7 @@ fn start_writer(client: Client, restart: &PodRestart) -> Reports {
             }
         }
     }));
-    Reports { newest, progress }
+    RestartReports { newest, progress }
 }
 
 async fn write(

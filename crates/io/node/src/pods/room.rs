@@ -1,34 +1,34 @@
-//! What the pods of this node have of its resources: [`Room`] decides, and each pod's worker is
-//! told.
+//! What the pods of this node have of its resources: [`NodeAllocations`] decides, and each pod's
+//! worker is told.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use rekindle_pod::ResourceRequest;
-use rekindle_pod::room::{Rank, ResourceNotice, Room};
+use rekindle_pod::room::{NodeAllocations, Rank, ResourceNotice};
 use rekindle_types::resources::{Amounts, ResourceList};
 use rekindle_types::{PodUid, Quantity};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::inbox::Input;
+use super::inbox::WorkerInput;
 
 /// Shared by all pods of the node.
-pub(crate) struct NodeRoom(Mutex<Inner>);
+pub(crate) struct NodeRoom(Mutex<NodeRoomState>);
 
-struct Inner {
-    room: Room,
-    inboxes: BTreeMap<PodUid, UnboundedSender<Input>>,
+struct NodeRoomState {
+    room: NodeAllocations,
+    inboxes: BTreeMap<PodUid, UnboundedSender<WorkerInput>>,
 }
 
-impl Inner {
+impl NodeRoomState {
     fn tell(&self, notices: Vec<ResourceNotice>) {
         for ResourceNotice { pod, ticket, decision } in notices {
             tracing::debug!(%pod, ?decision, "a request for resources");
             let told = self
                 .inboxes
                 .get(&pod)
-                .map(|inbox| inbox.send(Input::Resources { ticket, decision }));
+                .map(|inbox| inbox.send(WorkerInput::Resources { ticket, decision }));
             if !matches!(told, Some(Ok(()))) {
                 tracing::debug!(%pod, "a pod's worker has ended already");
             }
@@ -43,16 +43,16 @@ impl NodeRoom {
             .iter()
             .map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string())))
             .collect();
-        let room = Room::new(Amounts::read(Some(&list)));
-        Self(Mutex::new(Inner { room, inboxes: BTreeMap::new() }))
+        let room = NodeAllocations::new(Amounts::read(Some(&list)));
+        Self(Mutex::new(NodeRoomState { room, inboxes: BTreeMap::new() }))
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, NodeRoomState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A worker for this pod is started, and listens here.
-    pub(crate) fn expect(&self, pod: PodUid, inbox: UnboundedSender<Input>) {
+    pub(crate) fn expect(&self, pod: PodUid, inbox: UnboundedSender<WorkerInput>) {
         let mut inner = self.inner();
         inner.room.expect(pod.clone());
         inner.inboxes.insert(pod, inbox);

@@ -14,7 +14,7 @@ use crate::static_pods::{MirrorKeeper, MirrorView};
 
 /// Who asks for a pod.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum PodSource {
     /// Its object in the API.
     Api,
     /// A manifest on this node; a mirror shows it in the API.
@@ -22,25 +22,25 @@ pub(crate) enum Source {
 }
 
 /// Where a pod's status goes.
-pub(super) enum ShownBy {
+pub(super) enum StatusTarget {
     /// The pod's own object.
     Itself(Arc<StatusWriter>),
     /// A mirror.
     Mirror(MirrorKeeper),
 }
 
-impl ShownBy {
+impl StatusTarget {
     /// Begins to show a pod, which stands in the API as `pod`, or in its file.
     pub(super) fn start<R, N>(
         node: &NodeContext<R, N>,
         pod_ref: &PodRef,
         pod: &Arc<Pod>,
-        source: Source,
+        source: PodSource,
     ) -> Self {
         let client = node.client.clone();
         match source {
-            Source::Api => Self::Itself(StatusWriter::new(client, pod_ref.clone())),
-            Source::File(mirror) => {
+            PodSource::Api => Self::Itself(StatusWriter::new(client, pod_ref.clone())),
+            PodSource::File(mirror) => {
                 Self::Mirror(MirrorKeeper::start(client, &node.name, pod.clone(), mirror))
             }
         }

@@ -4,10 +4,12 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    ContainerSeen, ContainerSeenState, PodEvent, SandboxSeen, SandboxSeenState, Severity, Snapshot,
+    ContainerSeen, ContainerSeenState, PodEvent, PodEventSeverity, SandboxSeen, SandboxSeenState,
+    Snapshot,
 };
 use rekindle_runtime::{
-    ContainerSnapshot, ContainerState, Runtime, SandboxInfo, SandboxSnapshot, SandboxState,
+    ContainerSnapshot, Runtime, RuntimeContainerState, SandboxInfo, SandboxReadiness,
+    SandboxSnapshot,
 };
 use rekindle_types::reasons::event::FAILED_SYNC;
 
@@ -35,8 +37,8 @@ pub(crate) async fn snapshot_of<R: Runtime, N: PodNetwork>(
         sandboxes.push(SandboxSeen {
             attempt: sandbox.attempt(),
             state: match sandbox.state {
-                SandboxState::Ready => SandboxSeenState::Ready,
-                SandboxState::NotReady => SandboxSeenState::NotReady,
+                SandboxReadiness::Ready => SandboxSeenState::Ready,
+                SandboxReadiness::NotReady => SandboxSeenState::NotReady,
             },
             ips,
             containers: sandbox
@@ -56,7 +58,7 @@ async fn seen_addresses<R: Runtime, N: PodNetwork>(
     pod: &Pod,
     sandbox: &SandboxSnapshot,
 ) -> Vec<IpAddr> {
-    let (SandboxState::Ready, Some(info)) = (sandbox.state, &sandbox.info) else {
+    let (SandboxReadiness::Ready, Some(info)) = (sandbox.state, &sandbox.info) else {
         return Vec::new();
     };
     match network::addresses(node, info).await {
@@ -83,7 +85,7 @@ async fn open_ports_again<R: Runtime, N: PodNetwork>(
     tracing::warn!(pod = pod.metadata.name, lost, "failed to reopen a running pod's host ports");
     if let Some(pod) = pod_ref(pod) {
         let message = format!("lost a port of the node, and gets it when it is free: {lost}");
-        let (severity, reason) = (Severity::Warning, FAILED_SYNC);
+        let (severity, reason) = (PodEventSeverity::Warning, FAILED_SYNC);
         node.recorder.pod_event(&pod, PodEvent { severity, reason, message, field_path: None });
     }
 }
@@ -95,11 +97,11 @@ fn status_addresses(pod: &Pod) -> Vec<IpAddr> {
 
 fn container_seen(pod: &Pod, dirs: &PodDirs, found: ContainerSnapshot) -> ContainerSeen {
     let state = match found.state {
-        ContainerState::Created => ContainerSeenState::Created,
-        ContainerState::Running { started_at, notice, .. } => {
+        RuntimeContainerState::Created => ContainerSeenState::Created,
+        RuntimeContainerState::Running { started_at, notice, .. } => {
             ContainerSeenState::Running { started_at, notice }
         }
-        ContainerState::Exited { mut exit } => {
+        RuntimeContainerState::Exited { mut exit } => {
             if let Ok(container) = find_container(pod, &found.key.name.0) {
                 exit.message = read_message(pod, &container, dirs, found.key.attempt, &exit);
             }

@@ -13,8 +13,8 @@ use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use rekindle_pod::room::Rank;
 use rekindle_pod::{
-    Action, ActionError, ActionErrorKind, ActionId, ContainerKey as CoreKey, Event, Eviction,
-    EvictionCause, Journal, Outcome, RestartReport, RestartRequest, oom_killing,
+    ActionError, ActionErrorKind, ActionId, ActionOutcome, ContainerStartKey, CoreAction,
+    CoreEvent, EvictionCause, Journal, PodEviction, RestartReport, RestartRequest, oom_killing,
 };
 use rekindle_pod_driver::{Existence, JournalFailure, PodDriver, PodEffect, StatusAnswer};
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
@@ -25,19 +25,19 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::actions::volumes::VolumeWork;
 use super::actions::{PodActions, made};
-use super::container_tasks::AskedContainers;
-use super::inbox::{Awaited, Input};
+use super::container_tasks::ContainerTasks;
+use super::inbox::{Awaited, WorkerInput};
 use super::index::PodView;
 use super::journal_file::{BackgroundSync, JournalFile};
 use super::placement;
 use super::restarts::{RestartReporter, is_settled};
-use super::shown_by::{ShownBy, Source};
+use super::shown_by::{PodSource, StatusTarget};
 use super::snapshot::snapshot_of;
 use super::spec_change::{concerns_downward_files, concerns_references};
 use super::status_writer::{StatusWriting, answered};
 use super::termination_message::read_message;
 use crate::clock::sleep_until;
-use crate::config::Duty;
+use crate::config::AgentDuty;
 use crate::container_spec::find_container;
 use crate::context::NodeContext;
 use crate::durable::write_json;
@@ -45,7 +45,7 @@ use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::objects::{PodObjects, pod_references};
 use crate::shutdown;
-use crate::tokens::{Found, PodTokens};
+use crate::tokens::{PodTokens, VolumesOrigin};
 
 /// What a pod is told of a panic.
 const FAILED_INSIDE: &str = "the node agent panicked; its log has the cause";
@@ -55,42 +55,42 @@ pub(crate) struct WorkerStart {
     pub(crate) pod_ref: PodRef,
     /// What the runtime had of it when the agent started.
     pub(crate) found: Vec<SandboxSnapshot>,
-    pub(crate) duty: Duty,
-    pub(crate) admission: Admission,
+    pub(crate) duty: AgentDuty,
+    pub(crate) admission: PodAdmission,
     pub(crate) updates: watch::Receiver<Arc<Pod>>,
-    pub(crate) inbox: mpsc::UnboundedReceiver<Input>,
-    pub(crate) source: Source,
+    pub(crate) inbox: mpsc::UnboundedReceiver<WorkerInput>,
+    pub(crate) source: PodSource,
 }
 
 /// Whether the node takes the pod up.
 #[derive(Clone, Debug)]
-pub(crate) enum Admission {
+pub(crate) enum PodAdmission {
     /// It does, or has done.
     Granted,
     /// It does not.
-    Refused(Eviction),
+    Refused(PodEviction),
     /// Its labels and taints have to be looked at before, of which this is known.
     InQuestion { known: Option<Arc<Node>> },
 }
 
-pub(crate) struct Worker<R, N> {
+pub(crate) struct PodWorker<R, N> {
     node: Arc<NodeContext<R, N>>,
     pub(super) pod_ref: PodRef,
     dirs: PodDirs,
     driver: PodDriver,
     ips: Vec<IpAddr>,
     updates: watch::Receiver<Arc<Pod>>,
-    inbox: mpsc::UnboundedReceiver<Input>,
-    under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<Outcome, ActionError>)>>,
+    inbox: mpsc::UnboundedReceiver<WorkerInput>,
+    under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<ActionOutcome, ActionError>)>>,
     /// Restarts that were asked for, and whose images are being made sure of.
     image_checks: FuturesUnordered<BoxFuture<'static, (RestartRequest, Result<(), String>)>>,
     /// The write of a status that is under way.
     status_write: Option<StatusWriting>,
     journal: JournalFile,
     journal_sync: BackgroundSync,
-    asked: AskedContainers,
+    asked: ContainerTasks,
     shown: watch::Sender<Arc<PodStatus>>,
-    shown_by: ShownBy,
+    shown_by: StatusTarget,
     restarts: RestartReporter,
     objects: Arc<PodObjects>,
     objects_changed: Arc<Notify>,
@@ -100,14 +100,14 @@ pub(crate) struct Worker<R, N> {
     /// Since when a new pod's start is awaited; `None` once it runs, or when an agent before began
     /// it.
     awaited_since: Option<Tick>,
-    departure: Departure,
+    departure: WorkerDeparture,
     /// Who waits until an eviction is carried out.
     awaited: Vec<Awaited>,
 }
 
 /// Whether the worker stays with a pod that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Departure {
+pub(super) enum WorkerDeparture {
     /// Until its object is deleted.
     WithObject,
     /// No longer than it takes: the node is shut down.
@@ -116,27 +116,27 @@ pub(super) enum Departure {
 
 /// Whether the worker goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flow {
+enum WorkerFlow {
     Continue,
     Finished,
 }
 
-impl<R: Runtime, N: PodNetwork> Worker<R, N> {
+impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
     /// Takes the pod up where an earlier agent left it, or from the beginning.
     pub(crate) async fn run(node: Arc<NodeContext<R, N>>, start: WorkerStart) {
         let WorkerStart { pod_ref, found, duty, admission, updates, inbox, source } = start;
         let mut worker = Self::new(node, pod_ref, source.clone(), updates, inbox);
         worker.keep_pod(worker.driver.pod());
         match duty {
-            Duty::Serve => {}
+            AgentDuty::Serve => {}
             // before the core looks at what stands, so that it begins nothing
-            Duty::EndPods => worker.take(Input::NodeStops),
+            AgentDuty::EndPods => worker.take(WorkerInput::NodeStops),
         }
         if let Some(refusal) = worker.refusal(admission, &source).await {
-            worker.handle(Event::Eviction(refusal));
+            worker.handle(CoreEvent::Eviction(refusal));
         }
         worker.look(found).await;
-        if worker.serve().await == Flow::Finished {
+        if worker.serve().await == WorkerFlow::Finished {
             worker.finish().await;
         }
     }
@@ -144,9 +144,9 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     fn new(
         node: Arc<NodeContext<R, N>>,
         pod_ref: PodRef,
-        source: Source,
+        source: PodSource,
         mut updates: watch::Receiver<Arc<Pod>>,
-        inbox: mpsc::UnboundedReceiver<Input>,
+        inbox: mpsc::UnboundedReceiver<WorkerInput>,
     ) -> Self {
         let pod = updates.borrow_and_update().clone();
         let dirs = node.dirs.pod(&pod_ref);
@@ -154,8 +154,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         let journal = JournalFile::new(dirs.journal());
         let kept = journal.read::<Journal>();
         let (found, awaited_since) = match &kept {
-            Some(_) => (Found::Adopted, None),
-            None => (Found::New, Some(now)),
+            Some(_) => (VolumesOrigin::Adopted, None),
+            None => (VolumesOrigin::New, Some(now)),
         };
         let driver = PodDriver::new(now, pod.clone(), kept, node.core_config.clone());
         node.room.hold(&pod_ref.uid, driver.core().granted_requests(), Rank::of(&pod));
@@ -165,7 +165,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         let objects_changed = Arc::new(Notify::new());
         let objects = node.objects.subscribe(pod_references(&pod), objects_changed.clone());
         Self {
-            shown_by: ShownBy::start(&node, &pod_ref, &pod, source),
+            shown_by: StatusTarget::start(&node, &pod_ref, &pod, source),
             restarts: RestartReporter::new(
                 node.client.clone(),
                 pod_ref.uid.clone(),
@@ -186,10 +186,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             status_write: None,
             journal,
             journal_sync: BackgroundSync::default(),
-            asked: AskedContainers::default(),
+            asked: ContainerTasks::default(),
             shown,
             awaited_since,
-            departure: Departure::WithObject,
+            departure: WorkerDeparture::WithObject,
             awaited: Vec::new(),
             pod_ref,
             node,
@@ -197,11 +197,15 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     }
 
     /// Why the pod is not taken up, if it is not.
-    async fn refusal(&mut self, admission: Admission, source: &Source) -> Option<Eviction> {
+    async fn refusal(
+        &mut self,
+        admission: PodAdmission,
+        source: &PodSource,
+    ) -> Option<PodEviction> {
         match admission {
-            Admission::Granted => None,
-            Admission::Refused(refusal) => Some(refusal),
-            Admission::InQuestion { known } => {
+            PodAdmission::Granted => None,
+            PodAdmission::Refused(refusal) => Some(refusal),
+            PodAdmission::InQuestion { known } => {
                 let (client, name) = (&self.node.client, &self.node.name);
                 placement::refusal(client, name, self.driver.pod(), known, source).await
             }
@@ -226,10 +230,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         if let Some(newest) = snapshot.sandboxes.last() {
             self.ips.clone_from(&newest.ips);
         }
-        self.handle(Event::RuntimeSnapshot(snapshot));
+        self.handle(CoreEvent::RuntimeSnapshot(snapshot));
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: CoreEvent) {
         self.driver.handle(self.now(), event);
     }
 
@@ -238,10 +242,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     }
 
     /// Until the core is done, or the agent ends.
-    async fn serve(&mut self) -> Flow {
+    async fn serve(&mut self) -> WorkerFlow {
         loop {
-            if self.carry_out() == Flow::Finished {
-                return Flow::Finished;
+            if self.carry_out() == WorkerFlow::Finished {
+                return WorkerFlow::Finished;
             }
             let timeout = self.timeout();
             let token_due = self.token_due();
@@ -249,7 +253,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 biased;
                 input = self.inbox.recv() => match input {
                     Some(input) => self.take(input),
-                    None => return Flow::Continue, // the agent ends and leaves the pods running
+                    None => return WorkerFlow::Continue, // the agent ends and leaves the pods running
                 },
                 Some((id, result)) = self.under_way.next(), if !self.under_way.is_empty() => {
                     self.answered(id, result);
@@ -275,7 +279,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     }
 
     /// Carries out, or begins, all that the driver asks for.
-    fn carry_out(&mut self) -> Flow {
+    fn carry_out(&mut self) -> WorkerFlow {
         while let Some(effect) = self.driver.poll_effect(self.now()) {
             match effect {
                 PodEffect::Persist(journal) => self.persist(&journal),
@@ -291,10 +295,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 }
                 PodEffect::Record(event) => self.node.recorder.pod_event(&self.pod_ref, event),
                 PodEffect::ReportRestart(report) => self.report(report),
-                PodEffect::Finish => return Flow::Finished,
+                PodEffect::Finish => return WorkerFlow::Finished,
             }
         }
-        Flow::Continue
+        WorkerFlow::Continue
     }
 
     /// Has the actions go as far as they can without waiting.
@@ -304,7 +308,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    fn begin(&mut self, id: ActionId, action: Action) {
+    fn begin(&mut self, id: ActionId, action: CoreAction) {
         let end = self.asked.begins(&action);
         let perform = AssertUnwindSafe(self.actions().perform(action)).catch_unwind();
         self.under_way.push(Box::pin(async move {
@@ -381,42 +385,42 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         self.restarts.report(&id, shown_as.as_deref(), phase, message, at);
     }
 
-    fn answered(&mut self, id: ActionId, result: Result<Outcome, ActionError>) {
-        if let Ok(Outcome::SandboxReady { ips }) = &result {
+    fn answered(&mut self, id: ActionId, result: Result<ActionOutcome, ActionError>) {
+        if let Ok(ActionOutcome::SandboxReady { ips }) = &result {
             self.ips.clone_from(ips);
         }
         if let Err(error) = &result {
             tracing::debug!(pod = %self.pod_ref, kind = ?error.kind, error = error.message, "action failed");
         }
-        self.handle(Event::ActionResult { id, result });
+        self.handle(CoreEvent::ActionResult { id, result });
     }
 
-    fn take(&mut self, input: Input) {
+    fn take(&mut self, input: WorkerInput) {
         match input {
-            Input::Runtime(event) => self.runtime_event(*event),
-            Input::Restart(restart) => self.restart(&restart),
-            Input::Resources { ticket, decision } => {
-                self.handle(Event::ResourcesDecided { ticket, decision });
+            WorkerInput::Runtime(event) => self.runtime_event(*event),
+            WorkerInput::Restart(restart) => self.restart(&restart),
+            WorkerInput::Resources { ticket, decision } => {
+                self.handle(CoreEvent::ResourcesDecided { ticket, decision });
                 // files may tell of limits
                 self.update_payloads();
             }
-            Input::RestartForgotten(id) => self.restarts.forget(&id),
-            Input::Vanished(loss) => self.driver.object_vanished(self.now(), loss),
-            Input::Evict(eviction, awaited) => {
+            WorkerInput::RestartForgotten(id) => self.restarts.forget(&id),
+            WorkerInput::Vanished(loss) => self.driver.object_vanished(self.now(), loss),
+            WorkerInput::Evict(eviction, awaited) => {
                 self.awaited.push(awaited);
-                self.handle(Event::Eviction(eviction));
+                self.handle(CoreEvent::Eviction(eviction));
             }
-            Input::NodeShutsDown { grace } => {
-                self.departure = Departure::WhenOver;
-                self.handle(Event::Eviction(Eviction {
+            WorkerInput::NodeShutsDown { grace } => {
+                self.departure = WorkerDeparture::WhenOver;
+                self.handle(CoreEvent::Eviction(PodEviction {
                     cause: EvictionCause::NodeShutdown,
                     message: shutdown::MESSAGE.to_owned(),
                     grace,
                 }));
             }
             // it ends already, and for good
-            Input::NodeStops if self.departure == Departure::WhenOver => {}
-            Input::NodeStops => self.driver.node_stops(self.now()),
+            WorkerInput::NodeStops if self.departure == WorkerDeparture::WhenOver => {}
+            WorkerInput::NodeStops => self.driver.node_stops(self.now()),
         }
     }
 
@@ -427,10 +431,13 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
                 if let Ok(container) = find_container(pod, &key.name.0) {
                     exit.message = read_message(pod, &container, &self.dirs, key.attempt, &exit);
                 }
-                let key =
-                    CoreKey { sandbox: key.sandbox.attempt, name: key.name, attempt: key.attempt };
+                let key = ContainerStartKey {
+                    sandbox: key.sandbox.attempt,
+                    name: key.name,
+                    attempt: key.attempt,
+                };
                 self.asked.ended(&key);
-                self.handle(Event::ContainerExited { key, made: made(created), exit });
+                self.handle(CoreEvent::ContainerExited { key, made: made(created), exit });
             }
             RuntimeEvent::ProcessesOomKilled { key } => {
                 if !self.driver.is_node_stopping() {
@@ -440,7 +447,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
             }
             RuntimeEvent::SandboxDied { key } => {
                 self.asked.sandbox_gone(key.attempt);
-                self.handle(Event::SandboxDied { attempt: key.attempt });
+                self.handle(CoreEvent::SandboxDied { attempt: key.attempt });
             }
         }
     }
@@ -469,8 +476,8 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
 
     fn images_checked(&mut self, request: RestartRequest, checked: Result<(), String>) {
         self.handle(match checked {
-            Ok(()) => Event::RestartRequested(request),
-            Err(problem) => Event::RestartImpossible { request, problem },
+            Ok(()) => CoreEvent::RestartRequested(request),
+            Err(problem) => CoreEvent::RestartImpossible { request, problem },
         });
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rekindle_runtime::{ContainerKey, ExecExit, Runtime};
 
-use super::{Finding, ProbeError};
+use super::{ProbeError, ProbeFinding};
 use crate::commands::{timed_out, why_not_run};
 
 pub(super) async fn probe<R: Runtime>(
@@ -12,13 +12,13 @@ pub(super) async fn probe<R: Runtime>(
     key: &ContainerKey,
     command: &[String],
     timeout: Duration,
-) -> Result<Finding, ProbeError> {
+) -> Result<ProbeFinding, ProbeError> {
     let outcome = runtime.exec_sync(key, command, timeout).await;
     let outcome = outcome.map_err(|error| ProbeError::Exec(why_not_run(&error)))?;
     let output = String::from_utf8_lossy(&outcome.output).into_owned();
     Ok(match outcome.exit {
-        ExecExit::Code(0) => Finding::success(output),
-        ExecExit::Code(_) | ExecExit::Signal(_) => Finding::failure(output),
-        ExecExit::TimedOut => Finding::failure(timed_out(command, timeout)),
+        ExecExit::Code(0) => ProbeFinding::success(output),
+        ExecExit::Code(_) | ExecExit::Signal(_) => ProbeFinding::failure(output),
+        ExecExit::TimedOut => ProbeFinding::failure(timed_out(command, timeout)),
     })
 }

@@ -13,7 +13,7 @@ use rekindle_types::TickDuration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Finding, OUTPUT_BYTES_MAX, tcp, tls};
+use super::{OUTPUT_BYTES_MAX, ProbeFinding, tcp, tls};
 
 /// `grpc-status` of a server that does not know the health service.
 const UNIMPLEMENTED: &str = "12";
@@ -51,14 +51,14 @@ fn code_name(status: &str) -> &'static str {
 
 /// What the service says of itself (`HealthCheckResponse.ServingStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Says {
+enum GrpcServingStatus {
     Unknown,
     Serving,
     NotServing,
     ServiceUnknown,
 }
 
-impl Says {
+impl GrpcServingStatus {
     const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "UNKNOWN",
@@ -71,23 +71,23 @@ impl Says {
 
 /// Whom to ask, and for what.
 #[derive(Clone, Debug)]
-pub(super) struct Check {
+pub(super) struct GrpcCheck {
     pub(super) ip: IpAddr,
     pub(super) port: u16,
     /// Empty is the server as a whole.
     pub(super) service: String,
-    pub(super) mode: Mode,
+    pub(super) mode: GrpcTransport,
 }
 
 /// `mode` of the action (KEP-4939).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum GrpcTransport {
     Plaintext,
     /// Without a look at the certificate.
     Tls,
 }
 
-impl Mode {
+impl GrpcTransport {
     /// The API lets no other text in; without one, plaintext.
     pub(super) fn parse(text: Option<&str>) -> Self {
         match text {
@@ -99,24 +99,24 @@ impl Mode {
 
 /// The kubelet's client waits for a server that speaks HTTP/2, for as long as the probe may take,
 /// and asks it once.
-pub(super) async fn probe(check: Check, timeout: Duration) -> Finding {
+pub(super) async fn probe(check: GrpcCheck, timeout: Duration) -> ProbeFinding {
     let until = Instant::now() + timeout;
     let within = go_duration(TickDuration::from_secs(timeout.as_secs()));
     let Ok(asked) = timeout_at(until, reach(&check, timeout)).await else {
         let service = SocketAddr::new(check.ip, check.port);
-        return Finding::failure(format!(
+        return ProbeFinding::failure(format!(
             "timeout: failed to connect service \"{service}\" within {within}: context deadline exceeded"
         ));
     };
     match timeout_at(until, asked.answer()).await {
         Ok(Ok(answer)) => answer.finding(&within),
-        Ok(Err(error)) => Finding::failure(rpc_failed("Unavailable", &error.to_string())),
+        Ok(Err(error)) => ProbeFinding::failure(rpc_failed("Unavailable", &error.to_string())),
         Err(_elapsed) => did_not_complete(&within),
     }
 }
 
-fn did_not_complete(within: &str) -> Finding {
-    Finding::failure(format!("timeout: health rpc did not complete within {within}"))
+fn did_not_complete(within: &str) -> ProbeFinding {
+    ProbeFinding::failure(format!("timeout: health rpc did not complete within {within}"))
 }
 
 /// In the words of the kubelet's client.
@@ -125,7 +125,7 @@ fn rpc_failed(code: &str, message: &str) -> String {
 }
 
 /// Tries until a server is there and has been asked.
-async fn reach(check: &Check, timeout: Duration) -> Asked {
+async fn reach(check: &GrpcCheck, timeout: Duration) -> GrpcCall {
     loop {
         if let Some(asked) = ask_once(check, timeout).await {
             return asked;
@@ -136,31 +136,33 @@ async fn reach(check: &Check, timeout: Duration) -> Asked {
 
 /// Nothing when no server is there, or one that does not speak HTTP/2 (with TLS, if that is asked
 /// for).
-async fn ask_once(check: &Check, timeout: Duration) -> Option<Asked> {
+async fn ask_once(check: &GrpcCheck, timeout: Duration) -> Option<GrpcCall> {
     let host = check.ip.to_string();
     let stream = tcp::connect(&host, check.port, timeout).await.ok()?;
-    let line: Box<dyn Line> = match check.mode {
-        Mode::Plaintext => Box::new(stream),
-        Mode::Tls => Box::new(tls::connect(&host, stream, tls::Speaks::Http2).await.ok()?),
+    let line: Box<dyn ByteStream> = match check.mode {
+        GrpcTransport::Plaintext => Box::new(stream),
+        GrpcTransport::Tls => {
+            Box::new(tls::connect(&host, stream, tls::TlsProtocol::Http2).await.ok()?)
+        }
     };
-    Asked::over(line, check).await.ok()
+    GrpcCall::over(line, check).await.ok()
 }
 
 /// What is read from and written to.
-trait Line: AsyncRead + AsyncWrite + Send + Unpin {}
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<L: AsyncRead + AsyncWrite + Send + Unpin> Line for L {}
+impl<L: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for L {}
 
 /// A server that was asked.
-struct Asked {
-    connection: Connection<Box<dyn Line>, Bytes>,
+struct GrpcCall {
+    connection: Connection<Box<dyn ByteStream>, Bytes>,
     /// The connection ends without it.
     _sender: SendRequest<Bytes>,
     response: ResponseFuture,
 }
 
-impl Asked {
-    async fn over(line: Box<dyn Line>, check: &Check) -> Result<Self, h2::Error> {
+impl GrpcCall {
+    async fn over(line: Box<dyn ByteStream>, check: &GrpcCheck) -> Result<Self, h2::Error> {
         // no stream is opened before the server's settings have come, which say that it speaks
         // HTTP/2
         let (mut sender, mut connection) =
@@ -174,7 +176,7 @@ impl Asked {
         Ok(Self { connection, _sender: sender, response })
     }
 
-    async fn answer(self) -> Result<Answer, h2::Error> {
+    async fn answer(self) -> Result<GrpcResponse, h2::Error> {
         let answer = pin!(read(self.response));
         tokio::select! {
             answered = answer => answered,
@@ -191,42 +193,42 @@ fn why_closed(closed: Result<(), h2::Error>) -> h2::Error {
 }
 
 /// An answer before it is read.
-struct Answer {
+struct GrpcResponse {
     /// `grpc-status`; absent is a broken server.
     status: Option<String>,
     message: String,
     body: BytesMut,
 }
 
-impl Answer {
-    fn finding(&self, within: &str) -> Finding {
+impl GrpcResponse {
+    fn finding(&self, within: &str) -> ProbeFinding {
         match self.status.as_deref() {
             Some("0") => match parse(&self.body) {
-                Says::Serving => Finding::success("service healthy"),
-                other => Finding::failure(format!(
+                GrpcServingStatus::Serving => ProbeFinding::success("service healthy"),
+                other => ProbeFinding::failure(format!(
                     "service unhealthy (responded with {:?})",
                     other.name()
                 )),
             },
-            Some(UNIMPLEMENTED) => Finding::failure(format!(
+            Some(UNIMPLEMENTED) => ProbeFinding::failure(format!(
                 "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {}",
                 self.message
             )),
             Some(DEADLINE_EXCEEDED) => did_not_complete(within),
-            Some(status) => Finding::failure(rpc_failed(code_name(status), &self.message)),
+            Some(status) => ProbeFinding::failure(rpc_failed(code_name(status), &self.message)),
             None => {
                 let problem = "server closed the stream without sending trailers";
-                Finding::failure(rpc_failed("Internal", problem))
+                ProbeFinding::failure(rpc_failed("Internal", problem))
             }
         }
     }
 }
 
-fn request(check: &Check) -> Request<()> {
+fn request(check: &GrpcCheck) -> Request<()> {
     let authority = SocketAddr::new(check.ip, check.port);
     let scheme = match check.mode {
-        Mode::Plaintext => "http",
-        Mode::Tls => "https",
+        GrpcTransport::Plaintext => "http",
+        GrpcTransport::Tls => "https",
     };
     Request::post(format!("{scheme}://{authority}/grpc.health.v1.Health/Check"))
         .header("content-type", "application/grpc")
@@ -236,9 +238,9 @@ fn request(check: &Check) -> Request<()> {
         .expect("all of it is plain ASCII")
 }
 
-async fn read(response: ResponseFuture) -> Result<Answer, h2::Error> {
+async fn read(response: ResponseFuture) -> Result<GrpcResponse, h2::Error> {
     let response = response.await?;
-    let mut answer = Answer { status: None, message: String::new(), body: BytesMut::new() };
+    let mut answer = GrpcResponse { status: None, message: String::new(), body: BytesMut::new() };
     answer.note(response.headers());
     let mut stream = response.into_body();
     while let Some(data) = stream.data().await {
@@ -254,7 +256,7 @@ async fn read(response: ResponseFuture) -> Result<Answer, h2::Error> {
     Ok(answer)
 }
 
-impl Answer {
+impl GrpcResponse {
     /// Status and message stand in the trailers, or in the headers of an answer without a body.
     fn note(&mut self, headers: &HeaderMap) {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -291,12 +293,12 @@ fn put_varint(to: &mut BytesMut, mut value: usize) {
 }
 
 /// `HealthCheckResponse{status: 1}`. An absent field is 0.
-fn parse(frame: &[u8]) -> Says {
+fn parse(frame: &[u8]) -> GrpcServingStatus {
     match frame {
-        [0, _, _, _, _, 0x08, 1, ..] => Says::Serving,
-        [0, _, _, _, _, 0x08, 2, ..] => Says::NotServing,
-        [0, _, _, _, _, 0x08, 3, ..] => Says::ServiceUnknown,
-        _ => Says::Unknown,
+        [0, _, _, _, _, 0x08, 1, ..] => GrpcServingStatus::Serving,
+        [0, _, _, _, _, 0x08, 2, ..] => GrpcServingStatus::NotServing,
+        [0, _, _, _, _, 0x08, 3, ..] => GrpcServingStatus::ServiceUnknown,
+        _ => GrpcServingStatus::Unknown,
     }
 }
 
@@ -315,12 +317,12 @@ mod tests {
     #[test]
     fn an_answer_is_read_as_the_protocol_says() {
         for (frame, serving) in [
-            (&[0, 0, 0, 0, 2, 8, 1][..], Says::Serving),
-            (&[0, 0, 0, 0, 2, 8, 2], Says::NotServing),
-            (&[0, 0, 0, 0, 2, 8, 3], Says::ServiceUnknown),
-            (&[0, 0, 0, 0, 0], Says::Unknown),
-            (&[1, 0, 0, 0, 2, 8, 1], Says::Unknown),
-            (&[], Says::Unknown),
+            (&[0, 0, 0, 0, 2, 8, 1][..], GrpcServingStatus::Serving),
+            (&[0, 0, 0, 0, 2, 8, 2], GrpcServingStatus::NotServing),
+            (&[0, 0, 0, 0, 2, 8, 3], GrpcServingStatus::ServiceUnknown),
+            (&[0, 0, 0, 0, 0], GrpcServingStatus::Unknown),
+            (&[1, 0, 0, 0, 2, 8, 1], GrpcServingStatus::Unknown),
+            (&[], GrpcServingStatus::Unknown),
         ] {
             assert_eq!(parse(frame), serving, "{frame:?}");
         }

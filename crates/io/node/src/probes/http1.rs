@@ -12,10 +12,10 @@ use hyper_util::rt::TokioIo;
 use rekindle_types::causes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::http_request::{Exchange, HttpGet};
+use super::http_request::{HttpExchange, HttpGet};
 
 /// One request on a connection of its own.
-pub(super) async fn send<S>(request: &HttpGet, stream: S) -> Result<Exchange, String>
+pub(super) async fn send<S>(request: &HttpGet, stream: S) -> Result<HttpExchange, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -47,8 +47,8 @@ fn message(request: &HttpGet) -> Result<Request<Empty<Bytes>>, String> {
     Ok(message)
 }
 
-async fn read(response: Response<Incoming>) -> Result<Exchange, String> {
-    let mut exchange = Exchange::of_head(&response);
+async fn read(response: Response<Incoming>) -> Result<HttpExchange, String> {
+    let mut exchange = HttpExchange::of_head(&response);
     let mut body = response.into_body();
     while exchange.wants_more() {
         let Some(frame) = body.frame().await else { break };

@@ -8,10 +8,10 @@ use http::header::{CONNECTION, HOST};
 use http::{Request, Version};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::http_request::{Exchange, HttpGet};
+use super::http_request::{HttpExchange, HttpGet};
 
 /// One request on a connection of its own.
-pub(super) async fn send<S>(request: &HttpGet, stream: S) -> Result<Exchange, String>
+pub(super) async fn send<S>(request: &HttpGet, stream: S) -> Result<HttpExchange, String>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -46,11 +46,11 @@ fn message(request: &HttpGet) -> Result<Request<()>, String> {
     Ok(message)
 }
 
-async fn ask(sender: SendRequest<Bytes>, message: Request<()>) -> Result<Exchange, h2::Error> {
+async fn ask(sender: SendRequest<Bytes>, message: Request<()>) -> Result<HttpExchange, h2::Error> {
     let mut sender = sender.ready().await?;
     let (response, _request) = sender.send_request(message, true)?;
     let response = response.await?;
-    let mut exchange = Exchange::of_head(&response);
+    let mut exchange = HttpExchange::of_head(&response);
     let mut body = response.into_body();
     while exchange.wants_more() {
         let Some(data) = body.data().await else { break };

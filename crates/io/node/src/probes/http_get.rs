@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use super::http_request::{Exchange, HttpGet, Next, Scheme};
-use super::location::{Location, LocationError};
+use super::http_request::{HttpExchange, HttpGet, ProbeScheme, RedirectTarget};
+use super::location::{LocationError, RedirectLocation};
 use super::{http1, http2, tcp, tls};
 
 /// As Go's client, which the kubelet uses.
@@ -30,36 +30,39 @@ pub(crate) enum GetError {
 
 /// What came back.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpProbeResponse {
     pub(crate) status: u16,
     /// The beginning of it.
     pub(crate) body: String,
 }
 
 /// Sends the request and follows where it is sent to, all within the timeout.
-pub(crate) async fn get(request: &HttpGet, timeout: Duration) -> Result<Answer, GetError> {
+pub(crate) async fn get(
+    request: &HttpGet,
+    timeout: Duration,
+) -> Result<HttpProbeResponse, GetError> {
     let followed = tokio::time::timeout(timeout, follow(request.clone(), timeout)).await;
     followed.unwrap_or_else(|_elapsed| Err(GetError::TimedOut { url: request.url() }))
 }
 
-async fn follow(mut request: HttpGet, timeout: Duration) -> Result<Answer, GetError> {
+async fn follow(mut request: HttpGet, timeout: Duration) -> Result<HttpProbeResponse, GetError> {
     for _hop in 0..REDIRECTS_MAX {
         let exchange = exchange(&request, timeout).await.map_err(|broken| match broken {
-            Broken::NoTls => GetError::NoTls { url: request.url() },
-            Broken::Other(reason) => GetError::Failed { url: request.url(), reason },
+            ExchangeError::NoTls => GetError::NoTls { url: request.url() },
+            ExchangeError::Other(reason) => GetError::Failed { url: request.url(), reason },
         })?;
         let location = exchange.location.as_deref().filter(|location| !location.is_empty());
         let (301 | 302 | 303 | 307 | 308, Some(location)) = (exchange.status, location) else {
-            return Ok(Answer { status: exchange.status, body: exchange.body() });
+            return Ok(HttpProbeResponse { status: exchange.status, body: exchange.body() });
         };
-        let location = Location::parse(location)
+        let location = RedirectLocation::parse(location)
             .map_err(|reason| GetError::Location { url: request.url(), reason })?;
         match request.redirected(&location) {
-            Next::Request(next) => request = *next,
-            Next::Elsewhere => {
-                return Ok(Answer { status: exchange.status, body: exchange.body() });
+            RedirectTarget::Request(next) => request = *next,
+            RedirectTarget::Elsewhere => {
+                return Ok(HttpProbeResponse { status: exchange.status, body: exchange.body() });
             }
-            Next::UnknownScheme(scheme) => {
+            RedirectTarget::UnknownScheme(scheme) => {
                 let reason = format!("unsupported protocol scheme {scheme:?}");
                 return Err(GetError::Failed { url: request.url(), reason });
             }
@@ -69,28 +72,30 @@ async fn follow(mut request: HttpGet, timeout: Duration) -> Result<Answer, GetEr
 }
 
 /// Why there is no answer on one connection.
-enum Broken {
+enum ExchangeError {
     /// TLS was begun, and the answer is none of TLS.
     NoTls,
     Other(String),
 }
 
-impl From<String> for Broken {
+impl From<String> for ExchangeError {
     fn from(reason: String) -> Self {
         Self::Other(reason)
     }
 }
 
-async fn exchange(request: &HttpGet, timeout: Duration) -> Result<Exchange, Broken> {
+async fn exchange(request: &HttpGet, timeout: Duration) -> Result<HttpExchange, ExchangeError> {
     let stream = tcp::connect(&request.host, request.port, timeout).await;
     let stream = stream.map_err(|error| error.to_string())?;
     match request.scheme {
-        Scheme::Http => Ok(http1::send(request, stream).await?),
-        Scheme::Http2 => Ok(http2::send(request, stream).await?),
-        Scheme::Https => match tls::connect(&request.host, stream, tls::Speaks::Http1).await {
-            Ok(stream) => Ok(http1::send(request, stream).await?),
-            Err(error) if error.met_no_tls() => Err(Broken::NoTls),
-            Err(error) => Err(Broken::Other(error.to_string())),
-        },
+        ProbeScheme::Http => Ok(http1::send(request, stream).await?),
+        ProbeScheme::Http2 => Ok(http2::send(request, stream).await?),
+        ProbeScheme::Https => {
+            match tls::connect(&request.host, stream, tls::TlsProtocol::Http1).await {
+                Ok(stream) => Ok(http1::send(request, stream).await?),
+                Err(error) if error.met_no_tls() => Err(ExchangeError::NoTls),
+                Err(error) => Err(ExchangeError::Other(error.to_string())),
+            }
+        }
     }
 }

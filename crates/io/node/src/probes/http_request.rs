@@ -8,13 +8,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
 
 use super::OUTPUT_BYTES_MAX;
-use super::location::Location;
+use super::location::RedirectLocation;
 use super::port::{self, PortError};
 
 /// One request, with all that the spec leaves open filled in.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpGet {
-    pub(super) scheme: Scheme,
+    pub(super) scheme: ProbeScheme,
     pub(super) host: String,
     pub(super) port: u16,
     /// Path and query.
@@ -24,7 +24,7 @@ pub(crate) struct HttpGet {
 
 /// What is spoken on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scheme {
+pub(super) enum ProbeScheme {
     /// HTTP/1.1.
     Http,
     /// HTTP/2, without TLS only, and without being asked for by HTTP/1.1 (KEP-5999).
@@ -35,7 +35,7 @@ pub(super) enum Scheme {
 
 /// Why no request can be made of a spec.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RequestError {
+pub(crate) enum ProbeRequestError {
     #[error(transparent)]
     Port(#[from] PortError),
     #[error("the pod has no address")]
@@ -49,7 +49,7 @@ pub(crate) enum RequestError {
 }
 
 /// What one connection brings back.
-pub(super) struct Exchange {
+pub(super) struct HttpExchange {
     pub(super) status: u16,
     /// Where it sends to.
     pub(super) location: Option<String>,
@@ -57,7 +57,7 @@ pub(super) struct Exchange {
     body: Vec<u8>,
 }
 
-impl Exchange {
+impl HttpExchange {
     /// An answer of which nothing but the head has come.
     pub(super) fn of_head<B>(response: &Response<B>) -> Self {
         let location = response.headers().get(LOCATION);
@@ -87,22 +87,22 @@ impl HttpGet {
         action: &HTTPGetAction,
         container: &Container,
         ip: Option<IpAddr>,
-    ) -> Result<Self, RequestError> {
+    ) -> Result<Self, ProbeRequestError> {
         let scheme = match action.scheme.as_deref().map(str::to_ascii_lowercase).as_deref() {
-            None | Some("" | "http") => Scheme::Http,
-            Some("https") => Scheme::Https,
-            Some(other) => return Err(RequestError::Scheme(other.to_owned())),
+            None | Some("" | "http") => ProbeScheme::Http,
+            Some("https") => ProbeScheme::Https,
+            Some(other) => return Err(ProbeRequestError::Scheme(other.to_owned())),
         };
         let scheme = match (action.protocol.as_deref(), scheme) {
             (None | Some("" | "HTTP1"), scheme) => scheme,
-            (Some("HTTP2"), Scheme::Http) => Scheme::Http2,
+            (Some("HTTP2"), ProbeScheme::Http) => ProbeScheme::Http2,
             (Some(other), scheme) => {
-                return Err(RequestError::Protocol(other.to_owned(), scheme.name()));
+                return Err(ProbeRequestError::Protocol(other.to_owned(), scheme.name()));
             }
         };
         let host = match action.host.as_deref().filter(|host| !host.is_empty()) {
             Some(host) => host.to_owned(),
-            None => ip.ok_or(RequestError::NoAddress)?.to_string(),
+            None => ip.ok_or(ProbeRequestError::NoAddress)?.to_string(),
         };
         Ok(Self {
             scheme,
@@ -124,7 +124,7 @@ impl HttpGet {
 
     /// The same without TLS, and without what is for encrypted connections only.
     pub(crate) fn without_tls(mut self) -> Self {
-        self.scheme = Scheme::Http;
+        self.scheme = ProbeScheme::Http;
         self.headers.remove(AUTHORIZATION);
         self
     }
@@ -134,51 +134,50 @@ impl HttpGet {
     }
 
     /// Where an answer sends to. Nobody goes to another host, and nobody leaves HTTP/2 without TLS.
-    pub(super) fn redirected(&self, location: &Location) -> Next {
+    pub(super) fn redirected(&self, location: &RedirectLocation) -> RedirectTarget {
         let (scheme, usual_port) = match (location.scheme.as_deref(), self.scheme) {
-            (None | Some("http"), Scheme::Http2) => (Scheme::Http2, 80),
-            (Some("http"), Scheme::Http | Scheme::Https) | (None, Scheme::Http) => {
-                (Scheme::Http, 80)
+            (None | Some("http"), ProbeScheme::Http2) => (ProbeScheme::Http2, 80),
+            (Some("http"), ProbeScheme::Http | ProbeScheme::Https) | (None, ProbeScheme::Http) => {
+                (ProbeScheme::Http, 80)
             }
-            (Some("https"), Scheme::Http | Scheme::Https) | (None, Scheme::Https) => {
-                (Scheme::Https, 443)
-            }
-            (Some("https"), Scheme::Http2) => return Next::Elsewhere,
+            (Some("https"), ProbeScheme::Http | ProbeScheme::Https)
+            | (None, ProbeScheme::Https) => (ProbeScheme::Https, 443),
+            (Some("https"), ProbeScheme::Http2) => return RedirectTarget::Elsewhere,
             (Some(other), _) => {
                 let host = location.authority.as_ref().map(|found| &found.host);
                 return if host == Some(&self.host) {
-                    Next::UnknownScheme(other.to_owned())
+                    RedirectTarget::UnknownScheme(other.to_owned())
                 } else {
-                    Next::Elsewhere
+                    RedirectTarget::Elsewhere
                 };
             }
         };
         let mut next = Self { target: target(&location.from(&self.target)), ..self.clone() };
         match (&location.authority, &location.scheme) {
-            (None, None) => return Next::Request(Box::new(next)),
+            (None, None) => return RedirectTarget::Request(Box::new(next)),
             (Some(authority), _) if authority.host == self.host => {
                 next.scheme = scheme;
                 next.port = authority.port.unwrap_or(usual_port);
             }
-            (Some(_), _) | (None, Some(_)) => return Next::Elsewhere,
+            (Some(_), _) | (None, Some(_)) => return RedirectTarget::Elsewhere,
         }
         if location.scheme.is_some() {
             // an address in full says itself whom it is for
             next.headers.remove(HOST);
         }
-        Next::Request(Box::new(next))
+        RedirectTarget::Request(Box::new(next))
     }
 }
 
 /// What follows from an answer that sends somewhere.
-pub(super) enum Next {
+pub(super) enum RedirectTarget {
     Request(Box<HttpGet>),
     /// Another host: the answer is the last one.
     Elsewhere,
     UnknownScheme(String),
 }
 
-impl Scheme {
+impl ProbeScheme {
     const fn name(self) -> &'static str {
         match self {
             Self::Http | Self::Http2 => "http",
@@ -215,10 +214,10 @@ fn target(path: &str) -> String {
 
 /// The action's headers, with what the kubelet sends by itself. An empty Accept takes the usual one
 /// away.
-fn headers(action: &HTTPGetAction) -> Result<HeaderMap, RequestError> {
+fn headers(action: &HTTPGetAction) -> Result<HeaderMap, ProbeRequestError> {
     let mut headers = HeaderMap::new();
     for header in action.http_headers.iter().flatten() {
-        let invalid = || RequestError::Header(header.name.clone());
+        let invalid = || ProbeRequestError::Header(header.name.clone());
         let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| invalid())?;
         let value = HeaderValue::from_str(&header.value).map_err(|_| invalid())?;
         headers.append(name, value);

@@ -6,11 +6,11 @@
 #[error("failed to parse Location header {location:?}: parse {location:?}: {problem}")]
 pub(crate) struct LocationError {
     location: String,
-    problem: Problem,
+    problem: LocationProblem,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Problem {
+enum LocationProblem {
     #[error("net/url: invalid control character in URL")]
     ControlCharacter,
     #[error("missing protocol scheme")]
@@ -25,31 +25,31 @@ enum Problem {
 
 /// A Location taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Location {
+pub(super) struct RedirectLocation {
     /// In lower case.
     pub(super) scheme: Option<String>,
-    pub(super) authority: Option<Authority>,
+    pub(super) authority: Option<HostAuthority>,
     path: String,
     query: Option<String>,
 }
 
 /// The host of a Location, and its port if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Authority {
+pub(super) struct HostAuthority {
     /// Without brackets.
     pub(super) host: String,
     pub(super) port: Option<u16>,
 }
 
-impl Location {
+impl RedirectLocation {
     pub(super) fn parse(location: &str) -> Result<Self, LocationError> {
         Self::read(location)
             .map_err(|problem| LocationError { location: location.to_owned(), problem })
     }
 
-    fn read(location: &str) -> Result<Self, Problem> {
+    fn read(location: &str) -> Result<Self, LocationProblem> {
         if location.bytes().any(|byte| byte.is_ascii_control()) {
-            return Err(Problem::ControlCharacter);
+            return Err(LocationProblem::ControlCharacter);
         }
         let reference = location.split('#').next().unwrap_or_default();
         let (scheme, rest) = split_scheme(reference)?;
@@ -62,13 +62,13 @@ impl Location {
         let (authority, path) = match rest.strip_prefix("//").filter(|_| has_authority) {
             Some(rest) => {
                 let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-                (Some(Authority::read(authority)?), path)
+                (Some(HostAuthority::read(authority)?), path)
             }
             None => (None, rest),
         };
         let first = path.split('/').next().unwrap_or_default();
         if scheme.is_none() && authority.is_none() && first.contains(':') {
-            return Err(Problem::Colon);
+            return Err(LocationProblem::Colon);
         }
         check_escapes(path)?;
         let scheme = scheme.map(str::to_ascii_lowercase);
@@ -97,9 +97,9 @@ impl Location {
     }
 }
 
-impl Authority {
-    fn read(text: &str) -> Result<Self, Problem> {
-        let refused = || Problem::Authority(text.to_owned());
+impl HostAuthority {
+    fn read(text: &str) -> Result<Self, LocationProblem> {
+        let refused = || LocationProblem::Authority(text.to_owned());
         let host_and_port = text.rsplit_once('@').map_or(text, |(_user, rest)| rest);
         let (host, port) = match host_and_port.strip_prefix('[') {
             Some(rest) => rest.split_once(']').ok_or_else(refused)?,
@@ -119,12 +119,12 @@ impl Authority {
 }
 
 /// A scheme and what is behind its colon.
-fn split_scheme(reference: &str) -> Result<(Option<&str>, &str), Problem> {
+fn split_scheme(reference: &str) -> Result<(Option<&str>, &str), LocationProblem> {
     let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let end = reference.find(|c| !is_of_scheme(c)).unwrap_or(reference.len());
     let (scheme, rest) = reference.split_at(end);
     match rest.strip_prefix(':') {
-        Some(_) if scheme.is_empty() => Err(Problem::NoScheme),
+        Some(_) if scheme.is_empty() => Err(LocationProblem::NoScheme),
         Some(rest) if scheme.starts_with(|c: char| c.is_ascii_alphabetic()) => {
             Ok((Some(scheme), rest))
         }
@@ -132,11 +132,11 @@ fn split_scheme(reference: &str) -> Result<(Option<&str>, &str), Problem> {
     }
 }
 
-fn check_escapes(path: &str) -> Result<(), Problem> {
+fn check_escapes(path: &str) -> Result<(), LocationProblem> {
     for (at, _) in path.match_indices('%') {
         let escape: String = path[at..].chars().take(3).collect();
         if escape.len() != 3 || !escape[1..].bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(Problem::Escape(escape));
+            return Err(LocationProblem::Escape(escape));
         }
     }
     Ok(())
@@ -188,14 +188,19 @@ mod tests {
             ("//host/d", "/d"),
             ("///d", "///d"),
         ] {
-            assert_eq!(Location::parse(location).unwrap().from("/a/b/c?q=0"), target, "{location}");
+            assert_eq!(
+                RedirectLocation::parse(location).unwrap().from("/a/b/c?q=0"),
+                target,
+                "{location}"
+            );
         }
     }
 
     #[test]
     fn hosts_and_ports_are_read_and_what_is_neither_is_refused() {
         let host = |location: &str| {
-            let found = Location::parse(location).map_err(|error| error.problem.to_string())?;
+            let found =
+                RedirectLocation::parse(location).map_err(|error| error.problem.to_string())?;
             Ok((found.scheme, found.authority.map(|found| (found.host, found.port))))
         };
         let found = |scheme: Option<&str>, host: &str, port| {

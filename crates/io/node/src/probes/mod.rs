@@ -20,10 +20,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, Probe};
-use rekindle_pod::{ProbeKind, Verdict};
+use rekindle_pod::{ProbeKind, ProbeVerdict};
 use rekindle_runtime::{ContainerKey, Runtime};
 
-use self::grpc::{Check, Mode};
+use self::grpc::{GrpcCheck, GrpcTransport};
 use self::http_request::HttpGet;
 use crate::env::expand_command;
 
@@ -34,19 +34,19 @@ pub(crate) const USER_AGENT: &str = "kube-probe/1.37";
 
 /// What one execution said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
-    pub(crate) verdict: Verdict,
+pub(crate) struct ProbeFinding {
+    pub(crate) verdict: ProbeVerdict,
     /// In words.
     pub(crate) output: String,
 }
 
-impl Finding {
+impl ProbeFinding {
     pub(crate) fn success(output: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Success, output: output.into() }
+        Self { verdict: ProbeVerdict::Success, output: output.into() }
     }
 
     pub(crate) fn failure(output: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Failure, output: output.into() }
+        Self { verdict: ProbeVerdict::Failure, output: output.into() }
     }
 }
 
@@ -62,21 +62,21 @@ pub(crate) enum ProbeError {
     #[error(transparent)]
     Port(#[from] port::PortError),
     #[error(transparent)]
-    Request(#[from] http_request::RequestError),
+    Request(#[from] http_request::ProbeRequestError),
     /// The command could not be run in the container.
     #[error("{0}")]
     Exec(String),
 }
 
 /// Whom a probe or a hook is for.
-pub(crate) struct Asked<'a> {
+pub(crate) struct ProbeTarget<'a> {
     pub(crate) container: &'a Container,
     pub(crate) key: &'a ContainerKey,
     /// The pod's first address.
     pub(crate) ip: Option<IpAddr>,
 }
 
-impl Asked<'_> {
+impl ProbeTarget<'_> {
     fn ip(&self) -> Result<IpAddr, ProbeError> {
         self.ip.ok_or(ProbeError::NoAddress)
     }
@@ -85,10 +85,10 @@ impl Asked<'_> {
 /// Runs a probe of a container once.
 pub(crate) async fn run<R: Runtime>(
     runtime: &R,
-    asked: Asked<'_>,
+    asked: ProbeTarget<'_>,
     kind: ProbeKind,
     timeout: Duration,
-) -> Result<Finding, ProbeError> {
+) -> Result<ProbeFinding, ProbeError> {
     let container = asked.container;
     let no_handler = || ProbeError::NoHandler { container: container.name.clone(), probe: kind };
     let probe = probe_of(container, kind).ok_or_else(no_handler)?;
@@ -109,11 +109,11 @@ pub(crate) async fn run<R: Runtime>(
         return Ok(tcp::probe(&host, port, timeout).await);
     }
     if let Some(action) = &probe.grpc {
-        let check = Check {
+        let check = GrpcCheck {
             ip: asked.ip()?,
             port: port::in_range(i64::from(action.port))?,
             service: action.service.clone().unwrap_or_default(),
-            mode: Mode::parse(action.mode.as_deref()),
+            mode: GrpcTransport::parse(action.mode.as_deref()),
         };
         return Ok(grpc::probe(check, timeout).await);
     }
@@ -140,17 +140,17 @@ fn static_command(words: &[String], container: &Container) -> Vec<String> {
 }
 
 /// 200 to 299 is well. What sends elsewhere and was not followed is well, with a warning.
-async fn http_finding(request: &HttpGet, timeout: Duration) -> Finding {
+async fn http_finding(request: &HttpGet, timeout: Duration) -> ProbeFinding {
     match http_get::get(request, timeout).await {
         Ok(answer) => match answer.status {
-            200..=299 => Finding::success(answer.body),
-            300..=399 => Finding {
-                verdict: Verdict::Warning,
+            200..=299 => ProbeFinding::success(answer.body),
+            300..=399 => ProbeFinding {
+                verdict: ProbeVerdict::Warning,
                 output: format!("Probe terminated redirects, Response body: {}", answer.body),
             },
-            status => Finding::failure(format!("HTTP probe failed with statuscode: {status}")),
+            status => ProbeFinding::failure(format!("HTTP probe failed with statuscode: {status}")),
         },
-        Err(error) => Finding::failure(error.to_string()),
+        Err(error) => ProbeFinding::failure(error.to_string()),
     }
 }
 

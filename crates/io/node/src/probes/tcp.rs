@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use super::Finding;
+use super::ProbeFinding;
 
-pub(super) async fn probe(host: &str, port: u16, timeout: Duration) -> Finding {
+pub(super) async fn probe(host: &str, port: u16, timeout: Duration) -> ProbeFinding {
     match connect(host, port, timeout).await {
-        Ok(_stream) => Finding::success(""),
-        Err(error) => Finding::failure(error.to_string()),
+        Ok(_stream) => ProbeFinding::success(""),
+        Err(error) => ProbeFinding::failure(error.to_string()),
     }
 }
 

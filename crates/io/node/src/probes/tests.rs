@@ -37,7 +37,7 @@ fn key() -> ContainerKey {
 }
 
 /// Runs a readiness probe of a container with a port named `http`.
-async fn probe(probe: Probe, port: u16, timeout: Duration) -> Result<Finding, ProbeError> {
+async fn probe(probe: Probe, port: u16, timeout: Duration) -> Result<ProbeFinding, ProbeError> {
     probe_with_env(Vec::new(), probe, port, timeout).await
 }
 
@@ -47,7 +47,7 @@ async fn probe_with_env(
     probe: Probe,
     port: u16,
     timeout: Duration,
-) -> Result<Finding, ProbeError> {
+) -> Result<ProbeFinding, ProbeError> {
     let machine = Machine::new(Clock::of_timers(Tick::from_secs(1)));
     machine.command("true", CommandEnds::With(0));
     machine.command("false", CommandEnds::With(1));
@@ -62,7 +62,7 @@ async fn probe_with_env(
     container.ports = Some(vec![port]);
     container.env = Some(env);
     container.readiness_probe = Some(probe);
-    let asked = Asked { container: &container, key: &key(), ip: Some(LOOPBACK) };
+    let asked = ProbeTarget { container: &container, key: &key(), ip: Some(LOOPBACK) };
     run(&machine.connect(), asked, ProbeKind::Readiness, timeout).await
 }
 
@@ -135,13 +135,14 @@ async fn a_status_from_200_to_399_is_well_and_one_from_300_is_warned_of() {
         ("/ill", "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\nno"),
     ])
     .await;
-    let failed = |status| Finding::failure(format!("HTTP probe failed with statuscode: {status}"));
-    let warned = |body: &str| Finding {
-        verdict: Verdict::Warning,
+    let failed =
+        |status| ProbeFinding::failure(format!("HTTP probe failed with statuscode: {status}"));
+    let warned = |body: &str| ProbeFinding {
+        verdict: ProbeVerdict::Warning,
         output: format!("Probe terminated redirects, Response body: {body}"),
     };
     for (path, expected) in [
-        ("/ok", Finding::success("fine")),
+        ("/ok", ProbeFinding::success("fine")),
         ("/not-modified", warned("")),
         ("/choice", warned("pick")),
         ("/nowhere", warned("lost")),
@@ -163,7 +164,7 @@ async fn the_request_is_the_kubelets_with_the_headers_of_the_spec() {
         |name: &str, value: &str| HTTPHeader { name: name.to_owned(), value: value.to_owned() };
     let headers = vec![header("X-One", "1"), header("x-one", "2"), header("Host", "shop.test")];
     let action = HTTPGetAction { http_headers: Some(headers), ..http_get("/a b?c=d") };
-    assert_eq!(probe(http(action), port, LONG).await.unwrap().verdict, Verdict::Success);
+    assert_eq!(probe(http(action), port, LONG).await.unwrap().verdict, ProbeVerdict::Success);
     let head = seen.lock().unwrap().pop().unwrap();
     let mut lines: Vec<&str> = head.trim_end().lines().collect();
     lines.sort_unstable();
@@ -201,10 +202,10 @@ async fn redirects_are_followed_to_the_same_host_only_and_not_for_ever() {
     .await;
     for path in ["/there", "/query"] {
         let found = probe(http(http_get(path)), port, LONG).await.unwrap();
-        assert_eq!(found, Finding::success("end"), "{path}");
+        assert_eq!(found, ProbeFinding::success("end"), "{path}");
     }
     let found = probe(http(http_get("/mail")), port, LONG).await.unwrap();
-    assert_eq!(found.verdict, Verdict::Warning);
+    assert_eq!(found.verdict, ProbeVerdict::Warning);
     for (path, reason) in [
         (
             "/odd",
@@ -214,13 +215,13 @@ async fn redirects_are_followed_to_the_same_host_only_and_not_for_ever() {
     ] {
         let found = probe(http(http_get(path)), port, LONG).await.unwrap();
         let url = format!("http://127.0.0.1:{port}{path}");
-        assert_eq!(found, Finding::failure(format!("Get \"{url}\": {reason}")));
+        assert_eq!(found, ProbeFinding::failure(format!("Get \"{url}\": {reason}")));
     }
     let found = probe(http(http_get("/away")), port, LONG).await.unwrap();
-    assert_eq!(found.verdict, Verdict::Warning);
+    assert_eq!(found.verdict, ProbeVerdict::Warning);
     assert_eq!(found.output, "Probe terminated redirects, Response body: away");
     let found = probe(http(http_get("/round")), port, LONG).await.unwrap();
-    assert_eq!(found.verdict, Verdict::Failure);
+    assert_eq!(found.verdict, ProbeVerdict::Failure);
     assert!(found.output.ends_with("stopped after 10 redirects"), "{}", found.output);
 }
 
@@ -234,7 +235,7 @@ async fn of_a_body_without_end_a_little_is_read() {
         while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
     });
     let found = probe(http(http_get("/")), port, LONG).await.unwrap();
-    assert_eq!(found.verdict, Verdict::Success);
+    assert_eq!(found.verdict, ProbeVerdict::Success);
     assert_eq!(found.output.len(), OUTPUT_BYTES_MAX);
 }
 
@@ -247,13 +248,13 @@ async fn who_does_not_listen_or_talks_nonsense_is_ill() {
     let url = format!("http://127.0.0.1:{port}/");
     let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
     let found = probe(http(http_get("")), port, LONG).await.unwrap();
-    assert_eq!(found, Finding::failure(format!("Get \"{url}\": {refused}")));
+    assert_eq!(found, ProbeFinding::failure(format!("Get \"{url}\": {refused}")));
     let action = TCPSocketAction { port: IntOrString::Int(i32::from(port)), host: None };
     let tcp = Probe { tcp_socket: Some(action), ..Probe::default() };
-    assert_eq!(probe(tcp, port, LONG).await.unwrap(), Finding::failure(refused));
+    assert_eq!(probe(tcp, port, LONG).await.unwrap(), ProbeFinding::failure(refused));
     let (port, _) = serve(&[("/", "SSH-2.0-x\r\n")]).await;
     let found = probe(http(http_get("/")), port, LONG).await.unwrap();
-    assert_eq!(found.verdict, Verdict::Failure);
+    assert_eq!(found.verdict, ProbeVerdict::Failure);
 }
 
 #[tokio::test]
@@ -261,7 +262,7 @@ async fn tcp_asks_for_a_connection_and_no_more() {
     let (_listener, port) = listen().await;
     let action = TCPSocketAction { port: IntOrString::Int(i32::from(port)), host: None };
     let tcp = Probe { tcp_socket: Some(action), ..Probe::default() };
-    assert_eq!(probe(tcp, port, LONG).await.unwrap(), Finding::success(""));
+    assert_eq!(probe(tcp, port, LONG).await.unwrap(), ProbeFinding::success(""));
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,7 +270,7 @@ async fn a_server_that_never_answers_fails_when_the_time_is_over() {
     // Connections are taken by the kernel, and nobody reads them.
     let (_listener, port) = listen().await;
     let found = probe(http(http_get("/")), port, Duration::from_secs(1)).await.unwrap();
-    assert_eq!(found.verdict, Verdict::Failure);
+    assert_eq!(found.verdict, ProbeVerdict::Failure);
     assert!(found.output.contains("context deadline exceeded"), "{}", found.output);
     let action = GRPCAction { port: i32::from(port), ..GRPCAction::default() };
     let grpc = Probe { grpc: Some(action), ..Probe::default() };
@@ -277,7 +278,7 @@ async fn a_server_that_never_answers_fails_when_the_time_is_over() {
     let no_server = format!(
         "timeout: failed to connect service \"127.0.0.1:{port}\" within 1s: context deadline exceeded"
     );
-    assert_eq!(found, Finding::failure(no_server));
+    assert_eq!(found, ProbeFinding::failure(no_server));
 }
 
 /// A server's side of TLS, with a certificate for somebody else.
@@ -305,7 +306,7 @@ async fn https_is_spoken_without_a_look_at_the_certificate() {
         answer(&mut stream, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nsafe").await;
     });
     let action = HTTPGetAction { scheme: Some("HTTPS".to_owned()), ..http_get("/") };
-    assert_eq!(probe(http(action), port, LONG).await.unwrap(), Finding::success("safe"));
+    assert_eq!(probe(http(action), port, LONG).await.unwrap(), ProbeFinding::success("safe"));
 }
 
 /// KEP-4939.
@@ -320,7 +321,7 @@ async fn grpc_speaks_tls_when_the_spec_says_so() {
     let action = GRPCAction { port: i32::from(port), mode, service: None };
     let grpc = Probe { grpc: Some(action), ..Probe::default() };
     let found = probe(grpc, port, LONG).await.unwrap();
-    assert_eq!(found, Finding::success("service healthy"));
+    assert_eq!(found, ProbeFinding::success("service healthy"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -330,11 +331,11 @@ async fn a_command_says_it_with_its_exit_code() {
         ..Probe::default()
     };
     let second = Duration::from_secs(1);
-    assert_eq!(probe(exec("true"), 1, second).await.unwrap(), Finding::success("said so"));
-    assert_eq!(probe(exec("false"), 1, second).await.unwrap(), Finding::failure("said so"));
+    assert_eq!(probe(exec("true"), 1, second).await.unwrap(), ProbeFinding::success("said so"));
+    assert_eq!(probe(exec("false"), 1, second).await.unwrap(), ProbeFinding::failure("said so"));
     let found = probe(exec("sleep 60"), 1, second).await.unwrap();
     let expected = "command timed out: \"sleep 60\" timed out after 1s";
-    assert_eq!(found, Finding::failure(expected));
+    assert_eq!(found, ProbeFinding::failure(expected));
     let found = probe(exec("sleep 60"), 1, Duration::from_secs(90)).await.unwrap();
     assert!(found.output.ends_with(" timed out after 1m30s"), "{}", found.output);
 }
@@ -351,7 +352,7 @@ async fn a_command_knows_the_values_in_the_containers_spec() {
     let command = Some(words.map(str::to_owned).to_vec());
     let exec = Probe { exec: Some(ExecAction { command }), ..Probe::default() };
     let found = probe_with_env(serde_json::from_value(env).unwrap(), exec, 1, LONG).await.unwrap();
-    assert_eq!(found.verdict, Verdict::Failure, "only the command as it should be says no");
+    assert_eq!(found.verdict, ProbeVerdict::Failure, "only the command as it should be says no");
 }
 
 /// A server that speaks HTTP/2 only: well at `/healthz`, which `/` sends to.
@@ -392,10 +393,10 @@ async fn http_get_speaks_http2_where_it_is_told_to() {
     };
     for path in ["/healthz", "/"] {
         let found = probe(http(action(path, "HTTP")), port, LONG).await.unwrap();
-        assert_eq!(found, Finding::success("well"), "{path}");
+        assert_eq!(found, ProbeFinding::success("well"), "{path}");
     }
     let found = probe(http(action("/gone", "HTTP")), port, LONG).await.unwrap();
-    assert_eq!(found, Finding::failure("HTTP probe failed with statuscode: 503"));
+    assert_eq!(found, ProbeFinding::failure("HTTP probe failed with statuscode: 503"));
     let error = probe(http(action("/", "HTTPS")), port, LONG).await.unwrap_err();
     assert!(error.to_string().contains("unsupported protocol \"HTTP2\" over https"), "{error}");
 }
@@ -453,7 +454,7 @@ async fn grpc_waits_for_a_server_for_as_long_as_the_probe_may_take() {
     });
     let action = GRPCAction { port: i32::from(port), ..GRPCAction::default() };
     let grpc = Probe { grpc: Some(action), ..Probe::default() };
-    assert_eq!(probe(grpc, port, LONG).await.unwrap(), Finding::success("service healthy"));
+    assert_eq!(probe(grpc, port, LONG).await.unwrap(), ProbeFinding::success("service healthy"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -465,7 +466,7 @@ async fn grpc_that_nobody_speaks_has_failed_to_connect() {
     let expected = format!(
         "timeout: failed to connect service \"127.0.0.1:{port}\" within 1m30s: context deadline exceeded"
     );
-    assert_eq!(found, Finding::failure(expected));
+    assert_eq!(found, ProbeFinding::failure(expected));
 }
 
 #[tokio::test]
@@ -478,17 +479,17 @@ async fn grpc_asks_the_standard_health_service() {
         }
     });
     for (service, expected) in [
-        (None, Finding::success("service healthy")),
-        (Some("shop"), Finding::failure("service unhealthy (responded with \"NOT_SERVING\")")),
+        (None, ProbeFinding::success("service healthy")),
+        (Some("shop"), ProbeFinding::failure("service unhealthy (responded with \"NOT_SERVING\")")),
         (
             Some("unknown"),
-            Finding::failure(
+            ProbeFinding::failure(
                 "error: health rpc probe failed: rpc error: code = NotFound desc = no such service",
             ),
         ),
         (
             Some("old"),
-            Finding::failure(
+            ProbeFinding::failure(
                 "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): no such service",
             ),
         ),

@@ -39,7 +39,7 @@ impl TlsError {
 
 /// What is spoken on an encrypted connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Speaks {
+pub(super) enum TlsProtocol {
     Http1,
     Http2,
 }
@@ -48,7 +48,7 @@ pub(super) enum Speaks {
 pub(super) async fn connect(
     host: &str,
     stream: TcpStream,
-    speaks: Speaks,
+    speaks: TlsProtocol,
 ) -> Result<TlsStream<TcpStream>, TlsError> {
     let name = ServerName::try_from(host.to_owned())
         .map_err(|source| TlsError::Name { host: host.to_owned(), source })?;
@@ -56,7 +56,7 @@ pub(super) async fn connect(
     Ok(connector.connect(name, stream).await?)
 }
 
-fn config(speaks: Speaks) -> Result<ClientConfig, TlsError> {
+fn config(speaks: TlsProtocol) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()?
@@ -64,8 +64,8 @@ fn config(speaks: Speaks) -> Result<ClientConfig, TlsError> {
         .with_custom_certificate_verifier(Arc::new(AnyCertificate { provider }))
         .with_no_client_auth();
     config.alpn_protocols = match speaks {
-        Speaks::Http1 => Vec::new(),
-        Speaks::Http2 => vec![b"h2".to_vec()],
+        TlsProtocol::Http1 => Vec::new(),
+        TlsProtocol::Http2 => vec![b"h2".to_vec()],
     };
     Ok(config)
 }

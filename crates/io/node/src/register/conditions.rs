@@ -3,14 +3,14 @@
 use k8s_openapi::api::core::v1::NodeCondition;
 use rekindle_types::Tick;
 
-use crate::eviction::{Pressure, Standing};
+use crate::eviction::{PressureKind, Standing};
 
 /// The condition that says whether the node takes and runs pods.
 const READY: &str = "Ready";
 
 /// Whether the node is fit to run pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fitness {
+pub(crate) enum NodeFitness {
     Ready,
     /// It stops, and has ended its pods.
     ShuttingDown,
@@ -18,42 +18,46 @@ pub(crate) enum Fitness {
 
 /// What the conditions say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
-    pub(crate) fitness: Fitness,
+pub(crate) struct ConditionInputs {
+    pub(crate) fitness: NodeFitness,
     pub(crate) pressures: Standing,
 }
 
 /// Whether this is a condition of the agent, or of somebody else who looks after the node.
 pub(crate) fn is_own(kind: &str) -> bool {
-    let pressures = [Pressure::Memory, Pressure::Disk, Pressure::Pid];
+    let pressures = [PressureKind::Memory, PressureKind::Disk, PressureKind::Pid];
     kind == READY || pressures.into_iter().any(|pressure| pressure.condition() == kind)
 }
 
 /// The conditions; `since` of one that was so before is kept.
-pub(crate) fn conditions(now: Tick, shown: &Shown, before: &[NodeCondition]) -> Vec<NodeCondition> {
-    let pressure = |pressure: Pressure, yes: (&str, &str), no: (&str, &str)| {
+pub(crate) fn conditions(
+    now: Tick,
+    shown: &ConditionInputs,
+    before: &[NodeCondition],
+) -> Vec<NodeCondition> {
+    let pressure = |pressure: PressureKind, yes: (&str, &str), no: (&str, &str)| {
         let there = shown.pressures.contains(&pressure);
         let (reason, message) = if there { yes } else { no };
         condition(now, before, pressure.condition(), there, reason, message)
     };
     vec![
         pressure(
-            Pressure::Memory,
+            PressureKind::Memory,
             ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
             ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
         ),
         pressure(
-            Pressure::Disk,
+            PressureKind::Disk,
             ("KubeletHasDiskPressure", "kubelet has disk pressure"),
             ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
         ),
         pressure(
-            Pressure::Pid,
+            PressureKind::Pid,
             ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
             ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
         ),
         match shown.fitness {
-            Fitness::Ready => condition(
+            NodeFitness::Ready => condition(
                 now,
                 before,
                 READY,
@@ -61,7 +65,7 @@ pub(crate) fn conditions(now: Tick, shown: &Shown, before: &[NodeCondition]) -> 
                 "KubeletReady",
                 "kubelet is posting ready status",
             ),
-            Fitness::ShuttingDown => {
+            NodeFitness::ShuttingDown => {
                 condition(now, before, READY, false, "KubeletNotReady", "node is shutting down")
             }
         },

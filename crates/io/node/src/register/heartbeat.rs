@@ -9,21 +9,21 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use rekindle_pod::Severity;
+use rekindle_pod::PodEventSeverity;
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration, nodes};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::conditions::{Fitness, Shown, conditions, is_own};
-use super::lease::{self, Holder};
+use super::conditions::{ConditionInputs, NodeFitness, conditions, is_own};
+use super::lease::{self, LeaseHolder};
 use super::machine::MachineFacts;
 use super::object::{labels, node_object, node_status};
-use crate::config::Config;
+use crate::config::NodeConfig;
 use crate::context::NodeContext;
 use crate::eviction::Standing;
-use crate::pods::Recorder;
+use crate::pods::EventRecorder;
 
 /// Between two heartbeats while the node is not registered yet or the API refuses, at most.
 const RETRY: Duration = Duration::from_secs(1);
@@ -36,23 +36,23 @@ const STATUS_PERIOD: TickDuration = TickDuration::from_secs(300);
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     /// What was told to the API last; `None` before the node is registered.
-    told: watch::Receiver<Option<Fitness>>,
-    fitness: watch::Sender<Fitness>,
+    told: watch::Receiver<Option<NodeFitness>>,
+    fitness: watch::Sender<NodeFitness>,
     node: watch::Receiver<Option<Arc<Node>>>,
     task: JoinHandle<()>,
 }
 
 #[derive(Clone, Debug)]
-struct Beat {
+struct HeartbeatTask {
     client: ApiClient,
-    config: Config,
+    config: NodeConfig,
     machine: MachineFacts,
     images: watch::Receiver<Vec<ContainerImage>>,
-    fitness: watch::Receiver<Fitness>,
+    fitness: watch::Receiver<NodeFitness>,
     pressures: watch::Receiver<Standing>,
     /// The object as the API showed it last.
     node: watch::Sender<Option<Arc<Node>>>,
-    recorder: Recorder,
+    recorder: EventRecorder,
     /// The node, for events about it.
     about: ObjectReference,
 }
@@ -69,9 +69,9 @@ impl std::fmt::Debug for ApiClient {
 
 /// What was written last.
 #[derive(Clone, Debug, Default)]
-struct Written {
+struct LastHeartbeat {
     node_uid: Option<String>,
-    shown: Option<Shown>,
+    shown: Option<ConditionInputs>,
     conditions: Vec<NodeCondition>,
     /// What the API showed last of the condition Ready; others write it, too.
     readiness: Option<String>,
@@ -84,15 +84,15 @@ impl Heartbeat {
     /// `pressures` what it is under.
     pub(crate) fn start<R, N>(
         node: &NodeContext<R, N>,
-        config: &Config,
+        config: &NodeConfig,
         machine: MachineFacts,
         images: watch::Receiver<Vec<ContainerImage>>,
         pressures: watch::Receiver<Standing>,
     ) -> Self {
         let (sender, told) = watch::channel(None);
-        let (fitness, receiver) = watch::channel(Fitness::Ready);
+        let (fitness, receiver) = watch::channel(NodeFitness::Ready);
         let (shown, object) = watch::channel(None);
-        let beat = Beat {
+        let beat = HeartbeatTask {
             client: ApiClient(node.client.clone()),
             config: config.clone(),
             machine,
@@ -118,7 +118,7 @@ impl Heartbeat {
     }
 
     /// Says at once, and from now on, how fit the node is.
-    pub(crate) fn say(&self, fitness: Fitness) {
+    pub(crate) fn say(&self, fitness: NodeFitness) {
         self.fitness.send_replace(fitness);
     }
 
@@ -130,8 +130,8 @@ impl Heartbeat {
     /// Stops when it has said that the node is not ready any more, or an API that does not answer
     /// had its time.
     pub(crate) async fn stop_not_ready(&mut self) {
-        self.say(Fitness::ShuttingDown);
-        let told = self.told.wait_for(|told| *told == Some(Fitness::ShuttingDown));
+        self.say(NodeFitness::ShuttingDown);
+        let told = self.told.wait_for(|told| *told == Some(NodeFitness::ShuttingDown));
         match tokio::time::timeout(LAST_WORD, told).await {
             Ok(Ok(_)) => {}
             Ok(Err(_)) | Err(_) => tracing::debug!("the node's last status could not be written"),
@@ -140,13 +140,14 @@ impl Heartbeat {
     }
 }
 
-impl Beat {
-    async fn run(mut self, told: watch::Sender<Option<Fitness>>) {
-        let mut written = Written::default();
+impl HeartbeatTask {
+    async fn run(mut self, told: watch::Sender<Option<NodeFitness>>) {
+        let mut written = LastHeartbeat::default();
         let period = self.config.heartbeat_period.to_std();
         loop {
             let fitness = *self.fitness.borrow_and_update();
-            let shown = Shown { fitness, pressures: self.pressures.borrow_and_update().clone() };
+            let shown =
+                ConditionInputs { fitness, pressures: self.pressures.borrow_and_update().clone() };
             let wait = match self.once(&mut written, &shown).await {
                 Ok(()) => {
                     told.send_replace(Some(fitness));
@@ -165,7 +166,11 @@ impl Beat {
         }
     }
 
-    async fn once(&self, written: &mut Written, shown: &Shown) -> Result<(), kube::Error> {
+    async fn once(
+        &self,
+        written: &mut LastHeartbeat,
+        shown: &ConditionInputs,
+    ) -> Result<(), kube::Error> {
         let now = self.config.clock.now();
         let name = &self.config.name;
         if written.node_uid.is_none() {
@@ -181,7 +186,7 @@ impl Beat {
                 answer => answer?,
             }
         }
-        let holder = Holder {
+        let holder = LeaseHolder {
             node: name,
             uid: written.node_uid.as_deref(),
             period: self.config.heartbeat_period,
@@ -192,7 +197,7 @@ impl Beat {
     /// True when the API does not show the conditions that were written: while nobody heard of this
     /// node, because it or the way to the API stood still, the node lifecycle controller has made
     /// them Unknown.
-    async fn is_overwritten(&self, written: &mut Written) -> Result<bool, kube::Error> {
+    async fn is_overwritten(&self, written: &mut LastHeartbeat) -> Result<bool, kube::Error> {
         let Some(node) = self.api().get_opt(&self.config.name).await? else { return Ok(true) };
         written.readiness = nodes::readiness(&node).map(str::to_owned);
         let shown: Vec<_> =
@@ -205,7 +210,7 @@ impl Beat {
         Ok(is_overwritten)
     }
 
-    fn status(&self, written: &Written, shown: &Shown) -> NodeStatus {
+    fn status(&self, written: &LastHeartbeat, shown: &ConditionInputs) -> NodeStatus {
         let now = self.config.clock.now();
         let conditions = conditions(now, shown, &written.conditions);
         node_status(&self.config, &self.machine, conditions, self.images.borrow().clone())
@@ -216,7 +221,11 @@ impl Beat {
     }
 
     /// Creates the object, or takes over the one that stands.
-    async fn register(&self, written: &mut Written, shown: &Shown) -> Result<(), kube::Error> {
+    async fn register(
+        &self,
+        written: &mut LastHeartbeat,
+        shown: &ConditionInputs,
+    ) -> Result<(), kube::Error> {
         let status = self.status(written, shown);
         let images = status.images.clone().unwrap_or_default();
         let object = node_object(&self.config, status);
@@ -244,7 +253,11 @@ impl Beat {
 
     /// Writes the node's own part of the status: what others say of it stays, such as the
     /// conditions of a node-problem-detector.
-    async fn write_status(&self, written: &mut Written, shown: &Shown) -> Result<(), kube::Error> {
+    async fn write_status(
+        &self,
+        written: &mut LastHeartbeat,
+        shown: &ConditionInputs,
+    ) -> Result<(), kube::Error> {
         let status = self.status(written, shown);
         let mut patch = json!({ "status": status });
         // conditions merge by their type; so would addresses, of which those that are gone are to
@@ -262,7 +275,7 @@ impl Beat {
 
     /// Takes in what the API answered to a write, and says when the node has become ready or not
     /// ready by it.
-    fn remember(&self, written: &mut Written, node: Node, shown: &Shown) {
+    fn remember(&self, written: &mut LastHeartbeat, node: Node, shown: &ConditionInputs) {
         let readiness = nodes::readiness(&node).map(str::to_owned);
         if written.readiness != readiness {
             self.tell(readiness.as_deref());
@@ -286,6 +299,6 @@ impl Beat {
             None => return,
         };
         let message = format!("Node {} status is now: {reason}", self.config.name);
-        self.recorder.record(self.about.clone(), Severity::Normal, reason, message);
+        self.recorder.record(self.about.clone(), PodEventSeverity::Normal, reason, message);
     }
 }

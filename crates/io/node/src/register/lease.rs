@@ -14,14 +14,14 @@ const NAMESPACE: &str = "kube-node-lease";
 const DURATION_PERIODS: u64 = 4;
 
 /// Whose lease it is.
-pub(crate) struct Holder<'a> {
+pub(crate) struct LeaseHolder<'a> {
     pub(crate) node: &'a str,
     pub(crate) uid: Option<&'a str>,
     /// Between two heartbeats.
     pub(crate) period: TickDuration,
 }
 
-impl Holder<'_> {
+impl LeaseHolder<'_> {
     /// In whole seconds, as a Lease has it; 40 as a rule.
     fn duration_seconds(&self) -> i32 {
         let seconds = self.period.saturating_mul(DURATION_PERIODS).as_secs().max(1);
@@ -32,7 +32,7 @@ impl Holder<'_> {
 /// Renews the lease, and makes it when there is none.
 pub(crate) async fn renew(
     client: &Client,
-    holder: &Holder<'_>,
+    holder: &LeaseHolder<'_>,
     now: Tick,
 ) -> Result<(), kube::Error> {
     let api: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
@@ -50,7 +50,7 @@ pub(crate) async fn renew(
     }
 }
 
-fn lease(holder: &Holder<'_>, now: Tick) -> Lease {
+fn lease(holder: &LeaseHolder<'_>, now: Tick) -> Lease {
     let node = holder.node;
     let owner = holder.uid.map(|uid| OwnerReference {
         api_version: "v1".to_owned(),

@@ -6,9 +6,9 @@ use std::fs;
 use k8s_openapi::api::core::v1::NodeSystemInfo;
 use rekindle_types::Quantity;
 
-use crate::config::Config;
+use crate::config::NodeConfig;
 use crate::env::Allocatable;
-use crate::eviction::{EvictionPolicy, Signal};
+use crate::eviction::{EvictionPolicy, EvictionSignal};
 
 /// What does not change while the agent runs.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct MachineFacts {
 
 impl MachineFacts {
     /// Looks at the machine.
-    pub(crate) fn read(config: &Config) -> Self {
+    pub(crate) fn read(config: &NodeConfig) -> Self {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let memory_bytes = memory_bytes();
         let disk_bytes = disk_bytes(&config.data_dir);
@@ -57,9 +57,10 @@ fn allocatable_of(
     eviction: &EvictionPolicy,
 ) -> BTreeMap<String, Quantity> {
     let mut allocatable = capacity.clone();
-    for (resource, signal) in
-        [("memory", Signal::MemoryAvailable), ("ephemeral-storage", Signal::NodeFsAvailable)]
-    {
+    for (resource, signal) in [
+        ("memory", EvictionSignal::MemoryAvailable),
+        ("ephemeral-storage", EvictionSignal::NodeFsAvailable),
+    ] {
         if let Some(amount) = allocatable.get_mut(resource) {
             let bytes = u64::try_from(amount.units()).unwrap_or(0);
             let left = bytes.saturating_sub(eviction.reserved(signal, bytes));
@@ -81,7 +82,7 @@ fn disk_bytes(path: &std::path::Path) -> u64 {
     rustix::fs::statvfs(path).map_or(0, |found| found.f_blocks.saturating_mul(found.f_frsize))
 }
 
-fn system_info(config: &Config) -> NodeSystemInfo {
+fn system_info(config: &NodeConfig) -> NodeSystemInfo {
     let uname = rustix::system::uname();
     let first_line = |path: &str| {
         let text = fs::read_to_string(path).unwrap_or_default();

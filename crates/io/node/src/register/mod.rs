@@ -9,6 +9,6 @@ mod object;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use conditions::Fitness;
+pub(crate) use conditions::NodeFitness;
 pub(crate) use heartbeat::Heartbeat;
 pub(crate) use machine::{MachineFacts, memory_bytes};

@@ -11,17 +11,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Quantity;
 
 use super::machine::{MachineFacts, architecture};
-use crate::config::Config;
+use crate::config::NodeConfig;
 
 /// The labels that every node carries, and those of the configuration.
-pub(crate) fn labels(config: &Config) -> BTreeMap<String, String> {
+pub(crate) fn labels(config: &NodeConfig) -> BTreeMap<String, String> {
     let mut labels = config.labels.clone();
     labels.extend(rekindle_types::labels::of_every_node(&config.name, architecture()));
     labels
 }
 
 /// The whole object, to be created.
-pub(crate) fn node_object(config: &Config, status: NodeStatus) -> Node {
+pub(crate) fn node_object(config: &NodeConfig, status: NodeStatus) -> Node {
     Node {
         metadata: ObjectMeta {
             name: Some(config.name.clone()),
@@ -39,7 +39,7 @@ pub(crate) fn node_object(config: &Config, status: NodeStatus) -> Node {
 
 /// The status with these conditions.
 pub(crate) fn node_status(
-    config: &Config,
+    config: &NodeConfig,
     machine: &MachineFacts,
     conditions: Vec<NodeCondition>,
     images: Vec<ContainerImage>,
@@ -71,7 +71,7 @@ fn maps_ids(kernel: &str) -> bool {
     version >= (Some(6), Some(3))
 }
 
-fn addresses(config: &Config) -> Vec<NodeAddress> {
+fn addresses(config: &NodeConfig) -> Vec<NodeAddress> {
     let internal = config
         .addresses
         .iter()

@@ -7,10 +7,10 @@ use std::time::Duration;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
-use super::conditions::{Fitness, Shown, conditions};
+use super::conditions::{ConditionInputs, NodeFitness, conditions};
 use super::machine::{MachineFacts, memory_bytes};
-use crate::agent::StopMode;
-use crate::eviction::{EvictionPolicy, Pressure};
+use crate::agent::AgentStopMode;
+use crate::eviction::{EvictionPolicy, PressureKind};
 use crate::testing::World;
 
 const START: Tick = Tick::from_secs(1_760_000_000);
@@ -97,7 +97,7 @@ async fn a_node_that_stops_says_so() {
     let world = World::new();
     let mut agent = world.agent().await;
     agent.ready().await;
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
     let node = world.api.get("nodes", "node-a").unwrap();
     assert_eq!(condition(&node, "Ready")["status"], "False");
     assert_eq!(condition(&node, "Ready")["message"], "node is shutting down");
@@ -141,10 +141,10 @@ fn the_machines_memory_is_what_meminfo_calls_its_total() {
 
 #[test]
 fn a_condition_keeps_its_transition_time_while_it_stays() {
-    let shown = Shown { fitness: Fitness::Ready, pressures: BTreeSet::new() };
+    let shown = ConditionInputs { fitness: NodeFitness::Ready, pressures: BTreeSet::new() };
     let first = conditions(START, &shown, &[]);
     let later = START + TickDuration::from_secs(60);
-    let full = Shown { pressures: BTreeSet::from([Pressure::Disk]), ..shown };
+    let full = ConditionInputs { pressures: BTreeSet::from([PressureKind::Disk]), ..shown };
     let second = conditions(later, &full, &first);
     let time = |list: &[k8s_openapi::api::core::v1::NodeCondition], kind: &str| {
         list.iter().find(|c| c.type_ == kind).unwrap().last_transition_time.clone()
@@ -216,7 +216,7 @@ async fn a_node_that_becomes_ready_or_not_ready_says_so_in_an_event() {
     tokio::time::sleep(Duration::from_secs(15)).await;
     assert_eq!(told(&world), [ready.clone(), ready.clone()]);
 
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
     tokio::time::sleep(Duration::from_secs(15)).await;
     assert_eq!(told(&world), [not_ready.clone(), ready.clone(), ready.clone()]);
     let mut agent = world.agent().await;

@@ -3,13 +3,13 @@
 use serde_json::json;
 
 use super::*;
-use crate::eviction::{Amount, Kind, Signal};
+use crate::eviction::{EvictionSignal, ThresholdAmount, ThresholdKind};
 
 fn read(file: &Value) -> NodeSettings {
     NodeSettings::read(file).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-fn amounts(settings: &NodeSettings) -> Vec<(&'static str, Amount)> {
+fn amounts(settings: &NodeSettings) -> Vec<(&'static str, ThresholdAmount)> {
     settings.eviction.thresholds.iter().map(|t| (t.signal.name(), t.amount)).collect()
 }
 
@@ -22,11 +22,11 @@ fn without_settings_the_kubelets_defaults_hold() {
         assert_eq!(
             amounts(&settings),
             [
-                ("memory.available", Amount::Units(100 << 20)),
-                ("nodefs.available", Amount::Millionths(100_000)),
-                ("nodefs.inodesFree", Amount::Millionths(50_000)),
-                ("imagefs.available", Amount::Millionths(150_000)),
-                ("imagefs.inodesFree", Amount::Millionths(50_000)),
+                ("memory.available", ThresholdAmount::Units(100 << 20)),
+                ("nodefs.available", ThresholdAmount::Millionths(100_000)),
+                ("nodefs.inodesFree", ThresholdAmount::Millionths(50_000)),
+                ("imagefs.available", ThresholdAmount::Millionths(150_000)),
+                ("imagefs.inodesFree", ThresholdAmount::Millionths(50_000)),
             ]
         );
         assert_eq!(settings.eviction.transition_period, TickDuration::from_secs(300));
@@ -42,8 +42,8 @@ fn hard_thresholds_take_the_place_of_the_defaults_unless_they_are_merged() {
     assert_eq!(
         amounts(&replaced),
         [
-            ("memory.available", Amount::Units(1 << 30)),
-            ("pid.available", Amount::Millionths(25_000))
+            ("memory.available", ThresholdAmount::Units(1 << 30)),
+            ("pid.available", ThresholdAmount::Millionths(25_000))
         ]
     );
     let merged = read(&json!({"evictionHard": hard, "mergeDefaultEvictionSettings": true}));
@@ -73,10 +73,10 @@ fn soft_thresholds_have_a_grace_period_and_any_may_have_a_minimum_reclaim() {
         "evictionMonitoringPeriod": "500ms",
     }));
     let [disk, memory] = settings.eviction.thresholds.as_slice() else { panic!() };
-    assert_eq!((disk.signal, disk.kind), (Signal::NodeFsAvailable, Kind::Hard));
-    assert_eq!(disk.min_reclaim, Amount::Units(500 << 20));
-    assert_eq!(memory.kind, Kind::Soft { grace: TickDuration::from_secs(90) });
-    assert_eq!(memory.min_reclaim, Amount::Units(0));
+    assert_eq!((disk.signal, disk.kind), (EvictionSignal::NodeFsAvailable, ThresholdKind::Hard));
+    assert_eq!(disk.min_reclaim, ThresholdAmount::Units(500 << 20));
+    assert_eq!(memory.kind, ThresholdKind::Soft { grace: TickDuration::from_secs(90) });
+    assert_eq!(memory.min_reclaim, ThresholdAmount::Units(0));
     assert_eq!(settings.eviction.max_pod_grace, TickDuration::from_secs(60));
     assert_eq!(settings.eviction.transition_period, TickDuration::from_secs(30));
     assert_eq!(settings.eviction.monitoring_period, TickDuration::from_millis(500));
@@ -189,7 +189,7 @@ fn what_the_kubelet_would_not_take_is_refused_by_name() {
 #[test]
 fn user_ids_are_set_in_the_kubelets_name_and_ours() {
     let settings = read(&json!({"userNamespaces": {"idsPerPod": 131_072, "firstId": 655_360}}));
-    assert_eq!(settings.user_ids, UserIds::new(Some(655_360), Some(131_072)).unwrap());
+    assert_eq!(settings.user_ids, UserIdRanges::new(Some(655_360), Some(131_072)).unwrap());
     for (file, expected) in [
         (json!({"idsPerPod": 1000}), "userNamespaces.idsPerPod: 1000 is not a multiple of 65536"),
         (json!({"firstId": 100_000}), "userNamespaces.firstId: 100000 is not a multiple of 65536"),

@@ -74,7 +74,7 @@ impl ShutdownPolicy {
 
 /// A pod that runs when the shutdown begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(crate) struct ShutdownCandidate {
     pub(crate) uid: PodUid,
     pub(crate) priority: i32,
     /// Its own grace period.
@@ -83,37 +83,37 @@ pub(crate) struct Candidate {
 
 /// A pod that has to end, and the time it gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Leaving {
+pub(crate) struct EndingPod {
     pub(crate) uid: PodUid,
     pub(crate) grace: TickDuration,
 }
 
 /// Pods that end at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Round {
+struct ShutdownRound {
     period: TickDuration,
-    pods: Vec<Leaving>,
+    pods: Vec<EndingPod>,
 }
 
 /// A shutdown that is under way.
 #[derive(Debug)]
 pub(crate) struct Shutdown {
-    rounds: VecDeque<Round>,
-    current: Option<Current>,
+    rounds: VecDeque<ShutdownRound>,
+    current: Option<CurrentRound>,
 }
 
 /// The round that is waited for.
 #[derive(Debug)]
-struct Current {
+struct CurrentRound {
     pods: Vec<PodUid>,
     deadline: Tick,
 }
 
 /// What a shutdown wants next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ShutdownStep {
     /// These pods end now; ask again.
-    End(Vec<Leaving>),
+    End(Vec<EndingPod>),
     /// Nothing, until one of them is over or this time has come.
     Wait(Tick),
     /// All had their time.
@@ -122,11 +122,14 @@ pub(crate) enum Step {
 
 impl Shutdown {
     /// Sorts the pods into rounds. A group without pods takes no time.
-    pub(crate) fn new(policy: &ShutdownPolicy, pods: impl IntoIterator<Item = Candidate>) -> Self {
-        let mut rounds: Vec<Round> = policy
+    pub(crate) fn new(
+        policy: &ShutdownPolicy,
+        pods: impl IntoIterator<Item = ShutdownCandidate>,
+    ) -> Self {
+        let mut rounds: Vec<ShutdownRound> = policy
             .groups
             .iter()
-            .map(|group| Round {
+            .map(|group| ShutdownRound {
                 period: TickDuration::from_secs(group.shutdown_grace_period_seconds.into()),
                 pods: Vec::new(),
             })
@@ -134,7 +137,7 @@ impl Shutdown {
         for pod in pods {
             if let Some(round) = rounds.get_mut(policy.group_of(pod.priority)) {
                 let grace = pod.grace.min(round.period);
-                round.pods.push(Leaving { uid: pod.uid, grace });
+                round.pods.push(EndingPod { uid: pod.uid, grace });
             }
         }
         rounds.retain(|round| !round.pods.is_empty());
@@ -142,20 +145,20 @@ impl Shutdown {
     }
 
     /// What comes next, when `is_here` tells which pods are not over yet.
-    pub(crate) fn step(&mut self, now: Tick, is_here: impl Fn(&PodUid) -> bool) -> Step {
+    pub(crate) fn step(&mut self, now: Tick, is_here: impl Fn(&PodUid) -> bool) -> ShutdownStep {
         if let Some(current) = &self.current
             && current.deadline > now
             && current.pods.iter().any(is_here)
         {
-            return Step::Wait(current.deadline);
+            return ShutdownStep::Wait(current.deadline);
         }
         self.current = None;
-        let Some(round) = self.rounds.pop_front() else { return Step::Over };
-        self.current = Some(Current {
+        let Some(round) = self.rounds.pop_front() else { return ShutdownStep::Over };
+        self.current = Some(CurrentRound {
             pods: round.pods.iter().map(|pod| pod.uid.clone()).collect(),
             deadline: now + round.period,
         });
-        Step::End(round.pods)
+        ShutdownStep::End(round.pods)
     }
 }
 

@@ -15,8 +15,8 @@ fn at(seconds: u64) -> Tick {
     Tick::from_secs(1_760_000_000 + seconds)
 }
 
-fn pod(name: &str, priority: i32, grace: u64) -> Candidate {
-    Candidate { uid: PodUid(name.to_owned()), priority, grace: secs(grace) }
+fn pod(name: &str, priority: i32, grace: u64) -> ShutdownCandidate {
+    ShutdownCandidate { uid: PodUid(name.to_owned()), priority, grace: secs(grace) }
 }
 
 fn groups(groups: &[(i32, u32)]) -> ShutdownPolicy {
@@ -28,9 +28,9 @@ fn groups(groups: &[(i32, u32)]) -> ShutdownPolicy {
 }
 
 /// `name=grace` of each pod that ends in this step.
-fn ending(step: Step) -> Vec<String> {
+fn ending(step: ShutdownStep) -> Vec<String> {
     match step {
-        Step::End(pods) => {
+        ShutdownStep::End(pods) => {
             pods.iter().map(|pod| format!("{}={}", pod.uid.0, pod.grace.as_secs())).collect()
         }
         other => panic!("{other:?}"),
@@ -68,13 +68,13 @@ fn critical_pods_end_last_and_nobody_gets_more_than_its_group() {
     let pods = [pod("web", 0, 60), pod("dns", CRITICAL_PRIORITY, 60), pod("quick", 5, 3)];
     let mut shutdown = Shutdown::new(&policy, pods);
     assert_eq!(ending(shutdown.step(at(0), |_| true)), ["web=20", "quick=3"]);
-    assert_eq!(shutdown.step(at(5), |_| true), Step::Wait(at(20)));
+    assert_eq!(shutdown.step(at(5), |_| true), ShutdownStep::Wait(at(20)));
     let web_is_here = |uid: &PodUid| uid.0 == "web" || uid.0 == "dns";
-    assert_eq!(shutdown.step(at(6), web_is_here), Step::Wait(at(20)));
+    assert_eq!(shutdown.step(at(6), web_is_here), ShutdownStep::Wait(at(20)));
     // its time is over, and the next round does not wait
     assert_eq!(ending(shutdown.step(at(20), web_is_here)), ["dns=10"]);
-    assert_eq!(shutdown.step(at(21), |_| true), Step::Wait(at(30)));
-    assert_eq!(shutdown.step(at(22), |_| false), Step::Over);
+    assert_eq!(shutdown.step(at(21), |_| true), ShutdownStep::Wait(at(30)));
+    assert_eq!(shutdown.step(at(22), |_| false), ShutdownStep::Over);
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn a_group_without_pods_takes_no_time() {
     let mut shutdown = Shutdown::new(&policy, [pod("low", 0, 1), pod("high", 25, 1)]);
     assert_eq!(ending(shutdown.step(at(0), |_| true)), ["low=1"]);
     assert_eq!(ending(shutdown.step(at(1), |uid| uid.0 == "high")), ["high=1"]);
-    assert_eq!(shutdown.step(at(1), |_| false), Step::Over);
-    assert_eq!(Shutdown::new(&policy, []).step(at(0), |_| true), Step::Over);
+    assert_eq!(shutdown.step(at(1), |_| false), ShutdownStep::Over);
+    assert_eq!(Shutdown::new(&policy, []).step(at(0), |_| true), ShutdownStep::Over);
 }
 
 proptest! {
@@ -97,7 +97,7 @@ proptest! {
         moves in proptest::collection::vec((0..9_u64, any::<prop::sample::Index>()), 0..60),
     ) {
         let policy = groups(&periods.into_iter().collect::<Vec<_>>());
-        let candidates: Vec<Candidate> = pods
+        let candidates: Vec<ShutdownCandidate> = pods
             .iter()
             .enumerate()
             .map(|(number, (priority, grace))| pod(&number.to_string(), *priority, *grace))
@@ -109,8 +109,8 @@ proptest! {
         let mut moves = moves.into_iter();
         loop {
             match shutdown.step(now, |uid| here.contains(&uid.0)) {
-                Step::Over => break,
-                Step::Wait(deadline) => {
+                ShutdownStep::Over => break,
+                ShutdownStep::Wait(deadline) => {
                     prop_assert!(deadline > now);
                     match moves.next() {
                         Some((wait, index)) => {
@@ -122,11 +122,11 @@ proptest! {
                         None => now = deadline,
                     }
                 }
-                Step::End(leaving) => told.extend(leaving),
+                ShutdownStep::End(leaving) => told.extend(leaving),
             }
         }
         prop_assert_eq!(told.len(), candidates.len());
-        let group = |leaving: &Leaving| {
+        let group = |leaving: &EndingPod| {
             let pod = candidates.iter().find(|pod| pod.uid == leaving.uid).unwrap();
             policy.group_of(pod.priority)
         };

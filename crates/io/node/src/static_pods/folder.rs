@@ -14,17 +14,17 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Client;
-use rekindle_pod::Severity;
+use rekindle_pod::PodEventSeverity;
 use rekindle_types::reasons::event;
 use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::manifest::{Manifest, StaticPodError};
+use super::manifest::{StaticPodError, StaticPodManifest};
 use super::set::Listing;
 use crate::folder_watch::FolderWatch;
-use crate::pods::Recorder;
+use crate::pods::EventRecorder;
 
 /// Larger files are refused.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -49,13 +49,13 @@ const CHANGES: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::MOVE_SELF);
 
 /// Reads the folder.
-pub(crate) struct Folder {
+pub(crate) struct ManifestFolder {
     path: PathBuf,
     node: String,
     client: Client,
-    recorder: Recorder,
+    recorder: EventRecorder,
     files: BTreeMap<PathBuf, FileState>,
-    links: Links,
+    links: LinkPresence,
     /// What was told of the folder itself last.
     trouble: Option<String>,
     listings: mpsc::Sender<Listing>,
@@ -69,12 +69,12 @@ struct FileState {
     pod: Option<Arc<Pod>>,
     /// What is wrong with the text.
     error: Option<StaticPodError>,
-    judgement: Judgement,
+    judgement: ApiValidation,
 }
 
 /// Whether the API has said what it thinks of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Judgement {
+enum ApiValidation {
     #[default]
     Awaited,
     Given,
@@ -82,7 +82,7 @@ enum Judgement {
 
 /// Whether links are among the files: what they lead to changes elsewhere, where nobody watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Links {
+enum LinkPresence {
     #[default]
     None,
     Some,
@@ -90,19 +90,19 @@ enum Links {
 
 /// What the folder holds.
 #[derive(Debug, Default)]
-struct Found {
+struct FolderContents {
     files: BTreeMap<PathBuf, Result<String, StaticPodError>>,
-    links: Links,
+    links: LinkPresence,
 }
 
-impl Folder {
+impl ManifestFolder {
     /// Follows the folder for this node until the task is aborted, and tells of the pods in it, the
     /// first time as soon as the API has judged them.
     pub(crate) fn start(
         path: PathBuf,
         node: &str,
         client: Client,
-        recorder: Recorder,
+        recorder: EventRecorder,
     ) -> (mpsc::Receiver<Listing>, JoinHandle<()>) {
         let (listings, receiver) = mpsc::channel(1);
         let folder = Self {
@@ -111,7 +111,7 @@ impl Folder {
             client,
             recorder,
             files: BTreeMap::new(),
-            links: Links::None,
+            links: LinkPresence::None,
             trouble: None,
             listings,
         };
@@ -134,7 +134,7 @@ impl Folder {
                 }
                 Err(trouble) => self.tell_trouble(trouble),
             }
-            let is_settled = self.files.values().all(|file| file.judgement == Judgement::Given);
+            let is_settled = self.files.values().all(|file| file.judgement == ApiValidation::Given);
             if is_settled {
                 let listing = self.listing();
                 if self.listings.send(listing).await.is_err() {
@@ -144,8 +144,8 @@ impl Folder {
             if is_settled && self.trouble.is_none() {
                 retry = FIRST_RETRY;
                 match self.links {
-                    Links::None => changed(watched).await,
-                    Links::Some => {
+                    LinkPresence::None => changed(watched).await,
+                    LinkPresence::Some => {
                         let _changed = tokio::time::timeout(RETRY, changed(watched)).await;
                     }
                 }
@@ -156,7 +156,7 @@ impl Folder {
         }
     }
 
-    async fn look(&self) -> Result<Found, String> {
+    async fn look(&self) -> Result<FolderContents, String> {
         let path = self.path.clone();
         let read = tokio::task::spawn_blocking(move || read_folder(&path));
         match read.await {
@@ -166,7 +166,7 @@ impl Folder {
     }
 
     /// Takes in what stands in the folder now.
-    async fn take(&mut self, found: Found) {
+    async fn take(&mut self, found: FolderContents) {
         self.links = found.links;
         self.files.retain(|file, _| found.files.contains_key(file));
         for (file, text) in found.files {
@@ -174,7 +174,7 @@ impl Folder {
             match text {
                 Ok(text) => {
                     let is_known = before.is_some_and(|before| {
-                        before.judgement == Judgement::Given && before.text == text
+                        before.judgement == ApiValidation::Given && before.text == text
                     });
                     if !is_known {
                         self.judge(file, text).await;
@@ -187,7 +187,7 @@ impl Folder {
 
     /// Asks the API what it thinks of a text.
     async fn judge(&mut self, file: PathBuf, text: String) {
-        let manifest = match Manifest::read(&text, &file, &self.node) {
+        let manifest = match StaticPodManifest::read(&text, &file, &self.node) {
             Ok(manifest) => manifest,
             Err(error) => return self.refuse(file, text, error),
         };
@@ -195,7 +195,7 @@ impl Folder {
             Ok(answer) => match manifest.complete(answer) {
                 Ok(pod) => {
                     let pod = Some(Arc::new(pod));
-                    let judgement = Judgement::Given;
+                    let judgement = ApiValidation::Given;
                     self.files.insert(file, FileState { text, pod, error: None, judgement });
                 }
                 Err(error) => self.refuse(file, text, error),
@@ -206,12 +206,12 @@ impl Folder {
             Err(error) => {
                 tracing::debug!(file = %file.display(), %error, "the API does not judge a static pod yet");
                 let state = self.files.entry(file).or_default();
-                state.judgement = Judgement::Awaited;
+                state.judgement = ApiValidation::Awaited;
             }
         }
     }
 
-    async fn trial(&self, manifest: &Manifest) -> Result<Pod, kube::Error> {
+    async fn trial(&self, manifest: &StaticPodManifest) -> Result<Pod, kube::Error> {
         let body = serde_json::to_vec(&manifest.trial()).map_err(kube::Error::SerdeError)?;
         let path = format!(
             "/api/v1/namespaces/{}/pods?dryRun=All&fieldValidation=Strict",
@@ -239,7 +239,7 @@ impl Folder {
             text,
             pod: state.pod.take(),
             error: Some(error),
-            judgement: Judgement::Given,
+            judgement: ApiValidation::Given,
         };
     }
 
@@ -289,7 +289,7 @@ impl Folder {
     }
 }
 
-fn tell(recorder: &Recorder, node: &str, message: String) {
+fn tell(recorder: &EventRecorder, node: &str, message: String) {
     tracing::warn!("failed to read static pods: {message}");
     let about = ObjectReference {
         api_version: Some("v1".to_owned()),
@@ -298,7 +298,7 @@ fn tell(recorder: &Recorder, node: &str, message: String) {
         uid: Some(node.to_owned()), // as the kubelet has it
         ..ObjectReference::default()
     };
-    recorder.record(about, Severity::Warning, event::INVALID_STATIC_POD, message);
+    recorder.record(about, PodEventSeverity::Warning, event::INVALID_STATIC_POD, message);
 }
 
 /// Until something happened in the folder. What it was is not looked at: the folder is read anew.
@@ -313,7 +313,7 @@ async fn changed(watched: io::Result<FolderWatch>) {
 }
 
 /// The texts of the folder's manifests; hidden files are none. Blocks.
-fn read_folder(path: &Path) -> io::Result<Found> {
+fn read_folder(path: &Path) -> io::Result<FolderContents> {
     let folder = rustix::fs::open(
         path,
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
@@ -322,13 +322,13 @@ fn read_folder(path: &Path) -> io::Result<Found> {
     let folder = std::fs::File::from(folder);
     check_writers(&folder.metadata()?).map_err(io::Error::other)?;
     let mut names = BTreeSet::new();
-    let mut found = Found::default();
+    let mut found = FolderContents::default();
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
         let name = entry.file_name();
         if !name.as_encoded_bytes().starts_with(b".") {
             if entry.file_type()?.is_symlink() {
-                found.links = Links::Some;
+                found.links = LinkPresence::Some;
             }
             names.insert(name);
         }

@@ -59,7 +59,7 @@ pub(crate) enum StaticPodError {
 
 /// A manifest, with what a static pod has beyond it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Manifest {
+pub(crate) struct StaticPodManifest {
     /// Made from node, file and text: another text is another pod.
     pub(crate) uid: PodUid,
     /// The pod's namespace.
@@ -70,7 +70,7 @@ pub(crate) struct Manifest {
     object: Value,
 }
 
-impl Manifest {
+impl StaticPodManifest {
     /// Reads the text of `file` for this node.
     pub(crate) fn read(text: &str, file: &Path, node: &str) -> Result<Self, StaticPodError> {
         let objects = rekindle_manifest::objects(text)

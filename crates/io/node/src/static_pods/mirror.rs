@@ -47,7 +47,7 @@ impl MirrorKeeper {
     /// For a static pod of this node, whose mirror is seen through `mirror`.
     pub(crate) fn start(client: Client, node: &str, pod: Arc<Pod>, mirror: MirrorView) -> Self {
         let (status, shown) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
-        let keeping = Keeping {
+        let keeping = MirrorTask {
             client: client.clone(),
             node: node.to_owned(),
             pod,
@@ -78,7 +78,7 @@ impl MirrorKeeper {
     }
 }
 
-struct Keeping {
+struct MirrorTask {
     client: Client,
     node: String,
     pod: Arc<Pod>,
@@ -86,7 +86,7 @@ struct Keeping {
     shown: watch::Receiver<Arc<PodStatus>>,
 }
 
-impl Keeping {
+impl MirrorTask {
     async fn run(mut self) {
         let mut wait = RETRY_MIN;
         let mut was_shown = false;
@@ -111,7 +111,7 @@ impl Keeping {
             };
             match kept {
                 Ok(()) => wait = RETRY_MIN,
-                Err(Refused) => {
+                Err(MirrorRefused) => {
                     // the mirror may appear meanwhile: somebody else's write was seen late
                     let _changed = tokio::time::timeout(wait, self.mirror.changed()).await;
                     wait = (wait * 2).min(RETRY_MAX);
@@ -134,7 +134,7 @@ impl Keeping {
         hash_of_mirror(mirror) == self.pod.metadata.uid.as_deref()
     }
 
-    async fn create(&self) -> Result<(), Refused> {
+    async fn create(&self) -> Result<(), MirrorRefused> {
         let namespace = self.pod.metadata.namespace.as_deref().unwrap_or_default();
         let name = self.pod.metadata.name.as_deref().unwrap_or_default();
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
@@ -143,7 +143,7 @@ impl Keeping {
             Ok(_) => Ok(()),
             Err(error) => {
                 tracing::warn!(pod = %format!("{namespace}/{name}"), %error, "failed to write the mirror of a static pod; trying again");
-                Err(Refused)
+                Err(MirrorRefused)
             }
         }
     }
@@ -162,7 +162,7 @@ impl Keeping {
     }
 
     /// Brings each status to this mirror, until it is gone, going, or another.
-    async fn write_statuses(&mut self, mirror: &Pod) -> Result<(), Refused> {
+    async fn write_statuses(&mut self, mirror: &Pod) -> Result<(), MirrorRefused> {
         let Some(mirror_ref) = pod_ref(mirror) else { return Ok(()) };
         let writer = StatusWriter::new(self.client.clone(), mirror_ref.clone());
         let clock = Clock::of_timers(Tick::ZERO);
@@ -207,7 +207,7 @@ impl Keeping {
 }
 
 /// The API did not take something; it is tried again.
-struct Refused;
+struct MirrorRefused;
 
 fn is(pod: &Pod, pod_ref: &PodRef) -> bool {
     pod.metadata.uid.as_deref() == Some(&pod_ref.uid.0)

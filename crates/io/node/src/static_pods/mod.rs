@@ -20,7 +20,7 @@ mod set;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use folder::Folder;
+pub(crate) use folder::ManifestFolder;
 pub(crate) use manifest::{disown, hash_of_mirror};
 pub(crate) use mirror::MirrorKeeper;
 pub(crate) use set::{Listing, MirrorView, StaticPods};

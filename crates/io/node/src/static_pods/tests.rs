@@ -9,15 +9,15 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::v1alpha1::Rung;
 use serde_json::{Value, json};
 
-use super::manifest::{Manifest, StaticPodError};
-use crate::config::Config;
+use super::manifest::{StaticPodError, StaticPodManifest};
+use crate::config::NodeConfig;
 use crate::testing::{World, restart};
-use crate::{ShutdownPolicy, StopMode};
+use crate::{AgentStopMode, ShutdownPolicy};
 
 const FILE: &str = "/etc/kubernetes/manifests/web.yaml";
 
-fn manifest(text: &str) -> Result<Manifest, StaticPodError> {
-    Manifest::read(text, Path::new(FILE), "Node-A")
+fn manifest(text: &str) -> Result<StaticPodManifest, StaticPodError> {
+    StaticPodManifest::read(text, Path::new(FILE), "Node-A")
 }
 
 fn complete(text: &str) -> Result<Pod, StaticPodError> {
@@ -52,7 +52,7 @@ fn a_static_pod_is_named_after_its_node_and_known_by_its_text() {
     assert_eq!(Some(&annotations["kubernetes.io/config.hash"]), pod.metadata.uid.as_ref());
     assert!(!annotations.contains_key("kubernetes.io/config.mirror"), "it is the pod itself");
     let uid = |text: &str, file: &str, node: &str| {
-        Manifest::read(text, Path::new(file), node).unwrap().uid
+        StaticPodManifest::read(text, Path::new(file), node).unwrap().uid
     };
     let text = text_of("present");
     assert_eq!(uid(&text, FILE, "a"), uid(&text, FILE, "a"));
@@ -216,7 +216,7 @@ async fn a_killed_agent_restarts_no_static_pod() {
         .await;
     assert_eq!(world.machine.starts("app"), 2, "once by the file, once on request");
     assert_eq!(mirror(&world).unwrap()["metadata"]["uid"], before);
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
     assert!(world.machine.running().is_empty());
     assert!(mirror(&world).is_some(), "it comes back with the node");
 }
@@ -225,10 +225,10 @@ async fn a_killed_agent_restarts_no_static_pod() {
 async fn a_static_pod_that_a_shutdown_ended_runs_again_with_its_node() {
     let (world, folder) = world();
     put(&folder, "web.yaml", &text_of("present"));
-    let shutdown = |config: &mut Config| config.shutdown = ShutdownPolicy::of_periods(30, 10);
+    let shutdown = |config: &mut NodeConfig| config.shutdown = ShutdownPolicy::of_periods(30, 10);
     let agent = world.agent_with(shutdown).await;
     world.until_running("web-node-a").await;
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
     // as the mirror stands if it was written before the agent was gone
     let disrupted =
         json!({"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"});

@@ -8,7 +8,7 @@ mod port;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use rekindle_runtime::{Runtime, RuntimeError, StreamRequest, Streams};
+use rekindle_runtime::{ExecStreams, Runtime, RuntimeError, StreamRequest};
 use rekindle_types::PodUid;
 use tokio::net::TcpStream;
 
@@ -17,7 +17,7 @@ use crate::pods::PodIndex;
 
 /// Why there is no stream.
 #[derive(Debug, thiserror::Error)]
-pub enum StreamError {
+pub enum PodStreamError {
     /// Nothing of the pod stands here.
     #[error("pod {0} has no sandbox on this node")]
     NoSandbox(PodUid),
@@ -46,7 +46,7 @@ pub enum StreamError {
 /// Opens streams into this node's pods. Cheap to clone.
 #[derive(Clone)]
 pub struct PodStreams {
-    open: Arc<dyn Open>,
+    open: Arc<dyn StreamOpener>,
     index: PodIndex,
 }
 
@@ -58,7 +58,7 @@ impl std::fmt::Debug for PodStreams {
 
 impl PodStreams {
     pub(crate) fn new<R: Runtime>(runtime: Arc<R>, index: PodIndex) -> Self {
-        Self { open: Arc::new(OnRuntime(runtime)), index }
+        Self { open: Arc::new(RuntimeStreamOpener(runtime)), index }
     }
 
     /// Runs a command in the container's current run.
@@ -68,7 +68,7 @@ impl PodStreams {
         container: &str,
         command: &[String],
         request: StreamRequest,
-    ) -> Result<Streams, StreamError> {
+    ) -> Result<ExecStreams, PodStreamError> {
         self.open.exec(&self.index.resolve(uid), container, command, request).await
     }
 
@@ -78,54 +78,54 @@ impl PodStreams {
         uid: &PodUid,
         container: &str,
         request: StreamRequest,
-    ) -> Result<Streams, StreamError> {
+    ) -> Result<ExecStreams, PodStreamError> {
         self.open.attach(&self.index.resolve(uid), container, request).await
     }
 
     /// Connects to a port on the pod's own loopback, as a process of the pod would.
-    pub async fn connect(&self, uid: &PodUid, port: u16) -> Result<TcpStream, StreamError> {
+    pub async fn connect(&self, uid: &PodUid, port: u16) -> Result<TcpStream, PodStreamError> {
         self.open.connect(&self.index.resolve(uid), port).await
     }
 }
 
 /// The same, whatever the runtime's type is.
-trait Open: Send + Sync {
+trait StreamOpener: Send + Sync {
     fn exec<'a>(
         &'a self,
         uid: &'a PodUid,
         container: &'a str,
         command: &'a [String],
         request: StreamRequest,
-    ) -> BoxFuture<'a, Result<Streams, StreamError>>;
+    ) -> BoxFuture<'a, Result<ExecStreams, PodStreamError>>;
 
     fn attach<'a>(
         &'a self,
         uid: &'a PodUid,
         container: &'a str,
         request: StreamRequest,
-    ) -> BoxFuture<'a, Result<Streams, StreamError>>;
+    ) -> BoxFuture<'a, Result<ExecStreams, PodStreamError>>;
 
     fn connect<'a>(
         &'a self,
         uid: &'a PodUid,
         port: u16,
-    ) -> BoxFuture<'a, Result<TcpStream, StreamError>>;
+    ) -> BoxFuture<'a, Result<TcpStream, PodStreamError>>;
 }
 
-struct OnRuntime<R>(Arc<R>);
+struct RuntimeStreamOpener<R>(Arc<R>);
 
-impl<R: Runtime> Open for OnRuntime<R> {
+impl<R: Runtime> StreamOpener for RuntimeStreamOpener<R> {
     fn exec<'a>(
         &'a self,
         uid: &'a PodUid,
         container: &'a str,
         command: &'a [String],
         request: StreamRequest,
-    ) -> BoxFuture<'a, Result<Streams, StreamError>> {
+    ) -> BoxFuture<'a, Result<ExecStreams, PodStreamError>> {
         Box::pin(async move {
             let key = find::running(self.0.as_ref(), uid, container).await?;
             let streams = self.0.exec(&key, command, request).await;
-            streams.map_err(|error| StreamError::Runtime(Box::new(error)))
+            streams.map_err(|error| PodStreamError::Runtime(Box::new(error)))
         })
     }
 
@@ -134,11 +134,11 @@ impl<R: Runtime> Open for OnRuntime<R> {
         uid: &'a PodUid,
         container: &'a str,
         request: StreamRequest,
-    ) -> BoxFuture<'a, Result<Streams, StreamError>> {
+    ) -> BoxFuture<'a, Result<ExecStreams, PodStreamError>> {
         Box::pin(async move {
             let key = find::running(self.0.as_ref(), uid, container).await?;
             let streams = self.0.attach(&key, request).await;
-            streams.map_err(|error| StreamError::Attach(Box::new(error)))
+            streams.map_err(|error| PodStreamError::Attach(Box::new(error)))
         })
     }
 
@@ -146,9 +146,9 @@ impl<R: Runtime> Open for OnRuntime<R> {
         &'a self,
         uid: &'a PodUid,
         port: u16,
-    ) -> BoxFuture<'a, Result<TcpStream, StreamError>> {
+    ) -> BoxFuture<'a, Result<TcpStream, PodStreamError>> {
         Box::pin(async move {
-            let failed = |problem: String| StreamError::Connect { port, problem };
+            let failed = |problem: String| PodStreamError::Connect { port, problem };
             let info = find::sandbox(self.0.as_ref(), uid).await?;
             let namespace = port::open_namespace(&info).map_err(|e| failed(e.to_string()))?;
             // The path names a process: is it still the one that was meant?
@@ -170,7 +170,7 @@ mod tests {
     /// [kubelet: `GetExec`, `findContainer`; containerd: `execInContainer`]
     #[test]
     fn what_cannot_be_executed_is_told_as_on_any_cluster() {
-        let not_running = StreamError::NotRunning { container: "web".to_owned() };
+        let not_running = PodStreamError::NotRunning { container: "web".to_owned() };
         let text = "unable to upgrade connection: container not found (\"web\")";
         assert_eq!(not_running.to_string(), text);
         let pod = PodRef {
@@ -187,7 +187,7 @@ mod tests {
             problem: "exec \"nope\": executable file not found in $PATH".to_owned(),
         };
         assert_eq!(
-            StreamError::Runtime(Box::new(no_such_command)).to_string(),
+            PodStreamError::Runtime(Box::new(no_such_command)).to_string(),
             "error executing command in container: failed to exec in container: exec \"nope\": executable file not found in $PATH"
         );
     }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use rekindle_runtime::{Namespace, SandboxInfo};
+use rekindle_runtime::{NamespaceOwner, SandboxInfo};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::LinkNameSpaceType;
 use tokio::net::{TcpSocket, TcpStream};
@@ -23,8 +23,8 @@ pub(super) fn open_namespace(sandbox: &SandboxInfo) -> io::Result<File> {
     let found = namespace.metadata()?;
     let is_own = (own.dev(), own.ino()) == (found.dev(), found.ino());
     let is_meant = match sandbox.namespaces.network {
-        Namespace::Own => !is_own,
-        Namespace::Host => is_own,
+        NamespaceOwner::Own => !is_own,
+        NamespaceOwner::Host => is_own,
     };
     if is_meant { Ok(namespace) } else { Err(io::Error::other("the sandbox is gone")) }
 }
@@ -88,12 +88,12 @@ mod tests {
             pid: std::process::id(),
             namespaces: Namespaces { network, ..Namespaces::default() },
         };
-        assert!(open_namespace(&sandbox(Namespace::Host)).is_ok());
-        let problem = open_namespace(&sandbox(Namespace::Own)).unwrap_err().to_string();
+        assert!(open_namespace(&sandbox(NamespaceOwner::Host)).is_ok());
+        let problem = open_namespace(&sandbox(NamespaceOwner::Own)).unwrap_err().to_string();
         assert_eq!(problem, "the sandbox is gone");
         // Anything that is not the agent's own: here another kind of namespace.
         let elsewhere = PathBuf::from("/proc/self/ns/uts");
-        let sandbox = SandboxInfo { netns: elsewhere, ..sandbox(Namespace::Host) };
+        let sandbox = SandboxInfo { netns: elsewhere, ..sandbox(NamespaceOwner::Host) };
         assert!(open_namespace(&sandbox).is_err());
     }
 }

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use rekindle_runtime::{
-    Change, ContainerKey, ContainerSnapshot, ContainerSpec, ContainerState, ContainerUsage,
-    CreatedContainer, ExecExit, ExecOutcome, ImageErrorKind, ImageFileSystem, ImageInfo,
-    ImageOnDisk, ImagePull, LayerUsage, Namespaces, Resources, Runtime, RuntimeError, RuntimeEvent,
-    RuntimeUsage, SandboxInfo, SandboxKey, SandboxMemory, SandboxSnapshot, SandboxSpec,
-    SandboxState, SandboxUsage, StartedContainer, StopSignal, StreamRequest, Streams, Users,
+    ContainerKey, ContainerSnapshot, ContainerSpec, CreatedContainer, ExecExit, ExecOutcome,
+    ExecStreams, ImageErrorKind, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, LayerUsage,
+    LimitChange, Namespaces, Resources, Runtime, RuntimeContainerState, RuntimeContainerUsage,
+    RuntimeError, RuntimeEvent, RuntimeUsage, SandboxInfo, SandboxKey, SandboxMemory,
+    SandboxReadiness, SandboxSnapshot, SandboxSpec, SandboxUsage, SandboxUsers, StartedContainer,
+    StopSignal, StreamRequest,
 };
-use rekindle_types::{Exit, ExitStatus, Notice, Tick};
+use rekindle_types::{Exit, ExitStatus, StopNotice, Tick};
 use tokio::sync::{mpsc, watch};
 
 use super::images::Images;
@@ -65,7 +66,7 @@ pub(crate) enum CommandEnds {
 #[derive(Clone, Debug)]
 struct Standing {
     spec: ContainerSpec,
-    state: ContainerState,
+    state: RuntimeContainerState,
 }
 
 /// One agent's connection to the machine.
@@ -183,7 +184,7 @@ impl Machine {
     }
 
     /// Whose users the sandboxes of a pod had, up to the newest.
-    pub(crate) fn users(&self, pod: &str) -> Vec<Users> {
+    pub(crate) fn users(&self, pod: &str) -> Vec<SandboxUsers> {
         let state = self.0.state.lock().unwrap();
         let of_pod = state.namespaces.iter().filter(|(key, _)| key.pod.name == pod);
         of_pod.map(|(_, namespaces)| namespaces.users).collect()
@@ -262,7 +263,7 @@ impl State {
         let containers = self.sandboxes.get_mut(&key.sandbox)?;
         containers.entry(key.clone()).or_insert_with(|| {
             self.calls.push(format!("create {}#{}", key.name, key.attempt));
-            Standing { spec: spec.clone(), state: ContainerState::Created }
+            Standing { spec: spec.clone(), state: RuntimeContainerState::Created }
         });
         Some(())
     }
@@ -271,12 +272,15 @@ impl State {
     fn start(&mut self, key: &ContainerKey, now: Tick) -> Option<Tick> {
         let standing = self.standing(key)?;
         match &standing.state {
-            ContainerState::Running { started_at, .. } => return Some(*started_at),
-            ContainerState::Exited { exit } => return Some(exit.started_at),
-            ContainerState::Created => {}
+            RuntimeContainerState::Running { started_at, .. } => return Some(*started_at),
+            RuntimeContainerState::Exited { exit } => return Some(exit.started_at),
+            RuntimeContainerState::Created => {}
         }
-        standing.state =
-            ContainerState::Running { pid: 100, started_at: now, notice: Notice::NotGiven };
+        standing.state = RuntimeContainerState::Running {
+            pid: 100,
+            started_at: now,
+            notice: StopNotice::NotGiven,
+        };
         self.calls.push(format!("start {}#{}", key.name, key.attempt));
         if let Some(code) = self.ends_at_once.get(&key.name.0).copied() {
             self.end(key, ExitStatus::Code { code }, now);
@@ -286,9 +290,9 @@ impl State {
 
     fn end(&mut self, key: &ContainerKey, status: ExitStatus, now: Tick) {
         let Some(standing) = self.standing(key) else { return };
-        let ContainerState::Running { started_at, .. } = standing.state else { return };
+        let RuntimeContainerState::Running { started_at, .. } = standing.state else { return };
         let exit = Exit { status, started_at, finished_at: now, message: String::new() };
-        standing.state = ContainerState::Exited { exit: exit.clone() };
+        standing.state = RuntimeContainerState::Exited { exit: exit.clone() };
         if let Some(agent) = &self.agent {
             // an agent that is gone sees it in its next snapshot
             let (key, created) = (key.clone(), created(key));
@@ -301,8 +305,8 @@ fn absent(operation: &'static str) -> RuntimeError {
     RuntimeError::Unavailable { operation, source: "absent".into() }
 }
 
-fn is_running(state: &ContainerState) -> bool {
-    matches!(state, ContainerState::Running { .. })
+fn is_running(state: &RuntimeContainerState) -> bool {
+    matches!(state, RuntimeContainerState::Running { .. })
 }
 
 fn id_of(key: &ContainerKey) -> String {
@@ -398,10 +402,11 @@ impl Runtime for FakeRuntime {
                     StopSignal::Kill => format!("kill {}", key.name),
                     other => format!("signal {} {other:?}", key.name),
                 });
-                if let Some(Standing { state: ContainerState::Running { notice, .. }, .. }) =
-                    state.standing(key)
+                if let Some(Standing {
+                    state: RuntimeContainerState::Running { notice, .. }, ..
+                }) = state.standing(key)
                 {
-                    *notice = Notice::Given;
+                    *notice = StopNotice::Given;
                 }
                 let stubborn = !killed && state.stubborn.contains(&key.name.0);
                 if stubborn || state.stuck.contains(&key.name.0) {
@@ -422,7 +427,7 @@ impl Runtime for FakeRuntime {
         &self,
         key: &SandboxKey,
         resources: &Resources,
-        change: Change,
+        change: LimitChange,
     ) -> Result<(), RuntimeError> {
         let call = format!("limit pod {}m {change:?}", resources.cpu_limit_millis.unwrap_or(0));
         let known = self.machine.call(|state| {
@@ -481,7 +486,7 @@ impl Runtime for FakeRuntime {
         _key: &ContainerKey,
         _command: &[String],
         _request: StreamRequest,
-    ) -> Result<Streams, RuntimeError> {
+    ) -> Result<ExecStreams, RuntimeError> {
         Err(absent("exec: no processes here"))
     }
 
@@ -489,7 +494,7 @@ impl Runtime for FakeRuntime {
         &self,
         _key: &ContainerKey,
         _request: StreamRequest,
-    ) -> Result<Streams, RuntimeError> {
+    ) -> Result<ExecStreams, RuntimeError> {
         Err(absent("attach: no processes here"))
     }
 
@@ -516,7 +521,7 @@ impl Runtime for FakeRuntime {
             .iter()
             .map(|(key, containers)| SandboxSnapshot {
                 key: key.clone(),
-                state: SandboxState::Ready,
+                state: SandboxReadiness::Ready,
                 id: sandbox_id_of(key),
                 info: Some(info_of(key, state.namespaces[key])),
                 containers: containers.iter().map(container).collect(),
@@ -530,12 +535,12 @@ impl Runtime for FakeRuntime {
         let sandboxes = state.sandboxes.iter().map(|(key, containers)| {
             let running = containers.iter().filter(|(_, found)| is_running(&found.state));
             let names: Vec<&str> = running.map(|(key, _)| key.name.0.as_str()).collect();
-            let container = |(key, standing): (&ContainerKey, &Standing)| ContainerUsage {
+            let container = |(key, standing): (&ContainerKey, &Standing)| RuntimeContainerUsage {
                 key: key.clone(),
                 id: id_of(key),
                 started_at: match standing.state {
-                    ContainerState::Running { started_at, .. } => Some(started_at),
-                    ContainerState::Created | ContainerState::Exited { .. } => None,
+                    RuntimeContainerState::Running { started_at, .. } => Some(started_at),
+                    RuntimeContainerState::Created | RuntimeContainerState::Exited { .. } => None,
                 },
                 cgroup: is_running(&standing.state).then(|| usages.of(&[&key.name.0], now)),
             };

@@ -6,9 +6,9 @@ use rekindle_types::Tick;
 use serde_json::Value;
 
 use super::{FakeApi, FakeNetwork, Machine, TestFolder};
-use crate::agent::{Handle, Node};
+use crate::agent::{AgentLauncher, NodeHandle};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::NodeConfig;
 use crate::eviction::EvictionPolicy;
 
 /// API, machine, network and disk of one node, `node-a`.
@@ -33,9 +33,9 @@ impl World {
         }
     }
 
-    pub(crate) fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> NodeConfig {
         let mut config =
-            Config::new("node-a", &self.folder.join("data"), &self.folder.join("logs"));
+            NodeConfig::new("node-a", &self.folder.join("data"), &self.folder.join("logs"));
         config.addresses = vec!["10.88.0.254".parse().unwrap()];
         config.cluster_dns = Some(config.addresses[0]);
         config.clock = self.clock;
@@ -51,21 +51,21 @@ impl World {
     }
 
     /// Starts an agent on what stands.
-    pub(crate) async fn agent(&self) -> Handle {
+    pub(crate) async fn agent(&self) -> NodeHandle {
         self.agent_with(|_| {}).await
     }
 
     /// As [`agent`](Self::agent), with another configuration.
-    pub(crate) async fn agent_with(&self, change: impl FnOnce(&mut Config)) -> Handle {
+    pub(crate) async fn agent_with(&self, change: impl FnOnce(&mut NodeConfig)) -> NodeHandle {
         let runtime = Arc::new(self.machine.connect());
         let network = Arc::new(self.network.clone());
         let mut config = self.config();
         change(&mut config);
-        Node::start(config, self.api.client(), runtime, network).await.unwrap()
+        AgentLauncher::start(config, self.api.client(), runtime, network).await.unwrap()
     }
 
     /// `kill -9` of an agent.
-    pub(crate) fn crash(&self, agent: Handle) {
+    pub(crate) fn crash(&self, agent: NodeHandle) {
         self.machine.disconnect();
         self.api.disconnect();
         drop(agent);

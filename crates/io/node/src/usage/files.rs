@@ -5,11 +5,11 @@ use std::io;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
-use rekindle_runtime::{Extent, TreeUsage};
+use rekindle_runtime::{TreeUsage, WalkExtent};
 use rekindle_types::Tick;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-use super::snapshot::{FileSystemUsage, Medium};
+use super::snapshot::{FileSystemUsage, VolumeMedium};
 
 /// The file system that `path` lies on.
 pub(crate) fn file_system(path: &Path, now: Tick) -> io::Result<FileSystemUsage> {
@@ -30,21 +30,21 @@ fn usage_of(found: &rustix::fs::StatVfs, now: Tick) -> FileSystemUsage {
 
 /// A volume that the node keeps for a pod: its name and where it lies; `None` for what is the
 /// host's own.
-pub(super) fn medium(volume: &Volume) -> Option<Medium> {
+pub(super) fn medium(volume: &Volume) -> Option<VolumeMedium> {
     if let Some(empty_dir) = &volume.empty_dir {
         let medium = empty_dir.medium.as_deref().unwrap_or_default();
-        return Some(if medium.is_empty() { Medium::Disk } else { Medium::Memory });
+        return Some(if medium.is_empty() { VolumeMedium::Disk } else { VolumeMedium::Memory });
     }
     if volume.config_map.is_some() {
-        return Some(Medium::Disk);
+        return Some(VolumeMedium::Disk);
     }
     let in_memory =
         volume.secret.is_some() || volume.projected.is_some() || volume.downward_api.is_some();
-    in_memory.then_some(Medium::Memory)
+    in_memory.then_some(VolumeMedium::Memory)
 }
 
 /// The volumes of a pod that the node keeps.
-pub(super) fn kept_volumes(pod: &Pod) -> impl Iterator<Item = (&str, Medium)> {
+pub(super) fn kept_volumes(pod: &Pod) -> impl Iterator<Item = (&str, VolumeMedium)> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     volumes.filter_map(|volume| Some((volume.name.as_str(), medium(volume)?)))
 }
@@ -73,6 +73,6 @@ pub(super) fn all_of(file_system: &FileSystemUsage) -> TreeUsage {
     TreeUsage {
         bytes: file_system.used_bytes,
         inodes: file_system.inodes_used(),
-        extent: Extent::Whole,
+        extent: WalkExtent::Whole,
     }
 }

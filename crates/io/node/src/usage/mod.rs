@@ -16,9 +16,9 @@ mod tests;
 mod walks;
 
 pub(crate) use files::file_system;
-pub(crate) use rates::{CpuRates, Rates, Who};
-pub use read::{Scope, UsageReader};
+pub(crate) use rates::{CpuConsumer, CpuRates, CpuSampler};
+pub use read::{UsageReader, UsageScope};
 pub use snapshot::{
-    ContainerUsage, FileSystemUsage, MachineUsage, Measured, Medium, NodeUsage, PodUsage,
-    ProcessUsage, VolumeUsage,
+    ContainerUsage, FileSystemUsage, MachineUsage, NodeUsage, PodUsage, ProcessUsage,
+    TreeMeasurement, VolumeMedium, VolumeUsage,
 };

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rekindle_runtime::{CgroupUsage, RuntimeError};
 use rekindle_types::{Tick, TickDuration};
 
-use super::read::{Scope, UsageReader};
+use super::read::{UsageReader, UsageScope};
 use super::snapshot::NodeUsage;
 use crate::clock::Clock;
 
@@ -21,14 +21,14 @@ const TRIES: u32 = 3;
 
 /// CPU time by what used it.
 #[derive(Debug, Default)]
-struct Look {
+struct CpuSample {
     taken_at: Tick,
     cpu: BTreeMap<String, (Tick, u64)>,
 }
 
 /// Remembers a look.
 #[derive(Debug, Default)]
-pub(crate) struct Rates(Mutex<Look>);
+pub(crate) struct CpuSampler(Mutex<CpuSample>);
 
 /// How fast CPU time was used between two looks.
 #[derive(Debug, Default)]
@@ -40,14 +40,14 @@ pub(crate) struct CpuRates {
 
 impl CpuRates {
     /// Billionths of a core; `None` where there was no earlier look.
-    pub(crate) fn nanocores(&self, who: &Who<'_>) -> Option<u64> {
+    pub(crate) fn nanocores(&self, who: &CpuConsumer<'_>) -> Option<u64> {
         self.nanocores.get(&who.name()).copied()
     }
 }
 
 /// Whose CPU time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Who<'a> {
+pub(crate) enum CpuConsumer<'a> {
     /// The machine's.
     Machine,
     /// A pod's, by its UID.
@@ -56,7 +56,7 @@ pub(crate) enum Who<'a> {
     Container(&'a str),
 }
 
-impl Who<'_> {
+impl CpuConsumer<'_> {
     fn name(&self) -> String {
         match self {
             Self::Machine => "machine".to_owned(),
@@ -66,20 +66,20 @@ impl Who<'_> {
     }
 }
 
-impl Look {
+impl CpuSample {
     fn of(usage: &NodeUsage) -> Self {
         let mut look = Self { taken_at: usage.taken_at, cpu: BTreeMap::new() };
-        look.add(&Who::Machine, Some(&usage.node.cgroup));
+        look.add(&CpuConsumer::Machine, Some(&usage.node.cgroup));
         for pod in &usage.pods {
-            look.add(&Who::Pod(&pod.pod_ref.uid.0), pod.cgroup.as_ref());
+            look.add(&CpuConsumer::Pod(&pod.pod_ref.uid.0), pod.cgroup.as_ref());
             for container in &pod.containers {
-                look.add(&Who::Container(&container.id), container.cgroup.as_ref());
+                look.add(&CpuConsumer::Container(&container.id), container.cgroup.as_ref());
             }
         }
         look
     }
 
-    fn add(&mut self, who: &Who<'_>, usage: Option<&CgroupUsage>) {
+    fn add(&mut self, who: &CpuConsumer<'_>, usage: Option<&CgroupUsage>) {
         if let Some(usage) = usage
             && let Some(cpu) = usage.cpu
         {
@@ -88,15 +88,15 @@ impl Look {
     }
 }
 
-impl Rates {
-    fn known(&self) -> MutexGuard<'_, Look> {
+impl CpuSampler {
+    fn known(&self) -> MutexGuard<'_, CpuSample> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The rates since the look before, if that is of use; this one is remembered when it is time
     /// to.
     pub(crate) fn since_last(&self, usage: &NodeUsage) -> CpuRates {
-        let new = Look::of(usage);
+        let new = CpuSample::of(usage);
         let mut known = self.known();
         let window = new.taken_at.since(known.taken_at);
         if window < WINDOW_MIN {
@@ -123,13 +123,13 @@ impl Rates {
         loop {
             let age = clock.now().since(self.known().taken_at);
             if age > WINDOW_MAX {
-                let first = Look::of(&reader.take(Scope::Processes).await?);
+                let first = CpuSample::of(&reader.take(UsageScope::Processes).await?);
                 *self.known() = first;
                 tokio::time::sleep(WINDOW_MIN.to_std()).await;
             } else if age < WINDOW_MIN {
                 tokio::time::sleep((WINDOW_MIN - age).to_std()).await;
             }
-            let usage = reader.take(Scope::Processes).await?;
+            let usage = reader.take(UsageScope::Processes).await?;
             let rates = self.since_last(&usage);
             tries -= 1;
             // somebody else may have looked in between, or the look before has just become too old
@@ -141,7 +141,7 @@ impl Rates {
 }
 
 /// What was not there before has used its time since it began.
-fn between(old: &Look, new: &Look) -> BTreeMap<String, u64> {
+fn between(old: &CpuSample, new: &CpuSample) -> BTreeMap<String, u64> {
     let rate = |(name, (at, usage_ns)): (&String, &(Tick, u64))| {
         let (since, before_ns) = old.cpu.get(name).copied().unwrap_or((old.taken_at, 0));
         let micros = u128::from(at.since(since).as_micros());
@@ -156,10 +156,10 @@ fn between(old: &Look, new: &Look) -> BTreeMap<String, u64> {
 mod tests {
     use super::*;
 
-    fn look(seconds: u64, cpu: &[(&str, u64)]) -> Look {
+    fn look(seconds: u64, cpu: &[(&str, u64)]) -> CpuSample {
         let taken_at = Tick::from_secs(seconds);
         let cpu = cpu.iter().map(|(name, ns)| ((*name).to_owned(), (taken_at, *ns)));
-        Look { taken_at, cpu: cpu.collect() }
+        CpuSample { taken_at, cpu: cpu.collect() }
     }
 
     #[test]

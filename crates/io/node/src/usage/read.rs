@@ -8,18 +8,18 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use rekindle_net::interface_counters;
 use rekindle_runtime::{
-    CgroupUsage, ContainerKey, ContainerUsage as RuntimeContainer, ImageFileSystem, LayerUsage,
-    Runtime, RuntimeError, RuntimeUsage, SandboxUsage, TreeUsage, walk_tree,
+    CgroupUsage, ContainerKey, ImageFileSystem, LayerUsage, Runtime, RuntimeContainerUsage,
+    RuntimeError, RuntimeUsage, SandboxUsage, TreeUsage, walk_tree,
 };
 use rekindle_types::{PodRef, PodUid, Tick};
 
 use super::files;
 use super::machine;
 use super::snapshot::{
-    ContainerUsage, FileSystemUsage, MachineUsage, Measured, Medium, NodeUsage, PodUsage,
-    VolumeUsage,
+    ContainerUsage, FileSystemUsage, MachineUsage, NodeUsage, PodUsage, TreeMeasurement,
+    VolumeMedium, VolumeUsage,
 };
-use super::walks::Walks;
+use super::walks::VolumeWalks;
 use crate::clock::Clock;
 use crate::layout::NodeDirs;
 use crate::pods::{PodIndex, PodView};
@@ -27,7 +27,7 @@ use crate::register::memory_bytes;
 
 /// How much is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum UsageScope {
     /// What the kernel has ready: processes, memory, network, file systems. Milliseconds for a
     /// hundred pods.
     Processes,
@@ -38,7 +38,7 @@ pub enum Scope {
 
 /// Reads what the node and its pods use. Cheap to clone.
 #[derive(Clone)]
-pub struct UsageReader(Arc<dyn Take>);
+pub struct UsageReader(Arc<dyn UsageTaker>);
 
 impl std::fmt::Debug for UsageReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -53,33 +53,33 @@ impl UsageReader {
         dirs: NodeDirs,
         clock: Clock,
     ) -> Self {
-        Self(Arc::new(Reader { runtime, index, dirs, clock, walks: Walks::new(clock) }))
+        Self(Arc::new(UsageSource { runtime, index, dirs, clock, walks: VolumeWalks::new(clock) }))
     }
 
     /// Everything at this moment.
     ///
     /// # Errors
     /// When the runtime does not say what its sandboxes use, or a file system does not answer.
-    pub async fn take(&self, scope: Scope) -> Result<NodeUsage, RuntimeError> {
+    pub async fn take(&self, scope: UsageScope) -> Result<NodeUsage, RuntimeError> {
         self.0.take(scope).await
     }
 }
 
 /// The same, whatever the runtime's type is.
-trait Take: Send + Sync {
-    fn take(&self, scope: Scope) -> BoxFuture<'_, Result<NodeUsage, RuntimeError>>;
+trait UsageTaker: Send + Sync {
+    fn take(&self, scope: UsageScope) -> BoxFuture<'_, Result<NodeUsage, RuntimeError>>;
 }
 
-struct Reader<R> {
+struct UsageSource<R> {
     runtime: Arc<R>,
     index: PodIndex,
     dirs: NodeDirs,
     clock: Clock,
-    walks: Walks,
+    walks: VolumeWalks,
 }
 
-impl<R: Runtime> Take for Reader<R> {
-    fn take(&self, scope: Scope) -> BoxFuture<'_, Result<NodeUsage, RuntimeError>> {
+impl<R: Runtime> UsageTaker for UsageSource<R> {
+    fn take(&self, scope: UsageScope) -> BoxFuture<'_, Result<NodeUsage, RuntimeError>> {
         Box::pin(async move {
             let taken_at = self.clock.now();
             let RuntimeUsage { machine, sandboxes } = self.runtime.usage().await?;
@@ -99,11 +99,11 @@ impl<R: Runtime> Take for Reader<R> {
     }
 }
 
-impl<R: Runtime> Reader<R> {
+impl<R: Runtime> UsageSource<R> {
     async fn machine(
         &self,
         cgroup: CgroupUsage,
-        scope: Scope,
+        scope: UsageScope,
     ) -> Result<MachineUsage, RuntimeError> {
         let now = self.clock.now();
         let ImageFileSystem { capacity_bytes, available_bytes, used_bytes, inodes, inodes_free } =
@@ -131,8 +131,8 @@ impl<R: Runtime> Reader<R> {
                 inodes_free,
             },
             image_bytes: match scope {
-                Scope::Processes => None,
-                Scope::Everything => self.image_bytes().await,
+                UsageScope::Processes => None,
+                UsageScope::Everything => self.image_bytes().await,
             },
             processes: machine::processes(),
             network: interface_counters(std::process::id()).unwrap_or_default(),
@@ -156,7 +156,7 @@ impl<R: Runtime> Reader<R> {
         &self,
         view: PodView,
         sandbox: Option<SandboxUsage>,
-        scope: Scope,
+        scope: UsageScope,
         node_fs: &FileSystemUsage,
     ) -> PodUsage {
         let pod = view.pod.borrow().clone();
@@ -181,8 +181,8 @@ impl<R: Runtime> Reader<R> {
             }
         }
         match scope {
-            Scope::Processes => {}
-            Scope::Everything => {
+            UsageScope::Processes => {}
+            UsageScope::Everything => {
                 usage.volumes = self.volumes(&usage, node_fs).await;
                 usage.ephemeral_storage = Some(ephemeral_storage(&usage, self.clock.now()));
             }
@@ -193,20 +193,20 @@ impl<R: Runtime> Reader<R> {
     async fn container(
         &self,
         pod: &PodUsage,
-        container: RuntimeContainer,
-        scope: Scope,
+        container: RuntimeContainerUsage,
+        scope: UsageScope,
     ) -> ContainerUsage {
-        let RuntimeContainer { key, id, started_at, cgroup } = container;
+        let RuntimeContainerUsage { key, id, started_at, cgroup } = container;
         let (layer, logs) = match scope {
-            Scope::Processes => (None, None),
-            Scope::Everything => {
+            UsageScope::Processes => (None, None),
+            UsageScope::Everything => {
                 (self.layer(&key, &id).await, self.logs(&pod.pod_ref, &key.name.0).await)
             }
         };
         ContainerUsage { name: key.name, attempt: key.attempt, id, started_at, cgroup, layer, logs }
     }
 
-    async fn layer(&self, key: &ContainerKey, id: &str) -> Option<Measured> {
+    async fn layer(&self, key: &ContainerKey, id: &str) -> Option<TreeMeasurement> {
         let (runtime, key) = (self.runtime.clone(), key.clone());
         let walk = move |entries_max| {
             let (runtime, key) = (runtime.clone(), key.clone());
@@ -223,7 +223,7 @@ impl<R: Runtime> Reader<R> {
 
     /// What it has written to its log, and to the file at its terminationMessagePath, which may be
     /// used as one.
-    async fn logs(&self, pod: &PodRef, container: &str) -> Option<Measured> {
+    async fn logs(&self, pod: &PodRef, container: &str) -> Option<TreeMeasurement> {
         let dirs = self.dirs.pod(pod);
         let (logs, messages) = (dirs.container_logs(container), dirs.termination_logs(container));
         let name = logs.display().to_string();
@@ -237,7 +237,7 @@ impl<R: Runtime> Reader<R> {
         self.walks.measure(&name, walks).await
     }
 
-    async fn walk(&self, folder: PathBuf) -> Option<Measured> {
+    async fn walk(&self, folder: PathBuf) -> Option<TreeMeasurement> {
         let name = folder.display().to_string();
         let walk = move |entries_max| walk_tree(folder.clone(), entries_max);
         self.walks.measure(&name, walk).await
@@ -249,14 +249,16 @@ impl<R: Runtime> Reader<R> {
         for (name, medium) in files::kept_volumes(&pod.pod) {
             let path = folder.join(name);
             let found = match medium {
-                Medium::Disk => self.walk(path).await.map(|usage| (usage, *node_fs)),
-                Medium::Memory => {
+                VolumeMedium::Disk => self.walk(path).await.map(|usage| (usage, *node_fs)),
+                VolumeMedium::Memory => {
                     let now = self.clock.now();
                     let mounted = files::mounted(&path, now).unwrap_or_else(|error| {
                         tracing::debug!(pod = %pod.pod_ref, volume = name, %error, "a volume cannot be looked at");
                         None
                     });
-                    mounted.map(|fs| (Measured { usage: files::all_of(&fs), taken_at: now }, fs))
+                    mounted.map(|fs| {
+                        (TreeMeasurement { usage: files::all_of(&fs), taken_at: now }, fs)
+                    })
                 }
             };
             if let Some((usage, file_system)) = found {
@@ -268,12 +270,12 @@ impl<R: Runtime> Reader<R> {
 }
 
 /// The newest attempt of each container.
-fn newest_attempts(containers: Vec<RuntimeContainer>) -> Vec<RuntimeContainer> {
+fn newest_attempts(containers: Vec<RuntimeContainerUsage>) -> Vec<RuntimeContainerUsage> {
     let mut newest = BTreeMap::new();
     for container in containers {
         let attempt = container.key.attempt;
         let name = container.key.name.clone();
-        let known = newest.get(&name).map(|known: &RuntimeContainer| known.key.attempt);
+        let known = newest.get(&name).map(|known: &RuntimeContainerUsage| known.key.attempt);
         if known.is_none_or(|known| known < attempt) {
             newest.insert(name, container);
         }
@@ -281,9 +283,9 @@ fn newest_attempts(containers: Vec<RuntimeContainer>) -> Vec<RuntimeContainer> {
     newest.into_values().collect()
 }
 
-fn ephemeral_storage(pod: &PodUsage, now: Tick) -> Measured {
+fn ephemeral_storage(pod: &PodUsage, now: Tick) -> TreeMeasurement {
     let of_containers = pod.containers.iter().flat_map(|found| [found.layer, found.logs]).flatten();
-    let on_disk = pod.volumes.iter().filter(|volume| volume.medium == Medium::Disk);
+    let on_disk = pod.volumes.iter().filter(|volume| volume.medium == VolumeMedium::Disk);
     let parts = of_containers.chain(on_disk.map(|volume| volume.usage));
-    parts.fold(Measured { usage: TreeUsage::default(), taken_at: now }, Measured::and)
+    parts.fold(TreeMeasurement { usage: TreeUsage::default(), taken_at: now }, TreeMeasurement::and)
 }

@@ -104,7 +104,7 @@ pub struct PodUsage {
     /// Layers and logs of its containers and the volumes that lie on the node's disk (emptyDir,
     /// configMap), as the kubelet counts a pod's ephemeral storage. `None` unless files were asked
     /// for.
-    pub ephemeral_storage: Option<Measured>,
+    pub ephemeral_storage: Option<TreeMeasurement>,
 }
 
 /// One container.
@@ -122,9 +122,9 @@ pub struct ContainerUsage {
     pub cgroup: Option<CgroupUsage>,
     /// What it has written to its root file system. `None` unless files were asked for, and when
     /// that lies in memory.
-    pub layer: Option<Measured>,
+    pub layer: Option<TreeMeasurement>,
     /// The logs of all its attempts that are kept. `None` unless files were asked for.
-    pub logs: Option<Measured>,
+    pub logs: Option<TreeMeasurement>,
 }
 
 /// One volume.
@@ -133,16 +133,16 @@ pub struct VolumeUsage {
     /// Its name in the pod.
     pub name: String,
     /// Where it lies.
-    pub medium: Medium,
+    pub medium: VolumeMedium,
     /// What is in it.
-    pub usage: Measured,
+    pub usage: TreeMeasurement,
     /// The file system that it lies on; a memory volume has its own.
     pub file_system: FileSystemUsage,
 }
 
 /// Where a volume lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
+pub enum VolumeMedium {
     /// On the node's disk: it counts as ephemeral storage.
     Disk,
     /// In memory: it counts there.
@@ -151,14 +151,14 @@ pub enum Medium {
 
 /// What a walk found, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Measured {
+pub struct TreeMeasurement {
     /// What was found.
     pub usage: TreeUsage,
     /// When the walk ended.
     pub taken_at: Tick,
 }
 
-impl Measured {
+impl TreeMeasurement {
     /// Both together, as old as the older of them.
     pub(super) fn and(self, other: Self) -> Self {
         Self { usage: self.usage + other.usage, taken_at: self.taken_at.min(other.taken_at) }

@@ -15,7 +15,7 @@ fn pod(volumes: &Value) -> Pod {
     with_volumes(pod, volumes.clone())
 }
 
-async fn take(agent: &crate::Handle, scope: Scope) -> NodeUsage {
+async fn take(agent: &crate::NodeHandle, scope: UsageScope) -> NodeUsage {
     agent.usage().take(scope).await.unwrap()
 }
 
@@ -27,7 +27,7 @@ async fn pods_and_containers_show_what_their_cgroups_say() {
     world.api.create("pods", &pod(&json!([])));
     let agent = world.agent().await;
     world.until_running("web").await;
-    let usage = take(&agent, Scope::Processes).await;
+    let usage = take(&agent, UsageScope::Processes).await;
     let [web] = usage.pods.as_slice() else { panic!("{usage:#?}") };
     let names: Vec<_> = web.containers.iter().map(|found| found.name.0.as_str()).collect();
     assert_eq!(names, ["app", "helper"]);
@@ -57,10 +57,10 @@ async fn a_pods_ephemeral_storage_is_layers_logs_and_volumes_on_disk() {
     fs::write(volume.join("file"), vec![1; 1 << 20]).unwrap();
     let log = world.folder.join(&format!("logs/default_web_{uid}/app/0.log"));
     fs::write(log, vec![b'x'; 2 << 20]).unwrap();
-    let usage = take(&agent, Scope::Everything).await;
+    let usage = take(&agent, UsageScope::Everything).await;
     let web = &usage.pods[0];
     let [scratch] = web.volumes.as_slice() else { panic!("{:#?}", web.volumes) };
-    assert_eq!((scratch.name.as_str(), scratch.medium), ("scratch", Medium::Disk));
+    assert_eq!((scratch.name.as_str(), scratch.medium), ("scratch", VolumeMedium::Disk));
     assert!(scratch.usage.usage.bytes >= 1 << 20);
     assert_eq!(scratch.usage.usage.inodes, 2);
     assert_eq!(web.containers[0].layer.unwrap().usage.bytes, GIB);
@@ -74,11 +74,11 @@ async fn walks_are_kept_for_seconds_and_then_made_again() {
     world.api.create("pods", &pod(&json!([])));
     let agent = world.agent().await;
     world.until_running("web").await;
-    let first = take(&agent, Scope::Everything).await;
-    take(&agent, Scope::Everything).await;
+    let first = take(&agent, UsageScope::Everything).await;
+    take(&agent, UsageScope::Everything).await;
     assert_eq!(world.machine.usages().walks, 2, "one for each container");
     tokio::time::advance(Duration::from_secs(3600)).await;
-    let later = take(&agent, Scope::Everything).await;
+    let later = take(&agent, UsageScope::Everything).await;
     assert_eq!(world.machine.usages().walks, 4);
     let taken_at = |usage: &NodeUsage| usage.pods[0].containers[0].layer.unwrap().taken_at;
     assert!(taken_at(&later) > taken_at(&first));
@@ -89,7 +89,7 @@ async fn available_memory_is_the_capacity_without_the_machines_working_set() {
     let world = World::new();
     world.machine.usages().machine_memory_bytes = 1 << 20;
     let agent = world.agent().await;
-    let node = take(&agent, Scope::Processes).await.node;
+    let node = take(&agent, UsageScope::Processes).await.node;
     assert!(node.memory_capacity_bytes > 1 << 20);
     assert_eq!(node.memory_available_bytes, node.memory_capacity_bytes - (1 << 20));
     assert!(node.node_fs.capacity_bytes >= node.node_fs.available_bytes);

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rekindle_runtime::{Extent, TREE_ENTRIES_LONG, TREE_ENTRIES_MAX, TreeUsage};
+use rekindle_runtime::{TREE_ENTRIES_LONG, TREE_ENTRIES_MAX, TreeUsage, WalkExtent};
 use rekindle_types::{Tick, TickDuration};
 
-use super::snapshot::Measured;
+use super::snapshot::TreeMeasurement;
 use crate::clock::Clock;
 
 /// How long a walk is good for at least.
@@ -27,8 +27,8 @@ const FORGOTTEN: TickDuration = TickDuration::from_secs(600);
 
 /// The walks of one node.
 #[derive(Debug)]
-pub(super) struct Walks {
-    found: Arc<Found>,
+pub(super) struct VolumeWalks {
+    found: Arc<WalkCache>,
     /// One walk that somebody waits for at a time.
     walking: tokio::sync::Mutex<()>,
     /// One that nobody waits for.
@@ -37,24 +37,24 @@ pub(super) struct Walks {
 
 /// What walks have found.
 #[derive(Debug)]
-struct Found {
+struct WalkCache {
     clock: Clock,
-    kept: Mutex<BTreeMap<String, Kept>>,
+    kept: Mutex<BTreeMap<String, CachedWalk>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Kept {
-    measured: Measured,
+struct CachedWalk {
+    measured: TreeMeasurement,
     good_until: Tick,
     asked_at: Tick,
 }
 
-impl Found {
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+impl WalkCache {
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, CachedWalk>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fresh(&self, name: &str) -> Option<Measured> {
+    fn fresh(&self, name: &str) -> Option<TreeMeasurement> {
         let now = self.clock.now();
         let mut kept = self.kept();
         let found = kept.get_mut(name).filter(|found| now < found.good_until)?;
@@ -63,7 +63,7 @@ impl Found {
     }
 
     /// What was found of a tree that a short walk does not see the end of, whenever that was.
-    fn large(&self, name: &str) -> Option<Measured> {
+    fn large(&self, name: &str) -> Option<TreeMeasurement> {
         let now = self.clock.now();
         let mut kept = self.kept();
         let found = kept.get_mut(name).filter(|found| is_large(&found.measured.usage))?;
@@ -77,7 +77,7 @@ impl Found {
         &self,
         name: &str,
         walk: impl Future<Output = Result<TreeUsage, E>>,
-    ) -> Option<Measured> {
+    ) -> Option<TreeMeasurement> {
         let begun_at = self.clock.now();
         let usage = match walk.await {
             Ok(usage) => usage,
@@ -88,11 +88,11 @@ impl Found {
         };
         let now = self.clock.now();
         let took = now.since(begun_at).as_micros().saturating_mul(KEPT_PER_DURATION.into());
-        let measured = Measured { usage, taken_at: now };
+        let measured = TreeMeasurement { usage, taken_at: now };
         let good_until = now + KEPT.max(TickDuration::from_micros(took));
         let mut kept = self.kept();
         kept.retain(|_, found| now.since(found.asked_at) < FORGOTTEN);
-        kept.insert(name.to_owned(), Kept { measured, good_until, asked_at: now });
+        kept.insert(name.to_owned(), CachedWalk { measured, good_until, asked_at: now });
         Some(measured)
     }
 }
@@ -100,14 +100,14 @@ impl Found {
 /// Whether a short walk sees less than all of it.
 fn is_large(usage: &TreeUsage) -> bool {
     match usage.extent {
-        Extent::AtLeast => true,
-        Extent::Whole => usage.inodes > TREE_ENTRIES_MAX,
+        WalkExtent::AtLeast => true,
+        WalkExtent::Whole => usage.inodes > TREE_ENTRIES_MAX,
     }
 }
 
-impl Walks {
+impl VolumeWalks {
     pub(super) fn new(clock: Clock) -> Self {
-        let found = Arc::new(Found { clock, kept: Mutex::default() });
+        let found = Arc::new(WalkCache { clock, kept: Mutex::default() });
         Self { found, walking: tokio::sync::Mutex::default(), walking_on: Arc::default() }
     }
 
@@ -117,7 +117,7 @@ impl Walks {
         &self,
         name: &str,
         walk: impl Fn(u64) -> W + Send + 'static,
-    ) -> Option<Measured>
+    ) -> Option<TreeMeasurement>
     where
         W: Future<Output = Result<TreeUsage, E>> + Send + 'static,
         E: std::fmt::Display + Send + 'static,
@@ -167,21 +167,24 @@ mod tests {
     async fn walk(entries_max: u64) -> Result<TreeUsage, Infallible> {
         const ENTRIES: u64 = 5_000_000;
         let inodes = ENTRIES.min(entries_max) + 1; // with the folder itself
-        let (bytes, extent) =
-            if entries_max < ENTRIES { (0, Extent::AtLeast) } else { (1 << 30, Extent::Whole) };
+        let (bytes, extent) = if entries_max < ENTRIES {
+            (0, WalkExtent::AtLeast)
+        } else {
+            (1 << 30, WalkExtent::Whole)
+        };
         Ok(TreeUsage { bytes, inodes, extent })
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_tree_of_very_many_entries_is_walked_to_its_end_while_nobody_waits() {
         let clock = Clock::of_timers(Tick::from_secs(1_000_000));
-        let walks = Walks::new(clock);
+        let walks = VolumeWalks::new(clock);
         let first = walks.measure("volume", walk).await.unwrap();
-        assert_eq!((first.usage.bytes, first.usage.extent), (0, Extent::AtLeast));
+        assert_eq!((first.usage.bytes, first.usage.extent), (0, WalkExtent::AtLeast));
         drop(walks.walking_on.lock().await);
         for _ in 0..3 {
             let found = walks.measure("volume", walk).await.unwrap();
-            assert_eq!((found.usage.bytes, found.usage.extent), (1 << 30, Extent::Whole));
+            assert_eq!((found.usage.bytes, found.usage.extent), (1 << 30, WalkExtent::Whole));
             // long after it was good for, it is still more than a short walk tells
             tokio::time::advance(std::time::Duration::from_secs(300)).await;
         }

@@ -14,7 +14,7 @@ const PER_NODE: u32 = 126 * PER_POD;
 
 /// Which ids a node has to give, in ranges of the same length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UserIds {
+pub struct UserIdRanges {
     first: u32,
     per_pod: u32,
 }
@@ -32,13 +32,13 @@ pub enum UserIdsError {
     First(i64),
 }
 
-impl Default for UserIds {
+impl Default for UserIdRanges {
     fn default() -> Self {
         Self { first: FIRST, per_pod: PER_POD }
     }
 }
 
-impl UserIds {
+impl UserIdRanges {
     /// Those of a machine's first node; `None` is the default.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_node_has_a_range_for_every_pod_it_takes_and_none_of_the_users_of_the_machine() {
-        let ranges: Vec<UserRange> = UserIds::default().ranges().collect();
+        let ranges: Vec<UserRange> = UserIdRanges::default().ranges().collect();
         assert_eq!(ranges.len(), 126);
         assert!(ranges.iter().all(|range| range.length == 65_536 && range.first >= 1 << 30));
         assert!(ranges.windows(2).all(|pair| pair[1].first - pair[0].first == 65_536));
@@ -93,9 +93,9 @@ mod tests {
 
     #[test]
     fn no_two_nodes_of_a_machine_have_an_id_in_common() {
-        let last = |number| UserIds::default().of_node(number).ranges().last().unwrap();
+        let last = |number| UserIdRanges::default().of_node(number).ranges().last().unwrap();
         for number in 1..=128 {
-            let first = UserIds::default().of_node(number).ranges().next().unwrap();
+            let first = UserIdRanges::default().of_node(number).ranges().next().unwrap();
             let before = last(number - 1);
             assert_eq!(first.first, before.first + before.length, "node {number}");
         }
@@ -104,18 +104,18 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_no_range() {
-        let late = UserIds::new(Some((1 << 32) - 65_536 * 127), None).unwrap();
+        let late = UserIdRanges::new(Some((1 << 32) - 65_536 * 127), None).unwrap();
         assert_eq!(late.ranges().count(), 126);
         assert_eq!(late.of_node(1).ranges().count(), 0);
-        let long = UserIds::new(None, Some(65_536 * 100)).unwrap();
+        let long = UserIdRanges::new(None, Some(65_536 * 100)).unwrap();
         assert_eq!(long.ranges().count(), 1);
     }
 
     #[test]
     fn numbers_are_those_that_the_kubelet_takes() {
         for (first, per_pod, expected) in [
-            (None, None, Ok(UserIds::default())),
-            (Some(65_536), Some(131_072), Ok(UserIds { first: 65_536, per_pod: 131_072 })),
+            (None, None, Ok(UserIdRanges::default())),
+            (Some(65_536), Some(131_072), Ok(UserIdRanges { first: 65_536, per_pod: 131_072 })),
             (None, Some(65_535), Err(UserIdsError::PerPod(65_535))),
             (None, Some(0), Err(UserIdsError::PerPod(0))),
             (None, Some(-65_536), Err(UserIdsError::PerPod(-65_536))),
@@ -124,7 +124,7 @@ mod tests {
             (Some(100_000), None, Err(UserIdsError::First(100_000))),
             (Some((1 << 32) - 65_536), None, Err(UserIdsError::First((1 << 32) - 65_536))),
         ] {
-            assert_eq!(UserIds::new(first, per_pod), expected, "{first:?} {per_pod:?}");
+            assert_eq!(UserIdRanges::new(first, per_pod), expected, "{first:?} {per_pod:?}");
         }
     }
 }

@@ -4,10 +4,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_runtime::{SandboxSnapshot, UserRange, Users};
+use rekindle_runtime::{SandboxSnapshot, SandboxUsers, UserRange};
 use rekindle_types::{PodRef, PodUid, causes};
 
-use super::ids::UserIds;
+use super::ids::UserIdRanges;
 use super::ranges::Ranges;
 use crate::durable::{self, read_json, write_json};
 use crate::layout::{NodeDirs, PodDirs};
@@ -28,7 +28,7 @@ pub(crate) struct PodUsers(Mutex<Ranges>);
 
 impl PodUsers {
     /// Takes up what earlier agents gave: what is on the disk, and what sandboxes have that stand.
-    pub(crate) fn restore(ids: UserIds, dirs: &NodeDirs, found: &[SandboxSnapshot]) -> Self {
+    pub(crate) fn restore(ids: UserIdRanges, dirs: &NodeDirs, found: &[SandboxSnapshot]) -> Self {
         let mut ranges = Ranges::new(ids);
         for (pod, range) in found.iter().filter_map(of_sandbox) {
             ranges.restore(pod, range);
@@ -46,18 +46,23 @@ impl PodUsers {
     }
 
     /// Whose users the pod's sandbox has, every one of them the same.
-    pub(crate) fn of(&self, pod: &Pod, name: &PodRef, dirs: &PodDirs) -> Result<Users, UsersError> {
+    pub(crate) fn of(
+        &self,
+        pod: &Pod,
+        name: &PodRef,
+        dirs: &PodDirs,
+    ) -> Result<SandboxUsers, UsersError> {
         match pod.spec.as_ref().and_then(|spec| spec.host_users) {
-            None | Some(true) => return Ok(Users::Host),
+            None | Some(true) => return Ok(SandboxUsers::Host),
             Some(false) => {}
         }
         let mut ranges = self.ranges();
         if let Some(range) = ranges.of(&name.uid) {
-            return Ok(Users::Own(range));
+            return Ok(SandboxUsers::Own(range));
         }
         let range = ranges.take(&name.uid).ok_or(UsersError::NoneFree)?;
         match write_json(&dirs.users(), &range) {
-            Ok(()) => Ok(Users::Own(range)),
+            Ok(()) => Ok(SandboxUsers::Own(range)),
             Err(error) => {
                 ranges.release(&name.uid);
                 Err(UsersError::Keep(causes(&error)))
@@ -87,7 +92,7 @@ impl PodUsers {
 
 fn of_sandbox(sandbox: &SandboxSnapshot) -> Option<(PodUid, UserRange)> {
     match sandbox.info.as_ref()?.namespaces.users {
-        Users::Host => None,
-        Users::Own(range) => Some((sandbox.key.pod.uid.clone(), range)),
+        SandboxUsers::Host => None,
+        SandboxUsers::Own(range) => Some((sandbox.key.pod.uid.clone(), range)),
     }
 }

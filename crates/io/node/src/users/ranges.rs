@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use rekindle_runtime::UserRange;
 use rekindle_types::PodUid;
 
-use super::ids::UserIds;
+use super::ids::UserIdRanges;
 
 /// The ranges of one node.
 #[derive(Debug)]
 pub(crate) struct Ranges {
-    ids: UserIds,
+    ids: UserIdRanges,
     taken: BTreeMap<PodUid, UserRange>,
 }
 
 impl Ranges {
     /// Nobody has any.
-    pub(crate) fn new(ids: UserIds) -> Self {
+    pub(crate) fn new(ids: UserIdRanges) -> Self {
         Self { ids, taken: BTreeMap::new() }
     }
 
@@ -66,8 +66,8 @@ mod tests {
     }
 
     /// Ids for this many pods.
-    fn ids(pods: i64) -> UserIds {
-        UserIds::new(Some(1 << 20), Some(126 / pods * 65_536)).unwrap()
+    fn ids(pods: i64) -> UserIdRanges {
+        UserIdRanges::new(Some(1 << 20), Some(126 / pods * 65_536)).unwrap()
     }
 
     #[test]
@@ -84,8 +84,8 @@ mod tests {
 
     #[test]
     fn what_an_earlier_agent_gave_is_kept_and_met_by_no_other() {
-        let mut ranges = Ranges::new(UserIds::default());
-        let first = UserIds::default().ranges().next().unwrap();
+        let mut ranges = Ranges::new(UserIdRanges::default());
+        let first = UserIdRanges::default().ranges().next().unwrap();
         // it gave others: they reach into the first two of this one
         let old = UserRange { first: first.first + 65_535, length: 10 };
         ranges.restore(pod(1), old);

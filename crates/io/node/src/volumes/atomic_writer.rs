@@ -26,14 +26,14 @@ pub(crate) fn write_payload(
     volume: &Path,
     payload: &Payload,
     group: Option<u32>,
-) -> Result<Change, VolumeProblem> {
+) -> Result<PayloadChange, VolumeProblem> {
     let failed = |source: io::Error| VolumeProblem::io("write projected files in", volume, source);
     let current = current_version(volume);
     if let Some(current) = &current
         && holds(&volume.join(current), payload, group).map_err(failed)?
         && visible_names(volume).map_err(failed)? == first_parts(payload)
     {
-        return Ok(Change::None);
+        return Ok(PayloadChange::None);
     }
     let next = next_version(current.as_deref());
     let folder = volume.join(&next);
@@ -43,12 +43,12 @@ pub(crate) fn write_payload(
     swap(volume, &next).map_err(failed)?;
     link_names(volume, payload).map_err(failed)?;
     remove_old(volume, &next).map_err(failed)?;
-    Ok(Change::Written)
+    Ok(PayloadChange::Written)
 }
 
 /// Whether a write changed anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum PayloadChange {
     /// It was so already.
     None,
     /// It is so now.

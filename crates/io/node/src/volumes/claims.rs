@@ -34,11 +34,11 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 pub(crate) struct ClaimedVolume {
     /// The volume's name in the pod.
     name: String,
-    place: Place,
+    place: ClaimBacking,
 }
 
 #[derive(Debug)]
-enum Place {
+enum ClaimBacking {
     /// A folder that is there.
     Local(PathBuf),
     /// A path that is checked, and made when its type says so.
@@ -76,7 +76,7 @@ async fn place(
     pod: &Pod,
     volume: &Volume,
     node: &str,
-) -> Result<Place, VolumeProblem> {
+) -> Result<ClaimBacking, VolumeProblem> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let of_pod = pod.metadata.name.as_deref().unwrap_or_default();
     let name = claim_name(of_pod, volume).unwrap_or_default();
@@ -117,8 +117,8 @@ async fn place(
         return Err(refused(format!("persistentvolume {volume_name:?} is not on this node")));
     }
     match (spec.local, spec.host_path) {
-        (Some(local), _) => Ok(Place::Local(PathBuf::from(local.path))),
-        (None, Some(source)) => Ok(Place::Host(source)),
+        (Some(local), _) => Ok(ClaimBacking::Local(PathBuf::from(local.path))),
+        (None, Some(source)) => Ok(ClaimBacking::Host(source)),
         (None, None) => {
             Err(refused(format!("persistentvolume {volume_name:?} has no path on this node")))
         }
@@ -158,12 +158,12 @@ fn link_one(dirs: &PodDirs, pod: &Pod, volume: &ClaimedVolume) -> Result<(), Vol
         path.canonicalize().map_err(|error| VolumeProblem::io("find volume", path, error))
     };
     let target = match &volume.place {
-        Place::Local(path) => {
+        ClaimBacking::Local(path) => {
             let path = real(path)?;
             hand_over(dirs, pod, &volume.name, &path)?;
             path
         }
-        Place::Host(source) => {
+        ClaimBacking::Host(source) => {
             host_path::ensure(source)?;
             PathBuf::from(&source.path)
         }

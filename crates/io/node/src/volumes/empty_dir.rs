@@ -22,7 +22,7 @@ const GROUP_MAY: u32 = 0o770;
 
 /// Where an emptyDir lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Medium {
+enum EmptyDirMedium {
     Disk,
     Memory { size_bytes: Option<u64> },
 }
@@ -45,14 +45,14 @@ impl EmptyDir<'_> {
         self.source.mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(MODE)
     }
 
-    fn medium(&self) -> Result<Medium, VolumeProblem> {
+    fn medium(&self) -> Result<EmptyDirMedium, VolumeProblem> {
         let limit =
             self.source.size_limit.as_ref().and_then(|limit| limit.0.parse::<Quantity>().ok());
         let limit =
             limit.and_then(|limit| u64::try_from(limit.units()).ok()).filter(|bytes| *bytes > 0);
         match self.source.medium.as_deref().unwrap_or_default() {
-            "" => Ok(Medium::Disk),
-            "Memory" => Ok(Medium::Memory {
+            "" => Ok(EmptyDirMedium::Disk),
+            "Memory" => Ok(EmptyDirMedium::Memory {
                 size_bytes: match (limit, self.memory_bytes_max) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
@@ -66,9 +66,9 @@ impl EmptyDir<'_> {
     /// container has set meanwhile.
     pub(crate) fn ensure(&self, path: &Path) -> Result<(), VolumeProblem> {
         match self.medium()? {
-            Medium::Disk if is_folder(path)? => Ok(()),
-            Medium::Disk => self.make_folder(path),
-            Medium::Memory { size_bytes } => ensure_tmpfs(path, self.tmpfs(size_bytes)),
+            EmptyDirMedium::Disk if is_folder(path)? => Ok(()),
+            EmptyDirMedium::Disk => self.make_folder(path),
+            EmptyDirMedium::Memory { size_bytes } => ensure_tmpfs(path, self.tmpfs(size_bytes)),
         }
     }
 
@@ -77,11 +77,11 @@ impl EmptyDir<'_> {
     /// leaves a missing folder, which `ensure` makes again.
     pub(crate) fn refresh(&self, path: &Path, trash: &Path) -> Result<(), VolumeProblem> {
         match self.medium()? {
-            Medium::Disk => {
+            EmptyDirMedium::Disk => {
                 move_to_trash(path, trash)?;
                 self.make_folder(path)
             }
-            Medium::Memory { size_bytes } => {
+            EmptyDirMedium::Memory { size_bytes } => {
                 unmount_tmpfs(path)?;
                 make_folder(path)?;
                 mount_tmpfs(path, self.tmpfs(size_bytes))

@@ -45,7 +45,7 @@ pub(crate) enum VolumeProblem {
     Claim(String),
     /// The API did not answer about an object that the volume needs.
     #[error(transparent)]
-    Unavailable(#[from] crate::objects::Unavailable),
+    Unavailable(#[from] crate::objects::ObjectUnavailable),
     /// An id that Linux cannot have.
     #[error(transparent)]
     Spec(#[from] crate::container_spec::SpecError),

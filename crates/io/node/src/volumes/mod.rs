@@ -31,8 +31,8 @@ pub(crate) use claims::{is_used, link_claims, linked, look_up};
 pub(crate) use empty_dir::move_to_trash;
 pub(crate) use error::{VolumeError, VolumeProblem};
 pub(crate) use mount::{
-    Contents, VolumeInputs, mount_volumes, refresh_empty_dirs, unmount_volumes, update_payloads,
-    volume_paths,
+    EmptyDirContents, VolumeInputs, mount_volumes, refresh_empty_dirs, unmount_volumes,
+    update_payloads, volume_paths,
 };
 pub(crate) use read_file::read_file_beneath;
 pub(crate) use remove::{remove_tree, sweep};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
-use rekindle_runtime::{Access, MountSource};
+use rekindle_runtime::{MountAccess, MountSource};
 use rekindle_types::mounted_volumes::mounted;
 
 use super::atomic_writer::write_payload;
@@ -75,9 +75,12 @@ pub(crate) fn refresh_empty_dirs(
     Ok(())
 }
 
-/// Unmounts everything, and with `Contents::Discard` moves the folders to the trash, that of the
-/// termination messages too: nothing of a pod's own content is walked through here.
-pub(crate) fn unmount_volumes(dirs: &PodDirs, contents: Contents) -> Result<(), VolumeError> {
+/// Unmounts everything, and with `EmptyDirContents::Discard` moves the folders to the trash, that
+/// of the termination messages too: nothing of a pod's own content is walked through here.
+pub(crate) fn unmount_volumes(
+    dirs: &PodDirs,
+    contents: EmptyDirContents,
+) -> Result<(), VolumeError> {
     let failed = |problem| about("", problem);
     unmount_tmpfs(&dirs.files()).map_err(failed)?;
     if let Ok(entries) = std::fs::read_dir(dirs.volumes()) {
@@ -87,8 +90,8 @@ pub(crate) fn unmount_volumes(dirs: &PodDirs, contents: Contents) -> Result<(), 
         }
     }
     match contents {
-        Contents::Keep => Ok(()),
-        Contents::Discard => [dirs.volumes(), dirs.messages()]
+        EmptyDirContents::Keep => Ok(()),
+        EmptyDirContents::Discard => [dirs.volumes(), dirs.messages()]
             .iter()
             .try_for_each(|folder| move_to_trash(folder, dirs.trash()).map_err(failed)),
     }
@@ -96,7 +99,7 @@ pub(crate) fn unmount_volumes(dirs: &PodDirs, contents: Contents) -> Result<(), 
 
 /// What becomes of the emptyDir folders on disk when volumes are unmounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Contents {
+pub(crate) enum EmptyDirContents {
     /// The pod comes back after the node does.
     Keep,
     /// The pod is over.
@@ -110,16 +113,20 @@ pub(crate) fn volume_paths(dirs: &PodDirs, pod: &Pod) -> BTreeMap<String, Volume
             let place = match (&volume.host_path, &volume.image) {
                 (Some(source), _) => VolumePath {
                     source: MountSource::Host(PathBuf::from(&source.path)),
-                    access: Access::ReadWrite,
+                    access: MountAccess::ReadWrite,
                 },
                 (None, Some(source)) => VolumePath {
                     source: MountSource::Image(source.reference.clone().unwrap_or_default()),
-                    access: Access::ReadOnly,
+                    access: MountAccess::ReadOnly,
                 },
                 (None, None) if claims::is_claimed(volume) => claimed_path(dirs, volume),
                 (None, None) => VolumePath {
                     source: MountSource::Host(volume_folder(dirs, volume)),
-                    access: if is_payload(volume) { Access::ReadOnly } else { Access::ReadWrite },
+                    access: if is_payload(volume) {
+                        MountAccess::ReadOnly
+                    } else {
+                        MountAccess::ReadWrite
+                    },
                 },
             };
             (volume.name.clone(), place)
@@ -134,7 +141,7 @@ fn claimed_path(dirs: &PodDirs, volume: &Volume) -> VolumePath {
     let read_only = claim.and_then(|claim| claim.read_only) == Some(true);
     VolumePath {
         source: MountSource::Host(claims::linked(&folder).unwrap_or(folder)),
-        access: if read_only { Access::ReadOnly } else { Access::ReadWrite },
+        access: if read_only { MountAccess::ReadOnly } else { MountAccess::ReadWrite },
     }
 }
 

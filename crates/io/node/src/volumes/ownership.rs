@@ -71,8 +71,8 @@ pub(super) fn give_to_group(
             let inside = folder.join(OsStr::from_bytes(name.to_bytes()));
             let kind = give_one(open.as_fd(), name, group);
             match kind.map_err(|error| failed(path, &inside, error))? {
-                Given::Folder => folders.push(inside),
-                Given::Other => {}
+                OwnedEntry::Folder => folders.push(inside),
+                OwnedEntry::Other => {}
             }
         }
     }
@@ -80,21 +80,21 @@ pub(super) fn give_to_group(
 }
 
 /// What was given.
-enum Given {
+enum OwnedEntry {
     /// A folder of the volume, in which there may be more.
     Folder,
     /// Anything else, or nothing: what has gone meanwhile, or what is mounted there.
     Other,
 }
 
-fn give_one(folder: BorrowedFd<'_>, name: &CStr, group: u32) -> Result<Given, Errno> {
+fn give_one(folder: BorrowedFd<'_>, name: &CStr, group: u32) -> Result<OwnedEntry, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat2(folder, name, flags, Mode::empty(), beneath()) {
         Ok(entry) => match change(entry.as_fd(), group)? {
-            FileType::Directory => Ok(Given::Folder),
-            _ => Ok(Given::Other),
+            FileType::Directory => Ok(OwnedEntry::Folder),
+            _ => Ok(OwnedEntry::Other),
         },
-        Err(Errno::NOENT | Errno::XDEV) => Ok(Given::Other),
+        Err(Errno::NOENT | Errno::XDEV) => Ok(OwnedEntry::Other),
         Err(error) => Err(error),
     }
 }

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{
 
 use crate::container_spec::{SpecError, common_user, find_container, fs_group};
 use crate::env::{
-    Allocatable, FieldError, PodFacts, ResourceError, downward_field, resource_value,
+    Allocatable, FieldRefError, PodFacts, ResourceError, downward_field, resource_value,
 };
 use crate::objects::{FetchedObjects, ObjectRef};
 use crate::tokens::{NoToken, TokenWish};
@@ -63,7 +63,7 @@ pub(crate) enum PayloadError {
     Source(&'static str),
     /// A field of the downward API.
     #[error(transparent)]
-    Field(#[from] FieldError),
+    Field(#[from] FieldRefError),
     /// A resource of the downward API.
     #[error(transparent)]
     Resource(#[from] ResourceError),
@@ -82,12 +82,12 @@ pub(crate) enum PayloadError {
 
 /// A file's mode and owner as its volume and its item ask for them.
 #[derive(Clone, Copy, Debug)]
-struct Attributes {
+struct FileAttributes {
     mode: Option<i32>,
     user: Option<i64>,
 }
 
-impl Attributes {
+impl FileAttributes {
     /// What an item says comes before what its volume says.
     fn of_item(self, mode: Option<i32>, user: Option<i64>) -> Self {
         Self { mode: mode.or(self.mode), user: user.or(self.user) }
@@ -124,13 +124,13 @@ pub(crate) fn payload(
 ) -> Result<Option<Payload>, PayloadError> {
     let mut files = Payload::new();
     if let Some(source) = &volume.config_map {
-        let usual = Attributes { mode: source.default_mode, user: source.default_user };
+        let usual = FileAttributes { mode: source.default_mode, user: source.default_user };
         add_config_map(inputs, &from_config_map(source), usual, &mut files)?;
     } else if let Some(source) = &volume.secret {
-        let usual = Attributes { mode: source.default_mode, user: source.default_user };
+        let usual = FileAttributes { mode: source.default_mode, user: source.default_user };
         add_secret(inputs, &from_secret(source), usual, &mut files)?;
     } else if let Some(source) = &volume.downward_api {
-        let usual = Attributes { mode: source.default_mode, user: source.default_user };
+        let usual = FileAttributes { mode: source.default_mode, user: source.default_user };
         add_downward(inputs, source.items.as_ref(), usual, &mut files)?;
     } else if let Some(source) = &volume.projected {
         add_projected(inputs, source, &mut files)?;
@@ -172,7 +172,7 @@ fn add_projected(
     volume: &ProjectedVolumeSource,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
-    let usual = Attributes { mode: volume.default_mode, user: volume.default_user };
+    let usual = FileAttributes { mode: volume.default_mode, user: volume.default_user };
     for source in volume.sources.iter().flatten() {
         let VolumeProjection {
             config_map,
@@ -210,7 +210,7 @@ fn add_projected(
 fn add_config_map(
     inputs: PayloadInputs<'_>,
     source: &ConfigMapProjection,
-    usual: Attributes,
+    usual: FileAttributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
     let optional = source.optional == Some(true);
@@ -228,7 +228,7 @@ fn add_config_map(
 fn add_secret(
     inputs: PayloadInputs<'_>,
     source: &SecretProjection,
-    usual: Attributes,
+    usual: FileAttributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
     let optional = source.optional == Some(true);
@@ -250,7 +250,7 @@ fn add_keys(
     content: &BTreeMap<&str, &[u8]>,
     items: Option<&Vec<KeyToPath>>,
     optional: bool,
-    usual: Attributes,
+    usual: FileAttributes,
     files: &mut Payload,
     missing: fn(String) -> PayloadError,
 ) -> Result<(), PayloadError> {
@@ -276,7 +276,7 @@ fn add_keys(
 fn add_downward(
     inputs: PayloadInputs<'_>,
     items: Option<&Vec<DownwardAPIVolumeFile>>,
-    usual: Attributes,
+    usual: FileAttributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
     for item in items.into_iter().flatten() {
@@ -300,7 +300,7 @@ fn add_downward(
 fn add_token(
     inputs: PayloadInputs<'_>,
     source: &ServiceAccountTokenProjection,
-    usual: Attributes,
+    usual: FileAttributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
     let token = inputs.objects.token(&TokenWish::of(source))?;
@@ -317,7 +317,7 @@ fn add_token(
 fn add_file(
     path: &str,
     data: Vec<u8>,
-    attributes: Attributes,
+    attributes: FileAttributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
     let (mode, owner) = (attributes.mode(), attributes.owner());

@@ -14,12 +14,12 @@ use rekindle_types::{ContainerAttempt, PodRef, PodUid};
 use serde_json::{Value, json};
 
 use super::{
-    Contents, VolumeInputs, mount_volumes, refresh_empty_dirs, unmount_volumes, update_payloads,
-    volume_paths,
+    EmptyDirContents, VolumeInputs, mount_volumes, refresh_empty_dirs, unmount_volumes,
+    update_payloads, volume_paths,
 };
 use crate::env::{Allocatable, PodFacts};
 use crate::layout::{NodeDirs, PodDirs};
-use crate::objects::{FetchedObjects, Object, ObjectRef};
+use crate::objects::{FetchedObjects, ObjectRef, ReferencedObject};
 use crate::testing::TestFolder;
 
 /// One pod's volumes on a disk of its own.
@@ -59,14 +59,17 @@ impl Volumes {
     fn config_map(&mut self, data: Value) {
         let map: ConfigMap =
             serde_json::from_value(json!({ "metadata": {}, "data": data })).unwrap();
-        self.objects
-            .insert(ObjectRef::config_map("shop", "settings"), Object::ConfigMap(Arc::new(map)));
+        self.objects.insert(
+            ObjectRef::config_map("shop", "settings"),
+            ReferencedObject::ConfigMap(Arc::new(map)),
+        );
     }
 
     fn secret(&mut self, data: Value) {
         let secret: Secret =
             serde_json::from_value(json!({ "metadata": {}, "data": data })).unwrap();
-        self.objects.insert(ObjectRef::secret("shop", "keys"), Object::Secret(Arc::new(secret)));
+        self.objects
+            .insert(ObjectRef::secret("shop", "keys"), ReferencedObject::Secret(Arc::new(secret)));
     }
 
     fn with<T>(&self, work: impl FnOnce(VolumeInputs<'_>) -> T) -> T {
@@ -93,7 +96,7 @@ impl Volumes {
         super::sweep(self.dirs.trash());
     }
 
-    fn end(&self, contents: Contents) {
+    fn end(&self, contents: EmptyDirContents) {
         unmount_volumes(&self.dirs, contents).unwrap();
         super::sweep(self.dirs.trash());
     }
@@ -152,7 +155,7 @@ fn a_volume_that_no_container_mounts_is_left_alone() {
             assert!(!volumes.dirs.volumes().join("spare").exists(), "{source}");
             volumes.refresh();
         }
-        volumes.end(Contents::Discard);
+        volumes.end(EmptyDirContents::Discard);
     }
     assert!(!folder.join("made").exists());
 }
@@ -175,7 +178,7 @@ fn what_containers_have_done_to_the_permissions_of_an_empty_dir_stays() {
         let found = fs::metadata(&path).unwrap();
         let is = (found.uid(), found.gid(), found.mode() & 0o7777);
         assert_eq!(is, (70, 71, 0o700), "{medium:?} {group:?}");
-        volumes.end(Contents::Discard);
+        volumes.end(EmptyDirContents::Discard);
     }
 }
 
@@ -224,7 +227,7 @@ fn an_empty_dir_has_the_mode_that_is_asked_for_and_its_group_may_write_all_the_s
             assert_eq!(metadata.gid(), group.unwrap_or_default(), "{medium:?}");
             volumes.refresh();
         }
-        volumes.end(Contents::Discard);
+        volumes.end(EmptyDirContents::Discard);
     }
 }
 
@@ -255,7 +258,7 @@ fn a_memory_volume_is_a_tmpfs_of_its_size_and_refreshed_whole() {
     volumes.refresh();
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
     assert_eq!(size("small"), 1024 * 1024);
-    volumes.end(Contents::Discard);
+    volumes.end(EmptyDirContents::Discard);
     assert!(volumes.folder.mounts().is_empty());
     assert!(!volumes.dirs.volumes().exists());
 }
@@ -268,7 +271,7 @@ fn a_node_that_stops_keeps_folders_and_unmounts_everything() {
     );
     volumes.mount().unwrap();
     fs::write(volumes.path("scratch").join("file"), "kept").unwrap();
-    volumes.end(Contents::Keep);
+    volumes.end(EmptyDirContents::Keep);
     assert!(volumes.folder.mounts().is_empty());
     volumes.mount().unwrap();
     assert_eq!(fs::read_to_string(volumes.path("scratch").join("file")).unwrap(), "kept");
@@ -312,9 +315,9 @@ fn what_stands_at_termination_message_paths_stays_with_the_node_and_goes_with_th
     let message = volumes.dirs.termination_log("app", ContainerAttempt(0));
     fs::create_dir_all(message.parent().unwrap()).unwrap();
     fs::write(&message, "last words").unwrap();
-    volumes.end(Contents::Keep);
+    volumes.end(EmptyDirContents::Keep);
     assert!(message.exists());
-    volumes.end(Contents::Discard);
+    volumes.end(EmptyDirContents::Discard);
     assert!(!volumes.dirs.messages().exists());
     assert_eq!(fs::read_dir(volumes.dirs.trash()).unwrap().count(), 0);
 }

@@ -14,16 +14,16 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api as Objects, PostParams, WatchEvent, WatchParams};
-use rekindle_api::auth::{Authorizer, UserInfo};
+use rekindle_api::auth::{AuthorizationMode, UserInfo};
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_api_server::{Front, FrontParts, NoLogs, OsEntropy, SystemClock};
-use rekindle_net::{Forwarding, Network, SubnetChoice};
-use rekindle_node::{Clock, Config, Handle, Node, StopMode};
+use rekindle_net::{BridgeNetwork, Forwarding, SubnetChoice};
+use rekindle_node::{AgentLauncher, AgentStopMode, Clock, NodeConfig, NodeHandle};
 use rekindle_runtime::Runtime;
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
-use rekindle_runtime::image::{Builtins, HostImage, ImageStore};
+use rekindle_runtime::image::{BuiltinImages, HostImage, ImageStore};
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Limits, Store};
+use rekindle_store::{Store, StoreLimits};
 use rekindle_testkit::{EngineNetwork, shims};
 use rekindle_types::Tick;
 use serde_json::{Value, json};
@@ -46,8 +46,8 @@ pub struct Engine {
     clock: SystemClock,
     id: String,
     own: EngineNetwork,
-    network: Option<Arc<Network>>,
-    node: Option<Handle>,
+    network: Option<Arc<BridgeNetwork>>,
+    node: Option<NodeHandle>,
     /// The clock of the newest agent's runtime, which is there as long as the runtime.
     runtime: Weak<RuntimeClock>,
 }
@@ -69,29 +69,30 @@ impl Engine {
         let own = EngineNetwork::unique();
         let mut engine =
             Self { folder, client, front, clock, id, own, network: None, node: None, runtime };
-        engine.network = Some(Arc::new(Network::open(engine.network_config()).await.unwrap()));
+        engine.network =
+            Some(Arc::new(BridgeNetwork::open(engine.network_config()).await.unwrap()));
         engine.start_node().await;
         engine
     }
 
-    fn network_config(&self) -> rekindle_net::Config {
-        rekindle_net::Config {
+    fn network_config(&self) -> rekindle_net::NetworkConfig {
+        rekindle_net::NetworkConfig {
             bridge: self.own.bridge.clone(),
             subnet: SubnetChoice::Fixed(self.own.pod_cidr.parse().unwrap()),
-            share: rekindle_net::Share::Owner,
+            share: rekindle_net::BridgeShare::Owner,
             state_dir: self.path("net"),
             mtu: 1500,
             forwarding: Forwarding::Leave,
         }
     }
 
-    fn runtime_config(&self) -> embedded::Config {
-        let builtins = Builtins {
+    fn runtime_config(&self) -> embedded::RuntimeConfig {
+        let builtins = BuiltinImages {
             engine_dirs: vec![self.folder.path().to_owned()],
             host_write_limit_bytes: 64 << 20,
             host_image: HostImage::On,
         };
-        embedded::Config {
+        embedded::RuntimeConfig {
             data_dir: self.path("runtime"),
             run_dir: self.path("run"),
             engine_id: self.id.clone(),
@@ -113,14 +114,15 @@ impl Engine {
         let opened = in_time("the runtime opens", EmbeddedRuntime::open(runtime));
         let runtime = Arc::new(opened.await.unwrap());
         let network = self.network.clone().unwrap();
-        let mut config = Config::new("node-a", self.folder.path(), &self.path("logs"));
+        let mut config = NodeConfig::new("node-a", self.folder.path(), &self.path("logs"));
         config.addresses = vec![network.gateway().into()];
         // what the machine has left is none of these tests' business
         config.eviction = rekindle_node::EvictionPolicy::off();
         config.clock = Clock::showing(self.clock.now());
         let client =
             Client::new(self.front.in_process_service(UserInfo::internal("node")), "default");
-        let started = in_time("the agent starts", Node::start(config, client, runtime, network));
+        let started =
+            in_time("the agent starts", AgentLauncher::start(config, client, runtime, network));
         let mut node = started.await.unwrap();
         in_time("the node is ready", node.ready()).await;
         self.node = Some(node);
@@ -141,14 +143,14 @@ impl Engine {
         }
     }
 
-    pub fn node(&self) -> &Handle {
+    pub fn node(&self) -> &NodeHandle {
         self.node.as_ref().unwrap()
     }
 
     /// Ends the pods and takes everything away.
     pub async fn end(mut self) {
         if let Some(node) = self.node.take() {
-            in_time("the pods end", node.stop(StopMode::EndPods)).await;
+            in_time("the pods end", node.stop(AgentStopMode::EndPods)).await;
         }
         let network = Arc::into_inner(self.network.take().unwrap());
         let network = network.expect("a node that has stopped holds nothing");
@@ -214,7 +216,7 @@ impl Drop for Engine {
             let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             tokio.block_on(async {
                 leave(runtime).await;
-                Network::open(network).await.unwrap().close().await.unwrap();
+                BridgeNetwork::open(network).await.unwrap().close().await.unwrap();
             });
         });
         if cleaned.join().is_err() {
@@ -233,7 +235,7 @@ impl Drop for Engine {
 }
 
 /// Ends what an agent has left, and takes its cgroups away.
-async fn leave(config: embedded::Config) {
+async fn leave(config: embedded::RuntimeConfig) {
     let runtime = EmbeddedRuntime::open(config).await.unwrap();
     for sandbox in runtime.snapshot().await.unwrap() {
         runtime.remove_sandbox(&sandbox.key).await.unwrap();
@@ -242,13 +244,13 @@ async fn leave(config: embedded::Config) {
 }
 
 fn api(clock: SystemClock) -> Front {
-    let (store, committer) = Store::open(MemoryDisk::default(), Limits::default()).unwrap();
+    let (store, committer) = Store::open(MemoryDisk::default(), StoreLimits::default()).unwrap();
     std::thread::spawn(move || committer.run());
     let api = Api::new(ApiParts {
         registry: kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
-        authorizer: Authorizer::Rbac,
+        authorizer: AuthorizationMode::Rbac,
         ca_bundle: String::new(),
     });
     for pending in api.bootstrap(clock.now()).unwrap() {

@@ -37,21 +37,21 @@ pub async fn notify(
     stop: impl Future<Output = ()>,
 ) {
     let messenger =
-        Messenger { client, clock, webhook: webhook.into(), outbox: NoticeOutbox::default() };
+        NoticeMessenger { client, clock, webhook: webhook.into(), outbox: NoticeOutbox::default() };
     tokio::select! {
         () = messenger.run() => {}
         () = stop => {}
     }
 }
 
-struct Messenger {
+struct NoticeMessenger {
     client: Client,
     clock: Clock,
     webhook: std::sync::Arc<Webhook>,
     outbox: NoticeOutbox,
 }
 
-impl Messenger {
+impl NoticeMessenger {
     /// Ends only when the watch does, which is never.
     async fn run(mut self) {
         let ledgers = Api::<RestartLedger>::all(self.client.clone());

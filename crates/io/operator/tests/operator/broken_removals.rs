@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use rekindle_operator::{
-    NodeSupply, SCALE_DOWN, Scaler, ScalingSettings, SupplyError, no_longer_scaled,
+    NodeScaler, NodeSupply, SCALE_DOWN, ScalingSettings, SupplyError, no_longer_scaled,
 };
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ async fn play(world: &World, supply: &Supply, unneeded_secs: u64, story: impl Fu
         unneeded_time: TickDuration::from_secs(unneeded_secs),
         ..ScalingSettings::between(1, 2)
     };
-    let scaler = Scaler::new(parts.client, parts.clock, supply.clone(), settings);
+    let scaler = NodeScaler::new(parts.client, parts.clock, supply.clone(), settings);
     let scaler = tokio::spawn(scaler.run());
     timeout(PATIENCE, story).await.expect("the story");
     scaler.abort();

@@ -7,7 +7,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
-use rekindle_operator::{Limits, TokenBucket};
+use rekindle_operator::{RestartLimits, TokenBucket};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use serde_json::json;
@@ -58,7 +58,7 @@ async fn pods_that_fail_together_are_restarted_a_few_at_a_time() {
 async fn no_more_pods_of_a_deployment_are_restarted_at_once_than_the_workload_limit_says() {
     const REPLICAS: usize = 6;
     let mut world = World::new().await;
-    world.limits = Limits { per_workload: 1, ..Limits::default() };
+    world.limits = RestartLimits { per_workload: 1, ..RestartLimits::default() };
     world::ladder(&world, json!([{"rung": "Pod", "attempts": 1}])).await;
     world::deployment(&world, REPLICAS).await;
     let wire = Wire::sound();
@@ -80,10 +80,10 @@ const A_MINUTE: u32 = 600;
 #[tokio::test]
 async fn a_hundred_pods_that_fail_together_are_spread_over_time() {
     let mut world = World::new().await;
-    world.limits = Limits {
+    world.limits = RestartLimits {
         namespace: TokenBucket::new(BURST, A_MINUTE),
         cluster: TokenBucket::new(BURST, A_MINUTE),
-        ..Limits::default()
+        ..RestartLimits::default()
     };
     let ladders: Api<RestartLadder> = Api::default_namespaced(world.client());
     let ladder = json!({

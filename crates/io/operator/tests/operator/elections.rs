@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::watcher::{Config, Event as WatchEvent, watcher};
 use kube::{Api, ResourceExt};
 use rekindle_operator::{
-    Candidacy, NamespacedName, NodeSupply, Scaler, ScalingSettings, SupplyError, Timing,
+    Candidacy, ElectionTiming, NamespacedName, NodeScaler, NodeSupply, ScalingSettings, SupplyError,
 };
 use rekindle_types::TickDuration;
 use serde_json::json;
@@ -27,24 +27,24 @@ use crate::world::{Health, PATIENCE, World, deployment, watch};
 const HOUR: TickDuration = TickDuration::from_secs(3_600);
 
 /// Nobody's lease ends within a test.
-fn for_an_hour() -> Timing {
-    Timing {
+fn for_an_hour() -> ElectionTiming {
+    ElectionTiming {
         lease_duration: HOUR,
         renew_deadline: TickDuration::from_secs(1_800),
-        ..Timing::default()
+        ..ElectionTiming::default()
     }
 }
 
 /// A lease that ends soon when nobody renews it.
-fn for_five_seconds() -> Timing {
-    Timing {
+fn for_five_seconds() -> ElectionTiming {
+    ElectionTiming {
         lease_duration: TickDuration::from_secs(5),
         renew_deadline: TickDuration::from_millis(4_500),
         retry_period: TickDuration::from_millis(200),
     }
 }
 
-fn candidacy(identity: &str, timing: Timing) -> Candidacy {
+fn candidacy(identity: &str, timing: ElectionTiming) -> Candidacy {
     let lease = NamespacedName::new("kube-system", "leader");
     Candidacy { lease, identity: identity.to_owned(), timing }
 }
@@ -56,7 +56,7 @@ struct Operator {
 }
 
 impl Operator {
-    fn start(world: &World, identity: &str, timing: Timing) -> Self {
+    fn start(world: &World, identity: &str, timing: ElectionTiming) -> Self {
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
         let run =
@@ -230,7 +230,7 @@ async fn a_node_comes_for_pods_without_room_and_goes_when_it_is_not_needed() {
         ..ScalingSettings::between(1, 2)
     };
     let scaler =
-        Scaler::new(parts.client.clone(), Arc::clone(&parts.clock), supply.clone(), settings);
+        NodeScaler::new(parts.client.clone(), Arc::clone(&parts.clock), supply.clone(), settings);
     let scaler = tokio::spawn(scaler.run());
     let operator = tokio::spawn(rekindle_operator::run(parts, std::future::pending()));
     let story = async {

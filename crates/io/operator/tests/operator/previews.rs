@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use rekindle_operator::{Preview, preview};
+use rekindle_operator::{RestartPreview, preview};
 use rekindle_types::v1alpha1::PodRestart;
 use serde_json::json;
 
@@ -25,10 +25,10 @@ async fn a_pod_without_a_controller_whose_service_account_is_gone_would_not_be_e
     .expect("a PodRestart");
     let parts = world.parts();
     let told = preview(&parts.client, &restart, (parts.clock)()).await.expect("it may be read");
-    assert_eq!(told, Preview::Goes);
+    assert_eq!(told, RestartPreview::Goes);
     accounts.delete("shop", &DeleteParams::default()).await.expect("it is there");
     let told = preview(&parts.client, &restart, (parts.clock)()).await.expect("it may be read");
-    let Preview::Waits(why) = &told else { panic!("{told:?}") };
+    let RestartPreview::Waits(why) = &told else { panic!("{told:?}") };
     assert!(
         why.starts_with("the API does not take the pod again: pods \"web\" is forbidden"),
         "{why}"
@@ -80,7 +80,7 @@ async fn a_pod_that_shuns_the_pods_of_namespaces_with_a_label_has_no_other_node_
     .expect("a PodRestart");
     let parts = world.parts();
     let told = preview(&parts.client, &restart, (parts.clock)()).await.expect("it may be read");
-    let Preview::Waits(why) = &told else { panic!("{told:?}") };
+    let RestartPreview::Waits(why) = &told else { panic!("{told:?}") };
     assert!(why.contains("no node but n1 can take the pod"), "{why}");
 }
 
@@ -102,7 +102,7 @@ async fn a_pod_without_a_controller_on_a_node_that_does_not_answer_would_wait_fo
         .expect("a PodRestart");
         let parts = world.parts();
         let told = preview(&parts.client, &restart, (parts.clock)()).await.expect("it may be read");
-        let Preview::Waits(why) = &told else { panic!("{rung}: {told:?}") };
+        let RestartPreview::Waits(why) = &told else { panic!("{rung}: {told:?}") };
         assert!(why.contains("node n1 is not ready"), "{rung}: {why}");
     }
 }

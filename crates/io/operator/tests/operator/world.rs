@@ -18,12 +18,12 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
-use rekindle_api::auth::{Authorizer, UserInfo};
+use rekindle_api::auth::{AuthorizationMode, UserInfo};
 use rekindle_api::{ApiParts, kinds};
 use rekindle_api_server::{
-    Front, FrontBody, FrontParts, InProcess, NoLogs, OsEntropy, SystemClock,
+    Front, FrontBody, FrontParts, InProcessService, NoLogs, OsEntropy, SystemClock,
 };
-use rekindle_operator::{Limits, Parts};
+use rekindle_operator::{OperatorParts, RestartLimits};
 use rekindle_store::Store;
 use rekindle_store::memory::MemoryDisk;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, RestartLadder};
@@ -36,7 +36,7 @@ pub struct World {
     front: Front,
     clock: SystemClock,
     /// Of the operators that run from now on.
-    pub limits: Limits,
+    pub limits: RestartLimits,
 }
 
 /// When containers of the world's pods crash.
@@ -55,21 +55,22 @@ pub enum Health {
 impl World {
     pub async fn new() -> Self {
         let clock = SystemClock::start();
-        let (store, committer) = Store::open(MemoryDisk::new(), rekindle_store::Limits::default())
-            .expect("an empty disk");
+        let (store, committer) =
+            Store::open(MemoryDisk::new(), rekindle_store::StoreLimits::default())
+                .expect("an empty disk");
         std::thread::spawn(move || committer.run());
         let api = rekindle_api::Api::new(ApiParts {
             registry: kinds::all(),
             store,
             entropy: Box::new(OsEntropy::default()),
-            authorizer: Authorizer::Rbac,
+            authorizer: AuthorizationMode::Rbac,
             ca_bundle: String::new(),
         });
         for pending in api.bootstrap(clock.now()).expect("a new store") {
             pending.wait().expect("a memory disk");
         }
         let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
-        let world = Self { front, clock, limits: Limits::default() };
+        let world = Self { front, clock, limits: RestartLimits::default() };
         world.add_node("n1").await;
         world
     }
@@ -102,13 +103,13 @@ impl World {
         let (clock, limits) = (self.clock.shared(), self.limits);
         let figures = Arc::default();
         let dead = async move { dead.notified().await };
-        let parts = Parts { client, clock, limits, nodes: Default::default(), figures };
+        let parts = OperatorParts { client, clock, limits, nodes: Default::default(), figures };
         rekindle_operator::run(parts, dead).await;
     }
 
     /// What an operator without faults is given.
-    pub fn parts(&self) -> Parts {
-        Parts {
+    pub fn parts(&self) -> OperatorParts {
+        OperatorParts {
             client: Client::new(
                 self.front.in_process_service(UserInfo::internal("operator")),
                 "default",
@@ -403,7 +404,7 @@ impl Wire {
 /// The in-process API behind a wire.
 #[derive(Clone)]
 struct Tapped {
-    inner: InProcess,
+    inner: InProcessService,
     wire: Wire,
 }
 

@@ -4,8 +4,11 @@
 use std::collections::BTreeMap;
 
 use rekindle_redb_disk::RedbDisk;
-use rekindle_store::memory::{Fault, MemoryDisk};
-use rekindle_store::{Disk, Event, Expect, Key, Limits, RangeQuery, Revision, Store, StoreError};
+use rekindle_store::memory::{DiskFault, MemoryDisk};
+use rekindle_store::{
+    Disk, ObjectKey, RangeQuery, Revision, Store, StoreError, StoreEvent, StoreLimits,
+    WritePrecondition,
+};
 
 use crate::support::{next, put};
 
@@ -16,8 +19,8 @@ const INCREMENTS: u64 = 50;
 fn increment(store: &Store, key: &str) -> Result<(), StoreError> {
     loop {
         let (expect, value) = match store.newest(key) {
-            None => (Expect::Absent, 0),
-            Some(object) => (Expect::Revision(object.revision), parse(&object.value)),
+            None => (WritePrecondition::Absent, 0),
+            Some(object) => (WritePrecondition::Revision(object.revision), parse(&object.value)),
         };
         match put(store, key, expect, (value + 1).to_string()) {
             Ok(pending) => return pending.wait().map(drop),
@@ -32,7 +35,7 @@ fn parse(value: &[u8]) -> u64 {
 }
 
 fn run<D: Disk>(disk: D, writer: impl Fn(&Store, u64) + Sync, reader: impl Fn(&Store) + Sync) {
-    let (store, committer) = Store::open(disk, Limits::default()).unwrap();
+    let (store, committer) = Store::open(disk, StoreLimits::default()).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| committer.run());
         let readers = [0; 3].map(|_| scope.spawn(|| reader(&store)));
@@ -66,10 +69,12 @@ fn concurrent_compare_and_swap_loses_no_increment_and_every_watcher_sees_each_on
         },
         |store| {
             let mut watch = store.watch("/counters/", Revision::ZERO).unwrap();
-            let mut replica: BTreeMap<Key, (Revision, u64)> = BTreeMap::new();
+            let mut replica: BTreeMap<ObjectKey, (Revision, u64)> = BTreeMap::new();
             let mut last = Revision::ZERO;
             while let Some(event) = next(&mut watch) {
-                let Event::Put { object, previous } = event.unwrap() else { panic!("a deletion") };
+                let StoreEvent::Put { object, previous } = event.unwrap() else {
+                    panic!("a deletion")
+                };
                 assert_eq!(object.revision, last.next());
                 last = object.revision;
                 let before = replica.insert(object.key.clone(), (last, parse(&object.value)));
@@ -79,7 +84,7 @@ fn concurrent_compare_and_swap_loses_no_increment_and_every_watcher_sees_each_on
             assert_eq!(last, Revision(WRITERS * INCREMENTS * 2));
         },
     );
-    let (store, _committer) = Store::open(RedbDisk::new(&file), Limits::default()).unwrap();
+    let (store, _committer) = Store::open(RedbDisk::new(&file), StoreLimits::default()).unwrap();
     assert_eq!(parse(&store.get("/counters/shared").unwrap().value), WRITERS * INCREMENTS);
     assert_eq!(store.count("/counters/"), 1 + WRITERS as usize);
 }
@@ -94,7 +99,11 @@ fn a_disk_that_fails_now_and_then_fails_writers_but_never_strands_or_deceives_on
         |store, number| {
             for round in 0..INCREMENTS {
                 if (round + number) % 10 == 0 {
-                    faults.inject(if number % 2 == 0 { Fault::Refused } else { Fault::InDoubt });
+                    faults.inject(if number % 2 == 0 {
+                        DiskFault::Refused
+                    } else {
+                        DiskFault::InDoubt
+                    });
                 }
                 match increment(store, "/counters/shared") {
                     Ok(()) => {
@@ -108,7 +117,7 @@ fn a_disk_that_fails_now_and_then_fails_writers_but_never_strands_or_deceives_on
             let mut watch = store.watch("/counters/", Revision::ZERO).unwrap();
             let mut value = 0;
             while let Some(event) = next(&mut watch) {
-                let Event::Put { object, .. } = event.unwrap() else { panic!("a deletion") };
+                let StoreEvent::Put { object, .. } = event.unwrap() else { panic!("a deletion") };
                 value += 1;
                 assert_eq!((object.revision.0, parse(&object.value)), (value, value));
                 // What is seen is durable, and what is read is never older than what was seen.
@@ -119,7 +128,7 @@ fn a_disk_that_fails_now_and_then_fails_writers_but_never_strands_or_deceives_on
     );
     let succeeded = succeeded.into_inner();
     assert!(succeeded > 0 && succeeded < WRITERS * INCREMENTS);
-    let (store, _committer) = Store::open(disk, Limits::default()).unwrap();
+    let (store, _committer) = Store::open(disk, StoreLimits::default()).unwrap();
     let stored = parse(&store.get("/counters/shared").unwrap().value);
     assert!(stored >= succeeded, "{stored} stored, {succeeded} acknowledged");
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rekindle_redb_disk::RedbDisk;
-use rekindle_store::{DiskError, Expect, Limits, Store, StoreError};
+use rekindle_store::{DiskError, Store, StoreError, StoreLimits, WritePrecondition};
 
 use crate::support::{delete, put};
 
@@ -18,10 +18,11 @@ fn key(number: usize) -> String {
 
 /// What the child does: it runs the test below with the variable set.
 fn fill_the_disk_and_go_on(file: &Path) {
-    let (store, committer) = Store::open(RedbDisk::new(file), Limits::default()).unwrap();
+    let (store, committer) = Store::open(RedbDisk::new(file), StoreLimits::default()).unwrap();
     let committing = std::thread::spawn(|| committer.run());
     let value = vec![b'x'; VALUE_BYTES];
-    let write = |number| put(&store, &key(number), Expect::Any, value.clone()).unwrap().wait();
+    let write =
+        |number| put(&store, &key(number), WritePrecondition::Any, value.clone()).unwrap().wait();
     let (full_at, error) = (0..10_000)
         .find_map(|number| write(number).err().map(|error| (number, error)))
         .expect("the limit is met");
@@ -29,14 +30,14 @@ fn fill_the_disk_and_go_on(file: &Path) {
     assert!(full_at > 10);
     assert_eq!(store.count("/"), full_at);
     for number in 0..full_at / 2 {
-        delete(&store, &key(number), Expect::Present).unwrap().wait().unwrap();
+        delete(&store, &key(number), WritePrecondition::Present).unwrap().wait().unwrap();
     }
     for number in 0..full_at / 4 {
         write(number).unwrap();
     }
     drop(store);
     committing.join().unwrap();
-    let (store, _committer) = Store::open(RedbDisk::new(file), Limits::default()).unwrap();
+    let (store, _committer) = Store::open(RedbDisk::new(file), StoreLimits::default()).unwrap();
     assert_eq!(store.count("/"), full_at / 4 + full_at - full_at / 2);
     println!("went on after {full_at}");
 }

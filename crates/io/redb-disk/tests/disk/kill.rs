@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rekindle_redb_disk::RedbDisk;
-use rekindle_store::{Committer, Expect, Limits, RangeQuery, Store, StoreError};
+use rekindle_store::{Committer, RangeQuery, Store, StoreError, StoreLimits, WritePrecondition};
 
 use crate::support::{delete, put};
 
@@ -16,7 +16,7 @@ const FILE_VARIABLE: &str = "REKINDLE_STORE_KILL_TEST_FILE";
 const WRITERS: usize = 4;
 
 fn open(path: &Path) -> (Store, Committer<RedbDisk>) {
-    Store::open(RedbDisk::new(path), Limits::default()).unwrap()
+    Store::open(RedbDisk::new(path), StoreLimits::default()).unwrap()
 }
 
 /// What the child does: it runs the test below with the variable set.
@@ -37,9 +37,9 @@ fn write_for_ever(store: &Store, writer: usize) {
     for number in 0.. {
         let value = format!("{number} ").repeat(1 + number % 400);
         let revision = if number % 7 == 6 {
-            delete(store, &key, Expect::Present).unwrap().wait().unwrap().revision
+            delete(store, &key, WritePrecondition::Present).unwrap().wait().unwrap().revision
         } else {
-            put(store, &key, Expect::Any, value).unwrap().wait().unwrap().revision
+            put(store, &key, WritePrecondition::Any, value).unwrap().wait().unwrap().revision
         };
         // One write call a line, so that lines of different threads do not mix.
         let told = format!("acknowledged {writer} {number} {revision}\n");
@@ -129,13 +129,13 @@ fn a_second_engine_on_the_same_file_is_told_who_holds_it_and_harms_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.redb");
     let (store, mut committer) = open(&file);
-    let error = Store::open(RedbDisk::new(&file), Limits::default()).unwrap_err();
+    let error = Store::open(RedbDisk::new(&file), StoreLimits::default()).unwrap_err();
     assert!(matches!(error, StoreError::Locked { .. }));
     assert_eq!(
         error.to_string(),
         format!("{file:?} is held by another engine: stop that one, or use another data directory")
     );
-    let _write = put(&store, "/a", Expect::Absent, "1").unwrap();
+    let _write = put(&store, "/a", WritePrecondition::Absent, "1").unwrap();
     committer.commit_pending().unwrap();
     drop(committer);
     let (reopened, _committer) = open(&file);

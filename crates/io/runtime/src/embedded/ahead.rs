@@ -11,27 +11,32 @@
 
 use std::sync::Arc;
 
-use rekindle_shim::protocol::{ContainerPlan, Phase, Request, RootAhead, Upper};
+use rekindle_shim::protocol::{
+    ContainerPhase, ContainerPlan, RootAhead, ShimRequest, WritableLayer,
+};
 use rekindle_types::ContainerAttempt;
 use tokio::runtime::Handle;
 
-use super::clearing::{LEISURE, Pace, SOON};
+use super::clearing::{ClearingPace, LEISURE, SOON};
 use super::roots::ReadyRoot;
-use super::sandbox::Sandbox;
-use super::{Shared, contact, janitor};
-use crate::spec::{ContainerSpec, Renewal, Users};
+use super::sandbox::EmbeddedSandbox;
+use super::{SharedRuntime, contact, janitor};
+use crate::spec::{ContainerSpec, ExpectedRestart, SandboxUsers};
 
 /// What may be made for the container's next start.
 pub(crate) fn wanted(
-    sandbox: &Sandbox,
+    sandbox: &EmbeddedSandbox,
     spec: &ContainerSpec,
     plan: &ContainerPlan,
 ) -> Option<RootAhead> {
     match (spec.renewal, sandbox.namespaces.users) {
-        (Renewal::Expected, Users::Host) if sandbox.makes_roots() => {
+        (ExpectedRestart::Expected, SandboxUsers::Host) if sandbox.makes_roots() => {
             RootAhead::of(&spec.key.name.0, plan)
         }
-        (Renewal::Expected | Renewal::NotExpected, Users::Host | Users::Own(_)) => None,
+        (
+            ExpectedRestart::Expected | ExpectedRestart::NotExpected,
+            SandboxUsers::Host | SandboxUsers::Own(_),
+        ) => None,
     }
 }
 
@@ -39,8 +44,8 @@ pub(crate) fn wanted(
 /// started again already, as it will be once more, else when the start of all that was started with
 /// it does not wait for the disk any more.
 pub(crate) fn get_ready(
-    shared: &Arc<Shared>,
-    sandbox: &Arc<Sandbox>,
+    shared: &Arc<SharedRuntime>,
+    sandbox: &Arc<EmbeddedSandbox>,
     slot: &str,
     attempt: ContainerAttempt,
     wanted: Option<RootAhead>,
@@ -49,11 +54,12 @@ pub(crate) fn get_ready(
     let (held, of, slot) = (Arc::downgrade(shared), Arc::downgrade(sandbox), slot.to_owned());
     shared.clearing.begin_after(wait, move |pace| {
         match pace {
-            Pace::AtLeisure => {}
-            Pace::AtOnce => return, // the engine ends: the next one makes its own
+            ClearingPace::AtLeisure => {}
+            ClearingPace::AtOnce => return, // the engine ends: the next one makes its own
         }
         let (Some(shared), Some(sandbox)) = (held.upgrade(), of.upgrade()) else { return };
-        let runs = sandbox.container(&slot, |found| matches!(found.phase, Phase::Running { .. }));
+        let runs =
+            sandbox.container(&slot, |found| matches!(found.phase, ContainerPhase::Running { .. }));
         if let Some(plan) = wanted.filter(|_| runs == Some(true)) {
             make_root(&shared, &sandbox, plan);
         }
@@ -68,11 +74,11 @@ pub(crate) fn get_ready(
 }
 
 /// On a thread that may block.
-fn make_root(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, mut plan: RootAhead) {
+fn make_root(shared: &Arc<SharedRuntime>, sandbox: &Arc<EmbeddedSandbox>, mut plan: RootAhead) {
     let Some(link) = sandbox.link() else { return };
     let folder = match &mut plan.root.upper {
-        Upper::Tmpfs { .. } => None,
-        Upper::Directory { dir } => {
+        WritableLayer::Tmpfs { .. } => None,
+        WritableLayer::Directory { dir } => {
             let Ok(name) = sandbox.roots.take() else { return };
             let Some(path) = sandbox.roots.dir().join(&name).to_str().map(str::to_owned) else {
                 return;
@@ -82,7 +88,7 @@ fn make_root(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, mut plan: RootAhead) 
         }
     };
     let ready = ReadyRoot { plan, folder };
-    let asked = contact::ask(&link, Request::MakeRoot(Box::new(ready.plan.clone())));
+    let asked = contact::ask(&link, ShimRequest::MakeRoot(Box::new(ready.plan.clone())));
     let left = match Handle::current().block_on(asked) {
         Ok(_) => sandbox.keep_root(&link, ready),
         Err(error) => {

@@ -16,7 +16,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 /// How soon something is cleared away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum ClearingPace {
     /// When it is cheap.
     AtLeisure,
     /// Now: the engine ends.
@@ -24,14 +24,14 @@ pub(crate) enum Pace {
 }
 
 /// The work under way.
-pub(crate) struct Clearing {
+pub(crate) struct ClearingTasks {
     tasks: Mutex<Vec<JoinHandle<()>>>,
-    pace: watch::Sender<Pace>,
+    pace: watch::Sender<ClearingPace>,
 }
 
-impl Clearing {
+impl ClearingTasks {
     pub(crate) fn new() -> Self {
-        Self { tasks: Mutex::default(), pace: watch::Sender::new(Pace::AtLeisure) }
+        Self { tasks: Mutex::default(), pace: watch::Sender::new(ClearingPace::AtLeisure) }
     }
 
     /// Runs work where it keeps nobody waiting.
@@ -40,13 +40,17 @@ impl Clearing {
     }
 
     /// The same after a while, or as soon as somebody waits for all of it.
-    pub(crate) fn begin_after(&self, wait: Duration, work: impl FnOnce(Pace) + Send + 'static) {
+    pub(crate) fn begin_after(
+        &self,
+        wait: Duration,
+        work: impl FnOnce(ClearingPace) + Send + 'static,
+    ) {
         let mut pace = self.pace.subscribe();
         self.note(tokio::spawn(async move {
-            let hurry = pace.wait_for(|pace| *pace == Pace::AtOnce);
+            let hurry = pace.wait_for(|pace| *pace == ClearingPace::AtOnce);
             let pace = match tokio::time::timeout(wait, hurry).await {
-                Err(_elapsed) => Pace::AtLeisure,
-                Ok(_) => Pace::AtOnce,
+                Err(_elapsed) => ClearingPace::AtLeisure,
+                Ok(_) => ClearingPace::AtOnce,
             };
             // A panic of the work was reported where it happened.
             let _ = tokio::task::spawn_blocking(move || work(pace)).await;
@@ -55,7 +59,7 @@ impl Clearing {
 
     /// Waits until everything is cleared away. From now on nothing is left for later.
     pub(crate) async fn settle(&self) {
-        self.pace.send_replace(Pace::AtOnce);
+        self.pace.send_replace(ClearingPace::AtOnce);
         loop {
             let Some(task) = self.tasks().pop() else { return };
             // A panic of the task was reported where it happened.
@@ -83,14 +87,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_has_time_is_done_later_or_when_somebody_waits_for_it() {
-        let clearing = Arc::new(Clearing::new());
+        let clearing = Arc::new(ClearingTasks::new());
         let (done, seen) = channel();
         let begun = tokio::time::Instant::now();
         let first = done.clone();
         clearing.begin_after(LEISURE, move |pace| first.send(pace).unwrap());
         let late = clearing.tasks().pop().unwrap();
         late.await.unwrap();
-        assert_eq!(seen.try_recv(), Ok(Pace::AtLeisure));
+        assert_eq!(seen.try_recv(), Ok(ClearingPace::AtLeisure));
         assert!(begun.elapsed() >= LEISURE);
 
         let begun = tokio::time::Instant::now();
@@ -99,7 +103,11 @@ mod tests {
             outer.begin_after(LEISURE, move |pace| inner.send(pace).unwrap());
         });
         clearing.settle().await;
-        assert_eq!(seen.try_recv(), Ok(Pace::AtOnce), "also what the work itself has begun");
+        assert_eq!(
+            seen.try_recv(),
+            Ok(ClearingPace::AtOnce),
+            "also what the work itself has begun"
+        );
         assert!(begun.elapsed() < LEISURE);
     }
 }

@@ -10,12 +10,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use rekindle_shim::protocol::{Answer, ExitRecord, Failure, Request, ShimState};
+use rekindle_shim::protocol::{ExitRecord, ShimAnswer, ShimFailure, ShimRequest, ShimState};
 
-use super::link::{CallError, Link, Receiver};
-use super::sandbox::{Sandbox, Target};
-use super::shim_process::Socket;
-use super::{Shared, blocking, janitor};
+use super::link::{CallError, LinkReceiver, ShimLink};
+use super::sandbox::{EmbeddedSandbox, MessageTarget};
+use super::shim_process::ShimSocket;
+use super::{SharedRuntime, blocking, janitor};
 
 /// A shim that does not answer in this time is stopped or stuck.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
@@ -24,20 +24,20 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 const DIALS_MAX: u32 = 3;
 
 /// Keeps a sandbox in step with its shim's socket.
-struct Follower {
-    target: Target,
+struct ShimFollower {
+    target: MessageTarget,
     /// Called when the socket closed.
-    on_closed: Box<dyn Fn(Arc<Sandbox>) + Send + Sync>,
+    on_closed: Box<dyn Fn(Arc<EmbeddedSandbox>) + Send + Sync>,
 }
 
-impl Receiver for Follower {
+impl LinkReceiver for ShimFollower {
     fn exited(&self, slot: &str, exit: &ExitRecord) {
         if let Some(sandbox) = self.target.get() {
             sandbox.note_exit(slot, exit);
         }
     }
 
-    fn started(&self, slot: &str, answer: &Result<Answer, Failure>) {
+    fn started(&self, slot: &str, answer: &Result<ShimAnswer, ShimFailure>) {
         if let Some(sandbox) = self.target.get() {
             sandbox.note_started(slot, answer);
         }
@@ -51,30 +51,34 @@ impl Receiver for Follower {
 }
 
 /// Keeps a sandbox in step with what its shim says over this socket.
-pub(crate) fn follow(shared: &Arc<Shared>, target: Target, socket: UnixStream) -> io::Result<Link> {
-    let weak: Weak<Shared> = Arc::downgrade(shared);
-    let on_closed = Box::new(move |sandbox: Arc<Sandbox>| {
+pub(crate) fn follow(
+    shared: &Arc<SharedRuntime>,
+    target: MessageTarget,
+    socket: UnixStream,
+) -> io::Result<ShimLink> {
+    let weak: Weak<SharedRuntime> = Arc::downgrade(shared);
+    let on_closed = Box::new(move |sandbox: Arc<EmbeddedSandbox>| {
         if let Some(shared) = weak.upgrade() {
             tokio::spawn(async move { lost_touch(&shared, &sandbox).await });
         }
     });
-    Link::spawn(socket, Follower { target, on_closed })
+    ShimLink::spawn(socket, ShimFollower { target, on_closed })
 }
 
 /// Connects to a sandbox's shim, and asks what it holds; `None` when there is no shim, or none that
 /// answers. Its caller holds the sandbox's gate.
 pub(crate) async fn dial(
-    shared: &Arc<Shared>,
-    sandbox: &Arc<Sandbox>,
-) -> Option<(Link, ShimState)> {
+    shared: &Arc<SharedRuntime>,
+    sandbox: &Arc<EmbeddedSandbox>,
+) -> Option<(ShimLink, ShimState)> {
     for _ in 0..DIALS_MAX {
-        let socket = Socket { run: shared.layout.run(), name: &sandbox.id }.connect().ok()?;
+        let socket = ShimSocket { run: shared.layout.run(), name: &sandbox.id }.connect().ok()?;
         let link = follow(shared, sandbox.into(), socket).ok()?;
-        match ask(&link, Request::State).await {
-            Ok(Answer::State(state)) => return Some((link, state)),
+        match ask(&link, ShimRequest::State).await {
+            Ok(ShimAnswer::State(state)) => return Some((link, state)),
             // It was there just now: if it has died, there is nobody to connect to the next time.
             Err(CallError::Gone) => {}
-            Ok(Answer::Done | Answer::Created(_) | Answer::Started { .. })
+            Ok(ShimAnswer::Done | ShimAnswer::Created(_) | ShimAnswer::Started { .. })
             | Err(CallError::Refused(_)) => return None,
             Err(CallError::Silent(_)) => {
                 let pod = &sandbox.key.pod;
@@ -87,18 +91,18 @@ pub(crate) async fn dial(
 }
 
 /// Asks a shim that may be stuck for what it does at once.
-pub(crate) async fn ask(link: &Link, request: Request) -> Result<Answer, CallError> {
+pub(crate) async fn ask(link: &ShimLink, request: ShimRequest) -> Result<ShimAnswer, CallError> {
     link.call_within(request, ANSWER_TIME).await
 }
 
 /// The same, of what has to be. A shim that does not answer is dialled anew, and when it is silent
 /// then, too, its sandbox is taken for dead and all in it is killed: nobody could end it otherwise.
 pub(crate) async fn insist(
-    shared: &Arc<Shared>,
-    sandbox: &Arc<Sandbox>,
-    link: &Link,
-    request: Request,
-) -> Result<Answer, CallError> {
+    shared: &Arc<SharedRuntime>,
+    sandbox: &Arc<EmbeddedSandbox>,
+    link: &ShimLink,
+    request: ShimRequest,
+) -> Result<ShimAnswer, CallError> {
     let answer = ask(link, request).await;
     if let Err(CallError::Silent(_)) = answer {
         give_up_silent(shared, sandbox, link).await;
@@ -111,7 +115,11 @@ pub(crate) async fn insist(
 
 /// A shim did not answer over this link: it is dialled anew. When it is silent then, too, its
 /// sandbox is taken for dead, and it is killed: it would go on as a stranger.
-pub(crate) async fn give_up_silent(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, link: &Link) {
+pub(crate) async fn give_up_silent(
+    shared: &Arc<SharedRuntime>,
+    sandbox: &Arc<EmbeddedSandbox>,
+    link: &ShimLink,
+) {
     let _gate = sandbox.gate.lock().await;
     if !sandbox.link().is_some_and(|now| now.is_same(link)) {
         return; // somebody else did it meanwhile
@@ -126,7 +134,7 @@ pub(crate) async fn give_up_silent(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>,
 
 /// A socket closed: the shim died, or dropped an agent that was too slow for it, or the sandbox has
 /// another link already.
-async fn lost_touch(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
+async fn lost_touch(shared: &Arc<SharedRuntime>, sandbox: &Arc<EmbeddedSandbox>) {
     let _gate = sandbox.gate.lock().await;
     if sandbox.is_out_of_touch() {
         dial_again(shared, sandbox).await;
@@ -134,7 +142,7 @@ async fn lost_touch(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
 }
 
 /// Finds the shim again, or takes the sandbox for dead. Its caller holds the sandbox's gate.
-async fn dial_again(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
+async fn dial_again(shared: &Arc<SharedRuntime>, sandbox: &Arc<EmbeddedSandbox>) {
     if let Some((link, state)) = dial(shared, sandbox).await {
         sandbox.relink(link);
         sandbox.catch_up(&state.containers);

@@ -7,23 +7,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rekindle_shim::protocol::{
-    Answer, ContainerPlan, Failure, FailureKind, Phase, PidNamespacePlan, Request, RootAhead,
-    UserIds,
+    ContainerPhase, ContainerPlan, FailureKind, PidNamespacePlan, RootAhead, ShimAnswer,
+    ShimFailure, ShimRequest, UserIds,
 };
 use rekindle_types::{ContainerUser, Tick};
 
 use super::layout;
 use super::limits;
-use super::link::{Awaited, CallError, Link};
-use super::plan::{self, Place, Problem};
-use super::records::{ContainerRecord, Line};
-use super::sandbox::{Container, Sandbox};
-use super::{Shared, ahead, blocking, contact, janitor, oom_watch};
+use super::link::{AwaitedAnswer, CallError, ShimLink};
+use super::plan::{self, PlanContext, PlanError};
+use super::records::{RecordLine, SlotRecord};
+use super::sandbox::{EmbeddedSandbox, SandboxContainer};
+use super::{SharedRuntime, ahead, blocking, contact, janitor, oom_watch};
 use crate::blocking::may_run_here;
 use crate::error::{Cause, ImageErrorKind, RuntimeError};
 use crate::image::{ResolvedImage, UpperKind};
-use crate::runtime::{CreatedContainer, MadeContainer, StartedContainer, StopSignal};
-use crate::spec::{ContainerKey, ContainerSpec, MountSource, ProcMount, Processes, Users};
+use crate::runtime::{CreatedContainer, RunContainerResult, StartedContainer, StopSignal};
+use crate::spec::{
+    ContainerKey, ContainerSpec, MountSource, ProcMount, ProcessVisibility, SandboxUsers,
+};
 
 const CREATE: &str = "create";
 const START: &str = "start";
@@ -34,7 +36,7 @@ fn failed(key: &ContainerKey, operation: &'static str, source: impl Into<Cause>)
 
 fn refused(key: &ContainerKey, operation: &'static str, error: CallError) -> RuntimeError {
     match error {
-        CallError::Refused(Failure { kind, problem }) => match kind {
+        CallError::Refused(ShimFailure { kind, problem }) => match kind {
             FailureKind::Config => RuntimeError::Config { key: key.clone(), problem },
             FailureKind::Start => RuntimeError::Start { key: key.clone(), problem },
             FailureKind::Setup | FailureKind::State => failed(key, operation, problem),
@@ -48,15 +50,15 @@ fn refused(key: &ContainerKey, operation: &'static str, error: CallError) -> Run
 }
 
 /// Where a container is made and started: in a sandbox that is ready.
-struct Home {
-    sandbox: Arc<Sandbox>,
-    link: Link,
+struct SandboxSlot {
+    sandbox: Arc<EmbeddedSandbox>,
+    link: ShimLink,
     slot: String,
 }
 
-impl Home {
+impl SandboxSlot {
     fn of(
-        shared: &Shared,
+        shared: &SharedRuntime,
         key: &ContainerKey,
         operation: &'static str,
     ) -> Result<Self, RuntimeError> {
@@ -68,80 +70,80 @@ impl Home {
     }
 
     /// The container as far as it was made before.
-    fn found(&self) -> Option<(CreatedContainer, Phase)> {
-        let look = |found: &Container| (found.record.created(), found.phase.clone());
+    fn found(&self) -> Option<(CreatedContainer, ContainerPhase)> {
+        let look = |found: &SandboxContainer| (found.record.created(), found.phase.clone());
         self.sandbox.container(&self.slot, look)
     }
 }
 
 /// Prepares the container up to its exec.
 pub(crate) async fn create(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedRuntime>,
     spec: ContainerSpec,
 ) -> Result<CreatedContainer, RuntimeError> {
-    let home = Home::of(shared, &spec.key, CREATE)?;
+    let home = SandboxSlot::of(shared, &spec.key, CREATE)?;
     let gate = home.sandbox.container_gate(&home.slot);
     let _gate = gate.lock().await;
     if let Some((created, _)) = home.found() {
         return Ok(created);
     }
-    let Planned { plan, record, next } = planned(shared, &home, spec).await?;
-    let prepared = home.link.ask(Request::Create(Box::new(plan)));
+    let PlannedContainer { plan, record, next } = planned(shared, &home, spec).await?;
+    let prepared = home.link.ask(ShimRequest::Create(Box::new(plan)));
     made(shared, &home, record, prepared, next).await
 }
 
 /// Prepares the container and lets it go. Its shim has both words at once, so that nothing stands
 /// between the two.
 pub(crate) async fn run(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedRuntime>,
     spec: ContainerSpec,
-) -> Result<MadeContainer, RuntimeError> {
+) -> Result<RunContainerResult, RuntimeError> {
     let key = spec.key.clone();
-    let home = Home::of(shared, &key, CREATE)?;
+    let home = SandboxSlot::of(shared, &key, CREATE)?;
     let gate = home.sandbox.container_gate(&home.slot);
     let _gate = gate.lock().await;
     if let Some((created, phase)) = home.found() {
         match phase {
             // its limits may be others since it was made
-            Phase::Created => limits::apply(shared, &key, &spec.resources).await?,
-            Phase::Running { .. } | Phase::Exited { .. } => {}
+            ContainerPhase::Created => limits::apply(shared, &key, &spec.resources).await?,
+            ContainerPhase::Running { .. } | ContainerPhase::Exited { .. } => {}
         }
         let start = let_go(shared, &home, &key).await;
-        return Ok(MadeContainer { created, start });
+        return Ok(RunContainerResult { created, start });
     }
-    let Planned { plan, record, next } = planned(shared, &home, spec).await?;
-    let prepared = home.link.ask(Request::Create(Box::new(plan)));
-    let started = home.link.ask(Request::Start { slot: home.slot.clone() });
+    let PlannedContainer { plan, record, next } = planned(shared, &home, spec).await?;
+    let prepared = home.link.ask(ShimRequest::Create(Box::new(plan)));
+    let started = home.link.ask(ShimRequest::Start { slot: home.slot.clone() });
     let created = made(shared, &home, record, prepared, next).await?;
     let start = match answered(started).await {
         // a shim of an earlier version wants to be asked when it is prepared
-        Err(CallError::Refused(Failure { kind: FailureKind::State, .. })) => {
+        Err(CallError::Refused(ShimFailure { kind: FailureKind::State, .. })) => {
             let_go(shared, &home, &key).await
         }
         answer => start_time(&key, answer),
     };
-    Ok(MadeContainer { created, start })
+    Ok(RunContainerResult { created, start })
 }
 
-async fn answered(asked: Result<Awaited, CallError>) -> Result<Answer, CallError> {
+async fn answered(asked: Result<AwaitedAnswer, CallError>) -> Result<ShimAnswer, CallError> {
     asked?.given().await
 }
 
 /// A container that is decided upon.
-struct Planned {
+struct PlannedContainer {
     /// All that the shim is to know.
     plan: ContainerPlan,
     /// What is written down.
-    record: ContainerRecord,
+    record: SlotRecord,
     /// What is to be made for the start after this one.
     next: Option<RootAhead>,
 }
 
 async fn planned(
-    shared: &Arc<Shared>,
-    home: &Home,
+    shared: &Arc<SharedRuntime>,
+    home: &SandboxSlot,
     spec: ContainerSpec,
-) -> Result<Planned, RuntimeError> {
+) -> Result<PlannedContainer, RuntimeError> {
     let prepared = if home.sandbox.has_root(&spec.key.name.0) && may_run_here() {
         // A start that everything stands ready for is not worth the way to another thread and back.
         tokio::task::block_in_place(|| prepare(shared, &home.sandbox, &home.slot, &spec))
@@ -151,7 +153,7 @@ async fn planned(
     };
     match prepared {
         Ok(planned) => {
-            home.sandbox.insert(&home.slot, planned.record.clone(), Phase::Created);
+            home.sandbox.insert(&home.slot, planned.record.clone(), ContainerPhase::Created);
             Ok(planned)
         }
         Err(error) => {
@@ -163,10 +165,10 @@ async fn planned(
 
 /// Waits until its shim has prepared it.
 async fn made(
-    shared: &Arc<Shared>,
-    home: &Home,
-    record: ContainerRecord,
-    asked: Result<Awaited, CallError>,
+    shared: &Arc<SharedRuntime>,
+    home: &SandboxSlot,
+    record: SlotRecord,
+    asked: Result<AwaitedAnswer, CallError>,
     next: Option<RootAhead>,
 ) -> Result<CreatedContainer, RuntimeError> {
     let prepared = answered(asked).await;
@@ -188,14 +190,16 @@ async fn made(
 }
 
 /// Writes down who the container's process is, when its shim says so.
-fn identified(home: &Home, record: ContainerRecord, prepared: Answer) -> CreatedContainer {
+fn identified(home: &SandboxSlot, record: SlotRecord, prepared: ShimAnswer) -> CreatedContainer {
     let user = match prepared {
-        Answer::Created(UserIds { uid, gid, groups }) => Some(ContainerUser { uid, gid, groups }),
+        ShimAnswer::Created(UserIds { uid, gid, groups }) => {
+            Some(ContainerUser { uid, gid, groups })
+        }
         // it cannot say, or it is of an earlier version
-        Answer::Done | Answer::Started { .. } | Answer::State(_) => None,
+        ShimAnswer::Done | ShimAnswer::Started { .. } | ShimAnswer::State(_) => None,
     };
-    let record = ContainerRecord { user, ..record };
-    let line = Line::Made { slot: home.slot.clone(), record: record.clone() };
+    let record = SlotRecord { user, ..record };
+    let line = RecordLine::Made { slot: home.slot.clone(), record: record.clone() };
     if let Err(error) = home.sandbox.record(&line) {
         let slot = &home.slot;
         tracing::warn!(%error, slot, "failed to record the user of a container");
@@ -204,7 +208,7 @@ fn identified(home: &Home, record: ContainerRecord, prepared: Answer) -> Created
     record.created()
 }
 
-fn resolve(shared: &Shared, name: &str) -> Result<ResolvedImage, RuntimeError> {
+fn resolve(shared: &SharedRuntime, name: &str) -> Result<ResolvedImage, RuntimeError> {
     let resolved = shared.images.resolve(name).map_err(|e| e.to_runtime(name))?;
     resolved.ok_or_else(|| RuntimeError::Image {
         image: name.to_owned(),
@@ -220,7 +224,10 @@ struct VolumeImages {
     layers: BTreeMap<String, Vec<PathBuf>>,
 }
 
-fn volume_images(shared: &Shared, spec: &ContainerSpec) -> Result<VolumeImages, RuntimeError> {
+fn volume_images(
+    shared: &SharedRuntime,
+    spec: &ContainerSpec,
+) -> Result<VolumeImages, RuntimeError> {
     let mut found = VolumeImages::default();
     for mount in &spec.mounts {
         let MountSource::Image(name) = &mount.source else { continue };
@@ -237,11 +244,11 @@ fn volume_images(shared: &Shared, spec: &ContainerSpec) -> Result<VolumeImages, 
 }
 
 fn prepare(
-    shared: &Arc<Shared>,
-    sandbox: &Sandbox,
+    shared: &Arc<SharedRuntime>,
+    sandbox: &EmbeddedSandbox,
     slot: &str,
     spec: &ContainerSpec,
-) -> Result<Planned, RuntimeError> {
+) -> Result<PlannedContainer, RuntimeError> {
     let key = &spec.key;
     check_proc_mount(spec, sandbox.namespaces.users)?;
     // until the record below says that the image is used
@@ -256,7 +263,7 @@ fn prepare(
     }
     let (mut plan, root) = rooted(shared, sandbox, spec, image.rootfs.upper, |dir| {
         let mount_point = sandbox.mount_point();
-        let place = Place {
+        let place = PlanContext {
             slot,
             dir,
             mount_point: &mount_point,
@@ -270,7 +277,7 @@ fn prepare(
         .cgroups
         .create_container(&key.sandbox, slot, &spec.resources)
         .map_err(|error| failed(key, CREATE, error))?;
-    let record = ContainerRecord {
+    let record = SlotRecord {
         key: key.clone(),
         id: shared.layout.container_id(key),
         image_id: image.id.clone(),
@@ -280,20 +287,20 @@ fn prepare(
         volume_images: volumes.ids,
     };
     sandbox
-        .record(&Line::Made { slot: slot.to_owned(), record: record.clone() })
+        .record(&RecordLine::Made { slot: slot.to_owned(), record: record.clone() })
         .map_err(|e| failed(key, CREATE, format!("write down container {slot}: {e}")))?;
     let next = ahead::wanted(sandbox, spec, &plan);
-    Ok(Planned { plan, record, next })
+    Ok(PlannedContainer { plan, record, next })
 }
 
 /// The plan, and the folder of its writable layer when that is on the disk: those of the root that
 /// was made ahead for this start, if it serves.
 fn rooted(
-    shared: &Arc<Shared>,
-    sandbox: &Sandbox,
+    shared: &Arc<SharedRuntime>,
+    sandbox: &EmbeddedSandbox,
     spec: &ContainerSpec,
     upper: UpperKind,
-    plan_in: impl Fn(&Path) -> Result<ContainerPlan, Problem>,
+    plan_in: impl Fn(&Path) -> Result<ContainerPlan, PlanError>,
 ) -> Result<(ContainerPlan, Option<String>), RuntimeError> {
     let key = &spec.key;
     let dir_of = |folder: Option<&str>| sandbox.roots.dir().join(folder.unwrap_or_default());
@@ -313,40 +320,40 @@ fn rooted(
     };
     match plan_in(&dir_of(folder.as_deref())) {
         Ok(plan) => Ok((plan, folder)),
-        Err(Problem::Spec(problem)) => Err(RuntimeError::Config { key: key.clone(), problem }),
-        Err(Problem::Profile(error)) => Err(failed(key, CREATE, error)),
+        Err(PlanError::Spec(problem)) => Err(RuntimeError::Config { key: key.clone(), problem }),
+        Err(PlanError::Profile(error)) => Err(failed(key, CREATE, error)),
     }
 }
 
 /// An open /proc is as safe as its users are nobody outside.
-fn check_proc_mount(spec: &ContainerSpec, users: Users) -> Result<(), RuntimeError> {
+fn check_proc_mount(spec: &ContainerSpec, users: SandboxUsers) -> Result<(), RuntimeError> {
     match (spec.security.proc_mount, users) {
-        (ProcMount::Default, _) | (ProcMount::Unmasked, Users::Own(_)) => Ok(()),
-        (ProcMount::Unmasked, Users::Host) => {
+        (ProcMount::Default, _) | (ProcMount::Unmasked, SandboxUsers::Own(_)) => Ok(()),
+        (ProcMount::Unmasked, SandboxUsers::Host) => {
             let problem = "procMount Unmasked needs users of the pod's own (hostUsers: false)";
             Err(RuntimeError::Config { key: spec.key.clone(), problem: problem.to_owned() })
         }
     }
 }
 
-fn processes(spec: &ContainerSpec, of_sandbox: Processes) -> PidNamespacePlan {
+fn processes(spec: &ContainerSpec, of_sandbox: ProcessVisibility) -> PidNamespacePlan {
     match (&spec.target, of_sandbox) {
-        (Some(target), Processes::Container) => {
+        (Some(target), ProcessVisibility::Container) => {
             PidNamespacePlan::Container { slot: layout::slot(target) }
         }
         // The target has no other one.
-        (_, Processes::Pod) => PidNamespacePlan::Sandbox,
-        (_, Processes::Host) => PidNamespacePlan::Host,
-        (None, Processes::Container) => PidNamespacePlan::Own,
+        (_, ProcessVisibility::Pod) => PidNamespacePlan::Sandbox,
+        (_, ProcessVisibility::Host) => PidNamespacePlan::Host,
+        (None, ProcessVisibility::Container) => PidNamespacePlan::Own,
     }
 }
 
 /// Lets the prepared process go.
 pub(crate) async fn start(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedRuntime>,
     key: &ContainerKey,
 ) -> Result<StartedContainer, RuntimeError> {
-    let home = Home::of(shared, key, START)?;
+    let home = SandboxSlot::of(shared, key, START)?;
     let gate = home.sandbox.container_gate(&home.slot);
     let _gate = gate.lock().await;
     match home.found() {
@@ -356,12 +363,12 @@ pub(crate) async fn start(
 }
 
 async fn let_go(
-    shared: &Arc<Shared>,
-    home: &Home,
+    shared: &Arc<SharedRuntime>,
+    home: &SandboxSlot,
     key: &ContainerKey,
 ) -> Result<StartedContainer, RuntimeError> {
-    let answer = home.link.call(Request::Start { slot: home.slot.clone() }).await;
-    if let Err(CallError::Refused(Failure { kind: FailureKind::State, .. })) = answer {
+    let answer = home.link.call(ShimRequest::Start { slot: home.slot.clone() }).await;
+    if let Err(CallError::Refused(ShimFailure { kind: FailureKind::State, .. })) = answer {
         // its shim does not have it: the next try makes it
         clear(shared, &home.sandbox, &home.slot);
     }
@@ -370,13 +377,13 @@ async fn let_go(
 
 fn start_time(
     key: &ContainerKey,
-    answer: Result<Answer, CallError>,
+    answer: Result<ShimAnswer, CallError>,
 ) -> Result<StartedContainer, RuntimeError> {
     match answer.map_err(|error| refused(key, START, error))? {
-        Answer::Started { pid, started_at_us } => {
+        ShimAnswer::Started { pid, started_at_us } => {
             Ok(StartedContainer { pid, started_at: Tick::from_micros(started_at_us) })
         }
-        Answer::Done | Answer::Created(_) | Answer::State(_) => {
+        ShimAnswer::Done | ShimAnswer::Created(_) | ShimAnswer::State(_) => {
             Err(failed(key, START, "the shim answered something else"))
         }
     }
@@ -385,7 +392,7 @@ fn start_time(
 /// Signals the container's first process; with SIGKILL all of the container ends: its PID
 /// namespace, or where it shares one what its shim finds in its cgroup then.
 pub(crate) async fn signal(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedRuntime>,
     key: &ContainerKey,
     signal: StopSignal,
 ) -> Result<(), RuntimeError> {
@@ -395,8 +402,8 @@ pub(crate) async fn signal(
         .container(&slot, |container| (container.phase.clone(), container.record.stop_signal));
     let Some((phase, image_signal)) = found else { return Ok(()) };
     match phase {
-        Phase::Exited { .. } => return Ok(()),
-        Phase::Created | Phase::Running { .. } => {}
+        ContainerPhase::Exited { .. } => return Ok(()),
+        ContainerPhase::Created | ContainerPhase::Running { .. } => {}
     }
     let signal = match signal {
         StopSignal::ImageDefault => image_signal,
@@ -404,7 +411,7 @@ pub(crate) async fn signal(
         StopSignal::Number(number) => number,
     };
     let Some(link) = sandbox.link() else { return Ok(()) };
-    let asked = Request::Signal { slot: slot.clone(), signal };
+    let asked = ShimRequest::Signal { slot: slot.clone(), signal };
     let answer = match signal {
         libc::SIGKILL => contact::insist(shared, &sandbox, &link, asked).await,
         // SIGKILL follows when its time is up, whatever became of this one
@@ -424,7 +431,10 @@ pub(crate) async fn signal(
 }
 
 /// Takes away a container that has ended, or was never started.
-pub(crate) async fn remove(shared: &Arc<Shared>, key: &ContainerKey) -> Result<(), RuntimeError> {
+pub(crate) async fn remove(
+    shared: &Arc<SharedRuntime>,
+    key: &ContainerKey,
+) -> Result<(), RuntimeError> {
     let slot = layout::slot(key);
     let Some(sandbox) = shared.find(&key.sandbox) else { return Ok(()) };
     let gate = sandbox.container_gate(&slot);
@@ -433,7 +443,7 @@ pub(crate) async fn remove(shared: &Arc<Shared>, key: &ContainerKey) -> Result<(
         return Ok(());
     }
     if let Some(link) = sandbox.link() {
-        let asked = Request::Remove { slot: slot.clone() };
+        let asked = ShimRequest::Remove { slot: slot.clone() };
         match contact::ask(&link, asked).await {
             Ok(_) | Err(CallError::Gone) => {}
             Err(error @ (CallError::Refused(_) | CallError::Silent(_))) => {
@@ -446,14 +456,15 @@ pub(crate) async fn remove(shared: &Arc<Shared>, key: &ContainerKey) -> Result<(
 }
 
 /// Forgets a container here and on disk.
-pub(crate) fn clear(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, slot: &str) {
+pub(crate) fn clear(shared: &Arc<SharedRuntime>, sandbox: &Arc<EmbeddedSandbox>, slot: &str) {
     let root = sandbox.container(slot, |container| container.record.root.clone()).flatten();
     let path = sandbox.dir.join(rekindle_shim::state_file::name(slot));
     let removed = match fs::remove_file(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
     };
-    let forgotten = removed.and_then(|()| sandbox.record(&Line::Gone { slot: slot.to_owned() }));
+    let forgotten =
+        removed.and_then(|()| sandbox.record(&RecordLine::Gone { slot: slot.to_owned() }));
     if let Err(error) = forgotten {
         tracing::warn!(%error, path = %path.display(), "failed to remove a container's record");
     }

@@ -4,15 +4,17 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rekindle_shim::protocol::{ExecFiles, ExecPlan, ExitCause, Failure, FailureKind, FileSource};
+use rekindle_shim::protocol::{
+    ExecFiles, ExecPlan, ExitCause, FailureKind, FileSource, ShimFailure,
+};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use super::link::{CallError, Execution, Link};
-use super::sandbox::Sandbox;
-use super::{Shared, layout};
+use super::link::{CallError, CommandExecution, ShimLink};
+use super::sandbox::EmbeddedSandbox;
+use super::{SharedRuntime, layout};
 use crate::error::{Cause, RuntimeError};
 use crate::exec::{EXEC_OUTPUT_BYTES_MAX, ExecExit, ExecOutcome};
 use crate::spec::ContainerKey;
@@ -25,7 +27,7 @@ pub(crate) fn failed(key: &ContainerKey, source: impl Into<Cause>) -> RuntimeErr
 
 pub(crate) fn refused(key: &ContainerKey, error: CallError) -> RuntimeError {
     match error {
-        CallError::Refused(Failure { kind, problem }) => match kind {
+        CallError::Refused(ShimFailure { kind, problem }) => match kind {
             FailureKind::Start => RuntimeError::Start { key: key.clone(), problem },
             FailureKind::Config => RuntimeError::Config { key: key.clone(), problem },
             FailureKind::State | FailureKind::Setup => failed(key, problem),
@@ -36,9 +38,9 @@ pub(crate) fn refused(key: &ContainerKey, error: CallError) -> RuntimeError {
 
 /// The way to the shim of a container that is known here.
 pub(crate) fn find(
-    shared: &Shared,
+    shared: &SharedRuntime,
     key: &ContainerKey,
-) -> Result<(Arc<Sandbox>, Link, String), RuntimeError> {
+) -> Result<(Arc<EmbeddedSandbox>, ShimLink, String), RuntimeError> {
     let slot = layout::slot(key);
     let sandbox = shared.find(&key.sandbox);
     let sandbox = sandbox.filter(|sandbox| sandbox.container(&slot, |_| ()).is_some());
@@ -77,7 +79,7 @@ pub(crate) fn exit(cause: ExitCause) -> ExecExit {
 
 /// Runs a command to its end, or to its time limit.
 pub(crate) async fn sync(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedRuntime>,
     key: &ContainerKey,
     command: &[String],
     timeout: Duration,
@@ -108,7 +110,7 @@ pub(crate) async fn sync(
 /// Reads while the command runs. What it left running may hold the pipe for ever, so its own end
 /// counts.
 async fn collect(
-    execution: &mut Execution,
+    execution: &mut CommandExecution,
     output: &mut pipe::Receiver,
     kept: &mut Vec<u8>,
 ) -> Result<ExitCause, CallError> {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::records::Records;
+use super::records::SandboxRecords;
 use crate::runtime::ImagesInUse;
 
 /// The images of all containers, and of the volumes that they mount, that stand beneath the
@@ -21,7 +21,7 @@ pub(super) fn in_use(sandboxes: &Path) -> io::Result<ImagesInUse> {
     let mut found = ImagesInUse::new();
     for sandbox in fs::read_dir(sandboxes)? {
         // one that has just been moved to the trash has no records any more
-        let records = Records::read(&sandbox?.path());
+        let records = SandboxRecords::read(&sandbox?.path());
         for record in records.containers.into_values() {
             for image in record.volume_images.into_iter().chain([record.image_id]) {
                 found.entry(image).or_default().insert(record.key.sandbox.pod.clone());
@@ -40,7 +40,7 @@ pub fn join_in_use(all: &mut ImagesInUse, more: ImagesInUse) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::records::{ContainerRecord, Line, RecordFile};
+    use super::super::records::{RecordFile, RecordLine, SlotRecord};
     use super::*;
 
     #[test]
@@ -56,7 +56,7 @@ mod tests {
                 "key": key, "id": "x", "image_id": image, "stop_signal": 15, "root": null,
                 "volume_images": if sandbox == "b" { vec!["sha256:3"] } else { Vec::new() },
             });
-            let record: ContainerRecord = serde_json::from_value(record).unwrap();
+            let record: SlotRecord = serde_json::from_value(record).unwrap();
             let records = RecordFile::open(&folder).unwrap();
             for slot in [slot, "gone-0"] {
                 let image_id = if slot == "gone-0" { "sha256:gone" } else { image };
@@ -65,10 +65,10 @@ mod tests {
                     _ => record.volume_images.clone(),
                 };
                 let image_id = image_id.to_owned();
-                let record = ContainerRecord { image_id, volume_images, ..record.clone() };
-                records.add(&Line::Made { slot: slot.to_owned(), record }).unwrap();
+                let record = SlotRecord { image_id, volume_images, ..record.clone() };
+                records.add(&RecordLine::Made { slot: slot.to_owned(), record }).unwrap();
             }
-            records.add(&Line::Gone { slot: "gone-0".to_owned() }).unwrap();
+            records.add(&RecordLine::Gone { slot: "gone-0".to_owned() }).unwrap();
         }
         let found = images_in_use(dir.path()).unwrap();
         assert!(found.keys().eq(["sha256:1", "sha256:2", "sha256:3"]), "{found:?}");

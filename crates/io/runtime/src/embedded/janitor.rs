@@ -11,10 +11,10 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::cgroup::CgroupError;
-use super::clearing::{LEISURE, Pace, SOON};
-use super::sandbox::{Sandbox, Stage};
-use super::shim_process::Socket;
-use super::{Shared, trash};
+use super::clearing::{ClearingPace, LEISURE, SOON};
+use super::sandbox::{EmbeddedSandbox, SandboxLifecycle};
+use super::shim_process::ShimSocket;
+use super::{SharedRuntime, trash};
 use crate::spec::SandboxKey;
 
 /// A cgroup is busy until the kernel has done with its last process: milliseconds. What is busy
@@ -23,14 +23,14 @@ const TRIES_MAX: u32 = 12;
 const FIRST_WAIT: Duration = Duration::from_millis(1);
 
 /// Makes sure that nothing of a sandbox runs: whatever survived its shim is killed.
-pub(crate) fn end_now(shared: &Shared, sandbox: &Sandbox) -> io::Result<()> {
+pub(crate) fn end_now(shared: &SharedRuntime, sandbox: &EmbeddedSandbox) -> io::Result<()> {
     shared.cgroups.kill_sandbox(&sandbox.key).map_err(io::Error::other)?;
     trash::take(&shared.layout, &sandbox.dir)?;
-    Socket { run: shared.layout.run(), name: &sandbox.id }.remove()
+    ShimSocket { run: shared.layout.run(), name: &sandbox.id }.remove()
 }
 
 /// Clears away what is left of a sandbox: shim, cgroups, files. Keeps nobody waiting.
-pub(crate) fn retire(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
+pub(crate) fn retire(shared: &Arc<SharedRuntime>, sandbox: &Arc<EmbeddedSandbox>) {
     let (owned, sandbox) = (shared.clone(), sandbox.clone());
     shared.clearing.begin(move || {
         let shared = owned;
@@ -50,7 +50,7 @@ pub(crate) fn retire(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>) {
 
 /// Deletes what was moved out of the way, when what takes its place has had its turn. An agent that
 /// is gone by then leaves it to the next.
-fn empty_trash(shared: &Arc<Shared>) {
+fn empty_trash(shared: &Arc<SharedRuntime>) {
     let held = Arc::downgrade(shared);
     shared.clearing.begin_after(SOON, move |_pace| {
         if let Some(shared) = held.upgrade() {
@@ -61,10 +61,10 @@ fn empty_trash(shared: &Arc<Shared>) {
 
 /// Takes a sandbox's cgroups away, unless the same attempt is made again meanwhile: then they are
 /// its.
-fn remove_cgroups(shared: &Shared, key: &SandboxKey, pace: Pace) {
+fn remove_cgroups(shared: &SharedRuntime, key: &SandboxKey, pace: ClearingPace) {
     match pace {
-        Pace::AtLeisure => shared.cgroups.forget_sandbox(key),
-        Pace::AtOnce => {}
+        ClearingPace::AtLeisure => shared.cgroups.forget_sandbox(key),
+        ClearingPace::AtOnce => {}
     }
     let removed = patiently(|| {
         let sandboxes = shared.sandboxes();
@@ -76,12 +76,12 @@ fn remove_cgroups(shared: &Shared, key: &SandboxKey, pace: Pace) {
 }
 
 /// Ends the shim, should it still be there, and waits for it.
-fn reap_shim(sandbox: &Sandbox) {
-    let (pid, child) = match sandbox.enter(Stage::Going { pid: None, child: None }) {
-        Stage::New => return,
-        Stage::Ready { pid, child, .. } => (Some(pid), child),
-        Stage::Going { pid, child } => (pid, child),
-        Stage::Dead { child } => (None, child),
+fn reap_shim(sandbox: &EmbeddedSandbox) {
+    let (pid, child) = match sandbox.enter(SandboxLifecycle::Going { pid: None, child: None }) {
+        SandboxLifecycle::New => return,
+        SandboxLifecycle::Ready { pid, child, .. } => (Some(pid), child),
+        SandboxLifecycle::Going { pid, child } => (pid, child),
+        SandboxLifecycle::Dead { child } => (None, child),
     };
     if let Some(mut child) = child {
         // It has ended by itself after a shutdown; a stopped or stuck one needs this.
@@ -116,8 +116,8 @@ pub(crate) fn kill_shim(shim: &OwnedFd) -> bool {
 
 /// Clears away one container's root and cgroup.
 pub(crate) fn retire_container(
-    shared: &Arc<Shared>,
-    sandbox: &Arc<Sandbox>,
+    shared: &Arc<SharedRuntime>,
+    sandbox: &Arc<EmbeddedSandbox>,
     slot: &str,
     root: Option<String>,
 ) {
@@ -133,7 +133,11 @@ pub(crate) fn retire_container(
 }
 
 /// Clears away the folder of a writable layer, if there is one.
-pub(crate) fn retire_root(shared: &Arc<Shared>, sandbox: &Sandbox, root: Option<String>) {
+pub(crate) fn retire_root(
+    shared: &Arc<SharedRuntime>,
+    sandbox: &EmbeddedSandbox,
+    root: Option<String>,
+) {
     if let Some(root) = root.map(|name| sandbox.roots.dir().join(name))
         && let Err(error) = trash::take(&shared.layout, &root)
     {
@@ -144,15 +148,20 @@ pub(crate) fn retire_root(shared: &Arc<Shared>, sandbox: &Sandbox, root: Option<
 
 /// Takes a container's cgroup away, unless the same start of it is made again meanwhile: then it is
 /// its.
-fn remove_cgroup(shared: &Shared, sandbox: &Sandbox, slot: &str, pace: Pace) {
+fn remove_cgroup(
+    shared: &SharedRuntime,
+    sandbox: &EmbeddedSandbox,
+    slot: &str,
+    pace: ClearingPace,
+) {
     let gate = sandbox.container_gate(slot);
     let _gate = gate.blocking_lock();
     if sandbox.container(slot, |_| ()).is_some() {
         return;
     }
     match pace {
-        Pace::AtLeisure => shared.cgroups.forget_container(&sandbox.key, slot),
-        Pace::AtOnce => {}
+        ClearingPace::AtLeisure => shared.cgroups.forget_container(&sandbox.key, slot),
+        ClearingPace::AtOnce => {}
     }
     let removed = patiently(|| shared.cgroups.remove_container(&sandbox.key, slot));
     if let Err(error) = removed {

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::layout;
-use super::sandbox::Sandbox;
-use super::{Shared, blocking};
+use super::sandbox::EmbeddedSandbox;
+use super::{SharedRuntime, blocking};
 use crate::error::RuntimeError;
-use crate::spec::{Change, ContainerKey, Resources, SandboxKey, SandboxMemory};
+use crate::spec::{ContainerKey, LimitChange, Resources, SandboxKey, SandboxMemory};
 
 const OPERATION: &str = "change the limits of";
 
 fn ready(
-    shared: &Shared,
+    shared: &SharedRuntime,
     key: &SandboxKey,
     operation: &'static str,
-) -> Result<Arc<Sandbox>, RuntimeError> {
+) -> Result<Arc<EmbeddedSandbox>, RuntimeError> {
     let found = shared.find(key).filter(|sandbox| sandbox.link().is_some());
     found.ok_or_else(|| RuntimeError::Sandbox {
         key: key.clone(),
@@ -27,10 +27,10 @@ fn ready(
 
 /// See [`crate::Runtime::update_sandbox`].
 pub(super) async fn update_sandbox(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedRuntime>,
     key: &SandboxKey,
     resources: &Resources,
-    change: Change,
+    change: LimitChange,
 ) -> Result<(), RuntimeError> {
     let sandbox = ready(shared, key, OPERATION)?;
     let _gate = sandbox.gate.lock().await;
@@ -45,7 +45,7 @@ pub(super) async fn update_sandbox(
 
 /// See [`crate::Runtime::update_container`].
 pub(super) async fn update_container(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedRuntime>,
     key: &ContainerKey,
     resources: &Resources,
 ) -> Result<(), RuntimeError> {
@@ -61,7 +61,7 @@ pub(super) async fn update_container(
 
 /// Gives them to a container that has not ended. Its caller holds its gate.
 pub(super) async fn apply(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedRuntime>,
     key: &ContainerKey,
     resources: &Resources,
 ) -> Result<(), RuntimeError> {
@@ -79,7 +79,7 @@ pub(super) async fn apply(
 
 /// See [`crate::Runtime::memory`].
 pub(super) async fn memory(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedRuntime>,
     key: &SandboxKey,
 ) -> Result<SandboxMemory, RuntimeError> {
     const OPERATION: &str = "look at the memory of";

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rekindle_shim::frame;
 use rekindle_shim::protocol::{
-    Answer, Call, ExecPlan, ExitCause, ExitRecord, Failure, Message, Request,
+    ExecPlan, ExitCause, ExitRecord, ShimAnswer, ShimCall, ShimFailure, ShimMessage, ShimRequest,
 };
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tokio::io::{AsyncReadExt, Interest};
@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) enum CallError {
     /// The shim said no.
     #[error("{}", .0.problem)]
-    Refused(Failure),
+    Refused(ShimFailure),
     /// The shim is gone, or is taken for dead.
     #[error("the sandbox's shim is gone")]
     Gone,
@@ -38,11 +38,11 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// What the owner of a link does about what comes in. Called in the order of the socket, before any
 /// caller goes on.
-pub(crate) trait Receiver: Send + Sync + 'static {
+pub(crate) trait LinkReceiver: Send + Sync + 'static {
     /// A container ended.
     fn exited(&self, slot: &str, exit: &ExitRecord);
     /// A start was answered.
-    fn started(&self, slot: &str, answer: &Result<Answer, Failure>);
+    fn started(&self, slot: &str, answer: &Result<ShimAnswer, ShimFailure>);
     /// The socket closed: no more will come.
     fn closed(&self);
 }
@@ -50,33 +50,33 @@ pub(crate) trait Receiver: Send + Sync + 'static {
 /// Descriptors that go with one call.
 const FILES_MAX: usize = 4;
 
-struct Outgoing {
-    request: Request,
+struct OutgoingCall {
+    request: ShimRequest,
     files: Vec<OwnedFd>,
     /// Who waits for the end of a command, and its number.
     ended: Option<(u64, oneshot::Sender<ExitCause>)>,
-    reply: oneshot::Sender<Result<Answer, Failure>>,
+    reply: oneshot::Sender<Result<ShimAnswer, ShimFailure>>,
 }
 
 /// A handle to a shim; cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Link {
-    calls: mpsc::UnboundedSender<Outgoing>,
+pub(crate) struct ShimLink {
+    calls: mpsc::UnboundedSender<OutgoingCall>,
 }
 
-struct Pending {
-    reply: oneshot::Sender<Result<Answer, Failure>>,
+struct PendingCall {
+    reply: oneshot::Sender<Result<ShimAnswer, ShimFailure>>,
     /// The container, when the call was a start.
     start_of: Option<String>,
     /// The command's number, when the call was to run one.
     command: Option<u64>,
 }
 
-impl Link {
+impl ShimLink {
     /// Takes a connected socket over.
     pub(crate) fn spawn(
         socket: std::os::unix::net::UnixStream,
-        receiver: impl Receiver,
+        receiver: impl LinkReceiver,
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let socket = UnixStream::from_std(socket)?;
@@ -101,38 +101,42 @@ impl Link {
     }
 
     /// Asks, and waits for the answer.
-    pub(crate) async fn call(&self, request: Request) -> Result<Answer, CallError> {
+    pub(crate) async fn call(&self, request: ShimRequest) -> Result<ShimAnswer, CallError> {
         self.call_with(request, Vec::new()).await
     }
 
     /// The same with descriptors that go along.
     pub(crate) async fn call_with(
         &self,
-        request: Request,
+        request: ShimRequest,
         files: Vec<OwnedFd>,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<ShimAnswer, CallError> {
         self.ask_with(request, files)?.given().await
     }
 
     /// The same, and waits no longer than this.
     pub(crate) async fn call_within(
         &self,
-        request: Request,
+        request: ShimRequest,
         time: Duration,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<ShimAnswer, CallError> {
         self.ask(request)?.within(time).await
     }
 
     /// Asks, and leaves the answer for later: what is asked next comes after it.
-    pub(crate) fn ask(&self, request: Request) -> Result<Awaited, CallError> {
+    pub(crate) fn ask(&self, request: ShimRequest) -> Result<AwaitedAnswer, CallError> {
         self.ask_with(request, Vec::new())
     }
 
-    fn ask_with(&self, request: Request, files: Vec<OwnedFd>) -> Result<Awaited, CallError> {
+    fn ask_with(
+        &self,
+        request: ShimRequest,
+        files: Vec<OwnedFd>,
+    ) -> Result<AwaitedAnswer, CallError> {
         let (reply, answer) = oneshot::channel();
-        let outgoing = Outgoing { request, files, ended: None, reply };
+        let outgoing = OutgoingCall { request, files, ended: None, reply };
         self.calls.send(outgoing).map_err(|_| CallError::Gone)?;
-        Ok(Awaited(answer))
+        Ok(AwaitedAnswer(answer))
     }
 
     /// Runs a command in a container. Answers when its exec succeeded; a caller that goes away
@@ -141,34 +145,34 @@ impl Link {
         &self,
         plan: ExecPlan,
         files: Vec<OwnedFd>,
-    ) -> Result<Execution, CallError> {
+    ) -> Result<CommandExecution, CallError> {
         let (reply, answer) = oneshot::channel();
         let (sender, ended) = oneshot::channel();
         let id = plan.id;
-        let request = Request::Exec(Box::new(plan));
-        let outgoing = Outgoing { request, files, ended: Some((id, sender)), reply };
+        let request = ShimRequest::Exec(Box::new(plan));
+        let outgoing = OutgoingCall { request, files, ended: Some((id, sender)), reply };
         self.calls.send(outgoing).map_err(|_| CallError::Gone)?;
-        let execution = Execution { id, link: self.clone(), ended: Some(ended) };
-        Awaited(answer).given().await?;
+        let execution = CommandExecution { id, link: self.clone(), ended: Some(ended) };
+        AwaitedAnswer(answer).given().await?;
         Ok(execution)
     }
 }
 
 /// An answer to come.
-pub(crate) struct Awaited(oneshot::Receiver<Result<Answer, Failure>>);
+pub(crate) struct AwaitedAnswer(oneshot::Receiver<Result<ShimAnswer, ShimFailure>>);
 
-impl Awaited {
+impl AwaitedAnswer {
     /// Whether it is here by then, whatever it is. One that is not may still come.
     pub(crate) async fn is_given_within(&mut self, time: Duration) -> bool {
         tokio::time::timeout(time, &mut self.0).await.is_ok()
     }
 
     /// Waits for it.
-    pub(crate) async fn given(self) -> Result<Answer, CallError> {
+    pub(crate) async fn given(self) -> Result<ShimAnswer, CallError> {
         self.within(ANSWER_TIME_MAX).await
     }
 
-    async fn within(self, time: Duration) -> Result<Answer, CallError> {
+    async fn within(self, time: Duration) -> Result<ShimAnswer, CallError> {
         let answer = tokio::time::timeout(time, self.0).await;
         let answer = answer.map_err(|_elapsed| CallError::Silent(time))?;
         answer.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)
@@ -176,14 +180,14 @@ impl Awaited {
 }
 
 /// A command that runs. Dropped before its end, it is killed.
-pub(crate) struct Execution {
+pub(crate) struct CommandExecution {
     id: u64,
-    link: Link,
+    link: ShimLink,
     /// `None` when the end was seen.
     ended: Option<oneshot::Receiver<ExitCause>>,
 }
 
-impl Execution {
+impl CommandExecution {
     /// Waits for the end. Cancel-safe; once only.
     pub(crate) async fn ended(&mut self) -> Result<ExitCause, CallError> {
         let Some(ended) = &mut self.ended else { return Err(CallError::Gone) };
@@ -193,24 +197,28 @@ impl Execution {
     }
 }
 
-impl Drop for Execution {
+impl Drop for CommandExecution {
     fn drop(&mut self) {
         if self.ended.is_some() {
             let (reply, _) = oneshot::channel();
-            let request = Request::KillExec { id: self.id };
+            let request = ShimRequest::KillExec { id: self.id };
             // A shim that is gone has taken the command with it.
-            let _ =
-                self.link.calls.send(Outgoing { request, files: Vec::new(), ended: None, reply });
+            let _ = self.link.calls.send(OutgoingCall {
+                request,
+                files: Vec::new(),
+                ended: None,
+                reply,
+            });
         }
     }
 }
 
 async fn serve(
     mut socket: UnixStream,
-    mut incoming: mpsc::UnboundedReceiver<Outgoing>,
-    receiver: &impl Receiver,
+    mut incoming: mpsc::UnboundedReceiver<OutgoingCall>,
+    receiver: &impl LinkReceiver,
 ) -> io::Result<()> {
-    let mut pending: BTreeMap<u64, Pending> = BTreeMap::new();
+    let mut pending: BTreeMap<u64, PendingCall> = BTreeMap::new();
     let mut commands = BTreeMap::new();
     let mut next_seq = 0;
     let mut input = Vec::new();
@@ -228,27 +236,27 @@ async fn serve(
                 }
             }
             outgoing = incoming.recv() => {
-                let Some(Outgoing { request, files, ended, reply }) = outgoing else { return Ok(()) };
+                let Some(OutgoingCall { request, files, ended, reply }) = outgoing else { return Ok(()) };
                 let start_of = match &request {
-                    Request::Start { slot } => Some(slot.clone()),
-                    Request::Configure(_)
-                    | Request::Claim(_)
-                    | Request::Create(_)
-                    | Request::MakeRoot(_)
-                    | Request::Signal { .. }
-                    | Request::Remove { .. }
-                    | Request::Exec(_)
-                    | Request::KillExec { .. }
-                    | Request::Attach(_)
-                    | Request::State
-                    | Request::Shutdown => None,
+                    ShimRequest::Start { slot } => Some(slot.clone()),
+                    ShimRequest::Configure(_)
+                    | ShimRequest::Claim(_)
+                    | ShimRequest::Create(_)
+                    | ShimRequest::MakeRoot(_)
+                    | ShimRequest::Signal { .. }
+                    | ShimRequest::Remove { .. }
+                    | ShimRequest::Exec(_)
+                    | ShimRequest::KillExec { .. }
+                    | ShimRequest::Attach(_)
+                    | ShimRequest::State
+                    | ShimRequest::Shutdown => None,
                 };
                 // its own buffer for each call: an idle pod keeps none
                 let mut output = Vec::new();
-                frame::write(&Call { seq: next_seq, request }, &mut output)
+                frame::write(&ShimCall { seq: next_seq, request }, &mut output)
                     .map_err(io::Error::other)?;
                 let command = ended.as_ref().map(|(id, _)| *id);
-                pending.insert(next_seq, Pending { reply, start_of, command });
+                pending.insert(next_seq, PendingCall { reply, start_of, command });
                 commands.extend(ended);
                 next_seq += 1;
                 // The shim never blocks on its own writing, so this ends without reading meanwhile.
@@ -285,20 +293,20 @@ async fn send(socket: &UnixStream, mut bytes: &[u8], mut files: Vec<OwnedFd>) ->
 }
 
 fn deliver(
-    message: Message,
-    pending: &mut BTreeMap<u64, Pending>,
+    message: ShimMessage,
+    pending: &mut BTreeMap<u64, PendingCall>,
     commands: &mut BTreeMap<u64, oneshot::Sender<ExitCause>>,
-    receiver: &impl Receiver,
+    receiver: &impl LinkReceiver,
 ) {
     match message {
-        Message::Exited { slot, exit } => receiver.exited(&slot, &exit),
-        Message::ExecEnded { id, cause } => {
+        ShimMessage::Exited { slot, exit } => receiver.exited(&slot, &exit),
+        ShimMessage::ExecEnded { id, cause } => {
             if let Some(waiting) = commands.remove(&id) {
                 // A caller that went away wants no answer.
                 let _ = waiting.send(cause);
             }
         }
-        Message::Answer { seq, result } => {
+        ShimMessage::Answer { seq, result } => {
             let Some(call) = pending.remove(&seq) else { return };
             if let (Some(command), Err(_)) = (call.command, &result) {
                 commands.remove(&command);

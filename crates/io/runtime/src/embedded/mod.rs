@@ -49,33 +49,33 @@ use tokio::sync::mpsc;
 
 use crate::blocking::run as blocking;
 use crate::error::{Cause, RuntimeError};
-use crate::exec::{ExecOutcome, StreamRequest, Streams};
+use crate::exec::{ExecOutcome, ExecStreams, StreamRequest};
 use crate::image::registry::{Puller, RegistrySettings};
-use crate::image::{ImageError, ImageStore, Removal};
+use crate::image::{ImageError, ImageRemoval, ImageStore};
 use crate::runtime::{
     CreatedContainer, ImageFileSystem, ImageInfo, ImageOnDisk, ImagePull, ImagesInUse,
-    MadeContainer, Runtime, RuntimeEvent, SandboxSnapshot, StartedContainer, StopSignal,
+    RunContainerResult, Runtime, RuntimeEvent, SandboxSnapshot, StartedContainer, StopSignal,
 };
 use crate::spec::{
-    Change, ContainerKey, ContainerSpec, Resources, SandboxInfo, SandboxKey, SandboxMemory,
+    ContainerKey, ContainerSpec, LimitChange, Resources, SandboxInfo, SandboxKey, SandboxMemory,
     SandboxSpec,
 };
 use crate::usage::{LayerUsage, RuntimeUsage};
 
 pub use images::{images_in_use, join_in_use};
 
-use cgroup::Cgroups;
-use clearing::Clearing;
+use cgroup::EngineCgroups;
+use clearing::ClearingTasks;
 use layout::Layout;
-use places::Places;
-use sandbox::Sandbox;
+use places::BaseLayers;
+use sandbox::EmbeddedSandbox;
 use seccomp::Profiles;
-use shim_process::Program;
+use shim_process::ShimProgram;
 use spares::Spares;
 
 /// What an [`EmbeddedRuntime`] needs to know.
 #[derive(Clone)]
-pub struct Config {
+pub struct RuntimeConfig {
     /// Sandboxes' records, exits and writable layers: on a disk file system. Made when absent, mode
     /// 0700.
     pub data_dir: PathBuf,
@@ -107,27 +107,27 @@ pub fn nobody_else() -> ImageUsers {
 /// Dropping it leaves every sandbox running; another one opened on the same folders finds them.
 /// Calls that were cancelled go on to their end by themselves.
 pub struct EmbeddedRuntime {
-    shared: Arc<Shared>,
+    shared: Arc<SharedRuntime>,
     events: tokio::sync::Mutex<mpsc::UnboundedReceiver<RuntimeEvent>>,
 }
 
 /// What all calls and tasks share.
-struct Shared {
+struct SharedRuntime {
     layout: Layout,
-    cgroups: Cgroups,
-    places: Places,
+    cgroups: EngineCgroups,
+    places: BaseLayers,
     profiles: Profiles,
-    program: Program,
+    program: ShimProgram,
     images: Arc<ImageStore>,
     other_users: ImageUsers,
     puller: Puller,
     clock: Arc<dyn Fn() -> Tick + Send + Sync>,
-    sandboxes: Mutex<BTreeMap<SandboxKey, Arc<Sandbox>>>,
+    sandboxes: Mutex<BTreeMap<SandboxKey, Arc<EmbeddedSandbox>>>,
     spares: Spares,
     events: mpsc::UnboundedSender<RuntimeEvent>,
     /// Numbers the commands that are run in containers.
     exec_ids: AtomicU64,
-    clearing: Clearing,
+    clearing: ClearingTasks,
 }
 
 impl EmbeddedRuntime {
@@ -137,18 +137,18 @@ impl EmbeddedRuntime {
     ///
     /// # Errors
     /// `Unavailable`: not root, a kernel that is too old, no cgroups, folders that cannot be made.
-    pub async fn open(config: Config) -> Result<Self, RuntimeError> {
+    pub async fn open(config: RuntimeConfig) -> Result<Self, RuntimeError> {
         support::check(&config)?;
         let (events, receiver) = mpsc::unbounded_channel();
         let layout = Layout::open(&config.engine_id, &config.data_dir, &config.run_dir)
             .map_err(|e| unavailable("open the runtime's folders", e))?;
-        let shared = Arc::new(Shared {
-            places: Places::open(&layout.places()),
+        let shared = Arc::new(SharedRuntime {
+            places: BaseLayers::open(&layout.places()),
             layout,
-            cgroups: Cgroups::detect(&config.engine_id)
+            cgroups: EngineCgroups::detect(&config.engine_id)
                 .map_err(|e| unavailable("find the machine's cgroups", e))?,
             profiles: Profiles::default(),
-            program: Program::load().map_err(|e| unavailable("load the shim", e))?,
+            program: ShimProgram::load().map_err(|e| unavailable("load the shim", e))?,
             puller: Puller::new(config.images.clone(), config.registries),
             images: config.images,
             other_users: config.other_users,
@@ -157,7 +157,7 @@ impl EmbeddedRuntime {
             spares: Spares::default(),
             events,
             exec_ids: AtomicU64::new(0),
-            clearing: Clearing::new(),
+            clearing: ClearingTasks::new(),
         });
         recover::recover(&shared).await?;
         shim_watch::start(&shared);
@@ -194,16 +194,16 @@ fn unavailable(operation: &'static str, source: impl Into<Cause>) -> RuntimeErro
     RuntimeError::Unavailable { operation, source: source.into() }
 }
 
-impl Shared {
-    fn sandboxes(&self) -> MutexGuard<'_, BTreeMap<SandboxKey, Arc<Sandbox>>> {
+impl SharedRuntime {
+    fn sandboxes(&self) -> MutexGuard<'_, BTreeMap<SandboxKey, Arc<EmbeddedSandbox>>> {
         self.sandboxes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn all(&self) -> Vec<Arc<Sandbox>> {
+    fn all(&self) -> Vec<Arc<EmbeddedSandbox>> {
         self.sandboxes().values().cloned().collect()
     }
 
-    fn find(&self, key: &SandboxKey) -> Option<Arc<Sandbox>> {
+    fn find(&self, key: &SandboxKey) -> Option<Arc<EmbeddedSandbox>> {
         self.sandboxes().get(key).cloned()
     }
 
@@ -237,12 +237,12 @@ impl Shared {
 impl Runtime for EmbeddedRuntime {
     async fn run_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxInfo, RuntimeError> {
         let (shared, spec) = (self.shared.clone(), spec.clone());
-        Shared::to_the_end(async move { sandboxes::run(&shared, &spec).await }).await
+        SharedRuntime::to_the_end(async move { sandboxes::run(&shared, &spec).await }).await
     }
 
     async fn prepare_sandbox(&self) -> Result<Option<SandboxInfo>, RuntimeError> {
         let shared = self.shared.clone();
-        Shared::to_the_end(async move { spares::prepare(&shared).await }).await
+        SharedRuntime::to_the_end(async move { spares::prepare(&shared).await }).await
     }
 
     async fn end_prepared(&self) {
@@ -255,7 +255,7 @@ impl Runtime for EmbeddedRuntime {
 
     async fn remove_sandbox(&self, key: &SandboxKey) -> Result<(), RuntimeError> {
         let (shared, key) = (self.shared.clone(), key.clone());
-        Shared::to_the_end(async move { sandboxes::remove(&shared, &key).await }).await
+        SharedRuntime::to_the_end(async move { sandboxes::remove(&shared, &key).await }).await
     }
 
     async fn create_container(
@@ -263,17 +263,20 @@ impl Runtime for EmbeddedRuntime {
         spec: &ContainerSpec,
     ) -> Result<CreatedContainer, RuntimeError> {
         let (shared, spec) = (self.shared.clone(), spec.clone());
-        Shared::to_the_end(async move { containers::create(&shared, spec).await }).await
+        SharedRuntime::to_the_end(async move { containers::create(&shared, spec).await }).await
     }
 
     async fn start_container(&self, key: &ContainerKey) -> Result<StartedContainer, RuntimeError> {
         let (shared, key) = (self.shared.clone(), key.clone());
-        Shared::to_the_end(async move { containers::start(&shared, &key).await }).await
+        SharedRuntime::to_the_end(async move { containers::start(&shared, &key).await }).await
     }
 
-    async fn run_container(&self, spec: &ContainerSpec) -> Result<MadeContainer, RuntimeError> {
+    async fn run_container(
+        &self,
+        spec: &ContainerSpec,
+    ) -> Result<RunContainerResult, RuntimeError> {
         let (shared, spec) = (self.shared.clone(), spec.clone());
-        Shared::to_the_end(async move { containers::run(&shared, spec).await }).await
+        SharedRuntime::to_the_end(async move { containers::run(&shared, spec).await }).await
     }
 
     async fn signal_container(
@@ -288,7 +291,7 @@ impl Runtime for EmbeddedRuntime {
         &self,
         key: &SandboxKey,
         resources: &Resources,
-        change: Change,
+        change: LimitChange,
     ) -> Result<(), RuntimeError> {
         limits::update_sandbox(&self.shared, key, resources, change).await
     }
@@ -319,7 +322,7 @@ impl Runtime for EmbeddedRuntime {
         key: &ContainerKey,
         command: &[String],
         request: StreamRequest,
-    ) -> Result<Streams, RuntimeError> {
+    ) -> Result<ExecStreams, RuntimeError> {
         streams::exec(&self.shared, key, command, request).await
     }
 
@@ -327,13 +330,13 @@ impl Runtime for EmbeddedRuntime {
         &self,
         key: &ContainerKey,
         request: StreamRequest,
-    ) -> Result<Streams, RuntimeError> {
+    ) -> Result<ExecStreams, RuntimeError> {
         streams::attach(&self.shared, key, request).await
     }
 
     async fn remove_container(&self, key: &ContainerKey) -> Result<(), RuntimeError> {
         let (shared, key) = (self.shared.clone(), key.clone());
-        Shared::to_the_end(async move { containers::remove(&shared, &key).await }).await
+        SharedRuntime::to_the_end(async move { containers::remove(&shared, &key).await }).await
     }
 
     async fn snapshot(&self) -> Result<Vec<SandboxSnapshot>, RuntimeError> {
@@ -396,7 +399,7 @@ impl Runtime for EmbeddedRuntime {
     async fn remove_image(&self, id: &str) -> Result<(), RuntimeError> {
         let (shared, id) = (self.shared.clone(), id.to_owned());
         blocking(move || {
-            match shared.images.remove(&id, Removal::OfUnused, || shared.images_in_use()) {
+            match shared.images.remove(&id, ImageRemoval::OfUnused, || shared.images_in_use()) {
                 Err(ImageError::NotFound { .. }) | Ok(()) => Ok(()),
                 Err(error) => Err(error.to_runtime(&id)),
             }

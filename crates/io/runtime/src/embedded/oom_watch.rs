@@ -12,8 +12,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-use super::sandbox::Sandbox;
-use super::{Shared, blocking};
+use super::sandbox::EmbeddedSandbox;
+use super::{SharedRuntime, blocking};
 
 /// The kernel tells before it kills, and the end of a first process takes its way: that one is told
 /// by its end.
@@ -21,14 +21,14 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// One container that is watched.
 struct OomWatch {
-    shared: Weak<Shared>,
-    sandbox: Weak<Sandbox>,
+    shared: Weak<SharedRuntime>,
+    sandbox: Weak<EmbeddedSandbox>,
     slot: String,
     notices: AsyncFd<OwnedFd>,
 }
 
 /// Watches a container as long as its cgroup stands. One that cannot be watched runs all the same.
-pub(crate) fn begin(shared: &Arc<Shared>, sandbox: &Arc<Sandbox>, slot: &str) {
+pub(crate) fn begin(shared: &Arc<SharedRuntime>, sandbox: &Arc<EmbeddedSandbox>, slot: &str) {
     let notices = match shared.cgroups.oom_notices(&sandbox.key, slot) {
         Ok(Some(notices)) => notices,
         Ok(None) => return,

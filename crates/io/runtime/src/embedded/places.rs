@@ -22,24 +22,24 @@ const FILES: [&str; 3] = ["etc/hostname", "etc/hosts", "etc/resolv.conf"];
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
 /// One layer: its name, and which folders it has besides [`SYSTEM`] and [`FILES`].
-struct Layer {
+struct BaseLayer {
     name: &'static str,
     folders: &'static [&'static str],
 }
 
 /// Those with the most places first.
-const LAYERS: [Layer; 2] =
-    [Layer { name: "account", folders: &[ACCOUNT] }, Layer { name: "pod", folders: &[] }];
+const LAYERS: [BaseLayer; 2] =
+    [BaseLayer { name: "account", folders: &[ACCOUNT] }, BaseLayer { name: "pod", folders: &[] }];
 
 /// Those that stand on disk, with their folders.
-pub(crate) struct Places {
-    layers: Vec<(Layer, PathBuf)>,
+pub(crate) struct BaseLayers {
+    layers: Vec<(BaseLayer, PathBuf)>,
 }
 
-impl Places {
+impl BaseLayers {
     /// Makes what of them is missing. One that cannot be made (on a full disk) is done without.
     pub(crate) fn open(dir: &Path) -> Self {
-        let stands = |layer: Layer| {
+        let stands = |layer: BaseLayer| {
             let root = dir.join(layer.name);
             match layout::make_private_dir(dir).and_then(|()| layer.make(&root)) {
                 Ok(()) => Some((layer, root)),
@@ -58,7 +58,7 @@ impl Places {
     }
 }
 
-impl Layer {
+impl BaseLayer {
     fn make(&self, root: &Path) -> io::Result<()> {
         for folder in SYSTEM.iter().chain(self.folders) {
             make_folders(root, Path::new(folder))?;
@@ -106,14 +106,14 @@ fn make_file(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Access, MountOptions};
+    use crate::spec::{MountAccess, MountOptions};
 
     fn mount(source: &Path, destination: &str) -> Mount {
         Mount {
             source: MountSource::Host(source.to_owned()),
             sub_path: None,
             destination: destination.into(),
-            access: Access::ReadWrite,
+            access: MountAccess::ReadWrite,
             options: MountOptions::default(),
         }
     }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_container_has_the_places_that_it_mounts_something_at_and_no_others() {
         let dir = tempfile::tempdir().unwrap();
-        let places = Places::open(&dir.path().join("places"));
+        let places = BaseLayers::open(&dir.path().join("places"));
         let (file, folder) = (dir.path().join("file"), dir.path().to_owned());
         fs::write(&file, "").unwrap();
         let etc = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
@@ -156,10 +156,10 @@ mod tests {
     fn what_is_missing_is_made_and_everybody_may_look_at_it() {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("places");
-        Places::open(&at);
+        BaseLayers::open(&at);
         fs::remove_file(at.join("pod/etc/hosts")).unwrap();
         fs::set_permissions(at.join("account/var/run"), Permissions::from_mode(0o700)).unwrap();
-        Places::open(&at);
+        BaseLayers::open(&at);
         let mode = |path: &str| fs::metadata(at.join(path)).unwrap().permissions().mode() & 0o7777;
         assert_eq!(mode("pod/etc/hosts"), 0o644);
         assert_eq!(mode("account/var/run"), 0o755);
@@ -175,8 +175,8 @@ mod tests {
         fs::write(at.join("pod"), "in its way").unwrap();
         fs::write(&file, "").unwrap();
         let files = FILES.map(|place| mount(&file, &format!("/{place}"))).to_vec();
-        assert_eq!(Places::open(&at).beneath(&files), None);
+        assert_eq!(BaseLayers::open(&at).beneath(&files), None);
         fs::remove_file(at.join("pod")).unwrap();
-        assert_eq!(Places::open(&at).beneath(&files), Some(at.join("pod")));
+        assert_eq!(BaseLayers::open(&at).beneath(&files), Some(at.join("pod")));
     }
 }

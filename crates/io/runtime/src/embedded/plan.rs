@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{
-    Access, CgroupPlan, Confinement, ContainerPlan, Escalation, LogPlan, MountPlan,
-    PidNamespacePlan, Privilege, ProcessPlan, RootPlan, RootUser, StdinPlan, StdioPlan,
-    TerminalPlan, Upper, UserPlan,
+    CgroupPlan, Confinement, ContainerPlan, LogPlan, MountAccess, MountPlan, PidNamespacePlan,
+    Privilege, PrivilegeEscalation, ProcessPlan, RootPlan, RootUser, StdinPlan, StdioPlan,
+    TerminalPlan, UserPlan, WritableLayer,
 };
 use rekindle_types::signals::signal_number_of_image;
 
@@ -42,7 +42,7 @@ const READ_ONLY_PATHS: [&str; 5] =
 const IMAGE_VOLUMES_MAX: usize = 100;
 
 /// What the plan is made for.
-pub(crate) struct Place<'a> {
+pub(crate) struct PlanContext<'a> {
     /// The container's name in the sandbox.
     pub(crate) slot: &'a str,
     /// Its folder, with `upper` and `work` in it when its writable layer lies on the disk.
@@ -57,16 +57,16 @@ pub(crate) struct Place<'a> {
 
 /// Why there is no plan.
 #[derive(Debug)]
-pub(crate) enum Problem {
+pub(crate) enum PlanError {
     /// The spec cannot be carried out; for people.
     Spec(String),
     /// A profile that the node should have.
     Profile(ProfileError),
 }
 
-impl From<String> for Problem {
+impl From<String> for PlanError {
     fn from(problem: String) -> Self {
-        Problem::Spec(problem)
+        PlanError::Spec(problem)
     }
 }
 
@@ -74,9 +74,9 @@ impl From<String> for Problem {
 pub(crate) fn container(
     spec: &ContainerSpec,
     image: &ResolvedImage,
-    place: &Place<'_>,
+    place: &PlanContext<'_>,
     profiles: &Profiles,
-) -> Result<ContainerPlan, Problem> {
+) -> Result<ContainerPlan, PlanError> {
     Ok(ContainerPlan {
         slot: place.slot.to_owned(),
         root: RootPlan {
@@ -84,10 +84,14 @@ pub(crate) fn container(
             public_dir: image.rootfs.public_dir.as_deref().map(text).transpose()?,
             mount_point: text(place.mount_point)?,
             upper: match image.rootfs.upper {
-                UpperKind::Directory => Upper::Directory { dir: text(place.dir)? },
-                UpperKind::Tmpfs { size_bytes } => Upper::Tmpfs { size_bytes },
+                UpperKind::Directory => WritableLayer::Directory { dir: text(place.dir)? },
+                UpperKind::Tmpfs { size_bytes } => WritableLayer::Tmpfs { size_bytes },
             },
-            access: if spec.security.read_only_root { Access::ReadOnly } else { Access::ReadWrite },
+            access: if spec.security.read_only_root {
+                MountAccess::ReadOnly
+            } else {
+                MountAccess::ReadWrite
+            },
             mask: texts(&image.rootfs.mask)?,
             volumes: image_volumes(&image.config, &spec.mounts)?,
         },
@@ -144,7 +148,7 @@ fn may_be_volume(path: &Path) -> bool {
         && parts.all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
-fn mount(mount: &Mount, place: &Place<'_>) -> Result<MountPlan, String> {
+fn mount(mount: &Mount, place: &PlanContext<'_>) -> Result<MountPlan, String> {
     let has_parent = |path: &Path| path.components().any(|c| c == std::path::Component::ParentDir);
     if has_parent(&mount.destination) {
         return Err(format!("mountPath {:?} must not contain '..'", mount.destination));
@@ -216,13 +220,13 @@ fn process(
     })
 }
 
-fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, Problem> {
+fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, PlanError> {
     let capabilities = capabilities::set(security)?;
     if security.privileged {
         return Ok(Confinement {
             privilege: Privilege::Privileged,
             capabilities,
-            escalation: Escalation::Allowed,
+            escalation: PrivilegeEscalation::Allowed,
             seccomp: Vec::new(),
             masked_paths: Vec::new(),
             read_only_paths: Vec::new(),
@@ -237,15 +241,15 @@ fn confinement(security: &Security, profiles: &Profiles) -> Result<Confinement, 
         privilege: Privilege::Confined,
         capabilities,
         escalation: if security.allow_privilege_escalation {
-            Escalation::Allowed
+            PrivilegeEscalation::Allowed
         } else {
-            Escalation::Refused
+            PrivilegeEscalation::Refused
         },
         seccomp: match &security.seccomp {
             Seccomp::RuntimeDefault => profiles.get(capabilities).to_vec(),
             Seccomp::Unconfined => Vec::new(),
             Seccomp::Localhost { folder, profile } => {
-                seccomp::localhost(folder, profile, capabilities).map_err(Problem::Profile)?
+                seccomp::localhost(folder, profile, capabilities).map_err(PlanError::Profile)?
             }
         },
         masked_paths: owned(masked),
@@ -281,7 +285,7 @@ mod tests {
             source: MountSource::Host("/x".into()),
             sub_path: None,
             destination: destination.into(),
-            access: Access::ReadWrite,
+            access: MountAccess::ReadWrite,
             options: MountOptions::default(),
         };
         let volumes = |paths: &[&str], mounts: &[Mount]| {

@@ -9,11 +9,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use rekindle_shim::protocol::{self, ExitCause, ExitRecord, OomRecord, Phase};
-use rekindle_types::{ContainerUser, Exit, ExitStatus, Notice, OomKill, Tick};
+use rekindle_shim::protocol::{self, ContainerPhase, ExitCause, ExitRecord, OomRecord};
+use rekindle_types::{ContainerUser, Exit, ExitStatus, OomKill, StopNotice, Tick};
 use serde::{Deserialize, Serialize};
 
-use crate::runtime::{ContainerState, CreatedContainer};
+use crate::runtime::{CreatedContainer, RuntimeContainerState};
 use crate::spec::{ContainerKey, Namespaces, SandboxKey};
 
 /// The file's name in the sandbox's folder.
@@ -35,7 +35,7 @@ pub(crate) struct SandboxRecord {
 
 /// A container that was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ContainerRecord {
+pub(crate) struct SlotRecord {
     pub(crate) key: ContainerKey,
     pub(crate) id: String,
     pub(crate) image_id: String,
@@ -50,7 +50,7 @@ pub(crate) struct ContainerRecord {
     pub(crate) volume_images: Vec<String>,
 }
 
-impl ContainerRecord {
+impl SlotRecord {
     /// What its creation answers.
     pub(crate) fn created(&self) -> CreatedContainer {
         let Self { id, image_id, user, .. } = self;
@@ -60,24 +60,24 @@ impl ContainerRecord {
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Line {
+pub(crate) enum RecordLine {
     /// The sandbox is this pod's.
     Sandbox(SandboxRecord),
     /// The container of this slot is being made.
-    Made { slot: String, record: ContainerRecord },
+    Made { slot: String, record: SlotRecord },
     /// It was taken away.
     Gone { slot: String },
 }
 
 /// What the lines come to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Records {
+pub(crate) struct SandboxRecords {
     /// `None` for a sandbox that never was a pod's.
     pub(crate) sandbox: Option<SandboxRecord>,
-    pub(crate) containers: BTreeMap<String, ContainerRecord>,
+    pub(crate) containers: BTreeMap<String, SlotRecord>,
 }
 
-impl Records {
+impl SandboxRecords {
     /// Those in this sandbox's folder; nothing when there are none. A line that was cut short
     /// counts as not written.
     pub(crate) fn read(dir: &Path) -> Self {
@@ -86,18 +86,18 @@ impl Records {
         let lines = content.split(|byte| *byte == b'\n');
         for line in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
             match line {
-                Line::Sandbox(record) => records.sandbox = Some(record),
-                Line::Made { slot, record } => drop(records.containers.insert(slot, record)),
-                Line::Gone { slot } => drop(records.containers.remove(&slot)),
+                RecordLine::Sandbox(record) => records.sandbox = Some(record),
+                RecordLine::Made { slot, record } => drop(records.containers.insert(slot, record)),
+                RecordLine::Gone { slot } => drop(records.containers.remove(&slot)),
             }
         }
         records
     }
 
-    fn into_lines(self) -> impl Iterator<Item = Line> {
+    fn into_lines(self) -> impl Iterator<Item = RecordLine> {
         let containers = self.containers.into_iter();
-        let made = containers.map(|(slot, record)| Line::Made { slot, record });
-        self.sandbox.map(Line::Sandbox).into_iter().chain(made)
+        let made = containers.map(|(slot, record)| RecordLine::Made { slot, record });
+        self.sandbox.map(RecordLine::Sandbox).into_iter().chain(made)
     }
 }
 
@@ -105,11 +105,11 @@ impl Records {
 #[derive(Debug)]
 pub(crate) struct RecordFile {
     dir: PathBuf,
-    open: Mutex<Open>,
+    open: Mutex<OpenRecordFile>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenRecordFile {
     file: File,
     bytes: u64,
 }
@@ -119,11 +119,11 @@ impl RecordFile {
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         let file = open_file(&dir.join(FILE))?;
         let bytes = file.metadata()?.len();
-        Ok(Self { dir: dir.to_owned(), open: Mutex::new(Open { file, bytes }) })
+        Ok(Self { dir: dir.to_owned(), open: Mutex::new(OpenRecordFile { file, bytes }) })
     }
 
     /// Adds a line.
-    pub(crate) fn add(&self, line: &Line) -> io::Result<()> {
+    pub(crate) fn add(&self, line: &RecordLine) -> io::Result<()> {
         let mut open = self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if open.bytes >= BYTES_MAX {
             *open = write_anew(&self.dir)?;
@@ -147,31 +147,31 @@ fn open_file(path: &Path) -> io::Result<File> {
 }
 
 /// With a newline in front, which ends a line that a full disk has cut.
-fn encode(line: &Line) -> io::Result<Vec<u8>> {
+fn encode(line: &RecordLine) -> io::Result<Vec<u8>> {
     let mut bytes = vec![b'\n'];
     serde_json::to_writer(&mut bytes, line)?;
     bytes.push(b'\n');
     Ok(bytes)
 }
 
-fn write_anew(dir: &Path) -> io::Result<Open> {
+fn write_anew(dir: &Path) -> io::Result<OpenRecordFile> {
     let new = dir.join(FILE).with_extension("new");
     let mut content = Vec::new();
-    for line in Records::read(dir).into_lines() {
+    for line in SandboxRecords::read(dir).into_lines() {
         content.extend(encode(&line)?);
     }
     fs::write(&new, &content)?;
     fs::rename(&new, dir.join(FILE))?;
-    Ok(Open { file: open_file(&dir.join(FILE))?, bytes: content.len() as u64 })
+    Ok(OpenRecordFile { file: open_file(&dir.join(FILE))?, bytes: content.len() as u64 })
 }
 
 /// What a container's state file says; `None` when there is none, or nothing whole in it.
-pub(crate) fn read_phase(path: &Path) -> Option<Phase> {
+pub(crate) fn read_phase(path: &Path) -> Option<ContainerPhase> {
     rekindle_shim::state_file::read(&fs::read(path).ok()?)
 }
 
 /// Replaces a state file whose shim is gone.
-pub(crate) fn write_phase(path: &Path, phase: &Phase) -> io::Result<()> {
+pub(crate) fn write_phase(path: &Path, phase: &ContainerPhase) -> io::Result<()> {
     let temporary = path.with_extension("new");
     fs::write(&temporary, serde_json::to_vec(phase)?)?;
     fs::rename(&temporary, path)
@@ -202,26 +202,28 @@ fn oom_kill(record: &OomRecord) -> OomKill {
 }
 
 /// A shim's container as the agent speaks of it.
-pub(crate) fn state(phase: &Phase) -> ContainerState {
+pub(crate) fn state(phase: &ContainerPhase) -> RuntimeContainerState {
     match phase {
-        Phase::Created => ContainerState::Created,
-        Phase::Running { pid, started_at_us, notice } => ContainerState::Running {
+        ContainerPhase::Created => RuntimeContainerState::Created,
+        ContainerPhase::Running { pid, started_at_us, notice } => RuntimeContainerState::Running {
             pid: *pid,
             started_at: Tick::from_micros(*started_at_us),
             notice: match notice {
-                protocol::Notice::NotGiven => Notice::NotGiven,
-                protocol::Notice::Given => Notice::Given,
+                protocol::SignalNotice::NotGiven => StopNotice::NotGiven,
+                protocol::SignalNotice::Given => StopNotice::Given,
             },
         },
-        Phase::Exited { exit: record, .. } => ContainerState::Exited { exit: exit(record) },
+        ContainerPhase::Exited { exit: record, .. } => {
+            RuntimeContainerState::Exited { exit: exit(record) }
+        }
     }
 }
 
 /// What is left of a container whose shim is gone: it cannot run any more.
-pub(crate) fn phase_without_shim(found: Option<Phase>, now: Tick) -> Phase {
+pub(crate) fn phase_without_shim(found: Option<ContainerPhase>, now: Tick) -> ContainerPhase {
     match found {
-        Some(Phase::Exited { pid, exit }) => Phase::Exited { pid, exit },
-        Some(Phase::Running { pid, started_at_us, notice: _ }) => Phase::Exited {
+        Some(ContainerPhase::Exited { pid, exit }) => ContainerPhase::Exited { pid, exit },
+        Some(ContainerPhase::Running { pid, started_at_us, notice: _ }) => ContainerPhase::Exited {
             pid,
             exit: ExitRecord {
                 cause: ExitCause::Unknown,
@@ -231,7 +233,7 @@ pub(crate) fn phase_without_shim(found: Option<Phase>, now: Tick) -> Phase {
                 oom: None,
             },
         },
-        Some(Phase::Created) | None => Phase::Created,
+        Some(ContainerPhase::Created) | None => ContainerPhase::Created,
     }
 }
 

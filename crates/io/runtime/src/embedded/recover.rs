@@ -5,19 +5,19 @@ use std::fs;
 use std::sync::Arc;
 
 use futures::future::try_join_all;
-use rekindle_shim::protocol::{Answer, ContainerState, Request, SandboxPhase};
+use rekindle_shim::protocol::{ContainerReport, SandboxPhase, ShimAnswer, ShimRequest};
 
 use super::contact;
-use super::link::Link;
-use super::records::{self, ContainerRecord, RecordFile, Records};
-use super::sandbox::{Sandbox, Stage, Traits};
-use super::spares::Unclaimed;
-use super::{Shared, blocking, containers, janitor, oom_watch, spares, trash, unavailable};
+use super::link::ShimLink;
+use super::records::{self, RecordFile, SandboxRecords, SlotRecord};
+use super::sandbox::{EmbeddedSandbox, SandboxLifecycle, SandboxTraits};
+use super::spares::UnclaimedShim;
+use super::{SharedRuntime, blocking, containers, janitor, oom_watch, spares, trash, unavailable};
 use crate::error::RuntimeError;
 use crate::spec::SandboxKey;
 
 /// Finds all that stands.
-pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), RuntimeError> {
+pub(crate) async fn recover(shared: &Arc<SharedRuntime>) -> Result<(), RuntimeError> {
     let owned = shared.clone();
     let found = blocking(move || list(&owned)).await;
     let found = found.map_err(|e| unavailable("read the runtime's records", e))?;
@@ -30,7 +30,7 @@ pub(crate) async fn recover(shared: &Arc<Shared>) -> Result<(), RuntimeError> {
 }
 
 /// Shims, or only their sockets, whose folders are gone already.
-fn without_folder(shared: &Shared) -> Vec<Unclaimed> {
+fn without_folder(shared: &SharedRuntime) -> Vec<UnclaimedShim> {
     let known: Vec<String> = shared.all().iter().map(|sandbox| sandbox.id.clone()).collect();
     let strays = entries(shared.layout.run()).into_iter().filter(|id| !known.contains(id));
     let taken = strays.filter_map(|id| match spares::take_away(shared, &id) {
@@ -45,24 +45,24 @@ fn without_folder(shared: &Shared) -> Vec<Unclaimed> {
 
 /// What is on disk.
 #[derive(Default)]
-struct Listing {
-    found: Vec<Found>,
+struct DiskListing {
+    found: Vec<RecoveredSandbox>,
     /// Shims that no pod's record speaks of.
-    unclaimed: Vec<Unclaimed>,
+    unclaimed: Vec<UnclaimedShim>,
 }
 
 /// A sandbox's records as they are on disk.
-struct Found {
-    sandbox: Arc<Sandbox>,
-    containers: Vec<(String, ContainerRecord)>,
+struct RecoveredSandbox {
+    sandbox: Arc<EmbeddedSandbox>,
+    containers: Vec<(String, SlotRecord)>,
 }
 
-fn list(shared: &Shared) -> std::io::Result<Listing> {
-    let mut listing = Listing::default();
+fn list(shared: &SharedRuntime) -> std::io::Result<DiskListing> {
+    let mut listing = DiskListing::default();
     for entry in fs::read_dir(shared.layout.sandboxes())? {
         let (path, id) = entry.map(|entry| (entry.path(), entry.file_name()))?;
         let id = id.into_string().unwrap_or_default();
-        let records = Records::read(&path);
+        let records = SandboxRecords::read(&path);
         let Some(record) = records.sandbox else {
             // No pod's: made ahead, or half made.
             listing.unclaimed.extend(spares::take_away(shared, &id)?);
@@ -73,21 +73,28 @@ fn list(shared: &Shared) -> std::io::Result<Listing> {
             continue;
         }
         let (layout, events) = (&shared.layout, shared.events.clone());
-        let traits =
-            Traits { key: record.key, hostname: record.hostname, namespaces: record.namespaces };
-        let sandbox = Sandbox::new(traits, id, layout, events);
+        let traits = SandboxTraits {
+            key: record.key,
+            hostname: record.hostname,
+            namespaces: record.namespaces,
+        };
+        let sandbox = EmbeddedSandbox::new(traits, id, layout, events);
         sandbox.keep_records(RecordFile::open(&path)?);
         let roots: Vec<&String> =
             records.containers.values().filter_map(|container| container.root.as_ref()).collect();
         clear_unused_roots(shared, &sandbox, &roots)?;
         let containers = records.containers.into_iter().collect();
-        listing.found.push(Found { sandbox: Arc::new(sandbox), containers });
+        listing.found.push(RecoveredSandbox { sandbox: Arc::new(sandbox), containers });
     }
     Ok(listing)
 }
 
 /// Folders made ahead by an earlier agent, and those of attempts that were undone.
-fn clear_unused_roots(shared: &Shared, sandbox: &Sandbox, used: &[&String]) -> std::io::Result<()> {
+fn clear_unused_roots(
+    shared: &SharedRuntime,
+    sandbox: &EmbeddedSandbox,
+    used: &[&String],
+) -> std::io::Result<()> {
     let entries = match fs::read_dir(sandbox.roots.dir()) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         result => result?,
@@ -101,20 +108,23 @@ fn clear_unused_roots(shared: &Shared, sandbox: &Sandbox, used: &[&String]) -> s
     Ok(())
 }
 
-async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), RuntimeError> {
+async fn recover_sandbox(
+    shared: &Arc<SharedRuntime>,
+    found: RecoveredSandbox,
+) -> Result<(), RuntimeError> {
     let sandbox = &found.sandbox;
     shared.sandboxes().insert(sandbox.key.clone(), sandbox.clone());
     let _gate = sandbox.gate.lock().await;
     match contact::dial(shared, sandbox).await {
         Some((link, state)) if state.sandbox == SandboxPhase::Ready => {
             let pid = state.pid;
-            sandbox.enter(Stage::Ready { link: link.clone(), pid, child: None });
+            sandbox.enter(SandboxLifecycle::Ready { link: link.clone(), pid, child: None });
             sandbox.note_roots_ahead(state.roots_ahead);
             adopt(shared, &found, &link, &state.containers).await;
             // What ended after that answer was told of a container that was not known here yet.
             // Whoever mends a link that has failed since waits at the gate, and catches up as well.
             // One that is stuck now does not keep the others waiting.
-            if let Ok(Answer::State(state)) = contact::ask(&link, Request::State).await {
+            if let Ok(ShimAnswer::State(state)) = contact::ask(&link, ShimRequest::State).await {
                 sandbox.catch_up(&state.containers);
             }
             for (slot, _) in sandbox.live_containers() {
@@ -132,7 +142,7 @@ async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), Runti
             let (owned, gone) = (shared.clone(), sandbox.clone());
             let killed = blocking(move || owned.cgroups.kill_sandbox(&gone.key)).await;
             killed.map_err(|e| unavailable("kill what a dead shim left behind", e))?;
-            sandbox.enter(Stage::Dead { child: None });
+            sandbox.enter(SandboxLifecycle::Dead { child: None });
             take_stock_of_dead(shared, &found);
         }
     }
@@ -141,12 +151,17 @@ async fn recover_sandbox(shared: &Arc<Shared>, found: Found) -> Result<(), Runti
 
 /// Takes over what the shim holds. A container that it does not know, or not yet, was being created
 /// when the agent died: that attempt is undone.
-async fn adopt(shared: &Arc<Shared>, found: &Found, link: &Link, states: &[ContainerState]) {
+async fn adopt(
+    shared: &Arc<SharedRuntime>,
+    found: &RecoveredSandbox,
+    link: &ShimLink,
+    states: &[ContainerReport],
+) {
     for (slot, record) in &found.containers {
         match states.iter().find(|state| state.slot == *slot) {
             Some(state) => found.sandbox.insert(slot, record.clone(), state.phase.clone()),
             None => {
-                let removed = contact::ask(link, Request::Remove { slot: slot.clone() }).await;
+                let removed = contact::ask(link, ShimRequest::Remove { slot: slot.clone() }).await;
                 if let Err(error) = removed {
                     tracing::warn!(%error, slot, "failed to remove an unfinished container");
                 }
@@ -156,7 +171,7 @@ async fn adopt(shared: &Arc<Shared>, found: &Found, link: &Link, states: &[Conta
     }
 }
 
-fn take_stock_of_dead(shared: &Arc<Shared>, found: &Found) {
+fn take_stock_of_dead(shared: &Arc<SharedRuntime>, found: &RecoveredSandbox) {
     let now = shared.now();
     for (slot, record) in &found.containers {
         let path = found.sandbox.dir.join(rekindle_shim::state_file::name(slot));
@@ -173,13 +188,13 @@ fn take_stock_of_dead(shared: &Arc<Shared>, found: &Found) {
 }
 
 /// Spares, cgroups, sockets and trash of earlier lives, cleared away behind.
-fn clear_strays(shared: &Arc<Shared>, unclaimed: Vec<Unclaimed>) {
+fn clear_strays(shared: &Arc<SharedRuntime>, unclaimed: Vec<UnclaimedShim>) {
     let known: Vec<SandboxKey> = shared.sandboxes().keys().cloned().collect();
     let strays = shared.cgroups.strays(&known);
     let owned = shared.clone();
     shared.clearing.begin(move || {
         let shared = owned;
-        unclaimed.into_iter().for_each(Unclaimed::end);
+        unclaimed.into_iter().for_each(UnclaimedShim::end);
         for stray in strays {
             let removed = shared
                 .cgroups

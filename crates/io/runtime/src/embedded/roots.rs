@@ -23,26 +23,26 @@ pub(crate) struct ReadyRoot {
 
 /// The folders of one sandbox, `roots/<number>/{upper,work}`.
 #[derive(Debug)]
-pub(crate) struct Roots {
+pub(crate) struct RootFolders {
     dir: PathBuf,
-    inner: Mutex<Inner>,
+    inner: Mutex<RootStock>,
     /// Held while some are made ahead: two at a time would make too many.
     refilling: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RootStock {
     ready: Vec<String>,
     next: u64,
 }
 
-impl Roots {
+impl RootFolders {
     /// In this folder, which need not stand yet.
     pub(crate) fn new(dir: PathBuf) -> Self {
         Self { dir, inner: Mutex::default(), refilling: Mutex::default() }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, RootStock> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,10 +103,10 @@ mod tests {
     #[test]
     fn no_folder_is_given_out_twice_also_not_by_a_later_agent() {
         let dir = tempfile::tempdir().unwrap();
-        let first = Roots::new(dir.path().to_owned());
+        let first = RootFolders::new(dir.path().to_owned());
         first.refill().unwrap();
         let mut names = vec![first.take().unwrap(), first.take().unwrap(), first.take().unwrap()];
-        let second = Roots::new(dir.path().to_owned());
+        let second = RootFolders::new(dir.path().to_owned());
         names.push(second.take().unwrap());
         second.refill().unwrap();
         names.push(second.take().unwrap());

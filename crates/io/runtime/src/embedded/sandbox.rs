@@ -6,20 +6,21 @@ use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use rekindle_shim::protocol::{
-    self, Answer, ExitCause, ExitRecord, Failure, FailureKind, Notice, Phase, RootsAhead,
+    self, ContainerPhase, ExitCause, ExitRecord, FailureKind, RootsAhead, ShimAnswer, ShimFailure,
+    SignalNotice,
 };
 use rekindle_types::{ContainerUser, Tick};
 use tokio::sync::mpsc;
 
 use super::layout::{Layout, MOUNT_POINT, ROOTS};
-use super::link::Link;
-use super::records::{self, ContainerRecord, Line, RecordFile};
-use super::roots::{ReadyRoot, Roots};
-use crate::runtime::{ContainerSnapshot, RuntimeEvent, SandboxSnapshot, SandboxState};
+use super::link::ShimLink;
+use super::records::{self, RecordFile, RecordLine, SlotRecord};
+use super::roots::{ReadyRoot, RootFolders};
+use crate::runtime::{ContainerSnapshot, RuntimeEvent, SandboxReadiness, SandboxSnapshot};
 use crate::spec::{ContainerKey, Namespaces, SandboxInfo, SandboxKey, SandboxSpec};
 
 /// A sandbox.
-pub(crate) struct Sandbox {
+pub(crate) struct EmbeddedSandbox {
     pub(crate) key: SandboxKey,
     /// Its short name on disk.
     pub(crate) id: String,
@@ -30,17 +31,17 @@ pub(crate) struct Sandbox {
     /// Held while the sandbox as a whole is made, found, got back in touch with, or taken away.
     pub(crate) gate: tokio::sync::Mutex<()>,
     /// Folders for writable layers.
-    pub(crate) roots: Roots,
+    pub(crate) roots: RootFolders,
     /// Set when the sandbox stands, or was found.
     records: OnceLock<RecordFile>,
-    inner: Mutex<Inner>,
+    inner: Mutex<SandboxContents>,
     events: mpsc::UnboundedSender<RuntimeEvent>,
 }
 
-struct Inner {
-    stage: Stage,
-    spare: Option<Spare>,
-    containers: BTreeMap<String, Container>,
+struct SandboxContents {
+    stage: SandboxLifecycle,
+    spare: Option<SpareSandbox>,
+    containers: BTreeMap<String, SandboxContainer>,
     /// Whether its shim makes roots ahead of need, and which stand in there, by the containers'
     /// names.
     roots_ahead: RootsAhead,
@@ -50,13 +51,13 @@ struct Inner {
 }
 
 /// What of a sandbox's spec is remembered as long as it stands.
-pub(crate) struct Traits {
+pub(crate) struct SandboxTraits {
     pub(crate) key: SandboxKey,
     pub(crate) hostname: String,
     pub(crate) namespaces: Namespaces,
 }
 
-impl From<&SandboxSpec> for Traits {
+impl From<&SandboxSpec> for SandboxTraits {
     fn from(spec: &SandboxSpec) -> Self {
         let (key, hostname) = (spec.key.clone(), spec.hostname.clone());
         Self { key, hostname, namespaces: spec.namespaces }
@@ -64,12 +65,12 @@ impl From<&SandboxSpec> for Traits {
 }
 
 /// Where a sandbox is.
-pub(crate) enum Stage {
+pub(crate) enum SandboxLifecycle {
     /// It has no shim yet, or one that was made ahead and does not know yet whose it is.
     New,
     /// Its shim lives.
     Ready {
-        link: Link,
+        link: ShimLink,
         pid: u32,
         /// When it was this process that started the shim: to reap it.
         child: Option<Child>,
@@ -81,23 +82,23 @@ pub(crate) enum Stage {
 }
 
 /// A container.
-pub(crate) struct Container {
-    pub(crate) record: ContainerRecord,
-    pub(crate) phase: Phase,
+pub(crate) struct SandboxContainer {
+    pub(crate) record: SlotRecord,
+    pub(crate) phase: ContainerPhase,
 }
 
-impl Sandbox {
+impl EmbeddedSandbox {
     /// A sandbox that is to be made, or was found, under this id.
     pub(crate) fn new(
-        traits: Traits,
+        traits: SandboxTraits,
         id: String,
         layout: &Layout,
         events: mpsc::UnboundedSender<RuntimeEvent>,
     ) -> Self {
-        let Traits { key, hostname, namespaces } = traits;
+        let SandboxTraits { key, hostname, namespaces } = traits;
         let dir = layout.sandbox_dir(&id);
-        let inner = Inner {
-            stage: Stage::New,
+        let inner = SandboxContents {
+            stage: SandboxLifecycle::New,
             spare: None,
             containers: BTreeMap::new(),
             roots_ahead: RootsAhead::Unknown,
@@ -110,7 +111,7 @@ impl Sandbox {
             hostname,
             namespaces,
             gate: tokio::sync::Mutex::default(),
-            roots: Roots::new(dir.join(ROOTS)),
+            roots: RootFolders::new(dir.join(ROOTS)),
             records: OnceLock::new(),
             inner: Mutex::new(inner),
             events,
@@ -120,8 +121,8 @@ impl Sandbox {
 
     /// A sandbox that is to be made out of one that was made ahead.
     pub(crate) fn of_spare(
-        traits: Traits,
-        mut spare: Spare,
+        traits: SandboxTraits,
+        mut spare: SpareSandbox,
         layout: &Layout,
         events: mpsc::UnboundedSender<RuntimeEvent>,
     ) -> Self {
@@ -132,7 +133,7 @@ impl Sandbox {
     }
 
     /// What it is to be made out of; once.
-    pub(crate) fn take_spare(&self) -> Option<Spare> {
+    pub(crate) fn take_spare(&self) -> Option<SpareSandbox> {
         self.inner().spare.take()
     }
 
@@ -143,7 +144,7 @@ impl Sandbox {
     }
 
     /// Writes something down for the agents to come.
-    pub(crate) fn record(&self, line: &Line) -> std::io::Result<()> {
+    pub(crate) fn record(&self, line: &RecordLine) -> std::io::Result<()> {
         match self.records.get() {
             Some(file) => file.add(line),
             None => Err(std::io::Error::other("the sandbox has no records yet")),
@@ -155,7 +156,7 @@ impl Sandbox {
         self.records.get().map_or(Ok(()), RecordFile::remove)
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, SandboxContents> {
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -165,29 +166,31 @@ impl Sandbox {
     }
 
     /// Puts the sandbox into another stage and answers the one before.
-    pub(crate) fn enter(&self, stage: Stage) -> Stage {
+    pub(crate) fn enter(&self, stage: SandboxLifecycle) -> SandboxLifecycle {
         std::mem::replace(&mut self.inner().stage, stage)
     }
 
     /// From now on nothing of it is an event. Answers what there is to take away: the link when the
     /// shim lives.
-    pub(crate) fn begin_removal(&self) -> Option<Link> {
+    pub(crate) fn begin_removal(&self) -> Option<ShimLink> {
         let mut inner = self.inner();
-        let (link, pid, child) = match std::mem::replace(&mut inner.stage, Stage::New) {
-            Stage::New => (None, None, None),
-            Stage::Ready { link, pid, child } => (Some(link), Some(pid), child),
-            Stage::Going { pid, child } => (None, pid, child),
-            Stage::Dead { child } => (None, None, child),
+        let (link, pid, child) = match std::mem::replace(&mut inner.stage, SandboxLifecycle::New) {
+            SandboxLifecycle::New => (None, None, None),
+            SandboxLifecycle::Ready { link, pid, child } => (Some(link), Some(pid), child),
+            SandboxLifecycle::Going { pid, child } => (None, pid, child),
+            SandboxLifecycle::Dead { child } => (None, None, child),
         };
-        inner.stage = Stage::Going { pid, child };
+        inner.stage = SandboxLifecycle::Going { pid, child };
         link
     }
 
     /// The way to the shim, while it lives.
-    pub(crate) fn link(&self) -> Option<Link> {
+    pub(crate) fn link(&self) -> Option<ShimLink> {
         match &self.inner().stage {
-            Stage::Ready { link, .. } => Some(link.clone()),
-            Stage::New | Stage::Going { .. } | Stage::Dead { .. } => None,
+            SandboxLifecycle::Ready { link, .. } => Some(link.clone()),
+            SandboxLifecycle::New
+            | SandboxLifecycle::Going { .. }
+            | SandboxLifecycle::Dead { .. } => None,
         }
     }
 
@@ -198,13 +201,15 @@ impl Sandbox {
 
     /// Takes another link to the shim in place of the one that failed. The shim has let go of what
     /// it had made ahead, and the folders of that are left to the sandbox's end.
-    pub(crate) fn relink(&self, new: Link) {
+    pub(crate) fn relink(&self, new: ShimLink) {
         let mut inner = self.inner();
         inner.ready_roots.clear();
         match &mut inner.stage {
-            Stage::Ready { link, .. } => *link = new,
+            SandboxLifecycle::Ready { link, .. } => *link = new,
             // Its owner holds the gate, so nobody has taken it away meanwhile.
-            Stage::New | Stage::Going { .. } | Stage::Dead { .. } => {}
+            SandboxLifecycle::New
+            | SandboxLifecycle::Going { .. }
+            | SandboxLifecycle::Dead { .. } => {}
         }
     }
 
@@ -221,15 +226,16 @@ impl Sandbox {
     /// Takes note of a root that stands in the shim at the other end of this link. Answers what is
     /// of no use now: the one before of this container, or this one when the sandbox has another
     /// link by now.
-    pub(crate) fn keep_root(&self, over: &Link, root: ReadyRoot) -> Option<ReadyRoot> {
+    pub(crate) fn keep_root(&self, over: &ShimLink, root: ReadyRoot) -> Option<ReadyRoot> {
         let mut inner = self.inner();
         match &inner.stage {
-            Stage::Ready { link, .. } if link.is_same(over) => {
+            SandboxLifecycle::Ready { link, .. } if link.is_same(over) => {
                 inner.ready_roots.insert(root.plan.container.clone(), root)
             }
-            Stage::Ready { .. } | Stage::New | Stage::Going { .. } | Stage::Dead { .. } => {
-                Some(root)
-            }
+            SandboxLifecycle::Ready { .. }
+            | SandboxLifecycle::New
+            | SandboxLifecycle::Going { .. }
+            | SandboxLifecycle::Dead { .. } => Some(root),
         }
     }
 
@@ -246,24 +252,26 @@ impl Sandbox {
     /// Where its namespaces are, while it is ready.
     pub(crate) fn info(&self) -> Option<SandboxInfo> {
         match &self.inner().stage {
-            Stage::Ready { pid, .. } => Some(info(&self.id, *pid, self.namespaces)),
-            Stage::New | Stage::Going { .. } | Stage::Dead { .. } => None,
+            SandboxLifecycle::Ready { pid, .. } => Some(info(&self.id, *pid, self.namespaces)),
+            SandboxLifecycle::New
+            | SandboxLifecycle::Going { .. }
+            | SandboxLifecycle::Dead { .. } => None,
         }
     }
 
     /// True when there never was a shim.
     pub(crate) fn is_new(&self) -> bool {
-        matches!(self.inner().stage, Stage::New)
+        matches!(self.inner().stage, SandboxLifecycle::New)
     }
 
     /// True when it is being taken away.
     pub(crate) fn is_going(&self) -> bool {
-        matches!(self.inner().stage, Stage::Going { .. })
+        matches!(self.inner().stage, SandboxLifecycle::Going { .. })
     }
 
     /// Adds a container.
-    pub(crate) fn insert(&self, slot: &str, record: ContainerRecord, phase: Phase) {
-        self.inner().containers.insert(slot.to_owned(), Container { record, phase });
+    pub(crate) fn insert(&self, slot: &str, record: SlotRecord, phase: ContainerPhase) {
+        self.inner().containers.insert(slot.to_owned(), SandboxContainer { record, phase });
     }
 
     /// What to hold while this container is made, started or removed.
@@ -283,15 +291,15 @@ impl Sandbox {
     }
 
     /// Catches up with a shim whose messages may have been missed.
-    pub(crate) fn catch_up(&self, states: &[protocol::ContainerState]) {
+    pub(crate) fn catch_up(&self, states: &[protocol::ContainerReport]) {
         for state in states {
             match &state.phase {
-                Phase::Created => {}
-                Phase::Running { pid, started_at_us, notice: _ } => {
-                    let answer = Answer::Started { pid: *pid, started_at_us: *started_at_us };
+                ContainerPhase::Created => {}
+                ContainerPhase::Running { pid, started_at_us, notice: _ } => {
+                    let answer = ShimAnswer::Started { pid: *pid, started_at_us: *started_at_us };
                     self.note_started(&state.slot, &Ok(answer));
                 }
-                Phase::Exited { exit, .. } => self.note_exit(&state.slot, exit),
+                ContainerPhase::Exited { exit, .. } => self.note_exit(&state.slot, exit),
             }
         }
     }
@@ -306,14 +314,18 @@ impl Sandbox {
     /// Takes note that a container got a signal.
     pub(crate) fn note_signal(&self, slot: &str) {
         if let Some(container) = self.inner().containers.get_mut(slot)
-            && let Phase::Running { notice, .. } = &mut container.phase
+            && let ContainerPhase::Running { notice, .. } = &mut container.phase
         {
-            *notice = Notice::Given;
+            *notice = SignalNotice::Given;
         }
     }
 
     /// Looks at a container.
-    pub(crate) fn container<T>(&self, slot: &str, look: impl FnOnce(&Container) -> T) -> Option<T> {
+    pub(crate) fn container<T>(
+        &self,
+        slot: &str,
+        look: impl FnOnce(&SandboxContainer) -> T,
+    ) -> Option<T> {
         self.inner().containers.get(slot).map(look)
     }
 
@@ -321,14 +333,14 @@ impl Sandbox {
     pub(crate) fn live_containers(&self) -> Vec<(String, ContainerKey)> {
         let inner = self.inner();
         let live = inner.containers.iter().filter(|(_, container)| match container.phase {
-            Phase::Created | Phase::Running { .. } => true,
-            Phase::Exited { .. } => false,
+            ContainerPhase::Created | ContainerPhase::Running { .. } => true,
+            ContainerPhase::Exited { .. } => false,
         });
         live.map(|(slot, container)| (slot.clone(), container.record.key.clone())).collect()
     }
 
     /// Looks at every container.
-    pub(crate) fn containers<T>(&self, look: impl Fn(&ContainerRecord, &Phase) -> T) -> Vec<T> {
+    pub(crate) fn containers<T>(&self, look: impl Fn(&SlotRecord, &ContainerPhase) -> T) -> Vec<T> {
         let inner = self.inner();
         inner.containers.values().map(|found| look(&found.record, &found.phase)).collect()
     }
@@ -349,7 +361,11 @@ impl Sandbox {
         SandboxSnapshot {
             key: self.key.clone(),
             id: self.id.clone(),
-            state: if info.is_some() { SandboxState::Ready } else { SandboxState::NotReady },
+            state: if info.is_some() {
+                SandboxReadiness::Ready
+            } else {
+                SandboxReadiness::NotReady
+            },
             info,
             containers,
         }
@@ -359,14 +375,14 @@ impl Sandbox {
     /// taken away.
     pub(crate) fn note_exit(&self, slot: &str, exit: &ExitRecord) {
         let mut inner = self.inner();
-        let quiet = matches!(inner.stage, Stage::Going { .. });
+        let quiet = matches!(inner.stage, SandboxLifecycle::Going { .. });
         let Some(container) = inner.containers.get_mut(slot) else { return };
         let pid = match container.phase {
-            Phase::Exited { .. } => return,
-            Phase::Running { pid, .. } => pid,
-            Phase::Created => 0,
+            ContainerPhase::Exited { .. } => return,
+            ContainerPhase::Running { pid, .. } => pid,
+            ContainerPhase::Created => 0,
         };
-        container.phase = Phase::Exited { pid, exit: exit.clone() };
+        container.phase = ContainerPhase::Exited { pid, exit: exit.clone() };
         let ended = exited(&container.record, exit);
         drop(inner);
         if !quiet {
@@ -377,27 +393,27 @@ impl Sandbox {
     /// Tells that processes of a container were killed for lack of memory, if it lives on.
     pub(crate) fn note_oom_kills(&self, slot: &str) {
         let key = self.container(slot, |container| match container.phase {
-            Phase::Running { .. } => Some(container.record.key.clone()),
-            Phase::Created | Phase::Exited { .. } => None,
+            ContainerPhase::Running { .. } => Some(container.record.key.clone()),
+            ContainerPhase::Created | ContainerPhase::Exited { .. } => None,
         });
         if let Some(key) = key.flatten() {
             self.tell(RuntimeEvent::ProcessesOomKilled { key });
         }
     }
 
-    pub(crate) fn note_started(&self, slot: &str, answer: &Result<Answer, Failure>) {
+    pub(crate) fn note_started(&self, slot: &str, answer: &Result<ShimAnswer, ShimFailure>) {
         let mut inner = self.inner();
         let Some(container) = inner.containers.get_mut(slot) else { return };
-        if !matches!(container.phase, Phase::Created) {
+        if !matches!(container.phase, ContainerPhase::Created) {
             return;
         }
         match answer {
-            Ok(Answer::Started { pid, started_at_us }) => {
+            Ok(ShimAnswer::Started { pid, started_at_us }) => {
                 let (pid, started_at_us) = (*pid, *started_at_us);
-                let notice = Notice::NotGiven;
-                container.phase = Phase::Running { pid, started_at_us, notice };
+                let notice = SignalNotice::NotGiven;
+                container.phase = ContainerPhase::Running { pid, started_at_us, notice };
             }
-            Err(Failure { kind: FailureKind::Start, problem }) => {
+            Err(ShimFailure { kind: FailureKind::Start, problem }) => {
                 let now_us = rekindle_shim::timestamp::now_us();
                 let exit = ExitRecord {
                     cause: ExitCause::StartError,
@@ -406,7 +422,7 @@ impl Sandbox {
                     message: problem.clone(),
                     oom: None,
                 };
-                container.phase = Phase::Exited { pid: 0, exit };
+                container.phase = ContainerPhase::Exited { pid: 0, exit };
             }
             Ok(_) | Err(_) => {}
         }
@@ -417,12 +433,14 @@ impl Sandbox {
     /// first, so that nothing is started in it again.
     pub(crate) fn note_death(&self, now: Tick) {
         let mut inner = self.inner();
-        let was_ready = match std::mem::replace(&mut inner.stage, Stage::New) {
-            Stage::Ready { child, .. } => {
-                inner.stage = Stage::Dead { child };
+        let was_ready = match std::mem::replace(&mut inner.stage, SandboxLifecycle::New) {
+            SandboxLifecycle::Ready { child, .. } => {
+                inner.stage = SandboxLifecycle::Dead { child };
                 true
             }
-            stage @ (Stage::New | Stage::Going { .. } | Stage::Dead { .. }) => {
+            stage @ (SandboxLifecycle::New
+            | SandboxLifecycle::Going { .. }
+            | SandboxLifecycle::Dead { .. }) => {
                 inner.stage = stage;
                 false
             }
@@ -434,9 +452,9 @@ impl Sandbox {
         for (slot, container) in &mut inner.containers {
             let path = self.dir.join(rekindle_shim::state_file::name(slot));
             let found = records::read_phase(&path).unwrap_or_else(|| container.phase.clone());
-            let is_told = matches!(container.phase, Phase::Exited { .. });
+            let is_told = matches!(container.phase, ContainerPhase::Exited { .. });
             container.phase = records::phase_without_shim(Some(found), now);
-            if let (false, Phase::Exited { exit, .. }) = (is_told, &container.phase) {
+            if let (false, ContainerPhase::Exited { exit, .. }) = (is_told, &container.phase) {
                 ends.push(exited(&container.record, exit));
             }
             if let Err(error) = records::write_phase(&path, &container.phase) {
@@ -454,7 +472,7 @@ impl Sandbox {
     }
 }
 
-fn exited(record: &ContainerRecord, exit: &ExitRecord) -> RuntimeEvent {
+fn exited(record: &SlotRecord, exit: &ExitRecord) -> RuntimeEvent {
     let (key, created) = (record.key.clone(), record.created());
     RuntimeEvent::ContainerExited { key, created, exit: records::exit(exit) }
 }
@@ -467,22 +485,22 @@ pub(crate) fn info(id: &str, pid: u32, namespaces: Namespaces) -> SandboxInfo {
 
 /// The sandbox that a shim's messages are for; there is none while it is a spare.
 #[derive(Clone, Default)]
-pub(crate) struct Target(Arc<OnceLock<Weak<Sandbox>>>);
+pub(crate) struct MessageTarget(Arc<OnceLock<Weak<EmbeddedSandbox>>>);
 
-impl Target {
+impl MessageTarget {
     /// They are for this one from now on.
-    pub(crate) fn set(&self, sandbox: &Arc<Sandbox>) {
+    pub(crate) fn set(&self, sandbox: &Arc<EmbeddedSandbox>) {
         // A spare is claimed once.
         let _ = self.0.set(Arc::downgrade(sandbox));
     }
 
-    pub(crate) fn get(&self) -> Option<Arc<Sandbox>> {
+    pub(crate) fn get(&self) -> Option<Arc<EmbeddedSandbox>> {
         self.0.get()?.upgrade()
     }
 }
 
-impl From<&Arc<Sandbox>> for Target {
-    fn from(sandbox: &Arc<Sandbox>) -> Self {
+impl From<&Arc<EmbeddedSandbox>> for MessageTarget {
+    fn from(sandbox: &Arc<EmbeddedSandbox>) -> Self {
         let target = Self::default();
         target.set(sandbox);
         target
@@ -490,12 +508,12 @@ impl From<&Arc<Sandbox>> for Target {
 }
 
 /// A sandbox that was made ahead of need and waits for its pod.
-pub(crate) struct Spare {
+pub(crate) struct SpareSandbox {
     pub(crate) id: String,
-    pub(crate) link: Link,
+    pub(crate) link: ShimLink,
     /// Whom the link's messages are for, once there is somebody.
-    pub(crate) target: Target,
+    pub(crate) target: MessageTarget,
     pub(crate) child: Child,
     pub(crate) records: RecordFile,
-    pub(crate) roots: Roots,
+    pub(crate) roots: RootFolders,
 }

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use rekindle_shim::protocol::{
-    ClaimPlan, NamespacePlan, NamespacesPlan, ProcessesPlan, Request, RootsAhead, SandboxPlan,
+    ClaimPlan, NamespacePlan, NamespacesPlan, ProcessesPlan, RootsAhead, SandboxPlan, ShimRequest,
     UsersPlan,
 };
 
 use super::link::CallError;
-use super::records::{Line, SandboxRecord};
-use super::sandbox::{self, Sandbox, Spare, Stage, Traits};
-use super::shim_process::{SHUTDOWN_TIME, Started};
+use super::records::{RecordLine, SandboxRecord};
+use super::sandbox::{self, EmbeddedSandbox, SandboxLifecycle, SandboxTraits, SpareSandbox};
+use super::shim_process::{SHUTDOWN_TIME, StartedShim};
 use super::sysctls::{check_sysctls, default_sysctls};
-use super::{Shared, blocking, contact, janitor, spares};
+use super::{SharedRuntime, blocking, contact, janitor, spares};
 use crate::error::{Cause, RuntimeError};
 use crate::spec::{
-    Namespace, Namespaces, Processes, SandboxInfo, SandboxKey, SandboxSpec, UserRange, Users,
+    NamespaceOwner, Namespaces, ProcessVisibility, SandboxInfo, SandboxKey, SandboxSpec,
+    SandboxUsers, UserRange,
 };
 
 fn failed(key: &SandboxKey, operation: &'static str, source: impl Into<Cause>) -> RuntimeError {
@@ -24,7 +25,7 @@ fn failed(key: &SandboxKey, operation: &'static str, source: impl Into<Cause>) -
 
 /// Makes the sandbox, or finds it.
 pub(crate) async fn run(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedRuntime>,
     spec: &SandboxSpec,
 ) -> Result<SandboxInfo, RuntimeError> {
     const OPERATION: &str = "set up";
@@ -52,15 +53,17 @@ pub(crate) async fn run(
     }
 }
 
-fn find_or_insert(shared: &Arc<Shared>, spec: &SandboxSpec) -> Arc<Sandbox> {
+fn find_or_insert(shared: &Arc<SharedRuntime>, spec: &SandboxSpec) -> Arc<EmbeddedSandbox> {
     let mut sandboxes = shared.sandboxes();
     let make = || {
         let (layout, events) = (&shared.layout, shared.events.clone());
         Arc::new(match spares::fits(spec).then(|| shared.spares.take()).flatten() {
-            Some(spare) => Sandbox::of_spare(Traits::from(spec), spare, layout, events),
+            Some(spare) => {
+                EmbeddedSandbox::of_spare(SandboxTraits::from(spec), spare, layout, events)
+            }
             None => {
                 let id = layout.sandbox_id(&spec.key);
-                Sandbox::new(Traits::from(spec), id, layout, events)
+                EmbeddedSandbox::new(SandboxTraits::from(spec), id, layout, events)
             }
         })
     };
@@ -68,8 +71,8 @@ fn find_or_insert(shared: &Arc<Shared>, spec: &SandboxSpec) -> Arc<Sandbox> {
 }
 
 async fn make(
-    shared: &Arc<Shared>,
-    sandbox: &Arc<Sandbox>,
+    shared: &Arc<SharedRuntime>,
+    sandbox: &Arc<EmbeddedSandbox>,
     spec: &SandboxSpec,
 ) -> Result<SandboxInfo, Cause> {
     let sysctls = check_sysctls(spec)?;
@@ -80,8 +83,8 @@ async fn make(
 }
 
 async fn make_afresh(
-    shared: &Arc<Shared>,
-    sandbox: &Arc<Sandbox>,
+    shared: &Arc<SharedRuntime>,
+    sandbox: &Arc<EmbeddedSandbox>,
     spec: &SandboxSpec,
     sysctls: Vec<(String, String)>,
 ) -> Result<SandboxInfo, Cause> {
@@ -101,7 +104,7 @@ async fn make_afresh(
             Ok::<_, Cause>(shared.program.start(&shared.layout, &sandbox.id)?)
         })
     };
-    let Started { socket, child, records } = started.await?;
+    let StartedShim { socket, child, records } = started.await?;
     sandbox.keep_records(records);
     sandbox.note_roots_ahead(RootsAhead::Made);
     let pid = child.id();
@@ -109,45 +112,45 @@ async fn make_afresh(
         Ok(link) => link,
         Err(error) => {
             // Without a connection the shim goes away by itself.
-            sandbox.enter(Stage::Dead { child: Some(child) });
+            sandbox.enter(SandboxLifecycle::Dead { child: Some(child) });
             return Err(error.into());
         }
     };
-    sandbox.enter(Stage::Ready { link: link.clone(), pid, child: Some(child) });
-    link.call(Request::Configure(plan)).await?;
-    sandbox.record(&Line::Sandbox(record(shared, spec)))?;
+    sandbox.enter(SandboxLifecycle::Ready { link: link.clone(), pid, child: Some(child) });
+    link.call(ShimRequest::Configure(plan)).await?;
+    sandbox.record(&RecordLine::Sandbox(record(shared, spec)))?;
     Ok(sandbox::info(&sandbox.id, pid, spec.namespaces))
 }
 
 /// Gives a sandbox that was made ahead to its pod.
 async fn claim(
-    shared: &Arc<Shared>,
-    sandbox: &Arc<Sandbox>,
+    shared: &Arc<SharedRuntime>,
+    sandbox: &Arc<EmbeddedSandbox>,
     spec: &SandboxSpec,
-    spare: Spare,
+    spare: SpareSandbox,
     sysctls: Vec<(String, String)>,
 ) -> Result<SandboxInfo, Cause> {
-    let Spare { link, target, child, records, id, roots: _ } = spare;
+    let SpareSandbox { link, target, child, records, id, roots: _ } = spare;
     let pid = child.id();
     target.set(sandbox);
     sandbox.keep_records(records);
     sandbox.note_roots_ahead(RootsAhead::Made);
-    sandbox.enter(Stage::Ready { link: link.clone(), pid, child: Some(child) });
+    sandbox.enter(SandboxLifecycle::Ready { link: link.clone(), pid, child: Some(child) });
     let made = {
         let (shared, spec) = (shared.clone(), spec.clone());
         blocking(move || shared.cgroups.create_sandbox(&spec.key, &spec.resources))
     };
     let processes = processes_plan(spec.namespaces.processes);
     let plan = ClaimPlan { hostname: spec.hostname.clone(), sysctls, processes };
-    let (made, claimed) = tokio::join!(made, link.call(Request::Claim(plan)));
+    let (made, claimed) = tokio::join!(made, link.call(ShimRequest::Claim(plan)));
     made?;
     claimed?;
     // Last: what has no record is a spare still.
-    sandbox.record(&Line::Sandbox(record(shared, spec)))?;
+    sandbox.record(&RecordLine::Sandbox(record(shared, spec)))?;
     Ok(sandbox::info(&id, pid, spec.namespaces))
 }
 
-fn record(shared: &Shared, spec: &SandboxSpec) -> SandboxRecord {
+fn record(shared: &SharedRuntime, spec: &SandboxSpec) -> SandboxRecord {
     SandboxRecord {
         key: spec.key.clone(),
         hostname: spec.hostname.clone(),
@@ -158,31 +161,34 @@ fn record(shared: &Shared, spec: &SandboxSpec) -> SandboxRecord {
 
 fn namespaces_plan(namespaces: Namespaces) -> NamespacesPlan {
     let plan = |whose| match whose {
-        Namespace::Own => NamespacePlan::Own,
-        Namespace::Host => NamespacePlan::Host,
+        NamespaceOwner::Own => NamespacePlan::Own,
+        NamespaceOwner::Host => NamespacePlan::Host,
     };
     NamespacesPlan {
         network: plan(namespaces.network),
         ipc: plan(namespaces.ipc),
         processes: processes_plan(namespaces.processes),
         users: match namespaces.users {
-            Users::Host => UsersPlan::Host,
-            Users::Own(UserRange { first, length }) => UsersPlan::Own { first, length },
+            SandboxUsers::Host => UsersPlan::Host,
+            SandboxUsers::Own(UserRange { first, length }) => UsersPlan::Own { first, length },
         },
     }
 }
 
-fn processes_plan(processes: Processes) -> ProcessesPlan {
+fn processes_plan(processes: ProcessVisibility) -> ProcessesPlan {
     match processes {
-        Processes::Container => ProcessesPlan::Containers,
-        Processes::Pod => ProcessesPlan::Sandbox,
-        Processes::Host => ProcessesPlan::Host,
+        ProcessVisibility::Container => ProcessesPlan::Containers,
+        ProcessVisibility::Pod => ProcessesPlan::Sandbox,
+        ProcessVisibility::Host => ProcessesPlan::Host,
     }
 }
 
 /// Ends everything in the sandbox. When this comes back nothing of it runs; its remains are cleared
 /// away behind.
-pub(crate) async fn remove(shared: &Arc<Shared>, key: &SandboxKey) -> Result<(), RuntimeError> {
+pub(crate) async fn remove(
+    shared: &Arc<SharedRuntime>,
+    key: &SandboxKey,
+) -> Result<(), RuntimeError> {
     const OPERATION: &str = "tear down";
     let Some(sandbox) = shared.find(key) else { return Ok(()) };
     let _gate = sandbox.gate.lock().await;
@@ -190,7 +196,7 @@ pub(crate) async fn remove(shared: &Arc<Shared>, key: &SandboxKey) -> Result<(),
         return Ok(()); // somebody else did it meanwhile
     }
     if let Some(link) = sandbox.begin_removal() {
-        match link.call_within(Request::Shutdown, SHUTDOWN_TIME).await {
+        match link.call_within(ShimRequest::Shutdown, SHUTDOWN_TIME).await {
             Ok(_) | Err(CallError::Gone) => {}
             Err(error @ CallError::Refused(_)) => return Err(failed(key, OPERATION, error)),
             // Stopped, or stuck: its containers are bound to die with it.

@@ -27,11 +27,11 @@ pub(crate) const SHUTDOWN_TIME: Duration = Duration::from_secs(3);
 /// The program as a sealed file in memory. A container can make the kernel run it again by
 /// `/proc/self/exe` and then find it there (CVE-2019-5736), but nobody can write to it any more.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct ShimProgram {
     file: OwnedFd,
 }
 
-impl Program {
+impl ShimProgram {
     pub(crate) fn load() -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let name = "rekindle-shim";
@@ -49,17 +49,17 @@ impl Program {
 
     /// Starts a shim in a new folder. Connects before it runs: the socket listens already, so it
     /// finds its agent waiting.
-    pub(crate) fn start(&self, layout: &Layout, id: &str) -> io::Result<Started> {
+    pub(crate) fn start(&self, layout: &Layout, id: &str) -> io::Result<StartedShim> {
         let path = layout.sandbox_dir(id);
         let dir = make_dirs(layout, &path)?;
         let records = RecordFile::open(&path)?;
-        let socket = Socket { run: layout.run(), name: id };
+        let socket = ShimSocket { run: layout.run(), name: id };
         let listener = socket.listen()?;
         let connection = socket.connect()?;
         let notes = path.join("shim.notes");
         let notes = OpenOptions::new().create(true).append(true).mode(0o600).open(notes)?;
         let child = self.spawn(listener, dir, notes)?;
-        Ok(Started { socket: connection, child, records })
+        Ok(StartedShim { socket: connection, child, records })
     }
 
     /// Runs it, in a process group of its own so that Ctrl-C at the agent's terminal is not for it.
@@ -79,7 +79,7 @@ impl Program {
 }
 
 /// A shim that runs, and has not been told anything yet.
-pub(crate) struct Started {
+pub(crate) struct StartedShim {
     pub(crate) socket: UnixStream,
     pub(crate) child: Child,
     /// Empty.
@@ -99,14 +99,14 @@ fn make_dirs(layout: &Layout, dir: &Path) -> io::Result<OwnedFd> {
 
 /// Where a shim listens: a name in the run folder, opened first, because a socket's path may have
 /// 107 bytes only.
-pub(crate) struct Socket<'a> {
+pub(crate) struct ShimSocket<'a> {
     /// The run folder.
     pub(crate) run: &'a Path,
     /// The socket's name in it.
     pub(crate) name: &'a str,
 }
 
-impl Socket<'_> {
+impl ShimSocket<'_> {
     fn with_short_path<T>(&self, f: impl FnOnce(String) -> io::Result<T>) -> io::Result<T> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(self.run, flags, rustix::fs::Mode::empty())?;

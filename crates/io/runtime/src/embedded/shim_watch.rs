@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
-use rekindle_shim::protocol::Request;
+use rekindle_shim::protocol::ShimRequest;
 
-use super::link::Link;
-use super::sandbox::Sandbox;
-use super::{Shared, contact};
+use super::link::ShimLink;
+use super::sandbox::EmbeddedSandbox;
+use super::{SharedRuntime, contact};
 
 /// Between the end of one look and the next.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ const ASKED_AT_A_TIME: usize = 16;
 const NO_COMMAND: u64 = u64::MAX;
 
 /// Asks from now on, until the runtime is dropped.
-pub(crate) fn start(shared: &Arc<Shared>) {
+pub(crate) fn start(shared: &Arc<SharedRuntime>) {
     let shared = Arc::downgrade(shared);
     tokio::spawn(async move {
         loop {
@@ -46,25 +46,25 @@ pub(crate) fn start(shared: &Arc<Shared>) {
     });
 }
 
-fn links(shared: &Shared) -> Vec<(Weak<Sandbox>, Link)> {
+fn links(shared: &SharedRuntime) -> Vec<(Weak<EmbeddedSandbox>, ShimLink)> {
     let all = shared.all().into_iter();
     all.filter_map(|sandbox| Some((Arc::downgrade(&sandbox), sandbox.link()?))).collect()
 }
 
 /// Asks one shim. Holds neither runtime nor sandbox while it waits.
-async fn look(shared: &Weak<Shared>, sandbox: Weak<Sandbox>, link: Link) {
+async fn look(shared: &Weak<SharedRuntime>, sandbox: Weak<EmbeddedSandbox>, link: ShimLink) {
     // one that is closed is heard of elsewhere
-    let Ok(mut answer) = link.ask(Request::KillExec { id: NO_COMMAND }) else { return };
+    let Ok(mut answer) = link.ask(ShimRequest::KillExec { id: NO_COMMAND }) else { return };
     for step in 1..=STEPS_MAX {
         if answer.is_given_within(STEP).await {
             return;
         }
         let (Some(shared), Some(sandbox)) = (shared.upgrade(), sandbox.upgrade()) else { return };
         let Some(pid) = sandbox.info().map(|info| info.pid) else { return };
-        match Activity::read(pid) {
-            Activity::Stopped => {}
-            Activity::Waiting if step == STEPS_MAX => {}
-            Activity::Waiting | Activity::Busy => continue,
+        match ProcessActivity::read(pid) {
+            ProcessActivity::Stopped => {}
+            ProcessActivity::Waiting if step == STEPS_MAX => {}
+            ProcessActivity::Waiting | ProcessActivity::Busy => continue,
         }
         return contact::give_up_silent(&shared, &sandbox, &link).await;
     }
@@ -72,7 +72,7 @@ async fn look(shared: &Weak<Shared>, sandbox: Weak<Sandbox>, link: Link) {
 
 /// What a shim's process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Activity {
+enum ProcessActivity {
     /// It runs or wants to, or waits for a disk. Also one that cannot be seen.
     Busy,
     /// It waits for something to happen.
@@ -81,7 +81,7 @@ enum Activity {
     Stopped,
 }
 
-impl Activity {
+impl ProcessActivity {
     fn read(pid: u32) -> Self {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
         stat.map_or(Self::Busy, |stat| Self::parse(&stat))
@@ -106,15 +106,15 @@ mod tests {
     #[test]
     fn what_a_process_does_is_read_behind_its_name() {
         for (stat, expected) in [
-            ("17 (rekindle-shim) S 1 17", Activity::Waiting),
-            ("17 (rekindle-shim) T 1 17", Activity::Stopped),
-            ("17 (rekindle-shim) t 1 17", Activity::Stopped),
-            ("17 (rekindle-shim) D 1 17", Activity::Busy),
-            ("17 (rekindle-shim) R 1 17", Activity::Busy),
-            ("17 (a) T (b) S 1 17", Activity::Waiting),
-            ("", Activity::Busy),
+            ("17 (rekindle-shim) S 1 17", ProcessActivity::Waiting),
+            ("17 (rekindle-shim) T 1 17", ProcessActivity::Stopped),
+            ("17 (rekindle-shim) t 1 17", ProcessActivity::Stopped),
+            ("17 (rekindle-shim) D 1 17", ProcessActivity::Busy),
+            ("17 (rekindle-shim) R 1 17", ProcessActivity::Busy),
+            ("17 (a) T (b) S 1 17", ProcessActivity::Waiting),
+            ("", ProcessActivity::Busy),
         ] {
-            assert_eq!(Activity::parse(stat), expected, "{stat}");
+            assert_eq!(ProcessActivity::parse(stat), expected, "{stat}");
         }
     }
 }

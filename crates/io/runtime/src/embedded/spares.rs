@@ -14,16 +14,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rekindle_shim::frame;
-use rekindle_shim::protocol::{Call, NamespacesPlan, Request, SandboxPlan};
+use rekindle_shim::protocol::{NamespacesPlan, SandboxPlan, ShimCall, ShimRequest};
 
 use super::layout::{MOUNT_POINT, ROOTS};
-use super::roots::Roots;
-use super::sandbox::{self, Spare, Target};
-use super::shim_process::{SHUTDOWN_TIME, Socket};
+use super::roots::RootFolders;
+use super::sandbox::{self, MessageTarget, SpareSandbox};
+use super::shim_process::{SHUTDOWN_TIME, ShimSocket};
 use super::sysctls::default_sysctls;
-use super::{Shared, blocking, contact, trash, unavailable};
+use super::{SharedRuntime, blocking, contact, trash, unavailable};
 use crate::error::{Cause, RuntimeError};
-use crate::spec::{Namespace, Namespaces, Processes, SandboxInfo, SandboxSpec, Users};
+use crate::spec::{
+    NamespaceOwner, Namespaces, ProcessVisibility, SandboxInfo, SandboxSpec, SandboxUsers,
+};
 
 /// How many stand ready: one for a pod that is restarted, one for another at the same time.
 const READY_MAX: usize = 2;
@@ -31,10 +33,10 @@ const READY_MAX: usize = 2;
 pub(crate) const SHM_BYTES: u64 = 64 * 1024 * 1024;
 /// A spare shares nothing but the host's users.
 const NAMESPACES: Namespaces = Namespaces {
-    network: Namespace::Own,
-    ipc: Namespace::Own,
-    processes: Processes::Container,
-    users: Users::Host,
+    network: NamespaceOwner::Own,
+    ipc: NamespaceOwner::Own,
+    processes: ProcessVisibility::Container,
+    users: SandboxUsers::Host,
 };
 
 /// Whether a spare can become this sandbox. Whose processes its containers see is settled when it
@@ -51,19 +53,19 @@ pub(crate) fn fits(spec: &SandboxSpec) -> bool {
 /// The spares of one runtime.
 #[derive(Default)]
 pub(crate) struct Spares {
-    ready: Mutex<Vec<Spare>>,
+    ready: Mutex<Vec<SpareSandbox>>,
     /// Held while one is made.
     making: tokio::sync::Mutex<()>,
     count: AtomicU64,
 }
 
 impl Spares {
-    fn ready(&self) -> MutexGuard<'_, Vec<Spare>> {
+    fn ready(&self) -> MutexGuard<'_, Vec<SpareSandbox>> {
         self.ready.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// One that lives, if there is one.
-    pub(crate) fn take(&self) -> Option<Spare> {
+    pub(crate) fn take(&self) -> Option<SpareSandbox> {
         let mut ready = self.ready();
         while let Some(mut spare) = ready.pop() {
             match spare.child.try_wait() {
@@ -80,7 +82,9 @@ impl Spares {
 }
 
 /// Makes one, when one is missing.
-pub(crate) async fn prepare(shared: &Arc<Shared>) -> Result<Option<SandboxInfo>, RuntimeError> {
+pub(crate) async fn prepare(
+    shared: &Arc<SharedRuntime>,
+) -> Result<Option<SandboxInfo>, RuntimeError> {
     let _one_at_a_time = shared.spares.making.lock().await;
     if shared.spares.ready().len() >= READY_MAX {
         return Ok(None);
@@ -92,7 +96,7 @@ pub(crate) async fn prepare(shared: &Arc<Shared>) -> Result<Option<SandboxInfo>,
     Ok(Some(info))
 }
 
-async fn make(shared: &Arc<Shared>) -> Result<(Spare, u32), Cause> {
+async fn make(shared: &Arc<SharedRuntime>) -> Result<(SpareSandbox, u32), Cause> {
     let number = shared.spares.count.fetch_add(1, Ordering::Relaxed);
     let id = shared.layout.spare_id(shared.now(), number);
     let dir = shared.layout.sandbox_dir(&id);
@@ -100,13 +104,13 @@ async fn make(shared: &Arc<Shared>) -> Result<(Spare, u32), Cause> {
         let (shared, id, dir) = (shared.clone(), id.clone(), dir.clone());
         blocking(move || {
             let started = shared.program.start(&shared.layout, &id)?;
-            let roots = Roots::new(dir.join(ROOTS));
+            let roots = RootFolders::new(dir.join(ROOTS));
             roots.refill()?;
             Ok::<_, Cause>((started, roots))
         })
     };
     let (started, roots) = started.await?;
-    let target = Target::default();
+    let target = MessageTarget::default();
     let link = contact::follow(shared, target.clone(), started.socket)?;
     let mount_point = dir.join(MOUNT_POINT);
     let plan = SandboxPlan {
@@ -116,19 +120,19 @@ async fn make(shared: &Arc<Shared>) -> Result<(Spare, u32), Cause> {
         mount_point: mount_point.to_str().ok_or("the data folder's path is not UTF-8")?.to_owned(),
         namespaces: NamespacesPlan::default(),
     };
-    link.call(Request::Configure(plan)).await?;
+    link.call(ShimRequest::Configure(plan)).await?;
     let pid = started.child.id();
     let child = started.child;
-    Ok((Spare { id, link, target, child, records: started.records, roots }, pid))
+    Ok((SpareSandbox { id, link, target, child, records: started.records, roots }, pid))
 }
 
 /// Ends those that nobody has claimed.
-pub(crate) async fn end_all(shared: &Arc<Shared>) {
+pub(crate) async fn end_all(shared: &Arc<SharedRuntime>) {
     let _none_is_made = shared.spares.making.lock().await;
     let spares = std::mem::take(&mut *shared.spares.ready());
     for spare in spares {
         // Gone already is as good.
-        let _ = spare.link.call_within(Request::Shutdown, SHUTDOWN_TIME).await;
+        let _ = spare.link.call_within(ShimRequest::Shutdown, SHUTDOWN_TIME).await;
         let owned = shared.clone();
         blocking(move || {
             let mut child = spare.child;
@@ -142,22 +146,22 @@ pub(crate) async fn end_all(shared: &Arc<Shared>) {
 }
 
 /// A shim of an earlier agent that no pod's record speaks of: it was made ahead, or half made.
-pub(crate) struct Unclaimed {
+pub(crate) struct UnclaimedShim {
     id: String,
     shim: UnixStream,
 }
 
 /// Takes what has no record out of its place; `None` when no shim is behind it. At the start,
 /// before another shim can get the same id.
-pub(crate) fn take_away(shared: &Shared, id: &str) -> io::Result<Option<Unclaimed>> {
-    let socket = Socket { run: shared.layout.run(), name: id };
+pub(crate) fn take_away(shared: &SharedRuntime, id: &str) -> io::Result<Option<UnclaimedShim>> {
+    let socket = ShimSocket { run: shared.layout.run(), name: id };
     let shim = socket.connect().ok();
     trash::take(&shared.layout, &shared.layout.sandbox_dir(id))?;
     socket.remove()?;
-    Ok(shim.map(|shim| Unclaimed { id: id.to_owned(), shim }))
+    Ok(shim.map(|shim| UnclaimedShim { id: id.to_owned(), shim }))
 }
 
-impl Unclaimed {
+impl UnclaimedShim {
     /// Ends the shim. Blocks.
     pub(crate) fn end(self) {
         if let Err(error) = shut_down(self.shim) {
@@ -171,15 +175,15 @@ impl Unclaimed {
 fn shut_down(mut shim: UnixStream) -> io::Result<()> {
     shim.set_read_timeout(Some(SHUTDOWN_TIME))?;
     let mut bytes = Vec::new();
-    frame::write(&Call { seq: 0, request: Request::Shutdown }, &mut bytes)
+    frame::write(&ShimCall { seq: 0, request: ShimRequest::Shutdown }, &mut bytes)
         .map_err(io::Error::other)?;
     shim.write_all(&bytes)?;
     bytes.clear();
     shim.read_to_end(&mut bytes).map(drop)
 }
 
-fn clear(shared: &Shared, id: &str) {
-    let socket = Socket { run: shared.layout.run(), name: id };
+fn clear(shared: &SharedRuntime, id: &str) {
+    let socket = ShimSocket { run: shared.layout.run(), name: id };
     let moved = trash::take(&shared.layout, &shared.layout.sandbox_dir(id));
     if let Err(error) = moved.and_then(|()| socket.remove()) {
         tracing::warn!(%error, id, "failed to remove what a spare sandbox left");

@@ -5,57 +5,59 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-use rekindle_shim::protocol::{AttachPlan, ExecFiles, ExecPlan, FileSource, Request, TerminalSize};
+use rekindle_shim::protocol::{
+    AttachPlan, ExecFiles, ExecPlan, FileSource, ShimRequest, TerminalSize,
+};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
 };
 use rustix::pipe::PipeFlags;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
-use super::Shared;
+use super::SharedRuntime;
 use super::exec::{exit, failed, find, output_pipe, refused, set_nonblocking};
-use super::link::{Execution, Link};
+use super::link::{CommandExecution, ShimLink};
 use crate::error::RuntimeError;
-use crate::exec::{ExecExit, Running, StreamRequest, Streams, Terminal, Wanted};
+use crate::exec::{ExecExit, ExecStreams, ExecTerminal, RunningExec, StreamRequest, StreamUse};
 use crate::spec::ContainerKey;
 
 /// Starts a command.
 pub(crate) async fn exec(
-    shared: &Shared,
+    shared: &SharedRuntime,
     key: &ContainerKey,
     command: &[String],
     request: StreamRequest,
-) -> Result<Streams, RuntimeError> {
+) -> Result<ExecStreams, RuntimeError> {
     let (_, link, slot) = find(shared, key)?;
-    let call = Call { key, link, slot, id: shared.next_exec_id(), argv: command.to_vec() };
+    let call = ExecCall { key, link, slot, id: shared.next_exec_id(), argv: command.to_vec() };
     match request.terminal {
-        Wanted::Yes => call.on_terminal(request).await,
-        Wanted::No => call.on_pipes(request).await,
+        StreamUse::Yes => call.on_terminal(request).await,
+        StreamUse::No => call.on_pipes(request).await,
     }
 }
 
-struct Call<'a> {
+struct ExecCall<'a> {
     key: &'a ContainerKey,
-    link: Link,
+    link: ShimLink,
     slot: String,
     id: u64,
     argv: Vec<String>,
 }
 
-impl Call<'_> {
-    async fn on_pipes(self, request: StreamRequest) -> Result<Streams, RuntimeError> {
+impl ExecCall<'_> {
+    async fn on_pipes(self, request: StreamRequest) -> Result<ExecStreams, RuntimeError> {
         let key = self.key;
         let mut passed = Vec::with_capacity(3);
         let mut stdin = None;
-        if request.stdin == Wanted::Yes {
+        if request.stdin == StreamUse::Yes {
             let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
                 .map_err(|errno| failed(key, io::Error::from(errno)))?;
             stdin = Some(sender(write).map_err(|error| failed(key, error))?);
             passed.push(read);
         }
-        let mut output = |wanted: Wanted| match wanted {
-            Wanted::No => Ok(None),
-            Wanted::Yes => output_pipe(key).map(|(read, write)| {
+        let mut output = |wanted: StreamUse| match wanted {
+            StreamUse::No => Ok(None),
+            StreamUse::Yes => output_pipe(key).map(|(read, write)| {
                 passed.push(write);
                 Some(read)
             }),
@@ -67,43 +69,44 @@ impl Call<'_> {
             stderr: source(request.stderr),
         };
         let execution = self.start(files, passed).await?;
-        Ok(Streams { stdin, stdout, stderr, terminal: None, running: running(execution, key) })
+        Ok(ExecStreams { stdin, stdout, stderr, terminal: None, running: running(execution, key) })
     }
 
-    async fn on_terminal(self, request: StreamRequest) -> Result<Streams, RuntimeError> {
+    async fn on_terminal(self, request: StreamRequest) -> Result<ExecStreams, RuntimeError> {
         let key = self.key;
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (ours, containers) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
             .map_err(|errno| failed(key, io::Error::from(errno)))?;
         let files = ExecFiles::Terminal(TerminalSize::default());
         let execution = self.start(files, vec![containers]).await?;
-        let opened = receive(&ours).and_then(|master| Ends::of(master, request));
-        let Ends { stdin, stdout, terminal } = opened.map_err(|error| failed(key, error))?;
+        let opened = receive(&ours).and_then(|master| TerminalEnds::of(master, request));
+        let TerminalEnds { stdin, stdout, terminal } =
+            opened.map_err(|error| failed(key, error))?;
         let running = running(execution, key);
-        Ok(Streams { stdin, stdout, stderr: None, terminal: Some(terminal), running })
+        Ok(ExecStreams { stdin, stdout, stderr: None, terminal: Some(terminal), running })
     }
 
     async fn start(
         self,
         files: ExecFiles,
         passed: Vec<OwnedFd>,
-    ) -> Result<Execution, RuntimeError> {
+    ) -> Result<CommandExecution, RuntimeError> {
         let plan = ExecPlan { id: self.id, slot: self.slot, argv: self.argv, files };
         self.link.exec(plan, passed).await.map_err(|error| refused(self.key, error))
     }
 }
 
-fn running(mut execution: Execution, key: &ContainerKey) -> Running {
+fn running(mut execution: CommandExecution, key: &ContainerKey) -> RunningExec {
     let key = key.clone();
-    Running::new(
-        async move { execution.ended().await.map(exit).map_err(|error| refused(&key, error)) },
-    )
+    RunningExec::new(async move {
+        execution.ended().await.map(exit).map_err(|error| refused(&key, error))
+    })
 }
 
-fn source(wanted: Wanted) -> FileSource {
+fn source(wanted: StreamUse) -> FileSource {
     match wanted {
-        Wanted::Yes => FileSource::Passed,
-        Wanted::No => FileSource::Null,
+        StreamUse::Yes => FileSource::Passed,
+        StreamUse::No => FileSource::Null,
     }
 }
 
@@ -112,24 +115,24 @@ fn sender(fd: OwnedFd) -> io::Result<Sender> {
 }
 
 /// What the caller gets of a terminal: the same file under one descriptor for each use.
-struct Ends {
+struct TerminalEnds {
     stdin: Option<Sender>,
     stdout: Option<Receiver>,
-    terminal: Terminal,
+    terminal: ExecTerminal,
 }
 
-impl Ends {
+impl TerminalEnds {
     fn of(master: OwnedFd, request: StreamRequest) -> io::Result<Self> {
         let master = set_nonblocking(master)?;
         let stdin = match request.stdin {
-            Wanted::Yes => Some(sender(master.try_clone()?)?),
-            Wanted::No => None,
+            StreamUse::Yes => Some(sender(master.try_clone()?)?),
+            StreamUse::No => None,
         };
         let stdout = match request.stdout {
-            Wanted::Yes => Some(Receiver::from_owned_fd_unchecked(master.try_clone()?)?),
-            Wanted::No => None,
+            StreamUse::Yes => Some(Receiver::from_owned_fd_unchecked(master.try_clone()?)?),
+            StreamUse::No => None,
         };
-        Ok(Self { stdin, stdout, terminal: Terminal::new(master) })
+        Ok(Self { stdin, stdout, terminal: ExecTerminal::new(master) })
     }
 }
 
@@ -138,18 +141,18 @@ const BEHIND_BYTES_MAX: usize = 1024 * 1024;
 
 /// Joins a container's first process.
 pub(crate) async fn attach(
-    shared: &Shared,
+    shared: &SharedRuntime,
     key: &ContainerKey,
     request: StreamRequest,
-) -> Result<Streams, RuntimeError> {
+) -> Result<ExecStreams, RuntimeError> {
     let (_, link, slot) = find(shared, key)?;
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     let (ours, shims) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
         .map_err(|errno| failed(key, io::Error::from(errno)))?;
     let mut passed = vec![shims];
-    let mut output = |wanted: Wanted| match wanted {
-        Wanted::No => Ok(None),
-        Wanted::Yes => output_pipe(key).map(|(read, write)| {
+    let mut output = |wanted: StreamUse| match wanted {
+        StreamUse::No => Ok(None),
+        StreamUse::Yes => output_pipe(key).map(|(read, write)| {
             // The usual size will do where it may not be larger.
             let _ = rustix::pipe::fcntl_setpipe_size(&write, BEHIND_BYTES_MAX);
             passed.push(write);
@@ -163,7 +166,7 @@ pub(crate) async fn attach(
         stdout: source(request.stdout),
         stderr: source(request.stderr),
     };
-    let joined = link.call_with(Request::Attach(plan), passed).await;
+    let joined = link.call_with(ShimRequest::Attach(plan), passed).await;
     joined.map_err(|error| refused(key, error))?;
     let input = match receive(&ours) {
         Ok(input) => Some(input),
@@ -176,19 +179,19 @@ pub(crate) async fn attach(
         .map_err(io::Error::from)
         .and_then(Receiver::from_owned_fd_unchecked)
         .map_err(|error| failed(key, error))?;
-    let running = Running::new(async move {
+    let running = RunningExec::new(async move {
         let mut closed = closed;
         // Nothing is said over it: it closes with the container, or with its shim.
         let _ = tokio::io::AsyncReadExt::read(&mut closed, &mut [0u8; 1]).await;
         Ok(ExecExit::Code(0))
     });
-    Ok(Streams { stdin, stdout, stderr, terminal, running })
+    Ok(ExecStreams { stdin, stdout, stderr, terminal, running })
 }
 
 /// The input of a first process is a pipe, or the other side of its terminal.
-fn input_ends(input: OwnedFd) -> io::Result<(Sender, Option<Terminal>)> {
+fn input_ends(input: OwnedFd) -> io::Result<(Sender, Option<ExecTerminal>)> {
     let terminal = if rustix::termios::isatty(&input) {
-        Some(Terminal::new(input.try_clone()?))
+        Some(ExecTerminal::new(input.try_clone()?))
     } else {
         None
     };

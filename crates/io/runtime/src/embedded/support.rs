@@ -1,13 +1,13 @@
 //! What the machine must offer, told clearly before anything is tried.
 
-use super::{Config, unavailable};
+use super::{RuntimeConfig, unavailable};
 use crate::error::RuntimeError;
 
 /// mount_setattr(2); openat2, close_range and CLONE_INTO_CGROUP are older.
 const KERNEL_MIN: (u32, u32) = (5, 12);
 
 /// Refuses what cannot work here.
-pub(crate) fn check(config: &Config) -> Result<(), RuntimeError> {
+pub(crate) fn check(config: &RuntimeConfig) -> Result<(), RuntimeError> {
     const OPERATION: &str = "start the embedded runtime";
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if config.engine_id.is_empty() || !config.engine_id.chars().all(plain) {

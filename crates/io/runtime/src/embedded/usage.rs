@@ -1,20 +1,20 @@
 //! What everything uses, put together from the cgroups and the writable layers. All of it blocks.
 
-use rekindle_shim::protocol::Phase;
+use rekindle_shim::protocol::ContainerPhase;
 use rekindle_types::Tick;
 
 use super::layout::slot;
-use super::sandbox::Sandbox;
-use super::{Shared, unavailable};
+use super::sandbox::EmbeddedSandbox;
+use super::{SharedRuntime, unavailable};
 use crate::error::RuntimeError;
-use crate::spec::{ContainerKey, Namespace};
+use crate::spec::{ContainerKey, NamespaceOwner};
 use crate::tree_usage::walk_tree;
-use crate::usage::{ContainerUsage, LayerUsage, RuntimeUsage, SandboxUsage};
+use crate::usage::{LayerUsage, RuntimeContainerUsage, RuntimeUsage, SandboxUsage};
 
 const OPERATION: &str = "read what runs uses";
 
 /// The machine and every sandbox.
-pub(crate) fn all(shared: &Shared) -> Result<RuntimeUsage, RuntimeError> {
+pub(crate) fn all(shared: &SharedRuntime) -> Result<RuntimeUsage, RuntimeError> {
     let machine = shared.cgroups.machine_usage(shared.now());
     let machine = machine.map_err(|error| unavailable(OPERATION, error))?;
     let sandboxes = shared.all();
@@ -22,22 +22,25 @@ pub(crate) fn all(shared: &Shared) -> Result<RuntimeUsage, RuntimeError> {
     Ok(RuntimeUsage { machine, sandboxes: sandboxes.collect::<Result<_, _>>()? })
 }
 
-fn sandbox(shared: &Shared, sandbox: &Sandbox) -> Result<SandboxUsage, RuntimeError> {
+fn sandbox(
+    shared: &SharedRuntime,
+    sandbox: &EmbeddedSandbox,
+) -> Result<SandboxUsage, RuntimeError> {
     let cgroup = shared.cgroups.sandbox_usage(&sandbox.key, shared.now());
     let info = sandbox.info();
     let network_pid = info.and_then(|info| match info.namespaces.network {
-        Namespace::Own => Some(info.pid),
-        Namespace::Host => None,
+        NamespaceOwner::Own => Some(info.pid),
+        NamespaceOwner::Host => None,
     });
     let containers = sandbox.containers(|record, phase| (record.clone(), started_at(phase)));
-    let usage = |(record, started_at): (super::records::ContainerRecord, Option<Tick>)| {
+    let usage = |(record, started_at): (super::records::SlotRecord, Option<Tick>)| {
         let cgroup = match started_at {
             Some(_) => {
                 shared.cgroups.container_usage(&sandbox.key, &slot(&record.key), shared.now())?
             }
             None => None,
         };
-        Ok(ContainerUsage { key: record.key, id: record.id, started_at, cgroup })
+        Ok(RuntimeContainerUsage { key: record.key, id: record.id, started_at, cgroup })
     };
     let containers: Result<Vec<_>, super::cgroup::CgroupError> =
         containers.into_iter().map(usage).collect();
@@ -49,16 +52,16 @@ fn sandbox(shared: &Shared, sandbox: &Sandbox) -> Result<SandboxUsage, RuntimeEr
     })
 }
 
-fn started_at(phase: &Phase) -> Option<Tick> {
+fn started_at(phase: &ContainerPhase) -> Option<Tick> {
     match phase {
-        Phase::Running { started_at_us, .. } => Some(Tick::from_micros(*started_at_us)),
-        Phase::Created | Phase::Exited { .. } => None,
+        ContainerPhase::Running { started_at_us, .. } => Some(Tick::from_micros(*started_at_us)),
+        ContainerPhase::Created | ContainerPhase::Exited { .. } => None,
     }
 }
 
 /// A container's writable layer.
 pub(crate) async fn layer(
-    shared: &Shared,
+    shared: &SharedRuntime,
     key: &ContainerKey,
     entries_max: u64,
 ) -> Result<Option<LayerUsage>, RuntimeError> {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::decompress::{self, Packing};
-use super::tar_stream::{Kind, TarError, TarStream};
-use super::unpack::{LimitedReader, Limits};
+use super::decompress::{self, CompressionFormat};
+use super::tar_stream::{TarEntryKind, TarError, TarStream};
+use super::unpack::{LimitedReader, UnpackLimits};
 
 /// Bytes of a JSON document at most; containerd has the same order of size.
 const DOCUMENT_MAX_BYTES: u64 = 8 << 20;
@@ -25,7 +25,7 @@ const LINKS_MAX: usize = 4;
 
 /// An opened archive or layout.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum ArchiveSource {
     /// A folder (OCI layout).
     Folder(PathBuf),
     /// A tar file (OCI archive or docker-archive).
@@ -36,11 +36,11 @@ pub(crate) enum Source {
 #[derive(Debug)]
 pub(crate) struct TarFile {
     file: Arc<File>,
-    entries: BTreeMap<String, Place>,
+    entries: BTreeMap<String, EntryLocation>,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum EntryLocation {
     File {
         offset: u64,
         size: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Blob {
     pub(crate) size: u64,
 }
 
-impl Source {
+impl ArchiveSource {
     /// Opens `path`. A tar that is compressed as a whole is unpacked to a nameless file in
     /// `scratch` first.
     pub(crate) fn open(path: &Path, scratch: &Path) -> Result<Self, String> {
@@ -70,8 +70,8 @@ impl Source {
         let packing = decompress::packing(&mut BufReader::new(&file)).map_err(|e| e.to_string())?;
         rewind(&file)?;
         let file = match packing {
-            Packing::Plain => file,
-            Packing::Gzip | Packing::Zstd => {
+            CompressionFormat::Plain => file,
+            CompressionFormat::Gzip | CompressionFormat::Zstd => {
                 let mut plain = unpacked(&file, meta.len(), scratch).map_err(|e| e.to_string())?;
                 plain.rewind().map_err(|error| error.to_string())?;
                 plain
@@ -120,10 +120,10 @@ impl TarFile {
         for _ in 0..=LINKS_MAX {
             match self.entries.get(&name) {
                 None => return Ok(None),
-                Some(Place::Link(to)) => name.clone_from(to),
-                Some(Place::File { offset, size }) => {
+                Some(EntryLocation::Link(to)) => name.clone_from(to),
+                Some(EntryLocation::File { offset, size }) => {
                     let file = Arc::clone(&self.file);
-                    let section = Section { file, offset: *offset, left: *size };
+                    let section = FileSection { file, offset: *offset, left: *size };
                     return Ok(Some(Blob { reader: Box::new(section), size: *size }));
                 }
             }
@@ -135,7 +135,7 @@ impl TarFile {
 impl Blob {
     /// The first `size` bytes of a file.
     pub(crate) fn of_file(file: Arc<File>, size: u64) -> Self {
-        Self { reader: Box::new(Section { file, offset: 0, left: size }), size }
+        Self { reader: Box::new(FileSection { file, offset: 0, left: size }), size }
     }
 }
 
@@ -146,13 +146,13 @@ pub(crate) fn nameless_file(dir: &Path) -> io::Result<File> {
 }
 
 /// A part of a file, read at its own place.
-struct Section {
+struct FileSection {
     file: Arc<File>,
     offset: u64,
     left: u64,
 }
 
-impl Read for Section {
+impl Read for FileSection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let want = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
         let read = self.file.read_at(&mut buffer[..want], self.offset)?;
@@ -178,29 +178,30 @@ fn rewind(mut file: &File) -> Result<(), String> {
 fn unpacked(packed: &File, packed_bytes: u64, scratch: &Path) -> io::Result<File> {
     let mut plain = nameless_file(scratch)?;
     let space = rustix::fs::fstatvfs(&plain)?;
-    let limit = Limits::default().unpacked_bytes(packed_bytes, space.f_bavail * space.f_frsize);
+    let limit =
+        UnpackLimits::default().unpacked_bytes(packed_bytes, space.f_bavail * space.f_frsize);
     let mut reader = LimitedReader::new(decompress::decompress(packed)?, limit);
     io::copy(&mut reader, &mut plain)?;
     Ok(plain)
 }
 
-fn index(file: &File) -> Result<BTreeMap<String, Place>, String> {
+fn index(file: &File) -> Result<BTreeMap<String, EntryLocation>, String> {
     let length = file.metadata().map_err(|error| error.to_string())?.len();
     let mut stream = TarStream::new(BufReader::new(file));
     let mut entries = BTreeMap::new();
     let mut name_bytes = 0;
     while let Some(entry) = stream.next().map_err(|error| told(&error))? {
         let place = match entry.kind {
-            Kind::File => {
+            TarEntryKind::File => {
                 let offset = stream.seek_over_payload().map_err(|error| error.to_string())?;
                 if offset.checked_add(entry.size).is_none_or(|end| end > length) {
                     return Err(format!("entry {:?}: the archive ends inside it", entry.name()));
                 }
-                Place::File { offset, size: entry.size }
+                EntryLocation::File { offset, size: entry.size }
             }
-            Kind::HardLink => Place::Link(normal(&entry.link)?),
-            Kind::Symlink => Place::Link(beside(&entry.path, &entry.link)?),
-            Kind::Directory | Kind::Fifo | Kind::Device => continue,
+            TarEntryKind::HardLink => EntryLocation::Link(normal(&entry.link)?),
+            TarEntryKind::Symlink => EntryLocation::Link(beside(&entry.path, &entry.link)?),
+            TarEntryKind::Directory | TarEntryKind::Fifo | TarEntryKind::Device => continue,
         };
         name_bytes += entry.path.len() + entry.link.len();
         if entries.len() == FILES_MAX || name_bytes > NAMES_MAX_BYTES {
@@ -259,7 +260,7 @@ mod tests {
         builder.into_inner().unwrap()
     }
 
-    fn text(source: &Source, name: &str) -> Option<String> {
+    fn text(source: &ArchiveSource, name: &str) -> Option<String> {
         let bytes = source.document(name).unwrap()?;
         Some(String::from_utf8(bytes).unwrap())
     }
@@ -272,7 +273,7 @@ mod tests {
             &[("index.json", b"{}"), ("a/layer.tar", &big), ("z", b"last")],
             &[("b/layer.tar", "../a/layer.tar"), ("round", "round")],
         );
-        let source = Source::open(tar.path(), scratch.path()).unwrap();
+        let source = ArchiveSource::open(tar.path(), scratch.path()).unwrap();
         assert_eq!(text(&source, "./index.json").as_deref(), Some("{}"));
         assert_eq!(text(&source, "z").as_deref(), Some("last"));
         assert_eq!(text(&source, "b/layer.tar").map(|t| t.len()), Some(100_000));
@@ -288,7 +289,7 @@ mod tests {
         let mut encoder = flate2::write::GzEncoder::new(packed, flate2::Compression::fast());
         io::Write::write_all(&mut encoder, &tar).unwrap();
         let packed = encoder.finish().unwrap();
-        let source = Source::open(packed.path(), scratch.path()).unwrap();
+        let source = ArchiveSource::open(packed.path(), scratch.path()).unwrap();
         assert_eq!(text(&source, "index.json").as_deref(), Some("{}"));
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "nothing is left behind");
     }
@@ -306,7 +307,7 @@ mod tests {
             0,
         )
         .unwrap();
-        let source = Source::open(dir.path(), dir.path()).unwrap();
+        let source = ArchiveSource::open(dir.path(), dir.path()).unwrap();
         assert_eq!(text(&source, "index.json").as_deref(), Some("{}"));
         assert_eq!(text(&source, "oci-layout"), None);
         assert!(source.document("pipe").unwrap_err().contains("no file"));
@@ -317,7 +318,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let tar = tar_of(&[("blob", &[1; 5000])], &[]);
         tar.as_file().set_len(2000).unwrap();
-        let error = Source::open(tar.path(), scratch.path()).unwrap_err();
+        let error = ArchiveSource::open(tar.path(), scratch.path()).unwrap_err();
         assert_eq!(error, "entry \"blob\": the archive ends inside it");
     }
 }

@@ -19,29 +19,29 @@ const OPAQUE_ATTRIBUTE: &str = "trusted.overlay.opaque";
 
 /// A layer in a stack.
 #[derive(Debug)]
-pub(super) struct Stacked {
+pub(super) struct StackedLayer {
     pub(super) root: PathBuf,
     pub(super) implied: BTreeSet<PathBuf>,
 }
 
 /// Whose a folder is, and who may do what in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Attributes {
+struct FolderAttributes {
     mode: u32,
     uid: u32,
     gid: u32,
 }
 
 /// What a folder has that was made for what lies in it.
-const OF_IMPLIED: Attributes = Attributes { mode: 0o755, uid: 0, gid: 0 };
+const OF_IMPLIED: FolderAttributes = FolderAttributes { mode: 0o755, uid: 0, gid: 0 };
 
 /// What a layer has at a path.
-enum Found {
+enum LayerEntry {
     Nothing,
     /// Something that lower layers do not show through.
     Cover,
     Folder {
-        attributes: Attributes,
+        attributes: FolderAttributes,
         /// Lower layers do not show through it.
         opaque: bool,
     },
@@ -49,11 +49,11 @@ enum Found {
 
 /// Folders with the attributes that they should have, and all above them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Folders(BTreeMap<PathBuf, Attributes>);
+pub(super) struct FolderTree(BTreeMap<PathBuf, FolderAttributes>);
 
-impl Folders {
+impl FolderTree {
     /// Those that layers imply and that do not look as they should. The layers are top first.
-    pub(super) fn missing(layers: &[Stacked]) -> io::Result<Self> {
+    pub(super) fn missing(layers: &[StackedLayer]) -> io::Result<Self> {
         let mut folders = BTreeMap::new();
         for path in layers.iter().flat_map(|layer| &layer.implied) {
             if let Some(attributes) = stated(layers, path)?.filter(|stated| *stated != OF_IMPLIED) {
@@ -76,7 +76,7 @@ impl Folders {
     /// A name by which images that need the same share it.
     pub(super) fn digest(&self) -> Sha256Digest {
         let mut text = String::from("rekindle folders 1\n");
-        for (path, Attributes { mode, uid, gid }) in &self.0 {
+        for (path, FolderAttributes { mode, uid, gid }) in &self.0 {
             // in escaped form, so that a line is a folder
             let _ = writeln!(text, "{mode:o} {uid} {gid} {path:?}");
         }
@@ -86,7 +86,7 @@ impl Folders {
     /// Makes them in an empty folder of ours.
     pub(super) fn make(&self, root: &Path) -> io::Result<()> {
         // parents come before children
-        for (path, Attributes { mode, uid, gid }) in &self.0 {
+        for (path, FolderAttributes { mode, uid, gid }) in &self.0 {
             let folder = root.join(path);
             fs::create_dir(&folder)?;
             std::os::unix::fs::chown(&folder, Some(*uid), Some(*gid))?;
@@ -98,35 +98,35 @@ impl Folders {
 
 /// What a layer says of the folder beneath others that only imply it; `None` when the uppermost
 /// says it itself, or none does.
-fn stated(layers: &[Stacked], path: &Path) -> io::Result<Option<Attributes>> {
+fn stated(layers: &[StackedLayer], path: &Path) -> io::Result<Option<FolderAttributes>> {
     let mut implied = false;
     for layer in layers {
         match find(&layer.root, path)? {
-            Found::Nothing => {}
-            Found::Cover => return Ok(None),
-            Found::Folder { attributes, .. } if !layer.implied.contains(path) => {
+            LayerEntry::Nothing => {}
+            LayerEntry::Cover => return Ok(None),
+            LayerEntry::Folder { attributes, .. } if !layer.implied.contains(path) => {
                 return Ok(implied.then_some(attributes));
             }
-            Found::Folder { opaque: true, .. } => return Ok(None),
-            Found::Folder { opaque: false, .. } => implied = true,
+            LayerEntry::Folder { opaque: true, .. } => return Ok(None),
+            LayerEntry::Folder { opaque: false, .. } => implied = true,
         }
     }
     Ok(None)
 }
 
 /// What overlayfs shows of a folder.
-fn shown(layers: &[Stacked], path: &Path) -> io::Result<Attributes> {
+fn shown(layers: &[StackedLayer], path: &Path) -> io::Result<FolderAttributes> {
     for layer in layers {
         match find(&layer.root, path)? {
-            Found::Nothing | Found::Cover => {}
-            Found::Folder { attributes, .. } => return Ok(attributes),
+            LayerEntry::Nothing | LayerEntry::Cover => {}
+            LayerEntry::Folder { attributes, .. } => return Ok(attributes),
         }
     }
     Ok(OF_IMPLIED)
 }
 
 /// Looks part by part, so that no link is followed: what stands above is a folder.
-fn find(root: &Path, path: &Path) -> io::Result<Found> {
+fn find(root: &Path, path: &Path) -> io::Result<LayerEntry> {
     let mut at = root.to_owned();
     let mut last = None;
     let mut opaque = false;
@@ -135,19 +135,20 @@ fn find(root: &Path, path: &Path) -> io::Result<Found> {
         let found = match fs::symlink_metadata(&at) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(if opaque { Found::Cover } else { Found::Nothing });
+                return Ok(if opaque { LayerEntry::Cover } else { LayerEntry::Nothing });
             }
             Err(error) => return Err(error),
         };
         if !found.is_dir() {
-            return Ok(Found::Cover);
+            return Ok(LayerEntry::Cover);
         }
         opaque |= is_opaque(&at)?;
         last = Some(found);
     }
-    let Some(found) = last else { return Ok(Found::Nothing) };
-    let attributes = Attributes { mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid() };
-    Ok(Found::Folder { attributes, opaque })
+    let Some(found) = last else { return Ok(LayerEntry::Nothing) };
+    let attributes =
+        FolderAttributes { mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid() };
+    Ok(LayerEntry::Folder { attributes, opaque })
 }
 
 fn is_opaque(folder: &Path) -> io::Result<bool> {

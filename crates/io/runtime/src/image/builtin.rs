@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Builtins, HostImage, ImageConfig, ImageError, ResolvedImage, Rootfs, UpperKind};
+use super::{BuiltinImages, HostImage, ImageConfig, ImageError, ResolvedImage, Rootfs, UpperKind};
 use crate::image::digest::sha256_id;
 
 /// The name behind `localhost/host` in its full form.
@@ -19,7 +19,7 @@ const ROOT: &str = "/";
 const OVERLAYFS_MAGIC: u64 = 0x794c_7630;
 
 /// `localhost/host` as it is now, or why it cannot be had on this machine.
-pub(crate) fn host(builtins: &Builtins) -> Result<ResolvedImage, ImageError> {
+pub(crate) fn host(builtins: &BuiltinImages) -> Result<ResolvedImage, ImageError> {
     let refused = |problem| Err(ImageError::HostImage { problem });
     match builtins.host_image {
         HostImage::Off => refused(OFF),
@@ -37,7 +37,7 @@ fn is_overlay(dir: &Path) -> bool {
     rustix::fs::statfs(dir).is_ok_and(|found| u64::try_from(found.f_type) == Ok(OVERLAYFS_MAGIC))
 }
 
-fn resolved(builtins: &Builtins) -> ResolvedImage {
+fn resolved(builtins: &BuiltinImages) -> ResolvedImage {
     ResolvedImage {
         id: host_id(),
         config: ImageConfig {
@@ -78,8 +78,8 @@ pub(crate) fn host_id() -> String {
 mod tests {
     use super::*;
 
-    fn builtins(host_image: HostImage, engine_dirs: Vec<PathBuf>) -> Builtins {
-        Builtins { engine_dirs, host_write_limit_bytes: 7, host_image }
+    fn builtins(host_image: HostImage, engine_dirs: Vec<PathBuf>) -> BuiltinImages {
+        BuiltinImages { engine_dirs, host_write_limit_bytes: 7, host_image }
     }
 
     #[test]

@@ -18,33 +18,37 @@ const REFUSED: [(&[u8], &str); 3] = [
 
 /// How some bytes are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
+pub(crate) enum CompressionFormat {
     Plain,
     Gzip,
     Zstd,
 }
 
 /// How `reader`'s bytes are packed; nothing is consumed.
-pub(crate) fn packing(reader: &mut impl BufRead) -> io::Result<Packing> {
+pub(crate) fn packing(reader: &mut impl BufRead) -> io::Result<CompressionFormat> {
     let start = reader.fill_buf()?;
     if let Some((_, problem)) = REFUSED.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, *problem));
     }
     if start.starts_with(GZIP) {
-        return Ok(Packing::Gzip);
+        return Ok(CompressionFormat::Gzip);
     }
     // a skippable frame may come first
     let skippable = matches!(start, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
-    Ok(if skippable || start.starts_with(ZSTD) { Packing::Zstd } else { Packing::Plain })
+    Ok(if skippable || start.starts_with(ZSTD) {
+        CompressionFormat::Zstd
+    } else {
+        CompressionFormat::Plain
+    })
 }
 
 /// The unpacked bytes of `reader`.
 pub(crate) fn decompress<'a>(reader: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut reader = BufReader::with_capacity(64 * 1024, reader);
     Ok(match packing(&mut reader)? {
-        Packing::Plain => Box::new(reader),
-        Packing::Gzip => Box::new(MultiGzDecoder::new(reader)),
-        Packing::Zstd => Box::new(ZstdFrames::new(reader)),
+        CompressionFormat::Plain => Box::new(reader),
+        CompressionFormat::Gzip => Box::new(MultiGzDecoder::new(reader)),
+        CompressionFormat::Zstd => Box::new(ZstdFrames::new(reader)),
     })
 }
 
@@ -53,18 +57,18 @@ pub(crate) fn decompress<'a>(reader: impl Read + 'a) -> io::Result<Box<dyn Read 
 struct ZstdFrames<R> {
     reader: R,
     decoder: FrameDecoder,
-    state: Frame,
+    state: FramePosition,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Frame {
+enum FramePosition {
     Between,
     Inside,
 }
 
 impl<R: BufRead> ZstdFrames<R> {
     fn new(reader: R) -> Self {
-        Self { reader, decoder: FrameDecoder::new(), state: Frame::Between }
+        Self { reader, decoder: FrameDecoder::new(), state: FramePosition::Between }
     }
 
     /// Begins the next frame with content; `None` at the end.
@@ -94,11 +98,11 @@ impl<R: BufRead> Read for ZstdFrames<R> {
         }
         loop {
             match self.state {
-                Frame::Between => match self.open_frame()? {
-                    Some(()) => self.state = Frame::Inside,
+                FramePosition::Between => match self.open_frame()? {
+                    Some(()) => self.state = FramePosition::Inside,
                     None => return Ok(0),
                 },
-                Frame::Inside => {
+                FramePosition::Inside => {
                     while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
                         let some = BlockDecodingStrategy::UptoBytes(buffer.len());
                         self.decoder.decode_blocks(&mut self.reader, some).map_err(broken)?;
@@ -106,7 +110,7 @@ impl<R: BufRead> Read for ZstdFrames<R> {
                     if self.decoder.can_collect() > 0 {
                         return self.decoder.read(buffer);
                     }
-                    self.state = Frame::Between;
+                    self.state = FramePosition::Between;
                 }
             }
         }

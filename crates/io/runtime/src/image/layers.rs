@@ -14,12 +14,12 @@ use rekindle_types::causes;
 
 use super::ImageError;
 use super::archive::Blob;
-use super::attributes::{Folders, Stacked};
+use super::attributes::{FolderTree, StackedLayer};
 use super::decompress;
 use super::digest::{DigestReader, Sha256Digest};
 use super::plan::PlannedLayer;
 use super::reference::is_sha256_hex;
-use super::unpack::{self, LimitedReader, Limits, UnpackError};
+use super::unpack::{self, LimitedReader, UnpackError, UnpackLimits};
 
 const LAYERS: &str = "layers";
 const ROOT: &str = "fs";
@@ -46,7 +46,7 @@ pub(super) enum LayerError {
 
 /// A layer that is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layer {
+pub(super) struct StoredLayer {
     pub(super) size_bytes: u64,
     /// Device nodes left out; 0 when it was here before.
     pub(super) devices_skipped: u64,
@@ -65,9 +65,9 @@ impl Layers {
     }
 
     /// The layer's bytes, when it is here.
-    pub(super) fn present(&self, diff_id: &Sha256Digest) -> Option<Layer> {
+    pub(super) fn present(&self, diff_id: &Sha256Digest) -> Option<StoredLayer> {
         let text = fs::read_to_string(self.dir.join(diff_id.hex()).join(SIZE)).ok()?;
-        Some(Layer { size_bytes: text.trim().parse().ok()?, devices_skipped: 0 })
+        Some(StoredLayer { size_bytes: text.trim().parse().ok()?, devices_skipped: 0 })
     }
 
     /// Unpacks a layer. The caller holds the store's lock.
@@ -75,8 +75,8 @@ impl Layers {
         &self,
         planned: &PlannedLayer,
         blob: Blob,
-        limits: &Limits,
-    ) -> Result<Layer, LayerError> {
+        limits: &UnpackLimits,
+    ) -> Result<StoredLayer, LayerError> {
         let hex = planned.diff_id.hex();
         let beside = self.dir.join(format!("{UNFINISHED}{hex}"));
         remove(&beside).map_err(LayerError::Store)?;
@@ -109,10 +109,10 @@ impl Layers {
     ) -> Result<Option<String>, ImageError> {
         let stacked = layers
             .rev()
-            .map(|hex| Ok(Stacked { root: self.root(hex), implied: self.implied(hex)? }));
+            .map(|hex| Ok(StackedLayer { root: self.root(hex), implied: self.implied(hex)? }));
         let stacked = stacked.collect::<Result<Vec<_>, ImageError>>()?;
         let failed = |source| store("look at the folders of layers in", &self.dir, source);
-        let folders = Folders::missing(&stacked).map_err(failed)?;
+        let folders = FolderTree::missing(&stacked).map_err(failed)?;
         if folders.is_empty() {
             return Ok(None);
         }
@@ -148,8 +148,8 @@ impl Layers {
         beside: &Path,
         planned: &PlannedLayer,
         blob: Blob,
-        limits: &Limits,
-    ) -> Result<Layer, LayerError> {
+        limits: &UnpackLimits,
+    ) -> Result<StoredLayer, LayerError> {
         let root = make_root(beside).map_err(LayerError::Store)?;
         let space = rustix::fs::statvfs(&self.dir)
             .map_err(|errno| LayerError::Store(store("look at", &self.dir, errno.into())))?;
@@ -190,7 +190,7 @@ impl Layers {
             let paths = done.implied.iter().flat_map(|path| [path.as_os_str().as_bytes(), &[0]]);
             note(IMPLIED, &paths.collect::<Vec<_>>().concat())?;
         }
-        Ok(Layer { size_bytes, devices_skipped: done.devices_skipped })
+        Ok(StoredLayer { size_bytes, devices_skipped: done.devices_skipped })
     }
 
     fn told(&self, blob: &str, error: UnpackError) -> LayerError {

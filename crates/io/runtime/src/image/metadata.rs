@@ -19,7 +19,7 @@ const VERSION: u32 = 1;
 /// All images of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Index {
+pub(crate) struct ImageIndex {
     version: u32,
     /// By id.
     pub(crate) images: BTreeMap<String, StoredImage>,
@@ -42,13 +42,13 @@ pub(crate) struct StoredImage {
     pub(crate) size_bytes: u64,
     /// Absent in what an earlier program wrote.
     #[serde(default)]
-    pub(crate) retention: Retention,
+    pub(crate) retention: ImageRetention,
 }
 
 /// Whether an image that nothing uses goes when the disk fills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Retention {
+pub enum ImageRetention {
     /// It goes: a registry has it.
     #[default]
     Evictable,
@@ -56,13 +56,13 @@ pub enum Retention {
     Pinned,
 }
 
-impl Default for Index {
+impl Default for ImageIndex {
     fn default() -> Self {
         Self { version: VERSION, images: BTreeMap::new() }
     }
 }
 
-impl Index {
+impl ImageIndex {
     /// The image of this reference. A digest decides over a tag.
     pub(crate) fn find(&self, reference: &ImageReference) -> Option<(&String, &StoredImage)> {
         let wanted = match reference.digest() {
@@ -81,7 +81,7 @@ impl Index {
             other.references.retain(|name| !image.references.contains(name));
             if other.references.is_empty() && before > 0 {
                 // nobody can ask for it any more
-                other.retention = Retention::Evictable;
+                other.retention = ImageRetention::Evictable;
             }
         }
         match self.images.get_mut(id) {
@@ -103,7 +103,7 @@ impl Index {
     }
 
     /// Says what becomes of an image when the disk fills.
-    pub(crate) fn retain(&mut self, id: &str, retention: Retention) {
+    pub(crate) fn retain(&mut self, id: &str, retention: ImageRetention) {
         if let Some(image) = self.images.get_mut(id) {
             image.retention = retention;
         }
@@ -121,7 +121,7 @@ impl Index {
 
 /// The file as it was when it was last read; a change by another process shows in one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileStamp {
     inode: u64,
     size: i64,
     mtime: (i64, i64),
@@ -139,9 +139,9 @@ impl IndexFile {
     }
 
     /// The file's stamp; `None` when there is no file.
-    pub(crate) fn stamp(&self) -> Result<Option<Stamp>, ImageError> {
+    pub(crate) fn stamp(&self) -> Result<Option<FileStamp>, ImageError> {
         match rustix::fs::stat(self.path()) {
-            Ok(stat) => Ok(Some(Stamp {
+            Ok(stat) => Ok(Some(FileStamp {
                 inode: stat.st_ino,
                 size: stat.st_size,
                 mtime: (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0)),
@@ -152,15 +152,15 @@ impl IndexFile {
     }
 
     /// The images; none when there is no file.
-    pub(crate) fn read(&self) -> Result<Index, ImageError> {
+    pub(crate) fn read(&self) -> Result<ImageIndex, ImageError> {
         let bytes = match fs::read(self.path()) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Index::default());
+                return Ok(ImageIndex::default());
             }
             Err(source) => return Err(self.failed("read", source)),
         };
-        let index: Index = serde_json::from_slice(&bytes)
+        let index: ImageIndex = serde_json::from_slice(&bytes)
             .map_err(|error| self.failed("read", std::io::Error::other(error)))?;
         match index.defect() {
             None => Ok(index),
@@ -169,7 +169,7 @@ impl IndexFile {
     }
 
     /// Replaces the file; it is on the disk when this returns.
-    pub(crate) fn write(&self, index: &Index) -> Result<(), ImageError> {
+    pub(crate) fn write(&self, index: &ImageIndex) -> Result<(), ImageError> {
         let bytes = serde_json::to_vec(index).expect("an index has only strings for keys");
         let beside = self.dir.join("images.json.new");
         let written = File::create(&beside)
@@ -199,32 +199,32 @@ mod tests {
             digests: BTreeSet::new(),
             layers: vec!["0".repeat(64)],
             size_bytes: 1,
-            retention: Retention::Evictable,
+            retention: ImageRetention::Evictable,
         }
     }
 
     #[test]
     fn a_pin_lasts_as_long_as_the_image_has_a_name_and_is_absent_in_older_files() {
-        let mut index = Index::default();
+        let mut index = ImageIndex::default();
         index.insert("sha256:a", image(&["x/y:1", "x/y:2"]));
-        index.retain("sha256:a", Retention::Pinned);
-        let pin = |index: &Index| index.images["sha256:a"].retention;
+        index.retain("sha256:a", ImageRetention::Pinned);
+        let pin = |index: &ImageIndex| index.images["sha256:a"].retention;
         index.insert("sha256:a", image(&["x/y:1"]));
-        assert_eq!(pin(&index), Retention::Pinned, "a pull does not take it");
+        assert_eq!(pin(&index), ImageRetention::Pinned, "a pull does not take it");
         index.insert("sha256:b", image(&["x/y:1"]));
-        assert_eq!(pin(&index), Retention::Pinned);
+        assert_eq!(pin(&index), ImageRetention::Pinned);
         let text = serde_json::to_string(&index).unwrap();
-        assert_eq!(serde_json::from_str::<Index>(&text).unwrap(), index);
+        assert_eq!(serde_json::from_str::<ImageIndex>(&text).unwrap(), index);
         let older = text.replace(",\"retention\":\"pinned\"", "");
         assert_ne!(older, text);
-        assert_eq!(pin(&serde_json::from_str(&older).unwrap()), Retention::Evictable);
+        assert_eq!(pin(&serde_json::from_str(&older).unwrap()), ImageRetention::Evictable);
         index.insert("sha256:b", image(&["x/y:2"]));
-        assert_eq!(pin(&index), Retention::Evictable);
+        assert_eq!(pin(&index), ImageRetention::Evictable);
     }
 
     #[test]
     fn a_name_belongs_to_the_image_that_was_loaded_last() {
-        let mut index = Index::default();
+        let mut index = ImageIndex::default();
         index.insert("sha256:a", image(&["x/y:1", "x/y:2"]));
         index.insert("sha256:b", image(&["x/y:1"]));
         let find =
@@ -243,8 +243,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = IndexFile::new(dir.path());
         assert_eq!(file.stamp().unwrap(), None);
-        assert_eq!(file.read().unwrap(), Index::default());
-        let mut index = Index::default();
+        assert_eq!(file.read().unwrap(), ImageIndex::default());
+        let mut index = ImageIndex::default();
         index.insert("sha256:a", image(&["docker.io/x/y:1"]));
         file.write(&index).unwrap();
         assert_eq!(file.read().unwrap(), index);

@@ -36,9 +36,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) use registry::has_registry;
 
 pub use error::ImageError;
-pub use metadata::Retention;
+pub use metadata::ImageRetention;
 pub use reference::ImageReference;
-pub use store::{Builtins, HostImage, ImageStore, ListedImage, Loaded, Removal};
+pub use store::{BuiltinImages, HostImage, ImageRemoval, ImageStore, ListedImage, LoadedImage};
 
 /// An image that is present, ready to become a container's root.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::ImageConfig;
-use super::archive::Source;
+use super::archive::ArchiveSource;
 use super::digest::Sha256Digest;
 use super::document::{
     self, ConfigDocument, Descriptor, DockerImage, INDEX_TYPES, IndexDocument, ManifestDocument,
@@ -29,7 +29,7 @@ const NAME_OF_OCI: &str = "org.opencontainers.image.ref.name";
 
 /// One image to bring in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct ImagePlan {
     /// `sha256:…` of its config.
     pub(super) id: String,
     pub(super) config_bytes: Vec<u8>,
@@ -54,7 +54,11 @@ pub(super) struct PlannedLayer {
 }
 
 /// The images of `source` for `machine`. `stem` names an image whose archive gives it only a tag.
-pub(super) fn plan(source: &Source, machine: &Platform, stem: &str) -> Result<Vec<Plan>, String> {
+pub(super) fn plan(
+    source: &ArchiveSource,
+    machine: &Platform,
+    stem: &str,
+) -> Result<Vec<ImagePlan>, String> {
     if let Some(bytes) = source.document("index.json")? {
         let index: IndexDocument = document::read("index.json", &bytes)?;
         return OciWalk {
@@ -81,10 +85,10 @@ pub(super) fn plan(source: &Source, machine: &Platform, stem: &str) -> Result<Ve
 }
 
 struct OciWalk<'a> {
-    source: &'a Source,
+    source: &'a ArchiveSource,
     machine: &'a Platform,
     stem: &'a str,
-    plans: Vec<Plan>,
+    plans: Vec<ImagePlan>,
     /// Manifests and indexes looked at.
     seen: usize,
     /// Platforms left out.
@@ -92,7 +96,7 @@ struct OciWalk<'a> {
 }
 
 impl OciWalk<'_> {
-    fn run(mut self, index: &IndexDocument) -> Result<Vec<Plan>, String> {
+    fn run(mut self, index: &IndexDocument) -> Result<Vec<ImagePlan>, String> {
         for descriptor in &index.manifests {
             let names = names(descriptor, self.stem)?;
             self.descend(descriptor, &names, &BTreeSet::new(), 0)?;
@@ -165,7 +169,7 @@ impl OciWalk<'_> {
         }
         let layers = pair_up(&id, blobs, &config)?;
         let config = config.process();
-        self.plans.push(Plan {
+        self.plans.push(ImagePlan {
             id,
             config_bytes,
             config,
@@ -184,7 +188,11 @@ impl OciWalk<'_> {
     }
 }
 
-fn docker_image(source: &Source, machine: &Platform, image: &DockerImage) -> Result<Plan, String> {
+fn docker_image(
+    source: &ArchiveSource,
+    machine: &Platform,
+    image: &DockerImage,
+) -> Result<ImagePlan, String> {
     let config_bytes = source.document(&image.config)?.ok_or_else(|| {
         format!("manifest.json names config {:?}, which is not there", image.config)
     })?;
@@ -201,10 +209,10 @@ fn docker_image(source: &Source, machine: &Platform, image: &DockerImage) -> Res
     let blobs = image.layers.iter().map(|layer| (layer.clone(), None)).collect();
     let layers = pair_up(&id, blobs, &config)?;
     let config = config.process();
-    Ok(Plan { id, config_bytes, config, references, digests: BTreeSet::new(), layers })
+    Ok(ImagePlan { id, config_bytes, config, references, digests: BTreeSet::new(), layers })
 }
 
-fn check_amount(plans: &[Plan]) -> Result<(), String> {
+fn check_amount(plans: &[ImagePlan]) -> Result<(), String> {
     let bytes: usize = plans.iter().map(|plan| plan.config_bytes.len()).sum();
     match plans.len() > MANIFESTS_MAX || bytes > CONFIGS_MAX_BYTES {
         false => Ok(()),
@@ -252,7 +260,7 @@ fn names(descriptor: &Descriptor, stem: &str) -> Result<BTreeSet<String>, String
 }
 
 /// The document of this digest, proven to be it.
-fn verified(source: &Source, digest: &str) -> Result<(Sha256Digest, Vec<u8>), String> {
+fn verified(source: &ArchiveSource, digest: &str) -> Result<(Sha256Digest, Vec<u8>), String> {
     let stated = digest_of(digest)?;
     let name = blob_name(&stated);
     let bytes = source.document(&name)?.ok_or_else(|| format!("{name} is not in it"))?;

@@ -11,18 +11,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use super::archive::{Blob, Source};
+use super::archive::{ArchiveSource, Blob};
 use super::document::Platform;
 use super::layers::{self, LayerError, Layers};
-use super::metadata::{Index, IndexFile, Retention, Stamp, StoredImage};
-use super::plan::{self, Plan, PlannedLayer};
+use super::metadata::{FileStamp, ImageIndex, ImageRetention, IndexFile, StoredImage};
+use super::plan::{self, ImagePlan, PlannedLayer};
 use super::reference::as_image_id;
-use super::unpack::Limits;
+use super::unpack::UnpackLimits;
 use super::{
     ImageError, ImageReference, ResolvedImage, Rootfs, UpperKind, builtin, demo, has_registry,
 };
 use crate::runtime::{ImageFileSystem, ImageInfo, ImageOnDisk, ImageOrigin, ImageUse, ImagesInUse};
-pub use removal::Removal;
+pub use removal::ImageRemoval;
 
 const BLOBS: &str = "blobs/sha256";
 const LOCK: &str = "lock";
@@ -32,7 +32,7 @@ const IMAGES_MAX: usize = 10_000;
 
 /// What the built-in images `localhost/host` and `localhost/demo` need to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Builtins {
+pub struct BuiltinImages {
     /// Folders of the engine (data, run), hidden in `localhost/host`.
     pub engine_dirs: Vec<PathBuf>,
     /// Bytes that a container of `localhost/host` may write at most.
@@ -70,12 +70,12 @@ pub struct ListedImage {
     /// Under one of its names.
     pub info: ImageInfo,
     /// Whether it goes when the disk fills.
-    pub retention: Retention,
+    pub retention: ImageRetention,
 }
 
 /// One image that a load brought in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loaded {
+pub struct LoadedImage {
     /// `sha256:…` of its config.
     pub id: String,
     /// Its references in their full form; empty when the archive gives it no name.
@@ -92,31 +92,31 @@ pub struct Loaded {
 #[derive(Debug)]
 pub struct ImageStore {
     dir: PathBuf,
-    builtins: Builtins,
-    limits: Limits,
+    builtins: BuiltinImages,
+    limits: UnpackLimits,
     layers: Layers,
     file: IndexFile,
-    cache: Mutex<Cache>,
+    cache: Mutex<IndexCache>,
     /// The demo image, once it is made: the running program does not change any more.
-    demo: Mutex<Option<Demo>>,
+    demo: Mutex<Option<DemoImage>>,
 }
 
 /// The index as last read, and the file's stamp at that time.
 #[derive(Debug, Default)]
-struct Cache {
-    stamp: Option<Stamp>,
-    index: Index,
+struct IndexCache {
+    stamp: Option<FileStamp>,
+    index: ImageIndex,
 }
 
 /// The demo image, and the bytes of its files: to count them takes longer than everything else that
 /// a start of a container asks here.
 #[derive(Clone, Debug)]
-struct Demo {
+struct DemoImage {
     image: ResolvedImage,
     size_bytes: u64,
 }
 
-impl Demo {
+impl DemoImage {
     /// Nobody has taken its files away.
     fn stands(&self) -> bool {
         self.image.rootfs.lower_dirs.iter().all(|dir| dir.is_dir())
@@ -125,29 +125,29 @@ impl Demo {
 
 /// Held while something is changed; other processes wait.
 #[derive(Debug)]
-struct Lock {
+struct StoreLock {
     _file: File,
 }
 
 /// Keeps images from being removed; see [`ImageStore::hold`].
 #[derive(Debug)]
-pub struct Hold {
-    _lock: Lock,
+pub struct ImageHold {
+    _lock: StoreLock,
 }
 
 impl ImageStore {
     /// Opens the store in `dir`, made when absent, and clears away what a load that was cut short
     /// left behind.
-    pub fn open(dir: &Path, builtins: Builtins) -> Result<Self, ImageError> {
+    pub fn open(dir: &Path, builtins: BuiltinImages) -> Result<Self, ImageError> {
         layers::private_folder(dir)?;
         layers::private_folder(&dir.join(BLOBS))?;
         let store = Self {
             dir: dir.to_owned(),
             builtins,
-            limits: Limits::default(),
+            limits: UnpackLimits::default(),
             layers: Layers::open(dir)?,
             file: IndexFile::new(dir),
-            cache: Mutex::new(Cache::default()),
+            cache: Mutex::new(IndexCache::default()),
             demo: Mutex::new(None),
         };
         // somebody who holds the lock is at work on what looks left behind
@@ -184,9 +184,13 @@ impl ImageStore {
     /// Brings in all images of an OCI layout (folder or tar) or a docker-archive. Killed at any
     /// moment, it leaves nothing that is seen; all images of the archive appear at once, to be kept
     /// as `retention` says.
-    pub fn load(&self, file: &Path, retention: Retention) -> Result<Vec<Loaded>, ImageError> {
+    pub fn load(
+        &self,
+        file: &Path,
+        retention: ImageRetention,
+    ) -> Result<Vec<LoadedImage>, ImageError> {
         let archive = |problem| ImageError::Archive { file: file.to_owned(), problem };
-        let source = Source::open(file, &self.dir).map_err(archive)?;
+        let source = ArchiveSource::open(file, &self.dir).map_err(archive)?;
         let plans = plan::plan(&source, &Platform::here(), &stem(file)).map_err(archive)?;
         for reference in plans.iter().flat_map(|plan| &plan.references) {
             if [builtin::HOST, builtin::DEMO].contains(&reference.as_str()) {
@@ -209,16 +213,16 @@ impl ImageStore {
 
     fn load_locked(
         &self,
-        _: &Lock,
-        source: &Source,
-        plans: Vec<Plan>,
-        retention: Retention,
-    ) -> Result<Vec<Loaded>, LayerError> {
+        _: &StoreLock,
+        source: &ArchiveSource,
+        plans: Vec<ImagePlan>,
+        retention: ImageRetention,
+    ) -> Result<Vec<LoadedImage>, LayerError> {
         let mut index = self.file.read().map_err(LayerError::Store)?;
         let mut loaded = Vec::new();
         for plan in plans {
             let (stored, notes) = self.bring_in(source, &plan)?;
-            loaded.push(Loaded {
+            loaded.push(LoadedImage {
                 id: plan.id.clone(),
                 references: stored.references.iter().cloned().collect(),
                 size_bytes: stored.size_bytes,
@@ -239,8 +243,8 @@ impl ImageStore {
     /// Everything of one image but its line in the index.
     fn bring_in(
         &self,
-        source: &Source,
-        plan: &Plan,
+        source: &ArchiveSource,
+        plan: &ImagePlan,
     ) -> Result<(StoredImage, Vec<String>), LayerError> {
         self.bring_in_layers(plan, &|planned| {
             let blob = source.blob(&planned.blob)?;
@@ -251,7 +255,7 @@ impl ImageStore {
     /// The same with layers from anywhere; `blob` is asked for those that are not here.
     pub(super) fn bring_in_layers(
         &self,
-        plan: &Plan,
+        plan: &ImagePlan,
         blob: &dyn Fn(&PlannedLayer) -> Result<Blob, String>,
     ) -> Result<(StoredImage, Vec<String>), LayerError> {
         let mut size_bytes = 0;
@@ -286,7 +290,7 @@ impl ImageStore {
             digests: digest_references(plan),
             layers,
             size_bytes,
-            retention: Retention::Evictable,
+            retention: ImageRetention::Evictable,
         };
         Ok((stored, notes))
     }
@@ -299,7 +303,7 @@ impl ImageStore {
             .into_iter()
             .map(|(id, name, size_bytes)| ListedImage {
                 info: info(id, name, size_bytes),
-                retention: Retention::Pinned,
+                retention: ImageRetention::Pinned,
             })
             .collect();
         for (id, image) in &self.index()?.index.images {
@@ -332,8 +336,8 @@ impl ImageStore {
         let usage =
             |id: &String, image: &StoredImage| match (in_use.contains_key(id), image.retention) {
                 (true, _) => ImageUse::ByContainers,
-                (false, Retention::Pinned) => ImageUse::Pinned,
-                (false, Retention::Evictable) => ImageUse::Unused,
+                (false, ImageRetention::Pinned) => ImageUse::Pinned,
+                (false, ImageRetention::Evictable) => ImageUse::Unused,
             };
         let builtin = |(id, name, size_bytes): (String, &str, u64)| ImageOnDisk {
             id,
@@ -412,9 +416,9 @@ impl ImageStore {
 
     /// No image is removed until the answer is dropped: held from the look at an image until the
     /// container that was made from it stands on disk.
-    pub fn hold(&self) -> Result<Hold, ImageError> {
+    pub fn hold(&self) -> Result<ImageHold, ImageError> {
         let lock = self.flock(USE, FlockOperation::LockShared)?;
-        Ok(Hold { _lock: lock.expect("a waiting lock is got or fails") })
+        Ok(ImageHold { _lock: lock.expect("a waiting lock is got or fails") })
     }
 
     fn resolved(&self, id: &str, image: &StoredImage) -> ResolvedImage {
@@ -439,30 +443,30 @@ impl ImageStore {
         }
     }
 
-    fn demo(&self) -> Result<Demo, ImageError> {
+    fn demo(&self) -> Result<DemoImage, ImageError> {
         let mut made = self.demo.lock().unwrap_or_else(PoisonError::into_inner);
         match &*made {
             Some(demo) if demo.stands() => Ok(demo.clone()),
             Some(_) | None => {
                 let image = demo::resolve(&self.dir)?;
                 let size_bytes = demo::size_bytes();
-                Ok(made.insert(Demo { image, size_bytes }).clone())
+                Ok(made.insert(DemoImage { image, size_bytes }).clone())
             }
         }
     }
 
     /// The index, read again when its file is another one than before.
-    fn index(&self) -> Result<MutexGuard<'_, Cache>, ImageError> {
+    fn index(&self) -> Result<MutexGuard<'_, IndexCache>, ImageError> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.file.stamp()?;
         if stamp != cache.stamp {
-            *cache = Cache { stamp, index: self.file.read()? };
+            *cache = IndexCache { stamp, index: self.file.read()? };
         }
         Ok(cache)
     }
 
     /// Removes layers and configs that no image has.
-    fn sweep(&self, _: &Lock) -> Result<(), ImageError> {
+    fn sweep(&self, _: &StoreLock) -> Result<(), ImageError> {
         let index = self.file.read()?;
         self.layers.sweep(&index.layers_in_use())?;
         let blobs = self.dir.join(BLOBS);
@@ -478,18 +482,22 @@ impl ImageStore {
     }
 
     /// The store's lock; `None` when `operation` does not wait and somebody else has it.
-    fn lock(&self, operation: FlockOperation) -> Result<Option<Lock>, ImageError> {
+    fn lock(&self, operation: FlockOperation) -> Result<Option<StoreLock>, ImageError> {
         self.flock(LOCK, operation)
     }
 
-    fn flock(&self, name: &str, operation: FlockOperation) -> Result<Option<Lock>, ImageError> {
+    fn flock(
+        &self,
+        name: &str,
+        operation: FlockOperation,
+    ) -> Result<Option<StoreLock>, ImageError> {
         let path = self.dir.join(name);
         let failed = |source| ImageError::Store { operation: "lock", path: path.clone(), source };
         let file =
             File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
         loop {
             return match rustix::fs::flock(&file, operation) {
-                Ok(()) => Ok(Some(Lock { _file: file })),
+                Ok(()) => Ok(Some(StoreLock { _file: file })),
                 Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(errno) => Err(failed(errno.into())),
@@ -506,7 +514,7 @@ fn info(id: String, reference: &str, size_bytes: u64) -> ImageInfo {
     ImageInfo { id, reference: reference.to_owned(), size_bytes, origin }
 }
 
-fn digest_references(plan: &Plan) -> BTreeSet<String> {
+fn digest_references(plan: &ImagePlan) -> BTreeSet<String> {
     let mut references = BTreeSet::new();
     for name in &plan.references {
         let name = ImageReference::parse(name).expect("it was parsed when it was planned").name();

@@ -44,7 +44,7 @@ pub(crate) enum TarError {
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TarEntryKind {
     /// A file with `size` bytes of payload.
     File,
     /// Another name for `link`, an earlier entry.
@@ -61,9 +61,9 @@ pub(crate) enum Kind {
 
 /// One entry; its payload is read from the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct TarEntry {
     pub(crate) path: Vec<u8>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TarEntryKind,
     pub(crate) mode: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
@@ -76,7 +76,7 @@ pub(crate) struct Entry {
     pub(crate) capability: Option<Vec<u8>>,
 }
 
-impl Entry {
+impl TarEntry {
     /// The path for a message: what is not text is shown as replacement characters.
     pub(crate) fn name(&self) -> String {
         String::from_utf8_lossy(&self.path).into_owned()
@@ -98,8 +98,8 @@ impl<R: Read> TarStream<R> {
     }
 
     /// The next entry; what is left of the one before is skipped. `None` at the archive's end.
-    pub(crate) fn next(&mut self) -> Result<Option<Entry>, TarError> {
-        let mut extensions = Extensions::default();
+    pub(crate) fn next(&mut self) -> Result<Option<TarEntry>, TarError> {
+        let mut extensions = ExtendedHeaders::default();
         for _ in 0..=EXTENSIONS_IN_A_ROW_MAX {
             self.skip_payload()?;
             let Some(header) = self.header()? else {
@@ -126,7 +126,11 @@ impl<R: Read> TarStream<R> {
         self.reader
     }
 
-    fn entry(&mut self, header: &Header, extensions: Extensions) -> Result<Entry, TarError> {
+    fn entry(
+        &mut self,
+        header: &Header,
+        extensions: ExtendedHeaders,
+    ) -> Result<TarEntry, TarError> {
         let mut path = extensions.path.unwrap_or_else(|| header.path_bytes().into_owned());
         let name = || String::from_utf8_lossy(&path).into_owned();
         let unsupported = |problem| TarError::Unsupported { name: name(), problem };
@@ -134,23 +138,27 @@ impl<R: Read> TarStream<R> {
             return Err(unsupported("sparse files are not supported"));
         }
         let kind = match header.entry_type().as_byte() {
-            b'0' | 0 | b'7' if path.last() == Some(&b'/') => Kind::Directory,
-            b'0' | 0 | b'7' => Kind::File,
-            b'1' => Kind::HardLink,
-            b'2' => Kind::Symlink,
-            b'3' | b'4' => Kind::Device,
-            b'5' => Kind::Directory,
-            b'6' => Kind::Fifo,
+            b'0' | 0 | b'7' if path.last() == Some(&b'/') => TarEntryKind::Directory,
+            b'0' | 0 | b'7' => TarEntryKind::File,
+            b'1' => TarEntryKind::HardLink,
+            b'2' => TarEntryKind::Symlink,
+            b'3' | b'4' => TarEntryKind::Device,
+            b'5' => TarEntryKind::Directory,
+            b'6' => TarEntryKind::Fifo,
             b'S' => return Err(unsupported("sparse files are not supported")),
             _ => return Err(unsupported("an entry of unknown type")),
         };
         let size = match kind {
-            Kind::File => match extensions.size {
+            TarEntryKind::File => match extensions.size {
                 Some(size) => size,
                 None => header_size(header)?,
             },
             // only files have a payload, whatever the header says: so read all engines
-            Kind::HardLink | Kind::Symlink | Kind::Directory | Kind::Fifo | Kind::Device => 0,
+            TarEntryKind::HardLink
+            | TarEntryKind::Symlink
+            | TarEntryKind::Directory
+            | TarEntryKind::Fifo
+            | TarEntryKind::Device => 0,
         };
         self.begin_payload(size);
         let uid = id(header, UID, header.uid(), extensions.uid)?;
@@ -170,7 +178,7 @@ impl<R: Read> TarStream<R> {
         while path.len() > 1 && path.last() == Some(&b'/') {
             path.pop();
         }
-        Ok(Entry {
+        Ok(TarEntry {
             path,
             kind,
             mode,
@@ -268,7 +276,7 @@ impl<R: Read> Read for TarStream<R> {
 
 /// What extended headers said about the entry that follows.
 #[derive(Default)]
-struct Extensions {
+struct ExtendedHeaders {
     /// An entry must follow.
     pending: bool,
     path: Option<Vec<u8>>,
@@ -281,7 +289,7 @@ struct Extensions {
     sparse: bool,
 }
 
-impl Extensions {
+impl ExtendedHeaders {
     /// Reads the records `<length> <key>=<value>\n` of a pax header.
     fn read_pax(&mut self, mut bytes: &[u8]) -> Result<(), TarError> {
         const BAD: TarError = TarError::Malformed("a pax record is broken");

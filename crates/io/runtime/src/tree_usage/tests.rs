@@ -11,7 +11,7 @@ fn measured(path: &Path) -> TreeUsage {
 fn files_count_by_their_blocks_and_folders_and_links_as_inodes() {
     let dir = tempfile::tempdir().unwrap();
     let empty = measured(dir.path());
-    assert_eq!((empty.inodes, empty.extent), (1, Extent::Whole));
+    assert_eq!((empty.inodes, empty.extent), (1, WalkExtent::Whole));
     fs::create_dir_all(dir.path().join("a/b")).unwrap();
     fs::write(dir.path().join("a/b/file"), vec![1; 1 << 20]).unwrap();
     symlink("/etc", dir.path().join("a/link")).unwrap();
@@ -53,8 +53,8 @@ fn a_tree_of_too_many_entries_takes_at_least_what_was_seen() {
         fs::write(dir.path().join(number.to_string()), "x").unwrap();
     }
     let part = measure_tree(dir.path(), 10).unwrap();
-    assert_eq!((part.inodes, part.extent), (11, Extent::AtLeast));
-    assert_eq!(measure_tree(dir.path(), 20).unwrap().extent, Extent::Whole);
+    assert_eq!((part.inodes, part.extent), (11, WalkExtent::AtLeast));
+    assert_eq!(measure_tree(dir.path(), 20).unwrap().extent, WalkExtent::Whole);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_tree_deeper_than_a_path_is_long_is_measured_to_its_bottom() {
         folder = rustix::fs::openat(&folder, &name, folder_flags(), Mode::empty()).unwrap();
     }
     let found = measured(dir.path());
-    assert_eq!((found.inodes, found.extent), (101, Extent::Whole));
+    assert_eq!((found.inodes, found.extent), (101, WalkExtent::Whole));
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn a_tree_that_is_too_broad_to_remember_takes_at_least_what_was_seen() {
     for number in 0..20 {
         fs::create_dir_all(dir.path().join(format!("{number}/inner"))).unwrap();
     }
-    let limits = |pending_bytes| Limits { entries: 1000, pending_bytes };
+    let limits = |pending_bytes| WalkLimits { entries: 1000, pending_bytes };
     let part = measure(dir.path(), limits(300)).unwrap();
-    assert_eq!(part.extent, Extent::AtLeast);
+    assert_eq!(part.extent, WalkExtent::AtLeast);
     assert!((21..41).contains(&part.inodes), "{part:?}");
     assert_eq!(measure(dir.path(), limits(10_000)).unwrap().inodes, 41);
 }

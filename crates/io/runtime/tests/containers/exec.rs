@@ -48,7 +48,10 @@ fn exit_codes_signals_and_output_of_commands_come_back() {
         assert_eq!(world.exec(&key, script), (exit, output.to_owned()), "{script}");
     }
     let state = world.state_of(&key).unwrap();
-    assert!(matches!(state, ContainerState::Running { .. }), "the container goes on: {state:?}");
+    assert!(
+        matches!(state, RuntimeContainerState::Running { .. }),
+        "the container goes on: {state:?}"
+    );
 }
 
 #[test]
@@ -128,7 +131,7 @@ fn spawn_beside(first: u32) -> Child {
 /// answer can wait for that.
 #[test]
 fn a_command_that_comes_while_its_container_ends_is_begun_or_told_that_it_ends() {
-    for processes in [Processes::Container, Processes::Pod] {
+    for processes in [ProcessVisibility::Container, ProcessVisibility::Pod] {
         let world = World::new();
         let namespaces = Namespaces { processes, ..Namespaces::default() };
         let sandbox = SandboxSpec { namespaces, ..world::sandbox_spec(world.sandbox()) };
@@ -137,9 +140,9 @@ fn a_command_that_comes_while_its_container_ends_is_begun_or_told_that_it_ends()
             let spec = world.shell("web", attempt, "exec sleep 1000");
             let started = world.start(&spec);
             let beside = match processes {
-                Processes::Container => Some(spawn_beside(started.pid)),
+                ProcessVisibility::Container => Some(spawn_beside(started.pid)),
                 // that namespace does not end with a container
-                Processes::Pod | Processes::Host => None,
+                ProcessVisibility::Pod | ProcessVisibility::Host => None,
             };
             let errors = errors_while_it_is_killed(&world, &spec.key);
             if let Some(mut beside) = beside {
@@ -304,7 +307,7 @@ fn commands_end_with_the_agent_that_asked_for_them() {
 }
 
 /// Writes to a command, reads what it writes until its end, and answers both with its exit.
-async fn talk(mut streams: Streams, input: &[u8]) -> (ExecExit, String, String) {
+async fn talk(mut streams: ExecStreams, input: &[u8]) -> (ExecExit, String, String) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let write = async {
@@ -329,10 +332,10 @@ async fn talk(mut streams: Streams, input: &[u8]) -> (ExecExit, String, String) 
 }
 
 const ALL: StreamRequest = StreamRequest {
-    stdin: Wanted::Yes,
-    stdout: Wanted::Yes,
-    stderr: Wanted::Yes,
-    terminal: Wanted::No,
+    stdin: StreamUse::Yes,
+    stdout: StreamUse::Yes,
+    stderr: StreamUse::Yes,
+    terminal: StreamUse::No,
 };
 
 fn script(text: &str) -> Vec<String> {
@@ -355,7 +358,7 @@ fn input_output_and_errors_go_through_pipes() {
 fn a_command_on_a_terminal_has_it_as_its_own() {
     let (world, key) = sleeping(|spec| spec.security.run_as_user = Some(1234));
     let (exit, out, _) = world.block(async {
-        let request = StreamRequest { terminal: Wanted::Yes, ..ALL };
+        let request = StreamRequest { terminal: StreamUse::Yes, ..ALL };
         let command =
             script("tty; stat -c %u $(tty); echo $TERM; read line; stty size; echo got $line");
         let streams = world.rt().exec(&key, &command, request).await.unwrap();
@@ -370,7 +373,7 @@ fn a_command_on_a_terminal_has_it_as_its_own() {
 #[test]
 fn a_terminal_that_goes_away_hangs_its_command_up_and_ctrl_c_interrupts_it() {
     let (world, key) = sleeping(|_| {});
-    let request = StreamRequest { terminal: Wanted::Yes, ..ALL };
+    let request = StreamRequest { terminal: StreamUse::Yes, ..ALL };
     let exit = world.block(async {
         let streams = world.rt().exec(&key, &script("sleep 1000"), request).await.unwrap();
         drop((streams.stdin, streams.stdout, streams.terminal));
@@ -387,7 +390,7 @@ fn a_terminal_that_goes_away_hangs_its_command_up_and_ctrl_c_interrupts_it() {
 fn stdio(stdin: Stdin, terminal: TerminalUse) -> impl FnOnce(&mut ContainerSpec) {
     move |spec| {
         spec.command[2] = "while read line; do echo got $line; done; echo end".to_owned();
-        spec.stdio = Stdio { stdin, terminal };
+        spec.stdio = ContainerStdio { stdin, terminal };
     }
 }
 
@@ -418,7 +421,7 @@ fn an_input_that_stays_open_outlives_those_who_attach_and_the_agent() {
             world.reopen();
         }
     }
-    assert!(matches!(world.state_of(&key), Some(ContainerState::Running { .. })));
+    assert!(matches!(world.state_of(&key), Some(RuntimeContainerState::Running { .. })));
 }
 
 #[test]
@@ -426,7 +429,7 @@ fn a_first_process_on_a_terminal_is_attached_to_and_resized() {
     let (world, key) = sleeping(|spec| {
         // The terminal's echo of the line comes before all of this, and not somewhere in it.
         spec.command[2] = "read line; tty; echo $TERM; stty size; echo got $line".to_owned();
-        spec.stdio = Stdio { stdin: Stdin::Open, terminal: TerminalUse::Own };
+        spec.stdio = ContainerStdio { stdin: Stdin::Open, terminal: TerminalUse::Own };
         spec.security.run_as_user = Some(1234);
     });
     let (_, out, _) = world.block(async {
@@ -444,7 +447,7 @@ fn a_first_process_on_a_terminal_is_attached_to_and_resized() {
 fn a_client_that_does_not_read_is_cut_off_and_the_container_goes_on() {
     let (world, key) = sleeping(|spec| {
         spec.command[2] = "read line; yes | head -c 8000000; echo done >&2".to_owned();
-        spec.stdio = Stdio { stdin: Stdin::Open, terminal: TerminalUse::None };
+        spec.stdio = ContainerStdio { stdin: Stdin::Open, terminal: TerminalUse::None };
     });
     let _unread = world.block(async {
         use tokio::io::AsyncWriteExt;

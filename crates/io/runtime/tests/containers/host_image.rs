@@ -10,17 +10,19 @@ use rekindle_runtime::*;
 use crate::world::machine::{CLOSED, Machine, SECRET, attempts};
 use crate::world::{self, World};
 
-fn run_sandbox(world: &World, users: Users) {
+fn run_sandbox(world: &World, users: SandboxUsers) {
     let mut sandbox = world::sandbox_spec(world.sandbox());
     sandbox.namespaces.users = users;
     world.block(world.rt().run_sandbox(&sandbox)).unwrap();
 }
 
-const OWN: Users = Users::Own(UserRange { first: 1_600_061_440, length: 65_536 });
+const OWN: SandboxUsers = SandboxUsers::Own(UserRange { first: 1_600_061_440, length: 65_536 });
 
 #[test]
 fn root_in_a_container_reads_no_file_that_is_closed_to_others_also_none_that_is_made_later() {
-    for (users, privileged) in [(Users::Host, false), (Users::Host, true), (OWN, false)] {
+    for (users, privileged) in
+        [(SandboxUsers::Host, false), (SandboxUsers::Host, true), (OWN, false)]
+    {
         let world = World::new();
         run_sandbox(&world, users);
         let mut spec = world.shell("web", 0, "sleep 100000");
@@ -41,7 +43,7 @@ fn root_in_a_container_reads_no_file_that_is_closed_to_others_also_none_that_is_
 #[test]
 fn nothing_of_the_machine_that_is_closed_to_others_is_readable() {
     let world = World::new();
-    run_sandbox(&world, Users::Host);
+    run_sandbox(&world, SandboxUsers::Host);
     let find = "find /etc /home /opt /root /srv /usr/local /var -xdev -type f ! -perm -004 -readable 2>/dev/null; true";
     assert_eq!(world.output(&world.shell("web", 0, find)), "");
 }
@@ -49,7 +51,7 @@ fn nothing_of_the_machine_that_is_closed_to_others_is_readable() {
 #[test]
 fn a_setuid_program_of_the_machine_opens_nothing() {
     let world = World::new();
-    run_sandbox(&world, Users::Host);
+    run_sandbox(&world, SandboxUsers::Host);
     let machine = Machine::new();
     let program = machine.path("as-root");
     fs::copy("/bin/cat", &program).unwrap();
@@ -65,7 +67,7 @@ fn a_setuid_program_of_the_machine_opens_nothing() {
 
 #[test]
 fn what_is_open_is_changed_and_removed_in_a_layer_of_the_containers_own() {
-    for users in [Users::Host, OWN] {
+    for users in [SandboxUsers::Host, OWN] {
         let world = World::new();
         run_sandbox(&world, users);
         let machine = Machine::new();

@@ -29,7 +29,7 @@ fn exit_codes_signals_and_output_come_back() {
         assert_eq!(exit.status, status, "{script}");
         assert!(exit.started_at <= exit.finished_at);
         let state = world.state_of(&spec.key).unwrap();
-        assert_eq!(state, ContainerState::Exited { exit }, "the snapshot tells the same");
+        assert_eq!(state, RuntimeContainerState::Exited { exit }, "the snapshot tells the same");
     }
     let spec = world.shell("out", 0, "echo hello; echo oops >&2; printf 'no newline'");
     world.run(&spec);
@@ -98,7 +98,7 @@ fn what_cannot_be_executed_is_a_start_error_with_exit_code_128() {
                 error => panic!("{}", error.chain()),
             }
         }
-        let Some(ContainerState::Exited { exit }) = world.state_of(&spec.key) else {
+        let Some(RuntimeContainerState::Exited { exit }) = world.state_of(&spec.key) else {
             panic!("it has ended");
         };
         assert_eq!((exit.status, exit.status.code()), (ExitStatus::StartError, 128));
@@ -140,7 +140,7 @@ fn a_child_that_is_killed_for_lack_of_memory_is_told_while_its_container_lives_o
         RuntimeEvent::ProcessesOomKilled { key } => {
             assert_eq!(key, spec.key);
             let state = world.state_of(&spec.key);
-            assert!(matches!(state, Some(ContainerState::Running { .. })), "{state:?}");
+            assert!(matches!(state, Some(RuntimeContainerState::Running { .. })), "{state:?}");
         }
         // with cgroups of version 2 all of the container goes
         RuntimeEvent::ContainerExited { exit, .. } => {
@@ -173,7 +173,7 @@ fn a_limit_too_small_to_start_anything_is_told_and_harms_nobody_else() {
         assert!(error.chain().contains("memory limit"), "{}", error.chain());
     }
     let state = world.state_of(&neighbour.key);
-    assert!(matches!(state, Some(ContainerState::Running { .. })), "{state:?}");
+    assert!(matches!(state, Some(RuntimeContainerState::Running { .. })), "{state:?}");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn calls_are_idempotent_by_key() {
     let created = world.block(world.rt().create_container(&spec)).unwrap();
     assert_eq!(created.id.len(), 64);
     assert_eq!(world.block(world.rt().create_container(&spec)).unwrap(), created);
-    assert_eq!(world.state_of(&spec.key), Some(ContainerState::Created));
+    assert_eq!(world.state_of(&spec.key), Some(RuntimeContainerState::Created));
     let started = world.block(world.rt().start_container(&spec.key)).unwrap();
     assert_eq!(world.block(world.rt().start_container(&spec.key)).unwrap(), started);
     assert_eq!(world.block(world.rt().create_container(&spec)).unwrap(), created);

@@ -60,7 +60,7 @@ fn mount(arguments: &[&str]) {
     assert!(Command::new("mount").args(arguments).status().unwrap().success(), "{arguments:?}");
 }
 
-fn volume(source: MountSource, to: &str, access: Access, options: MountOptions) -> Mount {
+fn volume(source: MountSource, to: &str, access: MountAccess, options: MountOptions) -> Mount {
     Mount { source, sub_path: None, destination: PathBuf::from(to), access, options }
 }
 
@@ -76,9 +76,9 @@ fn a_read_only_mount_reaches_as_far_as_is_asked_for() {
         let tree = MountOptions { read_only: ReadOnlyReach::Tree, ..MountOptions::default() };
         let inert = MountOptions { without: vec![MountFeature::Exec], ..MountOptions::default() };
         spec.mounts = vec![
-            volume(source(), "/flat", Access::ReadOnly, MountOptions::default()),
-            volume(source(), "/deep", Access::ReadOnly, tree),
-            volume(source(), "/inert", Access::ReadWrite, inert),
+            volume(source(), "/flat", MountAccess::ReadOnly, MountOptions::default()),
+            volume(source(), "/deep", MountAccess::ReadOnly, tree),
+            volume(source(), "/inert", MountAccess::ReadWrite, inert),
         ];
         assert_eq!(world.output(&spec), "flat/early/x\nnot executed\n", "attempt {attempt}");
     }
@@ -96,9 +96,14 @@ fn mounts_made_later_are_passed_on_as_far_as_is_asked_for() {
     let with = |propagation| MountOptions { propagation, ..MountOptions::default() };
     let source = || MountSource::Host(shared.path().to_owned());
     spec.mounts = vec![
-        volume(source(), "/private", Access::ReadWrite, MountOptions::default()),
-        volume(source(), "/follows", Access::ReadWrite, with(Propagation::HostToContainer)),
-        volume(source(), "/both", Access::ReadWrite, with(Propagation::Bidirectional)),
+        volume(source(), "/private", MountAccess::ReadWrite, MountOptions::default()),
+        volume(
+            source(),
+            "/follows",
+            MountAccess::ReadWrite,
+            with(MountPropagation::HostToContainer),
+        ),
+        volume(source(), "/both", MountAccess::ReadWrite, with(MountPropagation::Bidirectional)),
     ];
     world.start(&spec);
     shared.mount("late");
@@ -112,7 +117,8 @@ fn mounts_made_later_are_passed_on_as_far_as_is_asked_for() {
     mount(&["--make-private", &alone]);
     let mut spec = world.shell("web", 1, "true");
     let source = MountSource::Host(world.path("alone"));
-    spec.mounts = vec![volume(source, "/v", Access::ReadWrite, with(Propagation::HostToContainer))];
+    spec.mounts =
+        vec![volume(source, "/v", MountAccess::ReadWrite, with(MountPropagation::HostToContainer))];
     let refused = world.block(world.rt().create_container(&spec)).unwrap_err().chain();
     assert!(Command::new("umount").arg(&alone).status().unwrap().success());
     assert!(refused.ends_with("but it is not a shared or slave mount"), "{refused}");
@@ -121,9 +127,9 @@ fn mounts_made_later_are_passed_on_as_far_as_is_asked_for() {
 /// Among the host's users it makes the nodes itself; among its own it finds the host's.
 #[test]
 fn devices_of_a_mount_that_is_passed_on_later_stay_withheld() {
-    let own = Users::Own(UserRange { first: 1 << 30, length: 65_536 });
+    let own = SandboxUsers::Own(UserRange { first: 1 << 30, length: 65_536 });
     let make = "mknod disk b 1 0 && mknod zero c 1 5";
-    for (users, make) in [(Users::Host, make), (own, "test -b disk")] {
+    for (users, make) in [(SandboxUsers::Host, make), (own, "test -b disk")] {
         let (world, shared) = (World::new(), Shared::new());
         let mut sandbox = world::sandbox_spec(world.sandbox());
         sandbox.namespaces.users = users;
@@ -133,14 +139,16 @@ fn devices_of_a_mount_that_is_passed_on_later_stay_withheld() {
              {make} && head -c 4 zero | wc -c; exec head -c 1 disk"
         );
         let mut spec = world.shell("web", 0, &script);
-        let options =
-            MountOptions { propagation: Propagation::HostToContainer, ..MountOptions::default() };
+        let options = MountOptions {
+            propagation: MountPropagation::HostToContainer,
+            ..MountOptions::default()
+        };
         let source = MountSource::Host(shared.path().to_owned());
-        spec.mounts = vec![volume(source, "/follows", Access::ReadWrite, options)];
+        spec.mounts = vec![volume(source, "/follows", MountAccess::ReadWrite, options)];
         world.start(&spec);
         match users {
-            Users::Host => shared.mount("late"),
-            Users::Own(_) => shared.mount_with_devices("late"),
+            SandboxUsers::Host => shared.mount("late"),
+            SandboxUsers::Own(_) => shared.mount_with_devices("late"),
         }
         let (_, exit) = world.next_exit();
         let said = world::read_log(&spec.log_path);
@@ -158,7 +166,7 @@ fn an_image_as_a_volume_is_read_and_never_executed_and_the_hosts_root_is_none() 
     let mut spec = world.shell("web", 0, script);
     let image = |name: &str| {
         let source = MountSource::Image(name.to_owned());
-        volume(source, "/image", Access::ReadOnly, MountOptions::default())
+        volume(source, "/image", MountAccess::ReadOnly, MountOptions::default())
     };
     spec.mounts = vec![image("localhost/demo")];
     assert_eq!(world.output(&spec), "seen\nnot written\n");
@@ -203,7 +211,7 @@ fn nothing_is_written_for_the_usual_mounts_before_a_container_runs() {
     spec.args = vec!["signal".to_owned()];
     let usual = |source: &Path, to| {
         let source = MountSource::Host(source.to_owned());
-        volume(source, to, Access::ReadWrite, MountOptions::default())
+        volume(source, to, MountAccess::ReadWrite, MountOptions::default())
     };
     let files = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
     spec.mounts = files.iter().map(|to| usual(&file, to)).collect();

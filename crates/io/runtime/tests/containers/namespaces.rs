@@ -9,14 +9,14 @@ use rekindle_runtime::*;
 use crate::world::{World, sandbox_spec};
 
 const NONE: Namespaces = Namespaces {
-    network: Namespace::Own,
-    ipc: Namespace::Own,
-    processes: Processes::Container,
-    users: Users::Host,
+    network: NamespaceOwner::Own,
+    ipc: NamespaceOwner::Own,
+    processes: ProcessVisibility::Container,
+    users: SandboxUsers::Host,
 };
-const NETWORK: Namespaces = Namespaces { network: Namespace::Host, ..NONE };
-const IPC: Namespaces = Namespaces { ipc: Namespace::Host, ..NONE };
-const PROCESSES: Namespaces = Namespaces { processes: Processes::Host, ..NONE };
+const NETWORK: Namespaces = Namespaces { network: NamespaceOwner::Host, ..NONE };
+const IPC: Namespaces = Namespaces { ipc: NamespaceOwner::Host, ..NONE };
+const PROCESSES: Namespaces = Namespaces { processes: ProcessVisibility::Host, ..NONE };
 const KINDS: [&str; 5] = ["net", "ipc", "uts", "pid", "mnt"];
 
 fn spec(world: &World, namespaces: Namespaces) -> SandboxSpec {
@@ -45,9 +45,9 @@ fn only_what_is_asked_for_is_shared() {
         (NETWORK, &["net"]),
         (IPC, &["ipc"]),
         (PROCESSES, &["pid"]),
-        (Namespaces { processes: Processes::Pod, ..NONE }, &[]),
+        (Namespaces { processes: ProcessVisibility::Pod, ..NONE }, &[]),
         (
-            Namespaces { network: Namespace::Host, ipc: Namespace::Host, ..PROCESSES },
+            Namespaces { network: NamespaceOwner::Host, ipc: NamespaceOwner::Host, ..PROCESSES },
             &["net", "ipc", "pid"],
         ),
     ] {

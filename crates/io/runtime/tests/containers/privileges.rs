@@ -22,13 +22,13 @@ fn status_line(output: &str, name: &str) -> String {
 
 #[test]
 fn privileges_are_the_same_at_every_attempt() {
-    let own = Users::Own(UserRange { first: 1 << 30, length: 65_536 });
-    for users in [Users::Host, own] {
+    let own = SandboxUsers::Own(UserRange { first: 1 << 30, length: 65_536 });
+    for users in [SandboxUsers::Host, own] {
         privileges_stay(users);
     }
 }
 
-fn privileges_stay(users: Users) {
+fn privileges_stay(users: SandboxUsers) {
     let world = World::new();
     let mut sandbox = world::sandbox_spec(world.sandbox());
     sandbox.namespaces.users = users;
@@ -76,7 +76,9 @@ fn who_the_kernel_ends_first_is_said_by_the_spec_and_not_by_the_container() {
     };
     let agents = score_of("self");
     let expected = |score: i32| if may_lower { score } else { score.max(agents) };
-    for users in [Users::Host, Users::Own(UserRange { first: 1 << 30, length: 65_536 })] {
+    for users in
+        [SandboxUsers::Host, SandboxUsers::Own(UserRange { first: 1 << 30, length: 65_536 })]
+    {
         let world = World::new();
         let mut sandbox = world::sandbox_spec(world.sandbox());
         sandbox.namespaces.users = users;
@@ -209,7 +211,7 @@ fn ends_when_mounted(world: &World, spec: &ContainerSpec, why: &str) {
 fn who_may_mount_among_users_of_its_own_makes_no_device() {
     let world = World::new();
     let mut sandbox = world::sandbox_spec(world.sandbox());
-    sandbox.namespaces.users = Users::Own(UserRange { first: 1 << 30, length: 65_536 });
+    sandbox.namespaces.users = SandboxUsers::Own(UserRange { first: 1 << 30, length: 65_536 });
     world.block(world.rt().run_sandbox(&sandbox)).unwrap();
     let made = [
         ("mount -t tmpfs x /mnt && echo mounted && mknod /mnt/disk b 1 0", "not permitted"),
@@ -280,7 +282,7 @@ fn a_read_only_root_is_read_only_and_its_volumes_are_not() {
         source: MountSource::Host(world.path("vol")),
         sub_path: None,
         destination: "/vol".into(),
-        access: Access::ReadWrite,
+        access: MountAccess::ReadWrite,
         options: MountOptions::default(),
     });
     let output = world.output(&spec);
@@ -300,7 +302,7 @@ fn a_read_only_volume_cannot_be_written() {
         source: MountSource::Host(world.path(source)),
         sub_path: None,
         destination: destination.into(),
-        access: Access::ReadOnly,
+        access: MountAccess::ReadOnly,
         options: MountOptions::default(),
     };
     spec.mounts = vec![mount("vol", "/vol"), mount("vol/file", "/one")];

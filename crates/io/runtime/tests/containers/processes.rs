@@ -12,13 +12,13 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::world::{PATIENCE, World, sandbox_spec};
 
-fn sandbox(processes: Processes) -> World {
+fn sandbox(processes: ProcessVisibility) -> World {
     let world = World::new();
     run(&world, processes);
     world
 }
 
-fn run(world: &World, processes: Processes) -> SandboxInfo {
+fn run(world: &World, processes: ProcessVisibility) -> SandboxInfo {
     let namespaces = Namespaces { processes, ..Namespaces::default() };
     let spec = SandboxSpec { namespaces, shm_bytes: 64 << 20, ..sandbox_spec(world.sandbox()) };
     world.block(world.rt().run_sandbox(&spec)).unwrap()
@@ -59,7 +59,7 @@ fn unique(number: u32) -> String {
 
 #[test]
 fn containers_of_one_pod_see_each_other() {
-    let world = sandbox(Processes::Pod);
+    let world = sandbox(ProcessVisibility::Pod);
     let app =
         world.shell("app", 0, "echo from-app > /tmp/rekindle-new; mv /tmp/rekindle-new /tmp/rekindle-mark; exec sleep 1001");
     world.start(&app);
@@ -87,7 +87,7 @@ fn a_shim_has_its_name() {
 
 #[test]
 fn the_end_of_a_container_ends_what_it_started_and_nothing_else() {
-    for (number, processes) in [(1, Processes::Pod), (2, Processes::Host)] {
+    for (number, processes) in [(1, ProcessVisibility::Pod), (2, ProcessVisibility::Host)] {
         let world = sandbox(processes);
         let other = unique(number * 10);
         let other = (world.shell("other", 0, &format!("exec {other}")), other);
@@ -108,7 +108,10 @@ fn the_end_of_a_container_ends_what_it_started_and_nothing_else() {
         assert_eq!((key, exit.status), (ends.key.clone(), ExitStatus::Code { code: 7 }));
         wait_for_end(&begun);
         assert!(lives(&pidfd_of(&other.1)), "the other container goes on");
-        assert!(matches!(world.state_of(&other.0.key), Some(ContainerState::Running { .. })));
+        assert!(matches!(
+            world.state_of(&other.0.key),
+            Some(RuntimeContainerState::Running { .. })
+        ));
         // And again, in the same namespace.
         let again = world.shell("ends", 1, "exit 3");
         assert_eq!(world.run(&again).status.code(), 3);
@@ -132,7 +135,7 @@ fn pidfd_of(command: &str) -> OwnedFd {
 
 #[test]
 fn whoever_loses_its_parent_is_reaped() {
-    for processes in [Processes::Pod, Processes::Host] {
+    for processes in [ProcessVisibility::Pod, ProcessVisibility::Host] {
         let world = sandbox(processes);
         // Each inner shell leaves its child behind, which ends a moment later with nobody of its
         // own to wait for it.
@@ -141,7 +144,7 @@ fn whoever_loses_its_parent_is_reaped() {
         let app = world.shell("app", 0, script);
         let pid = world.start(&app).pid;
         exec(&world, &app.key, "until test -e /tmp/rekindle-done; do sleep 0.01; done");
-        if processes == Processes::Pod {
+        if processes == ProcessVisibility::Pod {
             let none =
                 "while grep -qE '^State:.Z' /proc/[0-9]*/status 2>/dev/null; do sleep 0.01; done";
             exec(&world, &app.key, none);
@@ -167,7 +170,7 @@ fn whoever_loses_its_parent_is_reaped() {
 
 #[test]
 fn a_command_is_in_the_namespaces_of_its_container() {
-    for processes in [Processes::Pod, Processes::Host] {
+    for processes in [ProcessVisibility::Pod, ProcessVisibility::Host] {
         let world = sandbox(processes);
         let app = world.shell("app", 0, "exec sleep 1004");
         let pid = world.start(&app).pid;
@@ -179,7 +182,7 @@ fn a_command_is_in_the_namespaces_of_its_container() {
 
 #[test]
 fn a_container_of_the_hosts_processes_gets_nothing_of_the_shim() {
-    let world = sandbox(Processes::Host);
+    let world = sandbox(ProcessVisibility::Host);
     let shim = world.snapshot().info.unwrap().pid;
     let script = format!(
         "test -d /proc/{shim} && cd /proc/{shim} && \
@@ -193,7 +196,7 @@ fn a_container_of_the_hosts_processes_gets_nothing_of_the_shim() {
 
 #[test]
 fn a_container_joins_the_processes_of_another() {
-    let world = sandbox(Processes::Container);
+    let world = sandbox(ProcessVisibility::Container);
     let mut app = world.spec("app", 0);
     app.command = ["sleep", "1005"].map(str::to_owned).to_vec();
     world.start(&app);
@@ -202,7 +205,7 @@ fn a_container_joins_the_processes_of_another() {
     debug.target = Some(app.key.clone());
     assert_eq!(world.output(&debug), "sleep 1005 ");
     // Its end is its own.
-    assert!(matches!(world.state_of(&app.key), Some(ContainerState::Running { .. })));
+    assert!(matches!(world.state_of(&app.key), Some(RuntimeContainerState::Running { .. })));
     // The end of the other is its end, too.
     let mut again = world.shell("again", 0, "exec sleep 1007");
     again.target = Some(app.key.clone());
@@ -220,7 +223,7 @@ fn a_container_joins_the_processes_of_another() {
 
 #[test]
 fn a_target_that_does_not_run_is_refused() {
-    let world = sandbox(Processes::Container);
+    let world = sandbox(ProcessVisibility::Container);
     let app = world.shell("app", 0, "exit 0");
     let mut debug = world.shell("debug", 0, "exec sleep 1008");
     debug.target = Some(app.key.clone());
@@ -238,7 +241,7 @@ fn a_target_that_does_not_run_is_refused() {
 
 #[test]
 fn a_pod_whose_first_process_is_killed_is_over() {
-    let world = sandbox(Processes::Pod);
+    let world = sandbox(ProcessVisibility::Pod);
     let app = world.shell("app", 0, "exec sleep 1009");
     let started = world.start(&app);
     let info = world.snapshot().info.unwrap();
@@ -259,7 +262,7 @@ fn a_pod_whose_first_process_is_killed_is_over() {
 
 #[test]
 fn a_sandbox_that_was_made_ahead_serves_these_pods_too() {
-    for processes in [Processes::Pod, Processes::Host] {
+    for processes in [ProcessVisibility::Pod, ProcessVisibility::Host] {
         let world = World::new();
         let spare = world.block(world.rt().prepare_sandbox()).unwrap().unwrap();
         assert_eq!(run(&world, processes).id, spare.id);
@@ -267,13 +270,16 @@ fn a_sandbox_that_was_made_ahead_serves_these_pods_too() {
         world.start(&app);
         let first = exec(&world, &app.key, "cat /proc/1/comm");
         let own = fs::read_to_string("/proc/1/comm").unwrap();
-        assert_eq!(first, if processes == Processes::Pod { "pause\n".to_owned() } else { own });
+        assert_eq!(
+            first,
+            if processes == ProcessVisibility::Pod { "pause\n".to_owned() } else { own }
+        );
     }
 }
 
 #[test]
 fn another_agent_goes_on_in_the_same_namespace() {
-    for processes in [Processes::Pod, Processes::Host] {
+    for processes in [ProcessVisibility::Pod, ProcessVisibility::Host] {
         let mut world = sandbox(processes);
         let app = world.shell("app", 0, "exec sleep 1011");
         world.start(&app);

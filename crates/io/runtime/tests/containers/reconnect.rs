@@ -9,10 +9,10 @@ use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_runtime::*;
 use rekindle_shim::frame;
 use rekindle_shim::protocol::{
-    Answer, Call, Message, Request, RootsAhead, SandboxPhase, ShimState,
+    RootsAhead, SandboxPhase, ShimAnswer, ShimCall, ShimMessage, ShimRequest, ShimState,
 };
 use rekindle_testkit::guarded_child::GuardedChild;
-use rekindle_types::{ExitStatus, Notice};
+use rekindle_types::{ExitStatus, StopNotice};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::world::{self, World, config, sandbox_spec};
@@ -64,8 +64,10 @@ fn an_exit_while_no_agent_was_there_is_in_the_snapshot_of_the_next() {
     world.reopen();
     // The shim may still be busy with the exit: then it comes as an event.
     let exit = match world.state_of(&spec.key).unwrap() {
-        ContainerState::Exited { exit } => exit,
-        ContainerState::Running { .. } | ContainerState::Created => world.next_exit().1,
+        RuntimeContainerState::Exited { exit } => exit,
+        RuntimeContainerState::Running { .. } | RuntimeContainerState::Created => {
+            world.next_exit().1
+        }
     };
     assert_eq!(exit.status, ExitStatus::Signal { signal: 9 });
     assert_eq!(exit.started_at, started.started_at);
@@ -83,12 +85,12 @@ fn another_agent_finds_who_was_asked_to_end_and_who_was_not() {
     }
     world.block(world.rt().signal_container(&asked.key, StopSignal::Number(15))).unwrap();
     let notice = |world: &World, spec: &ContainerSpec| match world.state_of(&spec.key) {
-        Some(ContainerState::Running { notice, .. }) => notice,
+        Some(RuntimeContainerState::Running { notice, .. }) => notice,
         other => panic!("it runs: {other:?}"),
     };
     for agent in ["the one that asked", "the next one"] {
-        assert_eq!(notice(&world, &asked), Notice::Given, "{agent}");
-        assert_eq!(notice(&world, &unasked), Notice::NotGiven, "{agent}");
+        assert_eq!(notice(&world, &asked), StopNotice::Given, "{agent}");
+        assert_eq!(notice(&world, &unasked), StopNotice::NotGiven, "{agent}");
         world.reopen();
     }
 }
@@ -141,10 +143,10 @@ fn agents_spec(dir: &std::path::Path, key: &SandboxKey, name: &str, script: &str
         security: world::security(),
         log_path: dir.join("logs").join(format!("{name}.log")),
         log_limits: LogLimits::default(),
-        stdio: rekindle_runtime::Stdio::default(),
+        stdio: rekindle_runtime::ContainerStdio::default(),
         target: None,
         oom_score_adj: 0,
-        renewal: Renewal::NotExpected,
+        renewal: ExpectedRestart::NotExpected,
     }
 }
 
@@ -174,7 +176,7 @@ fn an_exit_at_any_moment_of_a_reconnection_is_told() {
         killer.join().unwrap();
         for spec in &specs {
             // an end that is not in the snapshot comes as an event
-            while !matches!(world.state_of(&spec.key), Some(ContainerState::Exited { .. })) {
+            while !matches!(world.state_of(&spec.key), Some(RuntimeContainerState::Exited { .. })) {
                 world.next_exit();
             }
         }
@@ -199,15 +201,17 @@ fn kill_minus_nine_of_the_agent() {
     world.reopen();
 
     let snapshot = world.snapshot();
-    assert_eq!(snapshot.state, SandboxState::Ready);
+    assert_eq!(snapshot.state, SandboxReadiness::Ready);
     let states: Vec<_> = snapshot.containers.iter().map(|c| (&c.key.name.0, &c.state)).collect();
     assert!(
-        matches!(states[0], (name, ContainerState::Running { .. }) if name == "long"),
+        matches!(states[0], (name, RuntimeContainerState::Running { .. }) if name == "long"),
         "{states:?}"
     );
     let short = match &states[1].1 {
-        ContainerState::Exited { exit } => exit.clone(),
-        ContainerState::Running { .. } | ContainerState::Created => world.next_exit().1,
+        RuntimeContainerState::Exited { exit } => exit.clone(),
+        RuntimeContainerState::Running { .. } | RuntimeContainerState::Created => {
+            world.next_exit().1
+        }
     };
     assert_eq!(
         short.status,
@@ -234,8 +238,8 @@ fn the_death_of_a_shim_is_told_and_nothing_of_the_sandbox_lives_on() {
     );
     wait_for_end(&container);
     let snapshot = world.snapshot();
-    assert_eq!((snapshot.state, &snapshot.info), (SandboxState::NotReady, &None));
-    let Some(ContainerState::Exited { exit }) = world.state_of(&spec.key) else {
+    assert_eq!((snapshot.state, &snapshot.info), (SandboxReadiness::NotReady, &None));
+    let Some(RuntimeContainerState::Exited { exit }) = world.state_of(&spec.key) else {
         panic!("{snapshot:?}");
     };
     assert_eq!((exit.status, exit.started_at), (ExitStatus::Unknown, started.started_at));
@@ -267,10 +271,10 @@ fn a_shim_that_died_with_its_agent_is_found_dead() {
     let mut world = World::new();
     let (_, spec) = die_together(&mut world);
     world.reopen();
-    assert_eq!(world.snapshot().state, SandboxState::NotReady);
+    assert_eq!(world.snapshot().state, SandboxReadiness::NotReady);
     let state = world.state_of(&spec.key).unwrap();
     assert!(
-        matches!(&state, ContainerState::Exited { exit } if exit.status == ExitStatus::Unknown),
+        matches!(&state, RuntimeContainerState::Exited { exit } if exit.status == ExitStatus::Unknown),
         "{state:?}"
     );
 }
@@ -294,7 +298,7 @@ impl StandIn {
     }
 
     /// `None` when the agent has left.
-    fn next_call(&mut self) -> Option<Call> {
+    fn next_call(&mut self) -> Option<ShimCall> {
         let mut buffer = [0; 4096];
         loop {
             if let Some(call) = frame::take(&mut self.input).unwrap() {
@@ -307,23 +311,28 @@ impl StandIn {
         }
     }
 
-    fn answer(&mut self, seq: u64, answer: Answer) {
+    fn answer(&mut self, seq: u64, answer: ShimAnswer) {
         let mut output = Vec::new();
-        frame::write(&Message::Answer { seq, result: Ok(answer) }, &mut output).unwrap();
+        frame::write(&ShimMessage::Answer { seq, result: Ok(answer) }, &mut output).unwrap();
         self.agent.write_all(&output).unwrap();
     }
 
     /// Tells that it has a sandbox without containers.
     fn tell_state(&mut self) {
         let call = self.next_call().unwrap();
-        assert_eq!(call.request, Request::State);
+        assert_eq!(call.request, ShimRequest::State);
         self.answer(call.seq, empty_sandbox());
     }
 }
 
-fn empty_sandbox() -> Answer {
+fn empty_sandbox() -> ShimAnswer {
     let (pid, sandbox) = (std::process::id(), SandboxPhase::Ready);
-    Answer::State(ShimState { pid, sandbox, containers: Vec::new(), roots_ahead: RootsAhead::Made })
+    ShimAnswer::State(ShimState {
+        pid,
+        sandbox,
+        containers: Vec::new(),
+        roots_ahead: RootsAhead::Made,
+    })
 }
 
 /// Neither the removal of a container that was begun is answered, nor what has happened meanwhile.
@@ -338,7 +347,7 @@ fn a_shim_that_is_stuck_while_stock_is_taken_does_not_keep_the_next_agent_from_s
         while shim.next_call().is_some() {}
     });
     world.reopen();
-    assert_eq!(world.snapshot().state, SandboxState::Ready);
+    assert_eq!(world.snapshot().state, SandboxReadiness::Ready);
     assert_eq!(world.state_of(&spec.key), None, "it was undone");
 }
 
@@ -353,12 +362,12 @@ fn a_shim_that_hangs_up_in_the_moment_it_is_found_is_called_again() {
         drop(StandIn::accept(&listener)); // before it has said anything
         StandIn::accept(&listener).tell_state(); // and right after
         let mut shim = StandIn::accept(&listener);
-        while let Some(Call { seq, request }) = shim.next_call() {
+        while let Some(ShimCall { seq, request }) = shim.next_call() {
             let answer = match request {
-                Request::State => empty_sandbox(),
-                Request::Shutdown => {
+                ShimRequest::State => empty_sandbox(),
+                ShimRequest::Shutdown => {
                     asked_to_end.send(()).unwrap();
-                    Answer::Done
+                    ShimAnswer::Done
                 }
                 other => panic!("nobody asks for {other:?}"),
             };
@@ -366,7 +375,7 @@ fn a_shim_that_hangs_up_in_the_moment_it_is_found_is_called_again() {
         }
     });
     world.reopen();
-    assert_eq!(world.snapshot().state, SandboxState::Ready);
+    assert_eq!(world.snapshot().state, SandboxReadiness::Ready);
     world.block(world.rt().remove_sandbox(&world.sandbox())).unwrap();
     ends.try_recv().expect("its link works: the shim was asked to end");
 }
@@ -398,7 +407,7 @@ fn half_a_sandbox_from_a_crash_is_cleared_away() {
         .join("podgone/7/web-0");
     std::fs::create_dir_all(&stray).unwrap();
     world.reopen();
-    assert_eq!(world.snapshot().state, SandboxState::Ready);
+    assert_eq!(world.snapshot().state, SandboxReadiness::Ready);
     assert_eq!(std::fs::read_dir(&sandboxes).unwrap().count(), 1);
     let trash = world.path("data/trash");
     world.block(world.rt().remove_sandbox(&world.sandbox())).unwrap();
@@ -439,7 +448,7 @@ fn a_shim_that_is_stopped_is_noticed_although_nothing_is_asked_of_it() {
     assert_eq!(event, RuntimeEvent::SandboxDied { key: world.sandbox() });
     wait_for_end(&container);
     wait_for_end(&shim);
-    assert_eq!(world.snapshot().state, SandboxState::NotReady);
+    assert_eq!(world.snapshot().state, SandboxReadiness::NotReady);
     world.block(world.rt().remove_sandbox(&world.sandbox())).unwrap();
 }
 
@@ -456,7 +465,7 @@ fn a_container_whose_shim_is_stopped_is_killed_with_all_of_its_sandbox() {
     world.block(world.rt().signal_container(&web.key, StopSignal::Kill)).unwrap();
     wait_for_end(&web_process);
     wait_for_end(&other_process);
-    assert_eq!(world.snapshot().state, SandboxState::NotReady);
+    assert_eq!(world.snapshot().state, SandboxReadiness::NotReady);
     world.block(world.rt().remove_sandbox(&world.sandbox())).unwrap();
     wait_for_end(&shim);
     world.block(world.rt().settled());

@@ -21,7 +21,7 @@ fn spec(world: &World, attempt: u32) -> ContainerSpec {
     spec.security.run_as_user = Some(0);
     spec.security.drop_capabilities = vec!["NET_RAW".to_owned()];
     spec.resources.memory_limit_bytes = Some(64 * 1024 * 1024);
-    spec.renewal = Renewal::Expected;
+    spec.renewal = ExpectedRestart::Expected;
     spec
 }
 
@@ -128,7 +128,7 @@ fn a_container_that_runs_once_gets_none() {
     let sandbox = world::sandbox_spec(world.sandbox());
     let shim = world.block(world.rt().run_sandbox(&sandbox)).unwrap().pid;
     let mut once = world.shell("once", 1, "sleep 100000");
-    once.renewal = Renewal::NotExpected;
+    once.renewal = ExpectedRestart::NotExpected;
     let once = world.start(&once).pid;
     // made at the same time as the other's would be
     let (process, _) = start(&world, &spec(&world, 1));

@@ -20,7 +20,7 @@ fn range(number: u32) -> UserRange {
 
 fn spec(world: &World, attempt: u32, range: UserRange) -> SandboxSpec {
     let mut spec = sandbox_spec(world.sandbox_attempt(attempt));
-    spec.namespaces.users = Users::Own(range);
+    spec.namespaces.users = SandboxUsers::Own(range);
     spec
 }
 
@@ -39,7 +39,7 @@ fn volume(world: &World, name: &str, destination: &str) -> Mount {
         source: MountSource::Host(world.path(name)),
         sub_path: None,
         destination: destination.into(),
-        access: Access::ReadWrite,
+        access: MountAccess::ReadWrite,
         options: MountOptions::default(),
     }
 }
@@ -175,7 +175,7 @@ fn masks_and_read_only_mounts_cannot_be_undone_by_root_with_all_capabilities() {
     let mut spec = world.shell("web", 0, undo);
     spec.security.add_capabilities = vec!["ALL".to_owned()];
     spec.security.seccomp = Seccomp::Unconfined;
-    spec.mounts.push(Mount { access: Access::ReadOnly, ..volume(&world, "vol", "/vol") });
+    spec.mounts.push(Mount { access: MountAccess::ReadOnly, ..volume(&world, "vol", "/vol") });
     let output = world.output(&spec);
     assert!(output.contains("kept\n") && output.contains("masked\n"), "{output}");
     assert!(!world.path("vol/x").exists());
@@ -278,7 +278,7 @@ fn a_limit_too_small_to_start_anything_is_told_and_nothing_is_left() {
 fn processes_are_shared_where_that_is_asked_for_and_still_belong_to_the_users() {
     let world = World::new();
     let mut spec = spec(&world, 0, range(0));
-    spec.namespaces.processes = Processes::Pod;
+    spec.namespaces.processes = ProcessVisibility::Pod;
     world.block(world.rt().run_sandbox(&spec)).unwrap();
     let first = world.shell("first", 0, "exec sleep 4711");
     let pid = world.start(&first).pid;
@@ -352,12 +352,12 @@ fn settings_are_made_as_the_users_of_the_pod_understand_them() {
 #[test]
 fn no_namespace_of_the_host_goes_with_users_of_its_own() {
     for namespaces in [
-        Namespaces { network: Namespace::Host, ..Namespaces::default() },
-        Namespaces { ipc: Namespace::Host, ..Namespaces::default() },
-        Namespaces { processes: Processes::Host, ..Namespaces::default() },
+        Namespaces { network: NamespaceOwner::Host, ..Namespaces::default() },
+        Namespaces { ipc: NamespaceOwner::Host, ..Namespaces::default() },
+        Namespaces { processes: ProcessVisibility::Host, ..Namespaces::default() },
     ] {
         let world = World::new();
-        let users = Users::Own(range(0));
+        let users = SandboxUsers::Own(range(0));
         let spec = SandboxSpec {
             namespaces: Namespaces { users, ..namespaces },
             ..sandbox_spec(world.sandbox())
@@ -376,7 +376,7 @@ fn a_sandbox_that_was_made_ahead_is_not_taken_and_another_agent_goes_on_with_the
     spec.shm_bytes = 64 << 20;
     let info = world.block(world.rt().run_sandbox(&spec)).unwrap();
     assert_ne!(info.id, spare.id);
-    assert_eq!(info.namespaces.users, Users::Own(range(3)));
+    assert_eq!(info.namespaces.users, SandboxUsers::Own(range(3)));
     let running = world.shell("running", 0, "exec sleep 1000");
     world.start(&running);
     world.reopen();

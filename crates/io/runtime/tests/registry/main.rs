@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rekindle_runtime::ImageInfo;
 use rekindle_runtime::image::registry::{Keyring, Login, Puller, RegistrySettings};
-use rekindle_runtime::image::{Builtins, HostImage, ImageError, ImageStore};
+use rekindle_runtime::image::{BuiltinImages, HostImage, ImageError, ImageStore};
 
 /// A store with a puller.
 pub struct World {
@@ -40,7 +40,7 @@ impl World {
 
     pub fn with(change: impl FnOnce(&mut RegistrySettings)) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let builtins = Builtins {
+        let builtins = BuiltinImages {
             engine_dirs: Vec::new(),
             host_write_limit_bytes: 1 << 20,
             host_image: HostImage::On,

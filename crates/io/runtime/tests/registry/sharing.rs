@@ -95,9 +95,11 @@ async fn a_layer_removed_while_others_come_is_fetched_after_all() {
     let registry = FakeRegistry::with_rule(move |asked| {
         if asked.is("GET", &wanted) && asked.before == 0 {
             store
-                .remove(&victim.lock().unwrap(), rekindle_runtime::image::Removal::OfUnused, || {
-                    Ok(Default::default())
-                })
+                .remove(
+                    &victim.lock().unwrap(),
+                    rekindle_runtime::image::ImageRemoval::OfUnused,
+                    || Ok(Default::default()),
+                )
                 .unwrap();
         }
         None

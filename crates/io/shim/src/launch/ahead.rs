@@ -9,13 +9,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use super::build;
 use super::child::stand_alone;
 use super::handover::{give_mounts, look_at_own_namespaces};
-use crate::birth::{self, Birthplace};
+use crate::birth::{self, PidNamespaceOrigin};
 use crate::pipes::{pipe, set_nonblocking, socket_pair};
-use crate::problem::{Context, KILLED_UNREADY};
-use crate::protocol::{Failure, FailureKind, RootAhead};
-use crate::report::{REPORT_BYTES_MAX, Report};
-use crate::sandbox::Sandbox;
-use crate::sys::{self, Forked};
+use crate::problem::{FailureContext, KILLED_UNREADY};
+use crate::protocol::{FailureKind, RootAhead, ShimFailure};
+use crate::report::{LaunchReport, REPORT_BYTES_MAX};
+use crate::sandbox::ShimSandbox;
+use crate::sys::{self, ForkSide};
 
 /// The process that makes one.
 pub(crate) struct RootBuilder {
@@ -29,33 +29,38 @@ pub(crate) struct RootBuilder {
 }
 
 /// Forks it. It comes back at once.
-pub(crate) fn begin_root(plan: &RootAhead, sandbox: &Sandbox) -> Result<RootBuilder, Failure> {
+pub(crate) fn begin_root(
+    plan: &RootAhead,
+    sandbox: &ShimSandbox,
+) -> Result<RootBuilder, ShimFailure> {
     let (giver, taker) = socket_pair()?;
     let (status, said) = pipe()?;
     set_nonblocking(&status).setup(|| "set up the pipes".to_owned())?;
-    match birth::fork(None, Birthplace::Host, sandbox.host_processes.as_fd())? {
-        Forked::Child => run(plan, sandbox, &giver, &said),
-        Forked::Parent { pid, pidfd } => Ok(RootBuilder { pid, pidfd, status, taker }),
+    match birth::fork(None, PidNamespaceOrigin::Host, sandbox.host_processes.as_fd())? {
+        ForkSide::Child => run(plan, sandbox, &giver, &said),
+        ForkSide::Parent { pid, pidfd } => Ok(RootBuilder { pid, pidfd, status, taker }),
     }
 }
 
 impl RootBuilder {
     /// The mounts of one that has ended.
-    pub(crate) fn mounts(&self) -> Result<OwnedFd, Failure> {
+    pub(crate) fn mounts(&self) -> Result<OwnedFd, ShimFailure> {
         if let Ok(mounts) = sys::receive_file(&self.taker) {
             return Ok(mounts);
         }
         let mut buffer = [0u8; REPORT_BYTES_MAX];
         let count = rustix::io::read(&self.status, &mut buffer).unwrap_or_default();
-        Err(match Report::decode(&buffer[..count]) {
-            Some(Report::Failed(failure)) => failure,
-            Some(Report::Ready(_)) | None => Failure::new(FailureKind::Setup, KILLED_UNREADY),
+        Err(match LaunchReport::decode(&buffer[..count]) {
+            Some(LaunchReport::Failed(failure)) => failure,
+            Some(LaunchReport::Ready(_)) | None => {
+                ShimFailure::new(FailureKind::Setup, KILLED_UNREADY)
+            }
         })
     }
 }
 
 /// Runs in the builder and never returns.
-fn run(plan: &RootAhead, sandbox: &Sandbox, giver: &OwnedFd, said: &OwnedFd) -> ! {
+fn run(plan: &RootAhead, sandbox: &ShimSandbox, giver: &OwnedFd, said: &OwnedFd) -> ! {
     let made = stand_alone().and_then(|()| {
         let namespaces = look_at_own_namespaces(sandbox)?;
         let keep = [said.as_raw_fd(), giver.as_raw_fd(), namespaces.as_raw_fd()];
@@ -66,7 +71,7 @@ fn run(plan: &RootAhead, sandbox: &Sandbox, giver: &OwnedFd, said: &OwnedFd) -> 
         Ok(()) => sys::exit_now(0),
         Err(failure) => {
             // Nobody to tell means the shim is gone.
-            let _ = rustix::io::write(said, &Report::Failed(failure).encode());
+            let _ = rustix::io::write(said, &LaunchReport::Failed(failure).encode());
             sys::exit_now(128);
         }
     }

@@ -15,21 +15,21 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::build::build;
-use super::cgroups::{self, Cgroups, Tasks};
+use super::cgroups::{self, CgroupTasks, ContainerCgroups};
 use super::child::{self, Pipes, begin, finish, report, settle};
 use super::handover::{enter_mounts, give_mounts, look_at_own_namespaces};
-use crate::birth::{self, Birthplace};
+use crate::birth::{self, PidNamespaceOrigin};
 use crate::oom::SHELL_KILLED;
 use crate::pipes::socket_pair;
-use crate::problem::{Context, KILLED_UNREADY};
-use crate::protocol::{ContainerPlan, Failure, FailureKind};
-use crate::report::Report;
-use crate::sandbox::Sandbox;
-use crate::sys::{self, Forked};
-use crate::users::Own;
+use crate::problem::{FailureContext, KILLED_UNREADY};
+use crate::protocol::{ContainerPlan, FailureKind, ShimFailure};
+use crate::report::LaunchReport;
+use crate::sandbox::ShimSandbox;
+use crate::sys::{self, ForkSide};
+use crate::users::UserNamespace;
 
 /// The two processes.
-pub(super) struct Pair {
+pub(super) struct ProcessPair {
     pub(super) pid: u32,
     pub(super) pidfd: OwnedFd,
     pub(super) builder: OwnedFd,
@@ -38,11 +38,11 @@ pub(super) struct Pair {
 /// Forks both.
 pub(super) fn launch(
     plan: &ContainerPlan,
-    own: &Own,
-    sandbox: &Sandbox,
-    cgroups: &Cgroups,
+    own: &UserNamespace,
+    sandbox: &ShimSandbox,
+    cgroups: &ContainerCgroups,
     pipes: &Pipes,
-) -> Result<Pair, Failure> {
+) -> Result<ProcessPair, ShimFailure> {
     let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
     let (giver, taker) = socket_pair()?;
     let before = || {
@@ -51,19 +51,19 @@ pub(super) fn launch(
         pipes.stdio.give(own)
     };
     let (pid, pidfd) = match birth::fork_first(own, unified, before)? {
-        Forked::Child => run_first(plan, sandbox, &cgroups.tasks, pipes, &taker),
-        Forked::Parent { pid, pidfd } => (pid, pidfd),
+        ForkSide::Child => run_first(plan, sandbox, &cgroups.tasks, pipes, &taker),
+        ForkSide::Parent { pid, pidfd } => (pid, pidfd),
     };
-    let place = Birthplace::With(pidfd.as_fd());
+    let place = PidNamespaceOrigin::With(pidfd.as_fd());
     match birth::fork(unified, place, sandbox.host_processes.as_fd()) {
-        Ok(Forked::Child) => run_builder(plan, sandbox, own, &cgroups.tasks, pipes, &giver),
-        Ok(Forked::Parent { pidfd: builder, .. }) => Ok(Pair { pid, pidfd, builder }),
+        Ok(ForkSide::Child) => run_builder(plan, sandbox, own, &cgroups.tasks, pipes, &giver),
+        Ok(ForkSide::Parent { pidfd: builder, .. }) => Ok(ProcessPair { pid, pidfd, builder }),
         Err(failure) => {
             birth::end_child(pidfd.as_fd());
             Err(match failure.kind {
                 // The namespace that has ended is its own: somebody has killed its first process
                 // just now.
-                FailureKind::State => Failure::new(FailureKind::Setup, KILLED_UNREADY),
+                FailureKind::State => ShimFailure::new(FailureKind::Setup, KILLED_UNREADY),
                 FailureKind::Config | FailureKind::Setup | FailureKind::Start => failure,
             })
         }
@@ -73,8 +73,8 @@ pub(super) fn launch(
 /// As [`child::run`], in the first process.
 fn run_first(
     plan: &ContainerPlan,
-    sandbox: &Sandbox,
-    tasks: &Tasks,
+    sandbox: &ShimSandbox,
+    tasks: &CgroupTasks,
     pipes: &Pipes,
     taker: &OwnedFd,
 ) -> ! {
@@ -86,9 +86,9 @@ fn run_first(
 /// As [`child::run`], in the builder, which ends when its work is done.
 fn run_builder(
     plan: &ContainerPlan,
-    sandbox: &Sandbox,
-    own: &Own,
-    tasks: &Tasks,
+    sandbox: &ShimSandbox,
+    own: &UserNamespace,
+    tasks: &CgroupTasks,
     pipes: &Pipes,
     giver: &OwnedFd,
 ) -> ! {
@@ -107,14 +107,14 @@ fn run_builder(
     match handed_over {
         Ok(()) => sys::exit_now(0),
         Err(failure) => {
-            report(pipes, Report::Failed(failure));
+            report(pipes, LaunchReport::Failed(failure));
             sys::exit_now(128);
         }
     }
 }
 
 /// The first process' first acts, before it touches anything that is the pod's.
-fn take_over(tasks: &Tasks, pipes: &Pipes, taker: &OwnedFd) -> Result<(), Failure> {
+fn take_over(tasks: &CgroupTasks, pipes: &Pipes, taker: &OwnedFd) -> Result<(), ShimFailure> {
     child::stand_alone()?;
     let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd(), taker.as_raw_fd()];
     keep.extend(pipes.stdio.descriptors());

@@ -15,19 +15,20 @@ use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;
 
 use super::handover::enter_mounts;
-use super::mounts::{self, Depth};
+use super::mounts::{self, BindDepth};
 use super::{rootfs, stage, system_mounts, volumes};
-use crate::paths::Links;
-use crate::problem::Context;
+use crate::paths::LinkPolicy;
+use crate::problem::FailureContext;
 use crate::protocol::{
-    Access, CgroupPlan, ContainerPlan, Failure, Privilege, RootAhead, RootPlan, is_of_system,
+    CgroupPlan, ContainerPlan, MountAccess, Privilege, RootAhead, RootPlan, ShimFailure,
+    is_of_system,
 };
-use crate::sandbox::Sandbox;
-use crate::sys::{self, Reach};
-use crate::users::Users;
+use crate::sandbox::ShimSandbox;
+use crate::sys::{self, MountReach};
+use crate::users::UserIdOwner;
 
 /// Where a container's root comes from.
-pub(crate) enum Root {
+pub(crate) enum RootSource {
     /// It is put together by the container itself.
     New,
     /// What lasts of it stands in this mount namespace.
@@ -37,22 +38,22 @@ pub(crate) enum Root {
 /// Enters the container's mounts. But for `keep`, all files are closed on the way.
 pub(super) fn enter(
     plan: &ContainerPlan,
-    root: &Root,
-    sandbox: &Sandbox,
+    root: &RootSource,
+    sandbox: &ShimSandbox,
     keep: &[RawFd],
-) -> Result<(), Failure> {
+) -> Result<(), ShimFailure> {
     match root {
-        Root::New => build(plan, sandbox, keep),
-        Root::Ahead(mounts) => complete(plan, mounts.as_fd(), sandbox, keep),
+        RootSource::New => build(plan, sandbox, keep),
+        RootSource::Ahead(mounts) => complete(plan, mounts.as_fd(), sandbox, keep),
     }
 }
 
 /// All of it at once.
 pub(super) fn build(
     plan: &ContainerPlan,
-    sandbox: &Sandbox,
+    sandbox: &ShimSandbox,
     keep: &[RawFd],
-) -> Result<(), Failure> {
+) -> Result<(), ShimFailure> {
     let shm = sandbox.clone_shm()?;
     enter_host_mounts(sandbox)?;
     unshare(UnshareFlags::NEWNS | cgroup_namespace(&plan.cgroup))?;
@@ -61,13 +62,13 @@ pub(super) fn build(
     cut_ties()?;
     close_all_but(
         keep,
-        opened.iter().filter_map(volumes::Opened::descriptor).chain([shm.as_raw_fd()]),
+        opened.iter().filter_map(volumes::ClonedVolume::descriptor).chain([shm.as_raw_fd()]),
     )?;
     rustix::process::umask(Mode::empty());
     let users = &sandbox.users;
     let staged = match users {
-        Users::Host => None,
-        Users::Own(own) => {
+        UserIdOwner::Host => None,
+        UserIdOwner::Own(own) => {
             own.make_for_root()?;
             Some(stage::root(&plan.root, own)?)
         }
@@ -83,9 +84,9 @@ pub(super) fn build(
 /// What lasts, alone: for the start that a root is made ahead for. Its users are the host's.
 pub(super) fn build_ahead(
     plan: &RootAhead,
-    sandbox: &Sandbox,
+    sandbox: &ShimSandbox,
     keep: &[RawFd],
-) -> Result<(), Failure> {
+) -> Result<(), ShimFailure> {
     let shm = sandbox.clone_shm()?;
     enter_host_mounts(sandbox)?;
     unshare(UnshareFlags::NEWNS)?;
@@ -101,14 +102,14 @@ pub(super) fn build_ahead(
 fn complete(
     plan: &ContainerPlan,
     mounts: BorrowedFd<'_>,
-    sandbox: &Sandbox,
+    sandbox: &ShimSandbox,
     keep: &[RawFd],
-) -> Result<(), Failure> {
+) -> Result<(), ShimFailure> {
     enter_host_mounts(sandbox)?;
     let opened = open_volumes(plan)?;
     enter_mounts(mounts).setup(|| "enter the mounts that were made ahead".to_owned())?;
     unshare(cgroup_namespace(&plan.cgroup))?;
-    close_all_but(keep, opened.iter().filter_map(volumes::Opened::descriptor))?;
+    close_all_but(keep, opened.iter().filter_map(volumes::ClonedVolume::descriptor))?;
     rustix::process::umask(Mode::empty());
     let root = rootfs::open()?;
     add_own(plan, root.as_fd(), &opened, &sandbox.users)
@@ -117,7 +118,7 @@ fn complete(
 /// The shim's own mount namespace is all but empty. Volumes are found in the host's as it is now,
 /// so that what was mounted since is there. A copy of it goes away with the pivot, but for what is
 /// moved into the root.
-fn enter_host_mounts(sandbox: &Sandbox) -> Result<(), Failure> {
+fn enter_host_mounts(sandbox: &ShimSandbox) -> Result<(), ShimFailure> {
     enter_mounts(sandbox.host_mounts.as_fd())
         .setup(|| "enter the host's mount namespace".to_owned())
 }
@@ -132,23 +133,23 @@ fn cgroup_namespace(cgroup: &CgroupPlan) -> UnshareFlags {
     }
 }
 
-fn unshare(namespaces: UnshareFlags) -> Result<(), Failure> {
+fn unshare(namespaces: UnshareFlags) -> Result<(), ShimFailure> {
     if namespaces.is_empty() {
         return Ok(());
     }
     sys::unshare(namespaces).setup(|| "make namespaces of its own".to_owned())
 }
 
-fn open_volumes(plan: &ContainerPlan) -> Result<Vec<volumes::Opened<'_>>, Failure> {
+fn open_volumes(plan: &ContainerPlan) -> Result<Vec<volumes::ClonedVolume<'_>>, ShimFailure> {
     plan.mounts.iter().map(volumes::open).collect()
 }
 
-fn cut_ties() -> Result<(), Failure> {
+fn cut_ties() -> Result<(), ShimFailure> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).setup(|| "make the mounts private".to_owned())
 }
 
-fn close_all_but(keep: &[RawFd], also: impl IntoIterator<Item = RawFd>) -> Result<(), Failure> {
+fn close_all_but(keep: &[RawFd], also: impl IntoIterator<Item = RawFd>) -> Result<(), ShimFailure> {
     let all: Vec<RawFd> = keep.iter().copied().chain(also).collect();
     sys::close_all_but(&all).setup(|| "close inherited files".to_owned())
 }
@@ -159,17 +160,17 @@ fn lay_out<'m>(
     privilege: Privilege,
     masked: impl IntoIterator<Item = &'m String>,
     shm: BorrowedFd<'_>,
-    users: &Users,
-) -> Result<OwnedFd, Failure> {
+    users: &UserIdOwner,
+) -> Result<OwnedFd, ShimFailure> {
     let root = rootfs::mount(plan, privilege, users)?;
     // Before there is anything else in it that a link of the image could lead to.
     rootfs::mount_volumes(root.as_fd(), plan)?;
     system_mounts::mount_lasting(root.as_fd(), privilege, masked, shm, users)?;
     match (privilege, users) {
         // It may look at the host as it likes.
-        (Privilege::Privileged, Users::Host) => {}
-        (Privilege::Confined, _) | (Privilege::Privileged, Users::Own(_)) => {
-            system_mounts::mask(root.as_fd(), &plan.mask, Links::InRoot)?;
+        (Privilege::Privileged, UserIdOwner::Host) => {}
+        (Privilege::Confined, _) | (Privilege::Privileged, UserIdOwner::Own(_)) => {
+            system_mounts::mask(root.as_fd(), &plan.mask, LinkPolicy::InRoot)?;
         }
     }
     Ok(root)
@@ -179,17 +180,17 @@ fn lay_out<'m>(
 fn add_own(
     plan: &ContainerPlan,
     root: BorrowedFd<'_>,
-    opened: &[volumes::Opened<'_>],
-    users: &Users,
-) -> Result<(), Failure> {
+    opened: &[volumes::ClonedVolume<'_>],
+    users: &UserIdOwner,
+) -> Result<(), ShimFailure> {
     system_mounts::mount_own(root, &plan.confinement, plan.cgroup.view)?;
     for volume in opened {
         volumes::attach(root, volume, plan.confinement.privilege, &plan.root.mount_point, users)?;
     }
     match plan.root.access {
-        Access::ReadWrite => Ok(()),
-        Access::ReadOnly => {
-            mounts::add_attributes(root, MountAttrFlags::MOUNT_ATTR_RDONLY, Reach::Mount)
+        MountAccess::ReadWrite => Ok(()),
+        MountAccess::ReadOnly => {
+            mounts::add_attributes(root, MountAttrFlags::MOUNT_ATTR_RDONLY, MountReach::Mount)
                 .setup(|| "make the root read-only".to_owned())
         }
     }
@@ -197,7 +198,7 @@ fn add_own(
 
 /// The old root is stacked under the new one for a moment and then taken off with all that hangs on
 /// it; see pivot_root(2).
-fn pivot(root: BorrowedFd<'_>) -> Result<(), Failure> {
+fn pivot(root: BorrowedFd<'_>) -> Result<(), ShimFailure> {
     rustix::process::fchdir(root)
         .and_then(|()| rustix::process::pivot_root(".", "."))
         .and_then(|()| rustix::mount::unmount(".", UnmountFlags::DETACH))
@@ -205,12 +206,12 @@ fn pivot(root: BorrowedFd<'_>) -> Result<(), Failure> {
         .setup(|| "change the root".to_owned())
 }
 
-impl Sandbox {
+impl ShimSandbox {
     /// The sandbox's /dev/shm as a detached mount. Only from within the sandbox's own mount
     /// namespace, whose root it is.
-    fn clone_shm(&self) -> Result<OwnedFd, Failure> {
+    fn clone_shm(&self) -> Result<OwnedFd, ShimFailure> {
         rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-            .and_then(|root| mounts::clone_of(root.as_fd(), Depth::Mount))
+            .and_then(|root| mounts::clone_of(root.as_fd(), BindDepth::Mount))
             .setup(|| "bind the shared memory".to_owned())
     }
 }

@@ -17,17 +17,17 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, Signal};
 use rustix::thread::UnshareFlags;
 
-use super::build::{self, Root};
-use super::cgroups::{self, Tasks};
-use super::stdio::Stdio;
+use super::build::{self, RootSource};
+use super::cgroups::{self, CgroupTasks};
+use super::stdio::StdioFiles;
 use super::{confine, exec, rootfs, user};
-use crate::paths::{self, Kind, Links};
-use crate::problem::Context;
-use crate::protocol::{ContainerPlan, Failure, FailureKind, ProcessPlan, TerminalPlan};
-use crate::report::{Identity, Report};
-use crate::sandbox::Sandbox;
+use crate::paths::{self, LinkPolicy, PathKind};
+use crate::problem::FailureContext;
+use crate::protocol::{ContainerPlan, FailureKind, ProcessPlan, ShimFailure, TerminalPlan};
+use crate::report::{LaunchReport, ProcessIdentity};
+use crate::sandbox::ShimSandbox;
 use crate::sys;
-use crate::users::Users;
+use crate::users::UserIdOwner;
 
 /// Open files that a container may have, where the machine allows it (containerd's and Docker's
 /// figure).
@@ -37,48 +37,51 @@ const OPEN_FILES: u64 = 1_048_576;
 pub(crate) struct Pipes {
     pub(crate) status: OwnedFd,
     pub(crate) go: OwnedFd,
-    pub(crate) stdio: Stdio,
+    pub(crate) stdio: StdioFiles,
 }
 
 /// Runs in the child and never returns.
 pub(crate) fn run(
     plan: &ContainerPlan,
-    root: &Root,
-    sandbox: &Sandbox,
-    tasks: &Tasks,
+    root: &RootSource,
+    sandbox: &ShimSandbox,
+    tasks: &CgroupTasks,
     pipes: &Pipes,
 ) -> ! {
     finish(prepare(plan, root, sandbox, tasks, pipes), pipes)
 }
 
 /// Tells how the preparation went, and execs at the word.
-pub(super) fn finish(prepared: Result<(Prepared, Identity), Failure>, pipes: &Pipes) -> ! {
+pub(super) fn finish(
+    prepared: Result<(PreparedCommand, ProcessIdentity), ShimFailure>,
+    pipes: &Pipes,
+) -> ! {
     let failure = match prepared {
         Ok((prepared, identity)) => {
-            report(pipes, Report::Ready(Some(identity)));
+            report(pipes, LaunchReport::Ready(Some(identity)));
             if !wait_for_the_word(&pipes.go) {
                 sys::exit_now(0);
             }
             match prepared {
-                Prepared::Command(command) => command.exec(),
-                Prepared::CannotStart(failure) => failure,
+                PreparedCommand::Command(command) => command.exec(),
+                PreparedCommand::CannotStart(failure) => failure,
             }
         }
         Err(failure) => failure,
     };
-    report(pipes, Report::Failed(failure));
+    report(pipes, LaunchReport::Failed(failure));
     sys::exit_now(128);
 }
 
 /// What waits for the word to start.
-pub(super) enum Prepared {
-    Command(exec::Command),
+pub(super) enum PreparedCommand {
+    Command(exec::ExecCommand),
     /// Known already, but it is the start that fails, not the creation.
-    CannotStart(Failure),
+    CannotStart(ShimFailure),
 }
 
 /// Writes into the status pipe.
-pub(super) fn report(pipes: &Pipes, report: Report) {
+pub(super) fn report(pipes: &Pipes, report: LaunchReport) {
     // Nobody to tell means the shim is gone; this process is about to be killed, too.
     let _ = rustix::io::write(&pipes.status, &report.encode());
 }
@@ -97,11 +100,11 @@ fn wait_for_the_word(go: &OwnedFd) -> bool {
 
 fn prepare(
     plan: &ContainerPlan,
-    root: &Root,
-    sandbox: &Sandbox,
-    tasks: &Tasks,
+    root: &RootSource,
+    sandbox: &ShimSandbox,
+    tasks: &CgroupTasks,
     pipes: &Pipes,
-) -> Result<(Prepared, Identity), Failure> {
+) -> Result<(PreparedCommand, ProcessIdentity), ShimFailure> {
     begin(tasks)?;
     best_effort_limits(sandbox, plan.oom_score_adj);
     let mut keep = vec![pipes.status.as_raw_fd(), pipes.go.as_raw_fd()];
@@ -118,14 +121,14 @@ fn prepare(
 
 /// Its first acts: it stands alone, and in its cgroups, so that what follows counts as the
 /// container's.
-pub(super) fn begin(tasks: &Tasks) -> Result<(), Failure> {
+pub(super) fn begin(tasks: &CgroupTasks) -> Result<(), ShimFailure> {
     stand_alone()?;
     cgroups::join(&tasks.first)
 }
 
 /// Ends with its shim, and has nothing else of it: neither what it does about signals nor its
 /// session.
-pub(super) fn stand_alone() -> Result<(), Failure> {
+pub(super) fn stand_alone() -> Result<(), ShimFailure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .setup(|| "bind the process to its shim".to_owned())?;
     sys::reset_signals();
@@ -135,10 +138,10 @@ pub(super) fn stand_alone() -> Result<(), Failure> {
 /// In the container's root, and as whoever it belongs to: who the process is, and what it may do.
 pub(super) fn settle(
     plan: &ContainerPlan,
-    sandbox: &Sandbox,
-    tasks: &Tasks,
+    sandbox: &ShimSandbox,
+    tasks: &CgroupTasks,
     pipes: &Pipes,
-) -> Result<(Prepared, Identity), Failure> {
+) -> Result<(PreparedCommand, ProcessIdentity), ShimFailure> {
     rustix::process::umask(Mode::empty());
     let identity = find_identity(plan, &sandbox.users)?;
     let mut process = plan.process.clone();
@@ -155,17 +158,17 @@ pub(super) fn settle(
     sys::close_all_on_exec().setup(|| "close files at the exec".to_owned())?;
     confine::apply(&plan.confinement, &identity)?;
     let prepared = match in_place {
-        Ok(()) => Prepared::Command(command),
-        Err(failure) => Prepared::CannotStart(failure),
+        Ok(()) => PreparedCommand::Command(command),
+        Err(failure) => PreparedCommand::CannotStart(failure),
     };
     Ok((prepared, identity))
 }
 
-fn join_last(tasks: &Tasks, users: &Users) -> Result<(), Failure> {
+fn join_last(tasks: &CgroupTasks, users: &UserIdOwner) -> Result<(), ShimFailure> {
     match users {
-        Users::Host if tasks.last.is_empty() => return Ok(()),
+        UserIdOwner::Host if tasks.last.is_empty() => return Ok(()),
         // The one from before is the host's.
-        Users::Host | Users::Own(_) => {}
+        UserIdOwner::Host | UserIdOwner::Own(_) => {}
     }
     cgroups::join(&tasks.last)?;
     sys::unshare(UnshareFlags::NEWCGROUP).setup(|| "make a cgroup namespace".to_owned())
@@ -185,19 +188,22 @@ fn raise_open_files() {
 /// What the host's root may do to itself, for whoever it becomes. With CAP_SYS_RESOURCE the score
 /// is also the lowest that it may have without; a score below the agent's takes that right, and is
 /// done without otherwise.
-pub(super) fn best_effort_limits(sandbox: &Sandbox, oom_score_adj: i32) {
+pub(super) fn best_effort_limits(sandbox: &ShimSandbox, oom_score_adj: i32) {
     raise_open_files();
     let path = Path::new("/proc/self/oom_score_adj");
-    let file = paths::open(sandbox.host_root.as_fd(), path, OFlags::WRONLY, Links::InRoot);
+    let file = paths::open(sandbox.host_root.as_fd(), path, OFlags::WRONLY, LinkPolicy::InRoot);
     if let Ok(file) = file {
         let _ = rustix::io::write(&file, oom_score_adj.to_string().as_bytes());
     }
 }
 
-fn find_identity(plan: &ContainerPlan, users: &Users) -> Result<Identity, Failure> {
+fn find_identity(
+    plan: &ContainerPlan,
+    users: &UserIdOwner,
+) -> Result<ProcessIdentity, ShimFailure> {
     let passwd = read_image_file("/etc/passwd")?;
     let group = read_image_file("/etc/group")?;
-    let refused = |problem| Failure::new(FailureKind::Config, problem);
+    let refused = |problem| ShimFailure::new(FailureKind::Config, problem);
     let identity = user::identify(&plan.process.user, &passwd, &group).map_err(refused)?;
     let all = [identity.uid, identity.gid].into_iter().chain(identity.groups.iter().copied());
     match users.unknown(all) {
@@ -210,17 +216,17 @@ fn find_identity(plan: &ContainerPlan, users: &Users) -> Result<Identity, Failur
 
 /// An absent file is empty. Anything but a regular file is not read: a FIFO would block, a device
 /// may do anything.
-fn read_image_file(path: &str) -> Result<String, Failure> {
+fn read_image_file(path: &str) -> Result<String, ShimFailure> {
     let root = rootfs::open()?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = match paths::open(root.as_fd(), Path::new(path), flags, Links::InRoot) {
+    let file = match paths::open(root.as_fd(), Path::new(path), flags, LinkPolicy::InRoot) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(String::new()),
         result => result.fail(FailureKind::Config, || format!("read the image's {path}"))?,
     };
     let stat = rustix::fs::fstat(&file).setup(|| format!("look at the image's {path}"))?;
     if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
         let problem = format!("the image's {path} is not a regular file");
-        return Err(Failure::new(FailureKind::Config, problem));
+        return Err(ShimFailure::new(FailureKind::Config, problem));
     }
     let mut text = Vec::new();
     std::io::Read::read_to_end(
@@ -234,10 +240,10 @@ fn read_image_file(path: &str) -> Result<String, Failure> {
 
 /// Made when absent, as other engines do. Resolved inside the root without magic links, so that a
 /// path like `/proc/self/fd/7` cannot lead to a directory of the host.
-fn enter_working_dir(plan: &ProcessPlan) -> Result<(), Failure> {
+fn enter_working_dir(plan: &ProcessPlan) -> Result<(), ShimFailure> {
     let root = rootfs::open()?;
     let path = Path::new(&plan.working_dir);
-    paths::find_or_make(root.as_fd(), path, Kind::Directory, Links::InRoot)
+    paths::find_or_make(root.as_fd(), path, PathKind::Directory, LinkPolicy::InRoot)
         .and_then(rustix::process::fchdir)
         .fail(FailureKind::Start, || format!("change to working directory {:?}", plan.working_dir))
 }

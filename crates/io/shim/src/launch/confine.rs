@@ -4,9 +4,9 @@
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use crate::problem::Context;
-use crate::protocol::{Confinement, Escalation, Failure};
-use crate::report::Identity;
+use crate::problem::FailureContext;
+use crate::protocol::{Confinement, PrivilegeEscalation, ShimFailure};
+use crate::report::ProcessIdentity;
 use crate::sys;
 use crate::users::close_again;
 
@@ -14,18 +14,21 @@ use crate::users::close_again;
 const CAPABILITIES_MAX: u32 = 63;
 
 /// Confines the calling process for good.
-pub(crate) fn apply(confinement: &Confinement, identity: &Identity) -> Result<(), Failure> {
+pub(crate) fn apply(
+    confinement: &Confinement,
+    identity: &ProcessIdentity,
+) -> Result<(), ShimFailure> {
     let programs = decode_programs(&confinement.seccomp)?;
     limit_bounding_set(confinement.capabilities)?;
     match confinement.escalation {
-        Escalation::Refused => {
+        PrivilegeEscalation::Refused => {
             become_user(confinement, identity)?;
             rustix::thread::set_no_new_privs(true).setup(|| "set no_new_privs".to_owned())?;
             close_again()?;
             load(&programs)
         }
         // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before that is gone.
-        Escalation::Allowed => {
+        PrivilegeEscalation::Allowed => {
             load(&programs)?;
             become_user(confinement, identity)?;
             close_again()
@@ -33,13 +36,13 @@ pub(crate) fn apply(confinement: &Confinement, identity: &Identity) -> Result<()
     }
 }
 
-fn load(programs: &[Vec<u64>]) -> Result<(), Failure> {
+fn load(programs: &[Vec<u64>]) -> Result<(), ShimFailure> {
     programs.iter().try_for_each(|program| {
         sys::load_seccomp(program).setup(|| "load the seccomp profile".to_owned())
     })
 }
 
-fn decode_programs(texts: &[String]) -> Result<Vec<Vec<u64>>, Failure> {
+fn decode_programs(texts: &[String]) -> Result<Vec<Vec<u64>>, ShimFailure> {
     let decode = |text: &String| -> Option<Vec<u64>> {
         text.as_bytes()
             .chunks(16)
@@ -48,11 +51,11 @@ fn decode_programs(texts: &[String]) -> Result<Vec<Vec<u64>>, Failure> {
     };
     texts.iter().map(decode).collect::<Option<_>>().ok_or_else(|| {
         let problem = "the seccomp profile is not written in hex digits";
-        Failure::new(crate::protocol::FailureKind::Setup, problem)
+        ShimFailure::new(crate::protocol::FailureKind::Setup, problem)
     })
 }
 
-fn limit_bounding_set(capabilities: u64) -> Result<(), Failure> {
+fn limit_bounding_set(capabilities: u64) -> Result<(), ShimFailure> {
     for number in 0..=CAPABILITIES_MAX {
         let bit = CapabilitySet::from_bits_retain(1 << number);
         if capabilities & bit.bits() != 0 {
@@ -68,7 +71,7 @@ fn limit_bounding_set(capabilities: u64) -> Result<(), Failure> {
 
 /// Another user than root loses all capabilities by the kernel's own rule; root keeps those of the
 /// plan.
-fn become_user(confinement: &Confinement, identity: &Identity) -> Result<(), Failure> {
+fn become_user(confinement: &Confinement, identity: &ProcessIdentity) -> Result<(), ShimFailure> {
     let groups: Vec<Gid> = identity.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
     rustix::thread::set_thread_groups(&groups).setup(|| "set the groups".to_owned())?;

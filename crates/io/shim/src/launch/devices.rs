@@ -9,11 +9,11 @@
 
 use std::os::fd::AsFd;
 
-use super::cgroups::Cgroups;
-use crate::problem::Context;
-use crate::protocol::{ContainerPlan, Failure, FailureKind, Privilege, Propagation};
+use super::cgroups::ContainerCgroups;
+use crate::problem::FailureContext;
+use crate::protocol::{ContainerPlan, FailureKind, MountPropagation, Privilege, ShimFailure};
 use crate::sys;
-use crate::users::Users;
+use crate::users::UserIdOwner;
 
 /// linux/capability.h.
 const CAP_SYS_ADMIN: u64 = 1 << 21;
@@ -30,33 +30,33 @@ const ALLOWED: [(i32, i32); 8] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0)
 /// Keeps the container from the host's devices, if nothing else does.
 pub(super) fn withhold(
     plan: &ContainerPlan,
-    users: &Users,
-    cgroups: &Cgroups,
-) -> Result<(), Failure> {
+    users: &UserIdOwner,
+    cgroups: &ContainerCgroups,
+) -> Result<(), ShimFailure> {
     let Some(why) = unguarded(plan, users) else { return Ok(()) };
     let Some(cgroup) = &cgroups.unified else {
         let problem = format!(
             "{why}: the node's devices can be withheld by the unified cgroup hierarchy only, and there is none"
         );
-        return Err(Failure::new(FailureKind::Config, problem));
+        return Err(ShimFailure::new(FailureKind::Config, problem));
     };
     sys::attach_device_program(&program(), cgroup.as_fd())
         .setup(|| "withhold the node's devices from the container".to_owned())
 }
 
 /// What brings the container mounts on which device nodes could be opened.
-fn unguarded(plan: &ContainerPlan, users: &Users) -> Option<&'static str> {
+fn unguarded(plan: &ContainerPlan, users: &UserIdOwner) -> Option<&'static str> {
     match plan.confinement.privilege {
         Privilege::Privileged => return None,
         Privilege::Confined => {}
     }
     let follows = plan.mounts.iter().any(|mount| match mount.options.propagation {
-        Propagation::Private => false,
-        Propagation::HostToContainer | Propagation::Bidirectional => true,
+        MountPropagation::Private => false,
+        MountPropagation::HostToContainer | MountPropagation::Bidirectional => true,
     });
     let mounts = match users {
-        Users::Host => plan.confinement.capabilities & CAP_SYS_ADMIN != 0,
-        Users::Own(_) => false,
+        UserIdOwner::Host => plan.confinement.capabilities & CAP_SYS_ADMIN != 0,
+        UserIdOwner::Own(_) => false,
     };
     if follows {
         Some("mountPropagation")

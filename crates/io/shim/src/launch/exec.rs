@@ -5,7 +5,7 @@ use std::ffi::CString;
 use rustix::io::Errno;
 
 use crate::problem::errno_text;
-use crate::protocol::{Failure, FailureKind, ProcessPlan};
+use crate::protocol::{FailureKind, ProcessPlan, ShimFailure};
 use crate::sys;
 
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -18,7 +18,7 @@ pub(crate) fn name_terminal(plan: &mut ProcessPlan) {
 }
 
 /// Everything that the exec needs, laid out before it.
-pub(crate) struct Command {
+pub(crate) struct ExecCommand {
     name: String,
     candidates: Vec<CString>,
     argv: Vec<CString>,
@@ -26,10 +26,11 @@ pub(crate) struct Command {
 }
 
 /// Lays out the command. PATH and HOME are given when neither the image nor the pod has them.
-pub(crate) fn prepare(plan: &ProcessPlan, home: &str) -> Result<Command, Failure> {
+pub(crate) fn prepare(plan: &ProcessPlan, home: &str) -> Result<ExecCommand, ShimFailure> {
     let text = |text: &str| {
-        CString::new(text)
-            .map_err(|_| Failure::new(FailureKind::Config, format!("{text:?} holds a zero byte")))
+        CString::new(text).map_err(|_| {
+            ShimFailure::new(FailureKind::Config, format!("{text:?} holds a zero byte"))
+        })
     };
     let value = |name: &str| plan.env.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
     let path = value("PATH").unwrap_or(PATH_DEFAULT);
@@ -49,7 +50,7 @@ pub(crate) fn prepare(plan: &ProcessPlan, home: &str) -> Result<Command, Failure
         .map(|candidate| text(candidate))
         .collect::<Result<_, _>>()?;
     let argv = plan.argv.iter().map(|arg| text(arg)).collect::<Result<_, _>>()?;
-    Ok(Command { name, candidates, argv, env })
+    Ok(ExecCommand { name, candidates, argv, env })
 }
 
 /// A name with a slash is a path; any other is looked for in PATH, where an empty entry is the
@@ -66,9 +67,9 @@ fn candidates(name: &str, path: &str) -> Vec<String> {
         .collect()
 }
 
-impl Command {
+impl ExecCommand {
     /// Becomes the command; comes back only when it cannot.
-    pub(crate) fn exec(self) -> Failure {
+    pub(crate) fn exec(self) -> ShimFailure {
         let mut refused = None;
         for candidate in &self.candidates {
             match sys::execve(candidate, &self.argv, &self.env) {
@@ -84,8 +85,8 @@ impl Command {
         }
     }
 
-    fn failure(&self, cause: &str) -> Failure {
-        Failure::new(FailureKind::Start, format!("exec {:?}: {cause}", self.name))
+    fn failure(&self, cause: &str) -> ShimFailure {
+        ShimFailure::new(FailureKind::Start, format!("exec {:?}: {cause}", self.name))
     }
 }
 

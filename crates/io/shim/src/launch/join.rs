@@ -21,31 +21,31 @@ use rustix::net::SendFlags;
 use rustix::process::Signal;
 use rustix::thread::ThreadNameSpaceType;
 
-use super::cgroups::{self, Tasks};
+use super::cgroups::{self, CgroupTasks};
 use super::{child, confine, exec, rootfs, terminal};
-use crate::paths::{self, Links};
+use crate::paths::{self, LinkPolicy};
 use crate::pipes::{send_file, set_nonblocking, socket_pair};
-use crate::problem::{Context, no_fork};
+use crate::problem::{FailureContext, no_fork};
 use crate::protocol::{
-    Answer, CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, Failure, FailureKind,
-    FileSource, ProcessPlan, UserIds,
+    CgroupPlan, Confinement, ContainerPlan, ExecFiles, ExecPlan, FailureKind, FileSource,
+    ProcessPlan, ShimAnswer, ShimFailure, UserIds,
 };
-use crate::report::{Identity, JoinReport};
-use crate::sandbox::Sandbox;
-use crate::sys::{self, Forked, PidNamespace, Sibling};
-use crate::users::{self, Users};
+use crate::report::{JoinReport, ProcessIdentity};
+use crate::sandbox::ShimSandbox;
+use crate::sys::{self, ForkSide, PidNamespace, SiblingForkSide};
+use crate::users::{self, UserIdOwner};
 
 /// What a container's further commands need of its plan.
-pub(crate) struct Basis {
+pub(crate) struct JoinPlan {
     process: ProcessPlan,
     confinement: Confinement,
     pub(crate) cgroup: CgroupPlan,
     oom_score_adj: i32,
     /// Who its first process is; `None` when it has more groups than a report can hold.
-    pub(crate) identity: Option<Identity>,
+    pub(crate) identity: Option<ProcessIdentity>,
 }
 
-impl Basis {
+impl JoinPlan {
     /// Keeps what is needed, and nothing else: a shim is small.
     pub(crate) fn of(plan: &ContainerPlan) -> Self {
         let process = ProcessPlan { argv: Vec::new(), ..plan.process.clone() };
@@ -62,26 +62,26 @@ impl Basis {
     }
 
     /// What the container's creation is answered with.
-    pub(crate) fn created(&self) -> Answer {
+    pub(crate) fn created(&self) -> ShimAnswer {
         match &self.identity {
-            Some(Identity { uid, gid, groups, home: _ }) => {
-                Answer::Created(UserIds { uid: *uid, gid: *gid, groups: groups.clone() })
+            Some(ProcessIdentity { uid, gid, groups, home: _ }) => {
+                ShimAnswer::Created(UserIds { uid: *uid, gid: *gid, groups: groups.clone() })
             }
-            None => Answer::Done,
+            None => ShimAnswer::Done,
         }
     }
 }
 
 /// Where the command goes.
-pub(crate) struct Target<'a> {
-    pub(crate) basis: &'a Basis,
+pub(crate) struct JoinTarget<'a> {
+    pub(crate) basis: &'a JoinPlan,
     /// The container's first process.
     pub(crate) container: BorrowedFd<'a>,
 }
 
 /// The shim's and the helper's end of a socket for [`JoinReport`]s: it closes when the exec
 /// succeeded, or both processes died.
-pub(crate) fn status_sockets() -> Result<(OwnedFd, OwnedFd), Failure> {
+pub(crate) fn status_sockets() -> Result<(OwnedFd, OwnedFd), ShimFailure> {
     let (ours, helpers) = socket_pair()?;
     set_nonblocking(&ours).setup(|| "make a pair of sockets".to_owned())?;
     Ok((ours, helpers))
@@ -91,43 +91,43 @@ pub(crate) fn status_sockets() -> Result<(OwnedFd, OwnedFd), Failure> {
 /// of `status`.
 pub(crate) fn join(
     plan: &ExecPlan,
-    target: &Target<'_>,
+    target: &JoinTarget<'_>,
     files: Vec<OwnedFd>,
-    sandbox: &Sandbox,
+    sandbox: &ShimSandbox,
     status: OwnedFd,
-) -> Result<OwnedFd, Failure> {
+) -> Result<OwnedFd, ShimFailure> {
     let Some(identity) = &target.basis.identity else {
         let problem = "its user is in too many groups to run further commands as";
-        return Err(Failure::new(FailureKind::Config, problem));
+        return Err(ShimFailure::new(FailureKind::Config, problem));
     };
     let cgroups = cgroups::open(&target.basis.cgroup, sandbox)?;
     match cgroups::fork_beside(&cgroups, &target.basis.cgroup, target.container, sandbox)? {
-        Forked::Child => {
-            let helper = Helper { plan, target, identity, tasks: &cgroups.tasks, sandbox };
+        ForkSide::Child => {
+            let helper = JoinHelper { plan, target, identity, tasks: &cgroups.tasks, sandbox };
             helper.run(&files, &status)
         }
-        Forked::Parent { pidfd, .. } => Ok(pidfd),
+        ForkSide::Parent { pidfd, .. } => Ok(pidfd),
     }
 }
 
-struct Helper<'a> {
+struct JoinHelper<'a> {
     plan: &'a ExecPlan,
-    target: &'a Target<'a>,
-    identity: &'a Identity,
-    tasks: &'a Tasks,
-    sandbox: &'a Sandbox,
+    target: &'a JoinTarget<'a>,
+    identity: &'a ProcessIdentity,
+    tasks: &'a CgroupTasks,
+    sandbox: &'a ShimSandbox,
 }
 
-impl Helper<'_> {
+impl JoinHelper<'_> {
     /// Runs in the helper, and in the command that it forks; returns in neither.
     fn run(&self, files: &[OwnedFd], status: &OwnedFd) -> ! {
         let said = match self.prepare(files, status) {
             Ok((command, wired)) => match sys::fork_sibling(PidNamespace::OfChildren) {
-                Ok(Sibling::Caller { pid }) => {
+                Ok(SiblingForkSide::Caller { pid }) => {
                     report(status, JoinReport::Forked(pid));
                     sys::exit_now(0);
                 }
-                Ok(Sibling::Child) => match become_session(&wired) {
+                Ok(SiblingForkSide::Child) => match become_session(&wired) {
                     Ok(()) => JoinReport::Failed(command.exec()),
                     Err(failure) => JoinReport::Failed(failure),
                 },
@@ -144,7 +144,7 @@ impl Helper<'_> {
         &self,
         files: &[OwnedFd],
         status: &OwnedFd,
-    ) -> Result<(exec::Command, Wired), Failure> {
+    ) -> Result<(exec::ExecCommand, WiredStdio), ShimFailure> {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .setup(|| "bind the process to its shim".to_owned())?;
         cgroups::join(&self.tasks.first)?;
@@ -155,7 +155,7 @@ impl Helper<'_> {
         keep.extend(files.iter().map(AsRawFd::as_raw_fd));
         sys::close_all_but(&keep).setup(|| "close inherited files".to_owned())?;
         self.enter_namespaces(files)?;
-        let Basis { process, confinement, .. } = self.target.basis;
+        let JoinPlan { process, confinement, .. } = self.target.basis;
         let mut process = ProcessPlan { argv: self.plan.argv.clone(), ..process.clone() };
         match self.plan.files {
             ExecFiles::Given { .. } => {}
@@ -173,7 +173,7 @@ impl Helper<'_> {
 
     /// Network, IPC and UTS are the sandbox's, which the shim is in already. The PID namespace is
     /// for the next fork.
-    fn enter_namespaces(&self, files: &[OwnedFd]) -> Result<(), Failure> {
+    fn enter_namespaces(&self, files: &[OwnedFd]) -> Result<(), ShimFailure> {
         let mut namespaces = ThreadNameSpaceType::MOUNT
             | ThreadNameSpaceType::PROCESS_ID
             | ThreadNameSpaceType::CONTROL_GROUP;
@@ -186,15 +186,15 @@ impl Helper<'_> {
             result => result.setup(|| format!("enter the namespaces of {}", self.plan.slot))?,
         }
         match self.sandbox.users {
-            Users::Host => Ok(()),
-            Users::Own(_) => users::become_root(),
+            UserIdOwner::Host => Ok(()),
+            UserIdOwner::Own(_) => users::become_root(),
         }
     }
 }
 
 /// What a call about a container that does not run is answered.
-pub(crate) fn not_running(slot: &str) -> Failure {
-    Failure::new(FailureKind::State, format!("container {slot} is not running"))
+pub(crate) fn not_running(slot: &str) -> ShimFailure {
+    ShimFailure::new(FailureKind::State, format!("container {slot} is not running"))
 }
 
 fn report(status: &OwnedFd, report: JoinReport) {
@@ -203,25 +203,29 @@ fn report(status: &OwnedFd, report: JoinReport) {
 }
 
 /// The three files of the command, above the numbers they will get.
-struct Wired {
+struct WiredStdio {
     files: [OwnedFd; 3],
-    kind: Kind,
+    kind: StdioKind,
 }
 
 /// Whether the files are a terminal, which the session then has as its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum StdioKind {
     Plain,
     Terminal,
 }
 
 /// The user may open them again by /dev/stdout.
-fn wire(plan: ExecFiles, passed: &[OwnedFd], identity: &Identity) -> Result<Wired, Failure> {
+fn wire(
+    plan: ExecFiles,
+    passed: &[OwnedFd],
+    identity: &ProcessIdentity,
+) -> Result<WiredStdio, ShimFailure> {
     let owner = Some(rustix::fs::Uid::from_raw(identity.uid));
     let mut passed = passed.iter();
     let mut next = || {
         let problem = "the call came without its descriptors";
-        passed.next().ok_or_else(|| Failure::new(FailureKind::State, problem))
+        passed.next().ok_or_else(|| ShimFailure::new(FailureKind::State, problem))
     };
     let again = |file: &OwnedFd| {
         rustix::io::fcntl_dupfd_cloexec(file, 3).setup(|| "double a descriptor".to_owned())
@@ -238,45 +242,45 @@ fn wire(plan: ExecFiles, passed: &[OwnedFd], identity: &Identity) -> Result<Wire
     match plan {
         ExecFiles::Given { stdin, stdout, stderr } => {
             let files = [connect(stdin)?, connect(stdout)?, connect(stderr)?];
-            Ok(Wired { files, kind: Kind::Plain })
+            Ok(WiredStdio { files, kind: StdioKind::Plain })
         }
         ExecFiles::Terminal(size) => {
             let terminal = terminal::open(identity, size)?;
             send_file(next()?.as_fd(), terminal.master.as_fd())?;
             let files = [again(&terminal.slave)?, again(&terminal.slave)?, terminal.slave];
-            Ok(Wired { files, kind: Kind::Terminal })
+            Ok(WiredStdio { files, kind: StdioKind::Terminal })
         }
     }
 }
 
 /// The container's own, if that is what it is still.
-fn open_null() -> Result<OwnedFd, Failure> {
+fn open_null() -> Result<OwnedFd, ShimFailure> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
     let what = || "open /dev/null".to_owned();
     let root = rootfs::open()?;
-    let null =
-        paths::open(root.as_fd(), Path::new("/dev/null"), flags, Links::Refused).setup(what)?;
+    let null = paths::open(root.as_fd(), Path::new("/dev/null"), flags, LinkPolicy::Refused)
+        .setup(what)?;
     let stat = rustix::fs::fstat(&null).setup(what)?;
     let is_null = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
         && stat.st_rdev == rustix::fs::makedev(1, 3);
     if is_null {
         Ok(null)
     } else {
-        Err(Failure::new(FailureKind::Setup, "the container's /dev/null is something else"))
+        Err(ShimFailure::new(FailureKind::Setup, "the container's /dev/null is something else"))
     }
 }
 
 /// Not made when absent: that was done when the container started.
-fn enter_working_dir(path: &str) -> Result<(), Failure> {
+fn enter_working_dir(path: &str) -> Result<(), ShimFailure> {
     let root = rootfs::open()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY;
-    paths::open(root.as_fd(), Path::new(path), flags, Links::InRoot)
+    paths::open(root.as_fd(), Path::new(path), flags, LinkPolicy::InRoot)
         .and_then(rustix::process::fchdir)
         .fail(FailureKind::Start, || format!("change to working directory {path:?}"))
 }
 
 /// What only the command itself can do.
-fn become_session(wired: &Wired) -> Result<(), Failure> {
+fn become_session(wired: &WiredStdio) -> Result<(), ShimFailure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .setup(|| "bind the process to its shim".to_owned())?;
     rustix::process::setsid().setup(|| "start a session".to_owned())?;
@@ -284,8 +288,8 @@ fn become_session(wired: &Wired) -> Result<(), Failure> {
         sys::dup_to(file.as_fd(), number).setup(|| "connect the files".to_owned())?;
     }
     match wired.kind {
-        Kind::Plain => Ok(()),
-        Kind::Terminal => rustix::process::ioctl_tiocsctty(&wired.files[0])
+        StdioKind::Plain => Ok(()),
+        StdioKind::Terminal => rustix::process::ioctl_tiocsctty(&wired.files[0])
             .setup(|| "take the terminal".to_owned()),
     }
 }

@@ -23,23 +23,23 @@ mod volumes;
 use std::os::fd::{AsFd, OwnedFd};
 
 pub(crate) use ahead::{RootBuilder, begin_root};
-pub(crate) use build::Root;
-pub(crate) use join::{Basis, Target, join, not_running, status_sockets};
+pub(crate) use build::RootSource;
+pub(crate) use join::{JoinPlan, JoinTarget, join, not_running, status_sockets};
 
-use crate::birth::{self, Birthplace};
+use crate::birth::{self, PidNamespaceOrigin};
 use crate::notes::note;
 use crate::pipes::{pipe, set_nonblocking};
-use crate::problem::{Context, errno_text};
-use crate::protocol::{ContainerPlan, Failure};
-use crate::sandbox::Sandbox;
-use crate::sys::{self, Forked};
+use crate::problem::{FailureContext, errno_text};
+use crate::protocol::{ContainerPlan, ShimFailure};
+use crate::sandbox::ShimSandbox;
+use crate::sys::{self, ForkSide};
 
 /// A forked container that prepares itself and then waits for a byte in `go`.
-pub(crate) struct Launched {
+pub(crate) struct ForkedContainer {
     pub(crate) pid: u32,
     pub(crate) pidfd: OwnedFd,
-    /// [`Report`](crate::report::Report)s, and the end of file when the exec succeeded (or the
-    /// process died).
+    /// [`LaunchReport`](crate::report::LaunchReport)s, and the end of file when the exec succeeded
+    /// (or the process died).
     pub(crate) status: OwnedFd,
     pub(crate) go: OwnedFd,
     /// None of a container on a terminal: that comes over `console`.
@@ -54,7 +54,7 @@ pub(crate) struct Launched {
     pub(crate) mounts: Option<OwnedFd>,
 }
 
-impl Launched {
+impl ForkedContainer {
     /// Ends a child that nobody will watch over, and reaps it.
     pub(crate) fn abandon(self) {
         let reap = |child: &OwnedFd| {
@@ -73,10 +73,10 @@ impl Launched {
 /// Forks the container. It comes back at once; how the preparation goes is read from `status`.
 pub(crate) fn launch(
     plan: &ContainerPlan,
-    root: Root,
-    sandbox: &Sandbox,
-    place: Birthplace<'_>,
-) -> Result<Launched, Failure> {
+    root: RootSource,
+    sandbox: &ShimSandbox,
+    place: PidNamespaceOrigin<'_>,
+) -> Result<ForkedContainer, ShimFailure> {
     let cgroups = cgroups::open(&plan.cgroup, sandbox)?;
     devices::withhold(plan, &sandbox.users, &cgroups)?;
     let (status, child_status) = pipe()?;
@@ -88,23 +88,23 @@ pub(crate) fn launch(
         set_nonblocking(end).setup(|| "set up the pipes".to_owned())?;
     }
     let (pid, pidfd, builder) = match (place, sandbox.users.own()) {
-        (Birthplace::New, Some(own)) => {
-            let apart::Pair { pid, pidfd, builder } =
+        (PidNamespaceOrigin::New, Some(own)) => {
+            let apart::ProcessPair { pid, pidfd, builder } =
                 apart::launch(plan, own, sandbox, &cgroups, &pipes)?;
             (pid, pidfd, Some(builder))
         }
-        (Birthplace::New | Birthplace::Host | Birthplace::With(_), _) => {
+        (PidNamespaceOrigin::New | PidNamespaceOrigin::Host | PidNamespaceOrigin::With(_), _) => {
             let unified = cgroups.unified.as_ref().map(AsFd::as_fd);
             match birth::fork(unified, place, sandbox.host_processes.as_fd())? {
-                Forked::Child => child::run(plan, &root, sandbox, &cgroups.tasks, &pipes),
-                Forked::Parent { pid, pidfd } => (pid, pidfd, None),
+                ForkSide::Child => child::run(plan, &root, sandbox, &cgroups.tasks, &pipes),
+                ForkSide::Parent { pid, pidfd } => (pid, pidfd, None),
             }
         }
     };
-    let stdio::Ours { stdin, stdout, stderr, console } = ours;
+    let stdio::ShimStdio { stdin, stdout, stderr, console } = ours;
     let mounts = match root {
-        Root::New => None,
-        Root::Ahead(mounts) => Some(mounts),
+        RootSource::New => None,
+        RootSource::Ahead(mounts) => Some(mounts),
     };
-    Ok(Launched { pid, pidfd, status, go, stdout, stderr, stdin, console, builder, mounts })
+    Ok(ForkedContainer { pid, pidfd, status, go, stdout, stderr, stdin, console, builder, mounts })
 }

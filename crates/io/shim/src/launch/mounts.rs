@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags};
 
-use crate::sys::{self, Reach, Ties};
+use crate::sys::{self, MountPropagationChange, MountReach};
 
 /// How much of a tree of mounts a bind mount takes along.
 #[derive(Clone, Copy)]
-pub(crate) enum Depth {
+pub(crate) enum BindDepth {
     /// The one mount.
     Mount,
     /// Everything mounted beneath it.
@@ -37,13 +37,13 @@ pub(crate) fn new_filesystem(
 }
 
 /// A bind mount of what `of` refers to, mounted nowhere yet.
-pub(crate) fn clone_of(of: BorrowedFd<'_>, depth: Depth) -> Result<OwnedFd, Errno> {
+pub(crate) fn clone_of(of: BorrowedFd<'_>, depth: BindDepth) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
         | match depth {
-            Depth::Mount => OpenTreeFlags::empty(),
-            Depth::Tree => OpenTreeFlags::AT_RECURSIVE,
+            BindDepth::Mount => OpenTreeFlags::empty(),
+            BindDepth::Tree => OpenTreeFlags::AT_RECURSIVE,
         };
     rustix::mount::open_tree(of, c"", flags)
 }
@@ -58,13 +58,13 @@ pub(crate) fn attach(mount: BorrowedFd<'_>, on: BorrowedFd<'_>) -> Result<(), Er
 pub(crate) fn bind(
     of: BorrowedFd<'_>,
     on: BorrowedFd<'_>,
-    depth: Depth,
+    depth: BindDepth,
     attributes: MountAttrFlags,
 ) -> Result<(), Errno> {
     let mount = clone_of(of, depth)?;
     let reach = match depth {
-        Depth::Mount => Reach::Mount,
-        Depth::Tree => Reach::Tree,
+        BindDepth::Mount => MountReach::Mount,
+        BindDepth::Tree => MountReach::Tree,
     };
     add_attributes(mount.as_fd(), attributes, reach)?;
     attach(mount.as_fd(), on)
@@ -74,7 +74,7 @@ pub(crate) fn bind(
 pub(crate) fn add_attributes(
     mount: BorrowedFd<'_>,
     attributes: MountAttrFlags,
-    reach: Reach,
+    reach: MountReach,
 ) -> Result<(), Errno> {
-    sys::mount_setattr(mount, attributes, Ties::Private, reach)
+    sys::mount_setattr(mount, attributes, MountPropagationChange::Private, reach)
 }

@@ -17,10 +17,10 @@ use rustix::mount::MountFlags;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::stage;
-use crate::problem::Context;
-use crate::protocol::Failure;
+use crate::problem::FailureContext;
+use crate::protocol::ShimFailure;
 use crate::sys;
-use crate::users::Users;
+use crate::users::UserIdOwner;
 
 /// Id of a user and a group that own nothing: the last one there is. Services may run as `nobody`
 /// and have files.
@@ -36,7 +36,7 @@ const VIEW: &str = "view";
 const HOME: &str = "root";
 
 /// Mounts the view of `dir` beneath `base`, a tmpfs, and answers where.
-pub(super) fn mount(dir: &str, base: &str, users: &Users) -> Result<String, Failure> {
+pub(super) fn mount(dir: &str, base: &str, users: &UserIdOwner) -> Result<String, ShimFailure> {
     for name in [EMPTY, HOST, VIEW] {
         make_dir(&Path::new(base).join(name), 0o755)?;
     }
@@ -54,7 +54,7 @@ pub(super) fn mount(dir: &str, base: &str, users: &Users) -> Result<String, Fail
 }
 
 /// Gives root an empty home in the writable layer `upper`, in place of the machine's.
-pub(super) fn make_home(upper: &Path) -> Result<(), Failure> {
+pub(super) fn make_home(upper: &Path) -> Result<(), ShimFailure> {
     let home = upper.join(HOME);
     make_dir(&home, 0o700)?;
     match rustix::fs::setxattr(&home, "trusted.overlay.opaque", b"y", XattrFlags::empty()) {
@@ -65,14 +65,14 @@ pub(super) fn make_home(upper: &Path) -> Result<(), Failure> {
     .setup(|| format!("make {}", home.display()))
 }
 
-fn make_dir(path: &Path, mode: u32) -> Result<(), Failure> {
+fn make_dir(path: &Path, mode: u32) -> Result<(), ShimFailure> {
     rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(mode))
         .setup(|| format!("make {}", path.display()))
 }
 
 /// Runs `act` as the stranger, who may mount. The groups of the process are gone for good. After an
 /// error the process is the stranger still: it has to end.
-fn as_stranger<T>(users: &Users, act: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+fn as_stranger<T>(users: &UserIdOwner, act: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let before = rustix::thread::capabilities(None)?;
     rustix::thread::set_thread_groups(&[])?;
     sys::set_file_owner(STRANGER)?;

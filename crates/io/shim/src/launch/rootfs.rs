@@ -7,12 +7,12 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags};
 
-use super::mounts::{self, Depth};
+use super::mounts::{self, BindDepth};
 use super::public_view;
-use crate::paths::{self, Kind, Links};
-use crate::problem::Context;
-use crate::protocol::{Access, Failure, FailureKind, Privilege, RootPlan, Upper};
-use crate::users::Users;
+use crate::paths::{self, LinkPolicy, PathKind};
+use crate::problem::FailureContext;
+use crate::protocol::{FailureKind, MountAccess, Privilege, RootPlan, ShimFailure, WritableLayer};
+use crate::users::UserIdOwner;
 
 /// mount(2) takes one page of options, the closing zero included.
 const OPTIONS_BYTES_MAX: usize = 4095;
@@ -22,11 +22,11 @@ const OPTIONS_BYTES_MAX: usize = 4095;
 pub(crate) fn mount(
     plan: &RootPlan,
     privilege: Privilege,
-    users: &Users,
-) -> Result<OwnedFd, Failure> {
+    users: &UserIdOwner,
+) -> Result<OwnedFd, ShimFailure> {
     let (base, target) = match &plan.upper {
-        Upper::Directory { dir } => (dir.clone(), plan.mount_point.clone()),
-        Upper::Tmpfs { size_bytes } => {
+        WritableLayer::Directory { dir } => (dir.clone(), plan.mount_point.clone()),
+        WritableLayer::Tmpfs { size_bytes } => {
             mount_upper_tmpfs(&plan.mount_point, *size_bytes)?;
             (plan.mount_point.clone(), format!("{}/rootfs", plan.mount_point))
         }
@@ -58,17 +58,17 @@ pub(crate) fn mount(
 }
 
 /// The layers, top first: those of the image, then what is public of a folder of the host.
-fn layers(plan: &RootPlan, base: &str, users: &Users) -> Result<Vec<String>, Failure> {
+fn layers(plan: &RootPlan, base: &str, users: &UserIdOwner) -> Result<Vec<String>, ShimFailure> {
     let mut layers = plan.lower_dirs.clone();
     match (&plan.public_dir, &plan.upper) {
-        (None, Upper::Directory { .. } | Upper::Tmpfs { .. }) => {}
-        (Some(dir), Upper::Tmpfs { .. }) => {
+        (None, WritableLayer::Directory { .. } | WritableLayer::Tmpfs { .. }) => {}
+        (Some(dir), WritableLayer::Tmpfs { .. }) => {
             public_view::make_home(&Path::new(base).join("upper"))?;
             layers.push(public_view::mount(dir, base, users)?);
         }
-        (Some(dir), Upper::Directory { .. }) => {
+        (Some(dir), WritableLayer::Directory { .. }) => {
             let problem = format!("the view of {dir} needs a writable layer in memory");
-            return Err(Failure::new(FailureKind::Config, problem));
+            return Err(ShimFailure::new(FailureKind::Config, problem));
         }
     }
     Ok(layers)
@@ -77,17 +77,17 @@ fn layers(plan: &RootPlan, base: &str, users: &Users) -> Result<Vec<String>, Fai
 /// Makes what the image says must be writable. On a root that is, nothing but the folders: else a
 /// mount of the same file system, which stays as it is when the root's becomes read-only, so that
 /// the image's files are there and nothing is copied.
-pub(crate) fn mount_volumes(root: BorrowedFd<'_>, plan: &RootPlan) -> Result<(), Failure> {
+pub(crate) fn mount_volumes(root: BorrowedFd<'_>, plan: &RootPlan) -> Result<(), ShimFailure> {
     for volume in &plan.volumes {
         let what = || format!("make the image's volume {volume:?}");
         let path = Path::new(volume);
-        let at = paths::find_or_make(root, path, Kind::Directory, Links::InRoot)
+        let at = paths::find_or_make(root, path, PathKind::Directory, LinkPolicy::InRoot)
             .fail(FailureKind::Config, what)?;
         match plan.access {
-            Access::ReadWrite => {}
-            Access::ReadOnly => {
+            MountAccess::ReadWrite => {}
+            MountAccess::ReadOnly => {
                 refuse_root(root, at.as_fd(), volume)?;
-                mounts::clone_of(at.as_fd(), Depth::Mount)
+                mounts::clone_of(at.as_fd(), BindDepth::Mount)
                     .and_then(|mount| mounts::attach(mount.as_fd(), at.as_fd()))
                     .setup(what)?;
             }
@@ -97,27 +97,27 @@ pub(crate) fn mount_volumes(root: BorrowedFd<'_>, plan: &RootPlan) -> Result<(),
 }
 
 /// A link of the image may lead there, and all of it would be writable.
-fn refuse_root(root: BorrowedFd<'_>, at: BorrowedFd<'_>, volume: &str) -> Result<(), Failure> {
+fn refuse_root(root: BorrowedFd<'_>, at: BorrowedFd<'_>, volume: &str) -> Result<(), ShimFailure> {
     let identity = |file| {
         let found = rustix::fs::fstat(file).setup(|| "look at the root".to_owned())?;
         Ok((found.st_dev, found.st_ino))
     };
     if identity(root)? == identity(at)? {
         let problem = format!("the image's volume {volume:?} is its root");
-        return Err(Failure::new(FailureKind::Config, problem));
+        return Err(ShimFailure::new(FailureKind::Config, problem));
     }
     Ok(())
 }
 
 /// Opens the root of the process itself: the container's, once it has changed to it.
-pub(super) fn open() -> Result<OwnedFd, Failure> {
+pub(super) fn open() -> Result<OwnedFd, ShimFailure> {
     rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .setup(|| "open the container's root".to_owned())
 }
 
 /// Mounts layers (two at least) as one, read-only, and opens them: nothing is written to them and
 /// nothing in between.
-pub(crate) fn mount_layers(layers: &[String], target: &str) -> Result<OwnedFd, Failure> {
+pub(crate) fn mount_layers(layers: &[String], target: &str) -> Result<OwnedFd, ShimFailure> {
     let names = layers.iter().map(|dir| escape(dir)).collect::<Vec<_>>().join(":");
     let options = format!("lowerdir={names}");
     let flags = MountFlags::RDONLY | MountFlags::NODEV | MountFlags::NOSUID;
@@ -186,7 +186,7 @@ fn mount_by_layers(
 }
 
 /// A tmpfs with folders for the writable layer, and one to mount the root on.
-fn mount_upper_tmpfs(base: &str, size_bytes: u64) -> Result<(), Failure> {
+fn mount_upper_tmpfs(base: &str, size_bytes: u64) -> Result<(), ShimFailure> {
     let options = std::ffi::CString::new(format!("size={size_bytes},mode=755"))
         .expect("a number holds no zero byte");
     rustix::mount::mount("tmpfs", base, "tmpfs", MountFlags::NODEV, options.as_c_str())

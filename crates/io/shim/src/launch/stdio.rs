@@ -7,15 +7,15 @@ use rustix::fs::{Mode, OFlags};
 
 use super::terminal;
 use crate::pipes::{pipe, send_file, socket_pair};
-use crate::problem::Context;
-use crate::protocol::{Failure, StdinPlan, StdioPlan, TerminalPlan, TerminalSize};
-use crate::report::Identity;
+use crate::problem::FailureContext;
+use crate::protocol::{ShimFailure, StdinPlan, StdioPlan, TerminalPlan, TerminalSize};
+use crate::report::ProcessIdentity;
 use crate::sys;
-use crate::users::Own;
+use crate::users::UserNamespace;
 
 /// The shim's ends.
 #[derive(Default)]
-pub(super) struct Ours {
+pub(super) struct ShimStdio {
     pub(super) stdin: Option<OwnedFd>,
     pub(super) stdout: Option<OwnedFd>,
     pub(super) stderr: Option<OwnedFd>,
@@ -24,18 +24,18 @@ pub(super) struct Ours {
 }
 
 /// The container's.
-pub(crate) enum Stdio {
+pub(crate) enum StdioFiles {
     Pipes { stdin: Option<OwnedFd>, stdout: OwnedFd, stderr: OwnedFd },
     Terminal { console: OwnedFd },
 }
 
 /// Makes them, before the fork.
-pub(super) fn open(plan: StdioPlan) -> Result<(Ours, Stdio), Failure> {
+pub(super) fn open(plan: StdioPlan) -> Result<(ShimStdio, StdioFiles), ShimFailure> {
     match plan.terminal {
         TerminalPlan::Own => {
             let (console, theirs) = socket_pair()?;
-            let ours = Ours { console: Some(console), ..Ours::default() };
-            Ok((ours, Stdio::Terminal { console: theirs }))
+            let ours = ShimStdio { console: Some(console), ..ShimStdio::default() };
+            Ok((ours, StdioFiles::Terminal { console: theirs }))
         }
         TerminalPlan::None => {
             let (stdin, their_stdin) = match plan.stdin {
@@ -47,20 +47,24 @@ pub(super) fn open(plan: StdioPlan) -> Result<(Ours, Stdio), Failure> {
             };
             let (stdout, their_stdout) = pipe()?;
             let (stderr, their_stderr) = pipe()?;
-            let ours = Ours { stdin, stdout: Some(stdout), stderr: Some(stderr), console: None };
-            let theirs =
-                Stdio::Pipes { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
+            let ours =
+                ShimStdio { stdin, stdout: Some(stdout), stderr: Some(stderr), console: None };
+            let theirs = StdioFiles::Pipes {
+                stdin: their_stdin,
+                stdout: their_stdout,
+                stderr: their_stderr,
+            };
             Ok((ours, theirs))
         }
     }
 }
 
-impl Stdio {
+impl StdioFiles {
     /// What the child must not close before it has connected them.
     pub(super) fn descriptors(&self) -> Vec<RawFd> {
         match self {
-            Stdio::Terminal { console } => vec![console.as_raw_fd()],
-            Stdio::Pipes { stdin, stdout, stderr } => {
+            StdioFiles::Terminal { console } => vec![console.as_raw_fd()],
+            StdioFiles::Pipes { stdin, stdout, stderr } => {
                 let all = stdin.iter().chain([stdout, stderr]);
                 all.map(AsRawFd::as_raw_fd).collect()
             }
@@ -69,10 +73,10 @@ impl Stdio {
 
     /// Gives them to root of a user namespace: it could not give on what belongs to somebody whom
     /// it does not know.
-    pub(super) fn give(&self, own: &Own) -> Result<(), Failure> {
+    pub(super) fn give(&self, own: &UserNamespace) -> Result<(), ShimFailure> {
         match self {
-            Stdio::Terminal { console: _ } => Ok(()), // nobody opens it again
-            Stdio::Pipes { stdin, stdout, stderr } => {
+            StdioFiles::Terminal { console: _ } => Ok(()), // nobody opens it again
+            StdioFiles::Pipes { stdin, stdout, stderr } => {
                 stdin.iter().chain([stdout, stderr]).try_for_each(|pipe| own.give(pipe.as_fd()))
             }
         }
@@ -80,9 +84,9 @@ impl Stdio {
 
     /// Puts them in their places. The user may open them again by /dev/stdout. Without input it is
     /// the container's own /dev/null that is read; a terminal becomes the session's own.
-    pub(super) fn connect(&self, identity: &Identity) -> Result<(), Failure> {
+    pub(super) fn connect(&self, identity: &ProcessIdentity) -> Result<(), ShimFailure> {
         match self {
-            Stdio::Pipes { stdin, stdout, stderr } => {
+            StdioFiles::Pipes { stdin, stdout, stderr } => {
                 let null;
                 let stdin = match stdin {
                     Some(stdin) => {
@@ -100,7 +104,7 @@ impl Stdio {
                 give(stderr, identity)?;
                 place([stdin, stdout, stderr])
             }
-            Stdio::Terminal { console } => {
+            StdioFiles::Terminal { console } => {
                 let terminal = terminal::open(identity, TerminalSize::default())?;
                 send_file(console.as_fd(), terminal.master.as_fd())?;
                 rustix::process::ioctl_tiocsctty(&terminal.slave)
@@ -111,12 +115,12 @@ impl Stdio {
     }
 }
 
-fn give(file: &OwnedFd, identity: &Identity) -> Result<(), Failure> {
+fn give(file: &OwnedFd, identity: &ProcessIdentity) -> Result<(), ShimFailure> {
     let owner = Some(rustix::fs::Uid::from_raw(identity.uid));
     rustix::fs::fchown(file, owner, None).setup(|| "give the output to the user".to_owned())
 }
 
-fn place(files: [&OwnedFd; 3]) -> Result<(), Failure> {
+fn place(files: [&OwnedFd; 3]) -> Result<(), ShimFailure> {
     (0..).zip(files).try_for_each(|(number, file)| {
         sys::dup_to(file.as_fd(), number).setup(|| "connect the output".to_owned())
     })

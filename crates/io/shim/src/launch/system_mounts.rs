@@ -7,12 +7,12 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 
-use super::mounts::{self, Depth};
-use crate::paths::{self, Kind, Links};
-use crate::problem::Context;
-use crate::protocol::{CgroupView, Confinement, Failure, FailureKind, Privilege, is_of_system};
-use crate::sys::Reach;
-use crate::users::Users;
+use super::mounts::{self, BindDepth};
+use crate::paths::{self, LinkPolicy, PathKind};
+use crate::problem::FailureContext;
+use crate::protocol::{CgroupView, Confinement, FailureKind, Privilege, ShimFailure, is_of_system};
+use crate::sys::MountReach;
+use crate::users::UserIdOwner;
 
 const NOTHING_SPECIAL: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
     .union(MountAttrFlags::MOUNT_ATTR_NODEV)
@@ -47,15 +47,15 @@ pub(crate) fn mount_lasting<'m>(
     privilege: Privilege,
     masked: impl IntoIterator<Item = &'m String>,
     shm: BorrowedFd<'_>,
-    users: &Users,
-) -> Result<(), Failure> {
+    users: &UserIdOwner,
+) -> Result<(), ShimFailure> {
     let sys = mount_point(root, "/sys")?;
     mount_new("sysfs", &[], sys_attributes(privilege), sys.as_fd(), "/sys")?;
     match privilege {
         Privilege::Confined => mount_dev(root, shm, users)?,
         Privilege::Privileged => mount_host_dev(root, shm)?,
     }
-    mask(root, masked, Links::Refused)
+    mask(root, masked, LinkPolicy::Refused)
 }
 
 /// Mounts those that belong to the process' own namespaces, /proc and its cgroup, and hides what is
@@ -64,7 +64,7 @@ pub(crate) fn mount_own(
     root: BorrowedFd<'_>,
     confinement: &Confinement,
     view: CgroupView,
-) -> Result<(), Failure> {
+) -> Result<(), ShimFailure> {
     let proc = mount_point(root, "/proc")?;
     mount_new("proc", &[], NOTHING_SPECIAL, proc.as_fd(), "/proc")?;
     mount_cgroup_view(root, view, sys_attributes(confinement.privilege))?;
@@ -80,20 +80,21 @@ fn sys_attributes(privilege: Privilege) -> MountAttrFlags {
 
 /// The place of a system mount. An image with a link there is refused: the mount would land
 /// elsewhere, and what the engine masks would stay in sight.
-fn mount_point(root: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, Failure> {
-    let found = paths::find_or_make(root, Path::new(path), Kind::Directory, Links::Refused);
+fn mount_point(root: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, ShimFailure> {
+    let found =
+        paths::find_or_make(root, Path::new(path), PathKind::Directory, LinkPolicy::Refused);
     let place = match found {
         Err(Errno::LOOP) => {
             let problem = format!("the image has a symbolic link at {path}: it must be a folder");
-            return Err(Failure::new(FailureKind::Config, problem));
+            return Err(ShimFailure::new(FailureKind::Config, problem));
         }
         result => result.setup(|| format!("make {path} in the container"))?,
     };
     match paths::kind_of(place.as_fd()).setup(|| format!("look at {path} in the container"))? {
-        Kind::Directory => Ok(place),
-        Kind::File => {
+        PathKind::Directory => Ok(place),
+        PathKind::File => {
             let problem = format!("the image has a file at {path}: it must be a folder");
-            Err(Failure::new(FailureKind::Config, problem))
+            Err(ShimFailure::new(FailureKind::Config, problem))
         }
     }
 }
@@ -104,7 +105,7 @@ fn mount_new(
     attributes: MountAttrFlags,
     on: BorrowedFd<'_>,
     path: &str,
-) -> Result<(), Failure> {
+) -> Result<(), ShimFailure> {
     mounts::new_filesystem(kind, options, attributes)
         .and_then(|mount| mounts::attach(mount.as_fd(), on))
         .setup(|| format!("mount {kind} on {path} of the container"))
@@ -114,7 +115,7 @@ fn mount_cgroup_view(
     root: BorrowedFd<'_>,
     view: CgroupView,
     attributes: MountAttrFlags,
-) -> Result<(), Failure> {
+) -> Result<(), ShimFailure> {
     match view {
         CgroupView::Hidden => Ok(()), // a new sysfs has an empty folder there
         CgroupView::Unified => {
@@ -127,7 +128,11 @@ fn mount_cgroup_view(
 
 /// A /dev of the container's own. Device nodes work only where they are bound: the tmpfs itself
 /// allows none, so root in the container gains nothing by mknod, here or elsewhere.
-fn mount_dev(root: BorrowedFd<'_>, shm: BorrowedFd<'_>, users: &Users) -> Result<(), Failure> {
+fn mount_dev(
+    root: BorrowedFd<'_>,
+    shm: BorrowedFd<'_>,
+    users: &UserIdOwner,
+) -> Result<(), ShimFailure> {
     let place = mount_point(root, "/dev")?;
     let options = [("mode", Some("755")), ("size", Some("65536k"))];
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
@@ -145,11 +150,11 @@ fn fill_dev(dev: BorrowedFd<'_>) -> Result<(), Errno> {
         let device = rustix::fs::makedev(major, minor);
         rustix::fs::mknodat(dev, name, FileType::CharacterDevice, mode, device)?;
         let node = rustix::fs::openat(dev, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        let mount = mounts::clone_of(node.as_fd(), Depth::Mount)?;
+        let mount = mounts::clone_of(node.as_fd(), BindDepth::Mount)?;
         nodes.push((node, mount));
     }
     // The clones were made before, so they keep allowing devices.
-    mounts::add_attributes(dev, MountAttrFlags::MOUNT_ATTR_NODEV, Reach::Mount)?;
+    mounts::add_attributes(dev, MountAttrFlags::MOUNT_ATTR_NODEV, MountReach::Mount)?;
     for (node, mount) in &nodes {
         mounts::attach(mount.as_fd(), node.as_fd())?;
     }
@@ -159,7 +164,7 @@ fn fill_dev(dev: BorrowedFd<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-fn mount_pts(root: BorrowedFd<'_>, users: &Users) -> Result<(), Failure> {
+fn mount_pts(root: BorrowedFd<'_>, users: &UserIdOwner) -> Result<(), ShimFailure> {
     let path = "/dev/pts";
     let place = mount_point(root, path)?;
     let group = users.outside(TTY_GROUP).to_string();
@@ -173,7 +178,7 @@ fn mount_pts(root: BorrowedFd<'_>, users: &Users) -> Result<(), Failure> {
     mount_new("devpts", &options, attributes, place.as_fd(), path)
 }
 
-fn mount_shm_and_queues(root: BorrowedFd<'_>, shm: BorrowedFd<'_>) -> Result<(), Failure> {
+fn mount_shm_and_queues(root: BorrowedFd<'_>, shm: BorrowedFd<'_>) -> Result<(), ShimFailure> {
     let place = mount_point(root, "/dev/shm")?;
     mounts::attach(shm, place.as_fd())
         .setup(|| "mount the sandbox's shared memory on /dev/shm".to_owned())?;
@@ -183,17 +188,17 @@ fn mount_shm_and_queues(root: BorrowedFd<'_>, shm: BorrowedFd<'_>) -> Result<(),
 
 /// A privileged container has the host's devices; its shared memory and queues are the sandbox's
 /// all the same.
-fn mount_host_dev(root: BorrowedFd<'_>, shm: BorrowedFd<'_>) -> Result<(), Failure> {
+fn mount_host_dev(root: BorrowedFd<'_>, shm: BorrowedFd<'_>) -> Result<(), ShimFailure> {
     let place = mount_point(root, "/dev")?;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     rustix::fs::open("/dev", flags, Mode::empty())
         .and_then(|host| {
-            mounts::bind(host.as_fd(), place.as_fd(), Depth::Tree, MountAttrFlags::empty())
+            mounts::bind(host.as_fd(), place.as_fd(), BindDepth::Tree, MountAttrFlags::empty())
         })
         .setup(|| "mount the host's /dev in the container".to_owned())?;
     // Only where the host has the folders: nothing is made in its /dev.
     for path in ["/dev/shm", "/dev/mqueue"] {
-        let Ok(place) = paths::find(root, Path::new(path), Links::Refused) else { continue };
+        let Ok(place) = paths::find(root, Path::new(path), LinkPolicy::Refused) else { continue };
         let attached = match path {
             "/dev/shm" => mounts::attach(shm, place.as_fd()),
             _ => mounts::new_filesystem("mqueue", &[], NOTHING_SPECIAL)
@@ -207,14 +212,14 @@ fn mount_host_dev(root: BorrowedFd<'_>, shm: BorrowedFd<'_>) -> Result<(), Failu
 /// Hides and write-protects what the plan names, but for what [`mount_lasting`] has hidden. Nothing
 /// runs in the container yet, and /proc and /sys are the kernel's own, so nobody can swap a link
 /// in.
-fn hide(root: BorrowedFd<'_>, confinement: &Confinement) -> Result<(), Failure> {
+fn hide(root: BorrowedFd<'_>, confinement: &Confinement) -> Result<(), ShimFailure> {
     let masked = confinement.masked_paths.iter().filter(|path| !is_of_system(path));
-    mask(root, masked, Links::Refused)?;
+    mask(root, masked, LinkPolicy::Refused)?;
     for path in &confinement.read_only_paths {
-        match paths::find(root, Path::new(path), Links::Refused) {
+        match paths::find(root, Path::new(path), LinkPolicy::Refused) {
             Err(Errno::NOENT | Errno::NOTDIR) => {}
             result => result
-                .and_then(|at| mounts::bind(at.as_fd(), at.as_fd(), Depth::Tree, READ_ONLY))
+                .and_then(|at| mounts::bind(at.as_fd(), at.as_fd(), BindDepth::Tree, READ_ONLY))
                 .setup(|| format!("make {path} read-only"))?,
         }
     }
@@ -225,8 +230,8 @@ fn hide(root: BorrowedFd<'_>, confinement: &Confinement) -> Result<(), Failure> 
 pub(crate) fn mask<'m>(
     root: BorrowedFd<'_>,
     masked: impl IntoIterator<Item = &'m String>,
-    links: Links,
-) -> Result<(), Failure> {
+    links: LinkPolicy,
+) -> Result<(), ShimFailure> {
     let mut empty: Option<OwnedFd> = None;
     for path in masked {
         let at = match paths::find(root, Path::new(path), links) {
@@ -234,8 +239,8 @@ pub(crate) fn mask<'m>(
             result => result.setup(|| format!("look at {path} in the container"))?,
         };
         let covered = match paths::kind_of(at.as_fd()) {
-            Ok(Kind::Directory) => cover_folder(&mut empty, at.as_fd()),
-            Ok(Kind::File) => cover_file(root, at.as_fd()),
+            Ok(PathKind::Directory) => cover_folder(&mut empty, at.as_fd()),
+            Ok(PathKind::File) => cover_file(root, at.as_fd()),
             Err(errno) => Err(errno),
         };
         covered.setup(|| format!("mask {path}"))?;
@@ -246,7 +251,7 @@ pub(crate) fn mask<'m>(
 fn cover_folder(empty: &mut Option<OwnedFd>, at: BorrowedFd<'_>) -> Result<(), Errno> {
     // One empty tmpfs serves all: it was attached before, so it can be cloned.
     if let Some(first) = empty {
-        return mounts::bind(first.as_fd(), at, Depth::Mount, READ_ONLY);
+        return mounts::bind(first.as_fd(), at, BindDepth::Mount, READ_ONLY);
     }
     let mount = mounts::new_filesystem("tmpfs", &[("size", Some("0"))], READ_ONLY)?;
     mounts::attach(mount.as_fd(), at)?;
@@ -255,6 +260,6 @@ fn cover_folder(empty: &mut Option<OwnedFd>, at: BorrowedFd<'_>) -> Result<(), E
 }
 
 fn cover_file(root: BorrowedFd<'_>, at: BorrowedFd<'_>) -> Result<(), Errno> {
-    let null = paths::find(root, Path::new("/dev/null"), Links::Refused)?;
-    mounts::bind(null.as_fd(), at, Depth::Mount, MountAttrFlags::MOUNT_ATTR_RDONLY)
+    let null = paths::find(root, Path::new("/dev/null"), LinkPolicy::Refused)?;
+    mounts::bind(null.as_fd(), at, BindDepth::Mount, MountAttrFlags::MOUNT_ATTR_RDONLY)
 }

@@ -9,16 +9,16 @@ use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 
 use super::rootfs;
-use crate::paths::{self, Links};
-use crate::problem::Context;
-use crate::protocol::{Failure, FailureKind, TerminalSize};
-use crate::report::Identity;
+use crate::paths::{self, LinkPolicy};
+use crate::problem::FailureContext;
+use crate::protocol::{FailureKind, ShimFailure, TerminalSize};
+use crate::report::ProcessIdentity;
 
 /// What statfs(2) says of a devpts.
 const DEVPTS_MAGIC: u64 = 0x1cd1;
 
 /// Both ends.
-pub(super) struct Terminal {
+pub(super) struct TerminalPair {
     /// The side of whoever looks at it.
     pub(super) master: OwnedFd,
     /// The program's side.
@@ -28,19 +28,25 @@ pub(super) struct Terminal {
 /// Opens a terminal that belongs to the user. Whatever the container has put at /dev/pts/ptmx:
 /// nothing but a devpts' own multiplexer will do, and the program's side is had from the other
 /// without looking at a path again.
-pub(super) fn open(identity: &Identity, size: TerminalSize) -> Result<Terminal, Failure> {
+pub(super) fn open(
+    identity: &ProcessIdentity,
+    size: TerminalSize,
+) -> Result<TerminalPair, ShimFailure> {
     let what = || "open a terminal".to_owned();
     let root = rootfs::open()?;
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let master =
-        paths::open(root.as_fd(), Path::new("/dev/pts/ptmx"), flags, Links::Refused).setup(what)?;
+    let master = paths::open(root.as_fd(), Path::new("/dev/pts/ptmx"), flags, LinkPolicy::Refused)
+        .setup(what)?;
     let stat = rustix::fs::fstat(&master).setup(what)?;
     let fs = rustix::fs::fstatfs(&master).setup(what)?;
     let is_ptmx = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
         && stat.st_rdev == rustix::fs::makedev(5, 2)
         && u64::try_from(fs.f_type).is_ok_and(|kind| kind == DEVPTS_MAGIC);
     if !is_ptmx {
-        return Err(Failure::new(FailureKind::Setup, "the container's /dev/pts is something else"));
+        return Err(ShimFailure::new(
+            FailureKind::Setup,
+            "the container's /dev/pts is something else",
+        ));
     }
     rustix::pty::unlockpt(&master).setup(what)?;
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
@@ -48,10 +54,10 @@ pub(super) fn open(identity: &Identity, size: TerminalSize) -> Result<Terminal, 
     let owner = Some(rustix::fs::Uid::from_raw(identity.uid));
     rustix::fs::fchown(&slave, owner, None).setup(|| "give the terminal to the user".to_owned())?;
     set_size(master.as_fd(), size)?;
-    Ok(Terminal { master, slave })
+    Ok(TerminalPair { master, slave })
 }
 
-fn set_size(master: BorrowedFd<'_>, size: TerminalSize) -> Result<(), Failure> {
+fn set_size(master: BorrowedFd<'_>, size: TerminalSize) -> Result<(), ShimFailure> {
     let TerminalSize { rows, columns } = size;
     if rows == 0 || columns == 0 {
         return Ok(()); // nobody has said yet

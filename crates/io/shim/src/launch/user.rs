@@ -6,7 +6,7 @@
 //! the primary one.
 
 use crate::protocol::{ImageGroups, RootUser, UserPlan};
-use crate::report::Identity;
+use crate::report::ProcessIdentity;
 
 /// The highest user or group id, as Kubernetes and container engines have it. The highest `u32`
 /// means "as it is" to the kernel: a process that takes it stays root.
@@ -44,7 +44,11 @@ fn group_entries(text: &str) -> impl Iterator<Item = (&str, u32, &str)> {
 }
 
 /// Looks the plan up in the image's files (empty when the image has none). The error is for people.
-pub(crate) fn identify(plan: &UserPlan, passwd: &str, group: &str) -> Result<Identity, String> {
+pub(crate) fn identify(
+    plan: &UserPlan,
+    passwd: &str,
+    group: &str,
+) -> Result<ProcessIdentity, String> {
     let (image_user, image_group) = match plan.image_user.split_once(':') {
         Some((user, group)) => (user, group),
         None => (plan.image_user.as_str(), ""),
@@ -82,7 +86,12 @@ pub(crate) fn identify(plan: &UserPlan, passwd: &str, group: &str) -> Result<Ide
         return Err(format!("user or group {id} is out of range: ids are 0 to {ID_MAX}"));
     }
     let home = entry.map_or("", |entry| entry.home);
-    Ok(Identity { uid, gid, groups, home: if home.is_empty() { "/" } else { home }.to_owned() })
+    Ok(ProcessIdentity {
+        uid,
+        gid,
+        groups,
+        home: if home.is_empty() { "/" } else { home }.to_owned(),
+    })
 }
 
 /// Why a name of which nothing is known is no user; where root is refused in the kubelet's words

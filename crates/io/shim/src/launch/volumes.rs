@@ -8,87 +8,88 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags};
 
-use super::mounts::{self, Depth};
+use super::mounts::{self, BindDepth};
 use super::{rootfs, stage};
-use crate::paths::{self, Kind, Links};
-use crate::problem::{Context, errno_text};
+use crate::paths::{self, LinkPolicy, PathKind};
+use crate::problem::{FailureContext, errno_text};
 use crate::protocol::{
-    Access, Failure, FailureKind, MountFeature, MountPlan, Privilege, Propagation, ReadOnlyReach,
+    FailureKind, MountAccess, MountFeature, MountPlan, MountPropagation, Privilege, ReadOnlyReach,
+    ShimFailure,
 };
-use crate::sys::{self, Reach, Ties};
-use crate::users::Users;
+use crate::sys::{self, MountPropagationChange, MountReach};
+use crate::users::UserIdOwner;
 
 /// A volume that is found and cloned, and mounted nowhere yet.
-pub(crate) struct Opened<'p> {
+pub(crate) struct ClonedVolume<'p> {
     plan: &'p MountPlan,
-    content: Content,
+    content: VolumeContent,
 }
 
-enum Content {
+enum VolumeContent {
     /// A clone of the host's mount.
     Bind(OwnedFd),
     /// An image, whose layers are put together when no mount is seen outside any more.
     Layers,
 }
 
-impl Opened<'_> {
+impl ClonedVolume<'_> {
     /// What must not be closed meanwhile.
     pub(crate) fn descriptor(&self) -> Option<RawFd> {
         match &self.content {
-            Content::Bind(mount) => Some(mount.as_raw_fd()),
-            Content::Layers => None,
+            VolumeContent::Bind(mount) => Some(mount.as_raw_fd()),
+            VolumeContent::Layers => None,
         }
     }
 }
 
 /// Finds what is to be mounted. Runs while the mounts of this namespace still have their ties to
 /// the host's.
-pub(crate) fn open(plan: &MountPlan) -> Result<Opened<'_>, Failure> {
+pub(crate) fn open(plan: &MountPlan) -> Result<ClonedVolume<'_>, ShimFailure> {
     if !plan.layers.is_empty() {
-        return Ok(Opened { plan, content: Content::Layers });
+        return Ok(ClonedVolume { plan, content: VolumeContent::Layers });
     }
     let source = open_source(plan)?;
     check_ties(plan, source.as_fd())?;
-    let mount = mounts::clone_of(source.as_fd(), Depth::Tree)
+    let mount = mounts::clone_of(source.as_fd(), BindDepth::Tree)
         .setup(|| format!("bind the volume {}", plan.source))?;
-    Ok(Opened { plan, content: Content::Bind(mount) })
+    Ok(ClonedVolume { plan, content: VolumeContent::Bind(mount) })
 }
 
 /// Mounts one volume. Other containers of the pod may be changing its content at this very moment.
 /// `scratch` is an empty folder to mount on in this namespace.
 pub(crate) fn attach(
     root: BorrowedFd<'_>,
-    opened: &Opened<'_>,
+    opened: &ClonedVolume<'_>,
     privilege: Privilege,
     scratch: &str,
-    users: &Users,
-) -> Result<(), Failure> {
+    users: &UserIdOwner,
+) -> Result<(), ShimFailure> {
     let plan = opened.plan;
     let image;
     let mount = match &opened.content {
-        Content::Bind(mount) => {
+        VolumeContent::Bind(mount) => {
             if let Some(own) = users.own() {
                 own.map(mount.as_fd(), || format!("the volume {}", plan.source))?;
             }
             mount.as_fd()
         }
-        Content::Layers => {
+        VolumeContent::Layers => {
             image = mount_image(plan, scratch, users)?;
             image.as_fd()
         }
     };
     let kind = paths::kind_of(mount).setup(|| format!("look at {}", plan.source))?;
     let path = Path::new(&plan.destination);
-    let at = paths::find_or_make(root, path, kind, Links::InRoot)
+    let at = paths::find_or_make(root, path, kind, LinkPolicy::InRoot)
         .setup(|| format!("make the mount point {} in the container", plan.destination))?;
     if paths::kind_of(at.as_fd()).setup(|| format!("look at {}", plan.destination))? != kind {
         let (is, shall) = match kind {
-            Kind::Directory => ("a file", "a folder"),
-            Kind::File => ("a folder", "a file"),
+            PathKind::Directory => ("a file", "a folder"),
+            PathKind::File => ("a folder", "a file"),
         };
         let problem =
             format!("mount {}: {is} stands there, the volume is {shall}", plan.destination);
-        return Err(Failure::new(FailureKind::Setup, problem));
+        return Err(ShimFailure::new(FailureKind::Setup, problem));
     }
     set_attributes(mount, plan, privilege)
         .and_then(|()| mounts::attach(mount, at.as_fd()))
@@ -96,7 +97,11 @@ pub(crate) fn attach(
 }
 
 /// The image's layers as one, or what is at the subPath in it, mounted nowhere any more.
-fn mount_image(plan: &MountPlan, scratch: &str, users: &Users) -> Result<OwnedFd, Failure> {
+fn mount_image(
+    plan: &MountPlan,
+    scratch: &str,
+    users: &UserIdOwner,
+) -> Result<OwnedFd, ShimFailure> {
     let what = || format!("mount the image {}", plan.source);
     match (plan.layers.as_slice(), users) {
         // there is nothing to lay it over
@@ -109,12 +114,12 @@ fn mount_image(plan: &MountPlan, scratch: &str, users: &Users) -> Result<OwnedFd
             }
             Ok(mount)
         }
-        (layers, Users::Host) => {
+        (layers, UserIdOwner::Host) => {
             let mount = clone_of_image(plan, rootfs::mount_layers(layers, scratch)?)?;
             unmount(scratch).setup(what)?;
             Ok(mount)
         }
-        (layers, Users::Own(own)) => {
+        (layers, UserIdOwner::Own(own)) => {
             let scratch = stage::scratch(scratch);
             let (layers, together) = stage::volume(layers, &scratch, own)?;
             let mount = clone_of_image(plan, rootfs::mount_layers(&layers, &together)?)?;
@@ -130,19 +135,19 @@ fn unmount(scratch: &str) -> Result<(), Errno> {
     rustix::mount::unmount(scratch, UnmountFlags::DETACH)
 }
 
-fn clone_of_image(plan: &MountPlan, root: OwnedFd) -> Result<OwnedFd, Failure> {
+fn clone_of_image(plan: &MountPlan, root: OwnedFd) -> Result<OwnedFd, ShimFailure> {
     let at = match &plan.sub_path {
         None => root,
-        Some(sub_path) => {
-            paths::find(root.as_fd(), Path::new(sub_path), Links::Beneath).map_err(|errno| {
+        Some(sub_path) => paths::find(root.as_fd(), Path::new(sub_path), LinkPolicy::Beneath)
+            .map_err(|errno| {
                 let of = &plan.source;
                 let problem =
                     format!("open subPath {sub_path:?} of image {of}: {}", errno_text(errno));
-                Failure::new(FailureKind::Setup, problem)
-            })?
-        }
+                ShimFailure::new(FailureKind::Setup, problem)
+            })?,
     };
-    mounts::clone_of(at.as_fd(), Depth::Mount).setup(|| format!("mount the image {}", plan.source))
+    mounts::clone_of(at.as_fd(), BindDepth::Mount)
+        .setup(|| format!("mount the image {}", plan.source))
 }
 
 /// No devices and no ties beyond those asked for, all the way down; what the volume's own mount
@@ -157,33 +162,38 @@ fn set_attributes(
         Privilege::Privileged => MountAttrFlags::empty(),
     };
     let ties = match plan.options.propagation {
-        Propagation::Private => Ties::Private,
-        Propagation::HostToContainer => Ties::Slave,
-        Propagation::Bidirectional => Ties::Kept,
+        MountPropagation::Private => MountPropagationChange::Private,
+        MountPropagation::HostToContainer => MountPropagationChange::Slave,
+        MountPropagation::Bidirectional => MountPropagationChange::Kept,
     };
-    sys::mount_setattr(mount, devices, ties, Reach::Tree)?;
+    sys::mount_setattr(mount, devices, ties, MountReach::Tree)?;
     let without = plan.options.without.iter().map(|feature| match feature {
         MountFeature::Exec => MountAttrFlags::MOUNT_ATTR_NOEXEC,
         MountFeature::Devices => MountAttrFlags::MOUNT_ATTR_NODEV,
         MountFeature::SetUid => MountAttrFlags::MOUNT_ATTR_NOSUID,
     });
     let without = without.fold(MountAttrFlags::empty(), |all, one| all | one);
-    sys::mount_setattr(mount, without, Ties::Kept, Reach::Mount)?;
+    sys::mount_setattr(mount, without, MountPropagationChange::Kept, MountReach::Mount)?;
     let reach = match (plan.access, plan.options.read_only) {
-        (Access::ReadWrite, _) => return Ok(()),
-        (Access::ReadOnly, ReadOnlyReach::Mount) => Reach::Mount,
-        (Access::ReadOnly, ReadOnlyReach::Tree) => Reach::Tree,
+        (MountAccess::ReadWrite, _) => return Ok(()),
+        (MountAccess::ReadOnly, ReadOnlyReach::Mount) => MountReach::Mount,
+        (MountAccess::ReadOnly, ReadOnlyReach::Tree) => MountReach::Tree,
     };
-    sys::mount_setattr(mount, MountAttrFlags::MOUNT_ATTR_RDONLY, Ties::Kept, reach)
+    sys::mount_setattr(
+        mount,
+        MountAttrFlags::MOUNT_ATTR_RDONLY,
+        MountPropagationChange::Kept,
+        reach,
+    )
 }
 
 /// A mount that has no ties could not pass anything on: refused, as container engines do, rather
 /// than ignored.
-fn check_ties(plan: &MountPlan, source: BorrowedFd<'_>) -> Result<(), Failure> {
+fn check_ties(plan: &MountPlan, source: BorrowedFd<'_>) -> Result<(), ShimFailure> {
     let (accepted, expected): (&[&str], _) = match plan.options.propagation {
-        Propagation::Private => return Ok(()),
-        Propagation::HostToContainer => (&["shared:", "master:"], "a shared or slave mount"),
-        Propagation::Bidirectional => (&["shared:"], "a shared mount"),
+        MountPropagation::Private => return Ok(()),
+        MountPropagation::HostToContainer => (&["shared:", "master:"], "a shared or slave mount"),
+        MountPropagation::Bidirectional => (&["shared:"], "a shared mount"),
     };
     let what = || format!("look at the mount of {}", plan.source);
     let id = rustix::fs::statx(source, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)
@@ -203,24 +213,24 @@ fn check_ties(plan: &MountPlan, source: BorrowedFd<'_>) -> Result<(), Failure> {
     }
     let on = found.get(4).copied().unwrap_or("?");
     let problem = format!("path {:?} is mounted on {on:?} but it is not {expected}", plan.source);
-    Err(Failure::new(FailureKind::Setup, problem))
+    Err(ShimFailure::new(FailureKind::Setup, problem))
 }
 
-fn open_source(plan: &MountPlan) -> Result<OwnedFd, Failure> {
+fn open_source(plan: &MountPlan) -> Result<OwnedFd, ShimFailure> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let source = rustix::fs::openat(CWD, plan.source.as_str(), flags, Mode::empty())
         .setup(|| format!("open the volume {}", plan.source))?;
     let Some(sub_path) = &plan.sub_path else { return Ok(source) };
     let path = Path::new(sub_path);
-    match paths::find_or_make(source.as_fd(), path, Kind::Directory, Links::Beneath) {
+    match paths::find_or_make(source.as_fd(), path, PathKind::Directory, LinkPolicy::Beneath) {
         Ok(fd) => Ok(fd),
         Err(Errno::XDEV | Errno::LOOP) => {
             let problem = format!("subPath {sub_path:?} leads out of its volume");
-            Err(Failure::new(FailureKind::Setup, problem))
+            Err(ShimFailure::new(FailureKind::Setup, problem))
         }
         Err(errno) => {
             let problem = format!("open subPath {sub_path:?}: {}", errno_text(errno));
-            Err(Failure::new(FailureKind::Setup, problem))
+            Err(ShimFailure::new(FailureKind::Setup, problem))
         }
     }
 }

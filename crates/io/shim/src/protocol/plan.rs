@@ -171,18 +171,18 @@ pub struct RootPlan {
     /// The layers, top first.
     pub lower_dirs: Vec<String>,
     /// A folder of the host beneath the layers, of which the container reads what anybody on the
-    /// host may read, and no more, whatever its capabilities. Only with [`Upper::Tmpfs`]. The agent
-    /// gives no layers with it: a shim of an earlier version, which does not know of it, can mount
-    /// nothing then.
+    /// host may read, and no more, whatever its capabilities. Only with [`WritableLayer::Tmpfs`].
+    /// The agent gives no layers with it: a shim of an earlier version, which does not know of it,
+    /// can mount nothing then.
     #[serde(default)]
     pub public_dir: Option<String>,
     /// An empty folder to mount on in the container's own mount namespace; nothing of it shows
     /// outside.
     pub mount_point: String,
     /// What the writable layer lies on.
-    pub upper: Upper,
+    pub upper: WritableLayer,
     /// Whether the container may write to its root.
-    pub access: Access,
+    pub access: MountAccess,
     /// Paths in the image that must not be seen; absent ones are no matter.
     pub mask: Vec<String>,
     /// Folders of the image, made when absent, that the container may write to in any case: what it
@@ -193,7 +193,7 @@ pub struct RootPlan {
 
 /// What a writable layer lies on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Upper {
+pub enum WritableLayer {
     /// A folder of this container alone with `upper` and `work` in it, both empty.
     Directory {
         /// Where it is.
@@ -208,7 +208,7 @@ pub enum Upper {
 
 /// Whether something may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Access {
+pub enum MountAccess {
     /// Reading only.
     ReadOnly,
     /// Reading and writing.
@@ -229,7 +229,7 @@ pub struct MountPlan {
     /// Inside the container's root; made when absent.
     pub destination: String,
     /// Whether it may be written.
-    pub access: Access,
+    pub access: MountAccess,
     /// What else is asked of it.
     #[serde(default)]
     pub options: MountOptions,
@@ -238,10 +238,10 @@ pub struct MountPlan {
 /// What may be asked of a bind mount beyond where it is. By default nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountOptions {
-    /// recursiveReadOnly: how far `Access::ReadOnly` reaches.
+    /// recursiveReadOnly: how far `MountAccess::ReadOnly` reaches.
     pub read_only: ReadOnlyReach,
     /// mountPropagation: which mounts made later are seen on the other side.
-    pub propagation: Propagation,
+    pub propagation: MountPropagation,
     /// bindMountOptions: what cannot be done in it.
     pub without: Vec<MountFeature>,
 }
@@ -258,7 +258,7 @@ pub enum ReadOnlyReach {
 
 /// Which later mounts beneath a mount are seen on its other side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Propagation {
+pub enum MountPropagation {
     /// None.
     #[default]
     Private,
@@ -337,7 +337,7 @@ pub struct Confinement {
     /// One bit per capability, by its number: bounding set, and what root gets.
     pub capabilities: u64,
     /// Whether setuid programs may raise it.
-    pub escalation: Escalation,
+    pub escalation: PrivilegeEscalation,
     /// Seccomp programs in the order of loading: each a text of 16 hex digits per instruction.
     pub seccomp: Vec<String>,
     /// Paths hidden beneath /proc and /sys.
@@ -357,7 +357,7 @@ pub enum Privilege {
 
 /// Whether a process may gain privileges by an exec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Escalation {
+pub enum PrivilegeEscalation {
     /// It may.
     Allowed,
     /// no_new_privs is set.

@@ -7,22 +7,23 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 
 use super::mounts;
-use super::source::Source;
-use super::{Next, Server};
-use crate::container::{Container, Files, Stage, StatusPipe, Terminal};
-use crate::launch::{self, Launched};
-use crate::log_records::Stream;
-use crate::logs::{Log, Pipe};
+use super::source::WakeSource;
+use super::{LoopControl, ShimServer};
+use crate::container::{ContainerFiles, ContainerStage, ShimContainer, StatusPipe, TerminalState};
+use crate::launch::{self, ForkedContainer};
+use crate::log_records::OutputStream;
+use crate::logs::{ContainerLog, PipeState};
 use crate::notes::note;
-use crate::problem::{Context, KILLED_UNREADY, errno_text};
+use crate::problem::{FailureContext, KILLED_UNREADY, errno_text};
 use crate::protocol::{
-    Answer, ContainerPlan, ExitCause, ExitRecord, Failure, FailureKind, Message, Notice,
+    ContainerPlan, ExitCause, ExitRecord, FailureKind, ShimAnswer, ShimFailure, ShimMessage,
+    SignalNotice,
 };
-use crate::report::Report;
+use crate::report::LaunchReport;
 use crate::state_file::{self, StateFile};
 use crate::timestamp;
 
-impl Server {
+impl ShimServer {
     pub(super) fn find(&self, slot: &str) -> Option<u32> {
         self.containers.iter().find(|(_, container)| container.slot == slot).map(|(n, _)| *n)
     }
@@ -32,28 +33,28 @@ impl Server {
         &mut self,
         plan: &ContainerPlan,
         seq: u64,
-    ) -> Result<Option<Answer>, Failure> {
+    ) -> Result<Option<ShimAnswer>, ShimFailure> {
         let Some(sandbox) = &self.sandbox else {
-            return Err(Failure::new(FailureKind::State, "there is no sandbox yet"));
+            return Err(ShimFailure::new(FailureKind::State, "there is no sandbox yet"));
         };
         if !state_file::is_valid_slot(&plan.slot) {
             let problem = format!("{:?} is no name for a container", plan.slot);
-            return Err(Failure::new(FailureKind::Config, problem));
+            return Err(ShimFailure::new(FailureKind::Config, problem));
         }
         if self.shutdown.is_some() {
-            return Err(Failure::new(FailureKind::State, "the sandbox is being taken away"));
+            return Err(ShimFailure::new(FailureKind::State, "the sandbox is being taken away"));
         }
         let found = self.find(&plan.slot);
         if let Some(container) = found.and_then(|number| self.containers.get_mut(&number)) {
             return Ok(match container.stage {
-                Stage::Preparing => {
+                ContainerStage::Preparing => {
                     container.create_call = Some(seq);
                     None
                 }
-                Stage::Created
-                | Stage::Starting { .. }
-                | Stage::Running { .. }
-                | Stage::Exited(_) => Some(container.basis.created()),
+                ContainerStage::Created
+                | ContainerStage::Starting { .. }
+                | ContainerStage::Running { .. }
+                | ContainerStage::Exited(_) => Some(container.basis.created()),
             });
         }
         let root = self.roots.take(plan);
@@ -62,16 +63,16 @@ impl Server {
         // Files are made while the child is at work already: on a disk that takes about as long as
         // a mount.
         let number = self.next_number;
-        let files = Log::open(sandbox, &plan.log).and_then(|log| {
+        let files = ContainerLog::open(sandbox, &plan.log).and_then(|log| {
             let state = StateFile::create(&self.dir, &plan.slot)
                 .setup(|| format!("make the state file of {}", plan.slot))?;
             self.watch(number, &launched).setup(|| "watch the container".to_owned())?;
-            Ok(Files { log, state })
+            Ok(ContainerFiles { log, state })
         });
         match files {
             Ok(files) => {
                 self.next_number += 1;
-                self.containers.insert(number, Container::new(launched, files, plan, seq));
+                self.containers.insert(number, ShimContainer::new(launched, files, plan, seq));
                 Ok(None)
             }
             Err(failure) => {
@@ -81,20 +82,21 @@ impl Server {
         }
     }
 
-    fn watch(&self, number: u32, launched: &Launched) -> Result<(), Errno> {
-        let add = |fd: &OwnedFd, source: Source| {
+    fn watch(&self, number: u32, launched: &ForkedContainer) -> Result<(), Errno> {
+        let add = |fd: &OwnedFd, source: WakeSource| {
             epoll::add(&self.epoll, fd, source.pack(), EventFlags::IN)
         };
-        let outputs = [(&launched.stdout, Stream::Stdout), (&launched.stderr, Stream::Stderr)];
-        add(&launched.pidfd, Source::Exit(number))
-            .and_then(|()| add(&launched.status, Source::Status(number)))
+        let outputs =
+            [(&launched.stdout, OutputStream::Stdout), (&launched.stderr, OutputStream::Stderr)];
+        add(&launched.pidfd, WakeSource::Exit(number))
+            .and_then(|()| add(&launched.status, WakeSource::Status(number)))
             .and_then(|()| match &launched.builder {
-                Some(builder) => add(builder, Source::Builder(number)),
+                Some(builder) => add(builder, WakeSource::Builder(number)),
                 None => Ok(()),
             })
             .and_then(|()| {
                 outputs.into_iter().try_for_each(|(pipe, stream)| match pipe {
-                    Some(pipe) => add(pipe, Source::Output(number, stream)),
+                    Some(pipe) => add(pipe, WakeSource::Output(number, stream)),
                     None => Ok(()),
                 })
             })
@@ -104,7 +106,7 @@ impl Server {
         // What it had to say came before.
         self.read_status(number);
         let container = self.containers.get_mut(&number);
-        if let Some(builder) = container.and_then(Container::reap_builder)
+        if let Some(builder) = container.and_then(ShimContainer::reap_builder)
             && let Err(errno) = epoll::delete(&self.epoll, &builder)
         {
             note(&format!("stop watching a builder: {}", errno_text(errno)));
@@ -113,7 +115,11 @@ impl Server {
 
     /// `None`: answered by [`Self::read_status`] when the exec succeeded or failed. One that is
     /// still being prepared goes on as soon as it is, without another word from its agent.
-    pub(super) fn start(&mut self, slot: &str, seq: u64) -> Option<Result<Answer, Failure>> {
+    pub(super) fn start(
+        &mut self,
+        slot: &str,
+        seq: u64,
+    ) -> Option<Result<ShimAnswer, ShimFailure>> {
         let found = self.find(slot);
         let Some((number, container)) = found.and_then(|n| Some((n, self.containers.get_mut(&n)?)))
         else {
@@ -121,70 +127,74 @@ impl Server {
         };
         let pid = container.pid;
         match &container.stage {
-            Stage::Created => {
+            ContainerStage::Created => {
                 container.start_call = Some(seq);
                 self.let_go(number);
                 None
             }
-            Stage::Preparing | Stage::Starting { .. } => {
+            ContainerStage::Preparing | ContainerStage::Starting { .. } => {
                 container.start_call = Some(seq);
                 None
             }
-            Stage::Running { started_at_us } => {
-                Some(Ok(Answer::Started { pid, started_at_us: *started_at_us }))
+            ContainerStage::Running { started_at_us } => {
+                Some(Ok(ShimAnswer::Started { pid, started_at_us: *started_at_us }))
             }
-            Stage::Exited(exit) => Some(match exit.cause {
+            ContainerStage::Exited(exit) => Some(match exit.cause {
                 ExitCause::StartError => {
-                    Err(Failure::new(FailureKind::Start, exit.message.clone()))
+                    Err(ShimFailure::new(FailureKind::Start, exit.message.clone()))
                 }
                 ExitCause::Code(_)
                 | ExitCause::Signal(_)
                 | ExitCause::OomKilled
                 | ExitCause::Unknown => {
-                    Ok(Answer::Started { pid, started_at_us: exit.started_at_us })
+                    Ok(ShimAnswer::Started { pid, started_at_us: exit.started_at_us })
                 }
             }),
         }
     }
 
-    pub(super) fn signal(&mut self, slot: &str, signal: i32) -> Result<Answer, Failure> {
+    pub(super) fn signal(&mut self, slot: &str, signal: i32) -> Result<ShimAnswer, ShimFailure> {
         let found = self.find(slot);
         let container =
             found.and_then(|n| self.containers.get_mut(&n)).ok_or_else(|| no_such(slot))?;
         container.signal(signal).setup(|| format!("send signal {signal} to {slot}"))?;
-        container.notice = Notice::Given;
-        Ok(Answer::Done)
+        container.notice = SignalNotice::Given;
+        Ok(ShimAnswer::Done)
     }
 
     /// `None`: answered by [`Self::reap`] when the process that was never started is gone.
-    pub(super) fn remove(&mut self, slot: &str, seq: u64) -> Result<Option<Answer>, Failure> {
+    pub(super) fn remove(
+        &mut self,
+        slot: &str,
+        seq: u64,
+    ) -> Result<Option<ShimAnswer>, ShimFailure> {
         if let Some(number) = self.find(slot)
             && let Some(container) = self.containers.get_mut(&number)
         {
             match container.stage {
-                Stage::Exited(_) => drop(self.containers.remove(&number)),
-                Stage::Preparing | Stage::Created => {
+                ContainerStage::Exited(_) => drop(self.containers.remove(&number)),
+                ContainerStage::Preparing | ContainerStage::Created => {
                     container.removal = Some(seq);
                     container.signal(libc::SIGKILL).setup(|| format!("end {slot}"))?;
                     return Ok(None);
                 }
-                Stage::Starting { .. } | Stage::Running { .. } => {
+                ContainerStage::Starting { .. } | ContainerStage::Running { .. } => {
                     let problem = format!("container {slot} has not ended");
-                    return Err(Failure::new(FailureKind::State, problem));
+                    return Err(ShimFailure::new(FailureKind::State, problem));
                 }
             }
         }
         state_file::remove(&self.dir, slot).setup(|| format!("remove the state file of {slot}"))?;
-        Ok(Some(Answer::Done))
+        Ok(Some(ShimAnswer::Done))
     }
 
-    pub(super) fn pump(&mut self, number: u32, stream: Stream) {
+    pub(super) fn pump(&mut self, number: u32, stream: OutputStream) {
         let Some(container) = self.containers.get_mut(&number) else { return };
-        if container.pump(stream) == Pipe::Ended {
+        if container.pump(stream) == PipeState::Ended {
             // Closing it takes it out of the epoll.
             match stream {
-                Stream::Stdout => container.stdout = None,
-                Stream::Stderr => container.stderr = None,
+                OutputStream::Stdout => container.stdout = None,
+                OutputStream::Stderr => container.stderr = None,
             }
         }
     }
@@ -193,7 +203,7 @@ impl Server {
     fn watch_terminal(&mut self, number: u32) {
         let Some(container) = self.containers.get(&number) else { return };
         let Some(terminal) = &container.stdout else { return };
-        let source = Source::Output(number, Stream::Stdout).pack();
+        let source = WakeSource::Output(number, OutputStream::Stdout).pack();
         if let Err(errno) = epoll::add(&self.epoll, terminal, source, EventFlags::IN) {
             note(&format!("watch the terminal of {}: {}", container.slot, errno_text(errno)));
         }
@@ -203,14 +213,14 @@ impl Server {
         let Some(container) = self.containers.get_mut(&number) else { return };
         match container.read_status() {
             StatusPipe::Quiet => {}
-            StatusPipe::Said(Report::Ready(identity)) => {
+            StatusPipe::Said(LaunchReport::Ready(identity)) => {
                 container.basis.identity = identity;
                 let taken = container.take_terminal();
-                if taken == Terminal::Taken {
+                if taken == TerminalState::Taken {
                     self.watch_terminal(number);
                 }
                 let Some(container) = self.containers.get_mut(&number) else { return };
-                container.stage = Stage::Created;
+                container.stage = ContainerStage::Created;
                 let is_to_start = container.start_call.is_some() && container.removal.is_none();
                 let created = container.basis.created();
                 let create_call = container.create_call.take();
@@ -221,21 +231,25 @@ impl Server {
                     self.answer(seq, Ok(created));
                 }
             }
-            StatusPipe::Said(Report::Failed(failure)) => {
+            StatusPipe::Said(LaunchReport::Failed(failure)) => {
                 container.status = None;
                 match container.stage {
-                    Stage::Preparing | Stage::Created => self.forget_unready(number, failure),
-                    Stage::Starting { .. } | Stage::Running { .. } | Stage::Exited(_) => {
+                    ContainerStage::Preparing | ContainerStage::Created => {
+                        self.forget_unready(number, failure)
+                    }
+                    ContainerStage::Starting { .. }
+                    | ContainerStage::Running { .. }
+                    | ContainerStage::Exited(_) => {
                         self.end_by_start_error(number, failure);
                     }
                 }
             }
             StatusPipe::Closed => {
                 container.status = None;
-                if let Stage::Starting { at_us: started_at_us } = container.stage {
+                if let ContainerStage::Starting { at_us: started_at_us } = container.stage {
                     // on disk it runs already
-                    container.stage = Stage::Running { started_at_us };
-                    let answer = Answer::Started { pid: container.pid, started_at_us };
+                    container.stage = ContainerStage::Running { started_at_us };
+                    let answer = ShimAnswer::Started { pid: container.pid, started_at_us };
                     let start_call = container.start_call.take();
                     if let Some(seq) = start_call {
                         self.answer(seq, Ok(answer));
@@ -269,7 +283,7 @@ impl Server {
     }
 
     /// A preparation that failed leaves nothing behind.
-    fn forget_unready(&mut self, number: u32, failure: Failure) {
+    fn forget_unready(&mut self, number: u32, failure: ShimFailure) {
         let Some(mut container) = self.containers.remove(&number) else { return };
         drop(container.reap_builder());
         // The child is on its way out; its closed pidfd leaves the epoll, and nobody else would
@@ -281,11 +295,11 @@ impl Server {
         }
         self.answer_calls(&mut container, &failure);
         if let Some(seq) = container.removal.take() {
-            self.answer(seq, Ok(Answer::Done));
+            self.answer(seq, Ok(ShimAnswer::Done));
         }
     }
 
-    fn end_by_start_error(&mut self, number: u32, failure: Failure) {
+    fn end_by_start_error(&mut self, number: u32, failure: ShimFailure) {
         let Some(container) = self.containers.get_mut(&number) else { return };
         let now_us = timestamp::now_us();
         let exit = ExitRecord {
@@ -295,22 +309,26 @@ impl Server {
             message: failure.problem.clone(),
             oom: None,
         };
-        container.stage = Stage::Exited(exit.clone());
+        container.stage = ContainerStage::Exited(exit.clone());
         let start_call = container.start_call.take();
         let slot = container.slot.clone();
         self.persist(number);
         match start_call {
             Some(seq) => self.answer(seq, Err(failure)),
             // an agent that came meanwhile takes it for one that runs
-            None => self.send(&Message::Exited { slot, exit }),
+            None => self.send(&ShimMessage::Exited { slot, exit }),
         }
     }
 
     /// Disk first, then the agent: an exit that was told is never forgotten.
-    pub(super) fn reap(&mut self, number: u32) -> Next {
+    pub(super) fn reap(&mut self, number: u32) -> LoopControl {
         self.read_status(number);
-        let Some(container) = self.containers.get_mut(&number) else { return Next::Continue };
-        let Some(exit) = container.take_end(self.sandbox.as_ref()) else { return Next::Continue };
+        let Some(container) = self.containers.get_mut(&number) else {
+            return LoopControl::Continue;
+        };
+        let Some(exit) = container.take_end(self.sandbox.as_ref()) else {
+            return LoopControl::Continue;
+        };
         if let Err(errno) = epoll::delete(&self.epoll, &container.pidfd) {
             note(&format!("stop watching {}: {}", container.slot, errno_text(errno)));
         }
@@ -322,17 +340,26 @@ impl Server {
             self.kept_mounts.keep(Instant::now(), mounts);
         }
         let slot = container.slot.clone();
-        let stage = std::mem::replace(&mut container.stage, Stage::Exited(exit.clone()));
+        let stage = std::mem::replace(&mut container.stage, ContainerStage::Exited(exit.clone()));
         match (stage, container.removal.take()) {
-            (Stage::Preparing | Stage::Created, Some(removal)) => {
+            (ContainerStage::Preparing | ContainerStage::Created, Some(removal)) => {
                 self.forget_ended(number, "it was removed while it was being prepared");
-                self.answer(removal, Ok(Answer::Done));
+                self.answer(removal, Ok(ShimAnswer::Done));
             }
-            (Stage::Preparing, None) => self.forget_ended(number, died_unready(exit.cause)),
-            (Stage::Exited(start_error), _) => container.stage = Stage::Exited(start_error),
-            (Stage::Created | Stage::Starting { .. } | Stage::Running { .. }, _) => {
+            (ContainerStage::Preparing, None) => {
+                self.forget_ended(number, died_unready(exit.cause))
+            }
+            (ContainerStage::Exited(start_error), _) => {
+                container.stage = ContainerStage::Exited(start_error)
+            }
+            (
+                ContainerStage::Created
+                | ContainerStage::Starting { .. }
+                | ContainerStage::Running { .. },
+                _,
+            ) => {
                 self.persist(number);
-                self.send(&Message::Exited { slot, exit });
+                self.send(&ShimMessage::Exited { slot, exit });
             }
         }
         if let Some(container) = self.containers.get_mut(&number) {
@@ -344,12 +371,12 @@ impl Server {
     fn forget_ended(&mut self, number: u32, problem: &str) {
         if let Some(mut container) = self.containers.remove(&number) {
             container.release();
-            self.answer_calls(&mut container, &Failure::new(FailureKind::Setup, problem));
+            self.answer_calls(&mut container, &ShimFailure::new(FailureKind::Setup, problem));
         }
     }
 
     /// What is asked of a container that will not be, neither prepared nor started.
-    fn answer_calls(&mut self, container: &mut Container, failure: &Failure) {
+    fn answer_calls(&mut self, container: &mut ShimContainer, failure: &ShimFailure) {
         for seq in [container.create_call.take(), container.start_call.take()].into_iter().flatten()
         {
             self.answer(seq, Err(failure.clone()));
@@ -375,6 +402,6 @@ fn died_unready(cause: ExitCause) -> &'static str {
     }
 }
 
-pub(super) fn no_such(slot: &str) -> Failure {
-    Failure::new(FailureKind::State, format!("there is no container {slot} in the sandbox"))
+pub(super) fn no_such(slot: &str) -> ShimFailure {
+    ShimFailure::new(FailureKind::State, format!("there is no container {slot} in the sandbox"))
 }

@@ -9,14 +9,14 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::Server;
-use super::source::Source;
+use super::ShimServer;
+use super::source::WakeSource;
 use crate::birth;
-use crate::container::{Stage, cause_of};
+use crate::container::{ContainerStage, cause_of};
 use crate::launch;
 use crate::notes::note;
-use crate::problem::{Context, KILLED_UNREADY, errno_text, no_fork};
-use crate::protocol::{Answer, ExecPlan, ExitCause, Failure, FailureKind, Message};
+use crate::problem::{FailureContext, KILLED_UNREADY, errno_text, no_fork};
+use crate::protocol::{ExecPlan, ExitCause, FailureKind, ShimAnswer, ShimFailure, ShimMessage};
 use crate::report::{JoinReport, REPORT_BYTES_MAX};
 use crate::sys;
 
@@ -24,28 +24,28 @@ use crate::sys;
 const COMMANDS_MAX: usize = 256;
 
 /// One command.
-pub(crate) struct Command {
+pub(crate) struct RunningCommand {
     id: u64,
     /// The container that it is for.
     slot: String,
     /// The call that waits for the exec; `None` when it was answered.
     waiting: Option<u64>,
     /// Whether its end is told: not that of one whose exec failed.
-    end: End,
-    helper: Option<Helper>,
-    process: Option<Process>,
-    fate: Fate,
+    end: EndReporting,
+    helper: Option<ExecHelper>,
+    process: Option<CommandProcess>,
+    fate: CommandFate,
 }
 
 /// The helper, and the socket that closes when it and the command's exec are done.
-struct Helper {
+struct ExecHelper {
     status: OwnedFd,
     pidfd: OwnedFd,
 }
 
 /// Whether a command may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum CommandFate {
     Live,
     /// It is killed as soon as it is there.
     Doomed,
@@ -53,25 +53,29 @@ enum Fate {
 
 /// What is done about the end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum EndReporting {
     Told,
     Silent,
 }
 
-struct Process {
+struct CommandProcess {
     pid: Pid,
     pidfd: OwnedFd,
     /// How it ended, once it was reaped.
     ended: Option<ExitCause>,
 }
 
-impl Server {
+impl ShimServer {
     /// `None`: answered when the exec succeeded or failed.
-    pub(super) fn exec(&mut self, plan: &ExecPlan, seq: u64) -> Option<Result<Answer, Failure>> {
+    pub(super) fn exec(
+        &mut self,
+        plan: &ExecPlan,
+        seq: u64,
+    ) -> Option<Result<ShimAnswer, ShimFailure>> {
         let files = self.agent.as_mut().map(|agent| agent.take_files(plan.files.passed()));
         let Some(Some(files)) = files else {
             let problem = "the call came without its descriptors";
-            return Some(Err(Failure::new(FailureKind::State, problem)));
+            return Some(Err(ShimFailure::new(FailureKind::State, problem)));
         };
         match self.begin(plan, files, seq) {
             Ok(()) => None,
@@ -79,33 +83,34 @@ impl Server {
         }
     }
 
-    fn begin(&mut self, plan: &ExecPlan, files: Vec<OwnedFd>, seq: u64) -> Result<(), Failure> {
+    fn begin(&mut self, plan: &ExecPlan, files: Vec<OwnedFd>, seq: u64) -> Result<(), ShimFailure> {
         let container = self.containers.values().find(|container| container.slot == plan.slot);
         let (Some(container), Some(sandbox)) = (container, &self.sandbox) else {
             return Err(super::containers::no_such(&plan.slot));
         };
-        if !matches!(container.stage, Stage::Running { .. }) {
+        if !matches!(container.stage, ContainerStage::Running { .. }) {
             return Err(launch::not_running(&plan.slot));
         }
         if self.commands.len() >= COMMANDS_MAX {
             let problem = format!("{COMMANDS_MAX} commands run in this pod already");
-            return Err(Failure::new(FailureKind::Setup, problem));
+            return Err(ShimFailure::new(FailureKind::Setup, problem));
         }
-        let target = launch::Target { basis: &container.basis, container: container.pidfd.as_fd() };
+        let target =
+            launch::JoinTarget { basis: &container.basis, container: container.pidfd.as_fd() };
         let number = self.next_number;
         let (status, helpers_end) = launch::status_sockets()?;
-        epoll::add(&self.epoll, &status, Source::CommandStatus(number).pack(), EventFlags::IN)
+        epoll::add(&self.epoll, &status, WakeSource::CommandStatus(number).pack(), EventFlags::IN)
             .setup(|| "watch the command".to_owned())?;
         let pidfd = launch::join(plan, &target, files, sandbox, helpers_end)?;
         self.next_number += 1;
-        let command = Command {
+        let command = RunningCommand {
             id: plan.id,
             slot: plan.slot.clone(),
             waiting: Some(seq),
-            end: End::Told,
-            helper: Some(Helper { status, pidfd }),
+            end: EndReporting::Told,
+            helper: Some(ExecHelper { status, pidfd }),
             process: None,
-            fate: Fate::Live,
+            fate: CommandFate::Live,
         };
         self.commands.insert(number, command);
         Ok(())
@@ -122,7 +127,7 @@ impl Server {
     pub(super) fn kill_all_commands(&mut self) {
         for command in self.commands.values_mut() {
             command.waiting = None;
-            command.end = End::Silent;
+            command.end = EndReporting::Silent;
             command.kill();
         }
     }
@@ -131,7 +136,7 @@ impl Server {
     pub(super) fn read_command_status(&mut self, number: u32) {
         loop {
             let Some(command) = self.commands.get_mut(&number) else { return };
-            let Some(Helper { status, .. }) = &command.helper else { return };
+            let Some(ExecHelper { status, .. }) = &command.helper else { return };
             let mut buffer = [0u8; REPORT_BYTES_MAX];
             match rustix::io::read(status, &mut buffer) {
                 Err(Errno::INTR) => {}
@@ -150,7 +155,7 @@ impl Server {
     /// The command was forked. One that cannot be watched is ended: nobody could do it later, and
     /// unreaped it would keep its container from ending.
     fn follow_command(&mut self, number: u32, pid: u32) {
-        let source = Source::CommandExit(number).pack();
+        let source = WakeSource::CommandExit(number).pack();
         let followed = birth::follow_child(pid).and_then(|(pid, pidfd)| {
             epoll::add(&self.epoll, &pidfd, source, EventFlags::IN)
                 .inspect_err(|_| birth::end_child(pidfd.as_fd()))?;
@@ -159,29 +164,29 @@ impl Server {
         let Some(command) = self.commands.get_mut(&number) else { return };
         match followed {
             Ok((pid, pidfd)) => {
-                command.process = Some(Process { pid, pidfd, ended: None });
-                if command.fate == Fate::Doomed {
+                command.process = Some(CommandProcess { pid, pidfd, ended: None });
+                if command.fate == CommandFate::Doomed {
                     command.kill();
                 }
             }
             Err(errno) => {
                 let problem = format!("watch the command: {}", errno_text(errno));
-                self.command_failed(number, Failure::new(FailureKind::Setup, problem));
+                self.command_failed(number, ShimFailure::new(FailureKind::Setup, problem));
             }
         }
     }
 
     /// The command was not begun, for this reason unless its container ends.
-    fn command_lost(&mut self, number: u32, failure: Failure) {
+    fn command_lost(&mut self, number: u32, failure: ShimFailure) {
         let unanswered = self.commands.get(&number).filter(|command| command.waiting.is_some());
-        let Some(Command { slot, .. }) = unanswered else { return };
+        let Some(RunningCommand { slot, .. }) = unanswered else { return };
         let failure = if self.is_over(slot) { launch::not_running(slot) } else { failure };
         self.command_failed(number, failure);
     }
 
-    fn command_failed(&mut self, number: u32, failure: Failure) {
+    fn command_failed(&mut self, number: u32, failure: ShimFailure) {
         let Some(command) = self.commands.get_mut(&number) else { return };
-        command.end = End::Silent;
+        command.end = EndReporting::Silent;
         if let Some(seq) = command.waiting.take() {
             self.answer(seq, Err(failure));
         }
@@ -197,11 +202,11 @@ impl Server {
         match command.process {
             Some(_) => {
                 if let Some(seq) = command.waiting.take() {
-                    self.answer(seq, Ok(Answer::Done));
+                    self.answer(seq, Ok(ShimAnswer::Done));
                 }
             }
             None => {
-                let killed = Failure::new(FailureKind::Setup, KILLED_UNREADY);
+                let killed = ShimFailure::new(FailureKind::Setup, KILLED_UNREADY);
                 self.command_lost(number, killed);
             }
         }
@@ -227,23 +232,23 @@ impl Server {
     fn forget_ended_command(&mut self, number: u32) {
         let Some(command) = self.commands.get(&number) else { return };
         let cause = match (&command.helper, &command.process) {
-            (Some(_), _) | (None, Some(Process { ended: None, .. })) => return,
-            (None, Some(Process { ended: Some(cause), .. })) => Some(*cause),
+            (Some(_), _) | (None, Some(CommandProcess { ended: None, .. })) => return,
+            (None, Some(CommandProcess { ended: Some(cause), .. })) => Some(*cause),
             (None, None) => None,
         };
         let (id, end) = (command.id, command.end);
         self.commands.remove(&number);
-        if let (End::Told, Some(cause)) = (end, cause) {
-            self.send(&Message::ExecEnded { id, cause });
+        if let (EndReporting::Told, Some(cause)) = (end, cause) {
+            self.send(&ShimMessage::ExecEnded { id, cause });
         }
     }
 }
 
-impl Command {
+impl RunningCommand {
     /// Whether this child of the shim is its helper or its process; while there is a helper, any
     /// child may be its process.
     pub(super) fn may_be(&self, child: u32) -> bool {
-        let own = |process: &Process| {
+        let own = |process: &CommandProcess| {
             let number = process.pid.as_raw_nonzero().get().cast_unsigned();
             process.ended.is_none() && number == child
         };
@@ -251,7 +256,7 @@ impl Command {
     }
 
     fn kill(&mut self) {
-        self.fate = Fate::Doomed;
+        self.fate = CommandFate::Doomed;
         let Some(process) = &self.process else { return };
         if process.ended.is_some() {
             return;

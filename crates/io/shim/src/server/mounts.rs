@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use rustix::time::Timespec;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::ShimSandbox;
 
 /// How long those of a container that has ended are kept: longer than a restart takes.
 const KEPT: Duration = Duration::from_millis(500);
 
 /// Opens the mount namespace of a child that was not reaped; `None` when it has ended.
-pub(super) fn open(sandbox: &Sandbox, pid: u32) -> Option<OwnedFd> {
+pub(super) fn open(sandbox: &ShimSandbox, pid: u32) -> Option<OwnedFd> {
     let path = format!("proc/{pid}/ns/mnt");
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     rustix::fs::openat(&sandbox.host_root, path, flags, Mode::empty()).ok()
@@ -25,11 +25,11 @@ pub(super) fn open(sandbox: &Sandbox, pid: u32) -> Option<OwnedFd> {
 
 /// Those of containers that have ended, in the order of their ends.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct RetainedMounts {
     queue: VecDeque<(Instant, OwnedFd)>,
 }
 
-impl Kept {
+impl RetainedMounts {
     /// Keeps one for a while.
     pub(super) fn keep(&mut self, now: Instant, namespace: OwnedFd) {
         self.queue.push_back((now + KEPT, namespace));
@@ -67,7 +67,7 @@ mod tests {
     fn each_is_let_go_of_in_its_own_time_and_nobody_wakes_up_for_none() {
         let begun = Instant::now();
         let later = begun + KEPT / 2;
-        let mut kept = Kept::default();
+        let mut kept = RetainedMounts::default();
         assert!(kept.timeout(begun).is_none());
         let (first, is_first_kept) = kept_and_seen();
         let (second, is_second_kept) = kept_and_seen();

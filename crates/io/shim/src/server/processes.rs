@@ -7,15 +7,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
-use super::source::Source;
-use super::{NOBODY, Next, Server};
-use crate::birth::Birthplace;
-use crate::container::Stage;
+use super::source::WakeSource;
+use super::{LoopControl, NOBODY, ShimServer};
+use crate::birth::PidNamespaceOrigin;
+use crate::container::ContainerStage;
 use crate::launch;
 use crate::notes::note;
-use crate::problem::{Context, errno_text};
-use crate::protocol::{Failure, FailureKind, PidNamespacePlan, ProcessesPlan};
-use crate::sandbox::Sandbox;
+use crate::problem::{FailureContext, errno_text};
+use crate::protocol::{FailureKind, PidNamespacePlan, ProcessesPlan, ShimFailure};
+use crate::sandbox::ShimSandbox;
 use crate::sys;
 
 /// Among the flags of proc_pid_stat(5): `PF_EXITING` of include/linux/sched.h.
@@ -23,28 +23,28 @@ const EXITING: u32 = 0x4;
 
 /// Processes that come to the shim when their parents are gone.
 #[derive(Debug)]
-pub(super) enum Orphans {
+pub(super) enum OrphanReaper {
     /// None do: PID namespaces have a first process for that.
     NotOurs,
     /// All of a sandbox on the host's PID namespace.
     Ours {
         /// Readable when a child has ended.
         ended: OwnedFd,
-        reaping: Reaping,
+        reaping: ReapingState,
     },
 }
 
 /// Whether there may be something to reap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reaping {
+pub(super) enum ReapingState {
     Done,
     Due,
 }
 
-impl Server {
+impl ShimServer {
     /// Watches what the sandbox has for its containers' processes.
-    pub(super) fn watch_processes(&mut self, plan: ProcessesPlan) -> Result<(), Failure> {
-        let watch = |fd: &OwnedFd, source: Source| {
+    pub(super) fn watch_processes(&mut self, plan: ProcessesPlan) -> Result<(), ShimFailure> {
+        let watch = |fd: &OwnedFd, source: WakeSource| {
             epoll::add(&self.epoll, fd, source.pack(), EventFlags::IN)
                 .setup(|| "watch the pod's processes".to_owned())
         };
@@ -52,12 +52,12 @@ impl Server {
             ProcessesPlan::Containers => Ok(()),
             ProcessesPlan::Sandbox => {
                 let init = self.sandbox.as_ref().and_then(|sandbox| sandbox.init.as_ref());
-                init.map_or(Ok(()), |init| watch(&init.pidfd, Source::Init))
+                init.map_or(Ok(()), |init| watch(&init.pidfd, WakeSource::Init))
             }
             ProcessesPlan::Host => {
                 let ended = sys::children_signal().setup(|| "watch for children".to_owned())?;
-                watch(&ended, Source::Children)?;
-                self.orphans = Orphans::Ours { ended, reaping: Reaping::Due };
+                watch(&ended, WakeSource::Children)?;
+                self.orphans = OrphanReaper::Ours { ended, reaping: ReapingState::Due };
                 Ok(())
             }
         }
@@ -67,23 +67,23 @@ impl Server {
     pub(super) fn birthplace<'a>(
         &'a self,
         plan: &PidNamespacePlan,
-        sandbox: &'a Sandbox,
-    ) -> Result<Birthplace<'a>, Failure> {
+        sandbox: &'a ShimSandbox,
+    ) -> Result<PidNamespaceOrigin<'a>, ShimFailure> {
         match plan {
-            PidNamespacePlan::Own => Ok(Birthplace::New),
-            PidNamespacePlan::Host => Ok(Birthplace::Host),
+            PidNamespacePlan::Own => Ok(PidNamespaceOrigin::New),
+            PidNamespacePlan::Host => Ok(PidNamespaceOrigin::Host),
             PidNamespacePlan::Sandbox => match &sandbox.init {
-                Some(init) => Ok(Birthplace::With(init.pidfd.as_fd())),
+                Some(init) => Ok(PidNamespaceOrigin::With(init.pidfd.as_fd())),
                 None => {
                     let problem = "the sandbox has no PID namespace for its containers";
-                    Err(Failure::new(FailureKind::State, problem))
+                    Err(ShimFailure::new(FailureKind::State, problem))
                 }
             },
             PidNamespacePlan::Container { slot } => {
                 let target = self.find(slot).and_then(|number| self.containers.get(&number));
                 match target {
-                    Some(target) if matches!(target.stage, Stage::Running { .. }) => {
-                        Ok(Birthplace::With(target.pidfd.as_fd()))
+                    Some(target) if matches!(target.stage, ContainerStage::Running { .. }) => {
+                        Ok(PidNamespaceOrigin::With(target.pidfd.as_fd()))
                     }
                     Some(_) | None => Err(launch::not_running(slot)),
                 }
@@ -97,12 +97,12 @@ impl Server {
     pub(super) fn is_over(&self, slot: &str) -> bool {
         let container = self.find(slot).and_then(|number| self.containers.get(&number));
         let (Some(container), Some(sandbox)) = (container, &self.sandbox) else { return true };
-        if !matches!(container.stage, Stage::Running { .. }) {
+        if !matches!(container.stage, ContainerStage::Running { .. }) {
             return true;
         }
         let first = match self.birthplace(&container.processes, sandbox) {
-            Ok(Birthplace::With(first)) => Some(first),
-            Ok(Birthplace::New | Birthplace::Host) => None,
+            Ok(PidNamespaceOrigin::With(first)) => Some(first),
+            Ok(PidNamespaceOrigin::New | PidNamespaceOrigin::Host) => None,
             Err(_) => return true, // it ends with the one whose namespace it shares
         };
         is_ending(container.pidfd.as_fd(), sandbox)
@@ -111,9 +111,9 @@ impl Server {
 
     /// The first process has ended, and with it everything in its namespace. Unless it was told to,
     /// the sandbox is over.
-    pub(super) fn reap_init(&mut self) -> Next {
+    pub(super) fn reap_init(&mut self) -> LoopControl {
         let Some(init) = self.sandbox.as_mut().and_then(|sandbox| sandbox.init.take()) else {
-            return Next::Continue;
+            return LoopControl::Continue;
         };
         init.reap();
         if self.shutdown.is_none() {
@@ -125,8 +125,8 @@ impl Server {
 
     /// Takes the signals that have come; what they are about is looked up.
     pub(super) fn note_children(&mut self) {
-        let Orphans::Ours { ended, reaping } = &mut self.orphans else { return };
-        *reaping = Reaping::Due;
+        let OrphanReaper::Ours { ended, reaping } = &mut self.orphans else { return };
+        *reaping = ReapingState::Due;
         let mut signals = [0u8; 16 * size_of::<libc::signalfd_siginfo>()];
         // One read is enough: one signal stands for any number of children.
         if let Err(errno) = rustix::io::read(ended, &mut signals)
@@ -140,8 +140,10 @@ impl Server {
     /// those is left to where its end is taken in, which brings this here again.
     pub(super) fn reap_orphans(&mut self) {
         match self.orphans {
-            Orphans::NotOurs | Orphans::Ours { reaping: Reaping::Done, .. } => return,
-            Orphans::Ours { reaping: Reaping::Due, .. } => {}
+            OrphanReaper::NotOurs | OrphanReaper::Ours { reaping: ReapingState::Done, .. } => {
+                return;
+            }
+            OrphanReaper::Ours { reaping: ReapingState::Due, .. } => {}
         }
         loop {
             match sys::ended_child() {
@@ -154,8 +156,8 @@ impl Server {
                 }
             }
         }
-        if let Orphans::Ours { reaping, .. } = &mut self.orphans {
-            *reaping = Reaping::Done;
+        if let OrphanReaper::Ours { reaping, .. } = &mut self.orphans {
+            *reaping = ReapingState::Done;
         }
     }
 
@@ -168,7 +170,7 @@ impl Server {
 
 /// Whether a process ends, or has ended. Of one with several threads it is the last one whose end
 /// counts; the first one ends with it at the latest.
-fn is_ending(process: BorrowedFd<'_>, sandbox: &Sandbox) -> bool {
+fn is_ending(process: BorrowedFd<'_>, sandbox: &ShimSandbox) -> bool {
     let Some(stat) = sandbox.read_of_process(process, "stat") else { return true };
     // Its name, which may hold anything, is in parentheses; the flags are the seventh field behind
     // it.

@@ -2,12 +2,12 @@
 
 use rustix::event::epoll::EventData;
 
-use crate::log_records::Stream;
+use crate::log_records::OutputStream;
 
 /// What a wake-up is about. Packed into epoll's 64 bits: the number of the container (or command,
 /// or root), then three bits for which of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum WakeSource {
     Listener,
     Agent,
     /// The first process of the containers' common PID namespace.
@@ -20,27 +20,27 @@ pub(super) enum Source {
     RootBuilder(u32),
     Exit(u32),
     Status(u32),
-    Output(u32, Stream),
+    Output(u32, OutputStream),
     CommandStatus(u32),
     CommandExit(u32),
 }
 
-impl Source {
+impl WakeSource {
     pub(super) fn pack(self) -> EventData {
         let (number, file) = match self {
-            Source::Listener => (0, 0),
-            Source::Agent => (0, 1),
+            WakeSource::Listener => (0, 0),
+            WakeSource::Agent => (0, 1),
             // No container has the number 0.
-            Source::Init => (0, 2),
-            Source::Children => (0, 3),
-            Source::Builder(number) => (number, 0),
-            Source::RootBuilder(number) => (number, 1),
-            Source::Exit(number) => (number, 2),
-            Source::Status(number) => (number, 3),
-            Source::Output(number, Stream::Stdout) => (number, 4),
-            Source::Output(number, Stream::Stderr) => (number, 5),
-            Source::CommandStatus(number) => (number, 6),
-            Source::CommandExit(number) => (number, 7),
+            WakeSource::Init => (0, 2),
+            WakeSource::Children => (0, 3),
+            WakeSource::Builder(number) => (number, 0),
+            WakeSource::RootBuilder(number) => (number, 1),
+            WakeSource::Exit(number) => (number, 2),
+            WakeSource::Status(number) => (number, 3),
+            WakeSource::Output(number, OutputStream::Stdout) => (number, 4),
+            WakeSource::Output(number, OutputStream::Stderr) => (number, 5),
+            WakeSource::CommandStatus(number) => (number, 6),
+            WakeSource::CommandExit(number) => (number, 7),
         };
         EventData::new_u64(u64::from(number) << 3 | file)
     }
@@ -49,18 +49,18 @@ impl Source {
     pub(super) fn unpack(data: EventData) -> Option<Self> {
         let number = u32::try_from(data.u64() >> 3).ok()?;
         Some(match data.u64() & 7 {
-            0 if number == 0 => Source::Listener,
-            0 => Source::Builder(number),
-            1 if number == 0 => Source::Agent,
-            1 => Source::RootBuilder(number),
-            2 if number == 0 => Source::Init,
-            3 if number == 0 => Source::Children,
-            2 => Source::Exit(number),
-            3 => Source::Status(number),
-            4 => Source::Output(number, Stream::Stdout),
-            5 => Source::Output(number, Stream::Stderr),
-            6 => Source::CommandStatus(number),
-            7 => Source::CommandExit(number),
+            0 if number == 0 => WakeSource::Listener,
+            0 => WakeSource::Builder(number),
+            1 if number == 0 => WakeSource::Agent,
+            1 => WakeSource::RootBuilder(number),
+            2 if number == 0 => WakeSource::Init,
+            3 if number == 0 => WakeSource::Children,
+            2 => WakeSource::Exit(number),
+            3 => WakeSource::Status(number),
+            4 => WakeSource::Output(number, OutputStream::Stdout),
+            5 => WakeSource::Output(number, OutputStream::Stderr),
+            6 => WakeSource::CommandStatus(number),
+            7 => WakeSource::CommandExit(number),
             _ => return None,
         })
     }
@@ -73,21 +73,21 @@ mod tests {
     #[test]
     fn sources_survive_epoll() {
         let sources = [
-            Source::Listener,
-            Source::Agent,
-            Source::Init,
-            Source::Children,
-            Source::Builder(1),
-            Source::RootBuilder(1),
-            Source::Exit(1),
-            Source::Status(u32::MAX),
-            Source::Output(7, Stream::Stdout),
-            Source::Output(7, Stream::Stderr),
-            Source::CommandStatus(8),
-            Source::CommandExit(9),
+            WakeSource::Listener,
+            WakeSource::Agent,
+            WakeSource::Init,
+            WakeSource::Children,
+            WakeSource::Builder(1),
+            WakeSource::RootBuilder(1),
+            WakeSource::Exit(1),
+            WakeSource::Status(u32::MAX),
+            WakeSource::Output(7, OutputStream::Stdout),
+            WakeSource::Output(7, OutputStream::Stderr),
+            WakeSource::CommandStatus(8),
+            WakeSource::CommandExit(9),
         ];
         for source in sources {
-            assert_eq!(Source::unpack(source.pack()), Some(source));
+            assert_eq!(WakeSource::unpack(source.pack()), Some(source));
         }
     }
 }

@@ -14,7 +14,7 @@ fn who_could_open_the_nodes_devices_has_a_cgroup_that_withholds_them_or_is_refus
     may_mount.confinement.capabilities |= 1 << 21;
     let mut follows = shim.plan("true");
     let options =
-        MountOptions { propagation: Propagation::HostToContainer, ..MountOptions::default() };
+        MountOptions { propagation: MountPropagation::HostToContainer, ..MountOptions::default() };
     follows.mounts = vec![MountPlan { options, ..shim.volume(None, "/volume") }];
     for (plan, why) in [(may_mount, "CAP_SYS_ADMIN"), (follows, "mountPropagation")] {
         assert_eq!(plan.cgroup.unified, None);
@@ -64,7 +64,8 @@ fn a_further_command_of_a_container_that_divides_its_cgroup_is_beside_the_first_
     plan.cgroup.view = CgroupView::Unified;
     let slot = plan.slot.clone();
     shim.create(plan).unwrap();
-    let Ok(Answer::Started { pid, .. }) = shim.call(Request::Start { slot: slot.clone() }) else {
+    let Ok(ShimAnswer::Started { pid, .. }) = shim.call(ShimRequest::Start { slot: slot.clone() })
+    else {
         panic!("it does not start");
     };
     let mark = format!("/proc/{pid}/root/dev/shm/divided");
@@ -78,12 +79,12 @@ fn a_further_command_of_a_container_that_divides_its_cgroup_is_beside_the_first_
     let [stdin, stdout, stderr] = [FileSource::Null; 3];
     let files = ExecFiles::Given { stdin, stdout, stderr };
     let argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
-    let exec = Request::Exec(Box::new(ExecPlan { id: 1, slot: slot.clone(), argv, files }));
-    assert_eq!(shim.call(exec), Ok(Answer::Done));
+    let exec = ShimRequest::Exec(Box::new(ExecPlan { id: 1, slot: slot.clone(), argv, files }));
+    assert_eq!(shim.call(exec), Ok(ShimAnswer::Done));
     match shim.next() {
-        Message::ExecEnded { id: 1, cause } => assert_eq!(cause, ExitCause::Code(0)),
+        ShimMessage::ExecEnded { id: 1, cause } => assert_eq!(cause, ExitCause::Code(0)),
         message => panic!("{message:?}"),
     }
-    shim.call(Request::Signal { slot, signal: 9 }).unwrap();
-    assert!(matches!(shim.next(), Message::Exited { .. }));
+    shim.call(ShimRequest::Signal { slot, signal: 9 }).unwrap();
+    assert!(matches!(shim.next(), ShimMessage::Exited { .. }));
 }

@@ -4,16 +4,17 @@
 use std::os::fd::OwnedFd;
 
 use rekindle_shim::protocol::{
-    Answer, ContainerPlan, ContainerState, ExitCause, FailureKind, Message, Phase, Request,
+    ContainerPhase, ContainerPlan, ContainerReport, ExitCause, FailureKind, ShimAnswer,
+    ShimMessage, ShimRequest,
 };
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::shim::{Group, Shim};
 
-fn create_and_start(plan: ContainerPlan) -> [Request; 2] {
+fn create_and_start(plan: ContainerPlan) -> [ShimRequest; 2] {
     let slot = plan.slot.clone();
-    [Request::Create(Box::new(plan)), Request::Start { slot }]
+    [ShimRequest::Create(Box::new(plan)), ShimRequest::Start { slot }]
 }
 
 #[test]
@@ -21,10 +22,10 @@ fn one_that_is_prepared_goes_on_by_itself_and_both_calls_are_answered_in_order()
     let mut shim = Shim::new();
     let plan = shim.plan("exit 3");
     let [created, started] = shim.call_all(create_and_start(plan));
-    assert!(matches!(created, Ok(Answer::Created(_))), "{created:?}");
-    assert!(matches!(started, Ok(Answer::Started { .. })), "{started:?}");
+    assert!(matches!(created, Ok(ShimAnswer::Created(_))), "{created:?}");
+    assert!(matches!(started, Ok(ShimAnswer::Started { .. })), "{started:?}");
     match shim.next() {
-        Message::Exited { exit, .. } => assert_eq!(exit.cause, ExitCause::Code(3)),
+        ShimMessage::Exited { exit, .. } => assert_eq!(exit.cause, ExitCause::Code(3)),
         message => panic!("{message:?}"),
     }
 }
@@ -35,7 +36,7 @@ fn one_that_cannot_be_executed_was_created() {
     let mut plan = shim.plan("");
     plan.process.argv = vec!["/absent".to_owned()];
     let [created, started] = shim.call_all(create_and_start(plan));
-    assert!(matches!(created, Ok(Answer::Created(_))), "{created:?}");
+    assert!(matches!(created, Ok(ShimAnswer::Created(_))), "{created:?}");
     assert_eq!(started.unwrap_err().kind, FailureKind::Start);
 }
 
@@ -50,10 +51,14 @@ fn that_it_runs_stands_on_disk_before_it_is_let_go() {
     assert_eq!(started.unwrap_err().kind, FailureKind::Start);
     let state = std::fs::read_to_string(state).unwrap();
     let phases = state.lines().filter(|line| !line.is_empty());
-    let phases: Vec<Phase> = phases.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let phases: Vec<ContainerPhase> =
+        phases.map(|line| serde_json::from_str(line).unwrap()).collect();
     // of one whose exec failed nobody could have said so later
     assert!(
-        matches!(phases.as_slice(), [Phase::Running { .. }, Phase::Exited { .. }]),
+        matches!(
+            phases.as_slice(),
+            [ContainerPhase::Running { .. }, ContainerPhase::Exited { .. }]
+        ),
         "{phases:?}"
     );
 }
@@ -67,7 +72,7 @@ fn one_that_cannot_be_prepared_fails_both_calls_and_leaves_nothing_to_start() {
     let [created, started] = shim.call_all(create_and_start(plan));
     assert_eq!(created.clone().unwrap_err().kind, FailureKind::Config);
     assert_eq!(created, started);
-    let again = shim.call(Request::Start { slot }).unwrap_err();
+    let again = shim.call(ShimRequest::Start { slot }).unwrap_err();
     assert_eq!(again.kind, FailureKind::State);
 }
 
@@ -77,12 +82,12 @@ fn one_that_is_removed_while_it_is_being_prepared_is_not_started() {
     let plan = writing(&shim, &group);
     let slot = plan.slot.clone();
     held(&mut shim, &group, plan);
-    shim.send([Request::Remove { slot }]);
+    shim.send([ShimRequest::Remove { slot }]);
     for _ in 0..2 {
-        let Message::Answer { result, .. } = shim.next() else { panic!("an exit") };
+        let ShimMessage::Answer { result, .. } = shim.next() else { panic!("an exit") };
         assert_eq!(result.unwrap_err().kind, FailureKind::Setup);
     }
-    assert!(matches!(shim.next(), Message::Answer { result: Ok(Answer::Done), .. }));
+    assert!(matches!(shim.next(), ShimMessage::Answer { result: Ok(ShimAnswer::Done), .. }));
     assert!(!shim.path("volume/ran").exists());
 }
 
@@ -93,15 +98,18 @@ fn one_whose_agent_goes_meanwhile_waits_for_the_word_of_the_next() {
     let slot = plan.slot.clone();
     held(&mut shim, &group, plan.clone());
     shim.connect_again();
-    let Ok(Answer::State(state)) = shim.call(Request::State) else { panic!("no state") };
+    let Ok(ShimAnswer::State(state)) = shim.call(ShimRequest::State) else { panic!("no state") };
     assert_eq!(state.containers, []);
     group.thaw();
-    assert!(matches!(shim.create(plan), Ok(Answer::Created(_))));
-    let Ok(Answer::State(state)) = shim.call(Request::State) else { panic!("no state") };
-    assert_eq!(state.containers, [ContainerState { slot: slot.clone(), phase: Phase::Created }]);
+    assert!(matches!(shim.create(plan), Ok(ShimAnswer::Created(_))));
+    let Ok(ShimAnswer::State(state)) = shim.call(ShimRequest::State) else { panic!("no state") };
+    assert_eq!(
+        state.containers,
+        [ContainerReport { slot: slot.clone(), phase: ContainerPhase::Created }]
+    );
     assert!(!shim.path("volume/ran").exists());
-    assert!(matches!(shim.call(Request::Start { slot }), Ok(Answer::Started { .. })));
-    let Message::Exited { exit, .. } = shim.next() else { panic!("no exit") };
+    assert!(matches!(shim.call(ShimRequest::Start { slot }), Ok(ShimAnswer::Started { .. })));
+    let ShimMessage::Exited { exit, .. } = shim.next() else { panic!("no exit") };
     assert_eq!(exit.cause, ExitCause::Code(3));
     assert!(shim.path("volume/ran").exists());
 }
@@ -131,7 +139,7 @@ fn writing(shim: &Shim, group: &Group) -> ContainerPlan {
 /// process.
 fn held(shim: &mut Shim, group: &Group, plan: ContainerPlan) -> OwnedFd {
     shim.send(create_and_start(plan));
-    assert!(matches!(shim.call(Request::State), Ok(Answer::State(_))));
+    assert!(matches!(shim.call(ShimRequest::State), Ok(ShimAnswer::State(_))));
     let pid = std::fs::read_to_string(group.0.join("cgroup.procs")).unwrap();
     let pid = Pid::from_raw(pid.trim_end().parse().unwrap()).unwrap();
     pidfd_open(pid, PidfdFlags::empty()).unwrap()

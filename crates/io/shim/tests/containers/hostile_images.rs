@@ -162,8 +162,8 @@ fn swapping_links_in_a_volume_while_it_is_mounted_changes_nothing_outside() {
         ];
         if shim.create(plan.clone()).is_ok() {
             let slot = plan.slot.clone();
-            shim.call(Request::Start { slot }).unwrap();
-            assert!(matches!(shim.next(), Message::Exited { .. }));
+            shim.call(ShimRequest::Start { slot }).unwrap();
+            assert!(matches!(shim.next(), ShimMessage::Exited { .. }));
         }
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -248,7 +248,7 @@ fn layers_as_a_volume_are_one_folder_and_a_sub_path_stays_inside() {
         layers: layers.to_vec(),
         sub_path: sub_path.map(str::to_owned),
         destination: destination.to_owned(),
-        access: Access::ReadOnly,
+        access: MountAccess::ReadOnly,
         options: MountOptions { without: vec![MountFeature::Exec], ..Default::default() },
     };
     for (of, both, listed) in

@@ -11,7 +11,7 @@ use crate::shim::Shim;
 /// A container on a read-only root whose image has these volumes.
 fn read_only(shim: &Shim, volumes: &[&str], script: &str) -> ContainerPlan {
     let mut plan = shim.plan(script);
-    plan.root.access = Access::ReadOnly;
+    plan.root.access = MountAccess::ReadOnly;
     plan.root.volumes = volumes.iter().map(|path| (*path).to_owned()).collect();
     plan
 }

@@ -22,7 +22,7 @@ const LOOK: &str = "exec 2>&1; sed -E 's/^[0-9]+ [0-9]+ [0-9]+:[0-9]+ //; s/(mas
 fn make(shim: &mut Shim, plan: &ContainerPlan) -> (String, File) {
     let before = held(shim);
     let ahead = RootAhead::of("web", plan).unwrap();
-    assert_eq!(shim.call(Request::MakeRoot(Box::new(ahead))), Ok(Answer::Done));
+    assert_eq!(shim.call(ShimRequest::MakeRoot(Box::new(ahead))), Ok(ShimAnswer::Done));
     let mut new = held(shim);
     new.retain(|name, _| !before.contains_key(name));
     assert_eq!(new.len(), 1, "{before:?} {new:?}");
@@ -50,7 +50,7 @@ fn names(held: &BTreeMap<String, File>) -> Vec<&String> {
 
 #[test]
 fn a_container_in_a_root_made_ahead_sees_what_it_would_see_in_its_own() {
-    for access in [Access::ReadWrite, Access::ReadOnly] {
+    for access in [MountAccess::ReadWrite, MountAccess::ReadOnly] {
         let mut shim = Shim::new();
         fs::create_dir(shim.path("image/etc")).unwrap();
         fs::write(shim.path("image/etc/made"), "of the image").unwrap();
@@ -118,7 +118,7 @@ fn an_image_with_links_in_place_of_system_folders_gets_none() {
     let mut shim = Shim::new();
     symlink(shim.path("outside"), shim.path("image/dev")).unwrap();
     let ahead = RootAhead::of("web", &shim.plan("true")).unwrap();
-    let failure = shim.call(Request::MakeRoot(Box::new(ahead))).unwrap_err();
+    let failure = shim.call(ShimRequest::MakeRoot(Box::new(ahead))).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Config, "{failure:?}");
     shim.assert_outside_is_untouched();
 }
@@ -165,10 +165,10 @@ fn two_that_are_asked_for_at_once_are_both_answered_and_one_stands() {
     let mut shim = Shim::new();
     let none = held(&shim);
     let ahead = RootAhead::of("web", &shim.plan("true")).unwrap();
-    let asked = || Request::MakeRoot(Box::new(ahead.clone()));
+    let asked = || ShimRequest::MakeRoot(Box::new(ahead.clone()));
     let [first, second] = shim.call_all([asked(), asked()]);
-    assert!(first == Ok(Answer::Done) || first.unwrap_err().kind == FailureKind::State);
-    assert_eq!(second, Ok(Answer::Done));
+    assert!(first == Ok(ShimAnswer::Done) || first.unwrap_err().kind == FailureKind::State);
+    assert_eq!(second, Ok(ShimAnswer::Done));
     assert_eq!(held(&shim).len(), none.len() + 1);
 }
 
@@ -180,7 +180,7 @@ fn it_goes_away_when_another_agent_comes() {
     make(&mut shim, &plan);
     shim.connect_again();
     // answered by the same loop, after it took the connection
-    assert!(matches!(shim.call(Request::State), Ok(Answer::State(_))));
+    assert!(matches!(shim.call(ShimRequest::State), Ok(ShimAnswer::State(_))));
     assert_eq!(names(&held(&shim)), names(&none));
     assert_eq!(shim.run(plan).0, ExitCause::Code(0));
 }
@@ -188,8 +188,8 @@ fn it_goes_away_when_another_agent_comes() {
 #[test]
 fn a_shim_says_that_it_makes_them() {
     let mut shim = Shim::new();
-    match shim.call(Request::State) {
-        Ok(Answer::State(state)) => assert_eq!(state.roots_ahead, RootsAhead::Made),
+    match shim.call(ShimRequest::State) {
+        Ok(ShimAnswer::State(state)) => assert_eq!(state.roots_ahead, RootsAhead::Made),
         answer => panic!("{answer:?}"),
     }
     // as one of an earlier version answers

@@ -50,7 +50,7 @@ impl Shim {
             mount_point: shim.text("sandbox/shm"),
             namespaces: NamespacesPlan::default(),
         };
-        assert_eq!(shim.call(Request::Configure(plan)), Ok(Answer::Done));
+        assert_eq!(shim.call(ShimRequest::Configure(plan)), Ok(ShimAnswer::Done));
         shim
     }
 
@@ -78,7 +78,7 @@ impl Shim {
         let _ = self.child.wait();
     }
 
-    pub fn next(&mut self) -> Message {
+    pub fn next(&mut self) -> ShimMessage {
         loop {
             if let Some(message) = frame::take(&mut self.input).unwrap() {
                 return message;
@@ -90,7 +90,7 @@ impl Shim {
         }
     }
 
-    pub fn call(&mut self, request: Request) -> Result<Answer, Failure> {
+    pub fn call(&mut self, request: ShimRequest) -> Result<ShimAnswer, ShimFailure> {
         self.send([request]);
         self.answer(self.seq)
     }
@@ -98,8 +98,8 @@ impl Shim {
     /// Several calls in one write, and their answers, which come in the same order.
     pub fn call_all<const N: usize>(
         &mut self,
-        requests: [Request; N],
-    ) -> [Result<Answer, Failure>; N] {
+        requests: [ShimRequest; N],
+    ) -> [Result<ShimAnswer, ShimFailure>; N] {
         let before = self.seq;
         self.send(requests);
         let mut seq = before;
@@ -109,18 +109,18 @@ impl Shim {
         })
     }
 
-    pub fn send(&mut self, requests: impl IntoIterator<Item = Request>) {
+    pub fn send(&mut self, requests: impl IntoIterator<Item = ShimRequest>) {
         let mut output = Vec::new();
         for request in requests {
             self.seq += 1;
-            frame::write(&Call { seq: self.seq, request }, &mut output).unwrap();
+            frame::write(&ShimCall { seq: self.seq, request }, &mut output).unwrap();
         }
         self.socket.write_all(&output).unwrap();
     }
 
-    fn answer(&mut self, expected: u64) -> Result<Answer, Failure> {
+    fn answer(&mut self, expected: u64) -> Result<ShimAnswer, ShimFailure> {
         match self.next() {
-            Message::Answer { seq, result } if seq == expected => result,
+            ShimMessage::Answer { seq, result } if seq == expected => result,
             message => panic!("{message:?}"),
         }
     }
@@ -133,8 +133,8 @@ impl Shim {
                 lower_dirs: vec![self.text("image"), "/".to_owned()],
                 public_dir: None,
                 mount_point: self.text("sandbox/shm"),
-                upper: Upper::Tmpfs { size_bytes: 16 << 20 },
-                access: Access::ReadWrite,
+                upper: WritableLayer::Tmpfs { size_bytes: 16 << 20 },
+                access: MountAccess::ReadWrite,
                 mask: Vec::new(),
                 volumes: Vec::new(),
             },
@@ -155,7 +155,7 @@ impl Shim {
             confinement: Confinement {
                 privilege: Privilege::Confined,
                 capabilities: 0xa804_25fb,
-                escalation: Escalation::Refused,
+                escalation: PrivilegeEscalation::Refused,
                 seccomp: Vec::new(),
                 masked_paths: vec!["/proc/timer_list".to_owned(), "/sys/firmware".to_owned()],
                 read_only_paths: vec!["/proc/sys".to_owned()],
@@ -179,22 +179,22 @@ impl Shim {
             layers: Vec::new(),
             sub_path: sub_path.map(str::to_owned),
             destination: destination.to_owned(),
-            access: Access::ReadWrite,
+            access: MountAccess::ReadWrite,
             options: MountOptions::default(),
         }
     }
 
-    pub fn create(&mut self, plan: ContainerPlan) -> Result<Answer, Failure> {
-        self.call(Request::Create(Box::new(plan)))
+    pub fn create(&mut self, plan: ContainerPlan) -> Result<ShimAnswer, ShimFailure> {
+        self.call(ShimRequest::Create(Box::new(plan)))
     }
 
     /// Runs it to its end; answers exit code and log.
     pub fn run(&mut self, plan: ContainerPlan) -> (ExitCause, String) {
         let (slot, log) = (plan.slot.clone(), self.path("logs").join(&plan.log.file));
-        assert!(matches!(self.create(plan), Ok(Answer::Created(_))));
-        self.call(Request::Start { slot: slot.clone() }).unwrap();
+        assert!(matches!(self.create(plan), Ok(ShimAnswer::Created(_))));
+        self.call(ShimRequest::Start { slot: slot.clone() }).unwrap();
         match self.next() {
-            Message::Exited { slot: ended, exit } if ended == slot => {
+            ShimMessage::Exited { slot: ended, exit } if ended == slot => {
                 (exit.cause, fs::read_to_string(log).unwrap())
             }
             message => panic!("{message:?}"),

@@ -5,29 +5,29 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
-use rekindle_store::{Expect, RangeQuery, StoreError, Watch};
+use rekindle_store::{RangeQuery, StoreError, StoreWatch, WritePrecondition};
 
 use crate::call::put;
 use crate::keys;
 use crate::kinds::rbac::GROUP;
 use crate::registry::{AnyObject, KindEntry};
-use crate::shared::Shared;
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::stored::decode_stored;
 use crate::validation::{items, selector, text};
 
 /// The changes of cluster roles from now on; none when they are not served.
-pub(crate) fn watch(api: &Shared) -> Result<Option<Watch>, StoreError> {
+pub(crate) fn watch(api: &ApiShared) -> Result<Option<StoreWatch>, StoreError> {
     let Some(entry) = roles(api) else { return Ok(None) };
     api.store.watch(&keys::collection(entry, ""), api.store.revision()).map(Some)
 }
 
-fn roles(api: &Shared) -> Option<&KindEntry> {
+fn roles(api: &ApiShared) -> Option<&KindEntry> {
     api.registry.find(GROUP, "v1", "clusterroles")
 }
 
 /// Brings every aggregated role that is stored up to date.
-pub(crate) fn aggregate(api: &Shared) -> Result<(), ApiError> {
+pub(crate) fn aggregate(api: &ApiShared) -> Result<(), ApiError> {
     let Some(entry) = roles(api) else { return Ok(()) };
     let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
     let stored = api.store.range(&query)?.objects;
@@ -42,7 +42,7 @@ pub(crate) fn aggregate(api: &Shared) -> Result<(), ApiError> {
             continue;
         }
         let role: Box<dyn AnyObject> = Box::new(ClusterRole { rules: Some(rules), ..role.clone() });
-        match put(api, object.key.as_str(), Expect::Revision(object.revision), role) {
+        match put(api, object.key.as_str(), WritePrecondition::Revision(object.revision), role) {
             // Nobody waits for it: it is no answer to a request, and it will be seen when it is
             // durable.
             Ok(pending) => drop(pending),

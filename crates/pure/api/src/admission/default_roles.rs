@@ -2,7 +2,7 @@
 //! start with what they have lost or never had, unless their owner said `autoupdate: "false"`.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use rekindle_store::{Expect, Pending, StoreError};
+use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::aggregation;
@@ -11,13 +11,13 @@ use crate::auth::rbac::missing;
 use crate::call::put;
 use crate::kinds::rbac::GROUP;
 use crate::registry::{AnyObject, KindEntry};
-use crate::shared::Shared;
+use crate::shared::ApiShared;
 use crate::stored::decode_stored;
 use crate::validation::items;
 use crate::{keys, object_meta};
 
 /// Makes and completes them.
-pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreError> {
+pub(crate) fn bootstrap(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
     let mut pending = Vec::new();
     if let Some(entry) = api.registry.find(GROUP, "v1", "clusterroles") {
         let mut roles = defaults::cluster_roles();
@@ -36,17 +36,17 @@ pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreEr
 
 /// Makes the object, or lets `complete` bring the one that is there to what it should have.
 fn keep<K: AnyObject + Clone>(
-    api: &Shared,
+    api: &ApiShared,
     entry: &KindEntry,
     wanted: K,
     now: Tick,
     complete: fn(&mut K, &K),
-) -> Result<Option<Pending>, StoreError> {
+) -> Result<Option<PendingWrite>, StoreError> {
     let key = keys::object(entry, "", object_meta::name(&wanted));
     let Some(stored) = api.store.newest(&key) else {
         let mut object = wanted;
         object_meta::prepare_new(object.meta_mut(), api.new_uid(), now);
-        return put(api, &key, Expect::Absent, Box::new(object)).map(Some);
+        return put(api, &key, WritePrecondition::Absent, Box::new(object)).map(Some);
     };
     // An object that cannot be read is not overwritten: whoever put it there may want it back.
     let Ok(mut object) = decode_stored(entry, &stored) else { return Ok(None) };
@@ -59,7 +59,7 @@ fn keep<K: AnyObject + Clone>(
     if object.same_as(before.as_ref()) {
         return Ok(None);
     }
-    put(api, &key, Expect::Revision(stored.revision), object).map(Some)
+    put(api, &key, WritePrecondition::Revision(stored.revision), object).map(Some)
 }
 
 fn complete_role(role: &mut ClusterRole, wanted: &ClusterRole) {

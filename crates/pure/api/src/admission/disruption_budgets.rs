@@ -6,13 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use rekindle_types::disruption::Uncountable;
+use rekindle_types::disruption::UncountablePods;
 use rekindle_types::owners::controller_of;
 
 use super::{ObjectWrite, namespace_pods};
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::keys;
-use crate::kinds::pod_disruption_budget::deadlock::{Covered, Deadlock};
+use crate::kinds::pod_disruption_budget::deadlock::{BudgetDeadlock, CoveredPods};
 use crate::registry::{AnyObject, KindEntry, Subresource};
 use crate::selectors::labels_of;
 use crate::status::ApiError;
@@ -25,22 +25,22 @@ pub(super) fn warnings(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError>
     Ok(budget.and_then(|budget| warning(write.call, budget)).into_iter().collect())
 }
 
-fn warning(call: &Call<'_>, budget: &PodDisruptionBudget) -> Option<String> {
+fn warning(call: &ApiCall<'_>, budget: &PodDisruptionBudget) -> Option<String> {
     let spec = budget.spec.as_ref()?;
-    if Deadlock::of_spec(spec).is_some() {
+    if BudgetDeadlock::of_spec(spec).is_some() {
         return None;
     }
-    let deadlock = Deadlock::with_pods(spec, &covered(call, budget)?)?;
+    let deadlock = BudgetDeadlock::with_pods(spec, &covered(call, budget)?)?;
     Some(deadlock.warning(text(budget.metadata.name.as_ref())))
 }
 
 /// The pods that the budget covers now, as their controllers want them; none when the namespace has
 /// too many.
-pub(crate) fn covered(call: &Call<'_>, budget: &PodDisruptionBudget) -> Option<Covered> {
+pub(crate) fn covered(call: &ApiCall<'_>, budget: &PodDisruptionBudget) -> Option<CoveredPods> {
     let selector = budget.spec.as_ref()?.selector.as_ref()?;
     let (pods, listed) = namespace_pods::listed(call)?;
-    let mut covered = Covered::default();
-    let mut scales: BTreeMap<String, Scale> = BTreeMap::new();
+    let mut covered = CoveredPods::default();
+    let mut scales: BTreeMap<String, WorkloadScale> = BTreeMap::new();
     let mut counted = BTreeSet::new();
     for stored in &listed {
         if !selector::matches(selector, Some(&labels_of(&stored.value))) {
@@ -54,13 +54,13 @@ pub(crate) fn covered(call: &Call<'_>, budget: &PodDisruptionBudget) -> Option<C
         let scale =
             scales.entry(controller.uid.clone()).or_insert_with(|| scale_of(call, controller));
         match scale {
-            Scale::Of { workload, replicas } => {
+            WorkloadScale::Of { workload, replicas } => {
                 if counted.insert(workload.clone()) {
                     covered.wanted = covered.wanted.saturating_add(*replicas);
                 }
             }
-            Scale::Gone => covered.uncounted += 1,
-            Scale::None(why) => {
+            WorkloadScale::Gone => covered.uncounted += 1,
+            WorkloadScale::None(why) => {
                 covered.uncounted += 1;
                 covered.uncountable.get_or_insert_with(|| why.clone());
             }
@@ -71,27 +71,27 @@ pub(crate) fn covered(call: &Call<'_>, budget: &PodDisruptionBudget) -> Option<C
 
 /// How many pods a controller wants.
 #[derive(Clone, Debug)]
-enum Scale {
+enum WorkloadScale {
     /// So many, of the workload of this UID.
     Of { workload: String, replicas: i32 },
     /// It is gone: its pods follow.
     Gone,
     /// It has no such number.
-    None(Uncountable),
+    None(UncountablePods),
 }
 
 /// The number of the workload at the top: that of a ReplicaSet's Deployment before its own, as the
 /// disruption controller counts.
-fn scale_of(call: &Call<'_>, controller: &OwnerReference) -> Scale {
+fn scale_of(call: &ApiCall<'_>, controller: &OwnerReference) -> WorkloadScale {
     let OwnerReference { api_version, kind, .. } = controller;
     let Some(entry) = kind_of(call, controller) else {
         let (kind, api_version) = (kind.clone(), api_version.clone());
-        return Scale::None(Uncountable::UnknownKind { kind, api_version });
+        return WorkloadScale::None(UncountablePods::UnknownKind { kind, api_version });
     };
     if !entry.subresources.contains(&Subresource::Scale) {
-        return Scale::None(Uncountable::NoScale { resource: entry.resource() });
+        return WorkloadScale::None(UncountablePods::NoScale { resource: entry.resource() });
     }
-    let Some(mut workload) = stored(call, entry, controller) else { return Scale::Gone };
+    let Some(mut workload) = stored(call, entry, controller) else { return WorkloadScale::Gone };
     if let Some(above) = controller_of(workload.meta()).cloned()
         && let Some(entry) = kind_of(call, &above)
         && entry.subresources.contains(&Subresource::Scale)
@@ -100,13 +100,13 @@ fn scale_of(call: &Call<'_>, controller: &OwnerReference) -> Scale {
         workload = found;
     }
     let replicas = workload.to_value()["spec"]["replicas"].as_i64().unwrap_or(1);
-    Scale::Of {
+    WorkloadScale::Of {
         workload: workload.meta().uid.clone().unwrap_or_default(),
         replicas: i32::try_from(replicas).unwrap_or(i32::MAX),
     }
 }
 
-fn kind_of<'a>(call: &'a Call<'_>, owner: &OwnerReference) -> Option<&'a KindEntry> {
+fn kind_of<'a>(call: &'a ApiCall<'_>, owner: &OwnerReference) -> Option<&'a KindEntry> {
     let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
     let entry = call.api.registry.find_kind(group, &owner.kind);
     entry.filter(|entry| entry.api_version == owner.api_version)
@@ -114,7 +114,7 @@ fn kind_of<'a>(call: &'a Call<'_>, owner: &OwnerReference) -> Option<&'a KindEnt
 
 /// The owner, unless another object has its name by now.
 fn stored(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     entry: &KindEntry,
     owner: &OwnerReference,
 ) -> Option<Arc<dyn AnyObject>> {

@@ -10,8 +10,8 @@ use super::ObjectWrite;
 use crate::auth::rbac::covers::describe;
 use crate::auth::rbac::missing;
 use crate::auth::user::MASTERS;
-use crate::auth::{Attributes, Identity, UserInfo};
-use crate::call::Call;
+use crate::auth::{AccessAttributes, ClientIdentity, UserInfo};
+use crate::call::ApiCall;
 use crate::kinds::rbac::GROUP;
 use crate::object_meta;
 use crate::registry::AnyObject;
@@ -27,11 +27,13 @@ pub(super) fn check(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
     if call.entry.group != GROUP {
         return Ok(());
     }
-    let Identity::User(user) = &call.request.identity else { return Err(ApiError::unauthorized()) };
+    let ClientIdentity::User(user) = &call.request.identity else {
+        return Err(ApiError::unauthorized());
+    };
     if user.is_in(MASTERS) {
         return Ok(());
     }
-    let writer = Writer { call, user, name: object_meta::name(new) };
+    let writer = RoleWriter { call, user, name: object_meta::name(new) };
     let old = old.map(AnyObject::as_any);
     let any = new.as_any();
     if let Some(role) = any.downcast_ref::<Role>() {
@@ -59,13 +61,13 @@ pub(super) fn check(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
 }
 
 /// Who writes what.
-struct Writer<'a> {
-    call: &'a Call<'a>,
+struct RoleWriter<'a> {
+    call: &'a ApiCall<'a>,
     user: &'a UserInfo,
     name: &'a str,
 }
 
-impl Writer<'_> {
+impl RoleWriter<'_> {
     fn may_write_cluster_role(
         &self,
         role: &ClusterRole,
@@ -120,7 +122,7 @@ impl Writer<'_> {
 
     /// Whether the writer has a right of its own over this role.
     fn may(&self, resource: &str, name: &str, verb: &str) -> Result<bool, ApiError> {
-        let what = Attributes::Resource {
+        let what = AccessAttributes::Resource {
             verb,
             group: GROUP,
             resource,
@@ -129,7 +131,7 @@ impl Writer<'_> {
             name,
         };
         let verdict = self.call.api.decide(self.user, &what)?;
-        Ok(matches!(verdict, crate::authority::Verdict::Allow(_)))
+        Ok(matches!(verdict, crate::authority::AccessDecision::Allow(_)))
     }
 
     fn confirm(&self, rules: &[PolicyRule]) -> Result<(), ApiError> {

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use rekindle_store::{Object, RangeQuery};
+use rekindle_store::{RangeQuery, StoredObject};
 use rekindle_types::labels;
 use rekindle_types::owners::controller_of;
 use rekindle_types::v1alpha1::RestartLadder;
 
 use super::{ObjectWrite, namespace_pods};
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::keys;
 use crate::kinds::ladder_annotations;
 use crate::registry::AnyObject;
@@ -39,7 +39,7 @@ pub(super) fn misplaced(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError
     Ok(ladder_annotations::misplaced(write.new).into_iter().collect())
 }
 
-fn of_ladder(call: &Call<'_>, ladder: &RestartLadder) -> Vec<String> {
+fn of_ladder(call: &ApiCall<'_>, ladder: &RestartLadder) -> Vec<String> {
     let others =
         ladders(call).into_iter().filter(|other| other.metadata.uid != ladder.metadata.uid);
     let others: Vec<Arc<RestartLadder>> = others.collect();
@@ -84,7 +84,7 @@ fn overlap(
 
 /// A word about new pods that several ladders select. What a controller makes was warned of when
 /// its template was written.
-fn of_pods(call: &Call<'_>, object: &dyn AnyObject) -> Option<String> {
+fn of_pods(call: &ApiCall<'_>, object: &dyn AnyObject) -> Option<String> {
     if controller_of(object.meta()).is_some() {
         return None;
     }
@@ -132,7 +132,7 @@ fn of_pods(call: &Call<'_>, object: &dyn AnyObject) -> Option<String> {
 }
 
 /// The ladders of the namespace that are not being deleted.
-fn ladders(call: &Call<'_>) -> Vec<Arc<RestartLadder>> {
+fn ladders(call: &ApiCall<'_>) -> Vec<Arc<RestartLadder>> {
     let Some(entry) = call.api.registry.find_kind("rekindle.dev", "RestartLadder") else {
         return Vec::new();
     };
@@ -142,16 +142,17 @@ fn ladders(call: &Call<'_>) -> Vec<Arc<RestartLadder>> {
         ..RangeQuery::default()
     };
     let Ok(range) = call.api.store.range(&query) else { return Vec::new() };
-    let read =
-        |stored: &Arc<Object>| call.api.read_as::<RestartLadder>(entry, stored).ok().flatten();
+    let read = |stored: &Arc<StoredObject>| {
+        call.api.read_as::<RestartLadder>(entry, stored).ok().flatten()
+    };
     let ladders = range.objects.iter().filter_map(read);
     ladders.filter(|ladder| ladder.metadata.deletion_timestamp.is_none()).collect()
 }
 
 /// The pods of the namespace with their labels; none when they are too many.
-fn pods(call: &Call<'_>) -> Vec<(String, labels::Labels)> {
+fn pods(call: &ApiCall<'_>) -> Vec<(String, labels::Labels)> {
     let Some((entry, pods)) = namespace_pods::listed(call) else { return Vec::new() };
-    let named = |stored: &Arc<Object>| {
+    let named = |stored: &Arc<StoredObject>| {
         let (_, name) = names_of_key(entry, stored.key.as_str());
         (name.to_owned(), labels_of(&stored.value))
     };

@@ -22,9 +22,9 @@ mod table;
 mod tests;
 mod tolerations;
 
-use rekindle_store::Pending;
+use rekindle_store::PendingWrite;
 
-use crate::call::{Call, Part};
+use crate::call::{ApiCall, ObjectPart};
 use crate::registry::{AnyObject, KindEntry};
 use crate::status::ApiError;
 
@@ -34,19 +34,23 @@ use table::{ObjectWrite, RULES, RuleHook, RuleScope, WriteAction};
 /// What admission says of one write.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteReview<'w> {
-    call: &'w Call<'w>,
+    call: &'w ApiCall<'w>,
     /// What may change, of which object; none when the object is new.
-    change: Option<(Part, &'w dyn AnyObject)>,
+    change: Option<(ObjectPart, &'w dyn AnyObject)>,
 }
 
 impl<'w> WriteReview<'w> {
     /// Of a new object.
-    pub(crate) fn of_new(call: &'w Call<'w>) -> Self {
+    pub(crate) fn of_new(call: &'w ApiCall<'w>) -> Self {
         Self { call, change: None }
     }
 
     /// Of a change of a part of `old`.
-    pub(crate) fn of_change(call: &'w Call<'w>, part: Part, old: &'w dyn AnyObject) -> Self {
+    pub(crate) fn of_change(
+        call: &'w ApiCall<'w>,
+        part: ObjectPart,
+        old: &'w dyn AnyObject,
+    ) -> Self {
         Self { call, change: Some((part, old)) }
     }
 
@@ -86,7 +90,8 @@ impl<'w> WriteReview<'w> {
     }
 
     fn written<'o>(&'o self, object: &'o dyn AnyObject) -> ObjectWrite<'o> {
-        let (part, old) = self.change.map_or((Part::Main, None), |(part, old)| (part, Some(old)));
+        let (part, old) =
+            self.change.map_or((ObjectPart::Main, None), |(part, old)| (part, Some(old)));
         ObjectWrite { call: self.call, new: object, old, part }
     }
 }
@@ -109,7 +114,7 @@ pub(crate) fn check_removal(entry: &KindEntry, name: &str) -> Result<(), ApiErro
 ///
 /// # Errors
 /// When the store refuses.
-pub(crate) fn after_create(call: &Call<'_>, name: &str) -> Result<Vec<Pending>, ApiError> {
+pub(crate) fn after_create(call: &ApiCall<'_>, name: &str) -> Result<Vec<PendingWrite>, ApiError> {
     let mut pending = Vec::new();
     for rule in &RULES {
         match &rule.hook {
@@ -125,10 +130,10 @@ pub(crate) fn after_create(call: &Call<'_>, name: &str) -> Result<Vec<Pending>, 
 /// # Errors
 /// When the store refuses.
 pub(crate) fn after_removal(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     namespace: &str,
     name: &str,
-) -> Result<Vec<Pending>, ApiError> {
+) -> Result<Vec<PendingWrite>, ApiError> {
     let mut pending = Vec::new();
     for rule in &RULES {
         match &rule.hook {

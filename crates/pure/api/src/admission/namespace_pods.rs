@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use rekindle_store::{Object, RangeQuery};
+use rekindle_store::{RangeQuery, StoredObject};
 
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::keys;
 use crate::registry::KindEntry;
 use crate::weight::LIGHT_LIST_OBJECTS;
 
 /// The kind and its objects in the namespace of the call. None when there are more than a light
 /// request may list: the keys are counted that far, and no object is looked at.
-pub(super) fn listed<'a>(call: &Call<'a>) -> Option<(&'a KindEntry, Vec<Arc<Object>>)> {
+pub(super) fn listed<'a>(call: &ApiCall<'a>) -> Option<(&'a KindEntry, Vec<Arc<StoredObject>>)> {
     let entry = call.api.registry.find("", "v1", "pods")?;
     let prefix = keys::collection(entry, &call.path.namespace);
     if call.api.store.has_more_than(&prefix, LIGHT_LIST_OBJECTS) {
@@ -32,13 +32,13 @@ mod tests {
 
     use bytes::Bytes;
     use rekindle_store::memory::MemoryDisk;
-    use rekindle_store::{Committer, Limits, Store};
+    use rekindle_store::{Committer, Store, StoreLimits};
     use rekindle_types::Tick;
     use serde_json::{Value, json};
 
     use super::LIGHT_LIST_OBJECTS;
-    use crate::auth::{Authorizer, Identity, UserInfo};
-    use crate::{Answer, Api, ApiParts, Entropy, Outcome, Request, kinds};
+    use crate::auth::{AuthorizationMode, ClientIdentity, UserInfo};
+    use crate::{Api, ApiAnswer, ApiParts, ApiRequest, Entropy, RequestOutcome, kinds};
 
     std::thread_local! {
         /// Pods that writes of this thread have listed.
@@ -68,12 +68,13 @@ mod tests {
 
     impl Namespace {
         fn new() -> Self {
-            let (store, mut committer) = Store::open(MemoryDisk::new(), Limits::default()).unwrap();
+            let (store, mut committer) =
+                Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
             let api = Api::new(ApiParts {
                 registry: kinds::all(),
                 store,
                 entropy: Box::new(Counted(0)),
-                authorizer: Authorizer::Rbac,
+                authorizer: AuthorizationMode::Rbac,
                 ca_bundle: String::new(),
             });
             drop(api.bootstrap(Tick::ZERO).unwrap());
@@ -81,18 +82,18 @@ mod tests {
             Self { api, committer }
         }
 
-        fn post(&mut self, path: &str, body: &Value) -> Answer {
-            let request = Request {
+        fn post(&mut self, path: &str, body: &Value) -> ApiAnswer {
+            let request = ApiRequest {
                 method: http::Method::POST,
                 path: path.to_owned(),
                 query: String::new(),
                 accept: String::new(),
                 content_type: "application/json".to_owned(),
                 body: Bytes::from(body.to_string()),
-                identity: Identity::User(UserInfo::internal("tester")),
+                identity: ClientIdentity::User(UserInfo::internal("tester")),
                 now: Tick::ZERO,
             };
-            let Outcome::Write(mut write) = self.api.handle(&request) else {
+            let RequestOutcome::Write(mut write) = self.api.handle(&request) else {
                 panic!("refused: {body}");
             };
             self.committer.commit_pending().unwrap();

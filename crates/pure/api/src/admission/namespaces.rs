@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_store::{Expect, Pending, RangeQuery, StoreError};
+use rekindle_store::{PendingWrite, RangeQuery, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::ObjectWrite;
-use crate::call::{Call, put};
-use crate::registry::{AnyObject, Context, KindEntry, Scope};
+use crate::call::{ApiCall, put};
+use crate::registry::{AnyObject, KindEntry, RequestContext, ResourceScope};
 use crate::selectors::names_of_key;
-use crate::shared::Shared;
-use crate::status::{ApiError, Cause};
+use crate::shared::ApiShared;
+use crate::status::{ApiError, FieldCause};
 use crate::stored::decode_stored;
 use crate::{keys, object_meta};
 
@@ -45,7 +45,7 @@ fn is_namespace(entry: &KindEntry) -> bool {
 }
 
 /// Gives a namespace its name as a label, and a new one its finalizer and its phase.
-pub(super) fn fill_label(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn fill_label(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     if is_namespace(call.entry) {
         label(object);
     }
@@ -68,7 +68,7 @@ fn label(object: &mut dyn AnyObject) {
 }
 
 /// Puts a CA bundle right.
-pub(super) fn fill_bundle(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn fill_bundle(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     put_bundle_right(call.api, object);
     Ok(())
 }
@@ -76,7 +76,7 @@ pub(super) fn fill_bundle(call: &Call<'_>, object: &mut dyn AnyObject) -> Result
 /// Gives the CA bundle of a namespace the content and the description that it must have. Pods trust
 /// it, so a change by hand is undone in the same write; upstream's root CA publisher undoes it
 /// shortly after.
-fn put_bundle_right(api: &Shared, object: &mut dyn AnyObject) {
+fn put_bundle_right(api: &ApiShared, object: &mut dyn AnyObject) {
     let Some(map) = object.as_any_mut().downcast_mut::<ConfigMap>() else { return };
     if map.metadata.name.as_deref() != Some(CA_BUNDLE) {
         return;
@@ -92,7 +92,7 @@ fn put_bundle_right(api: &Shared, object: &mut dyn AnyObject) {
 /// A namespaced object needs a namespace that is there to stay.
 pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
     let (call, object) = (write.call, write.new);
-    if call.entry.scope == Scope::Cluster {
+    if call.entry.scope == ResourceScope::Cluster {
         return Ok(());
     }
     let Some(entry) = call.api.registry.find("", "v1", "namespaces") else { return Ok(()) };
@@ -108,7 +108,7 @@ pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
     let why = format!(
         "unable to create new content in namespace {namespace} because it is being terminated"
     );
-    let cause = Cause {
+    let cause = FieldCause {
         reason: "NamespaceTerminating".to_owned(),
         message: format!("namespace {namespace} is being terminated"),
         field: "metadata.namespace".to_owned(),
@@ -117,7 +117,7 @@ pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
 }
 
 /// Makes the initial namespaces with what belongs into them, as far as they are missing.
-pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreError> {
+pub(crate) fn bootstrap(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
     let mut pending = Vec::new();
     for name in INITIAL {
         let namespace = Namespace {
@@ -133,7 +133,7 @@ pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreEr
 
 /// Puts right every CA bundle that is not (or not any more) what clients in pods should trust, and
 /// makes what a namespace lacks because the engine ended between a removal and what follows it.
-fn renew_bundles(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreError> {
+fn renew_bundles(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
     let mut pending = Vec::new();
     let kinds = ["namespaces", "configmaps"].map(|plural| api.registry.find("", "v1", plural));
     let [Some(namespaces), Some(maps)] = kinds else { return Ok(pending) };
@@ -146,7 +146,7 @@ fn renew_bundles(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreError> {
         let before = object.boxed_clone();
         put_bundle_right(api, object.as_mut());
         if !object.same_as(before.as_ref()) {
-            let expect = Expect::Revision(stored.revision);
+            let expect = WritePrecondition::Revision(stored.revision);
             pending.push(put(api, stored.key.as_str(), expect, object)?);
         }
     }
@@ -163,10 +163,10 @@ pub(super) fn check_delete(entry: &KindEntry, name: &str) -> Result<(), ApiError
 
 /// Makes what comes with a new namespace.
 pub(super) fn furnish_new(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     _namespace: &str,
     name: &str,
-) -> Result<Vec<Pending>, ApiError> {
+) -> Result<Vec<PendingWrite>, ApiError> {
     if !is_namespace(call.entry) {
         return Ok(Vec::new());
     }
@@ -175,10 +175,10 @@ pub(super) fn furnish_new(
 
 /// Makes again what every namespace has, when that was removed.
 pub(super) fn furnish_again(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     namespace: &str,
     name: &str,
-) -> Result<Vec<Pending>, ApiError> {
+) -> Result<Vec<PendingWrite>, ApiError> {
     if !is_furniture(call.entry, name) {
         return Ok(Vec::new());
     }
@@ -194,7 +194,7 @@ fn is_furniture(entry: &KindEntry, name: &str) -> bool {
 }
 
 /// Makes again what a namespace lacks, unless it is going.
-fn refurnish(api: &Shared, namespace: &str, now: Tick) -> Result<Vec<Pending>, StoreError> {
+fn refurnish(api: &ApiShared, namespace: &str, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
     let Some(namespaces) = api.registry.find("", "v1", "namespaces") else {
         return Ok(Vec::new());
     };
@@ -207,7 +207,7 @@ fn refurnish(api: &Shared, namespace: &str, now: Tick) -> Result<Vec<Pending>, S
 }
 
 /// Makes the default ServiceAccount and the CA bundle of a namespace, unless they are there.
-fn furnish(api: &Shared, namespace: &str, now: Tick) -> Result<Vec<Pending>, StoreError> {
+fn furnish(api: &ApiShared, namespace: &str, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
     let account = ServiceAccount {
         metadata: ObjectMeta { name: Some("default".to_owned()), ..ObjectMeta::default() },
         ..ServiceAccount::default()
@@ -225,12 +225,12 @@ fn furnish(api: &Shared, namespace: &str, now: Tick) -> Result<Vec<Pending>, Sto
 
 /// Creates one of the server's own objects; none when it is there, or when its kind is not served.
 fn make(
-    api: &Shared,
+    api: &ApiShared,
     plural: &str,
     namespace: &str,
     object: Box<dyn AnyObject>,
     now: Tick,
-) -> Result<Option<Pending>, StoreError> {
+) -> Result<Option<PendingWrite>, StoreError> {
     match api.registry.find("", "v1", plural) {
         Some(entry) => make_of(api, entry, namespace, object, now),
         None => Ok(None),
@@ -239,27 +239,27 @@ fn make(
 
 /// Creates one of the server's own objects of a kind; none when it is there.
 pub(super) fn make_of(
-    api: &Shared,
+    api: &ApiShared,
     entry: &KindEntry,
     namespace: &str,
     mut object: Box<dyn AnyObject>,
     now: Tick,
-) -> Result<Option<Pending>, StoreError> {
+) -> Result<Option<PendingWrite>, StoreError> {
     let key = keys::object(entry, namespace, object_meta::name(object.as_ref()));
     if api.store.newest(&key).is_some() {
         return Ok(None);
     }
     object_meta::prepare_new(object.meta_mut(), api.new_uid(), now);
-    if entry.scope == Scope::Namespaced {
+    if entry.scope == ResourceScope::Namespaced {
         object.meta_mut().namespace = Some(namespace.to_owned());
     }
     object.set_defaults();
-    object.prepare_for_create(&Context { now, user: "system:rekindle" });
+    object.prepare_for_create(&RequestContext { now, user: "system:rekindle" });
     if is_namespace(entry) {
         label(object.as_mut());
     }
     put_bundle_right(api, object.as_mut());
-    match put(api, &key, Expect::Absent, object) {
+    match put(api, &key, WritePrecondition::Absent, object) {
         Ok(pending) => Ok(Some(pending)),
         Err(StoreError::AlreadyExists { .. }) => Ok(None),
         Err(error) => Err(error),

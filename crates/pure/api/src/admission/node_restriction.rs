@@ -16,8 +16,8 @@ use rekindle_types::references::pod_references;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart};
 
 use super::ObjectWrite;
-use crate::auth::Identity;
-use crate::call::{Call, Part};
+use crate::auth::ClientIdentity;
+use crate::call::{ApiCall, ObjectPart};
 use crate::node_rights::{account, is_on, node_of};
 use crate::status::ApiError;
 use crate::validation::{items, text};
@@ -41,10 +41,10 @@ const LABELS: [&str; 10] = [
 const LABEL_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
 /// The node whose agent asks; none for everybody else.
-fn asking<'a>(call: &Call<'a>) -> Option<&'a str> {
+fn asking<'a>(call: &ApiCall<'a>) -> Option<&'a str> {
     match &call.request.identity {
-        Identity::User(user) => node_of(user),
-        Identity::Anonymous => None,
+        ClientIdentity::User(user) => node_of(user),
+        ClientIdentity::Anonymous => None,
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) fn check_update(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
 /// Refuses a token that a node's agent asks for unless it ends with a pod of that node. That the
 /// pod has the account is looked at for everybody.
 pub(crate) fn check_token(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     bound: Option<&BoundObjectReference>,
 ) -> Result<(), ApiError> {
     let Some(node) = asking(call) else { return Ok(()) };
@@ -138,13 +138,13 @@ pub(crate) fn check_token(
     Ok(())
 }
 
-fn refuse(call: &Call<'_>, name: &str, why: Option<String>) -> Result<(), ApiError> {
+fn refuse(call: &ApiCall<'_>, name: &str, why: Option<String>) -> Result<(), ApiError> {
     why.map_or(Ok(()), |why| Err(ApiError::forbidden(call.entry, name, &why)))
 }
 
 /// A mirror stands for a file of its node, goes with the Node, and gives its node nothing that a
 /// file could not.
-fn wrong_with_mirror(call: &Call<'_>, node: &str, pod: &Pod) -> Option<String> {
+fn wrong_with_mirror(call: &ApiCall<'_>, node: &str, pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref();
     if !is_mirror(pod) {
         return Some(format!("node {node:?} may only create mirror pods of its own files"));
@@ -205,16 +205,16 @@ fn wrong_with_owner(node: &str, uid: Option<&str>, mirror: &ObjectMeta) -> Optio
 }
 
 /// Of a pod that there is an agent writes the status only.
-fn wrong_part_of_pod(node: &str, part: Part) -> Option<String> {
+fn wrong_part_of_pod(node: &str, part: ObjectPart) -> Option<String> {
     let subresource = match part {
-        Part::Status => return None,
-        Part::Main | Part::Finalize => {
+        ObjectPart::Status => return None,
+        ObjectPart::Main | ObjectPart::Finalize => {
             return Some(format!(
                 "unexpected operation \"UPDATE\", node {node:?} can only create and delete mirror pods"
             ));
         }
-        Part::Resize => "resize",
-        Part::EphemeralContainers => "ephemeralcontainers",
+        ObjectPart::Resize => "resize",
+        ObjectPart::EphemeralContainers => "ephemeralcontainers",
     };
     Some(format!(
         "unexpected pod subresource {subresource:?}, only 'status' and 'eviction' are allowed"
@@ -240,7 +240,7 @@ fn wrong_with_volume(node: &str, new: &PersistentVolume, old: &PersistentVolume)
 /// rights: with the status of such a request an agent would create any pod, on any node, as any
 /// account. What a node carries out has no replacement.
 fn wrong_with_restart(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     node: &str,
     new: &PodRestart,
     old: &PodRestart,

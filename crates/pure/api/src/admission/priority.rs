@@ -8,15 +8,15 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_store::{Pending, RangeQuery, StoreError};
+use rekindle_store::{PendingWrite, RangeQuery, StoreError};
 use rekindle_types::Tick;
 
 use super::{ObjectWrite, namespaces};
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::keys;
 use crate::kinds::priority_class::{PREEMPTION_POLICY, SYSTEM_CLASSES};
 use crate::registry::{AnyObject, KindEntry};
-use crate::shared::Shared;
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::validation::text;
 
@@ -27,7 +27,7 @@ const PLURAL: &str = "priorityclasses";
 const PRIORITY_DEFAULT: i32 = 0;
 
 /// The kind, where it is served.
-fn entry(api: &Shared) -> Option<&KindEntry> {
+fn entry(api: &ApiShared) -> Option<&KindEntry> {
     api.registry.find(GROUP, "v1", PLURAL)
 }
 
@@ -45,7 +45,7 @@ pub(super) fn check_delete(entry: &KindEntry, name: &str) -> Result<(), ApiError
 }
 
 /// Makes the system's classes, as far as they are missing.
-pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreError> {
+pub(crate) fn bootstrap(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
     let Some(entry) = entry(api) else { return Ok(Vec::new()) };
     let mut pending = Vec::new();
     for class in SYSTEM_CLASSES {
@@ -62,7 +62,7 @@ pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Vec<Pending>, StoreEr
 
 /// Gives a pod that is being created its priority and preemption policy. What it says of them
 /// itself must be the same.
-pub(super) fn fill_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn fill_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     if !call.entry.group.is_empty() || call.entry.kind != "Pod" {
         return Ok(());
     }
@@ -75,13 +75,13 @@ pub(super) fn fill_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<()
 }
 
 /// What a class gives to its pods.
-struct Granted {
+struct PriorityGrant {
     class: Option<String>,
     priority: i32,
     preemption_policy: Option<String>,
 }
 
-impl Granted {
+impl PriorityGrant {
     fn by(class: &PriorityClass) -> Self {
         Self {
             class: class.metadata.name.clone(),
@@ -116,17 +116,17 @@ impl Granted {
 }
 
 /// The class that the spec names, or else the default one, or else priority 0.
-fn resolve(call: &Call<'_>, pod: &str, spec: &PodSpec) -> Result<Granted, ApiError> {
+fn resolve(call: &ApiCall<'_>, pod: &str, spec: &PodSpec) -> Result<PriorityGrant, ApiError> {
     let named = text(spec.priority_class_name.as_ref());
     if named.is_empty() {
         let default = default_class(call.api)?;
         return Ok(default.as_deref().map_or_else(
-            || Granted {
+            || PriorityGrant {
                 class: None,
                 priority: PRIORITY_DEFAULT,
                 preemption_policy: Some(PREEMPTION_POLICY.to_owned()),
             },
-            Granted::by,
+            PriorityGrant::by,
         ));
     }
     let found = entry(call.api).and_then(|entry| {
@@ -134,7 +134,7 @@ fn resolve(call: &Call<'_>, pod: &str, spec: &PodSpec) -> Result<Granted, ApiErr
         Some(call.api.read_as::<PriorityClass>(entry, &stored))
     });
     match found.transpose()?.flatten() {
-        Some(class) => Ok(Granted::by(&class)),
+        Some(class) => Ok(PriorityGrant::by(&class)),
         None => {
             let why = format!("no PriorityClass with name {named} was found");
             Err(ApiError::forbidden(call.entry, pod, &why))
@@ -165,7 +165,7 @@ pub(super) fn check_default(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
 }
 
 /// The class of pods that name none.
-fn default_class(api: &Shared) -> Result<Option<Arc<PriorityClass>>, ApiError> {
+fn default_class(api: &ApiShared) -> Result<Option<Arc<PriorityClass>>, ApiError> {
     let Some(entry) = entry(api) else { return Ok(None) };
     let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
     for stored in api.store.range(&query)?.objects {

@@ -13,7 +13,7 @@ use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::service_account::MOUNT_PATH;
 
 use super::namespaces::CA_BUNDLE;
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::keys;
 use crate::registry::AnyObject;
 use crate::status::ApiError;
@@ -29,7 +29,7 @@ const TOKEN_SECONDS: i64 = 3607;
 const FILE_MODE: i32 = 0o644;
 
 /// Fills in a pod that is being created. A pod cannot act for an account that does not exist.
-pub(super) fn fill_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn fill_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     if !call.entry.group.is_empty() || call.entry.kind != "Pod" {
         return Ok(());
     }
@@ -52,7 +52,7 @@ pub(super) fn fill_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<()
 
 /// The account that the pod names; none when this API serves no accounts.
 fn account_of(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     spec: &PodSpec,
     pod: &str,
 ) -> Result<Option<Arc<ServiceAccount>>, ApiError> {

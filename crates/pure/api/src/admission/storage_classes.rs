@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_store::{Expect, Pending, RangeQuery, StoreError};
+use rekindle_store::{PendingWrite, RangeQuery, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 use rekindle_types::local_path;
 
-use crate::call::{Call, put};
+use crate::call::{ApiCall, put};
 use crate::keys;
 use crate::kinds::storage::class::{IS_BUILT_IN, IS_DEFAULT, is_default};
 use crate::object_meta;
 use crate::registry::{AnyObject, KindEntry, Registry};
-use crate::shared::Shared;
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 
 const GROUP: &str = "storage.k8s.io";
@@ -23,7 +23,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Gives a new claim that names no class the default one: of several, the newest, as upstream's
 /// admission does. A claim that says `""` wants none.
-pub(super) fn fill_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn fill_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     let Some(claim) = object.as_any_mut().downcast_mut::<PersistentVolumeClaim>() else {
         return Ok(());
     };
@@ -34,7 +34,7 @@ pub(super) fn fill_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<()
     Ok(())
 }
 
-fn default_class(call: &Call<'_>) -> Result<Option<String>, ApiError> {
+fn default_class(call: &ApiCall<'_>) -> Result<Option<String>, ApiError> {
     let Some(entry) = classes(&call.api.registry) else { return Ok(None) };
     let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
     let mut newest: Option<ObjectMeta> = None;
@@ -53,13 +53,13 @@ fn default_class(call: &Call<'_>) -> Result<Option<String>, ApiError> {
 
 /// Makes the class `local-path`, unless a class of this name is there: with what its users made of
 /// it, or their own. One that an older engine has made is marked as ours.
-pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Option<Pending>, StoreError> {
+pub(crate) fn bootstrap(api: &ApiShared, now: Tick) -> Result<Option<PendingWrite>, StoreError> {
     let Some(entry) = classes(&api.registry) else { return Ok(None) };
     let key = keys::object(entry, "", local_path::CLASS);
     let mut class = built_in();
     let Some(stored) = api.store.newest(&key) else {
         object_meta::prepare_new(&mut class.metadata, api.new_uid(), now);
-        return put(api, &key, Expect::Absent, Box::new(class)).map(Some);
+        return put(api, &key, WritePrecondition::Absent, Box::new(class)).map(Some);
     };
     let Ok(Some(found)) = api.read_as::<StorageClass>(entry, &stored) else { return Ok(None) };
     let annotations = found.metadata.annotations.clone().unwrap_or_default();
@@ -72,7 +72,7 @@ pub(crate) fn bootstrap(api: &Shared, now: Tick) -> Result<Option<Pending>, Stor
     let mut marked = StorageClass::clone(&found);
     let annotations = marked.metadata.annotations.get_or_insert_default();
     annotations.insert(IS_BUILT_IN.to_owned(), "true".to_owned());
-    put(api, &key, Expect::Revision(stored.revision), Box::new(marked)).map(Some)
+    put(api, &key, WritePrecondition::Revision(stored.revision), Box::new(marked)).map(Some)
 }
 
 /// The class as the engine makes it.

@@ -9,13 +9,13 @@
 //!  delete  Removal ─ write ─ Removed
 //! ```
 
-use rekindle_store::Pending;
+use rekindle_store::PendingWrite;
 
 use super::{
     disruption_budgets, escalation, ladders, namespaces, node_restriction, pod_security, priority,
     runtime_classes, service_accounts, storage_classes, tolerations,
 };
-use crate::call::{Call, Part};
+use crate::call::{ApiCall, ObjectPart};
 use crate::registry::{AnyObject, KindEntry};
 use crate::status::ApiError;
 
@@ -51,7 +51,7 @@ pub(super) enum RuleHook {
 }
 
 /// Queues what comes with a write of the object of this namespace and name.
-pub(super) type QueueWrites = fn(&Call<'_>, &str, &str) -> Result<Vec<Pending>, ApiError>;
+pub(super) type QueueWrites = fn(&ApiCall<'_>, &str, &str) -> Result<Vec<PendingWrite>, ApiError>;
 
 /// Which writes a rule looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(super) enum RuleScope {
 /// What a rule does with an object that is written.
 pub(super) enum WriteAction {
     /// Fills something in, or refuses.
-    Fill(fn(&Call<'_>, &mut dyn AnyObject) -> Result<(), ApiError>),
+    Fill(fn(&ApiCall<'_>, &mut dyn AnyObject) -> Result<(), ApiError>),
     /// Refuses, or not.
     Check(fn(&ObjectWrite<'_>) -> Result<(), ApiError>),
     /// Refuses, or warns.
@@ -73,12 +73,12 @@ pub(super) enum WriteAction {
 
 /// A write as a rule sees it.
 pub(super) struct ObjectWrite<'w> {
-    pub(super) call: &'w Call<'w>,
+    pub(super) call: &'w ApiCall<'w>,
     pub(super) new: &'w dyn AnyObject,
     /// What it replaces; none when it is new.
     pub(super) old: Option<&'w dyn AnyObject>,
     /// What the write may change of it.
-    pub(super) part: Part,
+    pub(super) part: ObjectPart,
 }
 
 /// One rule.

@@ -7,14 +7,14 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::kinds::pod::defaults::default_tolerations;
 use crate::registry::AnyObject;
 use crate::status::ApiError;
 
 /// Gives a new pod the tolerations of this API server. Before the defaults, which add what is still
 /// missing.
-pub(super) fn fill_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+pub(super) fn fill_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     if !call.entry.group.is_empty() || call.entry.kind != "Pod" {
         return Ok(());
     }

@@ -1,12 +1,12 @@
 //! What somebody wants to do, and how a refusal reads. Who may do what is decided in
 //! [`crate::auth::rbac`].
 
-use super::user::Identity;
+use super::user::ClientIdentity;
 use crate::status::ApiError;
 
 /// How requests are decided about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Authorizer {
+pub enum AuthorizationMode {
     /// Members of `system:masters` may do everything; others what roles and bindings give them.
     #[default]
     Rbac,
@@ -16,7 +16,7 @@ pub enum Authorizer {
 
 /// What somebody wants to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Attributes<'a> {
+pub enum AccessAttributes<'a> {
     /// Something with a resource.
     Resource {
         /// `get`, `list`, …
@@ -43,40 +43,40 @@ pub enum Attributes<'a> {
 
 /// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum AuthorizationDecision {
     /// It may be done.
     Allow,
     /// It may not.
     Deny,
 }
 
-impl Attributes<'_> {
+impl AccessAttributes<'_> {
     /// The error of somebody who may not: 401 without an identity, else 403.
-    pub fn refusal(&self, who: &Identity) -> ApiError {
+    pub fn refusal(&self, who: &ClientIdentity) -> ApiError {
         match who {
-            Identity::Anonymous => ApiError::unauthorized(),
-            Identity::User(_) => denied(who, self),
+            ClientIdentity::Anonymous => ApiError::unauthorized(),
+            ClientIdentity::User(_) => denied(who, self),
         }
     }
 }
 
 /// What `system:public-info-viewer` may see upstream, which our anonymous clients may too, whatever
 /// roles say.
-pub(crate) fn is_public(what: &Attributes<'_>) -> bool {
-    let Attributes::Path { path, .. } = what else { return false };
+pub(crate) fn is_public(what: &AccessAttributes<'_>) -> bool {
+    let AccessAttributes::Path { path, .. } = what else { return false };
     ["/healthz", "/livez", "/readyz"].iter().any(|public| {
         path.strip_prefix(public).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }) || *path == "/version"
 }
 
-fn denied(who: &Identity, what: &Attributes<'_>) -> ApiError {
+fn denied(who: &ClientIdentity, what: &AccessAttributes<'_>) -> ApiError {
     let user = who.name();
     match what {
-        Attributes::Path { verb, path } => {
+        AccessAttributes::Path { verb, path } => {
             let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}");
             ApiError::not_allowed("", "", "", message)
         }
-        Attributes::Resource { verb, group, resource, subresource, namespace, name } => {
+        AccessAttributes::Resource { verb, group, resource, subresource, namespace, name } => {
             let full = if group.is_empty() {
                 (*resource).to_owned()
             } else {
@@ -106,8 +106,8 @@ mod tests {
     use super::*;
     use crate::auth::UserInfo;
 
-    fn pods<'a>(name: &'a str, namespace: &'a str) -> Attributes<'a> {
-        Attributes::Resource {
+    fn pods<'a>(name: &'a str, namespace: &'a str) -> AccessAttributes<'a> {
+        AccessAttributes::Resource {
             verb: "get",
             group: "",
             resource: "pods",
@@ -119,14 +119,14 @@ mod tests {
 
     #[test]
     fn a_refusal_reads_as_upstream() {
-        let bob = Identity::User(UserInfo::new("bob", []));
+        let bob = ClientIdentity::User(UserInfo::new("bob", []));
         for (what, message) in [
             (
                 pods("web", "shop"),
                 "pods \"web\" is forbidden: User \"bob\" cannot get resource \"pods/log\" in API group \"\" in the namespace \"shop\"",
             ),
             (
-                Attributes::Resource {
+                AccessAttributes::Resource {
                     verb: "list",
                     group: "apps",
                     resource: "deployments",
@@ -137,19 +137,19 @@ mod tests {
                 "deployments.apps is forbidden: User \"bob\" cannot list resource \"deployments\" in API group \"apps\" at the cluster scope",
             ),
             (
-                Attributes::Path { verb: "get", path: "/metrics" },
+                AccessAttributes::Path { verb: "get", path: "/metrics" },
                 "forbidden: User \"bob\" cannot get path \"/metrics\"",
             ),
         ] {
             let error = what.refusal(&bob);
             assert_eq!((error.to_string().as_str(), error.code().as_u16()), (message, 403));
         }
-        assert_eq!(pods("web", "shop").refusal(&Identity::Anonymous).code().as_u16(), 401);
+        assert_eq!(pods("web", "shop").refusal(&ClientIdentity::Anonymous).code().as_u16(), 401);
     }
 
     #[test]
     fn health_and_version_are_public_and_nothing_else() {
-        let path = |path| Attributes::Path { verb: "get", path };
+        let path = |path| AccessAttributes::Path { verb: "get", path };
         for public in ["/healthz", "/livez", "/readyz", "/readyz/ping", "/version"] {
             assert!(is_public(&path(public)), "{public}");
         }

@@ -6,5 +6,5 @@ pub mod service_account;
 pub mod token;
 pub mod user;
 
-pub use authorizer::{Attributes, Authorizer};
-pub use user::{Identity, NODES, UserInfo};
+pub use authorizer::{AccessAttributes, AuthorizationMode};
+pub use user::{ClientIdentity, NODES, UserInfo};

@@ -6,7 +6,7 @@ use super::service_account;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Identity {
+pub enum ClientIdentity {
     /// Somebody who did not say so. May see health and version, nothing else.
     Anonymous,
     /// A user that a certificate, or this process itself, vouches for.
@@ -68,7 +68,7 @@ impl UserInfo {
     }
 }
 
-impl Identity {
+impl ClientIdentity {
     /// The name as error texts show it.
     pub fn name(&self) -> &str {
         match self {

@@ -12,7 +12,7 @@ use crate::status::ApiError;
 
 use protobuf::ProtobufError;
 
-use tracked::ReadError;
+use tracked::BodyReadError;
 pub use tracked::{DEPTH_MAX, VALUES_MAX};
 
 /// The most bytes of a body, as upstream (3 MiB).
@@ -91,10 +91,10 @@ pub fn read_patch(bytes: &[u8]) -> Result<Body, ApiError> {
 }
 
 /// As the client is told of it.
-fn told(error: ReadError, malformed: impl FnOnce(String) -> String) -> ApiError {
+fn told(error: BodyReadError, malformed: impl FnOnce(String) -> String) -> ApiError {
     match error {
-        ReadError::TooManyValues => ApiError::too_large_because(&error.to_string()),
-        ReadError::Malformed(why) => ApiError::bad_request(malformed(why)),
+        BodyReadError::TooManyValues => ApiError::too_large_because(&error.to_string()),
+        BodyReadError::Malformed(why) => ApiError::bad_request(malformed(why)),
     }
 }
 
@@ -120,7 +120,7 @@ fn read_protobuf(bytes: &[u8]) -> Result<Body, ApiError> {
     // The smallest value takes two bytes of a body and 32 in the tree, so that they can be counted
     // at the end.
     if count_values(&value) > VALUES_MAX {
-        return Err(told(ReadError::TooManyValues, |why| why));
+        return Err(told(BodyReadError::TooManyValues, |why| why));
     }
     Ok(Body { value, duplicate_fields: Vec::new() })
 }
@@ -141,7 +141,7 @@ pub fn object(
 ) -> Result<DecodedObject, ApiError> {
     check_type(entry, &mut body.value)?;
     let cannot = |why: String| {
-        let Names { kind, version } = Names::of(entry);
+        let KindNames { kind, version } = KindNames::of(entry);
         ApiError::bad_request(format!(
             "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
         ))
@@ -159,19 +159,19 @@ pub fn object(
     }
 }
 
-struct Names {
+struct KindNames {
     kind: &'static str,
     version: &'static str,
 }
 
-impl Names {
+impl KindNames {
     fn of(entry: &KindEntry) -> Self {
         Self { kind: entry.kind, version: entry.version }
     }
 }
 
 /// Why a body is no object of its kind.
-pub enum Unreadable {
+pub enum UnreadableBody {
     /// A field has a word that is none of its own: told as validation tells it, with the object's
     /// name.
     Word(ApiError),
@@ -179,7 +179,7 @@ pub enum Unreadable {
     Type(String),
 }
 
-impl Unreadable {
+impl UnreadableBody {
     fn of(entry: &KindEntry, value: &Value, error: &DecodeError) -> Self {
         match type_error::unsupported_word(error) {
             Some(word) => {
@@ -204,11 +204,11 @@ impl Unreadable {
 pub fn object_and_strict_errors(
     entry: &KindEntry,
     body: Body,
-) -> Result<(Box<dyn AnyObject>, Vec<String>), Unreadable> {
+) -> Result<(Box<dyn AnyObject>, Vec<String>), UnreadableBody> {
     let decoded = match (entry.decode)(&body.value) {
         Ok(decoded) => decoded,
         Err(first) => {
-            let why = Unreadable::of(entry, &body.value, &first);
+            let why = UnreadableBody::of(entry, &body.value, &first);
             // Go reads `null` as "not given" wherever it stands; so a null may be all that is
             // wrong.
             match has_nulls(&body.value) {

@@ -33,7 +33,7 @@ type Tracked = (Value, Vec<String>);
 
 /// Why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ReadError {
+pub(super) enum BodyReadError {
     /// It holds more values than allowed.
     #[error("the body holds more than {VALUES_MAX} values (objects, lists, texts and numbers)")]
     TooManyValues,
@@ -43,13 +43,13 @@ pub(super) enum ReadError {
 }
 
 /// Reads one JSON value with nothing after it.
-pub(super) fn from_json(bytes: &[u8]) -> Result<Tracked, ReadError> {
+pub(super) fn from_json(bytes: &[u8]) -> Result<Tracked, BodyReadError> {
     // checked as a whole, which takes less than to check string by string
     let text =
-        std::str::from_utf8(bytes).map_err(|error| ReadError::Malformed(error.to_string()))?;
-    let mut state = State::new(DEPTH_MAX);
+        std::str::from_utf8(bytes).map_err(|error| BodyReadError::Malformed(error.to_string()))?;
+    let mut state = ReadState::new(DEPTH_MAX);
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Node { state: &mut state }
+    let value = TrackedValue { state: &mut state }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|error| state.read_error(error.to_string()))?;
@@ -57,7 +57,7 @@ pub(super) fn from_json(bytes: &[u8]) -> Result<Tracked, ReadError> {
 }
 
 /// Reads one YAML document.
-pub(super) fn from_yaml(bytes: &[u8]) -> Result<Tracked, ReadError> {
+pub(super) fn from_yaml(bytes: &[u8]) -> Result<Tracked, BodyReadError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: YAML_EVENTS_MAX,
@@ -72,16 +72,16 @@ pub(super) fn from_yaml(bytes: &[u8]) -> Result<Tracked, ReadError> {
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
         with_snippet: false,
     };
-    let mut state = State::new(YAML_DEPTH_MAX);
+    let mut state = ReadState::new(YAML_DEPTH_MAX);
     let value =
         serde_saphyr::with_deserializer_from_slice_with_options(bytes, options, |deserializer| {
-            Node { state: &mut state }.deserialize(deserializer)
+            TrackedValue { state: &mut state }.deserialize(deserializer)
         })
         .map_err(|error| state.read_error(error.to_string()))?;
     Ok((value, state.duplicates_once()))
 }
 
-struct State {
+struct ReadState {
     depth: usize,
     depth_max: usize,
     values: usize,
@@ -90,7 +90,7 @@ struct State {
     duplicates: Vec<String>,
 }
 
-impl State {
+impl ReadState {
     const fn new(depth_max: usize) -> Self {
         Self { depth: 0, depth_max, values: 0, duplicates: Vec::new() }
     }
@@ -104,10 +104,10 @@ impl State {
     }
 
     /// Why reading stopped, which the deserializer puts in words of its own.
-    fn read_error(&self, why: String) -> ReadError {
+    fn read_error(&self, why: String) -> BodyReadError {
         match self.values > VALUES_MAX {
-            true => ReadError::TooManyValues,
-            false => ReadError::Malformed(why),
+            true => BodyReadError::TooManyValues,
+            false => BodyReadError::Malformed(why),
         }
     }
 
@@ -139,11 +139,11 @@ fn end_of(path: &str) -> &str {
 }
 
 /// One value.
-struct Node<'a> {
-    state: &'a mut State,
+struct TrackedValue<'a> {
+    state: &'a mut ReadState,
 }
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+impl<'de> DeserializeSeed<'de> for TrackedValue<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -153,13 +153,13 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
         }
         self.state.values += 1;
         if self.state.values > VALUES_MAX {
-            return Err(D::Error::custom(ReadError::TooManyValues));
+            return Err(D::Error::custom(BodyReadError::TooManyValues));
         }
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de> Visitor<'de> for TrackedValue<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -208,7 +208,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         loop {
             let found = self.state.duplicates.len();
             self.state.depth += 1;
-            let item = access.next_element_seed(Node { state: self.state })?;
+            let item = access.next_element_seed(TrackedValue { state: self.state })?;
             self.state.depth -= 1;
             self.state.found_below(found, || format!("[{}]", items.len()));
             match item {
@@ -228,7 +228,7 @@ impl<'de> Visitor<'de> for Node<'_> {
             }
             let found = self.state.duplicates.len();
             self.state.depth += 1;
-            let value = access.next_value_seed(Node { state: self.state })?;
+            let value = access.next_value_seed(TrackedValue { state: self.state })?;
             self.state.depth -= 1;
             self.state.found_below(found, || field.key().clone());
             match field {
@@ -288,7 +288,7 @@ mod tests {
         assert!(from_json(list(VALUES_MAX).as_bytes()).is_ok());
         for read in [from_json, from_yaml] {
             let refused = read(list(VALUES_MAX + 1).as_bytes());
-            assert_eq!(refused, Err(ReadError::TooManyValues));
+            assert_eq!(refused, Err(BodyReadError::TooManyValues));
         }
     }
 

@@ -3,25 +3,25 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{GroupVersion, Resource, group_versions};
-use crate::outcome::Answer;
-use crate::registry::{Registry, Scope};
+use super::{DiscoveryResource, GroupVersion, group_versions};
+use crate::outcome::ApiAnswer;
+use crate::registry::{Registry, ResourceScope};
 use crate::status::ApiError;
 
 /// Clients look for exactly this type in the answer.
 const MEDIA_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `/api`.
-pub(super) fn core(registry: &Registry) -> Result<Answer, ApiError> {
+pub(super) fn core(registry: &Registry) -> Result<ApiAnswer, ApiError> {
     Ok(list(&group_versions(registry), |group| group.is_empty()))
 }
 
 /// `/apis`.
-pub(super) fn groups(registry: &Registry) -> Result<Answer, ApiError> {
+pub(super) fn groups(registry: &Registry) -> Result<ApiAnswer, ApiError> {
     Ok(list(&group_versions(registry), |group| !group.is_empty()))
 }
 
-fn list(all: &[GroupVersion], wanted: impl Fn(&str) -> bool) -> Answer {
+fn list(all: &[GroupVersion], wanted: impl Fn(&str) -> bool) -> ApiAnswer {
     let mut names: Vec<&str> =
         all.iter().map(|known| known.group).filter(|group| wanted(group)).collect();
     names.dedup();
@@ -39,7 +39,7 @@ fn list(all: &[GroupVersion], wanted: impl Fn(&str) -> bool) -> Answer {
         "metadata": {},
         "items": items,
     });
-    Answer { content_type: MEDIA_TYPE, ..Answer::json(StatusCode::OK, value.to_string()) }
+    ApiAnswer { content_type: MEDIA_TYPE, ..ApiAnswer::json(StatusCode::OK, value.to_string()) }
 }
 
 fn version(known: &GroupVersion) -> Value {
@@ -51,8 +51,8 @@ fn version(known: &GroupVersion) -> Value {
                 "resource": resource.name,
                 "responseKind": kind(resource),
                 "scope": match resource.scope {
-                    Scope::Namespaced => "Namespaced",
-                    Scope::Cluster => "Cluster",
+                    ResourceScope::Namespaced => "Namespaced",
+                    ResourceScope::Cluster => "Cluster",
                 },
                 "singularResource": resource.singular,
                 "verbs": resource.verbs,
@@ -78,7 +78,7 @@ fn version(known: &GroupVersion) -> Value {
     json!({"version": known.version, "freshness": "Current", "resources": resources})
 }
 
-fn kind(resource: &Resource) -> Value {
+fn kind(resource: &DiscoveryResource) -> Value {
     let kind = &resource.kind;
     json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
 }

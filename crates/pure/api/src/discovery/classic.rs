@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{GroupVersion, Resource, group_versions, json};
-use crate::outcome::Answer;
-use crate::registry::{Registry, Scope};
+use super::{DiscoveryResource, GroupVersion, group_versions, json};
+use crate::outcome::ApiAnswer;
+use crate::registry::{Registry, ResourceScope};
 use crate::status::ApiError;
 
 /// `/`.
-pub(super) fn paths(registry: &Registry) -> Result<Answer, ApiError> {
+pub(super) fn paths(registry: &Registry) -> Result<ApiAnswer, ApiError> {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for known in group_versions(registry).iter().filter(|known| !known.group.is_empty()) {
         for path in
@@ -28,7 +28,7 @@ pub(super) fn paths(registry: &Registry) -> Result<Answer, ApiError> {
 }
 
 /// `/api`.
-pub(super) fn core_versions() -> Result<Answer, ApiError> {
+pub(super) fn core_versions() -> Result<ApiAnswer, ApiError> {
     Ok(json(&json!({
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -37,7 +37,7 @@ pub(super) fn core_versions() -> Result<Answer, ApiError> {
 }
 
 /// `/apis`.
-pub(super) fn groups(registry: &Registry) -> Result<Answer, ApiError> {
+pub(super) fn groups(registry: &Registry) -> Result<ApiAnswer, ApiError> {
     let all = group_versions(registry);
     let mut names: Vec<&str> =
         all.iter().map(|known| known.group).filter(|group| !group.is_empty()).collect();
@@ -47,7 +47,7 @@ pub(super) fn groups(registry: &Registry) -> Result<Answer, ApiError> {
 }
 
 /// `/apis/<group>`.
-pub(super) fn group(registry: &Registry, group: &str) -> Result<Answer, ApiError> {
+pub(super) fn group(registry: &Registry, group: &str) -> Result<ApiAnswer, ApiError> {
     let all = group_versions(registry);
     if !all.iter().any(|known| known.group == group) {
         return Err(ApiError::no_such_path());
@@ -75,7 +75,7 @@ pub(super) fn resources(
     registry: &Registry,
     group: &str,
     version: &str,
-) -> Result<Answer, ApiError> {
+) -> Result<ApiAnswer, ApiError> {
     let all = group_versions(registry);
     let known = all
         .iter()
@@ -98,11 +98,11 @@ pub(super) fn resources(
     })))
 }
 
-fn resource_json(known: &GroupVersion, resource: &Resource, name: String) -> Value {
+fn resource_json(known: &GroupVersion, resource: &DiscoveryResource, name: String) -> Value {
     let mut value = json!({
         "name": name,
         "singularName": resource.singular,
-        "namespaced": resource.scope == Scope::Namespaced,
+        "namespaced": resource.scope == ResourceScope::Namespaced,
         "kind": resource.kind.kind,
         "verbs": resource.verbs,
     });

@@ -2,9 +2,9 @@
 
 use http::StatusCode;
 
-use crate::outcome::Answer;
-use crate::request::Options;
-use crate::shared::Shared;
+use crate::outcome::ApiAnswer;
+use crate::request::RequestOptions;
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 
 /// The checks in the order in which they are told. The store goes by the name that tools ask for.
@@ -12,34 +12,34 @@ const CHECKS: [&str; 2] = ["ping", "etcd"];
 
 /// Answers for one of the three endpoints; `check` is what follows it in the path.
 pub(super) fn answer(
-    api: &Shared,
+    api: &ApiShared,
     endpoint: &str,
     check: &[&str],
     query: &str,
-) -> Result<Answer, ApiError> {
+) -> Result<ApiAnswer, ApiError> {
     match check {
-        [] => Ok(all(api, endpoint, &Options::parse(query)?)),
+        [] => Ok(all(api, endpoint, &RequestOptions::parse(query)?)),
         [one] if CHECKS.contains(one) => Ok(match passes(api, one) {
-            Ok(()) => Answer::text(StatusCode::OK, "ok"),
-            Err(why) => Answer::text(
+            Ok(()) => ApiAnswer::text(StatusCode::OK, "ok"),
+            Err(why) => ApiAnswer::text(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 format!("internal server error: {why}\n"),
             ),
         }),
-        _ => Ok(Answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
+        _ => Ok(ApiAnswer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
     }
 }
 
 /// The front opens its door only when the store is loaded; later a store that takes no more writes
 /// is not well.
-fn passes(api: &Shared, check: &str) -> Result<(), String> {
+fn passes(api: &ApiShared, check: &str) -> Result<(), String> {
     match check {
         "etcd" => api.store.barrier().map(drop).map_err(|error| error.to_string()),
         _ => Ok(()),
     }
 }
 
-fn all(api: &Shared, endpoint: &str, options: &Options) -> Answer {
+fn all(api: &ApiShared, endpoint: &str, options: &RequestOptions) -> ApiAnswer {
     let excluded: Vec<&str> = options
         .pairs
         .iter()
@@ -66,12 +66,12 @@ fn all(api: &Shared, endpoint: &str, options: &Options) -> Answer {
     }
     if !failed.is_empty() {
         text.push_str(&format!("{endpoint} check failed\n"));
-        return Answer::text(StatusCode::INTERNAL_SERVER_ERROR, text);
+        return ApiAnswer::text(StatusCode::INTERNAL_SERVER_ERROR, text);
     }
     let verbose = options.pairs.iter().any(|(name, _)| name == "verbose");
     if verbose {
         text.push_str(&format!("{endpoint} check passed\n"));
-        return Answer::text(StatusCode::OK, text);
+        return ApiAnswer::text(StatusCode::OK, text);
     }
-    Answer::text(StatusCode::OK, "ok")
+    ApiAnswer::text(StatusCode::OK, "ok")
 }

@@ -11,12 +11,12 @@ pub(crate) use version::MINOR;
 
 use http::{Method, StatusCode};
 
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::{KindEntry, Registry, Subresource};
-use crate::request::{Request, accept};
+use crate::request::{ApiRequest, accept};
 use crate::resource_metrics;
 use crate::reviews;
-use crate::shared::Shared;
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 
 /// Serves every path that is no resource.
@@ -29,29 +29,34 @@ impl Discovery {
     /// Answers a request for `path` (without a trailing slash).
     pub(crate) fn serve(
         &self,
-        api: &Shared,
+        api: &ApiShared,
         path: &str,
-        request: &Request,
-    ) -> Result<Outcome, ApiError> {
+        request: &ApiRequest,
+    ) -> Result<RequestOutcome, ApiError> {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         if !matches!(request.method, Method::GET | Method::HEAD) {
             return Err(ApiError::method_not_allowed());
         }
         if parts == ["metrics"] {
-            return Ok(Outcome::Metrics);
+            return Ok(RequestOutcome::Metrics);
         }
         let answer = self.answer(api, &parts, request)?;
         Ok(answer.into())
     }
 
-    fn answer(&self, api: &Shared, parts: &[&str], request: &Request) -> Result<Answer, ApiError> {
+    fn answer(
+        &self,
+        api: &ApiShared,
+        parts: &[&str],
+        request: &ApiRequest,
+    ) -> Result<ApiAnswer, ApiError> {
         let registry = &api.registry;
         let aggregated = accept::wants_aggregated_discovery(&request.accept);
         match parts {
             [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
                 health::answer(api, endpoint, check, &request.query)
             }
-            ["version"] => Ok(Answer::json(StatusCode::OK, version::json())),
+            ["version"] => Ok(ApiAnswer::json(StatusCode::OK, version::json())),
             ["api"] if aggregated => aggregated::core(registry),
             ["apis"] if aggregated => aggregated::groups(registry),
             ["api"] => classic::core_versions(),
@@ -70,7 +75,7 @@ impl Discovery {
             [".well-known", "openid-configuration"] => api.tokens.configuration(),
             ["openid", "v1", "jwks"] => api.tokens.keys(),
             [] => classic::paths(registry),
-            _ => Ok(Answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
+            _ => Ok(ApiAnswer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
         }
     }
 }
@@ -79,24 +84,24 @@ impl Discovery {
 struct GroupVersion {
     group: &'static str,
     version: &'static str,
-    resources: Vec<Resource>,
+    resources: Vec<DiscoveryResource>,
 }
 
 /// One resource, or a subresource.
-struct Resource {
+struct DiscoveryResource {
     /// `pods`, or the name of a subresource.
     name: &'static str,
-    kind: Kind,
-    scope: crate::registry::Scope,
+    kind: DiscoveryKind,
+    scope: crate::registry::ResourceScope,
     singular: &'static str,
     verbs: &'static [&'static str],
     short_names: &'static [&'static str],
     categories: &'static [&'static str],
-    subresources: Vec<Resource>,
+    subresources: Vec<DiscoveryResource>,
 }
 
 /// What kind of object an answer holds.
-struct Kind {
+struct DiscoveryKind {
     group: &'static str,
     version: &'static str,
     kind: &'static str,
@@ -139,9 +144,9 @@ fn group_versions(registry: &Registry) -> Vec<GroupVersion> {
 /// What is used now, which is asked of the nodes and never stored.
 fn metrics_group() -> GroupVersion {
     let (group, version) = (resource_metrics::GROUP, resource_metrics::VERSION);
-    let resource = |metrics: &resource_metrics::MetricsKind| Resource {
+    let resource = |metrics: &resource_metrics::MetricsKind| DiscoveryResource {
         name: metrics.plural,
-        kind: Kind { group, version, kind: metrics.kind },
+        kind: DiscoveryKind { group, version, kind: metrics.kind },
         scope: metrics.scope,
         singular: "",
         verbs: &["get", "list"],
@@ -153,10 +158,10 @@ fn metrics_group() -> GroupVersion {
     GroupVersion { group, version, resources }
 }
 
-fn resource(entry: &KindEntry) -> Resource {
-    Resource {
+fn resource(entry: &KindEntry) -> DiscoveryResource {
+    DiscoveryResource {
         name: entry.plural,
-        kind: Kind { group: entry.group, version: entry.version, kind: entry.kind },
+        kind: DiscoveryKind { group: entry.group, version: entry.version, kind: entry.kind },
         scope: entry.scope,
         singular: entry.singular,
         verbs: ALL_VERBS,
@@ -166,20 +171,22 @@ fn resource(entry: &KindEntry) -> Resource {
     }
 }
 
-fn subresource(entry: &KindEntry, sub: Subresource) -> Resource {
-    let own = Kind { group: entry.group, version: entry.version, kind: entry.kind };
-    let options = |kind| Kind { group: "", version: "v1", kind };
-    let (kind, verbs): (Kind, &[&str]) = match sub {
+fn subresource(entry: &KindEntry, sub: Subresource) -> DiscoveryResource {
+    let own = DiscoveryKind { group: entry.group, version: entry.version, kind: entry.kind };
+    let options = |kind| DiscoveryKind { group: "", version: "v1", kind };
+    let (kind, verbs): (DiscoveryKind, &[&str]) = match sub {
         Subresource::Status | Subresource::Resize | Subresource::EphemeralContainers => {
             (own, &["get", "patch", "update"])
         }
         Subresource::Scale => (
-            Kind { group: "autoscaling", version: "v1", kind: "Scale" },
+            DiscoveryKind { group: "autoscaling", version: "v1", kind: "Scale" },
             &["get", "patch", "update"],
         ),
-        Subresource::Binding => (Kind { group: "", version: "v1", kind: "Binding" }, &["create"]),
+        Subresource::Binding => {
+            (DiscoveryKind { group: "", version: "v1", kind: "Binding" }, &["create"])
+        }
         Subresource::Eviction => {
-            (Kind { group: "policy", version: "v1", kind: "Eviction" }, &["create"])
+            (DiscoveryKind { group: "policy", version: "v1", kind: "Eviction" }, &["create"])
         }
         Subresource::Log => (own, &["get"]),
         Subresource::Exec => (options("PodExecOptions"), &["create", "get"]),
@@ -187,12 +194,12 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> Resource {
         Subresource::PortForward => (options("PodPortForwardOptions"), &["create", "get"]),
         Subresource::Finalize => (own, &["update"]),
         Subresource::Token => (
-            Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
+            DiscoveryKind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
             &["create"],
         ),
         Subresource::NodeProxy => (options("NodeProxyOptions"), &["get"]),
     };
-    Resource {
+    DiscoveryResource {
         name: sub.name(),
         kind,
         scope: entry.scope,
@@ -204,10 +211,10 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> Resource {
     }
 }
 
-fn review_resource(review: &reviews::Review) -> Resource {
-    Resource {
+fn review_resource(review: &reviews::ReviewKind) -> DiscoveryResource {
+    DiscoveryResource {
         name: review.plural,
-        kind: Kind { group: review.group, version: reviews::VERSION, kind: review.kind },
+        kind: DiscoveryKind { group: review.group, version: reviews::VERSION, kind: review.kind },
         scope: review.scope,
         singular: review.singular,
         verbs: &["create"],
@@ -217,6 +224,6 @@ fn review_resource(review: &reviews::Review) -> Resource {
     }
 }
 
-fn json(value: &serde_json::Value) -> Answer {
-    Answer::json(StatusCode::OK, value.to_string())
+fn json(value: &serde_json::Value) -> ApiAnswer {
+    ApiAnswer::json(StatusCode::OK, value.to_string())
 }

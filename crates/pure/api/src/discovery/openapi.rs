@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::openapi;
-use crate::outcome::Answer;
+use crate::outcome::ApiAnswer;
 use crate::registry::Registry;
-use crate::request::{Options, Representation, Request, accept};
+use crate::request::{ApiRequest, Representation, RequestOptions, accept};
 use crate::status::ApiError;
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct OpenApi {
 }
 
 impl OpenApi {
-    pub(super) fn index(&self, registry: &Registry) -> Result<Answer, ApiError> {
+    pub(super) fn index(&self, registry: &Registry) -> Result<ApiAnswer, ApiError> {
         let paths: Map<String, Value> = self
             .hashes(registry)
             .iter()
@@ -40,8 +40,8 @@ impl OpenApi {
         registry: &Registry,
         group: &str,
         version: &str,
-        request: &Request,
-    ) -> Result<Answer, ApiError> {
+        request: &ApiRequest,
+    ) -> Result<ApiAnswer, ApiError> {
         if accept::negotiate(&request.accept, "")? != Representation::Objects {
             return Err(ApiError::not_acceptable());
         }
@@ -49,7 +49,7 @@ impl OpenApi {
             return Err(ApiError::no_such_path());
         }
         let mut answer = super::json(&openapi::document(registry, group, version));
-        let wanted = Options::parse(&request.query)?;
+        let wanted = RequestOptions::parse(&request.query)?;
         let hash = self.hashes(registry).get(&path(group, version));
         if wanted.get("hash").is_some() && wanted.get("hash") == hash.map(String::as_str) {
             answer

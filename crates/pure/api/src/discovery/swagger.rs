@@ -4,7 +4,7 @@
 
 use http::StatusCode;
 
-use crate::outcome::Answer;
+use crate::outcome::ApiAnswer;
 
 use super::version;
 
@@ -15,10 +15,10 @@ const TITLE: &str = "Kubernetes";
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// In the form that is asked for.
-pub(super) fn document(accept: &str) -> Answer {
+pub(super) fn document(accept: &str) -> ApiAnswer {
     let version = version::git_version();
     if accept.contains("proto-openapi.spec.v2") {
-        return Answer::new(StatusCode::OK, PROTOBUF, protobuf(&version));
+        return ApiAnswer::new(StatusCode::OK, PROTOBUF, protobuf(&version));
     }
     super::json(&serde_json::json!({
         "swagger": "2.0",

@@ -5,18 +5,18 @@ use rekindle_types::Tick;
 
 use super::keyed_data;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, text};
 
 impl ApiKind for ConfigMap {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "configmap",
         short_names: &["cm"],
         categories: &[],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
-    const COLUMNS: &'static [Column] =
+    const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Data", "string", "Data contains the configuration data."), AGE];
 
     fn validate(&self) -> Vec<FieldError> {
@@ -57,7 +57,7 @@ impl ApiKind for ConfigMap {
         errors
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let entries = self.data.as_ref().map_or(0, |data| data.len())
             + self.binary_data.as_ref().map_or(0, |data| data.len());
         vec![

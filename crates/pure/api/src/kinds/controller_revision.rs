@@ -5,20 +5,20 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
 
-use crate::registry::field_error::{FieldError, Problem};
-use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, numbers, text};
 use rekindle_types::owners::controller_of;
 
 impl ApiKind for ControllerRevision {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "controllerrevision",
         short_names: &[],
         categories: &[],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Controller", "string", "Controller of the object."),
         column("Revision", "string", "Revision of the state that the object represents."),
@@ -41,12 +41,12 @@ impl ApiKind for ControllerRevision {
         }
         vec![FieldError {
             field: "data".to_owned(),
-            problem: Problem::Invalid(self.data.0.to_string()),
+            problem: FieldProblem::Invalid(self.data.0.to_string()),
             detail: "field is immutable".to_owned(),
         }]
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         vec![
             text(self.metadata.name.as_ref()).into(),
             controller(&self.metadata).into(),

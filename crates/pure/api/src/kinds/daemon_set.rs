@@ -7,10 +7,12 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
 use super::defaults;
-use super::preparation::{self, Desired};
-use super::template::{self, Maker};
+use super::preparation::{self, DesiredState};
+use super::template::{self, PodMaker};
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, list_or_none, wide};
 use crate::validation::{Path, amounts, numbers, selector, text};
@@ -20,15 +22,15 @@ use crate::validation::{Path, amounts, numbers, selector, text};
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 impl ApiKind for DaemonSet {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "daemonset",
         short_names: &["ds"],
         categories: &["all"],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Desired", "integer", "The number of nodes that should run the daemon pod."),
         column("Current", "integer", "The number of those that have at least one."),
@@ -55,23 +57,23 @@ impl ApiKind for DaemonSet {
         }
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
         self.status = Some(DaemonSetStatus::default());
         set_template_generation(self, 1);
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
-        let desired = Desired::compare(&self.spec, &old.spec);
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
+        let desired = DesiredState::compare(&self.spec, &old.spec);
         preparation::next_generation(&mut self.metadata, &old.metadata, desired);
         self.status.clone_from(&old.status);
-        let template = Desired::compare(&self.spec.template, &old.spec.template);
+        let template = DesiredState::compare(&self.spec.template, &old.spec.template);
         let before = template_generation(old);
         set_template_generation(
             self,
             match template {
-                Desired::Changed => before + 1,
-                Desired::Same => before,
+                DesiredState::Changed => before + 1,
+                DesiredState::Same => before,
             },
         );
     }
@@ -86,7 +88,7 @@ impl ApiKind for DaemonSet {
         ] {
             errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
         }
-        errors.extend(template::check(Maker::DaemonSet, &spec.selector, &spec.template, &field));
+        errors.extend(template::check(PodMaker::DaemonSet, &spec.selector, &spec.template, &field));
         if let Some(strategy) = &spec.update_strategy {
             errors.extend(strategy_errors(strategy, &field.child("updateStrategy")));
         }
@@ -102,7 +104,7 @@ impl ApiKind for DaemonSet {
         template::warnings(&self.spec.template)
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let no_status = DaemonSetStatus::default();
         let spec = &self.spec;
         let status = self.status.as_ref().unwrap_or(&no_status);
@@ -128,7 +130,7 @@ impl ApiKind for DaemonSet {
 }
 
 impl SubresourceStrategy<StatusPart> for DaemonSet {
-    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.spec.clone_from(&old.spec);
         self.metadata.generation = old.metadata.generation;
     }

@@ -7,25 +7,27 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
 use super::defaults;
-use super::preparation::{self, Desired};
-use super::status_counts::{self, Part};
+use super::preparation::{self, DesiredState};
+use super::status_counts::{self, PartialCount};
 use super::template;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{Path, amounts, numbers, selector, text};
 
 impl ApiKind for Deployment {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "deployment",
         short_names: &["deploy"],
         categories: &["all"],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Ready", "string", "Number of the pod with ready state"),
         column("Up-to-date", "string", "The number of pods of the newest template."),
@@ -53,15 +55,15 @@ impl ApiKind for Deployment {
         }
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
         self.status = Some(DeploymentStatus::default());
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         // Annotations count too: a rollout is recorded in them.
         let new_state = (&self.spec, &self.metadata.annotations);
-        let desired = Desired::compare(&new_state, &(&old.spec, &old.metadata.annotations));
+        let desired = DesiredState::compare(&new_state, &(&old.spec, &old.metadata.annotations));
         preparation::next_generation(&mut self.metadata, &old.metadata, desired);
         self.status.clone_from(&old.status);
     }
@@ -79,7 +81,7 @@ impl ApiKind for Deployment {
         template::warnings(&self.spec.template)
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let no_status = DeploymentStatus::default();
         let spec = &self.spec;
         let status = self.status.as_ref().unwrap_or(&no_status);
@@ -99,7 +101,7 @@ impl ApiKind for Deployment {
 }
 
 impl SubresourceStrategy<StatusPart> for Deployment {
-    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.spec.clone_from(&old.spec);
         self.metadata.labels.clone_from(&old.metadata.labels);
         self.metadata.generation = old.metadata.generation;
@@ -121,7 +123,7 @@ fn spec_errors(spec: &DeploymentSpec, field: &Path) -> Vec<FieldError> {
         errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
     }
     errors.extend(template::check(
-        template::Maker::ReplicaSet,
+        template::PodMaker::ReplicaSet,
         &spec.selector,
         &spec.template,
         field,
@@ -153,10 +155,10 @@ fn status_errors(status: &DeploymentStatus) -> Vec<FieldError> {
         ("collisionCount", status.collision_count.unwrap_or(0)),
     ];
     let parts = [
-        Part::of_all("updatedReplicas"),
-        Part::of_all("readyReplicas"),
-        Part::of_all("availableReplicas"),
-        Part { name: "availableReplicas", of: "readyReplicas", called: "readyReplicas" },
+        PartialCount::of_all("updatedReplicas"),
+        PartialCount::of_all("readyReplicas"),
+        PartialCount::of_all("availableReplicas"),
+        PartialCount { name: "availableReplicas", of: "readyReplicas", called: "readyReplicas" },
     ];
     let mut errors = status_counts::check(&counts, &parts);
     errors.extend(status_counts::check_generation(status.observed_generation));

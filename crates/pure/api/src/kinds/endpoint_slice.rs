@@ -6,9 +6,11 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use rekindle_types::Tick;
 
 use super::defaults;
-use super::preparation::{self, Desired};
+use super::preparation::{self, DesiredState};
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{ListKeys, Path, invalid_each, items, names, ports, text};
 
@@ -20,13 +22,13 @@ const ADDRESSES_MAX: usize = 100;
 const PORTS_MAX: usize = 20_000;
 
 impl ApiKind for EndpointSlice {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "endpointslice",
         short_names: &[],
         categories: &[],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("AddressType", "string", "The type of address carried by this EndpointSlice."),
         column("Ports", "string", "The network ports exposed by each endpoint in this slice."),
@@ -41,16 +43,16 @@ impl ApiKind for EndpointSlice {
         }
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         let of = |slice: &Self| {
             let labels = slice.metadata.labels.clone();
             (slice.endpoints.clone(), slice.ports.clone(), labels)
         };
-        let desired = Desired::compare(&of(self), &of(old));
+        let desired = DesiredState::compare(&of(self), &of(old));
         preparation::next_generation(&mut self.metadata, &old.metadata, desired);
     }
 
@@ -84,7 +86,7 @@ impl ApiKind for EndpointSlice {
         vec![FieldError::invalid("addressType", self.address_type.as_str(), detail)]
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let ports = items(self.ports.as_ref()).iter().map(|port| match (port.port, &port.name) {
             (Some(number), _) => number.to_string(),
             (None, Some(name)) if !name.is_empty() => name.clone(),

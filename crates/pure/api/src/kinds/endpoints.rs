@@ -7,18 +7,18 @@ use rekindle_types::Tick;
 use super::defaults;
 use super::endpoint_slice::{SHOWN_MAX, some_of_all, special_address};
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, invalid_each, items, names, ports, text};
 
 impl ApiKind for Endpoints {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "endpoints",
         short_names: &["ep"],
         categories: &[],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
-    const COLUMNS: &'static [Column] =
+    const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Endpoints", "string", "The addresses and ports behind the service."), AGE];
 
     fn set_defaults(&mut self) {
@@ -35,7 +35,7 @@ impl ApiKind for Endpoints {
         subsets.flat_map(|(index, subset)| subset_errors(subset, &field.index(index))).collect()
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let subsets = items(self.subsets.as_ref());
         let first: Vec<String> = subsets.iter().flat_map(shown).take(SHOWN_MAX).collect();
         let all = subsets.iter().map(count_shown).fold(0, usize::saturating_add);

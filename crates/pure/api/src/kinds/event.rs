@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Event, EventSource};
 use rekindle_types::Tick;
 
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{NAME, column, translate, wide};
 use crate::validation::{Path, text};
 
@@ -12,13 +12,13 @@ use crate::validation::{Path, text};
 const MESSAGE_BYTES_MAX: usize = 1024 * 64;
 
 impl ApiKind for Event {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "event",
         short_names: &["ev"],
         categories: &[],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         column(
             "Last Seen",
             "string",
@@ -32,7 +32,7 @@ impl ApiKind for Event {
         column("Message", "string", "A human-readable description of the event."),
         wide("First Seen", "string", "The time at which the event was first recorded."),
         wide("Count", "string", "The number of times this event has occurred."),
-        Column { priority: 1, ..NAME },
+        TableColumn { priority: 1, ..NAME },
     ];
     const SELECTABLE_FIELDS: &'static [&'static str] = &[
         "involvedObject.apiVersion",
@@ -88,7 +88,7 @@ impl ApiKind for Event {
         fields.into_iter().map(|(name, value)| (name, value.to_owned())).collect()
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let event_time = self.event_time.as_ref().map(Tick::from);
         let first = self.first_timestamp.as_ref().map(Tick::from).or(event_time);
         let last = match &self.series {

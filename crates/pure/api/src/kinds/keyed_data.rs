@@ -2,7 +2,7 @@
 //! frozen.
 
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::Cell;
+use crate::registry::resource::TableCell;
 use crate::validation::{Path, invalid_each, names};
 
 /// All values of one object together.
@@ -29,6 +29,6 @@ pub(super) fn frozen(field: &str) -> FieldError {
 }
 
 /// The cell with the number of entries.
-pub(super) fn count(entries: usize) -> Cell {
-    Cell::Int(i64::try_from(entries).unwrap_or(i64::MAX))
+pub(super) fn count(entries: usize) -> TableCell {
+    TableCell::Int(i64::try_from(entries).unwrap_or(i64::MAX))
 }

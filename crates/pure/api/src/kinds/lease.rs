@@ -4,15 +4,19 @@ use k8s_openapi::api::coordination::v1::Lease;
 use rekindle_types::Tick;
 
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, numbers, text};
 
 // An empty `holderIdentity` is no mistake: it is how client-go gives a Lease back.
 impl ApiKind for Lease {
-    const NAMES: Names =
-        Names { singular: "lease", short_names: &[], categories: &[], scope: Scope::Namespaced };
-    const COLUMNS: &'static [Column] =
+    const NAMES: ResourceNames = ResourceNames {
+        singular: "lease",
+        short_names: &[],
+        categories: &[],
+        scope: ResourceScope::Namespaced,
+    };
+    const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Holder", "string", "The identity of the holder of a current lease."), AGE];
 
     fn validate(&self) -> Vec<FieldError> {
@@ -33,7 +37,7 @@ impl ApiKind for Lease {
         errors
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let holder = self.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref());
         vec![
             text(self.metadata.name.as_ref()).into(),

@@ -6,7 +6,8 @@ use rekindle_types::Tick;
 use super::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
+    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
@@ -18,16 +19,16 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const FINALIZER: &str = "kubernetes";
 
 impl ApiKind for Namespace {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "namespace",
         short_names: &["ns"],
         categories: &[],
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Finalize];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const NAME_RULE: NameRule = NameRule::DnsLabel;
-    const COLUMNS: &'static [Column] =
+    const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Status", "string", "The status of the namespace"), AGE];
     const SELECTABLE_FIELDS: &'static [&'static str] = &["name", "status.phase"];
 
@@ -38,7 +39,7 @@ impl ApiKind for Namespace {
         defaults::text(&mut self.status.get_or_insert_default().phase, "Active");
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         self.status = Some(NamespaceStatus { phase: Some("Active".to_owned()), conditions: None });
         let finalizers = self.spec.get_or_insert_default().finalizers.get_or_insert_default();
         if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
@@ -46,7 +47,7 @@ impl ApiKind for Namespace {
         }
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         // Finalizers go through the finalize subresource only.
         self.spec.clone_from(&old.spec);
         self.status.clone_from(&old.status);
@@ -70,7 +71,7 @@ impl ApiKind for Namespace {
         ]
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let phase = self.status.as_ref().and_then(|status| status.phase.as_ref());
         vec![
             text(self.metadata.name.as_ref()).into(),
@@ -81,7 +82,7 @@ impl ApiKind for Namespace {
 }
 
 impl SubresourceStrategy<StatusPart> for Namespace {
-    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.spec.clone_from(&old.spec);
     }
 }

@@ -5,7 +5,9 @@ use rekindle_types::{Tick, nodes, taints};
 
 use super::defaults;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none, wide};
 use crate::validation::{ListKeys, Path, invalid_each, items, names, quantities, text};
@@ -15,11 +17,15 @@ const ROLE_LABEL_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE_LABEL: &str = "kubernetes.io/role";
 
 impl ApiKind for Node {
-    const NAMES: Names =
-        Names { singular: "node", short_names: &["no"], categories: &[], scope: Scope::Cluster };
+    const NAMES: ResourceNames = ResourceNames {
+        singular: "node",
+        short_names: &["no"],
+        categories: &[],
+        scope: ResourceScope::Cluster,
+    };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::NodeProxy];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Status", "string", "The status of the node"),
         column("Roles", "string", "The roles of the node"),
@@ -47,7 +53,7 @@ impl ApiKind for Node {
         }
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.status.clone_from(&old.status);
     }
 
@@ -94,12 +100,12 @@ impl ApiKind for Node {
         vec![("spec.unschedulable", nodes::is_cordoned(self).to_string())]
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let unknown = NodeSystemInfo::default();
         let info = self.status.as_ref().and_then(|status| status.node_info.as_ref());
         let info = info.unwrap_or(&unknown);
         let or_unknown = |value: &String| {
-            if value.is_empty() { "<unknown>".into() } else { Cell::Text(value.clone()) }
+            if value.is_empty() { "<unknown>".into() } else { TableCell::Text(value.clone()) }
         };
         vec![
             text(self.metadata.name.as_ref()).into(),
@@ -117,7 +123,7 @@ impl ApiKind for Node {
 }
 
 impl SubresourceStrategy<StatusPart> for Node {
-    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.spec.clone_from(&old.spec);
     }
 }
@@ -145,7 +151,7 @@ fn roles(node: &Node) -> String {
     list_or_none(roles)
 }
 
-fn address(node: &Node, type_: &str) -> Cell {
+fn address(node: &Node, type_: &str) -> TableCell {
     let addresses = node.status.as_ref().and_then(|status| status.addresses.as_ref());
     let found = items(addresses).iter().find(|address| address.type_ == type_);
     found.map_or("<none>", |address| &address.address).into()

@@ -9,7 +9,9 @@ use rekindle_types::v1alpha1::{
 use super::defaults;
 use super::preparation;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, wide};
 use crate::validation::{Path, invalid_each, names, new_mistakes, numbers, text};
@@ -20,15 +22,15 @@ const UID_CHARACTERS_MAX: usize = 128;
 const SECONDS_MAX: i64 = i32::MAX as i64;
 
 impl ApiKind for PodRestart {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "podrestart",
         short_names: &["pr"],
         categories: &["rekindle"],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Pod", "string", "The pod that is to be restarted."),
         column("Rung", "string", "What of it is restarted."),
@@ -53,7 +55,7 @@ impl ApiKind for PodRestart {
         }
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
         self.status = None;
     }
@@ -110,7 +112,7 @@ impl ApiKind for PodRestart {
         vec![("spec.podName", self.spec.pod_name.clone()), ("status.phase", phase(self))]
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let message = self.status.as_ref().and_then(|status| status.message.as_ref());
         let phase = match phase(self) {
             phase if phase.is_empty() => "Pending".to_owned(),

@@ -4,17 +4,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Whether the desired state of an object changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Desired {
+pub(crate) enum DesiredState {
     /// It did.
     Changed,
     /// It did not.
     Same,
 }
 
-impl Desired {
+impl DesiredState {
     /// Compares two desired states.
     pub(crate) fn compare<T: PartialEq>(new: &T, old: &T) -> Self {
-        if new == old { Desired::Same } else { Desired::Changed }
+        if new == old { DesiredState::Same } else { DesiredState::Changed }
     }
 }
 
@@ -25,9 +25,9 @@ macro_rules! updates_of_spec {
         fn prepare_for_update(
             &mut self,
             old: &Self,
-            _ctx: &$crate::registry::resource::Context<'_>,
+            _ctx: &$crate::registry::resource::RequestContext<'_>,
         ) {
-            let desired = $crate::kinds::preparation::Desired::compare(&self.spec, &old.spec);
+            let desired = $crate::kinds::preparation::DesiredState::compare(&self.spec, &old.spec);
             $crate::kinds::preparation::next_generation(&mut self.metadata, &old.metadata, desired);
             self.status.clone_from(&old.status);
         }
@@ -39,7 +39,11 @@ pub(crate) use updates_of_spec;
 /// `impl SubresourceStrategy<StatusPart>`.
 macro_rules! updates_of_status {
     () => {
-        fn prepare_part(&mut self, old: &Self, _ctx: &$crate::registry::resource::Context<'_>) {
+        fn prepare_part(
+            &mut self,
+            old: &Self,
+            _ctx: &$crate::registry::resource::RequestContext<'_>,
+        ) {
             self.spec.clone_from(&old.spec);
             self.metadata.generation = old.metadata.generation;
             // who may write the status decides neither when the object goes nor with whom
@@ -57,9 +61,9 @@ pub(crate) const fn first_generation(meta: &mut ObjectMeta) {
 
 /// The generation after an update: one more when the desired state changed, whatever the client
 /// sent.
-pub(crate) fn next_generation(meta: &mut ObjectMeta, old: &ObjectMeta, desired: Desired) {
+pub(crate) fn next_generation(meta: &mut ObjectMeta, old: &ObjectMeta, desired: DesiredState) {
     meta.generation = match desired {
-        Desired::Changed => Some(old.generation.unwrap_or(0) + 1),
-        Desired::Same => old.generation,
+        DesiredState::Changed => Some(old.generation.unwrap_or(0) + 1),
+        DesiredState::Same => old.generation,
     };
 }

@@ -9,7 +9,9 @@ use rekindle_types::Tick;
 use super::defaults;
 use super::preparation;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, text};
 
@@ -46,13 +48,13 @@ pub(crate) const SYSTEM_CLASSES: [SystemClass; 2] = [
 ];
 
 impl ApiKind for PriorityClass {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "priorityclass",
         short_names: &["pc"],
         categories: &[],
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
     };
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Value", "integer", "The priority that pods of this class get."),
         column("Global-Default", "boolean", "Whether pods that name no class get this one."),
@@ -67,11 +69,11 @@ impl ApiKind for PriorityClass {
         defaults::text(&mut self.preemption_policy, PREEMPTION_POLICY);
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.metadata.generation = old.metadata.generation;
     }
 
@@ -116,10 +118,10 @@ impl ApiKind for PriorityClass {
         errors
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         vec![
             text(self.metadata.name.as_ref()).into(),
-            Cell::Int(self.value.unwrap_or_default().into()),
+            TableCell::Int(self.value.unwrap_or_default().into()),
             self.global_default.unwrap_or_default().to_string().into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
             text(self.preemption_policy.as_ref()).into(),

@@ -4,24 +4,26 @@ use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use rekindle_types::Tick;
 
 use super::preparation;
-use super::status_counts::{self, Part};
+use super::status_counts::{self, PartialCount};
 use super::template;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{Path, numbers, selector, text};
 
 impl ApiKind for ReplicaSet {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "replicaset",
         short_names: &["rs"],
         categories: &["all"],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Desired", "integer", "The number of desired pods."),
         column("Current", "integer", "The most recently observed number of pods."),
@@ -39,7 +41,7 @@ impl ApiKind for ReplicaSet {
         spec.replicas.get_or_insert(1);
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
         self.status = Some(ReplicaSetStatus::default());
     }
@@ -57,7 +59,12 @@ impl ApiKind for ReplicaSet {
         }
         let none = Default::default();
         let pods = spec.template.as_ref().unwrap_or(&none);
-        errors.extend(template::check(template::Maker::ReplicaSet, &spec.selector, pods, &field));
+        errors.extend(template::check(
+            template::PodMaker::ReplicaSet,
+            &spec.selector,
+            pods,
+            &field,
+        ));
         errors
     }
 
@@ -75,7 +82,7 @@ impl ApiKind for ReplicaSet {
         vec![("status.replicas", replicas.to_string())]
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let no_status = ReplicaSetStatus::default();
         let spec = &self.spec;
         let status = self.status.as_ref().unwrap_or(&no_status);
@@ -112,10 +119,10 @@ pub(super) fn status_errors(status: &ReplicaSetStatus) -> Vec<FieldError> {
         ("terminatingReplicas", status.terminating_replicas.unwrap_or(0)),
     ];
     let parts = [
-        Part::of_all("fullyLabeledReplicas"),
-        Part::of_all("readyReplicas"),
-        Part::of_all("availableReplicas"),
-        Part { name: "availableReplicas", of: "readyReplicas", called: "readyReplicas" },
+        PartialCount::of_all("fullyLabeledReplicas"),
+        PartialCount::of_all("readyReplicas"),
+        PartialCount::of_all("availableReplicas"),
+        PartialCount { name: "availableReplicas", of: "readyReplicas", called: "readyReplicas" },
     ];
     let mut errors = status_counts::check(&counts, &parts);
     errors.extend(status_counts::check_generation(status.observed_generation));

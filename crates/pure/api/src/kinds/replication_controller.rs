@@ -7,24 +7,26 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::Tick;
 
-use super::template::{self, Maker};
+use super::template::{self, PodMaker};
 use super::{preparation, replica_set};
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{Path, numbers, selector, text};
 
 impl ApiKind for ReplicationController {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "replicationcontroller",
         short_names: &["rc"],
         categories: &["all"],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Desired", "integer", "The number of desired pods."),
         column("Current", "integer", "The most recently observed number of pods."),
@@ -49,7 +51,7 @@ impl ApiKind for ReplicationController {
         }
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
         self.status = Some(ReplicationControllerStatus::default());
     }
@@ -74,7 +76,7 @@ impl ApiKind for ReplicationController {
                 errors.push(FieldError::required(field.child("template"), ""));
             }
             Some(pods) => errors.extend(template::check(
-                Maker::ReplicationController,
+                PodMaker::ReplicationController,
                 &label_selector(spec),
                 pods,
                 &field,
@@ -93,7 +95,7 @@ impl ApiKind for ReplicationController {
         vec![("status.replicas", replicas.to_string())]
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let (no_spec, no_status) = Default::default();
         let spec = self.spec.as_ref().unwrap_or(&no_spec);
         let status: &ReplicationControllerStatus = self.status.as_ref().unwrap_or(&no_status);

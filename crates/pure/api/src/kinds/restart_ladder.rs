@@ -8,21 +8,23 @@ use rekindle_types::v1alpha1::{
 
 use super::preparation;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none};
 use crate::validation::{Path, text};
 
 impl ApiKind for RestartLadder {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "restartladder",
         short_names: &["rl"],
         categories: &["rekindle"],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Rungs", "string", "What is tried one after the other, each with its attempts."),
         column("Window", "string", "Attempts count inside this window."),
@@ -43,7 +45,7 @@ impl ApiKind for RestartLadder {
         }
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
         self.status = None;
     }
@@ -61,7 +63,7 @@ impl ApiKind for RestartLadder {
         never.into_iter().collect()
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let rungs: Vec<String> = self
             .spec
             .rungs

@@ -5,7 +5,9 @@ use rekindle_types::v1alpha1::{API_VERSION, RestartLedger, RestartLedgerStatus};
 
 use super::preparation;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, human, wide};
 use crate::validation::{Path, items, new_mistakes, text};
@@ -16,15 +18,15 @@ const TEXT_BYTES_MAX: usize = 4096;
 const ENTRIES_MAX: usize = 1000;
 
 impl ApiKind for RestartLedger {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "restartledger",
         short_names: &["rledger"],
         categories: &["rekindle"],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Pod", "string", "The pod that carries the identity now."),
         column("Rung", "string", "The rung the workload is on."),
@@ -44,7 +46,7 @@ impl ApiKind for RestartLedger {
 
     /// Status is kept: a ledger is written by Rekindle only, and its first entry must not need a
     /// second write to last.
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
     }
 
@@ -60,7 +62,7 @@ impl ApiKind for RestartLedger {
         vec![("spec.podName", self.spec.pod_name.clone()), ("status.phase", phase(self))]
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let status = self.status.as_ref();
         let rung = status.and_then(|status| status.rung).map_or("<none>", |rung| rung.name());
         let next = status.and_then(|status| status.next_attempt_at.as_ref()).map(Tick::from);
@@ -75,7 +77,7 @@ impl ApiKind for RestartLedger {
             self.spec.pod_name.as_str().into(),
             rung.into(),
             phase(self).into(),
-            Cell::Int(i64::try_from(failures).unwrap_or(i64::MAX)),
+            TableCell::Int(i64::try_from(failures).unwrap_or(i64::MAX)),
             next.into(),
             text(status.and_then(|status| status.summary.as_ref())).into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),

@@ -6,7 +6,7 @@ use rekindle_types::Tick;
 
 use super::{defaults, keyed_data};
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Names, Scope};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::object_meta::immutable;
 use crate::validation::{Path, text};
@@ -15,9 +15,13 @@ use crate::validation::{Path, text};
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 
 impl ApiKind for Secret {
-    const NAMES: Names =
-        Names { singular: "secret", short_names: &[], categories: &[], scope: Scope::Namespaced };
-    const COLUMNS: &'static [Column] = &[
+    const NAMES: ResourceNames = ResourceNames {
+        singular: "secret",
+        short_names: &[],
+        categories: &[],
+        scope: ResourceScope::Namespaced,
+    };
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Type", "string", "Used to facilitate programmatic handling of secret data."),
         column("Data", "string", "Data contains the secret data."),
@@ -72,7 +76,7 @@ impl ApiKind for Secret {
         vec![("type", text(self.type_.as_ref()).to_owned())]
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         vec![
             text(self.metadata.name.as_ref()).into(),
             text(self.type_.as_ref()).into(),

@@ -10,7 +10,8 @@ use rekindle_types::Tick;
 use super::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
+    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none, or_none, wide};
@@ -22,16 +23,16 @@ const CLIENT_IP_TIMEOUT_S: i32 = 10_800;
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
 impl ApiKind for Service {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "service",
         short_names: &["svc"],
         categories: &["all"],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const NAME_RULE: NameRule = NameRule::Dns1035Label;
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Type", "string", "How the Service is exposed."),
         column("Cluster-IP", "string", "The IP address of the service."),
@@ -45,12 +46,12 @@ impl ApiKind for Service {
         defaults(self.spec.get_or_insert_default());
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         self.status =
             Some(ServiceStatus { load_balancer: Some(Default::default()), ..Default::default() });
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.status.clone_from(&old.status);
     }
 
@@ -78,7 +79,7 @@ impl ApiKind for Service {
         warnings
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let none = ServiceSpec::default();
         let spec = self.spec.as_ref().unwrap_or(&none);
         let selector: Vec<String> =
@@ -96,7 +97,7 @@ impl ApiKind for Service {
 }
 
 impl SubresourceStrategy<StatusPart> for Service {
-    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.spec.clone_from(&old.spec);
     }
 }

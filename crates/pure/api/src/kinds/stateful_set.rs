@@ -12,12 +12,13 @@ use rekindle_types::Tick;
 
 use super::defaults;
 use super::preparation;
-use super::status_counts::{self, Part};
+use super::status_counts::{self, PartialCount};
 use super::storage;
-use super::template::{self, Maker};
-use crate::registry::field_error::{FieldError, Problem};
+use super::template::{self, PodMaker};
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
-    ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource,
+    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
@@ -27,17 +28,17 @@ use crate::validation::{ListKeys, Path, amounts, invalid_each, items, names, num
 const RETENTION: &[&str] = &["Retain", "Delete"];
 
 impl ApiKind for StatefulSet {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "statefulset",
         short_names: &["sts"],
         categories: &["all"],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     // its pods' host names are made of it
     const NAME_RULE: NameRule = NameRule::DnsLabel;
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Ready", "string", "Number of the pod with ready state"),
         AGE,
@@ -66,7 +67,7 @@ impl ApiKind for StatefulSet {
         }
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
         self.status = Some(StatefulSetStatus::default());
     }
@@ -103,7 +104,7 @@ impl ApiKind for StatefulSet {
         template::warnings(&self.spec.template)
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let ready = self.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
         let [containers, images] = containers_and_images(self.spec.template.spec.as_ref());
         vec![
@@ -156,7 +157,7 @@ fn spec_errors(spec: &StatefulSetSpec, field: &Path) -> Vec<FieldError> {
     errors.extend(numbers::non_negative(start, &field.child("ordinals").child("start")));
     errors.extend(claim_errors(spec, &field.child("volumeClaimTemplates")));
     let pods = with_claims(spec);
-    errors.extend(template::check(Maker::StatefulSet, &spec.selector, &pods, field));
+    errors.extend(template::check(PodMaker::StatefulSet, &spec.selector, &pods, field));
     errors
 }
 
@@ -166,7 +167,7 @@ fn strategy_errors(strategy: &StatefulSetUpdateStrategy, field: &Path) -> Vec<Fi
         ("OnDelete", None) | ("RollingUpdate", None) => Vec::new(),
         ("OnDelete", Some(rolling)) => vec![FieldError {
             field: rolling_field.into(),
-            problem: Problem::Invalid(
+            problem: FieldProblem::Invalid(
                 serde_json::to_string(rolling).expect("two numbers are always JSON"),
             ),
             detail: "only allowed for updateStrategy 'RollingUpdate'".to_owned(),
@@ -245,11 +246,15 @@ fn status_errors(status: &StatefulSetStatus) -> Vec<FieldError> {
         ("collisionCount", status.collision_count.unwrap_or(0)),
     ];
     let parts = [
-        Part::of_all("readyReplicas"),
-        Part::of_all("currentReplicas"),
-        Part::of_all("updatedReplicas"),
-        Part::of_all("availableReplicas"),
-        Part { name: "availableReplicas", of: "readyReplicas", called: "status.readyReplicas" },
+        PartialCount::of_all("readyReplicas"),
+        PartialCount::of_all("currentReplicas"),
+        PartialCount::of_all("updatedReplicas"),
+        PartialCount::of_all("availableReplicas"),
+        PartialCount {
+            name: "availableReplicas",
+            of: "readyReplicas",
+            called: "status.readyReplicas",
+        },
     ];
     status_counts::check(&counts, &parts)
 }

@@ -5,7 +5,7 @@ use crate::registry::field_error::FieldError;
 use crate::validation::{Path, numbers};
 
 /// A count that is part of another one.
-pub(super) struct Part {
+pub(super) struct PartialCount {
     /// The field of the part.
     pub(super) name: &'static str,
     /// The field of the whole.
@@ -14,7 +14,7 @@ pub(super) struct Part {
     pub(super) called: &'static str,
 }
 
-impl Part {
+impl PartialCount {
     /// A part of all replicas.
     pub(super) const fn of_all(name: &'static str) -> Self {
         Self { name, of: "replicas", called: "status.replicas" }
@@ -22,7 +22,7 @@ impl Part {
 }
 
 /// Everything wrong with these counts, by the names of their fields.
-pub(super) fn check(counts: &[(&str, i32)], parts: &[Part]) -> Vec<FieldError> {
+pub(super) fn check(counts: &[(&str, i32)], parts: &[PartialCount]) -> Vec<FieldError> {
     let field = Path::new("status");
     let negative =
         counts.iter().filter_map(|(name, count)| numbers::non_negative(*count, &field.child(name)));

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::ladder_annotations;
 use super::pod::{self, annotations, defaults, validate};
-use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::metadata;
 use crate::validation::{Path, labels, selector, text};
 
@@ -24,30 +24,32 @@ pub(super) fn set_defaults(template: &mut PodTemplateSpec) {
 /// Who makes the pods of a template, as upstream's texts name it: those of a Deployment are made by
 /// its ReplicaSets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Maker {
+pub(super) enum PodMaker {
     DaemonSet,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
 }
 
-impl Maker {
+impl PodMaker {
     const fn name(self) -> &'static str {
         match self {
-            Maker::DaemonSet => "DaemonSet",
-            Maker::ReplicaSet => "ReplicaSet",
-            Maker::ReplicationController => "ReplicationController",
-            Maker::StatefulSet => "StatefulSet",
+            PodMaker::DaemonSet => "DaemonSet",
+            PodMaker::ReplicaSet => "ReplicaSet",
+            PodMaker::ReplicationController => "ReplicationController",
+            PodMaker::StatefulSet => "StatefulSet",
         }
     }
 
     /// What is wrong with a selector that selects everything.
     fn empty_selector(self, selector: &LabelSelector, field: Path) -> FieldError {
         match self {
-            Maker::ReplicaSet | Maker::ReplicationController => FieldError::required(field, ""),
-            Maker::DaemonSet | Maker::StatefulSet => FieldError {
+            PodMaker::ReplicaSet | PodMaker::ReplicationController => {
+                FieldError::required(field, "")
+            }
+            PodMaker::DaemonSet | PodMaker::StatefulSet => FieldError {
                 field: field.into(),
-                problem: Problem::Invalid(json(selector)),
+                problem: FieldProblem::Invalid(json(selector)),
                 detail: format!("empty selector is invalid for {}", self.name().to_lowercase()),
             },
         }
@@ -56,7 +58,7 @@ impl Maker {
 
 /// Everything wrong with the selector and the template.
 pub(super) fn check(
-    maker: Maker,
+    maker: PodMaker,
     labels_selector: &LabelSelector,
     template: &PodTemplateSpec,
     field: &Path,
@@ -72,7 +74,7 @@ pub(super) fn check(
         if !selector::matches(labels_selector, template_labels) {
             errors.push(FieldError {
                 field: template_field.child("metadata").child("labels").into(),
-                problem: Problem::Invalid(json(&template_labels.unwrap_or(&BTreeMap::new()))),
+                problem: FieldProblem::Invalid(json(&template_labels.unwrap_or(&BTreeMap::new()))),
                 detail: "`selector` does not match template `labels`".to_owned(),
             });
         }
@@ -102,11 +104,11 @@ pub(super) fn check_metadata(template: &PodTemplateSpec, field: &Path) -> Vec<Fi
     errors
 }
 
-fn check_spec(maker: Maker, template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
+fn check_spec(maker: PodMaker, template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
     let Some(spec) = &template.spec else {
         return vec![FieldError::required(field, "")];
     };
-    let mut errors = validate::pod_spec(spec, validate::Holder::Template, field);
+    let mut errors = validate::pod_spec(spec, validate::SpecHolder::Template, field);
     let policy = text(spec.restart_policy.as_ref());
     if matches!(policy, "OnFailure" | "Never") {
         errors.push(FieldError::not_supported(field.child("restartPolicy"), policy, &["Always"]));
@@ -127,7 +129,7 @@ pub(super) fn check_selector_update(
 ) -> Option<FieldError> {
     (new != old).then(|| FieldError {
         field: "spec.selector".to_owned(),
-        problem: Problem::Invalid(json(new)),
+        problem: FieldProblem::Invalid(json(new)),
         detail: "field is immutable".to_owned(),
     })
 }

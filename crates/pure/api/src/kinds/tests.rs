@@ -14,12 +14,14 @@ use expect_test::expect_file;
 use rekindle_types::Tick;
 use serde_json::Value;
 
-use crate::registry::{AnyObject, Cell, Context, FieldError, KindEntry, Part, Registry};
+use crate::registry::{
+    AnyObject, FieldError, KindEntry, ObjectPart, Registry, RequestContext, TableCell,
+};
 
 /// The time at which everything happens here: 2026-11-21T12:00:00Z.
 const NOW: Tick = Tick::from_secs(1_795_262_400);
 
-const CONTEXT: Context<'_> = Context { now: NOW, user: "test" };
+const CONTEXT: RequestContext<'_> = RequestContext { now: NOW, user: "test" };
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/kinds/testdata").join(folder);
@@ -99,9 +101,9 @@ fn updates_change_what_may_change() {
         old.prepare_named();
         let (_, mut new) = decode(&registry, &new);
         new.set_defaults();
-        new.prepare_update(Part::Main, old.as_ref(), &CONTEXT);
+        new.prepare_update(ObjectPart::Main, old.as_ref(), &CONTEXT);
         let mut outcome = String::new();
-        section(&mut outcome, "errors", texts(new.validate_change(Part::Main, old.as_ref())));
+        section(&mut outcome, "errors", texts(new.validate_change(ObjectPart::Main, old.as_ref())));
         let generation = new.meta().generation.map(|generation| generation.to_string());
         section(&mut outcome, "generation", generation);
         expect_file![file.with_extension("txt")].assert_eq(&outcome);
@@ -118,10 +120,10 @@ fn ephemeral_containers_are_added_and_nothing_else() {
         old.prepare_for_create(&CONTEXT);
         let (_, mut new) = decode(&registry, &new);
         new.set_defaults();
-        new.prepare_update(Part::EphemeralContainers, old.as_ref(), &CONTEXT);
+        new.prepare_update(ObjectPart::EphemeralContainers, old.as_ref(), &CONTEXT);
         let mut outcome = String::new();
         let mut errors = new.validate();
-        errors.extend(new.validate_change(Part::EphemeralContainers, old.as_ref()));
+        errors.extend(new.validate_change(ObjectPart::EphemeralContainers, old.as_ref()));
         let valid = errors.is_empty();
         section(&mut outcome, "errors", texts(errors));
         if valid {
@@ -135,9 +137,9 @@ fn ephemeral_containers_are_added_and_nothing_else() {
             // What it has now is no matter to an update of the rest.
             let mut later = new.boxed_clone();
             later.meta_mut().labels = Some([("a".to_owned(), "b".to_owned())].into());
-            later.prepare_update(Part::Main, new.as_ref(), &CONTEXT);
+            later.prepare_update(ObjectPart::Main, new.as_ref(), &CONTEXT);
             assert_eq!(texts(later.validate()), [""; 0]);
-            assert_eq!(texts(later.validate_change(Part::Main, new.as_ref())), [""; 0]);
+            assert_eq!(texts(later.validate_change(ObjectPart::Main, new.as_ref())), [""; 0]);
         }
         expect_file![file.with_extension("txt")].assert_eq(&outcome);
     }
@@ -151,14 +153,14 @@ fn tables_read_as_kubectl_users_know_them() {
         for value in documents(&file) {
             let (entry, object) = decode(&registry, &value);
             if rows.is_empty() {
-                let heading = |column: &crate::registry::Column| column.name.to_uppercase();
+                let heading = |column: &crate::registry::TableColumn| column.name.to_uppercase();
                 rows.push(entry.columns.iter().map(heading).collect());
             }
             let row = object.row(NOW);
             assert_eq!(row.len(), entry.columns.len(), "{}", file.display());
-            let shown = |cell: Cell| match cell {
-                Cell::Text(text) => text,
-                Cell::Int(number) => number.to_string(),
+            let shown = |cell: TableCell| match cell {
+                TableCell::Text(text) => text,
+                TableCell::Int(number) => number.to_string(),
             };
             rows.push(row.into_iter().map(shown).collect());
         }

@@ -6,7 +6,7 @@ use super::{
     BINDING, DELETE_OPTIONS, EVICTION, PATCH, RESOURCE_LIST, SCALE, STATUS, TOKEN_REQUEST,
     list_schema, parameters, reference,
 };
-use crate::registry::{KindEntry, Scope, Subresource};
+use crate::registry::{KindEntry, ResourceScope, Subresource};
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
@@ -33,41 +33,45 @@ pub(super) fn of(kinds: &[&KindEntry], group: &str, version: &str) -> Map<String
     });
     paths.insert(format!("{root}/"), discovery);
     for entry in kinds {
-        Resource::new(entry).add_to(&mut paths, &root);
+        PathResource::new(entry).add_to(&mut paths, &root);
     }
     paths
 }
 
 /// A kind as its paths are made.
-struct Resource<'a> {
+struct PathResource<'a> {
     entry: &'a KindEntry,
     schema: String,
 }
 
 /// What an operation is about, for its marks.
 #[derive(Clone, Copy)]
-struct Subject<'a> {
+struct OperationSubject<'a> {
     schema: &'a str,
     gvk: [&'a str; 3],
     /// Of a subresource, in title case: `Status`.
     suffix: &'a str,
 }
 
-impl<'a> Resource<'a> {
+impl<'a> PathResource<'a> {
     fn new(entry: &'a KindEntry) -> Self {
         Self { entry, schema: (entry.schema_name)().into_owned() }
     }
 
-    fn subject(&self) -> Subject<'_> {
+    fn subject(&self) -> OperationSubject<'_> {
         let entry = self.entry;
-        Subject { schema: &self.schema, gvk: [entry.group, entry.version, entry.kind], suffix: "" }
+        OperationSubject {
+            schema: &self.schema,
+            gvk: [entry.group, entry.version, entry.kind],
+            suffix: "",
+        }
     }
 
     fn add_to(&self, paths: &mut Map<String, Value>, root: &str) {
         let plural = self.entry.plural;
         let (base, mut common) = match self.entry.scope {
-            Scope::Cluster => (format!("{root}/{plural}"), vec![parameters::pretty()]),
-            Scope::Namespaced => {
+            ResourceScope::Cluster => (format!("{root}/{plural}"), vec![parameters::pretty()]),
+            ResourceScope::Namespaced => {
                 let mut everywhere = vec![parameters::pretty()];
                 everywhere.extend(parameters::list());
                 let list = json!({
@@ -90,8 +94,8 @@ impl<'a> Resource<'a> {
     }
 
     fn list_operation(&self, suffix: &str) -> Value {
-        let subject = Subject { schema: &list_schema(&self.schema), ..self.subject() };
-        let subject = Subject { suffix, ..subject };
+        let subject = OperationSubject { schema: &list_schema(&self.schema), ..self.subject() };
+        let subject = OperationSubject { suffix, ..subject };
         self.operation(
             "list",
             &subject,
@@ -148,7 +152,7 @@ impl<'a> Resource<'a> {
         operations
     }
 
-    fn get_put_patch(&self, subject: &Subject<'_>) -> Value {
+    fn get_put_patch(&self, subject: &OperationSubject<'_>) -> Value {
         let mut patch_parameters = parameters::write();
         patch_parameters.push(parameters::force());
         let patch_content: Map<String, Value> = PATCH_TYPES
@@ -176,18 +180,21 @@ impl<'a> Resource<'a> {
         let own = self.subject();
         let (name, mut operations) = match subresource {
             Subresource::Status => {
-                ("status", self.get_put_patch(&Subject { suffix: "Status", ..own }))
+                ("status", self.get_put_patch(&OperationSubject { suffix: "Status", ..own }))
             }
             Subresource::Resize => {
-                ("resize", self.get_put_patch(&Subject { suffix: "Resize", ..own }))
+                ("resize", self.get_put_patch(&OperationSubject { suffix: "Resize", ..own }))
             }
             Subresource::EphemeralContainers => {
-                let subject = Subject { suffix: "Ephemeralcontainers", ..own };
+                let subject = OperationSubject { suffix: "Ephemeralcontainers", ..own };
                 ("ephemeralcontainers", self.get_put_patch(&subject))
             }
             Subresource::Scale => {
                 let gvk = ["autoscaling", "v1", "Scale"];
-                ("scale", self.get_put_patch(&Subject { schema: SCALE, gvk, suffix: "Scale" }))
+                (
+                    "scale",
+                    self.get_put_patch(&OperationSubject { schema: SCALE, gvk, suffix: "Scale" }),
+                )
             }
             Subresource::Binding => {
                 ("binding", self.create_only(BINDING, ["", "v1", "Binding"], "Binding"))
@@ -200,7 +207,7 @@ impl<'a> Resource<'a> {
                 ("token", self.create_only(TOKEN_REQUEST, gvk, "Token"))
             }
             Subresource::Log => {
-                let subject = Subject { suffix: "Log", ..own };
+                let subject = OperationSubject { suffix: "Log", ..own };
                 let read = self.operation(
                     "get",
                     &subject,
@@ -222,7 +229,7 @@ impl<'a> Resource<'a> {
             }
             Subresource::NodeProxy => self.node_proxy(&own),
             Subresource::Finalize => {
-                let subject = Subject { suffix: "Finalize", ..own };
+                let subject = OperationSubject { suffix: "Finalize", ..own };
                 let replace = self.operation(
                     "put",
                     &subject,
@@ -243,7 +250,7 @@ impl<'a> Resource<'a> {
 
     /// A subresource to which objects of another kind are posted.
     fn create_only(&self, schema: &str, gvk: [&str; 3], suffix: &str) -> Value {
-        let subject = Subject { schema, gvk, suffix };
+        let subject = OperationSubject { schema, gvk, suffix };
         let what = format!("create {} of a", suffix.to_lowercase());
         let own = json!({
             "parameters": parameters::write(),
@@ -254,8 +261,9 @@ impl<'a> Resource<'a> {
     }
 
     /// What the node itself answers.
-    fn node_proxy(&self, own: &Subject<'_>) -> (&'static str, Value) {
-        let subject = Subject { suffix: "Proxy", gvk: ["", "v1", "NodeProxyOptions"], ..*own };
+    fn node_proxy(&self, own: &OperationSubject<'_>) -> (&'static str, Value) {
+        let subject =
+            OperationSubject { suffix: "Proxy", gvk: ["", "v1", "NodeProxyOptions"], ..*own };
         let text = json!({"*/*": {"schema": {"type": "string"}}});
         let responses = json!({"200": {"description": "OK", "content": text}});
         let what = "connect GET requests to proxy of";
@@ -266,14 +274,14 @@ impl<'a> Resource<'a> {
     /// A subresource that both methods upgrade the connection for.
     fn connect(
         &self,
-        own: &Subject<'_>,
+        own: &OperationSubject<'_>,
         suffix: &str,
         name: &'static str,
         parameters: Vec<Value>,
     ) -> (&'static str, Value) {
         let kind =
             format!("Pod{}Options", if suffix == "Portforward" { "PortForward" } else { suffix });
-        let subject = Subject { suffix, gvk: ["", "v1", &kind], ..*own };
+        let subject = OperationSubject { suffix, gvk: ["", "v1", &kind], ..*own };
         let operation = |method: &str| {
             let text = json!({"*/*": {"schema": {"type": "string"}}});
             let responses = json!({"200": {"description": "OK", "content": text}});
@@ -293,7 +301,13 @@ impl<'a> Resource<'a> {
     }
 
     /// An operation with its marks, beside what is its own.
-    fn operation(&self, action: &str, subject: &Subject<'_>, what: &str, own: Value) -> Value {
+    fn operation(
+        &self,
+        action: &str,
+        subject: &OperationSubject<'_>,
+        what: &str,
+        own: Value,
+    ) -> Value {
         let entry = self.entry;
         let verb = match action {
             "get" => "read",
@@ -303,8 +317,8 @@ impl<'a> Resource<'a> {
             other => other,
         };
         let scope = match entry.scope {
-            Scope::Namespaced if subject.suffix != "ForAllNamespaces" => "Namespaced",
-            Scope::Namespaced | Scope::Cluster => "",
+            ResourceScope::Namespaced if subject.suffix != "ForAllNamespaces" => "Namespaced",
+            ResourceScope::Namespaced | ResourceScope::Cluster => "",
         };
         let title = title(entry.group, entry.version);
         let [group, version, kind] = subject.gvk;

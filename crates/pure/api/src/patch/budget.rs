@@ -34,7 +34,7 @@ pub(super) struct WorkBudget {
 
 /// How large a value is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Extent {
+pub(super) struct ValueSize {
     /// The steps to look at all of it.
     pub(super) steps: u64,
     /// How deep it nests; 0 for what holds nothing.
@@ -43,7 +43,7 @@ pub(super) struct Extent {
     pub(super) bytes: usize,
 }
 
-impl Extent {
+impl ValueSize {
     fn hold(&mut self, inner: Self) {
         self.steps += inner.steps;
         self.bytes += inner.bytes;
@@ -82,7 +82,7 @@ impl WorkBudget {
 
     /// Looks at all of a value, and takes the steps for that. It recurses, as no value nests deeper
     /// than [`DEPTH_MAX`](crate::decode::DEPTH_MAX).
-    pub(super) fn measure(&mut self, value: &Value, what: &str) -> Result<Extent, PatchError> {
+    pub(super) fn measure(&mut self, value: &Value, what: &str) -> Result<ValueSize, PatchError> {
         let text_bytes = match value {
             Value::String(text) => text.len(),
             Value::Object(fields) => fields.keys().map(String::len).sum(),
@@ -90,7 +90,7 @@ impl WorkBudget {
         };
         let own = 1 + steps(text_bytes / BYTES_PER_STEP);
         self.spend(own, what)?;
-        let mut extent = Extent { steps: own, depth: 0, bytes: 1 + text_bytes };
+        let mut extent = ValueSize { steps: own, depth: 0, bytes: 1 + text_bytes };
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             Value::Array(items) => {
@@ -110,7 +110,7 @@ impl WorkBudget {
     }
 
     /// Takes the steps for a copy of what was measured.
-    pub(super) fn spend_copy(&mut self, extent: Extent, what: &str) -> Result<(), PatchError> {
+    pub(super) fn spend_copy(&mut self, extent: ValueSize, what: &str) -> Result<(), PatchError> {
         self.spend(extent.steps.saturating_mul(COPY_STEPS), what)
     }
 

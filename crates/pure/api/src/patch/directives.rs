@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::PatchError;
 use super::budget::WorkBudget;
-use super::order::{EntryPlaces, Order};
+use super::order::{EntryPositions, PatchOrder};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -16,7 +16,7 @@ pub(super) const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
 
 /// What a `$patch` directive says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Directive {
+pub(super) enum PatchDirective {
     Replace,
     Delete,
     Merge,
@@ -28,12 +28,12 @@ pub(super) fn is_directed(patch: &Map<String, Value>) -> bool {
 }
 
 /// The directive of an object in a patch.
-pub(super) fn directive(patch: &Map<String, Value>) -> Result<Option<Directive>, PatchError> {
+pub(super) fn directive(patch: &Map<String, Value>) -> Result<Option<PatchDirective>, PatchError> {
     match patch.get(DIRECTIVE) {
         None => Ok(None),
-        Some(Value::String(text)) if text == "replace" => Ok(Some(Directive::Replace)),
-        Some(Value::String(text)) if text == "delete" => Ok(Some(Directive::Delete)),
-        Some(Value::String(text)) if text == "merge" => Ok(Some(Directive::Merge)),
+        Some(Value::String(text)) if text == "replace" => Ok(Some(PatchDirective::Replace)),
+        Some(Value::String(text)) if text == "delete" => Ok(Some(PatchDirective::Delete)),
+        Some(Value::String(text)) if text == "merge" => Ok(Some(PatchDirective::Merge)),
         Some(other) => {
             Err(PatchError::DoesNotFit(format!("unknown patch type {other} found in map")))
         }
@@ -72,7 +72,7 @@ pub(super) fn delete_from_list(
         PatchError::DoesNotFit(format!("{DELETE_FROM_LIST}{field} must be a list"))
     })?;
     if let Some(Value::Array(items)) = object.get_mut(field) {
-        let gone = EntryPlaces::new(None, gone, budget)?;
+        let gone = EntryPositions::new(None, gone, budget)?;
         for item in &*items {
             budget.measure(item, "merging lists")?;
         }
@@ -85,10 +85,10 @@ pub(super) fn delete_from_list(
 pub(super) fn order_of<'a>(
     patch: &'a Map<String, Value>,
     field: &str,
-) -> Result<Order<'a>, PatchError> {
+) -> Result<PatchOrder<'a>, PatchError> {
     match patch.get(&format!("{SET_ELEMENT_ORDER}{field}")) {
-        None => Ok(Order::OfThePatch),
-        Some(Value::Array(items)) => Ok(Order::Given(items)),
+        None => Ok(PatchOrder::OfThePatch),
+        Some(Value::Array(items)) => Ok(PatchOrder::Given(items)),
         Some(_) => {
             Err(PatchError::DoesNotFit(format!("{SET_ELEMENT_ORDER}{field} must be a list")))
         }

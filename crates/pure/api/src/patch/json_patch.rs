@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::PatchError;
-use super::budget::{Extent, WorkBudget};
+use super::budget::{ValueSize, WorkBudget};
 use crate::decode::{BODY_BYTES_MAX, DEPTH_MAX};
 use crate::status::ApiError;
 
@@ -125,7 +125,7 @@ fn check_growth(
     };
     let extent = match value {
         Some(value) => budget.measure(value, "measuring what is moved or copied")?,
-        None => Extent::default(),
+        None => ValueSize::default(),
     };
     if matches!(operation, PatchOperation::Copy(_)) {
         budget.spend_copy(extent, "copying values")?;

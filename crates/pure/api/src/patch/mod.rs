@@ -20,13 +20,13 @@ use budget::WorkBudget;
 /// A patch as read.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    format: Format,
+    format: PatchFormat,
     value: Value,
     duplicate_fields: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
-enum Format {
+enum PatchFormat {
     Json(::json_patch::Patch),
     Merge,
     StrategicMerge,
@@ -54,10 +54,10 @@ impl Patch {
         let (format, body) = match media_type {
             "application/json-patch+json" => {
                 let body = read()?;
-                (Format::Json(json_patch::read(&body.value)?), body)
+                (PatchFormat::Json(json_patch::read(&body.value)?), body)
             }
-            "application/merge-patch+json" => (Format::Merge, read()?),
-            "application/strategic-merge-patch+json" => (Format::StrategicMerge, read()?),
+            "application/merge-patch+json" => (PatchFormat::Merge, read()?),
+            "application/strategic-merge-patch+json" => (PatchFormat::StrategicMerge, read()?),
             "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
                 return Err(ApiError::unsupported_media_type(format!(
                     "server-side apply ({media_type}) is not supported yet - accepted media types include: {ACCEPTED}. \
@@ -71,7 +71,7 @@ impl Patch {
                 )));
             }
         };
-        if !body.value.is_object() && !matches!(format, Format::Json(_)) {
+        if !body.value.is_object() && !matches!(format, PatchFormat::Json(_)) {
             return Err(ApiError::bad_request(
                 "error decoding patch: json: cannot unmarshal a value that is not an object into a patch",
             ));
@@ -85,20 +85,22 @@ impl Patch {
             fields.keys().all(|field| matches!(field.as_str(), "metadata" | "status"))
         };
         match self.format {
-            Format::Json(_) => false,
-            Format::Merge | Format::StrategicMerge => self.value.as_object().is_some_and(only),
+            PatchFormat::Json(_) => false,
+            PatchFormat::Merge | PatchFormat::StrategicMerge => {
+                self.value.as_object().is_some_and(only)
+            }
         }
     }
 
     /// Whether it says nothing of this field of the object, or nothing but these fields of it.
     pub fn says_only(&self, field: &str, known: &[&str]) -> bool {
         match (&self.format, self.value.get(field)) {
-            (Format::Json(_), _) => false,
-            (Format::Merge | Format::StrategicMerge, None) => true,
-            (Format::Merge | Format::StrategicMerge, Some(Value::Object(said))) => {
+            (PatchFormat::Json(_), _) => false,
+            (PatchFormat::Merge | PatchFormat::StrategicMerge, None) => true,
+            (PatchFormat::Merge | PatchFormat::StrategicMerge, Some(Value::Object(said))) => {
                 said.keys().all(|name| known.contains(&name.as_str()))
             }
-            (Format::Merge | Format::StrategicMerge, Some(_)) => false,
+            (PatchFormat::Merge | PatchFormat::StrategicMerge, Some(_)) => false,
         }
     }
 
@@ -107,8 +109,8 @@ impl Patch {
         let found = path.iter().try_fold(&self.value, |value, field| value.get(field));
         match self.format {
             // lists may merge with what is there
-            Format::Json(_) | Format::StrategicMerge => false,
-            Format::Merge => found.is_some_and(|value| !value.is_object()),
+            PatchFormat::Json(_) | PatchFormat::StrategicMerge => false,
+            PatchFormat::Merge => found.is_some_and(|value| !value.is_object()),
         }
     }
 
@@ -117,13 +119,15 @@ impl Patch {
         let Self { format, value, duplicate_fields: _ } = self;
         let mut budget = WorkBudget::new();
         let patched = match &format {
-            Format::Json(operations) => json_patch::apply(operations, object, &mut budget),
-            Format::Merge => merge::apply(object, value, &mut budget),
-            Format::StrategicMerge => strategic::apply(schema, object, &value, &mut budget),
+            PatchFormat::Json(operations) => json_patch::apply(operations, object, &mut budget),
+            PatchFormat::Merge => merge::apply(object, value, &mut budget),
+            PatchFormat::StrategicMerge => strategic::apply(schema, object, &value, &mut budget),
         };
         patched.map_err(|error| match (&format, error) {
-            (Format::Json(_), PatchError::DoesNotFit(why)) => ApiError::unprocessable_patch(&why),
-            (Format::Merge | Format::StrategicMerge, PatchError::DoesNotFit(why)) => {
+            (PatchFormat::Json(_), PatchError::DoesNotFit(why)) => {
+                ApiError::unprocessable_patch(&why)
+            }
+            (PatchFormat::Merge | PatchFormat::StrategicMerge, PatchError::DoesNotFit(why)) => {
                 ApiError::bad_request(why)
             }
             (_, PatchError::TooMuch(why)) => ApiError::too_large_because(&why),
@@ -139,8 +143,10 @@ impl Patch {
     /// the object.
     pub fn take_duplicate_fields(&mut self) -> Vec<String> {
         match self.format {
-            Format::Json(_) => Vec::new(),
-            Format::Merge | Format::StrategicMerge => std::mem::take(&mut self.duplicate_fields),
+            PatchFormat::Json(_) => Vec::new(),
+            PatchFormat::Merge | PatchFormat::StrategicMerge => {
+                std::mem::take(&mut self.duplicate_fields)
+            }
         }
     }
 }

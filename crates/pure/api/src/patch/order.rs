@@ -15,14 +15,14 @@ const MERGING: &str = "merging lists";
 
 /// The order that a patch asks for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Order<'a> {
+pub(super) enum PatchOrder<'a> {
     /// The order in which the patch names the entries.
     OfThePatch,
     /// `$setElementOrder`: all entries that the client knows, in its order.
     Given(&'a [Value]),
 }
 
-impl<'a> Order<'a> {
+impl<'a> PatchOrder<'a> {
     /// The entries whose order counts: those of the patch where no other is given.
     pub(super) const fn or_of(self, patch: &'a [Value]) -> &'a [Value] {
         match self {
@@ -33,12 +33,12 @@ impl<'a> Order<'a> {
 }
 
 /// Where each entry of a list stands. Of several that are the same, the first counts.
-pub(super) struct EntryPlaces<'a> {
+pub(super) struct EntryPositions<'a> {
     by: Option<ListMerge>,
     by_key: BTreeMap<ValueKey<Cow<'a, Value>>, usize>,
 }
 
-impl<'a> EntryPlaces<'a> {
+impl<'a> EntryPositions<'a> {
     /// The places in a list whose entries merge in this way. Those without the merge key have none.
     pub(super) fn new(
         by: Option<ListMerge>,
@@ -59,14 +59,14 @@ impl<'a> EntryPlaces<'a> {
     pub(super) fn into_owned(
         self,
         budget: &mut WorkBudget,
-    ) -> Result<EntryPlaces<'static>, PatchError> {
+    ) -> Result<EntryPositions<'static>, PatchError> {
         let mut by_key = BTreeMap::new();
         for (ValueKey(key), index) in self.by_key {
             let extent = budget.measure(&key, MERGING)?;
             budget.spend_copy(extent, MERGING)?;
             by_key.insert(ValueKey(Cow::Owned(key.into_owned())), index);
         }
-        Ok(EntryPlaces { by: self.by, by_key })
+        Ok(EntryPositions { by: self.by, by_key })
     }
 
     /// The place of an entry, if the list has one that is the same.
@@ -89,8 +89,8 @@ fn key_in(by: Option<ListMerge>, item: &Value) -> Option<&Value> {
 /// to precede.
 pub(super) fn in_order(
     merged: Vec<Value>,
-    wanted: &EntryPlaces<'_>,
-    old: &EntryPlaces<'_>,
+    wanted: &EntryPositions<'_>,
+    old: &EntryPositions<'_>,
 ) -> Vec<Value> {
     let mut known: Vec<(usize, Option<usize>, Value)> = Vec::new();
     let mut unknown: Vec<(Option<usize>, Value)> = Vec::new();

@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 use super::PatchError;
 use super::budget::WorkBudget;
 use super::directives::{
-    DELETE_FROM_LIST, Directive, SET_ELEMENT_ORDER, delete_from_list, directive, is_directed,
+    DELETE_FROM_LIST, PatchDirective, SET_ELEMENT_ORDER, delete_from_list, directive, is_directed,
     order_of, retain_keys, without_directives,
 };
 use super::merge_keys::{ListMerge, merge_field};
-use super::order::{EntryPlaces, Order, in_order};
+use super::order::{EntryPositions, PatchOrder, in_order};
 use super::value_key::ValueKey;
 
 /// The object after the patch.
@@ -40,9 +40,9 @@ fn merge_objects(
 ) -> Result<Map<String, Value>, PatchError> {
     budget.spend_entries(patch.len(), "merging objects")?;
     match directive(patch)? {
-        Some(Directive::Replace) => return Ok(without_directives(patch)),
-        Some(Directive::Delete) => return Ok(Map::new()),
-        Some(Directive::Merge) | None => {}
+        Some(PatchDirective::Replace) => return Ok(without_directives(patch)),
+        Some(PatchDirective::Delete) => return Ok(Map::new()),
+        Some(PatchDirective::Merge) | None => {}
     }
     retain_keys(&mut object, patch, budget)?;
     for (name, value) in patch {
@@ -73,8 +73,8 @@ fn merge_objects(
         }
         if let Some(Value::Array(old)) = object.remove(field) {
             let by = merge_field(schema, field).and_then(|field| field.list);
-            let wanted = EntryPlaces::new(by, order_of(patch, field)?.or_of(&[]), budget)?;
-            let places = EntryPlaces::new(by, &old, budget)?.into_owned(budget)?;
+            let wanted = EntryPositions::new(by, order_of(patch, field)?.or_of(&[]), budget)?;
+            let places = EntryPositions::new(by, &old, budget)?.into_owned(budget)?;
             object.insert(field.to_owned(), Value::Array(in_order(old, &wanted, &places)));
         }
     }
@@ -86,7 +86,7 @@ fn new_value(
     schema: &str,
     name: &str,
     value: &Value,
-    order: Order<'_>,
+    order: PatchOrder<'_>,
     budget: &mut WorkBudget,
 ) -> Result<Value, PatchError> {
     match value {
@@ -106,7 +106,7 @@ fn merge_values(
     name: &str,
     old: Value,
     patch: &Value,
-    order: Order<'_>,
+    order: PatchOrder<'_>,
     budget: &mut WorkBudget,
 ) -> Result<Value, PatchError> {
     match (old, patch) {
@@ -141,21 +141,21 @@ fn merge_list(
     by: Option<ListMerge>,
     old: Vec<Value>,
     patch: &[Value],
-    order: Order<'_>,
+    order: PatchOrder<'_>,
     budget: &mut WorkBudget,
 ) -> Result<Vec<Value>, PatchError> {
     match by {
         None | Some(ListMerge::Whole) => patch.iter().map(|item| replaced(item, budget)).collect(),
         Some(ListMerge::Set) => {
-            let places = EntryPlaces::new(by, &old, budget)?.into_owned(budget)?;
-            let named = EntryPlaces::new(by, patch, budget)?;
+            let places = EntryPositions::new(by, &old, budget)?.into_owned(budget)?;
+            let named = EntryPositions::new(by, patch, budget)?;
             let mut merged = old;
             for (index, item) in patch.iter().enumerate() {
                 if places.place(item).is_none() && named.place(item) == Some(index) {
                     merged.push(copied(item, budget)?);
                 }
             }
-            let wanted = EntryPlaces::new(by, order.or_of(patch), budget)?;
+            let wanted = EntryPositions::new(by, order.or_of(patch), budget)?;
             Ok(in_order(merged, &wanted, &places))
         }
         Some(ListMerge::ByKey(key)) => merge_by_key(schema, key, old, patch, order, budget),
@@ -195,19 +195,19 @@ impl<'a> KeyedPatch<'a> {
             budget.spend(1, "merging lists")?;
             let fields = fields_of(item, key)?;
             match directive(fields)? {
-                Some(Directive::Replace) => {
+                Some(PatchDirective::Replace) => {
                     read.replaces_all = true;
                     // A bare directive is no entry; one with fields is.
                     if fields.len() > 1 {
                         read.entries.push(item);
                     }
                 }
-                Some(Directive::Delete) => {
+                Some(PatchDirective::Delete) => {
                     let gone = key_value(fields, key)?;
                     budget.measure(gone, "merging lists")?;
                     read.gone.insert(ValueKey(gone));
                 }
-                Some(Directive::Merge) | None => read.entries.push(item),
+                Some(PatchDirective::Merge) | None => read.entries.push(item),
             }
         }
         Ok(read)
@@ -227,7 +227,7 @@ fn merge_by_key(
     key: &'static str,
     old: Vec<Value>,
     patch: &[Value],
-    order: Order<'_>,
+    order: PatchOrder<'_>,
     budget: &mut WorkBudget,
 ) -> Result<Vec<Value>, PatchError> {
     let by = Some(ListMerge::ByKey(key));
@@ -235,7 +235,7 @@ fn merge_by_key(
     if replaces_all {
         return entries.into_iter().map(|item| replaced(item, budget)).collect();
     }
-    let places = EntryPlaces::new(by, &old, budget)?.into_owned(budget)?;
+    let places = EntryPositions::new(by, &old, budget)?.into_owned(budget)?;
     let mut merged = old;
     if !gone.is_empty() {
         budget.spend_entries(merged.len(), "merging lists")?;
@@ -262,8 +262,8 @@ fn merge_by_key(
         }
     }
     let wanted = match order {
-        Order::Given(wanted) => EntryPlaces::new(by, wanted, budget)?,
-        Order::OfThePatch => EntryPlaces::new(by, entries, budget)?,
+        PatchOrder::Given(wanted) => EntryPositions::new(by, wanted, budget)?,
+        PatchOrder::OfThePatch => EntryPositions::new(by, entries, budget)?,
     };
     Ok(in_order(merged, &wanted, &places))
 }

@@ -11,8 +11,10 @@ use serde_json::{Value, json};
 
 use super::decode_error::DecodeError;
 use super::field_error::FieldError;
-use super::resource::{ApiKind, Cell, Column, Context, NameRule, Scope, Subresource};
-use super::strategy::Part;
+use super::resource::{
+    ApiKind, NameRule, RequestContext, ResourceScope, Subresource, TableCell, TableColumn,
+};
+use super::strategy::ObjectPart;
 use super::{metadata, strict};
 
 /// Room for the text of most objects, so that it does not move while it grows.
@@ -28,19 +30,19 @@ pub trait AnyObject: Send + Sync + 'static {
     /// See [`ApiKind::set_defaults`].
     fn set_defaults(&mut self);
     /// See [`ApiKind::prepare_for_create`].
-    fn prepare_for_create(&mut self, ctx: &Context<'_>);
+    fn prepare_for_create(&mut self, ctx: &RequestContext<'_>);
     /// See [`ApiKind::prepare_named`].
     fn prepare_named(&mut self);
     /// Before an update of a part. See [`ApiKind::prepare_for_update`] and
     /// [`ApiKind::STRATEGIES`]. `old` must be of the same kind.
-    fn prepare_update(&mut self, part: Part, old: &dyn AnyObject, ctx: &Context<'_>);
+    fn prepare_update(&mut self, part: ObjectPart, old: &dyn AnyObject, ctx: &RequestContext<'_>);
     /// See [`ApiKind::validate`].
     fn validate(&self) -> Vec<FieldError>;
     /// See [`ApiKind::validate_new`].
     fn validate_new(&self) -> Vec<FieldError>;
     /// Everything wrong with an update of a part. See [`ApiKind::validate_update`] and
     /// [`ApiKind::STRATEGIES`]. `old` must be of the same kind.
-    fn validate_change(&self, part: Part, old: &dyn AnyObject) -> Vec<FieldError>;
+    fn validate_change(&self, part: ObjectPart, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::warnings`].
     fn warnings(&self) -> Vec<String>;
     /// See [`ApiKind::selectable_fields`].
@@ -48,7 +50,7 @@ pub trait AnyObject: Send + Sync + 'static {
     /// See [`ApiKind::deletion_grace_period_seconds`].
     fn deletion_grace_period_seconds(&self) -> i64;
     /// See [`ApiKind::row`].
-    fn row(&self, now: Tick) -> Vec<Cell>;
+    fn row(&self, now: Tick) -> Vec<TableCell>;
     /// As JSON text with `apiVersion` and `kind`: what is stored and what clients get.
     fn to_json(&self) -> Vec<u8>;
     /// As a JSON tree.
@@ -84,16 +86,19 @@ impl<K: ApiKind> AnyObject for K {
         metadata::drop_empty(self.metadata_mut());
         ApiKind::set_defaults(self);
     }
-    fn prepare_for_create(&mut self, ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, ctx: &RequestContext<'_>) {
         ApiKind::prepare_for_create(self, ctx);
     }
     fn prepare_named(&mut self) {
         ApiKind::prepare_named(self);
     }
-    fn prepare_update(&mut self, part: Part, old: &dyn AnyObject, ctx: &Context<'_>) {
+    fn prepare_update(&mut self, part: ObjectPart, old: &dyn AnyObject, ctx: &RequestContext<'_>) {
         match part {
-            Part::Main => self.prepare_for_update(same_kind(old), ctx),
-            Part::Status | Part::Finalize | Part::Resize | Part::EphemeralContainers => {
+            ObjectPart::Main => self.prepare_for_update(same_kind(old), ctx),
+            ObjectPart::Status
+            | ObjectPart::Finalize
+            | ObjectPart::Resize
+            | ObjectPart::EphemeralContainers => {
                 K::STRATEGIES.prepare(part, self, same_kind(old), ctx);
             }
         }
@@ -104,12 +109,13 @@ impl<K: ApiKind> AnyObject for K {
     fn validate_new(&self) -> Vec<FieldError> {
         ApiKind::validate_new(self)
     }
-    fn validate_change(&self, part: Part, old: &dyn AnyObject) -> Vec<FieldError> {
+    fn validate_change(&self, part: ObjectPart, old: &dyn AnyObject) -> Vec<FieldError> {
         match part {
-            Part::Main => self.validate_update(same_kind(old)),
-            Part::Status | Part::Finalize | Part::Resize | Part::EphemeralContainers => {
-                K::STRATEGIES.validate(part, self, same_kind(old))
-            }
+            ObjectPart::Main => self.validate_update(same_kind(old)),
+            ObjectPart::Status
+            | ObjectPart::Finalize
+            | ObjectPart::Resize
+            | ObjectPart::EphemeralContainers => K::STRATEGIES.validate(part, self, same_kind(old)),
         }
     }
     fn warnings(&self) -> Vec<String> {
@@ -121,7 +127,7 @@ impl<K: ApiKind> AnyObject for K {
     fn deletion_grace_period_seconds(&self) -> i64 {
         ApiKind::deletion_grace_period_seconds(self)
     }
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         ApiKind::row(self, now)
     }
     fn to_json(&self) -> Vec<u8> {
@@ -184,17 +190,17 @@ pub struct KindEntry {
     /// `all`.
     pub categories: &'static [&'static str],
     /// Whether objects live in a namespace.
-    pub scope: Scope,
+    pub scope: ResourceScope,
     /// The subresources.
     pub subresources: &'static [Subresource],
     /// How names must look.
     pub name_rule: NameRule,
     /// The columns of a table.
-    pub columns: &'static [Column],
+    pub columns: &'static [TableColumn],
     /// What field selectors may ask for, beyond metadata.name and metadata.namespace.
     pub selectable_fields: &'static [&'static str],
     /// Reads an object strictly; see [`crate::decode`].
-    pub decode: fn(&Value) -> Result<Decoded, DecodeError>,
+    pub decode: fn(&Value) -> Result<ParsedObject, DecodeError>,
     /// Reads an object that this registry wrote.
     pub decode_stored: DecodeStored,
     /// Its schema, for OpenAPI.
@@ -204,7 +210,7 @@ pub struct KindEntry {
 }
 
 /// An object as read, with what the kind does not know.
-pub struct Decoded {
+pub struct ParsedObject {
     /// The object.
     pub object: Box<dyn AnyObject>,
     /// The paths of fields that the kind does not have, in reading order.
@@ -288,9 +294,9 @@ impl std::fmt::Debug for KindEntry {
     }
 }
 
-fn decode<K: ApiKind>(value: &Value) -> Result<Decoded, DecodeError> {
+fn decode<K: ApiKind>(value: &Value) -> Result<ParsedObject, DecodeError> {
     let (object, unknown_fields) = strict::read::<K>(value)?;
-    Ok(Decoded { object: Box::new(object), unknown_fields })
+    Ok(ParsedObject { object: Box::new(object), unknown_fields })
 }
 
 fn decode_stored<K: ApiKind>(json: &[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error> {

@@ -11,9 +11,12 @@ use std::collections::BTreeMap;
 
 pub use decode_error::DecodeError;
 pub use erased::{AnyObject, KindEntry};
-pub use rekindle_types::validation::field_error::{self, FieldError, Problem};
-pub use resource::{ApiKind, Cell, Column, Context, NameRule, Names, Scope, Subresource};
-pub use strategy::{Part, Strategies, SubresourceStrategy};
+pub use rekindle_types::validation::field_error::{self, FieldError, FieldProblem};
+pub use resource::{
+    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
+};
+pub use strategy::{ObjectPart, Strategies, SubresourceStrategy};
 
 /// The served kinds. Built once at start; adding a kind is one [`Registry::register`] line.
 #[derive(Debug, Default)]

@@ -30,7 +30,7 @@ pub trait ApiKind:
     + 'static
 {
     /// Names beside those k8s-openapi knows (group, version, kind, list kind, plural).
-    const NAMES: Names;
+    const NAMES: ResourceNames;
     /// The subresources it serves.
     const SUBRESOURCES: &'static [Subresource] = &[];
     /// How updates through subresources change it.
@@ -38,7 +38,7 @@ pub trait ApiKind:
     /// How `metadata.name` must look.
     const NAME_RULE: NameRule = NameRule::DnsSubdomain;
     /// The columns of its server-side table, after which `row` orders its cells.
-    const COLUMNS: &'static [Column];
+    const COLUMNS: &'static [TableColumn];
 
     /// Fills what the user left out, as the API server does. Runs on every create, update and
     /// patch, and must be idempotent.
@@ -46,7 +46,7 @@ pub trait ApiKind:
 
     /// Before a create: drop what a user may not set (status), set `generation`. `ctx` gives time
     /// and identity.
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {}
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {}
 
     /// After `prepare_for_create`, once the object has its UID and its name, which may be a
     /// generated one: what follows from the two.
@@ -54,7 +54,7 @@ pub trait ApiKind:
 
     /// Before an update of the main resource: keep what only the status subresource may change
     /// (`status`), raise `metadata.generation` when the spec changed.
-    fn prepare_for_update(&mut self, _old: &Self, _ctx: &Context<'_>) {}
+    fn prepare_for_update(&mut self, _old: &Self, _ctx: &RequestContext<'_>) {}
 
     /// The status, of a kind that has much else which an update through `/status` keeps as it is: a
     /// patch of nothing but metadata and status is applied to these two. What the patch replaces
@@ -102,12 +102,12 @@ pub trait ApiKind:
     }
 
     /// The cells of its row in a table, in the order of `COLUMNS`.
-    fn row(&self, now: Tick) -> Vec<Cell>;
+    fn row(&self, now: Tick) -> Vec<TableCell>;
 }
 
 /// Who asks, and when.
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
+pub struct RequestContext<'a> {
     /// The time of the request.
     pub now: Tick,
     /// The authenticated user's name.
@@ -116,7 +116,7 @@ pub struct Context<'a> {
 
 /// The names that discovery shows.
 #[derive(Clone, Copy, Debug)]
-pub struct Names {
+pub struct ResourceNames {
     /// `pod`.
     pub singular: &'static str,
     /// `po`.
@@ -124,12 +124,12 @@ pub struct Names {
     /// `all`.
     pub categories: &'static [&'static str],
     /// Whether objects live in a namespace.
-    pub scope: Scope,
+    pub scope: ResourceScope,
 }
 
 /// Whether objects of a kind live in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ResourceScope {
     /// In a namespace.
     Namespaced,
     /// In none.
@@ -183,7 +183,7 @@ pub enum NameRule {
 
 /// One column of a server-side table (meta.k8s.io/v1 TableColumnDefinition).
 #[derive(Clone, Copy, Debug)]
-pub struct Column {
+pub struct TableColumn {
     /// The heading in title case, as kubectl shows it in capitals.
     pub name: &'static str,
     /// `string`, `integer`, `boolean` or `date`.
@@ -198,7 +198,7 @@ pub struct Column {
 
 /// One cell of a table row.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
+pub enum TableCell {
     /// A text; also ages, already formatted.
     Text(String),
     /// A number.

@@ -2,11 +2,11 @@
 //! object and validates the change.
 
 use super::field_error::FieldError;
-use super::resource::{Context, Subresource};
+use super::resource::{RequestContext, Subresource};
 
 /// Which part of an object a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ObjectPart {
     /// Everything but status.
     Main,
     /// Status.
@@ -35,7 +35,7 @@ pub struct EphemeralPart;
 pub trait SubresourceStrategy<P> {
     /// Before the update: keeps everything that is not of the subresource (but what Kubernetes lets
     /// through with it), and raises `metadata.generation` when the spec changed.
-    fn prepare_part(&mut self, old: &Self, ctx: &Context<'_>);
+    fn prepare_part(&mut self, old: &Self, ctx: &RequestContext<'_>);
 
     /// Everything wrong with the change from `old`. Where the subresource is part of the spec,
     /// [`super::ApiKind::validate`] has run as well.
@@ -45,12 +45,12 @@ pub trait SubresourceStrategy<P> {
 }
 
 /// A strategy as a value.
-struct Strategy<K> {
-    prepare: fn(&mut K, &K, &Context<'_>),
+struct KindStrategy<K> {
+    prepare: fn(&mut K, &K, &RequestContext<'_>),
     validate: fn(&K, &K) -> Vec<FieldError>,
 }
 
-impl<K> Strategy<K> {
+impl<K> KindStrategy<K> {
     const fn of<P>() -> Self
     where
         K: SubresourceStrategy<P>,
@@ -59,20 +59,20 @@ impl<K> Strategy<K> {
     }
 }
 
-impl<K> Clone for Strategy<K> {
+impl<K> Clone for KindStrategy<K> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K> Copy for Strategy<K> {}
+impl<K> Copy for KindStrategy<K> {}
 
 /// The strategies of a kind. It has one for each subresource that it serves updates of; of
 /// `/finalize` the machinery knows how.
 pub struct Strategies<K> {
-    status: Option<Strategy<K>>,
-    resize: Option<Strategy<K>>,
-    ephemeral_containers: Option<Strategy<K>>,
+    status: Option<KindStrategy<K>>,
+    resize: Option<KindStrategy<K>>,
+    ephemeral_containers: Option<KindStrategy<K>>,
 }
 
 impl<K> Clone for Strategies<K> {
@@ -92,7 +92,7 @@ impl<K> Strategies<K> {
     where
         K: SubresourceStrategy<StatusPart>,
     {
-        Self { status: Some(Strategy::of::<StatusPart>()), ..Self::NONE }
+        Self { status: Some(KindStrategy::of::<StatusPart>()), ..Self::NONE }
     }
 
     /// The same with `/resize`.
@@ -100,7 +100,7 @@ impl<K> Strategies<K> {
     where
         K: SubresourceStrategy<ResizePart>,
     {
-        Self { resize: Some(Strategy::of::<ResizePart>()), ..self }
+        Self { resize: Some(KindStrategy::of::<ResizePart>()), ..self }
     }
 
     /// The same with `/ephemeralcontainers`.
@@ -108,7 +108,7 @@ impl<K> Strategies<K> {
     where
         K: SubresourceStrategy<EphemeralPart>,
     {
-        Self { ephemeral_containers: Some(Strategy::of::<EphemeralPart>()), ..self }
+        Self { ephemeral_containers: Some(KindStrategy::of::<EphemeralPart>()), ..self }
     }
 
     /// Whether there is a strategy for each of these subresources that is updated through one, and
@@ -140,23 +140,23 @@ impl<K> Strategies<K> {
     }
 
     /// Prepares `new` for an update of `part`.
-    pub(super) fn prepare(&self, part: Part, new: &mut K, old: &K, ctx: &Context<'_>) {
+    pub(super) fn prepare(&self, part: ObjectPart, new: &mut K, old: &K, ctx: &RequestContext<'_>) {
         if let Some(strategy) = self.of_part(part) {
             (strategy.prepare)(new, old, ctx);
         }
     }
 
     /// Everything wrong with an update of `part`.
-    pub(super) fn validate(&self, part: Part, new: &K, old: &K) -> Vec<FieldError> {
+    pub(super) fn validate(&self, part: ObjectPart, new: &K, old: &K) -> Vec<FieldError> {
         self.of_part(part).map_or_else(Vec::new, |strategy| (strategy.validate)(new, old))
     }
 
-    fn of_part(&self, part: Part) -> Option<Strategy<K>> {
+    fn of_part(&self, part: ObjectPart) -> Option<KindStrategy<K>> {
         match part {
-            Part::Main | Part::Finalize => None,
-            Part::Status => self.status,
-            Part::Resize => self.resize,
-            Part::EphemeralContainers => self.ephemeral_containers,
+            ObjectPart::Main | ObjectPart::Finalize => None,
+            ObjectPart::Status => self.status,
+            ObjectPart::Resize => self.resize,
+            ObjectPart::EphemeralContainers => self.ephemeral_containers,
         }
     }
 }

@@ -21,8 +21,8 @@ const PATH_BYTES_MAX: usize = 512;
 
 /// An object as read, with the paths of fields that its type does not have, in reading order.
 pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<(T, Vec<String>), DecodeError> {
-    let mut notes = Notes::default();
-    match T::deserialize(Node { value, notes: &mut notes }) {
+    let mut notes = StrictNotes::default();
+    match T::deserialize(StrictValue { value, notes: &mut notes }) {
         Ok(object) => Ok((object, notes.unknown_fields)),
         Err(error) => {
             let path = notes.failed_at.filter(|path| !path.is_empty());
@@ -33,32 +33,32 @@ pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<(T, Vec<String>
 }
 
 /// A step on the way from the object to a value in it.
-enum Step<'v> {
+enum PathStep<'v> {
     Field(&'v str),
     Index(usize),
 }
 
 #[derive(Default)]
-struct Notes<'v> {
-    path: Vec<Step<'v>>,
+struct StrictNotes<'v> {
+    path: Vec<PathStep<'v>>,
     unknown_fields: Vec<String>,
     /// The innermost value that could not be read.
     failed_at: Option<String>,
 }
 
-impl Notes<'_> {
+impl StrictNotes<'_> {
     /// The current path as the API writes it: `spec.containers[0].foo`.
     fn text(&self) -> String {
         let mut text = String::new();
         for step in &self.path {
             match step {
-                Step::Field(name) => {
+                PathStep::Field(name) => {
                     if !text.is_empty() {
                         text.push('.');
                     }
                     text.push_str(name);
                 }
-                Step::Index(index) => text.push_str(&format!("[{index}]")),
+                PathStep::Index(index) => text.push_str(&format!("[{index}]")),
             }
         }
         let begin = text.ceil_char_boundary(text.len().saturating_sub(PATH_BYTES_MAX));
@@ -75,12 +75,12 @@ impl Notes<'_> {
 }
 
 /// The value at the current path.
-struct Node<'n, 'v> {
+struct StrictValue<'n, 'v> {
     value: &'v Value,
-    notes: &'n mut Notes<'v>,
+    notes: &'n mut StrictNotes<'v>,
 }
 
-impl<'v> Deserializer<'v> for Node<'_, 'v> {
+impl<'v> Deserializer<'v> for StrictValue<'_, 'v> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -90,12 +90,12 @@ impl<'v> Deserializer<'v> for Node<'_, 'v> {
             Value::Number(number) => number.deserialize_any(visitor),
             Value::String(text) => visitor.visit_borrowed_str(text),
             Value::Array(items) => {
-                let mut items = Items { rest: items.iter().enumerate(), notes: self.notes };
+                let mut items = StrictItems { rest: items.iter().enumerate(), notes: self.notes };
                 let read = visitor.visit_seq(&mut items)?;
                 all_taken(items.rest.len(), &"fewer elements in array").map(|()| read)
             }
             Value::Object(fields) => {
-                let mut fields = Fields::of(fields, self.notes);
+                let mut fields = StrictFields::of(fields, self.notes);
                 let read = visitor.visit_map(&mut fields)?;
                 all_taken(fields.rest.len(), &"fewer elements in map").map(|()| read)
             }
@@ -151,12 +151,12 @@ fn all_taken(left: usize, expected: &&str) -> Result<(), Error> {
     if left == 0 { Ok(()) } else { Err(Error::invalid_length(left, expected)) }
 }
 
-struct Items<'n, 'v> {
+struct StrictItems<'n, 'v> {
     rest: std::iter::Enumerate<std::slice::Iter<'v, Value>>,
-    notes: &'n mut Notes<'v>,
+    notes: &'n mut StrictNotes<'v>,
 }
 
-impl<'v> SeqAccess<'v> for Items<'_, 'v> {
+impl<'v> SeqAccess<'v> for StrictItems<'_, 'v> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'v>>(
@@ -164,8 +164,8 @@ impl<'v> SeqAccess<'v> for Items<'_, 'v> {
         seed: T,
     ) -> Result<Option<T::Value>, Error> {
         let Some((index, value)) = self.rest.next() else { return Ok(None) };
-        self.notes.path.push(Step::Index(index));
-        let read = seed.deserialize(Node { value, notes: self.notes });
+        self.notes.path.push(PathStep::Index(index));
+        let read = seed.deserialize(StrictValue { value, notes: self.notes });
         self.notes.leave(&read);
         read.map(Some)
     }
@@ -175,27 +175,27 @@ impl<'v> SeqAccess<'v> for Items<'_, 'v> {
     }
 }
 
-struct Fields<'n, 'v> {
+struct StrictFields<'n, 'v> {
     rest: serde_json::map::Iter<'v>,
     /// Of the field whose name was read last.
     value: Option<&'v Value>,
-    notes: &'n mut Notes<'v>,
+    notes: &'n mut StrictNotes<'v>,
 }
 
-impl<'n, 'v> Fields<'n, 'v> {
-    fn of(fields: &'v Map<String, Value>, notes: &'n mut Notes<'v>) -> Self {
+impl<'n, 'v> StrictFields<'n, 'v> {
+    fn of(fields: &'v Map<String, Value>, notes: &'n mut StrictNotes<'v>) -> Self {
         Self { rest: fields.iter(), value: None, notes }
     }
 
     fn next_name(&mut self) -> Option<&'v str> {
         let (name, value) = self.rest.next()?;
         self.value = Some(value);
-        self.notes.path.push(Step::Field(name));
+        self.notes.path.push(PathStep::Field(name));
         Some(name)
     }
 }
 
-impl<'v> MapAccess<'v> for Fields<'_, 'v> {
+impl<'v> MapAccess<'v> for StrictFields<'_, 'v> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'v>>(
@@ -212,7 +212,7 @@ impl<'v> MapAccess<'v> for Fields<'_, 'v> {
 
     fn next_value_seed<T: DeserializeSeed<'v>>(&mut self, seed: T) -> Result<T::Value, Error> {
         let value = self.value.take().ok_or_else(|| Error::custom("value is missing"))?;
-        let read = seed.deserialize(Node { value, notes: self.notes });
+        let read = seed.deserialize(StrictValue { value, notes: self.notes });
         self.notes.leave(&read);
         read
     }

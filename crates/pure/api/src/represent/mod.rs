@@ -6,7 +6,7 @@ mod table;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rekindle_store::{Object, Revision};
+use rekindle_store::{Revision, StoredObject};
 use rekindle_types::Tick;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -38,7 +38,7 @@ impl ListMeta {
 
 /// Turns objects of one kind into one form.
 #[derive(Clone, Copy)]
-pub struct Renderer<'a> {
+pub struct ObjectRenderer<'a> {
     /// The kind.
     pub entry: &'a KindEntry,
     /// The form.
@@ -47,7 +47,7 @@ pub struct Renderer<'a> {
     pub now: Tick,
 }
 
-impl Renderer<'_> {
+impl ObjectRenderer<'_> {
     /// One object, given as JSON.
     pub fn object(&self, json: &Bytes) -> Result<Bytes, ApiError> {
         match self.form {
@@ -62,7 +62,7 @@ impl Renderer<'_> {
     }
 
     /// A list.
-    pub fn list(&self, meta: &ListMeta, objects: &[Arc<Object>]) -> Result<Bytes, ApiError> {
+    pub fn list(&self, meta: &ListMeta, objects: &[Arc<StoredObject>]) -> Result<Bytes, ApiError> {
         let (kind, api_version) = match self.form {
             Representation::Objects => (self.entry.list_kind, self.entry.api_version),
             Representation::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
@@ -127,14 +127,14 @@ pub enum InitialEventsEnd {
 }
 
 #[derive(Deserialize)]
-struct WithMetadata<'a> {
+struct ObjectMetadata<'a> {
     #[serde(borrow)]
     metadata: &'a RawValue,
 }
 
 /// The text of the metadata inside an object's JSON.
 fn metadata(json: &[u8]) -> Result<&RawValue, ApiError> {
-    serde_json::from_slice::<WithMetadata<'_>>(json)
+    serde_json::from_slice::<ObjectMetadata<'_>>(json)
         .map(|object| object.metadata)
         .map_err(|error| ApiError::internal(format!("read a stored object: {error}")))
 }
@@ -142,11 +142,11 @@ fn metadata(json: &[u8]) -> Result<&RawValue, ApiError> {
 fn resource_version(json: &[u8]) -> Result<String, ApiError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Meta {
+    struct VersionMeta {
         #[serde(default)]
         resource_version: String,
     }
-    serde_json::from_str::<Meta>(metadata(json)?.get())
+    serde_json::from_str::<VersionMeta>(metadata(json)?.get())
         .map(|meta| meta.resource_version)
         .map_err(|error| ApiError::internal(format!("read a stored object: {error}")))
 }

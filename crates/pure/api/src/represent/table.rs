@@ -6,18 +6,18 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{ListMeta, metadata_only, to_json};
-use crate::registry::{Cell, Column, KindEntry};
+use crate::registry::{KindEntry, TableCell, TableColumn};
 use crate::request::IncludeObject;
 use crate::status::ApiError;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Table<'a> {
+struct TableDocument<'a> {
     kind: &'a str,
     api_version: &'a str,
     metadata: &'a ListMeta,
     column_definitions: Vec<ColumnDefinition>,
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
 }
 
 #[derive(Serialize)]
@@ -31,14 +31,14 @@ struct ColumnDefinition {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct TableRow {
     cells: Vec<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<Box<RawValue>>,
 }
 
-impl From<&Column> for ColumnDefinition {
-    fn from(column: &Column) -> Self {
+impl From<&TableColumn> for ColumnDefinition {
+    fn from(column: &TableColumn) -> Self {
         Self {
             name: column.name,
             type_: column.type_,
@@ -68,7 +68,7 @@ pub(super) fn table(
 ) -> Result<Bytes, ApiError> {
     let rows =
         objects.iter().map(|json| row(entry, include, json, now)).collect::<Result<_, _>>()?;
-    let table = Table {
+    let table = TableDocument {
         kind: "Table",
         api_version: "meta.k8s.io/v1",
         metadata: meta,
@@ -83,7 +83,7 @@ fn row(
     include: IncludeObject,
     json: &Bytes,
     now: Tick,
-) -> Result<Row, ApiError> {
+) -> Result<TableRow, ApiError> {
     let object = (entry.decode_stored)(json)
         .map_err(|error| ApiError::internal(format!("read a stored {}: {error}", entry.kind)))?;
     let cells = object.row(now).into_iter().map(cell).collect::<Result<_, _>>()?;
@@ -92,13 +92,13 @@ fn row(
         IncludeObject::Object => Some(raw(json.to_vec())?),
         IncludeObject::None => None,
     };
-    Ok(Row { cells, object })
+    Ok(TableRow { cells, object })
 }
 
-fn cell(cell: Cell) -> Result<Box<RawValue>, ApiError> {
+fn cell(cell: TableCell) -> Result<Box<RawValue>, ApiError> {
     match cell {
-        Cell::Text(text) => to_raw_value(&text),
-        Cell::Int(number) => to_raw_value(&number),
+        TableCell::Text(text) => to_raw_value(&text),
+        TableCell::Int(number) => to_raw_value(&number),
     }
     .map_err(ApiError::internal)
 }

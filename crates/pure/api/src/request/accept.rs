@@ -26,20 +26,20 @@ pub enum IncludeObject {
 }
 
 /// One media range of an `Accept` header.
-struct Clause<'a> {
+struct AcceptClause<'a> {
     media_type: &'a str,
     params: Vec<(&'a str, &'a str)>,
 }
 
-impl Clause<'_> {
+impl AcceptClause<'_> {
     fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| *value)
     }
 }
 
 /// The clauses of an `Accept` header, best first: by `q`, then in order.
-fn clauses(accept: &str) -> Vec<Clause<'_>> {
-    let mut all: Vec<(u32, Clause<'_>)> = accept
+fn clauses(accept: &str) -> Vec<AcceptClause<'_>> {
+    let mut all: Vec<(u32, AcceptClause<'_>)> = accept
         .split(',')
         .filter(|clause| !clause.trim().is_empty())
         .map(|clause| {
@@ -48,7 +48,7 @@ fn clauses(accept: &str) -> Vec<Clause<'_>> {
             let params: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
             let quality = params.iter().find(|(key, _)| *key == "q");
             let quality: f32 = quality.and_then(|(_, value)| value.parse().ok()).unwrap_or(1.0);
-            ((quality.clamp(0.0, 1.0) * 1000.0) as u32, Clause { media_type, params })
+            ((quality.clamp(0.0, 1.0) * 1000.0) as u32, AcceptClause { media_type, params })
         })
         .filter(|(quality, _)| *quality > 0)
         .collect();

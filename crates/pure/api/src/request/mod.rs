@@ -9,15 +9,15 @@ use bytes::Bytes;
 use http::Method;
 use rekindle_types::Tick;
 
-use crate::auth::Identity;
+use crate::auth::ClientIdentity;
 
 pub use accept::{IncludeObject, Representation};
-pub use options::Options;
-pub use path::{ResourcePath, Target};
+pub use options::RequestOptions;
+pub use path::{PathTarget, ResourcePath};
 
 /// One request, its body read.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ApiRequest {
     /// The HTTP method.
     pub method: Method,
     /// The path, for example `/api/v1/namespaces/default/pods`.
@@ -31,7 +31,7 @@ pub struct Request {
     /// The body; the front has cut it off beyond [`crate::decode::BODY_BYTES_MAX`].
     pub body: Bytes,
     /// Who asks.
-    pub identity: Identity,
+    pub identity: ClientIdentity,
     /// When.
     pub now: Tick,
 }
@@ -49,7 +49,7 @@ pub struct RequestLine<'r> {
 
 /// What a request does, in the words of authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum RequestVerb {
     /// Reads one object.
     Get,
     /// Reads many.
@@ -68,7 +68,7 @@ pub enum Verb {
     DeleteCollection,
 }
 
-impl Verb {
+impl RequestVerb {
     /// As RBAC and error texts spell it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl Verb {
     }
 
     /// What the method does to the target; none when it does nothing there.
-    pub fn of(method: &Method, path: &ResourcePath, options: &Options) -> Option<Self> {
+    pub fn of(method: &Method, path: &ResourcePath, options: &RequestOptions) -> Option<Self> {
         let named = !path.name.is_empty();
         match *method {
             Method::GET | Method::HEAD if named => Some(Self::Get),

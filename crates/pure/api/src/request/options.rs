@@ -1,12 +1,12 @@
 //! The options in a query string.
 
-use super::path::{Plus, decode_percent};
+use super::path::{PlusMeaning, decode_percent};
 use crate::decode::FieldValidation;
 use crate::status::ApiError;
 
 /// Every option that some verb knows. Options that a verb does not know are ignored, as upstream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct RequestOptions {
     /// `watch`.
     pub watch: bool,
     /// `labelSelector`.
@@ -60,14 +60,14 @@ pub enum DryRun {
     All,
 }
 
-impl Options {
+impl RequestOptions {
     /// Reads a query string.
     pub fn parse(query: &str) -> Result<Self, ApiError> {
         let mut options = Self::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let name = decode_percent(name, Plus::IsBlank).into_owned();
-            let value = decode_percent(value, Plus::IsBlank).into_owned();
+            let name = decode_percent(name, PlusMeaning::IsBlank).into_owned();
+            let value = decode_percent(value, PlusMeaning::IsBlank).into_owned();
             options.set(&name, &value)?;
             options.pairs.push((name, value));
         }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn options_are_read_as_upstream_reads_them() {
-        let options = Options::parse(
+        let options = RequestOptions::parse(
             "watch&limit=500&labelSelector=a%3Db%2Cc&dryRun=All&fieldValidation=Strict&timeoutSeconds=30&unknown=1",
         )
         .unwrap();
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(options.field_validation, FieldValidation::Strict);
         assert_eq!(options.timeout_seconds, Some(30));
         assert_eq!(options.get("unknown"), Some("1"));
-        let off = Options::parse("watch=false&limit=0&timeoutSeconds=0").unwrap();
+        let off = RequestOptions::parse("watch=false&limit=0&timeoutSeconds=0").unwrap();
         assert!(!off.watch);
         assert_eq!((off.limit, off.timeout_seconds), (None, None));
     }
@@ -207,7 +207,7 @@ mod tests {
                 "resourceVersionMatch: Unsupported value: \"x\": supported values: \"Exact\", \"NotOlderThan\"",
             ),
         ] {
-            assert_eq!(Options::parse(query).unwrap_err().to_string(), message);
+            assert_eq!(RequestOptions::parse(query).unwrap_err().to_string(), message);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// What a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum PathTarget {
     /// Objects, or one object, or a subresource.
     Resource(ResourcePath),
     /// Everything else: discovery, health, version, OpenAPI. Without a trailing slash.
@@ -30,7 +30,7 @@ pub struct ResourcePath {
     pub rest: String,
 }
 
-impl Target {
+impl PathTarget {
     /// Reads a path. Segments may be percent-encoded.
     pub fn parse(path: &str) -> Self {
         let segments: Vec<Cow<'_, str>> =
@@ -73,23 +73,23 @@ fn decode_segment(segment: &str) -> Cow<'_, str> {
     if !segment.contains('%') {
         return Cow::Borrowed(segment);
     }
-    decode_percent(segment, Plus::IsPlus)
+    decode_percent(segment, PlusMeaning::IsPlus)
 }
 
 /// A part of a header's name in which clients encode what a name cannot hold.
 pub fn decode_percent_in_header(text: &str) -> String {
-    decode_percent(text, Plus::IsPlus).into_owned().to_ascii_lowercase()
+    decode_percent(text, PlusMeaning::IsPlus).into_owned().to_ascii_lowercase()
 }
 
 /// What a `+` means: itself in a path, a blank in a query.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plus {
+pub(super) enum PlusMeaning {
     IsPlus,
     IsBlank,
 }
 
 /// Undoes percent-encoding; bytes that are not UTF-8 become replacement characters.
-pub(super) fn decode_percent(text: &str, plus: Plus) -> Cow<'_, str> {
+pub(super) fn decode_percent(text: &str, plus: PlusMeaning) -> Cow<'_, str> {
     if !text.contains(['%', '+']) {
         return Cow::Borrowed(text);
     }
@@ -103,7 +103,7 @@ pub(super) fn decode_percent(text: &str, plus: Plus) -> Cow<'_, str> {
                 decoded.push(byte);
                 at += 3;
             }
-            (b'+', _) if plus == Plus::IsBlank => {
+            (b'+', _) if plus == PlusMeaning::IsBlank => {
                 decoded.push(b' ');
                 at += 1;
             }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn paths_name_what_they_name_upstream() {
         let resource = |group: &str, version: &str, namespace: &str, rest: [&str; 3]| {
-            Target::Resource(ResourcePath {
+            PathTarget::Resource(ResourcePath {
                 group: group.to_owned(),
                 version: version.to_owned(),
                 namespace: namespace.to_owned(),
@@ -147,12 +147,12 @@ mod tests {
                 "/apis/apps/v1/namespaces/a/deployments/web%2e1",
                 resource("apps", "v1", "a", ["deployments", "web.1", ""]),
             ),
-            ("/", Target::Other("/".to_owned())),
-            ("/api/v1", Target::Other("/api/v1".to_owned())),
-            ("/apis/apps/v1/", Target::Other("/apis/apps/v1".to_owned())),
-            ("/openapi/v3/api/v1", Target::Other("/openapi/v3/api/v1".to_owned())),
+            ("/", PathTarget::Other("/".to_owned())),
+            ("/api/v1", PathTarget::Other("/api/v1".to_owned())),
+            ("/apis/apps/v1/", PathTarget::Other("/apis/apps/v1".to_owned())),
+            ("/openapi/v3/api/v1", PathTarget::Other("/openapi/v3/api/v1".to_owned())),
         ] {
-            assert_eq!(Target::parse(path), target, "{path}");
+            assert_eq!(PathTarget::parse(path), target, "{path}");
         }
     }
 
@@ -166,8 +166,8 @@ mod tests {
             ("%zz", "%zz"),
             ("%41", "A"),
         ] {
-            assert_eq!(decode_percent(text, Plus::IsBlank), decoded, "{text}");
+            assert_eq!(decode_percent(text, PlusMeaning::IsBlank), decoded, "{text}");
         }
-        assert_eq!(decode_percent("a+b%2B", Plus::IsPlus), "a+b+");
+        assert_eq!(decode_percent("a+b%2B", PlusMeaning::IsPlus), "a+b+");
     }
 }

@@ -8,36 +8,36 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use super::{created, read};
-use crate::auth::{Attributes, Identity, UserInfo};
-use crate::authority::Verdict;
-use crate::outcome::Answer;
-use crate::request::{Request, ResourcePath};
-use crate::shared::Shared;
+use crate::auth::{AccessAttributes, ClientIdentity, UserInfo};
+use crate::authority::AccessDecision;
+use crate::outcome::ApiAnswer;
+use crate::request::{ApiRequest, ResourcePath};
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::validation::{items, text};
 
 /// `selfsubjectaccessreviews`.
 pub(super) fn may_i(
-    api: &Shared,
-    request: &Request,
+    api: &ApiShared,
+    request: &ApiRequest,
     _path: &ResourcePath,
-) -> Result<Answer, ApiError> {
+) -> Result<ApiAnswer, ApiError> {
     let mut review: SelfSubjectAccessReview = read(request)?;
     let spec = &review.spec;
     let what = attributes(&spec.resource_attributes, &spec.non_resource_attributes)?;
     review.status = Some(match &request.identity {
-        Identity::Anonymous => status(Verdict::Deny),
-        Identity::User(user) => status(api.decide(user, &what)?),
+        ClientIdentity::Anonymous => status(AccessDecision::Deny),
+        ClientIdentity::User(user) => status(api.decide(user, &what)?),
     });
     created(&review)
 }
 
 /// `subjectaccessreviews`.
 pub(super) fn may_they(
-    api: &Shared,
-    request: &Request,
+    api: &ApiShared,
+    request: &ApiRequest,
     _path: &ResourcePath,
-) -> Result<Answer, ApiError> {
+) -> Result<ApiAnswer, ApiError> {
     let mut review: SubjectAccessReview = read(request)?;
     review.status = Some(decide(api, &review.spec)?);
     created(&review)
@@ -45,10 +45,10 @@ pub(super) fn may_they(
 
 /// `localsubjectaccessreviews`.
 pub(super) fn may_they_here(
-    api: &Shared,
-    request: &Request,
+    api: &ApiShared,
+    request: &ApiRequest,
     path: &ResourcePath,
-) -> Result<Answer, ApiError> {
+) -> Result<ApiAnswer, ApiError> {
     let mut review: LocalSubjectAccessReview = read(request)?;
     let of = text(review.metadata.namespace.as_ref());
     let asked = review.spec.resource_attributes.as_ref();
@@ -70,18 +70,18 @@ pub(super) fn may_they_here(
 
 /// `selfsubjectrulesreviews`.
 pub(super) fn what_may_i(
-    api: &Shared,
-    request: &Request,
+    api: &ApiShared,
+    request: &ApiRequest,
     _path: &ResourcePath,
-) -> Result<Answer, ApiError> {
+) -> Result<ApiAnswer, ApiError> {
     let mut review: SelfSubjectRulesReview = read(request)?;
     let namespace = text(review.spec.namespace.as_ref());
     if namespace.is_empty() {
         return Err(ApiError::bad_request("no namespace on request"));
     }
     let rules = match &request.identity {
-        Identity::Anonymous => Vec::new(),
-        Identity::User(user) => api.rules_for(user, namespace)?,
+        ClientIdentity::Anonymous => Vec::new(),
+        ClientIdentity::User(user) => api.rules_for(user, namespace)?,
     };
     review.status = Some(rules_status(&rules));
     created(&review)
@@ -113,7 +113,7 @@ fn rules_status(rules: &[PolicyRule]) -> SubjectRulesReviewStatus {
 }
 
 fn decide(
-    api: &Shared,
+    api: &ApiShared,
     spec: &SubjectAccessReviewSpec,
 ) -> Result<SubjectAccessReviewStatus, ApiError> {
     let what = attributes(&spec.resource_attributes, &spec.non_resource_attributes)?;
@@ -134,23 +134,23 @@ fn decide(
     Ok(status(api.decide(&user, &what)?))
 }
 
-fn status(verdict: Verdict) -> SubjectAccessReviewStatus {
+fn status(verdict: AccessDecision) -> SubjectAccessReviewStatus {
     match verdict {
-        Verdict::Allow(reason) => SubjectAccessReviewStatus {
+        AccessDecision::Allow(reason) => SubjectAccessReviewStatus {
             allowed: true,
             reason: Some(reason).filter(|reason| !reason.is_empty()),
             ..SubjectAccessReviewStatus::default()
         },
-        Verdict::Deny => SubjectAccessReviewStatus::default(),
+        AccessDecision::Deny => SubjectAccessReviewStatus::default(),
     }
 }
 
 fn attributes<'a>(
     resource: &'a Option<ResourceAttributes>,
     path: &'a Option<NonResourceAttributes>,
-) -> Result<Attributes<'a>, ApiError> {
+) -> Result<AccessAttributes<'a>, ApiError> {
     match (resource, path) {
-        (Some(resource), None) => Ok(Attributes::Resource {
+        (Some(resource), None) => Ok(AccessAttributes::Resource {
             verb: text(resource.verb.as_ref()),
             group: text(resource.group.as_ref()),
             resource: text(resource.resource.as_ref()),
@@ -158,9 +158,10 @@ fn attributes<'a>(
             namespace: text(resource.namespace.as_ref()),
             name: text(resource.name.as_ref()),
         }),
-        (None, Some(path)) => {
-            Ok(Attributes::Path { verb: text(path.verb.as_ref()), path: text(path.path.as_ref()) })
-        }
+        (None, Some(path)) => Ok(AccessAttributes::Path {
+            verb: text(path.verb.as_ref()),
+            path: text(path.path.as_ref()),
+        }),
         (Some(_), Some(_)) | (None, None) => Err(ApiError::bad_request(
             "spec: Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified",
         )),

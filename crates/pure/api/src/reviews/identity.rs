@@ -6,27 +6,27 @@ use k8s_openapi::api::authentication::v1::{
 
 use super::{created, read};
 use crate::auth::user::UNAUTHENTICATED;
-use crate::auth::{self, Identity};
-use crate::outcome::Answer;
-use crate::request::{Request, ResourcePath};
-use crate::shared::Shared;
+use crate::auth::{self, ClientIdentity};
+use crate::outcome::ApiAnswer;
+use crate::request::{ApiRequest, ResourcePath};
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::validation::items;
 
 /// `selfsubjectreviews`.
 pub(super) fn who_am_i(
-    _api: &Shared,
-    request: &Request,
+    _api: &ApiShared,
+    request: &ApiRequest,
     _path: &ResourcePath,
-) -> Result<Answer, ApiError> {
+) -> Result<ApiAnswer, ApiError> {
     let mut review: SelfSubjectReview = read(request)?;
     let user_info = match &request.identity {
-        Identity::Anonymous => UserInfo {
+        ClientIdentity::Anonymous => UserInfo {
             username: Some(request.identity.name().to_owned()),
             groups: Some(vec![UNAUTHENTICATED.to_owned()]),
             ..UserInfo::default()
         },
-        Identity::User(user) => shown(user),
+        ClientIdentity::User(user) => shown(user),
     };
     review.status = Some(SelfSubjectReviewStatus { user_info: Some(user_info) });
     created(&review)
@@ -34,10 +34,10 @@ pub(super) fn who_am_i(
 
 /// `tokenreviews`.
 pub(super) fn whose_token(
-    api: &Shared,
-    request: &Request,
+    api: &ApiShared,
+    request: &ApiRequest,
     _path: &ResourcePath,
-) -> Result<Answer, ApiError> {
+) -> Result<ApiAnswer, ApiError> {
     let mut review: TokenReview = read(request)?;
     let token = review.spec.token.as_str();
     if token.is_empty() {

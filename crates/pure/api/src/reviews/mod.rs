@@ -11,101 +11,101 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::decode;
-use crate::outcome::Answer;
-use crate::registry::Scope;
-use crate::request::{Request, ResourcePath};
-use crate::shared::Shared;
+use crate::outcome::ApiAnswer;
+use crate::registry::ResourceScope;
+use crate::request::{ApiRequest, ResourcePath};
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 
 /// One kind of review, for discovery.
-pub(crate) struct Review {
+pub(crate) struct ReviewKind {
     pub(crate) group: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) plural: &'static str,
     pub(crate) singular: &'static str,
-    pub(crate) scope: Scope,
-    answer: fn(&Shared, &Request, &ResourcePath) -> Result<Answer, ApiError>,
+    pub(crate) scope: ResourceScope,
+    answer: fn(&ApiShared, &ApiRequest, &ResourcePath) -> Result<ApiAnswer, ApiError>,
 }
 
 /// The version that all of them have.
 pub(crate) const VERSION: &str = "v1";
 
 /// The reviews that are answered.
-pub(crate) const REVIEWS: [Review; 6] = [
-    Review {
+pub(crate) const REVIEWS: [ReviewKind; 6] = [
+    ReviewKind {
         group: "authentication.k8s.io",
         kind: "SelfSubjectReview",
         plural: "selfsubjectreviews",
         singular: "selfsubjectreview",
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
         answer: identity::who_am_i,
     },
-    Review {
+    ReviewKind {
         group: "authentication.k8s.io",
         kind: "TokenReview",
         plural: "tokenreviews",
         singular: "tokenreview",
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
         answer: identity::whose_token,
     },
-    Review {
+    ReviewKind {
         group: "authorization.k8s.io",
         kind: "LocalSubjectAccessReview",
         plural: "localsubjectaccessreviews",
         singular: "localsubjectaccessreview",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         answer: access::may_they_here,
     },
-    Review {
+    ReviewKind {
         group: "authorization.k8s.io",
         kind: "SelfSubjectAccessReview",
         plural: "selfsubjectaccessreviews",
         singular: "selfsubjectaccessreview",
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
         answer: access::may_i,
     },
-    Review {
+    ReviewKind {
         group: "authorization.k8s.io",
         kind: "SelfSubjectRulesReview",
         plural: "selfsubjectrulesreviews",
         singular: "selfsubjectrulesreview",
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
         answer: access::what_may_i,
     },
-    Review {
+    ReviewKind {
         group: "authorization.k8s.io",
         kind: "SubjectAccessReview",
         plural: "subjectaccessreviews",
         singular: "subjectaccessreview",
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
         answer: access::may_they,
     },
 ];
 
 /// Answers a review; none when the path names something else.
 pub(crate) fn serve(
-    api: &Shared,
-    request: &Request,
+    api: &ApiShared,
+    request: &ApiRequest,
     path: &ResourcePath,
-) -> Result<Option<Answer>, ApiError> {
+) -> Result<Option<ApiAnswer>, ApiError> {
     let known = REVIEWS.iter().find(|review| {
         review.group == path.group && review.plural == path.resource && path.version == VERSION
     });
     let Some(review) = known else { return Ok(None) };
-    let place_fits = path.namespace.is_empty() == (review.scope == Scope::Cluster);
+    let place_fits = path.namespace.is_empty() == (review.scope == ResourceScope::Cluster);
     if request.method != Method::POST || !path.name.is_empty() || !place_fits {
         return Err(ApiError::method_not_allowed());
     }
     (review.answer)(api, request, path).map(Some)
 }
 
-fn read<T: DeserializeOwned>(request: &Request) -> Result<T, ApiError> {
+fn read<T: DeserializeOwned>(request: &ApiRequest) -> Result<T, ApiError> {
     let body = decode::read(decode::body_format(&request.content_type)?, &request.body)?;
     serde_json::from_value(body.value)
         .map_err(|error| ApiError::bad_request(format!("the review cannot be read: {error}")))
 }
 
-fn created(review: &impl Serialize) -> Result<Answer, ApiError> {
+fn created(review: &impl Serialize) -> Result<ApiAnswer, ApiError> {
     let json = serde_json::to_vec(review).map_err(ApiError::internal)?;
-    Ok(Answer::json(StatusCode::CREATED, json))
+    Ok(ApiAnswer::json(StatusCode::CREATED, json))
 }

@@ -3,24 +3,24 @@
 use std::borrow::Cow;
 
 use super::TERMS_MAX;
-use crate::registry::{KindEntry, Scope};
+use crate::registry::{KindEntry, ResourceScope};
 use crate::status::ApiError;
 
 /// Terms that must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
-    terms: Vec<Term>,
+    terms: Vec<FieldTerm>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Term {
+struct FieldTerm {
     field: String,
-    comparison: Comparison,
+    comparison: FieldComparison,
     value: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
+enum FieldComparison {
     Equal,
     NotEqual,
 }
@@ -28,7 +28,7 @@ enum Comparison {
 impl FieldSelector {
     /// Reads a selector; `\,`, `\=` and `\\` stand for themselves in values.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let terms: Vec<Term> = split_terms(text)
+        let terms: Vec<FieldTerm> = split_terms(text)
             .into_iter()
             .filter(|term| !term.is_empty())
             .take(TERMS_MAX + 1)
@@ -54,7 +54,7 @@ impl FieldSelector {
     pub(crate) fn exact(&self, field: &str) -> Option<&str> {
         self.terms
             .iter()
-            .find(|term| term.field == field && term.comparison == Comparison::Equal)
+            .find(|term| term.field == field && term.comparison == FieldComparison::Equal)
             .map(|term| term.value.as_str())
     }
 
@@ -64,8 +64,8 @@ impl FieldSelector {
         self.terms.iter().all(|term| {
             let value = value_of(&term.field).unwrap_or_default();
             match term.comparison {
-                Comparison::Equal => value == term.value,
-                Comparison::NotEqual => value != term.value,
+                FieldComparison::Equal => value == term.value,
+                FieldComparison::NotEqual => value != term.value,
             }
         })
     }
@@ -75,7 +75,7 @@ impl FieldSelector {
         for term in &self.terms {
             let field = term.field.as_str();
             let known = field == "metadata.name"
-                || (field == "metadata.namespace" && entry.scope == Scope::Namespaced)
+                || (field == "metadata.namespace" && entry.scope == ResourceScope::Namespaced)
                 || entry.selectable_fields.contains(&field);
             if known {
                 continue;
@@ -114,7 +114,7 @@ fn split_terms(text: &str) -> Vec<String> {
     terms
 }
 
-fn parse_term(term: &str, selector: &str) -> Result<Term, String> {
+fn parse_term(term: &str, selector: &str) -> Result<FieldTerm, String> {
     let at = term
         .char_indices()
         .find(|(at, char)| *char == '=' || (*char == '!' && term[*at..].starts_with("!=")))
@@ -122,13 +122,13 @@ fn parse_term(term: &str, selector: &str) -> Result<Term, String> {
         .ok_or_else(|| format!("invalid selector: '{selector}'; can't understand '{term}'"))?;
     let (field, rest) = term.split_at(at);
     let (comparison, value) = if let Some(value) = rest.strip_prefix("!=") {
-        (Comparison::NotEqual, value)
+        (FieldComparison::NotEqual, value)
     } else if let Some(value) = rest.strip_prefix("==") {
-        (Comparison::Equal, value)
+        (FieldComparison::Equal, value)
     } else {
-        (Comparison::Equal, rest.get(1..).unwrap_or_default())
+        (FieldComparison::Equal, rest.get(1..).unwrap_or_default())
     };
-    Ok(Term { field: field.to_owned(), comparison, value: unescape(value)? })
+    Ok(FieldTerm { field: field.to_owned(), comparison, value: unescape(value)? })
 }
 
 fn unescape(value: &str) -> Result<String, String> {

@@ -8,17 +8,17 @@ use crate::validation::names;
 /// Requirements that must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
-    requirements: Vec<Requirement>,
+    requirements: Vec<LabelRequirement>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
+struct LabelRequirement {
     key: String,
-    condition: Condition,
+    condition: LabelCondition,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Condition {
+enum LabelCondition {
     In(BTreeSet<String>),
     NotIn(BTreeSet<String>),
     Exists,
@@ -30,17 +30,19 @@ enum Condition {
 impl LabelSelector {
     /// Reads a selector. The empty text selects everything.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut tokens = Tokens::of(text);
+        let mut tokens = SelectorLexer::of(text);
         let mut requirements = Vec::new();
-        while tokens.peek() != Token::End {
+        while tokens.peek() != SelectorToken::End {
             requirements.push(parse_requirement(&mut tokens)?);
             if requirements.len() > TERMS_MAX {
                 return Err(format!("a label selector may have at most {TERMS_MAX} requirements"));
             }
             match tokens.next() {
-                Token::End => break,
-                Token::Comma if tokens.peek() != Token::End => {}
-                Token::Comma => return Err("found '', expected: identifier after ','".to_owned()),
+                SelectorToken::End => break,
+                SelectorToken::Comma if tokens.peek() != SelectorToken::End => {}
+                SelectorToken::Comma => {
+                    return Err("found '', expected: identifier after ','".to_owned());
+                }
                 other => return Err(format!("found '{other}', expected: ',' or 'end of string'")),
             }
         }
@@ -58,19 +60,21 @@ impl LabelSelector {
             let value = labels.get(&requirement.key);
             let number = || value.and_then(|value| value.parse::<i64>().ok());
             match &requirement.condition {
-                Condition::In(values) => value.is_some_and(|value| values.contains(value)),
-                Condition::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
-                Condition::Exists => value.is_some(),
-                Condition::DoesNotExist => value.is_none(),
-                Condition::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
-                Condition::LessThan(bound) => number().is_some_and(|number| number < *bound),
+                LabelCondition::In(values) => value.is_some_and(|value| values.contains(value)),
+                LabelCondition::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                LabelCondition::Exists => value.is_some(),
+                LabelCondition::DoesNotExist => value.is_none(),
+                LabelCondition::GreaterThan(bound) => {
+                    number().is_some_and(|number| number > *bound)
+                }
+                LabelCondition::LessThan(bound) => number().is_some_and(|number| number < *bound),
             }
         })
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
+enum SelectorToken {
     Word(String),
     Comma,
     Open,
@@ -83,7 +87,7 @@ enum Token {
     End,
 }
 
-impl std::fmt::Display for Token {
+impl std::fmt::Display for SelectorToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Word(word) => word,
@@ -101,31 +105,31 @@ impl std::fmt::Display for Token {
 }
 
 /// A cursor over the text.
-struct Tokens<'a> {
+struct SelectorLexer<'a> {
     rest: &'a str,
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> SelectorLexer<'a> {
     fn of(text: &'a str) -> Self {
         Self { rest: text.trim() }
     }
 
-    fn peek(&self) -> Token {
+    fn peek(&self) -> SelectorToken {
         Self { rest: self.rest }.next()
     }
 
-    fn next(&mut self) -> Token {
+    fn next(&mut self) -> SelectorToken {
         self.rest = self.rest.trim_start();
         for (symbol, token) in [
-            ("!=", Token::NotEqual),
-            ("==", Token::Equal),
-            ("=", Token::Equal),
-            ("!", Token::Not),
-            (",", Token::Comma),
-            ("(", Token::Open),
-            (")", Token::Close),
-            (">", Token::Greater),
-            ("<", Token::Less),
+            ("!=", SelectorToken::NotEqual),
+            ("==", SelectorToken::Equal),
+            ("=", SelectorToken::Equal),
+            ("!", SelectorToken::Not),
+            (",", SelectorToken::Comma),
+            ("(", SelectorToken::Open),
+            (")", SelectorToken::Close),
+            (">", SelectorToken::Greater),
+            ("<", SelectorToken::Less),
         ] {
             if let Some(rest) = self.rest.strip_prefix(symbol) {
                 self.rest = rest;
@@ -138,37 +142,41 @@ impl<'a> Tokens<'a> {
             .unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
-        if word.is_empty() { Token::End } else { Token::Word(word.to_owned()) }
+        if word.is_empty() { SelectorToken::End } else { SelectorToken::Word(word.to_owned()) }
     }
 }
 
-fn parse_requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
-    if tokens.peek() == Token::Not {
+fn parse_requirement(tokens: &mut SelectorLexer<'_>) -> Result<LabelRequirement, String> {
+    if tokens.peek() == SelectorToken::Not {
         tokens.next();
         let key = parse_key(tokens)?;
-        return Ok(Requirement { key, condition: Condition::DoesNotExist });
+        return Ok(LabelRequirement { key, condition: LabelCondition::DoesNotExist });
     }
     let key = parse_key(tokens)?;
-    if matches!(tokens.peek(), Token::End | Token::Comma) {
-        return Ok(Requirement { key, condition: Condition::Exists });
+    if matches!(tokens.peek(), SelectorToken::End | SelectorToken::Comma) {
+        return Ok(LabelRequirement { key, condition: LabelCondition::Exists });
     }
     let condition = match tokens.next() {
-        Token::Equal => Condition::In(BTreeSet::from([parse_value(&key, tokens)?])),
-        Token::NotEqual => Condition::NotIn(BTreeSet::from([parse_value(&key, tokens)?])),
-        Token::Word(word) if word == "in" => Condition::In(parse_set(&key, tokens)?),
-        Token::Word(word) if word == "notin" => Condition::NotIn(parse_set(&key, tokens)?),
-        Token::Greater => Condition::GreaterThan(parse_bound(&key, tokens)?),
-        Token::Less => Condition::LessThan(parse_bound(&key, tokens)?),
+        SelectorToken::Equal => LabelCondition::In(BTreeSet::from([parse_value(&key, tokens)?])),
+        SelectorToken::NotEqual => {
+            LabelCondition::NotIn(BTreeSet::from([parse_value(&key, tokens)?]))
+        }
+        SelectorToken::Word(word) if word == "in" => LabelCondition::In(parse_set(&key, tokens)?),
+        SelectorToken::Word(word) if word == "notin" => {
+            LabelCondition::NotIn(parse_set(&key, tokens)?)
+        }
+        SelectorToken::Greater => LabelCondition::GreaterThan(parse_bound(&key, tokens)?),
+        SelectorToken::Less => LabelCondition::LessThan(parse_bound(&key, tokens)?),
         other => {
             return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt"));
         }
     };
-    Ok(Requirement { key, condition })
+    Ok(LabelRequirement { key, condition })
 }
 
-fn parse_key(tokens: &mut Tokens<'_>) -> Result<String, String> {
+fn parse_key(tokens: &mut SelectorLexer<'_>) -> Result<String, String> {
     match tokens.next() {
-        Token::Word(key) => match names::qualified(&key).as_slice() {
+        SelectorToken::Word(key) => match names::qualified(&key).as_slice() {
             [] => Ok(key),
             messages => Err(format!("key: Invalid value: {key:?}: {}", messages.join("; "))),
         },
@@ -177,10 +185,10 @@ fn parse_key(tokens: &mut Tokens<'_>) -> Result<String, String> {
 }
 
 /// A value; an empty one may stand before a comma or the end.
-fn parse_value(key: &str, tokens: &mut Tokens<'_>) -> Result<String, String> {
+fn parse_value(key: &str, tokens: &mut SelectorLexer<'_>) -> Result<String, String> {
     match tokens.peek() {
-        Token::End | Token::Comma | Token::Close => Ok(String::new()),
-        Token::Word(value) => {
+        SelectorToken::End | SelectorToken::Comma | SelectorToken::Close => Ok(String::new()),
+        SelectorToken::Word(value) => {
             tokens.next();
             match names::label_value(&value).as_slice() {
                 [] => Ok(value),
@@ -194,23 +202,23 @@ fn parse_value(key: &str, tokens: &mut Tokens<'_>) -> Result<String, String> {
     }
 }
 
-fn parse_set(key: &str, tokens: &mut Tokens<'_>) -> Result<BTreeSet<String>, String> {
+fn parse_set(key: &str, tokens: &mut SelectorLexer<'_>) -> Result<BTreeSet<String>, String> {
     match tokens.next() {
-        Token::Open => {}
+        SelectorToken::Open => {}
         other => return Err(format!("found '{other}' expected: '('")),
     }
     let mut values = BTreeSet::new();
     loop {
         values.insert(parse_value(key, tokens)?);
         match tokens.next() {
-            Token::Comma => {}
-            Token::Close => return Ok(values),
+            SelectorToken::Comma => {}
+            SelectorToken::Close => return Ok(values),
             other => return Err(format!("found '{other}', expected: ',' or ')'")),
         }
     }
 }
 
-fn parse_bound(key: &str, tokens: &mut Tokens<'_>) -> Result<i64, String> {
+fn parse_bound(key: &str, tokens: &mut SelectorLexer<'_>) -> Result<i64, String> {
     let value = parse_value(key, tokens)?;
     value.parse().map_err(|_| {
         format!("values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")

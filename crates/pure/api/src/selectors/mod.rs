@@ -6,11 +6,11 @@ pub mod label;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use rekindle_store::Object;
+use rekindle_store::StoredObject;
 use serde::Deserialize;
 
-use crate::registry::{AnyObject, KindEntry, Scope};
-use crate::request::Options;
+use crate::registry::{AnyObject, KindEntry, ResourceScope};
+use crate::request::RequestOptions;
 use crate::status::ApiError;
 
 pub use field::FieldSelector;
@@ -29,7 +29,7 @@ pub struct Selection {
 
 impl Selection {
     /// The selection that the options of a request name, for objects of this kind.
-    pub fn of(entry: &KindEntry, options: &Options) -> Result<Self, ApiError> {
+    pub fn of(entry: &KindEntry, options: &RequestOptions) -> Result<Self, ApiError> {
         let labels = LabelSelector::parse(&options.label_selector)
             .map_err(|why| ApiError::bad_request(format!("unable to parse requirement: {why}")))?;
         let fields =
@@ -54,7 +54,7 @@ impl Selection {
     }
 
     /// Whether a stored object is selected. Decodes only as much of it as it must.
-    pub fn selects(&self, entry: &KindEntry, object: &Object) -> bool {
+    pub fn selects(&self, entry: &KindEntry, object: &StoredObject) -> bool {
         if self.is_everything() {
             return true;
         }
@@ -103,19 +103,19 @@ fn name_field<'a>(field: &str, namespace: &'a str, name: &'a str) -> Option<Cow<
 pub fn names_of_key<'a>(entry: &KindEntry, key: &'a str) -> (&'a str, &'a str) {
     let inside = key.get(1..).and_then(|key| key.split_once('/')).map_or("", |(_, rest)| rest);
     match entry.scope {
-        Scope::Namespaced => inside.split_once('/').unwrap_or(("", inside)),
-        Scope::Cluster => ("", inside),
+        ResourceScope::Namespaced => inside.split_once('/').unwrap_or(("", inside)),
+        ResourceScope::Cluster => ("", inside),
     }
 }
 
 #[derive(Deserialize)]
-struct Labelled {
+struct LabelledObject {
     #[serde(default)]
-    metadata: Labels,
+    metadata: LabelSet,
 }
 
 #[derive(Default, Deserialize)]
-struct Labels {
+struct LabelSet {
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }
@@ -123,7 +123,7 @@ struct Labels {
 /// The labels of a stored object.
 pub(crate) fn labels_of(json: &[u8]) -> BTreeMap<String, String> {
     // Stored objects are our own JSON; one that cannot be read has no labels.
-    serde_json::from_slice::<Labelled>(json)
+    serde_json::from_slice::<LabelledObject>(json)
         .map(|object| object.metadata.labels)
         .unwrap_or_default()
 }

@@ -1,17 +1,17 @@
 //! `pods/binding`: the scheduler's decision, written once.
 
 use k8s_openapi::api::core::v1::{Binding, Pod, PodCondition};
-use rekindle_store::Expect;
+use rekindle_store::WritePrecondition;
 
-use crate::call::{Call, put};
-use crate::outcome::{Answer, Outcome, WriteInFlight};
+use crate::call::{ApiCall, put};
+use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError};
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Status};
 use crate::validation::items;
 use crate::{decode, object_meta};
 
-pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
     let body = decode::read(format, &call.request.body)?;
     let binding: Binding = serde_json::from_value(body.value)
@@ -21,18 +21,18 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
         let stored = call.newest()?;
         let mut object = call.decode_stored(&stored)?;
         bind(call, object.as_mut(), &node, &binding)?;
-        let answer = Answer::status(&Status::created());
+        let answer = ApiAnswer::status(&Status::created());
         if call.options.dry_run == DryRun::All {
             return Ok(answer.into());
         }
-        let expect = Expect::Revision(stored.revision);
+        let expect = WritePrecondition::Revision(stored.revision);
         let pending = put(call.api, stored.key.as_str(), expect, object)?;
-        Ok(Outcome::Write(WriteInFlight::new(vec![pending], move |_| answer)))
+        Ok(RequestOutcome::Write(WriteInFlight::new(vec![pending], move |_| answer)))
     })
 }
 
 /// The node that a binding names.
-fn target(call: &Call<'_>, binding: &Binding) -> Result<String, ApiError> {
+fn target(call: &ApiCall<'_>, binding: &Binding) -> Result<String, ApiError> {
     let target = &binding.target;
     let kind = target.kind.as_deref().unwrap_or_default();
     let name = target.name.clone().unwrap_or_default();
@@ -51,7 +51,7 @@ fn target(call: &Call<'_>, binding: &Binding) -> Result<String, ApiError> {
 }
 
 fn bind(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     object: &mut dyn AnyObject,
     node: &str,
     binding: &Binding,

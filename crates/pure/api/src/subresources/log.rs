@@ -2,16 +2,16 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use rekindle_types::log_options::{Follow, LogOptions, Run, Since, Timestamps};
+use rekindle_types::log_options::{ContainerRun, LogFollow, LogOptions, LogSince, Timestamps};
 use rekindle_types::{PodUid, Tick};
 
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::node_query::{LogQuery, PodOnNode};
-use crate::outcome::Outcome;
+use crate::outcome::RequestOutcome;
 use crate::registry::FieldError;
 use crate::status::ApiError;
 
-pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn get(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let options = options(call)?;
     let stored = call.stored()?;
     let object = call.decode_stored(&stored)?;
@@ -31,7 +31,7 @@ pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let uid = PodUid(pod.metadata.uid.clone().unwrap_or_default());
     let namespace = call.path.namespace.clone();
     let pod = PodOnNode { namespace, pod: name.clone(), uid, node };
-    Ok(Outcome::Log(LogQuery { pod, container, options }))
+    Ok(RequestOutcome::Log(LogQuery { pod, container, options }))
 }
 
 /// The container meant: the one named, or the only regular one. Others beside it change nothing
@@ -62,7 +62,7 @@ pub(crate) fn container(spec: &PodSpec, pod: &str, wanted: &str) -> Result<Strin
 
 /// What is wanted of the log. What is wrong with it is told before the pod is looked at (upstream:
 /// `ValidatePodLogOptions`).
-fn options(call: &Call<'_>) -> Result<LogOptions, ApiError> {
+fn options(call: &ApiCall<'_>) -> Result<LogOptions, ApiError> {
     let yes = |option: &str| call.options.flag(option);
     let time = call.options.get("sinceTime").filter(|time| !time.is_empty());
     let time = time.map(instant).transpose()?;
@@ -75,15 +75,15 @@ fn options(call: &Call<'_>) -> Result<LogOptions, ApiError> {
             errors.push(FieldError::forbidden("", why));
             None
         }
-        (Some(_), None) => at_least(call, "sinceSeconds", 1, &mut errors)?.map(Since::Seconds),
-        (None, time) => time.map(Since::Time),
+        (Some(_), None) => at_least(call, "sinceSeconds", 1, &mut errors)?.map(LogSince::Seconds),
+        (None, time) => time.map(LogSince::Time),
     };
     if !errors.is_empty() {
         return Err(ApiError::invalid_kind("", "PodLogOptions", &call.path.name, &errors));
     }
     Ok(LogOptions {
-        run: if yes("previous") { Run::Previous } else { Run::Current },
-        follow: if yes("follow") { Follow::Yes } else { Follow::No },
+        run: if yes("previous") { ContainerRun::Previous } else { ContainerRun::Current },
+        follow: if yes("follow") { LogFollow::Yes } else { LogFollow::No },
         timestamps: if yes("timestamps") { Timestamps::Yes } else { Timestamps::No },
         tail_lines,
         limit_bytes,
@@ -92,7 +92,7 @@ fn options(call: &Call<'_>) -> Result<LogOptions, ApiError> {
 }
 
 fn at_least(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     option: &str,
     min: u64,
     errors: &mut Vec<FieldError>,

@@ -4,17 +4,17 @@
 
 use http::Method;
 
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::node_query::NodeGet;
-use crate::outcome::Outcome;
+use crate::outcome::RequestOutcome;
 use crate::status::ApiError;
 
-pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn get(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     if call.request.method != Method::GET {
         return Err(ApiError::method_not_allowed());
     }
     call.stored()?; // a node that is not there has nothing to say
-    Ok(Outcome::Node(NodeGet {
+    Ok(RequestOutcome::Node(NodeGet {
         node: call.path.name.clone(),
         path: call.path.rest.clone(),
         query: call.request.query.clone(),

@@ -8,31 +8,31 @@ use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::Value;
 
-use crate::call::{Call, Part};
+use crate::call::{ApiCall, ObjectPart};
 use crate::decode;
-use crate::outcome::{Answer, Outcome, WriteInFlight};
+use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::patch::Patch;
 use crate::registry::{AnyObject, FieldError, KindEntry};
 use crate::status::ApiError;
 use crate::validation::selector;
-use crate::verbs::update::{Proposal, change};
+use crate::verbs::update::{ProposedObject, change};
 
 const SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 
-pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn get(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let stored = call.stored()?;
     let scale = scale_of(call.decode_stored(&stored)?.as_ref());
-    Ok(Answer::json(StatusCode::OK, to_json(&scale)?).into())
+    Ok(ApiAnswer::json(StatusCode::OK, to_json(&scale)?).into())
 }
 
-pub(crate) fn update(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn update(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
     let body = decode::read(format, &call.request.body)?;
     let scale = read(body.value)?;
     change_scale(call, |_| Ok(scale.clone()))
 }
 
-pub(crate) fn patch(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn patch(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let patch = Patch::read(&call.request.content_type, &call.request.body)?;
     change_scale(call, |old| {
         let before = serde_json::to_value(scale_of(old)).map_err(ApiError::internal)?;
@@ -48,10 +48,10 @@ fn read(value: Value) -> Result<Scale, ApiError> {
 /// Writes the replica count that `wanted` asks for; the answer is the Scale of the object as
 /// written.
 fn change_scale(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     mut wanted: impl FnMut(&dyn AnyObject) -> Result<Scale, ApiError>,
-) -> Result<Outcome, ApiError> {
-    let outcome = change(call, Part::Main, |old| {
+) -> Result<RequestOutcome, ApiError> {
+    let outcome = change(call, ObjectPart::Main, |old| {
         let scale = wanted(old)?;
         let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
         if replicas < 0 {
@@ -70,14 +70,14 @@ fn change_scale(
         if let Some(uid) = scale.metadata.uid {
             object.meta_mut().uid = Some(uid);
         }
-        Ok(Proposal { object, warnings: Vec::new() })
+        Ok(ProposedObject { object, warnings: Vec::new() })
     })?;
     Ok(as_scale(call.entry, outcome))
 }
 
 /// Turns an answer with the object into one with its Scale.
-fn as_scale(entry: &KindEntry, outcome: Outcome) -> Outcome {
-    let convert = |entry: &KindEntry, answer: Answer| {
+fn as_scale(entry: &KindEntry, outcome: RequestOutcome) -> RequestOutcome {
+    let convert = |entry: &KindEntry, answer: ApiAnswer| {
         if !answer.code.is_success() {
             return answer;
         }
@@ -85,22 +85,22 @@ fn as_scale(entry: &KindEntry, outcome: Outcome) -> Outcome {
             .map_err(ApiError::internal)
             .and_then(|object| to_json(&scale_of(object.as_ref())));
         match scale {
-            Ok(json) => Answer { body: json.into(), ..answer },
+            Ok(json) => ApiAnswer { body: json.into(), ..answer },
             Err(error) => error.into(),
         }
     };
     match outcome {
-        Outcome::Answer(answer) => Outcome::Answer(convert(entry, answer)),
-        Outcome::Write(write) => {
+        RequestOutcome::Answer(answer) => RequestOutcome::Answer(convert(entry, answer)),
+        RequestOutcome::Write(write) => {
             let entry = entry.clone();
-            Outcome::Write(WriteInFlight::then(write, move |answer| convert(&entry, answer)))
+            RequestOutcome::Write(WriteInFlight::then(write, move |answer| convert(&entry, answer)))
         }
-        other @ (Outcome::Watch(_)
-        | Outcome::Log(_)
-        | Outcome::Stream(_)
-        | Outcome::Node(_)
-        | Outcome::ResourceMetrics(_)
-        | Outcome::Metrics) => other,
+        other @ (RequestOutcome::Watch(_)
+        | RequestOutcome::Log(_)
+        | RequestOutcome::Stream(_)
+        | RequestOutcome::Node(_)
+        | RequestOutcome::ResourceMetrics(_)
+        | RequestOutcome::Metrics) => other,
     }
 }
 

@@ -5,12 +5,12 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use rekindle_types::PodUid;
 
 use super::log;
-use crate::auth::Attributes;
-use crate::call::Call;
+use crate::auth::AccessAttributes;
+use crate::call::ApiCall;
 use crate::node_query::{
-    AttachQuery, ExecQuery, Files, PodOnNode, PortForwardQuery, StreamQuery, Wanted,
+    AttachQuery, ExecQuery, FileUse, PodOnNode, PortForwardQuery, StreamFiles, StreamQuery,
 };
-use crate::outcome::Outcome;
+use crate::outcome::RequestOutcome;
 use crate::status::ApiError;
 
 /// Arguments of a command at most; the kernel's own limit on their bytes comes on top.
@@ -20,7 +20,7 @@ const ARGUMENTS_MAX: usize = 4096;
 const PORTS_MAX: usize = 64;
 
 /// `pods/exec`.
-pub(crate) fn exec(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn exec(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let (pod, spec) = pod_on_node(call)?;
     let container = container(call, &spec)?;
     let command: Vec<String> = values(call, "command").map(str::to_owned).collect();
@@ -34,18 +34,18 @@ pub(crate) fn exec(call: &Call<'_>) -> Result<Outcome, ApiError> {
         return Err(ApiError::bad_request(problem));
     }
     let query = ExecQuery { pod, container, command, files: files(call)? };
-    Ok(Outcome::Stream(StreamQuery::Exec(query)))
+    Ok(RequestOutcome::Stream(StreamQuery::Exec(query)))
 }
 
 /// `pods/attach`.
-pub(crate) fn attach(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn attach(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let (pod, spec) = pod_on_node(call)?;
     let query = AttachQuery { pod, container: container(call, &spec)?, files: files(call)? };
-    Ok(Outcome::Stream(StreamQuery::Attach(query)))
+    Ok(RequestOutcome::Stream(StreamQuery::Attach(query)))
 }
 
 /// `pods/portforward`.
-pub(crate) fn port_forward(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn port_forward(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let (pod, _) = pod_on_node(call)?;
     // Upstream takes `ports=80&ports=81` and `ports=80,81`.
     let ports =
@@ -54,18 +54,18 @@ pub(crate) fn port_forward(call: &Call<'_>) -> Result<Outcome, ApiError> {
     if ports.len() > PORTS_MAX {
         return Err(ApiError::bad_request(format!("ports: must have at most {PORTS_MAX} items")));
     }
-    Ok(Outcome::Stream(StreamQuery::PortForward(PortForwardQuery { pod, ports })))
+    Ok(RequestOutcome::Stream(StreamQuery::PortForward(PortForwardQuery { pod, ports })))
 }
 
-fn values<'c>(call: &'c Call<'_>, option: &'static str) -> impl Iterator<Item = &'c str> {
+fn values<'c>(call: &'c ApiCall<'_>, option: &'static str) -> impl Iterator<Item = &'c str> {
     let pairs = call.options.pairs.iter();
     pairs.filter(move |(name, _)| name == option).map(|(_, value)| value.as_str())
 }
 
 /// A websocket begins with a GET, whatever it is for: who may only read must not get further
 /// (upstream since 1.35).
-fn check_create(call: &Call<'_>) -> Result<(), ApiError> {
-    let what = Attributes::Resource {
+fn check_create(call: &ApiCall<'_>) -> Result<(), ApiError> {
+    let what = AccessAttributes::Resource {
         verb: "create",
         group: &call.path.group,
         resource: &call.path.resource,
@@ -76,7 +76,7 @@ fn check_create(call: &Call<'_>) -> Result<(), ApiError> {
     call.api.authorize(&call.request.identity, &what)
 }
 
-fn pod_on_node(call: &Call<'_>) -> Result<(PodOnNode, PodSpec), ApiError> {
+fn pod_on_node(call: &ApiCall<'_>) -> Result<(PodOnNode, PodSpec), ApiError> {
     check_create(call)?;
     let stored = call.stored()?;
     let object = call.decode_stored(&stored)?;
@@ -94,20 +94,20 @@ fn pod_on_node(call: &Call<'_>) -> Result<(PodOnNode, PodSpec), ApiError> {
     Ok((PodOnNode { namespace, pod: name, uid, node }, spec))
 }
 
-fn container(call: &Call<'_>, spec: &PodSpec) -> Result<String, ApiError> {
+fn container(call: &ApiCall<'_>, spec: &PodSpec) -> Result<String, ApiError> {
     log::container(spec, &call.path.name, call.options.get("container").unwrap_or_default())
 }
 
-fn files(call: &Call<'_>) -> Result<Files, ApiError> {
-    let wanted = |option| if call.options.flag(option) { Wanted::Yes } else { Wanted::No };
+fn files(call: &ApiCall<'_>) -> Result<StreamFiles, ApiError> {
+    let wanted = |option| if call.options.flag(option) { FileUse::Yes } else { FileUse::No };
     let terminal = wanted("tty");
-    let files = Files {
+    let files = StreamFiles {
         stdin: wanted("stdin"),
         stdout: wanted("stdout"),
-        stderr: if terminal == Wanted::Yes { Wanted::No } else { wanted("stderr") },
+        stderr: if terminal == FileUse::Yes { FileUse::No } else { wanted("stderr") },
         terminal,
     };
-    if [files.stdin, files.stdout, files.stderr] == [Wanted::No; 3] {
+    if [files.stdin, files.stdout, files.stderr] == [FileUse::No; 3] {
         let problem = "you must specify at least 1 of stdin, stdout, stderr";
         return Err(ApiError::bad_request(problem));
     }

@@ -8,15 +8,15 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::TickDuration;
 
 use crate::admission::node_restriction;
-use crate::auth::token::{Bound, Private};
-use crate::call::Call;
+use crate::auth::token::{BoundObject, KubernetesClaims};
+use crate::call::ApiCall;
 use crate::decode;
 use crate::keys;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::FieldError;
 use crate::request::options::DryRun;
 use crate::status::ApiError;
-use crate::tokens::{ISSUER, Wish};
+use crate::tokens::{ISSUER, TokenSpec};
 use crate::validation::text;
 
 /// What a token gets that asks for nothing.
@@ -27,7 +27,7 @@ const SECONDS_MAX: i64 = 1 << 32;
 /// Audiences of one token at most.
 const AUDIENCES_MAX: usize = 64;
 
-pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
     let body = decode::read(format, &call.request.body)?;
     let mut request: TokenRequest = serde_json::from_value(body.value)
@@ -42,13 +42,13 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     check(call, seconds, &audiences)?;
     let (seconds, warnings) = shortened(seconds, call.api.token_seconds_max());
     spec.expiration_seconds = Some(seconds);
-    let mut private = Private {
+    let mut private = KubernetesClaims {
         namespace: call.path.namespace.clone(),
-        serviceaccount: Bound {
+        serviceaccount: BoundObject {
             name: call.path.name.clone(),
             uid: text(account.meta().uid.as_ref()).to_owned(),
         },
-        ..Private::default()
+        ..KubernetesClaims::default()
     };
     if let Some(reference) = &mut spec.bound_object_ref {
         bind(call, reference, &mut private)?;
@@ -58,7 +58,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
     request.metadata.creation_timestamp = Some(call.request.now.to_time());
     if call.options.dry_run == DryRun::No {
         let lifetime = TickDuration::of_field(seconds);
-        let wish = Wish { audiences, lifetime, private };
+        let wish = TokenSpec { audiences, lifetime, private };
         let (token, ends) = call.api.tokens.issue(wish, call.api.new_uid(), call.request.now)?;
         request.status = Some(TokenRequestStatus {
             token: Some(token),
@@ -66,7 +66,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
         });
     }
     let json = serde_json::to_vec(&request).map_err(ApiError::internal)?;
-    Ok(Answer::json(StatusCode::CREATED, json).with_warnings(warnings).into())
+    Ok(ApiAnswer::json(StatusCode::CREATED, json).with_warnings(warnings).into())
 }
 
 /// So many seconds, and a warning when they are fewer than were asked for. Source: upstream's
@@ -78,7 +78,7 @@ fn shortened(asked: i64, max: i64) -> (i64, Vec<String>) {
     (max, vec![format!("requested expiration of {asked} seconds shortened to {max} seconds")])
 }
 
-fn check(call: &Call<'_>, seconds: i64, audiences: &[String]) -> Result<(), ApiError> {
+fn check(call: &ApiCall<'_>, seconds: i64, audiences: &[String]) -> Result<(), ApiError> {
     let field = "spec.expirationSeconds";
     let mut errors = Vec::new();
     if seconds < SECONDS_MIN {
@@ -100,9 +100,9 @@ fn check(call: &Call<'_>, seconds: i64, audiences: &[String]) -> Result<(), ApiE
 
 /// Binds the token to an object, which must be there; with a pod comes its node.
 fn bind(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     reference: &mut BoundObjectReference,
-    private: &mut Private,
+    private: &mut KubernetesClaims,
 ) -> Result<(), ApiError> {
     let name = text(reference.name.as_ref()).to_owned();
     let namespace = call.path.namespace.as_str();
@@ -134,7 +134,7 @@ fn bind(
         return Err(ApiError::conflict(entry, &name, &why));
     }
     reference.uid = Some(uid.clone());
-    *place = Some(Bound { name: name.clone(), uid });
+    *place = Some(BoundObject { name: name.clone(), uid });
     if plural == "pods" {
         private.node = node_of(call, &keys::object(entry, of, &name))?;
     }
@@ -142,7 +142,7 @@ fn bind(
 }
 
 /// The node of the pod at this key, which must use the account.
-fn node_of(call: &Call<'_>, key: &str) -> Result<Option<Bound>, ApiError> {
+fn node_of(call: &ApiCall<'_>, key: &str) -> Result<Option<BoundObject>, ApiError> {
     let entry = call.api.registry.find("", "v1", "pods").ok_or_else(ApiError::no_such_path)?;
     let Some(stored) = call.api.store.get(key) else { return Ok(None) };
     let object = crate::stored::decode_stored(entry, &stored)?;
@@ -159,5 +159,6 @@ fn node_of(call: &Call<'_>, key: &str) -> Result<Option<Bound>, ApiError> {
     };
     // A node that is not registered (yet) is no reason to refuse.
     let meta = call.api.state().meta_of("nodes", "", node);
-    Ok(meta.map(|meta| Bound { name: node.to_owned(), uid: text(meta.uid.as_ref()).to_owned() }))
+    Ok(meta
+        .map(|meta| BoundObject { name: node.to_owned(), uid: text(meta.uid.as_ref()).to_owned() }))
 }

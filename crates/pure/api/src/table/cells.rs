@@ -1,9 +1,9 @@
 //! Columns and cells that many tables share.
 
-use crate::registry::resource::{Cell, Column};
+use crate::registry::resource::{TableCell, TableColumn};
 
 /// The name column.
-pub const NAME: Column = Column {
+pub const NAME: TableColumn = TableColumn {
     name: "Name",
     type_: "string",
     format: "name",
@@ -12,37 +12,45 @@ pub const NAME: Column = Column {
 };
 
 /// The age column.
-pub const AGE: Column = column(
+pub const AGE: TableColumn = column(
     "Age",
     "string",
     "CreationTimestamp is a timestamp representing the server time when this object was created.",
 );
 
 /// The column of kinds that show when they were made, not how long ago.
-pub const CREATED_AT: Column = column(
+pub const CREATED_AT: TableColumn = column(
     "Created At",
     "date",
     "CreationTimestamp is a timestamp representing the server time when this object was created.",
 );
 
 /// A column that is always shown.
-pub const fn column(name: &'static str, type_: &'static str, description: &'static str) -> Column {
-    Column { name, type_, format: "", description, priority: 0 }
+pub const fn column(
+    name: &'static str,
+    type_: &'static str,
+    description: &'static str,
+) -> TableColumn {
+    TableColumn { name, type_, format: "", description, priority: 0 }
 }
 
 /// A column of `-o wide`.
-pub const fn wide(name: &'static str, type_: &'static str, description: &'static str) -> Column {
-    Column { name, type_, format: "", description, priority: 1 }
+pub const fn wide(
+    name: &'static str,
+    type_: &'static str,
+    description: &'static str,
+) -> TableColumn {
+    TableColumn { name, type_, format: "", description, priority: 1 }
 }
 
 /// The text, or `<none>` where there is none.
-pub fn or_none(value: Option<&String>) -> Cell {
-    Cell::Text(value.filter(|text| !text.is_empty()).cloned().unwrap_or("<none>".to_owned()))
+pub fn or_none(value: Option<&String>) -> TableCell {
+    TableCell::Text(value.filter(|text| !text.is_empty()).cloned().unwrap_or("<none>".to_owned()))
 }
 
 /// The text, or `<unset>` where there is none.
-pub fn or_unset(value: Option<&String>) -> Cell {
-    Cell::Text(value.filter(|text| !text.is_empty()).cloned().unwrap_or("<unset>".to_owned()))
+pub fn or_unset(value: Option<&String>) -> TableCell {
+    TableCell::Text(value.filter(|text| !text.is_empty()).cloned().unwrap_or("<unset>".to_owned()))
 }
 
 /// The texts with commas between them, or `<none>`.
@@ -51,20 +59,20 @@ pub fn list_or_none<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     if values.is_empty() { "<none>".to_owned() } else { values.join(",") }
 }
 
-impl From<String> for Cell {
+impl From<String> for TableCell {
     fn from(text: String) -> Self {
-        Cell::Text(text)
+        TableCell::Text(text)
     }
 }
 
-impl From<&str> for Cell {
+impl From<&str> for TableCell {
     fn from(text: &str) -> Self {
-        Cell::Text(text.to_owned())
+        TableCell::Text(text.to_owned())
     }
 }
 
-impl From<i32> for Cell {
+impl From<i32> for TableCell {
     fn from(number: i32) -> Self {
-        Cell::Int(number.into())
+        TableCell::Int(number.into())
     }
 }

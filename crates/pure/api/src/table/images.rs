@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::core::v1::PodSpec;
 
-use crate::registry::resource::Cell;
+use crate::registry::resource::TableCell;
 use crate::validation::text;
 
 /// The names and the images of the regular containers, each list with commas.
-pub fn containers_and_images(spec: Option<&PodSpec>) -> [Cell; 2] {
+pub fn containers_and_images(spec: Option<&PodSpec>) -> [TableCell; 2] {
     let containers = spec.map_or(&[][..], |spec| &spec.containers);
     let names: Vec<&str> = containers.iter().map(|container| container.name.as_str()).collect();
     let images: Vec<&str> =

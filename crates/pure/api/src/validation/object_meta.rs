@@ -3,11 +3,16 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, labels, names, shortened, text};
-use crate::registry::field_error::{FieldError, Problem};
-use crate::registry::resource::{NameRule, Scope};
+use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::registry::resource::{NameRule, ResourceScope};
 
 /// Checks the metadata of a new object, and those parts of a changed one that may change.
-pub fn check(meta: &ObjectMeta, rule: NameRule, scope: Scope, field: &Path) -> Vec<FieldError> {
+pub fn check(
+    meta: &ObjectMeta,
+    rule: NameRule,
+    scope: ResourceScope,
+    field: &Path,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let generate_name = text(meta.generate_name.as_ref());
     let name = text(meta.name.as_ref());
@@ -38,12 +43,14 @@ pub fn check(meta: &ObjectMeta, rule: NameRule, scope: Scope, field: &Path) -> V
     errors
 }
 
-fn check_namespace(namespace: &str, scope: Scope, field: &Path) -> Vec<FieldError> {
+fn check_namespace(namespace: &str, scope: ResourceScope, field: &Path) -> Vec<FieldError> {
     match scope {
-        Scope::Namespaced if namespace.is_empty() => vec![FieldError::required(field, "")],
-        Scope::Namespaced => invalid_each(field, namespace, names::dns_label(namespace)).collect(),
-        Scope::Cluster if namespace.is_empty() => Vec::new(),
-        Scope::Cluster => vec![FieldError::forbidden(field, "not allowed on this type")],
+        ResourceScope::Namespaced if namespace.is_empty() => vec![FieldError::required(field, "")],
+        ResourceScope::Namespaced => {
+            invalid_each(field, namespace, names::dns_label(namespace)).collect()
+        }
+        ResourceScope::Cluster if namespace.is_empty() => Vec::new(),
+        ResourceScope::Cluster => vec![FieldError::forbidden(field, "not allowed on this type")],
     }
 }
 
@@ -113,7 +120,7 @@ fn check_finalizers(finalizers: &[String], field: &Path) -> Vec<FieldError> {
     if has("orphan") && has("foregroundDeletion") {
         errors.push(FieldError {
             field: field.into(),
-            problem: Problem::Invalid(format!("{finalizers:?}")),
+            problem: FieldProblem::Invalid(format!("{finalizers:?}")),
             detail: "finalizer orphan and foregroundDeletion cannot be both set".to_owned(),
         });
     }

@@ -1,11 +1,11 @@
 //! create: a new object under its own or a generated name.
 
 use http::StatusCode;
-use rekindle_store::{Expect, Pending, StoreError};
+use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 
 use crate::admission::{self, AdmissionStage, WriteReview};
-use crate::call::{Call, put};
-use crate::outcome::Outcome;
+use crate::call::{ApiCall, put};
+use crate::outcome::RequestOutcome;
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;
 use crate::status::ApiError;
@@ -15,7 +15,7 @@ use crate::{decode, keys, object_meta};
 /// How many generated names are tried before giving up.
 const NAMES_TRIED_MAX: usize = 8;
 
-pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
     let body = decode::read(format, &call.request.body)?;
     let decoded = decode::object(call.entry, body, call.options.field_validation)?;
@@ -51,10 +51,10 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
 /// Prepares, checks and writes an object that has its name. The inner error is the name, when it
 /// was taken already.
 fn write_named(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     mut object: Box<dyn AnyObject>,
     warnings: &[String],
-) -> Result<Result<Outcome, String>, ApiError> {
+) -> Result<Result<RequestOutcome, String>, ApiError> {
     object.prepare_named();
     let more =
         admit(call, object.as_mut()).map_err(|error| error.with_warnings(warnings.to_vec()))?;
@@ -62,7 +62,7 @@ fn write_named(
 }
 
 /// Checks an object that has its name. Gives the warnings.
-fn admit(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<Vec<String>, ApiError> {
+fn admit(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<Vec<String>, ApiError> {
     let review = WriteReview::of_new(call);
     let mut warnings = review.run(AdmissionStage::Named, object)?;
     validate(call, object)?;
@@ -72,20 +72,22 @@ fn admit(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<Vec<String>, Api
 }
 
 /// What is refused before anything else is looked at.
-fn check_new(call: &Call<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+fn check_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     let meta = object.meta_mut();
     if !matches!(meta.resource_version.as_deref().unwrap_or_default(), "" | "0") {
         return Err(ApiError::bad_request(
             "resourceVersion should not be set on objects to be created",
         ));
     }
-    if call.entry.scope == crate::registry::Scope::Namespaced && call.path.namespace.is_empty() {
+    if call.entry.scope == crate::registry::ResourceScope::Namespaced
+        && call.path.namespace.is_empty()
+    {
         return Err(ApiError::method_not_allowed());
     }
     object_meta::settle_namespace(call.entry, meta, call.path)
 }
 
-fn validate(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
+fn validate(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
     let mut errors = validation::object_meta::check(
         object.meta(),
         call.entry.name_rule,
@@ -102,10 +104,10 @@ fn validate(call: &Call<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
 
 /// Queues the write. The inner error is the name that was taken already.
 fn write(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     object: Box<dyn AnyObject>,
     warnings: &[String],
-) -> Result<Result<Outcome, String>, ApiError> {
+) -> Result<Result<RequestOutcome, String>, ApiError> {
     let name = object_meta::name(object.as_ref()).to_owned();
     let key = keys::object(call.entry, &call.path.namespace, &name);
     match call.options.dry_run {
@@ -117,8 +119,8 @@ fn write(
         }
         DryRun::No => {}
     }
-    let mut pending: Vec<Pending> = Vec::new();
-    match put(call.api, &key, Expect::Absent, object) {
+    let mut pending: Vec<PendingWrite> = Vec::new();
+    match put(call.api, &key, WritePrecondition::Absent, object) {
         Ok(write) => pending.push(write),
         Err(StoreError::AlreadyExists { .. }) => return Ok(Err(name)),
         Err(error) => return Err(error.into()),

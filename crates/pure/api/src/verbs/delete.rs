@@ -5,15 +5,15 @@ use std::sync::Arc;
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
-use rekindle_store::{Expect, Object, Pending, Written};
+use rekindle_store::{DurableWrite, PendingWrite, StoredObject, WritePrecondition};
 use rekindle_types::{Tick, TickDuration};
 
 use super::list;
-use crate::call::{ATTEMPTS_MAX, Call, WriteFailure, put, remove};
+use crate::call::{ATTEMPTS_MAX, ApiCall, ApiWriteFailure, put, remove};
 use crate::kinds::pod;
-use crate::outcome::{Answer, Outcome, WriteInFlight};
+use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::AnyObject;
-use crate::represent::{ListMeta, Renderer};
+use crate::represent::{ListMeta, ObjectRenderer};
 use crate::request::options::{self, DryRun};
 use crate::selectors::{Selection, names_of_key};
 use crate::status::{ApiError, Status};
@@ -21,7 +21,7 @@ use crate::{admission, decode, keys, removal};
 
 /// What a client wants to happen with the dependents of what it deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Propagation {
+enum DeletePropagation {
     /// As the object's finalizers say, or as it is usual for its kind.
     Unsaid,
     /// The garbage collector deletes them afterwards.
@@ -34,33 +34,34 @@ enum Propagation {
 
 /// The options of a delete, from body and query.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct DeleteRequest {
     grace_period_seconds: Option<i64>,
-    propagation: Propagation,
+    propagation: DeletePropagation,
     uid: Option<String>,
     resource_version: Option<String>,
     /// Whether it happens.
     pub(crate) dry_run: DryRun,
 }
 
-pub(crate) fn delete(call: &Call<'_>) -> Result<Outcome, ApiError> {
-    let wish = Wish::of(call)?;
+pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
+    let wish = DeleteRequest::of(call)?;
     admission::check_removal(call.entry, &call.path.name)?;
     call.with_retries(|| {
         let stored = call.newest()?;
         let object = call.decode_stored(&stored)?;
         wish.check_preconditions(call, object.as_ref(), &stored)?;
-        match Step::decide(object, &wish, call.request.now) {
-            Step::Remove(object) => remove_now(call, &stored, object.as_ref(), &wish),
-            Step::Mark(object) if wish.dry_run == DryRun::All => {
+        match DeleteStep::decide(object, &wish, call.request.now) {
+            DeleteStep::Remove(object) => remove_now(call, &stored, object.as_ref(), &wish),
+            DeleteStep::Mark(object) if wish.dry_run == DryRun::All => {
                 Ok(call.answer_object(object.as_ref(), StatusCode::OK, Vec::new())?)
             }
-            Step::Mark(object) => {
+            DeleteStep::Mark(object) => {
                 let key = stored.key.as_str();
-                let pending = put(call.api, key, Expect::Revision(stored.revision), object)?;
+                let pending =
+                    put(call.api, key, WritePrecondition::Revision(stored.revision), object)?;
                 Ok(call.when_written(vec![pending], StatusCode::OK, Vec::new())?)
             }
-            Step::Leave(object) => {
+            DeleteStep::Leave(object) => {
                 let pending = call.api.store.barrier()?;
                 Ok(call.answer_object_after(vec![pending], object.as_ref(), Vec::new())?)
             }
@@ -69,32 +70,32 @@ pub(crate) fn delete(call: &Call<'_>) -> Result<Outcome, ApiError> {
 }
 
 fn remove_now(
-    call: &Call<'_>,
-    stored: &Object,
+    call: &ApiCall<'_>,
+    stored: &StoredObject,
     object: &dyn AnyObject,
-    wish: &Wish,
-) -> Result<Outcome, WriteFailure> {
+    wish: &DeleteRequest,
+) -> Result<RequestOutcome, ApiWriteFailure> {
     let answer = removed_answer(call, object)?;
     if wish.dry_run == DryRun::All {
         return Ok(answer.into());
     }
     let mut pending = vec![remove(call.api, stored)?];
     pending.extend(admission::after_removal(call, &call.path.namespace, &call.path.name)?);
-    Ok(Outcome::Write(WriteInFlight::new(pending, move |_| answer)))
+    Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |_| answer)))
 }
 
 /// Some kinds answer with the object as it last was, the others with a `Status`, as upstream.
-fn removed_answer(call: &Call<'_>, object: &dyn AnyObject) -> Result<Answer, ApiError> {
+fn removed_answer(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<ApiAnswer, ApiError> {
     if matches!((call.entry.group, call.entry.kind), ("", "Pod" | "Service" | "ServiceAccount")) {
         let body = call.renderer()?.object(&object.to_json().into())?;
-        return Ok(Answer::json(StatusCode::OK, body));
+        return Ok(ApiAnswer::json(StatusCode::OK, body));
     }
     let uid = object.meta().uid.as_deref().unwrap_or_default();
-    Ok(Answer::status(&Status::deleted(call.entry, &call.path.name, uid)))
+    Ok(ApiAnswer::status(&Status::deleted(call.entry, &call.path.name, uid)))
 }
 
-impl Wish {
-    fn of(call: &Call<'_>) -> Result<Self, ApiError> {
+impl DeleteRequest {
+    fn of(call: &ApiCall<'_>) -> Result<Self, ApiError> {
         let body = if call.request.body.is_empty() {
             DeleteOptions::default()
         } else {
@@ -108,7 +109,7 @@ impl Wish {
     }
 
     /// The options of a body, completed from the query of the call.
-    pub(crate) fn of_options(body: DeleteOptions, call: &Call<'_>) -> Result<Self, ApiError> {
+    pub(crate) fn of_options(body: DeleteOptions, call: &ApiCall<'_>) -> Result<Self, ApiError> {
         let dry_run = match body.dry_run.as_ref().and_then(|list| list.first()) {
             Some(value) => options::dry_run(value)?,
             None => call.options.dry_run,
@@ -123,7 +124,7 @@ impl Wish {
         let preconditions = body.preconditions.unwrap_or_default();
         Ok(Self {
             grace_period_seconds: body.grace_period_seconds.or(call.options.grace_period_seconds),
-            propagation: Propagation::parse(propagation.unwrap_or_default())?,
+            propagation: DeletePropagation::parse(propagation.unwrap_or_default())?,
             uid: preconditions.uid,
             resource_version: preconditions.resource_version,
             dry_run,
@@ -133,9 +134,9 @@ impl Wish {
     /// The object must be the one that the client means.
     pub(crate) fn check_preconditions(
         &self,
-        call: &Call<'_>,
+        call: &ApiCall<'_>,
         object: &dyn AnyObject,
-        stored: &Object,
+        stored: &StoredObject,
     ) -> Result<(), ApiError> {
         let name = &call.path.name;
         let actual = object.meta().uid.as_deref().unwrap_or_default();
@@ -158,7 +159,7 @@ impl Wish {
     }
 }
 
-impl Propagation {
+impl DeletePropagation {
     fn parse(text: &str) -> Result<Self, ApiError> {
         match text {
             "" => Ok(Self::Unsaid),
@@ -203,7 +204,7 @@ fn is_propagation(finalizer: &str) -> bool {
 }
 
 /// What a delete does to an object.
-pub(crate) enum Step {
+pub(crate) enum DeleteStep {
     /// It goes at once.
     Remove(Box<dyn AnyObject>),
     /// It gets (or changes) its deletion timestamp, and goes later.
@@ -212,9 +213,9 @@ pub(crate) enum Step {
     Leave(Box<dyn AnyObject>),
 }
 
-impl Step {
+impl DeleteStep {
     /// What becomes of the object as it is.
-    pub(crate) fn decide(before: Box<dyn AnyObject>, wish: &Wish, now: Tick) -> Self {
+    pub(crate) fn decide(before: Box<dyn AnyObject>, wish: &DeleteRequest, now: Tick) -> Self {
         let mut object = before.boxed_clone();
         if removal::is_collected(object.as_ref()) {
             wish.propagation.of(object.as_ref()).apply(object.meta_mut());
@@ -255,7 +256,7 @@ impl Step {
 
 /// How long the object may still take, in seconds. Only pods have time; those without a node, or at
 /// their end, need none.
-fn grace_seconds(object: &dyn AnyObject, wish: &Wish) -> i64 {
+fn grace_seconds(object: &dyn AnyObject, wish: &DeleteRequest) -> i64 {
     let default = object.deletion_grace_period_seconds();
     let Some(pod) = object.as_any().downcast_ref::<Pod>() else { return default };
     if !pod::needs_time(pod) {
@@ -270,9 +271,9 @@ fn grace_seconds(object: &dyn AnyObject, wish: &Wish) -> i64 {
 }
 
 /// Deletes every selected object of a collection; the answer lists them.
-pub(crate) fn delete_collection(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let selection = Selection::of(call.entry, &call.options)?;
-    let wish = Wish::of(call)?;
+    let wish = DeleteRequest::of(call)?;
     let mut pending = Vec::new();
     let mut deleted = Vec::new();
     for object in list::selected(call, &selection)? {
@@ -285,36 +286,38 @@ pub(crate) fn delete_collection(call: &Call<'_>) -> Result<Outcome, ApiError> {
     }
     let (entry, form, now) = (call.entry.clone(), call.form()?, call.request.now);
     pending.push(call.api.store.barrier()?);
-    Ok(Outcome::Write(WriteInFlight::new(pending, move |written: Vec<Written>| {
+    Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |written: Vec<DurableWrite>| {
         let revision = written.iter().map(|written| written.revision).max().unwrap_or_default();
-        let list =
-            Renderer { entry: &entry, form, now }.list(&ListMeta::complete(revision), &deleted);
-        list.map_or_else(Answer::from, |body| Answer::json(StatusCode::OK, body))
+        let list = ObjectRenderer { entry: &entry, form, now }
+            .list(&ListMeta::complete(revision), &deleted);
+        list.map_or_else(ApiAnswer::from, |body| ApiAnswer::json(StatusCode::OK, body))
     })))
 }
 
 /// None when it is gone, or nothing is to be written.
 fn delete_one_of_many(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     key: &str,
-    wish: &Wish,
-) -> Result<Option<Pending>, ApiError> {
+    wish: &DeleteRequest,
+) -> Result<Option<PendingWrite>, ApiError> {
     for _ in 0..ATTEMPTS_MAX {
         let Some(stored) = call.api.store.newest(key) else { return Ok(None) };
         let (namespace, name) = names_of_key(call.entry, key);
         debug_assert_eq!(keys::object(call.entry, namespace, name), key);
         let object = call.decode_stored(&stored)?;
         admission::check_removal(call.entry, name)?;
-        let result = match Step::decide(object, wish, call.request.now) {
+        let result = match DeleteStep::decide(object, wish, call.request.now) {
             _ if wish.dry_run == DryRun::All => return Ok(None),
-            Step::Leave(_) => return Ok(None),
-            Step::Remove(_) => remove(call.api, &stored),
-            Step::Mark(object) => put(call.api, key, Expect::Revision(stored.revision), object),
+            DeleteStep::Leave(_) => return Ok(None),
+            DeleteStep::Remove(_) => remove(call.api, &stored),
+            DeleteStep::Mark(object) => {
+                put(call.api, key, WritePrecondition::Revision(stored.revision), object)
+            }
         };
-        match result.map_err(WriteFailure::from) {
+        match result.map_err(ApiWriteFailure::from) {
             Ok(pending) => return Ok(Some(pending)),
-            Err(WriteFailure::Raced) => {}
-            Err(WriteFailure::Api(error)) => return Err(error),
+            Err(ApiWriteFailure::Raced) => {}
+            Err(ApiWriteFailure::Api(error)) => return Err(error),
         }
     }
     let (_, name) = names_of_key(call.entry, key);

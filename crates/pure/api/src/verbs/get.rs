@@ -2,13 +2,13 @@
 
 use http::StatusCode;
 
-use crate::call::Call;
-use crate::outcome::{Answer, Outcome};
+use crate::call::ApiCall;
+use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::revision;
 use crate::status::ApiError;
 
-pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn get(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     revision::check_reached(call.api.store.revision(), &call.options.resource_version)?;
     let object = call.stored()?;
-    Ok(Answer::json(StatusCode::OK, call.renderer()?.object(&object.value)?).into())
+    Ok(ApiAnswer::json(StatusCode::OK, call.renderer()?.object(&object.value)?).into())
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
-use rekindle_store::{Key, Object, RangeQuery, Revision, StoreError};
+use rekindle_store::{ObjectKey, RangeQuery, Revision, StoreError, StoredObject};
 use serde::{Deserialize, Serialize};
 
-use crate::call::Call;
-use crate::outcome::{Answer, Outcome};
-use crate::registry::Scope;
+use crate::call::ApiCall;
+use crate::outcome::{ApiAnswer, RequestOutcome};
+use crate::registry::ResourceScope;
 use crate::represent::ListMeta;
 use crate::request::options::RevisionMatch;
 use crate::selectors::Selection;
@@ -19,7 +19,7 @@ use crate::{keys, revision};
 
 /// Where the next page begins, as a client hands it back.
 #[derive(Debug, Serialize, Deserialize)]
-struct Continue {
+struct ContinueToken {
     v: String,
     /// The revision of the first page; -1: whatever is newest.
     rv: i64,
@@ -29,7 +29,7 @@ struct Continue {
 
 const CONTINUE_VERSION: &str = "meta.k8s.io/v1";
 
-pub(crate) fn list(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn list(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let selection = Selection::of(call.entry, &call.options)?;
     let renderer = call.renderer()?;
     let page = page(call, &selection)?;
@@ -38,21 +38,21 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Outcome, ApiError> {
         meta.continue_token = token(page.revision, last.as_str())?;
         meta.remaining_item_count = page.remaining;
     }
-    Ok(Answer::json(StatusCode::OK, renderer.list(&meta, &page.objects)?).into())
+    Ok(ApiAnswer::json(StatusCode::OK, renderer.list(&meta, &page.objects)?).into())
 }
 
 /// Everything that is selected, at the newest durable revision.
 pub(super) fn selected(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     selection: &Selection,
-) -> Result<Vec<Arc<Object>>, ApiError> {
+) -> Result<Vec<Arc<StoredObject>>, ApiError> {
     let query = RangeQuery { prefix: prefix(call, selection), ..RangeQuery::default() };
     let range = call.api.store.range(&query)?;
     Ok(range.objects.into_iter().filter(|object| selection.selects(call.entry, object)).collect())
 }
 
 /// What all keys that may be selected begin with.
-pub(super) fn prefix(call: &Call<'_>, selection: &Selection) -> String {
+pub(super) fn prefix(call: &ApiCall<'_>, selection: &Selection) -> String {
     let namespace = if call.path.namespace.is_empty() {
         selection.exact_namespace().unwrap_or_default()
     } else {
@@ -60,24 +60,24 @@ pub(super) fn prefix(call: &Call<'_>, selection: &Selection) -> String {
     };
     let collection = keys::collection(call.entry, namespace);
     match selection.exact_name() {
-        Some(name) if !namespace.is_empty() || call.entry.scope == Scope::Cluster => {
+        Some(name) if !namespace.is_empty() || call.entry.scope == ResourceScope::Cluster => {
             format!("{collection}{name}")
         }
         Some(_) | None => collection,
     }
 }
 
-struct Page {
-    objects: Vec<Arc<Object>>,
+struct ListPage {
+    objects: Vec<Arc<StoredObject>>,
     revision: Revision,
-    more_after: Option<Key>,
+    more_after: Option<ObjectKey>,
     remaining: Option<usize>,
 }
 
-fn page(call: &Call<'_>, selection: &Selection) -> Result<Page, ApiError> {
+fn page(call: &ApiCall<'_>, selection: &Selection) -> Result<ListPage, ApiError> {
     let (at, mut start_after, inconsistent) = start(call)?;
     let limit = call.options.limit;
-    let mut objects: Vec<Arc<Object>> = Vec::new();
+    let mut objects: Vec<Arc<StoredObject>> = Vec::new();
     let mut at = at;
     loop {
         let wanted = limit.map(|limit| limit - objects.len());
@@ -102,7 +102,7 @@ fn page(call: &Call<'_>, selection: &Selection) -> Result<Page, ApiError> {
         if remaining == 0 || full {
             let more_after = start_after.filter(|_| remaining > 0);
             let remaining = selection.is_everything().then_some(remaining);
-            return Ok(Page { objects, revision, more_after, remaining });
+            return Ok(ListPage { objects, revision, more_after, remaining });
         }
     }
 }
@@ -116,7 +116,9 @@ enum Consistency {
 }
 
 /// The revision to read at, and the key to start after.
-fn start(call: &Call<'_>) -> Result<(Option<Revision>, Option<Key>, Consistency), ApiError> {
+fn start(
+    call: &ApiCall<'_>,
+) -> Result<(Option<Revision>, Option<ObjectKey>, Consistency), ApiError> {
     let options = &call.options;
     let newest = call.api.store.revision();
     if !options.continue_token.is_empty() {
@@ -126,7 +128,7 @@ fn start(call: &Call<'_>) -> Result<(Option<Revision>, Option<Key>, Consistency)
             ));
         }
         let token = parse_token(&options.continue_token)?;
-        let start = Some(Key::from(token.start));
+        let start = Some(ObjectKey::from(token.start));
         return Ok(match u64::try_from(token.rv) {
             Ok(revision) => (Some(Revision(revision)), start, Consistency::Promised),
             Err(_) => (None, start, Consistency::Unpromised),
@@ -152,10 +154,14 @@ fn start(call: &Call<'_>) -> Result<(Option<Revision>, Option<Key>, Consistency)
     Ok((exact, None, Consistency::Unpromised))
 }
 
-fn expired_page(error: StoreError, start: Option<&Key>, consistency: &Consistency) -> ApiError {
+fn expired_page(
+    error: StoreError,
+    start: Option<&ObjectKey>,
+    consistency: &Consistency,
+) -> ApiError {
     match (&error, consistency, start) {
         (StoreError::Compacted { .. }, Consistency::Promised, Some(start)) => {
-            match encode_token(&Continue {
+            match encode_token(&ContinueToken {
                 v: CONTINUE_VERSION.to_owned(),
                 rv: -1,
                 start: start.to_string(),
@@ -173,16 +179,16 @@ fn expired_page(error: StoreError, start: Option<&Key>, consistency: &Consistenc
 
 fn token(revision: Revision, last: &str) -> Result<String, ApiError> {
     let rv = i64::try_from(revision.0).map_err(ApiError::internal)?;
-    encode_token(&Continue { v: CONTINUE_VERSION.to_owned(), rv, start: last.to_owned() })
+    encode_token(&ContinueToken { v: CONTINUE_VERSION.to_owned(), rv, start: last.to_owned() })
 }
 
-fn encode_token(token: &Continue) -> Result<String, ApiError> {
+fn encode_token(token: &ContinueToken) -> Result<String, ApiError> {
     Ok(URL_SAFE_NO_PAD.encode(serde_json::to_vec(token).map_err(ApiError::internal)?))
 }
 
-fn parse_token(text: &str) -> Result<Continue, ApiError> {
+fn parse_token(text: &str) -> Result<ContinueToken, ApiError> {
     let invalid = || ApiError::bad_request(format!("continue key is not valid: {text:?}"));
     let json = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| invalid())?;
-    let token: Continue = serde_json::from_slice(&json).map_err(|_| invalid())?;
+    let token: ContinueToken = serde_json::from_slice(&json).map_err(|_| invalid())?;
     if token.v == CONTINUE_VERSION { Ok(token) } else { Err(invalid()) }
 }

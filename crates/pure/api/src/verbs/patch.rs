@@ -2,28 +2,28 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::update::{Proposal, change};
-use crate::call::{Call, Part};
+use super::update::{ProposedObject, change};
+use crate::call::{ApiCall, ObjectPart};
 use crate::decode::{self, FieldValidation};
 use crate::object_meta;
-use crate::outcome::Outcome;
+use crate::outcome::RequestOutcome;
 use crate::patch::Patch;
 use crate::registry::{AnyObject, FieldError};
 use crate::status::ApiError;
 
-pub(crate) fn patch(call: &Call<'_>, part: Part) -> Result<Outcome, ApiError> {
+pub(crate) fn patch(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutcome, ApiError> {
     let mut first = Some(read(call)?);
     change(call, part, |old| {
         // who has lost a race reads it once more, so that nobody else has to keep a copy
         let patch = first.take().map_or_else(|| read(call), Ok)?;
-        match part == Part::Status && patch.is_of_status() {
+        match part == ObjectPart::Status && patch.is_of_status() {
             true => propose_status(call, patch, old),
             false => propose(call, patch, old.to_value()),
         }
     })
 }
 
-fn read(call: &Call<'_>) -> Result<Patch, ApiError> {
+fn read(call: &ApiCall<'_>) -> Result<Patch, ApiError> {
     Patch::read(&call.request.content_type, &call.request.body)
 }
 
@@ -31,10 +31,10 @@ fn read(call: &Call<'_>) -> Result<Patch, ApiError> {
 /// whatever is proposed. Most patches say of the metadata no more than which version of which
 /// object they are for.
 fn propose_status(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     patch: Patch,
     old: &dyn AnyObject,
-) -> Result<Proposal, ApiError> {
+) -> Result<ProposedObject, ApiError> {
     let metadata = old.meta();
     let is_replaced = |field: &str| patch.replaces(&["status", field]);
     if !patch.says_only("metadata", &["uid", "resourceVersion"]) {
@@ -57,10 +57,10 @@ fn propose_status(
 
 /// The object that a patch makes of the current one.
 fn propose(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     mut patch: Patch,
     old: serde_json::Value,
-) -> Result<Proposal, ApiError> {
+) -> Result<ProposedObject, ApiError> {
     let schema = (call.entry.schema_name)();
     let duplicate_fields = patch.take_duplicate_fields();
     let patched = patch.apply(&schema, old)?;
@@ -91,5 +91,5 @@ fn propose(
     };
     object_meta::settle_namespace(call.entry, object.meta_mut(), call.path)?;
     object_meta::settle_name(object.meta_mut(), call.path)?;
-    Ok(Proposal { object, warnings })
+    Ok(ProposedObject { object, warnings })
 }

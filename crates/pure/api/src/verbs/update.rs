@@ -1,18 +1,18 @@
 //! update: replaces an object. The steps that a patch shares are here too.
 
 use http::StatusCode;
-use rekindle_store::{Expect, Object};
+use rekindle_store::{StoredObject, WritePrecondition};
 
 use crate::admission::{self, AdmissionStage, WriteReview};
-use crate::call::{Call, Part, WriteFailure, put, remove};
-use crate::outcome::Outcome;
+use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, put, remove};
+use crate::outcome::RequestOutcome;
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;
 use crate::status::ApiError;
 use crate::validation::{self, Path, new_mistakes};
 use crate::{decode, object_meta, removal, revision};
 
-pub(crate) fn update(call: &Call<'_>, part: Part) -> Result<Outcome, ApiError> {
+pub(crate) fn update(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
     let body = decode::read(format, &call.request.body)?;
     let decoded = decode::object(call.entry, body, call.options.field_validation)?;
@@ -20,12 +20,12 @@ pub(crate) fn update(call: &Call<'_>, part: Part) -> Result<Outcome, ApiError> {
     object_meta::settle_namespace(call.entry, object.meta_mut(), call.path)?;
     object_meta::settle_name(object.meta_mut(), call.path)?;
     change(call, part, |_| {
-        Ok(Proposal { object: object.boxed_clone(), warnings: decoded.warnings.clone() })
+        Ok(ProposedObject { object: object.boxed_clone(), warnings: decoded.warnings.clone() })
     })
 }
 
 /// What an object should become.
-pub(crate) struct Proposal {
+pub(crate) struct ProposedObject {
     /// The object.
     pub(crate) object: Box<dyn AnyObject>,
     /// For Warning headers.
@@ -35,10 +35,10 @@ pub(crate) struct Proposal {
 /// Changes an object into what `propose` makes of its current state, again when somebody else
 /// writes in between.
 pub(crate) fn change(
-    call: &Call<'_>,
-    part: Part,
-    mut propose: impl FnMut(&dyn AnyObject) -> Result<Proposal, ApiError>,
-) -> Result<Outcome, ApiError> {
+    call: &ApiCall<'_>,
+    part: ObjectPart,
+    mut propose: impl FnMut(&dyn AnyObject) -> Result<ProposedObject, ApiError>,
+) -> Result<RequestOutcome, ApiError> {
     call.with_retries(|| {
         let stored = call.newest()?;
         let old = call.read(&stored)?;
@@ -49,17 +49,17 @@ pub(crate) fn change(
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
         proposal.warnings.extend(admitted);
         match part {
-            Part::Main => {
+            ObjectPart::Main => {
                 proposal.warnings.extend(object.warnings());
                 proposal.warnings.extend(review.run(AdmissionStage::Warned, object.as_mut())?);
             }
             // of what is new; of the rest it was warned before
-            Part::EphemeralContainers => {
+            ObjectPart::EphemeralContainers => {
                 let known = old.warnings();
                 let new = object.warnings().into_iter().filter(|text| !known.contains(text));
                 proposal.warnings.extend(new);
             }
-            Part::Status | Part::Finalize | Part::Resize => {}
+            ObjectPart::Status | ObjectPart::Finalize | ObjectPart::Resize => {}
         }
         let more = review
             .run(AdmissionStage::Final, object.as_mut())
@@ -71,10 +71,10 @@ pub(crate) fn change(
 
 /// `resourceVersion` and `uid`, when given, must be those of the object.
 fn check_preconditions(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     new: &dyn AnyObject,
     old: &dyn AnyObject,
-    stored: &Object,
+    stored: &StoredObject,
 ) -> Result<(), ApiError> {
     let name = &call.path.name;
     let given = new.meta().resource_version.as_deref().unwrap_or_default();
@@ -98,8 +98,8 @@ fn check_preconditions(
 /// store. With it the warnings of admission.
 fn settle(
     review: &WriteReview<'_>,
-    call: &Call<'_>,
-    part: Part,
+    call: &ApiCall<'_>,
+    part: ObjectPart,
     mut object: Box<dyn AnyObject>,
     old: &dyn AnyObject,
 ) -> Result<(Box<dyn AnyObject>, Vec<String>), ApiError> {
@@ -107,8 +107,11 @@ fn settle(
     object.meta_mut().resource_version.clone_from(&old.meta().resource_version);
     object.set_defaults();
     match part {
-        Part::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
-        Part::Main | Part::Status | Part::Resize | Part::EphemeralContainers => {
+        ObjectPart::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
+        ObjectPart::Main
+        | ObjectPart::Status
+        | ObjectPart::Resize
+        | ObjectPart::EphemeralContainers => {
             object.prepare_update(part, old, &call.context());
         }
     }
@@ -123,10 +126,10 @@ fn settle(
         &path,
     ));
     match part {
-        Part::Main | Part::EphemeralContainers | Part::Resize => {
+        ObjectPart::Main | ObjectPart::EphemeralContainers | ObjectPart::Resize => {
             errors.extend(new_mistakes(object.validate(), || old.validate()));
         }
-        Part::Status | Part::Finalize => {}
+        ObjectPart::Status | ObjectPart::Finalize => {}
     }
     errors.extend(object.validate_change(part, old));
     if !errors.is_empty() {
@@ -138,12 +141,12 @@ fn settle(
 
 /// Writes the object, or removes it when that was all it waited for.
 pub(crate) fn store_change(
-    call: &Call<'_>,
-    stored: &Object,
+    call: &ApiCall<'_>,
+    stored: &StoredObject,
     old: &dyn AnyObject,
     object: Box<dyn AnyObject>,
     warnings: Vec<String>,
-) -> Result<Outcome, WriteFailure> {
+) -> Result<RequestOutcome, ApiWriteFailure> {
     let goes = removal::may_go(object.as_ref());
     if call.options.dry_run == DryRun::All {
         return Ok(call.answer_object(object.as_ref(), StatusCode::OK, warnings)?);
@@ -159,7 +162,7 @@ pub(crate) fn store_change(
         return Ok(call.answer_object_after(vec![pending], object.as_ref(), warnings)?);
     }
     let key = stored.key.as_str();
-    let pending = put(call.api, key, Expect::Revision(stored.revision), object)?;
+    let pending = put(call.api, key, WritePrecondition::Revision(stored.revision), object)?;
     call.note_event_write(key);
     Ok(call.when_written(vec![pending], StatusCode::OK, warnings)?)
 }

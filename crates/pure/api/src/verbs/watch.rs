@@ -4,9 +4,9 @@
 use rekindle_store::{RangeQuery, Revision};
 
 use super::list;
-use crate::call::Call;
-use crate::event_stream::{Bookmarks, EventStream, Shown, Source};
-use crate::outcome::{Outcome, WatchAnswer};
+use crate::call::ApiCall;
+use crate::event_stream::{Bookmarks, EventStream, WatchSource, WatchView};
+use crate::outcome::{RequestOutcome, WatchAnswer};
 use crate::request::Representation;
 use crate::request::options::RevisionMatch;
 use crate::revision;
@@ -16,12 +16,12 @@ use crate::status::ApiError;
 /// How long a watch without `timeoutSeconds` lasts (upstream: 30 to 60 minutes).
 const TIMEOUT_SECONDS: u64 = 2700;
 
-pub(crate) fn watch(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn watch(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let selection = Selection::of(call.entry, &call.options)?;
     let form = call.form()?;
     let stream = match start(call)? {
-        Start::After(revision) => stream_after(call, selection, form, revision),
-        Start::WithState { end_mark } => {
+        WatchStart::After(revision) => stream_after(call, selection, form, revision),
+        WatchStart::WithState { end_mark } => {
             let query =
                 RangeQuery { prefix: list::prefix(call, &selection), ..RangeQuery::default() };
             let range = call.api.store.range(&query)?;
@@ -31,11 +31,11 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Outcome, ApiError> {
         }
     };
     let timeout_seconds = call.options.timeout_seconds.unwrap_or(TIMEOUT_SECONDS);
-    Ok(Outcome::Watch(Box::new(WatchAnswer { stream, timeout_seconds })))
+    Ok(RequestOutcome::Watch(Box::new(WatchAnswer { stream, timeout_seconds })))
 }
 
 /// Where a watch begins.
-enum Start {
+enum WatchStart {
     /// With the changes after a revision.
     After(Revision),
     /// With the current state as ADDED events, then what follows.
@@ -45,7 +45,7 @@ enum Start {
     },
 }
 
-fn start(call: &Call<'_>) -> Result<Start, ApiError> {
+fn start(call: &ApiCall<'_>) -> Result<WatchStart, ApiError> {
     let options = &call.options;
     let asked = revision::parse(&options.resource_version)?.filter(|asked| asked.0 > 0);
     let forbidden =
@@ -61,17 +61,19 @@ fn start(call: &Call<'_>) -> Result<Start, ApiError> {
         ),
         (Some(true), Some(RevisionMatch::NotOlderThan)) => {
             revision::check_reached(call.api.store.revision(), &options.resource_version)?;
-            Ok(Start::WithState { end_mark: options.allow_watch_bookmarks })
+            Ok(WatchStart::WithState { end_mark: options.allow_watch_bookmarks })
         }
         (Some(false), Some(RevisionMatch::NotOlderThan)) => {
-            Ok(Start::After(asked.unwrap_or_else(|| call.api.store.revision())))
+            Ok(WatchStart::After(asked.unwrap_or_else(|| call.api.store.revision())))
         }
-        (None, None) => Ok(asked.map_or(Start::WithState { end_mark: false }, Start::After)),
+        (None, None) => {
+            Ok(asked.map_or(WatchStart::WithState { end_mark: false }, WatchStart::After))
+        }
     }
 }
 
 fn stream_after(
-    call: &Call<'_>,
+    call: &ApiCall<'_>,
     selection: Selection,
     form: Representation,
     after: Revision,
@@ -79,13 +81,13 @@ fn stream_after(
     // Upstream accepts the watch and then tells the trouble as its only event; clients know that
     // way.
     let source = match call.api.store.watch(&list::prefix(call, &selection), after) {
-        Ok(watch) => Source::Live(watch),
-        Err(error) => Source::Failed(error),
+        Ok(watch) => WatchSource::Live(watch),
+        Err(error) => WatchSource::Failed(error),
     };
     let bookmarks = match call.options.allow_watch_bookmarks {
         true => Bookmarks::Wanted,
         false => Bookmarks::Unwanted,
     };
-    let shown = Shown { entry: call.entry.clone(), form, selection };
+    let shown = WatchView { entry: call.entry.clone(), form, selection };
     EventStream::new(shown, source, bookmarks, after, call.api.encoded_events.clone())
 }

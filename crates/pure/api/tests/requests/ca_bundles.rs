@@ -73,7 +73,7 @@ fn what_is_missing_is_made_at_the_next_start() {
     let target = "/api/v1/namespaces/shop/configmaps/kube-root-ca.crt";
     let key = "/configmaps/shop/kube-root-ca.crt";
     let stored = bench.api.store().get(key).unwrap();
-    let expect = rekindle_store::Expect::Revision(stored.revision);
+    let expect = rekindle_store::WritePrecondition::Revision(stored.revision);
     let removal = bench.api.store().write(key, expect, rekindle_store::Mutation::Delete).unwrap();
     bench.committer.commit_pending().unwrap();
     assert!(removal.try_get().unwrap().is_ok());

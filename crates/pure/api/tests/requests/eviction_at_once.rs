@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use proptest::prelude::*;
-use rekindle_api::{EventStream, Outcome};
+use rekindle_api::{EventStream, RequestOutcome};
 use rekindle_controllers::{
-    Key, Kind, NamespacedName, Object, Outcome as Written, Refusal, View, Write, reconcile,
+    ClusterView, ControllerKey, NamespacedName, ResourceKind, ViewObject, WriteOperation,
+    WriteRefusal, WriteResult, reconcile,
 };
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ fn eviction(name: &str) -> String {
 /// The API, and a disruption controller that sees it late.
 struct Cluster {
     bench: Bench,
-    view: View,
+    view: ClusterView,
     pods: EventStream,
     budgets: EventStream,
     owner: Value,
@@ -49,7 +50,7 @@ impl Cluster {
         bench.create(BUDGET, json!({"metadata": {"name": "web"}, "spec": spec}));
         let pods = bench.watch(&format!("{PODS}?watch=1"));
         let budgets = bench.watch(&format!("{BUDGET}?watch=1"));
-        let mut view = View::new();
+        let mut view = ClusterView::new();
         let set: k8s_openapi::api::apps::v1::ReplicaSet = serde_json::from_value(set).unwrap();
         view.apply(set.into());
         let mut cluster = Self { bench, view, pods, budgets, owner, made: 0 };
@@ -109,20 +110,23 @@ impl Cluster {
     /// The controller looks at the budget with what it has seen.
     fn reconcile(&mut self) {
         let name = NamespacedName::new("default", "web");
-        let plan = reconcile(&self.view, &Key::Disruption(name), self.bench.now);
+        let plan = reconcile(&self.view, &ControllerKey::Disruption(name), self.bench.now);
         for step in plan.batches.into_iter().flatten() {
-            let Write::UpdateStatus(Object::PodDisruptionBudget(budget)) = &step.write else {
+            let WriteOperation::UpdateStatus(ViewObject::PodDisruptionBudget(budget)) = &step.write
+            else {
                 panic!("{:?}", step.write)
             };
-            let id = Object::from(budget.clone()).id();
+            let id = ViewObject::from(budget.clone()).id();
             let body = serde_json::to_string(budget.as_ref()).unwrap();
             let reply = self.bench.call("PUT", &format!("{BUDGET}/web/status"), &body);
             let outcome = match reply.code() {
                 200 => {
                     let stored: PodDisruptionBudget = serde_json::from_value(reply.json()).unwrap();
-                    Written::Stored(stored.into())
+                    WriteResult::Stored(stored.into())
                 }
-                409 => Written::Refused { refusal: Refusal::Conflict, message: reply.text() },
+                409 => {
+                    WriteResult::Refused { refusal: WriteRefusal::Conflict, message: reply.text() }
+                }
                 _ => panic!("{}", reply.text()),
             };
             self.view.settle(&id, &step, outcome);
@@ -155,13 +159,13 @@ impl Cluster {
     }
 }
 
-fn see<K: serde::de::DeserializeOwned>(view: &mut View, line: &[u8])
+fn see<K: serde::de::DeserializeOwned>(view: &mut ClusterView, line: &[u8])
 where
-    Object: From<K>,
+    ViewObject: From<K>,
 {
     let event: Value = serde_json::from_slice(line).unwrap();
     let object: K = serde_json::from_value(event["object"].clone()).unwrap();
-    let object = Object::from(object);
+    let object = ViewObject::from(object);
     match event["type"].as_str().unwrap() {
         "DELETED" => view.delete(&object.id(), object.uid()),
         _ => view.apply(object),
@@ -229,10 +233,10 @@ proptest! {
         let allowed = cluster.allowed();
         prop_assert_eq!(allowed, left as u64);
         let id = rekindle_controllers::ObjectId::new(
-            Kind::PodDisruptionBudget,
+            ResourceKind::PodDisruptionBudget,
             NamespacedName::new("default", "web"),
         );
-        let Some(Object::PodDisruptionBudget(budget)) = cluster.view.get(&id) else { panic!() };
+        let Some(ViewObject::PodDisruptionBudget(budget)) = cluster.view.get(&id) else { panic!() };
         let status = budget.status.clone().unwrap();
         prop_assert_eq!(status.disrupted_pods, None);
     }
@@ -274,17 +278,17 @@ fn evictions_in_the_same_moment_share_what_the_budget_has_left() {
     std::thread::scope(|scope| {
         for request in &requests {
             scope.spawn(|| match api.handle(request) {
-                Outcome::Write(_) => drop(granted.fetch_add(1, Ordering::SeqCst)),
-                Outcome::Answer(answer) => {
+                RequestOutcome::Write(_) => drop(granted.fetch_add(1, Ordering::SeqCst)),
+                RequestOutcome::Answer(answer) => {
                     assert_eq!(answer.code.as_u16(), 429);
                     refused.fetch_add(1, Ordering::SeqCst);
                 }
-                Outcome::Watch(_)
-                | Outcome::Log(_)
-                | Outcome::Stream(_)
-                | Outcome::Node(_)
-                | Outcome::ResourceMetrics(_)
-                | Outcome::Metrics => panic!("no eviction"),
+                RequestOutcome::Watch(_)
+                | RequestOutcome::Log(_)
+                | RequestOutcome::Stream(_)
+                | RequestOutcome::Node(_)
+                | RequestOutcome::ResourceMetrics(_)
+                | RequestOutcome::Metrics => panic!("no eviction"),
             });
         }
     });

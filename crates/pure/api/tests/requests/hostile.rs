@@ -125,7 +125,7 @@ proptest! {
     ) {
         let bench = Bench::new();
         let request = bench.request(method, &format!("{path}?{query}"), &body);
-        if let rekindle_api::Outcome::Answer(answer) = bench.api.handle(&request) {
+        if let rekindle_api::RequestOutcome::Answer(answer) = bench.api.handle(&request) {
             prop_assert!(answer.code.as_u16() < 500 || answer.code.as_u16() == 504, "{:?}", answer);
         }
     }

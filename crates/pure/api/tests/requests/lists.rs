@@ -3,7 +3,7 @@
 
 use expect_test::expect;
 use proptest::prelude::*;
-use rekindle_store::Limits;
+use rekindle_store::StoreLimits;
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, CONFIG_MAPS, PODS, Reply, config_map, pod};
@@ -46,7 +46,8 @@ fn pages_are_consistent_while_others_write() {
 
 #[test]
 fn an_expired_page_says_so_and_gives_a_token_to_go_on() {
-    let mut bench = Bench::with_limits(Limits { history_events_max: 4, ..Limits::default() });
+    let mut bench =
+        Bench::with_limits(StoreLimits { history_events_max: 4, ..StoreLimits::default() });
     for index in 0..4 {
         bench.create(CONFIG_MAPS, config_map(&format!("m{index}")));
     }

@@ -1,7 +1,7 @@
 //! What the agent of a further node may do: what is about its own node and the pods on it.
 //! Upstream's Node authorizer and the admission plugin NodeRestriction.
 
-use rekindle_api::Outcome;
+use rekindle_api::RequestOutcome;
 use rekindle_api::auth::UserInfo;
 use serde_json::{Value, json};
 
@@ -176,7 +176,9 @@ fn an_agent_writes_nothing_to_a_pod_whose_creation_is_not_durable_yet() {
     let mut young = pod("young");
     young["spec"]["nodeName"] = "n2".into();
     let create = bench.request("POST", PODS, &young.to_string());
-    let Outcome::Write(mut write) = bench.api.handle(&create) else { panic!("it is a write") };
+    let RequestOutcome::Write(mut write) = bench.api.handle(&create) else {
+        panic!("it is a write")
+    };
     let delete = ("DELETE", "/api/v1/namespaces/default/pods/young", json!({}));
     assert_eq!(codes(&mut bench, "n1", &[delete]), [403]);
     bench.committer.commit_pending().unwrap();

@@ -2,7 +2,7 @@
 //! refused.
 
 use bytes::Bytes;
-use rekindle_store::{Expect, Mutation};
+use rekindle_store::{Mutation, WritePrecondition};
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, PODS, pod};
@@ -15,7 +15,7 @@ fn as_it_was_stored(bench: &mut Bench, name: &str, change: impl FnOnce(&mut Valu
     let key = format!("/pods/default/{name}");
     let value = Bytes::from(object.to_string());
     let mutation = Mutation::Put(&|_| value.clone());
-    let pending = bench.api.store().write(&key, Expect::Present, mutation).unwrap();
+    let pending = bench.api.store().write(&key, WritePrecondition::Present, mutation).unwrap();
     bench.committer.commit_pending().unwrap();
     pending.try_get().unwrap().unwrap();
 }

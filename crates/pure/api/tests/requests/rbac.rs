@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use rekindle_api::Impersonation;
-use rekindle_api::auth::{Identity, UserInfo};
+use rekindle_api::auth::{ClientIdentity, UserInfo};
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, CONFIG_MAPS, PODS, config_map, pod};
@@ -195,17 +195,17 @@ fn as_whom(user: &str, groups: &[&str]) -> Impersonation {
 #[test]
 fn acting_as_somebody_is_a_right_over_each_part_of_them() {
     let mut bench = Bench::new();
-    let who = |user: UserInfo| Identity::User(user);
+    let who = |user: UserInfo| ClientIdentity::User(user);
     let master = who(UserInfo::internal("root"));
     let ann = bench.api.impersonate(master.clone(), &as_whom("ann", &["ops"])).unwrap();
     assert_eq!(ann, who(UserInfo::new("ann", ["ops".to_owned()])));
     let robot = as_whom("system:serviceaccount:shop:robot", &[]);
-    let Identity::User(robot) = bench.api.impersonate(master.clone(), &robot).unwrap() else {
+    let ClientIdentity::User(robot) = bench.api.impersonate(master.clone(), &robot).unwrap() else {
         panic!()
     };
     assert!(robot.is_in("system:serviceaccounts:shop"));
     let nobody = bench.api.impersonate(master, &as_whom("system:anonymous", &[])).unwrap();
-    assert_eq!(nobody, Identity::Anonymous);
+    assert_eq!(nobody, ClientIdentity::Anonymous);
 
     let mut ann_only = rules(&["impersonate"], &[""], &["users"]);
     ann_only[0]["resourceNames"] = json!(["ann"]);
@@ -230,7 +230,7 @@ fn acting_as_somebody_is_a_right_over_each_part_of_them() {
     );
     let uid = Impersonation { uid: Some("u-1".to_owned()), ..as_whom("ann", &[]) };
     assert!(refusal(&uid).contains("\"uids\" in API group \"authentication.k8s.io\""));
-    let error = bench.api.impersonate(Identity::Anonymous, &as_whom("ann", &[])).unwrap_err();
+    let error = bench.api.impersonate(ClientIdentity::Anonymous, &as_whom("ann", &[])).unwrap_err();
     assert_eq!(error.code().as_u16(), 401);
 }
 

@@ -1,7 +1,7 @@
 //! Writes that name the term of a leader: taken while the Lease is in that term, refused from the
 //! write on that begins another.
 
-use rekindle_api::Outcome;
+use rekindle_api::RequestOutcome;
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, PODS, pod};
@@ -57,10 +57,12 @@ fn a_term_ends_with_the_write_that_begins_the_next_one_not_with_its_commit() {
     let uid = lease(&mut bench);
     let next = json!({"spec": {"holderIdentity": "two", "leaseTransitions": 4}}).to_string();
     let next = bench.request("PATCH", &format!("{LEASES}/leader"), &next);
-    let Outcome::Write(mut acquisition) = bench.api.handle(&next) else { panic!("it is a write") };
+    let RequestOutcome::Write(mut acquisition) = bench.api.handle(&next) else {
+        panic!("it is a write")
+    };
     let body = pod("late").to_string();
     let late = bench.request("POST", &format!("{PODS}?{}", in_term(&uid, 3)), &body);
-    let Outcome::Answer(answer) = bench.api.handle(&late) else { panic!("it is taken") };
+    let RequestOutcome::Answer(answer) = bench.api.handle(&late) else { panic!("it is taken") };
     assert_eq!(answer.code.as_u16(), 409);
     bench.committer.commit_pending().unwrap();
     assert!(acquisition.try_answer().is_some());

@@ -1,6 +1,6 @@
 //! Tokens of service accounts: issued, known, and void when what they were made for is gone.
 
-use rekindle_api::auth::Identity;
+use rekindle_api::auth::ClientIdentity;
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, PODS, Reply, pod};
@@ -44,7 +44,9 @@ fn a_token_makes_its_bearer_the_service_account() {
     let node = bench.create("/api/v1/nodes", node);
     let made = pod_of(&mut bench, "web", "robot");
     let text = token(&mut bench, "robot", &bound_to("web"));
-    let Identity::User(user) = bench.api.authenticate(&text, bench.now).unwrap() else { panic!() };
+    let ClientIdentity::User(user) = bench.api.authenticate(&text, bench.now).unwrap() else {
+        panic!()
+    };
     assert_eq!(user.name, "system:serviceaccount:default:robot");
     assert_eq!(
         user.groups,

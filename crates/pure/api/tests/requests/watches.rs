@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rekindle_store::Limits;
+use rekindle_store::StoreLimits;
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, CONFIG_MAPS, PODS, Reply, START, config_map, drain, events, pod};
@@ -155,7 +155,8 @@ fn a_watch_of_one_object_sees_no_other() {
 
 #[test]
 fn a_revision_that_is_gone_or_never_was_ends_the_watch_with_an_error_event() {
-    let mut bench = Bench::with_limits(Limits { history_events_max: 4, ..Limits::default() });
+    let mut bench =
+        Bench::with_limits(StoreLimits { history_events_max: 4, ..StoreLimits::default() });
     for index in 0..10 {
         bench.create(CONFIG_MAPS, config_map(&format!("m{index}")));
     }
@@ -207,7 +208,7 @@ fn tables_are_watched_as_tables() {
     let mut request =
         bench.request("GET", &format!("{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Da"), "");
     request.accept = "application/json;as=Table;v=v1;g=meta.k8s.io".to_owned();
-    let rekindle_api::Outcome::Watch(mut watch) = bench.api.handle(&request) else {
+    let rekindle_api::RequestOutcome::Watch(mut watch) = bench.api.handle(&request) else {
         panic!("a watch")
     };
     let line = watch.stream.try_next(START).unwrap();

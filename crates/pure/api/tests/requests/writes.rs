@@ -516,7 +516,7 @@ fn a_failed_commit_fails_the_request_and_leaves_everything_as_it_was() {
     let mut bench = Bench::new();
     bench.create(CONFIG_MAPS, config_map("a"));
     let before = bench.api.store().revision();
-    bench.committer.disk_mut().inject(rekindle_store::memory::Fault::Refused);
+    bench.committer.disk_mut().inject(rekindle_store::memory::DiskFault::Refused);
     let failed =
         bench.patch("merge-patch+json", &format!("{CONFIG_MAPS}/a"), r#"{"data":{"z":"1"}}"#);
     assert_eq!(failed.code(), 500, "{}", failed.text());
@@ -539,7 +539,7 @@ fn unconditional_changes_race_without_losing_one() {
             &json!({"data": {format!("k{index}"): "v"}}).to_string(),
         );
         match bench.api.handle(&request) {
-            rekindle_api::Outcome::Write(write) => writes.push(write),
+            rekindle_api::RequestOutcome::Write(write) => writes.push(write),
             _ => panic!("a patch is a write"),
         }
     }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::{
-    Key, Manifest, NamespacedName, Object, View, Write, affected, reconcile,
+    ClusterView, ControllerKey, NamespacedName, NewObject, ViewObject, WriteOperation, affected,
+    reconcile,
 };
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde_json::json;
 
 use crate::objects::{self, Member};
@@ -22,11 +23,11 @@ const LOOKS_MAX: usize = 10;
 /// What there is, and whose pods change.
 struct Crowd {
     what: &'static str,
-    view: View,
+    view: ClusterView,
     /// The pods that change, in turns.
     pods: Vec<NamespacedName>,
     /// Who looks at least.
-    expected: Vec<Key>,
+    expected: Vec<ControllerKey>,
 }
 
 /// Measures them.
@@ -103,7 +104,7 @@ fn replicas(what: &'static str) -> Crowd {
 
 /// A DaemonSet with a pod on every node.
 fn daemons(what: &'static str) -> Crowd {
-    let key = Key::DaemonSet(NamespacedName::new("shop", "agent"));
+    let key = ControllerKey::DaemonSet(NamespacedName::new("shop", "agent"));
     let mut view = nodes();
     view.apply(objects::daemon_set().into());
     record(&mut view, &key);
@@ -126,7 +127,7 @@ fn daemons(what: &'static str) -> Crowd {
 
 /// A StatefulSet of as many pods as there are nodes.
 fn members(what: &'static str) -> Crowd {
-    let key = Key::StatefulSet(NamespacedName::new("shop", "db"));
+    let key = ControllerKey::StatefulSet(NamespacedName::new("shop", "db"));
     let mut view = nodes();
     view.apply(objects::stateful_set(NODES).into());
     record(&mut view, &key);
@@ -146,7 +147,7 @@ fn members(what: &'static str) -> Crowd {
 
 /// An indexed Job of as many pods as there are nodes.
 fn workers(what: &'static str) -> Crowd {
-    let key = Key::Job(NamespacedName::new("shop", "crunch"));
+    let key = ControllerKey::Job(NamespacedName::new("shop", "crunch"));
     let mut view = nodes();
     view.apply(objects::job(NODES).into());
     let pods = (0..NODES)
@@ -171,7 +172,7 @@ fn workers(what: &'static str) -> Crowd {
 /// A Deployment of as many pods as there are nodes, all of one ReplicaSet. What the ReplicaSet
 /// writes is not carried out, so that the Deployment itself never looks.
 fn rolled_out(what: &'static str) -> Crowd {
-    let key = Key::ReplicaSet(NamespacedName::new("shop", "web"));
+    let key = ControllerKey::ReplicaSet(NamespacedName::new("shop", "web"));
     let mut view = nodes();
     let (deployment, set) = objects::deployment(NODES);
     view.apply(deployment.into());
@@ -195,7 +196,7 @@ fn rolled_out(what: &'static str) -> Crowd {
 fn served(what: &'static str) -> Crowd {
     covered(what, |view, app, name| {
         view.apply(objects::service(app).into());
-        vec![Key::EndpointSlices(name.clone()), Key::Endpoints(name.clone())]
+        vec![ControllerKey::EndpointSlices(name.clone()), ControllerKey::Endpoints(name.clone())]
     })
 }
 
@@ -203,7 +204,7 @@ fn served(what: &'static str) -> Crowd {
 fn guarded(what: &'static str) -> Crowd {
     covered(what, |view, app, name| {
         view.apply(objects::budget(app).into());
-        vec![Key::Disruption(name.clone())]
+        vec![ControllerKey::Disruption(name.clone())]
     })
 }
 
@@ -211,8 +212,12 @@ fn served_and_guarded(what: &'static str) -> Crowd {
     covered(what, |view, app, name| {
         view.apply(objects::service(app).into());
         view.apply(objects::budget(app).into());
-        let slices = Key::EndpointSlices(name.clone());
-        vec![slices, Key::Endpoints(name.clone()), Key::Disruption(name.clone())]
+        let slices = ControllerKey::EndpointSlices(name.clone());
+        vec![
+            slices,
+            ControllerKey::Endpoints(name.clone()),
+            ControllerKey::Disruption(name.clone()),
+        ]
     })
 }
 
@@ -220,7 +225,7 @@ fn served_and_guarded(what: &'static str) -> Crowd {
 /// are of those who look at it.
 fn covered(
     what: &'static str,
-    cover: impl Fn(&mut View, &str, &NamespacedName) -> Vec<Key>,
+    cover: impl Fn(&mut ClusterView, &str, &NamespacedName) -> Vec<ControllerKey>,
 ) -> Crowd {
     let Crowd { mut view, pods, .. } = replicas(what);
     let mut expected = Vec::new();
@@ -237,7 +242,7 @@ fn covered(
 /// All that a change brings about. A function of its own, so that a profiler can count what happens
 /// beneath it alone.
 #[inline(never)]
-fn decide(view: &mut View, object: Object) -> BTreeSet<Key> {
+fn decide(view: &mut ClusterView, object: ViewObject) -> BTreeSet<ControllerKey> {
     let change = view.apply(object).unwrap();
     let keys = affected(view, &change);
     for key in &keys {
@@ -253,35 +258,35 @@ fn changes() -> usize {
     asked.next().unwrap_or(CHANGES)
 }
 
-fn nodes() -> View {
-    let mut view = View::new();
+fn nodes() -> ClusterView {
+    let mut view = ClusterView::new();
     (0..NODES).for_each(|number| drop(view.apply(objects::node(number).into())));
     view
 }
 
-fn put(view: &mut View, member: &Member, node: usize) -> NamespacedName {
+fn put(view: &mut ClusterView, member: &Member, node: usize) -> NamespacedName {
     apply(view, objects::typed(member, Some(node)))
 }
 
-fn apply(view: &mut View, pod: Pod) -> NamespacedName {
+fn apply(view: &mut ClusterView, pod: HeldPod) -> NamespacedName {
     let name = NamespacedName::of(&pod.metadata);
     view.apply(pod.into());
     name
 }
 
 /// Has a workload record its template.
-fn record(view: &mut View, key: &Key) {
+fn record(view: &mut ClusterView, key: &ControllerKey) {
     carry_out(view, key, 1);
 }
 
 /// The only revision that there is.
-fn revision(view: &View) -> ObjectMeta {
-    let mut all = view.of_kind(rekindle_controllers::Kind::ControllerRevision);
+fn revision(view: &ClusterView) -> ObjectMeta {
+    let mut all = view.of_kind(rekindle_controllers::ResourceKind::ControllerRevision);
     all.next().unwrap().1.meta().clone()
 }
 
 /// Carries out what a key wants written, until it wants nothing.
-fn settle(view: &mut View, key: &Key) {
+fn settle(view: &mut ClusterView, key: &ControllerKey) {
     for look in 2..LOOKS_MAX {
         if !carry_out(view, key, look) {
             return;
@@ -290,13 +295,13 @@ fn settle(view: &mut View, key: &Key) {
     panic!("{key} does not come to an end");
 }
 
-fn carry_out(view: &mut View, key: &Key, look: usize) -> bool {
+fn carry_out(view: &mut ClusterView, key: &ControllerKey, look: usize) -> bool {
     let plan = reconcile(view, key, NOW);
     for step in plan.batches.iter().flatten() {
         match &step.write {
-            Write::Create(Manifest::Object(object))
-            | Write::Update(object)
-            | Write::UpdateStatus(object) => {
+            WriteOperation::Create(NewObject::Object(object))
+            | WriteOperation::Update(object)
+            | WriteOperation::UpdateStatus(object) => {
                 view.apply(stored(object, look));
             }
             other => panic!("{key}: {other:?}"),
@@ -306,17 +311,17 @@ fn carry_out(view: &mut View, key: &Key, look: usize) -> bool {
 }
 
 /// The object as the server has it.
-fn stored(object: &Object, version: usize) -> Object {
+fn stored(object: &ViewObject, version: usize) -> ViewObject {
     macro_rules! marked {
         ($($kind:ident),*) => {
             match object {
-                $(Object::$kind(object) => {
+                $(ViewObject::$kind(object) => {
                     let mut object = object.as_ref().clone();
                     let meta = &mut object.metadata;
                     let uid = format!("{}-{}", stringify!($kind), meta.name.as_deref().unwrap());
                     meta.uid.get_or_insert(uid);
                     meta.resource_version = Some(version.to_string());
-                    Object::from(object)
+                    ViewObject::from(object)
                 })*
                 other => panic!("{other:?}"),
             }
@@ -339,7 +344,7 @@ impl Crowd {
         let changes = changes();
         let total: Duration = (0..changes).map(|round| self.change(round)).sum();
         let each = total.as_micros() / u128::try_from(changes).unwrap();
-        let count = self.view.of_kind(rekindle_controllers::Kind::Pod).count();
+        let count = self.view.of_kind(rekindle_controllers::ResourceKind::Pod).count();
         println!("{} among {count} pods: {each} µs (mean of {changes})", self.what);
     }
 
@@ -350,7 +355,7 @@ impl Crowd {
         changed.metadata.resource_version = Some((round + 10).to_string());
         let ready = &mut changed.status.as_mut().unwrap().conditions.as_mut().unwrap()[0];
         ready.status = if ready.status == "True" { "False" } else { "True" }.to_owned();
-        let object = Object::from(changed);
+        let object = ViewObject::from(changed);
         let begun = on_processor();
         let keys = decide(&mut self.view, object);
         let time = on_processor() - begun;

@@ -16,10 +16,11 @@ mod objects;
 use std::time::Duration;
 
 use rekindle_controllers::{
-    Change, Key, Object, ObjectId, Outcome, Step, View, Write, affected, reconcile,
+    ClusterView, ControllerKey, ObjectChange, ObjectId, PlannedWrite, ViewObject, WriteOperation,
+    WriteResult, affected, reconcile,
 };
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde_json::{Value, json};
 
 const NODES: usize = 1000;
@@ -65,7 +66,7 @@ fn is_wanted(what: &str) -> bool {
 /// watch's event, and what each of them touches. So many of the ReplicaSets are there that the pods
 /// are of.
 fn schedule(what: &str, more: &Value, pods: usize, sets: usize) {
-    let mut view = View::new();
+    let mut view = ClusterView::new();
     (0..NODES).for_each(|number| drop(view.apply(objects::node(number).into())));
     (0..sets).for_each(|number| drop(view.apply(objects::replica_set(number).into())));
     let waiting: Vec<ObjectId> = (0..pods)
@@ -74,7 +75,7 @@ fn schedule(what: &str, more: &Value, pods: usize, sets: usize) {
             for (key, more) in more.as_object().unwrap() {
                 value["spec"][key] = more.clone();
             }
-            let object = Object::from(serde_json::from_value::<Pod>(value).unwrap());
+            let object = ViewObject::from(serde_json::from_value::<HeldPod>(value).unwrap());
             let id = object.id();
             view.apply(object);
             id
@@ -82,7 +83,7 @@ fn schedule(what: &str, more: &Value, pods: usize, sets: usize) {
         .collect();
     let begun = on_processor();
     for id in &waiting {
-        bind(&mut view, &Key::Schedule(id.name.clone()));
+        bind(&mut view, &ControllerKey::Schedule(id.name.clone()));
     }
     let seconds = (on_processor() - begun).as_secs_f64();
     assert_eq!(view.unscheduled().count(), 0, "all of them have a node");
@@ -91,13 +92,13 @@ fn schedule(what: &str, more: &Value, pods: usize, sets: usize) {
     println!("  {what}: {rate:.0} ({pods} pods)");
 }
 
-fn bind(view: &mut View, key: &Key) {
+fn bind(view: &mut ClusterView, key: &ControllerKey) {
     let plan = reconcile(view, key, NOW);
-    let step: &Step = &plan.batches[0][0];
-    let Write::Bind { pod: id, node, .. } = &step.write else { panic!("{key}: {plan:?}") };
-    let mut changes: Vec<Change> = view.begin(step);
-    changes.extend(view.settle(&key.object(), step, Outcome::Done).changes);
-    let Some(Object::Pod(pod)) = view.get(id) else { panic!("{id} is there") };
+    let step: &PlannedWrite = &plan.batches[0][0];
+    let WriteOperation::Bind { pod: id, node, .. } = &step.write else { panic!("{key}: {plan:?}") };
+    let mut changes: Vec<ObjectChange> = view.begin(step);
+    changes.extend(view.settle(&key.object(), step, WriteResult::Done).changes);
+    let Some(ViewObject::Pod(pod)) = view.get(id) else { panic!("{id} is there") };
     let mut bound = pod.as_ref().clone();
     bound.metadata.resource_version = Some("2".to_owned());
     bound.node_name = Some(node.clone());

@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet}
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ pub(crate) fn job(pods: usize) -> Job {
 }
 
 /// Makes a pod one that a Job counts.
-pub(crate) fn track(pod: &mut Pod, index: usize) {
+pub(crate) fn track(pod: &mut HeldPod, index: usize) {
     let index = index.to_string();
     let meta = &mut pod.metadata;
     meta.finalizers = Some(vec!["batch.kubernetes.io/job-tracking".to_owned()]);
@@ -187,6 +187,6 @@ fn running(member: &Member) -> Value {
 }
 
 /// The pod of that.
-pub(crate) fn typed(member: &Member, node: Option<usize>) -> Pod {
+pub(crate) fn typed(member: &Member, node: Option<usize>) -> HeldPod {
     read(pod(member, node))
 }

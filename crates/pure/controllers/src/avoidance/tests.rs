@@ -69,7 +69,7 @@ fn what_was_excluded_is_taken_out_without_a_trace() {
 fn an_exclusion_ends_with_its_time() {
     let mut pod = pod(Value::Null);
     exclude(&mut pod, &nodes(&[("n1", 100), ("n2", 200)]));
-    let pod = Pod::from(pod);
+    let pod = HeldPod::from(pod);
     assert_eq!(*as_of(&pod, Tick::from_secs(99)), pod);
     let not_n2 = json!({"key": "metadata.name", "operator": "NotIn", "values": ["n2"]});
     assert_eq!(terms(&*as_of(&pod, Tick::from_secs(100))), json!([{"matchFields": [not_n2]}]));
@@ -80,7 +80,7 @@ fn an_exclusion_ends_with_its_time() {
 fn those_that_end_first_are_lifted_first() {
     let mut pod = pod(Value::Null);
     exclude(&mut pod, &nodes(&[("n1", 200), ("n2", 100)]));
-    let less: Vec<Value> = ever_less(&Pod::from(pod)).map(|pod| terms(&pod)).collect();
+    let less: Vec<Value> = ever_less(&HeldPod::from(pod)).map(|pod| terms(&pod)).collect();
     let not_n1 = json!({"key": "metadata.name", "operator": "NotIn", "values": ["n1"]});
     assert_eq!(less, [json!([{"matchFields": [not_n1]}]), Value::Null]);
 }
@@ -93,6 +93,6 @@ fn what_a_pod_says_of_a_node_itself_is_not_lifted() {
     }}}));
     let mut after = before.clone();
     exclude(&mut after, &nodes(&[("n1", 100)]));
-    let lifted = lifted(&Pod::from(after)).expect("it has an exclusion");
+    let lifted = lifted(&HeldPod::from(after)).expect("it has an exclusion");
     assert_eq!(terms(&lifted), terms(&before));
 }

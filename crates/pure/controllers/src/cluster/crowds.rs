@@ -5,21 +5,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::labels::Labels;
 
-use super::{NodeNumber, Shift};
+use super::{NodeNumber, PodShift};
 use crate::pods;
 
 /// All crowds, by namespace.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Crowds(BTreeMap<String, Namespace>);
+pub(crate) struct PodCrowds(BTreeMap<String, NamespaceCrowds>);
 
 /// The crowds of one namespace.
 #[derive(Clone, Debug, Default)]
-struct Namespace {
+struct NamespaceCrowds {
     /// By a number that each has, in the order in which they came.
-    crowds: BTreeMap<u64, (Arc<Labels>, Crowd)>,
+    crowds: BTreeMap<u64, (Arc<Labels>, PodCrowd)>,
     numbers: BTreeMap<Arc<Labels>, u64>,
     /// The numbers of those that have a label, by its key and its value, in ascending order.
     by_label: BTreeMap<String, BTreeMap<String, Vec<u64>>>,
@@ -28,19 +28,19 @@ struct Namespace {
 
 /// Where the pods of one crowd are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Crowd(BTreeMap<NodeNumber, Count>);
+pub(crate) struct PodCrowd(BTreeMap<NodeNumber, CrowdCount>);
 
 /// How many of them are on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Count {
+pub(crate) struct CrowdCount {
     /// All, those that terminate among them.
     pub(crate) all: i64,
     /// Those that do not terminate.
     pub(crate) active: i64,
 }
 
-impl Crowds {
-    pub(super) fn shift(&mut self, pod: &Pod, node: NodeNumber, shift: Shift) {
+impl PodCrowds {
+    pub(super) fn shift(&mut self, pod: &HeldPod, node: NodeNumber, shift: PodShift) {
         static NONE: Labels = Labels::new();
         let name = pod.metadata.namespace.as_deref().unwrap_or_default();
         let labels = pod.metadata.labels.as_ref().unwrap_or(&NONE);
@@ -60,8 +60,11 @@ impl Crowds {
     }
 
     /// The crowds of a namespace, with their labels.
-    pub(crate) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Labels, &Crowd)> {
-        self.0.get(namespace).into_iter().flat_map(Namespace::all)
+    pub(crate) fn of_namespace(
+        &self,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&Labels, &PodCrowd)> {
+        self.0.get(namespace).into_iter().flat_map(NamespaceCrowds::all)
     }
 
     /// Those of them that may have all of these labels: each that has the rarest of them, or each
@@ -70,14 +73,14 @@ impl Crowds {
         &'a self,
         namespace: &str,
         wanted: impl Iterator<Item = (&'a str, &'a str)>,
-    ) -> impl Iterator<Item = (&'a Labels, &'a Crowd)> {
+    ) -> impl Iterator<Item = (&'a Labels, &'a PodCrowd)> {
         let namespace = self.0.get(namespace);
         let having = |(key, value): (&str, &str)| {
             let numbers = namespace.and_then(|there| there.by_label.get(key)?.get(value));
             numbers.map_or(&[][..], Vec::as_slice)
         };
         let rarest = wanted.map(having).min_by_key(|numbers| numbers.len());
-        let all = namespace.filter(|_| rarest.is_none()).into_iter().flat_map(Namespace::all);
+        let all = namespace.filter(|_| rarest.is_none()).into_iter().flat_map(NamespaceCrowds::all);
         let numbers = rarest.unwrap_or_default().iter();
         let some = numbers.filter_map(move |number| namespace?.crowds.get(number));
         all.chain(some.map(|(labels, crowd)| (labels.as_ref(), crowd)))
@@ -108,8 +111,8 @@ impl Crowds {
     }
 }
 
-impl Namespace {
-    fn all(&self) -> impl Iterator<Item = (&Labels, &Crowd)> {
+impl NamespaceCrowds {
+    fn all(&self) -> impl Iterator<Item = (&Labels, &PodCrowd)> {
         self.crowds.values().map(|(labels, crowd)| (labels.as_ref(), crowd))
     }
 
@@ -126,7 +129,7 @@ impl Namespace {
             values.entry(value.clone()).or_default().push(number); // the greatest so far
         }
         self.numbers.insert(labels.clone(), number);
-        self.crowds.insert(number, (labels, Crowd::default()));
+        self.crowds.insert(number, (labels, PodCrowd::default()));
         number
     }
 
@@ -149,18 +152,18 @@ impl Namespace {
     }
 }
 
-impl Crowd {
+impl PodCrowd {
     fn shift(&mut self, node: NodeNumber, sign: i64, is_active: bool) {
         let count = self.0.entry(node).or_default();
         count.all += sign;
         count.active += if is_active { sign } else { 0 };
-        if *count == Count::default() {
+        if *count == CrowdCount::default() {
             self.0.remove(&node);
         }
     }
 
     /// How many are on which node, in the order of their numbers.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (NodeNumber, Count)> + Clone {
+    pub(crate) fn places(&self) -> impl Iterator<Item = (NodeNumber, CrowdCount)> + Clone {
         self.0.iter().map(|(node, count)| (*node, *count))
     }
 }

@@ -6,18 +6,18 @@ use k8s_openapi::api::core::v1::Node;
 
 /// The images, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Images(BTreeMap<String, OnNodes>);
+pub(crate) struct NodeImageIndex(BTreeMap<String, ImageNodes>);
 
 /// The nodes that have an image.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct OnNodes {
+pub(crate) struct ImageNodes {
     /// Its size on each, in bytes.
     bytes: BTreeMap<String, i64>,
     /// On how many nodes it has a size.
     sizes: BTreeMap<i64, usize>,
 }
 
-impl OnNodes {
+impl ImageNodes {
     fn insert(&mut self, node: &str, bytes: i64) {
         self.remove(node);
         self.bytes.insert(node.to_owned(), bytes);
@@ -51,7 +51,7 @@ impl OnNodes {
     }
 }
 
-impl Images {
+impl NodeImageIndex {
     pub(super) fn insert(&mut self, node_name: &str, node: &Node) {
         for (name, bytes) in listed(node) {
             match self.0.get_mut(name) {
@@ -72,7 +72,7 @@ impl Images {
     }
 
     /// The nodes that have the image.
-    pub(crate) fn nodes_with(&self, image: &str) -> Option<&OnNodes> {
+    pub(crate) fn nodes_with(&self, image: &str) -> Option<&ImageNodes> {
         self.0.get(image)
     }
 }

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::Node;
 
 /// The nodes at each address.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Machines(BTreeMap<String, BTreeSet<String>>);
+pub(crate) struct NodeAddresses(BTreeMap<String, BTreeSet<String>>);
 
-impl Machines {
+impl NodeAddresses {
     pub(super) fn insert(&mut self, name: &str, node: &Node) {
         for address in addresses(node) {
             self.0.entry(address.to_owned()).or_default().insert(name.to_owned());

@@ -27,55 +27,55 @@ mod tests;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use crate::{Object, pods};
-pub(crate) use crowds::Crowds;
-pub(crate) use images::{Images, OnNodes};
-use machines::Machines;
+use crate::{ViewObject, pods};
+pub(crate) use crowds::PodCrowds;
+pub(crate) use images::{ImageNodes, NodeImageIndex};
+use machines::NodeAddresses;
 pub(crate) use machines::addresses;
 pub(crate) use node_state::{NodeState, is_ready, is_silent};
-use nodes::Nodes;
-pub(crate) use nodes::{Host, NodeNumber, ZoneNumber};
+use nodes::ClusterNodes;
+pub(crate) use nodes::{NodeEntry, NodeNumber, ZoneNumber};
 pub(crate) use opinions::Opinions;
-pub(crate) use ports::Ports;
-pub use requests::{Nonzero, Requests};
+pub(crate) use ports::PodHostPorts;
+pub use requests::{NonzeroRequests, ResourceAmounts};
 
 /// The index.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cluster {
-    nodes: Nodes,
-    crowds: Crowds,
+pub(crate) struct ClusterIndex {
+    nodes: ClusterNodes,
+    crowds: PodCrowds,
     opinions: Opinions,
-    images: Images,
-    machines: Machines,
+    images: NodeImageIndex,
+    machines: NodeAddresses,
 }
 
 /// Whether a pod comes to its node or leaves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shift {
+pub(crate) enum PodShift {
     /// It comes.
     In,
     /// It leaves.
     Out,
 }
 
-impl Shift {
+impl PodShift {
     /// By how much a count of pods changes.
     pub(crate) const fn sign(self) -> i64 {
         match self {
-            Shift::In => 1,
-            Shift::Out => -1,
+            PodShift::In => 1,
+            PodShift::Out => -1,
         }
     }
 }
 
-impl Cluster {
+impl ClusterIndex {
     /// An object came into the view.
-    pub(crate) fn insert(&mut self, object: &Object) {
+    pub(crate) fn insert(&mut self, object: &ViewObject) {
         match object {
-            Object::Pod(pod) => self.shift(pod, Shift::In),
-            Object::Node(node) => {
+            ViewObject::Pod(pod) => self.shift(pod, PodShift::In),
+            ViewObject::Node(node) => {
                 let name = name_of(node);
                 self.images.insert(name, node);
                 self.machines.insert(name, node);
@@ -86,10 +86,10 @@ impl Cluster {
     }
 
     /// An object left the view.
-    pub(crate) fn remove(&mut self, object: &Object) {
+    pub(crate) fn remove(&mut self, object: &ViewObject) {
         match object {
-            Object::Pod(pod) => self.shift(pod, Shift::Out),
-            Object::Node(node) => {
+            ViewObject::Pod(pod) => self.shift(pod, PodShift::Out),
+            ViewObject::Node(node) => {
                 let name = name_of(node);
                 self.images.remove(name, node);
                 self.machines.remove(name, node);
@@ -99,19 +99,19 @@ impl Cluster {
         }
     }
 
-    fn shift(&mut self, pod: &Pod, shift: Shift) {
+    fn shift(&mut self, pod: &HeldPod, shift: PodShift) {
         let Some(node) = pods::node(pod).filter(|_| !pods::is_finished(pod)) else { return };
         let number = self.nodes.shift(node, pod, shift);
         self.crowds.shift(pod, number, shift);
         self.opinions.shift(pod, number, shift);
         match shift {
-            Shift::In => {}
-            Shift::Out => self.nodes.drop_if_void(node),
+            PodShift::In => {}
+            PodShift::Out => self.nodes.drop_if_void(node),
         }
     }
 
     /// The nodes that exist, by name.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = Host<'_>> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeEntry<'_>> {
         self.nodes.iter()
     }
 
@@ -121,7 +121,7 @@ impl Cluster {
     }
 
     /// A node that exists.
-    pub(crate) fn node(&self, name: &str) -> Option<Host<'_>> {
+    pub(crate) fn node(&self, name: &str) -> Option<NodeEntry<'_>> {
         self.nodes.named(name)
     }
 
@@ -160,12 +160,12 @@ impl Cluster {
     }
 
     /// What the pods of a node ask for, all together.
-    pub(crate) fn requested_on(&self, node: &str) -> Requests {
+    pub(crate) fn requested_on(&self, node: &str) -> ResourceAmounts {
         self.nodes.state(node).map(|state| state.used().clone()).unwrap_or_default()
     }
 
     /// The pods that are there, by their labels.
-    pub(crate) fn crowds(&self) -> &Crowds {
+    pub(crate) fn crowds(&self) -> &PodCrowds {
         &self.crowds
     }
 
@@ -175,7 +175,7 @@ impl Cluster {
     }
 
     /// The images that are there.
-    pub(crate) fn images(&self) -> &Images {
+    pub(crate) fn images(&self) -> &NodeImageIndex {
         &self.images
     }
 }

@@ -4,33 +4,33 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::{labels, nodes};
 
-use super::Shift;
-use super::ports::{HostPort, Listener, Ports};
-use super::requests::Requests;
+use super::PodShift;
+use super::ports::{HostPortUse, PodHostPorts, PortListener};
+use super::requests::ResourceAmounts;
 
 /// The state of one node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct NodeState {
     /// Absent while pods are bound to a node that does not exist.
     node: Option<Arc<Node>>,
-    allocatable: Requests,
+    allocatable: ResourceAmounts,
     is_ready: bool,
     is_silent: bool,
     is_open: bool,
     has_hostname: bool,
     zone: Option<String>,
-    used: Requests,
+    used: ResourceAmounts,
     /// How many pods have each port.
-    ports: BTreeMap<HostPort, usize>,
+    ports: BTreeMap<HostPortUse, usize>,
 }
 
 impl NodeState {
     /// It is there, as it is now; the zone that it was in before is answered.
     pub(super) fn appear(&mut self, node: &Arc<Node>) -> Option<String> {
-        self.allocatable = Requests::allocatable(node);
+        self.allocatable = ResourceAmounts::allocatable(node);
         self.is_ready = is_ready(node);
         self.is_silent = is_silent(node);
         let spec = node.spec.as_ref();
@@ -51,16 +51,16 @@ impl NodeState {
     }
 
     /// A pod comes to the node or leaves it.
-    pub(crate) fn shift(&mut self, pod: &Pod, shift: Shift) {
-        let requests = Requests::of(pod);
+    pub(crate) fn shift(&mut self, pod: &HeldPod, shift: PodShift) {
+        let requests = ResourceAmounts::of(pod);
         match shift {
-            Shift::In => self.used.add(&requests),
-            Shift::Out => self.used.subtract(&requests),
+            PodShift::In => self.used.add(&requests),
+            PodShift::Out => self.used.subtract(&requests),
         }
-        for port in Ports::of(pod).into_taken() {
+        for port in PodHostPorts::of(pod).into_taken() {
             match shift {
-                Shift::In => *self.ports.entry(port).or_default() += 1,
-                Shift::Out => {
+                PodShift::In => *self.ports.entry(port).or_default() += 1,
+                PodShift::Out => {
                     let left = self.ports.get(&port).map_or(0, |count| count.saturating_sub(1));
                     if left == 0 {
                         self.ports.remove(&port);
@@ -82,7 +82,7 @@ impl NodeState {
     }
 
     /// What it can give.
-    pub(crate) fn allocatable(&self) -> &Requests {
+    pub(crate) fn allocatable(&self) -> &ResourceAmounts {
         &self.allocatable
     }
 
@@ -113,7 +113,7 @@ impl NodeState {
     }
 
     /// What its pods ask for, all together.
-    pub(crate) fn used(&self) -> &Requests {
+    pub(crate) fn used(&self) -> &ResourceAmounts {
         &self.used
     }
 
@@ -122,12 +122,12 @@ impl NodeState {
         &'a self,
         number: i32,
         protocol: &'a str,
-    ) -> impl Iterator<Item = &'a HostPort> {
-        let first = HostPort {
+    ) -> impl Iterator<Item = &'a HostPortUse> {
+        let first = HostPortUse {
             port: number,
             protocol: protocol.to_owned(),
             address: String::new(),
-            listener: Listener::Agent,
+            listener: PortListener::Agent,
         };
         self.ports
             .range(first..)

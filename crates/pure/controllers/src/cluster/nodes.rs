@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use super::Shift;
+use super::PodShift;
 use super::node_state::NodeState;
-use super::numbers::Numbers;
+use super::numbers::NameNumbers;
 
 /// The number of a node. It is another's when nothing is known of the node any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ impl ZoneNumber {
 
 /// A node that exists.
 #[derive(Clone, Copy)]
-pub(crate) struct Host<'a> {
+pub(crate) struct NodeEntry<'a> {
     pub(crate) number: NodeNumber,
     pub(crate) name: &'a str,
     pub(crate) node: &'a Arc<Node>,
@@ -48,18 +48,18 @@ pub(crate) struct Host<'a> {
 
 /// The nodes; also those that do not exist and that pods are bound to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Nodes {
-    numbers: Numbers,
+pub(super) struct ClusterNodes {
+    numbers: NameNumbers,
     /// By number; void where a number is nobody's.
     states: Vec<NodeState>,
     /// In which zone each is, by its number.
     zones: Vec<Option<ZoneNumber>>,
-    zone_numbers: Numbers,
+    zone_numbers: NameNumbers,
     /// How many of them exist.
     count: usize,
 }
 
-impl Nodes {
+impl ClusterNodes {
     /// A node is there, as it is now.
     pub(super) fn appear(&mut self, name: &str, node: &Arc<Node>) {
         let NodeNumber(number) = self.number_of(name);
@@ -88,7 +88,7 @@ impl Nodes {
 
     /// A pod comes to a node or leaves it. The node is known until it has been let go by
     /// [`drop_if_void`](Self::drop_if_void).
-    pub(super) fn shift(&mut self, name: &str, pod: &Pod, shift: Shift) -> NodeNumber {
+    pub(super) fn shift(&mut self, name: &str, pod: &HeldPod, shift: PodShift) -> NodeNumber {
         let number = self.number_of(name);
         self.states[number.0].shift(pod, shift);
         number
@@ -117,10 +117,10 @@ impl Nodes {
     }
 
     /// Those that exist, by name.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Host<'_>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = NodeEntry<'_>> {
         self.numbers.iter().filter_map(|(name, number)| {
             let state = &self.states[number];
-            Some(Host { number: NodeNumber(number), name, node: state.node()?, state })
+            Some(NodeEntry { number: NodeNumber(number), name, node: state.node()?, state })
         })
     }
 
@@ -130,10 +130,10 @@ impl Nodes {
     }
 
     /// One that exists.
-    pub(super) fn named(&self, name: &str) -> Option<Host<'_>> {
+    pub(super) fn named(&self, name: &str) -> Option<NodeEntry<'_>> {
         let (name, number) = self.numbers.get(name)?;
         let state = &self.states[number];
-        Some(Host { number: NodeNumber(number), name, node: state.node()?, state })
+        Some(NodeEntry { number: NodeNumber(number), name, node: state.node()?, state })
     }
 
     /// What is known of a node, whether it exists or not.
@@ -168,7 +168,7 @@ impl Nodes {
 }
 
 #[cfg(test)]
-impl Nodes {
+impl ClusterNodes {
     /// The name of a number that is somebody's.
     pub(super) fn name_of(&self, NodeNumber(wanted): NodeNumber) -> &str {
         let mut all = self.numbers.iter();
@@ -178,9 +178,9 @@ impl Nodes {
 
 /// Numbers do not count: they tell only in which order the nodes came.
 #[cfg(test)]
-impl PartialEq for Nodes {
+impl PartialEq for ClusterNodes {
     fn eq(&self, other: &Self) -> bool {
-        fn by_name(nodes: &Nodes) -> Vec<(&str, &NodeState, bool)> {
+        fn by_name(nodes: &ClusterNodes) -> Vec<(&str, &NodeState, bool)> {
             let all = nodes.numbers.iter().map(|(name, number)| {
                 let state = &nodes.states[number];
                 let zone = state.zone().and_then(|zone| nodes.zone_numbers.of(zone));

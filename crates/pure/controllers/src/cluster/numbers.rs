@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 /// The names that are in use, each with a number of its own. That of a name that nobody uses any
 /// more is given to another.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Numbers {
-    taken: BTreeMap<String, Taken>,
+pub(super) struct NameNumbers {
+    taken: BTreeMap<String, AssignedNumber>,
     free: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct AssignedNumber {
     number: usize,
     users: usize,
 }
 
-impl Numbers {
+impl NameNumbers {
     /// The number of a name that one more uses.
     pub(super) fn take(&mut self, name: &str) -> usize {
         if let Some(taken) = self.taken.get_mut(name) {
@@ -25,7 +25,7 @@ impl Numbers {
         }
         // those below are all taken when none is free
         let number = self.free.pop().unwrap_or(self.taken.len());
-        self.taken.insert(name.to_owned(), Taken { number, users: 1 });
+        self.taken.insert(name.to_owned(), AssignedNumber { number, users: 1 });
         number
     }
 
@@ -62,9 +62,9 @@ impl Numbers {
 
 /// Which number a name has tells only in which order they came.
 #[cfg(test)]
-impl PartialEq for Numbers {
+impl PartialEq for NameNumbers {
     fn eq(&self, other: &Self) -> bool {
-        let users = |(name, taken): (&String, &Taken)| (name.clone(), taken.users);
+        let users = |(name, taken): (&String, &AssignedNumber)| (name.clone(), taken.users);
         self.taken.iter().map(users).eq(other.taken.iter().map(users))
     }
 }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_name_keeps_its_number_while_it_is_used_and_numbers_stay_small() {
-        let mut numbers = Numbers::default();
+        let mut numbers = NameNumbers::default();
         assert_eq!(["a", "b", "a", "c"].map(|name| numbers.take(name)), [0, 1, 0, 2]);
         numbers.give_back("a");
         assert_eq!(numbers.of("a"), Some(0), "one still uses it");

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Affinity;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use super::{NodeNumber, Shift};
+use super::{NodeNumber, PodShift};
 use crate::pods;
 
 /// All opinions, by namespace and by their text.
@@ -23,7 +23,7 @@ pub(crate) struct Opinion {
 }
 
 impl Opinions {
-    pub(super) fn shift(&mut self, pod: &Pod, node: NodeNumber, shift: Shift) {
+    pub(super) fn shift(&mut self, pod: &HeldPod, node: NodeNumber, shift: PodShift) {
         if !pods::has_affinity_to_pods(pod) {
             return;
         }

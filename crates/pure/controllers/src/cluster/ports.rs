@@ -1,7 +1,7 @@
 //! Ports of the node: two pods with the same one do not fit on it.
 
 use k8s_openapi::api::core::v1::ContainerPort;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::pods::AnySpec;
 
 use super::NodeState;
@@ -11,16 +11,16 @@ const ALL_ADDRESSES: &str = "0.0.0.0";
 
 /// A port of a node. Ordered so that those which may collide stand together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct HostPort {
+pub(crate) struct HostPortUse {
     pub(crate) port: i32,
     pub(crate) protocol: String,
     pub(crate) address: String,
-    pub(crate) listener: Listener,
+    pub(crate) listener: PortListener,
 }
 
 /// Who listens at a port of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Listener {
+pub(crate) enum PortListener {
     /// The node's agent, which leads to the pod: while it does not run, nobody does.
     Agent,
     /// The pod itself, which is on the node's network.
@@ -29,28 +29,28 @@ pub(crate) enum Listener {
 
 /// The ports of the node that a pod asks for.
 #[derive(Clone)]
-pub(crate) struct Ports<'a> {
+pub(crate) struct PodHostPorts<'a> {
     ports: Vec<&'a ContainerPort>,
-    listener: Listener,
+    listener: PortListener,
 }
 
-impl<'a> Ports<'a> {
+impl<'a> PodHostPorts<'a> {
     /// Those of its containers and sidecars; other init containers are over before anybody else
     /// could miss their port.
-    pub(crate) fn of(pod: &'a Pod) -> Self {
+    pub(crate) fn of(pod: &'a HeldPod) -> Self {
         let spec = pod.spec.as_ref();
         let is_of_node = spec.and_then(|spec| spec.host_network) == Some(true);
         let ports = spec.into_iter().flat_map(|spec| spec.lasting()).flat_map(|c| &c.ports);
         Self {
             ports: ports.filter(|port| port.host_port.is_some_and(|port| port > 0)).collect(),
-            listener: if is_of_node { Listener::Pod } else { Listener::Agent },
+            listener: if is_of_node { PortListener::Pod } else { PortListener::Agent },
         }
     }
 
     /// The same, as the node counts them.
-    pub(super) fn into_taken(self) -> impl Iterator<Item = HostPort> {
+    pub(super) fn into_taken(self) -> impl Iterator<Item = HostPortUse> {
         let listener = self.listener;
-        self.ports.into_iter().map(move |port| HostPort {
+        self.ports.into_iter().map(move |port| HostPortUse {
             port: number(port),
             protocol: protocol(port).to_owned(),
             address: address(port).to_owned(),
@@ -73,12 +73,12 @@ impl<'a> Ports<'a> {
     /// for one that does not listen. Should it run after all, theirs say that the port is in use.
     pub(crate) fn are_held_on(&self, node: &NodeState) -> bool {
         self.collide_on(node, |listener| match listener {
-            Listener::Agent => !node.is_silent(),
-            Listener::Pod => true,
+            PortListener::Agent => !node.is_silent(),
+            PortListener::Pod => true,
         })
     }
 
-    fn collide_on(&self, node: &NodeState, listens: impl Fn(Listener) -> bool) -> bool {
+    fn collide_on(&self, node: &NodeState, listens: impl Fn(PortListener) -> bool) -> bool {
         self.ports.iter().any(|port| {
             let mut taken = node.taken_ports(number(port), protocol(port));
             taken.any(|taken| listens(taken.listener) && collide(address(port), &taken.address))

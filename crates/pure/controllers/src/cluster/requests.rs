@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use rekindle_types::held::{Container, ContainerStatus, Pod};
+use rekindle_types::held::{HeldContainer, HeldContainerStatus, HeldPod};
 use rekindle_types::resources::{self, Amounts, ResourceList};
 
 /// What a container counts for that does not say how much it asks for, when nodes are compared
@@ -21,7 +21,7 @@ static UNSAID: LazyLock<Amounts> = LazyLock::new(|| {
 /// what many pods ask for together can be taken away again, pod by pod, whatever each of them
 /// wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Requests {
+pub struct ResourceAmounts {
     /// CPU in millicores.
     pub cpu_millis: i128,
     /// Memory in bytes.
@@ -33,29 +33,29 @@ pub struct Requests {
     /// Extended resources and huge pages, by name.
     pub others: BTreeMap<String, i128>,
     /// What counts when nodes are compared by what is free.
-    pub nonzero: Nonzero,
+    pub nonzero: NonzeroRequests,
 }
 
 /// CPU and memory that pods ask for, where a container that does not say how much counts with a
 /// little [kube-scheduler, `GetNonzeroRequests`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Nonzero {
+pub struct NonzeroRequests {
     /// CPU in millicores.
     pub cpu_millis: i128,
     /// Memory in bytes.
     pub memory_bytes: i128,
 }
 
-impl Requests {
+impl ResourceAmounts {
     /// What one pod asks for, or has: while its resources are being changed in place, the larger of
     /// both (KEP-1287).
-    pub fn of(pod: &Pod) -> Self {
+    pub fn of(pod: &HeldPod) -> Self {
         let asked = Self::of_amounts(&resources::pod_usage(pod));
         let nonzero = if says_all(pod) {
-            Nonzero { cpu_millis: asked.cpu_millis, memory_bytes: asked.memory_bytes }
+            NonzeroRequests { cpu_millis: asked.cpu_millis, memory_bytes: asked.memory_bytes }
         } else {
             let counted = Self::of_amounts(&resources::pod_usage_with(pod, &UNSAID));
-            Nonzero { cpu_millis: counted.cpu_millis, memory_bytes: counted.memory_bytes }
+            NonzeroRequests { cpu_millis: counted.cpu_millis, memory_bytes: counted.memory_bytes }
         };
         Self { pods: 1, nonzero, ..asked }
     }
@@ -117,12 +117,12 @@ impl Requests {
 
 /// True when each container says how much CPU and memory it asks for, wherever something is said of
 /// it. So it is for most pods, which are summed up once then.
-fn says_all(pod: &Pod) -> bool {
+fn says_all(pod: &HeldPod) -> bool {
     let says = |list: &ResourceList| list.contains_key("cpu") && list.contains_key("memory");
-    let wants = |container: &Container| {
+    let wants = |container: &HeldContainer| {
         container.requests.names("cpu") && container.requests.names("memory")
     };
-    let is_told = |status: &ContainerStatus| {
+    let is_told = |status: &HeldContainerStatus| {
         let in_force = status.resources.as_ref().and_then(|own| own.requests.as_ref());
         status.allocated_resources.as_deref().is_none_or(says) && in_force.is_none_or(says)
     };
@@ -166,8 +166,8 @@ mod tests {
                 [&init, &regular].map(|list| list.iter().map(container).collect::<Vec<_>>());
             let spec = json!({"initContainers": init_containers, "containers": containers});
             let pod = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
-            assert_eq!(Requests::of(&pod).cpu_millis, expected, "{init:?} {regular:?}");
-            assert_eq!(Requests::of(&pod).pods, 1);
+            assert_eq!(ResourceAmounts::of(&pod).cpu_millis, expected, "{init:?} {regular:?}");
+            assert_eq!(ResourceAmounts::of(&pod).pods, 1);
         }
     }
 
@@ -206,8 +206,8 @@ mod tests {
         ] {
             let pod =
                 json!({"metadata": {}, "spec": spec, "status": {"containerStatuses": statuses}});
-            let requests = Requests::of(&serde_json::from_value(pod).unwrap());
-            let expected = Nonzero { cpu_millis: cpu, memory_bytes: memory << 20 };
+            let requests = ResourceAmounts::of(&serde_json::from_value(pod).unwrap());
+            let expected = NonzeroRequests { cpu_millis: cpu, memory_bytes: memory << 20 };
             assert_eq!(requests.nonzero, expected, "{spec} {statuses}");
         }
     }
@@ -215,14 +215,14 @@ mod tests {
     #[test]
     fn what_is_not_said_is_not_asked_for() {
         let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "c"}]}});
-        let requests = Requests::of(&serde_json::from_value(pod).unwrap());
+        let requests = ResourceAmounts::of(&serde_json::from_value(pod).unwrap());
         assert_eq!((requests.cpu_millis, requests.memory_bytes), (0, 0));
     }
 
-    fn amounts() -> impl Strategy<Value = Requests> {
+    fn amounts() -> impl Strategy<Value = ResourceAmounts> {
         let amount = || prop_oneof![Just(0), 1..1000_i128, Just(i128::from(i64::MAX))];
         (amount(), amount(), amount(), amount()).prop_map(|(cpu, memory, storage, other)| {
-            Requests {
+            ResourceAmounts {
                 cpu_millis: cpu,
                 memory_bytes: memory,
                 storage_bytes: storage,
@@ -231,7 +231,10 @@ mod tests {
                     .into_iter()
                     .filter(|(_, n)| *n > 0)
                     .collect(),
-                nonzero: Nonzero { cpu_millis: cpu.max(100), memory_bytes: memory.max(200) },
+                nonzero: NonzeroRequests {
+                    cpu_millis: cpu.max(100),
+                    memory_bytes: memory.max(200),
+                },
             }
         })
     }

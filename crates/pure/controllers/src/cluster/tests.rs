@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use proptest::prelude::*;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::labels::Labels;
 use serde_json::{Value, json};
 
-use super::crowds::Count;
+use super::crowds::CrowdCount;
 use super::*;
 use crate::node_lifecycle::Zones;
-use crate::view::View;
-use crate::{Kind, NamespacedName, Object, ObjectId};
+use crate::view::ClusterView;
+use crate::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 
 /// The largest quantity.
 const MOST: &str = "9223372036854775807";
@@ -39,7 +39,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-fn pod(number: u8, node: u8, looks: u8, state: u8) -> Pod {
+fn pod(number: u8, node: u8, looks: u8, state: u8) -> HeldPod {
     let node = (node < 3).then(|| format!("n{node}"));
     let terms = json!([{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}]);
     let affinity = match looks {
@@ -94,8 +94,8 @@ fn node(number: u8, cpu: u8, images: u8, health: u8) -> Node {
     .unwrap()
 }
 
-fn happens(view: &mut View, happening: &Happening) {
-    let gone = |view: &mut View, kind, name: NamespacedName| {
+fn happens(view: &mut ClusterView, happening: &Happening) {
+    let gone = |view: &mut ClusterView, kind, name: NamespacedName| {
         let id = ObjectId::new(kind, name);
         if let Some(uid) = view.get(&id).map(|object| object.uid().to_owned()) {
             view.delete(&id, &uid);
@@ -107,21 +107,21 @@ fn happens(view: &mut View, happening: &Happening) {
         }
         Happening::PodGoes(number) => {
             let namespace = if *number < 4 { "shop" } else { "other" };
-            gone(view, Kind::Pod, NamespacedName::new(namespace, format!("p{number}")));
+            gone(view, ResourceKind::Pod, NamespacedName::new(namespace, format!("p{number}")));
         }
         Happening::Node { number, cpu, images, health } => {
             view.apply(node(*number, *cpu, *images, *health).into());
         }
         Happening::NodeGoes(number) => {
-            gone(view, Kind::Node, NamespacedName::new("", format!("n{number}")));
+            gone(view, ResourceKind::Node, NamespacedName::new("", format!("n{number}")));
         }
     }
 }
 
 /// What the indexes find, each pod as it is now.
-fn found(view: &View) -> Vec<Vec<Object>> {
-    let pods = |pods: Vec<&Arc<Pod>>| pods.into_iter().cloned().map(Object::Pod).collect();
-    let mut found: Vec<Vec<Object>> = vec![pods(view.unscheduled().collect())];
+fn found(view: &ClusterView) -> Vec<Vec<ViewObject>> {
+    let pods = |pods: Vec<&Arc<HeldPod>>| pods.into_iter().cloned().map(ViewObject::Pod).collect();
+    let mut found: Vec<Vec<ViewObject>> = vec![pods(view.unscheduled().collect())];
     for node in ["n0", "n1", "n2"] {
         found.push(pods(view.pods_on(node).collect()));
         found.push(pods(view.nominated_to(node).collect()));
@@ -130,26 +130,28 @@ fn found(view: &View) -> Vec<Vec<Object>> {
         found.push(view.dependents(owner).cloned().collect());
         found.push(pods(view.pods_of(owner).collect()));
     }
-    found.extend(["shop", "other"].map(|name| view.unmanaged(Kind::Pod, name).cloned().collect()));
+    found.extend(
+        ["shop", "other"].map(|name| view.unmanaged(ResourceKind::Pod, name).cloned().collect()),
+    );
     found
 }
 
 /// A cluster without the numbers of its nodes and crowds, which tell only in which order they came.
 #[derive(Debug, PartialEq)]
 struct Picture<'a> {
-    nodes: &'a Nodes,
+    nodes: &'a ClusterNodes,
     /// By namespace, labels and node.
-    crowds: BTreeMap<(&'a str, &'a Labels, String), Count>,
+    crowds: BTreeMap<(&'a str, &'a Labels, String), CrowdCount>,
     found_by_label: Vec<(&'a str, &'a str, &'a str, Option<&'a Labels>)>,
     /// By namespace, terms and node.
     opinions: BTreeMap<(&'a str, String, String), i64>,
-    images: &'a Images,
-    machines: &'a Machines,
+    images: &'a NodeImageIndex,
+    machines: &'a NodeAddresses,
 }
 
 impl<'a> Picture<'a> {
-    fn of(cluster: &'a Cluster) -> Self {
-        let Cluster { nodes, crowds, opinions, images, machines } = cluster;
+    fn of(cluster: &'a ClusterIndex) -> Self {
+        let ClusterIndex { nodes, crowds, opinions, images, machines } = cluster;
         let name = |node| nodes.name_of(node).to_owned();
         let mut picture = Self {
             nodes,
@@ -184,16 +186,16 @@ proptest! {
     fn the_index_equals_one_made_anew_after_any_changes(
         happenings in proptest::collection::vec(happening(), 0..60),
     ) {
-        let mut view = View::new();
+        let mut view = ClusterView::new();
         for happening in &happenings {
             happens(&mut view, happening);
-            let mut anew = Cluster::default();
-            for kind in [Kind::Pod, Kind::Node] {
+            let mut anew = ClusterIndex::default();
+            for kind in [ResourceKind::Pod, ResourceKind::Node] {
                 view.of_kind(kind).for_each(|(_, object)| anew.insert(object));
             }
             prop_assert_eq!(Picture::of(view.cluster()), Picture::of(&anew));
-            let mut again = View::new();
-            for kind in [Kind::Pod, Kind::Node] {
+            let mut again = ClusterView::new();
+            for kind in [ResourceKind::Pod, ResourceKind::Node] {
                 view.of_kind(kind).for_each(|(_, object)| drop(again.apply(object.clone())));
             }
             prop_assert_eq!(&view.memories().zones, &again.memories().zones);
@@ -203,9 +205,9 @@ proptest! {
             happens(&mut view, &Happening::PodGoes(number));
             happens(&mut view, &Happening::NodeGoes(number));
         }
-        let nothing = Cluster::default();
+        let nothing = ClusterIndex::default();
         prop_assert_eq!(Picture::of(view.cluster()), Picture::of(&nothing), "nothing is left of what went");
         prop_assert_eq!(&view.memories().zones, &Zones::default());
-        prop_assert_eq!(found(&view), found(&View::new()));
+        prop_assert_eq!(found(&view), found(&ClusterView::new()));
     }
 }

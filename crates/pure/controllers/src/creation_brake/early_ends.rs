@@ -5,25 +5,29 @@ use k8s_openapi::api::core::v1::ReplicationControllerSpec;
 use rekindle_types::Tick;
 
 use super::series::{CreationSeries, EarlyEnd, counts, early_end};
-use crate::plan::Step;
-use crate::vacancy::{self, Vacancy};
-use crate::{Object, View, daemon_set, failed_pods, job, owners, pods};
+use crate::plan::PlannedWrite;
+use crate::vacancy::{self, PodVacancy};
+use crate::{ClusterView, ViewObject, daemon_set, failed_pods, job, owners, pods};
 
-impl View {
-    /// The user was told that creations of these series are held back (`Plan::paused`).
+impl ClusterView {
+    /// The user was told that creations of these series are held back (`WritePlan::paused`).
     pub fn creation_pauses_told(&mut self, series: &[CreationSeries]) {
         series.iter().for_each(|series| self.memories_mut().creations.told(series));
     }
 
     /// True when writes for the object were refused, or creations for it are held back: its status
     /// tells how things stand, and does not wait for answers that do not come.
-    pub(crate) fn is_hindered(&self, object: &Object) -> bool {
+    pub(crate) fn is_hindered(&self, object: &ViewObject) -> bool {
         self.failure(&object.id()).is_some()
             || self.memories().creations.is_any_paused(object.uid(), self.now())
     }
 
     /// An object changed, came or went.
-    pub(crate) fn note_creations(&mut self, before: Option<&Object>, after: Option<&Object>) {
+    pub(crate) fn note_creations(
+        &mut self,
+        before: Option<&ViewObject>,
+        after: Option<&ViewObject>,
+    ) {
         match (before, after) {
             (Some(before), Some(after)) if before.uid() == after.uid() => {
                 if self.memories().creations.knows(after.uid()) && asks_anew(before, after) {
@@ -54,7 +58,7 @@ impl View {
     }
 
     /// A creation was answered with this object.
-    pub(crate) fn note_created(&mut self, step: &Step, object: &Object) {
+    pub(crate) fn note_created(&mut self, step: &PlannedWrite, object: &ViewObject) {
         let Some(series) = CreationSeries::of_step(step) else { return };
         let now = self.now();
         let creations = &mut self.memories_mut().creations;
@@ -67,7 +71,7 @@ impl View {
         }
     }
 
-    fn joined(&mut self, object: &Object) {
+    fn joined(&mut self, object: &ViewObject) {
         let owner = owners::controller_of(object.meta());
         if owner.is_some_and(|owner| self.memories().creations.knows(&owner.uid)) {
             let born = born(object);
@@ -77,8 +81,8 @@ impl View {
     }
 
     /// A pod that had failed before it was seen at all: the controllers have started anew since.
-    fn found_failed(&mut self, object: &Object) {
-        let Object::Pod(pod) = object else { return };
+    fn found_failed(&mut self, object: &ViewObject) {
+        let ViewObject::Pod(pod) = object else { return };
         if pods::phase(pod.as_ref()) != "Failed" || owners::is_terminating(&pod.metadata) {
             return;
         }
@@ -90,15 +94,15 @@ impl View {
         creations.ended(series, object.uid(), end, at);
     }
 
-    fn ended_early(&mut self, before: &Object, after: Option<&Object>) {
+    fn ended_early(&mut self, before: &ViewObject, after: Option<&ViewObject>) {
         let now = self.now();
         let Some(end) = early_end(before, after, now) else { return };
         let owner = owners::controller_of(before.meta());
         let Some(owner) = owner.and_then(|owner| self.by_uid(&owner.uid)) else { return };
-        let vacancy = Vacancy {
+        let vacancy = PodVacancy {
             pod_name: before.meta().name.as_deref().unwrap_or_default(),
             node_name: match before {
-                Object::Pod(pod) => daemon_set::target(pod.as_ref()),
+                ViewObject::Pod(pod) => daemon_set::target(pod.as_ref()),
                 _ => None,
             },
         };
@@ -111,34 +115,40 @@ impl View {
     }
 }
 
-fn born(object: &Object) -> Tick {
+fn born(object: &ViewObject) -> Tick {
     object.meta().creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from)
 }
 
 /// True when both have the same owner and, in a Job, the same index.
-fn is_in_same_place(one: &Object, other: &Object) -> bool {
+fn is_in_same_place(one: &ViewObject, other: &ViewObject) -> bool {
     let place = |object| {
-        let meta = Object::meta(object);
+        let meta = ViewObject::meta(object);
         (owners::controller_of(meta).map(|owner| &owner.uid), job::index_text(meta))
     };
     place(one) == place(other)
 }
 
 /// True when an owner wants other objects than before. How many it wants makes no difference.
-fn asks_anew(before: &Object, after: &Object) -> bool {
+fn asks_anew(before: &ViewObject, after: &ViewObject) -> bool {
     match (before, after) {
-        (Object::ReplicaSet(a), Object::ReplicaSet(b)) => a.spec.template != b.spec.template,
-        (Object::StatefulSet(a), Object::StatefulSet(b)) => a.spec.template != b.spec.template,
-        (Object::DaemonSet(a), Object::DaemonSet(b)) => a.spec.template != b.spec.template,
-        (Object::Deployment(a), Object::Deployment(b)) => a.spec.template != b.spec.template,
-        (Object::ReplicationController(a), Object::ReplicationController(b)) => {
+        (ViewObject::ReplicaSet(a), ViewObject::ReplicaSet(b)) => {
+            a.spec.template != b.spec.template
+        }
+        (ViewObject::StatefulSet(a), ViewObject::StatefulSet(b)) => {
+            a.spec.template != b.spec.template
+        }
+        (ViewObject::DaemonSet(a), ViewObject::DaemonSet(b)) => a.spec.template != b.spec.template,
+        (ViewObject::Deployment(a), ViewObject::Deployment(b)) => {
+            a.spec.template != b.spec.template
+        }
+        (ViewObject::ReplicationController(a), ViewObject::ReplicationController(b)) => {
             let template = |spec: &Option<ReplicationControllerSpec>| {
                 spec.as_ref().and_then(|spec| spec.template.clone())
             };
             template(&a.spec) != template(&b.spec)
         }
-        (Object::CronJob(a), Object::CronJob(b)) => a.spec != b.spec,
-        (Object::Service(a), Object::Service(b)) => a.spec != b.spec,
+        (ViewObject::CronJob(a), ViewObject::CronJob(b)) => a.spec != b.spec,
+        (ViewObject::Service(a), ViewObject::Service(b)) => a.spec != b.spec,
         _ => false,
     }
 }

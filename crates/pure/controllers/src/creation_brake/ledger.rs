@@ -6,7 +6,7 @@ use rekindle_types::Tick;
 
 use super::series::{CreationSeries, EarlyEnd};
 use super::streak::{CreationPause, CreationStreak};
-use crate::Kind;
+use crate::ResourceKind;
 
 /// Series are looked through for old ones only when they have become so many more than were left
 /// the last time.
@@ -15,7 +15,7 @@ const GROWTH: usize = 256;
 /// The streaks of all series, by owner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CreationLedger {
-    by_owner: BTreeMap<String, BTreeMap<(Kind, String), CreationStreak>>,
+    by_owner: BTreeMap<String, BTreeMap<(ResourceKind, String), CreationStreak>>,
     count: usize,
     left_last_time: usize,
 }
@@ -109,7 +109,7 @@ impl CreationLedger {
 mod tests {
     use rekindle_types::TickDuration;
 
-    use super::super::series::CountedBy;
+    use super::super::series::SeriesMeasure;
     use super::*;
 
     #[test]
@@ -118,8 +118,9 @@ mod tests {
         let mut at = Tick::from_secs(1_000_000);
         for number in 0..20_000 {
             let place = format!("job-{number}");
-            let (owner, counted_by) = ("o".to_owned(), CountedBy::Creations);
-            ledger.created(CreationSeries { owner, kind: Kind::Job, place, counted_by }, at);
+            let (owner, counted_by) = ("o".to_owned(), SeriesMeasure::Creations);
+            ledger
+                .created(CreationSeries { owner, kind: ResourceKind::Job, place, counted_by }, at);
             at = at + TickDuration::from_secs(10);
         }
         assert!(ledger.count <= 180 + 1 + GROWTH, "half an hour of them: {}", ledger.count);

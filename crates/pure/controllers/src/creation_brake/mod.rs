@@ -34,17 +34,17 @@ use std::collections::BTreeMap;
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, span};
 
-use crate::events::{About, Note, Severity};
-use crate::plan::Step;
-use crate::{Kind, Object, ObjectId, Plan, View};
-use series::CountedBy;
+use crate::events::{EventNote, EventSeverity, EventSubject};
+use crate::plan::PlannedWrite;
+use crate::{ClusterView, ObjectId, ResourceKind, ViewObject, WritePlan};
+use series::SeriesMeasure;
 
 /// `source.component` of its events where the write tells no other.
 const COMPONENT: &str = "rekindle-controllers";
 
 /// The plan for an object without the creations that have to wait, and without what depends on
 /// them.
-pub fn hold_back(view: &View, of: &ObjectId, plan: &mut Plan, now: Tick) {
+pub fn hold_back(view: &ClusterView, of: &ObjectId, plan: &mut WritePlan, now: Tick) {
     let mut paused: BTreeMap<CreationSeries, (CreationPause, usize)> = BTreeMap::new();
     for step in plan.batches.iter().flatten() {
         if let Some((series, pause)) = pause_of(view, step, now) {
@@ -84,14 +84,19 @@ pub fn hold_back(view: &View, of: &ObjectId, plan: &mut Plan, now: Tick) {
     for (series, (pause, _)) in paused {
         let step = held.iter().find(|step| CreationSeries::of_step(step).as_ref() == Some(&series));
         let report = step.and_then(|step| step.report.as_ref()).map(|report| &report.failure);
-        let about = report.map(|note| note.about.clone()).or_else(|| view.get(of).map(About::of));
+        let about =
+            report.map(|note| note.about.clone()).or_else(|| view.get(of).map(EventSubject::of));
         announce(series, pause, about, report.map_or(COMPONENT, |note| note.component), plan, now);
     }
 }
 
 /// The pause that holds an object's place in a series, for a controller that has to know of it
 /// before it clears the place.
-pub(crate) fn pause_for(view: &View, object: &Object, now: Tick) -> Option<CreationPause> {
+pub(crate) fn pause_for(
+    view: &ClusterView,
+    object: &ViewObject,
+    now: Tick,
+) -> Option<CreationPause> {
     view.memories().creations.pause(&CreationSeries::of_object(object), now)
 }
 
@@ -99,29 +104,33 @@ pub(crate) fn pause_for(view: &View, object: &Object, now: Tick) -> Option<Creat
 pub(crate) fn announce(
     series: CreationSeries,
     pause: CreationPause,
-    about: Option<About>,
+    about: Option<EventSubject>,
     component: &'static str,
-    plan: &mut Plan,
+    plan: &mut WritePlan,
     now: Tick,
 ) {
     plan.look_again(pause.until);
     let Some(about) = about.filter(|_| !pause.is_told) else { return };
     let (wait, kind, strikes) = (span::show(pause.until.since(now)), series.kind, pause.strikes);
     let message = match series.counted_by {
-        CountedBy::EarlyEnds => format!(
+        SeriesMeasure::EarlyEnds => format!(
             "waiting {wait} before the next {kind} is created: {strikes} in a row failed or were deleted soon after their creation"
         ),
-        CountedBy::Creations => format!(
+        SeriesMeasure::Creations => format!(
             "waiting {wait} before the {kind} is created again: it was created {} times in a row",
             strikes.saturating_add(1)
         ),
     };
-    let (severity, reason) = (Severity::Warning, event::CREATION_PAUSED);
-    plan.notes.push(Note { about, severity, reason, message, component, kind: None });
+    let (severity, reason) = (EventSeverity::Warning, event::CREATION_PAUSED);
+    plan.notes.push(EventNote { about, severity, reason, message, component, kind: None });
     plan.paused.push(series);
 }
 
-fn pause_of(view: &View, step: &Step, now: Tick) -> Option<(CreationSeries, CreationPause)> {
+fn pause_of(
+    view: &ClusterView,
+    step: &PlannedWrite,
+    now: Tick,
+) -> Option<(CreationSeries, CreationPause)> {
     if view.memories().creations.is_empty() {
         return None;
     }
@@ -132,7 +141,8 @@ fn pause_of(view: &View, step: &Step, now: Tick) -> Option<(CreationSeries, Crea
 
 /// True when later batches rely on the object: a claim comes before its pod, a slice before the end
 /// of an older one. Pods of a controller rely on nothing but themselves.
-fn has_dependents(step: &Step) -> bool {
+fn has_dependents(step: &PlannedWrite) -> bool {
     let series = CreationSeries::of_step(step);
-    series.is_some_and(|series| series.is_counted_by_creations() || series.kind != Kind::Pod)
+    series
+        .is_some_and(|series| series.is_counted_by_creations() || series.kind != ResourceKind::Pod)
 }

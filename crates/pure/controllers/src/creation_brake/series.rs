@@ -5,8 +5,8 @@ use rekindle_types::pods::AnyPod;
 use rekindle_types::{Tick, TickDuration};
 
 use super::growing_pause::{AFTER_DAEMON_FAILURES, AFTER_FAILURES, GrowingPause};
-use crate::plan::{Manifest, Step, Write};
-use crate::{Kind, NamespacedName, Object, daemon_set, endpoints, job, owners, pods};
+use crate::plan::{NewObject, PlannedWrite, WriteOperation};
+use crate::{NamespacedName, ResourceKind, ViewObject, daemon_set, endpoints, job, owners, pods};
 
 /// The objects that a controller creates in one place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,15 +15,15 @@ pub struct CreationSeries {
     /// where the plan tells it; else empty.
     pub(crate) owner: String,
     /// Their kind.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ResourceKind,
     /// The place: a name, a node, an index; empty where any of them stands for any other.
     pub(crate) place: String,
-    pub(super) counted_by: CountedBy,
+    pub(super) counted_by: SeriesMeasure,
 }
 
 /// By what a series is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum CountedBy {
+pub(super) enum SeriesMeasure {
     /// By the objects that were gone, had failed or had changed hands soon after their creation.
     /// Many of them may be wanted.
     EarlyEnds,
@@ -43,11 +43,11 @@ const JOB: &str = "Job";
 
 impl CreationSeries {
     /// The series of what a step creates; none when it creates nothing.
-    pub(crate) fn of_step(step: &Step) -> Option<Self> {
-        let Write::Create(manifest) = &step.write else { return None };
+    pub(crate) fn of_step(step: &PlannedWrite) -> Option<Self> {
+        let WriteOperation::Create(manifest) = &step.write else { return None };
         let mut series = match manifest {
-            Manifest::Pod(pod) => Self::of_pod(pod.as_ref()),
-            Manifest::Object(object) => Self::of_object(object),
+            NewObject::Pod(pod) => Self::of_pod(pod.as_ref()),
+            NewObject::Object(object) => Self::of_object(object),
         };
         if series.owner.is_empty()
             && let Some(report) = &step.report
@@ -58,21 +58,26 @@ impl CreationSeries {
     }
 
     /// The series of an object that is there.
-    pub(crate) fn of_object(object: &Object) -> Self {
+    pub(crate) fn of_object(object: &ViewObject) -> Self {
         match object {
-            Object::Pod(pod) => Self::of_pod(pod.as_ref()),
+            ViewObject::Pod(pod) => Self::of_pod(pod.as_ref()),
             other => {
                 let meta = other.meta();
                 let controller = owners::controller_of(meta);
-                let has_one_place =
-                    matches!(other.kind(), Kind::ReplicaSet | Kind::ControllerRevision);
+                let has_one_place = matches!(
+                    other.kind(),
+                    ResourceKind::ReplicaSet | ResourceKind::ControllerRevision
+                );
                 match controller {
-                    Some(owner) if other.kind() == Kind::EndpointSlice => {
-                        Self::new(&owner.uid, Kind::EndpointSlice, "", CountedBy::EarlyEnds)
-                    }
+                    Some(owner) if other.kind() == ResourceKind::EndpointSlice => Self::new(
+                        &owner.uid,
+                        ResourceKind::EndpointSlice,
+                        "",
+                        SeriesMeasure::EarlyEnds,
+                    ),
                     Some(owner) => {
                         let place = if has_one_place { "" } else { name(meta) };
-                        Self::new(&owner.uid, other.kind(), place, CountedBy::Creations)
+                        Self::new(&owner.uid, other.kind(), place, SeriesMeasure::Creations)
                     }
                     None => Self::unowned(other.kind(), meta),
                 }
@@ -83,7 +88,7 @@ impl CreationSeries {
     fn of_pod(pod: &impl AnyPod) -> Self {
         let meta = pod.metadata();
         let Some(owner) = owners::controller_of(meta) else {
-            return Self::unowned(Kind::Pod, meta);
+            return Self::unowned(ResourceKind::Pod, meta);
         };
         let place = match owner.kind.as_str() {
             "StatefulSet" => name(meta),
@@ -91,20 +96,20 @@ impl CreationSeries {
             JOB => job::index_text(meta).unwrap_or_default(),
             _ => "",
         };
-        Self::new(&owner.uid, Kind::Pod, place, CountedBy::EarlyEnds)
+        Self::new(&owner.uid, ResourceKind::Pod, place, SeriesMeasure::EarlyEnds)
     }
 
-    fn new(owner: &str, kind: Kind, place: &str, counted_by: CountedBy) -> Self {
+    fn new(owner: &str, kind: ResourceKind, place: &str, counted_by: SeriesMeasure) -> Self {
         Self { owner: owner.to_owned(), kind, place: place.to_owned(), counted_by }
     }
 
-    fn unowned(kind: Kind, meta: &ObjectMeta) -> Self {
-        Self::new("", kind, &NamespacedName::of(meta).to_string(), CountedBy::Creations)
+    fn unowned(kind: ResourceKind, meta: &ObjectMeta) -> Self {
+        Self::new("", kind, &NamespacedName::of(meta).to_string(), SeriesMeasure::Creations)
     }
 
     /// True when one object of it is wanted.
     pub(crate) fn is_counted_by_creations(&self) -> bool {
-        self.counted_by == CountedBy::Creations
+        self.counted_by == SeriesMeasure::Creations
     }
 }
 
@@ -120,15 +125,15 @@ pub(crate) enum EarlyEnd {
 /// True while the object counts for its owner, as far as a series is counted by early ends: a pod
 /// that has not ended, and what is not being deleted. A failed pod of a Job counts on: the Job has
 /// its own pause after failures, which it reads off the failed pods.
-pub(crate) fn counts(object: &Object) -> bool {
+pub(crate) fn counts(object: &ViewObject) -> bool {
     let Some(owner) = owners::controller_of(object.meta()) else { return false };
     let is_its = match object {
-        Object::Pod(pod) => match pods::phase(pod.as_ref()) {
+        ViewObject::Pod(pod) => match pods::phase(pod.as_ref()) {
             "Failed" => owner.kind == JOB,
             "Succeeded" => false,
             _ => true,
         },
-        Object::EndpointSlice(slice) => endpoints::is_of_service(slice),
+        ViewObject::EndpointSlice(slice) => endpoints::is_of_service(slice),
         _ => false,
     };
     is_its && !owners::is_terminating(object.meta())
@@ -136,10 +141,14 @@ pub(crate) fn counts(object: &Object) -> bool {
 
 /// What it is to its series that an object counts no longer; none when it had lived for long, or
 /// when it was there to end. `after` is the object as it is now; absent when it is gone.
-pub(crate) fn early_end(before: &Object, after: Option<&Object>, at: Tick) -> Option<EarlyEnd> {
+pub(crate) fn early_end(
+    before: &ViewObject,
+    after: Option<&ViewObject>,
+    at: Tick,
+) -> Option<EarlyEnd> {
     let owner = owners::controller_of(before.meta())?;
     let phase = match after {
-        Some(Object::Pod(pod)) => pods::phase(pod.as_ref()),
+        Some(ViewObject::Pod(pod)) => pods::phase(pod.as_ref()),
         Some(_) | None => "",
     };
     let end = match (owner.kind.as_str(), phase) {
@@ -151,7 +160,7 @@ pub(crate) fn early_end(before: &Object, after: Option<&Object>, at: Tick) -> Op
     };
     let born = before.meta().creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from);
     let early = match before.kind() {
-        Kind::EndpointSlice => EARLY_SLICE,
+        ResourceKind::EndpointSlice => EARLY_SLICE,
         _ => EARLY,
     };
     (at.since(born) < early).then_some(end)

@@ -8,18 +8,18 @@ use rekindle_types::{Tick, TickDuration};
 const MANY: u64 = 100;
 
 /// Where the schedule stands.
-pub(super) struct Due {
+pub(super) struct ScheduleState {
     /// The last time that came since the last one that was served, and that is not too old.
     pub(super) latest: Option<Tick>,
     /// How many came.
-    pub(super) missed: Missed,
+    pub(super) missed: MissedRuns,
     /// When the next one comes.
     pub(super) next: Option<Tick>,
 }
 
 /// About how many times came since the last one that was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missed {
+pub(super) enum MissedRuns {
     /// As many as can happen.
     Few,
     /// More than a hundred.
@@ -30,9 +30,9 @@ pub(super) enum Missed {
 /// between two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("time difference between two schedules is less than 1 second")]
-pub(super) struct NeverDue;
+pub(super) struct UnreachableSchedule;
 
-impl Due {
+impl ScheduleState {
     /// Nothing up to `since` is due, nor what is older than the starting deadline. A schedule that
     /// was `changed` has had no times before: of those that it would have had none is made up for.
     pub(super) fn of(
@@ -41,10 +41,10 @@ impl Due {
         deadline: Option<TickDuration>,
         changed: Option<Tick>,
         now: Tick,
-    ) -> Result<Self, NeverDue> {
+    ) -> Result<Self, UnreachableSchedule> {
         let from = deadline.map_or(since, |deadline| since.max(now - deadline));
         let first = schedule.next_after(changed.map_or(from, |changed| from.max(changed)));
-        let first = first.ok_or(NeverDue)?;
+        let first = first.ok_or(UnreachableSchedule)?;
         let is_of_this = |at: &Tick| changed.is_none_or(|changed| changed < *at);
         let latest = schedule.last_between(from, now).filter(is_of_this);
         // Counted from the last one: with @every that is what the next one follows.
@@ -58,12 +58,12 @@ impl Due {
 }
 
 /// As upstream: by the distance of the first two.
-fn count(schedule: &Schedule, first: Tick, now: Tick) -> Missed {
-    let Some(second) = schedule.next_after(first) else { return Missed::Few };
+fn count(schedule: &Schedule, first: Tick, now: Tick) -> MissedRuns {
+    let Some(second) = schedule.next_after(first) else { return MissedRuns::Few };
     let between = second.since(first).as_secs().max(1);
     if first <= now && now.since(first).as_secs() / between + 1 > MANY {
-        Missed::Many
+        MissedRuns::Many
     } else {
-        Missed::Few
+        MissedRuns::Few
     }
 }

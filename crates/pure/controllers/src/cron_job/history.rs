@@ -5,12 +5,12 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use rekindle_types::Tick;
 
-use crate::job::{Ending, ending};
+use crate::job::{JobEnding, ending};
 use crate::owners;
 
 /// The finished Jobs beyond the limits of the history, the oldest of each kind.
 pub(super) fn too_many<'a>(cron: &CronJob, jobs: &[&'a Arc<Job>]) -> Vec<&'a Arc<Job>> {
-    let of = |kind: Ending, limit: Option<i32>| {
+    let of = |kind: JobEnding, limit: Option<i32>| {
         let ended = jobs
             .iter()
             .copied()
@@ -22,8 +22,8 @@ pub(super) fn too_many<'a>(cron: &CronJob, jobs: &[&'a Arc<Job>]) -> Vec<&'a Arc
         ended.truncate(excess);
         ended
     };
-    let mut excess = of(Ending::Complete, cron.spec.successful_jobs_history_limit);
-    excess.extend(of(Ending::Failed, cron.spec.failed_jobs_history_limit));
+    let mut excess = of(JobEnding::Complete, cron.spec.successful_jobs_history_limit);
+    excess.extend(of(JobEnding::Failed, cron.spec.failed_jobs_history_limit));
     excess
 }
 

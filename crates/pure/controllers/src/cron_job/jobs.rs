@@ -11,9 +11,9 @@ use rekindle_types::reasons::event;
 use serde_json::json;
 
 use super::COMPONENT;
-use crate::events::{Note, Severity};
-use crate::plan::{Part, Propagation, Report, Step, Write};
-use crate::{Kind, NamespacedName, Object, ObjectId, owners};
+use crate::events::{EventNote, EventSeverity};
+use crate::plan::{DependentPolicy, PatchTarget, PlannedWrite, WriteNotes, WriteOperation};
+use crate::{NamespacedName, ObjectId, ResourceKind, ViewObject, owners};
 
 /// The annotation with the time that a Job was made for, in the time zone of the schedule.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -41,8 +41,8 @@ pub(super) fn made_for(cron: &CronJob, job: &Job) -> Option<Tick> {
 /// How the status names a Job that runs.
 pub(super) fn reference(job: &Job) -> ObjectReference {
     ObjectReference {
-        api_version: Some(Kind::Job.api_version()),
-        kind: Some(Kind::Job.info().kind.to_owned()),
+        api_version: Some(ResourceKind::Job.api_version()),
+        kind: Some(ResourceKind::Job.info().kind.to_owned()),
         namespace: job.metadata.namespace.clone(),
         name: job.metadata.name.clone(),
         uid: job.metadata.uid.clone(),
@@ -52,7 +52,7 @@ pub(super) fn reference(job: &Job) -> ObjectReference {
 }
 
 /// Makes the Job for this time.
-pub(super) fn creation(cron: &Arc<CronJob>, at: Tick) -> Step {
+pub(super) fn creation(cron: &Arc<CronJob>, at: Tick) -> PlannedWrite {
     let template = &cron.spec.job_template;
     let from = template.metadata.clone().unwrap_or_default();
     let mut annotations = from.annotations.unwrap_or_default();
@@ -66,7 +66,7 @@ pub(super) fn creation(cron: &Arc<CronJob>, at: Tick) -> Step {
             labels: from.labels,
             annotations: Some(annotations),
             owner_references: Some(vec![owners::controller_reference(
-                Kind::CronJob,
+                ResourceKind::CronJob,
                 &cron.metadata,
             )]),
             ..Default::default()
@@ -74,36 +74,42 @@ pub(super) fn creation(cron: &Arc<CronJob>, at: Tick) -> Step {
         spec: template.spec.clone(),
         status: None,
     };
-    let about = Object::CronJob(cron.clone());
+    let about = ViewObject::CronJob(cron.clone());
     let message = format!("Created job {name}");
-    let success = Note::new(&about, Severity::Normal, event::SUCCESSFUL_CREATE, message, COMPONENT);
-    let failure = Note::new(
+    let success =
+        EventNote::new(&about, EventSeverity::Normal, event::SUCCESSFUL_CREATE, message, COMPONENT);
+    let failure = EventNote::new(
         &about,
-        Severity::Warning,
+        EventSeverity::Warning,
         event::FAILED_CREATE,
         "Error creating job: ",
         COMPONENT,
     );
-    Step { write: Write::Create(job.into()), report: Some(Report::new(success, failure)) }
+    PlannedWrite {
+        write: WriteOperation::Create(job.into()),
+        report: Some(WriteNotes::new(success, failure)),
+    }
 }
 
 /// Says in the status that the time is served, right behind the creation of its Job: that counts
 /// also if the Job is deleted before the next look.
-pub(super) fn served_write(cron: &CronJob, at: Tick) -> Write {
-    let id = ObjectId::new(Kind::CronJob, NamespacedName::of(&cron.metadata));
+pub(super) fn served_write(cron: &CronJob, at: Tick) -> WriteOperation {
+    let id = ObjectId::new(ResourceKind::CronJob, NamespacedName::of(&cron.metadata));
     let patch = json!({
         "metadata": {"uid": cron.metadata.uid},
         "status": {"lastScheduleTime": at.to_time()},
     });
-    Write::Patch { id, part: Part::Status, patch }
+    WriteOperation::Patch { id, part: PatchTarget::Status, patch }
 }
 
 /// Deletes a Job with its pods.
-pub(super) fn deletion(cron: &Arc<CronJob>, job: &Arc<Job>) -> Step {
-    let about = Object::CronJob(cron.clone());
+pub(super) fn deletion(cron: &Arc<CronJob>, job: &Arc<Job>) -> PlannedWrite {
+    let about = ViewObject::CronJob(cron.clone());
     let message = format!("Deleted job {}", job.metadata.name.as_deref().unwrap_or_default());
-    let success = Note::new(&about, Severity::Normal, "SuccessfulDelete", message, COMPONENT);
-    let failure = Note::new(&about, Severity::Warning, "FailedDelete", "Deleted job: ", COMPONENT);
-    let write = Write::delete(&Object::Job(job.clone()), Propagation::Background);
-    Step { write, report: Some(Report::new(success, failure)) }
+    let success =
+        EventNote::new(&about, EventSeverity::Normal, "SuccessfulDelete", message, COMPONENT);
+    let failure =
+        EventNote::new(&about, EventSeverity::Warning, "FailedDelete", "Deleted job: ", COMPONENT);
+    let write = WriteOperation::delete(&ViewObject::Job(job.clone()), DependentPolicy::Background);
+    PlannedWrite { write, report: Some(WriteNotes::new(success, failure)) }
 }

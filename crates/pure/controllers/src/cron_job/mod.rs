@@ -26,26 +26,33 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use rekindle_cron::{Schedule, time_zone};
 use rekindle_types::{Tick, TickDuration};
 
-use crate::events::{Note, Severity};
-use crate::job::Ending;
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View, Write, owners};
-use due::{Due, Missed};
+use crate::events::{EventNote, EventSeverity};
+use crate::job::JobEnding;
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
+    WriteOperation, WritePlan, owners,
+};
+use due::{MissedRuns, ScheduleState};
 pub(crate) use schedule_changes::ScheduleChanges;
 
 /// `source.component` of its events.
 const COMPONENT: &str = "cronjob-controller";
 
 /// The CronJobs that a change concerns.
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     match change.id.kind {
-        Kind::CronJob => {
-            keys.insert(Key::CronJob(change.id.name.clone()));
+        ResourceKind::CronJob => {
+            keys.insert(ControllerKey::CronJob(change.id.name.clone()));
         }
-        Kind::Job => {
+        ResourceKind::Job => {
             let controllers = change.sides().filter_map(|side| owners::controller_of(side.meta()));
             keys.extend(controllers.filter_map(|owner| match view.by_uid(&owner.uid) {
-                Some(Object::CronJob(cron)) => {
-                    Some(Key::CronJob(NamespacedName::of(&cron.metadata)))
+                Some(ViewObject::CronJob(cron)) => {
+                    Some(ControllerKey::CronJob(NamespacedName::of(&cron.metadata)))
                 }
                 _ => None,
             }));
@@ -55,32 +62,32 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 }
 
 /// One look at a CronJob.
-struct Look<'a> {
-    view: &'a View,
+struct CronJobSync<'a> {
+    view: &'a ClusterView,
     cron: &'a Arc<CronJob>,
     /// Its Jobs, as they are.
     jobs: Vec<&'a Arc<Job>>,
     /// The status as it will be.
     status: CronJobStatus,
     now: Tick,
-    plan: Plan,
+    plan: WritePlan,
 }
 
 /// What is to be done for a CronJob.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let Some(cron) = view.cron_job(name) else { return Plan::default() };
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let Some(cron) = view.cron_job(name) else { return WritePlan::default() };
     let uid = uid_of(cron);
-    let jobs = view.dependents_of(uid, Kind::Job).filter_map(|object| match object {
-        Object::Job(job) if jobs::is_of(job, uid) => Some(job),
+    let jobs = view.dependents_of(uid, ResourceKind::Job).filter_map(|object| match object {
+        ViewObject::Job(job) if jobs::is_of(job, uid) => Some(job),
         _ => None,
     });
-    let mut look = Look {
+    let mut look = CronJobSync {
         view,
         cron,
         jobs: jobs.collect(),
         status: cron.status.clone().unwrap_or_default(),
         now,
-        plan: Plan::default(),
+        plan: WritePlan::default(),
     };
     look.take_stock();
     let missing = look.drop_missing();
@@ -103,10 +110,10 @@ fn uid_of(cron: &CronJob) -> &str {
     cron.metadata.uid.as_deref().unwrap_or_default()
 }
 
-impl Look<'_> {
-    fn say(&mut self, severity: Severity, reason: &'static str, message: String) {
-        let about = Object::CronJob(self.cron.clone());
-        self.plan.notes.push(Note::new(&about, severity, reason, message, COMPONENT));
+impl CronJobSync<'_> {
+    fn say(&mut self, severity: EventSeverity, reason: &'static str, message: String) {
+        let about = ViewObject::CronJob(self.cron.clone());
+        self.plan.notes.push(EventNote::new(&about, severity, reason, message, COMPONENT));
     }
 
     fn is_active(&self, uid: &str) -> bool {
@@ -137,14 +144,14 @@ impl Look<'_> {
                 (None, false) => {
                     let message =
                         format!("Saw a job that the controller did not create or forgot: {name}");
-                    self.say(Severity::Warning, "UnexpectedJob", message);
+                    self.say(EventSeverity::Warning, "UnexpectedJob", message);
                 }
                 (Some(ending), is_active) => {
                     if is_active {
                         self.forget(&uid);
                         let condition = ending.condition();
                         let message = format!("Saw completed job: {name}, condition: {condition}");
-                        self.say(Severity::Normal, "SawCompletedJob", message);
+                        self.say(EventSeverity::Normal, "SawCompletedJob", message);
                     }
                     self.note_success(job, ending);
                 }
@@ -152,10 +159,10 @@ impl Look<'_> {
         }
     }
 
-    fn note_success(&mut self, job: &Job, ending: Ending) {
+    fn note_success(&mut self, job: &Job, ending: JobEnding) {
         match ending {
-            Ending::Failed => {}
-            Ending::Complete => {
+            JobEnding::Failed => {}
+            JobEnding::Complete => {
                 let at = job.status.as_ref().and_then(|status| status.completion_time.clone());
                 let last = self.status.last_successful_time.as_ref().map(|time| time.0);
                 if let Some(at) = at.filter(|at| last.is_none_or(|last| at.0 > last)) {
@@ -166,7 +173,7 @@ impl Look<'_> {
     }
 
     /// Drops what runs no more because it is gone; the result asks the server whether it is.
-    fn drop_missing(&mut self) -> Vec<Write> {
+    fn drop_missing(&mut self) -> Vec<WriteOperation> {
         let here: BTreeSet<&str> =
             self.jobs.iter().filter_map(|job| job.metadata.uid.as_deref()).collect();
         let active = self.status.active.take().unwrap_or_default();
@@ -178,26 +185,31 @@ impl Look<'_> {
         let mut checks = Vec::new();
         for gone in missing {
             let name = gone.name.unwrap_or_default();
-            self.say(Severity::Normal, "MissingJob", format!("Active job went missing: {name}"));
-            let id = ObjectId::new(Kind::Job, NamespacedName::new(namespace.as_str(), name));
-            checks.push(Write::CheckAbsent { id, uid: gone.uid });
+            self.say(
+                EventSeverity::Normal,
+                "MissingJob",
+                format!("Active job went missing: {name}"),
+            );
+            let id =
+                ObjectId::new(ResourceKind::Job, NamespacedName::new(namespace.as_str(), name));
+            checks.push(WriteOperation::CheckAbsent { id, uid: gone.uid });
         }
         checks
     }
 
     /// Makes the Job that is due, if there is one and the policy allows it, and asks to be looked
     /// at when the next one is.
-    fn start(&mut self) -> Vec<Vec<crate::Step>> {
+    fn start(&mut self) -> Vec<Vec<crate::PlannedWrite>> {
         let Some(schedule) = self.schedule() else { return Vec::new() };
         let changed = self.view.memories().schedule_changes.last(uid_of(self.cron));
         let since = served::until(&self.cron.metadata, &self.status).unwrap_or(self.now);
         let deadline = self.cron.spec.starting_deadline_seconds.map(TickDuration::of_field);
-        let due = match Due::of(&schedule, since, deadline, changed, self.now) {
+        let due = match ScheduleState::of(&schedule, since, deadline, changed, self.now) {
             Ok(due) => due,
             Err(never) => {
                 let text = &self.cron.spec.schedule;
                 let message = format!("invalid schedule: {text} : {never}");
-                self.say(Severity::Warning, "InvalidSchedule", message);
+                self.say(EventSeverity::Warning, "InvalidSchedule", message);
                 return Vec::new();
             }
         };
@@ -206,10 +218,10 @@ impl Look<'_> {
         }
         let Some(at) = due.latest else { return Vec::new() };
         match due.missed {
-            Missed::Few => {}
-            Missed::Many => {
+            MissedRuns::Few => {}
+            MissedRuns::Many => {
                 let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
-                self.say(Severity::Warning, "TooManyMissedTimes", message.to_owned());
+                self.say(EventSeverity::Warning, "TooManyMissedTimes", message.to_owned());
             }
         }
         let name = jobs::name(self.cron, at);
@@ -223,7 +235,7 @@ impl Look<'_> {
         match self.cron.spec.concurrency_policy.as_deref() {
             Some("Forbid") if !active.is_empty() => {
                 let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
-                self.say(Severity::Normal, "JobAlreadyActive", message.to_owned());
+                self.say(EventSeverity::Normal, "JobAlreadyActive", message.to_owned());
                 return Vec::new();
             }
             Some("Replace") => {
@@ -247,7 +259,7 @@ impl Look<'_> {
         let name = spec.time_zone.as_deref().unwrap_or("UTC");
         let Some(zone) = time_zone(name) else {
             let message = format!("invalid timeZone: {name:?}: unknown time zone {name}");
-            self.say(Severity::Warning, "UnknownTimeZone", message);
+            self.say(EventSeverity::Warning, "UnknownTimeZone", message);
             return None;
         };
         if spec.suspend == Some(true) {
@@ -257,20 +269,20 @@ impl Look<'_> {
             Ok(schedule) => Some(schedule),
             Err(error) => {
                 let message = format!("unparseable schedule: {:?} : {error}", spec.schedule);
-                self.say(Severity::Warning, "UnparseableSchedule", message);
+                self.say(EventSeverity::Warning, "UnparseableSchedule", message);
                 None
             }
         }
     }
 
     /// The plan, with the write of the status if it changed.
-    fn with_status(self, checks: Vec<Write>) -> Plan {
+    fn with_status(self, checks: Vec<WriteOperation>) -> WritePlan {
         let Self { cron, mut status, mut plan, .. } = self;
         status.active = status.active.filter(|active| !active.is_empty());
         if cron.status.clone().unwrap_or_default() != status {
-            plan.then_all(checks.into_iter().map(crate::Step::from).collect());
+            plan.then_all(checks.into_iter().map(crate::PlannedWrite::from).collect());
             let updated = CronJob { status: Some(status), ..cron.as_ref().clone() };
-            plan.then(Write::UpdateStatus(updated.into()));
+            plan.then(WriteOperation::UpdateStatus(updated.into()));
         }
         plan
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use rekindle_types::Tick;
 
-use crate::Object;
+use crate::ViewObject;
 
 /// The changes.
 #[derive(Clone, Debug, Default)]
@@ -20,11 +20,16 @@ pub(crate) struct ScheduleChanges {
 
 impl ScheduleChanges {
     /// A CronJob changed or went.
-    pub(crate) fn follow(&mut self, before: Option<&Object>, after: Option<&Object>, now: Tick) {
-        let Some(Object::CronJob(before)) = before else { return };
+    pub(crate) fn follow(
+        &mut self,
+        before: Option<&ViewObject>,
+        after: Option<&ViewObject>,
+        now: Tick,
+    ) {
+        let Some(ViewObject::CronJob(before)) = before else { return };
         let uid = before.metadata.uid.as_deref().unwrap_or_default();
         let same = match after {
-            Some(Object::CronJob(after)) if after.metadata.uid == before.metadata.uid => after,
+            Some(ViewObject::CronJob(after)) if after.metadata.uid == before.metadata.uid => after,
             Some(_) | None => {
                 self.by_cron_job.remove(uid);
                 return;

@@ -7,15 +7,15 @@ use k8s_openapi::api::core::v1::{
     self, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Toleration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
 use rekindle_types::revisions::{self, HASH_LABEL};
 use rekindle_types::taints;
 
 use super::COMPONENT;
-use crate::events::{Note, Severity};
-use crate::plan::{Propagation, Report, Step, Write};
-use crate::{Kind, Object, View, names, owners};
+use crate::events::{EventNote, EventSeverity};
+use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
+use crate::{ClusterView, ResourceKind, ViewObject, names, owners};
 
 /// The label that holds how often the template had been changed.
 const TEMPLATE_GENERATION: &str = "pod-template-generation";
@@ -58,7 +58,12 @@ pub(super) fn model(set: &DaemonSet) -> v1::Pod {
 }
 
 /// The creation of a pod for a node.
-pub(super) fn creation(view: &View, set: &Arc<DaemonSet>, hash: &str, node: &str) -> Step {
+pub(super) fn creation(
+    view: &ClusterView,
+    set: &Arc<DaemonSet>,
+    hash: &str,
+    node: &str,
+) -> PlannedWrite {
     let name = free_name(view, set, node);
     let from = set.spec.template.metadata.clone().unwrap_or_default();
     let mut labels = from.labels.unwrap_or_default();
@@ -76,7 +81,10 @@ pub(super) fn creation(view: &View, set: &Arc<DaemonSet>, hash: &str, node: &str
         labels: Some(labels),
         annotations: from.annotations,
         finalizers: from.finalizers,
-        owner_references: Some(vec![owners::controller_reference(Kind::DaemonSet, &set.metadata)]),
+        owner_references: Some(vec![owners::controller_reference(
+            ResourceKind::DaemonSet,
+            &set.metadata,
+        )]),
         ..ObjectMeta::default()
     };
     let report = report(
@@ -84,28 +92,28 @@ pub(super) fn creation(view: &View, set: &Arc<DaemonSet>, hash: &str, node: &str
         (event::SUCCESSFUL_CREATE, format!("Created pod: {name}")),
         (event::FAILED_CREATE, "Error creating: "),
     );
-    Step { write: Write::Create(pod.into()), report: Some(report) }
+    PlannedWrite { write: WriteOperation::Create(pod.into()), report: Some(report) }
 }
 
 /// The deletion of a pod.
-pub(super) fn deletion(set: &Arc<DaemonSet>, pod: &Arc<Pod>) -> Step {
+pub(super) fn deletion(set: &Arc<DaemonSet>, pod: &Arc<HeldPod>) -> PlannedWrite {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let report = report(
         set,
         ("SuccessfulDelete", format!("Deleted pod: {name}")),
         ("FailedDelete", "Error deleting: "),
     );
-    let write = Write::delete(&Object::Pod(pod.clone()), Propagation::Default);
-    Step { write, report: Some(report) }
+    let write = WriteOperation::delete(&ViewObject::Pod(pod.clone()), DependentPolicy::Default);
+    PlannedWrite { write, report: Some(report) }
 }
 
 /// The hash that a pod is marked with, or empty.
-pub(super) fn hash_of(pod: &Pod) -> &str {
+pub(super) fn hash_of(pod: &HeldPod) -> &str {
     revisions::hash_of(pod.metadata.labels.as_ref())
 }
 
 /// The first name of the node's own series that is neither taken nor was lately.
-fn free_name(view: &View, set: &DaemonSet, node: &str) -> String {
+fn free_name(view: &ClusterView, set: &DaemonSet, node: &str) -> String {
     let uid = set.metadata.uid.as_deref().unwrap_or_default();
     let stem = format!("{}-", names::base(set.metadata.name.as_deref().unwrap_or_default()));
     let mut names = names::free(view, &set.metadata, stem, format!("{uid}/{node}"));
@@ -130,10 +138,10 @@ fn report(
     set: &Arc<DaemonSet>,
     (done, said): (&'static str, String),
     (failed, why): (&'static str, &str),
-) -> Report {
-    let about = Object::DaemonSet(set.clone());
-    Report::new(
-        Note::new(&about, Severity::Normal, done, said, COMPONENT),
-        Note::new(&about, Severity::Warning, failed, why, COMPONENT),
+) -> WriteNotes {
+    let about = ViewObject::DaemonSet(set.clone());
+    WriteNotes::new(
+        EventNote::new(&about, EventSeverity::Normal, done, said, COMPONENT),
+        EventNote::new(&about, EventSeverity::Warning, failed, why, COMPONENT),
     )
 }

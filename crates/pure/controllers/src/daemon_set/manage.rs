@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use super::places::{Daemon, Fit, Place, Places};
-use super::rolling::{self, Strategy};
-use super::{COMPONENT, Look, make};
+use super::places::{DaemonNode, DaemonNodes, DaemonPod, NodeFit};
+use super::rolling::{self, DaemonSetStrategy};
+use super::{COMPONENT, DaemonSetSync, make};
 use crate::creation_brake::{self, CreationSeries};
-use crate::events::{Note, Severity};
-use crate::view::Standing;
-use crate::{Object, pods};
+use crate::events::{EventNote, EventSeverity};
+use crate::view::PodActivity;
+use crate::{ViewObject, pods};
 
-impl Look<'_> {
+impl DaemonSetSync<'_> {
     /// Makes what is missing; deletes what has ended, is too many or out of place.
-    pub(super) fn manage(&mut self, places: &Places<'_>) {
+    pub(super) fn manage(&mut self, places: &DaemonNodes<'_>) {
         let strategy = rolling::strategy(self.set, places.wanted);
         for place in &places.all {
             let staying = place.pods.iter().filter(|daemon| daemon.stays());
             match place.fit {
-                Fit::Wanted if place.pods.is_empty() => self.create(place.node),
-                Fit::Wanted | Fit::Tolerated => self.prune(place, strategy),
-                Fit::Unfit => staying.for_each(|daemon| self.delete(daemon.pod)),
-                Fit::Gone => {
+                NodeFit::Wanted if place.pods.is_empty() => self.create(place.node),
+                NodeFit::Wanted | NodeFit::Tolerated => self.prune(place, strategy),
+                NodeFit::Unfit => staying.for_each(|daemon| self.delete(daemon.pod)),
+                NodeFit::Gone => {
                     let waiting = staying.filter(|daemon| pods::node(daemon.pod).is_none());
                     waiting.for_each(|daemon| self.delete(daemon.pod));
                 }
@@ -34,9 +34,9 @@ impl Look<'_> {
         self.creations.push(make::creation(self.view, self.set, self.hash, node));
     }
 
-    fn prune(&mut self, place: &Place<'_>, strategy: Strategy) {
+    fn prune(&mut self, place: &DaemonNode<'_>, strategy: DaemonSetStrategy) {
         if let [only] = place.pods
-            && only.standing == Standing::Active
+            && only.standing == PodActivity::Active
         {
             return; // as on nearly all of many nodes
         }
@@ -46,22 +46,23 @@ impl Look<'_> {
             match pods::phase(daemon.pod) {
                 "Failed" => self.replace_failed(node, daemon.pod),
                 "Succeeded" => {
-                    self.note(Severity::Normal, "SucceededDaemonPod", node, daemon.pod);
+                    self.note(EventSeverity::Normal, "SucceededDaemonPod", node, daemon.pod);
                     self.delete(daemon.pod);
                 }
                 _ => running.push(daemon),
             }
         }
         match strategy {
-            Strategy::Surge(_) if running.is_empty() => {
-                let ended = place.pods.iter().any(|daemon| daemon.standing == Standing::Finished);
+            DaemonSetStrategy::Surge(_) if running.is_empty() => {
+                let ended =
+                    place.pods.iter().any(|daemon| daemon.standing == PodActivity::Finished);
                 // Beside one that is going: with a surge a node need not be without a pod.
-                if place.fit == Fit::Wanted && !ended {
+                if place.fit == NodeFit::Wanted && !ended {
                     self.create(node);
                 }
             }
-            Strategy::Surge(_) => self.prune_surge(&running),
-            Strategy::OnDelete | Strategy::Unavailable(_) => {
+            DaemonSetStrategy::Surge(_) => self.prune_surge(&running),
+            DaemonSetStrategy::OnDelete | DaemonSetStrategy::Unavailable(_) => {
                 running.iter().skip(1).for_each(|daemon| self.delete(daemon.pod));
             }
         }
@@ -69,12 +70,12 @@ impl Look<'_> {
 
     /// At once the first time, later after ever longer pauses: a node that refuses its pod is not
     /// asked in a circle.
-    fn replace_failed(&mut self, node: &str, pod: &Arc<Pod>) {
-        let object = Object::Pod(pod.clone());
+    fn replace_failed(&mut self, node: &str, pod: &Arc<HeldPod>) {
+        let object = ViewObject::Pod(pod.clone());
         match creation_brake::pause_for(self.view, &object, self.now) {
             Some(pause) => self.waiting.push((CreationSeries::of_object(&object), pause)),
             None => {
-                self.note(Severity::Warning, "FailedDaemonPod", node, pod);
+                self.note(EventSeverity::Warning, "FailedDaemonPod", node, pod);
                 self.delete(pod);
             }
         }
@@ -82,8 +83,8 @@ impl Look<'_> {
 
     /// Two pods of a node are right only while the old one is ready and the new one is not
     /// available.
-    fn prune_surge(&mut self, running: &[&Daemon<'_>]) {
-        let (new, mut old): (Vec<&Daemon<'_>>, Vec<&Daemon<'_>>) =
+    fn prune_surge(&mut self, running: &[&DaemonPod<'_>]) {
+        let (new, mut old): (Vec<&DaemonPod<'_>>, Vec<&DaemonPod<'_>>) =
             running.iter().copied().partition(|daemon| daemon.is_updated);
         // of the old ones that which serves, when a second change overtakes the first
         old.sort_by_key(|daemon| !daemon.is_ready());
@@ -97,14 +98,20 @@ impl Look<'_> {
         }
     }
 
-    fn note(&mut self, severity: Severity, reason: &'static str, node: &str, pod: &Arc<Pod>) {
-        let pod = Object::Pod(pod.clone()).id().name;
+    fn note(
+        &mut self,
+        severity: EventSeverity,
+        reason: &'static str,
+        node: &str,
+        pod: &Arc<HeldPod>,
+    ) {
+        let pod = ViewObject::Pod(pod.clone()).id().name;
         let (how, what) = match severity {
-            Severity::Warning => ("failed", "kill"),
-            Severity::Normal => ("succeeded", "delete"),
+            EventSeverity::Warning => ("failed", "kill"),
+            EventSeverity::Normal => ("succeeded", "delete"),
         };
         let text = format!("Found {how} daemon pod {pod} on node {node}, will try to {what} it");
-        let about = Object::DaemonSet(self.set.clone());
-        self.notes.push(Note::new(&about, severity, reason, text, COMPONENT));
+        let about = ViewObject::DaemonSet(self.set.clone());
+        self.notes.push(EventNote::new(&about, severity, reason, text, COMPONENT));
     }
 }

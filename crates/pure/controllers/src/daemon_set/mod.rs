@@ -25,17 +25,20 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::{Tick, TickDuration, labels};
 
 use crate::creation_brake::{self, CreationPause, CreationSeries};
-use crate::events::{About, Note};
-use crate::plan::Step;
-use crate::pods::{self, Availability};
-use crate::revisions::{self, Holdings, Workload};
-use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, replica_set};
+use crate::events::{EventNote, EventSubject};
+use crate::plan::PlannedWrite;
+use crate::pods::{self, PodAvailability};
+use crate::revisions::{self, RevisedWorkload, WorkloadRevisions};
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, WritePlan,
+    owners, replica_set,
+};
 pub(crate) use places::target;
-use places::{Daemon, Fit, Places, fit};
+use places::{DaemonNodes, DaemonPod, NodeFit, fit};
 
 /// `source.component` of its events.
 const COMPONENT: &str = "daemonset-controller";
@@ -43,31 +46,35 @@ const COMPONENT: &str = "daemonset-controller";
 const BURST: usize = 250;
 
 /// The DaemonSets that a change concerns.
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     match change.latest() {
-        Object::DaemonSet(_) => {
-            keys.insert(Key::DaemonSet(change.id.name.clone()));
+        ViewObject::DaemonSet(_) => {
+            keys.insert(ControllerKey::DaemonSet(change.id.name.clone()));
         }
-        Object::Pod(_) if change.of_pod().is_some_and(count_alike) => {}
-        Object::Pod(_) | Object::ControllerRevision(_) => {
+        ViewObject::Pod(_) if change.of_pod().is_some_and(count_alike) => {}
+        ViewObject::Pod(_) | ViewObject::ControllerRevision(_) => {
             for side in change.sides() {
                 match owners::controller_of(side.meta()) {
                     Some(owner) => {
-                        if let Some(Object::DaemonSet(set)) = view.by_uid(&owner.uid) {
+                        if let Some(ViewObject::DaemonSet(set)) = view.by_uid(&owner.uid) {
                             keys.insert(key_of(set));
                         }
                     }
                     None => {
                         let namespace = side.meta().namespace.as_deref().unwrap_or_default();
-                        let sets = all(view.in_namespace(Kind::DaemonSet, namespace));
+                        let sets = all(view.in_namespace(ResourceKind::DaemonSet, namespace));
                         keys.extend(sets.filter(|set| selects(set, side.meta())).map(key_of));
                     }
                 }
             }
         }
-        Object::Node(_) => {
-            let node = |side: &Option<Object>| match side {
-                Some(Object::Node(node)) => Some(node.clone()),
+        ViewObject::Node(_) => {
+            let node = |side: &Option<ViewObject>| match side {
+                Some(ViewObject::Node(node)) => Some(node.clone()),
                 _ => None,
             };
             let (before, after) = (node(&change.before), node(&change.after));
@@ -77,7 +84,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             {
                 return; // a heartbeat
             }
-            let sets = all(view.of_kind(Kind::DaemonSet).map(|(_, object)| object));
+            let sets = all(view.of_kind(ResourceKind::DaemonSet).map(|(_, object)| object));
             let moved = sets.filter(|set| {
                 let pod = make::model(set);
                 before.as_ref().map(|node| fit(&pod, node))
@@ -91,7 +98,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 
 /// True when nothing changed that is looked at here: beside what a ReplicaSet counts, where the pod
 /// is or is to go, and how it ended.
-fn count_alike((before, after): (&Pod, &Pod)) -> bool {
+fn count_alike((before, after): (&HeldPod, &HeldPod)) -> bool {
     let end = |pod| Some(pods::phase(pod)).filter(|_| pods::is_finished(pod));
     replica_set::count_alike((before, after))
         && pods::node(before) == pods::node(after)
@@ -100,16 +107,16 @@ fn count_alike((before, after): (&Pod, &Pod)) -> bool {
 }
 
 fn all<'a>(
-    objects: impl Iterator<Item = &'a Object> + 'a,
+    objects: impl Iterator<Item = &'a ViewObject> + 'a,
 ) -> impl Iterator<Item = &'a Arc<DaemonSet>> + 'a {
     objects.filter_map(|object| match object {
-        Object::DaemonSet(set) => Some(set),
+        ViewObject::DaemonSet(set) => Some(set),
         _ => None,
     })
 }
 
-fn key_of(set: &Arc<DaemonSet>) -> Key {
-    Key::DaemonSet(NamespacedName::of(&set.metadata))
+fn key_of(set: &Arc<DaemonSet>) -> ControllerKey {
+    ControllerKey::DaemonSet(NamespacedName::of(&set.metadata))
 }
 
 /// True when the set's selector matches these labels. An empty selector selects nothing here.
@@ -119,27 +126,27 @@ fn selects(set: &DaemonSet, object: &ObjectMeta) -> bool {
 }
 
 /// What one look at a DaemonSet is about, and what it finds to do.
-struct Look<'a> {
-    view: &'a View,
+struct DaemonSetSync<'a> {
+    view: &'a ClusterView,
     set: &'a Arc<DaemonSet>,
     hash: &'a str,
-    deletions: Vec<Step>,
-    creations: Vec<Step>,
-    notes: Vec<Note>,
+    deletions: Vec<PlannedWrite>,
+    creations: Vec<PlannedWrite>,
+    notes: Vec<EventNote>,
     again_at: Option<Tick>,
     /// Failed pods that stay where they are for a while.
     waiting: Vec<(CreationSeries, CreationPause)>,
     now: Tick,
 }
 
-impl Look<'_> {
+impl DaemonSetSync<'_> {
     /// True when the pod is ready for as long as it has to be; when it is about to, the next look
     /// is then.
-    fn is_available(&mut self, daemon: &Daemon<'_>) -> bool {
+    fn is_available(&mut self, daemon: &DaemonPod<'_>) -> bool {
         match daemon.availability {
-            Availability::Available => true,
-            Availability::NotReady => false,
-            Availability::From(at) => {
+            PodAvailability::Available => true,
+            PodAvailability::NotReady => false,
+            PodAvailability::From(at) => {
                 self.look_again(at);
                 false
             }
@@ -150,7 +157,7 @@ impl Look<'_> {
         self.again_at = Some(self.again_at.map_or(at, |before| before.min(at)));
     }
 
-    fn delete(&mut self, pod: &Arc<Pod>) {
+    fn delete(&mut self, pod: &Arc<HeldPod>) {
         self.deletions.push(make::deletion(self.set, pod));
     }
 
@@ -159,7 +166,7 @@ impl Look<'_> {
     }
 
     /// Deletions before creations: a template that is refused does not keep what is broken.
-    fn into_plan(mut self, plan: &mut Plan) {
+    fn into_plan(mut self, plan: &mut WritePlan) {
         self.deletions.truncate(BURST);
         self.creations.truncate(BURST);
         plan.then_all(self.deletions);
@@ -169,7 +176,7 @@ impl Look<'_> {
             plan.look_again(at);
         }
         for (series, pause) in self.waiting {
-            let about = About::of(&Object::DaemonSet(self.set.clone()));
+            let about = EventSubject::of(&ViewObject::DaemonSet(self.set.clone()));
             creation_brake::announce(series, pause, Some(about), COMPONENT, plan, self.now);
         }
     }
@@ -177,21 +184,21 @@ impl Look<'_> {
 
 /// Whether the set wants a pod on a node.
 pub(crate) fn wants(set: &DaemonSet, node: &Node) -> bool {
-    fit(&make::model(set), node) == Fit::Wanted
+    fit(&make::model(set), node) == NodeFit::Wanted
 }
 
 /// What is to be done for a DaemonSet.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(set) = view.daemon_set(name) else { return plan };
-    let workload = Workload {
-        kind: Kind::DaemonSet,
+    let workload = RevisedWorkload {
+        kind: ResourceKind::DaemonSet,
         meta: &set.metadata,
         selector: &set.spec.selector,
         template: &set.spec.template,
     };
     let is_member = |pod: &ObjectMeta| selects(set, pod);
-    let Some(Holdings { pods, history, present: revision }) =
+    let Some(WorkloadRevisions { pods, history, present: revision }) =
         revisions::holdings(view, workload, is_member, &mut plan)
     else {
         return plan;
@@ -199,8 +206,8 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let hash = revisions::daemon_hash(&revision);
     let min_ready = TickDuration::of_field(set.spec.min_ready_seconds.unwrap_or(0));
     let daemons = places::daemons(&pods, hash, min_ready, now);
-    let places = Places::of(view, set, &daemons);
-    let mut look = Look {
+    let places = DaemonNodes::of(view, set, &daemons);
+    let mut look = DaemonSetSync {
         view,
         set,
         hash,

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Node;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::pods::AnyPod;
 use rekindle_types::{Tick, TickDuration, taints};
 
 use super::make;
-use crate::pods::{self, Availability};
-use crate::view::Standing;
-use crate::{Kind, Object, View, scheduler};
+use crate::pods::{self, PodAvailability};
+use crate::view::PodActivity;
+use crate::{ClusterView, ResourceKind, ViewObject, scheduler};
 
 /// What a node is to the pods of a DaemonSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(super) enum NodeFit {
     /// It should have one.
     Wanted,
     /// It gets none, for a taint NoSchedule; one that is there stays.
@@ -30,22 +30,22 @@ pub(super) enum Fit {
 /// A pod of the set as one look finds it. What is asked of it more than once is asked of the pod
 /// only once: a thousand of them are more than a processor keeps at hand.
 #[derive(Clone, Copy)]
-pub(super) struct Daemon<'a> {
-    pub(super) pod: &'a Arc<Pod>,
+pub(super) struct DaemonPod<'a> {
+    pub(super) pod: &'a Arc<HeldPod>,
     /// The node that it is on, or may only go to.
     node: &'a str,
-    pub(super) availability: Availability,
+    pub(super) availability: PodAvailability,
     /// It is of the template as it is now.
     pub(super) is_updated: bool,
     /// One that has ended and is being deleted is none of them.
-    pub(super) standing: Standing,
+    pub(super) standing: PodActivity,
 }
 
-impl<'a> Daemon<'a> {
+impl<'a> DaemonPod<'a> {
     /// None for a pod that is of no node, or that has ended and is being deleted.
-    fn of(pod: &'a Arc<Pod>, hash: &str, min_ready: TickDuration, now: Tick) -> Option<Self> {
-        let standing = Standing::of(pod);
-        if standing == Standing::Finished && pods::is_terminating(pod) {
+    fn of(pod: &'a Arc<HeldPod>, hash: &str, min_ready: TickDuration, now: Tick) -> Option<Self> {
+        let standing = PodActivity::of(pod);
+        if standing == PodActivity::Finished && pods::is_terminating(pod) {
             return None;
         }
         Some(Self {
@@ -59,12 +59,12 @@ impl<'a> Daemon<'a> {
 
     /// It is not being deleted.
     pub(super) fn stays(&self) -> bool {
-        self.standing != Standing::Terminating
+        self.standing != PodActivity::Terminating
     }
 
     /// It is ready, if not for long.
     pub(super) fn is_ready(&self) -> bool {
-        self.availability != Availability::NotReady
+        self.availability != PodAvailability::NotReady
     }
 
     /// The bound ones of a node before those that wait, and of them the oldest first.
@@ -77,51 +77,52 @@ impl<'a> Daemon<'a> {
 
 /// The pods of a set as they are now, by their nodes, in the order of their ranks.
 pub(super) fn daemons<'a>(
-    pods: &[&'a Arc<Pod>],
+    pods: &[&'a Arc<HeldPod>],
     hash: &str,
     min_ready: TickDuration,
     now: Tick,
-) -> Vec<Daemon<'a>> {
-    let mut daemons: Vec<Daemon<'_>> = Vec::with_capacity(pods.len());
-    daemons.extend(pods.iter().filter_map(|pod| Daemon::of(pod, hash, min_ready, now)));
+) -> Vec<DaemonPod<'a>> {
+    let mut daemons: Vec<DaemonPod<'_>> = Vec::with_capacity(pods.len());
+    daemons.extend(pods.iter().filter_map(|pod| DaemonPod::of(pod, hash, min_ready, now)));
     daemons.sort_by(|a, b| a.node.cmp(b.node).then_with(|| a.rank().cmp(&b.rank())));
     daemons
 }
 
 /// A node, and the pods that are there or are to go there.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct DaemonNode<'a> {
     pub(super) node: &'a str,
-    pub(super) fit: Fit,
+    pub(super) fit: NodeFit,
     /// In the order of their ranks.
-    pub(super) pods: &'a [Daemon<'a>],
+    pub(super) pods: &'a [DaemonPod<'a>],
 }
 
 /// All places of a DaemonSet.
-pub(super) struct Places<'a> {
+pub(super) struct DaemonNodes<'a> {
     /// By the node's name.
-    pub(super) all: Vec<Place<'a>>,
+    pub(super) all: Vec<DaemonNode<'a>>,
     /// So many nodes should have a pod.
     pub(super) wanted: usize,
 }
 
-impl<'a> Places<'a> {
+impl<'a> DaemonNodes<'a> {
     /// Nodes and pods side by side, both by the names of nodes.
-    pub(super) fn of(view: &'a View, set: &DaemonSet, daemons: &'a [Daemon<'a>]) -> Self {
+    pub(super) fn of(view: &'a ClusterView, set: &DaemonSet, daemons: &'a [DaemonPod<'a>]) -> Self {
         let model = make::model(set);
         let mut places = Self { all: Vec::new(), wanted: 0 };
         let mut groups = daemons.chunk_by(|a, b| a.node == b.node).peekable();
-        let gone = |pods: &'a [Daemon<'a>]| Place { node: pods[0].node, fit: Fit::Gone, pods };
-        for (id, object) in view.of_kind(Kind::Node) {
-            let Object::Node(node) = object else { continue };
+        let gone =
+            |pods: &'a [DaemonPod<'a>]| DaemonNode { node: pods[0].node, fit: NodeFit::Gone, pods };
+        for (id, object) in view.of_kind(ResourceKind::Node) {
+            let ViewObject::Node(node) = object else { continue };
             let name = id.name.name.as_str();
             while let Some(pods) = groups.next_if(|pods| pods[0].node < name) {
                 places.all.push(gone(pods));
             }
             let pods = groups.next_if(|pods| pods[0].node == name).unwrap_or_default();
             let fit = fit(&model, node);
-            places.wanted += usize::from(fit == Fit::Wanted);
-            places.all.push(Place { node: name, fit, pods });
+            places.wanted += usize::from(fit == NodeFit::Wanted);
+            places.all.push(DaemonNode { node: name, fit, pods });
         }
         places.all.extend(groups.map(gone));
         places
@@ -129,11 +130,11 @@ impl<'a> Places<'a> {
 }
 
 /// What a node is to a pod made after the template.
-pub(super) fn fit(pod: &impl AnyPod, node: &Node) -> Fit {
+pub(super) fn fit(pod: &impl AnyPod, node: &Node) -> NodeFit {
     if pods::node(pod).is_some_and(|only| node.metadata.name.as_deref() != Some(only))
         || !scheduler::matches_node(pod, node)
     {
-        return Fit::Unfit;
+        return NodeFit::Unfit;
     }
     let untolerated: Vec<&str> = taints::of_node(node)
         .iter()
@@ -141,11 +142,11 @@ pub(super) fn fit(pod: &impl AnyPod, node: &Node) -> Fit {
         .map(|taint| taint.effect.as_str())
         .collect();
     if untolerated.contains(&taints::NO_EXECUTE) {
-        Fit::Unfit
+        NodeFit::Unfit
     } else if untolerated.contains(&taints::NO_SCHEDULE) {
-        Fit::Tolerated
+        NodeFit::Tolerated
     } else {
-        Fit::Wanted
+        NodeFit::Wanted
     }
 }
 

@@ -4,12 +4,12 @@
 use k8s_openapi::api::apps::v1::DaemonSet;
 use rekindle_types::int_or_percent::{Rounding, scaled};
 
-use super::Look;
-use super::places::{Daemon, Fit, Place, Places};
+use super::DaemonSetSync;
+use super::places::{DaemonNode, DaemonNodes, DaemonPod, NodeFit};
 
 /// How pods get a new template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strategy {
+pub(super) enum DaemonSetStrategy {
     /// When somebody deletes them.
     OnDelete,
     /// Old ones are deleted first; on so many nodes none may be available.
@@ -19,10 +19,10 @@ pub(super) enum Strategy {
 }
 
 /// The set's strategy, when so many nodes should have a pod. Percentages round up (API reference).
-pub(super) fn strategy(set: &DaemonSet, wanted: usize) -> Strategy {
+pub(super) fn strategy(set: &DaemonSet, wanted: usize) -> DaemonSetStrategy {
     let strategy = set.spec.update_strategy.as_ref();
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
-        return Strategy::OnDelete;
+        return DaemonSetStrategy::OnDelete;
     }
     let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
     let wanted = i32::try_from(wanted).unwrap_or(i32::MAX);
@@ -30,60 +30,62 @@ pub(super) fn strategy(set: &DaemonSet, wanted: usize) -> Strategy {
     match rolling.and_then(|rolling| rolling.max_surge.as_ref()).map_or(0, count) {
         0 => {
             let max = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
-            Strategy::Unavailable(max.map_or(1, count).max(1))
+            DaemonSetStrategy::Unavailable(max.map_or(1, count).max(1))
         }
-        surge => Strategy::Surge(surge),
+        surge => DaemonSetStrategy::Surge(surge),
     }
 }
 
 /// The pods of a node that are not going.
-enum Pair<'a> {
+enum DaemonPair<'a> {
     /// More than one of a template.
     Muddle,
     None,
-    New(&'a Daemon<'a>),
-    Old(&'a Daemon<'a>),
-    Both(&'a Daemon<'a>, &'a Daemon<'a>),
+    New(&'a DaemonPod<'a>),
+    Old(&'a DaemonPod<'a>),
+    Both(&'a DaemonPod<'a>, &'a DaemonPod<'a>),
 }
 
-impl<'a> Pair<'a> {
-    fn of(place: &Place<'a>) -> Self {
-        let mut pair = Pair::None;
+impl<'a> DaemonPair<'a> {
+    fn of(place: &DaemonNode<'a>) -> Self {
+        let mut pair = DaemonPair::None;
         for daemon in place.pods.iter().filter(|daemon| daemon.stays()) {
             pair = match (pair, daemon.is_updated) {
-                (Pair::None, true) => Pair::New(daemon),
-                (Pair::None, false) => Pair::Old(daemon),
-                (Pair::Old(old), true) => Pair::Both(daemon, old),
-                (Pair::New(new), false) => Pair::Both(new, daemon),
-                (Pair::New(_), true) | (Pair::Old(_), false) => return Pair::Muddle,
-                (Pair::Both(..) | Pair::Muddle, _) => return Pair::Muddle,
+                (DaemonPair::None, true) => DaemonPair::New(daemon),
+                (DaemonPair::None, false) => DaemonPair::Old(daemon),
+                (DaemonPair::Old(old), true) => DaemonPair::Both(daemon, old),
+                (DaemonPair::New(new), false) => DaemonPair::Both(new, daemon),
+                (DaemonPair::New(_), true) | (DaemonPair::Old(_), false) => {
+                    return DaemonPair::Muddle;
+                }
+                (DaemonPair::Both(..) | DaemonPair::Muddle, _) => return DaemonPair::Muddle,
             };
         }
         pair
     }
 }
 
-impl Look<'_> {
+impl DaemonSetSync<'_> {
     /// Goes on with the rolling update.
-    pub(super) fn update(&mut self, places: &Places<'_>) {
+    pub(super) fn update(&mut self, places: &DaemonNodes<'_>) {
         match strategy(self.set, places.wanted) {
-            Strategy::OnDelete => {}
-            Strategy::Unavailable(max) => self.update_in_place(places, max),
-            Strategy::Surge(max) => self.update_with_surge(places, max),
+            DaemonSetStrategy::OnDelete => {}
+            DaemonSetStrategy::Unavailable(max) => self.update_in_place(places, max),
+            DaemonSetStrategy::Surge(max) => self.update_with_surge(places, max),
         }
     }
 
     /// What is unavailable and old goes at once: nothing is lost. It counts as unavailable all the
     /// same (upstream counts it not, and takes one more that is available).
-    fn update_in_place(&mut self, places: &Places<'_>, max_unavailable: usize) {
+    fn update_in_place(&mut self, places: &DaemonNodes<'_>, max_unavailable: usize) {
         let mut unavailable = 0;
         let mut candidates = Vec::new();
         for place in nodes(places) {
-            match Pair::of(place) {
-                Pair::Muddle | Pair::None | Pair::Both(..) => unavailable += 1,
-                Pair::New(new) => unavailable += usize::from(!self.is_available(new)),
-                Pair::Old(old) if self.is_available(old) => candidates.push(old),
-                Pair::Old(old) => {
+            match DaemonPair::of(place) {
+                DaemonPair::Muddle | DaemonPair::None | DaemonPair::Both(..) => unavailable += 1,
+                DaemonPair::New(new) => unavailable += usize::from(!self.is_available(new)),
+                DaemonPair::Old(old) if self.is_available(old) => candidates.push(old),
+                DaemonPair::Old(old) => {
                     unavailable += 1;
                     self.delete(old.pod);
                 }
@@ -96,18 +98,18 @@ impl Look<'_> {
     /// What is unavailable and old gets a new pod beside it at once; what is available, as many as
     /// the surge leaves room for. An old pod on a node that takes no new one goes when there are
     /// more available than wanted.
-    fn update_with_surge(&mut self, places: &Places<'_>, max_surge: usize) {
+    fn update_with_surge(&mut self, places: &DaemonNodes<'_>, max_surge: usize) {
         let (mut surge, mut available) = (0, 0);
         let (mut candidates, mut out_of_place) = (Vec::new(), Vec::new());
         for place in nodes(places) {
-            match Pair::of(place) {
-                Pair::Muddle => surge += 1,
-                Pair::None => {}
-                Pair::New(new) => available += usize::from(self.is_available(new)),
-                Pair::Old(old) => match (self.is_available(old), place.fit) {
-                    (false, Fit::Wanted) => self.create(place.node),
+            match DaemonPair::of(place) {
+                DaemonPair::Muddle => surge += 1,
+                DaemonPair::None => {}
+                DaemonPair::New(new) => available += usize::from(self.is_available(new)),
+                DaemonPair::Old(old) => match (self.is_available(old), place.fit) {
+                    (false, NodeFit::Wanted) => self.create(place.node),
                     (false, _) => self.delete(old.pod),
-                    (true, Fit::Wanted) => {
+                    (true, NodeFit::Wanted) => {
                         available += 1;
                         candidates.push(place.node);
                     }
@@ -116,7 +118,7 @@ impl Look<'_> {
                         out_of_place.push(old);
                     }
                 },
-                Pair::Both(new, old) => {
+                DaemonPair::Both(new, old) => {
                     available += 1;
                     if self.is_available(new) {
                         self.delete(old.pod);
@@ -134,14 +136,14 @@ impl Look<'_> {
 }
 
 /// The nodes that have a pod or should have one.
-fn nodes<'a, 'b>(places: &'b Places<'a>) -> impl Iterator<Item = &'b Place<'a>> {
+fn nodes<'a, 'b>(places: &'b DaemonNodes<'a>) -> impl Iterator<Item = &'b DaemonNode<'a>> {
     places.all.iter().filter(|place| is_of_interest(place))
 }
 
-fn is_of_interest(place: &Place<'_>) -> bool {
+fn is_of_interest(place: &DaemonNode<'_>) -> bool {
     match place.fit {
-        Fit::Wanted => true,
-        Fit::Tolerated => !place.pods.is_empty(),
-        Fit::Unfit | Fit::Gone => false,
+        NodeFit::Wanted => true,
+        NodeFit::Tolerated => !place.pods.is_empty(),
+        NodeFit::Unfit | NodeFit::Gone => false,
     }
 }

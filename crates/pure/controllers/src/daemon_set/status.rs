@@ -4,26 +4,26 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 
-use super::Look;
-use super::places::{Fit, Places};
-use crate::plan::Write;
-use crate::{Object, Plan, View};
+use super::DaemonSetSync;
+use super::places::{DaemonNodes, NodeFit};
+use crate::plan::WriteOperation;
+use crate::{ClusterView, ViewObject, WritePlan};
 
-impl Look<'_> {
+impl DaemonSetSync<'_> {
     /// The status as the pods are: of each node that should have one, the oldest counts.
-    pub(super) fn count(&mut self, places: &Places<'_>) -> DaemonSetStatus {
+    pub(super) fn count(&mut self, places: &DaemonNodes<'_>) -> DaemonSetStatus {
         let (mut current, mut misplaced, mut ready, mut updated, mut available) = (0, 0, 0, 0, 0);
         for place in &places.all {
             let Some(daemon) = place.pods.first() else { continue };
             match place.fit {
-                Fit::Wanted => {
+                NodeFit::Wanted => {
                     current += 1;
                     ready += i32::from(daemon.is_ready());
                     available += i32::from(self.is_available(daemon));
                     updated += i32::from(daemon.is_updated);
                 }
-                Fit::Tolerated | Fit::Unfit => misplaced += 1,
-                Fit::Gone => {}
+                NodeFit::Tolerated | NodeFit::Unfit => misplaced += 1,
+                NodeFit::Gone => {}
             }
         }
         let desired = i32::try_from(places.wanted).unwrap_or(i32::MAX);
@@ -46,12 +46,17 @@ impl Look<'_> {
 
 /// Adds the write of the status if it changed. Not while pods are being made or deleted, whose
 /// answers bring us here again; but when such writes were refused or are held back, it goes first.
-pub(super) fn update(view: &View, status: DaemonSetStatus, set: &Arc<DaemonSet>, plan: &mut Plan) {
-    let is_failing = view.is_hindered(&Object::DaemonSet(set.clone()));
+pub(super) fn update(
+    view: &ClusterView,
+    status: DaemonSetStatus,
+    set: &Arc<DaemonSet>,
+    plan: &mut WritePlan,
+) {
+    let is_failing = view.is_hindered(&ViewObject::DaemonSet(set.clone()));
     if set.status.as_ref() == Some(&status) || (!plan.batches.is_empty() && !is_failing) {
         return;
     }
     let mut updated = set.as_ref().clone();
     updated.status = Some(status);
-    plan.batches.insert(0, vec![Write::UpdateStatus(updated.into()).into()]);
+    plan.batches.insert(0, vec![WriteOperation::UpdateStatus(updated.into()).into()]);
 }

@@ -21,18 +21,18 @@ pub(super) const MINIMUM_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
 
 /// A condition's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Truth {
+pub(super) enum ConditionTruth {
     True,
     False,
     Unknown,
 }
 
-impl Truth {
+impl ConditionTruth {
     const fn name(self) -> &'static str {
         match self {
-            Truth::True => "True",
-            Truth::False => "False",
-            Truth::Unknown => "Unknown",
+            ConditionTruth::True => "True",
+            ConditionTruth::False => "False",
+            ConditionTruth::Unknown => "Unknown",
         }
     }
 }
@@ -40,7 +40,7 @@ impl Truth {
 /// A new condition.
 pub(super) fn new(
     type_: &str,
-    truth: Truth,
+    truth: ConditionTruth,
     reason: &str,
     message: impl Into<String>,
     now: Tick,

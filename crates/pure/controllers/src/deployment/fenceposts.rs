@@ -9,7 +9,7 @@ use rekindle_types::int_or_percent::{Rounding, scaled};
 
 /// Which way a Deployment changes its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strategy {
+pub(super) enum RolloutStrategy {
     /// New ones come as old ones go.
     RollingUpdate,
     /// New ones come after all old ones are gone.
@@ -17,11 +17,11 @@ pub(super) enum Strategy {
 }
 
 /// The Deployment's strategy; RollingUpdate unless it says otherwise.
-pub(super) fn strategy(deployment: &Deployment) -> Strategy {
+pub(super) fn strategy(deployment: &Deployment) -> RolloutStrategy {
     let strategy = deployment.spec.strategy.as_ref();
     match strategy.and_then(|strategy| strategy.type_.as_deref()) {
-        Some("Recreate") => Strategy::Recreate,
-        _ => Strategy::RollingUpdate,
+        Some("Recreate") => RolloutStrategy::Recreate,
+        _ => RolloutStrategy::RollingUpdate,
     }
 }
 
@@ -33,16 +33,16 @@ pub(super) fn wanted(deployment: &Deployment) -> i32 {
 /// Pods allowed above the wanted number.
 pub(super) fn max_surge(deployment: &Deployment) -> i32 {
     match strategy(deployment) {
-        Strategy::Recreate => 0,
-        Strategy::RollingUpdate => resolve(deployment).0,
+        RolloutStrategy::Recreate => 0,
+        RolloutStrategy::RollingUpdate => resolve(deployment).0,
     }
 }
 
 /// Pods allowed to be unavailable.
 pub(super) fn max_unavailable(deployment: &Deployment) -> i32 {
     match strategy(deployment) {
-        Strategy::Recreate => 0,
-        Strategy::RollingUpdate => resolve(deployment).1.min(wanted(deployment)),
+        RolloutStrategy::Recreate => 0,
+        RolloutStrategy::RollingUpdate => resolve(deployment).1.min(wanted(deployment)),
     }
 }
 

@@ -3,9 +3,9 @@
 
 use super::annotations;
 use super::rollout::Rollout;
-use crate::Object;
+use crate::ViewObject;
 use crate::owners;
-use crate::plan::{Propagation, Step, Write};
+use crate::plan::{DependentPolicy, PlannedWrite, WriteOperation};
 
 /// The default of `spec.revisionHistoryLimit`.
 const LIMIT: i32 = 10;
@@ -24,8 +24,11 @@ impl Rollout<'_> {
         for index in old.into_iter().take(excess) {
             let member = &self.sets[index];
             if member.replicas == 0 && member.actual() == 0 && member.is_observed() {
-                let object = Object::ReplicaSet(member.set.clone());
-                self.steps.push(Step::from(Write::delete(&object, Propagation::Background)));
+                let object = ViewObject::ReplicaSet(member.set.clone());
+                self.steps.push(PlannedWrite::from(WriteOperation::delete(
+                    &object,
+                    DependentPolicy::Background,
+                )));
             }
         }
     }

@@ -30,21 +30,28 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use rekindle_types::{Tick, labels};
 
-use crate::plan::Step;
-use crate::replica_set::{Claim, claim};
-use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners};
+use crate::plan::PlannedWrite;
+use crate::replica_set::{OwnershipClaim, claim};
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, WritePlan,
+    owners,
+};
 use rollout::Rollout;
 
 /// `source.component` of its events.
 const COMPONENT: &str = "deployment-controller";
 
 /// The Deployments that a change concerns.
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     match change.id.kind {
-        Kind::Deployment => {
-            keys.insert(Key::Deployment(change.id.name.clone()));
+        ResourceKind::Deployment => {
+            keys.insert(ControllerKey::Deployment(change.id.name.clone()));
         }
-        Kind::ReplicaSet => {
+        ResourceKind::ReplicaSet => {
             for side in change.sides() {
                 match owners::controller_of(side.meta()) {
                     Some(owner) => keys.extend(by_uid(view, &owner.uid)),
@@ -54,10 +61,10 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
         }
         // Recreate waits for the old pods to be gone; a ReplicaSet's status alone does not show a
         // terminating pod's end.
-        Kind::Pod if change.is_removal() || is_finishing(change) => {
+        ResourceKind::Pod if change.is_removal() || is_finishing(change) => {
             let set = owners::controller_of(change.latest().meta())
                 .and_then(|owner| view.by_uid(&owner.uid));
-            if let Some(Object::ReplicaSet(set)) = set
+            if let Some(ViewObject::ReplicaSet(set)) = set
                 && let Some(owner) = owners::controller_of(&set.metadata)
             {
                 keys.extend(by_uid(view, &owner.uid));
@@ -68,24 +75,29 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 }
 
 /// True when a pod has just ended for good.
-fn is_finishing(change: &Change) -> bool {
-    let finished = |side: &Option<Object>| matches!(side, Some(Object::Pod(pod)) if crate::pods::is_finished(pod));
+fn is_finishing(change: &ObjectChange) -> bool {
+    let finished = |side: &Option<ViewObject>| matches!(side, Some(ViewObject::Pod(pod)) if crate::pods::is_finished(pod));
     finished(&change.after) && !finished(&change.before)
 }
 
-fn by_uid(view: &View, uid: &str) -> Option<Key> {
+fn by_uid(view: &ClusterView, uid: &str) -> Option<ControllerKey> {
     match view.by_uid(uid) {
-        Some(Object::Deployment(d)) => Some(Key::Deployment(NamespacedName::of(&d.metadata))),
+        Some(ViewObject::Deployment(d)) => {
+            Some(ControllerKey::Deployment(NamespacedName::of(&d.metadata)))
+        }
         _ => None,
     }
 }
 
 /// The Deployments that would adopt this ReplicaSet.
-fn candidates<'a>(view: &'a View, set: &'a Object) -> impl Iterator<Item = Key> + 'a {
+fn candidates<'a>(
+    view: &'a ClusterView,
+    set: &'a ViewObject,
+) -> impl Iterator<Item = ControllerKey> + 'a {
     let namespace = set.meta().namespace.as_deref().unwrap_or_default();
-    view.in_namespace(Kind::Deployment, namespace).filter_map(move |object| match object {
-        Object::Deployment(d) if selects(d, set) => {
-            Some(Key::Deployment(NamespacedName::of(&d.metadata)))
+    view.in_namespace(ResourceKind::Deployment, namespace).filter_map(move |object| match object {
+        ViewObject::Deployment(d) if selects(d, set) => {
+            Some(ControllerKey::Deployment(NamespacedName::of(&d.metadata)))
         }
         _ => None,
     })
@@ -93,14 +105,14 @@ fn candidates<'a>(view: &'a View, set: &'a Object) -> impl Iterator<Item = Key> 
 
 /// True when the Deployment's selector matches the object's labels. An empty selector selects
 /// nothing here.
-fn selects(deployment: &Deployment, object: &Object) -> bool {
+fn selects(deployment: &Deployment, object: &ViewObject) -> bool {
     let selector = &deployment.spec.selector;
     !labels::is_empty(selector) && labels::matches(selector, object.meta().labels.as_ref())
 }
 
 /// What is to be done for a Deployment.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(deployment) = view.deployment(name) else { return plan };
     let sets = claim_sets(view, deployment, &mut plan);
     if !plan.batches.is_empty() {
@@ -123,26 +135,32 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         return rollout.into_plan();
     }
     match fenceposts::strategy(deployment) {
-        fenceposts::Strategy::Recreate => rollout.recreate(),
-        fenceposts::Strategy::RollingUpdate => rollout.roll(),
+        fenceposts::RolloutStrategy::Recreate => rollout.recreate(),
+        fenceposts::RolloutStrategy::RollingUpdate => rollout.roll(),
     }
     rollout.into_plan()
 }
 
 /// Adopts and releases ReplicaSets; the result is what the Deployment owns now, oldest first.
-fn claim_sets(view: &View, deployment: &Deployment, plan: &mut Plan) -> Vec<Arc<ReplicaSet>> {
+fn claim_sets(
+    view: &ClusterView,
+    deployment: &Deployment,
+    plan: &mut WritePlan,
+) -> Vec<Arc<ReplicaSet>> {
     let uid = deployment.metadata.uid.as_deref().unwrap_or_default();
     let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
     let mut own = Vec::new();
     let mut patches = Vec::new();
-    let managed = view.dependents_of(uid, Kind::ReplicaSet);
-    for object in managed.chain(view.unmanaged(Kind::ReplicaSet, namespace)) {
-        let Object::ReplicaSet(set) = object else { continue };
+    let managed = view.dependents_of(uid, ResourceKind::ReplicaSet);
+    for object in managed.chain(view.unmanaged(ResourceKind::ReplicaSet, namespace)) {
+        let ViewObject::ReplicaSet(set) = object else { continue };
         let is_selected = selects(deployment, object);
-        match claim(Kind::Deployment, &deployment.metadata, object, is_selected) {
-            Claim::Own => own.push(set.clone()),
-            Claim::Adopt(write) | Claim::Release(write) => patches.push(Step::from(write)),
-            Claim::Leave => {}
+        match claim(ResourceKind::Deployment, &deployment.metadata, object, is_selected) {
+            OwnershipClaim::Own => own.push(set.clone()),
+            OwnershipClaim::Adopt(write) | OwnershipClaim::Release(write) => {
+                patches.push(PlannedWrite::from(write))
+            }
+            OwnershipClaim::Leave => {}
         }
     }
     plan.then_all(patches);

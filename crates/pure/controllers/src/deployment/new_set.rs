@@ -5,16 +5,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::revisions::TEMPLATE_HASH_LABEL;
 use serde_json::json;
 
-use super::conditions::{self, Truth};
-use super::fenceposts::{self, Strategy};
+use super::conditions::{self, ConditionTruth};
+use super::fenceposts::{self, RolloutStrategy};
 use super::rollout::{DeploymentWrite, Rollout};
 use super::{annotations, status};
-use crate::plan::{Part, Report, Step, Write};
-use crate::{Kind, NamespacedName, ObjectId, names, owners};
+use crate::plan::{PatchTarget, PlannedWrite, WriteNotes, WriteOperation};
+use crate::{NamespacedName, ObjectId, ResourceKind, names, owners};
 
 /// What became of the search for the new ReplicaSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NewSet {
+pub(super) enum NewReplicaSet {
     /// It stands, with its revision and annotations in order.
     Ready,
     /// It is being made, or put in order: the answer brings the next look.
@@ -26,8 +26,8 @@ pub(super) enum NewSet {
 impl Rollout<'_> {
     /// Brings revision and annotations of the new ReplicaSet and of the Deployment in order; makes
     /// none.
-    pub(super) fn find_new_set(&mut self) -> NewSet {
-        let Some(index) = self.new else { return NewSet::Absent };
+    pub(super) fn find_new_set(&mut self) -> NewReplicaSet {
+        let Some(index) = self.new else { return NewReplicaSet::Absent };
         let revision = self.next_revision();
         let min_ready = self.deployment.spec.min_ready_seconds;
         let member = &mut self.sets[index];
@@ -44,17 +44,17 @@ impl Rollout<'_> {
         self.found(&name);
         if changed {
             self.sets[index].edited = Some(set);
-            return NewSet::InTheMaking;
+            return NewReplicaSet::InTheMaking;
         }
-        NewSet::Ready
+        NewReplicaSet::Ready
     }
 
     /// The same, and makes one if there is none.
-    pub(super) fn ensure_new_set(&mut self) -> NewSet {
+    pub(super) fn ensure_new_set(&mut self) -> NewReplicaSet {
         match self.find_new_set() {
-            NewSet::Absent => {
+            NewReplicaSet::Absent => {
                 self.make_new_set();
-                NewSet::InTheMaking
+                NewReplicaSet::InTheMaking
             }
             found => found,
         }
@@ -74,9 +74,9 @@ impl Rollout<'_> {
             return;
         }
         self.deployment_write = DeploymentWrite::Planned;
-        self.steps.push(Step::from(Write::Patch {
-            id: ObjectId::new(Kind::Deployment, NamespacedName::of(meta)),
-            part: Part::Status,
+        self.steps.push(PlannedWrite::from(WriteOperation::Patch {
+            id: ObjectId::new(ResourceKind::Deployment, NamespacedName::of(meta)),
+            part: PatchTarget::Status,
             patch: json!({"metadata": {
                 "uid": meta.uid,
                 "annotations": {annotations::REVISION: revision.to_string()},
@@ -89,8 +89,13 @@ impl Rollout<'_> {
         if status::progress_deadline(self.deployment).is_some() && is_first {
             let message = format!("Found new replica set \"{name}\"");
             let reason = conditions::FOUND_NEW_SET;
-            let condition =
-                conditions::new(conditions::PROGRESSING, Truth::True, reason, message, self.now);
+            let condition = conditions::new(
+                conditions::PROGRESSING,
+                ConditionTruth::True,
+                reason,
+                message,
+                self.now,
+            );
             conditions::set(&mut self.status, condition);
         }
     }
@@ -110,19 +115,20 @@ impl Rollout<'_> {
         }
         let mut set = self.new_set(&hash, name.clone());
         let replicas = match fenceposts::strategy(self.deployment) {
-            Strategy::Recreate => self.wanted(),
-            Strategy::RollingUpdate => self.room_for_new(0),
+            RolloutStrategy::Recreate => self.wanted(),
+            RolloutStrategy::RollingUpdate => self.room_for_new(0),
         };
         set.spec.replicas = Some(replicas);
         annotations::copy_from_deployment(&mut set, self.deployment);
         annotations::raise_revision(&mut set, self.next_revision());
         annotations::set_sizes(&mut set, self.deployment);
         let report = self.creation_report(&name, replicas);
-        self.steps.push(Step { write: Write::Create(set.into()), report: Some(report) });
+        self.steps
+            .push(PlannedWrite { write: WriteOperation::Create(set.into()), report: Some(report) });
         self.note_creation(&name);
     }
 
-    fn creation_report(&self, name: &str, replicas: i32) -> Report {
+    fn creation_report(&self, name: &str, replicas: i32) -> WriteNotes {
         let mut report = self.scaling_report(name, 0, replicas);
         // nothing was scaled
         if replicas == 0 {
@@ -136,7 +142,8 @@ impl Rollout<'_> {
     /// Condition Progressing about the ReplicaSet that is being made; it is written when it stands,
     /// or when it could not be made.
     fn note_creation(&mut self, name: &str) {
-        let id = ObjectId::new(Kind::Deployment, NamespacedName::of(&self.deployment.metadata));
+        let id =
+            ObjectId::new(ResourceKind::Deployment, NamespacedName::of(&self.deployment.metadata));
         if status::progress_deadline(self.deployment).is_none() {
             return;
         }
@@ -146,7 +153,7 @@ impl Rollout<'_> {
                     format!("Failed to create new replica set \"{name}\": {}", failure.message);
                 conditions::new(
                     conditions::PROGRESSING,
-                    Truth::False,
+                    ConditionTruth::False,
                     conditions::FAILED_CREATE,
                     message,
                     self.now,
@@ -154,7 +161,7 @@ impl Rollout<'_> {
             }
             _ => conditions::new(
                 conditions::PROGRESSING,
-                Truth::True,
+                ConditionTruth::True,
                 conditions::NEW_SET,
                 format!("Created new replica set \"{name}\""),
                 self.now,
@@ -175,7 +182,8 @@ impl Rollout<'_> {
         let mut selector = spec.selector;
         let match_labels = selector.match_labels.get_or_insert_default();
         match_labels.insert(TEMPLATE_HASH_LABEL.to_owned(), hash.to_owned());
-        let owner = owners::controller_reference(Kind::Deployment, &self.deployment.metadata);
+        let owner =
+            owners::controller_reference(ResourceKind::Deployment, &self.deployment.metadata);
         ReplicaSet {
             metadata: ObjectMeta {
                 name: Some(name),

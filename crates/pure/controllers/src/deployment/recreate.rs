@@ -1,23 +1,23 @@
 //! Strategy Recreate: every old pod is gone before a new one comes.
 
-use super::new_set::NewSet;
-use super::rollout::{Rollout, Scaled};
+use super::new_set::NewReplicaSet;
+use super::rollout::{Rollout, ScaleChanged};
 use super::status;
 use crate::pods;
 
 impl Rollout<'_> {
     /// One step of a recreation.
     pub(super) fn recreate(&mut self) {
-        if self.find_new_set() == NewSet::InTheMaking {
+        if self.find_new_set() == NewReplicaSet::InTheMaking {
             return;
         }
-        let mut scaled = Scaled::No;
+        let mut scaled = ScaleChanged::No;
         for index in self.old() {
-            if self.sets[index].replicas != 0 && self.resize(index, 0) == Scaled::Yes {
-                scaled = Scaled::Yes;
+            if self.sets[index].replicas != 0 && self.resize(index, 0) == ScaleChanged::Yes {
+                scaled = ScaleChanged::Yes;
             }
         }
-        if scaled == Scaled::Yes || self.old_pods_remain() {
+        if scaled == ScaleChanged::Yes || self.old_pods_remain() {
             self.sync_rollout_status();
             return;
         }

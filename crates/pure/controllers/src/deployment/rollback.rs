@@ -12,7 +12,7 @@ use rekindle_types::revisions::TEMPLATE_HASH_LABEL;
 
 use super::annotations;
 use super::template::has_template;
-use crate::{Object, View, owners};
+use crate::{ClusterView, ViewObject, owners};
 
 /// Of a ReplicaSet: since when it is known that the revision can be healthy.
 pub const HEALTHY: &str = "rekindle.dev/healthy-since";
@@ -35,7 +35,7 @@ impl Rollback<'_> {
 
 /// Why a revision cannot be gone back from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Impossible {
+pub enum RollbackObstacle {
     /// It is nobody's, or its Deployment is gone.
     #[error("it is not of a Deployment")]
     NoDeployment,
@@ -61,19 +61,22 @@ pub enum Impossible {
 /// # Errors
 /// Unless this one is the Deployment's present one and never was healthy, and there is such a
 /// revision.
-pub fn target<'a>(view: &'a View, from: &'a ReplicaSet) -> Result<Rollback<'a>, Impossible> {
-    let owner = owners::controller_of(&from.metadata).ok_or(Impossible::NoDeployment)?;
-    let Some(Object::Deployment(deployment)) = view.by_uid(&owner.uid) else {
-        return Err(Impossible::NoDeployment);
+pub fn target<'a>(
+    view: &'a ClusterView,
+    from: &'a ReplicaSet,
+) -> Result<Rollback<'a>, RollbackObstacle> {
+    let owner = owners::controller_of(&from.metadata).ok_or(RollbackObstacle::NoDeployment)?;
+    let Some(ViewObject::Deployment(deployment)) = view.by_uid(&owner.uid) else {
+        return Err(RollbackObstacle::NoDeployment);
     };
     if !has_template(from, &deployment.spec.template) {
-        return Err(Impossible::NotPresent);
+        return Err(RollbackObstacle::NotPresent);
     }
     if deployment.spec.paused == Some(true) || owners::is_terminating(&deployment.metadata) {
-        return Err(Impossible::Stopped);
+        return Err(RollbackObstacle::Stopped);
     }
     if was_healthy(from) {
-        return Err(Impossible::WasHealthy);
+        return Err(RollbackObstacle::WasHealthy);
     }
     let before = annotations::revision(from);
     let to = view
@@ -81,7 +84,7 @@ pub fn target<'a>(view: &'a View, from: &'a ReplicaSet) -> Result<Rollback<'a>, 
         .filter(|set| annotations::revision(set) < before && was_healthy(set))
         .filter(|set| !owners::is_terminating(&set.metadata))
         .max_by_key(|set| annotations::revision(set));
-    to.map(|to| Rollback { deployment, to }).ok_or(Impossible::NothingBefore)
+    to.map(|to| Rollback { deployment, to }).ok_or(RollbackObstacle::NothingBefore)
 }
 
 /// True when the revision is known to have been healthy.

@@ -2,18 +2,18 @@
 //! `replicas - maxUnavailable`.
 
 use super::fenceposts;
-use super::new_set::NewSet;
-use super::rollout::{Member, Rollout, Scaled};
+use super::new_set::NewReplicaSet;
+use super::rollout::{Rollout, RolloutReplicaSet, ScaleChanged};
 use super::status;
 
 impl Rollout<'_> {
     /// One step of a rolling update.
     pub(super) fn roll(&mut self) {
         match self.ensure_new_set() {
-            NewSet::InTheMaking | NewSet::Absent => return,
-            NewSet::Ready => {}
+            NewReplicaSet::InTheMaking | NewReplicaSet::Absent => return,
+            NewReplicaSet::Ready => {}
         }
-        if self.scale_up_new() == Scaled::No && self.scale_down_old() == Scaled::No {
+        if self.scale_up_new() == ScaleChanged::No && self.scale_down_old() == ScaleChanged::No {
             let calculated = self.calculate_status();
             if status::is_complete(self.deployment, &calculated) {
                 self.clean_up_history();
@@ -33,31 +33,31 @@ impl Rollout<'_> {
         current + (max_total - total).min(wanted - current).max(0)
     }
 
-    fn scale_up_new(&mut self) -> Scaled {
-        let Some(index) = self.new else { return Scaled::No };
+    fn scale_up_new(&mut self) -> ScaleChanged {
+        let Some(index) = self.new else { return ScaleChanged::No };
         let current = self.sets[index].replicas;
         let wanted = self.wanted();
         let target = if current > wanted { wanted } else { self.room_for_new(current) };
-        if target == current { Scaled::No } else { self.resize(index, target) }
+        if target == current { ScaleChanged::No } else { self.resize(index, target) }
     }
 
-    fn scale_down_old(&mut self) -> Scaled {
-        let Some(new) = self.new else { return Scaled::No };
+    fn scale_down_old(&mut self) -> ScaleChanged {
+        let Some(new) = self.new else { return ScaleChanged::No };
         // A status that does not speak of the present spec may count pods that are being given up
         // (upstream trusts it, and may fall below the minimum for a moment). It will speak soon,
         // and that brings the next look.
-        if self.old_total() == 0 || !self.sets.iter().all(Member::is_observed) {
-            return Scaled::No;
+        if self.old_total() == 0 || !self.sets.iter().all(RolloutReplicaSet::is_observed) {
+            return ScaleChanged::No;
         }
         let min_available = self.wanted() - fenceposts::max_unavailable(self.deployment);
         let new_unavailable = self.sets[new].replicas - self.sets[new].available();
         let spare = self.total() - min_available - new_unavailable;
         if spare <= 0 {
-            return Scaled::No;
+            return ScaleChanged::No;
         }
         let cleaned = self.drop_unhealthy(spare);
         let dropped = self.drop_available(min_available, spare - cleaned);
-        if cleaned + dropped > 0 { Scaled::Yes } else { Scaled::No }
+        if cleaned + dropped > 0 { ScaleChanged::Yes } else { ScaleChanged::No }
     }
 
     /// Old pods that are not available go first: they serve nobody. The result is how many.

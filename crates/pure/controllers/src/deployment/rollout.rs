@@ -8,31 +8,31 @@ use rekindle_types::Tick;
 
 use super::template::has_template;
 use super::{COMPONENT, annotations, fenceposts};
-use crate::events::{Note, Severity};
-use crate::plan::{Report, Step, Write};
-use crate::{Object, Plan, View, replica_set};
+use crate::events::{EventNote, EventSeverity};
+use crate::plan::{PlannedWrite, WriteNotes, WriteOperation};
+use crate::{ClusterView, ViewObject, WritePlan, replica_set};
 
 /// The state of one look.
 pub(super) struct Rollout<'a> {
-    pub(super) view: &'a View,
+    pub(super) view: &'a ClusterView,
     pub(super) deployment: &'a Arc<Deployment>,
     /// The ReplicaSets it owns, oldest first, with the sizes decided so far.
-    pub(super) sets: Vec<Member>,
+    pub(super) sets: Vec<RolloutReplicaSet>,
     /// Which of `sets` has the Deployment's template.
     pub(super) new: Option<usize>,
     /// The status to be written; conditions may be put into it on the way.
     pub(super) status: DeploymentStatus,
     pub(super) now: Tick,
     /// Writes of this look that may go at the same time, those of edited ReplicaSets aside.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PlannedWrite>,
     /// Whether one of `steps` changes the Deployment itself: its status then waits for the next
     /// look, for what it would be written over is about to be outdated.
     pub(super) deployment_write: DeploymentWrite,
-    pub(super) plan: Plan,
+    pub(super) plan: WritePlan,
 }
 
 /// A ReplicaSet and what is to become of it.
-pub(super) struct Member {
+pub(super) struct RolloutReplicaSet {
     /// As the view has it.
     pub(super) set: Arc<ReplicaSet>,
     /// The size it has after this look.
@@ -41,7 +41,7 @@ pub(super) struct Member {
     pub(super) edited: Option<ReplicaSet>,
 }
 
-impl Member {
+impl RolloutReplicaSet {
     fn new(set: Arc<ReplicaSet>) -> Self {
         let replicas = replica_set::wanted(&set);
         Self { set, replicas, edited: None }
@@ -83,14 +83,14 @@ pub(super) enum DeploymentWrite {
 
 /// Whether a look changed the size of something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scaled {
+pub(super) enum ScaleChanged {
     Yes,
     No,
 }
 
 impl<'a> Rollout<'a> {
     pub(super) fn new(
-        view: &'a View,
+        view: &'a ClusterView,
         deployment: &'a Arc<Deployment>,
         sets: Vec<Arc<ReplicaSet>>,
         now: Tick,
@@ -100,13 +100,13 @@ impl<'a> Rollout<'a> {
         Self {
             view,
             deployment,
-            sets: sets.into_iter().map(Member::new).collect(),
+            sets: sets.into_iter().map(RolloutReplicaSet::new).collect(),
             new,
             status: deployment.status.clone().unwrap_or_default(),
             now,
             steps: Vec::new(),
             deployment_write: DeploymentWrite::None,
-            plan: Plan::default(),
+            plan: WritePlan::default(),
         }
     }
 
@@ -132,46 +132,50 @@ impl<'a> Rollout<'a> {
     }
 
     /// Gives a ReplicaSet another size.
-    pub(super) fn resize(&mut self, index: usize, replicas: i32) -> Scaled {
+    pub(super) fn resize(&mut self, index: usize, replicas: i32) -> ScaleChanged {
         let deployment = self.deployment;
         let member = &mut self.sets[index];
         let mut set = member.edited.clone().unwrap_or_else(|| member.set.as_ref().clone());
         let annotations_changed = annotations::set_sizes(&mut set, deployment);
         let before = member.replicas;
         if before == replicas && !annotations_changed {
-            return Scaled::No;
+            return ScaleChanged::No;
         }
         set.spec.replicas = Some(replicas);
         member.replicas = replicas;
         member.edited = Some(set);
-        if before == replicas { Scaled::No } else { Scaled::Yes }
+        if before == replicas { ScaleChanged::No } else { ScaleChanged::Yes }
     }
 
     /// The event about a ReplicaSet's new size.
-    pub(super) fn scaling_report(&self, set: &str, from: i32, to: i32) -> Report {
+    pub(super) fn scaling_report(&self, set: &str, from: i32, to: i32) -> WriteNotes {
         let direction = if from < to { "up" } else { "down" };
-        let about = Object::Deployment(self.deployment.clone());
+        let about = ViewObject::Deployment(self.deployment.clone());
         let message = format!("Scaled {direction} replica set {set} from {from} to {to}");
-        let success = Note::new(&about, Severity::Normal, "ScalingReplicaSet", message, COMPONENT);
-        let failure = Note::new(
+        let success =
+            EventNote::new(&about, EventSeverity::Normal, "ScalingReplicaSet", message, COMPONENT);
+        let failure = EventNote::new(
             &about,
-            Severity::Warning,
+            EventSeverity::Warning,
             "ScalingReplicaSetFailed",
             format!("Scaling {direction} replica set {set} from {from} to {to}: "),
             COMPONENT,
         );
-        Report::new(success, failure)
+        WriteNotes::new(success, failure)
     }
 
     /// The plan of this look.
-    pub(super) fn into_plan(mut self) -> Plan {
+    pub(super) fn into_plan(mut self) -> WritePlan {
         let mut steps = std::mem::take(&mut self.steps);
         for member in &self.sets {
             let Some(edited) = &member.edited else { continue };
             let before = replica_set::wanted(&member.set);
             let report = (before != member.replicas)
                 .then(|| self.scaling_report(member.name(), before, member.replicas));
-            steps.push(Step { write: Write::Update(edited.clone().into()), report });
+            steps.push(PlannedWrite {
+                write: WriteOperation::Update(edited.clone().into()),
+                report,
+            });
         }
         if !steps.is_empty() {
             self.plan.batches.insert(0, steps);

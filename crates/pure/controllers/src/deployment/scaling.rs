@@ -5,9 +5,9 @@
 
 use std::cmp::Reverse;
 
-use super::fenceposts::{self, Strategy};
+use super::fenceposts::{self, RolloutStrategy};
 use super::rollout::{Rollout, age_order};
-use super::{annotations, rollout::Member};
+use super::{annotations, rollout::RolloutReplicaSet};
 
 impl Rollout<'_> {
     /// True when an active ReplicaSet was sized for another number of replicas than the Deployment
@@ -35,8 +35,8 @@ impl Rollout<'_> {
             return;
         }
         match fenceposts::strategy(self.deployment) {
-            Strategy::Recreate => {}
-            Strategy::RollingUpdate => self.scale_in_proportion(),
+            RolloutStrategy::Recreate => {}
+            RolloutStrategy::RollingUpdate => self.scale_in_proportion(),
         }
     }
 
@@ -97,7 +97,7 @@ impl Rollout<'_> {
     }
 
     /// The part of `to_add` that falls to a ReplicaSet, of which `added` is given out already.
-    fn share(&self, member: &Member, to_add: i32, added: i32) -> i32 {
+    fn share(&self, member: &RolloutReplicaSet, to_add: i32, added: i32) -> i32 {
         if member.replicas == 0 || to_add == 0 || to_add == added {
             return 0;
         }
@@ -106,7 +106,7 @@ impl Rollout<'_> {
         if to_add > 0 { fraction.min(left) } else { fraction.max(left) }
     }
 
-    fn fraction(&self, member: &Member) -> i32 {
+    fn fraction(&self, member: &RolloutReplicaSet) -> i32 {
         let wanted = self.wanted();
         if wanted == 0 {
             return -member.replicas;

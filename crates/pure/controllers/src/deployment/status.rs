@@ -3,11 +3,11 @@
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
 use rekindle_types::{Tick, TickDuration};
 
-use super::conditions::{self, Truth};
+use super::conditions::{self, ConditionTruth};
 use super::fenceposts;
 use super::rollout::{DeploymentWrite, Rollout};
 use crate::NamespacedName;
-use crate::plan::Write;
+use crate::plan::WriteOperation;
 
 /// Upstream's "no deadline".
 const NO_DEADLINE: i32 = i32::MAX;
@@ -48,8 +48,9 @@ fn non_zero(count: i32) -> Option<i32> {
 impl Rollout<'_> {
     /// The counts and condition Available, from what the ReplicaSets report.
     pub(super) fn calculate_status(&self) -> DeploymentStatus {
-        let sum =
-            |of: &dyn Fn(&super::rollout::Member) -> i32| self.sets.iter().map(of).sum::<i32>();
+        let sum = |of: &dyn Fn(&super::rollout::RolloutReplicaSet) -> i32| {
+            self.sets.iter().map(of).sum::<i32>()
+        };
         let available = sum(&|member| member.available());
         let ready = sum(&|member| {
             member.set.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0)
@@ -73,10 +74,10 @@ impl Rollout<'_> {
         let minimum = self.wanted() - fenceposts::max_unavailable(self.deployment);
         let (truth, reason, message) = if available >= minimum {
             let text = "Deployment has minimum availability.";
-            (Truth::True, conditions::MINIMUM_AVAILABLE, text)
+            (ConditionTruth::True, conditions::MINIMUM_AVAILABLE, text)
         } else {
             let text = "Deployment does not have minimum availability.";
-            (Truth::False, conditions::MINIMUM_UNAVAILABLE, text)
+            (ConditionTruth::False, conditions::MINIMUM_UNAVAILABLE, text)
         };
         let condition = conditions::new(conditions::AVAILABLE, truth, reason, message, self.now);
         conditions::set(&mut status, condition);
@@ -100,8 +101,13 @@ impl Rollout<'_> {
             (false, true) => (conditions::RESUMED, "Deployment is resumed"),
             (true, true) | (false, false) => return,
         };
-        let condition =
-            conditions::new(conditions::PROGRESSING, Truth::Unknown, reason, message, self.now);
+        let condition = conditions::new(
+            conditions::PROGRESSING,
+            ConditionTruth::Unknown,
+            reason,
+            message,
+            self.now,
+        );
         conditions::set(&mut self.status, condition);
     }
 
@@ -153,9 +159,10 @@ impl Rollout<'_> {
         };
         if is_complete(self.deployment, status) {
             let what = "has successfully progressed.";
-            conditions::set(status, new(Truth::True, conditions::NEW_SET_AVAILABLE, what));
+            conditions::set(status, new(ConditionTruth::True, conditions::NEW_SET_AVAILABLE, what));
         } else if is_progressing(&self.deployment.status.clone().unwrap_or_default(), status) {
-            let mut condition = new(Truth::True, conditions::SET_UPDATED, "is progressing.");
+            let mut condition =
+                new(ConditionTruth::True, conditions::SET_UPDATED, "is progressing.");
             if let Some(current) =
                 current.filter(|current| current.status.as_deref() == Some("True"))
             {
@@ -166,7 +173,7 @@ impl Rollout<'_> {
             conditions::set(status, condition);
         } else if is_timed_out(current.as_ref(), deadline, self.now) {
             let what = "has timed out progressing.";
-            conditions::set(status, new(Truth::False, conditions::TIMED_OUT, what));
+            conditions::set(status, new(ConditionTruth::False, conditions::TIMED_OUT, what));
         }
     }
 
@@ -227,10 +234,10 @@ impl Rollout<'_> {
         self.steps.insert(0, write.into());
     }
 
-    fn status_write(&self) -> Write {
+    fn status_write(&self) -> WriteOperation {
         let mut deployment = self.deployment.as_ref().clone();
         deployment.status = Some(self.status.clone());
-        Write::UpdateStatus(deployment.into())
+        WriteOperation::UpdateStatus(deployment.into())
     }
 }
 

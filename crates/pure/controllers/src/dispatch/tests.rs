@@ -1,20 +1,20 @@
 //! Which changes of a pod its workload looks at: a pod is written several times before it is ready,
 //! and none of a thousand such writes may make somebody count them all for nothing.
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Kind, NamespacedName, Object};
+use crate::{NamespacedName, ResourceKind, ViewObject};
 
-fn workload(kind: Kind) -> (Object, Key) {
+fn workload(kind: ResourceKind) -> (ViewObject, ControllerKey) {
     let set = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "w1"},
         "spec": {"selector": {}, "serviceName": "web", "template": {"metadata": {}, "spec": {"containers": []}}}});
     let name = NamespacedName::new("shop", "web");
     macro_rules! read {
         ($($kind:ident),*) => {
             match kind {
-                $(Kind::$kind => (Object::$kind(serde_json::from_value(set).map(std::sync::Arc::new).unwrap()), Key::$kind(name)),)*
+                $(ResourceKind::$kind => (ViewObject::$kind(serde_json::from_value(set).map(std::sync::Arc::new).unwrap()), ControllerKey::$kind(name)),)*
                 other => panic!("{other}"),
             }
         };
@@ -23,7 +23,7 @@ fn workload(kind: Kind) -> (Object, Key) {
 }
 
 /// Whether the workload looks when its pod is changed by this patch.
-fn wakes(kind: Kind, patch: &Value) -> bool {
+fn wakes(kind: ResourceKind, patch: &Value) -> bool {
     let pod = json!({
         "metadata": {"name": "web-1", "namespace": "shop", "uid": "p1", "labels": {"app": "web"},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": kind.info().kind, "name": "web", "uid": "w1",
@@ -34,9 +34,9 @@ fn wakes(kind: Kind, patch: &Value) -> bool {
     });
     let mut changed = pod.clone();
     merge(&mut changed, patch);
-    let read = |pod: Value| Object::from(serde_json::from_value::<Pod>(pod).unwrap());
+    let read = |pod: Value| ViewObject::from(serde_json::from_value::<HeldPod>(pod).unwrap());
     let (set, key) = workload(kind);
-    let mut view = View::new();
+    let mut view = ClusterView::new();
     view.apply(set);
     view.apply(read(pod));
     let change = view.apply(read(changed)).unwrap();
@@ -86,28 +86,28 @@ fn a_workload_looks_at_its_pods_when_something_changed_that_it_counts() {
             [false, false, false],
         ),
     ] {
-        let kinds = [Kind::ReplicaSet, Kind::DaemonSet, Kind::StatefulSet];
+        let kinds = [ResourceKind::ReplicaSet, ResourceKind::DaemonSet, ResourceKind::StatefulSet];
         assert_eq!(kinds.map(|kind| wakes(kind, &patch)), expected, "{patch}");
     }
 }
 
 #[test]
 fn how_a_pod_ended_matters_to_who_replaces_it() {
-    let change = |kind: Kind| {
+    let change = |kind: ResourceKind| {
         let owner = json!([{"apiVersion": "apps/v1", "kind": kind.info().kind, "name": "web", "uid": "w1",
             "controller": true}]);
         let pod = |phase: &str| {
             let pod = json!({"metadata": {"name": "web-1", "namespace": "shop", "uid": "p1", "ownerReferences": owner},
                 "spec": {"containers": []}, "status": {"phase": phase}});
-            Object::from(serde_json::from_value::<Pod>(pod).unwrap())
+            ViewObject::from(serde_json::from_value::<HeldPod>(pod).unwrap())
         };
         let (set, key) = workload(kind);
-        let mut view = View::new();
+        let mut view = ClusterView::new();
         view.apply(set);
         view.apply(pod("Succeeded"));
         let change = view.apply(pod("Failed")).unwrap();
         affected(&view, &change).contains(&key)
     };
-    let kinds = [Kind::ReplicaSet, Kind::DaemonSet, Kind::StatefulSet];
+    let kinds = [ResourceKind::ReplicaSet, ResourceKind::DaemonSet, ResourceKind::StatefulSet];
     assert_eq!(kinds.map(change), [false, true, true]);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::pods;
@@ -15,20 +15,24 @@ use crate::pods;
 const DELETION_TIMEOUT: TickDuration = TickDuration::from_secs(2 * 60);
 
 /// The pods of a budget, by what has become of their evictions.
-pub(super) struct Disrupted<'a> {
+pub(super) struct BudgetPods<'a> {
     /// Those that are still expected to go, with the time of their eviction.
     pub(super) waiting: BTreeMap<String, Time>,
     /// Those that should have gone by now: they are counted again.
-    pub(super) not_deleted: Vec<&'a Arc<Pod>>,
+    pub(super) not_deleted: Vec<&'a Arc<HeldPod>>,
     /// Ready, not going, and not expected to go.
     pub(super) healthy: i32,
     /// When the next one is counted again.
     pub(super) again_at: Option<Tick>,
 }
 
-impl<'a> Disrupted<'a> {
+impl<'a> BudgetPods<'a> {
     /// Looks at the pods that a budget covers.
-    pub(super) fn of(budget: &PodDisruptionBudget, covered: &[&'a Arc<Pod>], now: Tick) -> Self {
+    pub(super) fn of(
+        budget: &PodDisruptionBudget,
+        covered: &[&'a Arc<HeldPod>],
+        now: Tick,
+    ) -> Self {
         let evicted = budget.status.as_ref().and_then(|status| status.disrupted_pods.as_ref());
         let mut found =
             Self { waiting: BTreeMap::new(), not_deleted: Vec::new(), healthy: 0, again_at: None };

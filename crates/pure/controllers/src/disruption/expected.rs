@@ -10,15 +10,15 @@ use std::sync::Arc;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use rekindle_types::disruption::Uncountable;
-use rekindle_types::held::Pod;
+use rekindle_types::disruption::UncountablePods;
+use rekindle_types::held::HeldPod;
 use rekindle_types::int_or_percent::{Rounding, scaled};
 
-use crate::{Kind, Object, View, owners};
+use crate::{ClusterView, ResourceKind, ViewObject, owners};
 
 /// What a budget wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct BudgetTarget {
     /// Pods that there should be.
     pub(super) expected: i32,
     /// Pods that must be healthy.
@@ -29,32 +29,32 @@ pub(super) struct Counts {
 
 /// What the budget wants of the pods that it covers.
 pub(super) fn count(
-    view: &View,
+    view: &ClusterView,
     budget: &PodDisruptionBudget,
-    covered: &[&Arc<Pod>],
-) -> Result<Counts, Uncountable> {
+    covered: &[&Arc<HeldPod>],
+) -> Result<BudgetTarget, UncountablePods> {
     let none = PodDisruptionBudgetSpec::default();
     let spec = budget.spec.as_ref().unwrap_or(&none);
     match (&spec.max_unavailable, &spec.min_available) {
         (Some(max), _) => {
             let (expected, unmanaged) = wanted(view, covered)?;
             let desired = expected.saturating_sub(scaled(max, expected, Rounding::Up)).max(0);
-            Ok(Counts { expected, desired, unmanaged })
+            Ok(BudgetTarget { expected, desired, unmanaged })
         }
         (None, Some(IntOrString::Int(min))) => {
             let expected = i32::try_from(covered.len()).unwrap_or(i32::MAX);
-            Ok(Counts { expected, desired: *min, unmanaged: 0 })
+            Ok(BudgetTarget { expected, desired: *min, unmanaged: 0 })
         }
         (None, Some(min @ IntOrString::String(_))) => {
             let (expected, unmanaged) = wanted(view, covered)?;
-            Ok(Counts { expected, desired: scaled(min, expected, Rounding::Up), unmanaged })
+            Ok(BudgetTarget { expected, desired: scaled(min, expected, Rounding::Up), unmanaged })
         }
-        (None, None) => Ok(Counts::default()),
+        (None, None) => Ok(BudgetTarget::default()),
     }
 }
 
 /// What the controllers of the pods want, all together, and how many pods have none.
-fn wanted(view: &View, covered: &[&Arc<Pod>]) -> Result<(i32, usize), Uncountable> {
+fn wanted(view: &ClusterView, covered: &[&Arc<HeldPod>]) -> Result<(i32, usize), UncountablePods> {
     let mut unmanaged = 0;
     let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut scales: BTreeMap<&str, i32> = BTreeMap::new();
@@ -76,46 +76,50 @@ fn wanted(view: &View, covered: &[&Arc<Pod>]) -> Result<(i32, usize), Uncountabl
 /// The workload that decides how many pods like this there are, by its UID, and their number: the
 /// Deployment of a ReplicaSet before the ReplicaSet itself.
 fn scale_of<'a>(
-    view: &'a View,
-    pod: &Pod,
+    view: &'a ClusterView,
+    pod: &HeldPod,
     controller: &'a OwnerReference,
-) -> Result<(&'a str, i32), Uncountable> {
-    let gone = || Uncountable::NoController { pod: pod.metadata.name.clone().unwrap_or_default() };
+) -> Result<(&'a str, i32), UncountablePods> {
+    let gone =
+        || UncountablePods::NoController { pod: pod.metadata.name.clone().unwrap_or_default() };
     let OwnerReference { api_version, kind, .. } = controller;
-    match Kind::of_reference(api_version, kind) {
+    match ResourceKind::of_reference(api_version, kind) {
         Some(
-            Kind::ReplicaSet | Kind::Deployment | Kind::ReplicationController | Kind::StatefulSet,
+            ResourceKind::ReplicaSet
+            | ResourceKind::Deployment
+            | ResourceKind::ReplicationController
+            | ResourceKind::StatefulSet,
         ) => {}
         Some(other) => {
             let info = other.info();
             let group =
                 if info.group.is_empty() { String::new() } else { format!(".{}", info.group) };
-            return Err(Uncountable::NoScale { resource: format!("{}{group}", info.plural) });
+            return Err(UncountablePods::NoScale { resource: format!("{}{group}", info.plural) });
         }
         None => {
             let (kind, api_version) = (kind.clone(), api_version.clone());
-            return Err(Uncountable::UnknownKind { kind, api_version });
+            return Err(UncountablePods::UnknownKind { kind, api_version });
         }
     }
     match view.by_uid(&controller.uid) {
-        Some(Object::ReplicaSet(set)) => {
+        Some(ViewObject::ReplicaSet(set)) => {
             let above = owners::controller_of(&set.metadata);
             match above.and_then(|above| view.by_uid(&above.uid)) {
-                Some(Object::Deployment(deployment)) => Ok((
+                Some(ViewObject::Deployment(deployment)) => Ok((
                     deployment.metadata.uid.as_deref().unwrap_or_default(),
                     deployment.spec.replicas.unwrap_or(1),
                 )),
                 _ => Ok((&controller.uid, set.spec.replicas.unwrap_or(1))),
             }
         }
-        Some(Object::Deployment(deployment)) => {
+        Some(ViewObject::Deployment(deployment)) => {
             Ok((&controller.uid, deployment.spec.replicas.unwrap_or(1)))
         }
-        Some(Object::ReplicationController(set)) => {
+        Some(ViewObject::ReplicationController(set)) => {
             let replicas = set.spec.as_ref().and_then(|spec| spec.replicas);
             Ok((&controller.uid, replicas.unwrap_or(1)))
         }
-        Some(Object::StatefulSet(set)) => Ok((&controller.uid, set.spec.replicas.unwrap_or(1))),
+        Some(ViewObject::StatefulSet(set)) => Ok((&controller.uid, set.spec.replicas.unwrap_or(1))),
         _ => Err(gone()),
     }
 }

@@ -20,13 +20,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::{Tick, labels};
 
-use crate::events::{Note, Severity};
-use crate::plan::Write;
-use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, pods};
-use disrupted::Disrupted;
+use crate::events::{EventNote, EventSeverity};
+use crate::plan::WriteOperation;
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, WritePlan,
+    owners, pods,
+};
+use disrupted::BudgetPods;
 pub(crate) use target::{affected as affected_targets, reconcile as reconcile_target};
 
 /// `source.component` of its events, as upstream.
@@ -35,18 +38,22 @@ const COMPONENT: &str = "controllermanager";
 const NOTES_MAX: usize = 20;
 
 /// The budgets that a change concerns.
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     match change.latest() {
-        Object::PodDisruptionBudget(_) if !change.is_removal() => {
-            keys.insert(Key::Disruption(change.id.name.clone()));
+        ViewObject::PodDisruptionBudget(_) if !change.is_removal() => {
+            keys.insert(ControllerKey::Disruption(change.id.name.clone()));
         }
-        Object::Pod(_) if is_relevant(change) => {
+        ViewObject::Pod(_) if is_relevant(change) => {
             for side in change.sides() {
                 keys.extend(covering(view, side.meta().labels.as_ref(), &change.id.name.namespace));
             }
         }
         // What a controller wants is what a budget's percentage is of.
-        Object::ReplicaSet(set) => {
+        ViewObject::ReplicaSet(set) => {
             let template = set.spec.template.as_ref().and_then(|t| t.metadata.as_ref());
             keys.extend(covering(
                 view,
@@ -54,7 +61,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 &change.id.name.namespace,
             ));
         }
-        Object::ReplicationController(set) => {
+        ViewObject::ReplicationController(set) => {
             let spec = set.spec.as_ref();
             let template = spec.and_then(|spec| spec.template.as_ref()?.metadata.as_ref());
             keys.extend(covering(
@@ -63,7 +70,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 &change.id.name.namespace,
             ));
         }
-        Object::StatefulSet(set) => {
+        ViewObject::StatefulSet(set) => {
             let template = set.spec.template.metadata.as_ref();
             keys.extend(covering(
                 view,
@@ -71,7 +78,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 &change.id.name.namespace,
             ));
         }
-        Object::Deployment(deployment) => {
+        ViewObject::Deployment(deployment) => {
             let template = deployment.spec.template.metadata.as_ref();
             keys.extend(covering(
                 view,
@@ -79,36 +86,36 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 &change.id.name.namespace,
             ));
         }
-        Object::PodDisruptionBudget(_)
-        | Object::CronJob(_)
-        | Object::DaemonSet(_)
-        | Object::EndpointSlice(_)
-        | Object::Endpoints(_)
-        | Object::Service(_)
-        | Object::Job(_)
-        | Object::Pod(_)
-        | Object::ControllerRevision(_)
-        | Object::RestartLadder(_)
-        | Object::PodRestart(_)
-        | Object::RestartLedger(_)
-        | Object::PersistentVolumeClaim(_)
-        | Object::Lease(_)
-        | Object::PersistentVolume(_)
-        | Object::StorageClass(_)
-        | Object::Node(_)
-        | Object::Namespace(_)
-        | Object::Metadata(..) => {}
+        ViewObject::PodDisruptionBudget(_)
+        | ViewObject::CronJob(_)
+        | ViewObject::DaemonSet(_)
+        | ViewObject::EndpointSlice(_)
+        | ViewObject::Endpoints(_)
+        | ViewObject::Service(_)
+        | ViewObject::Job(_)
+        | ViewObject::Pod(_)
+        | ViewObject::ControllerRevision(_)
+        | ViewObject::RestartLadder(_)
+        | ViewObject::PodRestart(_)
+        | ViewObject::RestartLedger(_)
+        | ViewObject::PersistentVolumeClaim(_)
+        | ViewObject::Lease(_)
+        | ViewObject::PersistentVolume(_)
+        | ViewObject::StorageClass(_)
+        | ViewObject::Node(_)
+        | ViewObject::Namespace(_)
+        | ViewObject::Metadata(..) => {}
     }
 }
 
 /// True when something changed that a budget looks at.
-fn is_relevant(change: &Change) -> bool {
+fn is_relevant(change: &ObjectChange) -> bool {
     seen(change.before.as_ref()) != seen(change.after.as_ref())
 }
 
 /// What it looks at.
-fn seen(side: Option<&Object>) -> impl PartialEq {
-    let Some(Object::Pod(pod)) = side else { return None };
+fn seen(side: Option<&ViewObject>) -> impl PartialEq {
+    let Some(ViewObject::Pod(pod)) = side else { return None };
     let meta = &pod.metadata;
     Some((
         (pods::is_ready(pod), pods::is_terminating(pod)),
@@ -118,12 +125,12 @@ fn seen(side: Option<&Object>) -> impl PartialEq {
 
 /// The budgets of a namespace whose selector matches the labels.
 pub(crate) fn covering<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     labels: Option<&'a labels::Labels>,
     namespace: &'a str,
-) -> impl Iterator<Item = Key> + 'a {
-    let budgets = view.covering(Kind::PodDisruptionBudget, namespace, labels);
-    budgets.map(|budget| Key::Disruption(budget.id().name))
+) -> impl Iterator<Item = ControllerKey> + 'a {
+    let budgets = view.covering(ResourceKind::PodDisruptionBudget, namespace, labels);
+    budgets.map(|budget| ControllerKey::Disruption(budget.id().name))
 }
 
 /// An absent selector selects nothing, an empty one every pod of the namespace.
@@ -133,16 +140,16 @@ pub(crate) fn selects(budget: &PodDisruptionBudget, labels: Option<&labels::Labe
 }
 
 /// What is to be done for a budget: its status, when it is not as it should be.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(budget) = view.pod_disruption_budget(name) else { return plan };
     if owners::is_terminating(&budget.metadata) {
         return plan;
     }
-    let covered: Vec<&Arc<Pod>> = view.covered_by(name).collect();
+    let covered: Vec<&Arc<HeldPod>> = view.covered_by(name).collect();
     let (status, notes) = match expected::count(view, budget, &covered) {
         Ok(counts) => {
-            let disrupted = Disrupted::of(budget, &covered, now);
+            let disrupted = BudgetPods::of(budget, &covered, now);
             if let Some(at) = disrupted.again_at {
                 plan.look_again(at);
             }
@@ -151,7 +158,8 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         }
         Err(problem) => {
             let text = format!("Failed to calculate the number of expected pods: {problem}");
-            let note = note(budget, Severity::Warning, "CalculateExpectedPodCountFailed", text);
+            let note =
+                note(budget, EventSeverity::Warning, "CalculateExpectedPodCountFailed", text);
             (status::failed(budget, &problem.to_string(), now), vec![note])
         }
     };
@@ -161,27 +169,32 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     plan.notes = notes;
     let mut updated = budget.as_ref().clone();
     updated.status = Some(status);
-    plan.then(Write::UpdateStatus(updated.into()));
+    plan.then(WriteOperation::UpdateStatus(updated.into()));
     plan
 }
 
 /// What people should know about a budget that changed.
 fn notes(
-    view: &View,
+    view: &ClusterView,
     budget: &Arc<PodDisruptionBudget>,
-    covered: &[&Arc<Pod>],
-    counts: &expected::Counts,
-    disrupted: &Disrupted<'_>,
-) -> Vec<Note> {
+    covered: &[&Arc<HeldPod>],
+    counts: &expected::BudgetTarget,
+    disrupted: &BudgetPods<'_>,
+) -> Vec<EventNote> {
     let mut notes = Vec::new();
     if covered.is_empty() {
-        notes.push(note(budget, Severity::Normal, "NoPods", "No matching pods found".to_owned()));
+        notes.push(note(
+            budget,
+            EventSeverity::Normal,
+            "NoPods",
+            "No matching pods found".to_owned(),
+        ));
     }
     if counts.unmanaged > 0 {
         let text = "Pods selected by this PodDisruptionBudget were found to be unmanaged. As a result, the status of \
                     the PDB cannot be calculated correctly, which may result in undefined behavior. To account for \
                     these pods please set \".spec.minAvailable\" field of the PDB to an integer value.";
-        notes.push(note(budget, Severity::Warning, "UnmanagedPods", text.to_owned()));
+        notes.push(note(budget, EventSeverity::Warning, "UnmanagedPods", text.to_owned()));
     }
     let name = NamespacedName::of(&budget.metadata);
     for pod in disrupted.not_deleted.iter().take(NOTES_MAX) {
@@ -201,26 +214,26 @@ fn notes(
 
 /// The pods that another budget covers, too.
 fn twice_covered<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     name: &'a NamespacedName,
-    covered: &'a [&'a Arc<Pod>],
-) -> impl Iterator<Item = &'a Arc<Pod>> {
-    let is_other = |budget: &Object| budget.meta().name.as_deref() != Some(&name.name);
+    covered: &'a [&'a Arc<HeldPod>],
+) -> impl Iterator<Item = &'a Arc<HeldPod>> {
+    let is_other = |budget: &ViewObject| budget.meta().name.as_deref() != Some(&name.name);
     covered.iter().copied().filter(move |pod| {
         let labels = pod.metadata.labels.as_ref();
-        view.covering(Kind::PodDisruptionBudget, &name.namespace, labels).any(is_other)
+        view.covering(ResourceKind::PodDisruptionBudget, &name.namespace, labels).any(is_other)
     })
 }
 
 fn note(
     budget: &Arc<PodDisruptionBudget>,
-    severity: Severity,
+    severity: EventSeverity,
     reason: &'static str,
     text: String,
-) -> Note {
-    Note::new(&Object::from(budget.clone()), severity, reason, text, COMPONENT)
+) -> EventNote {
+    EventNote::new(&ViewObject::from(budget.clone()), severity, reason, text, COMPONENT)
 }
 
-fn pod_note(pod: &Arc<Pod>, reason: &'static str, text: String) -> Note {
-    Note::new(&Object::from(pod.clone()), Severity::Warning, reason, text, COMPONENT)
+fn pod_note(pod: &Arc<HeldPod>, reason: &'static str, text: String) -> EventNote {
+    EventNote::new(&ViewObject::from(pod.clone()), EventSeverity::Warning, reason, text, COMPONENT)
 }

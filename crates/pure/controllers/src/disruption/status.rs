@@ -7,12 +7,12 @@ use rekindle_types::disruption::{
     DISRUPTION_ALLOWED, INSUFFICIENT_PODS, SUFFICIENT_PODS, SYNC_FAILED,
 };
 
-use super::disrupted::Disrupted;
-use super::expected::Counts;
+use super::disrupted::BudgetPods;
+use super::expected::BudgetTarget;
 
 /// What the condition says.
 #[derive(Clone, Copy)]
-enum Verdict<'a> {
+enum DisruptionCondition<'a> {
     SufficientPods,
     InsufficientPods,
     SyncFailed(&'a str),
@@ -21,15 +21,19 @@ enum Verdict<'a> {
 /// The status as the pods are.
 pub(super) fn calculated(
     budget: &PodDisruptionBudget,
-    counts: &Counts,
-    disrupted: Disrupted<'_>,
+    counts: &BudgetTarget,
+    disrupted: BudgetPods<'_>,
     now: Tick,
 ) -> PodDisruptionBudgetStatus {
-    let Counts { expected, desired, .. } = *counts;
+    let BudgetTarget { expected, desired, .. } = *counts;
     let left = disrupted.healthy.saturating_sub(desired).max(0);
     // While no pods are known a budget allows nothing: it may not have seen its first ones.
     let allowed = if expected <= 0 { 0 } else { left };
-    let verdict = if allowed > 0 { Verdict::SufficientPods } else { Verdict::InsufficientPods };
+    let verdict = if allowed > 0 {
+        DisruptionCondition::SufficientPods
+    } else {
+        DisruptionCondition::InsufficientPods
+    };
     let observed_generation = budget.metadata.generation;
     PodDisruptionBudgetStatus {
         conditions: conditions(budget, verdict, observed_generation, now),
@@ -51,7 +55,7 @@ pub(super) fn failed(
 ) -> PodDisruptionBudgetStatus {
     let mut status = budget.status.clone().unwrap_or_default();
     status.disruptions_allowed = Some(0);
-    let verdict = Verdict::SyncFailed(problem);
+    let verdict = DisruptionCondition::SyncFailed(problem);
     status.conditions = conditions(budget, verdict, status.observed_generation, now);
     status
 }
@@ -80,16 +84,16 @@ pub(super) fn is_same(
 
 fn conditions(
     budget: &PodDisruptionBudget,
-    verdict: Verdict<'_>,
+    verdict: DisruptionCondition<'_>,
     observed_generation: Option<i64>,
     now: Tick,
 ) -> Option<Vec<Condition>> {
     let known = budget.status.as_ref().and_then(|status| status.conditions.clone());
     let mut conditions = known.unwrap_or_default();
     let (status, reason, message) = match verdict {
-        Verdict::SufficientPods => ("True", SUFFICIENT_PODS, ""),
-        Verdict::InsufficientPods => ("False", INSUFFICIENT_PODS, ""),
-        Verdict::SyncFailed(problem) => ("False", SYNC_FAILED, problem),
+        DisruptionCondition::SufficientPods => ("True", SUFFICIENT_PODS, ""),
+        DisruptionCondition::InsufficientPods => ("False", INSUFFICIENT_PODS, ""),
+        DisruptionCondition::SyncFailed(problem) => ("False", SYNC_FAILED, problem),
     };
     let before = conditions.iter_mut().find(|condition| condition.type_ == DISRUPTION_ALLOWED);
     let since = before.as_ref().filter(|before| before.status == status);

@@ -7,12 +7,15 @@
 
 use std::collections::BTreeSet;
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
 use crate::patches::status_patch;
-use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, pods};
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, WritePlan,
+    pods,
+};
 
 const CONDITION: &str = "DisruptionTarget";
 /// The reason of a condition that the node sets.
@@ -22,17 +25,17 @@ const BY_THE_NODE: &str = "TerminationByKubelet";
 const STALE_AFTER: TickDuration = TickDuration::from_secs(2 * 60);
 
 /// The pods whose condition may have to be taken back.
-pub(crate) fn affected(change: &Change, keys: &mut BTreeSet<Key>) {
-    if let Some(Object::Pod(pod)) = &change.after
+pub(crate) fn affected(change: &ObjectChange, keys: &mut BTreeSet<ControllerKey>) {
+    if let Some(ViewObject::Pod(pod)) = &change.after
         && stale_at(pod).is_some()
     {
-        keys.insert(Key::StaleDisruption(change.id.name.clone()));
+        keys.insert(ControllerKey::StaleDisruption(change.id.name.clone()));
     }
 }
 
 /// Takes the condition back when it is old.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(pod) = view.pod(name) else { return plan };
     let Some(at) = stale_at(pod) else { return plan };
     if at > now {
@@ -47,12 +50,12 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         condition.message = None;
         condition.last_transition_time = Some(now.to_time());
     }
-    plan.then(status_patch(Kind::Pod, &pod.metadata, json!({"conditions": conditions})));
+    plan.then(status_patch(ResourceKind::Pod, &pod.metadata, json!({"conditions": conditions})));
     plan
 }
 
 /// When the condition of a pod that nobody deletes is stale; none when it has none, or may keep it.
-fn stale_at(pod: &Pod) -> Option<Tick> {
+fn stale_at(pod: &HeldPod) -> Option<Tick> {
     if pods::is_terminating(pod) || pods::is_finished(pod) {
         return None;
     }

@@ -20,10 +20,13 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::labels::Labels;
 
-use crate::{Change, Key, Kind, NamespacedName, Object, View, owners, pods};
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, owners,
+    pods,
+};
 pub(crate) use object::reconcile as reconcile_object;
 pub(crate) use slices::{SERVICE_NAME, is_of_service, reconcile as reconcile_slices};
 
@@ -33,10 +36,14 @@ const HEADLESS: &str = "service.kubernetes.io/headless";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The Services that a change concerns.
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     match change.latest() {
-        Object::Service(_) => keys.extend(both(&change.id.name)),
-        Object::Pod(_) => {
+        ViewObject::Service(_) => keys.extend(both(&change.id.name)),
+        ViewObject::Pod(_) => {
             if change.before.as_ref().map(shown) == change.after.as_ref().map(shown) {
                 return;
             }
@@ -44,27 +51,30 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
                 keys.extend(services_of(view, side.meta()).flat_map(|service| both(&service)));
             }
         }
-        Object::EndpointSlice(slice) => {
+        ViewObject::EndpointSlice(slice) => {
             let owner = owners::controller_of(&slice.metadata);
-            if let Some(Object::Service(service)) = owner.and_then(|owner| view.by_uid(&owner.uid))
+            if let Some(ViewObject::Service(service)) =
+                owner.and_then(|owner| view.by_uid(&owner.uid))
             {
-                keys.insert(Key::EndpointSlices(NamespacedName::of(&service.metadata)));
+                keys.insert(ControllerKey::EndpointSlices(NamespacedName::of(&service.metadata)));
             } else if let Some(service) = slices::service_of(slice) {
                 let namespace = change.id.name.namespace.as_str();
-                keys.insert(Key::EndpointSlices(NamespacedName::new(namespace, service)));
+                keys.insert(ControllerKey::EndpointSlices(NamespacedName::new(namespace, service)));
             }
         }
-        Object::Endpoints(_) => {
-            keys.insert(Key::Endpoints(change.id.name.clone()));
+        ViewObject::Endpoints(_) => {
+            keys.insert(ControllerKey::Endpoints(change.id.name.clone()));
         }
-        Object::Node(_) => {
-            let zone = |side: &Option<Object>| match side {
-                Some(Object::Node(node)) => zone(node).map(str::to_owned),
+        ViewObject::Node(_) => {
+            let zone = |side: &Option<ViewObject>| match side {
+                Some(ViewObject::Node(node)) => zone(node).map(str::to_owned),
                 _ => None,
             };
             if zone(&change.before) != zone(&change.after) {
                 for pod in view.pods_on(&change.id.name.name) {
-                    keys.extend(services_of(view, &pod.metadata).map(Key::EndpointSlices));
+                    keys.extend(
+                        services_of(view, &pod.metadata).map(ControllerKey::EndpointSlices),
+                    );
                 }
             }
         }
@@ -72,8 +82,8 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     }
 }
 
-fn both(service: &NamespacedName) -> [Key; 2] {
-    [Key::EndpointSlices(service.clone()), Key::Endpoints(service.clone())]
+fn both(service: &NamespacedName) -> [ControllerKey; 2] {
+    [ControllerKey::EndpointSlices(service.clone()), ControllerKey::Endpoints(service.clone())]
 }
 
 fn zone(node: &Node) -> Option<&str> {
@@ -82,11 +92,12 @@ fn zone(node: &Node) -> Option<&str> {
 
 /// The Services whose selector matches a pod.
 fn services_of<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     pod: &'a ObjectMeta,
 ) -> impl Iterator<Item = NamespacedName> + 'a {
     let namespace = pod.namespace.as_deref().unwrap_or_default();
-    view.covering(Kind::Service, namespace, pod.labels.as_ref()).map(|service| service.id().name)
+    view.covering(ResourceKind::Service, namespace, pod.labels.as_ref())
+        .map(|service| service.id().name)
 }
 
 /// True when the Service has a selector and it matches these labels.
@@ -125,8 +136,8 @@ fn mirrored(service: &Service, own: &[(&str, &str)]) -> Labels {
 }
 
 /// All of a pod that an endpoint shows or depends on; a status that says the same of it is no news.
-fn shown(object: &Object) -> impl PartialEq {
-    let Object::Pod(pod) = object else { return None };
+fn shown(object: &ViewObject) -> impl PartialEq {
+    let ViewObject::Pod(pod) = object else { return None };
     let status = pod.status.as_ref().filter(|_| !pods::is_finished(pod))?;
     let spec = pod.spec.as_ref()?;
     Some((
@@ -138,7 +149,7 @@ fn shown(object: &Object) -> impl PartialEq {
 }
 
 /// Its name is said by DNS: it has a host name, and its subdomain is the Service.
-fn hostname<'a>(pod: &'a Pod, service: &Service) -> Option<&'a str> {
+fn hostname<'a>(pod: &'a HeldPod, service: &Service) -> Option<&'a str> {
     let spec = pod.spec.as_ref()?;
     let is_of_service = spec.subdomain.is_some() && spec.subdomain == service.metadata.name;
     spec.hostname.as_deref().filter(|hostname| is_of_service && !hostname.is_empty())

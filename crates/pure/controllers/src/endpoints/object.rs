@@ -7,11 +7,13 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::wanted::{self, Family, Member, Port};
+use super::wanted::{self, AddressType, BackendPod, BackendPort};
 use super::{hostname, is_ours, mirrored};
-use crate::events::{Note, Severity};
-use crate::plan::{Propagation, Report, Step, Write};
-use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners, pods};
+use crate::events::{EventNote, EventSeverity};
+use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
+use crate::{
+    ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject, WritePlan, owners, pods,
+};
 
 /// Addresses of one object, at most.
 const ADDRESSES_MAX: usize = 1000;
@@ -24,14 +26,17 @@ const MANAGER: &str = "endpoint-controller";
 const COMPONENT: &str = "endpoint-controller";
 
 /// What is to be done for the Endpoints of a Service.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan {
+    let mut plan = WritePlan::default();
     let known = view.endpoints(name);
     let Some(service) = view.service(name) else {
         if let Some(left) = known.filter(|left| is_made_here(&left.metadata)) {
-            let id = ObjectId::new(Kind::Service, name.clone());
-            plan.then(Write::CheckAbsent { id, uid: None });
-            plan.then(Write::delete(&Object::Endpoints(left.clone()), Propagation::Default));
+            let id = ObjectId::new(ResourceKind::Service, name.clone());
+            plan.then(WriteOperation::CheckAbsent { id, uid: None });
+            plan.then(WriteOperation::delete(
+                &ViewObject::Endpoints(left.clone()),
+                DependentPolicy::Default,
+            ));
         }
         return plan;
     };
@@ -64,20 +69,25 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
     };
     size.note(&mut wanted.metadata);
     match known {
-        Some(_) => plan.then(Write::Update(wanted.into())),
+        Some(_) => plan.then(WriteOperation::Update(wanted.into())),
         None => plan.then_all(vec![creation(service, wanted)]),
     }
     plan
 }
 
-fn creation(service: &Arc<Service>, wanted: Endpoints) -> Step {
-    let about = Object::Service(service.clone());
+fn creation(service: &Arc<Service>, wanted: Endpoints) -> PlannedWrite {
+    let about = ViewObject::Service(service.clone());
     let name = NamespacedName::of(&service.metadata);
     let message = format!("Failed to create endpoint for service {name}: ");
-    let failure =
-        Note::new(&about, Severity::Warning, "FailedToCreateEndpoint", message, COMPONENT);
-    let report = Report { success: Vec::new(), failure };
-    Step { write: Write::Create(wanted.into()), report: Some(report) }
+    let failure = EventNote::new(
+        &about,
+        EventSeverity::Warning,
+        "FailedToCreateEndpoint",
+        message,
+        COMPONENT,
+    );
+    let report = WriteNotes { success: Vec::new(), failure };
+    PlannedWrite { write: WriteOperation::Create(wanted.into()), report: Some(report) }
 }
 
 fn is_made_here(meta: &ObjectMeta) -> bool {
@@ -88,12 +98,12 @@ fn is_made_here(meta: &ObjectMeta) -> bool {
 
 /// Whether the object holds all addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Size {
+enum AddressCompleteness {
     All,
     Truncated,
 }
 
-impl Size {
+impl AddressCompleteness {
     /// True when the annotation says so already.
     fn is_noted(self, meta: &ObjectMeta) -> bool {
         let noted = meta.annotations.as_ref().and_then(|all| all.get(OVER_CAPACITY));
@@ -116,22 +126,22 @@ impl Size {
 
     const fn annotation(self) -> Option<&'static str> {
         match self {
-            Size::All => None,
-            Size::Truncated => Some("truncated"),
+            AddressCompleteness::All => None,
+            AddressCompleteness::Truncated => Some("truncated"),
         }
     }
 }
 
 /// The pods with the same ports. What stands is compared with it before anything is made of it.
-struct Subset<'a> {
-    ports: Vec<Port<'a>>,
-    ready: Vec<Member<'a>>,
-    others: Vec<Member<'a>>,
+struct SubsetDraft<'a> {
+    ports: Vec<BackendPort<'a>>,
+    ready: Vec<BackendPod<'a>>,
+    others: Vec<BackendPod<'a>>,
 }
 
-impl Subset<'_> {
+impl SubsetDraft<'_> {
     fn shown(&self, service: &Service) -> EndpointSubset {
-        let addresses = |members: &[Member<'_>]| {
+        let addresses = |members: &[BackendPod<'_>]| {
             let addresses = members.iter().map(|member| address(member, service)).collect();
             Some(addresses).filter(|addresses: &Vec<_>| !addresses.is_empty())
         };
@@ -145,7 +155,7 @@ impl Subset<'_> {
     /// True when the subset is that already.
     fn is(&self, known: &EndpointSubset, service: &Service) -> bool {
         let EndpointSubset { addresses, not_ready_addresses, ports: known_ports } = known;
-        let are = |members: &[Member<'_>], known: Option<&Vec<EndpointAddress>>| match known {
+        let are = |members: &[BackendPod<'_>], known: Option<&Vec<EndpointAddress>>| match known {
             Some(known) => {
                 !known.is_empty()
                     && known.len() == members.len()
@@ -160,44 +170,47 @@ impl Subset<'_> {
 }
 
 /// True when these are the subsets, in this order.
-fn are(subsets: &[Subset<'_>], known: &[EndpointSubset], service: &Service) -> bool {
+fn are(subsets: &[SubsetDraft<'_>], known: &[EndpointSubset], service: &Service) -> bool {
     known.len() == subsets.len()
         && subsets.iter().zip(known).all(|(subset, known)| subset.is(known, service))
 }
 
 /// The addresses by ports. A pod that lacks every port of the Service is in none of them.
-fn subsets<'a>(view: &'a View, service: &'a Service) -> (Vec<Subset<'a>>, Size) {
+fn subsets<'a>(
+    view: &'a ClusterView,
+    service: &'a Service,
+) -> (Vec<SubsetDraft<'a>>, AddressCompleteness) {
     let has_ports = service
         .spec
         .as_ref()
         .is_some_and(|spec| spec.ports.as_ref().is_some_and(|ports| !ports.is_empty()));
     let publishes = wanted::publishes_not_ready(service);
-    let family = Family::of(service)[0];
+    let family = AddressType::of(service)[0];
     let mut room = ADDRESSES_MAX;
-    let mut size = Size::All;
+    let mut size = AddressCompleteness::All;
     let mut subsets = Vec::new();
     for (ports, mut members) in wanted::members(view, service, family) {
         members.retain(|member| publishes || !pods::is_terminating(member.pod));
         if members.is_empty() || (has_ports && ports.is_empty()) {
             continue;
         }
-        let is_ready = |member: &Member<'_>| publishes || pods::is_ready(member.pod);
+        let is_ready = |member: &BackendPod<'_>| publishes || pods::is_ready(member.pod);
         let (mut ready, mut others): (Vec<_>, Vec<_>) = members.into_iter().partition(is_ready);
         for list in [&mut ready, &mut others] {
             if list.len() > room {
-                size = Size::Truncated;
+                size = AddressCompleteness::Truncated;
             }
             list.truncate(room);
             room -= list.len();
         }
         if !ready.is_empty() || !others.is_empty() {
-            subsets.push(Subset { ports, ready, others });
+            subsets.push(SubsetDraft { ports, ready, others });
         }
     }
     (subsets, size)
 }
 
-fn address(member: &Member<'_>, service: &Service) -> EndpointAddress {
+fn address(member: &BackendPod<'_>, service: &Service) -> EndpointAddress {
     EndpointAddress {
         ip: member.address.to_owned(),
         hostname: hostname(member.pod, service).map(str::to_owned),
@@ -207,7 +220,7 @@ fn address(member: &Member<'_>, service: &Service) -> EndpointAddress {
 }
 
 /// True when the address is that already.
-fn is(member: &Member<'_>, known: &EndpointAddress, service: &Service) -> bool {
+fn is(member: &BackendPod<'_>, known: &EndpointAddress, service: &Service) -> bool {
     let EndpointAddress { ip, hostname: known_hostname, node_name, target_ref } = known;
     ip == member.address
         && known_hostname.as_deref() == hostname(member.pod, service)
@@ -215,7 +228,7 @@ fn is(member: &Member<'_>, known: &EndpointAddress, service: &Service) -> bool {
         && target_ref.as_ref().is_some_and(|known| wanted::is_reference(known, member.pod))
 }
 
-fn ports(ports: &[Port<'_>]) -> Option<Vec<EndpointPort>> {
+fn ports(ports: &[BackendPort<'_>]) -> Option<Vec<EndpointPort>> {
     let ports = ports.iter().map(|port| EndpointPort {
         name: Some(port.name).filter(|name| !name.is_empty()).map(str::to_owned),
         protocol: Some(port.protocol.to_owned()),

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
 use super::wanted;
 
 /// What is shown of a pod.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shown<'a> {
-    pub(super) pod: &'a Arc<Pod>,
+pub(super) struct PodEndpoint<'a> {
+    pub(super) pod: &'a Arc<HeldPod>,
     pub(super) address: &'a str,
     pub(super) ready: bool,
     pub(super) serving: bool,
@@ -21,7 +21,7 @@ pub(super) struct Shown<'a> {
     pub(super) zone: Option<&'a str>,
 }
 
-impl Shown<'_> {
+impl PodEndpoint<'_> {
     /// The endpoint.
     pub(super) fn endpoint(&self) -> Endpoint {
         Endpoint {
@@ -67,7 +67,7 @@ impl Shown<'_> {
 }
 
 /// True when these endpoints show that, in this order.
-pub(super) fn are(shown: &[Shown<'_>], known: &[Endpoint]) -> bool {
+pub(super) fn are(shown: &[PodEndpoint<'_>], known: &[Endpoint]) -> bool {
     known.len() == shown.len() && shown.iter().zip(known).all(|(shown, known)| shown.is(known))
 }
 
@@ -79,12 +79,12 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_the_same_when_it_would_be_made_so_and_only_then() {
-        let pod: Pod = serde_json::from_value(
+        let pod: HeldPod = serde_json::from_value(
             json!({"metadata": {"name": "a", "namespace": "shop", "uid": "u"}}),
         )
         .unwrap();
         let pod = Arc::new(pod);
-        let shown = Shown {
+        let shown = PodEndpoint {
             pod: &pod,
             address: "10.0.0.1",
             ready: false,

@@ -10,11 +10,13 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::labels::Labels;
 
-use super::shown::{self, Shown};
-use super::wanted::{self, Family, Member, Port};
+use super::shown::{self, PodEndpoint};
+use super::wanted::{self, AddressType, BackendPod, BackendPort};
 use super::{hostname, is_ours, mirrored, zone};
-use crate::plan::{Propagation, Step, Write};
-use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners, pods};
+use crate::plan::{DependentPolicy, PlannedWrite, WriteOperation};
+use crate::{
+    ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject, WritePlan, names, owners, pods,
+};
 
 /// Endpoints of one slice, at most (upstream's default).
 const ENDPOINTS_MAX: usize = 100;
@@ -25,11 +27,11 @@ const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 
 /// What is to be done for the slices of a Service.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(service) = view.service(name).filter(|service| is_ours(service)) else { return plan };
     let uid = service.metadata.uid.as_deref().unwrap_or_default();
-    let mut work = Work {
+    let mut work = SliceSync {
         view,
         service,
         labels: mirrored(service, &[(SERVICE_NAME, name.name.as_str()), (MANAGED_BY, MANAGER)]),
@@ -37,12 +39,17 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
         written: Vec::new(),
         deleted: Vec::new(),
     };
-    let families = Family::of(service);
-    for family in Family::ALL {
-        let own = view.dependents_of(uid, Kind::EndpointSlice).filter_map(|object| match object {
-            Object::EndpointSlice(slice) if is_made_here(slice, uid, family) => Some(slice),
-            _ => None,
-        });
+    let families = AddressType::of(service);
+    for family in AddressType::ALL {
+        let own =
+            view.dependents_of(uid, ResourceKind::EndpointSlice).filter_map(
+                |object| match object {
+                    ViewObject::EndpointSlice(slice) if is_made_here(slice, uid, family) => {
+                        Some(slice)
+                    }
+                    _ => None,
+                },
+            );
         let own: Vec<&Arc<EndpointSlice>> = own.collect();
         if families.contains(&family) {
             work.pack(family, own);
@@ -50,14 +57,16 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
             work.deleted.extend(own);
         }
     }
-    let id = ObjectId::new(Kind::Service, name.clone());
+    let id = ObjectId::new(ResourceKind::Service, name.clone());
     work.deleted.extend(left_over(view, &id, uid));
-    let Work { written, deleted, .. } = work;
+    let SliceSync { written, deleted, .. } = work;
     // What is new before what is old goes: nobody is left out meanwhile.
     plan.then_all(written);
-    let deletions = deleted.into_iter().map(|slice| Object::EndpointSlice(slice.clone()));
+    let deletions = deleted.into_iter().map(|slice| ViewObject::EndpointSlice(slice.clone()));
     plan.then_all(
-        deletions.map(|slice| Write::delete(&slice, Propagation::Default).into()).collect(),
+        deletions
+            .map(|slice| WriteOperation::delete(&slice, DependentPolicy::Default).into())
+            .collect(),
     );
     plan
 }
@@ -66,14 +75,15 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
 /// behind when it was deleted, or whose slices are not collected yet. Whoever reads slices finds
 /// them by that name.
 fn left_over<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     service: &ObjectId,
     uid: &'a str,
 ) -> impl Iterator<Item = &'a Arc<EndpointSlice>> {
-    let slices = view.naming(service, Kind::EndpointSlice).filter_map(|object| match object {
-        Object::EndpointSlice(slice) => Some(slice),
-        _ => None,
-    });
+    let slices =
+        view.naming(service, ResourceKind::EndpointSlice).filter_map(|object| match object {
+            ViewObject::EndpointSlice(slice) => Some(slice),
+            _ => None,
+        });
     slices.filter(move |slice| {
         let meta = &slice.metadata;
         service_of(slice).is_some()
@@ -94,7 +104,7 @@ pub(crate) fn is_of_service(slice: &EndpointSlice) -> bool {
     service_of(slice).is_some()
 }
 
-fn is_made_here(slice: &EndpointSlice, service_uid: &str, family: Family) -> bool {
+fn is_made_here(slice: &EndpointSlice, service_uid: &str, family: AddressType) -> bool {
     let meta = &slice.metadata;
     let manager = meta.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY));
     slice.address_type == family.name()
@@ -104,21 +114,22 @@ fn is_made_here(slice: &EndpointSlice, service_uid: &str, family: Family) -> boo
 }
 
 /// The slices of one Service while they are put in order.
-struct Work<'a> {
-    view: &'a View,
+struct SliceSync<'a> {
+    view: &'a ClusterView,
     service: &'a Arc<Service>,
     labels: Labels,
     /// Numbers of names that were given in this look.
     taken: u32,
-    written: Vec<Step>,
+    written: Vec<PlannedWrite>,
     deleted: Vec<&'a Arc<EndpointSlice>>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> SliceSync<'a> {
     /// Puts all addresses of a family into slices. A Service without any has one slice that is
     /// empty.
-    fn pack(&mut self, family: Family, own: Vec<&'a Arc<EndpointSlice>>) {
-        let mut by_ports: BTreeMap<Vec<Port<'_>>, Vec<&Arc<EndpointSlice>>> = BTreeMap::new();
+    fn pack(&mut self, family: AddressType, own: Vec<&'a Arc<EndpointSlice>>) {
+        let mut by_ports: BTreeMap<Vec<BackendPort<'_>>, Vec<&Arc<EndpointSlice>>> =
+            BTreeMap::new();
         for slice in own {
             by_ports.entry(ports_of(slice)).or_default().push(slice);
         }
@@ -139,18 +150,18 @@ impl<'a> Work<'a> {
     /// with room, then into new ones.
     fn fill(
         &mut self,
-        family: Family,
-        ports: &[Port<'_>],
-        members: &[Member<'_>],
+        family: AddressType,
+        ports: &[BackendPort<'_>],
+        members: &[BackendPod<'_>],
         own: Vec<&'a Arc<EndpointSlice>>,
     ) {
-        let mut left: BTreeMap<&str, Shown<'_>> = members
+        let mut left: BTreeMap<&str, PodEndpoint<'_>> = members
             .iter()
             .map(|member| {
                 (member.pod.metadata.uid.as_deref().unwrap_or_default(), self.shown(member))
             })
             .collect();
-        let mut filled: Vec<(&Arc<EndpointSlice>, Vec<Shown<'_>>)> = Vec::new();
+        let mut filled: Vec<(&Arc<EndpointSlice>, Vec<PodEndpoint<'_>>)> = Vec::new();
         for slice in own {
             let known = slice.endpoints.iter().flatten();
             let stays =
@@ -173,7 +184,7 @@ impl<'a> Work<'a> {
             }
         }
         loop {
-            let shown: Vec<Shown<'_>> = rest.by_ref().take(ENDPOINTS_MAX).collect();
+            let shown: Vec<PodEndpoint<'_>> = rest.by_ref().take(ENDPOINTS_MAX).collect();
             if shown.is_empty() {
                 return;
             }
@@ -184,10 +195,10 @@ impl<'a> Work<'a> {
     /// Writes a slice if it is new or changed. What stands is compared before anything is made.
     fn write(
         &mut self,
-        family: Family,
+        family: AddressType,
         known: Option<&Arc<EndpointSlice>>,
-        ports: &[Port<'_>],
-        shown: &[Shown<'_>],
+        ports: &[BackendPort<'_>],
+        shown: &[PodEndpoint<'_>],
     ) {
         let ports: Vec<EndpointPort> = ports.iter().map(shown_port).collect();
         let ports = Some(ports).filter(|ports| !ports.is_empty());
@@ -205,7 +216,7 @@ impl<'a> Work<'a> {
             }
             None => self.new_meta(family),
         };
-        let endpoints = shown.iter().map(Shown::endpoint).collect();
+        let endpoints = shown.iter().map(PodEndpoint::endpoint).collect();
         let slice = EndpointSlice {
             metadata: ObjectMeta { labels: Some(self.labels.clone()), ..metadata },
             address_type: family.name().to_owned(),
@@ -213,13 +224,13 @@ impl<'a> Work<'a> {
             ports,
         };
         let write = match known {
-            Some(_) => Write::Update(slice.into()),
-            None => Write::Create(slice.into()),
+            Some(_) => WriteOperation::Update(slice.into()),
+            None => WriteOperation::Create(slice.into()),
         };
         self.written.push(write.into());
     }
 
-    fn new_meta(&mut self, family: Family) -> ObjectMeta {
+    fn new_meta(&mut self, family: AddressType) -> ObjectMeta {
         let meta = &self.service.metadata;
         let service = meta.name.as_deref().unwrap_or_default();
         let namespace = meta.namespace.as_deref().unwrap_or_default();
@@ -230,7 +241,7 @@ impl<'a> Work<'a> {
             })
             .find(|(_, name)| {
                 let name = NamespacedName::new(namespace, name.as_str());
-                self.view.get(&ObjectId::new(Kind::EndpointSlice, name)).is_none()
+                self.view.get(&ObjectId::new(ResourceKind::EndpointSlice, name)).is_none()
             })
             .expect("there are more names than slices");
         self.taken = number + 1;
@@ -238,21 +249,21 @@ impl<'a> Work<'a> {
             generate_name: Some(format!("{service}-")),
             name: Some(name),
             namespace: meta.namespace.clone(),
-            owner_references: Some(vec![owners::controller_reference(Kind::Service, meta)]),
+            owner_references: Some(vec![owners::controller_reference(ResourceKind::Service, meta)]),
             ..ObjectMeta::default()
         }
     }
 
     /// A pod that is being deleted is not ready, and serves for as long as its probe says so:
     /// traffic goes to it when there is no other [KEP-1669].
-    fn shown<'m>(&self, member: &Member<'m>) -> Shown<'m>
+    fn shown<'m>(&self, member: &BackendPod<'m>) -> PodEndpoint<'m>
     where
         'a: 'm,
     {
         let pod = member.pod;
         let (serving, terminating) = (pods::is_ready(pod), pods::is_terminating(pod));
         let node = pods::node(pod);
-        Shown {
+        PodEndpoint {
             pod,
             address: member.address,
             ready: wanted::publishes_not_ready(self.service) || (serving && !terminating),
@@ -269,7 +280,7 @@ fn uid_of(endpoint: &Endpoint) -> Option<&str> {
     endpoint.target_ref.as_ref()?.uid.as_deref()
 }
 
-fn shown_port(port: &Port<'_>) -> EndpointPort {
+fn shown_port(port: &BackendPort<'_>) -> EndpointPort {
     EndpointPort {
         name: Some(port.name.to_owned()),
         protocol: Some(port.protocol.to_owned()),
@@ -278,14 +289,14 @@ fn shown_port(port: &Port<'_>) -> EndpointPort {
     }
 }
 
-fn ports_of(slice: &EndpointSlice) -> Vec<Port<'_>> {
-    let ports = slice.ports.iter().flatten().map(|port| Port {
+fn ports_of(slice: &EndpointSlice) -> Vec<BackendPort<'_>> {
+    let ports = slice.ports.iter().flatten().map(|port| BackendPort {
         name: port.name.as_deref().unwrap_or_default(),
         protocol: port.protocol.as_deref().unwrap_or_default(),
         number: port.port.unwrap_or(0),
         app_protocol: port.app_protocol.as_deref(),
     });
-    let mut ports: Vec<Port<'_>> = ports.collect();
+    let mut ports: Vec<BackendPort<'_>> = ports.collect();
     ports.sort();
     ports
 }

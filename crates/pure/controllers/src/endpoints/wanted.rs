@@ -6,44 +6,44 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::pods::AnySpec;
 
-use crate::{NamespacedName, View, pods};
+use crate::{ClusterView, NamespacedName, pods};
 
 /// The kind of address that is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
+pub(super) enum AddressType {
     IPv4,
     IPv6,
 }
 
-impl Family {
-    pub(super) const ALL: [Family; 2] = [Family::IPv4, Family::IPv6];
+impl AddressType {
+    pub(super) const ALL: [AddressType; 2] = [AddressType::IPv4, AddressType::IPv6];
 
     /// As `addressType` and `ipFamilies` spell it.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Family::IPv4 => "IPv4",
-            Family::IPv6 => "IPv6",
+            AddressType::IPv4 => "IPv4",
+            AddressType::IPv6 => "IPv6",
         }
     }
 
     /// The families of a Service, the first one first; IPv4 when it does not say.
-    pub(super) fn of(service: &Service) -> Vec<Family> {
+    pub(super) fn of(service: &Service) -> Vec<AddressType> {
         let named = service.spec.as_ref().and_then(|spec| spec.ip_families.as_deref());
-        let named: Vec<Family> = named
+        let named: Vec<AddressType> = named
             .unwrap_or_default()
             .iter()
-            .filter_map(|name| Family::ALL.into_iter().find(|family| family.name() == name))
+            .filter_map(|name| AddressType::ALL.into_iter().find(|family| family.name() == name))
             .collect();
-        if named.is_empty() { vec![Family::IPv4] } else { named }
+        if named.is_empty() { vec![AddressType::IPv4] } else { named }
     }
 
     fn is_of(self, address: &str) -> bool {
         match address.parse() {
-            Ok(IpAddr::V4(_)) => self == Family::IPv4,
-            Ok(IpAddr::V6(_)) => self == Family::IPv6,
+            Ok(IpAddr::V4(_)) => self == AddressType::IPv4,
+            Ok(IpAddr::V6(_)) => self == AddressType::IPv6,
             Err(_) => false,
         }
     }
@@ -51,7 +51,7 @@ impl Family {
 
 /// A port behind a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Port<'a> {
+pub(super) struct BackendPort<'a> {
     pub(super) name: &'a str,
     pub(super) protocol: &'a str,
     pub(super) number: i32,
@@ -60,25 +60,25 @@ pub(super) struct Port<'a> {
 
 /// A pod behind a Service.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member<'a> {
-    pub(super) pod: &'a Arc<Pod>,
+pub(super) struct BackendPod<'a> {
+    pub(super) pod: &'a Arc<HeldPod>,
     pub(super) address: &'a str,
 }
 
 /// The pods that the Service selects and that have an address, those that are being deleted too, by
 /// the ports that they have.
 pub(super) fn members<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     service: &'a Service,
-    family: Family,
-) -> BTreeMap<Vec<Port<'a>>, Vec<Member<'a>>> {
+    family: AddressType,
+) -> BTreeMap<Vec<BackendPort<'a>>, Vec<BackendPod<'a>>> {
     let name = NamespacedName::of(&service.metadata);
     let selected = view.selected_by(&name);
     let there = selected.filter(|pod| !pods::is_finished(pod));
-    let members = there.filter_map(|pod| Some(Member { pod, address: address(pod, family)? }));
+    let members = there.filter_map(|pod| Some(BackendPod { pod, address: address(pod, family)? }));
     if !has_named_target(service) {
         // as most Services: all of their pods have the same
-        let members: Vec<Member<'_>> = members.collect();
+        let members: Vec<BackendPod<'_>> = members.collect();
         let Some(one) = members.first() else { return BTreeMap::new() };
         return BTreeMap::from([(ports(service, one.pod), members)]);
     }
@@ -95,19 +95,19 @@ fn has_named_target(service: &Service) -> bool {
     ports.iter().any(|port| matches!(port.target_port, Some(IntOrString::String(_))))
 }
 
-fn address(pod: &Pod, family: Family) -> Option<&str> {
+fn address(pod: &HeldPod, family: AddressType) -> Option<&str> {
     let status = pod.status.as_ref()?;
     let all = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
     all.chain(status.pod_ip.as_deref()).find(|address| family.is_of(address))
 }
 
 /// Sorted, so that another order in the Service is no change.
-fn ports<'a>(service: &'a Service, pod: &Pod) -> Vec<Port<'a>> {
+fn ports<'a>(service: &'a Service, pod: &HeldPod) -> Vec<BackendPort<'a>> {
     let list = service.spec.as_ref().and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
-    let mut ports: Vec<Port<'_>> = list
+    let mut ports: Vec<BackendPort<'_>> = list
         .iter()
         .filter_map(|port| {
-            Some(Port {
+            Some(BackendPort {
                 name: port.name.as_deref().unwrap_or_default(),
                 protocol: protocol(port.protocol.as_deref()),
                 number: target(port, pod)?,
@@ -125,7 +125,7 @@ fn protocol(named: Option<&str>) -> &str {
 
 /// The port of the pod that a port of the Service leads to; none when no container has one of that
 /// name.
-fn target(port: &ServicePort, pod: &Pod) -> Option<i32> {
+fn target(port: &ServicePort, pod: &HeldPod) -> Option<i32> {
     match &port.target_port {
         None | Some(IntOrString::Int(0)) => Some(port.port),
         Some(IntOrString::Int(number)) => Some(*number),
@@ -143,7 +143,7 @@ fn target(port: &ServicePort, pod: &Pod) -> Option<i32> {
 }
 
 /// The pod, as what an address leads to.
-pub(super) fn reference(pod: &Pod) -> ObjectReference {
+pub(super) fn reference(pod: &HeldPod) -> ObjectReference {
     ObjectReference {
         kind: Some("Pod".to_owned()),
         namespace: pod.metadata.namespace.clone(),
@@ -154,7 +154,7 @@ pub(super) fn reference(pod: &Pod) -> ObjectReference {
 }
 
 /// True when that is what [`reference`] says of the pod.
-pub(super) fn is_reference(known: &ObjectReference, pod: &Pod) -> bool {
+pub(super) fn is_reference(known: &ObjectReference, pod: &HeldPod) -> bool {
     let ObjectReference { api_version, field_path, kind, name, namespace, resource_version, uid } =
         known;
     let meta = &pod.metadata;

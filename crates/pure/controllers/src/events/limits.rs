@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rekindle_types::{Tick, TickDuration};
 
-use super::{About, Note, Severity};
+use super::{EventNote, EventSeverity, EventSubject};
 
 /// So many different messages of one reason about one object, and from then on they are one event.
 const SIMILAR_MAX: usize = 10;
@@ -22,17 +22,17 @@ pub(super) const REMEMBERED_MAX: usize = 2048;
 
 /// A bounded memory: when it is full, the quarter that was longest not used is forgotten.
 #[derive(Clone, Debug)]
-pub(super) struct Memory<K, V> {
+pub(super) struct BoundedMemory<K, V> {
     entries: BTreeMap<K, (Tick, V)>,
 }
 
-impl<K, V> Default for Memory<K, V> {
+impl<K, V> Default for BoundedMemory<K, V> {
     fn default() -> Self {
         Self { entries: BTreeMap::new() }
     }
 }
 
-impl<K: Ord + Clone, V> Memory<K, V> {
+impl<K: Ord + Clone, V> BoundedMemory<K, V> {
     /// What is remembered of this, or a beginning.
     pub(super) fn recall(&mut self, key: &K, now: Tick, begin: impl FnOnce() -> V) -> &mut V {
         if !self.entries.contains_key(key) {
@@ -61,75 +61,76 @@ impl<K: Ord + Clone, V> Memory<K, V> {
 }
 
 /// What makes events similar: all but the message.
-type Kind = (About, Severity, &'static str, &'static str);
+type Kind = (EventSubject, EventSeverity, &'static str, &'static str);
 
 /// An event with those that are similar to it.
-pub(super) enum Folded {
+pub(super) enum CombinedEvent {
     /// It is one of few.
-    Alone(Note),
+    Alone(EventNote),
     /// One event stands for it and others.
     Combined {
         /// The note by which that event is known.
-        known_by: Note,
+        known_by: EventNote,
         /// The note that it shows now.
-        shown: Note,
+        shown: EventNote,
     },
 }
 
 /// Combines similar events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Similar {
-    said: Memory<Kind, Messages>,
+pub(super) struct EventAggregator {
+    said: BoundedMemory<Kind, SimilarMessages>,
 }
 
 #[derive(Clone, Debug)]
-struct Messages {
+struct SimilarMessages {
     different: BTreeSet<String>,
     last: Tick,
 }
 
-impl Similar {
+impl EventAggregator {
     /// The event by which this is told.
-    pub(super) fn fold(&mut self, note: Note, now: Tick) -> Folded {
+    pub(super) fn fold(&mut self, note: EventNote, now: Tick) -> CombinedEvent {
         let kind = (note.about.clone(), note.severity, note.reason, note.component);
-        let messages =
-            self.said.recall(&kind, now, || Messages { different: BTreeSet::new(), last: now });
+        let messages = self
+            .said
+            .recall(&kind, now, || SimilarMessages { different: BTreeSet::new(), last: now });
         if now.since(messages.last) > SIMILAR_WITHIN {
             messages.different.clear();
         }
         messages.last = now;
         messages.different.insert(note.message.clone());
         if messages.different.len() < SIMILAR_MAX {
-            return Folded::Alone(note);
+            return CombinedEvent::Alone(note);
         }
         messages.different.pop_first();
-        let known_by = Note { message: COMBINED.to_owned(), ..note.clone() };
-        let shown = Note { message: format!("{COMBINED}{}", note.message), ..note };
-        Folded::Combined { known_by, shown }
+        let known_by = EventNote { message: COMBINED.to_owned(), ..note.clone() };
+        let shown = EventNote { message: format!("{COMBINED}{}", note.message), ..note };
+        CombinedEvent::Combined { known_by, shown }
     }
 }
 
 /// How much is written about each object, by component.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Quota {
-    buckets: Memory<(About, &'static str), Bucket>,
+pub(super) struct EventQuota {
+    buckets: BoundedMemory<(EventSubject, &'static str), EventBucket>,
 }
 
 #[derive(Clone, Debug)]
-struct Bucket {
+struct EventBucket {
     left: u64,
     /// From when on the next refill is counted.
     since: Tick,
 }
 
-impl Quota {
+impl EventQuota {
     /// Takes one write; false when there is none left.
-    pub(super) fn take(&mut self, note: &Note, now: Tick) -> bool {
+    pub(super) fn take(&mut self, note: &EventNote, now: Tick) -> bool {
         let key = (note.about.clone(), note.component);
-        let bucket = self.buckets.recall(&key, now, || Bucket { left: BURST, since: now });
+        let bucket = self.buckets.recall(&key, now, || EventBucket { left: BURST, since: now });
         let earned = now.since(bucket.since).as_micros() / REFILL.as_micros();
         if bucket.left.saturating_add(earned) >= BURST {
-            *bucket = Bucket { left: BURST, since: now };
+            *bucket = EventBucket { left: BURST, since: now };
         } else {
             bucket.left += earned;
             bucket.since = bucket.since + REFILL.saturating_mul(earned);

@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
 use super::tracking;
 use crate::failed_pods::{finished_at, next_after};
 use crate::pods;
 
 /// From when on the next pod may be created; absent when nothing failed since the last success.
-pub(super) fn next_creation(own: &[&Arc<Pod>]) -> Option<Tick> {
+pub(super) fn next_creation(own: &[&Arc<HeldPod>]) -> Option<Tick> {
     let of_phase = |phase: &'static str| {
         own.iter().filter(move |pod| pods::phase(pod) == phase).filter(|pod| {
             // One that the Job itself gave up is no failure.

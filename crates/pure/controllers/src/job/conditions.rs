@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::{Tick, TickDuration};
 
-use super::tally::{Course, Tally};
+use super::tally::{JobCourse, JobTally};
 use super::{COMPONENT, success};
-use crate::Object;
-use crate::events::{Note, Severity};
+use crate::ViewObject;
+use crate::events::{EventNote, EventSeverity};
 
 const COMPLETE: &str = "Complete";
 const FAILED: &str = "Failed";
@@ -22,23 +22,23 @@ const FAILURE_TARGET: &str = "FailureTarget";
 
 /// What a Job is decided to become.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Goal {
+pub(super) enum JobGoal {
     /// Complete.
-    Success(Why),
+    Success(ConditionReason),
     /// Failed.
-    Failure(Why),
+    Failure(ConditionReason),
 }
 
 /// Reason and message of the conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Why {
+pub(super) struct ConditionReason {
     /// In CamelCase, for machines.
     reason: String,
     /// For people.
     message: String,
 }
 
-impl Why {
+impl ConditionReason {
     fn new(reason: &str, message: &str) -> Self {
         Self { reason: reason.to_owned(), message: message.to_owned() }
     }
@@ -50,13 +50,13 @@ impl Why {
 }
 
 /// What the status says was decided already.
-pub(super) fn course(status: &JobStatus) -> Course {
+pub(super) fn course(status: &JobStatus) -> JobCourse {
     if is_true(status, SUCCESS_CRITERIA_MET) {
-        Course::Succeeds
+        JobCourse::Succeeds
     } else if is_true(status, FAILURE_TARGET) {
-        Course::Fails
+        JobCourse::Fails
     } else {
-        Course::Open
+        JobCourse::Open
     }
 }
 
@@ -70,27 +70,27 @@ fn is_true(status: &JobStatus, type_: &str) -> bool {
 
 /// How a Job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum JobEnding {
     /// Condition Complete is True.
     Complete,
     /// Condition Failed is True.
     Failed,
 }
 
-impl Ending {
+impl JobEnding {
     /// The type of the condition.
     pub(crate) const fn condition(self) -> &'static str {
         match self {
-            Ending::Complete => COMPLETE,
-            Ending::Failed => FAILED,
+            JobEnding::Complete => COMPLETE,
+            JobEnding::Failed => FAILED,
         }
     }
 }
 
 /// How a Job ended, if it did.
-pub(crate) fn ending(job: &Job) -> Option<Ending> {
+pub(crate) fn ending(job: &Job) -> Option<JobEnding> {
     let status = job.status.as_ref()?;
-    [Ending::Complete, Ending::Failed]
+    [JobEnding::Complete, JobEnding::Failed]
         .into_iter()
         .find(|ending| is_true(status, ending.condition()))
 }
@@ -117,22 +117,23 @@ pub(super) fn deadline(spec: &JobSpec, status: &JobStatus) -> Option<Tick> {
 pub(super) fn goal(
     spec: &JobSpec,
     status: &JobStatus,
-    tally: &Tally<'_>,
+    tally: &JobTally<'_>,
     now: Tick,
-) -> Option<Goal> {
-    let decided =
-        |type_: &str| condition(status, type_).filter(|c| c.status == "True").map(Why::of);
+) -> Option<JobGoal> {
+    let decided = |type_: &str| {
+        condition(status, type_).filter(|c| c.status == "True").map(ConditionReason::of)
+    };
     if let Some(why) = decided(SUCCESS_CRITERIA_MET) {
-        return Some(Goal::Success(why));
+        return Some(JobGoal::Success(why));
     }
     if let Some(why) = decided(FAILURE_TARGET) {
-        return Some(Goal::Failure(why));
+        return Some(JobGoal::Failure(why));
     }
     if let Some(why) = failure(spec, status, tally, now) {
-        return Some(Goal::Failure(why));
+        return Some(JobGoal::Failure(why));
     }
     if let Some(message) = success::met(spec, &tally.completed) {
-        return Some(Goal::Success(Why::new("SuccessPolicy", &message)));
+        return Some(JobGoal::Success(ConditionReason::new("SuccessPolicy", &message)));
     }
     let is_enough = match spec.completions {
         Some(completions) => tally.succeeded() >= completions,
@@ -140,36 +141,41 @@ pub(super) fn goal(
     };
     (is_enough && tally.active.is_empty()).then(|| {
         let message = "Reached expected number of succeeded pods";
-        Goal::Success(Why::new("CompletionsReached", message))
+        JobGoal::Success(ConditionReason::new("CompletionsReached", message))
     })
 }
 
 /// Why a Job is to be given up.
-fn failure(spec: &JobSpec, status: &JobStatus, tally: &Tally<'_>, now: Tick) -> Option<Why> {
+fn failure(
+    spec: &JobSpec,
+    status: &JobStatus,
+    tally: &JobTally<'_>,
+    now: Tick,
+) -> Option<ConditionReason> {
     if let Some(message) = &tally.fatal {
-        return Some(Why::new("PodFailurePolicy", message));
+        return Some(ConditionReason::new("PodFailurePolicy", message));
     }
     if exceeds_backoff_limit(spec, tally) {
         let message = "Job has reached the specified backoff limit";
-        return Some(Why::new("BackoffLimitExceeded", message));
+        return Some(ConditionReason::new("BackoffLimitExceeded", message));
     }
     if deadline(spec, status).is_some_and(|at| at <= now) {
         let message = "Job was active longer than specified deadline";
-        return Some(Why::new("DeadlineExceeded", message));
+        return Some(ConditionReason::new("DeadlineExceeded", message));
     }
     let failed = tally.per_index.as_ref()?.failed.count();
     if spec.max_failed_indexes.is_some_and(|limit| failed > limit) {
         let message = "Job has exceeded the specified maximal number of failed indexes";
-        return Some(Why::new("MaxFailedIndexesExceeded", message));
+        return Some(ConditionReason::new("MaxFailedIndexesExceeded", message));
     }
     let all = spec.completions.unwrap_or(0);
     (failed > 0 && failed.saturating_add(tally.completed.count()) >= all)
-        .then(|| Why::new("FailedIndexes", "Job has failed indexes"))
+        .then(|| ConditionReason::new("FailedIndexes", "Job has failed indexes"))
 }
 
 /// True when more failed than the Job allows. With restartPolicy OnFailure, restarts of containers
 /// count as well.
-fn exceeds_backoff_limit(spec: &JobSpec, tally: &Tally<'_>) -> bool {
+fn exceeds_backoff_limit(spec: &JobSpec, tally: &JobTally<'_>) -> bool {
     let limit = spec.backoff_limit.unwrap_or(6);
     if tally.failed() > limit {
         return true;
@@ -182,7 +188,7 @@ fn exceeds_backoff_limit(spec: &JobSpec, tally: &Tally<'_>) -> bool {
     if limit == 0 { restarts > 0 } else { restarts >= limit }
 }
 
-fn all_restarts(pod: &Pod) -> i32 {
+fn all_restarts(pod: &HeldPod) -> i32 {
     let statuses = pod.status.iter().flat_map(|status| {
         let init = status.init_container_statuses.iter().flatten();
         init.chain(status.container_statuses.iter().flatten())
@@ -195,25 +201,26 @@ pub(super) fn write(
     job: &Arc<Job>,
     spec: &JobSpec,
     status: &mut JobStatus,
-    goal: Option<&Goal>,
-    tally: &Tally<'_>,
+    goal: Option<&JobGoal>,
+    tally: &JobTally<'_>,
     now: Tick,
-) -> Vec<Note> {
-    let about = Object::Job(job.clone());
-    let say =
-        |severity, reason, message: &str| Note::new(&about, severity, reason, message, COMPONENT);
+) -> Vec<EventNote> {
+    let about = ViewObject::Job(job.clone());
+    let say = |severity, reason, message: &str| {
+        EventNote::new(&about, severity, reason, message, COMPONENT)
+    };
     let Some(goal) = goal else {
         return match suspend(spec, status, now) {
             Some(Suspension::Begins) => {
-                vec![say(Severity::Normal, "Suspended", "Job suspended")]
+                vec![say(EventSeverity::Normal, "Suspended", "Job suspended")]
             }
-            Some(Suspension::Ends) => vec![say(Severity::Normal, "Resumed", "Job resumed")],
+            Some(Suspension::Ends) => vec![say(EventSeverity::Normal, "Resumed", "Job resumed")],
             None => Vec::new(),
         };
     };
     let (interim, last, why) = match goal {
-        Goal::Success(why) => (SUCCESS_CRITERIA_MET, COMPLETE, why),
-        Goal::Failure(why) => (FAILURE_TARGET, FAILED, why),
+        JobGoal::Success(why) => (SUCCESS_CRITERIA_MET, COMPLETE, why),
+        JobGoal::Failure(why) => (FAILURE_TARGET, FAILED, why),
     };
     let told = (why.reason.as_str(), why.message.as_str());
     let whole = now.to_time();
@@ -227,19 +234,19 @@ pub(super) fn write(
     }
     set(status, last, "True", told, now);
     match goal {
-        Goal::Success(_) => {
+        JobGoal::Success(_) => {
             status.completion_time = Some(whole);
             let succeeded = status.succeeded.unwrap_or(0);
             let is_too_many = spec.completions.is_some_and(|wanted| succeeded > wanted);
             let too_many = is_too_many.then(|| {
                 let message = "Too many succeeded pods running after completion count reached";
-                say(Severity::Warning, "TooManySucceededPods", message)
+                say(EventSeverity::Warning, "TooManySucceededPods", message)
             });
-            let completed = say(Severity::Normal, "Completed", "Job completed");
+            let completed = say(EventSeverity::Normal, "Completed", "Job completed");
             too_many.into_iter().chain([completed]).collect()
         }
-        Goal::Failure(why) => {
-            vec![say(Severity::Warning, event_reason(&why.reason), &why.message)]
+        JobGoal::Failure(why) => {
+            vec![say(EventSeverity::Warning, event_reason(&why.reason), &why.message)]
         }
     }
 }

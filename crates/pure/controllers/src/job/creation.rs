@@ -13,12 +13,12 @@ use rekindle_types::Tick;
 use rekindle_types::reasons::event;
 
 use super::COMPONENT;
-use super::per_index::PerIndex;
+use super::per_index::IndexFailures;
 use super::tracking::{FINALIZER, INDEX};
 use crate::avoidance::{self, Avoided};
-use crate::events::{Note, Severity};
-use crate::plan::{Report, Step, Write};
-use crate::{Kind, Object, Plan, View, names, owners};
+use crate::events::{EventNote, EventSeverity};
+use crate::plan::{PlannedWrite, WriteNotes, WriteOperation};
+use crate::{ClusterView, ResourceKind, ViewObject, WritePlan, names, owners};
 
 /// The variable with the completion index.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
@@ -26,16 +26,16 @@ const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 /// Creates a pod for each place, in batches of 1, 2, 4, …: a template that can never be created
 /// costs one refused request. Those of an Indexed Job have an index.
 pub(super) fn create(
-    view: &View,
+    view: &ClusterView,
     job: &Arc<Job>,
     spec: &JobSpec,
     places: &[Option<u32>],
-    per_index: Option<&PerIndex<'_>>,
+    per_index: Option<&IndexFailures<'_>>,
     now: Tick,
-    plan: &mut Plan,
+    plan: &mut WritePlan,
 ) {
     let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
-    let workload = owners::root_uid(view, &Object::Job(job.clone()));
+    let workload = owners::root_uid(view, &ViewObject::Job(job.clone()));
     let avoided = avoidance::of_workload(view, namespace, &workload, now);
     let mut given = BTreeSet::new();
     let mut left = places;
@@ -57,7 +57,12 @@ pub(super) fn create(
 }
 
 /// The first name of the Job's series, or of the index's, that is neither taken nor was lately.
-fn free_name(view: &View, job: &Job, index: Option<u32>, given: &mut BTreeSet<String>) -> String {
+fn free_name(
+    view: &ClusterView,
+    job: &Job,
+    index: Option<u32>,
+    given: &mut BTreeSet<String>,
+) -> String {
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let owner = job.metadata.name.as_deref().unwrap_or_default();
     let (series, tail) = match index {
@@ -94,7 +99,10 @@ fn new_pod(
             labels: from.labels,
             annotations: from.annotations,
             finalizers: Some(finalizers),
-            owner_references: Some(vec![owners::controller_reference(Kind::Job, &job.metadata)]),
+            owner_references: Some(vec![owners::controller_reference(
+                ResourceKind::Job,
+                &job.metadata,
+            )]),
             ..Default::default()
         },
         spec: template.spec,
@@ -107,13 +115,22 @@ fn new_pod(
     pod
 }
 
-fn creation(job: &Arc<Job>, pod: Pod) -> Step {
-    let about = Object::Job(job.clone());
+fn creation(job: &Arc<Job>, pod: Pod) -> PlannedWrite {
+    let about = ViewObject::Job(job.clone());
     let message = format!("Created pod: {}", pod.metadata.name.as_deref().unwrap_or_default());
-    let success = Note::new(&about, Severity::Normal, event::SUCCESSFUL_CREATE, message, COMPONENT);
-    let failure =
-        Note::new(&about, Severity::Warning, event::FAILED_CREATE, "Error creating: ", COMPONENT);
-    Step { write: Write::Create(pod.into()), report: Some(Report::new(success, failure)) }
+    let success =
+        EventNote::new(&about, EventSeverity::Normal, event::SUCCESSFUL_CREATE, message, COMPONENT);
+    let failure = EventNote::new(
+        &about,
+        EventSeverity::Warning,
+        event::FAILED_CREATE,
+        "Error creating: ",
+        COMPONENT,
+    );
+    PlannedWrite {
+        write: WriteOperation::Create(pod.into()),
+        report: Some(WriteNotes::new(success, failure)),
+    }
 }
 
 /// Tells a pod its index: in annotation, label and variable, and by its host name.

@@ -7,13 +7,13 @@ use k8s_openapi::api::batch::v1::{
     JobSpec, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,
 };
 use k8s_openapi::api::core::v1::PodCondition;
-use rekindle_types::held::{ContainerStatus, Pod};
+use rekindle_types::held::{HeldContainerStatus, HeldPod};
 
 use crate::pods;
 
 /// When a pod of a Job counts as failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failed {
+pub(super) enum FailureRule {
     /// When its phase is Failed, and when it is being deleted before it succeeded.
     FailedOrTerminating,
     /// When its phase is Failed: the one in its place waits so long.
@@ -22,7 +22,7 @@ pub(super) enum Failed {
 
 /// What a failure does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum FailureEffect {
     /// It counts against the limits.
     Counts,
     /// It does not count, and the pod is replaced.
@@ -33,22 +33,22 @@ pub(super) enum Verdict {
     FailsJob(String),
 }
 
-impl Failed {
+impl FailureRule {
     /// As the Job says; a podFailurePolicy needs to see how pods end.
     pub(super) fn of(spec: &JobSpec) -> Self {
         let waits = spec.pod_replacement_policy.as_deref() == Some("Failed");
         if waits || spec.pod_failure_policy.is_some() {
-            Failed::FailedOnly
+            FailureRule::FailedOnly
         } else {
-            Failed::FailedOrTerminating
+            FailureRule::FailedOrTerminating
         }
     }
 
     /// True for a pod that failed.
-    pub(super) fn is(self, pod: &Pod) -> bool {
+    pub(super) fn is(self, pod: &HeldPod) -> bool {
         match self {
-            Failed::FailedOnly => pods::phase(pod) == "Failed",
-            Failed::FailedOrTerminating => {
+            FailureRule::FailedOnly => pods::phase(pod) == "Failed",
+            FailureRule::FailedOrTerminating => {
                 pods::phase(pod) == "Failed"
                     || (pods::is_terminating(pod) && pods::phase(pod) != "Succeeded")
             }
@@ -57,24 +57,24 @@ impl Failed {
 }
 
 /// What the failure of this pod does.
-pub(super) fn verdict(spec: &JobSpec, pod: &Pod) -> Verdict {
+pub(super) fn verdict(spec: &JobSpec, pod: &HeldPod) -> FailureEffect {
     let rules = spec.pod_failure_policy.iter().flat_map(|policy| &policy.rules);
     for (index, rule) in rules.enumerate() {
         let Some(what) = matched(rule, pod) else { continue };
         return match rule.action.as_str() {
-            "Ignore" => Verdict::IsIgnored,
-            "FailIndex" => Verdict::FailsIndex,
+            "Ignore" => FailureEffect::IsIgnored,
+            "FailIndex" => FailureEffect::FailsIndex,
             "FailJob" => {
-                Verdict::FailsJob(format!("{what} matching FailJob rule at index {index}"))
+                FailureEffect::FailsJob(format!("{what} matching FailJob rule at index {index}"))
             }
-            _ => Verdict::Counts,
+            _ => FailureEffect::Counts,
         };
     }
-    Verdict::Counts
+    FailureEffect::Counts
 }
 
 /// What of the pod a rule matches, for people.
-fn matched(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
+fn matched(rule: &PodFailurePolicyRule, pod: &HeldPod) -> Option<String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     if let Some(requirement) = &rule.on_exit_codes {
@@ -90,11 +90,11 @@ fn matched(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
 /// The first container whose exit code is as required.
 fn exit_code<'a>(
     requirement: &PodFailurePolicyOnExitCodesRequirement,
-    pod: &'a Pod,
+    pod: &'a HeldPod,
 ) -> Option<(&'a str, i32)> {
     let status = pod.status.as_ref()?;
     let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
-    let of = |container: &'a ContainerStatus| {
+    let of = |container: &'a HeldContainerStatus| {
         let code = container.state.terminated()?.exit_code;
         let is_named = requirement.container_name.as_ref().is_none_or(|n| *n == container.name);
         let is_listed = requirement.values.contains(&code);
@@ -108,7 +108,7 @@ fn exit_code<'a>(
     all.filter_map(of).next()
 }
 
-fn condition<'a>(rule: &PodFailurePolicyRule, pod: &'a Pod) -> Option<&'a PodCondition> {
+fn condition<'a>(rule: &PodFailurePolicyRule, pod: &'a HeldPod) -> Option<&'a PodCondition> {
     let patterns = rule.on_pod_conditions.as_ref()?;
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| {

@@ -9,12 +9,12 @@ use std::fmt;
 /// A set of indexes. It is kept as its runs, never one by one: a user's twelve letters can name two
 /// thousand million.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Indexes {
+pub(super) struct IndexSet {
     /// The first of each run and its last; between two runs one is missing at least.
     runs: BTreeMap<u32, u32>,
 }
 
-impl Indexes {
+impl IndexSet {
     /// The indexes in the text that are below `end`. What is no number is left out: only this
     /// controller writes the field of the status, and that of a rule is validated.
     pub(super) fn parse(text: &str, end: u32) -> Self {
@@ -102,13 +102,13 @@ fn sum(runs: impl Iterator<Item = (u32, u32)>) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-impl Extend<u32> for Indexes {
+impl Extend<u32> for IndexSet {
     fn extend<T: IntoIterator<Item = u32>>(&mut self, indexes: T) {
         indexes.into_iter().for_each(|index| self.insert(index));
     }
 }
 
-impl FromIterator<u32> for Indexes {
+impl FromIterator<u32> for IndexSet {
     fn from_iter<T: IntoIterator<Item = u32>>(indexes: T) -> Self {
         let mut all = Self::default();
         all.extend(indexes);
@@ -116,7 +116,7 @@ impl FromIterator<u32> for Indexes {
     }
 }
 
-impl fmt::Display for Indexes {
+impl fmt::Display for IndexSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (first, last)) in self.runs.iter().enumerate() {
             let comma = if number == 0 { "" } else { "," };
@@ -149,25 +149,25 @@ mod tests {
             (&[8, 9, 20, 21, 22], "8,9,20-22"),
         ];
         for (set, text) in cases {
-            let set: Indexes = set.iter().copied().collect();
+            let set: IndexSet = set.iter().copied().collect();
             assert_eq!(set.to_string(), *text);
-            assert_eq!(Indexes::parse(text, 100), set);
+            assert_eq!(IndexSet::parse(text, 100), set);
         }
     }
 
     #[test]
     fn indexes_beyond_the_completions_do_not_count() {
-        assert_eq!(Indexes::parse("0-4,7", 3).to_string(), "0-2");
-        assert_eq!(Indexes::parse("x,-3,2,5-4", 9).to_string(), "2");
-        assert!(Indexes::parse("0-4", 0).is_empty());
+        assert_eq!(IndexSet::parse("0-4,7", 3).to_string(), "0-2");
+        assert_eq!(IndexSet::parse("x,-3,2,5-4", 9).to_string(), "2");
+        assert!(IndexSet::parse("0-4", 0).is_empty());
     }
 
     #[test]
     fn a_set_of_any_number_of_indexes_is_no_larger_than_its_text() {
-        let most = Indexes::parse("0-9,11-4294967295", 2_147_483_647);
+        let most = IndexSet::parse("0-9,11-4294967295", 2_147_483_647);
         assert_eq!(most.to_string(), "0-9,11-2147483646");
         assert_eq!(most.count(), 2_147_483_646);
-        assert_eq!(most.count_in(&Indexes::parse("5-2000000000", 2_147_483_647)), 1_999_999_995);
+        assert_eq!(most.count_in(&IndexSet::parse("5-2000000000", 2_147_483_647)), 1_999_999_995);
         assert_eq!(most.missing(2_147_483_647).collect::<Vec<_>>(), [10]);
         assert!(most.contains(2_000_000_000) && !most.contains(10));
     }
@@ -187,7 +187,7 @@ mod tests {
                 let all = runs.iter().flat_map(|(first, length)| *first..=first + length);
                 all.filter(|index| *index < end).collect()
             };
-            let (one, other) = (Indexes::parse(&text(&ours), end), Indexes::parse(&text(&theirs), end));
+            let (one, other) = (IndexSet::parse(&text(&ours), end), IndexSet::parse(&text(&theirs), end));
             let (of_one, of_other) = (each(&ours), each(&theirs));
             prop_assert_eq!(&one, &of_one.iter().copied().collect());
             prop_assert_eq!(usize::try_from(one.count()).unwrap(), of_one.len());

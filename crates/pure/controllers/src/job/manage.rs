@@ -5,28 +5,28 @@ use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use super::failure::Failed;
-use super::indexes::Indexes;
-use super::tally::Tally;
-use super::{COMPONENT, Mode, backoff, creation, mode, number, tracking};
-use crate::events::{Note, Severity};
-use crate::plan::{Propagation, Report, Step, Write};
-use crate::{Object, Plan, View, pods};
+use super::failure::FailureRule;
+use super::indexes::IndexSet;
+use super::tally::JobTally;
+use super::{COMPONENT, CompletionMode, backoff, creation, mode, number, tracking};
+use crate::events::{EventNote, EventSeverity};
+use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
+use crate::{ClusterView, ViewObject, WritePlan, pods};
 
 /// Pods created at most in one go, as upstream.
 const BURST: usize = 500;
 
 /// Creates what is missing, gives up what is too many.
 pub(super) fn manage(
-    view: &View,
+    view: &ClusterView,
     job: &Arc<Job>,
     spec: &JobSpec,
-    own: &[&Arc<Pod>],
-    tally: &Tally<'_>,
+    own: &[&Arc<HeldPod>],
+    tally: &JobTally<'_>,
     now: Tick,
-    plan: &mut Plan,
+    plan: &mut WritePlan,
 ) {
     let wanted = wanted(spec, tally);
     let (kept, doomed) = choose(mode(spec), tally, wanted);
@@ -39,17 +39,17 @@ pub(super) fn manage(
     }
     // Under podReplacementPolicy Failed a pod that is being deleted keeps its place until it has
     // ended.
-    let leaving: &[&Arc<Pod>] = match Failed::of(spec) {
-        Failed::FailedOnly => &tally.terminating,
-        Failed::FailedOrTerminating => &[],
+    let leaving: &[&Arc<HeldPod>] = match FailureRule::of(spec) {
+        FailureRule::FailedOnly => &tally.terminating,
+        FailureRule::FailedOrTerminating => &[],
     };
     let missing = wanted.saturating_sub(kept.len() + leaving.len()).min(BURST);
     if missing == 0 {
         return;
     }
     let places = match mode(spec) {
-        Mode::NonIndexed => vec![None; missing],
-        Mode::Indexed(end) => {
+        CompletionMode::NonIndexed => vec![None; missing],
+        CompletionMode::Indexed(end) => {
             let taken = kept.iter().chain(leaving).filter_map(|pod| tracking::index(pod));
             let taken = not_free(taken.collect(), tally);
             taken.missing(end).take(missing).map(Some).collect()
@@ -63,10 +63,10 @@ pub(super) fn manage(
 /// again for the others.
 fn due_places(
     places: Vec<Option<u32>>,
-    own: &[&Arc<Pod>],
-    tally: &Tally<'_>,
+    own: &[&Arc<HeldPod>],
+    tally: &JobTally<'_>,
     now: Tick,
-    plan: &mut Plan,
+    plan: &mut WritePlan,
 ) -> Vec<Option<u32>> {
     let Some(per_index) = &tally.per_index else {
         return match backoff::next_creation(own) {
@@ -85,7 +85,7 @@ fn due_places(
 }
 
 /// How many pods should run now.
-fn wanted(spec: &JobSpec, tally: &Tally<'_>) -> usize {
+fn wanted(spec: &JobSpec, tally: &JobTally<'_>) -> usize {
     let wanted = most_at_work(spec, tally.succeeded(), number(tally.active.len()));
     usize::try_from(wanted).unwrap_or(0)
 }
@@ -104,10 +104,10 @@ pub(super) fn most_at_work(spec: &JobSpec, succeeded: i32, active: i32) -> i32 {
 /// The active pods that stay, and those that go: of each index the first stays, and of all as many
 /// as are wanted.
 fn choose<'a>(
-    mode: Mode,
-    tally: &Tally<'a>,
+    mode: CompletionMode,
+    tally: &JobTally<'a>,
     wanted: usize,
-) -> (Vec<&'a Arc<Pod>>, Vec<&'a Arc<Pod>>) {
+) -> (Vec<&'a Arc<HeldPod>>, Vec<&'a Arc<HeldPod>>) {
     if tally.active.len() <= wanted && all_have_places(mode, tally) {
         return (tally.active.clone(), Vec::new()); // as nearly always: nobody has to be ranked
     }
@@ -117,8 +117,8 @@ fn choose<'a>(
     let (mut kept, mut doomed) = (Vec::new(), Vec::new());
     for pod in ranked {
         let has_place = match mode {
-            Mode::NonIndexed => true,
-            Mode::Indexed(end) => tracking::index(pod).is_some_and(|index| {
+            CompletionMode::NonIndexed => true,
+            CompletionMode::Indexed(end) => tracking::index(pod).is_some_and(|index| {
                 index < end && !tally.completed.contains(index) && taken.insert(index)
             }),
         };
@@ -132,8 +132,8 @@ fn choose<'a>(
 }
 
 /// True when each active pod has an index of its own that is still to be done.
-fn all_have_places(mode: Mode, tally: &Tally<'_>) -> bool {
-    let Mode::Indexed(end) = mode else { return true };
+fn all_have_places(mode: CompletionMode, tally: &JobTally<'_>) -> bool {
+    let CompletionMode::Indexed(end) = mode else { return true };
     let is_open = |index: &u32| *index < end && !tally.completed.contains(*index);
     let places = tally.active.iter().filter_map(|pod| tracking::index(pod).filter(is_open));
     let mut places: Vec<u32> = places.collect();
@@ -143,7 +143,7 @@ fn all_have_places(mode: Mode, tally: &Tally<'_>) -> bool {
 }
 
 /// The smaller, the longer it is kept: tracked, ready, running, bound, low of index, old.
-fn worth(pod: &Pod) -> (bool, bool, bool, bool, Option<u32>, Option<Tick>, &str) {
+fn worth(pod: &HeldPod) -> (bool, bool, bool, bool, Option<u32>, Option<Tick>, &str) {
     (
         !tracking::is_tracked(&pod.metadata),
         !pods::is_ready(pod),
@@ -156,7 +156,7 @@ fn worth(pod: &Pod) -> (bool, bool, bool, bool, Option<u32>, Option<Tick>, &str)
 }
 
 /// The indexes that have a pod, succeeded or failed.
-fn not_free(mut taken: Indexes, tally: &Tally<'_>) -> Indexes {
+fn not_free(mut taken: IndexSet, tally: &JobTally<'_>) -> IndexSet {
     taken.insert_all(&tally.completed);
     if let Some(per_index) = &tally.per_index {
         taken.insert_all(&per_index.failed);
@@ -165,24 +165,30 @@ fn not_free(mut taken: Indexes, tally: &Tally<'_>) -> Indexes {
 }
 
 /// Deletes pods that are wanted no more; they are no failures, so that they are let go first.
-pub(super) fn give_up(job: &Arc<Job>, doomed: &[&Arc<Pod>], plan: &mut Plan) {
+pub(super) fn give_up(job: &Arc<Job>, doomed: &[&Arc<HeldPod>], plan: &mut WritePlan) {
     let tracked = doomed.iter().filter(|pod| tracking::is_tracked(&pod.metadata));
     plan.then_all(tracked.map(|pod| tracking::release(pod)).collect());
     end(job, doomed, plan);
 }
 
 /// Deletes pods; those that are tracked count as failed.
-pub(super) fn end(job: &Arc<Job>, doomed: &[&Arc<Pod>], plan: &mut Plan) {
+pub(super) fn end(job: &Arc<Job>, doomed: &[&Arc<HeldPod>], plan: &mut WritePlan) {
     plan.then_all(doomed.iter().map(|pod| deletion(job, pod)).collect());
 }
 
-fn deletion(job: &Arc<Job>, pod: &Arc<Pod>) -> Step {
-    let about = Object::Job(job.clone());
+fn deletion(job: &Arc<Job>, pod: &Arc<HeldPod>) -> PlannedWrite {
+    let about = ViewObject::Job(job.clone());
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let message = format!("Deleted pod: {name}");
-    let success = Note::new(&about, Severity::Normal, "SuccessfulDelete", message, COMPONENT);
-    let failure =
-        Note::new(&about, Severity::Warning, "FailedDelete", "Error deleting: ", COMPONENT);
-    let write = Write::delete(&Object::Pod(pod.clone()), Propagation::Default);
-    Step { write, report: Some(Report::new(success, failure)) }
+    let success =
+        EventNote::new(&about, EventSeverity::Normal, "SuccessfulDelete", message, COMPONENT);
+    let failure = EventNote::new(
+        &about,
+        EventSeverity::Warning,
+        "FailedDelete",
+        "Error deleting: ",
+        COMPONENT,
+    );
+    let write = WriteOperation::delete(&ViewObject::Pod(pod.clone()), DependentPolicy::Default);
+    PlannedWrite { write, report: Some(WriteNotes::new(success, failure)) }
 }

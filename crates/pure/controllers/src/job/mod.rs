@@ -34,12 +34,15 @@ use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus, UncountedTerminatedPo
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::{Tick, TickDuration, labels};
 
-use crate::events::{Note, Severity};
-use crate::plan::{Propagation, Report, Step, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, pods};
-use conditions::Goal;
-pub(crate) use conditions::{Ending, ending};
-use tally::Tally;
+use crate::events::{EventNote, EventSeverity};
+use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, WritePlan,
+    owners, pods,
+};
+use conditions::JobGoal;
+pub(crate) use conditions::{JobEnding, ending};
+use tally::JobTally;
 pub(crate) use tracking::{index_text, reconcile_untracked};
 
 /// What `managedBy` calls this controller.
@@ -49,7 +52,7 @@ const COMPONENT: &str = "job-controller";
 
 /// How pods count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum CompletionMode {
     /// Any pod that succeeds counts.
     NonIndexed,
     /// One pod for each index below this.
@@ -57,34 +60,41 @@ enum Mode {
 }
 
 /// The Jobs, and the pods without one, that a change concerns.
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     match change.id.kind {
-        Kind::Job => {
-            keys.insert(Key::Job(change.id.name.clone()));
+        ResourceKind::Job => {
+            keys.insert(ControllerKey::Job(change.id.name.clone()));
             if change.is_removal() {
                 let left = view.dependents(change.latest().uid());
                 keys.extend(
-                    left.filter(|object| tracking::is_tracked(object.meta()))
-                        .map(|object| Key::UntrackedPod(NamespacedName::of(object.meta()))),
+                    left.filter(|object| tracking::is_tracked(object.meta())).map(|object| {
+                        ControllerKey::UntrackedPod(NamespacedName::of(object.meta()))
+                    }),
                 );
             }
         }
-        Kind::Pod => {
+        ResourceKind::Pod => {
             for side in change.sides() {
                 match owners::controller_of(side.meta()) {
                     Some(owner) => {
-                        if let Some(Object::Job(job)) = view.by_uid(&owner.uid) {
-                            keys.insert(Key::Job(NamespacedName::of(&job.metadata)));
+                        if let Some(ViewObject::Job(job)) = view.by_uid(&owner.uid) {
+                            keys.insert(ControllerKey::Job(NamespacedName::of(&job.metadata)));
                         }
                     }
-                    None => keys.extend(claim::candidates(view, side.meta()).map(Key::Job)),
+                    None => {
+                        keys.extend(claim::candidates(view, side.meta()).map(ControllerKey::Job))
+                    }
                 }
             }
             if let Some(after) = &change.after
                 && tracking::is_tracked(after.meta())
                 && tracking::job_of(view, after.meta()).is_none()
             {
-                keys.insert(Key::UntrackedPod(change.id.name.clone()));
+                keys.insert(ControllerKey::UntrackedPod(change.id.name.clone()));
             }
         }
         _ => {}
@@ -123,8 +133,8 @@ fn is_managed_elsewhere(spec: &JobSpec) -> bool {
 }
 
 /// What is to be done for a Job.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(job) = view.job(name) else { return plan };
     let Some(spec) = &job.spec else { return plan };
     let none = JobStatus::default();
@@ -150,9 +160,9 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     let notes = conditions::write(job, spec, &mut next, goal.as_ref(), &tally, now);
     plan.then_all(tally.ended.iter().map(|pod| tracking::release(pod)).collect());
     match &goal {
-        Some(Goal::Failure(_)) => manage::end(job, &tally.active, &mut plan),
+        Some(JobGoal::Failure(_)) => manage::end(job, &tally.active, &mut plan),
         // What runs still when the policy is met is not needed; it is no failure.
-        Some(Goal::Success(_)) => manage::give_up(job, &tally.active, &mut plan),
+        Some(JobGoal::Success(_)) => manage::give_up(job, &tally.active, &mut plan),
         None if spec.suspend == Some(true) => manage::give_up(job, &tally.active, &mut plan),
         None => {
             look_at_deadline(spec, &next, now, &mut plan);
@@ -163,15 +173,17 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
     plan
 }
 
-fn mode(spec: &JobSpec) -> Mode {
+fn mode(spec: &JobSpec) -> CompletionMode {
     match spec.completion_mode.as_deref() {
-        Some("Indexed") => Mode::Indexed(u32::try_from(spec.completions.unwrap_or(0)).unwrap_or(0)),
-        _ => Mode::NonIndexed,
+        Some("Indexed") => {
+            CompletionMode::Indexed(u32::try_from(spec.completions.unwrap_or(0)).unwrap_or(0))
+        }
+        _ => CompletionMode::NonIndexed,
     }
 }
 
 /// The status with what was counted.
-fn counted(status: &JobStatus, tally: &Tally<'_>) -> JobStatus {
+fn counted(status: &JobStatus, tally: &JobTally<'_>) -> JobStatus {
     let non_zero = |count: i32| Some(count).filter(|count| *count != 0);
     let non_empty = |uids: &Vec<String>| Some(uids.clone()).filter(|uids| !uids.is_empty());
     let ready = tally.active.iter().filter(pods::is_ready).count();
@@ -199,12 +211,12 @@ fn number(of: usize) -> i32 {
 /// living pods changed and there is more to do, it waits: the answers bring us here again. Not when
 /// such writes were refused or are held back.
 fn write_status(
-    view: &View,
+    view: &ClusterView,
     job: &Arc<Job>,
     old: &JobStatus,
     next: JobStatus,
-    notes: Vec<Note>,
-    plan: &mut Plan,
+    notes: Vec<EventNote>,
+    plan: &mut WritePlan,
 ) {
     let lasting = |status: &JobStatus| JobStatus {
         active: None,
@@ -212,7 +224,7 @@ fn write_status(
         terminating: None,
         ..status.clone()
     };
-    let is_failing = view.is_hindered(&Object::Job(job.clone()));
+    let is_failing = view.is_hindered(&ViewObject::Job(job.clone()));
     let waits = !plan.batches.is_empty() && !is_failing && lasting(old) == lasting(&next);
     if *old == next || waits {
         return;
@@ -220,18 +232,23 @@ fn write_status(
     let mut updated = job.as_ref().clone();
     updated.status = Some(next);
     let report = (!notes.is_empty()).then(|| {
-        let about = Object::Job(job.clone());
+        let about = ViewObject::Job(job.clone());
         let message = "Error writing the status: ";
-        let failure =
-            Note::new(&about, Severity::Warning, "FailedStatusUpdate", message, COMPONENT);
-        Report { success: notes, failure }
+        let failure = EventNote::new(
+            &about,
+            EventSeverity::Warning,
+            "FailedStatusUpdate",
+            message,
+            COMPONENT,
+        );
+        WriteNotes { success: notes, failure }
     });
-    let step = Step { write: Write::UpdateStatus(updated.into()), report };
+    let step = PlannedWrite { write: WriteOperation::UpdateStatus(updated.into()), report };
     plan.batches.insert(0, vec![step]);
 }
 
 /// Asks to be looked at again when the Job is to be given up.
-fn look_at_deadline(spec: &JobSpec, status: &JobStatus, now: Tick, plan: &mut Plan) {
+fn look_at_deadline(spec: &JobSpec, status: &JobStatus, now: Tick, plan: &mut WritePlan) {
     if let Some(at) = conditions::deadline(spec, status)
         && now < at
     {
@@ -240,7 +257,7 @@ fn look_at_deadline(spec: &JobSpec, status: &JobStatus, now: Tick, plan: &mut Pl
 }
 
 /// Deletes a finished Job when its time is over.
-fn expire(job: &Arc<Job>, spec: &JobSpec, status: &JobStatus, now: Tick, plan: &mut Plan) {
+fn expire(job: &Arc<Job>, spec: &JobSpec, status: &JobStatus, now: Tick, plan: &mut WritePlan) {
     if owners::is_terminating(&job.metadata) {
         return;
     }
@@ -250,6 +267,9 @@ fn expire(job: &Arc<Job>, spec: &JobSpec, status: &JobStatus, now: Tick, plan: &
     if now < at {
         plan.look_again(at);
     } else {
-        plan.then(Write::delete(&Object::Job(job.clone()), Propagation::Foreground));
+        plan.then(WriteOperation::delete(
+            &ViewObject::Job(job.clone()),
+            DependentPolicy::Foreground,
+        ));
     }
 }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::JobSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use super::failure::{Failed, Verdict, verdict};
-use super::indexes::Indexes;
+use super::failure::{FailureEffect, FailureRule, verdict};
+use super::indexes::IndexSet;
 use super::tracking;
 use crate::{failed_pods, pods};
 
@@ -24,36 +24,38 @@ const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 /// The indexes of a Job with `backoffLimitPerIndex`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PerIndex<'a> {
+pub(super) struct IndexFailures<'a> {
     /// Those that are given up.
-    pub(super) failed: Indexes,
+    pub(super) failed: IndexSet,
     /// The last failed pod of each index that is to be tried again.
-    pub(super) waiting: BTreeMap<u32, &'a Arc<Pod>>,
+    pub(super) waiting: BTreeMap<u32, &'a Arc<HeldPod>>,
 }
 
-impl<'a> PerIndex<'a> {
+impl<'a> IndexFailures<'a> {
     /// `before` are the failed indexes of the status.
     pub(super) fn of(
         spec: &JobSpec,
         end: u32,
-        own: &[&'a Arc<Pod>],
-        before: Indexes,
-        completed: &Indexes,
+        own: &[&'a Arc<HeldPod>],
+        before: IndexSet,
+        completed: &IndexSet,
     ) -> Self {
         let limit = spec.backoff_limit_per_index.unwrap_or(0);
-        let rule = Failed::of(spec);
+        let rule = FailureRule::of(spec);
         let mut all = Self { failed: before, waiting: BTreeMap::new() };
-        let place = |pod: &Pod| tracking::index(pod).filter(|index| *index < end);
-        let ended: Vec<(u32, &Arc<Pod>)> = own
+        let place = |pod: &HeldPod| tracking::index(pod).filter(|index| *index < end);
+        let ended: Vec<(u32, &Arc<HeldPod>)> = own
             .iter()
             .filter(|pod| tracking::is_tracked(&pod.metadata) && rule.is(pod))
             .filter_map(|pod| Some((place(pod)?, *pod)))
             .collect();
         for (index, pod) in &ended {
             let is_over = match verdict(spec, pod) {
-                Verdict::FailsIndex => true,
-                Verdict::Counts | Verdict::FailsJob(_) => number(&pod.metadata, FAILURES) >= limit,
-                Verdict::IsIgnored => false,
+                FailureEffect::FailsIndex => true,
+                FailureEffect::Counts | FailureEffect::FailsJob(_) => {
+                    number(&pod.metadata, FAILURES) >= limit
+                }
+                FailureEffect::IsIgnored => false,
             };
             if is_over && !completed.contains(*index) {
                 all.failed.insert(*index);
@@ -65,7 +67,7 @@ impl<'a> PerIndex<'a> {
             if active.contains(&index) || completed.contains(index) || all.failed.contains(index) {
                 continue;
             }
-            let rank = |pod: &Pod| (attempts(&pod.metadata), failed_pods::finished_at(pod));
+            let rank = |pod: &HeldPod| (attempts(&pod.metadata), failed_pods::finished_at(pod));
             if all.waiting.get(&index).is_none_or(|other| rank(other) <= rank(pod)) {
                 all.waiting.insert(index, pod);
             }
@@ -74,7 +76,7 @@ impl<'a> PerIndex<'a> {
     }
 
     /// True for a pod that is kept until another is in its place.
-    pub(super) fn keeps(&self, pod: &Pod) -> bool {
+    pub(super) fn keeps(&self, pod: &HeldPod) -> bool {
         tracking::index(pod)
             .and_then(|index| self.waiting.get(&index))
             .is_some_and(|waiting| waiting.metadata.uid == pod.metadata.uid)
@@ -93,8 +95,8 @@ impl<'a> PerIndex<'a> {
             failures = number(&last.metadata, FAILURES);
             ignored = number(&last.metadata, IGNORED);
             match verdict(spec, last) {
-                Verdict::IsIgnored => ignored = ignored.saturating_add(1),
-                Verdict::Counts | Verdict::FailsIndex | Verdict::FailsJob(_) => {
+                FailureEffect::IsIgnored => ignored = ignored.saturating_add(1),
+                FailureEffect::Counts | FailureEffect::FailsIndex | FailureEffect::FailsJob(_) => {
                     failures = failures.saturating_add(1);
                 }
             }

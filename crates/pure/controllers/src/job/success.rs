@@ -5,10 +5,10 @@
 
 use k8s_openapi::api::batch::v1::{JobSpec, SuccessPolicyRule};
 
-use super::indexes::Indexes;
+use super::indexes::IndexSet;
 
 /// The message about the rule that is met, if one is.
-pub(super) fn met(spec: &JobSpec, completed: &Indexes) -> Option<String> {
+pub(super) fn met(spec: &JobSpec, completed: &IndexSet) -> Option<String> {
     if completed.is_empty() {
         return None;
     }
@@ -18,12 +18,12 @@ pub(super) fn met(spec: &JobSpec, completed: &Indexes) -> Option<String> {
     Some(format!("Matched rules at index {index}"))
 }
 
-fn is_met(rule: &SuccessPolicyRule, completed: &Indexes, end: u32) -> bool {
+fn is_met(rule: &SuccessPolicyRule, completed: &IndexSet, end: u32) -> bool {
     let count = rule.succeeded_count;
     match rule.succeeded_indexes.as_deref() {
         None => count.is_some_and(|count| completed.count() >= count),
         Some(text) => {
-            let wanted = Indexes::parse(text, end);
+            let wanted = IndexSet::parse(text, end);
             let there = wanted.count_in(completed);
             !wanted.is_empty()
                 && (there == wanted.count() || count.is_some_and(|count| there >= count))
@@ -64,7 +64,7 @@ mod tests {
                 success_policy: Some(SuccessPolicy { rules: rules.clone() }),
                 ..Default::default()
             };
-            let completed = Indexes::parse(completed, 10);
+            let completed = IndexSet::parse(completed, 10);
             assert_eq!(met(&spec, &completed).as_deref(), *wanted, "{rules:?} {completed:?}");
         }
     }

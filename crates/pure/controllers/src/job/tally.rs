@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{JobSpec, JobStatus};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use super::failure::{Failed, Verdict, verdict};
-use super::indexes::Indexes;
-use super::per_index::PerIndex;
-use super::{Mode, number, tracking};
+use super::failure::{FailureEffect, FailureRule, verdict};
+use super::indexes::IndexSet;
+use super::per_index::IndexFailures;
+use super::{CompletionMode, number, tracking};
 use crate::pods;
 
 /// Pods taken into the status in one go, as upstream.
@@ -22,13 +22,13 @@ const NEW_MAX: usize = 500;
 
 /// What there is.
 #[derive(Debug, Default)]
-pub(super) struct Tally<'a> {
+pub(super) struct JobTally<'a> {
     /// Pods that neither ended nor are being deleted.
-    pub(super) active: Vec<&'a Arc<Pod>>,
+    pub(super) active: Vec<&'a Arc<HeldPod>>,
     /// Pods that are being deleted and have not ended.
-    pub(super) terminating: Vec<&'a Arc<Pod>>,
+    pub(super) terminating: Vec<&'a Arc<HeldPod>>,
     /// Pods that may go once the status is written.
-    pub(super) ended: Vec<&'a Arc<Pod>>,
+    pub(super) ended: Vec<&'a Arc<HeldPod>>,
     /// UIDs of pods that succeeded and are not counted yet.
     pub(super) uncounted_succeeded: Vec<String>,
     /// UIDs of pods that failed and are not counted yet.
@@ -38,9 +38,9 @@ pub(super) struct Tally<'a> {
     /// `status.failed`.
     pub(super) counted_failed: i32,
     /// The indexes of which a pod succeeded.
-    pub(super) completed: Indexes,
+    pub(super) completed: IndexSet,
     /// The indexes that failed, of a Job that counts their failures.
-    pub(super) per_index: Option<PerIndex<'a>>,
+    pub(super) per_index: Option<IndexFailures<'a>>,
     /// Failures that count and wait for the next pod of their index.
     pub(super) held: usize,
     /// Why a failed pod gives the Job up.
@@ -49,7 +49,7 @@ pub(super) struct Tally<'a> {
 
 /// What becomes of a Job as far as counting goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Course {
+pub(super) enum JobCourse {
     /// It goes on.
     Open,
     /// It is a success.
@@ -58,7 +58,7 @@ pub(super) enum Course {
     Fails,
 }
 
-impl Tally<'_> {
+impl JobTally<'_> {
     /// All that succeeded.
     pub(super) fn succeeded(&self) -> i32 {
         self.counted_succeeded.saturating_add(number(self.uncounted_succeeded.len()))
@@ -83,9 +83,9 @@ impl Tally<'_> {
 pub(super) fn tally<'a>(
     spec: &JobSpec,
     status: &JobStatus,
-    own: &[&'a Arc<Pod>],
-    course: Course,
-) -> Tally<'a> {
+    own: &[&'a Arc<HeldPod>],
+    course: JobCourse,
+) -> JobTally<'a> {
     let mode = super::mode(spec);
     let listed = status.uncounted_terminated_pods.as_ref();
     let succeeded = listed.and_then(|lists| lists.succeeded.as_deref()).unwrap_or_default();
@@ -100,40 +100,42 @@ pub(super) fn tally<'a>(
     let (left_succeeded, done_succeeded) = split(succeeded, &waiting);
     let (left_failed, done_failed) = split(failed, &waiting);
     let completed = match mode {
-        Mode::NonIndexed => Indexes::default(),
-        Mode::Indexed(end) => {
-            Indexes::parse(status.completed_indexes.as_deref().unwrap_or_default(), end)
+        CompletionMode::NonIndexed => IndexSet::default(),
+        CompletionMode::Indexed(end) => {
+            IndexSet::parse(status.completed_indexes.as_deref().unwrap_or_default(), end)
         }
     };
-    let mut tally = Tally {
+    let mut tally = JobTally {
         uncounted_succeeded: left_succeeded,
         uncounted_failed: left_failed,
         counted_succeeded: status.succeeded.unwrap_or(0).saturating_add(done_succeeded),
         counted_failed: status.failed.unwrap_or(0).saturating_add(done_failed),
         completed,
-        ..Tally::default()
+        ..JobTally::default()
     };
     tally.take_in_successes(own, mode);
-    if let (Mode::Indexed(end), Some(_)) = (mode, spec.backoff_limit_per_index) {
-        let before = Indexes::parse(status.failed_indexes.as_deref().unwrap_or_default(), end);
+    if let (CompletionMode::Indexed(end), Some(_)) = (mode, spec.backoff_limit_per_index) {
+        let before = IndexSet::parse(status.failed_indexes.as_deref().unwrap_or_default(), end);
         tally.per_index = Some(match course {
-            Course::Open => PerIndex::of(spec, end, own, before, &tally.completed),
+            JobCourse::Open => IndexFailures::of(spec, end, own, before, &tally.completed),
             // What ends now, ends for the Job's sake.
-            Course::Succeeds | Course::Fails => PerIndex { failed: before, ..PerIndex::default() },
+            JobCourse::Succeeds | JobCourse::Fails => {
+                IndexFailures { failed: before, ..IndexFailures::default() }
+            }
         });
     }
     tally.take_in(spec, own, &known, course);
     match mode {
-        Mode::NonIndexed => {}
-        Mode::Indexed(_) => tally.counted_succeeded = tally.completed.count(),
+        CompletionMode::NonIndexed => {}
+        CompletionMode::Indexed(_) => tally.counted_succeeded = tally.completed.count(),
     }
     tally
 }
 
-impl<'a> Tally<'a> {
+impl<'a> JobTally<'a> {
     /// The indexes that succeeded since the status was written.
-    fn take_in_successes(&mut self, own: &[&'a Arc<Pod>], mode: Mode) {
-        let Mode::Indexed(end) = mode else { return };
+    fn take_in_successes(&mut self, own: &[&'a Arc<HeldPod>], mode: CompletionMode) {
+        let CompletionMode::Indexed(end) = mode else { return };
         let succeeded = own
             .iter()
             .filter(|pod| pods::phase(pod) == "Succeeded" && tracking::is_tracked(&pod.metadata));
@@ -145,11 +147,11 @@ impl<'a> Tally<'a> {
     fn take_in(
         &mut self,
         spec: &JobSpec,
-        own: &[&'a Arc<Pod>],
+        own: &[&'a Arc<HeldPod>],
         known: &BTreeSet<&str>,
-        course: Course,
+        course: JobCourse,
     ) {
-        let failed = Failed::of(spec);
+        let failed = FailureRule::of(spec);
         for &pod in own {
             if pods::is_active(pod) {
                 self.active.push(pod);
@@ -169,27 +171,33 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn take_in_new(&mut self, spec: &JobSpec, pod: &'a Arc<Pod>, failed: Failed, course: Course) {
+    fn take_in_new(
+        &mut self,
+        spec: &JobSpec,
+        pod: &'a Arc<HeldPod>,
+        failed: FailureRule,
+        course: JobCourse,
+    ) {
         if pods::phase(pod) == "Succeeded" {
             self.ended.push(pod);
             match super::mode(spec) {
-                Mode::NonIndexed => self.uncounted_succeeded.push(uid(pod).to_owned()),
-                Mode::Indexed(_) => {}
+                CompletionMode::NonIndexed => self.uncounted_succeeded.push(uid(pod).to_owned()),
+                CompletionMode::Indexed(_) => {}
             }
             return;
         }
         let has_failed = failed.is(pod);
         match (has_failed, course) {
-            (false, Course::Open) => return, // its end is yet to come
-            (false, Course::Succeeds) => return self.ended.push(pod),
-            (false, Course::Fails) | (true, _) => {}
+            (false, JobCourse::Open) => return, // its end is yet to come
+            (false, JobCourse::Succeeds) => return self.ended.push(pod),
+            (false, JobCourse::Fails) | (true, _) => {}
         }
         let verdict = verdict(spec, pod);
-        if let (true, Verdict::FailsJob(why), None) = (has_failed, &verdict, &self.fatal) {
+        if let (true, FailureEffect::FailsJob(why), None) = (has_failed, &verdict, &self.fatal) {
             self.fatal = Some(why.clone());
         }
-        let counts = verdict != Verdict::IsIgnored;
-        let is_open = course == Course::Open;
+        let counts = verdict != FailureEffect::IsIgnored;
+        let is_open = course == JobCourse::Open;
         if is_open && self.per_index.as_ref().is_some_and(|all| all.keeps(pod)) {
             self.held += usize::from(counts);
             return;
@@ -209,6 +217,6 @@ fn split(uids: &[String], waiting: &BTreeSet<&str>) -> (Vec<String>, i32) {
     (left, done)
 }
 
-fn uid(pod: &Pod) -> &str {
+fn uid(pod: &HeldPod) -> &str {
     pod.metadata.uid.as_deref().unwrap_or_default()
 }

@@ -6,11 +6,11 @@ use rekindle_types::term::transitions;
 use rekindle_types::{Tick, TickDuration};
 
 use super::Candidacy;
-use crate::Object;
+use crate::ViewObject;
 
 /// What of a Lease tells whether its holder is alive: it changes with every renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record<'a> {
+pub(super) struct LeaseRecord<'a> {
     /// Empty when nobody holds it.
     pub(super) holder: &'a str,
     /// How long the holder may be silent.
@@ -20,7 +20,7 @@ pub(super) struct Record<'a> {
     uid: Option<&'a str>,
 }
 
-impl<'a> Record<'a> {
+impl<'a> LeaseRecord<'a> {
     pub(super) fn of(lease: &'a Lease) -> Self {
         let spec = lease.spec.as_ref();
         let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
@@ -47,28 +47,28 @@ pub(super) fn first(candidacy: &Candidacy, now: Tick) -> Lease {
 }
 
 /// The same Lease, acquired by this candidate: a new term.
-pub(super) fn acquired(lease: &Lease, candidacy: &Candidacy, now: Tick) -> Object {
+pub(super) fn acquired(lease: &Lease, candidacy: &Candidacy, now: Tick) -> ViewObject {
     let next = transitions(lease).saturating_add(1);
     let spec = LeaseSpec { lease_transitions: Some(next), ..held_by(candidacy, now) };
-    Object::from(Lease { spec: Some(spec), ..lease.clone() })
+    ViewObject::from(Lease { spec: Some(spec), ..lease.clone() })
 }
 
 /// The same Lease, held on.
-pub(super) fn renewed(lease: &Lease, now: Tick) -> Object {
+pub(super) fn renewed(lease: &Lease, now: Tick) -> ViewObject {
     let mut lease = lease.clone();
     lease.spec.get_or_insert_default().renew_time = Some(now.to_micro_time());
-    Object::from(lease)
+    ViewObject::from(lease)
 }
 
 /// The same Lease, given back: as client-go writes it, so that others need not wait.
-pub(super) fn released(lease: &Lease, now: Tick) -> Object {
+pub(super) fn released(lease: &Lease, now: Tick) -> ViewObject {
     let mut lease = lease.clone();
     let spec = lease.spec.get_or_insert_default();
     spec.holder_identity = Some(String::new());
     spec.lease_duration_seconds = Some(1);
     spec.acquire_time = Some(now.to_micro_time());
     spec.renew_time = Some(now.to_micro_time());
-    Object::from(lease)
+    ViewObject::from(lease)
 }
 
 fn held_by(candidacy: &Candidacy, now: Tick) -> LeaseSpec {

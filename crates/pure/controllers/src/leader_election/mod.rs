@@ -27,8 +27,8 @@ mod tests;
 use k8s_openapi::api::coordination::v1::Lease;
 use rekindle_types::{Term, Tick, TickDuration};
 
-use crate::{NamespacedName, Object, Outcome, Refusal, Write};
-use lease::Record;
+use crate::{NamespacedName, ViewObject, WriteOperation, WriteRefusal, WriteResult};
+use lease::LeaseRecord;
 
 /// Who stands for election, and for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +38,12 @@ pub struct Candidacy {
     /// The candidate. No two that live at the same time have the same.
     pub identity: String,
     /// When who does what.
-    pub timing: Timing,
+    pub timing: ElectionTiming,
 }
 
 /// The periods, with client-go's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
+pub struct ElectionTiming {
     /// How long others wait after they last saw the Lease renewed.
     pub lease_duration: TickDuration,
     /// How long a leader goes on after the last renewal that was done.
@@ -54,7 +54,7 @@ pub struct Timing {
 
 /// Periods that do not fit together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TimingError {
+pub enum ElectionTimingError {
     /// A leader would still act when another one begins.
     #[error("the lease's duration must be longer than the renew deadline")]
     DurationTooShort,
@@ -66,7 +66,7 @@ pub enum TimingError {
     PeriodTooShort,
 }
 
-impl Default for Timing {
+impl Default for ElectionTiming {
     /// Those of Kubernetes' own components.
     fn default() -> Self {
         Self {
@@ -77,23 +77,23 @@ impl Default for Timing {
     }
 }
 
-impl Timing {
+impl ElectionTiming {
     /// Checks the periods as client-go does.
     ///
     /// # Errors
     /// When with them two could lead at once, or nobody for long.
-    pub fn check(self) -> Result<Self, TimingError> {
+    pub fn check(self) -> Result<Self, ElectionTimingError> {
         let fifth_more = TickDuration::from_micros(self.retry_period.as_micros() / 5 * 6);
         if self.lease_duration <= self.renew_deadline {
-            return Err(TimingError::DurationTooShort);
+            return Err(ElectionTimingError::DurationTooShort);
         }
         if self.renew_deadline <= fifth_more {
-            return Err(TimingError::DeadlineTooShort);
+            return Err(ElectionTimingError::DeadlineTooShort);
         }
         if self.retry_period < TickDuration::from_millis(100)
             || self.lease_duration < TickDuration::from_secs(1)
         {
-            return Err(TimingError::PeriodTooShort);
+            return Err(ElectionTimingError::PeriodTooShort);
         }
         Ok(self)
     }
@@ -112,29 +112,29 @@ impl Timing {
 
 /// What a candidate wants of its driver.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ask {
-    /// Read the Lease, then tell [`Candidate::has_read`].
+pub enum ElectionTask {
+    /// Read the Lease, then tell [`ElectionCandidate::has_read`].
     Read,
-    /// Write it, then tell [`Candidate::has_written`].
-    Write(Box<Write>),
+    /// Write it, then tell [`ElectionCandidate::has_written`].
+    Write(Box<WriteOperation>),
     /// Nothing until then, or until the Lease is seen to change.
     Wait(Tick),
 }
 
 /// One candidate.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct ElectionCandidate {
     candidacy: Candidacy,
-    known: Known,
-    standing: Standing,
-    under_way: UnderWay,
+    known: LeaseKnowledge,
+    standing: CandidateState,
+    under_way: ElectionRequest,
     /// Not before this is anything asked again.
     not_before: Tick,
 }
 
 /// What is known of the Lease.
 #[derive(Clone, Debug)]
-enum Known {
+enum LeaseKnowledge {
     /// Nothing, or it was changed since: it has to be read.
     Nothing,
     /// It was not there.
@@ -144,7 +144,7 @@ enum Known {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Standing {
+enum CandidateState {
     Follows,
     /// It leads in this term; the newest renewal that was done was sent at `renewed`.
     Leads {
@@ -154,21 +154,21 @@ enum Standing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum UnderWay {
+enum ElectionRequest {
     Nothing,
     Reading,
     Acquiring { sent: Tick },
     Renewing { sent: Tick },
 }
 
-impl Candidate {
+impl ElectionCandidate {
     /// One who knows nothing yet.
     pub fn new(candidacy: Candidacy) -> Self {
         Self {
             candidacy,
-            known: Known::Nothing,
-            standing: Standing::Follows,
-            under_way: UnderWay::Nothing,
+            known: LeaseKnowledge::Nothing,
+            standing: CandidateState::Follows,
+            under_way: ElectionRequest::Nothing,
             not_before: Tick::ZERO,
         }
     }
@@ -181,20 +181,22 @@ impl Candidate {
     /// The term it leads in; none when it does not.
     pub fn leads(&self, now: Tick) -> Option<&Term> {
         match &self.standing {
-            Standing::Leads { term, .. } if self.leads_until().is_some_and(|end| now < end) => {
+            CandidateState::Leads { term, .. }
+                if self.leads_until().is_some_and(|end| now < end) =>
+            {
                 Some(term)
             }
-            Standing::Leads { .. } | Standing::Follows => None,
+            CandidateState::Leads { .. } | CandidateState::Follows => None,
         }
     }
 
     /// Until when it leads if nothing is renewed.
     pub fn leads_until(&self) -> Option<Tick> {
         match &self.standing {
-            Standing::Leads { renewed, .. } => {
+            CandidateState::Leads { renewed, .. } => {
                 Some(*renewed + self.candidacy.timing.renew_deadline)
             }
-            Standing::Follows => None,
+            CandidateState::Follows => None,
         }
     }
 
@@ -206,38 +208,41 @@ impl Candidate {
     /// The Lease, as far as it is known.
     pub fn lease(&self) -> Option<&Lease> {
         match &self.known {
-            Known::Held { lease, .. } => Some(lease),
-            Known::Nothing | Known::Absent => None,
+            LeaseKnowledge::Held { lease, .. } => Some(lease),
+            LeaseKnowledge::Nothing | LeaseKnowledge::Absent => None,
         }
     }
 
     /// What is to be done now. While something is asked for, the next is asked for when it was
     /// answered.
-    pub fn poll(&mut self, now: Tick) -> Ask {
+    pub fn poll(&mut self, now: Tick) -> ElectionTask {
         if self.leads_until().is_some_and(|end| end <= now) {
-            self.standing = Standing::Follows;
+            self.standing = CandidateState::Follows;
         }
         let end = self.leads_until();
-        if self.under_way != UnderWay::Nothing {
-            return Ask::Wait(end.unwrap_or(now + self.candidacy.timing.answer_within()));
+        if self.under_way != ElectionRequest::Nothing {
+            return ElectionTask::Wait(end.unwrap_or(now + self.candidacy.timing.answer_within()));
         }
         let due = self.due().max(self.not_before);
         if now < due {
-            return Ask::Wait(end.map_or(due, |end| end.min(due)));
+            return ElectionTask::Wait(end.map_or(due, |end| end.min(due)));
         }
         let (acquiring, renewing) =
-            (UnderWay::Acquiring { sent: now }, UnderWay::Renewing { sent: now });
+            (ElectionRequest::Acquiring { sent: now }, ElectionRequest::Renewing { sent: now });
         let (under_way, ask) = match (&self.known, &self.standing) {
-            (Known::Nothing, _) => (UnderWay::Reading, Ask::Read),
-            (Known::Absent, _) => {
-                (acquiring, Ask::write(Write::Create(lease::first(&self.candidacy, now).into())))
+            (LeaseKnowledge::Nothing, _) => (ElectionRequest::Reading, ElectionTask::Read),
+            (LeaseKnowledge::Absent, _) => (
+                acquiring,
+                ElectionTask::write(WriteOperation::Create(
+                    lease::first(&self.candidacy, now).into(),
+                )),
+            ),
+            (LeaseKnowledge::Held { lease, .. }, CandidateState::Leads { .. }) => {
+                (renewing, ElectionTask::write(WriteOperation::Update(lease::renewed(lease, now))))
             }
-            (Known::Held { lease, .. }, Standing::Leads { .. }) => {
-                (renewing, Ask::write(Write::Update(lease::renewed(lease, now))))
-            }
-            (Known::Held { lease, .. }, Standing::Follows) => {
+            (LeaseKnowledge::Held { lease, .. }, CandidateState::Follows) => {
                 let lease = lease::acquired(lease, &self.candidacy, now);
-                (acquiring, Ask::write(Write::Update(lease)))
+                (acquiring, ElectionTask::write(WriteOperation::Update(lease)))
             }
         };
         self.under_way = under_way;
@@ -247,12 +252,12 @@ impl Candidate {
     /// When the next step is due.
     fn due(&self) -> Tick {
         match (&self.standing, &self.known) {
-            (_, Known::Nothing | Known::Absent) => Tick::ZERO,
-            (Standing::Leads { renewed, .. }, Known::Held { .. }) => {
+            (_, LeaseKnowledge::Nothing | LeaseKnowledge::Absent) => Tick::ZERO,
+            (CandidateState::Leads { renewed, .. }, LeaseKnowledge::Held { .. }) => {
                 *renewed + self.candidacy.timing.renew_interval()
             }
-            (Standing::Follows, Known::Held { lease, since }) => {
-                let record = Record::of(lease);
+            (CandidateState::Follows, LeaseKnowledge::Held { lease, since }) => {
+                let record = LeaseRecord::of(lease);
                 match record.holder {
                     "" => Tick::ZERO,
                     // it is its own, of an earlier term: of an earlier life, or given up
@@ -266,7 +271,7 @@ impl Candidate {
     /// A watch shows the Lease so; none when it was deleted. Older versions than the known one are
     /// ignored.
     pub fn sees(&mut self, lease: Option<&Lease>, now: Tick) {
-        if let (Some(lease), Known::Held { lease: known, .. }) = (lease, &self.known)
+        if let (Some(lease), LeaseKnowledge::Held { lease: known, .. }) = (lease, &self.known)
             && !is_newer(lease, known)
         {
             return;
@@ -274,36 +279,39 @@ impl Candidate {
         self.learns(lease, now);
     }
 
-    /// The answer to [`Ask::Read`]; an error when nothing is known of it.
-    pub fn has_read(&mut self, lease: Result<Option<&Lease>, Unanswered>, now: Tick) {
-        self.under_way = UnderWay::Nothing;
+    /// The answer to [`ElectionTask::Read`]; an error when nothing is known of it.
+    pub fn has_read(&mut self, lease: Result<Option<&Lease>, UnansweredRequest>, now: Tick) {
+        self.under_way = ElectionRequest::Nothing;
         match lease {
             Ok(lease) => self.learns(lease, now),
-            Err(Unanswered) => self.pauses(now),
+            Err(UnansweredRequest) => self.pauses(now),
         }
     }
 
-    /// The answer to [`Ask::Write`].
-    pub fn has_written(&mut self, outcome: &Outcome, now: Tick) {
-        let write = std::mem::replace(&mut self.under_way, UnderWay::Nothing);
+    /// The answer to [`ElectionTask::Write`].
+    pub fn has_written(&mut self, outcome: &WriteResult, now: Tick) {
+        let write = std::mem::replace(&mut self.under_way, ElectionRequest::Nothing);
         match outcome {
-            Outcome::Stored(Object::Lease(lease)) => self.holds(lease, write, now),
-            Outcome::Refused { refusal: Refusal::Conflict | Refusal::AlreadyExists, .. }
-            | Outcome::Gone => self.known = Known::Nothing, // somebody else was faster: who?
-            Outcome::Refused {
-                refusal:
-                    Refusal::Budget
-                    | Refusal::DeadlockedBudget
-                    | Refusal::StillThere
-                    | Refusal::NamespaceTerminating
-                    | Refusal::Other,
+            WriteResult::Stored(ViewObject::Lease(lease)) => self.holds(lease, write, now),
+            WriteResult::Refused {
+                refusal: WriteRefusal::Conflict | WriteRefusal::AlreadyExists,
                 ..
             }
-            | Outcome::Unknown { .. }
-            | Outcome::Stored(_)
-            | Outcome::Done => {
+            | WriteResult::Gone => self.known = LeaseKnowledge::Nothing, // somebody else was faster: who?
+            WriteResult::Refused {
+                refusal:
+                    WriteRefusal::Budget
+                    | WriteRefusal::DeadlockedBudget
+                    | WriteRefusal::StillThere
+                    | WriteRefusal::NamespaceTerminating
+                    | WriteRefusal::Other,
+                ..
+            }
+            | WriteResult::Unknown { .. }
+            | WriteResult::Stored(_)
+            | WriteResult::Done => {
                 // it may have been done: only a look tells
-                self.known = Known::Nothing;
+                self.known = LeaseKnowledge::Nothing;
                 self.pauses(now);
             }
         }
@@ -311,8 +319,8 @@ impl Candidate {
 
     /// What was asked for failed without an answer.
     pub fn fails(&mut self, now: Tick) {
-        self.under_way = UnderWay::Nothing;
-        self.known = Known::Nothing;
+        self.under_way = ElectionRequest::Nothing;
+        self.known = LeaseKnowledge::Nothing;
         self.pauses(now);
     }
 
@@ -322,54 +330,60 @@ impl Candidate {
     }
 
     /// Its own write was done.
-    fn holds(&mut self, lease: &Lease, write: UnderWay, now: Tick) {
-        if matches!(&self.known, Known::Held { lease: known, .. }
+    fn holds(&mut self, lease: &Lease, write: ElectionRequest, now: Tick) {
+        if matches!(&self.known, LeaseKnowledge::Held { lease: known, .. }
             if known.metadata.uid == lease.metadata.uid && is_newer(known, lease))
         {
             return; // and undone by somebody since, as the watch has shown
         }
-        self.known = Known::Held { lease: Box::new(lease.clone()), since: now };
+        self.known = LeaseKnowledge::Held { lease: Box::new(lease.clone()), since: now };
         let Some(term) = Term::of(lease) else { return };
         match (write, &mut self.standing) {
-            (UnderWay::Acquiring { sent }, standing) => {
-                *standing = Standing::Leads { term, renewed: sent };
+            (ElectionRequest::Acquiring { sent }, standing) => {
+                *standing = CandidateState::Leads { term, renewed: sent };
             }
-            (UnderWay::Renewing { sent }, Standing::Leads { renewed, .. }) => *renewed = sent,
+            (ElectionRequest::Renewing { sent }, CandidateState::Leads { renewed, .. }) => {
+                *renewed = sent
+            }
             // It came too late: the leader has given up meanwhile, and begins again in a new term.
-            (UnderWay::Renewing { .. }, Standing::Follows)
-            | (UnderWay::Reading | UnderWay::Nothing, _) => {}
+            (ElectionRequest::Renewing { .. }, CandidateState::Follows)
+            | (ElectionRequest::Reading | ElectionRequest::Nothing, _) => {}
         }
     }
 
     /// What is there now, by whoever wrote it.
     fn learns(&mut self, lease: Option<&Lease>, now: Tick) {
         let Some(lease) = lease else {
-            self.known = Known::Absent;
-            self.standing = Standing::Follows;
+            self.known = LeaseKnowledge::Absent;
+            self.standing = CandidateState::Follows;
             return;
         };
-        if let Standing::Leads { term, .. } = &self.standing
-            && (Record::of(lease).holder != self.identity()
+        if let CandidateState::Leads { term, .. } = &self.standing
+            && (LeaseRecord::of(lease).holder != self.identity()
                 || Term::of(lease).as_ref() != Some(term))
         {
-            self.standing = Standing::Follows;
+            self.standing = CandidateState::Follows;
         }
         let since = match &self.known {
-            Known::Held { lease: known, since } if Record::of(known) == Record::of(lease) => *since,
-            Known::Held { .. } | Known::Nothing | Known::Absent => now,
+            LeaseKnowledge::Held { lease: known, since }
+                if LeaseRecord::of(known) == LeaseRecord::of(lease) =>
+            {
+                *since
+            }
+            LeaseKnowledge::Held { .. } | LeaseKnowledge::Nothing | LeaseKnowledge::Absent => now,
         };
-        self.known = Known::Held { lease: Box::new(lease.clone()), since };
+        self.known = LeaseKnowledge::Held { lease: Box::new(lease.clone()), since };
     }
 
     /// The write that gives the Lease back, after the leader has stopped to act; none when it does
     /// not lead.
-    pub fn release(&mut self, now: Tick) -> Option<Write> {
+    pub fn release(&mut self, now: Tick) -> Option<WriteOperation> {
         self.leads(now)?;
-        let Known::Held { lease, .. } = &self.known else { return None };
-        let write = Write::Update(lease::released(lease, now));
-        self.standing = Standing::Follows;
-        self.under_way = UnderWay::Nothing;
-        self.known = Known::Nothing;
+        let LeaseKnowledge::Held { lease, .. } = &self.known else { return None };
+        let write = WriteOperation::Update(lease::released(lease, now));
+        self.standing = CandidateState::Follows;
+        self.under_way = ElectionRequest::Nothing;
+        self.known = LeaseKnowledge::Nothing;
         Some(write)
     }
 
@@ -380,10 +394,10 @@ impl Candidate {
 
 /// Nobody knows how a request went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unanswered;
+pub struct UnansweredRequest;
 
-impl Ask {
-    fn write(write: Write) -> Self {
+impl ElectionTask {
+    fn write(write: WriteOperation) -> Self {
         Self::Write(Box::new(write))
     }
 }

@@ -4,7 +4,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Manifest;
+use crate::NewObject;
 
 const START: Tick = Tick::from_secs(1_000);
 
@@ -12,11 +12,11 @@ fn at(millis: u64) -> Tick {
     START + TickDuration::from_millis(millis)
 }
 
-fn candidate(identity: &str) -> Candidate {
-    Candidate::new(Candidacy {
+fn candidate(identity: &str) -> ElectionCandidate {
+    ElectionCandidate::new(Candidacy {
         lease: NamespacedName::new("kube-system", "leader"),
         identity: identity.to_owned(),
-        timing: Timing::default(),
+        timing: ElectionTiming::default(),
     })
 }
 
@@ -29,52 +29,52 @@ struct Api {
 }
 
 impl Api {
-    fn write(&mut self, write: &Write) -> Outcome {
-        let (Write::Create(Manifest::Object(Object::Lease(wanted)))
-        | Write::Update(Object::Lease(wanted))) = write
+    fn write(&mut self, write: &WriteOperation) -> WriteResult {
+        let (WriteOperation::Create(NewObject::Object(ViewObject::Lease(wanted)))
+        | WriteOperation::Update(ViewObject::Lease(wanted))) = write
         else {
             panic!("{write:?}")
         };
         let mut wanted = Lease::clone(wanted);
         let refused =
-            |refusal| Outcome::Refused { refusal, message: "somebody was faster".to_owned() };
+            |refusal| WriteResult::Refused { refusal, message: "somebody was faster".to_owned() };
         match (write, &self.lease) {
-            (Write::Create(_), Some(_)) => return refused(Refusal::AlreadyExists),
-            (Write::Create(_), None) => {
+            (WriteOperation::Create(_), Some(_)) => return refused(WriteRefusal::AlreadyExists),
+            (WriteOperation::Create(_), None) => {
                 self.made += 1;
                 wanted.metadata.uid = Some(format!("uid-{}", self.made));
             }
-            (_, None) => return Outcome::Gone,
+            (_, None) => return WriteResult::Gone,
             (_, Some(there))
                 if there.metadata.resource_version != wanted.metadata.resource_version =>
             {
-                return refused(Refusal::Conflict);
+                return refused(WriteRefusal::Conflict);
             }
             (_, Some(_)) => {}
         }
         self.version += 1;
         wanted.metadata.resource_version = Some(self.version.to_string());
         self.lease = Some(wanted.clone());
-        Outcome::Stored(Object::from(wanted))
+        WriteResult::Stored(ViewObject::from(wanted))
     }
 
     /// Does at once what a candidate asks, until it waits.
-    fn serve(&mut self, candidate: &mut Candidate, now: Tick) -> Tick {
+    fn serve(&mut self, candidate: &mut ElectionCandidate, now: Tick) -> Tick {
         for _ in 0..10 {
             match candidate.poll(now) {
-                Ask::Read => candidate.has_read(Ok(self.lease.as_ref()), now),
-                Ask::Write(write) => {
+                ElectionTask::Read => candidate.has_read(Ok(self.lease.as_ref()), now),
+                ElectionTask::Write(write) => {
                     let outcome = self.write(&write);
                     candidate.has_written(&outcome, now);
                 }
-                Ask::Wait(until) => return until,
+                ElectionTask::Wait(until) => return until,
             }
         }
         panic!("it never waits")
     }
 }
 
-fn transitions_of(candidate: &Candidate, now: Tick) -> Option<i32> {
+fn transitions_of(candidate: &ElectionCandidate, now: Tick) -> Option<i32> {
     candidate.leads(now).map(|term| term.transitions)
 }
 
@@ -147,7 +147,7 @@ fn who_is_deposed_follows_as_soon_as_it_sees_so_and_does_not_lead_again_for_an_o
     api.serve(&mut two, at(15_000));
     let mut late = candidate("one");
     late.has_read(Ok(old.as_ref()), START);
-    let Ask::Write(write) = late.poll(START) else { panic!("it takes its own") };
+    let ElectionTask::Write(write) = late.poll(START) else { panic!("it takes its own") };
     late.sees(api.lease.as_ref(), at(15_001));
     late.sees(old.as_ref(), at(15_002));
     assert_eq!(late.holder(), Some("two"));
@@ -173,10 +173,10 @@ fn a_lease_that_somebody_deletes_ends_the_term_and_the_next_one_is_another() {
 fn a_renewal_that_is_answered_after_the_deadline_begins_no_old_term_again() {
     let (mut api, mut one) = (Api::default(), candidate("one"));
     api.serve(&mut one, START);
-    let Ask::Write(renewal) = one.poll(at(9_000)) else { panic!("a renewal is due") };
+    let ElectionTask::Write(renewal) = one.poll(at(9_000)) else { panic!("a renewal is due") };
     let outcome = api.write(&renewal);
-    assert_eq!(one.poll(at(9_000)), Ask::Wait(at(10_000)), "until it has to give up");
-    assert!(matches!(one.poll(at(10_000)), Ask::Wait(_)));
+    assert_eq!(one.poll(at(9_000)), ElectionTask::Wait(at(10_000)), "until it has to give up");
+    assert!(matches!(one.poll(at(10_000)), ElectionTask::Wait(_)));
     one.has_written(&outcome, at(11_000));
     assert_eq!(one.leads(at(11_000)), None);
     api.serve(&mut one, at(11_000));
@@ -186,15 +186,15 @@ fn a_renewal_that_is_answered_after_the_deadline_begins_no_old_term_again() {
 #[test]
 fn what_went_nobody_knows_how_is_looked_at_after_a_pause() {
     let (mut api, mut one) = (Api::default(), candidate("one"));
-    let unknown = Outcome::Unknown { message: "no answer".to_owned() };
+    let unknown = WriteResult::Unknown { message: "no answer".to_owned() };
     one.has_read(Ok(None), START);
-    let Ask::Write(write) = one.poll(START) else { panic!("nobody holds it") };
+    let ElectionTask::Write(write) = one.poll(START) else { panic!("nobody holds it") };
     api.write(&write);
     one.has_written(&unknown, START);
-    assert_eq!(one.poll(START), Ask::Wait(at(2_000)));
-    assert_eq!(one.poll(at(2_000)), Ask::Read);
-    one.has_read(Err(Unanswered), at(2_000));
-    assert_eq!(one.poll(at(2_000)), Ask::Wait(at(4_000)));
+    assert_eq!(one.poll(START), ElectionTask::Wait(at(2_000)));
+    assert_eq!(one.poll(at(2_000)), ElectionTask::Read);
+    one.has_read(Err(UnansweredRequest), at(2_000));
+    assert_eq!(one.poll(at(2_000)), ElectionTask::Wait(at(4_000)));
     api.serve(&mut one, at(4_000));
     assert_eq!(transitions_of(&one, at(4_000)), Some(1), "it was its own, of a term never begun");
 }
@@ -203,7 +203,7 @@ fn what_went_nobody_knows_how_is_looked_at_after_a_pause() {
 fn periods_that_do_not_fit_together_are_refused() {
     let timing = |lease, deadline, retry| {
         let millis = TickDuration::from_millis;
-        Timing {
+        ElectionTiming {
             lease_duration: millis(lease),
             renew_deadline: millis(deadline),
             retry_period: millis(retry),
@@ -212,21 +212,21 @@ fn periods_that_do_not_fit_together_are_refused() {
         .map(drop)
     };
     assert_eq!(timing(15_000, 10_000, 2_000), Ok(()));
-    assert_eq!(timing(10_000, 10_000, 2_000), Err(TimingError::DurationTooShort));
-    assert_eq!(timing(15_000, 2_400, 2_000), Err(TimingError::DeadlineTooShort));
-    assert_eq!(timing(15_000, 10_000, 99), Err(TimingError::PeriodTooShort));
-    assert_eq!(timing(999, 900, 200), Err(TimingError::PeriodTooShort));
+    assert_eq!(timing(10_000, 10_000, 2_000), Err(ElectionTimingError::DurationTooShort));
+    assert_eq!(timing(15_000, 2_400, 2_000), Err(ElectionTimingError::DeadlineTooShort));
+    assert_eq!(timing(15_000, 10_000, 99), Err(ElectionTimingError::PeriodTooShort));
+    assert_eq!(timing(999, 900, 200), Err(ElectionTimingError::PeriodTooShort));
 }
 
 /// Requests on their way, with what becomes of them.
 enum Post {
     Read,
-    Write(Box<Write>),
+    Write(Box<WriteOperation>),
 }
 
 /// One candidate with its clock, which runs at its own pace, and what it waits for.
 struct Seat {
-    candidate: Candidate,
+    candidate: ElectionCandidate,
     offset: u64,
     pace_percent: u64,
     asleep_until: u64,
@@ -235,8 +235,8 @@ struct Seat {
 }
 
 enum Answer {
-    Read(Result<Option<Box<Lease>>, Unanswered>),
-    Written(Outcome),
+    Read(Result<Option<Box<Lease>>, UnansweredRequest>),
+    Written(WriteResult),
 }
 
 /// When a request arrives and its answer does, in steps; either may be lost.
@@ -308,8 +308,8 @@ fn step(seat: &mut Seat, api: &mut Api, chance: &mut Chance, step: u64) {
             Some(_) => seat.asked = Some((post, late)),
             None => {
                 let lost = match post {
-                    Post::Read => Answer::Read(Err(Unanswered)),
-                    Post::Write(_) => unknown(&Answer::Written(Outcome::Done)),
+                    Post::Read => Answer::Read(Err(UnansweredRequest)),
+                    Post::Write(_) => unknown(&Answer::Written(WriteResult::Done)),
                 };
                 seat.answer = Some((step + 40, lost));
             }
@@ -336,16 +336,18 @@ fn step(seat: &mut Seat, api: &mut Api, chance: &mut Chance, step: u64) {
         seat.candidate.sees(api.lease.as_ref(), now);
     }
     match seat.candidate.poll(now) {
-        Ask::Read => seat.asked = Some((Post::Read, chance.late(step))),
-        Ask::Write(write) => seat.asked = Some((Post::Write(write), chance.late(step))),
-        Ask::Wait(_) => {}
+        ElectionTask::Read => seat.asked = Some((Post::Read, chance.late(step))),
+        ElectionTask::Write(write) => seat.asked = Some((Post::Write(write), chance.late(step))),
+        ElectionTask::Wait(_) => {}
     }
 }
 
 fn unknown(answer: &Answer) -> Answer {
     match answer {
-        Answer::Read(_) => Answer::Read(Err(Unanswered)),
-        Answer::Written(_) => Answer::Written(Outcome::Unknown { message: "no answer".to_owned() }),
+        Answer::Read(_) => Answer::Read(Err(UnansweredRequest)),
+        Answer::Written(_) => {
+            Answer::Written(WriteResult::Unknown { message: "no answer".to_owned() })
+        }
     }
 }
 

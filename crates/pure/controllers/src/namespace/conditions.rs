@@ -6,18 +6,22 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 use rekindle_types::Tick;
 
-use crate::{Kind, View};
+use crate::{ClusterView, ResourceKind};
 
 /// What is left in a namespace, in numbers of objects.
 #[derive(Default)]
-pub(super) struct Left {
-    by_kind: BTreeMap<Kind, usize>,
+pub(super) struct RemainingContent {
+    by_kind: BTreeMap<ResourceKind, usize>,
     by_finalizer: BTreeMap<String, usize>,
 }
 
-impl Left {
+impl RemainingContent {
     /// Counts what the view shows.
-    pub(super) fn count(view: &View, namespace: &str, kinds: impl Iterator<Item = Kind>) -> Self {
+    pub(super) fn count(
+        view: &ClusterView,
+        namespace: &str,
+        kinds: impl Iterator<Item = ResourceKind>,
+    ) -> Self {
         let mut left = Self::default();
         for object in kinds.flat_map(|kind| view.in_namespace(kind, namespace)) {
             *left.by_kind.entry(object.kind()).or_default() += 1;
@@ -56,7 +60,11 @@ fn listed(texts: impl Iterator<Item = String>) -> Option<String> {
 }
 
 /// The namespace with the conditions that say what is left; nothing when it has them already.
-pub(super) fn updated(namespace: &Namespace, left: &Left, now: Tick) -> Option<Namespace> {
+pub(super) fn updated(
+    namespace: &Namespace,
+    left: &RemainingContent,
+    now: Tick,
+) -> Option<Namespace> {
     let mut updated = namespace.clone();
     let known = updated.status.get_or_insert_default().conditions.get_or_insert_default();
     for wanted in wanted(left) {
@@ -78,7 +86,7 @@ pub(super) fn updated(namespace: &Namespace, left: &Left, now: Tick) -> Option<N
 
 /// The five conditions in upstream's order. The kinds are known and what is refused is tried again
 /// at once, so that the first three have nothing to tell.
-fn wanted(left: &Left) -> [NamespaceCondition; 5] {
+fn wanted(left: &RemainingContent) -> [NamespaceCondition; 5] {
     let removed = || condition("False", "ContentRemoved", "All content successfully removed");
     let discovered =
         condition("False", "ResourcesDiscovered", "All resources successfully discovered");

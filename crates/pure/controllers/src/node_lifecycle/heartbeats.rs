@@ -11,23 +11,28 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::coordination::v1::Lease;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::Object;
+use crate::ViewObject;
 
 /// The namespace of the nodes' Leases.
 const NAMESPACE: &str = "kube-node-lease";
 
 /// When nodes were last heard of.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Heartbeats {
+pub(crate) struct NodeHeartbeats {
     heard: BTreeMap<String, Tick>,
 }
 
-impl Heartbeats {
+impl NodeHeartbeats {
     /// A Lease came, changed or went. The node of one that went is not waited for any more.
-    pub(crate) fn follow(&mut self, before: Option<&Object>, after: Option<&Object>, now: Tick) {
+    pub(crate) fn follow(
+        &mut self,
+        before: Option<&ViewObject>,
+        after: Option<&ViewObject>,
+        now: Tick,
+    ) {
         let lease = match (before, after) {
-            (_, Some(Object::Lease(lease))) => lease,
-            (Some(Object::Lease(gone)), None) => {
+            (_, Some(ViewObject::Lease(lease))) => lease,
+            (Some(ViewObject::Lease(gone)), None) => {
                 if is_of_node(gone) {
                     self.heard.remove(gone.metadata.name.as_deref().unwrap_or_default());
                 }
@@ -39,7 +44,7 @@ impl Heartbeats {
             return;
         }
         let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-        let was_same = matches!(before, Some(Object::Lease(before))
+        let was_same = matches!(before, Some(ViewObject::Lease(before))
             if before.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()) == renewed);
         if !was_same {
             let node = lease.metadata.name.clone().unwrap_or_default();

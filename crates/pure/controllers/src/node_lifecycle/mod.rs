@@ -27,25 +27,32 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use rekindle_types::taints::{self, NO_EXECUTE, NO_SCHEDULE, OUT_OF_SERVICE, UNSCHEDULABLE};
 use rekindle_types::{Tick, nodes};
 use serde_json::json;
-use silence::Hearing;
-use zones::Sentence;
+use silence::NodeLiveness;
+use zones::TaintDecision;
 
-pub(crate) use heartbeats::Heartbeats;
-pub use silence::Settings;
+pub(crate) use heartbeats::NodeHeartbeats;
+pub use silence::NodeLifecycleSettings;
 pub(crate) use zones::Zones;
 
-use crate::plan::{Part, Write};
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, Plan, View};
+use crate::plan::{PatchTarget, WriteOperation};
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
+    WritePlan,
+};
 
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
-    let key = || Key::NodeLifecycle(change.id.name.name.clone());
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
+    let key = || ControllerKey::NodeLifecycle(change.id.name.name.clone());
     match (&change.before, &change.after) {
         // from then on it looks again by itself; a renewal wakes nobody
-        (None, Some(Object::Lease(_) | Object::Node(_))) => {
+        (None, Some(ViewObject::Lease(_) | ViewObject::Node(_))) => {
             keys.insert(key());
         }
         // at whatever time: only whether something is to be changed matters here
-        (_, Some(Object::Node(node)))
+        (_, Some(ViewObject::Node(node)))
             if by_conditions(node, Tick::ZERO) != taints::of_node(node) =>
         {
             keys.insert(key());
@@ -54,10 +61,10 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
     }
     if health(change.before.as_ref()) != health(change.after.as_ref()) {
         // what becomes of the others that are down depends on how many are
-        for (id, object) in view.of_kind(Kind::Node) {
-            let Object::Node(node) = object else { continue };
+        for (id, object) in view.of_kind(ResourceKind::Node) {
+            let ViewObject::Node(node) = object else { continue };
             if zones::asked_for(node).is_some() || zones::present(node).is_some() {
-                keys.insert(Key::NodeLifecycle(id.name.name.clone()));
+                keys.insert(ControllerKey::NodeLifecycle(id.name.name.clone()));
             }
         }
     }
@@ -66,20 +73,20 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 /// What of a node counts for the taints of others, and for its own; none for what is no node.
 type Health<'a> = Option<((&'a str, &'a str), Option<&'a str>, Option<&'a str>)>;
 
-fn health(object: Option<&Object>) -> Health<'_> {
-    let Some(Object::Node(node)) = object else { return None };
+fn health(object: Option<&ViewObject>) -> Health<'_> {
+    let Some(ViewObject::Node(node)) = object else { return None };
     let tainted = zones::present(node).map(|taint| taint.key.as_str());
     Some((zones::zone_of(node), nodes::readiness(node), tainted))
 }
 
-pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &str, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(node) = view.node(name) else { return plan };
     match silence::hearing(view, name, now) {
-        Hearing::Heard(None) => {}
-        Hearing::Heard(Some(next)) => plan.look_again(next),
-        Hearing::Silent => {
-            silence::give_up(&Object::Node(node.clone()), node, now, &mut plan);
+        NodeLiveness::Heard(None) => {}
+        NodeLiveness::Heard(Some(next)) => plan.look_again(next),
+        NodeLiveness::Silent => {
+            silence::give_up(&ViewObject::Node(node.clone()), node, now, &mut plan);
             let is_news = plan.writes().next().is_some();
             not_ready::mark(view, name, now, &mut plan);
             if is_news {
@@ -92,9 +99,9 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
         plan.look_again(at);
     }
     if taints != taints::of_node(node) {
-        plan.then(Write::Patch {
-            id: ObjectId::new(Kind::Node, NamespacedName::new("", name)),
-            part: Part::Whole,
+        plan.then(WriteOperation::Patch {
+            id: ObjectId::new(ResourceKind::Node, NamespacedName::new("", name)),
+            part: PatchTarget::Whole,
             patch: json!({
                 "metadata": {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version},
                 "spec": {"taints": taints},
@@ -112,15 +119,15 @@ pub(crate) fn is_out_of_service(node: &Node) -> bool {
 }
 
 /// The taints as they should be, and when another look at them is due.
-fn wanted(view: &View, node: &Node, now: Tick) -> (Vec<Taint>, Option<Tick>) {
+fn wanted(view: &ClusterView, node: &Node, now: Tick) -> (Vec<Taint>, Option<Tick>) {
     let mut taints = by_conditions(node, now);
     let is_of_two = |t: &Taint| t.effect == NO_EXECUTE && zones::KEYS.contains(&t.key.as_str());
     let look = match zones::sentence(view, node, now) {
-        Sentence::None => {
+        TaintDecision::None => {
             taints.retain(|taint| !is_of_two(taint));
             None
         }
-        Sentence::Taint(key) => {
+        TaintDecision::Taint(key) => {
             // The time that pods have left goes on when one takes the other's place, as upstream.
             let times = taints.iter().filter(|taint| is_of_two(taint));
             let since = times.filter_map(|taint| taint.time_added.as_ref().map(Tick::from)).min();
@@ -135,7 +142,7 @@ fn wanted(view: &View, node: &Node, now: Tick) -> (Vec<Taint>, Option<Tick>) {
             }
             None
         }
-        Sentence::Waits(look) => look,
+        TaintDecision::Waits(look) => look,
     };
     (taints, look)
 }

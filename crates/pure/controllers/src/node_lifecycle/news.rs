@@ -11,32 +11,35 @@ use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration};
 
 use super::silence::NAME;
-use crate::events::{About, Note, Severity};
-use crate::{Change, Key, Kind, Object, Plan, View};
+use crate::events::{EventNote, EventSeverity, EventSubject};
+use crate::{ClusterView, ControllerKey, ObjectChange, ResourceKind, ViewObject, WritePlan};
 
 /// How long a node is new. It may have registered before the controllers ran, or while others led.
 const NEW: TickDuration = TickDuration::from_secs(60);
 
-pub(crate) fn affected(change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(change: &ObjectChange, keys: &mut BTreeSet<ControllerKey>) {
     let (before, after) = (uid(change.before.as_ref()), uid(change.after.as_ref()));
     if before == after {
         return;
     }
     let name = &change.id.name.name;
     keys.extend(
-        before.into_iter().chain(after).map(|uid| Key::NodeNews { name: name.clone(), uid }),
+        before
+            .into_iter()
+            .chain(after)
+            .map(|uid| ControllerKey::NodeNews { name: name.clone(), uid }),
     );
 }
 
-fn uid(object: Option<&Object>) -> Option<String> {
-    let Some(Object::Node(node)) = object else { return None };
+fn uid(object: Option<&ViewObject>) -> Option<String> {
+    let Some(ViewObject::Node(node)) = object else { return None };
     Some(node.metadata.uid.clone().unwrap_or_default())
 }
 
 /// Says that the node of this UID came or went. It is looked at once for each of the two, and never
 /// again by itself.
-pub(crate) fn reconcile(view: &View, name: &str, uid: &str, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &str, uid: &str, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let present = view.node(name).filter(|node| node.metadata.uid.as_deref() == Some(uid));
     let (reason, message) = match present {
         Some(node) if is_new(node, now) => {
@@ -45,15 +48,15 @@ pub(crate) fn reconcile(view: &View, name: &str, uid: &str, now: Tick) -> Plan {
         Some(_) => return plan,
         None => (event::REMOVING_NODE, format!("Removing Node {name} from Controller")),
     };
-    let about = About {
-        api_version: Kind::Node.api_version(),
-        kind: Kind::Node.info().kind,
+    let about = EventSubject {
+        api_version: ResourceKind::Node.api_version(),
+        kind: ResourceKind::Node.info().kind,
         namespace: String::new(),
         name: name.to_owned(),
         uid: uid.to_owned(),
     };
-    let severity = Severity::Normal;
-    plan.notes.push(Note { about, severity, reason, message, component: NAME, kind: None });
+    let severity = EventSeverity::Normal;
+    plan.notes.push(EventNote { about, severity, reason, message, component: NAME, kind: None });
     plan
 }
 

@@ -5,34 +5,40 @@
 
 use k8s_openapi::api::core::v1::PodCondition;
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
 use serde_json::json;
 
-use crate::events::{Note, Severity};
+use crate::events::{EventNote, EventSeverity};
 use crate::patches::status_patch;
-use crate::plan::Step;
-use crate::{Kind, Object, Plan, View, pods};
+use crate::plan::PlannedWrite;
+use crate::{ClusterView, ResourceKind, ViewObject, WritePlan, pods};
 
 /// `source.component` of the events.
 const NAME: &str = "node-controller";
 
 /// Makes every pod of the node that is ready not ready.
-pub(super) fn mark(view: &View, node: &str, now: Tick, plan: &mut Plan) {
+pub(super) fn mark(view: &ClusterView, node: &str, now: Tick, plan: &mut WritePlan) {
     let mut steps = Vec::new();
     for pod in view.pods_on(node).filter(pods::is_ready) {
-        let about = Object::Pod(pod.clone());
+        let about = ViewObject::Pod(pod.clone());
         let message = "Node is not ready".to_owned();
-        plan.notes.push(Note::new(&about, Severity::Warning, event::NODE_NOT_READY, message, NAME));
+        plan.notes.push(EventNote::new(
+            &about,
+            EventSeverity::Warning,
+            event::NODE_NOT_READY,
+            message,
+            NAME,
+        ));
         let status = json!({"conditions": conditions(pod, now)});
-        steps.push(Step::from(status_patch(Kind::Pod, &pod.metadata, status)));
+        steps.push(PlannedWrite::from(status_patch(ResourceKind::Pod, &pod.metadata, status)));
     }
     if !steps.is_empty() {
         plan.then_all(steps);
     }
 }
 
-fn conditions(pod: &Pod, now: Tick) -> Vec<PodCondition> {
+fn conditions(pod: &HeldPod, now: Tick) -> Vec<PodCondition> {
     let mut conditions: Vec<PodCondition> =
         pod.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
     for ready in conditions.iter_mut().filter(|condition| condition.type_ == "Ready") {

@@ -14,9 +14,9 @@ use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
-use crate::events::{Note, Severity};
+use crate::events::{EventNote, EventSeverity};
 use crate::patches::status_patch;
-use crate::{Kind, Object, Plan, View};
+use crate::{ClusterView, ResourceKind, ViewObject, WritePlan};
 
 /// `source.component` of the events.
 pub(super) const NAME: &str = "node-controller";
@@ -26,7 +26,7 @@ const UNKNOWN: &str = "Unknown";
 
 /// How the node lifecycle controller is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct NodeLifecycleSettings {
     /// How long a node may be silent (upstream's `--node-monitor-grace-period`, 50 s).
     pub grace: TickDuration,
     /// Between two nodes of a zone whose pods have to go (upstream's `--node-eviction-rate`, 0.1 a
@@ -45,7 +45,7 @@ pub struct Settings {
     pub missing_node_grace: TickDuration,
 }
 
-impl Default for Settings {
+impl Default for NodeLifecycleSettings {
     fn default() -> Self {
         Self {
             grace: TickDuration::from_secs(50),
@@ -58,7 +58,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl NodeLifecycleSettings {
     /// A look this long after the one before shows that the engine slept. Less than the grace, so
     /// that no node is given up for a time in which it could not be heard; more than the time
     /// between two looks ([`Self::look_period`]).
@@ -73,28 +73,28 @@ impl Settings {
 
 /// Whether a node is heard of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hearing {
+pub(super) enum NodeLiveness {
     /// It is, or nobody waits for it; the time is that of the next look.
     Heard(Option<Tick>),
     /// It has been silent for the whole grace.
     Silent,
 }
 
-pub(super) fn hearing(view: &View, node: &str, now: Tick) -> Hearing {
+pub(super) fn hearing(view: &ClusterView, node: &str, now: Tick) -> NodeLiveness {
     let Some(heard) = view.memories().heartbeats.heard_at(node) else {
-        return Hearing::Heard(None);
+        return NodeLiveness::Heard(None);
     };
     let settings = view.node_settings();
     let end = heard + settings.grace;
     if end <= now {
-        Hearing::Silent
+        NodeLiveness::Silent
     } else {
-        Hearing::Heard(Some(end.min(now + settings.look_period())))
+        NodeLiveness::Heard(Some(end.min(now + settings.look_period())))
     }
 }
 
 /// Makes the node's conditions Unknown; nothing when they are.
-pub(super) fn give_up(node: &Object, spoken: &Node, now: Tick, plan: &mut Plan) {
+pub(super) fn give_up(node: &ViewObject, spoken: &Node, now: Tick, plan: &mut WritePlan) {
     let present: Vec<NodeCondition> =
         spoken.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
     let mut conditions = present.clone();
@@ -122,7 +122,17 @@ pub(super) fn give_up(node: &Object, spoken: &Node, now: Tick, plan: &mut Plan) 
     }
     if present.iter().any(|c| c.type_ == "Ready" && c.status == "True") {
         let message = format!("Node {} status is now: NodeNotReady", node.id().name);
-        plan.notes.push(Note::new(node, Severity::Normal, event::NODE_NOT_READY, message, NAME));
+        plan.notes.push(EventNote::new(
+            node,
+            EventSeverity::Normal,
+            event::NODE_NOT_READY,
+            message,
+            NAME,
+        ));
     }
-    plan.then(status_patch(Kind::Node, &spoken.metadata, json!({"conditions": conditions})));
+    plan.then(status_patch(
+        ResourceKind::Node,
+        &spoken.metadata,
+        json!({"conditions": conditions}),
+    ));
 }

@@ -17,8 +17,8 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use rekindle_types::taints::{self, NO_EXECUTE, NOT_READY, UNREACHABLE};
 use rekindle_types::{Tick, nodes};
 
-use super::Settings;
-use crate::{Object, View};
+use super::NodeLifecycleSettings;
+use crate::{ClusterView, ViewObject};
 
 /// Taints of nodes whose pods have to go, one at a time.
 pub(super) const KEYS: [&str; 2] = [NOT_READY, UNREACHABLE];
@@ -29,7 +29,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// What is to become of a node's taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sentence {
+pub(super) enum TaintDecision {
     /// Neither of the two.
     None,
     /// This one.
@@ -40,7 +40,7 @@ pub(super) enum Sentence {
 
 /// How a zone does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ZoneState {
     Normal,
     Partial,
     Full,
@@ -50,12 +50,12 @@ enum State {
 /// down together each of them asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Zones {
-    by_name: BTreeMap<(String, String), Zone>,
+    by_name: BTreeMap<(String, String), ZoneNodes>,
 }
 
 /// A zone's nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Zone {
+struct ZoneNodes {
     ready: usize,
     not_ready: usize,
     /// When those that have their taint got it.
@@ -71,11 +71,11 @@ type Turn = (Option<Tick>, String);
 
 impl Zones {
     /// A node came, changed or went.
-    pub(crate) fn follow(&mut self, before: Option<&Object>, after: Option<&Object>) {
-        if let Some(Object::Node(node)) = before {
+    pub(crate) fn follow(&mut self, before: Option<&ViewObject>, after: Option<&ViewObject>) {
+        if let Some(ViewObject::Node(node)) = before {
             self.remove(node);
         }
-        if let Some(Object::Node(node)) = after {
+        if let Some(ViewObject::Node(node)) = after {
             self.insert(node);
         }
     }
@@ -106,7 +106,7 @@ impl Zones {
     }
 }
 
-impl Zone {
+impl ZoneNodes {
     fn count_of(&mut self, node: &Node) -> &mut usize {
         match nodes::readiness(node) {
             Some("True") => &mut self.ready,
@@ -120,19 +120,19 @@ impl Zone {
         self.tainted.iter().rev().map(|(at, _)| *at).find(|at| *at <= now)
     }
 
-    fn state(&self, settings: &Settings) -> State {
+    fn state(&self, settings: &NodeLifecycleSettings) -> ZoneState {
         let all = self.ready + self.not_ready;
         if self.ready == 0 && self.not_ready > 0 {
-            State::Full
+            ZoneState::Full
         } else if self.not_ready > ALWAYS_NORMAL
             && self.not_ready.saturating_mul(1_000_000)
                 >= all.saturating_mul(
                     usize::try_from(settings.unhealthy_zone_ppm).unwrap_or(usize::MAX),
                 )
         {
-            State::Partial
+            ZoneState::Partial
         } else {
-            State::Normal
+            ZoneState::Normal
         }
     }
 }
@@ -163,31 +163,31 @@ pub(super) fn present(node: &Node) -> Option<&Taint> {
 }
 
 /// What is to become of the node.
-pub(super) fn sentence(view: &View, node: &Node, now: Tick) -> Sentence {
-    let Some(key) = asked_for(node) else { return Sentence::None };
+pub(super) fn sentence(view: &ClusterView, node: &Node, now: Tick) -> TaintDecision {
+    let Some(key) = asked_for(node) else { return TaintDecision::None };
     let settings = view.node_settings();
     let zones = &view.memories().zones.by_name;
-    if zones.values().all(|zone| zone.state(settings) == State::Full) {
-        return Sentence::None;
+    if zones.values().all(|zone| zone.state(settings) == ZoneState::Full) {
+        return TaintDecision::None;
     }
     if present(node).is_some() {
-        return Sentence::Taint(key); // it changes its name at most
+        return TaintDecision::Taint(key); // it changes its name at most
     }
     let (region, zone) = zone_of(node);
     let Some(zone) = zones.get(&(region.to_owned(), zone.to_owned())) else {
-        return Sentence::Waits(None);
+        return TaintDecision::Waits(None);
     };
     let interval = match zone.state(settings) {
-        State::Normal | State::Full => settings.eviction_interval,
-        State::Partial if zone.ready + zone.not_ready > settings.large_zone_nodes => {
+        ZoneState::Normal | ZoneState::Full => settings.eviction_interval,
+        ZoneState::Partial if zone.ready + zone.not_ready > settings.large_zone_nodes => {
             settings.eviction_interval_disrupted
         }
-        State::Partial => return Sentence::Waits(None),
+        ZoneState::Partial => return TaintDecision::Waits(None),
     };
     match zone.last_tainted(now).map(|at| at + interval) {
-        Some(next) if next > now => Sentence::Waits(Some(next)),
-        Some(_) | None if zone.waiting.first() == waits(node).as_ref() => Sentence::Taint(key),
-        Some(_) | None => Sentence::Waits(None),
+        Some(next) if next > now => TaintDecision::Waits(Some(next)),
+        Some(_) | None if zone.waiting.first() == waits(node).as_ref() => TaintDecision::Taint(key),
+        Some(_) | None => TaintDecision::Waits(None),
     }
 }
 

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use super::{Nodes, placed};
-use crate::{NamespacedName, Object, View, owners, pods, scheduler};
+use super::{ScalableNodes, placed};
+use crate::{ClusterView, NamespacedName, ViewObject, owners, pods, scheduler};
 
 /// The name of the node that is not there.
 const NEW: &str = "rekindle-new-node";
@@ -18,37 +18,37 @@ const OF_AGENTS: [&str; 4] =
     ["kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"];
 
 /// The pods that wait.
-pub(super) struct Waiting {
+pub(super) struct PendingPods {
     /// A new node takes all of these.
-    pub(super) helped: Vec<Arc<Pod>>,
+    pub(super) helped: Vec<Arc<HeldPod>>,
     /// It takes none of these, and why.
-    pub(super) not_helped: Vec<(Arc<Pod>, String)>,
+    pub(super) not_helped: Vec<(Arc<HeldPod>, String)>,
 }
 
 /// Pods that the scheduler has given up on for now, in its order.
-fn waiting(view: &View) -> Vec<Arc<Pod>> {
-    let has_failed = |pod: &&Arc<Pod>| {
+fn waiting(view: &ClusterView) -> Vec<Arc<HeldPod>> {
+    let has_failed = |pod: &&Arc<HeldPod>| {
         pods::nominated_node(pod).is_none()
             && pods::condition(pod, "PodScheduled").is_some_and(|condition| {
                 condition.status == "False" && condition.reason.as_deref() == Some("Unschedulable")
             })
     };
     let all = view.unscheduled().filter(|pod| scheduler::is_waiting(pod)).filter(has_failed);
-    let mut all: Vec<Arc<Pod>> = all.cloned().collect();
+    let mut all: Vec<Arc<HeldPod>> = all.cloned().collect();
     all.sort_by_cached_key(|pod| scheduler::turn(view, &NamespacedName::of(&pod.metadata)));
     all
 }
 
-pub(super) fn look(view: &View, nodes: Nodes<'_>) -> Waiting {
-    let mut answer = Waiting { helped: Vec::new(), not_helped: Vec::new() };
+pub(super) fn look(view: &ClusterView, nodes: ScalableNodes<'_>) -> PendingPods {
+    let mut answer = PendingPods { helped: Vec::new(), not_helped: Vec::new() };
     let waiting = waiting(view);
     let source = nodes.further.iter().map(String::as_str).chain([nodes.first]);
     let mut sources = source.filter_map(|name| view.node(name));
     let (false, Some(source)) = (waiting.is_empty(), sources.next()) else { return answer };
     let mut world = view.clone();
-    world.apply(Object::from(empty(source)));
+    world.apply(ViewObject::from(empty(source)));
     for pod in daemons(view, source.metadata.name.as_deref().unwrap_or_default()) {
-        world.apply(Object::from(pod));
+        world.apply(ViewObject::from(pod));
     }
     for pod in waiting {
         // one that fits somewhere by now needs no new node, and takes its place
@@ -56,12 +56,12 @@ pub(super) fn look(view: &View, nodes: Nodes<'_>) -> Waiting {
             .ok()
             .and_then(|node| node.metadata.name.clone());
         if let Some(node) = there {
-            world.apply(Object::from(placed(&pod, Some(&node))));
+            world.apply(ViewObject::from(placed(&pod, Some(&node))));
             continue;
         }
         match scheduler::fits_on(&world, &pod, NEW) {
             Ok(()) => {
-                world.apply(Object::from(placed(&pod, Some(NEW))));
+                world.apply(ViewObject::from(placed(&pod, Some(NEW))));
                 answer.helped.push(pod);
             }
             Err(why) => answer.not_helped.push((pod, why)),
@@ -93,11 +93,11 @@ fn empty(source: &Node) -> Node {
 }
 
 /// What the DaemonSets that have a pod there would have on the new node.
-fn daemons(view: &View, node: &str) -> Vec<Pod> {
-    let of_daemon_set = |pod: &&Arc<Pod>| {
+fn daemons(view: &ClusterView, node: &str) -> Vec<HeldPod> {
+    let of_daemon_set = |pod: &&Arc<HeldPod>| {
         owners::controller_of(&pod.metadata).is_some_and(|owner| owner.kind == "DaemonSet")
     };
-    let copy = |pod: &Arc<Pod>| {
+    let copy = |pod: &Arc<HeldPod>| {
         let mut pod = placed(pod, Some(NEW));
         let name = pod.metadata.name.clone().unwrap_or_default();
         pod.metadata.name = Some(format!("{name}-{NEW}"));

@@ -22,12 +22,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::{NamespacedName, View, cluster};
+use crate::{ClusterView, NamespacedName, cluster};
 use backoff::Backoff;
-pub use shrink::{Hold, Need};
+pub use shrink::{NodeKeepReason, NodeNeed};
 
 /// The annotation of a Node that says whether it may go, and why not.
 pub const SCALE_DOWN: &str = "rekindle.dev/scale-down";
@@ -36,7 +36,7 @@ pub const BEING_REMOVED: &str = "is being removed";
 
 /// What the user set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ScalingSettings {
     /// So many nodes at least, the first among them.
     pub min: usize,
     /// So many at most.
@@ -51,7 +51,7 @@ pub struct Settings {
     pub used_percent: i64,
 }
 
-impl Settings {
+impl ScalingSettings {
     /// Between so many nodes, and cluster-autoscaler's defaults.
     pub fn between(min: usize, max: usize) -> Self {
         let [unneeded_time, unready_time] = [600, 1200].map(TickDuration::from_secs);
@@ -62,7 +62,7 @@ impl Settings {
 /// What is remembered from look to look.
 #[derive(Clone, Debug)]
 pub struct Scaling {
-    settings: Settings,
+    settings: ScalingSettings,
     /// Since when a node has not been needed.
     unneeded: BTreeMap<String, Tick>,
     backoff: Backoff,
@@ -73,7 +73,7 @@ pub struct Scaling {
 /// The nodes besides the first, which stays: those that can be removed, in the order in which they
 /// came.
 #[derive(Clone, Copy, Debug)]
-pub struct Nodes<'a> {
+pub struct ScalableNodes<'a> {
     /// The one that stays.
     pub first: &'a str,
     /// The others.
@@ -82,35 +82,35 @@ pub struct Nodes<'a> {
 
 /// What a look answers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outlook {
+pub struct ScalingOutlook {
     /// What is to be done now.
-    pub deed: Deed,
+    pub deed: ScalingAction,
     /// How each further node stands.
-    pub nodes: BTreeMap<String, Standing>,
+    pub nodes: BTreeMap<String, NodeScalingState>,
     /// The pods for which no new node is made, and why.
-    pub not_helped: Vec<(Arc<Pod>, String)>,
+    pub not_helped: Vec<(Arc<HeldPod>, String)>,
     /// When a look is due although nothing changed.
     pub again_at: Option<Tick>,
 }
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deed {
+pub enum ScalingAction {
     /// Nothing.
     Nothing,
     /// A node is to be added; these pods fit on it.
-    Add(Vec<Arc<Pod>>),
+    Add(Vec<Arc<HeldPod>>),
     /// This node is to be drained and removed.
     Remove(String),
 }
 
 /// How a further node stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum NodeScalingState {
     /// There are no more nodes than there have to be.
     AtMinimum,
     /// It stays.
-    Needed(Need),
+    Needed(NodeNeed),
     /// It goes when it has been unneeded for long enough.
     Unneeded {
         /// Since then it is.
@@ -122,22 +122,27 @@ pub enum Standing {
 
 impl Scaling {
     /// Nothing was looked at yet.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: ScalingSettings) -> Self {
         Self { settings, unneeded: BTreeMap::new(), backoff: Backoff::None, newest: None }
     }
 
     /// What the user set.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &ScalingSettings {
         &self.settings
     }
 
     /// Looks at pods and nodes as they are.
-    pub fn look(&mut self, view: &View, nodes: Nodes<'_>, now: Tick) -> Outlook {
+    pub fn look(
+        &mut self,
+        view: &ClusterView,
+        nodes: ScalableNodes<'_>,
+        now: Tick,
+    ) -> ScalingOutlook {
         self.judge_newest(nodes, now);
         let count = nodes.further.len() + 1;
         let waiting = grow::look(view, nodes);
         let mut not_helped = waiting.not_helped;
-        let mut deed = Deed::Nothing;
+        let mut deed = ScalingAction::Nothing;
         let mut tried_again_at = None;
         if !waiting.helped.is_empty() {
             tried_again_at = self.backoff.until(now);
@@ -147,30 +152,30 @@ impl Scaling {
                 tried_again_at.map(|_| "in backoff after failed scale-up".to_owned())
             };
             match why_not {
-                None => deed = Deed::Add(waiting.helped),
+                None => deed = ScalingAction::Add(waiting.helped),
                 Some(why) => {
                     not_helped.extend(waiting.helped.into_iter().map(|pod| (pod, why.clone())));
                 }
             }
         }
         let standings = self.standings(view, nodes, now);
-        if deed == Deed::Nothing {
+        if deed == ScalingAction::Nothing {
             let is_due = |name: &&String| match standings.get(*name) {
-                Some(Standing::Unneeded { until, .. }) => *until <= now,
-                Some(Standing::AtMinimum | Standing::Needed(_)) | None => false,
+                Some(NodeScalingState::Unneeded { until, .. }) => *until <= now,
+                Some(NodeScalingState::AtMinimum | NodeScalingState::Needed(_)) | None => false,
             };
             // the newest first
             if let Some(name) = nodes.further.iter().rev().find(is_due) {
                 self.newest.take_if(|(newest, _)| newest == name);
-                deed = Deed::Remove(name.clone());
+                deed = ScalingAction::Remove(name.clone());
             }
         }
         let again_at = standings.values().filter_map(|standing| match standing {
-            Standing::Unneeded { until, .. } => Some(*until),
-            Standing::AtMinimum | Standing::Needed(_) => None,
+            NodeScalingState::Unneeded { until, .. } => Some(*until),
+            NodeScalingState::AtMinimum | NodeScalingState::Needed(_) => None,
         });
         let again_at = again_at.chain(tried_again_at).min();
-        Outlook { deed, again_at, not_helped, nodes: standings }
+        ScalingOutlook { deed, again_at, not_helped, nodes: standings }
     }
 
     /// The node that was to be added is there. Whether that helps shows when it has stayed.
@@ -180,7 +185,7 @@ impl Scaling {
 
     /// A node that stays ends the backoff. One that is gone although nobody here removed it is as
     /// one that did not come to be: else nodes would be added in a circle.
-    fn judge_newest(&mut self, nodes: Nodes<'_>, now: Tick) {
+    fn judge_newest(&mut self, nodes: ScalableNodes<'_>, now: Tick) {
         let Some((node, added_at)) = &self.newest else { return };
         if !nodes.further.contains(node) {
             self.backoff.failed(now);
@@ -204,23 +209,27 @@ impl Scaling {
 
     fn standings(
         &mut self,
-        view: &View,
-        nodes: Nodes<'_>,
+        view: &ClusterView,
+        nodes: ScalableNodes<'_>,
         now: Tick,
-    ) -> BTreeMap<String, Standing> {
+    ) -> BTreeMap<String, NodeScalingState> {
         if nodes.further.len() < self.settings.min {
             self.unneeded.clear();
-            return nodes.further.iter().map(|name| (name.clone(), Standing::AtMinimum)).collect();
+            return nodes
+                .further
+                .iter()
+                .map(|name| (name.clone(), NodeScalingState::AtMinimum))
+                .collect();
         }
-        let needs: BTreeMap<&String, Option<Need>> = nodes
+        let needs: BTreeMap<&String, Option<NodeNeed>> = nodes
             .further
             .iter()
             .map(|name| (name, shrink::need(view, name, self.settings.used_percent)))
             .collect();
         self.unneeded.retain(|name, _| needs.get(name).is_some_and(Option::is_none));
-        let standing = |(name, need): (&String, Option<Need>)| {
+        let standing = |(name, need): (&String, Option<NodeNeed>)| {
             let standing = match need {
-                Some(need) => Standing::Needed(need),
+                Some(need) => NodeScalingState::Needed(need),
                 None => {
                     let since = *self.unneeded.entry(name.clone()).or_insert(now);
                     let node = view.node(name);
@@ -229,7 +238,7 @@ impl Scaling {
                     } else {
                         self.settings.unready_time
                     };
-                    Standing::Unneeded { since, until: since + time }
+                    NodeScalingState::Unneeded { since, until: since + time }
                 }
             };
             (name.clone(), standing)
@@ -247,7 +256,11 @@ pub fn shown(node: &Node) -> Option<&str> {
 /// not they that are. They are to be given back, cordon and all, before they are looked at: what is
 /// cordoned takes no pods and never goes. The removal does not just go on, since by now they may be
 /// needed.
-pub fn broken_off(view: &View, nodes: Nodes<'_>, removing: Option<&str>) -> Vec<Arc<Node>> {
+pub fn broken_off(
+    view: &ClusterView,
+    nodes: ScalableNodes<'_>,
+    removing: Option<&str>,
+) -> Vec<Arc<Node>> {
     let others = nodes.further.iter().map(String::as_str).filter(|name| removing != Some(*name));
     others
         .filter_map(|name| view.node(name))
@@ -256,7 +269,7 @@ pub fn broken_off(view: &View, nodes: Nodes<'_>, removing: Option<&str>) -> Vec<
         .collect()
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for NodeScalingState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtMinimum => f.write_str("stays: no fewer nodes are wanted"),
@@ -268,11 +281,11 @@ impl fmt::Display for Standing {
     }
 }
 
-fn name_of(pod: &Pod) -> NamespacedName {
+fn name_of(pod: &HeldPod) -> NamespacedName {
     NamespacedName::of(&pod.metadata)
 }
 
 /// The same pod on a node, or on none; to be tried elsewhere.
-fn placed(pod: &Pod, node: Option<&str>) -> Pod {
-    Pod { node_name: node.map(str::to_owned), ..pod.clone() }
+fn placed(pod: &HeldPod, node: Option<&str>) -> HeldPod {
+    HeldPod { node_name: node.map(str::to_owned), ..pod.clone() }
 }

@@ -5,7 +5,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Object;
+use crate::ViewObject;
 
 const NOW: Tick = Tick::from_secs(10_000);
 
@@ -47,13 +47,13 @@ fn pod(name: &str, node: Option<&str>, cpu: &str) -> Value {
 
 /// Nodes n1, n2, n3, and these pods and other objects.
 struct Case {
-    view: View,
+    view: ClusterView,
     further: Vec<String>,
 }
 
 impl Case {
     fn new(nodes: &[&str]) -> Self {
-        let mut case = Self { view: View::new(), further: Vec::new() };
+        let mut case = Self { view: ClusterView::new(), further: Vec::new() };
         for name in nodes {
             case.node(node(name));
             case.further.push((*name).to_owned());
@@ -64,38 +64,38 @@ impl Case {
 
     fn node(&mut self, node: Value) {
         let node: Node = serde_json::from_value(node).unwrap();
-        self.view.apply(Object::from(node));
+        self.view.apply(ViewObject::from(node));
     }
 
     fn pod(&mut self, pod: Value) {
-        let pod: Pod = serde_json::from_value(pod).unwrap();
-        self.view.apply(Object::from(pod));
+        let pod: HeldPod = serde_json::from_value(pod).unwrap();
+        self.view.apply(ViewObject::from(pod));
     }
 
-    fn nodes(&self) -> Nodes<'_> {
-        Nodes { first: "n1", further: &self.further }
+    fn nodes(&self) -> ScalableNodes<'_> {
+        ScalableNodes { first: "n1", further: &self.further }
     }
 
-    fn look(&self, scaling: &mut Scaling, now: Tick) -> Outlook {
+    fn look(&self, scaling: &mut Scaling, now: Tick) -> ScalingOutlook {
         scaling.look(&self.view, self.nodes(), now)
     }
 
     /// What a first look between 1 and 3 nodes decides.
-    fn deed(&self) -> Deed {
-        self.look(&mut Scaling::new(Settings::between(1, 3)), NOW).deed
+    fn deed(&self) -> ScalingAction {
+        self.look(&mut Scaling::new(ScalingSettings::between(1, 3)), NOW).deed
     }
 
     /// How node n2 stands.
     fn standing(&self) -> String {
-        let outlook = self.look(&mut Scaling::new(Settings::between(1, 3)), NOW);
+        let outlook = self.look(&mut Scaling::new(ScalingSettings::between(1, 3)), NOW);
         match &outlook.nodes["n2"] {
-            Standing::Unneeded { .. } => "unneeded".to_owned(),
+            NodeScalingState::Unneeded { .. } => "unneeded".to_owned(),
             other => other.to_string(),
         }
     }
 }
 
-fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
+fn names(pods: &[Arc<HeldPod>]) -> Vec<&str> {
     pods.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect()
 }
 
@@ -103,13 +103,13 @@ fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
 fn a_node_is_added_for_pods_that_a_new_one_has_room_for() {
     let mut case = Case::new(&["n1"]);
     case.pod(pod("old", Some("n1"), "3"));
-    assert_eq!(case.deed(), Deed::Nothing);
+    assert_eq!(case.deed(), ScalingAction::Nothing);
     case.pod(pod("new-a", None, "3"));
     case.pod(pod("new-b", None, "500m")); // there is room for it by now
     case.pod(pod("huge", None, "5"));
-    let mut scaling = Scaling::new(Settings::between(1, 3));
+    let mut scaling = Scaling::new(ScalingSettings::between(1, 3));
     let outlook = case.look(&mut scaling, NOW);
-    let Deed::Add(pods) = &outlook.deed else { panic!("{outlook:?}") };
+    let ScalingAction::Add(pods) = &outlook.deed else { panic!("{outlook:?}") };
     assert_eq!(names(pods), ["new-a"]);
     let [(huge, why)] = &outlook.not_helped[..] else { panic!("{outlook:?}") };
     assert_eq!(huge.metadata.name.as_deref(), Some("huge"));
@@ -123,7 +123,7 @@ fn one_node_takes_as_many_pods_as_fit_and_the_rest_is_told_nothing_until_the_nex
         case.pod(pod(name, None, "3"));
     }
     case.pod(pod("there", Some("n1"), "4"));
-    let Deed::Add(pods) = case.deed() else { panic!("a node is missing") };
+    let ScalingAction::Add(pods) = case.deed() else { panic!("a node is missing") };
     assert_eq!(names(&pods), ["a"]);
 }
 
@@ -154,7 +154,7 @@ fn no_node_is_added_where_it_would_not_help() {
         there["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
         case.pod(there);
         case.pod(waiting);
-        assert_eq!(case.deed(), Deed::Nothing, "{what}");
+        assert_eq!(case.deed(), ScalingAction::Nothing, "{what}");
     }
 }
 
@@ -165,7 +165,7 @@ fn what_daemon_sets_need_on_a_new_node_is_taken_off_it() {
     daemon["metadata"]["ownerReferences"][0]["kind"] = "DaemonSet".into();
     case.pod(daemon);
     case.pod(pod("new", None, "3"));
-    assert_eq!(case.deed(), Deed::Nothing, "it would wait there, too");
+    assert_eq!(case.deed(), ScalingAction::Nothing, "it would wait there, too");
 }
 
 #[test]
@@ -175,43 +175,43 @@ fn there_are_never_more_nodes_than_the_user_wants() {
         case.pod(pod(node, Some(node), "3"));
     }
     case.pod(pod("new", None, "3"));
-    let outlook = case.look(&mut Scaling::new(Settings::between(1, 3)), NOW);
-    assert_eq!(outlook.deed, Deed::Nothing);
+    let outlook = case.look(&mut Scaling::new(ScalingSettings::between(1, 3)), NOW);
+    assert_eq!(outlook.deed, ScalingAction::Nothing);
     assert_eq!(outlook.not_helped[0].1, "max node group size reached (3)");
 }
 
 #[test]
 fn a_node_goes_when_it_was_unneeded_for_ten_minutes_the_newest_first() {
     let case = Case::new(&["n1", "n2", "n3"]);
-    let mut scaling = Scaling::new(Settings::between(2, 3));
+    let mut scaling = Scaling::new(ScalingSettings::between(2, 3));
     let outlook = case.look(&mut scaling, NOW);
-    assert_eq!((outlook.deed, outlook.again_at), (Deed::Nothing, Some(at(600))));
-    assert_eq!(case.look(&mut scaling, at(599)).deed, Deed::Nothing);
-    assert_eq!(case.look(&mut scaling, at(600)).deed, Deed::Remove("n3".to_owned()));
+    assert_eq!((outlook.deed, outlook.again_at), (ScalingAction::Nothing, Some(at(600))));
+    assert_eq!(case.look(&mut scaling, at(599)).deed, ScalingAction::Nothing);
+    assert_eq!(case.look(&mut scaling, at(600)).deed, ScalingAction::Remove("n3".to_owned()));
     let fewer = Case::new(&["n1", "n2"]);
     let outlook = fewer.look(&mut scaling, at(601));
-    assert_eq!((outlook.deed, outlook.again_at), (Deed::Nothing, None));
-    assert_eq!(outlook.nodes["n2"], Standing::AtMinimum);
+    assert_eq!((outlook.deed, outlook.again_at), (ScalingAction::Nothing, None));
+    assert_eq!(outlook.nodes["n2"], NodeScalingState::AtMinimum);
 }
 
 #[test]
 fn a_node_that_is_needed_in_between_or_could_not_be_removed_begins_anew() {
-    let mut scaling = Scaling::new(Settings::between(1, 3));
+    let mut scaling = Scaling::new(ScalingSettings::between(1, 3));
     let idle = Case::new(&["n1", "n2"]);
     idle.look(&mut scaling, NOW);
     let mut used = Case::new(&["n1", "n2"]);
     used.pod(pod("there", Some("n2"), "3"));
     used.look(&mut scaling, at(300));
-    assert_eq!(idle.look(&mut scaling, at(600)).deed, Deed::Nothing);
-    assert_eq!(idle.look(&mut scaling, at(1_200)).deed, Deed::Remove("n2".to_owned()));
+    assert_eq!(idle.look(&mut scaling, at(600)).deed, ScalingAction::Nothing);
+    assert_eq!(idle.look(&mut scaling, at(1_200)).deed, ScalingAction::Remove("n2".to_owned()));
     scaling.stays("n2");
-    assert_eq!(idle.look(&mut scaling, at(1_201)).deed, Deed::Nothing);
+    assert_eq!(idle.look(&mut scaling, at(1_201)).deed, ScalingAction::Nothing);
 }
 
 #[test]
 fn while_a_node_is_to_be_added_none_is_removed() {
     let mut case = Case::new(&["n1", "n2"]);
-    let mut scaling = Scaling::new(Settings::between(1, 3));
+    let mut scaling = Scaling::new(ScalingSettings::between(1, 3));
     case.look(&mut scaling, NOW);
     let mut elsewhere = node("n2");
     elsewhere["metadata"]["resourceVersion"] = "2".into();
@@ -220,12 +220,12 @@ fn while_a_node_is_to_be_added_none_is_removed() {
     case.pod(pod("there", Some("n1"), "3"));
     case.pod(pod("new", None, "3"));
     // a new node is as the oldest further one: too small for it
-    assert_eq!(case.look(&mut scaling, at(600)).deed, Deed::Remove("n2".to_owned()));
+    assert_eq!(case.look(&mut scaling, at(600)).deed, ScalingAction::Remove("n2".to_owned()));
     let mut large = node("n2");
     large["metadata"]["resourceVersion"] = "3".into();
     large["spec"]["taints"] = json!([{"key": "mine", "effect": "NoSchedule"}]);
     case.node(large);
-    assert!(matches!(case.look(&mut scaling, at(1_300)).deed, Deed::Add(_)));
+    assert!(matches!(case.look(&mut scaling, at(1_300)).deed, ScalingAction::Add(_)));
 }
 
 #[test]
@@ -334,8 +334,8 @@ fn what_keeps_a_node_whatever_its_pods_are() {
     );
     let mut missing = Case::new(&["n1", "n2"]);
     missing.further = vec!["n2".to_owned(), "n9".to_owned()];
-    let outlook = missing.look(&mut Scaling::new(Settings::between(1, 3)), NOW);
-    assert_eq!(outlook.nodes["n9"], Standing::Needed(Need::Absent));
+    let outlook = missing.look(&mut Scaling::new(ScalingSettings::between(1, 3)), NOW);
+    assert_eq!(outlook.nodes["n9"], NodeScalingState::Needed(NodeNeed::Absent));
 }
 
 /// n2 is not heard of.
@@ -355,11 +355,11 @@ fn a_node_that_is_not_ready_goes_after_twenty_minutes_when_what_was_on_it_ends()
     let mut going = pod("going", Some("n2"), "3");
     going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z".into();
     case.pod(going);
-    let mut scaling = Scaling::new(Settings::between(1, 2));
+    let mut scaling = Scaling::new(ScalingSettings::between(1, 2));
     let outlook = case.look(&mut scaling, NOW);
-    assert_eq!((outlook.deed, outlook.again_at), (Deed::Nothing, Some(at(1_200))));
-    assert_eq!(case.look(&mut scaling, at(1_199)).deed, Deed::Nothing);
-    assert_eq!(case.look(&mut scaling, at(1_200)).deed, Deed::Remove("n2".to_owned()));
+    assert_eq!((outlook.deed, outlook.again_at), (ScalingAction::Nothing, Some(at(1_200))));
+    assert_eq!(case.look(&mut scaling, at(1_199)).deed, ScalingAction::Nothing);
+    assert_eq!(case.look(&mut scaling, at(1_200)).deed, ScalingAction::Remove("n2".to_owned()));
     case.pod(pod("stays", Some("n2"), "1"));
     assert_eq!(case.standing(), "stays: it is not ready", "the pod tolerates that");
 }
@@ -370,27 +370,36 @@ fn after_an_addition_that_failed_none_is_tried_for_longer_each_time() {
     let mut case = Case::new(&["n1"]);
     case.pod(pod("there", Some("n1"), "3"));
     case.pod(pod("new", None, "3"));
-    let mut scaling = Scaling::new(Settings::between(1, 3));
+    let mut scaling = Scaling::new(ScalingSettings::between(1, 3));
     let mut now = 0;
     for minutes in [5, 10, 20, 30, 30] {
-        assert!(matches!(case.look(&mut scaling, at(now)).deed, Deed::Add(_)), "{minutes}");
+        assert!(
+            matches!(case.look(&mut scaling, at(now)).deed, ScalingAction::Add(_)),
+            "{minutes}"
+        );
         scaling.not_added(at(now));
         let (last, until) = (now + minutes * 60 - 1, now + minutes * 60);
         let outlook = case.look(&mut scaling, at(last));
-        assert_eq!((&outlook.deed, outlook.again_at), (&Deed::Nothing, Some(at(until))));
+        assert_eq!((&outlook.deed, outlook.again_at), (&ScalingAction::Nothing, Some(at(until))));
         assert_eq!(outlook.not_helped[0].1, "in backoff after failed scale-up");
         now = until;
     }
     scaling.added("n2", at(now));
     let further = ["n2".to_owned()];
-    let there = Nodes { first: "n1", further: &further };
-    scaling.look(&View::new(), there, at(now + 300));
+    let there = ScalableNodes { first: "n1", further: &further };
+    scaling.look(&ClusterView::new(), there, at(now + 300));
     scaling.not_added(at(now));
-    assert!(matches!(case.look(&mut scaling, at(now + 300)).deed, Deed::Add(_)), "the first again");
+    assert!(
+        matches!(case.look(&mut scaling, at(now + 300)).deed, ScalingAction::Add(_)),
+        "the first again"
+    );
     scaling.not_added(at(now + 300));
     scaling.not_added(at(now + 300 + 3 * 3600));
     let later = at(now + 600 + 3 * 3600);
-    assert!(matches!(case.look(&mut scaling, later).deed, Deed::Add(_)), "long ago is forgotten");
+    assert!(
+        matches!(case.look(&mut scaling, later).deed, ScalingAction::Add(_)),
+        "long ago is forgotten"
+    );
 }
 
 #[test]
@@ -423,9 +432,9 @@ fn a_budget_and_a_volume_keep_a_node() {
         }))
         .unwrap()
     };
-    case.view.apply(Object::from(budget(0, "1")));
+    case.view.apply(ViewObject::from(budget(0, "1")));
     assert_eq!(case.standing(), "stays: pod shop/web is held by a disruption budget");
-    case.view.apply(Object::from(budget(1, "2")));
+    case.view.apply(ViewObject::from(budget(1, "2")));
     assert_eq!(case.standing(), "unneeded");
     let expression = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]});
     let volume: PersistentVolume = serde_json::from_value(json!({
@@ -434,7 +443,7 @@ fn a_budget_and_a_volume_keep_a_node() {
             [{"matchExpressions": [expression]}]}}},
     }))
     .unwrap();
-    case.view.apply(Object::from(volume));
+    case.view.apply(ViewObject::from(volume));
     assert_eq!(case.standing(), "stays: volume pv-1 is on it");
 }
 
@@ -444,10 +453,10 @@ fn a_node_that_goes_as_soon_as_it_is_there_is_added_ever_more_rarely() {
     let mut case = Case::new(&["n1"]);
     case.pod(pod("there", Some("n1"), "3"));
     case.pod(pod("new", None, "3"));
-    let mut scaling = Scaling::new(Settings::between(1, 5));
+    let mut scaling = Scaling::new(ScalingSettings::between(1, 5));
     let mut added = Vec::new();
     for second in 0..2 * 3600 {
-        if matches!(case.look(&mut scaling, at(second)).deed, Deed::Add(_)) {
+        if matches!(case.look(&mut scaling, at(second)).deed, ScalingAction::Add(_)) {
             scaling.added("n2", at(second));
             added.push(second);
         }

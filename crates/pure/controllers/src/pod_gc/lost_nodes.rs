@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use rekindle_types::Tick;
 
-use crate::cluster::Cluster;
-use crate::{Object, pods};
+use crate::cluster::ClusterIndex;
+use crate::{ViewObject, pods};
 
 /// When each of them was first noticed.
 #[derive(Clone, Debug, Default)]
@@ -18,29 +18,29 @@ impl LostNodes {
     /// `has_pods` answers whether pods are bound to one.
     pub(crate) fn follow(
         &mut self,
-        (before, after): (Option<&Object>, Option<&Object>),
-        cluster: &Cluster,
+        (before, after): (Option<&ViewObject>, Option<&ViewObject>),
+        cluster: &ClusterIndex,
         has_pods: impl Fn(&str) -> bool,
         now: Tick,
     ) {
         match (before, after) {
-            (_, Some(Object::Node(node))) => {
+            (_, Some(ViewObject::Node(node))) => {
                 self.since.remove(node.metadata.name.as_deref().unwrap_or_default());
             }
-            (Some(Object::Node(node)), None) => {
+            (Some(ViewObject::Node(node)), None) => {
                 let name = node.metadata.name.clone().unwrap_or_default();
                 if has_pods(&name) {
                     self.since.insert(name, now);
                 }
             }
-            (_, Some(Object::Pod(pod))) => {
+            (_, Some(ViewObject::Pod(pod))) => {
                 if let Some(node) = pods::node(pod)
                     && cluster.node(node).is_none()
                 {
                     self.since.entry(node.to_owned()).or_insert(now);
                 }
             }
-            (Some(Object::Pod(pod)), None) => {
+            (Some(ViewObject::Pod(pod)), None) => {
                 if let Some(node) = pods::node(pod)
                     && !has_pods(node)
                 {

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::{Outcome, affected, reconcile};
+use crate::{WriteResult, affected, reconcile};
 
 /// A pod that has ended, made in this second; the number is its name.
-fn ended(number: usize, second: u64, status: serde_json::Value) -> Object {
-    let pod: Pod = serde_json::from_value(json!({
+fn ended(number: usize, second: u64, status: serde_json::Value) -> ViewObject {
+    let pod: HeldPod = serde_json::from_value(json!({
         "metadata": {
             "name": format!("pod-{number:05}"), "namespace": "shop", "uid": format!("uid-{number}"),
             "resourceVersion": "1", "creationTimestamp": Tick::from_secs(second).to_time(),
@@ -20,15 +20,15 @@ fn ended(number: usize, second: u64, status: serde_json::Value) -> Object {
 }
 
 /// Lets the controller work until it is at rest; the names of the pods that it removes, in order.
-fn removed(view: &mut View, mut keys: BTreeSet<Key>) -> Vec<String> {
+fn removed(view: &mut ClusterView, mut keys: BTreeSet<ControllerKey>) -> Vec<String> {
     let mut removed = Vec::new();
     while let Some(key) = keys.pop_first() {
         let plan = reconcile(view, &key, Tick::from_secs(2_000_000));
         for step in plan.batches.into_iter().flatten() {
-            let Write::Delete(delete) = &step.write else { panic!("{step:?}") };
-            assert_eq!(delete.grace, Grace::Now);
+            let WriteOperation::Delete(delete) = &step.write else { panic!("{step:?}") };
+            assert_eq!(delete.grace, DeleteGrace::Now);
             removed.push(delete.id.name.name.clone());
-            let settled = view.settle(&key.object(), &step, Outcome::Gone);
+            let settled = view.settle(&key.object(), &step, WriteResult::Gone);
             for change in settled.changes {
                 super::affected(view, &change, &mut keys);
             }
@@ -39,11 +39,15 @@ fn removed(view: &mut View, mut keys: BTreeSet<Key>) -> Vec<String> {
 
 #[test]
 fn of_pods_that_have_ended_so_many_are_kept_and_the_evicted_and_the_oldest_go() {
-    let mut view = View::new();
+    let mut view = ClusterView::new();
     let mut keys = BTreeSet::new();
-    let mut show = |view: &mut View, object| {
+    let mut show = |view: &mut ClusterView, object| {
         let change = view.apply(object).unwrap();
-        keys.extend(affected(view, &change).into_iter().filter(|key| matches!(key, Key::PodGc(_))));
+        keys.extend(
+            affected(view, &change)
+                .into_iter()
+                .filter(|key| matches!(key, ControllerKey::PodGc(_))),
+        );
         std::mem::take(&mut keys)
     };
     // 2 and 1 are of one second; all others are younger.
@@ -65,11 +69,11 @@ fn of_pods_that_have_ended_so_many_are_kept_and_the_evicted_and_the_oldest_go() 
 
 #[test]
 fn one_that_somebody_holds_does_not_hold_up_the_others() {
-    let mut view = View::new();
+    let mut view = ClusterView::new();
     for number in 0..FINISHED_MAX {
         view.apply(ended(number, 1, json!({"phase": "Succeeded"})));
     }
-    let Object::Pod(held) = ended(0, 1, json!({"phase": "Succeeded"})) else { panic!() };
+    let ViewObject::Pod(held) = ended(0, 1, json!({"phase": "Succeeded"})) else { panic!() };
     let mut held = held.as_ref().clone();
     held.metadata.resource_version = Some("2".to_owned());
     held.metadata.deletion_timestamp = Some(Tick::from_secs(5).to_time());

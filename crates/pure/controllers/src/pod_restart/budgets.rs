@@ -4,24 +4,24 @@
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use rekindle_types::disruption::lets_unready_go;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use crate::{Kind, Object, View, pods};
+use crate::{ClusterView, ResourceKind, ViewObject, pods};
 
 /// True when no budget stands in the way of an eviction now.
-pub(super) fn let_go(view: &View, pod: &Pod) -> bool {
+pub(super) fn let_go(view: &ClusterView, pod: &HeldPod) -> bool {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let labels = pod.metadata.labels.as_ref();
-    let mut covering = view.covering(Kind::PodDisruptionBudget, namespace, labels);
+    let mut covering = view.covering(ResourceKind::PodDisruptionBudget, namespace, labels);
     match (covering.next(), covering.next()) {
         (None, _) => true,
-        (Some(Object::PodDisruptionBudget(budget)), None) => lets_go(budget, pod),
+        (Some(ViewObject::PodDisruptionBudget(budget)), None) => lets_go(budget, pod),
         // the API refuses what two budgets cover
         (Some(_), _) => false,
     }
 }
 
-fn lets_go(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+fn lets_go(budget: &PodDisruptionBudget, pod: &HeldPod) -> bool {
     if !pods::is_ready(pod) && lets_unready_go(budget) {
         return true;
     }

@@ -6,22 +6,27 @@
 //! scheduler takes a node that is avoided rather than none: of a workload that is on every node,
 //! every pod can be moved.
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::avoidance::{self, Avoided};
-use crate::{Object, View, owners, pods, scheduler};
+use crate::{ClusterView, ViewObject, owners, pods, scheduler};
 
 /// Why a request to move the pod finds no other node for it.
-pub fn no_other_node(view: &View, restart: &PodRestart, pod: &Pod, now: Tick) -> Option<String> {
+pub fn no_other_node(
+    view: &ClusterView,
+    restart: &PodRestart,
+    pod: &HeldPod,
+    now: Tick,
+) -> Option<String> {
     let own = pods::node(pod).unwrap_or_default();
     let nobody_takes_it = format!("no node but {own} can take the pod");
     if let Err(refusal) = scheduler::best_node(view, pod, &[own]) {
         return Some(format!("{nobody_takes_it}: {refusal}"));
     }
     restart.spec.ladder_name.as_ref()?;
-    let OnlyAvoided { avoided, others } = only_avoided(view, pod, now)?;
+    let AvoidedOnly { avoided, others } = only_avoided(view, pod, now)?;
     let names: Vec<String> =
         avoided.iter().map(|(node, until)| format!("{node} (until {})", until.0)).collect();
     let others = others.map_or_else(String::new, |refusal| format!("; of the others {refusal}"));
@@ -31,37 +36,37 @@ pub fn no_other_node(view: &View, restart: &PodRestart, pod: &Pod, now: Tick) ->
 /// Until when the node is avoided that the pod leaves, if that is to be until `until`: when only
 /// nodes are left that are avoided, longer than any of these, or the pod would come back to it
 /// first.
-pub(super) fn avoided_until(view: &View, pod: &Pod, until: Tick, now: Tick) -> Tick {
+pub(super) fn avoided_until(view: &ClusterView, pod: &HeldPod, until: Tick, now: Tick) -> Tick {
     let rest = only_avoided(view, pod, now);
     let ends = rest.iter().flat_map(|rest| rest.avoided.values()).map(Tick::from);
     ends.max().map_or(until, |latest| until.max(latest + TickDuration::from_secs(1)))
 }
 
 /// No node takes the pod but its own and those that it keeps away from.
-struct OnlyAvoided {
+struct AvoidedOnly {
     avoided: Avoided,
     /// Why the others do not, if there are some.
     others: Option<String>,
 }
 
-fn only_avoided(view: &View, pod: &Pod, now: Tick) -> Option<OnlyAvoided> {
+fn only_avoided(view: &ClusterView, pod: &HeldPod, now: Tick) -> Option<AvoidedOnly> {
     let own = pods::node(pod).unwrap_or_default();
     let mut avoided = avoided_by_next(view, pod, now);
     avoided.retain(|node, _| node != own && view.node(node).is_some());
     let except: Vec<&str> = avoided.keys().map(String::as_str).chain([own]).collect();
     let refusal = scheduler::best_node(view, pod, &except).err()?;
     let others = (view.cluster().node_count() > except.len()).then_some(refusal);
-    Some(OnlyAvoided { avoided, others })
+    Some(AvoidedOnly { avoided, others })
 }
 
 /// What the pod that comes in this one's place keeps away from already.
-fn avoided_by_next(view: &View, pod: &Pod, now: Tick) -> Avoided {
+fn avoided_by_next(view: &ClusterView, pod: &HeldPod, now: Tick) -> Avoided {
     if owners::controller_of(&pod.metadata).is_none() {
         let mut avoided = avoidance::of_pod(pod);
         avoided.retain(|_, until| Tick::from(&*until) > now);
         return avoided;
     }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let workload = owners::root_uid(view, &Object::from(pod.clone()));
+    let workload = owners::root_uid(view, &ViewObject::from(pod.clone()));
     avoidance::of_workload(view, namespace, &workload, now)
 }

@@ -11,30 +11,30 @@ use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{PodReplacement, PodRestart, PodRestartPhase, ReplacementStep};
 
 use super::is_finished;
 use crate::avoidance::{self, Avoided};
 use crate::patches::{with_finalizer, without_finalizer};
-use crate::plan::Write;
-use crate::{Object, owners};
+use crate::plan::WriteOperation;
+use crate::{ViewObject, owners};
 
 /// Keeps a request whose status has the only copy of a pod.
 pub(super) const FINALIZER: &str = "rekindle.dev/kept-pod";
 
 /// Puts the finalizer on; none when it is there. Metadata and status are two writes, and this one
 /// is the first.
-pub(super) fn guard(restart: &PodRestart) -> Option<Write> {
+pub(super) fn guard(restart: &PodRestart) -> Option<WriteOperation> {
     (!owners::has_finalizer(&restart.metadata, FINALIZER))
-        .then(|| with_finalizer(&Object::from(restart.clone()), FINALIZER))
+        .then(|| with_finalizer(&ViewObject::from(restart.clone()), FINALIZER))
 }
 
 /// Takes the finalizer off when nothing depends on the request any more.
-pub(super) fn release(restart: &PodRestart) -> Option<Write> {
+pub(super) fn release(restart: &PodRestart) -> Option<WriteOperation> {
     let is_guarded = owners::has_finalizer(&restart.metadata, FINALIZER);
     (is_guarded && !is_needed(restart))
-        .then(|| without_finalizer(&Object::from(restart.clone()), FINALIZER))
+        .then(|| without_finalizer(&ViewObject::from(restart.clone()), FINALIZER))
 }
 
 fn is_needed(restart: &PodRestart) -> bool {
@@ -58,14 +58,14 @@ pub(super) fn owed(restart: &PodRestart) -> Option<&PodReplacement> {
 
 /// The pod as it would be created again if a request of rung Recreate evicted it; none when its
 /// controller makes the next one.
-pub fn created_again(pod: &Pod) -> Option<v1::Pod> {
+pub fn created_again(pod: &HeldPod) -> Option<v1::Pod> {
     owners::controller_of(&pod.metadata).is_none().then(|| without_what_was_added(pod))
 }
 
 /// What a pod needs to be created again: nothing that the server, the scheduler or the node added
 /// for this very object. Its priority is what its class says when it is created: one that is given
 /// is refused when the class says another by then.
-fn without_what_was_added(pod: &Pod) -> v1::Pod {
+fn without_what_was_added(pod: &HeldPod) -> v1::Pod {
     let mut again = v1::Pod {
         metadata: ObjectMeta {
             name: pod.metadata.name.clone(),
@@ -87,7 +87,7 @@ fn without_what_was_added(pod: &Pod) -> v1::Pod {
 }
 
 /// The copy that is kept of a pod.
-pub(super) fn copy(pod: &Pod) -> RawExtension {
+pub(super) fn copy(pod: &HeldPod) -> RawExtension {
     let again = without_what_was_added(pod);
     RawExtension(serde_json::to_value(again).expect("a pod has string keys only, so it encodes"))
 }

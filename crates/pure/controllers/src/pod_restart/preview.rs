@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::restart_rules::stays_ended;
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep, Rung,
@@ -13,11 +13,11 @@ use rekindle_types::v1alpha1::{
 };
 
 use super::{carried_out_by, is_finished, pod_of, reconcile, silence};
-use crate::{Kind, NamespacedName, Object, View, Write, pods};
+use crate::{ClusterView, NamespacedName, ResourceKind, ViewObject, WriteOperation, pods};
 
 /// What would become of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Preview {
+pub enum RestartPreview {
     /// It would be carried out.
     Goes,
     /// It would be taken up and wait for this.
@@ -28,20 +28,20 @@ pub enum Preview {
 
 /// Looks ahead. The view holds the request's pod and the namespace's requests; for Reschedule all
 /// that the scheduler looks at, for Rollback the namespace's Deployments and ReplicaSets.
-pub fn preview(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Preview {
+pub fn preview(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick) -> RestartPreview {
     let asked = Arc::new(PodRestart { status: None, ..restart.as_ref().clone() });
     let mut view = view.clone();
     // a request that is not in the view is nobody's
-    view.apply(Object::PodRestart(asked.clone()));
+    view.apply(ViewObject::PodRestart(asked.clone()));
     let plan = reconcile(&view, &NamespacedName::of(&asked.metadata), now);
     let planned = plan.writes().find_map(|write| match write {
-        Write::UpdateStatus(Object::PodRestart(written)) => written.status.clone(),
+        WriteOperation::UpdateStatus(ViewObject::PodRestart(written)) => written.status.clone(),
         _ => None,
     });
     // what has no phase is the node's to take up
     match planned.filter(|status| status.phase.is_some()) {
         Some(status) => match of_status(status) {
-            Preview::Goes => evicted(&view, &asked),
+            RestartPreview::Goes => evicted(&view, &asked),
             known => known,
         },
         None => match carried_out_by(&asked) {
@@ -52,63 +52,70 @@ pub fn preview(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Preview {
 }
 
 /// What the controller would write first.
-fn of_status(status: PodRestartStatus) -> Preview {
+fn of_status(status: PodRestartStatus) -> RestartPreview {
     let message = status.message.unwrap_or_default();
     let step = status.replacement.map(|replacement| replacement.step);
     match (status.phase, step) {
-        (Some(PodRestartPhase::Running), Some(ReplacementStep::Held)) => Preview::Waits(message),
-        (None | Some(PodRestartPhase::Running | PodRestartPhase::Succeeded), _) => Preview::Goes,
+        (Some(PodRestartPhase::Running), Some(ReplacementStep::Held)) => {
+            RestartPreview::Waits(message)
+        }
+        (None | Some(PodRestartPhase::Running | PodRestartPhase::Succeeded), _) => {
+            RestartPreview::Goes
+        }
         (
             Some(PodRestartPhase::Failed | PodRestartPhase::Refused | PodRestartPhase::Withdrawn),
             _,
-        ) => Preview::Refused(message),
+        ) => RestartPreview::Refused(message),
     }
 }
 
 /// What would become of the pod when it is evicted.
-fn evicted(view: &View, restart: &PodRestart) -> Preview {
+fn evicted(view: &ClusterView, restart: &PodRestart) -> RestartPreview {
     let why = match restart.spec.rung() {
         Rung::Recreate | Rung::Reschedule => {
             view.pod(&pod_of(restart)).and_then(|pod| silence::of_eviction(view, pod))
         }
         Rung::Container | Rung::Containers | Rung::Pod | Rung::Rollback => None,
     };
-    why.map_or(Preview::Goes, Preview::Waits)
+    why.map_or(RestartPreview::Goes, RestartPreview::Waits)
 }
 
 /// What the pod's node would say.
-fn in_place(view: &View, restart: &PodRestart) -> Preview {
+fn in_place(view: &ClusterView, restart: &PodRestart) -> RestartPreview {
     let name = pod_of(restart);
     let Some(pod) = view.pod(&name) else {
-        return Preview::Refused(format!("there is no pod {name}"));
+        return RestartPreview::Refused(format!("there is no pod {name}"));
     };
     if pods::is_terminating(pod) {
-        return Preview::Refused(format!("pod {name} is terminating"));
+        return RestartPreview::Refused(format!("pod {name} is terminating"));
     }
     if pods::is_finished(pod) {
-        return Preview::Refused(format!("pod {name} has finished (phase {})", pods::phase(pod)));
+        return RestartPreview::Refused(format!(
+            "pod {name} has finished (phase {})",
+            pods::phase(pod)
+        ));
     }
     let named = restart.spec.container_name.as_deref().zip(pod.spec.as_deref());
     if let Some(why) =
         named.and_then(|(container, spec)| not_restartable(spec, &name.to_string(), container))
     {
-        return Preview::Refused(why);
+        return RestartPreview::Refused(why);
     }
     if let Some(container) = &restart.spec.container_name
         && has_ended_for_good(pod, container)
     {
-        return Preview::Refused(has_run_to_its_end(&name.to_string(), container));
+        return RestartPreview::Refused(has_run_to_its_end(&name.to_string(), container));
     }
     if let Some(other) = under_way(view, restart) {
-        return Preview::Waits(format!(
+        return RestartPreview::Waits(format!(
             "restart {other} of pod {name} is in progress: it would be refused while that one stops all containers, and take its place after that"
         ));
     }
-    silence::of_restart_in_place(view, pod).map_or(Preview::Goes, Preview::Waits)
+    silence::of_restart_in_place(view, pod).map_or(RestartPreview::Goes, RestartPreview::Waits)
 }
 
 /// Whether a regular container has run to its end.
-fn has_ended_for_good(pod: &Pod, name: &str) -> bool {
+fn has_ended_for_good(pod: &HeldPod, name: &str) -> bool {
     let statuses = pod.status.iter().flat_map(|s| s.container_statuses.iter().flatten());
     let mut ends = statuses.filter(|s| s.name == name).filter_map(|s| s.state.terminated());
     let end = ends.next().map(|end| end.exit_code);
@@ -119,10 +126,10 @@ fn has_ended_for_good(pod: &Pod, name: &str) -> bool {
 }
 
 /// Another restart in place of the same pod that is not finished.
-fn under_way(view: &View, restart: &PodRestart) -> Option<String> {
+fn under_way(view: &ClusterView, restart: &PodRestart) -> Option<String> {
     let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
-    view.in_namespace(Kind::PodRestart, namespace).find_map(|object| match object {
-        Object::PodRestart(other)
+    view.in_namespace(ResourceKind::PodRestart, namespace).find_map(|object| match object {
+        ViewObject::PodRestart(other)
             if other.spec.pod_name == restart.spec.pod_name
                 && other.metadata.name != restart.metadata.name
                 && carried_out_by(other) == CarriedOutBy::Node

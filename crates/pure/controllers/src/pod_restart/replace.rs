@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::event;
 use rekindle_types::v1alpha1::{
@@ -30,14 +30,14 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{Tick, TickDuration, span};
 
-use super::unfilled::Unfilled;
+use super::unfilled::ReplacementFailure;
 use super::{
     again, budgets, elsewhere, finish, finish_owing, grace, kept, pod_of, silence, successor,
     unfilled,
 };
-use crate::events::{Note, Severity, cut};
-use crate::plan::{Evict, Manifest, Refusal, Report, Step, Write};
-use crate::{NamespacedName, Object, Plan, View, owners, pods};
+use crate::events::{EventNote, EventSeverity, cut};
+use crate::plan::{EvictWrite, NewObject, PlannedWrite, WriteNotes, WriteOperation, WriteRefusal};
+use crate::{ClusterView, NamespacedName, ViewObject, WritePlan, owners, pods};
 
 /// From the eviction to the new pod's readiness, the pod's grace period aside.
 const DEADLINE_DEFAULT: TickDuration = RESTART_GIVEN_UP_AFTER;
@@ -59,8 +59,8 @@ const WORDS_BYTES_MAX: usize = 2048;
 const COMPONENT: &str = "podrestart-controller";
 
 /// What is to be done for a request of rung Recreate or Reschedule that is not finished.
-pub(super) fn reconcile(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(super) fn reconcile(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let status = restart.status.as_ref();
     let job = Job { view, restart, rung: restart.spec.rung(), now };
     // a request that is being deleted is not begun; one that was begun goes on
@@ -80,12 +80,12 @@ pub(super) fn reconcile(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Pl
 
 /// Goes on with the pod that a failed request owes.
 pub(super) fn make_good(
-    view: &View,
+    view: &ClusterView,
     restart: &Arc<PodRestart>,
     owed: &PodReplacement,
     now: Tick,
-) -> Plan {
-    let mut plan = Plan::default();
+) -> WritePlan {
+    let mut plan = WritePlan::default();
     let job = Job { view, restart, rung: restart.spec.rung(), now };
     // who deletes it lets go of the pod
     if owners::is_terminating(&restart.metadata) || job.is_namespace_terminating() {
@@ -101,7 +101,7 @@ pub(super) fn make_good(
 
 /// A request and what is known around it.
 struct Job<'a> {
-    view: &'a View,
+    view: &'a ClusterView,
     restart: &'a Arc<PodRestart>,
     rung: Rung,
     now: Tick,
@@ -109,7 +109,7 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// Begins. That the pod is there, with the right UID and on a node, was looked at before.
-    fn take_up(&self, plan: &mut Plan) {
+    fn take_up(&self, plan: &mut WritePlan) {
         let Some(pod) = self.view.pod(&pod_of(self.restart)) else { return };
         if let Some(message) = self.refusal(pod) {
             return plan.then(finish(self.restart, PodRestartPhase::Refused, message, self.now));
@@ -122,14 +122,15 @@ impl Job<'_> {
 
     /// Evicts the pod, or holds the request when it would have nowhere to go or would not be taken
     /// again.
-    fn begin(&self, pod: &Arc<Pod>, plan: &mut Plan) {
+    fn begin(&self, pod: &Arc<HeldPod>, plan: &mut WritePlan) {
         match self.nowhere_to_go(pod) {
             Some(message) => {
                 let is_told = self.message() == Some(message.as_str());
                 plan.then(self.held(pod, ReplacementHold::NoOtherNode, &message));
                 if !is_told {
                     let waits = format!("{} waits: {message}", doing(self.rung));
-                    let note = self.note(pod, Severity::Warning, event::POD_RESTART_HELD, &waits);
+                    let note =
+                        self.note(pod, EventSeverity::Warning, event::POD_RESTART_HELD, &waits);
                     plan.notes.push(note);
                 }
             }
@@ -143,7 +144,7 @@ impl Job<'_> {
         }
     }
 
-    fn evict(&self, pod: &Arc<Pod>, plan: &mut Plan) {
+    fn evict(&self, pod: &Arc<HeldPod>, plan: &mut WritePlan) {
         let replacement = self.replacement(pod, ReplacementStep::Evicting);
         if let Some(copy) = &replacement.pod {
             if let Some(guard) = kept::guard(self.restart) {
@@ -159,12 +160,12 @@ impl Job<'_> {
     }
 
     /// Asks whether the API would take the pod again.
-    fn trial(&self, pod: &Arc<Pod>, again: v1::Pod) -> Step {
+    fn trial(&self, pod: &Arc<HeldPod>, again: v1::Pod) -> PlannedWrite {
         let waits = format!("{} waits: {NOT_TAKEN}", doing(self.rung));
-        let failure = self.note(pod, Severity::Warning, event::FAILED_CREATE, &waits);
-        Step {
-            write: Write::TryCreate(again.into()),
-            report: Some(Report { success: Vec::new(), failure }),
+        let failure = self.note(pod, EventSeverity::Warning, event::FAILED_CREATE, &waits);
+        PlannedWrite {
+            write: WriteOperation::TryCreate(again.into()),
+            report: Some(WriteNotes { success: Vec::new(), failure }),
         }
     }
 
@@ -175,7 +176,7 @@ impl Job<'_> {
         (self.message() != Some(message.as_str())).then_some(message)
     }
 
-    fn refusal(&self, pod: &Pod) -> Option<String> {
+    fn refusal(&self, pod: &HeldPod) -> Option<String> {
         let name = NamespacedName::of(&pod.metadata);
         let controller = owners::controller_of(&pod.metadata);
         if pods::is_terminating(pod) {
@@ -196,7 +197,7 @@ impl Job<'_> {
     }
 
     /// A ladder's request is not needed any more when the pod is well again.
-    fn withdrawal(&self, pod: &Pod) -> Option<String> {
+    fn withdrawal(&self, pod: &HeldPod) -> Option<String> {
         let ladder = self.restart.spec.ladder_name.as_ref()?;
         let ready = pods::condition(pod, "Ready").filter(|c| c.status == "True")?;
         let since = Tick::from(ready.last_transition_time.as_ref()?);
@@ -207,7 +208,7 @@ impl Job<'_> {
     }
 
     /// Why no other node would take the pod.
-    fn nowhere_to_go(&self, pod: &Pod) -> Option<String> {
+    fn nowhere_to_go(&self, pod: &HeldPod) -> Option<String> {
         match self.rung {
             Rung::Reschedule => {}
             Rung::Container | Rung::Containers | Rung::Pod | Rung::Recreate | Rung::Rollback => {
@@ -217,9 +218,9 @@ impl Job<'_> {
         elsewhere::no_other_node(self.view, self.restart, pod, self.now)
     }
 
-    fn replacement(&self, pod: &Arc<Pod>, step: ReplacementStep) -> PodReplacement {
+    fn replacement(&self, pod: &Arc<HeldPod>, step: ReplacementStep) -> PodReplacement {
         let workload = owners::controller_of(&pod.metadata)
-            .map(|_| owners::root_uid(self.view, &Object::Pod(pod.clone())));
+            .map(|_| owners::root_uid(self.view, &ViewObject::Pod(pod.clone())));
         let known = workload.as_ref().and_then(|uid| self.view.by_uid(uid));
         let naked = match (&workload, step) {
             (None, ReplacementStep::Evicting) => Some(kept::copy(pod)),
@@ -256,21 +257,21 @@ impl Job<'_> {
         text.and_then(|text| span::parse(text).ok()).unwrap_or(AVOID_DEFAULT)
     }
 
-    fn eviction(&self, pod: &Arc<Pod>) -> Step {
-        let about = Object::Pod(pod.clone());
+    fn eviction(&self, pod: &Arc<HeldPod>) -> PlannedWrite {
+        let about = ViewObject::Pod(pod.clone());
         let why = self.restart.spec.reason.as_deref().unwrap_or("asked for");
         let going = format!("{} ({why})", doing(self.rung));
-        Step {
-            write: Write::Evict(Evict {
+        PlannedWrite {
+            write: WriteOperation::Evict(EvictWrite {
                 pod: about.id(),
                 uid: about.uid().to_owned(),
                 grace_seconds: self.restart.spec.grace_period_seconds,
             }),
-            report: Some(Report::new(
-                self.note(pod, Severity::Normal, event::POD_RESTARTING, &going),
+            report: Some(WriteNotes::new(
+                self.note(pod, EventSeverity::Normal, event::POD_RESTARTING, &going),
                 self.note(
                     pod,
-                    Severity::Warning,
+                    EventSeverity::Warning,
                     event::POD_RESTART_HELD,
                     &format!("{} waits: ", doing(self.rung)),
                 ),
@@ -279,7 +280,7 @@ impl Job<'_> {
     }
 
     /// Held back: is it over?
-    fn try_again(&self, replacement: &PodReplacement, plan: &mut Plan) {
+    fn try_again(&self, replacement: &PodReplacement, plan: &mut WritePlan) {
         let name = pod_of(self.restart);
         let pod = match self.view.pod(&name) {
             Some(pod) if is_meant(pod, replacement) && !pods::is_terminating(pod) => pod,
@@ -313,7 +314,7 @@ impl Job<'_> {
 
     /// True when what held it seems to be over: no budget stands in its way any more, and there is
     /// a node.
-    fn is_freed(&self, replacement: &PodReplacement, pod: &Pod) -> bool {
+    fn is_freed(&self, replacement: &PodReplacement, pod: &HeldPod) -> bool {
         match replacement.held_by {
             None
             | Some(
@@ -328,7 +329,7 @@ impl Job<'_> {
     }
 
     /// The eviction was or is to be asked for: until the new pod is there.
-    fn replace(&self, replacement: &PodReplacement, plan: &mut Plan) {
+    fn replace(&self, replacement: &PodReplacement, plan: &mut WritePlan) {
         let name = pod_of(self.restart);
         let pod = self.view.pod(&name).filter(|pod| is_meant(pod, replacement));
         if let Some(pod) = pod.filter(|pod| !pods::is_terminating(pod)) {
@@ -347,9 +348,9 @@ impl Job<'_> {
         let workload = replacement.workload_uid.as_deref();
         let unfilled = workload
             .and_then(|uid| unfilled::of(self.view, self.restart, replacement, uid).zip(Some(uid)));
-        if let Some((Unfilled { why, gone }, uid)) = unfilled {
+        if let Some((ReplacementFailure { why, gone }, uid)) = unfilled {
             if let Some(id) = gone {
-                plan.then(Write::CheckAbsent { id, uid: Some(uid.to_owned()) });
+                plan.then(WriteOperation::CheckAbsent { id, uid: Some(uid.to_owned()) });
             }
             let message =
                 format!("nothing takes the place of pod {}: {why}", self.restart.spec.pod_name);
@@ -369,20 +370,20 @@ impl Job<'_> {
     }
 
     /// Why the pod does not end, unless the request says so already.
-    fn news_of_silence(&self, pod: &Pod) -> Option<String> {
+    fn news_of_silence(&self, pod: &HeldPod) -> Option<String> {
         let why = silence::of_eviction(self.view, pod)?;
         let message = format!("{}; {why}", doing(self.rung));
         (self.message() != Some(message.as_str())).then_some(message)
     }
 
     /// It is where it was, with other words.
-    fn going_on(&self, replacement: &PodReplacement, message: String) -> Write {
+    fn going_on(&self, replacement: &PodReplacement, message: String) -> WriteOperation {
         let started = self.restart.status.as_ref().and_then(|s| s.started_at.clone());
         again(self.restart, message, started, replacement.clone(), self.now)
     }
 
     /// The pod still ends, and is to be created again after that.
-    fn await_end(&self, replacement: &PodReplacement, plan: &mut Plan) {
+    fn await_end(&self, replacement: &PodReplacement, plan: &mut WritePlan) {
         let deadline = self.deadline(replacement);
         if deadline > self.now {
             return plan.look_again(deadline);
@@ -395,7 +396,7 @@ impl Job<'_> {
     }
 
     /// The pod is gone, and nobody else would create it again.
-    fn bring_back(&self, replacement: &PodReplacement, plan: &mut Plan) {
+    fn bring_back(&self, replacement: &PodReplacement, plan: &mut WritePlan) {
         let name = &self.restart.spec.pod_name;
         if self.is_namespace_terminating() {
             let message =
@@ -428,48 +429,49 @@ impl Job<'_> {
     /// What the server said to the write that is reported with this reason, if it said no. A
     /// conflict or a lost answer says nothing.
     fn refused(&self, reason: &str) -> Option<(ReplacementHold, String)> {
-        let id = Object::PodRestart(self.restart.clone()).id();
+        let id = ViewObject::PodRestart(self.restart.clone()).id();
         let failure = self.view.failure(&id).filter(|failure| failure.reason == reason)?;
         let by = match failure.refusal? {
-            Refusal::Budget => ReplacementHold::DisruptionBudget,
-            Refusal::DeadlockedBudget => ReplacementHold::DeadlockedBudget,
-            Refusal::Other => ReplacementHold::EvictionRefused,
-            Refusal::Conflict
-            | Refusal::AlreadyExists
-            | Refusal::StillThere
-            | Refusal::NamespaceTerminating => return None,
+            WriteRefusal::Budget => ReplacementHold::DisruptionBudget,
+            WriteRefusal::DeadlockedBudget => ReplacementHold::DeadlockedBudget,
+            WriteRefusal::Other => ReplacementHold::EvictionRefused,
+            WriteRefusal::Conflict
+            | WriteRefusal::AlreadyExists
+            | WriteRefusal::StillThere
+            | WriteRefusal::NamespaceTerminating => return None,
         };
         Some((by, cut(&failure.message, WORDS_BYTES_MAX).to_owned()))
     }
 
-    fn create_again(&self, replacement: &PodReplacement, plan: &mut Plan) {
+    fn create_again(&self, replacement: &PodReplacement, plan: &mut WritePlan) {
         let Some(copy) = &replacement.pod else { return };
         let pod = match kept::from_copy(self.restart, replacement, copy, self.now) {
-            Ok(pod) => Manifest::from(pod),
+            Ok(pod) => NewObject::from(pod),
             Err(error) => return plan.then(self.broken_copy(&error)),
         };
         let id = pod.id();
-        let about = Object::PodRestart(self.restart.clone()); // the pod is gone
-        let note =
-            |severity, reason, message| Note::new(&about, severity, reason, message, COMPONENT);
+        let about = ViewObject::PodRestart(self.restart.clone()); // the pod is gone
+        let note = |severity, reason, message| {
+            EventNote::new(&about, severity, reason, message, COMPONENT)
+        };
         let created = format!("Created pod {} again", id.name.name);
-        plan.then(Write::CheckAbsent { id, uid: Some(replacement.pod_uid.clone()) });
-        plan.then_all(vec![Step {
-            write: Write::Create(pod),
-            report: Some(Report::new(
-                note(Severity::Normal, event::SUCCESSFUL_CREATE, created.as_str()),
-                note(Severity::Warning, event::FAILED_CREATE, NOT_TAKEN),
+        plan.then(WriteOperation::CheckAbsent { id, uid: Some(replacement.pod_uid.clone()) });
+        plan.then_all(vec![PlannedWrite {
+            write: WriteOperation::Create(pod),
+            report: Some(WriteNotes::new(
+                note(EventSeverity::Normal, event::SUCCESSFUL_CREATE, created.as_str()),
+                note(EventSeverity::Warning, event::FAILED_CREATE, NOT_TAKEN),
             )),
         }]);
     }
 
-    fn broken_copy(&self, error: &serde_json::Error) -> Write {
+    fn broken_copy(&self, error: &serde_json::Error) -> WriteOperation {
         let message = format!("the pod that was kept to be created again: {error}");
         finish(self.restart, PodRestartPhase::Failed, message, self.now)
     }
 
     /// The pod that a failed request owed is there.
-    fn made_good(&self, owed: &PodReplacement, pod: &Pod) -> Write {
+    fn made_good(&self, owed: &PodReplacement, pod: &HeldPod) -> WriteOperation {
         let mut restart = self.restart.as_ref().clone();
         let status = restart.status.get_or_insert_default();
         let name = pod.metadata.name.clone();
@@ -481,21 +483,21 @@ impl Job<'_> {
             new_pod_uid: pod.metadata.uid.clone(),
             ..owed.clone()
         });
-        Write::UpdateStatus(restart.into())
+        WriteOperation::UpdateStatus(restart.into())
     }
 
     /// The new pod is there: until it is ready.
-    fn await_readiness(&self, replacement: &PodReplacement, plan: &mut Plan) {
+    fn await_readiness(&self, replacement: &PodReplacement, plan: &mut WritePlan) {
         let uid = replacement.new_pod_uid.as_deref().unwrap_or_default();
         let name = replacement.new_pod_name.as_deref().unwrap_or_default();
-        let Some(Object::Pod(pod)) = self.view.by_uid(uid) else {
+        let Some(ViewObject::Pod(pod)) = self.view.by_uid(uid) else {
             let message = format!("pod {name}, which took its place, was deleted meanwhile");
             return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
         };
         let node = pods::node(pod).unwrap_or("no node");
         if pods::is_ready(pod) || pods::phase(pod) == "Succeeded" {
             let message = format!("pod {name} on {node} took its place");
-            let note = self.note(pod, Severity::Normal, event::POD_RESTARTED, &message);
+            let note = self.note(pod, EventSeverity::Normal, event::POD_RESTARTED, &message);
             plan.notes.push(note);
             return plan.then(finish(self.restart, PodRestartPhase::Succeeded, message, self.now));
         }
@@ -508,7 +510,7 @@ impl Job<'_> {
     }
 
     /// Fails the request when its deadline has passed, or looks again then.
-    fn fail_when_overdue(&self, replacement: &PodReplacement, late: &str, plan: &mut Plan) {
+    fn fail_when_overdue(&self, replacement: &PodReplacement, late: &str, plan: &mut WritePlan) {
         let deadline = self.deadline(replacement);
         if deadline <= self.now {
             plan.then(finish(self.restart, PodRestartPhase::Failed, late.to_owned(), self.now));
@@ -538,18 +540,18 @@ impl Job<'_> {
         self.restart.status.as_ref()?.message.as_deref()
     }
 
-    fn held(&self, pod: &Arc<Pod>, by: ReplacementHold, why: &str) -> Write {
+    fn held(&self, pod: &Arc<HeldPod>, by: ReplacementHold, why: &str) -> WriteOperation {
         let mut replacement = self.replacement(pod, ReplacementStep::Held);
         hold(&mut replacement, by, self.now);
         again(self.restart, why.to_owned(), None, replacement, self.now)
     }
 
-    fn evicting(&self, replacement: PodReplacement) -> Write {
+    fn evicting(&self, replacement: PodReplacement) -> WriteOperation {
         let started = self.now.to_time();
         again(self.restart, doing(self.rung).to_owned(), Some(started), replacement, self.now)
     }
 
-    fn starting(&self, before: &PodReplacement, pod: &Pod) -> Write {
+    fn starting(&self, before: &PodReplacement, pod: &HeldPod) -> WriteOperation {
         let name = pod.metadata.name.clone().unwrap_or_default();
         let replacement = PodReplacement {
             step: ReplacementStep::Starting,
@@ -568,12 +570,12 @@ impl Job<'_> {
 
     fn note(
         &self,
-        pod: &Arc<Pod>,
-        severity: Severity,
+        pod: &Arc<HeldPod>,
+        severity: EventSeverity,
         reason: &'static str,
         message: &str,
-    ) -> Note {
-        Note::new(&Object::Pod(pod.clone()), severity, reason, message, COMPONENT)
+    ) -> EventNote {
+        EventNote::new(&ViewObject::Pod(pod.clone()), severity, reason, message, COMPONENT)
     }
 }
 
@@ -585,7 +587,7 @@ pub(super) fn hold(replacement: &mut PodReplacement, by: ReplacementHold, now: T
     replacement.held_since.get_or_insert_with(|| now.to_time());
 }
 
-fn is_meant(pod: &Pod, replacement: &PodReplacement) -> bool {
+fn is_meant(pod: &HeldPod, replacement: &PodReplacement) -> bool {
     pod.metadata.uid.as_ref() == Some(&replacement.pod_uid)
 }
 

@@ -13,10 +13,10 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::{Tick, TickDuration};
 
 use super::{finish, pod_of};
-use crate::deployment::rollback::{self, Impossible};
-use crate::events::{Note, Severity};
-use crate::plan::{Report, Step, Write};
-use crate::{NamespacedName, Object, Plan, View, owners};
+use crate::deployment::rollback::{self, RollbackObstacle};
+use crate::events::{EventNote, EventSeverity};
+use crate::plan::{PlannedWrite, WriteNotes, WriteOperation};
+use crate::{ClusterView, NamespacedName, ViewObject, WritePlan, owners};
 
 /// The event about a Deployment that goes back, as kubectl's users know it.
 const ROLLED_BACK: &str = "DeploymentRollback";
@@ -26,8 +26,8 @@ const NOT_ROLLED_BACK: &str = "DeploymentRollbackFailed";
 const COMPONENT: &str = "podrestart-controller";
 
 /// What is to be done for a request of rung Rollback that is not finished.
-pub(super) fn reconcile(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(super) fn reconcile(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let status = restart.status.as_ref().and_then(|status| status.rollback.as_ref());
     match status {
         None => take_up(view, restart, now, &mut plan),
@@ -36,15 +36,15 @@ pub(super) fn reconcile(view: &View, restart: &Arc<PodRestart>, now: Tick) -> Pl
     plan
 }
 
-fn take_up(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
+fn take_up(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick, plan: &mut WritePlan) {
     let name = pod_of(restart);
     let pod = view.pod(&name);
     let owner = pod.and_then(|pod| owners::controller_of(&pod.metadata));
     let from = owner.and_then(|owner| match view.by_uid(&owner.uid) {
-        Some(Object::ReplicaSet(set)) => Some(set),
+        Some(ViewObject::ReplicaSet(set)) => Some(set),
         _ => None,
     });
-    let found = from.ok_or(Impossible::NoDeployment);
+    let found = from.ok_or(RollbackObstacle::NoDeployment);
     let found = found.and_then(|from| Ok((from, rollback::target(view, from)?)));
     let (from, target) = match found {
         Ok(found) => found,
@@ -70,15 +70,15 @@ fn take_up(view: &View, restart: &Arc<PodRestart>, now: Tick, plan: &mut Plan) {
         to_replica_set: text(&target.to.metadata.name),
         to_revision: target.revision(),
     });
-    plan.then(Write::UpdateStatus(restart.into()));
+    plan.then(WriteOperation::UpdateStatus(restart.into()));
 }
 
 fn go_on(
-    view: &View,
+    view: &ClusterView,
     restart: &Arc<PodRestart>,
     status: &RollbackStatus,
     now: Tick,
-    plan: &mut Plan,
+    plan: &mut WritePlan,
 ) {
     let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
     let named = |name: &str| NamespacedName::new(namespace, name);
@@ -122,18 +122,19 @@ fn change(
     deployment: &Arc<Deployment>,
     to: &ReplicaSet,
     revision: i64,
-) -> Step {
-    let about = Object::Deployment(deployment.clone());
+) -> PlannedWrite {
+    let about = ViewObject::Deployment(deployment.clone());
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
     let success =
         format!("Rolled back deployment \"{name}\" to revision {revision}{}", why(restart));
     let failure = format!("Rolling back deployment \"{name}\" to revision {revision}: ");
-    let note = |severity, reason, message| Note::new(&about, severity, reason, message, COMPONENT);
-    Step {
-        write: Write::Update(rollback::at(deployment, to).into()),
-        report: Some(Report::new(
-            note(Severity::Normal, ROLLED_BACK, success),
-            note(Severity::Warning, NOT_ROLLED_BACK, failure),
+    let note =
+        |severity, reason, message| EventNote::new(&about, severity, reason, message, COMPONENT);
+    PlannedWrite {
+        write: WriteOperation::Update(rollback::at(deployment, to).into()),
+        report: Some(WriteNotes::new(
+            note(EventSeverity::Normal, ROLLED_BACK, success),
+            note(EventSeverity::Warning, NOT_ROLLED_BACK, failure),
         )),
     }
 }

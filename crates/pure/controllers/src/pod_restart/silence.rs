@@ -1,27 +1,27 @@
 //! Nodes whose agent does not answer: who waits for one is told so.
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{PodRestart, ReplacementStep};
 
 use super::{is_finished, pod_of};
-use crate::{View, cluster, owners, pods};
+use crate::{ClusterView, cluster, owners, pods};
 
 /// The pod's node, when it is there and not ready.
-pub(super) fn silent_node<'a>(view: &View, pod: &'a Pod) -> Option<&'a str> {
+pub(super) fn silent_node<'a>(view: &ClusterView, pod: &'a HeldPod) -> Option<&'a str> {
     let name = pods::node(pod)?;
     let node = view.node(name)?;
     (!cluster::is_ready(node)).then_some(name)
 }
 
 /// Why nobody takes a restart in place up.
-pub(super) fn of_restart_in_place(view: &View, pod: &Pod) -> Option<String> {
+pub(super) fn of_restart_in_place(view: &ClusterView, pod: &HeldPod) -> Option<String> {
     let node = silent_node(view, pod)?;
     Some(format!("node {node} is not ready: nobody takes it up until its agent answers"))
 }
 
 /// Why a pod that is evicted does not end, when another one takes its place only after that: of the
 /// same name, or on the same node.
-pub(super) fn of_eviction(view: &View, pod: &Pod) -> Option<String> {
+pub(super) fn of_eviction(view: &ClusterView, pod: &HeldPod) -> Option<String> {
     let controller = owners::controller_of(&pod.metadata).map(|owner| owner.kind.as_str());
     match controller {
         None | Some("StatefulSet" | "DaemonSet") => {}
@@ -34,7 +34,7 @@ pub(super) fn of_eviction(view: &View, pod: &Pod) -> Option<String> {
 }
 
 /// Whether it matters to a request that this node begins or ceases to answer.
-pub(super) fn concerns(view: &View, restart: &PodRestart, node: &str) -> bool {
+pub(super) fn concerns(view: &ClusterView, restart: &PodRestart, node: &str) -> bool {
     let status = restart.status.as_ref();
     let replacement = status.and_then(|status| status.replacement.as_ref());
     let is_waited_for = match replacement {

@@ -10,25 +10,25 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{PodReplacement, PodRestart, ReplacementStep};
 
 use super::is_finished;
-use crate::{Kind, Object, View, owners, pods};
+use crate::{ClusterView, ResourceKind, ViewObject, owners, pods};
 
 /// The new pod, if it is there.
 pub(super) fn of<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     restart: &'a PodRestart,
     replacement: &PodReplacement,
     workload: &'a str,
-) -> Option<&'a Arc<Pod>> {
+) -> Option<&'a Arc<HeldPod>> {
     let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
     let since = Tick::from(&replacement.since);
     let mut taken: BTreeSet<&str> = BTreeSet::new();
     let mut earlier = 0;
-    for object in view.in_namespace(Kind::PodRestart, namespace) {
-        let Object::PodRestart(other) = object else { continue };
+    for object in view.in_namespace(ResourceKind::PodRestart, namespace) {
+        let ViewObject::PodRestart(other) = object else { continue };
         let Some(theirs) = other.status.as_ref().and_then(|s| s.replacement.as_ref()) else {
             continue;
         };
@@ -42,18 +42,19 @@ pub(super) fn of<'a>(
             earlier += 1;
         }
     }
-    let new: Vec<&Arc<Pod>> = pods_of(view, namespace, workload)
+    let new: Vec<&Arc<HeldPod>> = pods_of(view, namespace, workload)
         .filter(|pod| pods::is_active(pod))
         .filter(|pod| !taken.contains(pod.metadata.uid.as_deref().unwrap_or_default()))
         .collect();
     let own = new.iter().find(|pod| match known_by(pod) {
-        KnownBy::Name => pod.metadata.name.as_ref() == Some(&restart.spec.pod_name),
-        KnownBy::Node => pods::node(pod) == Some(replacement.node_name.as_str()),
-        KnownBy::Order => false,
+        SuccessorMatch::Name => pod.metadata.name.as_ref() == Some(&restart.spec.pod_name),
+        SuccessorMatch::Node => pods::node(pod) == Some(replacement.node_name.as_str()),
+        SuccessorMatch::Order => false,
     });
     // the API dates pods by its own clock, so only those that nothing else tells are asked for
     // their age
-    let of_order = |pod: &&&Arc<Pod>| known_by(pod) == KnownBy::Order && created(pod) >= since;
+    let of_order =
+        |pod: &&&Arc<HeldPod>| known_by(pod) == SuccessorMatch::Order && created(pod) >= since;
     let mut others: Vec<_> = new.iter().filter(of_order).collect();
     others.sort_by_key(|pod| (created(pod), pod.metadata.name.clone()));
     own.or_else(|| others.get(earlier).copied()).copied()
@@ -61,31 +62,31 @@ pub(super) fn of<'a>(
 
 /// By what a pod is known to take the place of another one of its controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KnownBy {
+enum SuccessorMatch {
     Name,
     Node,
     Order,
 }
 
-fn known_by(pod: &Pod) -> KnownBy {
+fn known_by(pod: &HeldPod) -> SuccessorMatch {
     match owners::controller_of(&pod.metadata).map(|owner| owner.kind.as_str()) {
-        Some("StatefulSet") => KnownBy::Name,
-        Some("DaemonSet") => KnownBy::Node,
-        Some(_) | None => KnownBy::Order,
+        Some("StatefulSet") => SuccessorMatch::Name,
+        Some("DaemonSet") => SuccessorMatch::Node,
+        Some(_) | None => SuccessorMatch::Order,
     }
 }
 
 fn pods_of<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     namespace: &'a str,
     workload: &'a str,
-) -> impl Iterator<Item = &'a Arc<Pod>> {
-    view.in_namespace(Kind::Pod, namespace).filter_map(move |object| match object {
-        Object::Pod(pod) if owners::root_uid(view, object) == workload => Some(pod),
+) -> impl Iterator<Item = &'a Arc<HeldPod>> {
+    view.in_namespace(ResourceKind::Pod, namespace).filter_map(move |object| match object {
+        ViewObject::Pod(pod) if owners::root_uid(view, object) == workload => Some(pod),
         _ => None,
     })
 }
 
-fn created(pod: &Pod) -> Tick {
+fn created(pod: &HeldPod) -> Tick {
     pod.metadata.creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from)
 }

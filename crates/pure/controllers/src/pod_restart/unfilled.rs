@@ -4,11 +4,13 @@
 use rekindle_types::v1alpha1::{PodReplacement, PodRestart, ReplacementStep};
 
 use super::is_finished;
-use crate::vacancy::{self, Vacancy};
-use crate::{Change, Kind, NamespacedName, Object, ObjectId, View, job, owners};
+use crate::vacancy::{self, PodVacancy};
+use crate::{
+    ClusterView, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject, job, owners,
+};
 
 /// Why nothing comes in the pod's place.
-pub(super) struct Unfilled {
+pub(super) struct ReplacementFailure {
     pub(super) why: String,
     /// The workload that is gone, which is to be checked at the server: the view may be behind.
     pub(super) gone: Option<ObjectId>,
@@ -16,62 +18,64 @@ pub(super) struct Unfilled {
 
 /// None while another pod may come.
 pub(super) fn of(
-    view: &View,
+    view: &ClusterView,
     restart: &PodRestart,
     replacement: &PodReplacement,
     workload: &str,
-) -> Option<Unfilled> {
+) -> Option<ReplacementFailure> {
     let Some(workload) = view.by_uid(workload) else { return deleted(restart, replacement) };
     let pod_name = restart.spec.pod_name.as_str();
     let node_name = Some(replacement.node_name.as_str());
-    let vacancy = Vacancy { pod_name, node_name };
+    let vacancy = PodVacancy { pod_name, node_name };
     let is_to_be_filled = vacancy::is_to_be_filled(view, workload, vacancy);
-    (!is_to_be_filled).then(|| Unfilled { why: words(workload, vacancy), gone: None })
+    (!is_to_be_filled).then(|| ReplacementFailure { why: words(workload, vacancy), gone: None })
 }
 
 /// What is not in the view may be of a kind that is not looked at here.
-fn deleted(restart: &PodRestart, replacement: &PodReplacement) -> Option<Unfilled> {
+fn deleted(restart: &PodRestart, replacement: &PodReplacement) -> Option<ReplacementFailure> {
     let (kind, name) =
         replacement.workload_kind.as_ref().zip(replacement.workload_name.as_ref())?;
-    let known = Kind::ALL.into_iter().find(|known| known.info().kind == kind)?;
+    let known = ResourceKind::ALL.into_iter().find(|known| known.info().kind == kind)?;
     let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
     let id = ObjectId::new(known, NamespacedName::new(namespace, name.as_str()));
-    Some(Unfilled { why: format!("{kind} {name} was deleted"), gone: Some(id) })
+    Some(ReplacementFailure { why: format!("{kind} {name} was deleted"), gone: Some(id) })
 }
 
-fn words(workload: &Object, vacancy: Vacancy<'_>) -> String {
+fn words(workload: &ViewObject, vacancy: PodVacancy<'_>) -> String {
     let kind = workload.kind().info().kind;
     let name = workload.meta().name.as_deref().unwrap_or_default();
     if owners::is_terminating(workload.meta()) {
         return format!("{kind} {name} is being deleted");
     }
     match workload {
-        Object::StatefulSet(_) => {
+        ViewObject::StatefulSet(_) => {
             format!("{kind} {name} was scaled down and does not want it any more")
         }
-        Object::DaemonSet(_) => {
+        ViewObject::DaemonSet(_) => {
             let node = vacancy.node_name.unwrap_or_default();
             format!("{kind} {name} wants no pod on node {node} any more")
         }
-        Object::Job(job) if job::is_over(job) => format!("{kind} {name} is over"),
-        Object::Job(job) if job.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true)) => {
+        ViewObject::Job(job) if job::is_over(job) => format!("{kind} {name} is over"),
+        ViewObject::Job(job)
+            if job.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true)) =>
+        {
             format!("{kind} {name} is suspended")
         }
-        Object::CronJob(_) => format!("no Job of {kind} {name} starts another one"),
+        ViewObject::CronJob(_) => format!("no Job of {kind} {name} starts another one"),
         _ => format!("{kind} {name} has all the pods that it wants"),
     }
 }
 
 /// The requests that wait for another pod of a workload that may want it no more.
 pub(super) fn affected<'a>(
-    view: &'a View,
-    change: &'a Change,
+    view: &'a ClusterView,
+    change: &'a ObjectChange,
 ) -> impl Iterator<Item = NamespacedName> + 'a {
     let workload = is_news(change).then(|| owners::root_uid(view, change.latest()));
     workload.into_iter().flat_map(move |workload| {
-        let requests = view.in_namespace(Kind::PodRestart, &change.id.name.namespace);
+        let requests = view.in_namespace(ResourceKind::PodRestart, &change.id.name.namespace);
         requests.filter_map(move |request| match request {
-            Object::PodRestart(restart) => {
+            ViewObject::PodRestart(restart) => {
                 let waits_for = waits_for(restart)?.workload_uid.as_ref()?;
                 (*waits_for == workload).then(|| NamespacedName::of(&restart.metadata))
             }
@@ -87,10 +91,10 @@ pub(super) fn waits_for(restart: &PodRestart) -> Option<&PodReplacement> {
     is_waiting.then_some(replacement)
 }
 
-fn is_news(change: &Change) -> bool {
+fn is_news(change: &ObjectChange) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
     let (was, is) = (before.meta(), after.meta());
-    let is_over = matches!(after, Object::Job(job) if job::is_over(job));
+    let is_over = matches!(after, ViewObject::Job(job) if job::is_over(job));
     is_over
         || was.generation != is.generation
         || owners::is_terminating(was) != owners::is_terminating(is)

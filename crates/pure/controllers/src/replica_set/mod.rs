@@ -18,18 +18,21 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::labels::Labels;
 use rekindle_types::reasons::event;
 use rekindle_types::{Tick, TickDuration, labels};
 
 use crate::avoidance::{self, Avoided};
-use crate::events::{Note, Severity};
-use crate::plan::{Propagation, Report, Step, Write};
-use crate::view::{Member, Standing};
-use crate::{Change, Key, Kind, Object, ObjectId, Plan, View, names, owners, pods};
-pub(crate) use claim::{Claim, claim, claim_pods};
-use replicas::Replicas;
+use crate::events::{EventNote, EventSeverity};
+use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
+use crate::view::{ManagedPod, PodActivity};
+use crate::{
+    ClusterView, ControllerKey, ObjectChange, ObjectId, ResourceKind, ViewObject, WritePlan, names,
+    owners, pods,
+};
+pub(crate) use claim::{OwnershipClaim, claim, claim_pods};
+use replicas::ReplicaOwner;
 pub(crate) use status::REPLICA_FAILURE;
 
 /// Pods created or deleted at most in one go, as upstream.
@@ -39,13 +42,19 @@ const BURST: usize = 500;
 const FAILED_DELETE: &str = "FailedDelete";
 
 /// The ReplicaSets and ReplicationControllers that a change concerns.
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     match change.id.kind {
         // Pods rank by the other ReplicaSets of the same owner only when they are deleted: no need
         // to look then.
-        Kind::ReplicaSet | Kind::ReplicationController => keys.extend(key_of(&change.id)),
-        Kind::Pod if change.of_pod().is_some_and(count_alike) => {}
-        Kind::Pod => {
+        ResourceKind::ReplicaSet | ResourceKind::ReplicationController => {
+            keys.extend(key_of(&change.id))
+        }
+        ResourceKind::Pod if change.of_pod().is_some_and(count_alike) => {}
+        ResourceKind::Pod => {
             for side in change.sides() {
                 match owners::controller_of(side.meta()) {
                     Some(owner) => {
@@ -62,7 +71,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 /// True when nothing changed that is looked at here: whose the pod is, and whether it counts, is
 /// ready, is going. A pod is written several times before it is ready, and with a thousand of them
 /// nobody should count them all for each of these writes.
-pub(crate) fn count_alike((before, after): (&Pod, &Pod)) -> bool {
+pub(crate) fn count_alike((before, after): (&HeldPod, &HeldPod)) -> bool {
     before.metadata.uid == after.metadata.uid
         && before.metadata.labels == after.metadata.labels
         && before.metadata.owner_references == after.metadata.owner_references
@@ -72,27 +81,32 @@ pub(crate) fn count_alike((before, after): (&Pod, &Pod)) -> bool {
 }
 
 /// Since when the pod is ready; none while it is not.
-fn ready_since(pod: &Pod) -> Option<Option<&Time>> {
+fn ready_since(pod: &HeldPod) -> Option<Option<&Time>> {
     let ready = pods::condition(pod, "Ready").filter(|ready| ready.status == "True")?;
     Some(ready.last_transition_time.as_ref())
 }
 
-fn key_of(id: &ObjectId) -> Option<Key> {
+fn key_of(id: &ObjectId) -> Option<ControllerKey> {
     match id.kind {
-        Kind::ReplicaSet => Some(Key::ReplicaSet(id.name.clone())),
-        Kind::ReplicationController => Some(Key::ReplicationController(id.name.clone())),
+        ResourceKind::ReplicaSet => Some(ControllerKey::ReplicaSet(id.name.clone())),
+        ResourceKind::ReplicationController => {
+            Some(ControllerKey::ReplicationController(id.name.clone()))
+        }
         _ => None,
     }
 }
 
 /// Those that would adopt a pod with this metadata.
-fn candidates<'a>(view: &'a View, pod: &'a ObjectMeta) -> impl Iterator<Item = Key> + 'a {
+fn candidates<'a>(
+    view: &'a ClusterView,
+    pod: &'a ObjectMeta,
+) -> impl Iterator<Item = ControllerKey> + 'a {
     let namespace = pod.namespace.as_deref().unwrap_or_default();
-    let kinds = [Kind::ReplicaSet, Kind::ReplicationController];
+    let kinds = [ResourceKind::ReplicaSet, ResourceKind::ReplicationController];
     let all = kinds.into_iter().flat_map(move |kind| view.in_namespace(kind, namespace));
     all.filter(|object| match object {
-        Object::ReplicaSet(set) => selects(&set.spec.selector, pod.labels.as_ref()),
-        Object::ReplicationController(set) => {
+        ViewObject::ReplicaSet(set) => selects(&set.spec.selector, pod.labels.as_ref()),
+        ViewObject::ReplicationController(set) => {
             selects(&replicas::selector(set), pod.labels.as_ref())
         }
         _ => false,
@@ -106,24 +120,30 @@ fn selects(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
 }
 
 /// What is to be done for a ReplicaSet or a ReplicationController.
-pub(crate) fn reconcile(view: &View, id: &ObjectId, now: Tick) -> Plan {
-    let mut plan = Plan::default();
-    let Some(set) = view.get(id).and_then(Replicas::of) else { return plan };
+pub(crate) fn reconcile(view: &ClusterView, id: &ObjectId, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
+    let Some(set) = view.get(id).and_then(ReplicaOwner::of) else { return plan };
     let rs = &set.rs;
     let claimed = members::claim(view, id.kind, rs, &mut plan);
     let of_standing = |standing| claimed.iter().filter(move |member| member.standing == standing);
-    let active: Vec<&Member> = of_standing(Standing::Active).copied().collect();
+    let active: Vec<&ManagedPod> = of_standing(PodActivity::Active).copied().collect();
     let is_kept = !owners::is_terminating(&rs.metadata);
     if is_kept {
         manage(view, &set, &active, now, &mut plan);
     }
-    let terminating = of_standing(Standing::Terminating).count();
+    let terminating = of_standing(PodActivity::Terminating).count();
     status::update(view, &set, &active, terminating, now, &mut plan);
     plan
 }
 
 /// Creates what is missing, deletes what is too many.
-fn manage(view: &View, set: &Replicas, active: &[&Member], now: Tick, plan: &mut Plan) {
+fn manage(
+    view: &ClusterView,
+    set: &ReplicaOwner,
+    active: &[&ManagedPod],
+    now: Tick,
+    plan: &mut WritePlan,
+) {
     if !plan.batches.is_empty() {
         return; // pods are being adopted or let go: count them first
     }
@@ -132,7 +152,7 @@ fn manage(view: &View, set: &Replicas, active: &[&Member], now: Tick, plan: &mut
         create(view, set, (wanted - active.len()).min(BURST), now, plan);
     } else if active.len() > wanted {
         let count = (active.len() - wanted).min(BURST);
-        let active: Vec<&Arc<Pod>> = active.iter().map(|member| &member.pod).collect();
+        let active: Vec<&Arc<HeldPod>> = active.iter().map(|member| &member.pod).collect();
         let doomed = ranking::least_valuable(view, &set.rs, &active, count, now);
         plan.then_all(doomed.into_iter().map(|pod| deletion(set, pod)).collect());
     }
@@ -143,7 +163,7 @@ pub(crate) fn wanted(rs: &ReplicaSet) -> i32 {
     rs.spec.replicas.unwrap_or(1)
 }
 
-fn create(view: &View, set: &Replicas, missing: usize, now: Tick, plan: &mut Plan) {
+fn create(view: &ClusterView, set: &ReplicaOwner, missing: usize, now: Tick, plan: &mut WritePlan) {
     let namespace = set.rs.metadata.namespace.as_deref().unwrap_or_default();
     let workload = owners::root_uid(view, &set.about);
     let avoided = avoidance::of_workload(view, namespace, &workload, now);
@@ -154,7 +174,7 @@ fn create(view: &View, set: &Replicas, missing: usize, now: Tick, plan: &mut Pla
     plan.then_ever_more(names.map(|name| creation(set, name, &avoided)));
 }
 
-fn creation(set: &Replicas, name: String, avoided: &Avoided) -> Step {
+fn creation(set: &ReplicaOwner, name: String, avoided: &Avoided) -> PlannedWrite {
     let (rs, about) = (&set.rs, &set.about);
     let template = rs.spec.template.clone().unwrap_or_default();
     let from = template.metadata.unwrap_or_default();
@@ -173,37 +193,45 @@ fn creation(set: &Replicas, name: String, avoided: &Avoided) -> Step {
         status: None,
     };
     avoidance::exclude(&mut pod, avoided);
-    let success = Note::new(
+    let success = EventNote::new(
         about,
-        Severity::Normal,
+        EventSeverity::Normal,
         event::SUCCESSFUL_CREATE,
         format!("Created pod: {name}"),
         set.component(),
     );
-    let failure = Note::new(
+    let failure = EventNote::new(
         about,
-        Severity::Warning,
+        EventSeverity::Warning,
         event::FAILED_CREATE,
         "Error creating: ",
         set.component(),
     );
-    Step { write: Write::Create(pod.into()), report: Some(Report::new(success, failure)) }
+    PlannedWrite {
+        write: WriteOperation::Create(pod.into()),
+        report: Some(WriteNotes::new(success, failure)),
+    }
 }
 
-fn deletion(set: &Replicas, pod: &Arc<Pod>) -> Step {
+fn deletion(set: &ReplicaOwner, pod: &Arc<HeldPod>) -> PlannedWrite {
     let about = &set.about;
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let success = Note::new(
+    let success = EventNote::new(
         about,
-        Severity::Normal,
+        EventSeverity::Normal,
         "SuccessfulDelete",
         format!("Deleted pod: {name}"),
         set.component(),
     );
-    let failure =
-        Note::new(about, Severity::Warning, FAILED_DELETE, "Error deleting: ", set.component());
-    let write = Write::delete(&Object::Pod(pod.clone()), Propagation::Default);
-    Step { write, report: Some(Report::new(success, failure)) }
+    let failure = EventNote::new(
+        about,
+        EventSeverity::Warning,
+        FAILED_DELETE,
+        "Error deleting: ",
+        set.component(),
+    );
+    let write = WriteOperation::delete(&ViewObject::Pod(pod.clone()), DependentPolicy::Default);
+    PlannedWrite { write, report: Some(WriteNotes::new(success, failure)) }
 }
 
 /// `spec.minReadySeconds`.

@@ -12,24 +12,24 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::pod_annotations::deletion_cost;
 
-use crate::{View, owners, pods};
+use crate::{ClusterView, owners, pods};
 
 /// The `count` pods that go first.
 pub(super) fn least_valuable<'a>(
-    view: &View,
+    view: &ClusterView,
     rs: &ReplicaSet,
-    active: &[&'a Arc<Pod>],
+    active: &[&'a Arc<HeldPod>],
     count: usize,
     now: Tick,
-) -> Vec<&'a Arc<Pod>> {
+) -> Vec<&'a Arc<HeldPod>> {
     if count >= active.len() {
         return active.to_vec();
     }
     let crowd = crowd_by_node(view, rs);
-    let mut ranked: Vec<&Arc<Pod>> = active.to_vec();
+    let mut ranked: Vec<&Arc<HeldPod>> = active.to_vec();
     ranked.sort_by_cached_key(|pod| rank(pod, &crowd, now));
     ranked.truncate(count);
     ranked
@@ -38,7 +38,7 @@ pub(super) fn least_valuable<'a>(
 /// The smaller, the sooner it goes.
 type Rank = (bool, u8, bool, i32, Reverse<usize>, u32, Reverse<i32>, u32, String);
 
-fn rank(pod: &Pod, crowd: &BTreeMap<&str, usize>, now: Tick) -> Rank {
+fn rank(pod: &HeldPod, crowd: &BTreeMap<&str, usize>, now: Tick) -> Rank {
     let node = pods::node(pod);
     let ready = pods::condition(pod, "Ready").filter(|c| c.status == "True");
     let ready_age =
@@ -69,7 +69,7 @@ fn magnitude(at: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time, now: Tic
 }
 
 /// Active pods per node, over all ReplicaSets of the same owner.
-fn crowd_by_node<'a>(view: &'a View, rs: &'a ReplicaSet) -> BTreeMap<&'a str, usize> {
+fn crowd_by_node<'a>(view: &'a ClusterView, rs: &'a ReplicaSet) -> BTreeMap<&'a str, usize> {
     let mut crowd = BTreeMap::new();
     let own_uid = rs.metadata.uid.as_deref().unwrap_or_default();
     let siblings: Vec<&str> = match owners::controller_of(&rs.metadata) {

@@ -12,22 +12,22 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::Object;
+use crate::ViewObject;
 
 /// So many pods of one template.
-pub(super) struct Replicas {
+pub(super) struct ReplicaOwner {
     /// As a ReplicaSet.
     pub(super) rs: Arc<ReplicaSet>,
     /// As it is.
-    pub(super) about: Object,
+    pub(super) about: ViewObject,
 }
 
-impl Replicas {
+impl ReplicaOwner {
     /// None for an object of another kind.
-    pub(super) fn of(object: &Object) -> Option<Self> {
+    pub(super) fn of(object: &ViewObject) -> Option<Self> {
         let rs = match object {
-            Object::ReplicaSet(set) => set.clone(),
-            Object::ReplicationController(controller) => Arc::new(read(controller)),
+            ViewObject::ReplicaSet(set) => set.clone(),
+            ViewObject::ReplicationController(controller) => Arc::new(read(controller)),
             _ => return None,
         };
         Some(Self { rs, about: object.clone() })
@@ -36,14 +36,14 @@ impl Replicas {
     /// `source.component` of its events.
     pub(super) const fn component(&self) -> &'static str {
         match &self.about {
-            Object::ReplicationController(_) => "replication-controller",
+            ViewObject::ReplicationController(_) => "replication-controller",
             _ => "replicaset-controller",
         }
     }
 
     /// The object with another status.
-    pub(super) fn with_status(&self, status: ReplicaSetStatus) -> Object {
-        if let Object::ReplicationController(controller) = &self.about {
+    pub(super) fn with_status(&self, status: ReplicaSetStatus) -> ViewObject {
+        if let ViewObject::ReplicationController(controller) = &self.about {
             let mut updated = controller.as_ref().clone();
             updated.status = Some(written(status));
             return updated.into();

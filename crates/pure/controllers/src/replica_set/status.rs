@@ -4,11 +4,11 @@ use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 use rekindle_types::Tick;
 use rekindle_types::labels::Labels;
 
-use super::Replicas;
-use super::members::Shared;
-use crate::pods::Availability;
-use crate::view::Member;
-use crate::{Plan, View, Write};
+use super::ReplicaOwner;
+use super::members::LabelQuestion;
+use crate::pods::PodAvailability;
+use crate::view::ManagedPod;
+use crate::{ClusterView, WriteOperation, WritePlan};
 
 /// The condition that says a pod could not be created or deleted.
 pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
@@ -17,12 +17,12 @@ pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
 /// answers bring us here again. But when such writes were refused or are held back, the status goes
 /// first, so that it tells why even if they are again.
 pub(super) fn update(
-    view: &View,
-    set: &Replicas,
-    active: &[&Member],
+    view: &ClusterView,
+    set: &ReplicaOwner,
+    active: &[&ManagedPod],
     terminating: usize,
     now: Tick,
-    plan: &mut Plan,
+    plan: &mut WritePlan,
 ) {
     let (status, available_from) = calculate(view, set, active, terminating, now);
     if let Some(at) = available_from {
@@ -33,13 +33,13 @@ pub(super) fn update(
     if updated == set.about || (!plan.batches.is_empty() && !is_failing) {
         return;
     }
-    plan.batches.insert(0, vec![Write::UpdateStatus(updated).into()]);
+    plan.batches.insert(0, vec![WriteOperation::UpdateStatus(updated).into()]);
 }
 
 fn calculate(
-    view: &View,
-    set: &Replicas,
-    active: &[&Member],
+    view: &ClusterView,
+    set: &ReplicaOwner,
+    active: &[&ManagedPod],
     terminating: usize,
     now: Tick,
 ) -> (ReplicaSetStatus, Option<Tick>) {
@@ -47,7 +47,7 @@ fn calculate(
     let template = rs.spec.template.as_ref();
     let wanted_labels = template.and_then(|t| t.metadata.as_ref()).and_then(|m| m.labels.as_ref());
     let min_ready = super::min_ready(rs);
-    let mut has_all = Shared::new(|labels: &Labels| {
+    let mut has_all = LabelQuestion::new(|labels: &Labels| {
         wanted_labels.is_none_or(|wanted| wanted.iter().all(|(k, v)| labels.get(k) == Some(v)))
     });
     let (mut labeled, mut ready, mut available) = (0, 0, 0);
@@ -55,12 +55,12 @@ fn calculate(
     for member in active {
         labeled += i32::from(has_all.ask(&member.labels));
         match member.availability(min_ready, now) {
-            Availability::NotReady => {}
-            Availability::Available => {
+            PodAvailability::NotReady => {}
+            PodAvailability::Available => {
                 ready += 1;
                 available += 1;
             }
-            Availability::From(at) => {
+            PodAvailability::From(at) => {
                 ready += 1;
                 available_from = Some(available_from.map_or(at, |earlier| earlier.min(at)));
             }
@@ -88,7 +88,11 @@ fn count(of: usize) -> i32 {
 }
 
 /// The conditions with ReplicaFailure as the latest writes went.
-fn conditions(view: &View, set: &Replicas, now: Tick) -> Option<Vec<ReplicaSetCondition>> {
+fn conditions(
+    view: &ClusterView,
+    set: &ReplicaOwner,
+    now: Tick,
+) -> Option<Vec<ReplicaSetCondition>> {
     let current = set.rs.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
     let mut conditions: Vec<_> =
         current.iter().filter(|c| c.type_.as_deref() != Some(REPLICA_FAILURE)).cloned().collect();

@@ -12,15 +12,17 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::labels;
 use serde_json::{Value, json};
 
 use rekindle_types::revisions::{HASH_LABEL, hash_of};
 
-use crate::plan::{Propagation, Step, Write};
-use crate::replica_set::{Claim, claim, claim_pods};
-use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, names, owners};
+use crate::plan::{DependentPolicy, PlannedWrite, WriteOperation};
+use crate::replica_set::{OwnershipClaim, claim, claim_pods};
+use crate::{
+    ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject, WritePlan, names, owners,
+};
 
 /// The label of a StatefulSet's revision that holds its hash; pods are marked with the revision's
 /// name.
@@ -30,8 +32,8 @@ const NAME_BYTES_MAX: usize = 223;
 
 /// The workload whose template is recorded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Workload<'a> {
-    pub(crate) kind: Kind,
+pub(crate) struct RevisedWorkload<'a> {
+    pub(crate) kind: ResourceKind,
     pub(crate) meta: &'a ObjectMeta,
     pub(crate) selector: &'a LabelSelector,
     pub(crate) template: &'a PodTemplateSpec,
@@ -39,23 +41,23 @@ pub(crate) struct Workload<'a> {
 
 /// The revisions of a workload, the newest last.
 #[derive(Clone, Debug)]
-pub(crate) struct History {
+pub(crate) struct RevisionHistory {
     revisions: Vec<Arc<ControllerRevision>>,
 }
 
 /// The revision of the template as it is now.
 #[derive(Debug)]
-enum Present {
+enum PresentRevision {
     /// It is recorded and the newest.
     Recorded(Arc<ControllerRevision>),
     /// This write makes it so.
-    After(Write),
+    After(WriteOperation),
 }
 
 /// What a workload has: its pods, its history, and the revision of its template as it is now.
-pub(crate) struct Holdings<'a> {
-    pub(crate) pods: Vec<&'a Arc<Pod>>,
-    pub(crate) history: History,
+pub(crate) struct WorkloadRevisions<'a> {
+    pub(crate) pods: Vec<&'a Arc<HeldPod>>,
+    pub(crate) history: RevisionHistory,
     pub(crate) present: Arc<ControllerRevision>,
 }
 
@@ -63,19 +65,19 @@ pub(crate) struct Holdings<'a> {
 /// written: what is being adopted or let go counts first. Nor for a workload that is being deleted,
 /// whose end as a whole is the collector's.
 pub(crate) fn holdings<'a>(
-    view: &'a View,
-    of: Workload<'a>,
+    view: &'a ClusterView,
+    of: RevisedWorkload<'a>,
     is_member: impl Fn(&ObjectMeta) -> bool,
-    plan: &mut Plan,
-) -> Option<Holdings<'a>> {
+    plan: &mut WritePlan,
+) -> Option<WorkloadRevisions<'a>> {
     let pods = claim_pods(view, of.kind, of.meta, is_member, plan);
     let history = claim_history(view, of, plan);
     if !plan.batches.is_empty() || owners::is_terminating(of.meta) {
         return None;
     }
     match history.present(view, of) {
-        Present::Recorded(present) => Some(Holdings { pods, history, present }),
-        Present::After(write) => {
+        PresentRevision::Recorded(present) => Some(WorkloadRevisions { pods, history, present }),
+        PresentRevision::After(write) => {
             plan.then(write);
             None
         }
@@ -83,26 +85,32 @@ pub(crate) fn holdings<'a>(
 }
 
 /// Adopts and releases revisions; the result is what the workload has now.
-fn claim_history(view: &View, of: Workload<'_>, plan: &mut Plan) -> History {
+fn claim_history(
+    view: &ClusterView,
+    of: RevisedWorkload<'_>,
+    plan: &mut WritePlan,
+) -> RevisionHistory {
     let uid = of.meta.uid.as_deref().unwrap_or_default();
     let namespace = of.meta.namespace.as_deref().unwrap_or_default();
-    let managed = view.dependents_of(uid, Kind::ControllerRevision);
-    let unmanaged = view.unmanaged(Kind::ControllerRevision, namespace);
+    let managed = view.dependents_of(uid, ResourceKind::ControllerRevision);
+    let unmanaged = view.unmanaged(ResourceKind::ControllerRevision, namespace);
     let mut revisions = Vec::new();
     let mut patches = Vec::new();
     for object in managed.chain(unmanaged) {
-        let Object::ControllerRevision(revision) = object else { continue };
+        let ViewObject::ControllerRevision(revision) = object else { continue };
         let is_selected = !labels::is_empty(of.selector)
             && labels::matches(of.selector, revision.metadata.labels.as_ref());
         match claim(of.kind, of.meta, object, is_selected) {
-            Claim::Own => revisions.push(revision.clone()),
-            Claim::Adopt(write) | Claim::Release(write) => patches.push(Step::from(write)),
-            Claim::Leave => {}
+            OwnershipClaim::Own => revisions.push(revision.clone()),
+            OwnershipClaim::Adopt(write) | OwnershipClaim::Release(write) => {
+                patches.push(PlannedWrite::from(write))
+            }
+            OwnershipClaim::Leave => {}
         }
     }
     plan.then_all(patches);
     revisions.sort_by(|a, b| order(a).cmp(&order(b)));
-    History { revisions }
+    RevisionHistory { revisions }
 }
 
 fn order(revision: &ControllerRevision) -> (i64, Option<&str>) {
@@ -136,27 +144,29 @@ fn data(template: &PodTemplateSpec) -> Value {
     json!({"spec": {"template": template}})
 }
 
-impl History {
+impl RevisionHistory {
     /// The revision of this name.
     pub(crate) fn find(&self, wanted: &str) -> Option<&Arc<ControllerRevision>> {
         self.revisions.iter().find(|revision| name(revision) == wanted)
     }
 
     /// The revision of the workload's template.
-    fn present(&self, view: &View, of: Workload<'_>) -> Present {
+    fn present(&self, view: &ClusterView, of: RevisedWorkload<'_>) -> PresentRevision {
         let data = data(of.template);
         let newest = self.revisions.last();
         let next = newest.map_or(0, |newest| number(newest)).saturating_add(1);
         match self.revisions.iter().rfind(|revision| revision.data.0 == data) {
             Some(found) if newest.is_some_and(|newest| Arc::ptr_eq(newest, found)) => {
-                Present::Recorded(found.clone())
+                PresentRevision::Recorded(found.clone())
             }
             Some(found) => {
                 let mut again = found.as_ref().clone();
                 again.revision = Some(next);
-                Present::After(Write::Update(again.into()))
+                PresentRevision::After(WriteOperation::Update(again.into()))
             }
-            None => Present::After(Write::Create(new(view, of, data, next).into())),
+            None => {
+                PresentRevision::After(WriteOperation::Create(new(view, of, data, next).into()))
+            }
         }
     }
 
@@ -165,7 +175,7 @@ impl History {
         &self,
         limit: Option<i32>,
         is_live: impl Fn(&ControllerRevision) -> bool,
-    ) -> Vec<Step> {
+    ) -> Vec<PlannedWrite> {
         let kept = usize::try_from(limit.unwrap_or(10)).unwrap_or(0);
         let idle: Vec<_> = self
             .revisions
@@ -175,20 +185,27 @@ impl History {
         let excess = idle.len().saturating_sub(kept);
         idle.into_iter()
             .take(excess)
-            .map(|revision| Object::ControllerRevision(revision.clone()))
-            .map(|object| Step::from(Write::delete(&object, Propagation::Background)))
+            .map(|revision| ViewObject::ControllerRevision(revision.clone()))
+            .map(|object| {
+                PlannedWrite::from(WriteOperation::delete(&object, DependentPolicy::Background))
+            })
             .collect()
     }
 }
 
 /// A new revision under a name that no other object has.
-fn new(view: &View, of: Workload<'_>, data: Value, number: i64) -> ControllerRevision {
+fn new(
+    view: &ClusterView,
+    of: RevisedWorkload<'_>,
+    data: Value,
+    number: i64,
+) -> ControllerRevision {
     let namespace = of.meta.namespace.clone().unwrap_or_default();
     let owner = of.meta.name.as_deref().unwrap_or_default();
     let base = &owner[..owner.len().min(NAME_BYTES_MAX)];
     let is_free = |name: &str| {
         let name = NamespacedName::new(namespace.as_str(), name);
-        view.get(&ObjectId::new(Kind::ControllerRevision, name)).is_none()
+        view.get(&ObjectId::new(ResourceKind::ControllerRevision, name)).is_none()
     };
     let (hash, name) = (0i32..)
         .map(|collisions| {
@@ -200,7 +217,7 @@ fn new(view: &View, of: Workload<'_>, data: Value, number: i64) -> ControllerRev
         .expect("there are more numbers than objects in a namespace");
     let template_labels = of.template.metadata.as_ref().and_then(|meta| meta.labels.clone());
     let mut labels = template_labels.unwrap_or_default();
-    let label = if of.kind == Kind::DaemonSet { HASH_LABEL } else { HASH };
+    let label = if of.kind == ResourceKind::DaemonSet { HASH_LABEL } else { HASH };
     labels.insert(label.to_owned(), hash);
     ControllerRevision {
         metadata: ObjectMeta {

@@ -2,13 +2,13 @@
 //! the preferred part counts for a node.
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PreferredSchedulingTerm};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::node_affinity::term_matches;
 pub(crate) use rekindle_types::node_affinity::{label, matches};
 use rekindle_types::pods;
 
 /// The terms of the nodes that the pod would rather go to.
-pub(super) fn preferred(pod: &Pod) -> &[PreferredSchedulingTerm] {
+pub(super) fn preferred(pod: &HeldPod) -> &[PreferredSchedulingTerm] {
     pods::affinity(pod)
         .and_then(|affinity| affinity.node_affinity.as_ref())
         .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref())

@@ -3,36 +3,36 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::cluster::Requests;
-use crate::{NamespacedName, Object, View, pods};
+use crate::cluster::ResourceAmounts;
+use crate::{ClusterView, NamespacedName, ViewObject, pods};
 
 /// The wait after the first look; it doubles with each further one.
 const BACKOFF_MIN: TickDuration = TickDuration::from_secs(1);
 /// The longest wait.
 const BACKOFF_MAX: TickDuration = TickDuration::from_secs(10);
 
-/// One look at a pod that found no node. The driver hands it to [`View::remember`].
+/// One look at a pod that found no node. The driver hands it to [`ClusterView::remember`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct SchedulingAttempt {
     /// The pod.
     pub(crate) pod: NamespacedName,
     /// Its UID.
     pub(crate) uid: String,
     /// What it asks for.
-    pub(crate) requests: Requests,
+    pub(crate) requests: ResourceAmounts,
     /// When it was.
     pub(crate) at: Tick,
 }
 
-impl Attempt {
-    pub(super) fn of(pod: &Pod, at: Tick) -> Self {
+impl SchedulingAttempt {
+    pub(super) fn of(pod: &HeldPod, at: Tick) -> Self {
         Self {
             pod: NamespacedName::of(&pod.metadata),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
-            requests: Requests::of(pod),
+            requests: ResourceAmounts::of(pod),
             at,
         }
     }
@@ -40,30 +40,30 @@ impl Attempt {
 
 /// The looks that found no node, by pod.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Attempts(BTreeMap<NamespacedName, Tried>);
+pub(crate) struct SchedulingAttempts(BTreeMap<NamespacedName, PodAttempts>);
 
 /// What is known of one pod.
 #[derive(Clone, Debug)]
-struct Tried {
+struct PodAttempts {
     count: u32,
-    last: Attempt,
+    last: SchedulingAttempt,
 }
 
-impl Attempts {
+impl SchedulingAttempts {
     /// One more look found no node.
-    fn add(&mut self, attempt: Attempt) {
+    fn add(&mut self, attempt: SchedulingAttempt) {
         let before = self.0.get(&attempt.pod).filter(|before| before.last.uid == attempt.uid);
         let count = before.map_or(0, |before| before.count).saturating_add(1);
-        self.0.insert(attempt.pod.clone(), Tried { count, last: attempt });
+        self.0.insert(attempt.pod.clone(), PodAttempts { count, last: attempt });
     }
 
     /// A pod that has a node, or is gone, is forgotten.
-    pub(crate) fn follow(&mut self, before: Option<&Object>, after: Option<&Object>) {
+    pub(crate) fn follow(&mut self, before: Option<&ViewObject>, after: Option<&ViewObject>) {
         match (before, after) {
-            (_, Some(Object::Pod(pod))) if pods::node(pod).is_some() => {
+            (_, Some(ViewObject::Pod(pod))) if pods::node(pod).is_some() => {
                 self.forget(&NamespacedName::of(&pod.metadata));
             }
-            (Some(Object::Pod(pod)), None) => self.forget(&NamespacedName::of(&pod.metadata)),
+            (Some(ViewObject::Pod(pod)), None) => self.forget(&NamespacedName::of(&pod.metadata)),
             (_, Some(_) | None) => {}
         }
     }
@@ -74,7 +74,7 @@ impl Attempts {
 
     /// What the pod asked for when it was looked at last; nothing for one that was not looked at
     /// yet.
-    pub(super) fn requests_of(&self, pod: &NamespacedName) -> Option<&Requests> {
+    pub(super) fn requests_of(&self, pod: &NamespacedName) -> Option<&ResourceAmounts> {
         self.0.get(pod).map(|tried| &tried.last.requests)
     }
 
@@ -86,9 +86,9 @@ impl Attempts {
     }
 }
 
-impl View {
-    /// A pod was looked at and fits no node (`Plan::unfit`).
-    pub fn remember(&mut self, attempt: Attempt) {
+impl ClusterView {
+    /// A pod was looked at and fits no node (`WritePlan::unfit`).
+    pub fn remember(&mut self, attempt: SchedulingAttempt) {
         if self.pod(&attempt.pod).is_some_and(|pod| pods::node(pod).is_none()) {
             self.memories_mut().attempts.add(attempt);
         }
@@ -101,12 +101,12 @@ mod tests {
 
     #[test]
     fn backoff_doubles_from_one_second_to_ten_and_begins_anew_with_another_pod_of_the_name() {
-        let mut attempts = Attempts::default();
+        let mut attempts = SchedulingAttempts::default();
         let name = NamespacedName::new("shop", "web");
-        let attempt = |uid: &str, at| Attempt {
+        let attempt = |uid: &str, at| SchedulingAttempt {
             pod: name.clone(),
             uid: uid.to_owned(),
-            requests: Requests::default(),
+            requests: ResourceAmounts::default(),
             at,
         };
         let at = Tick::from_secs(100);

@@ -5,42 +5,42 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::local_path::{PROVISIONER, SELECTED_NODE};
 use serde_json::json;
 
-use super::refusal::Refusal;
+use super::refusal::NodeRefusal;
 use super::{affinity, volume_zones};
-use crate::plan::{Part, Write};
+use crate::plan::{PatchTarget, WriteOperation};
 use crate::volumes::{
-    Origin, annotation, candidates, claims_of, class_name, is_bound, is_of, makes_volumes,
+    ClaimOrigin, annotation, candidates, claims_of, class_name, is_bound, is_of, makes_volumes,
     not_owner, users_of, waits_for_pod, wanted_size, wanted_volume,
 };
-use crate::{NamespacedName, Object, View, cluster, owners};
+use crate::{ClusterView, NamespacedName, ViewObject, cluster, owners};
 
 /// The claims of a pod that may be scheduled.
 #[derive(Default)]
-pub(super) struct Claims<'v> {
+pub(super) struct VolumeClaims<'v> {
     /// The volumes that are there.
     bound: Vec<&'v Arc<PersistentVolume>>,
     /// Claims whose volume is made or bound when a node is chosen, the smallest first.
-    waiting: Vec<Waiting<'v>>,
+    waiting: Vec<UnboundClaim<'v>>,
     /// Another pod has a volume that is for one pod only.
     taken: bool,
 }
 
 /// A claim whose volume is made or bound when a node is chosen.
-struct Waiting<'v> {
+struct UnboundClaim<'v> {
     claim: &'v Arc<PersistentVolumeClaim>,
     /// The volumes that it may have, the best first.
     candidates: Vec<&'v Arc<PersistentVolume>>,
     /// Who makes one for it where there is none.
-    maker: Maker,
+    maker: VolumeProvisioner,
 }
 
 /// Who makes a volume for a claim.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Maker {
+enum VolumeProvisioner {
     /// Nobody.
     None,
     /// The node where it is to lie.
@@ -49,7 +49,7 @@ enum Maker {
     Other,
 }
 
-impl Maker {
+impl VolumeProvisioner {
     fn of(class: &StorageClass) -> Self {
         match (makes_volumes(class), class.provisioner.as_str()) {
             (false, _) => Self::None,
@@ -68,23 +68,25 @@ impl Maker {
     }
 }
 
-impl<'v> Claims<'v> {
+impl<'v> VolumeClaims<'v> {
     /// Looks the claims up, or says why the pod cannot be scheduled whatever the node.
-    pub(super) fn of(view: &'v View, pod: &Pod) -> Result<Self, String> {
+    pub(super) fn of(view: &'v ClusterView, pod: &HeldPod) -> Result<Self, String> {
         let mut claims = Self::default();
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         for used in claims_of(pod) {
             let name = NamespacedName::new(namespace, used.claim.as_ref());
             let Some(claim) = view.persistent_volume_claim(&name) else {
                 return Err(match used.origin {
-                    Origin::Named => format!("persistentvolumeclaim {:?} not found", used.claim),
-                    Origin::Ephemeral => format!(
+                    ClaimOrigin::Named => {
+                        format!("persistentvolumeclaim {:?} not found", used.claim)
+                    }
+                    ClaimOrigin::Ephemeral => format!(
                         "waiting for ephemeral volume controller to create the persistentvolumeclaim {:?}",
                         used.claim
                     ),
                 });
             };
-            if used.origin == Origin::Ephemeral && !is_of(claim, pod) {
+            if used.origin == ClaimOrigin::Ephemeral && !is_of(claim, pod) {
                 let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
                 return Err(not_owner(&used.claim, pod_name));
             }
@@ -98,7 +100,11 @@ impl<'v> Claims<'v> {
         Ok(claims)
     }
 
-    fn add(&mut self, view: &'v View, claim: &'v Arc<PersistentVolumeClaim>) -> Result<(), String> {
+    fn add(
+        &mut self,
+        view: &'v ClusterView,
+        claim: &'v Arc<PersistentVolumeClaim>,
+    ) -> Result<(), String> {
         let volume = wanted_volume(claim).map(|name| NamespacedName::new("", name));
         if is_bound(view, claim) {
             self.bound.extend(volume.and_then(|name| view.persistent_volume(&name)));
@@ -116,8 +122,8 @@ impl<'v> Claims<'v> {
         if let Some(class) = class.filter(|class| volume.is_none() && waits_for_pod(class)) {
             // A claim behind two volumes of the pod waits for one.
             if !self.waiting.iter().any(|waiting| Arc::ptr_eq(waiting.claim, claim)) {
-                let (candidates, maker) = (candidates(view, claim), Maker::of(class));
-                self.waiting.push(Waiting { claim, candidates, maker });
+                let (candidates, maker) = (candidates(view, claim), VolumeProvisioner::of(class));
+                self.waiting.push(UnboundClaim { claim, candidates, maker });
             }
             return Ok(());
         }
@@ -125,27 +131,27 @@ impl<'v> Claims<'v> {
     }
 
     /// Why the pod's volumes keep it from this node.
-    pub(super) fn refusal(&self, node: &Node) -> Option<Refusal> {
+    pub(super) fn refusal(&self, node: &Node) -> Option<NodeRefusal> {
         if !self.taken && self.bound.is_empty() && self.waiting.is_empty() {
             return None;
         }
         if self.taken {
-            return Some(Refusal::final_for(
+            return Some(NodeRefusal::final_for(
                 "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
             ));
         }
         if !self.bound.iter().all(|volume| affinity::fits_volume(volume, node)) {
-            return Some(Refusal::final_for(
+            return Some(NodeRefusal::final_for(
                 "node(s) didn't match PersistentVolume's node affinity",
             ));
         }
         if !self.get_volumes_on(node) {
-            return Some(Refusal::final_for(
+            return Some(NodeRefusal::final_for(
                 "node(s) didn't find available persistent volumes to bind",
             ));
         }
         let reach = self.bound.iter().all(|volume| volume_zones::reach(volume, node));
-        (!reach).then(|| Refusal::final_for("node(s) had no available volume zone"))
+        (!reach).then(|| NodeRefusal::final_for("node(s) had no available volume zone"))
     }
 
     /// True when each claim that waits would get a volume on the node, and no two the same.
@@ -171,18 +177,18 @@ impl<'v> Claims<'v> {
     }
 
     /// What tells the claims that the pod goes to this node.
-    pub(super) fn select(&self, node: &Node) -> impl Iterator<Item = Write> {
+    pub(super) fn select(&self, node: &Node) -> impl Iterator<Item = WriteOperation> {
         let name = node.metadata.name.clone();
         let claims = self.waiting.iter().map(|waiting| waiting.claim);
         let unsaid = claims.filter(|claim| annotation(claim, SELECTED_NODE).is_none());
         unsaid.map(move |claim| {
-            let object = Object::from(claim.clone());
+            let object = ViewObject::from(claim.clone());
             let meta = object.meta();
             let patch = json!({"metadata": {
                 "uid": meta.uid, "resourceVersion": meta.resource_version,
                 "annotations": {SELECTED_NODE: name},
             }});
-            Write::Patch { id: object.id(), part: Part::Whole, patch }
+            WriteOperation::Patch { id: object.id(), part: PatchTarget::Whole, patch }
         })
     }
 }
@@ -192,6 +198,6 @@ fn is_for_one_pod(claim: &PersistentVolumeClaim) -> bool {
     modes.into_iter().any(|mode| mode == "ReadWriteOncePod")
 }
 
-fn is_taken(view: &View, pod: &Pod, claim: &NamespacedName) -> bool {
+fn is_taken(view: &ClusterView, pod: &HeldPod, claim: &NamespacedName) -> bool {
     users_of(view, claim).any(|other| other.metadata.uid != pod.metadata.uid)
 }

@@ -3,45 +3,49 @@
 use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::nodes;
 
 use super::candidate::SCORE_MAX;
-use super::refusal::{Cure, Refusal};
+use super::refusal::{NodeRefusal, RefusalRemedy};
 use super::{affinity, taints};
-use crate::cluster::{NodeState, Requests};
+use crate::cluster::{NodeState, ResourceAmounts};
 
 /// Taints are not named, so that nodes with different ones are counted together (upstream since
 /// 1.34).
 const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
 
 /// Why the pod may not go to the node, whatever else is there.
-pub(super) fn placement_refusal(pod: &Pod, node: &Node, state: &NodeState) -> Option<Refusal> {
+pub(super) fn placement_refusal(
+    pod: &HeldPod,
+    node: &Node,
+    state: &NodeState,
+) -> Option<NodeRefusal> {
     if !state.is_open()
         && let Some(refusal) = closed(pod, node, state)
     {
         return Some(refusal);
     }
     let matches = affinity::matches(pod, node);
-    (!matches).then(|| Refusal::final_for("node(s) didn't match Pod's node affinity/selector"))
+    (!matches).then(|| NodeRefusal::final_for("node(s) didn't match Pod's node affinity/selector"))
 }
 
-fn closed(pod: &Pod, node: &Node, state: &NodeState) -> Option<Refusal> {
+fn closed(pod: &HeldPod, node: &Node, state: &NodeState) -> Option<NodeRefusal> {
     if nodes::is_cordoned(node) && !taints::tolerates_unschedulable(pod) {
-        return Some(Refusal::final_for("node(s) were unschedulable"));
+        return Some(NodeRefusal::final_for("node(s) were unschedulable"));
     }
     if !state.is_ready() && !taints::tolerates_not_ready(pod) {
-        return Some(Refusal::final_for(UNTOLERATED));
+        return Some(NodeRefusal::final_for(UNTOLERATED));
     }
-    taints::first_untolerated(pod, node).map(|_| Refusal::final_for(UNTOLERATED))
+    taints::first_untolerated(pod, node).map(|_| NodeRefusal::final_for(UNTOLERATED))
 }
 
 /// Why there is no room, if there is none.
 pub(super) fn shortages(
-    requests: &Requests,
-    allocatable: &Requests,
-    used: &Requests,
-) -> Option<Refusal> {
+    requests: &ResourceAmounts,
+    allocatable: &ResourceAmounts,
+    used: &ResourceAmounts,
+) -> Option<NodeRefusal> {
     let is_full = used.pods + 1 > allocatable.pods
         || is_short(requests.cpu_millis, allocatable.cpu_millis, used.cpu_millis)
         || is_short(requests.memory_bytes, allocatable.memory_bytes, used.memory_bytes)
@@ -59,9 +63,13 @@ const fn is_short(wanted: i128, has: i128, taken: i128) -> bool {
 
 /// Every resource that is short. One of which the node has too little for the pod alone is short
 /// whatever ends there.
-fn explain_shortages(requests: &Requests, allocatable: &Requests, used: &Requests) -> Refusal {
+fn explain_shortages(
+    requests: &ResourceAmounts,
+    allocatable: &ResourceAmounts,
+    used: &ResourceAmounts,
+) -> NodeRefusal {
     let mut reasons: Vec<Cow<'static, str>> = Vec::new();
-    let mut cure = Cure::PodsEnd;
+    let mut cure = RefusalRemedy::PodsEnd;
     if used.pods + 1 > allocatable.pods {
         reasons.push("Too many pods".into());
     }
@@ -69,7 +77,7 @@ fn explain_shortages(requests: &Requests, allocatable: &Requests, used: &Request
         if is_short(wanted, has, taken) {
             reasons.push(name());
             if wanted > has {
-                cure = Cure::Nothing;
+                cure = RefusalRemedy::Nothing;
             }
         }
     };
@@ -83,7 +91,7 @@ fn explain_shortages(requests: &Requests, allocatable: &Requests, used: &Request
         let of_other = || format!("Insufficient {name}").into();
         check(&of_other, *wanted, allocatable.other(name), used.other(name));
     }
-    Refusal::for_all(reasons, cure)
+    NodeRefusal::for_all(reasons, cure)
 }
 
 /// What a node has and has free is within 64 bits, where division is quick; of what is asked for
@@ -94,7 +102,7 @@ fn in_64_bits(amount: i128) -> i64 {
 
 /// How much of CPU and memory stays free, 0..=200: upstream's LeastAllocated, for which a container
 /// that asks for nothing counts with a little. On equal terms fewer pods.
-pub(super) fn free_share(state: &NodeState, requests: &Requests) -> i64 {
+pub(super) fn free_share(state: &NodeState, requests: &ResourceAmounts) -> i64 {
     let (has, used) = (state.allocatable(), state.used());
     let share = |has: i128, taken: i128, wanted: i128| {
         let (has, free) = (in_64_bits(has), in_64_bits((has - taken - wanted).max(0)));
@@ -109,7 +117,7 @@ pub(super) fn free_share(state: &NodeState, requests: &Requests) -> i64 {
 /// How much more even the use of CPU and memory gets by the pod, 0..=100, by what is really asked
 /// for; 0 for all nodes when it asks for neither [kube-scheduler, NodeResourcesBalancedAllocation,
 /// since 1.36 by the difference that the pod makes].
-pub(super) fn balance(state: &NodeState, requests: &Requests) -> i64 {
+pub(super) fn balance(state: &NodeState, requests: &ResourceAmounts) -> i64 {
     let (wanted, has, used) = (requests, state.allocatable(), state.used());
     if wanted.cpu_millis == 0 && wanted.memory_bytes == 0 {
         return 0;

@@ -5,42 +5,46 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::node_ports::NO_FREE_PORT;
 
-use super::claims::Claims;
-use super::neighbours::Neighbours;
-use super::refusal::Refusal;
-use super::spread::Spread;
+use super::claims::VolumeClaims;
+use super::neighbours::PodAffinities;
+use super::refusal::NodeRefusal;
+use super::spread::TopologySpread;
 use super::{filter, machine_ports, those_ahead};
-use crate::View;
-use crate::cluster::{Host, NodeState, Ports, Requests, Shift};
+use crate::ClusterView;
+use crate::cluster::{NodeEntry, NodeState, PodHostPorts, PodShift, ResourceAmounts};
 
 /// A pod that looks for a node.
 #[derive(Clone)]
-pub(super) struct Fit<'a> {
-    pub(super) pod: &'a Pod,
-    pub(super) requests: Requests,
-    pub(super) neighbours: Neighbours<'a>,
-    view: &'a View,
-    ports: Ports<'a>,
-    claims: &'a Claims<'a>,
-    spread: Spread<'a>,
+pub(super) struct PodPlacement<'a> {
+    pub(super) pod: &'a HeldPod,
+    pub(super) requests: ResourceAmounts,
+    pub(super) neighbours: PodAffinities<'a>,
+    view: &'a ClusterView,
+    ports: PodHostPorts<'a>,
+    claims: &'a VolumeClaims<'a>,
+    spread: TopologySpread<'a>,
     /// Room is being made for some pod on some node.
     is_room_made: bool,
 }
 
-impl<'a> Fit<'a> {
+impl<'a> PodPlacement<'a> {
     /// Looks up what the pod asks for.
-    pub(super) fn of(view: &'a View, pod: &'a Pod, claims: &'a Claims<'a>) -> Self {
+    pub(super) fn of(
+        view: &'a ClusterView,
+        pod: &'a HeldPod,
+        claims: &'a VolumeClaims<'a>,
+    ) -> Self {
         Self {
             pod,
-            requests: Requests::of(pod),
-            neighbours: Neighbours::of(view, pod),
+            requests: ResourceAmounts::of(pod),
+            neighbours: PodAffinities::of(view, pod),
             view,
-            ports: Ports::of(pod),
+            ports: PodHostPorts::of(pod),
             claims,
-            spread: Spread::of(view, pod),
+            spread: TopologySpread::of(view, pod),
             is_room_made: view.is_any_nominated(),
         }
     }
@@ -50,8 +54,8 @@ impl<'a> Fit<'a> {
     /// own.
     pub(super) fn with_nominated(
         &self,
-        Host { name, node, state, .. }: Host<'a>,
-    ) -> Result<Cow<'a, NodeState>, Refusal> {
+        NodeEntry { name, node, state, .. }: NodeEntry<'a>,
+    ) -> Result<Cow<'a, NodeState>, NodeRefusal> {
         let as_it_is = || match self.refusal(node, state) {
             Some(refusal) => Err(refusal),
             None => Ok(Cow::Borrowed(state)),
@@ -65,8 +69,8 @@ impl<'a> Fit<'a> {
         }
         let (mut fit, mut thought) = (self.clone(), state.clone());
         for other in ahead {
-            thought.shift(other, Shift::In);
-            fit.shift_on(other, node, Shift::In);
+            thought.shift(other, PodShift::In);
+            fit.shift_on(other, node, PodShift::In);
         }
         // Whom it wants to be near of must be there already.
         match fit.refusal(node, &thought).or_else(|| self.refusal(node, state)) {
@@ -76,7 +80,7 @@ impl<'a> Fit<'a> {
     }
 
     /// What keeps the pod from the node as it is, if anything.
-    pub(super) fn refusal(&self, node: &Node, state: &NodeState) -> Option<Refusal> {
+    pub(super) fn refusal(&self, node: &Node, state: &NodeState) -> Option<NodeRefusal> {
         filter::placement_refusal(self.pod, node, state)
             .or_else(|| self.shortage(node, state))
             .or_else(|| self.claims.refusal(node))
@@ -85,18 +89,18 @@ impl<'a> Fit<'a> {
     }
 
     /// What the node lacks: a port, or room.
-    fn shortage(&self, node: &Node, state: &NodeState) -> Option<Refusal> {
+    fn shortage(&self, node: &Node, state: &NodeState) -> Option<NodeRefusal> {
         if self.ports.are_taken_on(state) {
-            return Some(Refusal::of_pods(NO_FREE_PORT));
+            return Some(NodeRefusal::of_pods(NO_FREE_PORT));
         }
         if machine_ports::are_taken_beside(self.view, self.pod, &self.ports, node) {
-            return Some(Refusal::final_for(NO_FREE_PORT));
+            return Some(NodeRefusal::final_for(NO_FREE_PORT));
         }
         filter::shortages(&self.requests, state.allocatable(), state.used())
     }
 
     /// A pod comes to a node or leaves it, as far as its neighbours are concerned.
-    pub(super) fn shift_on(&mut self, other: &'a Arc<Pod>, node: &'a Node, shift: Shift) {
+    pub(super) fn shift_on(&mut self, other: &'a Arc<HeldPod>, node: &'a Node, shift: PodShift) {
         self.spread.shift_on(other, node, shift);
         self.neighbours.shift_on(other, node, shift);
     }

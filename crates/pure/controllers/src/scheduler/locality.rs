@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_types::held::{Pod, VolumeSource};
+use rekindle_types::held::{HeldPod, HeldVolumeSource};
 
-use super::candidate::{Candidate, SCORE_MAX};
-use crate::cluster::{Cluster, OnNodes};
+use super::candidate::{NodeCandidate, SCORE_MAX};
+use crate::cluster::{ClusterIndex, ImageNodes};
 
 /// Images that are smaller do not count.
 const COUNTS_FROM_BYTES: i64 = 23 << 20;
@@ -15,9 +15,9 @@ const COUNTS_TO_BYTES: i64 = 1000 << 20;
 /// 0..=100 for each candidate, or nothing when all have the same. An image that is on few of all
 /// nodes counts less, so that not every pod goes to the one node that has it.
 pub(super) fn scores(
-    cluster: &Cluster,
-    pod: &Pod,
-    candidates: &[Candidate<'_>],
+    cluster: &ClusterIndex,
+    pod: &HeldPod,
+    candidates: &[NodeCandidate<'_>],
 ) -> Option<Vec<i64>> {
     let images = images(pod);
     let known = || {
@@ -28,7 +28,7 @@ pub(super) fn scores(
     };
     let node_count = cluster.node_count();
     let is_everywhere =
-        |nodes: &OnNodes| nodes.count() == node_count && nodes.common_bytes().is_some();
+        |nodes: &ImageNodes| nodes.count() == node_count && nodes.common_bytes().is_some();
     if known().all(|(nodes, _)| is_everywhere(nodes)) {
         return None;
     }
@@ -54,14 +54,16 @@ fn count(number: usize) -> i64 {
 }
 
 /// The images of its containers and volumes, and how often each is used.
-fn images(pod: &Pod) -> BTreeMap<&str, i64> {
+fn images(pod: &HeldPod) -> BTreeMap<&str, i64> {
     let mut images = BTreeMap::new();
     let Some(spec) = &pod.spec else { return images };
     let containers = spec.init_containers.iter().chain(&*spec.containers);
     let of_containers = containers.filter_map(|container| container.image.as_deref());
     let of_volumes = spec.volumes.iter().filter_map(|volume| match &volume.source {
-        VolumeSource::Image(reference) => reference.as_deref(),
-        VolumeSource::Claim(_) | VolumeSource::Ephemeral(_) | VolumeSource::Disk => None,
+        HeldVolumeSource::Image(reference) => reference.as_deref(),
+        HeldVolumeSource::Claim(_) | HeldVolumeSource::Ephemeral(_) | HeldVolumeSource::Disk => {
+            None
+        }
     });
     for image in of_containers.chain(of_volumes) {
         *images.entry(image).or_insert(0) += 1;

@@ -1,15 +1,20 @@
 //! Ports of a machine that has several nodes: what a pod has on one of them is taken on all.
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
 use super::those_ahead;
-use crate::cluster::{NodeState, Ports, Shift};
-use crate::{View, pods};
+use crate::cluster::{NodeState, PodHostPorts, PodShift};
+use crate::{ClusterView, pods};
 
 /// True when one of the pod's ports is taken on another node of the same machine, or kept there for
 /// a pod that this one does not get ahead of.
-pub(super) fn are_taken_beside(view: &View, pod: &Pod, ports: &Ports<'_>, node: &Node) -> bool {
+pub(super) fn are_taken_beside(
+    view: &ClusterView,
+    pod: &HeldPod,
+    ports: &PodHostPorts<'_>,
+    node: &Node,
+) -> bool {
     if ports.is_empty() {
         return false;
     }
@@ -21,12 +26,14 @@ pub(super) fn are_taken_beside(view: &View, pod: &Pod, ports: &Ports<'_>, node: 
             Some(itself) => ports.are_held_on(&without(state, itself)),
             None => ports.are_held_on(state),
         };
-        is_held || those_ahead(view, pod, name).any(|other| ports.collide_with(&Ports::of(other)))
+        is_held
+            || those_ahead(view, pod, name)
+                .any(|other| ports.collide_with(&PodHostPorts::of(other)))
     })
 }
 
-fn without(state: &NodeState, pod: &Pod) -> NodeState {
+fn without(state: &NodeState, pod: &HeldPod) -> NodeState {
     let mut state = state.clone();
-    state.shift(pod, Shift::Out);
+    state.shift(pod, PodShift::Out);
     state
 }

@@ -30,33 +30,35 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PodCondition};
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
 use serde_json::json;
 
-use crate::cluster::Host;
-use crate::events::{Note, Severity};
+use crate::cluster::NodeEntry;
+use crate::events::{EventNote, EventSeverity};
 use crate::patches::status_patch;
-use crate::plan::{Report, Step, Write};
-use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, avoidance, pods};
+use crate::plan::{PlannedWrite, WriteNotes, WriteOperation};
+use crate::{
+    ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject, WritePlan, avoidance, pods,
+};
 pub(crate) use affinity::{fits_volume, matches as matches_node};
-pub use attempts::Attempt;
-pub(crate) use attempts::Attempts;
-use candidate::Candidate;
-use claims::Claims;
-use fit::Fit;
-use preemption::Answer;
+pub use attempts::SchedulingAttempt;
+pub(crate) use attempts::SchedulingAttempts;
+use candidate::NodeCandidate;
+use claims::VolumeClaims;
+use fit::PodPlacement;
+use preemption::PreemptionResult;
 pub(crate) use preemption::breaking_a_budget;
-use queue::Standing;
-use refusal::{Cure, Refusals};
-use sample::Sample;
+use queue::QueueState;
+use refusal::{NodeRefusals, RefusalRemedy};
+use sample::NodeSample;
 pub(crate) use wake::affected;
 
 /// The scheduler's name in `spec.schedulerName`, and `source.component` of its events.
 pub const NAME: &str = "default-scheduler";
 
 /// True when this scheduler should find a node for it now.
-pub(crate) fn is_waiting(pod: &Pod) -> bool {
+pub(crate) fn is_waiting(pod: &HeldPod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     pods::node(pod).is_none()
         && pods::is_active(pod)
@@ -68,48 +70,52 @@ pub(crate) fn is_waiting(pod: &Pod) -> bool {
 /// first, then the older pod (upstream's PrioritySort). A driver looks at what is due at the same
 /// time in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Turn(Standing, Reverse<i32>, Tick);
+pub struct SchedulingRank(QueueState, Reverse<i32>, Tick);
 
-pub(crate) fn turn(view: &View, name: &NamespacedName) -> Turn {
-    let Some(pod) = view.pod(name) else { return Turn::default() };
+pub(crate) fn turn(view: &ClusterView, name: &NamespacedName) -> SchedulingRank {
+    let Some(pod) = view.pod(name) else { return SchedulingRank::default() };
     let since = pod.metadata.creation_timestamp.as_ref().map_or(Tick::ZERO, Tick::from);
     let standing = queue::standing(view, name, view.now());
-    Turn(standing, Reverse(priority(pod)), since)
+    SchedulingRank(standing, Reverse(priority(pod)), since)
 }
 
 /// A pod's priority; the API writes that of its class.
-fn priority(pod: &Pod) -> i32 {
+fn priority(pod: &HeldPod) -> i32 {
     pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default()
 }
 
 /// The pods that are to come to the node and that this one does not get ahead of: room is made for
 /// them.
-fn those_ahead<'a>(view: &'a View, pod: &'a Pod, node: &str) -> impl Iterator<Item = &'a Arc<Pod>> {
+fn those_ahead<'a>(
+    view: &'a ClusterView,
+    pod: &'a HeldPod,
+    node: &str,
+) -> impl Iterator<Item = &'a Arc<HeldPod>> {
     let (own, uid) = (priority(pod), pod.metadata.uid.as_deref());
     let others = view.nominated_to(node);
     others.filter(move |other| other.metadata.uid.as_deref() != uid && priority(other) >= own)
 }
 
 /// Binds the pod, or says why no node fits.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(pod) = view.pod(name).filter(|pod| is_waiting(pod)) else { return plan };
     if let Some(until) = queue::held_until(view, name, now) {
         plan.look_again(until);
         return plan;
     }
-    let claims = match Claims::of(view, pod) {
+    let claims = match VolumeClaims::of(view, pod) {
         Ok(claims) => claims,
         Err(reason) => {
             let message = nowhere(view, &reason);
             let nodes = view.cluster().node_count();
             let message = format!("{message} preemption: {}", preemption::no_help(pod, nodes));
-            refuse(pod, &message, Nomination::None, now, &mut plan);
+            refuse(pod, &message, NominatedNode::None, now, &mut plan);
             return plan;
         }
     };
     let seen = avoidance::as_of(pod, now);
-    let fit = Fit::of(view, &seen, &claims);
+    let fit = PodPlacement::of(view, &seen, &claims);
     match place(view, pod, (&fit, &claims), &[]) {
         Ok(node) if claims.is_ready() => bind(pod, node, &mut plan),
         Ok(node) => make_volumes(pod, node, &claims, &mut plan),
@@ -119,16 +125,16 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
 }
 
 /// Why no node takes a pod.
-struct Nowhere<'v> {
+struct SchedulingFailure<'v> {
     /// None of those that it does not keep away from.
-    open: Unfit<'v>,
+    open: UnfitNodes<'v>,
     /// The pod without its exclusions, if it has some, and why no node takes that either.
-    lifted: Option<(Pod, Unfit<'v>)>,
+    lifted: Option<(HeldPod, UnfitNodes<'v>)>,
 }
 
-impl<'v> Nowhere<'v> {
+impl<'v> SchedulingFailure<'v> {
     /// What there is to say of all nodes.
-    fn unfit(&self) -> &Unfit<'v> {
+    fn unfit(&self) -> &UnfitNodes<'v> {
         self.lifted.as_ref().map_or(&self.open, |(_, unfit)| unfit)
     }
 }
@@ -136,58 +142,58 @@ impl<'v> Nowhere<'v> {
 /// The node for a pod: of those that it does not keep away from the best, else of the others the
 /// one that it would come back to first.
 fn place<'v>(
-    view: &'v View,
-    pod: &Pod,
-    (fit, claims): (&Fit<'_>, &Claims<'_>),
+    view: &'v ClusterView,
+    pod: &HeldPod,
+    (fit, claims): (&PodPlacement<'_>, &VolumeClaims<'_>),
     except: &[&str],
-) -> Result<&'v Arc<Node>, Box<Nowhere<'v>>> {
+) -> Result<&'v Arc<Node>, Box<SchedulingFailure<'v>>> {
     let open = match fitting(view, fit, except) {
         Ok(node) => return Ok(node),
         Err(unfit) => unfit,
     };
     let Some(lifted) = avoidance::lifted(pod) else {
-        return Err(Box::new(Nowhere { open, lifted: None }));
+        return Err(Box::new(SchedulingFailure { open, lifted: None }));
     };
-    let fits = |pod: &Pod| fitting(view, &Fit::of(view, pod, claims), except);
+    let fits = |pod: &HeldPod| fitting(view, &PodPlacement::of(view, pod, claims), except);
     // most often there is none, whatever is avoided
     if let Err(unfit) = fits(&lifted) {
-        return Err(Box::new(Nowhere { open, lifted: Some((lifted, unfit)) }));
+        return Err(Box::new(SchedulingFailure { open, lifted: Some((lifted, unfit)) }));
     }
     let node = avoidance::ever_less(pod).find_map(|pod| fits(&pod).ok());
-    node.ok_or_else(|| Box::new(Nowhere { open, lifted: None }))
+    node.ok_or_else(|| Box::new(SchedulingFailure { open, lifted: None }))
 }
 
 /// Says why the pod fits nowhere, and has others end for it where that helps: first where it does
 /// not keep away from.
 fn preempt(
-    view: &View,
-    pod: &Arc<Pod>,
-    (fit, claims): (&Fit<'_>, &Claims<'_>),
-    nowhere: &Nowhere<'_>,
+    view: &ClusterView,
+    pod: &Arc<HeldPod>,
+    (fit, claims): (&PodPlacement<'_>, &VolumeClaims<'_>),
+    nowhere: &SchedulingFailure<'_>,
     now: Tick,
-    plan: &mut Plan,
+    plan: &mut WritePlan,
 ) {
     let mut answer = preemption::look(view, fit, &nowhere.open);
-    if let (Answer::Useless(_), Some((lifted, unfit))) = (&answer, &nowhere.lifted) {
-        answer = preemption::look(view, &Fit::of(view, lifted, claims), unfit);
+    if let (PreemptionResult::Useless(_), Some((lifted, unfit))) = (&answer, &nowhere.lifted) {
+        answer = preemption::look(view, &PodPlacement::of(view, lifted, claims), unfit);
     }
     let unfit = nowhere.unfit();
     let message = unfit.refusals.explain();
     if unfit.refusals.nodes() == 0 {
-        return refuse(pod, &message, Nomination::None, now, plan);
+        return refuse(pod, &message, NominatedNode::None, now, plan);
     }
     match answer {
-        Answer::Helps(victims) => {
+        PreemptionResult::Helps(victims) => {
             let node = victims.node.metadata.name.as_deref().unwrap_or_default();
-            refuse(pod, &message, Nomination::To(node), now, plan);
+            refuse(pod, &message, NominatedNode::To(node), now, plan);
             let batches = preemption::carry_out(view, pod, &victims, now);
             batches.into_iter().for_each(|batch| plan.then_all(batch));
         }
-        Answer::Useless(why) => {
-            refuse(pod, &format!("{message} preemption: {why}"), Nomination::None, now, plan);
+        PreemptionResult::Useless(why) => {
+            refuse(pod, &format!("{message} preemption: {why}"), NominatedNode::None, now, plan);
         }
-        Answer::NotNow(why) => {
-            refuse(pod, &format!("{message} preemption: {why}"), Nomination::Stays, now, plan);
+        PreemptionResult::NotNow(why) => {
+            refuse(pod, &format!("{message} preemption: {why}"), NominatedNode::Stays, now, plan);
         }
     }
 }
@@ -197,13 +203,13 @@ fn preempt(
 /// # Errors
 /// The reasons of all other nodes together.
 pub(crate) fn best_node<'a>(
-    view: &'a View,
-    pod: &'a Pod,
+    view: &'a ClusterView,
+    pod: &'a HeldPod,
     except: &[&str],
 ) -> Result<&'a Arc<Node>, String> {
-    let claims = Claims::of(view, pod).map_err(|reason| nowhere(view, &reason))?;
+    let claims = VolumeClaims::of(view, pod).map_err(|reason| nowhere(view, &reason))?;
     let seen = avoidance::as_of(pod, view.now());
-    let found = place(view, pod, (&Fit::of(view, &seen, &claims), &claims), except);
+    let found = place(view, pod, (&PodPlacement::of(view, &seen, &claims), &claims), except);
     found.map_err(|nowhere| nowhere.unfit().refusals.explain())
 }
 
@@ -211,37 +217,37 @@ pub(crate) fn best_node<'a>(
 ///
 /// # Errors
 /// The reasons why it does not.
-pub(crate) fn fits_on(view: &View, pod: &Pod, node: &str) -> Result<(), String> {
-    let claims = Claims::of(view, pod)?;
-    let fit = Fit::of(view, pod, &claims);
+pub(crate) fn fits_on(view: &ClusterView, pod: &HeldPod, node: &str) -> Result<(), String> {
+    let claims = VolumeClaims::of(view, pod)?;
+    let fit = PodPlacement::of(view, pod, &claims);
     let host = view.cluster().node(node).ok_or_else(|| format!("node {node:?} not found"))?;
     match fit.with_nominated(host) {
         Ok(_) => Ok(()),
         Err(refusal) => {
-            let mut refusals = Refusals::default();
+            let mut refusals = NodeRefusals::default();
             refusals.add(&refusal);
             Err(refusals.explain())
         }
     }
 }
 
-fn nowhere(view: &View, reason: &str) -> String {
+fn nowhere(view: &ClusterView, reason: &str) -> String {
     format!("0/{} nodes are available: {reason}.", view.cluster().node_count())
 }
 
 /// Why no node takes a pod.
-struct Unfit<'a> {
-    refusals: Refusals,
+struct UnfitNodes<'a> {
+    refusals: NodeRefusals,
     /// The nodes where it may help that pods end.
-    curable: Vec<Host<'a>>,
+    curable: Vec<NodeEntry<'a>>,
 }
 
 /// The best node, or why none is. One that was nominated is taken if it fits: room was made there.
 fn fitting<'v: 'a, 'a>(
-    view: &'v View,
-    fit: &Fit<'a>,
+    view: &'v ClusterView,
+    fit: &PodPlacement<'a>,
     except: &[&str],
-) -> Result<&'v Arc<Node>, Unfit<'v>> {
+) -> Result<&'v Arc<Node>, UnfitNodes<'v>> {
     let nominated = pods::nominated_node(fit.pod).filter(|name| !except.contains(name));
     let nominated = nominated.and_then(|name| view.cluster().node(name));
     if let Some(host) = nominated
@@ -250,8 +256,8 @@ fn fitting<'v: 'a, 'a>(
         return Ok(host.node);
     }
     let mut candidates = Vec::new();
-    let mut unfit = Unfit { refusals: Refusals::default(), curable: Vec::new() };
-    let sample = Sample::of(fit.pod, view.cluster().node_count());
+    let mut unfit = UnfitNodes { refusals: NodeRefusals::default(), curable: Vec::new() };
+    let sample = NodeSample::of(fit.pod, view.cluster().node_count());
     for host in sample.walk(view.cluster()) {
         if sample.is_enough(candidates.len()) {
             break;
@@ -263,11 +269,11 @@ fn fitting<'v: 'a, 'a>(
             Err(refusal) => {
                 unfit.refusals.add(&refusal);
                 match refusal.cure() {
-                    Cure::PodsEnd => unfit.curable.push(host),
-                    Cure::Nothing => {}
+                    RefusalRemedy::PodsEnd => unfit.curable.push(host),
+                    RefusalRemedy::Nothing => {}
                 }
             }
-            Ok(state) => candidates.push(Candidate {
+            Ok(state) => candidates.push(NodeCandidate {
                 host,
                 free_share: filter::free_share(&state, &fit.requests),
                 balance: filter::balance(&state, &fit.requests),
@@ -277,46 +283,49 @@ fn fitting<'v: 'a, 'a>(
     scores::best(view, fit, &candidates).ok_or(unfit)
 }
 
-fn bind(pod: &Arc<Pod>, node: &Node, plan: &mut Plan) {
-    let about = Object::Pod(pod.clone());
+fn bind(pod: &Arc<HeldPod>, node: &Node, plan: &mut WritePlan) {
+    let about = ViewObject::Pod(pod.clone());
     let node = node.metadata.name.clone().unwrap_or_default();
     let name = NamespacedName::of(&pod.metadata);
-    let success = Note::new(
+    let success = EventNote::new(
         &about,
-        Severity::Normal,
+        EventSeverity::Normal,
         event::SCHEDULED,
         format!("Successfully assigned {name} to {node}"),
         NAME,
     );
-    let failure = Note::new(
+    let failure = EventNote::new(
         &about,
-        Severity::Warning,
+        EventSeverity::Warning,
         event::FAILED_SCHEDULING,
         format!("binding rejected by node {node}: "),
         NAME,
     );
     let uid = about.uid().to_owned();
-    let write = Write::Bind { pod: about.id(), uid, node };
-    plan.then_all(vec![Step { write, report: Some(Report { success: vec![success], failure }) }]);
+    let write = WriteOperation::Bind { pod: about.id(), uid, node };
+    plan.then_all(vec![PlannedWrite {
+        write,
+        report: Some(WriteNotes { success: vec![success], failure }),
+    }]);
 }
 
 /// Has the pod's volumes made for a node. The pod is bound when they are there; its room is kept
 /// for it until then, as its volumes cannot follow it elsewhere.
-fn make_volumes(pod: &Pod, node: &Node, claims: &Claims<'_>, plan: &mut Plan) {
+fn make_volumes(pod: &HeldPod, node: &Node, claims: &VolumeClaims<'_>, plan: &mut WritePlan) {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     if pods::nominated_node(pod) != Some(name) {
-        plan.then(Write::Nominate {
-            pod: ObjectId::new(Kind::Pod, NamespacedName::of(&pod.metadata)),
+        plan.then(WriteOperation::Nominate {
+            pod: ObjectId::new(ResourceKind::Pod, NamespacedName::of(&pod.metadata)),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             node: name.to_owned(),
         });
     }
-    plan.then_all(claims.select(node).map(Step::from).collect());
+    plan.then_all(claims.select(node).map(PlannedWrite::from).collect());
 }
 
 /// What becomes of `status.nominatedNodeName`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Nomination<'a> {
+enum NominatedNode<'a> {
     /// There is none any more.
     None,
     /// It stays as it is.
@@ -325,22 +334,34 @@ enum Nomination<'a> {
     To(&'a str),
 }
 
-impl<'a> Nomination<'a> {
-    fn of(self, pod: &'a Pod) -> Option<&'a str> {
+impl<'a> NominatedNode<'a> {
+    fn of(self, pod: &'a HeldPod) -> Option<&'a str> {
         match self {
-            Nomination::None => None,
-            Nomination::Stays => pods::nominated_node(pod),
-            Nomination::To(node) => Some(node),
+            NominatedNode::None => None,
+            NominatedNode::Stays => pods::nominated_node(pod),
+            NominatedNode::To(node) => Some(node),
         }
     }
 }
 
 /// Says so in an event and in condition PodScheduled, each only when it is news, and notes where
 /// room is made.
-fn refuse(pod: &Arc<Pod>, message: &str, nomination: Nomination<'_>, now: Tick, plan: &mut Plan) {
-    let about = Object::Pod(pod.clone());
-    plan.notes.push(Note::new(&about, Severity::Warning, event::FAILED_SCHEDULING, message, NAME));
-    plan.unfit = Some(Attempt::of(pod, now));
+fn refuse(
+    pod: &Arc<HeldPod>,
+    message: &str,
+    nomination: NominatedNode<'_>,
+    now: Tick,
+    plan: &mut WritePlan,
+) {
+    let about = ViewObject::Pod(pod.clone());
+    plan.notes.push(EventNote::new(
+        &about,
+        EventSeverity::Warning,
+        event::FAILED_SCHEDULING,
+        message,
+        NAME,
+    ));
+    plan.unfit = Some(SchedulingAttempt::of(pod, now));
     plan.look_again(now + queue::FLUSHED_AFTER);
     let current = pods::condition(pod, "PodScheduled");
     let is_told = current.is_some_and(|c| {
@@ -369,5 +390,5 @@ fn refuse(pod: &Arc<Pod>, message: &str, nomination: Nomination<'_>, now: Tick, 
         ..Default::default()
     });
     let status = json!({"conditions": conditions, "nominatedNodeName": nominated});
-    plan.then(status_patch(Kind::Pod, &pod.metadata, status));
+    plan.then(status_patch(ResourceKind::Pod, &pod.metadata, status));
 }

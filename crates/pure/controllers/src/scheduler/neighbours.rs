@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Affinity, Node, PodAffinityTerm, WeightedPodAffinityTerm};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::labels::{self, Labels};
 
 use super::affinity::label;
-use super::refusal::Refusal;
-use crate::cluster::Shift;
-use crate::{NamespacedName, View, pods};
+use super::refusal::NodeRefusal;
+use crate::cluster::PodShift;
+use crate::{ClusterView, NamespacedName, pods};
 
 /// What the required affinity of a pod that is there counts for one that comes (upstream's
 /// hardPodAffinityWeight).
@@ -27,9 +27,9 @@ type Places<'a> = BTreeMap<(&'a str, &'a str), i64>;
 
 /// The pods that are there, as one pod that comes sees them.
 #[derive(Clone)]
-pub(super) struct Neighbours<'a> {
-    view: &'a View,
-    pod: &'a Pod,
+pub(super) struct PodAffinities<'a> {
+    view: &'a ClusterView,
+    pod: &'a HeldPod,
     wanted: &'a [PodAffinityTerm],
     shunned: &'a [PodAffinityTerm],
     /// True when the pod matches all that it wants to be near of: it may be the first of its kind.
@@ -46,28 +46,28 @@ pub(super) struct Neighbours<'a> {
 
 /// A pod as the terms of others see it.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
+struct NeighbourPod<'a> {
     namespace: &'a str,
     labels: Option<&'a Labels>,
 }
 
-impl<'a> Seen<'a> {
-    fn of(pod: &'a Pod) -> Self {
+impl<'a> NeighbourPod<'a> {
+    fn of(pod: &'a HeldPod) -> Self {
         Self { namespace: namespace_of(pod), labels: pod.metadata.labels.as_ref() }
     }
 }
 
-fn namespace_of(pod: &Pod) -> &str {
+fn namespace_of(pod: &HeldPod) -> &str {
     pod.metadata.namespace.as_deref().unwrap_or_default()
 }
 
-impl<'a> Neighbours<'a> {
+impl<'a> PodAffinities<'a> {
     /// Looks at the pods that matter: those with affinity of their own, and, if this one has, all
     /// that it may mean.
-    pub(super) fn of(view: &'a View, pod: &'a Pod) -> Self {
+    pub(super) fn of(view: &'a ClusterView, pod: &'a HeldPod) -> Self {
         let (wanted, _) = affinity(pods::affinity(pod));
         let (shunned, _) = anti_affinity(pods::affinity(pod));
-        let itself = Seen::of(pod);
+        let itself = NeighbourPod::of(pod);
         let mut this = Self {
             view,
             pod,
@@ -92,30 +92,30 @@ impl<'a> Neighbours<'a> {
                     let nodes = places.filter_map(|(node, n)| {
                         Some((view.cluster().numbered(node)?.as_ref(), n.all))
                     });
-                    this.look_at(Seen { namespace, labels: Some(labels) }, nodes);
+                    this.look_at(NeighbourPod { namespace, labels: Some(labels) }, nodes);
                 }
             }
         }
         // A pod does not mind itself, where it is bound already.
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         if let Some(bound) = view.pod_by_uid(uid).filter(|pod| !pods::is_finished(pod)) {
-            this.shift(bound, Shift::Out);
+            this.shift(bound, PodShift::Out);
         }
         this
     }
 
     /// A bound pod comes or goes.
-    pub(super) fn shift(&mut self, other: &'a Arc<Pod>, shift: Shift) {
+    pub(super) fn shift(&mut self, other: &'a Arc<HeldPod>, shift: PodShift) {
         if let Some(host) = pods::node(other).and_then(|name| self.view.cluster().node(name)) {
             self.shift_on(other, host.node, shift);
         }
     }
 
     /// A pod comes to a node or leaves it.
-    pub(super) fn shift_on(&mut self, other: &'a Arc<Pod>, node: &'a Node, shift: Shift) {
+    pub(super) fn shift_on(&mut self, other: &'a Arc<HeldPod>, node: &'a Node, shift: PodShift) {
         let at = std::iter::once((node, shift.sign()));
         self.heed(namespace_of(other), pods::affinity(other), at.clone());
-        self.look_at(Seen::of(other), at);
+        self.look_at(NeighbourPod::of(other), at);
     }
 
     /// What pods that are there say of the one that comes.
@@ -125,7 +125,7 @@ impl<'a> Neighbours<'a> {
         terms: Option<&'a Affinity>,
         at: impl Iterator<Item = (&'a Node, i64)> + Clone,
     ) {
-        let (view, comes) = (self.view, Seen::of(self.pod));
+        let (view, comes) = (self.view, NeighbourPod::of(self.pod));
         let (wants, prefers) = affinity(terms);
         let (shuns, dislikes) = anti_affinity(terms);
         for term in shuns.iter().filter(|term| means(view, term, namespace, comes)) {
@@ -138,7 +138,11 @@ impl<'a> Neighbours<'a> {
     }
 
     /// What the pod that comes says of those that are there and look like this.
-    fn look_at(&mut self, there: Seen<'_>, at: impl Iterator<Item = (&'a Node, i64)> + Clone) {
+    fn look_at(
+        &mut self,
+        there: NeighbourPod<'_>,
+        at: impl Iterator<Item = (&'a Node, i64)> + Clone,
+    ) {
         let (view, namespace) = (self.view, namespace_of(self.pod));
         let is_meant = |term: &PodAffinityTerm| means(view, term, namespace, there);
         if !self.wanted.is_empty() && self.wanted.iter().all(is_meant) {
@@ -158,7 +162,7 @@ impl<'a> Neighbours<'a> {
     fn weigh(
         &mut self,
         (likes, dislikes): (&'a [WeightedPodAffinityTerm], &'a [WeightedPodAffinityTerm]),
-        (owner_namespace, other): (&str, Seen<'_>),
+        (owner_namespace, other): (&str, NeighbourPod<'_>),
         at: impl Iterator<Item = (&'a Node, i64)> + Clone,
     ) {
         for (terms, sign) in [(likes, 1), (dislikes, -1)] {
@@ -192,7 +196,7 @@ impl<'a> Neighbours<'a> {
 
     /// Why the pods that are there keep this one from the node, in the order in which upstream
     /// asks. That nobody is near whom the pod wants does not change when pods end.
-    pub(super) fn reason_against(&self, node: &Node) -> Option<Refusal> {
+    pub(super) fn reason_against(&self, node: &Node) -> Option<NodeRefusal> {
         if self.wanted.is_empty() && self.shunned.is_empty() && self.shunning.is_empty() {
             return None;
         }
@@ -208,14 +212,15 @@ impl<'a> Neighbours<'a> {
             place.is_some() && (is_first || has(&self.near, place))
         });
         if !is_near {
-            return Some(Refusal::final_for("node(s) didn't match pod affinity rules"));
+            return Some(NodeRefusal::final_for("node(s) didn't match pod affinity rules"));
         }
         if self.shunned.iter().any(|term| has(&self.away, place(term))) {
-            return Some(Refusal::of_pods("node(s) didn't match pod anti-affinity rules"));
+            return Some(NodeRefusal::of_pods("node(s) didn't match pod anti-affinity rules"));
         }
         let is_shunned = self.shunning.keys().any(|(key, value)| label(node, key) == Some(value));
-        is_shunned
-            .then(|| Refusal::of_pods("node(s) didn't satisfy existing pods anti-affinity rules"))
+        is_shunned.then(|| {
+            NodeRefusal::of_pods("node(s) didn't satisfy existing pods anti-affinity rules")
+        })
     }
 
     /// False when neither side prefers anything.
@@ -234,50 +239,52 @@ impl<'a> Neighbours<'a> {
 
 /// Whom pods that are there keep away: their required anti-affinity.
 #[derive(Clone, Copy)]
-pub(super) struct Shunning<'a> {
+pub(super) struct AntiAffinity<'a> {
     namespace: &'a str,
     terms: &'a [PodAffinityTerm],
 }
 
 /// Whom this pod keeps away, if anybody.
-pub(super) fn anti_affinity_of(pod: &Pod) -> Option<Shunning<'_>> {
-    Shunning::of(namespace_of(pod), pods::affinity(pod))
+pub(super) fn anti_affinity_of(pod: &HeldPod) -> Option<AntiAffinity<'_>> {
+    AntiAffinity::of(namespace_of(pod), pods::affinity(pod))
 }
 
 /// Whom the pods on the node keep away, whether it is there still or not.
 pub(super) fn anti_affinities_on<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     node: &str,
-) -> impl Iterator<Item = Shunning<'a>> + use<'a> {
+) -> impl Iterator<Item = AntiAffinity<'a>> + use<'a> {
     let node = view.cluster().number_of(node);
     let opinions = view.cluster().opinions().iter();
     opinions
         .filter(move |opinion| node.is_some_and(|node| opinion.is_held_on(node)))
-        .filter_map(|opinion| Shunning::of(opinion.namespace(), Some(opinion.affinity())))
+        .filter_map(|opinion| AntiAffinity::of(opinion.namespace(), Some(opinion.affinity())))
 }
 
 /// Those of all pods that are there who choose by the labels of namespaces.
-pub(super) fn anti_affinities_by_namespace(view: &View) -> impl Iterator<Item = Shunning<'_>> {
+pub(super) fn anti_affinities_by_namespace(
+    view: &ClusterView,
+) -> impl Iterator<Item = AntiAffinity<'_>> {
     let opinions = view.cluster().opinions().iter();
-    let all =
-        opinions.filter_map(|opinion| Shunning::of(opinion.namespace(), Some(opinion.affinity())));
+    let all = opinions
+        .filter_map(|opinion| AntiAffinity::of(opinion.namespace(), Some(opinion.affinity())));
     all.filter(|shunning| shunning.terms.iter().any(|term| term.namespace_selector.is_some()))
 }
 
-impl<'a> Shunning<'a> {
+impl<'a> AntiAffinity<'a> {
     fn of(namespace: &'a str, terms: Option<&'a Affinity>) -> Option<Self> {
         let (terms, _) = anti_affinity(terms);
         (!terms.is_empty()).then_some(Self { namespace, terms })
     }
 
     /// True when it keeps the pod away.
-    pub(super) fn means(&self, view: &View, pod: &Pod) -> bool {
-        let seen = Seen::of(pod);
+    pub(super) fn means(&self, view: &ClusterView, pod: &HeldPod) -> bool {
+        let seen = NeighbourPod::of(pod);
         self.terms.iter().any(|term| means(view, term, self.namespace, seen))
     }
 
     /// The same, were the pod in a namespace with other labels.
-    pub(super) fn may_mean(&self, pod: &Pod) -> bool {
+    pub(super) fn may_mean(&self, pod: &HeldPod) -> bool {
         let labels = pod.metadata.labels.as_ref();
         self.terms.iter().any(|term| {
             let selects = |selector| labels::matches(selector, labels);
@@ -308,13 +315,23 @@ fn anti_affinity(terms: Option<&Affinity>) -> (&[PodAffinityTerm], &[WeightedPod
 
 /// True when a term of an owner in this namespace means the other pod. A term without a selector
 /// means none; one without namespaces means the owner's (API reference).
-fn means(view: &View, term: &PodAffinityTerm, owner_namespace: &str, other: Seen<'_>) -> bool {
+fn means(
+    view: &ClusterView,
+    term: &PodAffinityTerm,
+    owner_namespace: &str,
+    other: NeighbourPod<'_>,
+) -> bool {
     let selects = |selector| labels::matches(selector, other.labels);
     term.label_selector.as_ref().is_some_and(selects)
         && reaches(view, term, owner_namespace, other.namespace)
 }
 
-fn reaches(view: &View, term: &PodAffinityTerm, owner_namespace: &str, theirs: &str) -> bool {
+fn reaches(
+    view: &ClusterView,
+    term: &PodAffinityTerm,
+    owner_namespace: &str,
+    theirs: &str,
+) -> bool {
     let named = term.namespaces.as_deref().unwrap_or_default();
     match &term.namespace_selector {
         None if named.is_empty() => owner_namespace == theirs,

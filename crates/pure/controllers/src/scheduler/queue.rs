@@ -14,7 +14,7 @@
 
 use rekindle_types::{Tick, TickDuration};
 
-use crate::{NamespacedName, View};
+use crate::{ClusterView, NamespacedName};
 
 /// After this a pod is looked at again although nothing is known that helps it.
 pub(super) const FLUSHED_AFTER: TickDuration = TickDuration::from_secs(5 * 60);
@@ -23,7 +23,7 @@ const CROWD: usize = 100;
 
 /// Where a pod stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
+pub(super) enum QueueState {
     /// It is looked at in its turn.
     #[default]
     Active,
@@ -31,15 +31,15 @@ pub(super) enum Standing {
     BacksOff,
 }
 
-pub(super) fn standing(view: &View, pod: &NamespacedName, now: Tick) -> Standing {
+pub(super) fn standing(view: &ClusterView, pod: &NamespacedName, now: Tick) -> QueueState {
     match view.memories().attempts.backoff_end(pod) {
-        Some(end) if end > now => Standing::BacksOff,
-        Some(_) | None => Standing::Active,
+        Some(end) if end > now => QueueState::BacksOff,
+        Some(_) | None => QueueState::Active,
     }
 }
 
 /// Until when the pod is held back, if it is.
-pub(super) fn held_until(view: &View, pod: &NamespacedName, now: Tick) -> Option<Tick> {
+pub(super) fn held_until(view: &ClusterView, pod: &NamespacedName, now: Tick) -> Option<Tick> {
     let end = view.memories().attempts.backoff_end(pod).filter(|end| *end > now)?;
     (view.unscheduled_count() > CROWD).then_some(end)
 }

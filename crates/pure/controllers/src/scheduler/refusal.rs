@@ -6,57 +6,57 @@ use std::collections::BTreeMap;
 
 /// The answer for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct NodeRefusal {
     reasons: Vec<Cow<'static, str>>,
-    cure: Cure,
+    cure: RefusalRemedy,
 }
 
 /// What would help (upstream's `Unschedulable` and `UnschedulableAndUnresolvable`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cure {
+pub(super) enum RefusalRemedy {
     /// That pods of the node end.
     PodsEnd,
     /// Nothing that happens to its pods.
     Nothing,
 }
 
-impl Refusal {
+impl NodeRefusal {
     /// The pods that are there are the reason.
     pub(super) fn of_pods(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { reasons: vec![reason.into()], cure: Cure::PodsEnd }
+        Self { reasons: vec![reason.into()], cure: RefusalRemedy::PodsEnd }
     }
 
     /// The reason would stay if all pods ended.
     pub(super) fn final_for(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { reasons: vec![reason.into()], cure: Cure::Nothing }
+        Self { reasons: vec![reason.into()], cure: RefusalRemedy::Nothing }
     }
 
     /// Several reasons at once.
-    pub(super) fn for_all(reasons: Vec<Cow<'static, str>>, cure: Cure) -> Self {
+    pub(super) fn for_all(reasons: Vec<Cow<'static, str>>, cure: RefusalRemedy) -> Self {
         Self { reasons, cure }
     }
 
     /// What would help.
-    pub(super) fn cure(&self) -> Cure {
+    pub(super) fn cure(&self) -> RefusalRemedy {
         self.cure
     }
 }
 
 /// The answers of all nodes together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Refusals {
+pub(super) struct NodeRefusals {
     nodes: usize,
     counts: BTreeMap<Cow<'static, str>, usize>,
 }
 
-impl Refusals {
+impl NodeRefusals {
     /// One node refuses.
-    pub(super) fn add(&mut self, refusal: &Refusal) {
+    pub(super) fn add(&mut self, refusal: &NodeRefusal) {
         self.add_many(refusal, 1);
     }
 
     /// So many nodes refuse alike.
-    pub(super) fn add_many(&mut self, refusal: &Refusal, nodes: usize) {
+    pub(super) fn add_many(&mut self, refusal: &NodeRefusal, nodes: usize) {
         if nodes == 0 {
             return;
         }

@@ -7,9 +7,9 @@
 //! neither; here each pod begins with a part of the nodes that its UID chooses, a little more than
 //! will do if all of them fit, from everywhere among their names, and so from all zones.
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use crate::cluster::{Cluster, Host};
+use crate::cluster::{ClusterIndex, NodeEntry};
 use crate::names;
 
 /// Among so many nodes, all are looked at [kube-scheduler, minFeasibleNodesToFind].
@@ -20,14 +20,14 @@ const LEAST_PERCENT: usize = 5;
 const MORE_PERCENT: usize = 4;
 
 /// In which order a pod's nodes are looked at, and how many of those that fit will do.
-pub(super) struct Sample {
+pub(super) struct NodeSample {
     enough: usize,
     first_percent: usize,
     seed: u64,
 }
 
-impl Sample {
-    pub(super) fn of(pod: &Pod, nodes: usize) -> Self {
+impl NodeSample {
+    pub(super) fn of(pod: &HeldPod, nodes: usize) -> Self {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let percent = 50_usize.saturating_sub(nodes / 125).max(LEAST_PERCENT);
         let (enough, first_percent) = if nodes <= ALL_UP_TO {
@@ -45,7 +45,10 @@ impl Sample {
     }
 
     /// All nodes, those of the first part before the others, each part by name.
-    pub(super) fn walk<'v>(&self, cluster: &'v Cluster) -> impl Iterator<Item = Host<'v>> {
+    pub(super) fn walk<'v>(
+        &self,
+        cluster: &'v ClusterIndex,
+    ) -> impl Iterator<Item = NodeEntry<'v>> {
         let part = |is_first: bool| {
             let nodes = cluster.nodes().zip(0..);
             nodes.filter(move |(_, place)| self.is_first(*place) == is_first).map(|(host, _)| host)
@@ -64,10 +67,10 @@ impl Sample {
 mod tests {
     use super::*;
 
-    fn sample(uid: &str, nodes: usize) -> Sample {
-        let mut pod = Pod::default();
+    fn sample(uid: &str, nodes: usize) -> NodeSample {
+        let mut pod = HeldPod::default();
         pod.metadata.uid = Some(uid.to_owned());
-        Sample::of(&pod, nodes)
+        NodeSample::of(&pod, nodes)
     }
 
     #[test]

@@ -10,12 +10,12 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use super::candidate::{Candidate, SCORE_MAX};
-use super::fit::Fit;
+use super::candidate::{NodeCandidate, SCORE_MAX};
+use super::fit::PodPlacement;
 use super::{affinity, locality, spread, taints};
-use crate::View;
+use crate::ClusterView;
 
 /// Points of `filter::free_share` for one point of a score of weight 1: CPU and memory are added up
 /// there, not averaged, and multiplied by 1000.
@@ -33,9 +33,9 @@ const TAINT_WEIGHT: i64 = 3;
 
 /// The best of them.
 pub(super) fn best<'v>(
-    view: &View,
-    fit: &Fit<'_>,
-    candidates: &[Candidate<'v>],
+    view: &ClusterView,
+    fit: &PodPlacement<'_>,
+    candidates: &[NodeCandidate<'v>],
 ) -> Option<&'v Arc<Node>> {
     if let [only] = candidates {
         return Some(only.host.node);
@@ -63,7 +63,7 @@ pub(super) fn best<'v>(
 }
 
 /// How much the pod likes the labels of each node; nothing when it prefers none.
-fn liked(pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
+fn liked(pod: &HeldPod, candidates: &[NodeCandidate<'_>]) -> Option<Vec<i64>> {
     let preferred = affinity::preferred(pod);
     let liked = candidates.iter().map(|c| affinity::preference(preferred, c.host.node));
     (!preferred.is_empty()).then(|| of_greatest(liked.collect()))
@@ -71,13 +71,13 @@ fn liked(pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
 
 /// What the pods that are there and this one think of each other; nothing when none of them prefers
 /// anything.
-fn near(fit: &Fit<'_>, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
+fn near(fit: &PodPlacement<'_>, candidates: &[NodeCandidate<'_>]) -> Option<Vec<i64>> {
     let near = candidates.iter().map(|candidate| fit.neighbours.preference(candidate.host.node));
     fit.neighbours.have_preferences().then(|| of_range(near.collect()))
 }
 
 /// How many taints of each node the pod had better avoid; nothing when all of them are open.
-fn avoided(pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
+fn avoided(pod: &HeldPod, candidates: &[NodeCandidate<'_>]) -> Option<Vec<i64>> {
     if candidates.iter().all(|candidate| candidate.host.state.is_open()) {
         return None;
     }

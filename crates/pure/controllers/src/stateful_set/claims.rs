@@ -10,26 +10,26 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde_json::json;
 
 use super::{identity, writes};
 use crate::patches::references_patch;
-use crate::plan::Step;
-use crate::{Kind, NamespacedName, Object, View, owners};
+use crate::plan::PlannedWrite;
+use crate::{ClusterView, NamespacedName, ResourceKind, ViewObject, owners};
 
 /// Whether the set wants the pod of an ordinal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum OrdinalNeed {
     Yes,
     ScaledAway,
 }
 
 /// How the claims of a pod are.
 #[derive(Debug)]
-pub(super) enum Claims {
+pub(super) enum OrdinalClaims {
     /// These are to be made first; none when all are there.
-    Missing(Vec<Step>),
+    Missing(Vec<PlannedWrite>),
     /// One is being deleted, or will be, with an earlier pod of the name.
     Going,
 }
@@ -59,11 +59,11 @@ pub(super) fn is_of(set: &StatefulSet, claim: &str) -> bool {
 
 /// The claims that the pod of an ordinal needs.
 pub(super) fn needed(
-    view: &View,
+    view: &ClusterView,
     set: &Arc<StatefulSet>,
     ordinal: i32,
-    pod: Option<&Pod>,
-) -> Claims {
+    pod: Option<&HeldPod>,
+) -> OrdinalClaims {
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
     let pod_name = identity::pod_name(set, ordinal);
     let uid = pod.and_then(|pod| pod.metadata.uid.as_deref());
@@ -77,7 +77,7 @@ pub(super) fn needed(
                 };
                 let references = owners::references(&claim.metadata);
                 if owners::is_terminating(&claim.metadata) || references.iter().any(of_another) {
-                    return Claims::Going;
+                    return OrdinalClaims::Going;
                 }
             }
             None => {
@@ -86,13 +86,13 @@ pub(super) fn needed(
             }
         }
     }
-    Claims::Missing(missing)
+    OrdinalClaims::Missing(missing)
 }
 
 fn new(set: &StatefulSet, template: &PersistentVolumeClaim, name: String) -> PersistentVolumeClaim {
     let mut labels = template.metadata.labels.clone().unwrap_or_default();
     labels.extend(set.spec.selector.match_labels.clone().unwrap_or_default());
-    let owner = keeper(set, Wanted::Yes, None);
+    let owner = keeper(set, OrdinalNeed::Yes, None);
     PersistentVolumeClaim {
         metadata: ObjectMeta {
             name: Some(name),
@@ -108,7 +108,12 @@ fn new(set: &StatefulSet, template: &PersistentVolumeClaim, name: String) -> Per
 }
 
 /// Patches that make the owners of a pod's claims what the retention policy says.
-pub(super) fn retained(view: &View, set: &StatefulSet, pod: &Pod, wanted: Wanted) -> Vec<Step> {
+pub(super) fn retained(
+    view: &ClusterView,
+    set: &StatefulSet,
+    pod: &HeldPod,
+    wanted: OrdinalNeed,
+) -> Vec<PlannedWrite> {
     if templates(set).next().is_none() {
         return Vec::new();
     }
@@ -135,27 +140,27 @@ pub(super) fn retained(view: &View, set: &StatefulSet, pod: &Pod, wanted: Wanted
             let mut references: Vec<OwnerReference> =
                 before.iter().filter(|r| !is_ours(r)).cloned().collect();
             references.extend(owner.clone());
-            let object = Object::PersistentVolumeClaim(claim.clone());
-            patches.push(Step::from(references_patch(&object, json!(references))));
+            let object = ViewObject::PersistentVolumeClaim(claim.clone());
+            patches.push(PlannedWrite::from(references_patch(&object, json!(references))));
         }
     }
     patches
 }
 
 /// With whom a claim goes; with nobody when it is retained.
-fn keeper(set: &StatefulSet, wanted: Wanted, pod: Option<&Pod>) -> Option<OwnerReference> {
+fn keeper(set: &StatefulSet, wanted: OrdinalNeed, pod: Option<&HeldPod>) -> Option<OwnerReference> {
     let policy = set.spec.persistent_volume_claim_retention_policy.as_ref();
     let deletes = |field: Option<&String>| field.is_some_and(|when| when == "Delete");
     let when_scaled = deletes(policy.and_then(|policy| policy.when_scaled.as_ref()));
     let when_deleted = deletes(policy.and_then(|policy| policy.when_deleted.as_ref()));
     match (wanted, pod) {
-        (Wanted::ScaledAway, Some(pod)) if when_scaled => {
-            Some(owners::reference(Kind::Pod, &pod.metadata))
+        (OrdinalNeed::ScaledAway, Some(pod)) if when_scaled => {
+            Some(owners::reference(ResourceKind::Pod, &pod.metadata))
         }
-        (Wanted::Yes | Wanted::ScaledAway, _) if when_deleted => {
-            Some(owners::reference(Kind::StatefulSet, &set.metadata))
+        (OrdinalNeed::Yes | OrdinalNeed::ScaledAway, _) if when_deleted => {
+            Some(owners::reference(ResourceKind::StatefulSet, &set.metadata))
         }
-        (Wanted::Yes | Wanted::ScaledAway, _) => None,
+        (OrdinalNeed::Yes | OrdinalNeed::ScaledAway, _) => None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::revisions;
 
 /// The label that holds the pod's name.
@@ -49,22 +49,22 @@ pub(super) fn pod_name(set: &StatefulSet, ordinal: i32) -> String {
 }
 
 /// The name of the revision that a pod was made from, or empty.
-pub(super) fn revision_of(pod: &Pod) -> &str {
+pub(super) fn revision_of(pod: &HeldPod) -> &str {
     revisions::hash_of(pod.metadata.labels.as_ref())
 }
 
 /// What the labels of a pod say of it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Marks<'a> {
+pub(super) struct MemberLabels<'a> {
     /// As [`revision_of`].
     pub(super) revision: &'a str,
     name: Option<&'a str>,
     index: Option<&'a str>,
 }
 
-impl<'a> Marks<'a> {
+impl<'a> MemberLabels<'a> {
     /// One walk through the labels.
-    pub(super) fn of(pod: &'a Pod) -> Self {
+    pub(super) fn of(pod: &'a HeldPod) -> Self {
         let mut marks = Self::default();
         for (key, value) in pod.metadata.labels.iter().flatten() {
             match key.as_str() {
@@ -78,7 +78,7 @@ impl<'a> Marks<'a> {
     }
 
     /// True when they say its name and its ordinal, which ends the name.
-    pub(super) fn are_complete(&self, pod: &Pod) -> bool {
+    pub(super) fn are_complete(&self, pod: &HeldPod) -> bool {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let ordinal = name.rsplit_once('-').map(|(_, ordinal)| ordinal);
         self.name == Some(name) && ordinal.is_some() && self.index == ordinal
@@ -110,8 +110,8 @@ mod tests {
                 labels: Some(labels.iter().map(owned).collect()),
                 ..ObjectMeta::default()
             };
-            let pod = Pod { metadata, ..Pod::default() };
-            assert_eq!(Marks::of(&pod).are_complete(&pod), expected, "{labels:?}");
+            let pod = HeldPod { metadata, ..HeldPod::default() };
+            assert_eq!(MemberLabels::of(&pod).are_complete(&pod), expected, "{labels:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::revisions::HASH_LABEL;
 
 use super::{claims, identity};
-use crate::{Kind, owners};
+use crate::{ResourceKind, owners};
 
 /// The pod of an ordinal, after a template.
 pub(super) fn pod(
@@ -46,7 +46,7 @@ pub(super) fn pod(
             annotations: from.annotations,
             finalizers: from.finalizers,
             owner_references: Some(vec![owners::controller_reference(
-                Kind::StatefulSet,
+                ResourceKind::StatefulSet,
                 &set.metadata,
             )]),
             ..ObjectMeta::default()

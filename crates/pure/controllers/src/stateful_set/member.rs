@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::{Tick, TickDuration};
 
-use super::identity::{self, Marks};
-use crate::pods::{self, Availability};
+use super::identity::{self, MemberLabels};
+use crate::pods::{self, PodAvailability};
 use crate::revisions;
 
 /// How a pod that exists is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum MemberState {
     /// It is being deleted.
     Terminating,
     /// It has ended for good.
@@ -28,12 +28,12 @@ pub(super) enum Standing {
 
 /// A pod of the set.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member<'a> {
+pub(super) struct StatefulMember<'a> {
     pub(super) ordinal: i32,
-    pub(super) pod: &'a Arc<Pod>,
-    pub(super) standing: Standing,
+    pub(super) pod: &'a Arc<HeldPod>,
+    pub(super) standing: MemberState,
     /// Whether it runs and is ready, and counts as available, be it that it is being deleted.
-    pub(super) availability: Availability,
+    pub(super) availability: PodAvailability,
     /// It was made from the current revision.
     pub(super) is_current: bool,
     /// It was made from the new revision.
@@ -45,20 +45,20 @@ pub(super) struct Member<'a> {
 /// The pods of the set at `now`, in the order of their ordinals.
 pub(super) fn members<'a>(
     set: &StatefulSet,
-    pods: &[&'a Arc<Pod>],
+    pods: &[&'a Arc<HeldPod>],
     (current, new): (&ControllerRevision, &ControllerRevision),
     now: Tick,
-) -> Vec<Member<'a>> {
+) -> Vec<StatefulMember<'a>> {
     let min_ready = TickDuration::of_field(set.spec.min_ready_seconds.unwrap_or(0));
     let (current, new) = (revisions::name(current), revisions::name(new));
-    let mut ordered: Vec<(i32, &Arc<Pod>)> = Vec::with_capacity(pods.len());
+    let mut ordered: Vec<(i32, &Arc<HeldPod>)> = Vec::with_capacity(pods.len());
     let ordinals = pods.iter().map(|pod| (identity::ordinal_of(set, &pod.metadata), *pod));
     ordered.extend(ordinals.filter_map(|(ordinal, pod)| Some((ordinal?, pod))));
     ordered.sort_unstable_by_key(|(ordinal, _)| *ordinal);
     let members = ordered.into_iter().map(|(ordinal, pod)| {
         let availability = availability(pod, min_ready, now);
-        let marks = Marks::of(pod);
-        Member {
+        let marks = MemberLabels::of(pod);
+        StatefulMember {
             ordinal,
             pod,
             standing: standing(pod, availability),
@@ -71,23 +71,23 @@ pub(super) fn members<'a>(
     members.collect()
 }
 
-fn standing(pod: &Pod, availability: Availability) -> Standing {
+fn standing(pod: &HeldPod, availability: PodAvailability) -> MemberState {
     if pods::is_terminating(pod) {
-        return Standing::Terminating;
+        return MemberState::Terminating;
     }
     if pods::is_finished(pod) {
-        return Standing::Ended;
+        return MemberState::Ended;
     }
     match availability {
-        Availability::NotReady => Standing::Unready,
-        Availability::From(at) => Standing::Ready(at),
-        Availability::Available => Standing::Available,
+        PodAvailability::NotReady => MemberState::Unready,
+        PodAvailability::From(at) => MemberState::Ready(at),
+        PodAvailability::Available => MemberState::Available,
     }
 }
 
-fn availability(pod: &Pod, min_ready: TickDuration, now: Tick) -> Availability {
+fn availability(pod: &HeldPod, min_ready: TickDuration, now: Tick) -> PodAvailability {
     match pods::phase(pod) {
         "Running" => pods::availability(pod, min_ready, now),
-        _ => Availability::NotReady,
+        _ => PodAvailability::NotReady,
     }
 }

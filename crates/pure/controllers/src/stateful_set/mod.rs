@@ -29,29 +29,38 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::{Tick, labels};
 
-use crate::revisions::{self, Holdings, Workload};
-use crate::{Change, Key, Kind, NamespacedName, Object, Plan, View, owners, pods, replica_set};
-use walk::Walk;
+use crate::revisions::{self, RevisedWorkload, WorkloadRevisions};
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, WritePlan,
+    owners, pods, replica_set,
+};
+use walk::StatefulSetSync;
 
 /// `source.component` of its events.
 const COMPONENT: &str = "statefulset-controller";
 
 /// The StatefulSets that a change concerns.
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     match change.id.kind {
-        Kind::StatefulSet => {
-            keys.insert(Key::StatefulSet(change.id.name.clone()));
+        ResourceKind::StatefulSet => {
+            keys.insert(ControllerKey::StatefulSet(change.id.name.clone()));
         }
-        Kind::Pod if change.of_pod().is_some_and(count_alike) => {}
-        Kind::Pod | Kind::ControllerRevision => {
+        ResourceKind::Pod if change.of_pod().is_some_and(count_alike) => {}
+        ResourceKind::Pod | ResourceKind::ControllerRevision => {
             for side in change.sides() {
                 match owners::controller_of(side.meta()) {
                     Some(owner) => {
-                        if let Some(Object::StatefulSet(set)) = view.by_uid(&owner.uid) {
-                            keys.insert(Key::StatefulSet(NamespacedName::of(&set.metadata)));
+                        if let Some(ViewObject::StatefulSet(set)) = view.by_uid(&owner.uid) {
+                            keys.insert(ControllerKey::StatefulSet(NamespacedName::of(
+                                &set.metadata,
+                            )));
                         }
                     }
                     None => keys.extend(those(view, side.meta(), |set| selects(set, side.meta()))),
@@ -59,7 +68,7 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
             }
         }
         // A pod waits while a claim of an earlier one of its name is being deleted.
-        Kind::PersistentVolumeClaim => {
+        ResourceKind::PersistentVolumeClaim => {
             let claim = change.id.name.name.as_str();
             keys.extend(those(view, change.latest().meta(), |set| claims::is_of(set, claim)));
         }
@@ -68,20 +77,20 @@ pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
 }
 
 /// True when nothing changed that is looked at here: beside what a ReplicaSet counts, the phase.
-fn count_alike((before, after): (&Pod, &Pod)) -> bool {
+fn count_alike((before, after): (&HeldPod, &HeldPod)) -> bool {
     replica_set::count_alike((before, after)) && pods::phase(before) == pods::phase(after)
 }
 
 /// The StatefulSets in the namespace of an object that meet a condition.
 fn those<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     object: &'a ObjectMeta,
     meets: impl Fn(&StatefulSet) -> bool + 'a,
-) -> impl Iterator<Item = Key> + 'a {
+) -> impl Iterator<Item = ControllerKey> + 'a {
     let namespace = object.namespace.as_deref().unwrap_or_default();
-    view.in_namespace(Kind::StatefulSet, namespace).filter_map(move |object| match object {
-        Object::StatefulSet(set) if meets(set) => {
-            Some(Key::StatefulSet(NamespacedName::of(&set.metadata)))
+    view.in_namespace(ResourceKind::StatefulSet, namespace).filter_map(move |object| match object {
+        ViewObject::StatefulSet(set) if meets(set) => {
+            Some(ControllerKey::StatefulSet(NamespacedName::of(&set.metadata)))
         }
         _ => None,
     })
@@ -100,18 +109,18 @@ pub(crate) fn wants(set: &StatefulSet, pod_name: &str) -> bool {
 }
 
 /// What is to be done for a StatefulSet.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(set) = view.stateful_set(name) else { return plan };
-    let workload = Workload {
-        kind: Kind::StatefulSet,
+    let workload = RevisedWorkload {
+        kind: ResourceKind::StatefulSet,
         meta: &set.metadata,
         selector: &set.spec.selector,
         template: &set.spec.template,
     };
     let is_member =
         |pod: &ObjectMeta| selects(set, pod) && identity::ordinal_of(set, pod).is_some();
-    let Some(Holdings { pods, history, present: update }) =
+    let Some(WorkloadRevisions { pods, history, present: update }) =
         revisions::holdings(view, workload, is_member, &mut plan)
     else {
         return plan;
@@ -122,7 +131,7 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName, now: Tick) -> Plan {
         .and_then(|name| history.find(name))
         .unwrap_or(&update);
     let members = member::members(set, &pods, (current, &update), now);
-    let mut walk = Walk::new(view, set, &members, (current, &update), now);
+    let mut walk = StatefulSetSync::new(view, set, &members, (current, &update), now);
     walk.go();
     walk.into_plan(&mut plan);
     let counted = status::count(set, &members, current, &update);

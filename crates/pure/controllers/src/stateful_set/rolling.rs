@@ -5,7 +5,7 @@ use rekindle_types::int_or_percent::{Rounding, scaled};
 
 /// How pods get a new template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strategy {
+pub(super) enum StatefulSetStrategy {
     /// When somebody deletes them.
     OnDelete,
     /// By the controller, the highest ordinals first.
@@ -18,10 +18,10 @@ pub(super) enum Strategy {
 }
 
 /// The set's strategy.
-pub(super) fn strategy(set: &StatefulSet) -> Strategy {
+pub(super) fn strategy(set: &StatefulSet) -> StatefulSetStrategy {
     let strategy = set.spec.update_strategy.as_ref();
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
-        return Strategy::OnDelete;
+        return StatefulSetStrategy::OnDelete;
     }
     let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
     let partition = rolling.and_then(|rolling| rolling.partition).unwrap_or(0);
@@ -29,7 +29,7 @@ pub(super) fn strategy(set: &StatefulSet) -> Strategy {
     let max = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
     // "Absolute number is calculated from percentage by rounding up" (API reference)
     let max = max.map_or(1, |max| scaled(max, replicas, Rounding::Up)).max(1);
-    Strategy::RollingUpdate {
+    StatefulSetStrategy::RollingUpdate {
         partition: usize::try_from(partition).unwrap_or(0),
         max_unavailable: usize::try_from(max).unwrap_or(1),
     }

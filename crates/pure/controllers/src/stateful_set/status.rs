@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus};
 
-use super::member::{Member, Standing};
-use super::rolling::{self, Strategy};
-use crate::plan::Write;
-use crate::pods::Availability;
-use crate::{Object, Plan, View, revisions};
+use super::member::{MemberState, StatefulMember};
+use super::rolling::{self, StatefulSetStrategy};
+use crate::plan::WriteOperation;
+use crate::pods::PodAvailability;
+use crate::{ClusterView, ViewObject, WritePlan, revisions};
 
 /// The status as the pods are. As upstream, one that is being deleted is ready as long as it is,
 /// but of no revision any more.
 pub(super) fn count(
     set: &StatefulSet,
-    members: &[Member<'_>],
+    members: &[StatefulMember<'_>],
     current: &ControllerRevision,
     update: &ControllerRevision,
 ) -> StatefulSetStatus {
@@ -22,14 +22,14 @@ pub(super) fn count(
     let (current, update) = (revisions::name(current), revisions::name(update));
     for member in members {
         match member.availability {
-            Availability::Available => {
+            PodAvailability::Available => {
                 ready += 1;
                 available += 1;
             }
-            Availability::From(_) => ready += 1,
-            Availability::NotReady => {}
+            PodAvailability::From(_) => ready += 1,
+            PodAvailability::NotReady => {}
         }
-        if member.standing != Standing::Terminating {
+        if member.standing != MemberState::Terminating {
             at_current += i32::from(member.is_current);
             updated += i32::from(member.is_new);
         }
@@ -38,8 +38,8 @@ pub(super) fn count(
     let wanted = set.spec.replicas.unwrap_or(1);
     let is_complete = [replicas, ready, updated].iter().all(|count| *count == wanted);
     let is_rolled_out = match rolling::strategy(set) {
-        Strategy::RollingUpdate { .. } => is_complete,
-        Strategy::OnDelete => false,
+        StatefulSetStrategy::RollingUpdate { .. } => is_complete,
+        StatefulSetStrategy::OnDelete => false,
     };
     let (current, at_current) =
         if is_rolled_out { (update, updated) } else { (current, at_current) };
@@ -62,10 +62,10 @@ pub(super) fn count(
 /// is current must be known when the template changes again, and when writes were refused or are
 /// held back; else not while pods are being made or deleted, whose answers bring us here again.
 pub(super) fn update(
-    view: &View,
+    view: &ClusterView,
     status: &StatefulSetStatus,
     set: &Arc<StatefulSet>,
-    plan: &mut Plan,
+    plan: &mut WritePlan,
 ) {
     let before = set.status.as_ref();
     if before == Some(status) {
@@ -75,10 +75,10 @@ pub(super) fn update(
         (status.current_revision.clone(), status.update_revision.clone())
     };
     let is_news = before.map(revisions) != Some(revisions(status));
-    let is_failing = view.is_hindered(&Object::StatefulSet(set.clone()));
+    let is_failing = view.is_hindered(&ViewObject::StatefulSet(set.clone()));
     if plan.batches.is_empty() || is_news || is_failing {
         let mut updated = set.as_ref().clone();
         updated.status = Some(status.clone());
-        plan.batches.insert(0, vec![Write::UpdateStatus(updated.into()).into()]);
+        plan.batches.insert(0, vec![WriteOperation::UpdateStatus(updated.into()).into()]);
     }
 }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{self, PersistentVolumeClaim};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
 
 use super::{COMPONENT, identity};
-use crate::Object;
-use crate::events::{Note, Severity};
-use crate::plan::{Propagation, Report, Step, Write};
+use crate::ViewObject;
+use crate::events::{EventNote, EventSeverity};
+use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
 
 /// The creation of a pod, with the events that upstream makes of it.
-pub(super) fn creation(set: &Arc<StatefulSet>, pod: v1::Pod) -> Step {
+pub(super) fn creation(set: &Arc<StatefulSet>, pod: v1::Pod) -> PlannedWrite {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let what = format!("create Pod {name} in StatefulSet {}", identity::set_name(set));
     let report = report(
@@ -21,7 +21,7 @@ pub(super) fn creation(set: &Arc<StatefulSet>, pod: v1::Pod) -> Step {
         (event::SUCCESSFUL_CREATE, format!("{what} successful")),
         (event::FAILED_CREATE, format!("{what} failed error: ")),
     );
-    Step { write: Write::Create(pod.into()), report: Some(report) }
+    PlannedWrite { write: WriteOperation::Create(pod.into()), report: Some(report) }
 }
 
 /// The creation of a claim for a pod, with its events, which upstream words in another way.
@@ -29,7 +29,7 @@ pub(super) fn claim_creation(
     set: &Arc<StatefulSet>,
     claim: PersistentVolumeClaim,
     pod: &str,
-) -> Step {
+) -> PlannedWrite {
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let owner = identity::set_name(set);
     let report = report(
@@ -43,11 +43,11 @@ pub(super) fn claim_creation(
             format!("create Claim {name} for Pod {pod} in StatefulSet {owner} failed error: "),
         ),
     );
-    Step { write: Write::Create(claim.into()), report: Some(report) }
+    PlannedWrite { write: WriteOperation::Create(claim.into()), report: Some(report) }
 }
 
 /// The deletion of a pod, with its events.
-pub(super) fn deletion(set: &Arc<StatefulSet>, pod: &Arc<Pod>) -> Step {
+pub(super) fn deletion(set: &Arc<StatefulSet>, pod: &Arc<HeldPod>) -> PlannedWrite {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let what = format!("delete Pod {name} in StatefulSet {}", identity::set_name(set));
     let report = report(
@@ -55,18 +55,18 @@ pub(super) fn deletion(set: &Arc<StatefulSet>, pod: &Arc<Pod>) -> Step {
         ("SuccessfulDelete", format!("{what} successful")),
         ("FailedDelete", format!("{what} failed error: ")),
     );
-    let write = Write::delete(&Object::Pod(pod.clone()), Propagation::Default);
-    Step { write, report: Some(report) }
+    let write = WriteOperation::delete(&ViewObject::Pod(pod.clone()), DependentPolicy::Default);
+    PlannedWrite { write, report: Some(report) }
 }
 
 fn report(
     set: &Arc<StatefulSet>,
     (done, said): (&'static str, String),
     (failed, why): (&'static str, String),
-) -> Report {
-    let about = Object::StatefulSet(set.clone());
-    Report::new(
-        Note::new(&about, Severity::Normal, done, said, COMPONENT),
-        Note::new(&about, Severity::Warning, failed, why, COMPONENT),
+) -> WriteNotes {
+    let about = ViewObject::StatefulSet(set.clone());
+    WriteNotes::new(
+        EventNote::new(&about, EventSeverity::Normal, done, said, COMPONENT),
+        EventNote::new(&about, EventSeverity::Warning, failed, why, COMPONENT),
     )
 }

@@ -4,56 +4,59 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::labels::Labels;
 
-use super::View;
+use super::ClusterView;
 use super::index::Pods;
 use super::selectors::Selectors;
-use crate::{Kind, NamespacedName, Object, ObjectId, disruption, endpoints};
+use crate::{NamespacedName, ObjectId, ResourceKind, ViewObject, disruption, endpoints};
 
 /// The kinds that cover pods by their labels.
-const COVERING: [Kind; 2] = [Kind::PodDisruptionBudget, Kind::Service];
+const COVERING: [ResourceKind; 2] = [ResourceKind::PodDisruptionBudget, ResourceKind::Service];
 
 /// The pods of each budget and of each Service.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Covered {
+pub(super) struct CoverageIndex {
     /// The pods themselves, which are shared: whoever goes through them does not look each of them
     /// up by its name.
     by_object: BTreeMap<ObjectId, Pods>,
     selectors: Selectors,
 }
 
-impl View {
+impl ClusterView {
     /// The pods that a disruption budget covers, by name.
-    pub fn covered_by<'a>(&'a self, budget: &NamespacedName) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.covered.pods(&ObjectId::new(Kind::PodDisruptionBudget, budget.clone()))
+    pub fn covered_by<'a>(
+        &'a self,
+        budget: &NamespacedName,
+    ) -> impl Iterator<Item = &'a Arc<HeldPod>> {
+        self.covered.pods(&ObjectId::new(ResourceKind::PodDisruptionBudget, budget.clone()))
     }
 
     /// The pods that a Service selects, by name.
     pub fn selected_by<'a>(
         &'a self,
         service: &NamespacedName,
-    ) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.covered.pods(&ObjectId::new(Kind::Service, service.clone()))
+    ) -> impl Iterator<Item = &'a Arc<HeldPod>> {
+        self.covered.pods(&ObjectId::new(ResourceKind::Service, service.clone()))
     }
 
     /// The budgets or the Services of a namespace that cover pods with these labels.
     pub(crate) fn covering<'a>(
         &'a self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: &'a str,
         labels: Option<&'a Labels>,
-    ) -> impl Iterator<Item = &'a Object> {
+    ) -> impl Iterator<Item = &'a ViewObject> {
         let all = self.covered.selectors.that_may_match(kind, namespace, labels);
         all.map(|(_, object)| object).filter(move |object| covers(object, labels))
     }
 
     /// An object came or changed.
-    pub(super) fn note_cover(&mut self, before: Option<&Object>, object: &Object) {
+    pub(super) fn note_cover(&mut self, before: Option<&ViewObject>, object: &ViewObject) {
         let id = object.id();
-        if let Object::Pod(pod) = object {
-            if let Some(Object::Pod(before)) = before
+        if let ViewObject::Pod(pod) = object {
+            if let Some(ViewObject::Pod(before)) = before
                 && before.metadata.labels != pod.metadata.labels
             {
                 self.covered.take_out(&id.name, before);
@@ -71,9 +74,9 @@ impl View {
         if before.is_some_and(|before| is_same(before, object)) {
             return;
         }
-        let pods = self.in_namespace(Kind::Pod, &id.name.namespace);
+        let pods = self.in_namespace(ResourceKind::Pod, &id.name.namespace);
         let covered = pods.filter_map(|other| match other {
-            Object::Pod(pod) if covers(object, pod.metadata.labels.as_ref()) => {
+            ViewObject::Pod(pod) if covers(object, pod.metadata.labels.as_ref()) => {
                 Some((other.id().name, pod.clone()))
             }
             _ => None,
@@ -83,8 +86,8 @@ impl View {
     }
 
     /// An object went.
-    pub(super) fn forget_cover(&mut self, id: &ObjectId, object: &Object) {
-        if let Object::Pod(pod) = object {
+    pub(super) fn forget_cover(&mut self, id: &ObjectId, object: &ViewObject) {
+        if let ViewObject::Pod(pod) = object {
             self.covered.take_out(&id.name, pod);
         } else if COVERING.contains(&id.kind) {
             self.covered.selectors.remove(id, object);
@@ -93,13 +96,13 @@ impl View {
     }
 }
 
-impl Covered {
-    fn pods<'a>(&'a self, id: &ObjectId) -> impl Iterator<Item = &'a Arc<Pod>> + use<'a> {
+impl CoverageIndex {
+    fn pods<'a>(&'a self, id: &ObjectId) -> impl Iterator<Item = &'a Arc<HeldPod>> + use<'a> {
         self.by_object.get(id).into_iter().flat_map(BTreeMap::values)
     }
 
     /// A pod is covered by whatever selects its labels.
-    fn put(&mut self, name: NamespacedName, pod: &Arc<Pod>) {
+    fn put(&mut self, name: NamespacedName, pod: &Arc<HeldPod>) {
         let Self { by_object, selectors } = self;
         for id in those_that_cover(selectors, &name.namespace, pod) {
             let pods = by_object.entry(id.clone()).or_default();
@@ -111,7 +114,7 @@ impl Covered {
     }
 
     /// A pod with these labels is not there any more.
-    fn take_out(&mut self, name: &NamespacedName, pod: &Pod) {
+    fn take_out(&mut self, name: &NamespacedName, pod: &HeldPod) {
         let Self { by_object, selectors } = self;
         for id in those_that_cover(selectors, &name.namespace, pod) {
             by_object.get_mut(id).map(|pods| pods.remove(name));
@@ -122,7 +125,7 @@ impl Covered {
 fn those_that_cover<'a>(
     selectors: &'a Selectors,
     namespace: &'a str,
-    pod: &'a Pod,
+    pod: &'a HeldPod,
 ) -> impl Iterator<Item = &'a ObjectId> {
     let labels = pod.metadata.labels.as_ref();
     COVERING
@@ -133,22 +136,22 @@ fn those_that_cover<'a>(
 }
 
 /// True when the object covers pods with these labels.
-fn covers(object: &Object, labels: Option<&Labels>) -> bool {
+fn covers(object: &ViewObject, labels: Option<&Labels>) -> bool {
     match object {
-        Object::PodDisruptionBudget(budget) => disruption::selects(budget, labels),
-        Object::Service(service) => endpoints::selects(service, labels),
+        ViewObject::PodDisruptionBudget(budget) => disruption::selects(budget, labels),
+        ViewObject::Service(service) => endpoints::selects(service, labels),
         _ => false,
     }
 }
 
 /// True when both cover the same pods, whichever there are.
-fn is_same(before: &Object, after: &Object) -> bool {
+fn is_same(before: &ViewObject, after: &ViewObject) -> bool {
     match (before, after) {
-        (Object::PodDisruptionBudget(before), Object::PodDisruptionBudget(after)) => {
+        (ViewObject::PodDisruptionBudget(before), ViewObject::PodDisruptionBudget(after)) => {
             before.spec.as_ref().map(|spec| &spec.selector)
                 == after.spec.as_ref().map(|spec| &spec.selector)
         }
-        (Object::Service(before), Object::Service(after)) => {
+        (ViewObject::Service(before), ViewObject::Service(after)) => {
             before.spec.as_ref().map(|spec| &spec.selector)
                 == after.spec.as_ref().map(|spec| &spec.selector)
         }

@@ -10,7 +10,7 @@ use crate::ObjectId;
 
 /// What is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
+pub enum WriteDoubt {
     /// Whether the object was created.
     Created,
     /// Whether the object is as the view has it.
@@ -21,19 +21,19 @@ pub enum Doubt {
 /// same one, and heard of neither, both ask: what the one plans must not wait for the other to
 /// look.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Doubts {
-    by_object: BTreeMap<ObjectId, BTreeMap<ObjectId, Doubt>>,
+pub(super) struct DoubtfulWrites {
+    by_object: BTreeMap<ObjectId, BTreeMap<ObjectId, WriteDoubt>>,
 }
 
-impl Doubts {
-    pub(super) fn add(&mut self, id: ObjectId, doubt: Doubt, key_object: &ObjectId) {
+impl DoubtfulWrites {
+    pub(super) fn add(&mut self, id: ObjectId, doubt: WriteDoubt, key_object: &ObjectId) {
         self.by_object.entry(id).or_default().insert(key_object.clone(), doubt);
     }
 
     /// A watch shows the object: it was created. Whether it shows the latest change is not known.
     pub(super) fn shown(&mut self, id: &ObjectId) {
         if let Some(doubts) = self.by_object.get_mut(id) {
-            doubts.retain(|_, doubt| *doubt != Doubt::Created);
+            doubts.retain(|_, doubt| *doubt != WriteDoubt::Created);
             if doubts.is_empty() {
                 self.by_object.remove(id);
             }
@@ -48,7 +48,7 @@ impl Doubts {
     pub(super) fn of<'a>(
         &'a self,
         key_object: &'a ObjectId,
-    ) -> impl Iterator<Item = (&'a ObjectId, Doubt)> {
+    ) -> impl Iterator<Item = (&'a ObjectId, WriteDoubt)> {
         self.by_object.iter().filter_map(move |(id, doubts)| Some((id, *doubts.get(key_object)?)))
     }
 }

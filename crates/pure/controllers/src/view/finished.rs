@@ -4,29 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::reasons;
 
 use crate::{NamespacedName, pods};
 
 /// The pods that have ended.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Finished {
-    by_worth: BTreeMap<Worth, Arc<Pod>>,
+pub(super) struct FinishedPods {
+    by_worth: BTreeMap<RemovalRank, Arc<HeldPod>>,
 }
 
 /// The smaller, the sooner it goes (upstream's `byEvictionAndCreationTimestamp`): evicted ones
 /// first, for nobody counts those, then the oldest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Worth {
+struct RemovalRank {
     is_of_use: bool,
     created: Option<Tick>,
     name: String,
     namespace: String,
 }
 
-impl Worth {
-    fn of(pod: &Pod) -> Self {
+impl RemovalRank {
+    fn of(pod: &HeldPod) -> Self {
         let reason = pod.status.as_ref().and_then(|status| status.reason.as_deref());
         let NamespacedName { namespace, name } = NamespacedName::of(&pod.metadata);
         Self {
@@ -38,21 +38,21 @@ impl Worth {
     }
 }
 
-impl Finished {
-    pub(super) fn insert(&mut self, pod: &Arc<Pod>) {
+impl FinishedPods {
+    pub(super) fn insert(&mut self, pod: &Arc<HeldPod>) {
         if pods::is_finished(pod) {
-            self.by_worth.insert(Worth::of(pod), pod.clone());
+            self.by_worth.insert(RemovalRank::of(pod), pod.clone());
         }
     }
 
-    pub(super) fn remove(&mut self, pod: &Pod) {
+    pub(super) fn remove(&mut self, pod: &HeldPod) {
         if pods::is_finished(pod) {
-            self.by_worth.remove(&Worth::of(pod));
+            self.by_worth.remove(&RemovalRank::of(pod));
         }
     }
 
     /// Those that go when only so many are kept.
-    pub(super) fn beyond(&self, kept: usize) -> impl Iterator<Item = &Arc<Pod>> {
+    pub(super) fn beyond(&self, kept: usize) -> impl Iterator<Item = &Arc<HeldPod>> {
         self.by_worth.values().take(self.by_worth.len().saturating_sub(kept))
     }
 }

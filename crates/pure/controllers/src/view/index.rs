@@ -5,27 +5,27 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use super::finished::Finished;
-use super::members::{Member, Members};
-use super::mentions::Mentions;
+use super::finished::FinishedPods;
+use super::members::{ControllerMembers, ManagedPod};
+use super::mentions::ReferenceIndex;
 use super::objects::{self, Objects, remove_from};
-use crate::{Kind, NamespacedName, Object, ObjectId, owners, pods};
+use crate::{NamespacedName, ObjectId, ResourceKind, ViewObject, owners, pods};
 
 /// Names remembered per owner after their pods are gone.
 const RETIRED_NAMES_MAX: usize = 64;
 
 /// Pods by their names.
-pub(super) type Pods = BTreeMap<NamespacedName, Arc<Pod>>;
+pub(super) type Pods = BTreeMap<NamespacedName, Arc<HeldPod>>;
 
 /// The indexes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Index {
-    by_uid: BTreeMap<String, Object>,
+pub(super) struct ViewIndex {
+    by_uid: BTreeMap<String, ViewObject>,
     dependents: BTreeMap<String, Objects>,
-    members: Members,
-    mentions: Mentions,
+    members: ControllerMembers,
+    mentions: ReferenceIndex,
     unmanaged: Objects,
     by_node: BTreeMap<String, Pods>,
     unscheduled: Pods,
@@ -33,12 +33,12 @@ pub(super) struct Index {
     looking_around: BTreeSet<NamespacedName>,
     /// Those of `unscheduled` for which room is made or kept, by node.
     nominated: BTreeMap<String, Pods>,
-    finished: Finished,
+    finished: FinishedPods,
     retired_names: BTreeMap<String, VecDeque<String>>,
 }
 
-impl Index {
-    pub(super) fn insert(&mut self, id: &ObjectId, object: &Object) {
+impl ViewIndex {
+    pub(super) fn insert(&mut self, id: &ObjectId, object: &ViewObject) {
         self.by_uid.insert(object.uid().to_owned(), object.clone());
         for reference in owners::references(object.meta()) {
             let dependents = self.dependents.entry(reference.uid.clone()).or_default();
@@ -48,7 +48,7 @@ impl Index {
         if is_manageable(id.kind) && owners::controller_of(object.meta()).is_none() {
             self.unmanaged.insert(id.clone(), object.clone());
         }
-        let Object::Pod(pod) = object else { return };
+        let ViewObject::Pod(pod) = object else { return };
         self.finished.insert(pod);
         self.members.insert(&id.name, pod);
         let put = |map: &mut BTreeMap<String, Pods>, node: &str| {
@@ -69,7 +69,7 @@ impl Index {
         }
     }
 
-    pub(super) fn remove(&mut self, id: &ObjectId, object: &Object) {
+    pub(super) fn remove(&mut self, id: &ObjectId, object: &ViewObject) {
         if self.by_uid.get(object.uid()).is_some_and(|known| known.is_called(id)) {
             self.by_uid.remove(object.uid());
         }
@@ -78,7 +78,7 @@ impl Index {
         }
         self.mentions.remove(id, object);
         self.unmanaged.remove(id);
-        let Object::Pod(pod) = object else { return };
+        let ViewObject::Pod(pod) = object else { return };
         self.finished.remove(pod);
         self.members.remove(&id.name, pod);
         self.unscheduled.remove(&id.name);
@@ -92,9 +92,9 @@ impl Index {
     }
 
     /// Remembers the name of a pod that is gone, and forgets the names of an owner that is gone.
-    pub(super) fn retire_name(&mut self, id: &ObjectId, object: &Object) {
+    pub(super) fn retire_name(&mut self, id: &ObjectId, object: &ViewObject) {
         self.retired_names.remove(object.uid());
-        if id.kind != Kind::Pod {
+        if id.kind != ResourceKind::Pod {
             return;
         }
         let Some(owner) = owners::controller_of(object.meta()) else { return };
@@ -112,58 +112,58 @@ impl Index {
         self.retired_names.get(owner_uid).is_some_and(|names| names.iter().any(|n| n == name))
     }
 
-    pub(super) fn by_uid(&self, uid: &str) -> Option<&Object> {
+    pub(super) fn by_uid(&self, uid: &str) -> Option<&ViewObject> {
         self.by_uid.get(uid)
     }
 
-    pub(super) fn dependents(&self, owner_uid: &str) -> impl Iterator<Item = &Object> {
+    pub(super) fn dependents(&self, owner_uid: &str) -> impl Iterator<Item = &ViewObject> {
         self.dependents.get(owner_uid).into_iter().flat_map(BTreeMap::values)
     }
 
     pub(super) fn dependents_of(
         &self,
         owner_uid: &str,
-        kind: Kind,
-    ) -> impl Iterator<Item = &Object> {
+        kind: ResourceKind,
+    ) -> impl Iterator<Item = &ViewObject> {
         let all = self.dependents.get(owner_uid).into_iter();
         all.flat_map(move |all| objects::of_kind(all, kind)).map(|(_, object)| object)
     }
 
-    pub(super) fn members_of(&self, controller_uid: &str) -> impl Iterator<Item = &Member> {
+    pub(super) fn members_of(&self, controller_uid: &str) -> impl Iterator<Item = &ManagedPod> {
         self.members.of(controller_uid)
     }
 
     pub(super) fn naming<'a>(
         &'a self,
         named: &ObjectId,
-        kind: Kind,
-    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+        kind: ResourceKind,
+    ) -> impl Iterator<Item = &'a ViewObject> + use<'a> {
         self.mentions.of(named, kind)
     }
 
     pub(super) fn unmanaged<'a>(
         &'a self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: &'a str,
-    ) -> impl Iterator<Item = &'a Object> {
+    ) -> impl Iterator<Item = &'a ViewObject> {
         objects::in_namespace(&self.unmanaged, kind, namespace)
     }
 
-    pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
+    pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<HeldPod>> {
         self.by_node.get(node).into_iter().flat_map(BTreeMap::values)
     }
 
-    pub(super) fn finished_beyond(&self, kept: usize) -> impl Iterator<Item = &Arc<Pod>> {
+    pub(super) fn finished_beyond(&self, kept: usize) -> impl Iterator<Item = &Arc<HeldPod>> {
         self.finished.beyond(kept)
     }
 
-    pub(super) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
+    pub(super) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<HeldPod>> {
         self.nominated.get(node).into_iter().flat_map(BTreeMap::values)
     }
 
     pub(super) fn nominated(
         &self,
-    ) -> impl Iterator<Item = (&str, impl Iterator<Item = &Arc<Pod>>)> {
+    ) -> impl Iterator<Item = (&str, impl Iterator<Item = &Arc<HeldPod>>)> {
         self.nominated.iter().map(|(node, pods)| (node.as_str(), pods.values()))
     }
 
@@ -175,12 +175,12 @@ impl Index {
         self.looking_around.iter()
     }
 
-    pub(super) fn unscheduled(&self) -> impl ExactSizeIterator<Item = &Arc<Pod>> {
+    pub(super) fn unscheduled(&self) -> impl ExactSizeIterator<Item = &Arc<HeldPod>> {
         self.unscheduled.values()
     }
 }
 
 /// Kinds that a controller adopts when nobody manages them.
-const fn is_manageable(kind: Kind) -> bool {
-    matches!(kind, Kind::Pod | Kind::ReplicaSet | Kind::ControllerRevision)
+const fn is_manageable(kind: ResourceKind) -> bool {
+    matches!(kind, ResourceKind::Pod | ResourceKind::ReplicaSet | ResourceKind::ControllerRevision)
 }

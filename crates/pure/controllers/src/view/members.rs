@@ -5,30 +5,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::labels::Labels;
 use rekindle_types::{Tick, TickDuration};
 
 use super::objects::remove_from;
-use crate::pods::{self, Availability};
+use crate::pods::{self, PodAvailability};
 use crate::{NamespacedName, owners};
 
 /// A pod that a controller manages.
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub(crate) struct ManagedPod {
     /// The pod.
-    pub(crate) pod: Arc<Pod>,
+    pub(crate) pod: Arc<HeldPod>,
     /// Its labels. Most members share theirs, as they are of one template: what is asked of labels
     /// is asked once.
     pub(crate) labels: Arc<Labels>,
     /// Whether it counts.
-    pub(crate) standing: Standing,
-    readiness: Readiness,
+    pub(crate) standing: PodActivity,
+    readiness: MemberReadiness,
 }
 
 /// Whether a pod counts among those that are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum PodActivity {
     /// It does.
     Active,
     /// It is being deleted, and has not ended.
@@ -37,8 +37,8 @@ pub(crate) enum Standing {
     Finished,
 }
 
-impl Standing {
-    pub(crate) fn of(pod: &Pod) -> Self {
+impl PodActivity {
+    pub(crate) fn of(pod: &HeldPod) -> Self {
         match (pods::is_finished(pod), pods::is_terminating(pod)) {
             (true, _) => Self::Finished,
             (false, true) => Self::Terminating,
@@ -48,20 +48,20 @@ impl Standing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Readiness {
+enum MemberReadiness {
     Ready,
     NotReady,
 }
 
 /// The members of each controller, by its UID.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Members {
-    by_controller: BTreeMap<String, BTreeMap<NamespacedName, Member>>,
+pub(super) struct ControllerMembers {
+    by_controller: BTreeMap<String, BTreeMap<NamespacedName, ManagedPod>>,
 }
 
-impl Members {
+impl ControllerMembers {
     /// A pod is there. In another version it was taken out before.
-    pub(super) fn insert(&mut self, name: &NamespacedName, pod: &Arc<Pod>) {
+    pub(super) fn insert(&mut self, name: &NamespacedName, pod: &Arc<HeldPod>) {
         static NONE: Labels = Labels::new();
         let Some(controller) = owners::controller_of(&pod.metadata) else { return };
         let members = match self.by_controller.get_mut(&controller.uid) {
@@ -73,38 +73,38 @@ impl Members {
             Some(other) if *other.labels == *labels => other.labels.clone(),
             Some(_) | None => Arc::new(labels.clone()),
         };
-        members.insert(name.clone(), Member::of(pod, labels));
+        members.insert(name.clone(), ManagedPod::of(pod, labels));
     }
 
     /// A pod is gone, or there is another version of it.
-    pub(super) fn remove(&mut self, name: &NamespacedName, pod: &Pod) {
+    pub(super) fn remove(&mut self, name: &NamespacedName, pod: &HeldPod) {
         if let Some(controller) = owners::controller_of(&pod.metadata) {
             remove_from(&mut self.by_controller, controller.uid.as_str(), name);
         }
     }
 
     /// The members of a controller, by their names.
-    pub(super) fn of(&self, controller_uid: &str) -> impl Iterator<Item = &Member> {
+    pub(super) fn of(&self, controller_uid: &str) -> impl Iterator<Item = &ManagedPod> {
         self.by_controller.get(controller_uid).into_iter().flat_map(BTreeMap::values)
     }
 }
 
-impl Member {
-    fn of(pod: &Arc<Pod>, labels: Arc<Labels>) -> Self {
-        let standing = Standing::of(pod);
+impl ManagedPod {
+    fn of(pod: &Arc<HeldPod>, labels: Arc<Labels>) -> Self {
+        let standing = PodActivity::of(pod);
         let readiness = match pods::is_ready(pod) {
-            true => Readiness::Ready,
-            false => Readiness::NotReady,
+            true => MemberReadiness::Ready,
+            false => MemberReadiness::NotReady,
         };
         Self { pod: pod.clone(), labels, standing, readiness }
     }
 
     /// See [`pods::availability`].
-    pub(crate) fn availability(&self, min_ready: TickDuration, now: Tick) -> Availability {
+    pub(crate) fn availability(&self, min_ready: TickDuration, now: Tick) -> PodAvailability {
         match self.readiness {
-            Readiness::NotReady => Availability::NotReady,
-            Readiness::Ready if min_ready == TickDuration::ZERO => Availability::Available,
-            Readiness::Ready => pods::availability(&self.pod, min_ready, now),
+            MemberReadiness::NotReady => PodAvailability::NotReady,
+            MemberReadiness::Ready if min_ready == TickDuration::ZERO => PodAvailability::Available,
+            MemberReadiness::Ready => pods::availability(&self.pod, min_ready, now),
         }
     }
 }
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    fn pod(name: &str, owner: &str, app: &str, status: Value) -> Arc<Pod> {
+    fn pod(name: &str, owner: &str, app: &str, status: Value) -> Arc<HeldPod> {
         let owner = json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true,
         });
@@ -126,7 +126,7 @@ mod tests {
         Arc::new(serde_json::from_value(pod).unwrap())
     }
 
-    fn put(members: &mut Members, before: Option<&Pod>, pod: &Arc<Pod>) {
+    fn put(members: &mut ControllerMembers, before: Option<&HeldPod>, pod: &Arc<HeldPod>) {
         let name = NamespacedName::of(&pod.metadata);
         before.into_iter().for_each(|before| members.remove(&name, before));
         members.insert(&name, pod);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_pod_is_a_member_of_the_controller_that_it_has_now() {
-        let mut members = Members::default();
+        let mut members = ControllerMembers::default();
         let first = pod("a", "one", "web", json!({}));
         put(&mut members, None, &first);
         put(&mut members, Some(&first), &pod("a", "two", "web", json!({})));
@@ -146,13 +146,13 @@ mod tests {
 
     #[test]
     fn what_is_counted_is_that_of_the_newest_version() {
-        let mut members = Members::default();
-        let mut before: Option<Arc<Pod>> = None;
+        let mut members = ControllerMembers::default();
+        let mut before: Option<Arc<HeldPod>> = None;
         let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
         let cases = [
-            (json!({}), Standing::Active, Availability::NotReady),
-            (ready, Standing::Active, Availability::Available),
-            (json!({"phase": "Failed"}), Standing::Finished, Availability::NotReady),
+            (json!({}), PodActivity::Active, PodAvailability::NotReady),
+            (ready, PodActivity::Active, PodAvailability::Available),
+            (json!({"phase": "Failed"}), PodActivity::Finished, PodAvailability::NotReady),
         ];
         for (status, standing, availability) in cases {
             let next = pod("a", "one", "web", status.clone());
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn members_of_one_template_share_their_labels() {
-        let mut members = Members::default();
+        let mut members = ControllerMembers::default();
         for (name, app) in [("a", "web"), ("b", "web"), ("c", "other")] {
             put(&mut members, None, &pod(name, "one", app, json!({})));
         }

@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 
 use super::objects::{self, Objects, remove_from};
 use crate::endpoints::SERVICE_NAME;
-use crate::{Kind, NamespacedName, Object, ObjectId, volumes};
+use crate::{NamespacedName, ObjectId, ResourceKind, ViewObject, volumes};
 
 /// Objects by what they name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Mentions(BTreeMap<ObjectId, Objects>);
+pub(super) struct ReferenceIndex(BTreeMap<ObjectId, Objects>);
 
-impl Mentions {
-    pub(super) fn insert(&mut self, id: &ObjectId, object: &Object) {
+impl ReferenceIndex {
+    pub(super) fn insert(&mut self, id: &ObjectId, object: &ViewObject) {
         for named in named_by(object) {
             self.0.entry(named).or_default().insert(id.clone(), object.clone());
         }
     }
 
-    pub(super) fn remove(&mut self, id: &ObjectId, object: &Object) {
+    pub(super) fn remove(&mut self, id: &ObjectId, object: &ViewObject) {
         for named in named_by(object) {
             remove_from(&mut self.0, &named, id);
         }
@@ -29,29 +29,29 @@ impl Mentions {
     pub(super) fn of<'a>(
         &'a self,
         named: &ObjectId,
-        kind: Kind,
-    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+        kind: ResourceKind,
+    ) -> impl Iterator<Item = &'a ViewObject> + use<'a> {
         let all = self.0.get(named).into_iter();
         all.flat_map(move |all| objects::of_kind(all, kind)).map(|(_, object)| object)
     }
 }
 
-fn named_by(object: &Object) -> Vec<ObjectId> {
+fn named_by(object: &ViewObject) -> Vec<ObjectId> {
     let namespace = object.meta().namespace.as_deref().unwrap_or_default();
-    let claim = |name: NamespacedName| ObjectId::new(Kind::PersistentVolumeClaim, name);
+    let claim = |name: NamespacedName| ObjectId::new(ResourceKind::PersistentVolumeClaim, name);
     match object {
-        Object::Pod(pod) => volumes::claims_of(pod)
+        ViewObject::Pod(pod) => volumes::claims_of(pod)
             .map(|used| claim(NamespacedName::new(namespace, used.claim.as_ref())))
             .collect(),
-        Object::PersistentVolume(volume) => volumes::claim_ref(volume)
+        ViewObject::PersistentVolume(volume) => volumes::claim_ref(volume)
             .map(|of| claim(volumes::claim_name(of)))
             .into_iter()
             .collect(),
-        Object::EndpointSlice(slice) => {
+        ViewObject::EndpointSlice(slice) => {
             let labels = slice.metadata.labels.as_ref();
             let service = labels.and_then(|labels| labels.get(SERVICE_NAME));
             let service = service.map(|name| NamespacedName::new(namespace, name.as_str()));
-            service.map(|name| ObjectId::new(Kind::Service, name)).into_iter().collect()
+            service.map(|name| ObjectId::new(ResourceKind::Service, name)).into_iter().collect()
         }
         // The others name nothing that is asked for from its side.
         _ => Vec::new(),
@@ -62,22 +62,22 @@ fn named_by(object: &Object) -> Vec<ObjectId> {
 mod tests {
     use k8s_openapi::api::core::v1::PersistentVolume;
     use k8s_openapi::api::discovery::v1::EndpointSlice;
-    use rekindle_types::held::Pod;
+    use rekindle_types::held::HeldPod;
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::View;
+    use crate::ClusterView;
 
-    fn read<K: DeserializeOwned + Into<Object>>(mut object: Value, version: u32) -> Object {
+    fn read<K: DeserializeOwned + Into<ViewObject>>(mut object: Value, version: u32) -> ViewObject {
         object["metadata"]["uid"] = object["metadata"]["name"].clone();
         object["metadata"]["resourceVersion"] = json!(version.to_string());
         serde_json::from_value::<K>(object).unwrap().into()
     }
 
-    fn pod(claim: &str, version: u32) -> Object {
+    fn pod(claim: &str, version: u32) -> ViewObject {
         let volume = json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}});
-        read::<Pod>(
+        read::<HeldPod>(
             json!({"metadata": {"name": "db-0", "namespace": "shop"},
                 "spec": {"containers": [], "volumes": [volume, {"name": "own", "ephemeral": {}}]}}),
             version,
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn what_is_named_knows_who_names_it_until_they_name_another_or_go() {
         let id = |kind, name: &str| ObjectId::new(kind, NamespacedName::new("shop", name));
-        let claim = |name: &str| id(Kind::PersistentVolumeClaim, name);
-        let mut view = View::new();
+        let claim = |name: &str| id(ResourceKind::PersistentVolumeClaim, name);
+        let mut view = ClusterView::new();
         view.apply(pod("a", 1));
         view.apply(read::<PersistentVolume>(
             json!({"metadata": {"name": "pv"}, "spec": {"claimRef": {"namespace": "shop", "name": "a"}}}),
@@ -99,20 +99,23 @@ mod tests {
                 "addressType": "IPv4", "endpoints": []}),
             3,
         ));
-        let naming = |view: &View, named: &ObjectId, kind| {
+        let naming = |view: &ClusterView, named: &ObjectId, kind| {
             view.naming(named, kind).map(|object| object.id().name.name).collect::<Vec<_>>()
         };
-        assert_eq!(naming(&view, &claim("a"), Kind::Pod), ["db-0"]);
-        assert_eq!(naming(&view, &claim("a"), Kind::PersistentVolume), ["pv"]);
-        assert_eq!(naming(&view, &claim("db-0-own"), Kind::Pod), ["db-0"]);
-        assert_eq!(naming(&view, &id(Kind::Service, "web"), Kind::EndpointSlice), ["web-1"]);
-        assert!(naming(&view, &id(Kind::Service, "web"), Kind::Pod).is_empty());
+        assert_eq!(naming(&view, &claim("a"), ResourceKind::Pod), ["db-0"]);
+        assert_eq!(naming(&view, &claim("a"), ResourceKind::PersistentVolume), ["pv"]);
+        assert_eq!(naming(&view, &claim("db-0-own"), ResourceKind::Pod), ["db-0"]);
+        assert_eq!(
+            naming(&view, &id(ResourceKind::Service, "web"), ResourceKind::EndpointSlice),
+            ["web-1"]
+        );
+        assert!(naming(&view, &id(ResourceKind::Service, "web"), ResourceKind::Pod).is_empty());
 
         view.apply(pod("b", 4));
-        assert!(naming(&view, &claim("a"), Kind::Pod).is_empty());
-        assert_eq!(naming(&view, &claim("b"), Kind::Pod), ["db-0"]);
-        view.delete(&id(Kind::Pod, "db-0"), "db-0");
-        assert!(naming(&view, &claim("b"), Kind::Pod).is_empty());
-        assert_eq!(naming(&view, &claim("a"), Kind::PersistentVolume), ["pv"]);
+        assert!(naming(&view, &claim("a"), ResourceKind::Pod).is_empty());
+        assert_eq!(naming(&view, &claim("b"), ResourceKind::Pod), ["db-0"]);
+        view.delete(&id(ResourceKind::Pod, "db-0"), "db-0");
+        assert!(naming(&view, &claim("b"), ResourceKind::Pod).is_empty());
+        assert_eq!(naming(&view, &claim("a"), ResourceKind::PersistentVolume), ["pv"]);
     }
 }

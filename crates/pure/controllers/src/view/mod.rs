@@ -1,8 +1,8 @@
 //! What was observed: a synchronous index of objects.
 //!
-//! Fed by watches ([`View::reset`], [`View::apply`], [`View::delete`]) and by the answers to our
-//! own writes ([`View::settle`]). Every change comes back as a [`Change`], so that the driver knows
-//! which keys are affected.
+//! Fed by watches ([`ClusterView::reset`], [`ClusterView::apply`], [`ClusterView::delete`]) and by
+//! the answers to our own writes ([`ClusterView::settle`]). Every change comes back as a
+//! [`ObjectChange`], so that the driver knows which keys are affected.
 
 mod covered;
 mod doubts;
@@ -26,48 +26,51 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
-use crate::cluster::{Cluster, Requests};
-use crate::memories::Memories;
-use crate::node_lifecycle::Settings;
-use crate::{Change, Kind, NamespacedName, Object, ObjectId, failed_pods, owners, pods};
-use covered::Covered;
-pub use doubts::Doubt;
-use doubts::Doubts;
-use index::Index;
-pub(crate) use members::{Member, Standing};
+use crate::cluster::{ClusterIndex, ResourceAmounts};
+use crate::memories::ControllerMemories;
+use crate::node_lifecycle::NodeLifecycleSettings;
+use crate::{
+    NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject, failed_pods, owners, pods,
+};
+use covered::CoverageIndex;
+use doubts::DoubtfulWrites;
+pub use doubts::WriteDoubt;
+use index::ViewIndex;
+pub(crate) use members::{ManagedPod, PodActivity};
 use objects::Objects;
 use own_writes::OwnWrites;
 pub use settle::WriteFailure;
 
 /// The index.
 #[derive(Clone, Debug, Default)]
-pub struct View {
+pub struct ClusterView {
     objects: Objects,
-    index: Index,
-    cluster: Cluster,
-    covered: Covered,
+    index: ViewIndex,
+    cluster: ClusterIndex,
+    covered: CoverageIndex,
     own: OwnWrites,
-    doubts: Doubts,
+    doubts: DoubtfulWrites,
     failures: BTreeMap<ObjectId, WriteFailure>,
-    memories: Memories,
-    node_settings: Settings,
+    memories: ControllerMemories,
+    node_settings: NodeLifecycleSettings,
     now: Tick,
 }
 
 /// What a fresh list of a kind changed.
 #[derive(Clone, Debug, Default)]
-pub struct Reset {
+pub struct ListReset {
     /// The changes.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ObjectChange>,
     /// Objects that we wrote and that the list does not show: either the list is older than the
-    /// write, or they are gone. They stay in the view until they are checked (`Key::Doubt`).
+    /// write, or they are gone. They stay in the view until they are checked
+    /// (`ControllerKey::Doubt`).
     pub doubtful: Vec<ObjectId>,
 }
 
-impl View {
+impl ClusterView {
     /// An empty view.
     pub fn new() -> Self {
         Self::default()
@@ -82,7 +85,7 @@ impl View {
     }
 
     /// A watch shows this object. `None` when that is not news.
-    pub fn apply(&mut self, object: Object) -> Option<Change> {
+    pub fn apply(&mut self, object: ViewObject) -> Option<ObjectChange> {
         let id = object.id();
         if self.own.is_deleted(object.uid()) {
             return None;
@@ -98,7 +101,7 @@ impl View {
     }
 
     /// A watch shows that this object is gone.
-    pub fn delete(&mut self, id: &ObjectId, uid: &str) -> Option<Change> {
+    pub fn delete(&mut self, id: &ObjectId, uid: &str) -> Option<ObjectChange> {
         self.own.deletion_seen(uid);
         let known = self.objects.get(id)?;
         if known.uid() != uid {
@@ -108,14 +111,14 @@ impl View {
     }
 
     /// A fresh list of all objects of a kind: what is not in it is gone.
-    pub fn reset(&mut self, kind: Kind, objects: Vec<Object>) -> Reset {
-        let listed: BTreeSet<ObjectId> = objects.iter().map(Object::id).collect();
+    pub fn reset(&mut self, kind: ResourceKind, objects: Vec<ViewObject>) -> ListReset {
+        let listed: BTreeSet<ObjectId> = objects.iter().map(ViewObject::id).collect();
         let missing: Vec<ObjectId> = self
             .of_kind(kind)
             .map(|(id, _)| id.clone())
             .filter(|id| !listed.contains(id))
             .collect();
-        let mut reset = Reset::default();
+        let mut reset = ListReset::default();
         for object in in_order_of_ends(objects) {
             reset.changes.extend(self.apply(object));
         }
@@ -132,8 +135,8 @@ impl View {
 
     /// The object; of a pod's spec there is one for all that are of the same template, as far as
     /// they are alike.
-    fn sharing(&self, id: &ObjectId, object: Object) -> Object {
-        if id.kind != Kind::Pod {
+    fn sharing(&self, id: &ObjectId, object: ViewObject) -> ViewObject {
+        if id.kind != ResourceKind::Pod {
             return object;
         }
         let sibling = || {
@@ -145,7 +148,7 @@ impl View {
     }
 
     /// Puts an object in, whatever was there.
-    fn put(&mut self, id: ObjectId, object: Object) -> Option<Change> {
+    fn put(&mut self, id: ObjectId, object: ViewObject) -> Option<ObjectChange> {
         let known = self.objects.get(&id);
         if known.is_some_and(|known| known.is_same(&object) || *known == object) {
             return None;
@@ -158,23 +161,23 @@ impl View {
         self.cluster.insert(&object);
         self.note_cover(before.as_ref(), &object);
         self.tell_memories(before.as_ref(), Some(&object));
-        Some(Change { id, before, after: Some(object) })
+        Some(ObjectChange { id, before, after: Some(object) })
     }
 
     /// Tells the controllers that remember something what changed.
-    fn tell_memories(&mut self, before: Option<&Object>, after: Option<&Object>) {
+    fn tell_memories(&mut self, before: Option<&ViewObject>, after: Option<&ViewObject>) {
         let has_pods = |node: &str| self.index.pods_on(node).next().is_some();
         self.memories.follow((before, after), &self.cluster, has_pods, self.now);
         self.note_creations(before, after);
     }
 
     /// Takes an object out of what is known of all together.
-    fn take_out(&mut self, id: &ObjectId, object: &Object) {
+    fn take_out(&mut self, id: &ObjectId, object: &ViewObject) {
         self.index.remove(id, object);
         self.cluster.remove(object);
     }
 
-    fn remove(&mut self, id: &ObjectId) -> Option<Change> {
+    fn remove(&mut self, id: &ObjectId) -> Option<ObjectChange> {
         let before = self.objects.remove(id)?;
         self.take_out(id, &before);
         self.forget_cover(id, &before);
@@ -183,15 +186,15 @@ impl View {
         self.tell_memories(Some(&before), None);
         self.failures.remove(id);
         self.doubts.resolved(id);
-        Some(Change { id: id.clone(), before: Some(before), after: None })
+        Some(ObjectChange { id: id.clone(), before: Some(before), after: None })
     }
 
     /// What each controller remembers for itself.
-    pub(crate) fn memories(&self) -> &Memories {
+    pub(crate) fn memories(&self) -> &ControllerMemories {
         &self.memories
     }
 
-    pub(crate) fn memories_mut(&mut self) -> &mut Memories {
+    pub(crate) fn memories_mut(&mut self) -> &mut ControllerMemories {
         &mut self.memories
     }
 
@@ -201,22 +204,26 @@ impl View {
     }
 
     /// The object of this id.
-    pub fn get(&self, id: &ObjectId) -> Option<&Object> {
+    pub fn get(&self, id: &ObjectId) -> Option<&ViewObject> {
         self.objects.get(id)
     }
 
     /// The object with this UID.
-    pub fn by_uid(&self, uid: &str) -> Option<&Object> {
+    pub fn by_uid(&self, uid: &str) -> Option<&ViewObject> {
         self.index.by_uid(uid)
     }
 
     /// The objects that name this UID as an owner.
-    pub fn dependents(&self, owner_uid: &str) -> impl Iterator<Item = &Object> {
+    pub fn dependents(&self, owner_uid: &str) -> impl Iterator<Item = &ViewObject> {
         self.index.dependents(owner_uid)
     }
 
     /// Those of them that are of a kind, without a look at the others.
-    pub fn dependents_of(&self, owner_uid: &str, kind: Kind) -> impl Iterator<Item = &Object> {
+    pub fn dependents_of(
+        &self,
+        owner_uid: &str,
+        kind: ResourceKind,
+    ) -> impl Iterator<Item = &ViewObject> {
         self.index.dependents_of(owner_uid, kind)
     }
 
@@ -225,52 +232,52 @@ impl View {
     pub(crate) fn naming<'a>(
         &'a self,
         named: &ObjectId,
-        kind: Kind,
-    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+        kind: ResourceKind,
+    ) -> impl Iterator<Item = &'a ViewObject> + use<'a> {
         self.index.naming(named, kind)
     }
 
     /// All objects of a kind.
-    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&ObjectId, &Object)> {
+    pub fn of_kind(&self, kind: ResourceKind) -> impl Iterator<Item = (&ObjectId, &ViewObject)> {
         objects::of_kind(&self.objects, kind)
     }
 
     /// All objects of a kind in a namespace.
     pub fn in_namespace<'a>(
         &'a self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: &'a str,
-    ) -> impl Iterator<Item = &'a Object> {
+    ) -> impl Iterator<Item = &'a ViewObject> {
         objects::in_namespace(&self.objects, kind, namespace)
     }
 
     /// The pods or ReplicaSets of a namespace that no controller manages.
     pub fn unmanaged<'a>(
         &'a self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: &'a str,
-    ) -> impl Iterator<Item = &'a Object> {
+    ) -> impl Iterator<Item = &'a ViewObject> {
         self.index.unmanaged(kind, namespace)
     }
 
     /// The pods bound to a node, or assumed to be.
-    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
+    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<HeldPod>> {
         self.index.pods_on(node)
     }
 
     /// What the pods of a node ask for, all together; finished pods ask for nothing.
-    pub fn requested_on(&self, node: &str) -> Requests {
+    pub fn requested_on(&self, node: &str) -> ResourceAmounts {
         self.cluster.requested_on(node)
     }
 
     /// The pods that have ended and are too many when only so many are kept: evicted ones first,
     /// then the oldest.
-    pub(crate) fn finished_beyond(&self, kept: usize) -> impl Iterator<Item = &Arc<Pod>> {
+    pub(crate) fn finished_beyond(&self, kept: usize) -> impl Iterator<Item = &Arc<HeldPod>> {
         self.index.finished_beyond(kept)
     }
 
     /// The pods that wait for a node.
-    pub fn unscheduled(&self) -> impl Iterator<Item = &Arc<Pod>> {
+    pub fn unscheduled(&self) -> impl Iterator<Item = &Arc<HeldPod>> {
         self.index.unscheduled()
     }
 
@@ -287,12 +294,12 @@ impl View {
     /// The nodes on which room is made or kept for pods without a node, with those pods.
     pub(crate) fn nominated(
         &self,
-    ) -> impl Iterator<Item = (&str, impl Iterator<Item = &Arc<Pod>>)> {
+    ) -> impl Iterator<Item = (&str, impl Iterator<Item = &Arc<HeldPod>>)> {
         self.index.nominated()
     }
 
     /// The pods without a node for which room is made or kept on this one.
-    pub(crate) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
+    pub(crate) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<HeldPod>> {
         self.index.nominated_to(node)
     }
 
@@ -307,25 +314,25 @@ impl View {
     }
 
     /// What the scheduler knows of nodes and of the pods on them.
-    pub(crate) fn cluster(&self) -> &Cluster {
+    pub(crate) fn cluster(&self) -> &ClusterIndex {
         &self.cluster
     }
 
     /// The pod with this UID.
-    pub(crate) fn pod_by_uid(&self, uid: &str) -> Option<&Arc<Pod>> {
+    pub(crate) fn pod_by_uid(&self, uid: &str) -> Option<&Arc<HeldPod>> {
         match self.by_uid(uid)? {
-            Object::Pod(pod) => Some(pod),
+            ViewObject::Pod(pod) => Some(pod),
             _ => None,
         }
     }
 
     /// How the node lifecycle controller is set.
-    pub fn node_settings(&self) -> &Settings {
+    pub fn node_settings(&self) -> &NodeLifecycleSettings {
         &self.node_settings
     }
 
     /// Sets the node lifecycle controller. The driver does so before it feeds events.
-    pub fn set_node_settings(&mut self, settings: Settings) {
+    pub fn set_node_settings(&mut self, settings: NodeLifecycleSettings) {
         self.node_settings = settings;
     }
 
@@ -340,7 +347,7 @@ impl View {
     pub fn doubts<'a>(
         &'a self,
         key_object: &'a ObjectId,
-    ) -> impl Iterator<Item = (&'a ObjectId, Doubt)> {
+    ) -> impl Iterator<Item = (&'a ObjectId, WriteDoubt)> {
         self.doubts.of(key_object)
     }
 
@@ -355,12 +362,12 @@ impl View {
     }
 
     /// The pods that a controller with this UID manages.
-    pub fn pods_of<'a>(&'a self, owner_uid: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
+    pub fn pods_of<'a>(&'a self, owner_uid: &'a str) -> impl Iterator<Item = &'a Arc<HeldPod>> {
         self.members_of(owner_uid).map(|member| &member.pod)
     }
 
     /// The same with what is counted of them.
-    pub(crate) fn members_of(&self, owner_uid: &str) -> impl Iterator<Item = &Member> {
+    pub(crate) fn members_of(&self, owner_uid: &str) -> impl Iterator<Item = &ManagedPod> {
         self.index.members_of(owner_uid)
     }
 
@@ -369,18 +376,20 @@ impl View {
         &'a self,
         owner_uid: &'a str,
     ) -> impl Iterator<Item = &'a Arc<ReplicaSet>> {
-        self.dependents_of(owner_uid, Kind::ReplicaSet).filter_map(move |object| match object {
-            Object::ReplicaSet(rs) if is_controlled_by(&rs.metadata, owner_uid) => Some(rs),
-            _ => None,
+        self.dependents_of(owner_uid, ResourceKind::ReplicaSet).filter_map(move |object| {
+            match object {
+                ViewObject::ReplicaSet(rs) if is_controlled_by(&rs.metadata, owner_uid) => Some(rs),
+                _ => None,
+            }
         })
     }
 }
 
 /// Pods that have failed first, in the order in which they ended: how long the next ones wait
 /// follows from that order.
-fn in_order_of_ends(objects: Vec<Object>) -> impl Iterator<Item = Object> {
-    let failed_at = |object: &Object| match object {
-        Object::Pod(pod) if pods::phase(pod.as_ref()) == "Failed" => {
+fn in_order_of_ends(objects: Vec<ViewObject>) -> impl Iterator<Item = ViewObject> {
+    let failed_at = |object: &ViewObject| match object {
+        ViewObject::Pod(pod) if pods::phase(pod.as_ref()) == "Failed" => {
             Some(failed_pods::finished_at(pod))
         }
         _ => None,
@@ -400,12 +409,12 @@ fn is_controlled_by(
 
 macro_rules! typed_getters {
     ($($(#[$doc:meta])* $name:ident: $kind:ident;)*) => {
-        impl View {
+        impl ClusterView {
             $(
                 $(#[$doc])*
                 pub fn $name(&self, name: &NamespacedName) -> Option<&Arc<$kind>> {
-                    match self.objects.get(&ObjectId::new(Kind::$kind, name.clone()))? {
-                        Object::$kind(object) => Some(object),
+                    match self.objects.get(&ObjectId::new(ResourceKind::$kind, name.clone()))? {
+                        ViewObject::$kind(object) => Some(object),
                         _ => None,
                     }
                 }
@@ -413,9 +422,17 @@ macro_rules! typed_getters {
         }
     };
 }
-typed_getters! {
+impl ClusterView {
     /// A Pod by name.
-    pod: Pod;
+    pub fn pod(&self, name: &NamespacedName) -> Option<&Arc<HeldPod>> {
+        match self.objects.get(&ObjectId::new(ResourceKind::Pod, name.clone()))? {
+            ViewObject::Pod(pod) => Some(pod),
+            _ => None,
+        }
+    }
+}
+
+typed_getters! {
     /// A ReplicaSet by name.
     replica_set: ReplicaSet;
     /// A StatefulSet by name.

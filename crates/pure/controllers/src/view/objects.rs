@@ -3,14 +3,17 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-use crate::{Kind, NamespacedName, Object, ObjectId};
+use crate::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 
 /// Objects by what they are called: those of a kind stand together, and of them those of a
 /// namespace.
-pub(super) type Objects = BTreeMap<ObjectId, Object>;
+pub(super) type Objects = BTreeMap<ObjectId, ViewObject>;
 
 /// Those of a kind.
-pub(super) fn of_kind(objects: &Objects, kind: Kind) -> impl Iterator<Item = (&ObjectId, &Object)> {
+pub(super) fn of_kind(
+    objects: &Objects,
+    kind: ResourceKind,
+) -> impl Iterator<Item = (&ObjectId, &ViewObject)> {
     let first = ObjectId::new(kind, NamespacedName::default());
     objects.range(first..).take_while(move |(id, _)| id.kind == kind)
 }
@@ -18,18 +21,18 @@ pub(super) fn of_kind(objects: &Objects, kind: Kind) -> impl Iterator<Item = (&O
 /// Those of a kind in a namespace.
 pub(super) fn in_namespace<'a>(
     objects: &'a Objects,
-    kind: Kind,
+    kind: ResourceKind,
     namespace: &'a str,
-) -> impl Iterator<Item = &'a Object> {
+) -> impl Iterator<Item = &'a ViewObject> {
     entries_in_namespace(objects, kind, namespace).map(|(_, object)| object)
 }
 
 /// The same with what they are called.
 pub(super) fn entries_in_namespace<'a>(
     objects: &'a Objects,
-    kind: Kind,
+    kind: ResourceKind,
     namespace: &'a str,
-) -> impl Iterator<Item = (&'a ObjectId, &'a Object)> {
+) -> impl Iterator<Item = (&'a ObjectId, &'a ViewObject)> {
     let first = ObjectId::new(kind, NamespacedName::new(namespace, ""));
     objects
         .range(first..)

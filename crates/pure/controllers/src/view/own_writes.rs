@@ -19,10 +19,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use crate::plan::Write;
-use crate::{Kind, Object, ObjectId, pods};
+use crate::plan::WriteOperation;
+use crate::{ObjectId, ResourceKind, ViewObject, pods};
 
 /// UIDs remembered after their objects went.
 const DEPARTED_MAX: usize = 1024;
@@ -38,18 +38,18 @@ pub(super) enum AssumedPlace {
 
 impl AssumedPlace {
     /// What a write says about a pod's place, if anything: the pod, its UID, and where.
-    pub(super) fn of(write: &Write) -> Option<(&ObjectId, &str, Self)> {
-        if let Write::Bind { pod, uid, node } = write {
+    pub(super) fn of(write: &WriteOperation) -> Option<(&ObjectId, &str, Self)> {
+        if let WriteOperation::Bind { pod, uid, node } = write {
             return Some((pod, uid, Self::Bound(node.clone())));
         }
-        if let Write::Nominate { pod, uid, node } = write {
+        if let WriteOperation::Nominate { pod, uid, node } = write {
             return Some((pod, uid, Self::Expected(node.clone())));
         }
         None
     }
 
     /// Whether the pod says so itself. One that is bound is not expected anywhere.
-    fn is_shown_by(&self, pod: &Pod) -> bool {
+    fn is_shown_by(&self, pod: &HeldPod) -> bool {
         match self {
             Self::Bound(_) => pods::node(pod).is_some(),
             Self::Expected(node) => {
@@ -59,7 +59,7 @@ impl AssumedPlace {
     }
 
     /// The pod with it.
-    fn put_on(&self, pod: &Pod) -> Pod {
+    fn put_on(&self, pod: &HeldPod) -> HeldPod {
         let mut pod = pod.clone();
         match self {
             Self::Bound(node) => pod.node_name = Some(node.clone()),
@@ -71,7 +71,7 @@ impl AssumedPlace {
     }
 
     /// The pod without it.
-    pub(super) fn taken_off(&self, pod: &Pod) -> Pod {
+    pub(super) fn taken_off(&self, pod: &HeldPod) -> HeldPod {
         let mut pod = pod.clone();
         match self {
             Self::Bound(_) => pod.node_name = None,
@@ -87,7 +87,7 @@ pub(super) struct OwnWrites {
     /// Objects put in by an answer, with the resourceVersion of the answer.
     unconfirmed: BTreeMap<ObjectId, u64>,
     /// UIDs of objects that the server said are gone.
-    deleted: BTreeMap<String, Kind>,
+    deleted: BTreeMap<String, ResourceKind>,
     /// UIDs of the objects that went last, oldest first: an answer that comes late does not bring
     /// them back.
     departed: VecDeque<Arc<str>>,
@@ -100,13 +100,13 @@ pub(super) struct OwnWrites {
 }
 
 impl OwnWrites {
-    pub(super) fn wrote(&mut self, id: ObjectId, object: &Object) {
+    pub(super) fn wrote(&mut self, id: ObjectId, object: &ViewObject) {
         if let Some(version) = version(object) {
             self.unconfirmed.insert(id, version);
         }
     }
 
-    pub(super) fn confirm(&mut self, id: &ObjectId, seen: &Object) {
+    pub(super) fn confirm(&mut self, id: &ObjectId, seen: &ViewObject) {
         if let Some(expected) = self.unconfirmed.get(id)
             && version(seen).is_none_or(|seen| seen >= *expected)
         {
@@ -118,7 +118,7 @@ impl OwnWrites {
         self.unconfirmed.contains_key(id)
     }
 
-    pub(super) fn deleted(&mut self, kind: Kind, uid: &str) {
+    pub(super) fn deleted(&mut self, kind: ResourceKind, uid: &str) {
         self.deleted.insert(uid.to_owned(), kind);
     }
 
@@ -138,7 +138,7 @@ impl OwnWrites {
     }
 
     /// A fresh list is newer than every deletion the watch before it missed.
-    pub(super) fn forget_deletions(&mut self, kind: Kind) {
+    pub(super) fn forget_deletions(&mut self, kind: ResourceKind) {
         self.deleted.retain(|_, k| *k != kind);
     }
 
@@ -173,14 +173,14 @@ impl OwnWrites {
     }
 
     /// The object with what is assumed of it.
-    pub(super) fn with_assumptions(&mut self, object: Object) -> Object {
+    pub(super) fn with_assumptions(&mut self, object: ViewObject) -> ViewObject {
         let object = self.with_assumed_end(object);
         self.with_assumed_place(object)
     }
 
     /// Terminating, when its eviction was granted; unchanged when a watch shows that it is.
-    fn with_assumed_end(&mut self, object: Object) -> Object {
-        let Object::Pod(pod) = &object else { return object };
+    fn with_assumed_end(&mut self, object: ViewObject) -> ViewObject {
+        let ViewObject::Pod(pod) = &object else { return object };
         if pods::is_terminating(pod) {
             self.evicted.remove(object.uid());
             return object;
@@ -188,32 +188,32 @@ impl OwnWrites {
         let Some(at) = self.evicted.get(object.uid()) else { return object };
         let mut pod = pod.as_ref().clone();
         pod.metadata.deletion_timestamp = Some(at.to_time());
-        Object::from(pod)
+        ViewObject::from(pod)
     }
 
     /// Where it is assumed to be; unchanged when a watch shows it there.
-    fn with_assumed_place(&mut self, object: Object) -> Object {
-        let Object::Pod(pod) = &object else { return object };
+    fn with_assumed_place(&mut self, object: ViewObject) -> ViewObject {
+        let ViewObject::Pod(pod) = &object else { return object };
         match self.assumed_places.get(object.uid()) {
             None => object,
             Some(place) if place.is_shown_by(pod) => {
                 self.assumed_places.remove(object.uid());
                 object
             }
-            Some(place) => Object::from(place.put_on(pod)),
+            Some(place) => ViewObject::from(place.put_on(pod)),
         }
     }
 }
 
 /// True when what the view has is the same object in a strictly newer version than what a watch
 /// shows.
-pub(super) fn is_newer(known: &Object, seen: &Object) -> bool {
+pub(super) fn is_newer(known: &ViewObject, seen: &ViewObject) -> bool {
     match (version(known), version(seen)) {
         (Some(known_version), Some(seen_version)) => known_version > seen_version,
         _ => false, // versions that are not numbers cannot be compared: believe the watch
     }
 }
 
-fn version(object: &Object) -> Option<u64> {
+fn version(object: &ViewObject) -> Option<u64> {
     object.meta().resource_version.as_deref()?.parse().ok()
 }

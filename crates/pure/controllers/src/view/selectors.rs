@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rekindle_types::labels::Labels;
 
 use super::objects::{self, Objects, remove_from};
-use crate::{Kind, Object, ObjectId};
+use crate::{ObjectId, ResourceKind, ViewObject};
 
 /// Disruption budgets and Services, each in one place.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub(super) struct Selectors {
 }
 
 impl Selectors {
-    pub(super) fn insert(&mut self, id: &ObjectId, object: &Object) {
+    pub(super) fn insert(&mut self, id: &ObjectId, object: &ViewObject) {
         let place = match asked_for(object) {
             Some((key, value)) => {
                 let values = self.by_label.entry(key.clone()).or_default();
@@ -29,7 +29,7 @@ impl Selectors {
         place.insert(id.clone(), object.clone());
     }
 
-    pub(super) fn remove(&mut self, id: &ObjectId, object: &Object) {
+    pub(super) fn remove(&mut self, id: &ObjectId, object: &ViewObject) {
         let Some((key, value)) = asked_for(object) else {
             self.others.remove(id);
             return;
@@ -45,10 +45,10 @@ impl Selectors {
     /// Those of a kind in a namespace that may select these labels, and all that do.
     pub(super) fn that_may_match<'a>(
         &'a self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: &'a str,
         labels: Option<&'a Labels>,
-    ) -> impl Iterator<Item = (&'a ObjectId, &'a Object)> {
+    ) -> impl Iterator<Item = (&'a ObjectId, &'a ViewObject)> {
         let having = labels
             .into_iter()
             .flatten()
@@ -60,12 +60,12 @@ impl Selectors {
 }
 
 /// The first of the labels that an object asks for.
-fn asked_for(object: &Object) -> Option<(&String, &String)> {
+fn asked_for(object: &ViewObject) -> Option<(&String, &String)> {
     let labels = match object {
-        Object::PodDisruptionBudget(budget) => {
+        ViewObject::PodDisruptionBudget(budget) => {
             budget.spec.as_ref()?.selector.as_ref()?.match_labels.as_ref()
         }
-        Object::Service(service) => service.spec.as_ref()?.selector.as_ref(),
+        ViewObject::Service(service) => service.spec.as_ref()?.selector.as_ref(),
         _ => None,
     };
     labels?.first_key_value()

@@ -1,15 +1,17 @@
 //! What our own writes change in the view: before they are sent, and when the answer is there.
 
 use super::own_writes::AssumedPlace;
-use super::{Doubt, View, own_writes};
-use crate::plan::{Place, Refusal, Settled, Step, Verdict, Write};
-use crate::{Change, Kind, Object, ObjectId, Outcome};
+use super::{ClusterView, WriteDoubt, own_writes};
+use crate::plan::{
+    PlanContinuation, PlannedWrite, Settlement, WriteOperation, WriteRecency, WriteRefusal,
+};
+use crate::{ObjectChange, ObjectId, ResourceKind, ViewObject, WriteResult};
 
 /// True for the answer to the write that made an object go: nothing holds it any more.
-fn is_last_word(object: &Object) -> bool {
+fn is_last_word(object: &ViewObject) -> bool {
     let meta = object.meta();
     let is_held = match object {
-        Object::Namespace(namespace) => {
+        ViewObject::Namespace(namespace) => {
             namespace.spec.iter().any(|spec| spec.finalizers.iter().flatten().next().is_some())
         }
         _ => false,
@@ -28,13 +30,13 @@ pub struct WriteFailure {
     /// The server's message.
     pub message: String,
     /// How it was refused; absent when nobody knows how it went.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<WriteRefusal>,
 }
 
-impl View {
+impl ClusterView {
     /// A write is about to be sent. A binding counts from now on, and so does a nomination, so that
     /// the next pod is not put where this one goes.
-    pub fn begin(&mut self, step: &Step) -> Vec<Change> {
+    pub fn begin(&mut self, step: &PlannedWrite) -> Vec<ObjectChange> {
         let Some((id, uid, place)) = AssumedPlace::of(&step.write) else { return Vec::new() };
         let Some(pod) = self.pod_with(id, uid) else { return Vec::new() };
         self.own.assume_place(uid, place);
@@ -43,42 +45,47 @@ impl View {
     }
 
     /// The pod of this name, if it is this one.
-    fn pod_with(&self, id: &ObjectId, uid: &str) -> Option<Object> {
-        self.get(id).filter(|object| id.kind == Kind::Pod && object.uid() == uid).cloned()
+    fn pod_with(&self, id: &ObjectId, uid: &str) -> Option<ViewObject> {
+        self.get(id).filter(|object| id.kind == ResourceKind::Pod && object.uid() == uid).cloned()
     }
 
     /// The answer to a write that was carried out for `key_object` (the object whose controller
     /// planned it).
-    pub fn settle(&mut self, key_object: &ObjectId, step: &Step, outcome: Outcome) -> Settled {
-        let mut settled = Settled::default();
+    pub fn settle(
+        &mut self,
+        key_object: &ObjectId,
+        step: &PlannedWrite,
+        outcome: WriteResult,
+    ) -> Settlement {
+        let mut settled = Settlement::default();
         match &outcome {
-            Outcome::Stored(object) => {
+            WriteResult::Stored(object) => {
                 self.doubts.resolved(&object.id());
                 self.note_created(step, object);
                 settled.place = self.place_of(object);
                 match settled.place {
-                    Place::Newest => settled.changes = self.stored(object),
-                    Place::Overtaken => {} // a watch was faster
+                    WriteRecency::Newest => settled.changes = self.stored(object),
+                    WriteRecency::Overtaken => {} // a watch was faster
                 }
             }
-            Outcome::Gone => settled.changes = self.gone(&step.write),
-            Outcome::Done => self.done(&step.write, &mut settled.changes),
-            Outcome::Refused { refusal, .. } => {
+            WriteResult::Gone => settled.changes = self.gone(&step.write),
+            WriteResult::Done => self.done(&step.write, &mut settled.changes),
+            WriteResult::Refused { refusal, .. } => {
                 settled.changes = self.take_back(&step.write);
                 settled.verdict = match refusal {
-                    Refusal::NamespaceTerminating => Verdict::Stop,
-                    Refusal::Conflict
-                    | Refusal::AlreadyExists
-                    | Refusal::StillThere
-                    | Refusal::Budget
-                    | Refusal::DeadlockedBudget
-                    | Refusal::Other => Verdict::Retry,
+                    WriteRefusal::NamespaceTerminating => PlanContinuation::Stop,
+                    WriteRefusal::Conflict
+                    | WriteRefusal::AlreadyExists
+                    | WriteRefusal::StillThere
+                    | WriteRefusal::Budget
+                    | WriteRefusal::DeadlockedBudget
+                    | WriteRefusal::Other => PlanContinuation::Retry,
                 };
             }
-            Outcome::Unknown { .. } => {
+            WriteResult::Unknown { .. } => {
                 settled.changes = self.take_back(&step.write);
                 self.doubt(key_object, &step.write);
-                settled.verdict = Verdict::Retry;
+                settled.verdict = PlanContinuation::Retry;
             }
         }
         self.account(key_object, step, &outcome, &mut settled);
@@ -89,13 +96,13 @@ impl View {
     fn account(
         &mut self,
         key_object: &ObjectId,
-        step: &Step,
-        outcome: &Outcome,
-        settled: &mut Settled,
+        step: &PlannedWrite,
+        outcome: &WriteResult,
+        settled: &mut Settlement,
     ) {
         let Some(report) = &step.report else { return };
         match outcome {
-            Outcome::Stored(_) | Outcome::Done | Outcome::Gone => {
+            WriteResult::Stored(_) | WriteResult::Done | WriteResult::Gone => {
                 settled.notes.extend(report.success.iter().cloned());
                 if self.failures.remove(key_object).is_some() {
                     settled.changes.extend(self.touched(key_object));
@@ -103,21 +110,27 @@ impl View {
             }
             // The view is a step behind; the next look at the key puts it right. Not the user's
             // concern.
-            Outcome::Refused { refusal: Refusal::Conflict | Refusal::AlreadyExists, .. } => {}
-            Outcome::Refused { refusal: Refusal::NamespaceTerminating, .. } => {}
-            Outcome::Refused {
+            WriteResult::Refused {
+                refusal: WriteRefusal::Conflict | WriteRefusal::AlreadyExists,
+                ..
+            } => {}
+            WriteResult::Refused { refusal: WriteRefusal::NamespaceTerminating, .. } => {}
+            WriteResult::Refused {
                 refusal:
-                    Refusal::StillThere | Refusal::Budget | Refusal::DeadlockedBudget | Refusal::Other,
+                    WriteRefusal::StillThere
+                    | WriteRefusal::Budget
+                    | WriteRefusal::DeadlockedBudget
+                    | WriteRefusal::Other,
                 message,
             }
-            | Outcome::Unknown { message } => {
+            | WriteResult::Unknown { message } => {
                 settled.notes.push(report.failure.clone().with_detail(message));
                 let refusal = match outcome {
-                    Outcome::Refused { refusal, .. } => Some(*refusal),
-                    Outcome::Stored(_)
-                    | Outcome::Done
-                    | Outcome::Gone
-                    | Outcome::Unknown { .. } => None,
+                    WriteResult::Refused { refusal, .. } => Some(*refusal),
+                    WriteResult::Stored(_)
+                    | WriteResult::Done
+                    | WriteResult::Gone
+                    | WriteResult::Unknown { .. } => None,
                 };
                 let reason = report.failure.reason;
                 let failure = WriteFailure { reason, message: message.clone(), refusal };
@@ -132,40 +145,46 @@ impl View {
     }
 
     /// Nobody knows whether the write was done.
-    fn doubt(&mut self, key_object: &ObjectId, write: &Write) {
+    fn doubt(&mut self, key_object: &ObjectId, write: &WriteOperation) {
         match write {
-            Write::Create(object) => self.doubts.add(object.id(), Doubt::Created, key_object),
-            Write::Update(object) | Write::UpdateStatus(object) => {
-                self.doubts.add(object.id(), Doubt::Changed, key_object);
+            WriteOperation::Create(object) => {
+                self.doubts.add(object.id(), WriteDoubt::Created, key_object)
             }
-            Write::Patch { id, .. } => self.doubts.add(id.clone(), Doubt::Changed, key_object),
-            Write::Delete(delete) => {
-                self.doubts.add(delete.id.clone(), Doubt::Changed, key_object);
+            WriteOperation::Update(object) | WriteOperation::UpdateStatus(object) => {
+                self.doubts.add(object.id(), WriteDoubt::Changed, key_object);
+            }
+            WriteOperation::Patch { id, .. } => {
+                self.doubts.add(id.clone(), WriteDoubt::Changed, key_object)
+            }
+            WriteOperation::Delete(delete) => {
+                self.doubts.add(delete.id.clone(), WriteDoubt::Changed, key_object);
             }
             // These are refused or without effect when they are done a second time.
-            Write::Bind { .. }
-            | Write::Nominate { .. }
-            | Write::Evict(_)
-            | Write::DeleteAll { .. }
-            | Write::Finalize(_) => {}
-            Write::TryCreate(_) | Write::CheckAbsent { .. } | Write::CheckEmpty { .. } => {}
+            WriteOperation::Bind { .. }
+            | WriteOperation::Nominate { .. }
+            | WriteOperation::Evict(_)
+            | WriteOperation::DeleteAll { .. }
+            | WriteOperation::Finalize(_) => {}
+            WriteOperation::TryCreate(_)
+            | WriteOperation::CheckAbsent { .. }
+            | WriteOperation::CheckEmpty { .. } => {}
         }
     }
 
     /// A change without a difference: what is known about the object changed, not the object.
-    fn touched(&self, id: &ObjectId) -> Option<Change> {
+    fn touched(&self, id: &ObjectId) -> Option<ObjectChange> {
         let object = self.objects.get(id)?.clone();
-        Some(Change { id: id.clone(), before: Some(object.clone()), after: Some(object) })
+        Some(ObjectChange { id: id.clone(), before: Some(object.clone()), after: Some(object) })
     }
 
-    fn place_of(&self, written: &Object) -> Place {
+    fn place_of(&self, written: &ViewObject) -> WriteRecency {
         match self.objects.get(&written.id()) {
-            Some(known) if own_writes::is_newer(known, written) => Place::Overtaken,
-            Some(_) | None => Place::Newest,
+            Some(known) if own_writes::is_newer(known, written) => WriteRecency::Overtaken,
+            Some(_) | None => WriteRecency::Newest,
         }
     }
 
-    fn stored(&mut self, object: &Object) -> Vec<Change> {
+    fn stored(&mut self, object: &ViewObject) -> Vec<ObjectChange> {
         let id = object.id();
         if self.own.is_deleted(object.uid()) || self.own.has_departed(object.uid()) {
             return Vec::new();
@@ -190,10 +209,10 @@ impl View {
         self.put(id, object).into_iter().collect()
     }
 
-    fn done(&mut self, write: &Write, changes: &mut Vec<Change>) {
+    fn done(&mut self, write: &WriteOperation, changes: &mut Vec<ObjectChange>) {
         match write {
-            Write::Evict(evict) => changes.extend(self.evicted(&evict.pod, &evict.uid)),
-            Write::CheckAbsent { id, uid } => {
+            WriteOperation::Evict(evict) => changes.extend(self.evicted(&evict.pod, &evict.uid)),
+            WriteOperation::CheckAbsent { id, uid } => {
                 self.doubts.resolved(id);
                 let known = self.objects.get(id);
                 let matches =
@@ -202,46 +221,46 @@ impl View {
                     changes.extend(self.remove(id));
                 }
             }
-            Write::Create(_)
-            | Write::TryCreate(_)
-            | Write::Update(_)
-            | Write::UpdateStatus(_)
-            | Write::Patch { .. }
-            | Write::Delete(_)
-            | Write::DeleteAll { .. }
-            | Write::Bind { .. }
-            | Write::Nominate { .. }
-            | Write::Finalize(_)
-            | Write::CheckEmpty { .. } => {}
+            WriteOperation::Create(_)
+            | WriteOperation::TryCreate(_)
+            | WriteOperation::Update(_)
+            | WriteOperation::UpdateStatus(_)
+            | WriteOperation::Patch { .. }
+            | WriteOperation::Delete(_)
+            | WriteOperation::DeleteAll { .. }
+            | WriteOperation::Bind { .. }
+            | WriteOperation::Nominate { .. }
+            | WriteOperation::Finalize(_)
+            | WriteOperation::CheckEmpty { .. } => {}
         }
     }
 
     /// An eviction was granted: the pod is terminating, although no watch has shown it yet.
-    fn evicted(&mut self, id: &ObjectId, uid: &str) -> Option<Change> {
-        let Some(Object::Pod(pod)) = self.objects.get(id) else { return None };
+    fn evicted(&mut self, id: &ObjectId, uid: &str) -> Option<ObjectChange> {
+        let Some(ViewObject::Pod(pod)) = self.objects.get(id) else { return None };
         if pod.metadata.uid.as_deref() != Some(uid) || pod.metadata.deletion_timestamp.is_some() {
             return None;
         }
-        let pod = Object::Pod(pod.clone());
+        let pod = ViewObject::Pod(pod.clone());
         self.own.assume_evicted(uid, self.now);
         let pod = self.own.with_assumptions(pod);
         self.put(id.clone(), pod)
     }
 
-    fn gone(&mut self, write: &Write) -> Vec<Change> {
+    fn gone(&mut self, write: &WriteOperation) -> Vec<ObjectChange> {
         let (id, uid) = match write {
-            Write::Delete(delete) => (delete.id.clone(), delete.uid.clone()),
-            Write::Update(object) | Write::UpdateStatus(object) => {
+            WriteOperation::Delete(delete) => (delete.id.clone(), delete.uid.clone()),
+            WriteOperation::Update(object) | WriteOperation::UpdateStatus(object) => {
                 (object.id(), object.uid().to_owned())
             }
-            Write::Bind { pod, uid, .. } | Write::Nominate { pod, uid, .. } => {
+            WriteOperation::Bind { pod, uid, .. } | WriteOperation::Nominate { pod, uid, .. } => {
                 (pod.clone(), uid.clone())
             }
-            Write::Finalize(namespace) => {
-                let object = Object::from(namespace.as_ref().clone());
+            WriteOperation::Finalize(namespace) => {
+                let object = ViewObject::from(namespace.as_ref().clone());
                 (object.id(), object.uid().to_owned())
             }
-            Write::Patch { id, .. } => match self.objects.get(id) {
+            WriteOperation::Patch { id, .. } => match self.objects.get(id) {
                 Some(object) => (id.clone(), object.uid().to_owned()),
                 None => {
                     // the view has seen it go already; to ask once more would be to ask for ever
@@ -249,12 +268,12 @@ impl View {
                     return Vec::new();
                 }
             },
-            Write::Create(_)
-            | Write::TryCreate(_)
-            | Write::Evict(_)
-            | Write::DeleteAll { .. }
-            | Write::CheckAbsent { .. }
-            | Write::CheckEmpty { .. } => return Vec::new(),
+            WriteOperation::Create(_)
+            | WriteOperation::TryCreate(_)
+            | WriteOperation::Evict(_)
+            | WriteOperation::DeleteAll { .. }
+            | WriteOperation::CheckAbsent { .. }
+            | WriteOperation::CheckEmpty { .. } => return Vec::new(),
         };
         self.doubts.resolved(&id);
         if self.objects.get(&id).is_some_and(|known| known.uid() == uid) {
@@ -265,12 +284,12 @@ impl View {
     }
 
     /// An assumed binding did not happen.
-    fn take_back(&mut self, write: &Write) -> Vec<Change> {
+    fn take_back(&mut self, write: &WriteOperation) -> Vec<ObjectChange> {
         let Some((id, uid, _)) = AssumedPlace::of(write) else { return Vec::new() };
         let Some(place) = self.own.drop_assumed_place(uid) else {
             return Vec::new(); // a watch showed the pod there, by us or by another scheduler
         };
-        let Some(Object::Pod(pod)) = self.pod_with(id, uid) else { return Vec::new() };
-        self.put(id.clone(), Object::from(place.taken_off(&pod))).into_iter().collect()
+        let Some(ViewObject::Pod(pod)) = self.pod_with(id, uid) else { return Vec::new() };
+        self.put(id.clone(), ViewObject::from(place.taken_off(&pod))).into_iter().collect()
     }
 }

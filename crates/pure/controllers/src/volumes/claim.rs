@@ -12,10 +12,12 @@ use super::{
     BIND_COMPLETED, BOUND_BY_CONTROLLER, COMPONENT, STORAGE_PROVISIONER, belongs_to, is_protected,
     users_of, volume_name, wanted_volume,
 };
-use crate::events::{Note, Severity};
+use crate::events::{EventNote, EventSeverity};
 use crate::patches::{decided_on, status_patch, without_finalizer};
-use crate::plan::{Part, Write};
-use crate::{Kind, NamespacedName, Object, Plan, View, cluster, owners, scheduler};
+use crate::plan::{PatchTarget, WriteOperation};
+use crate::{
+    ClusterView, NamespacedName, ResourceKind, ViewObject, WritePlan, cluster, owners, scheduler,
+};
 
 /// Keeps a claim until no pod uses it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -25,10 +27,10 @@ const OLD_STORAGE_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisi
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// The next step for a claim.
-pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(claim) = view.persistent_volume_claim(name) else { return plan };
-    let object = Object::from(claim.clone());
+    let object = ViewObject::from(claim.clone());
     if owners::is_terminating(&claim.metadata) {
         if is_protected(&object, PROTECTION) && users_of(view, name).next().is_none() {
             plan.then(without_finalizer(&object, PROTECTION));
@@ -43,7 +45,12 @@ pub(crate) fn reconcile(view: &View, name: &NamespacedName) -> Plan {
 }
 
 /// The claim names its volume: by an earlier step, or because the user wants that one.
-fn go_on_with(view: &View, claim: &Arc<PersistentVolumeClaim>, wanted: &str, plan: &mut Plan) {
+fn go_on_with(
+    view: &ClusterView,
+    claim: &Arc<PersistentVolumeClaim>,
+    wanted: &str,
+    plan: &mut WritePlan,
+) {
     let was_bound = annotation(claim, BIND_COMPLETED).is_some();
     let Some(volume) = view.persistent_volume(&NamespacedName::new("", wanted)) else {
         if was_bound {
@@ -54,7 +61,7 @@ fn go_on_with(view: &View, claim: &Arc<PersistentVolumeClaim>, wanted: &str, pla
             );
         } else {
             let text = format!("volume {wanted:?} does not exist");
-            say(claim, Severity::Warning, "FailedBinding", text, plan);
+            say(claim, EventSeverity::Warning, "FailedBinding", text, plan);
         }
         return;
     };
@@ -70,7 +77,7 @@ fn go_on_with(view: &View, claim: &Arc<PersistentVolumeClaim>, wanted: &str, pla
                 None => {}
                 Some(why) => {
                     let text = format!("Cannot bind to requested volume {wanted:?}: {why}");
-                    say(claim, Severity::Warning, "VolumeMismatch", text, plan);
+                    say(claim, EventSeverity::Warning, "VolumeMismatch", text, plan);
                 }
             }
         }
@@ -79,13 +86,13 @@ fn go_on_with(view: &View, claim: &Arc<PersistentVolumeClaim>, wanted: &str, pla
         }
         Reservation::Other => {
             let text = format!("volume {wanted:?} already bound to a different claim.");
-            say(claim, Severity::Warning, "FailedBinding", text, plan);
+            say(claim, EventSeverity::Warning, "FailedBinding", text, plan);
         }
     }
 }
 
 /// The claim has no volume yet.
-fn find(view: &View, claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
+fn find(view: &ClusterView, claim: &Arc<PersistentVolumeClaim>, plan: &mut WritePlan) {
     let candidates = matching::candidates(view, claim);
     let is_free = |volume: &PersistentVolume| reservation(volume, claim) == Reservation::Free;
     if let Some(volume) = candidates.iter().find(|volume| !is_free(volume)) {
@@ -110,7 +117,7 @@ fn find(view: &View, claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
     }
     if waits && node.is_none() {
         let text = "waiting for first consumer to be created before binding".to_owned();
-        return say(claim, Severity::Normal, "WaitForFirstConsumer", text, plan);
+        return say(claim, EventSeverity::Normal, "WaitForFirstConsumer", text, plan);
     }
     match found {
         Some(volume) => bind(claim, volume, plan),
@@ -125,7 +132,7 @@ fn find(view: &View, claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
 /// Has the scheduler choose a node again: the one that was chosen is gone, or is not heard of and
 /// would have had to make the volume, or has none left. A volume that was asked of the node is not
 /// made there any more.
-fn deselect(claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
+fn deselect(claim: &Arc<PersistentVolumeClaim>, plan: &mut WritePlan) {
     let mut annotations = json!({local_path::SELECTED_NODE: null});
     if annotation(claim, STORAGE_PROVISIONER) == Some(local_path::PROVISIONER) {
         annotations[STORAGE_PROVISIONER] = Value::Null;
@@ -134,12 +141,12 @@ fn deselect(claim: &Arc<PersistentVolumeClaim>, plan: &mut Plan) {
 }
 
 /// The write that gives the claim these annotations.
-fn annotated(claim: &Arc<PersistentVolumeClaim>, annotations: Value) -> Write {
-    let object = Object::from(claim.clone());
+fn annotated(claim: &Arc<PersistentVolumeClaim>, annotations: Value) -> WriteOperation {
+    let object = ViewObject::from(claim.clone());
     let mut metadata = decided_on(object.meta());
     metadata["annotations"] = annotations;
     let patch = json!({"metadata": metadata});
-    Write::Patch { id: object.id(), part: Part::Whole, patch }
+    WriteOperation::Patch { id: object.id(), part: PatchTarget::Whole, patch }
 }
 
 /// Asks the class's provisioner for a volume, or says why nobody makes one.
@@ -147,7 +154,7 @@ fn provision(
     claim: &Arc<PersistentVolumeClaim>,
     name: &str,
     class: Option<&Arc<StorageClass>>,
-    plan: &mut Plan,
+    plan: &mut WritePlan,
 ) {
     let Some(class) = class else {
         let (reason, text) = if name.is_empty() {
@@ -157,7 +164,7 @@ fn provision(
             let text = format!("storageclass.storage.k8s.io {name:?} not found");
             ("ProvisioningFailed", text)
         };
-        let severity = if name.is_empty() { Severity::Normal } else { Severity::Warning };
+        let severity = if name.is_empty() { EventSeverity::Normal } else { EventSeverity::Warning };
         return say(claim, severity, reason, text, plan);
     };
     let provisioner = &class.provisioner;
@@ -167,13 +174,13 @@ fn provision(
                 "failed to provision volume with StorageClass {name:?}: its folder lies on the node of the first pod, so that \
                  volumeBindingMode has to be WaitForFirstConsumer"
             );
-            return say(claim, Severity::Warning, "ProvisioningFailed", text, plan);
+            return say(claim, EventSeverity::Warning, "ProvisioningFailed", text, plan);
         }
         return plan.then(annotated(claim, json!({STORAGE_PROVISIONER: provisioner})));
     }
     if !makes_volumes(class) {
         let text = format!("no volume plugin matched name: {provisioner}");
-        return say(claim, Severity::Warning, "ProvisioningFailed", text, plan);
+        return say(claim, EventSeverity::Warning, "ProvisioningFailed", text, plan);
     }
     // External provisioners begin when they find their name here, and some read the old key.
     if annotation(claim, STORAGE_PROVISIONER) != Some(provisioner) {
@@ -186,15 +193,15 @@ fn provision(
         "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the system \
          administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
     );
-    say(claim, Severity::Normal, "ExternalProvisioning", text, plan);
+    say(claim, EventSeverity::Normal, "ExternalProvisioning", text, plan);
 }
 
 /// The next write that makes these two belong together. The volume's `claimRef` comes first: it is
 /// what no other claim can have at the same time.
-fn bind(claim: &Arc<PersistentVolumeClaim>, volume: &Arc<PersistentVolume>, plan: &mut Plan) {
-    let claim_object = Object::from(claim.clone());
+fn bind(claim: &Arc<PersistentVolumeClaim>, volume: &Arc<PersistentVolume>, plan: &mut WritePlan) {
+    let claim_object = ViewObject::from(claim.clone());
     if !belongs_to(volume, claim) {
-        let object = Object::from(volume.clone());
+        let object = ViewObject::from(volume.clone());
         let mut metadata = decided_on(object.meta());
         if reservation(volume, claim) == Reservation::Free {
             metadata["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
@@ -205,7 +212,11 @@ fn bind(claim: &Arc<PersistentVolumeClaim>, volume: &Arc<PersistentVolume>, plan
             "namespace": name.namespace, "name": name.name, "uid": claim.metadata.uid,
         });
         let patch = json!({"metadata": metadata, "spec": {"claimRef": reference}});
-        return plan.then(Write::Patch { id: object.id(), part: Part::Whole, patch });
+        return plan.then(WriteOperation::Patch {
+            id: object.id(),
+            part: PatchTarget::Whole,
+            patch,
+        });
     }
     if wanted_volume(claim).is_none() || annotation(claim, BIND_COMPLETED).is_none() {
         let mut metadata = decided_on(&claim.metadata);
@@ -214,7 +225,11 @@ fn bind(claim: &Arc<PersistentVolumeClaim>, volume: &Arc<PersistentVolume>, plan
             metadata["annotations"][BOUND_BY_CONTROLLER] = "yes".into();
         }
         let patch = json!({"metadata": metadata, "spec": {"volumeName": volume_name(volume)}});
-        return plan.then(Write::Patch { id: claim_object.id(), part: Part::Whole, patch });
+        return plan.then(WriteOperation::Patch {
+            id: claim_object.id(),
+            part: PatchTarget::Whole,
+            patch,
+        });
     }
     let spec = volume.spec.as_ref();
     let (modes, capacity) =
@@ -227,27 +242,27 @@ fn bind(claim: &Arc<PersistentVolumeClaim>, volume: &Arc<PersistentVolume>, plan
         return;
     }
     let status = json!({"phase": "Bound", "accessModes": modes, "capacity": capacity});
-    plan.then(status_patch(Kind::PersistentVolumeClaim, &claim.metadata, status));
+    plan.then(status_patch(ResourceKind::PersistentVolumeClaim, &claim.metadata, status));
 }
 
-fn lose(claim: &Arc<PersistentVolumeClaim>, text: &str, plan: &mut Plan) {
+fn lose(claim: &Arc<PersistentVolumeClaim>, text: &str, plan: &mut WritePlan) {
     if claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Lost") {
         return;
     }
-    say(claim, Severity::Warning, "ClaimLost", text.to_owned(), plan);
+    say(claim, EventSeverity::Warning, "ClaimLost", text.to_owned(), plan);
     let status = json!({"phase": "Lost"});
-    plan.then(status_patch(Kind::PersistentVolumeClaim, &claim.metadata, status));
+    plan.then(status_patch(ResourceKind::PersistentVolumeClaim, &claim.metadata, status));
 }
 
 fn say(
     claim: &Arc<PersistentVolumeClaim>,
-    severity: Severity,
+    severity: EventSeverity,
     reason: &'static str,
     text: String,
-    plan: &mut Plan,
+    plan: &mut WritePlan,
 ) {
-    let about = Object::from(claim.clone());
-    plan.notes.push(Note::new(&about, severity, reason, text, COMPONENT));
+    let about = ViewObject::from(claim.clone());
+    plan.notes.push(EventNote::new(&about, severity, reason, text, COMPONENT));
 }
 
 pub(crate) fn annotation<'c>(claim: &'c PersistentVolumeClaim, key: &str) -> Option<&'c str> {

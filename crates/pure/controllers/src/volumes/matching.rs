@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 use rekindle_types::{Quantity, labels};
 
 use super::{all_volumes, claim_name, claim_ref, claim_uid, volume_name};
-use crate::{NamespacedName, View, owners};
+use crate::{ClusterView, NamespacedName, owners};
 
 /// Who may have a volume, as far as its `claimRef` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) fn reservation(volume: &PersistentVolume, claim: &PersistentVolumeCla
 /// The volumes that the claim may have, the best first: one that names it, else the smallest free
 /// ones that do.
 pub(crate) fn candidates<'v>(
-    view: &'v View,
+    view: &'v ClusterView,
     claim: &PersistentVolumeClaim,
 ) -> Vec<&'v Arc<PersistentVolume>> {
     let ranked = all_volumes(view).filter_map(|volume| {

@@ -24,10 +24,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference, PersistentVolume, PersistentVolumeClaim};
-use rekindle_types::held::{Pod, Volume, VolumeSource};
+use rekindle_types::held::{HeldPod, HeldVolume, HeldVolumeSource};
 use rekindle_types::local_path;
 
-use crate::{Change, Key, Kind, NamespacedName, Object, ObjectId, View, cluster, owners, pods};
+use crate::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
+    cluster, owners, pods,
+};
 pub(crate) use claim::{
     annotation, class_name, makes_volumes, reconcile as reconcile_claim, waits_for_pod,
 };
@@ -51,12 +54,12 @@ pub struct PodClaim<'p> {
     /// The claim's name.
     pub claim: Cow<'p, str>,
     /// Whose it is.
-    pub origin: Origin,
+    pub origin: ClaimOrigin,
 }
 
 /// Whose a claim is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ClaimOrigin {
     /// Somebody made it.
     Named,
     /// It is made for this pod and goes with it.
@@ -64,120 +67,132 @@ pub enum Origin {
 }
 
 /// The claims that a pod uses.
-pub fn claims_of(pod: &Pod) -> impl Iterator<Item = PodClaim<'_>> {
+pub fn claims_of(pod: &HeldPod) -> impl Iterator<Item = PodClaim<'_>> {
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
     volumes.filter_map(|volume| claim_of(pod, volume))
 }
 
 /// The claim behind one volume of a pod, if it is of that kind.
-pub fn claim_of<'p>(pod: &'p Pod, volume: &'p Volume) -> Option<PodClaim<'p>> {
+pub fn claim_of<'p>(pod: &'p HeldPod, volume: &'p HeldVolume) -> Option<PodClaim<'p>> {
     let (claim, origin) = match &volume.source {
-        VolumeSource::Claim(name) => (Cow::Borrowed(name.as_str()), Origin::Named),
-        VolumeSource::Ephemeral(_) => {
+        HeldVolumeSource::Claim(name) => (Cow::Borrowed(name.as_str()), ClaimOrigin::Named),
+        HeldVolumeSource::Ephemeral(_) => {
             let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
-            (Cow::Owned(format!("{pod_name}-{}", volume.name)), Origin::Ephemeral)
+            (Cow::Owned(format!("{pod_name}-{}", volume.name)), ClaimOrigin::Ephemeral)
         }
-        VolumeSource::Image(_) | VolumeSource::Disk => return None,
+        HeldVolumeSource::Image(_) | HeldVolumeSource::Disk => return None,
     };
     Some(PodClaim { volume: &volume.name, claim, origin })
 }
 
 /// The claims, volumes and pods that a change concerns.
-pub(crate) fn affected(view: &View, change: &Change, keys: &mut BTreeSet<Key>) {
+pub(crate) fn affected(
+    view: &ClusterView,
+    change: &ObjectChange,
+    keys: &mut BTreeSet<ControllerKey>,
+) {
     let name = &change.id.name;
     match change.latest() {
-        Object::PersistentVolumeClaim(_) => {
+        ViewObject::PersistentVolumeClaim(_) => {
             if !change.is_removal() {
-                keys.insert(Key::Claim(name.clone()));
+                keys.insert(ControllerKey::Claim(name.clone()));
             }
             keys.extend(volumes_of(view, name));
         }
-        Object::PersistentVolume(_) => {
+        ViewObject::PersistentVolume(_) => {
             if !change.is_removal() {
-                keys.insert(Key::Volume(name.name.clone()));
+                keys.insert(ControllerKey::Volume(name.name.clone()));
             }
             for side in change.sides() {
-                let Object::PersistentVolume(volume) = side else { continue };
-                keys.extend(claim_ref(volume).map(|claim| Key::Claim(claim_name(claim))));
+                let ViewObject::PersistentVolume(volume) = side else { continue };
+                keys.extend(claim_ref(volume).map(|claim| ControllerKey::Claim(claim_name(claim))));
             }
             keys.extend(claims_that_may_want(view, &name.name));
         }
-        Object::StorageClass(_) => keys.extend(claims_that_may_want(view, "")),
-        Object::Node(node) if change.is_removal() || is_lost(change, node) => {
+        ViewObject::StorageClass(_) => keys.extend(claims_that_may_want(view, "")),
+        ViewObject::Node(node) if change.is_removal() || is_lost(change, node) => {
             keys.extend(claims_selected_for(view, &name.name))
         }
-        Object::Pod(pod) => {
+        ViewObject::Pod(pod) => {
             let claims = claims_of(pod).map(|used| {
-                Key::Claim(NamespacedName::new(name.namespace.clone(), used.claim.as_ref()))
+                ControllerKey::Claim(NamespacedName::new(
+                    name.namespace.clone(),
+                    used.claim.as_ref(),
+                ))
             });
             keys.extend(claims);
-            if claims_of(pod).any(|used| used.origin == Origin::Ephemeral) && !change.is_removal() {
-                keys.insert(Key::EphemeralClaims(name.clone()));
+            if claims_of(pod).any(|used| used.origin == ClaimOrigin::Ephemeral)
+                && !change.is_removal()
+            {
+                keys.insert(ControllerKey::EphemeralClaims(name.clone()));
             }
         }
-        Object::DaemonSet(_)
-        | Object::Deployment(_)
-        | Object::EndpointSlice(_)
-        | Object::Endpoints(_)
-        | Object::ReplicationController(_)
-        | Object::Service(_)
-        | Object::StatefulSet(_)
-        | Object::ControllerRevision(_)
-        | Object::ReplicaSet(_)
-        | Object::CronJob(_)
-        | Object::Job(_)
-        | Object::RestartLadder(_)
-        | Object::PodRestart(_)
-        | Object::RestartLedger(_)
-        | Object::PodDisruptionBudget(_)
-        | Object::Lease(_)
-        | Object::Node(_)
-        | Object::Namespace(_)
-        | Object::Metadata(..) => {}
+        ViewObject::DaemonSet(_)
+        | ViewObject::Deployment(_)
+        | ViewObject::EndpointSlice(_)
+        | ViewObject::Endpoints(_)
+        | ViewObject::ReplicationController(_)
+        | ViewObject::Service(_)
+        | ViewObject::StatefulSet(_)
+        | ViewObject::ControllerRevision(_)
+        | ViewObject::ReplicaSet(_)
+        | ViewObject::CronJob(_)
+        | ViewObject::Job(_)
+        | ViewObject::RestartLadder(_)
+        | ViewObject::PodRestart(_)
+        | ViewObject::RestartLedger(_)
+        | ViewObject::PodDisruptionBudget(_)
+        | ViewObject::Lease(_)
+        | ViewObject::Node(_)
+        | ViewObject::Namespace(_)
+        | ViewObject::Metadata(..) => {}
     }
 }
 
 /// True when the node is not heard of any more.
-fn is_lost(change: &Change, node: &Node) -> bool {
+fn is_lost(change: &ObjectChange, node: &Node) -> bool {
     let was_lost =
-        matches!(&change.before, Some(Object::Node(before)) if cluster::is_silent(before));
+        matches!(&change.before, Some(ViewObject::Node(before)) if cluster::is_silent(before));
     cluster::is_silent(node) && !was_lost
 }
 
-fn volumes_of<'a>(view: &'a View, claim: &NamespacedName) -> impl Iterator<Item = Key> + use<'a> {
-    let claim = ObjectId::new(Kind::PersistentVolumeClaim, claim.clone());
-    let volumes = view.naming(&claim, Kind::PersistentVolume);
-    volumes.map(|volume| Key::Volume(volume.id().name.name))
+fn volumes_of<'a>(
+    view: &'a ClusterView,
+    claim: &NamespacedName,
+) -> impl Iterator<Item = ControllerKey> + use<'a> {
+    let claim = ObjectId::new(ResourceKind::PersistentVolumeClaim, claim.clone());
+    let volumes = view.naming(&claim, ResourceKind::PersistentVolume);
+    volumes.map(|volume| ControllerKey::Volume(volume.id().name.name))
 }
 
 /// Claims without a volume, and those of this one.
-fn claims_that_may_want(view: &View, volume: &str) -> impl Iterator<Item = Key> {
-    view.of_kind(Kind::PersistentVolumeClaim).filter_map(move |(id, object)| match object {
-        Object::PersistentVolumeClaim(claim)
+fn claims_that_may_want(view: &ClusterView, volume: &str) -> impl Iterator<Item = ControllerKey> {
+    view.of_kind(ResourceKind::PersistentVolumeClaim).filter_map(move |(id, object)| match object {
+        ViewObject::PersistentVolumeClaim(claim)
             if wanted_volume(claim).is_none_or(|wanted| wanted == volume) =>
         {
-            Some(Key::Claim(id.name.clone()))
+            Some(ControllerKey::Claim(id.name.clone()))
         }
         _ => None,
     })
 }
 
 /// Claims without a volume that are to have one on this node.
-fn claims_selected_for(view: &View, node: &str) -> impl Iterator<Item = Key> {
-    view.of_kind(Kind::PersistentVolumeClaim).filter_map(move |(id, object)| match object {
-        Object::PersistentVolumeClaim(claim)
+fn claims_selected_for(view: &ClusterView, node: &str) -> impl Iterator<Item = ControllerKey> {
+    view.of_kind(ResourceKind::PersistentVolumeClaim).filter_map(move |(id, object)| match object {
+        ViewObject::PersistentVolumeClaim(claim)
             if wanted_volume(claim).is_none()
                 && annotation(claim, local_path::SELECTED_NODE) == Some(node) =>
         {
-            Some(Key::Claim(id.name.clone()))
+            Some(ControllerKey::Claim(id.name.clone()))
         }
         _ => None,
     })
 }
 
-fn all_volumes(view: &View) -> impl Iterator<Item = &Arc<PersistentVolume>> {
-    view.of_kind(Kind::PersistentVolume).filter_map(|(_, object)| match object {
-        Object::PersistentVolume(volume) => Some(volume),
+fn all_volumes(view: &ClusterView) -> impl Iterator<Item = &Arc<PersistentVolume>> {
+    view.of_kind(ResourceKind::PersistentVolume).filter_map(|(_, object)| match object {
+        ViewObject::PersistentVolume(volume) => Some(volume),
         _ => None,
     })
 }
@@ -185,12 +200,12 @@ fn all_volumes(view: &View) -> impl Iterator<Item = &Arc<PersistentVolume>> {
 /// The pods that may have the claim's volume mounted. A pod that no node has is not let in any more
 /// once the claim is being deleted; one that has ended has let go.
 pub(crate) fn users_of<'a>(
-    view: &'a View,
+    view: &'a ClusterView,
     claim: &NamespacedName,
-) -> impl Iterator<Item = &'a Arc<Pod>> + use<'a> {
-    let claim = ObjectId::new(Kind::PersistentVolumeClaim, claim.clone());
-    view.naming(&claim, Kind::Pod).filter_map(|object| match object {
-        Object::Pod(pod) if pods::node(pod).is_some() && !pods::is_finished(pod) => Some(pod),
+) -> impl Iterator<Item = &'a Arc<HeldPod>> + use<'a> {
+    let claim = ObjectId::new(ResourceKind::PersistentVolumeClaim, claim.clone());
+    view.naming(&claim, ResourceKind::Pod).filter_map(|object| match object {
+        ViewObject::Pod(pod) if pods::node(pod).is_some() && !pods::is_finished(pod) => Some(pod),
         _ => None,
     })
 }
@@ -222,7 +237,7 @@ pub(crate) fn wanted_volume(claim: &PersistentVolumeClaim) -> Option<&str> {
 }
 
 /// True when the claim has its volume and both know it.
-pub(crate) fn is_bound(view: &View, claim: &PersistentVolumeClaim) -> bool {
+pub(crate) fn is_bound(view: &ClusterView, claim: &PersistentVolumeClaim) -> bool {
     let volume = wanted_volume(claim)
         .and_then(|name| view.persistent_volume(&NamespacedName::new("", name)));
     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -234,6 +249,6 @@ fn belongs_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool 
     of.is_some() && of == claim.metadata.uid.as_deref()
 }
 
-fn is_protected(object: &Object, finalizer: &str) -> bool {
+fn is_protected(object: &ViewObject, finalizer: &str) -> bool {
     owners::has_finalizer(object.meta(), finalizer)
 }

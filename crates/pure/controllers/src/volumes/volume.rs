@@ -10,10 +10,10 @@ use serde_json::json;
 use super::{
     COMPONENT, claim_name, claim_ref, claim_uid, is_protected, volume_name, wanted_volume,
 };
-use crate::events::{Note, Severity};
+use crate::events::{EventNote, EventSeverity};
 use crate::patches::{status_patch, without_finalizer};
-use crate::plan::Write;
-use crate::{Kind, NamespacedName, Object, ObjectId, Plan, View, owners};
+use crate::plan::WriteOperation;
+use crate::{ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject, WritePlan, owners};
 
 /// Keeps a volume until no claim is bound to it.
 const PROTECTION: &str = "kubernetes.io/pv-protection";
@@ -22,7 +22,7 @@ const PROTECTION: &str = "kubernetes.io/pv-protection";
 const IN_TREE: &str = "kubernetes.io/";
 
 /// Whose a volume is.
-enum Holder {
+enum VolumeHolder {
     /// Nobody's, or a wish for a claim that has not got it yet.
     Nobody,
     /// This claim is about to get it, or has it: the phase, when it is known.
@@ -32,31 +32,31 @@ enum Holder {
 }
 
 /// The next step for a volume.
-pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn reconcile(view: &ClusterView, name: &str, now: Tick) -> WritePlan {
+    let mut plan = WritePlan::default();
     let Some(volume) = view.persistent_volume(&NamespacedName::new("", name)) else { return plan };
-    let object = Object::from(volume.clone());
+    let object = ViewObject::from(volume.clone());
     let holder = holder(view, volume);
     if owners::is_terminating(&volume.metadata) && is_protected(&object, PROTECTION) {
         match holder {
-            Holder::Claim(_) => {}
-            Holder::Nobody => plan.then(without_finalizer(&object, PROTECTION)),
-            Holder::Departed(id, uid) => {
-                plan.then(Write::CheckAbsent { id, uid: Some(uid) });
+            VolumeHolder::Claim(_) => {}
+            VolumeHolder::Nobody => plan.then(without_finalizer(&object, PROTECTION)),
+            VolumeHolder::Departed(id, uid) => {
+                plan.then(WriteOperation::CheckAbsent { id, uid: Some(uid) });
                 plan.then(without_finalizer(&object, PROTECTION));
             }
         }
         return plan;
     }
     match holder {
-        Holder::Nobody => show(volume, "Available", now, &mut plan),
-        Holder::Claim(Some(phase)) => show(volume, phase, now, &mut plan),
-        Holder::Claim(None) => {}
-        Holder::Departed(id, uid) => match phase(volume) {
+        VolumeHolder::Nobody => show(volume, "Available", now, &mut plan),
+        VolumeHolder::Claim(Some(phase)) => show(volume, phase, now, &mut plan),
+        VolumeHolder::Claim(None) => {}
+        VolumeHolder::Departed(id, uid) => match phase(volume) {
             "Released" => reclaim(volume, now, &mut plan),
             "Failed" => {}
             _ => {
-                plan.then(Write::CheckAbsent { id, uid: Some(uid) });
+                plan.then(WriteOperation::CheckAbsent { id, uid: Some(uid) });
                 show(volume, "Released", now, &mut plan);
             }
         },
@@ -64,39 +64,45 @@ pub(crate) fn reconcile(view: &View, name: &str, now: Tick) -> Plan {
     plan
 }
 
-fn holder(view: &View, volume: &PersistentVolume) -> Holder {
-    let Some(reference) = claim_ref(volume) else { return Holder::Nobody };
-    let Some(uid) = claim_uid(reference) else { return Holder::Nobody };
+fn holder(view: &ClusterView, volume: &PersistentVolume) -> VolumeHolder {
+    let Some(reference) = claim_ref(volume) else { return VolumeHolder::Nobody };
+    let Some(uid) = claim_uid(reference) else { return VolumeHolder::Nobody };
     let name = claim_name(reference);
     let claim = view.persistent_volume_claim(&name);
     let claim = claim.filter(|claim| claim.metadata.uid.as_deref() == Some(uid));
     match claim.map(|claim| wanted_volume(claim)) {
-        Some(Some(has)) if has == volume_name(volume) => Holder::Claim(Some("Bound")),
+        Some(Some(has)) if has == volume_name(volume) => VolumeHolder::Claim(Some("Bound")),
         // It got another one meanwhile: this one was made or reserved for it and is not needed.
-        Some(Some(_)) => Holder::Claim(Some("Released")),
-        Some(None) => Holder::Claim(None),
+        Some(Some(_)) => VolumeHolder::Claim(Some("Released")),
+        Some(None) => VolumeHolder::Claim(None),
         None => {
-            let id = ObjectId::new(Kind::PersistentVolumeClaim, name);
-            Holder::Departed(id, uid.to_owned())
+            let id = ObjectId::new(ResourceKind::PersistentVolumeClaim, name);
+            VolumeHolder::Departed(id, uid.to_owned())
         }
     }
 }
 
 /// What was promised for the end of the claim. What a provisioner made is the provisioner's to
 /// remove: a node, or an external one.
-fn reclaim(volume: &Arc<PersistentVolume>, now: Tick, plan: &mut Plan) {
+fn reclaim(volume: &Arc<PersistentVolume>, now: Tick, plan: &mut WritePlan) {
     let policy = volume.spec.as_ref().and_then(|s| s.persistent_volume_reclaim_policy.as_deref());
     let annotations = volume.metadata.annotations.as_ref();
     let maker = annotations.and_then(|all| all.get(local_path::PROVISIONED_BY));
     if policy != Some("Delete") || maker.is_some_and(|maker| !maker.starts_with(IN_TREE)) {
         return;
     }
-    let about = Object::from(volume.clone());
+    let about = ViewObject::from(volume.clone());
     let text = format!(
         "error getting deleter volume plugin for volume {:?}: no deletable volume plugin matched",
         volume_name(volume)
     );
-    plan.notes.push(Note::new(&about, Severity::Warning, "VolumeFailedDelete", &*text, COMPONENT));
+    plan.notes.push(EventNote::new(
+        &about,
+        EventSeverity::Warning,
+        "VolumeFailedDelete",
+        &*text,
+        COMPONENT,
+    ));
     plan.then(status(&about, "Failed", Some(&text), now));
 }
 
@@ -104,13 +110,13 @@ fn phase(volume: &PersistentVolume) -> &str {
     volume.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-fn show(volume: &Arc<PersistentVolume>, wanted: &str, now: Tick, plan: &mut Plan) {
+fn show(volume: &Arc<PersistentVolume>, wanted: &str, now: Tick, plan: &mut WritePlan) {
     if phase(volume) != wanted {
-        plan.then(status(&Object::from(volume.clone()), wanted, None, now));
+        plan.then(status(&ViewObject::from(volume.clone()), wanted, None, now));
     }
 }
 
-fn status(volume: &Object, phase: &str, message: Option<&str>, now: Tick) -> Write {
+fn status(volume: &ViewObject, phase: &str, message: Option<&str>, now: Tick) -> WriteOperation {
     let status = json!({
         "phase": phase, "message": message, "reason": null,
         "lastPhaseTransitionTime": now.to_time(),

@@ -4,109 +4,114 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{self, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
+use rekindle_controllers::plan::{
+    DeleteGrace, DeleteWrite, DependentPolicy, EvictWrite, PatchTarget,
+};
 use rekindle_controllers::{
-    Kind, Manifest, NamespacedName, Object, ObjectId, Outcome, Refusal, Write,
+    NamespacedName, NewObject, ObjectId, ResourceKind, ViewObject, WriteOperation, WriteRefusal,
+    WriteResult,
 };
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde_json::{Value, json};
 
 /// One watch event.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    Applied(Object),
-    Deleted(Object),
+    Applied(ViewObject),
+    Deleted(ViewObject),
 }
 
 /// The server.
 #[derive(Default)]
 pub(crate) struct FakeApi {
     /// What there is, as controllers hold it.
-    pub(crate) objects: BTreeMap<ObjectId, Object>,
+    pub(crate) objects: BTreeMap<ObjectId, ViewObject>,
     /// The same with all that is said of it.
     pub(crate) values: BTreeMap<ObjectId, Value>,
     /// Everything that ever happened, by kind, as watches show it.
-    pub(crate) log: BTreeMap<Kind, Vec<Event>>,
+    pub(crate) log: BTreeMap<ResourceKind, Vec<Event>>,
     pub(crate) version: u64,
     pub(crate) uids: u64,
     pub(crate) now: Tick,
     /// Creations of kinds listed here are refused with this message.
-    pub(crate) refuse_creation: Option<(Kind, String)>,
+    pub(crate) refuse_creation: Option<(ResourceKind, String)>,
     /// Evictions are refused with this message, as a disruption budget does.
     pub(crate) refuse_eviction: Option<String>,
 }
 
 impl FakeApi {
-    pub(crate) fn carry_out(&mut self, write: &Write) -> Outcome {
+    pub(crate) fn carry_out(&mut self, write: &WriteOperation) -> WriteResult {
         match write {
-            Write::Create(Manifest::Pod(pod)) => {
-                self.create(Kind::Pod, serde_json::to_value(pod).unwrap())
+            WriteOperation::Create(NewObject::Pod(pod)) => {
+                self.create(ResourceKind::Pod, serde_json::to_value(pod).unwrap())
             }
-            Write::Create(Manifest::Object(object)) => self.create(object.kind(), encode(object)),
-            Write::TryCreate(manifest) => {
-                self.refused_creation(&manifest.id()).unwrap_or(Outcome::Done)
+            WriteOperation::Create(NewObject::Object(object)) => {
+                self.create(object.kind(), encode(object))
             }
-            Write::Update(object) => self.update(object, Part::Whole),
-            Write::UpdateStatus(object) => self.update(object, Part::Status),
-            Write::Patch { id, part, patch } => self.patch(id, *part, patch),
-            Write::Delete(delete) => self.delete(delete),
-            Write::DeleteAll { of } => {
+            WriteOperation::TryCreate(manifest) => {
+                self.refused_creation(&manifest.id()).unwrap_or(WriteResult::Done)
+            }
+            WriteOperation::Update(object) => self.update(object, PatchTarget::Whole),
+            WriteOperation::UpdateStatus(object) => self.update(object, PatchTarget::Status),
+            WriteOperation::Patch { id, part, patch } => self.patch(id, *part, patch),
+            WriteOperation::Delete(delete) => self.delete(delete),
+            WriteOperation::DeleteAll { of } => {
                 for id in self.ids(of.kind, &of.name.namespace) {
                     let uid = self.objects[&id].uid().to_owned();
-                    let (propagation, grace) = (Propagation::Background, Grace::Own);
-                    self.delete(&Delete { id, uid, propagation, grace });
+                    let (propagation, grace) = (DependentPolicy::Background, DeleteGrace::Own);
+                    self.delete(&DeleteWrite { id, uid, propagation, grace });
                 }
-                Outcome::Done
+                WriteResult::Done
             }
-            Write::Bind { pod, uid, node } => self.bind(pod, uid, node),
-            Write::Nominate { pod, uid, node } => {
+            WriteOperation::Bind { pod, uid, node } => self.bind(pod, uid, node),
+            WriteOperation::Nominate { pod, uid, node } => {
                 let patch =
                     json!({"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}});
-                self.patch(pod, Part::Status, &patch)
+                self.patch(pod, PatchTarget::Status, &patch)
             }
-            Write::Finalize(namespace) => self.finalize(namespace),
-            Write::Evict(evict) => self.evict(evict),
-            Write::CheckAbsent { id, uid } => match self.objects.get(id) {
+            WriteOperation::Finalize(namespace) => self.finalize(namespace),
+            WriteOperation::Evict(evict) => self.evict(evict),
+            WriteOperation::CheckAbsent { id, uid } => match self.objects.get(id) {
                 Some(object) if uid.as_deref().is_none_or(|uid| uid == object.uid()) => {
-                    refuse(Refusal::StillThere, "still there")
+                    refuse(WriteRefusal::StillThere, "still there")
                 }
-                _ => Outcome::Done,
+                _ => WriteResult::Done,
             },
-            Write::CheckEmpty { of } => {
+            WriteOperation::CheckEmpty { of } => {
                 if self.ids(of.kind, &of.name.namespace).is_empty() {
-                    Outcome::Done
+                    WriteResult::Done
                 } else {
-                    refuse(Refusal::StillThere, "not empty")
+                    refuse(WriteRefusal::StillThere, "not empty")
                 }
             }
         }
     }
 
     /// Why an object is not taken, its name aside.
-    fn refused_creation(&self, id: &ObjectId) -> Option<Outcome> {
+    fn refused_creation(&self, id: &ObjectId) -> Option<WriteResult> {
         if let Some((kind, message)) = &self.refuse_creation
             && *kind == id.kind
         {
-            return Some(refuse(Refusal::Other, message));
+            return Some(refuse(WriteRefusal::Other, message));
         }
         let namespace =
-            ObjectId::new(Kind::Namespace, NamespacedName::new("", &*id.name.namespace));
-        let is_going = |o: &Object| o.meta().deletion_timestamp.is_some();
+            ObjectId::new(ResourceKind::Namespace, NamespacedName::new("", &*id.name.namespace));
+        let is_going = |o: &ViewObject| o.meta().deletion_timestamp.is_some();
         self.objects
             .get(&namespace)
             .is_some_and(is_going)
-            .then(|| refuse(Refusal::NamespaceTerminating, "namespace is being deleted"))
+            .then(|| refuse(WriteRefusal::NamespaceTerminating, "namespace is being deleted"))
     }
 
     /// Creates an object of which the server makes up what servers make up.
-    pub(crate) fn create(&mut self, kind: Kind, value: Value) -> Outcome {
+    pub(crate) fn create(&mut self, kind: ResourceKind, value: Value) -> WriteResult {
         let id = decode(kind, value.clone()).id();
         if let Some(refused) = self.refused_creation(&id) {
             return refused;
         }
         if self.objects.contains_key(&id) {
-            return refuse(Refusal::AlreadyExists, "already exists");
+            return refuse(WriteRefusal::AlreadyExists, "already exists");
         }
         self.uids += 1;
         let uid = format!("uid-{}", self.uids);
@@ -116,21 +121,21 @@ impl FakeApi {
             meta.generation = Some(1);
             meta.creation_timestamp = Some(seconds(created));
         });
-        if kind == Kind::Pod {
+        if kind == ResourceKind::Pod {
             value["status"] = json!({"phase": "Pending"});
         }
-        Outcome::Stored(self.store(kind, value))
+        WriteResult::Stored(self.store(kind, value))
     }
 
     /// Stores under a new version and tells the watches.
-    fn store(&mut self, kind: Kind, value: Value) -> Object {
+    fn store(&mut self, kind: ResourceKind, value: Value) -> ViewObject {
         self.version += 1;
         let version = self.version.to_string();
         let value = edit(value, |meta| meta.resource_version = Some(version));
         let (object, value) = match kind {
-            Kind::Pod => {
+            ResourceKind::Pod => {
                 let pod: v1::Pod = serde_json::from_value(value).unwrap();
-                (Object::from(Pod::from(&pod)), serde_json::to_value(pod).unwrap())
+                (ViewObject::from(HeldPod::from(&pod)), serde_json::to_value(pod).unwrap())
             }
             other => {
                 let object = decode(other, value);
@@ -152,37 +157,39 @@ impl FakeApi {
         object
     }
 
-    fn update(&mut self, object: &Object, part: Part) -> Outcome {
-        let Some(current) = self.objects.get(&object.id()).cloned() else { return Outcome::Gone };
+    fn update(&mut self, object: &ViewObject, part: PatchTarget) -> WriteResult {
+        let Some(current) = self.objects.get(&object.id()).cloned() else {
+            return WriteResult::Gone;
+        };
         let stale = object.meta().resource_version.is_some()
             && object.meta().resource_version != current.meta().resource_version;
         if stale || current.uid() != object.uid() {
-            return refuse(Refusal::Conflict, "the object has been modified");
+            return refuse(WriteRefusal::Conflict, "the object has been modified");
         }
-        Outcome::Stored(self.store_part(&object.id(), encode(object), part))
+        WriteResult::Stored(self.store_part(&object.id(), encode(object), part))
     }
 
-    pub(crate) fn patch(&mut self, id: &ObjectId, part: Part, patch: &Value) -> Outcome {
-        let Some(current) = self.objects.get(id).cloned() else { return Outcome::Gone };
+    pub(crate) fn patch(&mut self, id: &ObjectId, part: PatchTarget, patch: &Value) -> WriteResult {
+        let Some(current) = self.objects.get(id).cloned() else { return WriteResult::Gone };
         let meta = current.meta();
         let conflicts = |field: &str, is: &Option<String>| {
             patch["metadata"][field].as_str().is_some_and(|wanted| Some(wanted) != is.as_deref())
         };
         if conflicts("uid", &meta.uid) || conflicts("resourceVersion", &meta.resource_version) {
-            return refuse(Refusal::Conflict, "the object has been modified");
+            return refuse(WriteRefusal::Conflict, "the object has been modified");
         }
         let mut value = self.values[id].clone();
         merge(&mut value, patch);
-        Outcome::Stored(self.store_part(id, value, part))
+        WriteResult::Stored(self.store_part(id, value, part))
     }
 
     /// Stores `value`, with the part that this write does not reach as it was.
-    fn store_part(&mut self, id: &ObjectId, mut value: Value, part: Part) -> Object {
+    fn store_part(&mut self, id: &ObjectId, mut value: Value, part: PatchTarget) -> ViewObject {
         let mut current = self.values[id].clone();
         match part {
-            Part::Whole => {
+            PatchTarget::Whole => {
                 value["status"] = current["status"].take();
-                let of_deployment = id.kind == Kind::Deployment;
+                let of_deployment = id.kind == ResourceKind::Deployment;
                 let annotations = |of: &Value| of["metadata"]["annotations"].clone();
                 let is_annotated = of_deployment && annotations(&value) != annotations(&current);
                 if value["spec"] != current["spec"] || is_annotated {
@@ -190,7 +197,7 @@ impl FakeApi {
                     value["metadata"]["generation"] = json!(generation);
                 }
             }
-            Part::Status => {
+            PatchTarget::Status => {
                 current["status"] = value["status"].take();
                 current["metadata"]["annotations"] = value["metadata"]["annotations"].take();
                 value = current;
@@ -199,34 +206,34 @@ impl FakeApi {
         self.store(id.kind, value)
     }
 
-    fn evict(&mut self, evict: &Evict) -> Outcome {
+    fn evict(&mut self, evict: &EvictWrite) -> WriteResult {
         if let Some(message) = &self.refuse_eviction {
-            return refuse(Refusal::Budget, message);
+            return refuse(WriteRefusal::Budget, message);
         }
         let (id, uid) = (evict.pod.clone(), evict.uid.clone());
-        let (propagation, grace) = (Propagation::Default, Grace::Own);
-        match self.delete(&Delete { id, uid, propagation, grace }) {
-            Outcome::Stored(_) | Outcome::Gone => Outcome::Done,
+        let (propagation, grace) = (DependentPolicy::Default, DeleteGrace::Own);
+        match self.delete(&DeleteWrite { id, uid, propagation, grace }) {
+            WriteResult::Stored(_) | WriteResult::Gone => WriteResult::Done,
             other => other,
         }
     }
 
-    fn delete(&mut self, delete: &Delete) -> Outcome {
-        let Some(current) = self.objects.get(&delete.id).cloned() else { return Outcome::Gone };
+    fn delete(&mut self, delete: &DeleteWrite) -> WriteResult {
+        let Some(current) = self.objects.get(&delete.id).cloned() else { return WriteResult::Gone };
         if current.uid() != delete.uid {
-            return refuse(Refusal::Conflict, "the UID in the precondition does not match");
+            return refuse(WriteRefusal::Conflict, "the UID in the precondition does not match");
         }
         let grace = match (&current, delete.grace) {
-            (Object::Pod(pod), Grace::Own) if is_on_node(pod) => 30,
+            (ViewObject::Pod(pod), DeleteGrace::Own) if is_on_node(pod) => 30,
             _ => 0,
         };
         let now = self.now;
         let value = edit(self.values[&delete.id].clone(), |meta| {
             let finalizers = meta.finalizers.get_or_insert_default();
             let wanted = match delete.propagation {
-                Propagation::Default | Propagation::Background => None,
-                Propagation::Foreground => Some("foregroundDeletion"),
-                Propagation::Orphan => Some("orphan"),
+                DependentPolicy::Default | DependentPolicy::Background => None,
+                DependentPolicy::Foreground => Some("foregroundDeletion"),
+                DependentPolicy::Orphan => Some("orphan"),
             };
             if let Some(wanted) = wanted.filter(|w| !finalizers.iter().any(|f| f == w)) {
                 finalizers.push(wanted.to_owned());
@@ -237,30 +244,30 @@ impl FakeApi {
         });
         let stored = self.store(delete.id.kind, value);
         if self.objects.contains_key(&stored.id()) {
-            Outcome::Stored(stored)
+            WriteResult::Stored(stored)
         } else {
-            Outcome::Gone
+            WriteResult::Gone
         }
     }
 
-    fn bind(&mut self, id: &ObjectId, uid: &str, node: &str) -> Outcome {
-        let Some(Object::Pod(pod)) = self.objects.get(id) else { return Outcome::Gone };
+    fn bind(&mut self, id: &ObjectId, uid: &str, node: &str) -> WriteResult {
+        let Some(ViewObject::Pod(pod)) = self.objects.get(id) else { return WriteResult::Gone };
         if pod.metadata.uid.as_deref() != Some(uid) || is_on_node(pod) {
-            return refuse(Refusal::Conflict, "pod is already assigned to a node");
+            return refuse(WriteRefusal::Conflict, "pod is already assigned to a node");
         }
         let mut value = self.values[id].clone();
         value["spec"]["nodeName"] = json!(node);
         value["status"].as_object_mut().unwrap().remove("nominatedNodeName");
         self.store(id.kind, value);
-        Outcome::Done
+        WriteResult::Done
     }
 
-    fn finalize(&mut self, namespace: &Namespace) -> Outcome {
-        let id = Object::from(namespace.clone()).id();
-        let Some(mut value) = self.values.get(&id).cloned() else { return Outcome::Gone };
+    fn finalize(&mut self, namespace: &Namespace) -> WriteResult {
+        let id = ViewObject::from(namespace.clone()).id();
+        let Some(mut value) = self.values.get(&id).cloned() else { return WriteResult::Gone };
         value["spec"] = serde_json::to_value(&namespace.spec).unwrap();
         let stored = self.store(id.kind, value);
-        if self.objects.contains_key(&id) { Outcome::Stored(stored) } else { Outcome::Gone }
+        if self.objects.contains_key(&id) { WriteResult::Stored(stored) } else { WriteResult::Gone }
     }
 
     /// Changes an object as some other client would.
@@ -276,21 +283,21 @@ impl FakeApi {
     }
 
     /// A user deletes an object.
-    pub(crate) fn user_deletes(&mut self, id: &ObjectId, propagation: Propagation) {
+    pub(crate) fn user_deletes(&mut self, id: &ObjectId, propagation: DependentPolicy) {
         let uid = self.objects[id].uid().to_owned();
-        self.delete(&Delete { id: id.clone(), uid, propagation, grace: Grace::Own });
+        self.delete(&DeleteWrite { id: id.clone(), uid, propagation, grace: DeleteGrace::Own });
     }
 
-    pub(crate) fn ids(&self, kind: Kind, namespace: &str) -> Vec<ObjectId> {
+    pub(crate) fn ids(&self, kind: ResourceKind, namespace: &str) -> Vec<ObjectId> {
         let of = |id: &&ObjectId| id.kind == kind && id.name.namespace == namespace;
         self.objects.keys().filter(of).cloned().collect()
     }
 
-    pub(crate) fn pods(&self) -> Vec<&Pod> {
+    pub(crate) fn pods(&self) -> Vec<&HeldPod> {
         self.objects
             .values()
             .filter_map(|o| match o {
-                Object::Pod(pod) => Some(pod.as_ref()),
+                ViewObject::Pod(pod) => Some(pod.as_ref()),
                 _ => None,
             })
             .collect()
@@ -305,18 +312,18 @@ impl FakeApi {
     pub(crate) fn add_node(&mut self, name: &str, cpu: &str, memory: &str, pods: &str) {
         let room = json!({"cpu": cpu, "memory": memory, "pods": pods});
         self.create(
-            Kind::Node,
+            ResourceKind::Node,
             json!({"metadata": {"name": name}, "status": {"allocatable": room}}),
         );
     }
 }
 
-fn is_on_node(pod: &Pod) -> bool {
+fn is_on_node(pod: &HeldPod) -> bool {
     pod.node_name.is_some()
 }
 
-fn refuse(refusal: Refusal, message: &str) -> Outcome {
-    Outcome::Refused { refusal, message: message.to_owned() }
+fn refuse(refusal: WriteRefusal, message: &str) -> WriteResult {
+    WriteResult::Refused { refusal, message: message.to_owned() }
 }
 
 fn seconds(tick: Tick) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
@@ -324,10 +331,10 @@ fn seconds(tick: Tick) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
 }
 
 /// True when nothing holds an object that is being deleted.
-fn is_done_for(object: &Object) -> bool {
+fn is_done_for(object: &ViewObject) -> bool {
     let meta = object.meta();
     let holds = match object {
-        Object::Namespace(ns) => {
+        ViewObject::Namespace(ns) => {
             ns.spec.iter().any(|spec| spec.finalizers.iter().flatten().next().is_some())
         }
         _ => false,
@@ -363,36 +370,36 @@ fn edit(mut value: Value, change: impl FnOnce(&mut ObjectMeta)) -> Value {
     value
 }
 
-fn encode(object: &Object) -> Value {
+fn encode(object: &ViewObject) -> Value {
     match object {
-        Object::ReplicationController(o) => serde_json::to_value(o.as_ref()),
-        Object::Service(o) => serde_json::to_value(o.as_ref()),
-        Object::EndpointSlice(o) => serde_json::to_value(o.as_ref()),
-        Object::Endpoints(o) => serde_json::to_value(o.as_ref()),
-        Object::DaemonSet(o) => serde_json::to_value(o.as_ref()),
-        Object::Deployment(o) => serde_json::to_value(o.as_ref()),
-        Object::ReplicaSet(o) => serde_json::to_value(o.as_ref()),
-        Object::StatefulSet(o) => serde_json::to_value(o.as_ref()),
-        Object::ControllerRevision(o) => serde_json::to_value(o.as_ref()),
-        Object::CronJob(o) => serde_json::to_value(o.as_ref()),
-        Object::Job(o) => serde_json::to_value(o.as_ref()),
-        Object::Pod(_) => panic!("less than all of a pod is held"),
-        Object::RestartLadder(o) => serde_json::to_value(o.as_ref()),
-        Object::PodRestart(o) => serde_json::to_value(o.as_ref()),
-        Object::RestartLedger(o) => serde_json::to_value(o.as_ref()),
-        Object::PodDisruptionBudget(o) => serde_json::to_value(o.as_ref()),
-        Object::PersistentVolumeClaim(o) => serde_json::to_value(o.as_ref()),
-        Object::Lease(o) => serde_json::to_value(o.as_ref()),
-        Object::PersistentVolume(o) => serde_json::to_value(o.as_ref()),
-        Object::StorageClass(o) => serde_json::to_value(o.as_ref()),
-        Object::Node(o) => serde_json::to_value(o.as_ref()),
-        Object::Namespace(o) => serde_json::to_value(o.as_ref()),
-        Object::Metadata(_, meta) => Ok(json!({"metadata": meta.as_ref()})),
+        ViewObject::ReplicationController(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::Service(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::EndpointSlice(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::Endpoints(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::DaemonSet(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::Deployment(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::ReplicaSet(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::StatefulSet(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::ControllerRevision(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::CronJob(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::Job(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::Pod(_) => panic!("less than all of a pod is held"),
+        ViewObject::RestartLadder(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::PodRestart(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::RestartLedger(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::PodDisruptionBudget(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::PersistentVolumeClaim(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::Lease(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::PersistentVolume(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::StorageClass(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::Node(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::Namespace(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::Metadata(_, meta) => Ok(json!({"metadata": meta.as_ref()})),
     }
     .unwrap()
 }
 
-fn decode(kind: Kind, mut value: Value) -> Object {
+fn decode(kind: ResourceKind, mut value: Value) -> ViewObject {
     if value["status"].is_null() {
         value.as_object_mut().unwrap().remove("status");
     }
@@ -400,28 +407,28 @@ fn decode(kind: Kind, mut value: Value) -> Object {
         serde_json::from_value(value).unwrap()
     }
     match kind {
-        Kind::ReplicationController => Object::ReplicationController(typed(value)),
-        Kind::Service => Object::Service(typed(value)),
-        Kind::EndpointSlice => Object::EndpointSlice(typed(value)),
-        Kind::Endpoints => Object::Endpoints(typed(value)),
-        Kind::DaemonSet => Object::DaemonSet(typed(value)),
-        Kind::Deployment => Object::Deployment(typed(value)),
-        Kind::ReplicaSet => Object::ReplicaSet(typed(value)),
-        Kind::StatefulSet => Object::StatefulSet(typed(value)),
-        Kind::ControllerRevision => Object::ControllerRevision(typed(value)),
-        Kind::CronJob => Object::CronJob(typed(value)),
-        Kind::Job => Object::Job(typed(value)),
-        Kind::Pod => Object::Pod(typed(value)),
-        Kind::RestartLadder => Object::RestartLadder(typed(value)),
-        Kind::PodRestart => Object::PodRestart(typed(value)),
-        Kind::RestartLedger => Object::RestartLedger(typed(value)),
-        Kind::PodDisruptionBudget => Object::PodDisruptionBudget(typed(value)),
-        Kind::PersistentVolumeClaim => Object::PersistentVolumeClaim(typed(value)),
-        Kind::Lease => Object::Lease(typed(value)),
-        Kind::PersistentVolume => Object::PersistentVolume(typed(value)),
-        Kind::StorageClass => Object::StorageClass(typed(value)),
-        Kind::Node => Object::Node(typed(value)),
-        Kind::Namespace => Object::Namespace(typed(value)),
-        other => Object::Metadata(other, typed(value["metadata"].clone())),
+        ResourceKind::ReplicationController => ViewObject::ReplicationController(typed(value)),
+        ResourceKind::Service => ViewObject::Service(typed(value)),
+        ResourceKind::EndpointSlice => ViewObject::EndpointSlice(typed(value)),
+        ResourceKind::Endpoints => ViewObject::Endpoints(typed(value)),
+        ResourceKind::DaemonSet => ViewObject::DaemonSet(typed(value)),
+        ResourceKind::Deployment => ViewObject::Deployment(typed(value)),
+        ResourceKind::ReplicaSet => ViewObject::ReplicaSet(typed(value)),
+        ResourceKind::StatefulSet => ViewObject::StatefulSet(typed(value)),
+        ResourceKind::ControllerRevision => ViewObject::ControllerRevision(typed(value)),
+        ResourceKind::CronJob => ViewObject::CronJob(typed(value)),
+        ResourceKind::Job => ViewObject::Job(typed(value)),
+        ResourceKind::Pod => ViewObject::Pod(typed(value)),
+        ResourceKind::RestartLadder => ViewObject::RestartLadder(typed(value)),
+        ResourceKind::PodRestart => ViewObject::PodRestart(typed(value)),
+        ResourceKind::RestartLedger => ViewObject::RestartLedger(typed(value)),
+        ResourceKind::PodDisruptionBudget => ViewObject::PodDisruptionBudget(typed(value)),
+        ResourceKind::PersistentVolumeClaim => ViewObject::PersistentVolumeClaim(typed(value)),
+        ResourceKind::Lease => ViewObject::Lease(typed(value)),
+        ResourceKind::PersistentVolume => ViewObject::PersistentVolume(typed(value)),
+        ResourceKind::StorageClass => ViewObject::StorageClass(typed(value)),
+        ResourceKind::Node => ViewObject::Node(typed(value)),
+        ResourceKind::Namespace => ViewObject::Namespace(typed(value)),
+        other => ViewObject::Metadata(other, typed(value["metadata"].clone())),
     }
 }

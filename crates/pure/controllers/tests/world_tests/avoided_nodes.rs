@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use rekindle_controllers::{Kind, Object, ObjectId, pods};
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject, pods};
 use rekindle_types::v1alpha1::{PodRestartPhase, PodRestartStatus, ReplacementHold};
 use serde_json::{Value, json};
 
@@ -26,14 +26,14 @@ fn moved(world: &mut World, pod: &str, ladder: Value) -> ObjectId {
 
 fn status(world: &World, id: &ObjectId) -> PodRestartStatus {
     match &world.api.objects[id] {
-        Object::PodRestart(restart) => restart.status.clone().unwrap_or_default(),
+        ViewObject::PodRestart(restart) => restart.status.clone().unwrap_or_default(),
         other => panic!("{other:?}"),
     }
 }
 
 /// Name and node of each pod.
 fn places(world: &World) -> Vec<(String, String)> {
-    let place = |pod: &&rekindle_types::held::Pod| {
+    let place = |pod: &&rekindle_types::held::HeldPod| {
         (pod.metadata.name.clone().unwrap(), pods::node(pod).unwrap_or("-").to_owned())
     };
     world.api.pods().iter().map(place).collect()
@@ -77,7 +77,7 @@ fn a_workload_that_was_moved_off_every_node_has_a_node_for_each_pod() {
         let used: BTreeSet<String> = places(&world).into_iter().map(|(_, node)| node).collect();
         assert_eq!(used.len(), nodes, "{story}: it is on every node");
         for (name, before) in places(&world) {
-            let pod = id(Kind::Pod, &name);
+            let pod = id(ResourceKind::Pod, &name);
             if ladder != Value::Null {
                 world.set_ready(&pod, "False"); // else it is left alone
             }
@@ -110,7 +110,7 @@ fn a_ladder_does_not_move_a_pod_to_a_node_that_its_workload_avoids_and_says_whic
     let left = status(&world, &first).replacement.unwrap().node_name;
     let second = places(&world).into_iter().find(|(name, _)| name == "web-1").unwrap().1;
     assert_ne!(left, second);
-    world.set_ready(&id(Kind::Pod, "web-1"), "False");
+    world.set_ready(&id(ResourceKind::Pod, "web-1"), "False");
     let request = moved(&mut world, "web-1", json!("web"));
     world.settle();
     let held = status(&world, &request);

@@ -3,8 +3,8 @@
 //! is.
 
 use proptest::prelude::*;
-use rekindle_controllers::Kind;
-use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::ResourceKind;
+use rekindle_controllers::plan::DependentPolicy;
 use serde_json::json;
 
 use crate::world::{Answer, World};
@@ -35,12 +35,15 @@ pub(crate) fn chance() -> impl Strategy<Value = Chance> {
 
 impl World {
     pub(crate) fn takes(&mut self, chance: &Chance) {
-        let pods = self.api.ids(Kind::Pod, "shop");
+        let pods = self.api.ids(ResourceKind::Pod, "shop");
         let pod = |n: u8| pods.get(usize::from(n) % pods.len().max(1));
         match chance {
             WatchShows(n) => {
-                let kinds = Kind::ALL.into_iter().cycle().skip(usize::from(*n) % Kind::ALL.len());
-                for kind in kinds.take(Kind::ALL.len()) {
+                let kinds = ResourceKind::ALL
+                    .into_iter()
+                    .cycle()
+                    .skip(usize::from(*n) % ResourceKind::ALL.len());
+                for kind in kinds.take(ResourceKind::ALL.len()) {
                     if self.watch_next(kind) {
                         break;
                     }
@@ -54,7 +57,10 @@ impl World {
                 }
             }
             Relist(n, lag) => {
-                self.relist(Kind::ALL[usize::from(*n) % Kind::ALL.len()], usize::from(*lag));
+                self.relist(
+                    ResourceKind::ALL[usize::from(*n) % ResourceKind::ALL.len()],
+                    usize::from(*lag),
+                );
             }
             KubeletAt(n) => {
                 if let Some(pod) = pod(*n) {
@@ -68,7 +74,7 @@ impl World {
             }
             UserDeletesPod(n) => {
                 if let Some(pod) = pod(*n) {
-                    self.api.user_deletes(pod, Propagation::Background);
+                    self.api.user_deletes(pod, DependentPolicy::Background);
                 }
             }
         }

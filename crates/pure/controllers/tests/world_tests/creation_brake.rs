@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, ObjectId, View, Write, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ClusterView, ObjectId, ResourceKind, ViewObject, WriteOperation, pods};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -37,8 +37,8 @@ enum Harm {
 fn harm(world: &mut World, id: &ObjectId, harm: Harm) {
     match harm {
         Harm::Delete => {
-            world.api.user_deletes(id, Propagation::Background);
-            if id.kind == Kind::Pod && world.api.objects.contains_key(id) {
+            world.api.user_deletes(id, DependentPolicy::Background);
+            if id.kind == ResourceKind::Pod && world.api.objects.contains_key(id) {
                 world.api.pod_ended(id);
             }
         }
@@ -61,8 +61,8 @@ fn harm(world: &mut World, id: &ObjectId, harm: Harm) {
     }
 }
 
-fn created(world: &World, kind: Kind) -> usize {
-    let is_one = |write: &&Write| matches!(write, Write::Create(of) if of.id().kind == kind);
+fn created(world: &World, kind: ResourceKind) -> usize {
+    let is_one = |write: &&WriteOperation| matches!(write, WriteOperation::Create(of) if of.id().kind == kind);
     world.writes.iter().filter(is_one).count()
 }
 
@@ -71,7 +71,7 @@ fn told(world: &World, reason: &str) -> usize {
 }
 
 /// An hour in which each object of a kind is undone when it is seen; so many are created.
-fn besieged(world: &mut World, kind: Kind, how: Harm) -> usize {
+fn besieged(world: &mut World, kind: ResourceKind, how: Harm) -> usize {
     let end = world.api.now + HOUR;
     let mut undone = BTreeSet::new();
     while world.api.now < end {
@@ -96,7 +96,7 @@ fn besieged(world: &mut World, kind: Kind, how: Harm) -> usize {
 
 /// The kubelet is quick.
 fn end_what_is_deleted(world: &mut World) {
-    for id in world.api.ids(Kind::Pod, "shop") {
+    for id in world.api.ids(ResourceKind::Pod, "shop") {
         if world.api.objects[&id].meta().deletion_timestamp.is_some() {
             world.api.pod_ended(&id);
         }
@@ -154,7 +154,7 @@ fn pods_that_end_as_soon_as_they_are_there_are_created_ever_more_slowly() {
                 world.api.add_node(node, "100", "100Gi", "1000");
             }
             world.create(controller.clone());
-            let count = besieged(&mut world, Kind::Pod, how);
+            let count = besieged(&mut world, ResourceKind::Pod, how);
             // the name of a StatefulSet's pod stays taken when the pod is not its own any more
             assert!((1..=3 * ROUNDS).contains(&count), "{name}, {how:?}: {count} pods in an hour");
             let paused = told(&world, "CreationPaused");
@@ -170,7 +170,7 @@ fn pods_that_end_as_soon_as_they_are_there_are_created_ever_more_slowly() {
 #[test]
 fn a_daemon_that_its_node_ends_at_once_is_created_ever_more_slowly() {
     let mut world = World::with_node();
-    world.api.change(&id(Kind::Node, "node-1"), |node| {
+    world.api.change(&id(ResourceKind::Node, "node-1"), |node| {
         node["spec"]["taints"] = json!([{"key": "off", "effect": "NoExecute"}]);
     });
     let mut set = controllers_of_pods()[5].1.clone();
@@ -182,7 +182,7 @@ fn a_daemon_that_its_node_ends_at_once_is_created_ever_more_slowly() {
         world.advance(TickDuration::from_secs(1));
         end_what_is_deleted(&mut world);
     }
-    let count = created(&world, Kind::Pod);
+    let count = created(&world, ResourceKind::Pod);
     assert!((6..=ROUNDS).contains(&count), "{count} in an hour");
     assert!(told(&world, "CreationPaused") > 0);
 }
@@ -196,10 +196,10 @@ fn evicted_pods_of_a_replica_set_are_replaced_after_10_20_40_seconds() {
     let mut count = 0;
     for _ in 0..200 {
         world.settle();
-        if created(&world, Kind::Pod) > count {
-            count = created(&world, Kind::Pod);
+        if created(&world, ResourceKind::Pod) > count {
+            count = created(&world, ResourceKind::Pod);
             at.push((world.api.now.since(begun).as_secs(), count));
-            for id in world.api.ids(Kind::Pod, "shop") {
+            for id in world.api.ids(ResourceKind::Pod, "shop") {
                 harm(&mut world, &id, Harm::Fail("Evicted"));
             }
         }
@@ -223,15 +223,15 @@ fn other_objects_that_are_undone_are_created_ever_more_slowly() {
     let set = controllers_of_pods()[5].1.clone();
     let web = || deployment("web", 1, "one");
     let cases = [
-        (web(), Kind::ReplicaSet, Harm::Delete),
-        (web(), Kind::ReplicaSet, Harm::Alter),
-        (web(), Kind::ReplicaSet, Harm::Relabel),
-        (set.clone(), Kind::ControllerRevision, Harm::Delete),
-        (set, Kind::ControllerRevision, Harm::Relabel),
-        (with_claim, Kind::PersistentVolumeClaim, Harm::Delete),
-        (service.clone(), Kind::EndpointSlice, Harm::Delete),
-        (service.clone(), Kind::EndpointSlice, Harm::Relabel),
-        (service, Kind::Endpoints, Harm::Delete),
+        (web(), ResourceKind::ReplicaSet, Harm::Delete),
+        (web(), ResourceKind::ReplicaSet, Harm::Alter),
+        (web(), ResourceKind::ReplicaSet, Harm::Relabel),
+        (set.clone(), ResourceKind::ControllerRevision, Harm::Delete),
+        (set, ResourceKind::ControllerRevision, Harm::Relabel),
+        (with_claim, ResourceKind::PersistentVolumeClaim, Harm::Delete),
+        (service.clone(), ResourceKind::EndpointSlice, Harm::Delete),
+        (service.clone(), ResourceKind::EndpointSlice, Harm::Relabel),
+        (service, ResourceKind::Endpoints, Harm::Delete),
     ];
     for (owner, kind, how) in cases {
         let mut world = World::with_node();
@@ -252,7 +252,7 @@ fn a_job_whose_time_is_made_unserved_again_is_created_ever_more_slowly() {
     let end = world.api.now + HOUR;
     while world.api.now < end {
         world.settle();
-        for job in world.api.ids(Kind::Job, "shop") {
+        for job in world.api.ids(ResourceKind::Job, "shop") {
             harm(&mut world, &job, Harm::Delete);
         }
         world.api.change(&cron, |cron| {
@@ -260,7 +260,7 @@ fn a_job_whose_time_is_made_unserved_again_is_created_ever_more_slowly() {
         });
         world.advance(TickDuration::from_secs(5));
     }
-    let count = created(&world, Kind::Job);
+    let count = created(&world, ResourceKind::Job);
     assert!((7..=ROUNDS).contains(&count), "{count} in an hour");
     assert!(told(&world, "CreationPaused") > 0);
 }
@@ -272,7 +272,7 @@ fn a_pod_that_a_request_creates_again_once_is_not_created_twice() {
     world.converge();
     world.create(json!({"kind": "PodRestart", "metadata": {"name": "again"},
         "spec": {"podName": "web", "rung": "Recreate"}}));
-    let count = besieged(&mut world, Kind::Pod, Harm::Delete);
+    let count = besieged(&mut world, ResourceKind::Pod, Harm::Delete);
     assert!(count <= 1, "{count}");
 }
 
@@ -282,7 +282,7 @@ fn the_next_leader_waits_as_long_for_pods_that_have_failed() {
     world.create(replica_set("web", 3));
     world.settle();
     for pause in [10, 20] {
-        for id in world.api.ids(Kind::Pod, "shop") {
+        for id in world.api.ids(ResourceKind::Pod, "shop") {
             let at = world.api.now.to_time();
             world.api.change(&id, |pod| {
                 if pod["status"]["phase"] != json!("Failed") {
@@ -295,21 +295,21 @@ fn the_next_leader_waits_as_long_for_pods_that_have_failed() {
         }
         world.advance(TickDuration::from_secs(pause));
     }
-    for id in world.api.ids(Kind::Pod, "shop") {
+    for id in world.api.ids(ResourceKind::Pod, "shop") {
         harm(&mut world, &id, Harm::Fail("Evicted"));
     }
     world.settle();
-    assert_eq!(created(&world, Kind::Pod), 9);
-    world.view = View::new();
+    assert_eq!(created(&world, ResourceKind::Pod), 9);
+    world.view = ClusterView::new();
     world.queue.clear();
     world.timers.clear();
-    for kind in Kind::ALL {
+    for kind in ResourceKind::ALL {
         world.relist(kind, 0);
     }
     world.advance(TickDuration::from_secs(35));
-    assert_eq!(created(&world, Kind::Pod), 9, "the third pause is 40 s");
+    assert_eq!(created(&world, ResourceKind::Pod), 9, "the third pause is 40 s");
     world.advance(TickDuration::from_secs(10));
-    assert_eq!(created(&world, Kind::Pod), 12);
+    assert_eq!(created(&world, ResourceKind::Pod), 12);
 }
 
 #[test]
@@ -317,28 +317,31 @@ fn one_pod_that_always_fails_holds_back_no_other() {
     let mut world = World::with_node();
     world.create(replica_set("web", 20));
     world.converge();
-    let first = world.api.ids(Kind::Pod, "shop")[0].clone();
+    let first = world.api.ids(ResourceKind::Pod, "shop")[0].clone();
     harm(&mut world, &first, Harm::Fail("Evicted"));
     world.settle();
-    assert_eq!(created(&world, Kind::Pod), 20, "it waits");
-    world.api.change(&id(Kind::ReplicaSet, "web"), |set| set["spec"]["replicas"] = json!(40));
+    assert_eq!(created(&world, ResourceKind::Pod), 20, "it waits");
+    world
+        .api
+        .change(&id(ResourceKind::ReplicaSet, "web"), |set| set["spec"]["replicas"] = json!(40));
     world.settle();
-    assert_eq!(created(&world, Kind::Pod), 40, "20 of 21 that lack");
+    assert_eq!(created(&world, ResourceKind::Pod), 40, "20 of 21 that lack");
     world.advance(TickDuration::from_secs(11));
-    assert_eq!(created(&world, Kind::Pod), 41);
+    assert_eq!(created(&world, ResourceKind::Pod), 41);
 }
 
 #[test]
 fn an_edited_template_is_tried_at_once() {
     for (name, controller) in controllers_of_pods() {
-        let kind = Kind::ALL.into_iter().find(|kind| controller["kind"] == kind.info().kind);
+        let kind =
+            ResourceKind::ALL.into_iter().find(|kind| controller["kind"] == kind.info().kind);
         if controller["kind"] == "Job" {
             continue; // its template is never edited
         }
         let mut world = World::with_node();
         world.create(controller);
-        besieged(&mut world, Kind::Pod, Harm::Fail("Evicted"));
-        let before = created(&world, Kind::Pod);
+        besieged(&mut world, ResourceKind::Pod, Harm::Fail("Evicted"));
+        let before = created(&world, ResourceKind::Pod);
         world.api.change(&id(kind.unwrap(), "web"), |owner| {
             owner["spec"]["template"]["spec"]["containers"][0]["image"] = json!("mended");
         });
@@ -346,7 +349,7 @@ fn an_edited_template_is_tried_at_once() {
             world.advance(TickDuration::from_millis(100));
             world.kubelet();
         }
-        assert!(created(&world, Kind::Pod) > before, "{name}");
+        assert!(created(&world, ResourceKind::Pod) > before, "{name}");
     }
 }
 
@@ -357,7 +360,7 @@ fn what_is_many_or_often_on_purpose_is_not_braked() {
     world.create(deployment("web", 20, "v0"));
     world.converge();
     for image in ["v1", "v2", "v1", "v3", "v0", "v4"] {
-        world.api.change(&id(Kind::Deployment, "web"), |web| {
+        world.api.change(&id(ResourceKind::Deployment, "web"), |web| {
             web["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
         });
         world.converge();
@@ -367,7 +370,7 @@ fn what_is_many_or_often_on_purpose_is_not_braked() {
     let mut world = World::with_node();
     world.create(replica_set("web", 1));
     for replicas in [500, 1, 90, 1, 80, 1, 70, 1, 60, 1, 50, 1, 40, 1, 30] {
-        let set = id(Kind::ReplicaSet, "web");
+        let set = id(ResourceKind::ReplicaSet, "web");
         world.api.change(&set, |set| set["spec"]["replicas"] = json!(replicas));
         world.settle();
         world.kubelet();
@@ -381,13 +384,17 @@ fn what_is_many_or_often_on_purpose_is_not_braked() {
     world.create(job("sum", json!({"parallelism": 100, "completions": 500})));
     for _ in 0..20 {
         world.advance(TickDuration::from_secs(1));
-        for id in world.api.ids(Kind::Pod, "shop") {
-            if matches!(&world.api.objects[&id], Object::Pod(pod) if pods::is_active(pod)) {
+        for id in world.api.ids(ResourceKind::Pod, "shop") {
+            if matches!(&world.api.objects[&id], ViewObject::Pod(pod) if pods::is_active(pod)) {
                 harm(&mut world, &id, Harm::Succeed);
             }
         }
     }
-    assert_eq!((created(&world, Kind::Pod), told(&world, "CreationPaused")), (500, 0), "a Job");
+    assert_eq!(
+        (created(&world, ResourceKind::Pod), told(&world, "CreationPaused")),
+        (500, 0),
+        "a Job"
+    );
     // a DaemonSet on many nodes, whose template changes
     let mut world = World::new();
     for number in 0..40 {
@@ -399,10 +406,14 @@ fn what_is_many_or_often_on_purpose_is_not_braked() {
     world.create(set);
     world.converge();
     for image in ["v1", "v2"] {
-        world.api.change(&id(Kind::DaemonSet, "web"), |set| {
+        world.api.change(&id(ResourceKind::DaemonSet, "web"), |set| {
             set["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
         });
         world.converge();
     }
-    assert_eq!((created(&world, Kind::Pod), told(&world, "CreationPaused")), (120, 0), "nodes");
+    assert_eq!(
+        (created(&world, ResourceKind::Pod), told(&world, "CreationPaused")),
+        (120, 0),
+        "nodes"
+    );
 }

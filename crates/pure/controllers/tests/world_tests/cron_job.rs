@@ -1,8 +1,8 @@
 //! The CronJob controller in virtual time: documentation, "CronJob"; API reference of batch/v1.
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Key, Kind, Object, View};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ClusterView, ControllerKey, ResourceKind, ViewObject};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
@@ -47,15 +47,15 @@ fn status(world: &World) -> CronJobStatus {
 }
 
 fn read(world: &World) -> &CronJob {
-    match &world.api.objects[&id(Kind::CronJob, "report")] {
-        Object::CronJob(cron) => cron,
+    match &world.api.objects[&id(ResourceKind::CronJob, "report")] {
+        ViewObject::CronJob(cron) => cron,
         other => panic!("{other:?}"),
     }
 }
 
 fn jobs(world: &World) -> Vec<&Job> {
     let jobs = world.api.objects.values().filter_map(|object| match object {
-        Object::Job(job) => Some(job.as_ref()),
+        ViewObject::Job(job) => Some(job.as_ref()),
         _ => None,
     });
     jobs.collect()
@@ -77,7 +77,7 @@ fn end(world: &mut World, condition: &str) {
     let running: Vec<_> = jobs(world)
         .into_iter()
         .filter(|job| job.status.iter().all(|status| status.conditions.is_none()))
-        .map(|job| id(Kind::Job, job.metadata.name.as_deref().unwrap()))
+        .map(|job| id(ResourceKind::Job, job.metadata.name.as_deref().unwrap()))
         .collect();
     let now = world.api.now.to_time();
     for job in running {
@@ -188,10 +188,10 @@ fn of_missed_times_the_last_is_made_up_for_unless_it_is_too_old() {
     let after_rest = |schedule: &str, spec: Value| {
         let mut world = start("2026-11-21T15:59:00Z", schedule, spec);
         world.api.now = at("2026-11-22T02:20:00Z");
-        world.view = View::new();
+        world.view = ClusterView::new();
         world.queue.clear();
         world.timers.clear();
-        for kind in Kind::ALL {
+        for kind in ResourceKind::ALL {
             world.relist(kind, 0);
         }
         world.settle();
@@ -222,7 +222,7 @@ fn a_suspended_one_makes_none_and_makes_up_when_it_goes_on() {
     let mut world = start("2026-11-21T16:30:10Z", "0 * * * *", json!({"suspend": true}));
     world.advance(HOUR.saturating_mul(3));
     assert_eq!(times(&world), [""; 0]);
-    let cron = id(Kind::CronJob, "report");
+    let cron = id(ResourceKind::CronJob, "report");
     world.api.change(&cron, |cron| cron["spec"]["suspend"] = json!(false));
     world.settle();
     assert_eq!(times(&world), ["2026-11-21T19:00:00Z"]);
@@ -244,7 +244,7 @@ fn a_new_schedule_or_zone_makes_up_for_no_time_before_it() {
         end(&mut world, "Complete");
         world.advance(HOUR.saturating_mul(7));
         assert_eq!(times(&world), ["2026-11-21T03:00:00Z"]);
-        let cron = id(Kind::CronJob, "report");
+        let cron = id(ResourceKind::CronJob, "report");
         world.api.change(&cron, |cron| {
             for (field, value) in change.as_object().unwrap() {
                 cron["spec"][field] = value.clone();
@@ -301,7 +301,7 @@ fn a_job_that_somebody_deletes_is_missed_and_one_that_is_no_business_of_it_is_to
     let name = job.metadata.name.clone().unwrap();
     let owners = serde_json::to_value(&job.metadata.owner_references).unwrap();
     let spec = serde_json::to_value(&job.spec).unwrap();
-    world.api.user_deletes(&id(Kind::Job, &name), Propagation::Background);
+    world.api.user_deletes(&id(ResourceKind::Job, &name), DependentPolicy::Background);
     world.settle();
     assert_eq!(status(&world).active, None);
     assert_eq!(told(&world, &format!("MissingJob: Active job went missing: {name}")), 1);
@@ -346,7 +346,7 @@ fn a_last_time_from_before_its_creation_makes_one_job_for_the_last_missed_time()
     for (policy, limit) in [("Allow", 0), ("Forbid", 0), ("Forbid", 3), ("Replace", 0)] {
         let spec = json!({"concurrencyPolicy": policy, "successfulJobsHistoryLimit": limit});
         let mut world = start("2026-11-21T16:30:10Z", "*/10 * * * *", spec);
-        world.api.change(&id(Kind::CronJob, "report"), |cron| {
+        world.api.change(&id(ResourceKind::CronJob, "report"), |cron| {
             cron["status"] = json!({"lastScheduleTime": "2026-11-21T14:00:00Z"});
         });
         world.settle();
@@ -370,11 +370,11 @@ fn a_last_time_from_before_its_creation_makes_one_job_for_the_last_missed_time()
 fn a_job_that_is_deleted_before_the_next_look_has_served_its_time() {
     let mut world = start("2026-11-21T16:30:10Z", "*/5 * * * *", json!({}));
     world.api.now = at("2026-11-21T16:35:00Z");
-    let key = Key::CronJob(id(Kind::CronJob, "report").name);
+    let key = ControllerKey::CronJob(id(ResourceKind::CronJob, "report").name);
     world.work(&key, |_| Answer::Arrives);
     let name = jobs(&world)[0].metadata.name.clone().unwrap();
-    world.api.user_deletes(&id(Kind::Job, &name), Propagation::Background);
-    while world.watch_next(Kind::Job) {}
+    world.api.user_deletes(&id(ResourceKind::Job, &name), DependentPolicy::Background);
+    while world.watch_next(ResourceKind::Job) {}
     world.advance(MINUTE);
     assert_eq!(told(&world, "SuccessfulCreate: Created job"), 1, "{:?}", world.said());
 }
@@ -402,7 +402,7 @@ fn a_job_for_a_time_to_come_does_not_serve_it() {
 fn its_jobs_go_with_it() {
     let mut world = start("2026-11-21T16:30:10Z", "*/5 * * * *", json!({}));
     world.advance(MINUTE.saturating_mul(5));
-    world.api.user_deletes(&id(Kind::CronJob, "report"), Propagation::Background);
+    world.api.user_deletes(&id(ResourceKind::CronJob, "report"), DependentPolicy::Background);
     world.converge();
     assert_eq!((jobs(&world).len(), world.api.pods().len()), (0, 0));
 }
@@ -429,10 +429,10 @@ fn a_time_makes_one_job_wherever_the_controller_stops() {
                 break;
             }
         }
-        world.view = View::new();
+        world.view = ClusterView::new();
         world.queue.clear();
         world.timers.clear();
-        for kind in Kind::ALL {
+        for kind in ResourceKind::ALL {
             world.relist(kind, 0);
         }
         world.settle();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::DaemonSetStatus;
 use proptest::prelude::*;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, ObjectId, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject, pods};
 use rekindle_types::{TickDuration, taints};
 use serde_json::{Value, json};
 
@@ -44,8 +44,8 @@ fn with_nodes(count: usize) -> World {
 }
 
 fn status(world: &World) -> DaemonSetStatus {
-    match &world.api.objects[&id(Kind::DaemonSet, "agent")] {
-        Object::DaemonSet(set) => set.status.clone().unwrap_or_default(),
+    match &world.api.objects[&id(ResourceKind::DaemonSet, "agent")] {
+        ViewObject::DaemonSet(set) => set.status.clone().unwrap_or_default(),
         other => panic!("{other:?}"),
     }
 }
@@ -74,19 +74,21 @@ fn shown(api: &FakeApi) -> String {
 }
 
 fn set_image(world: &mut World, image: &str) {
-    world.api.change(&id(Kind::DaemonSet, "agent"), |set| {
+    world.api.change(&id(ResourceKind::DaemonSet, "agent"), |set| {
         set["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
     });
 }
 
 fn taint(world: &mut World, node: &str, taints: Value) {
-    world.api.change(&id(Kind::Node, node), |node| node["spec"] = json!({"taints": taints}));
+    world
+        .api
+        .change(&id(ResourceKind::Node, node), |node| node["spec"] = json!({"taints": taints}));
 }
 
 fn pod_on(world: &World, node: &str) -> ObjectId {
     let pods = world.api.pods();
     let pod = pods.iter().find(|pod| pods::node(pod) == Some(node)).unwrap();
-    id(Kind::Pod, pod.metadata.name.as_deref().unwrap())
+    id(ResourceKind::Pod, pod.metadata.name.as_deref().unwrap())
 }
 
 /// What is to be seen after each turn of the kubelet, until nothing changes.
@@ -153,16 +155,16 @@ fn a_daemon_stays_on_a_node_that_is_lost_though_its_template_says_for_how_long()
     assert_eq!(film(&mut world), ["1:one! 2:one!", "1:one 2:one"]);
     // where no node is ready none is lost
     for (node, ready) in [("node-2", "True"), ("node-1", "Unknown")] {
-        world.api.change(&id(Kind::Node, node), |node| {
+        world.api.change(&id(ResourceKind::Node, node), |node| {
             node["status"]["conditions"] = json!([{"type": "Ready", "status": ready}]);
         });
     }
     world.settle();
-    let is_tainted = |object: &Object| {
-        matches!(object, Object::Node(node)
+    let is_tainted = |object: &ViewObject| {
+        matches!(object, ViewObject::Node(node)
         if taints::of_node(node).iter().any(|taint| taint.effect == taints::NO_EXECUTE))
     };
-    assert!(is_tainted(&world.api.objects[&id(Kind::Node, "node-1")]));
+    assert!(is_tainted(&world.api.objects[&id(ResourceKind::Node, "node-1")]));
     world.advance(TickDuration::from_secs(60));
     assert_eq!(shown(&world.api), "1:one 2:one");
 }
@@ -171,13 +173,13 @@ fn a_daemon_stays_on_a_node_that_is_lost_though_its_template_says_for_how_long()
 fn selector_taints_and_cordons_decide_which_nodes_have_a_pod() {
     let mut world = with_nodes(4);
     let labels = |world: &mut World, node: &str, labels: Value| {
-        world.api.change(&id(Kind::Node, node), |node| node["metadata"]["labels"] = labels);
+        world.api.change(&id(ResourceKind::Node, node), |node| node["metadata"]["labels"] = labels);
     };
     for node in ["node-1", "node-2", "node-3"] {
         labels(&mut world, node, json!({"disk": "ssd"}));
     }
     taint(&mut world, "node-2", json!([{"key": "gpu", "effect": "NoSchedule"}]));
-    world.api.change(&id(Kind::Node, "node-3"), |node| {
+    world.api.change(&id(ResourceKind::Node, "node-3"), |node| {
         node["spec"] = json!({"unschedulable": true});
     });
     let mut set = daemon_set(json!({}));
@@ -218,7 +220,7 @@ fn a_rolling_update_replaces_so_many_at_once_as_may_be_unavailable() {
         ]
     );
     assert_eq!(status(&world).updated_number_scheduled, Some(4));
-    let revisions = world.api.ids(Kind::ControllerRevision, "shop").len();
+    let revisions = world.api.ids(ResourceKind::ControllerRevision, "shop").len();
     assert_eq!(revisions, 2, "what was before can be brought back");
 }
 
@@ -247,7 +249,7 @@ fn on_delete_changes_a_pod_only_when_somebody_deletes_it() {
     world.converge();
     assert_eq!(shown(&world.api), "1:one 2:one");
     let pod = pod_on(&world, "node-2");
-    world.api.user_deletes(&pod, Propagation::Default);
+    world.api.user_deletes(&pod, DependentPolicy::Default);
     world.converge();
     assert_eq!(shown(&world.api), "1:one 2:two");
 }
@@ -266,7 +268,7 @@ fn a_broken_template_stops_after_the_first_node_and_can_be_taken_back() {
     world.converge();
     assert_eq!(shown(&world.api), "1:one 2:one 3:one");
     let revisions = world.api.objects.values().filter_map(|object| match object {
-        Object::ControllerRevision(revision) => revision.revision,
+        ViewObject::ControllerRevision(revision) => revision.revision,
         _ => None,
     });
     let mut numbers: Vec<i64> = revisions.collect();
@@ -325,29 +327,29 @@ fn pods_left_behind_are_adopted_and_those_of_a_deleted_set_go() {
         world.api.pods().iter().map(|pod| pod.metadata.uid.clone()).collect()
     };
     let before = uids(&world);
-    world.api.user_deletes(&set, Propagation::Orphan);
+    world.api.user_deletes(&set, DependentPolicy::Orphan);
     world.converge();
     assert_eq!(uids(&world), before);
     let set = world.create(daemon_set(json!({})));
     world.converge();
     assert_eq!(uids(&world), before, "the same template: nothing is to be done");
     assert_eq!(status(&world).updated_number_scheduled, Some(2));
-    world.api.user_deletes(&set, Propagation::Background);
+    world.api.user_deletes(&set, DependentPolicy::Background);
     world.converge();
     assert_eq!(shown(&world.api), "");
-    assert_eq!(world.api.ids(Kind::ControllerRevision, "shop"), []);
+    assert_eq!(world.api.ids(ResourceKind::ControllerRevision, "shop"), []);
 }
 
 #[test]
 fn a_pod_that_waits_for_a_node_that_is_gone_goes_too() {
     let mut world = with_nodes(2);
-    world.api.change(&id(Kind::Node, "node-2"), |node| {
+    world.api.change(&id(ResourceKind::Node, "node-2"), |node| {
         node["status"]["allocatable"]["pods"] = json!("0");
     });
     world.create(daemon_set(json!({})));
     world.converge();
     assert_eq!(shown(&world.api), "1:one :one?");
-    world.api.user_deletes(&id(Kind::Node, "node-2"), Propagation::Default);
+    world.api.user_deletes(&id(ResourceKind::Node, "node-2"), DependentPolicy::Default);
     world.converge();
     assert_eq!(shown(&world.api), "1:one");
 }
@@ -416,20 +418,20 @@ proptest! {
         for happening in &happenings {
             happens(&mut world, happening);
         }
-        for kind in Kind::ALL {
+        for kind in ResourceKind::ALL {
             world.relist(kind, 0);
         }
         world.advance(TickDuration::from_secs(1800));
         world.converge();
         world.assert_view_is_true();
-        let Object::DaemonSet(set) = &world.api.objects[&id(Kind::DaemonSet, "agent")] else {
+        let ViewObject::DaemonSet(set) = &world.api.objects[&id(ResourceKind::DaemonSet, "agent")] else {
             panic!("a DaemonSet");
         };
         let image = set.spec.template.spec.as_ref().unwrap().containers[0].image.clone().unwrap();
         let (mut wanted, mut borne) = (Vec::new(), Vec::new());
         for number in 1..=4 {
-            let node = &world.api.objects[&id(Kind::Node, &format!("node-{number}"))];
-            let Object::Node(node) = node else { panic!("a node") };
+            let node = &world.api.objects[&id(ResourceKind::Node, &format!("node-{number}"))];
+            let ViewObject::Node(node) = node else { panic!("a node") };
             let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
             match taints.map(|taint| taint.effect.as_str()).next() {
                 None => wanted.push(format!("{number}:{image}")),

@@ -1,8 +1,8 @@
 //! Deployments, after the API reference of apps/v1 Deployment and what `kubectl rollout` needs.
 
 use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus, ReplicaSet};
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, ObjectId, Write, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ObjectId, ResourceKind, WriteOperation, pods};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::world::{World, id};
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
 fn web() -> ObjectId {
-    id(Kind::Deployment, "web")
+    id(ResourceKind::Deployment, "web")
 }
 
 fn set_image(world: &mut World, image: &str) {
@@ -134,7 +134,7 @@ fn a_rolling_update_stays_within_surge_and_unavailability() {
             lags.then(|| pod.metadata.name.clone().unwrap())
         });
         match next {
-            Some(name) => world.kubelet_at(&id(Kind::Pod, &name)),
+            Some(name) => world.kubelet_at(&id(ResourceKind::Pod, &name)),
             None => break,
         }
     }
@@ -287,7 +287,7 @@ fn a_hash_that_collides_gets_another_one() {
     world.create(deployment("web", 1, "one"));
     world.converge();
     let name = world.replica_sets()[0].metadata.name.clone().unwrap();
-    world.api.user_deletes(&web(), Propagation::Background);
+    world.api.user_deletes(&web(), DependentPolicy::Background);
     world.converge();
     // somebody else's ReplicaSet has the name that the template's hash gives
     world.create(json!({"kind": "ReplicaSet", "metadata": {"name": name}, "spec": {"replicas": 0,
@@ -319,13 +319,13 @@ fn changed_annotations_and_min_ready_seconds_reach_the_replica_set() {
 #[test]
 fn replica_sets_that_cannot_create_pods_show_in_the_deployment() {
     let mut world = World::with_node();
-    world.api.refuse_creation = Some((Kind::Pod, "quota exceeded".to_owned()));
+    world.api.refuse_creation = Some((ResourceKind::Pod, "quota exceeded".to_owned()));
     world.create(deployment("web", 2, "one"));
     world.advance(TickDuration::from_secs(2));
     let failure = condition(&world, "ReplicaFailure");
     assert_eq!(failure.reason.as_deref(), Some("FailedCreate"));
     assert_eq!(failure.message.as_deref(), Some("quota exceeded"));
-    world.api.refuse_creation = Some((Kind::ReplicaSet, "no more sets".to_owned()));
+    world.api.refuse_creation = Some((ResourceKind::ReplicaSet, "no more sets".to_owned()));
     set_image(&mut world, "two");
     world.advance(TickDuration::from_secs(2));
     let progressing = condition(&world, "Progressing");
@@ -342,13 +342,13 @@ fn a_rollout_makes_few_writes() {
     world.create(deployment("web", 3, "one"));
     world.converge();
     let conflicts_free = world.writes.len();
-    let creates = world.writes.iter().filter(|w| matches!(w, Write::Create(_))).count();
+    let creates = world.writes.iter().filter(|w| matches!(w, WriteOperation::Create(_))).count();
     assert_eq!(creates, 4);
     // 4 creates, 3 bindings, 1 revision, and the statuses of set and deployment at each change
     assert!(conflicts_free <= 20, "{:#?}", world.writes.iter().map(kind_of).collect::<Vec<_>>());
 }
 
-fn kind_of(write: &Write) -> String {
+fn kind_of(write: &WriteOperation) -> String {
     let text = format!("{write:?}");
     text.chars().take(60).collect()
 }
@@ -379,7 +379,7 @@ fn a_replica_set_that_begins_without_pods_was_not_scaled() {
     world.converge();
     assert!(!world.said().iter().any(|said| said.contains("from 0 to 0")), "{:?}", world.said());
     assert!(world.said().iter().any(|said| said.ends_with("from 0 to 1")), "{:?}", world.said());
-    world.api.refuse_creation = Some((Kind::ReplicaSet, "no room".to_owned()));
+    world.api.refuse_creation = Some((ResourceKind::ReplicaSet, "no room".to_owned()));
     set_image(&mut world, "three");
     world.advance(TickDuration::from_secs(1));
     let failed = world.notes.iter().filter(|note| note.message.ends_with("no room"));

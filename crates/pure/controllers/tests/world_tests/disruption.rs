@@ -3,7 +3,7 @@
 //! upstream's `disruption_test.go`.
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudgetStatus;
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
@@ -16,8 +16,8 @@ fn budget(name: &str, app: &str, mut spec: Value) -> Value {
 }
 
 fn status(world: &World, name: &str) -> PodDisruptionBudgetStatus {
-    match &world.api.objects[&id(Kind::PodDisruptionBudget, name)] {
-        Object::PodDisruptionBudget(budget) => budget.status.clone().unwrap_or_default(),
+    match &world.api.objects[&id(ResourceKind::PodDisruptionBudget, name)] {
+        ViewObject::PodDisruptionBudget(budget) => budget.status.clone().unwrap_or_default(),
         other => panic!("{other:?}"),
     }
 }
@@ -43,7 +43,7 @@ fn shown(world: &World, name: &str) -> (i32, i32, i32, i32, String) {
 /// The Eviction API has granted the eviction of this pod, and not deleted it yet.
 fn grant(world: &mut World, budget: &str, pod: &str) {
     let at: Tick = world.api.now;
-    world.api.change(&id(Kind::PodDisruptionBudget, budget), |budget| {
+    world.api.change(&id(ResourceKind::PodDisruptionBudget, budget), |budget| {
         let left = budget["status"]["disruptionsAllowed"].as_i64().unwrap();
         budget["status"]["disruptionsAllowed"] = json!(left - 1);
         budget["status"]["disruptedPods"][pod] = json!(at.to_time());
@@ -51,7 +51,7 @@ fn grant(world: &mut World, budget: &str, pod: &str) {
 }
 
 fn pods_of(world: &World) -> Vec<ObjectId> {
-    world.api.ids(Kind::Pod, "shop")
+    world.api.ids(ResourceKind::Pod, "shop")
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn the_scale_is_that_of_the_topmost_workload_and_all_workloads_count() {
     world.converge();
     assert_eq!(shown(&world, "both"), (4, 3, 4, 1, "SufficientPods".to_owned()));
     // a workload that grows is seen before its pods are there
-    world.api.change(&id(Kind::ReplicaSet, "a"), |set| set["spec"]["replicas"] = json!(6));
+    world.api.change(&id(ResourceKind::ReplicaSet, "a"), |set| set["spec"]["replicas"] = json!(6));
     world.settle();
     assert_eq!(shown(&world, "both"), (8, 7, 4, 0, "InsufficientPods".to_owned()));
 }
@@ -141,7 +141,7 @@ fn a_rollout_does_not_change_what_a_budget_expects() {
     world.create(budget("web", "web", json!({"maxUnavailable": 2})));
     world.converge();
     assert_eq!(shown(&world, "web"), (4, 2, 4, 2, "SufficientPods".to_owned()));
-    world.api.change(&id(Kind::Deployment, "web"), |web| {
+    world.api.change(&id(ResourceKind::Deployment, "web"), |web| {
         web["spec"]["template"]["spec"]["containers"][0]["image"] = json!("two");
     });
     world.settle();
@@ -204,8 +204,12 @@ fn a_pod_whose_controller_cannot_be_asked_fails_the_sync() {
         world.create(budget("web", "web", json!({"maxUnavailable": 1})));
         // the garbage collector would take the pod of a controller that is gone: only the budget is
         // looked at
-        while world.watch_next(Kind::Pod) || world.watch_next(Kind::PodDisruptionBudget) {}
-        let key = rekindle_controllers::Key::Disruption(id(Kind::PodDisruptionBudget, "web").name);
+        while world.watch_next(ResourceKind::Pod)
+            || world.watch_next(ResourceKind::PodDisruptionBudget)
+        {}
+        let key = rekindle_controllers::ControllerKey::Disruption(
+            id(ResourceKind::PodDisruptionBudget, "web").name,
+        );
         world.work(&key, |_| crate::world::Answer::Arrives);
         let (_, _, _, allowed, said) = shown(&world, "web");
         assert_eq!((allowed, said), (0, format!("SyncFailed: {message}")));
@@ -256,7 +260,7 @@ fn a_pod_that_goes_leaves_the_list_and_its_replacement_gives_the_disruption_back
     world.converge();
     let first = pods_of(&world)[0].clone();
     grant(&mut world, "web", &first.name.name);
-    world.api.user_deletes(&first, rekindle_controllers::plan::Propagation::Default);
+    world.api.user_deletes(&first, rekindle_controllers::plan::DependentPolicy::Default);
     world.settle();
     assert_eq!(status(&world, "web").disrupted_pods, None);
     assert_eq!(shown(&world, "web"), (2, 1, 1, 0, "InsufficientPods".to_owned()));
@@ -302,7 +306,7 @@ fn a_condition_that_a_pod_goes_is_taken_back_when_it_stays() {
     for (name, reason) in [("evicted", "EvictionByEvictionAPI"), ("node", "TerminationByKubelet")] {
         world.create(pod(name, json!({})));
         let since = world.api.now.to_time();
-        world.api.change(&id(Kind::Pod, name), |pod| {
+        world.api.change(&id(ResourceKind::Pod, name), |pod| {
             pod["status"]["phase"] = json!("Running");
             pod["status"]["hostIP"] = json!("10.0.0.1");
             pod["status"]["conditions"] = json!([
@@ -311,8 +315,10 @@ fn a_condition_that_a_pod_goes_is_taken_back_when_it_stays() {
             ]);
         });
     }
-    let condition = |world: &World, name: &str| match &world.api.objects[&id(Kind::Pod, name)] {
-        Object::Pod(pod) => {
+    let condition = |world: &World, name: &str| match &world.api.objects
+        [&id(ResourceKind::Pod, name)]
+    {
+        ViewObject::Pod(pod) => {
             rekindle_controllers::pods::condition(pod, "DisruptionTarget").unwrap().status.clone()
         }
         other => panic!("{other:?}"),
@@ -321,7 +327,7 @@ fn a_condition_that_a_pod_goes_is_taken_back_when_it_stays() {
     assert_eq!(condition(&world, "evicted"), "True");
     world.advance(TickDuration::from_secs(2));
     assert_eq!(condition(&world, "evicted"), "False");
-    let status = &world.api.values[&id(Kind::Pod, "evicted")]["status"];
+    let status = &world.api.values[&id(ResourceKind::Pod, "evicted")]["status"];
     assert_eq!(status["hostIP"], "10.0.0.1", "the rest of its status stays");
     world.advance(TickDuration::from_secs(600));
     assert_eq!(condition(&world, "node"), "True", "the node may take any time");

@@ -4,8 +4,8 @@
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use proptest::prelude::*;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ResourceKind, ViewObject};
 use serde_json::{Value, json};
 
 use crate::build::{pod, replica_set};
@@ -36,15 +36,15 @@ fn running(world: &mut World, name: &str, address: &str, port: i32) {
 
 fn slices(world: &World) -> Vec<&EndpointSlice> {
     let slices = world.api.objects.values().filter_map(|object| match object {
-        Object::EndpointSlice(slice) => Some(slice.as_ref()),
+        ViewObject::EndpointSlice(slice) => Some(slice.as_ref()),
         _ => None,
     });
     slices.collect()
 }
 
 fn endpoints(world: &World) -> Option<&Endpoints> {
-    match world.api.objects.get(&id(Kind::Endpoints, "web"))? {
-        Object::Endpoints(endpoints) => Some(endpoints),
+    match world.api.objects.get(&id(ResourceKind::Endpoints, "web"))? {
+        ViewObject::Endpoints(endpoints) => Some(endpoints),
         other => panic!("{other:?}"),
     }
 }
@@ -87,7 +87,7 @@ fn shown(world: &World) -> Vec<String> {
 #[test]
 fn a_service_leads_to_its_pods_as_they_are() {
     let mut world = World::with_node();
-    world.api.change(&id(Kind::Node, "node-1"), |node| {
+    world.api.change(&id(ResourceKind::Node, "node-1"), |node| {
         node["metadata"]["labels"] = json!({"topology.kubernetes.io/zone": "east"});
     });
     world.create(service(json!({})));
@@ -96,7 +96,7 @@ fn a_service_leads_to_its_pods_as_they_are() {
     assert_eq!(endpoints(&world).unwrap().subsets, None);
     running(&mut world, "a", "10.0.0.1", 8080);
     running(&mut world, "b", "10.0.0.2", 8080);
-    world.set_ready(&id(Kind::Pod, "b"), "False");
+    world.set_ready(&id(ResourceKind::Pod, "b"), "False");
     world.create(pod("without-address", json!({"app": "web"})));
     world.settle();
     assert_eq!(shown(&world), ["http:8080 10.0.0.1 10.0.0.2!"]);
@@ -116,18 +116,18 @@ fn a_service_leads_to_its_pods_as_they_are() {
     assert_eq!(subset.ports.as_ref().unwrap()[0].port, 8080);
 
     // One that is being deleted serves on, and is in no Endpoints.
-    world.api.user_deletes(&id(Kind::Pod, "a"), Propagation::Default);
+    world.api.user_deletes(&id(ResourceKind::Pod, "a"), DependentPolicy::Default);
     world.settle();
     assert_eq!(shown(&world), ["http:8080 10.0.0.1!-* 10.0.0.2!"]);
     let subset = &endpoints(&world).unwrap().subsets.as_ref().unwrap()[0];
     assert_eq!(subset.addresses, None);
-    world.api.pod_ended(&id(Kind::Pod, "a"));
-    world.api.change(&id(Kind::Pod, "b"), |pod| pod["status"]["phase"] = json!("Failed"));
+    world.api.pod_ended(&id(ResourceKind::Pod, "a"));
+    world.api.change(&id(ResourceKind::Pod, "b"), |pod| pod["status"]["phase"] = json!("Failed"));
     world.settle();
     assert_eq!(shown(&world), [""]);
 
-    let service = id(Kind::Service, "web");
-    world.api.user_deletes(&service, Propagation::Background);
+    let service = id(ResourceKind::Service, "web");
+    world.api.user_deletes(&service, DependentPolicy::Background);
     world.converge();
     assert_eq!((slices(&world).len(), endpoints(&world)), (0, None));
     world.assert_view_is_true();
@@ -141,21 +141,21 @@ fn a_service_that_is_made_again_takes_away_the_slices_that_the_one_before_left_b
     world.create(service(json!({})));
     running(&mut world, "a", "10.0.0.1", 8080);
     world.settle();
-    world.api.user_deletes(&id(Kind::Service, "web"), Propagation::Orphan);
+    world.api.user_deletes(&id(ResourceKind::Service, "web"), DependentPolicy::Orphan);
     world.converge();
     assert_eq!(shown(&world), ["http:8080 10.0.0.1"]);
     world.create(service(json!({})));
     world.converge();
     assert_eq!(shown(&world), ["http:8080 10.0.0.1"]);
-    world.api.user_deletes(&id(Kind::Pod, "a"), Propagation::Default);
-    world.api.pod_ended(&id(Kind::Pod, "a"));
+    world.api.user_deletes(&id(ResourceKind::Pod, "a"), DependentPolicy::Default);
+    world.api.pod_ended(&id(ResourceKind::Pod, "a"));
     world.converge();
     assert_eq!(shown(&world), [""]);
 
     // One that loses its owner later is not its own any more, either.
     running(&mut world, "b", "10.0.0.2", 8080);
     world.converge();
-    let slice = Object::EndpointSlice(slices(&world)[0].clone().into()).id();
+    let slice = ViewObject::EndpointSlice(slices(&world)[0].clone().into()).id();
     world.api.change(&slice, |slice| slice["metadata"]["ownerReferences"] = Value::Null);
     world.converge();
     assert_eq!(shown(&world), ["http:8080 10.0.0.2"]);
@@ -170,8 +170,10 @@ fn the_same_again_writes_nothing() {
     world.settle();
     world.writes.clear();
     for change in ["one", "two"] {
-        world.api.change(&id(Kind::Pod, "a"), |pod| pod["status"]["message"] = json!(change));
-        world.api.change(&id(Kind::Service, "web"), |service| {
+        world
+            .api
+            .change(&id(ResourceKind::Pod, "a"), |pod| pod["status"]["message"] = json!(change));
+        world.api.change(&id(ResourceKind::Service, "web"), |service| {
             service["status"] = json!({"conditions": []})
         });
         world.settle();
@@ -184,10 +186,10 @@ fn not_ready_addresses_are_published_when_the_service_says_so() {
     let mut world = World::with_node();
     world.create(service(json!({"publishNotReadyAddresses": true})));
     running(&mut world, "a", "10.0.0.1", 8080);
-    world.set_ready(&id(Kind::Pod, "a"), "False");
+    world.set_ready(&id(ResourceKind::Pod, "a"), "False");
     world.settle();
     assert_eq!(shown(&world), ["http:8080 10.0.0.1"]);
-    world.api.user_deletes(&id(Kind::Pod, "a"), Propagation::Default);
+    world.api.user_deletes(&id(ResourceKind::Pod, "a"), DependentPolicy::Default);
     world.settle();
     assert_eq!(shown(&world), ["http:8080 10.0.0.1-"]);
     let subset = &endpoints(&world).unwrap().subsets.as_ref().unwrap()[0];
@@ -209,7 +211,7 @@ fn pods_with_other_ports_stand_in_slices_of_their_own() {
     let subsets = endpoints(&world).unwrap().subsets.as_ref().unwrap();
     assert_eq!(subsets.len(), 2, "a pod without the port is in none");
     // Now all have the same.
-    world.api.change(&id(Kind::Service, "web"), |service| {
+    world.api.change(&id(ResourceKind::Service, "web"), |service| {
         service["spec"]["ports"][0]["targetPort"] = json!(80);
     });
     world.settle();
@@ -270,11 +272,11 @@ fn a_slice_holds_a_hundred_and_one_pod_changes_one_slice() {
     };
     assert_eq!(sizes(&world), [50, 100, 100]);
     world.writes.clear();
-    world.set_ready(&id(Kind::Pod, "p120"), "False");
+    world.set_ready(&id(ResourceKind::Pod, "p120"), "False");
     world.settle();
     assert_eq!(world.writes.len(), 2, "one slice and the Endpoints: {:?}", world.writes.len());
-    world.api.user_deletes(&id(Kind::Pod, "p007"), Propagation::Default);
-    world.api.pod_ended(&id(Kind::Pod, "p007"));
+    world.api.user_deletes(&id(ResourceKind::Pod, "p007"), DependentPolicy::Default);
+    world.api.pod_ended(&id(ResourceKind::Pod, "p007"));
     world.settle();
     assert_eq!(sizes(&world).iter().sum::<usize>(), 249);
     running(&mut world, "late", "10.0.2.1", 8080);
@@ -288,14 +290,14 @@ fn what_somebody_changes_in_them_is_put_right() {
     world.create(service(json!({})));
     running(&mut world, "a", "10.0.0.1", 8080);
     world.settle();
-    let slice = Object::from(slices(&world)[0].clone()).id();
+    let slice = ViewObject::from(slices(&world)[0].clone()).id();
     world.api.change(&slice, |slice| slice["endpoints"] = json!([]));
-    world.api.change(&id(Kind::Endpoints, "web"), |object| object["subsets"] = json!([]));
+    world.api.change(&id(ResourceKind::Endpoints, "web"), |object| object["subsets"] = json!([]));
     world.settle();
     assert_eq!(shown(&world), ["http:8080 10.0.0.1"]);
     assert_eq!(endpoints(&world).unwrap().subsets.as_ref().unwrap().len(), 1);
-    world.api.user_deletes(&slice, Propagation::Default);
-    world.api.user_deletes(&id(Kind::Endpoints, "web"), Propagation::Default);
+    world.api.user_deletes(&slice, DependentPolicy::Default);
+    world.api.user_deletes(&id(ResourceKind::Endpoints, "web"), DependentPolicy::Default);
     world.settle();
     assert_eq!(shown(&world), ["http:8080 10.0.0.1"]);
     assert!(endpoints(&world).is_some());
@@ -315,7 +317,7 @@ proptest! {
         world.create(replica_set("web", 4));
         world.converge();
         for (what, n) in happenings {
-            let pods = world.api.ids(Kind::Pod, "shop");
+            let pods = world.api.ids(ResourceKind::Pod, "shop");
             let pod = pods.get(usize::from(n) % pods.len().max(1)).cloned();
             match (what, pod) {
                 (0, Some(pod)) => {
@@ -323,10 +325,10 @@ proptest! {
                     world.api.change(&pod, |pod| pod["status"]["podIP"] = json!(address));
                 }
                 (1, Some(pod)) => world.set_ready(&pod, if n % 2 == 0 { "True" } else { "False" }),
-                (2, Some(pod)) => world.api.user_deletes(&pod, Propagation::Default),
+                (2, Some(pod)) => world.api.user_deletes(&pod, DependentPolicy::Default),
                 (3, Some(pod)) => world.kubelet_at(&pod),
                 (4, _) => {
-                    for kind in Kind::ALL {
+                    for kind in ResourceKind::ALL {
                         world.watch_next(kind);
                     }
                 }
@@ -338,7 +340,7 @@ proptest! {
                 }
             }
         }
-        for kind in Kind::ALL {
+        for kind in ResourceKind::ALL {
             world.relist(kind, 0);
         }
         world.converge();

@@ -1,7 +1,7 @@
 //! Garbage collection, after the Kubernetes documentation on owners and dependents.
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, ObjectId, Write};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ObjectId, ResourceKind, WriteOperation};
 use serde_json::{Value, json};
 
 use crate::build::{deployment, pod, replica_set};
@@ -16,29 +16,31 @@ fn reference(world: &World, owner: &ObjectId) -> Value {
         "name": owner.name.name, "uid": world.api.objects[owner].uid(), "blockOwnerDeletion": true})
 }
 
-fn count(world: &World, kind: Kind) -> usize {
+fn count(world: &World, kind: ResourceKind) -> usize {
     world.api.ids(kind, "shop").len()
 }
 
 #[test]
 fn deleting_a_deployment_takes_its_replica_sets_and_pods_with_it() {
-    for propagation in [Propagation::Default, Propagation::Background, Propagation::Foreground] {
+    for propagation in
+        [DependentPolicy::Default, DependentPolicy::Background, DependentPolicy::Foreground]
+    {
         let mut world = World::with_node();
         let web = world.create(deployment("web", 3, "one"));
         world.converge();
         world.api.user_deletes(&web, propagation);
         world.settle();
         let is_there = world.api.objects.contains_key(&web);
-        let foreground = propagation == Propagation::Foreground;
+        let foreground = propagation == DependentPolicy::Foreground;
         assert_eq!(
             is_there, foreground,
             "in the foreground it waits for its pods ({propagation:?})"
         );
         world.converge();
         let left = (
-            count(&world, Kind::Deployment),
-            count(&world, Kind::ReplicaSet),
-            count(&world, Kind::Pod),
+            count(&world, ResourceKind::Deployment),
+            count(&world, ResourceKind::ReplicaSet),
+            count(&world, ResourceKind::Pod),
         );
         assert_eq!(left, (0, 0, 0), "{propagation:?}");
     }
@@ -50,14 +52,14 @@ fn in_the_foreground_each_dependent_is_deleted_once_and_waits_only_for_dependent
     let web = world.create(deployment("web", 3, "one"));
     world.converge();
     world.writes.clear();
-    world.api.user_deletes(&web, Propagation::Foreground);
+    world.api.user_deletes(&web, DependentPolicy::Foreground);
     world.converge();
     let deletions = world.writes.iter().filter_map(|write| match write {
-        Write::Delete(delete) => Some((delete.id.kind, delete.propagation)),
+        WriteOperation::Delete(delete) => Some((delete.id.kind, delete.propagation)),
         _ => None,
     });
-    let pod = (Kind::Pod, Propagation::Background);
-    let expected = [(Kind::ReplicaSet, Propagation::Foreground), pod, pod, pod];
+    let pod = (ResourceKind::Pod, DependentPolicy::Background);
+    let expected = [(ResourceKind::ReplicaSet, DependentPolicy::Foreground), pod, pod, pod];
     assert_eq!(deletions.collect::<Vec<_>>(), expected);
 }
 
@@ -66,10 +68,10 @@ fn orphaning_lets_dependents_live() {
     let mut world = World::with_node();
     let web = world.create(replica_set("web", 2));
     world.converge();
-    world.api.user_deletes(&web, Propagation::Orphan);
+    world.api.user_deletes(&web, DependentPolicy::Orphan);
     world.converge();
     assert!(!world.api.objects.contains_key(&web));
-    assert_eq!(count(&world, Kind::Pod), 2);
+    assert_eq!(count(&world, ResourceKind::Pod), 2);
     assert!(
         world.api.pods().iter().all(|p| p
             .metadata
@@ -89,11 +91,11 @@ fn an_object_lives_as_long_as_one_owner_does_and_forgets_the_others() {
     let config = world.create(owned("config", owners));
     world.settle();
     world.kubelet();
-    world.api.user_deletes(&a, Propagation::Default);
+    world.api.user_deletes(&a, DependentPolicy::Default);
     world.converge();
     let left = world.api.objects[&config].meta().owner_references.clone().unwrap();
     assert_eq!(left.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["b"]);
-    world.api.user_deletes(&b, Propagation::Default);
+    world.api.user_deletes(&b, DependentPolicy::Default);
     world.converge();
     assert!(!world.api.objects.contains_key(&config));
 }
@@ -114,10 +116,14 @@ fn an_owner_that_the_view_does_not_know_is_looked_for_before_anything_is_deleted
     let mut world = World::with_node();
     let owner = world.create(pod("owner", json!({})));
     let config = world.create(owned("config", json!([reference(&world, &owner)])));
-    while world.watch_next(Kind::ConfigMap) {} // the watch of pods lags behind
+    while world.watch_next(ResourceKind::ConfigMap) {} // the watch of pods lags behind
     let key = world.queue.pop_first().unwrap();
     world.work(&key, |_| crate::world::Answer::Arrives);
-    assert!(matches!(world.writes.last(), Some(Write::CheckAbsent { .. })), "{:?}", world.writes);
+    assert!(
+        matches!(world.writes.last(), Some(WriteOperation::CheckAbsent { .. })),
+        "{:?}",
+        world.writes
+    );
     world.converge();
     assert!(world.api.objects.contains_key(&config));
 }
@@ -130,7 +136,7 @@ fn owners_of_kinds_we_do_not_know_are_left_to_others() {
     let config = world.create(owned("config", json!([unknown])));
     world.converge();
     assert!(world.api.objects.contains_key(&config));
-    assert_eq!(id(Kind::ConfigMap, "config"), config);
+    assert_eq!(id(ResourceKind::ConfigMap, "config"), config);
 }
 
 #[test]
@@ -145,7 +151,7 @@ fn an_object_without_a_namespace_is_never_collected_for_an_owner_that_would_have
         world.create(json!({"kind": "StorageClass", "metadata": meta, "provisioner": "none"}))
     });
     world.converge();
-    world.api.user_deletes(&owner, Propagation::Foreground);
+    world.api.user_deletes(&owner, DependentPolicy::Foreground);
     world.converge();
     assert!(!world.api.objects.contains_key(&owner), "it waits for nobody");
     assert!(classes.iter().all(|class| world.api.objects.contains_key(class)));
@@ -177,7 +183,9 @@ fn an_owner_in_another_namespace_is_none_and_the_event_says_so() {
 
 #[test]
 fn kinds_of_which_only_metadata_is_held_are_owners_and_dependents_as_all_others() {
-    for propagation in [Propagation::Background, Propagation::Foreground, Propagation::Orphan] {
+    for propagation in
+        [DependentPolicy::Background, DependentPolicy::Foreground, DependentPolicy::Orphan]
+    {
         let mut world = World::with_node();
         let role = world.create(json!({"kind": "ClusterRole", "metadata": {"name": "reader"}}));
         let dependents = ["ClusterRoleBinding", "PriorityClass", "Role"].map(|kind| {
@@ -194,7 +202,7 @@ fn kinds_of_which_only_metadata_is_held_are_owners_and_dependents_as_all_others(
             let is_there = world.api.objects.contains_key(&dependent);
             assert_eq!(
                 is_there,
-                propagation == Propagation::Orphan,
+                propagation == DependentPolicy::Orphan,
                 "{dependent}: {propagation:?}"
             );
         }

@@ -1,10 +1,10 @@
 //! The Job controller: documentation, "Jobs"; API reference of batch/v1.
 
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ResourceKind, ViewObject, pods};
 use rekindle_types::TickDuration;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde_json::json;
 
 use crate::build::{job, pod};
@@ -14,8 +14,8 @@ const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 pub(crate) fn read<'a>(world: &'a World, name: &str) -> &'a Job {
-    match &world.api.objects[&id(Kind::Job, name)] {
-        Object::Job(job) => job,
+    match &world.api.objects[&id(ResourceKind::Job, name)] {
+        ViewObject::Job(job) => job,
         other => panic!("{other:?}"),
     }
 }
@@ -32,13 +32,13 @@ pub(crate) fn conditions(world: &World, name: &str) -> Vec<String> {
 }
 
 /// Ends the pods that `which` picks, and lets the controllers see it.
-fn end(world: &mut World, phase: &str, which: impl Fn(&Pod) -> bool) {
+fn end(world: &mut World, phase: &str, which: impl Fn(&HeldPod) -> bool) {
     let picked: Vec<_> = world
         .api
         .pods()
         .into_iter()
         .filter(|pod| pods::is_active(pod) && which(pod))
-        .map(|pod| id(Kind::Pod, pod.metadata.name.as_deref().unwrap()))
+        .map(|pod| id(ResourceKind::Pod, pod.metadata.name.as_deref().unwrap()))
         .collect();
     let at = world.api.now.to_time();
     for pod in picked {
@@ -51,7 +51,7 @@ fn end(world: &mut World, phase: &str, which: impl Fn(&Pod) -> bool) {
     world.settle();
 }
 
-pub(crate) fn index(pod: &Pod) -> String {
+pub(crate) fn index(pod: &HeldPod) -> String {
     pod.metadata.annotations.as_ref().and_then(|a| a.get(INDEX)).cloned().unwrap_or_default()
 }
 
@@ -69,10 +69,10 @@ pub(crate) fn start(spec: serde_json::Value) -> World {
 #[test]
 fn while_a_pod_is_refused_the_others_are_counted() {
     let mut world = start(json!({"completions": 4, "parallelism": 2}));
-    world.api.refuse_creation = Some((Kind::Pod, "quota exceeded".to_owned()));
-    world.api.change(&id(Kind::Job, "sum"), |job| job["spec"]["parallelism"] = json!(3));
+    world.api.refuse_creation = Some((ResourceKind::Pod, "quota exceeded".to_owned()));
+    world.api.change(&id(ResourceKind::Job, "sum"), |job| job["spec"]["parallelism"] = json!(3));
     world.advance(TickDuration::from_secs(1));
-    let one = world.api.ids(Kind::Pod, "shop")[0].clone();
+    let one = world.api.ids(ResourceKind::Pod, "shop")[0].clone();
     world.set_ready(&one, "False");
     world.advance(TickDuration::from_secs(1));
     assert_eq!((status(&world, "sum").active, status(&world, "sum").ready), (Some(2), Some(1)));
@@ -132,7 +132,7 @@ fn each_index_of_an_indexed_job_gets_a_pod_that_knows_it() {
     assert_eq!(spec.hostname.as_deref(), Some("sum-1"));
     assert!(first.metadata.name.as_deref().unwrap().starts_with("sum-1-"));
     assert_eq!(first.metadata.labels.as_ref().unwrap()[INDEX], "1");
-    let whole = &world.api.values[&id(Kind::Pod, first.metadata.name.as_deref().unwrap())];
+    let whole = &world.api.values[&id(ResourceKind::Pod, first.metadata.name.as_deref().unwrap())];
     assert_eq!(whole["spec"]["containers"][0]["env"][0]["name"], "JOB_COMPLETION_INDEX");
     end(&mut world, "Succeeded", |pod| index(pod) != "1");
     world.converge();
@@ -185,7 +185,7 @@ fn restarts_in_place_count_against_the_limit() {
     world.converge();
     let name = world.api.pods()[0].metadata.name.clone().unwrap();
     for (restarts, still) in [(1, 1), (2, 0)] {
-        world.api.change(&id(Kind::Pod, &name), |pod| {
+        world.api.change(&id(ResourceKind::Pod, &name), |pod| {
             pod["status"]["containerStatuses"] = json!([{"name": "main", "image": "",
                 "imageID": "", "ready": true, "restartCount": restarts}]);
         });
@@ -227,7 +227,7 @@ fn a_suspended_job_has_no_pods_and_its_clock_begins_anew_when_it_goes_on() {
     assert_eq!(world.api.pods().len(), 0);
     assert_eq!(conditions(&world, "sum"), ["Suspended: JobSuspended"]);
     assert_eq!(status(&world, "sum").start_time, None);
-    let job = id(Kind::Job, "sum");
+    let job = id(ResourceKind::Job, "sum");
     world.api.change(&job, |job| job["spec"]["suspend"] = json!(false));
     world.converge();
     let began = status(&world, "sum").start_time.unwrap();
@@ -253,7 +253,7 @@ fn a_suspended_job_has_no_pods_and_its_clock_begins_anew_when_it_goes_on() {
 #[test]
 fn a_smaller_parallelism_ends_pods_and_counts_no_failure() {
     let mut world = start(json!({"completions": 5, "parallelism": 4}));
-    world.api.change(&id(Kind::Job, "sum"), |job| job["spec"]["parallelism"] = json!(1));
+    world.api.change(&id(ResourceKind::Job, "sum"), |job| job["spec"]["parallelism"] = json!(1));
     world.converge();
     assert_eq!((active(&world), world.api.pods().len()), (1, 1));
     assert_eq!(status(&world, "sum").failed, None);
@@ -263,10 +263,13 @@ fn a_smaller_parallelism_ends_pods_and_counts_no_failure() {
 fn a_pod_deleted_by_somebody_is_a_failure_and_is_replaced() {
     let mut world = start(json!({"completions": 1}));
     let name = world.api.pods()[0].metadata.name.clone().unwrap();
-    world.api.user_deletes(&id(Kind::Pod, &name), Propagation::Background);
+    world.api.user_deletes(&id(ResourceKind::Pod, &name), DependentPolicy::Background);
     world.converge();
     assert_eq!((active(&world), status(&world, "sum").failed), (1, Some(1)));
-    assert!(!world.api.objects.contains_key(&id(Kind::Pod, &name)), "nothing holds it any more");
+    assert!(
+        !world.api.objects.contains_key(&id(ResourceKind::Pod, &name)),
+        "nothing holds it any more"
+    );
 }
 
 #[test]
@@ -274,21 +277,23 @@ fn a_finished_job_goes_with_its_pods_when_its_time_is_over() {
     let mut world = start(json!({"completions": 1, "ttlSecondsAfterFinished": 30}));
     end(&mut world, "Succeeded", |_| true);
     world.advance(TickDuration::from_secs(29));
-    assert_eq!(world.api.ids(Kind::Job, "shop").len(), 1);
+    assert_eq!(world.api.ids(ResourceKind::Job, "shop").len(), 1);
     world.advance(TickDuration::from_secs(2));
     world.converge();
-    assert_eq!((world.api.ids(Kind::Job, "shop").len(), world.api.pods().len()), (0, 0));
+    assert_eq!((world.api.ids(ResourceKind::Job, "shop").len(), world.api.pods().len()), (0, 0));
 }
 
 #[test]
 fn a_deleted_job_lets_its_pods_go() {
-    for (propagation, left) in
-        [(Propagation::Background, 0), (Propagation::Foreground, 0), (Propagation::Orphan, 2)]
-    {
+    for (propagation, left) in [
+        (DependentPolicy::Background, 0),
+        (DependentPolicy::Foreground, 0),
+        (DependentPolicy::Orphan, 2),
+    ] {
         let mut world = start(json!({"completions": 2, "parallelism": 2}));
-        world.api.user_deletes(&id(Kind::Job, "sum"), propagation);
+        world.api.user_deletes(&id(ResourceKind::Job, "sum"), propagation);
         world.converge();
-        assert_eq!(world.api.ids(Kind::Job, "shop").len(), 0, "{propagation:?}");
+        assert_eq!(world.api.ids(ResourceKind::Job, "shop").len(), 0, "{propagation:?}");
         assert_eq!(world.api.pods().len(), left, "{propagation:?}");
         for pod in world.api.pods() {
             assert_eq!(pod.metadata.finalizers.iter().flatten().count(), 0, "{propagation:?}");

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use rekindle_controllers::{Kind, Object, View, pods};
+use rekindle_controllers::{ClusterView, ResourceKind, ViewObject, pods};
 use rekindle_types::TickDuration;
 use serde_json::json;
 
@@ -57,8 +57,8 @@ fn happening() -> impl Strategy<Value = Happening> {
 impl World {
     fn show_some(&mut self, first: u8) {
         let first = usize::from(first);
-        for offset in 0..Kind::ALL.len() {
-            if self.watch_next(Kind::ALL[(first + offset) % Kind::ALL.len()]) {
+        for offset in 0..ResourceKind::ALL.len() {
+            if self.watch_next(ResourceKind::ALL[(first + offset) % ResourceKind::ALL.len()]) {
                 break;
             }
         }
@@ -66,15 +66,15 @@ impl World {
 
     /// The controller starts anew: nothing is left of what it knew, and it lists everything.
     fn crash(&mut self) {
-        self.view = View::new();
+        self.view = ClusterView::new();
         self.queue.clear();
         self.timers.clear();
-        for kind in Kind::ALL {
+        for kind in ResourceKind::ALL {
             self.relist(kind, 0);
         }
     }
 
-    fn take_key(&mut self, n: u8) -> Option<rekindle_controllers::Key> {
+    fn take_key(&mut self, n: u8) -> Option<rekindle_controllers::ControllerKey> {
         if self.queue.is_empty() {
             return None;
         }
@@ -125,7 +125,7 @@ impl World {
             .pods()
             .into_iter()
             .filter(|pod| pods::is_active(pod))
-            .map(|pod| id(Kind::Pod, pod.metadata.name.as_deref().unwrap()))
+            .map(|pod| id(ResourceKind::Pod, pod.metadata.name.as_deref().unwrap()))
             .collect();
         if active.is_empty() {
             return;
@@ -162,9 +162,9 @@ impl World {
 
 /// UIDs of pods that were ever shown in this phase.
 fn ever(api: &FakeApi, phase: &str) -> BTreeSet<String> {
-    let log = api.log.get(&Kind::Pod).into_iter().flatten();
+    let log = api.log.get(&ResourceKind::Pod).into_iter().flatten();
     let shown = log.filter_map(|event| match event {
-        Event::Applied(Object::Pod(pod)) | Event::Deleted(Object::Pod(pod)) => Some(pod),
+        Event::Applied(ViewObject::Pod(pod)) | Event::Deleted(ViewObject::Pod(pod)) => Some(pod),
         Event::Applied(_) | Event::Deleted(_) => None,
     });
     shown
@@ -237,9 +237,9 @@ fn policies_hold(per_index: bool, happenings: &[Happening]) {
 
 /// UIDs of pods that ever had the condition.
 fn disrupted(api: &FakeApi) -> BTreeSet<String> {
-    let log = api.log.get(&Kind::Pod).into_iter().flatten();
+    let log = api.log.get(&ResourceKind::Pod).into_iter().flatten();
     let shown = log.filter_map(|event| match event {
-        Event::Applied(Object::Pod(pod)) | Event::Deleted(Object::Pod(pod)) => Some(pod),
+        Event::Applied(ViewObject::Pod(pod)) | Event::Deleted(ViewObject::Pod(pod)) => Some(pod),
         Event::Applied(_) | Event::Deleted(_) => None,
     });
     shown

@@ -2,10 +2,10 @@
 //! index (KEP-3850), success policy (KEP-3998), pod replacement policy (KEP-3939), managed by
 //! (KEP-4368).
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ResourceKind, pods};
 use rekindle_types::TickDuration;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde_json::{Value, json};
 
 use crate::build::job;
@@ -16,13 +16,13 @@ const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 /// Ends the active pods that `which` picks: with an exit code, and perhaps under a condition.
-fn exit(world: &mut World, code: i32, condition: Option<&str>, which: impl Fn(&Pod) -> bool) {
+fn exit(world: &mut World, code: i32, condition: Option<&str>, which: impl Fn(&HeldPod) -> bool) {
     let picked: Vec<_> = world
         .api
         .pods()
         .into_iter()
         .filter(|pod| pods::is_active(pod) && which(pod))
-        .map(|pod| id(Kind::Pod, pod.metadata.name.as_deref().unwrap()))
+        .map(|pod| id(ResourceKind::Pod, pod.metadata.name.as_deref().unwrap()))
         .collect();
     let at = world.api.now.to_time();
     let phase = if code == 0 { "Succeeded" } else { "Failed" };
@@ -58,7 +58,7 @@ fn indexed(more: &Value) -> World {
     start(spec)
 }
 
-fn of_index(wanted: &'static str) -> impl Fn(&Pod) -> bool {
+fn of_index(wanted: &'static str) -> impl Fn(&HeldPod) -> bool {
     move |pod| index(pod) == wanted
 }
 
@@ -229,7 +229,7 @@ fn any_number_of_indexes_can_be_asked_for_and_done() {
         "backoffLimitPerIndex": 1});
     let mut world = indexed(&spec);
     assert_eq!(active(&world), 2);
-    world.api.change(&id(Kind::Job, "sum"), |job| {
+    world.api.change(&id(ResourceKind::Job, "sum"), |job| {
         job["status"]["completedIndexes"] = json!("0-1000000000,1000000002-1999999997");
         job["status"]["failedIndexes"] = json!("1999999999");
     });
@@ -257,12 +257,12 @@ fn a_pod_that_is_being_deleted_is_replaced_once_it_has_ended() {
     {
         let mut world = start(json!({"completions": 1, "podReplacementPolicy": policy}));
         let name = world.api.pods()[0].metadata.name.clone().unwrap();
-        world.api.user_deletes(&id(Kind::Pod, &name), Propagation::Background);
+        world.api.user_deletes(&id(ResourceKind::Pod, &name), DependentPolicy::Background);
         world.settle();
         world.advance(TickDuration::from_secs(5));
         assert_eq!(active(&world), while_it_ends, "{policy}");
         assert_eq!(status(&world, "sum").failed, counted, "{policy}");
-        let pod = id(Kind::Pod, &name);
+        let pod = id(ResourceKind::Pod, &name);
         if world.api.objects.contains_key(&pod) {
             world.api.change(&pod, |pod| pod["status"]["phase"] = json!("Failed"));
         }
@@ -279,10 +279,10 @@ fn a_pod_that_never_came_to_a_node_has_ended_when_it_is_deleted() {
     world.create(job("sum", json!({"completions": 1, "podReplacementPolicy": "Failed"})));
     world.settle();
     let name = world.api.pods()[0].metadata.name.clone().unwrap();
-    world.api.user_deletes(&id(Kind::Pod, &name), Propagation::Background);
+    world.api.user_deletes(&id(ResourceKind::Pod, &name), DependentPolicy::Background);
     world.advance(TickDuration::from_secs(60));
     assert_eq!((active(&world), status(&world, "sum").failed), (1, Some(1)));
-    assert!(!world.api.objects.contains_key(&id(Kind::Pod, &name)));
+    assert!(!world.api.objects.contains_key(&id(ResourceKind::Pod, &name)));
 }
 
 #[test]
@@ -293,12 +293,12 @@ fn a_job_of_another_controller_is_left_alone_but_for_its_time() {
     assert_eq!(world.api.pods().len(), 0);
     assert_eq!(status(&world, "sum"), Default::default());
     let now = world.api.now.to_time();
-    world.api.change(&id(Kind::Job, "sum"), |job| {
+    world.api.change(&id(ResourceKind::Job, "sum"), |job| {
         job["status"]["conditions"] =
             json!([{"type": "Complete", "status": "True", "lastTransitionTime": now}]);
     });
     world.advance(TickDuration::from_secs(31));
-    assert_eq!(world.api.ids(Kind::Job, "shop").len(), 0);
+    assert_eq!(world.api.ids(ResourceKind::Job, "shop").len(), 0);
     let world = start(json!({"completions": 1, "managedBy": "kubernetes.io/job-controller"}));
     assert_eq!(active(&world), 1);
 }
@@ -312,13 +312,13 @@ fn an_eviction_by_the_ladder_is_a_failure_unless_the_policy_ignores_disruptions(
             Some(rules) => with_policy(rules, &json!({})),
         };
         let name = world.api.pods()[0].metadata.name.clone().unwrap();
-        let pod = id(Kind::Pod, &name);
+        let pod = id(ResourceKind::Pod, &name);
         // What the Eviction API does, and the kubelet after it.
         world.api.change(&pod, |pod| {
             pod["status"]["conditions"] = json!([{"type": "DisruptionTarget", "status": "True",
                 "reason": "EvictionByEvictionAPI"}]);
         });
-        world.api.user_deletes(&pod, Propagation::Background);
+        world.api.user_deletes(&pod, DependentPolicy::Background);
         world.api.change(&pod, |pod| pod["status"]["phase"] = json!("Failed"));
         world.advance(TickDuration::from_secs(11));
         world.converge();
@@ -330,7 +330,7 @@ fn an_eviction_by_the_ladder_is_a_failure_unless_the_policy_ignores_disruptions(
 fn a_pod_that_ended_after_somebody_took_its_finalizer_counts_for_nothing() {
     let mut world = start(json!({"completions": 1}));
     let name = world.api.pods()[0].metadata.name.clone().unwrap();
-    world.api.change(&id(Kind::Pod, &name), |pod| {
+    world.api.change(&id(ResourceKind::Pod, &name), |pod| {
         pod["metadata"]["finalizers"] = json!([]);
         pod["status"]["phase"] = json!("Succeeded");
     });

@@ -1,7 +1,7 @@
 //! The scheduler: ports of a machine that has several nodes.
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, ObjectId, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject, pods};
 use serde_json::{Value, json};
 
 use crate::build::pod;
@@ -12,7 +12,7 @@ fn machine() -> World {
     let mut world = World::new();
     for name in ["a", "b"] {
         world.api.add_node(name, "4", "16Gi", "110");
-        world.api.change(&id(Kind::Node, name), |node| {
+        world.api.change(&id(ResourceKind::Node, name), |node| {
             node["metadata"]["labels"] = json!({"kubernetes.io/hostname": name});
             node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "10.0.0.1"}]);
         });
@@ -23,7 +23,7 @@ fn machine() -> World {
 }
 
 fn says(world: &mut World, node: &str, ready: &str) {
-    world.api.change(&id(Kind::Node, node), |node| {
+    world.api.change(&id(ResourceKind::Node, node), |node| {
         node["status"]["conditions"] = json!([{"type": "Ready", "status": ready}]);
     });
 }
@@ -42,7 +42,7 @@ fn on(node: &str, mut pod: Value) -> Value {
 
 fn place(world: &World, id: &ObjectId) -> Option<String> {
     match &world.api.objects[id] {
-        Object::Pod(pod) => pods::node(pod).map(str::to_owned),
+        ViewObject::Pod(pod) => pods::node(pod).map(str::to_owned),
         other => panic!("{other:?}"),
     }
 }
@@ -79,12 +79,12 @@ fn a_port_is_free_beside_a_node_that_is_not_heard_of() {
 
 #[test]
 fn a_node_that_goes_or_is_another_machine_gives_its_ports_back_at_once() {
-    let node = id(Kind::Node, "a");
+    let node = id(ResourceKind::Node, "a");
     for is_gone in [true, false] {
         let mut world = machine();
         let (_, next) = contest(&mut world, with_port("first"));
         if is_gone {
-            world.api.user_deletes(&node, Propagation::Default);
+            world.api.user_deletes(&node, DependentPolicy::Default);
         } else {
             world.api.change(&node, |node| {
                 node["status"]["addresses"][0]["address"] = json!("10.0.0.2");
@@ -128,7 +128,7 @@ fn a_port_that_is_kept_for_a_nominated_pod_is_kept_on_the_whole_machine() {
         if expected.is_none() {
             let said = "FailedScheduling: 0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, 1 node(s) didn't match Pod's node affinity/selector. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
             assert!(world.said().contains(&said.to_owned()), "{:?}", world.said());
-            world.api.user_deletes(&high, Propagation::Default);
+            world.api.user_deletes(&high, DependentPolicy::Default);
             world.settle();
             assert_eq!(place(&world, &next).as_deref(), Some("b"), "nobody is to have it now");
         }

@@ -1,7 +1,9 @@
 //! PodRestarts that replace pods without a controller: nobody else has the pod once it is evicted.
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Write, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{
+    NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation, pods,
+};
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{PodRestartPhase, PodRestartStatus, ReplacementStep};
 use serde_json::{Value, json};
@@ -38,7 +40,7 @@ impl Story {
 
     fn status(&self) -> PodRestartStatus {
         match self.world.api.objects.get(&self.request) {
-            Some(Object::PodRestart(restart)) => restart.status.clone().unwrap_or_default(),
+            Some(ViewObject::PodRestart(restart)) => restart.status.clone().unwrap_or_default(),
             other => panic!("{other:?}"),
         }
     }
@@ -57,7 +59,7 @@ impl Story {
     }
 
     fn refuse_pods(&mut self) {
-        self.world.api.refuse_creation = Some((Kind::Pod, NO_ACCOUNT.to_owned()));
+        self.world.api.refuse_creation = Some((ResourceKind::Pod, NO_ACCOUNT.to_owned()));
     }
 
     fn take_pods_again(&mut self) {
@@ -71,7 +73,7 @@ impl Story {
     }
 
     fn deletes_request(&mut self) {
-        self.world.api.user_deletes(&self.request.clone(), Propagation::Default);
+        self.world.api.user_deletes(&self.request.clone(), DependentPolicy::Default);
     }
 
     fn has_pod(&self) -> bool {
@@ -79,7 +81,7 @@ impl Story {
     }
 
     fn evictions(&self) -> usize {
-        self.world.writes.iter().filter(|write| matches!(write, Write::Evict(_))).count()
+        self.world.writes.iter().filter(|write| matches!(write, WriteOperation::Evict(_))).count()
     }
 }
 
@@ -101,7 +103,7 @@ fn a_request_that_is_deleted_while_its_pod_ends_goes_when_the_new_pod_is_there()
     assert!(!story.is_gone(), "it has the only copy of the pod");
     story.world.converge();
     assert!(story.is_gone());
-    let Object::Pod(new) = &story.world.api.objects[&story.web] else { panic!("a pod") };
+    let ViewObject::Pod(new) = &story.world.api.objects[&story.web] else { panic!("a pod") };
     assert_ne!(new.metadata.uid.as_deref(), Some(old.as_str()));
     assert!(pods::is_ready(new));
 }
@@ -147,8 +149,8 @@ fn a_request_that_is_deleted_before_it_is_taken_up_does_nothing() {
 #[test]
 fn the_deletion_of_a_namespace_does_not_wait_for_a_pod_that_cannot_be_created_in_it() {
     let mut story = Story::evicted(json!({}));
-    let shop = ObjectId::new(Kind::Namespace, NamespacedName::new("", "shop"));
-    story.world.api.user_deletes(&shop, Propagation::Default);
+    let shop = ObjectId::new(ResourceKind::Namespace, NamespacedName::new("", "shop"));
+    story.world.api.user_deletes(&shop, DependentPolicy::Default);
     story.world.converge();
     assert!(!story.world.api.objects.contains_key(&shop));
 }
@@ -156,12 +158,12 @@ fn the_deletion_of_a_namespace_does_not_wait_for_a_pod_that_cannot_be_created_in
 #[test]
 fn a_namespace_that_is_seen_to_go_after_the_creation_was_refused_does_not_wait_either() {
     let mut story = Story::evicted(json!({}));
-    let shop = ObjectId::new(Kind::Namespace, NamespacedName::new("", "shop"));
-    story.world.api.user_deletes(&shop, Propagation::Default);
+    let shop = ObjectId::new(ResourceKind::Namespace, NamespacedName::new("", "shop"));
+    story.world.api.user_deletes(&shop, DependentPolicy::Default);
     story.deletes_request();
     story.world.kubelet(); // the old pod is gone
-    let key = rekindle_controllers::Key::PodRestart(story.request.name.clone());
-    for kind in [Kind::PodRestart, Kind::Pod] {
+    let key = rekindle_controllers::ControllerKey::PodRestart(story.request.name.clone());
+    for kind in [ResourceKind::PodRestart, ResourceKind::Pod] {
         while story.world.watch_next(kind) {} // the watch of namespaces lags behind
     }
     story.world.work(&key, |_| crate::world::Answer::Arrives);

@@ -1,7 +1,7 @@
 //! Deletion of a namespace with everything in it.
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, Write};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ResourceKind, ViewObject, WriteOperation};
 use serde_json::json;
 
 use crate::build::{deployment, pod};
@@ -9,7 +9,8 @@ use crate::world::{World, id};
 
 /// `TYPE STATUS REASON: MESSAGE`, in their order.
 fn conditions(world: &World) -> Vec<String> {
-    let Object::Namespace(going) = &world.api.objects[&id(Kind::Namespace, "shop")] else {
+    let ViewObject::Namespace(going) = &world.api.objects[&id(ResourceKind::Namespace, "shop")]
+    else {
         panic!()
     };
     let conditions = going.status.iter().flat_map(|status| status.conditions.iter().flatten());
@@ -28,8 +29,8 @@ fn everything_in_it_goes_then_the_namespace() {
         world.create(json!({"kind": kind, "metadata": {"name": "thing"}}));
     }
     world.converge();
-    let namespace = id(Kind::Namespace, "shop");
-    world.api.user_deletes(&namespace, Propagation::Background);
+    let namespace = id(ResourceKind::Namespace, "shop");
+    world.api.user_deletes(&namespace, DependentPolicy::Background);
     world.settle();
     let remaining = "NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: pods. has 4 resource instances";
     assert_eq!(conditions(&world)[3], remaining, "pods get their grace, everything else is gone");
@@ -47,11 +48,11 @@ fn an_object_with_a_finalizer_holds_the_namespace() {
     web["metadata"]["finalizers"] = json!(["example.com/hold", "example.com/wait"]);
     let web = world.create(web);
     world.converge();
-    let namespace = id(Kind::Namespace, "shop");
-    world.api.user_deletes(&namespace, Propagation::Background);
+    let namespace = id(ResourceKind::Namespace, "shop");
+    world.api.user_deletes(&namespace, DependentPolicy::Background);
     world.converge();
     assert!(world.api.objects.contains_key(&namespace));
-    assert!(!world.writes.iter().any(|w| matches!(w, Write::Finalize(_))));
+    assert!(!world.writes.iter().any(|w| matches!(w, WriteOperation::Finalize(_))));
     let mut expected = [
         "NamespaceDeletionDiscoveryFailure False ResourcesDiscovered: All resources successfully discovered",
         "NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions: All legacy kube types successfully parsed",
@@ -79,9 +80,9 @@ fn what_the_view_has_not_seen_yet_is_deleted_too() {
     world.settle();
     let held = world.create(json!({"kind": "ConfigMap",
         "metadata": {"name": "late", "finalizers": ["example.com/wait"]}}));
-    let namespace = id(Kind::Namespace, "shop");
-    world.api.user_deletes(&namespace, Propagation::Background);
-    while world.watch_next(Kind::Namespace) {} // the watch of ConfigMaps lags behind
+    let namespace = id(ResourceKind::Namespace, "shop");
+    world.api.user_deletes(&namespace, DependentPolicy::Background);
+    while world.watch_next(ResourceKind::Namespace) {} // the watch of ConfigMaps lags behind
     while let Some(key) = world.queue.pop_first() {
         world.work(&key, |_| crate::world::Answer::Arrives);
     }
@@ -95,13 +96,13 @@ fn what_the_view_has_not_seen_yet_is_deleted_too() {
 #[test]
 fn a_namespace_that_others_hold_says_that_it_is_empty() {
     let mut world = World::with_node();
-    let namespace = id(Kind::Namespace, "shop");
+    let namespace = id(ResourceKind::Namespace, "shop");
     world.api.change(&namespace, |namespace| {
         namespace["metadata"]["finalizers"] = json!(["example.com/wait"]);
     });
     let held = world.create(json!({"kind": "ConfigMap",
         "metadata": {"name": "held", "finalizers": ["example.com/wait"]}}));
-    world.api.user_deletes(&namespace, Propagation::Background);
+    world.api.user_deletes(&namespace, DependentPolicy::Background);
     world.converge();
     assert!(conditions(&world)[4].contains("example.com/wait in 1 resource instances"));
     world.api.change(&held, |object| object["metadata"]["finalizers"] = json!([]));

@@ -1,7 +1,7 @@
 //! Nodes that fail while others do not: what becomes of their taints, how fast, and of their pods.
 
-use rekindle_controllers::node_lifecycle::Settings;
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::node_lifecycle::NodeLifecycleSettings;
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -18,7 +18,9 @@ fn world(nodes: &[(&str, &str)]) -> World {
     for (name, zone) in nodes {
         world.api.add_node(name, "100", "100Gi", "1000");
         let labels = json!({"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone});
-        world.api.change(&id(Kind::Node, name), |node| node["metadata"]["labels"] = labels.clone());
+        world.api.change(&id(ResourceKind::Node, name), |node| {
+            node["metadata"]["labels"] = labels.clone()
+        });
         says(&mut world, name, "True");
     }
     world.settle();
@@ -27,14 +29,14 @@ fn world(nodes: &[(&str, &str)]) -> World {
 
 fn says(world: &mut World, node: &str, ready: &str) {
     let conditions = json!([{"type": "Ready", "status": ready}]);
-    world.api.change(&id(Kind::Node, node), |node| {
+    world.api.change(&id(ResourceKind::Node, node), |node| {
         node["status"]["conditions"] = conditions.clone();
     });
 }
 
 fn as_node(world: &World, name: &str) -> Value {
-    match &world.api.objects[&id(Kind::Node, name)] {
-        Object::Node(node) => serde_json::to_value(node.as_ref()).unwrap(),
+    match &world.api.objects[&id(ResourceKind::Node, name)] {
+        ViewObject::Node(node) => serde_json::to_value(node.as_ref()).unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -119,11 +121,11 @@ fn in_a_large_zone_most_of_which_fails_eviction_is_ten_times_slower() {
 /// `--secondary-node-eviction-rate`: three of five nodes fail.
 #[test]
 fn what_a_disrupted_and_a_large_zone_are_can_be_set() {
-    let with = |threshold: u32, large: usize| Settings {
+    let with = |threshold: u32, large: usize| NodeLifecycleSettings {
         unhealthy_zone_ppm: threshold,
         large_zone_nodes: large,
         eviction_interval_disrupted: secs(30),
-        ..Settings::default()
+        ..NodeLifecycleSettings::default()
     };
     // (settings, seconds until each of two more nodes evicts)
     for (settings, expected) in [
@@ -240,7 +242,7 @@ fn the_time_that_pods_have_goes_on_when_a_node_that_is_not_ready_is_not_heard_of
 #[test]
 fn a_taint_of_the_future_holds_up_no_other_node_of_its_zone() {
     let mut world = world(&FIVE);
-    world.api.change(&id(Kind::Node, "a"), |node| {
+    world.api.change(&id(ResourceKind::Node, "a"), |node| {
         node["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
         node["spec"]["taints"] = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute",
             "timeAdded": "2099-01-01T00:00:00Z"}]);
@@ -262,7 +264,7 @@ fn the_pods_of_a_silent_node_are_not_ready() {
         (world.create(placed("there", "a")), world.create(placed("elsewhere", "b")));
     world.converge();
     let ready = |world: &World, pod: &ObjectId| {
-        let Object::Pod(pod) = &world.api.objects[pod] else { panic!() };
+        let ViewObject::Pod(pod) = &world.api.objects[pod] else { panic!() };
         rekindle_controllers::pods::is_ready(pod)
     };
     assert!(ready(&world, &there) && ready(&world, &elsewhere));
@@ -284,7 +286,7 @@ fn pods_that_cannot_end_on_a_node_out_of_service_are_taken_away() {
     });
     world.settle();
     assert!(world.api.objects.contains_key(&web), "its node may come back");
-    world.api.change(&id(Kind::Node, "a"), |node| {
+    world.api.change(&id(ResourceKind::Node, "a"), |node| {
         node["spec"]["taints"] = json!([{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]);
     });
     world.settle();

@@ -1,8 +1,8 @@
 //! What is said of nodes that come and go, in upstream's words (`pkg/controller/nodelifecycle`).
 
-use rekindle_controllers::events::Severity;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, View};
+use rekindle_controllers::events::EventSeverity;
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ClusterView, ResourceKind};
 use rekindle_types::TickDuration;
 
 use crate::world::{World, id};
@@ -12,17 +12,17 @@ const REMOVING: &str = "RemovingNode: Removing Node node-1 from Controller";
 
 /// The controllers start anew: nothing is left of what they knew, and they list everything.
 fn restart(world: &mut World) {
-    world.view = View::new();
+    world.view = ClusterView::new();
     world.queue.clear();
     world.timers.clear();
-    for kind in Kind::ALL {
+    for kind in ResourceKind::ALL {
         world.relist(kind, 0);
     }
     world.settle();
 }
 
 fn uid(world: &World) -> String {
-    world.api.objects[&id(Kind::Node, "node-1")].uid().to_owned()
+    world.api.objects[&id(ResourceKind::Node, "node-1")].uid().to_owned()
 }
 
 #[test]
@@ -30,13 +30,13 @@ fn a_node_that_registers_and_goes_is_told_of_once() {
     let mut world = World::with_node();
     let first = uid(&world);
     world.advance(TickDuration::from_secs(600));
-    world.api.change(&id(Kind::Node, "node-1"), |node| {
+    world.api.change(&id(ResourceKind::Node, "node-1"), |node| {
         node["metadata"]["labels"] = serde_json::json!({"disk": "fast"});
     });
     world.advance(TickDuration::from_secs(600));
     assert_eq!(world.said(), [REGISTERED]);
 
-    world.api.user_deletes(&id(Kind::Node, "node-1"), Propagation::Background);
+    world.api.user_deletes(&id(ResourceKind::Node, "node-1"), DependentPolicy::Background);
     world.settle();
     assert_eq!(world.said(), [REGISTERED, REMOVING]);
     world.api.add_node("node-1", "1", "1Gi", "10");
@@ -45,7 +45,7 @@ fn a_node_that_registers_and_goes_is_told_of_once() {
     let about: Vec<_> = world.notes.iter().map(|note| note.about.uid.clone()).collect();
     assert_eq!(about, [first.clone(), first, uid(&world)], "each about its own node");
     for note in &world.notes {
-        assert_eq!((note.component, note.severity), ("node-controller", Severity::Normal));
+        assert_eq!((note.component, note.severity), ("node-controller", EventSeverity::Normal));
         assert_eq!((note.about.api_version.as_str(), note.about.kind), ("v1", "Node"));
     }
 }
@@ -54,9 +54,9 @@ fn a_node_that_registers_and_goes_is_told_of_once() {
 fn a_node_that_took_the_name_of_another_unseen_is_told_of_with_it() {
     let mut world = World::with_node();
     world.settle();
-    world.api.user_deletes(&id(Kind::Node, "node-1"), Propagation::Background);
+    world.api.user_deletes(&id(ResourceKind::Node, "node-1"), DependentPolicy::Background);
     world.api.add_node("node-1", "1", "1Gi", "10");
-    world.relist(Kind::Node, 0);
+    world.relist(ResourceKind::Node, 0);
     world.settle();
     let mut said = world.said();
     said.sort();

@@ -1,6 +1,6 @@
 //! Nodes that are not heard of any more, and what else becomes of what is known of a node.
 
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId};
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -14,11 +14,11 @@ fn secs(seconds: u64) -> TickDuration {
 }
 
 fn node() -> ObjectId {
-    id(Kind::Node, "node-1")
+    id(ResourceKind::Node, "node-1")
 }
 
 fn lease() -> ObjectId {
-    ObjectId::new(Kind::Lease, NamespacedName::new("kube-node-lease", "node-1"))
+    ObjectId::new(ResourceKind::Lease, NamespacedName::new("kube-node-lease", "node-1"))
 }
 
 /// The agent's own view of its node.
@@ -47,7 +47,7 @@ fn world() -> World {
 
 fn as_node(world: &World) -> Value {
     match &world.api.objects[&node()] {
-        Object::Node(node) => serde_json::to_value(node.as_ref()).unwrap(),
+        ViewObject::Node(node) => serde_json::to_value(node.as_ref()).unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -81,7 +81,7 @@ fn a_renewal_wakes_nobody() {
     let mut world = world();
     world.settle();
     beat(&mut world);
-    while world.watch_next(Kind::Lease) {}
+    while world.watch_next(ResourceKind::Lease) {}
     let woken: Vec<_> = world.queue.iter().map(ToString::to_string).collect();
     assert!(!woken.iter().any(|key| key.contains("Node")), "{woken:?}");
 }
@@ -116,7 +116,7 @@ fn a_silent_node_becomes_unknown_after_the_grace_and_gets_no_pods() {
     beat(&mut world);
     world.settle();
     assert_eq!(taints(&world), Vec::<String>::new());
-    let Object::Pod(web) = &world.api.objects[&web] else { panic!() };
+    let ViewObject::Pod(web) = &world.api.objects[&web] else { panic!() };
     assert_eq!(web.node_name.as_deref(), Some("node-1"));
 }
 

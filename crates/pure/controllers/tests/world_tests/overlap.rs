@@ -3,7 +3,7 @@
 //! controller, and what has one is nobody else's.
 
 use proptest::prelude::*;
-use rekindle_controllers::{Kind, ObjectId, pods};
+use rekindle_controllers::{ObjectId, ResourceKind, pods};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -37,16 +37,16 @@ fn rivals(pair: usize, sizes: (i32, i32)) -> [Value; 2] {
 /// The pods that belong to an object, by way of its ReplicaSets if it is a Deployment.
 fn pods_of(world: &World, owner: &ObjectId) -> usize {
     let uid = world.api.objects[owner].uid();
-    let owned_by = |kind: Kind, uid: &str| -> Vec<ObjectId> {
+    let owned_by = |kind: ResourceKind, uid: &str| -> Vec<ObjectId> {
         let of = |id: &ObjectId| {
             let meta = world.api.objects[id].meta();
             meta.owner_references.iter().flatten().any(|owner| owner.uid == uid)
         };
         world.api.ids(kind, "shop").into_iter().filter(of).collect()
     };
-    let sets = owned_by(Kind::ReplicaSet, uid);
+    let sets = owned_by(ResourceKind::ReplicaSet, uid);
     let owners = sets.iter().map(|set| world.api.objects[set].uid()).chain([uid]);
-    let all = owners.flat_map(|uid| owned_by(Kind::Pod, uid));
+    let all = owners.flat_map(|uid| owned_by(ResourceKind::Pod, uid));
     all.filter(|id| world.view.pod(&id.name).is_some_and(|pod| pods::is_active(pod))).count()
 }
 
@@ -79,8 +79,8 @@ fn a_pod_that_two_would_have_is_taken_by_one() {
         world.converge();
         let owners = world.api.objects[&stray].meta().owner_references.clone();
         assert_eq!(owners.unwrap_or_default().len(), 1);
-        assert_eq!(world.api.ids(Kind::Pod, "shop").len(), 2);
-        assert!(world.api.objects.contains_key(&id(Kind::Pod, "stray")));
+        assert_eq!(world.api.ids(ResourceKind::Pod, "shop").len(), 2);
+        assert!(world.api.objects.contains_key(&id(ResourceKind::Pod, "stray")));
     }
 }
 

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, ObjectId, Write};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ObjectId, ResourceKind, WriteOperation};
 use serde_json::{Value, json};
 
 use crate::chance::{Chance, chance};
@@ -16,7 +16,7 @@ use crate::world::{World, id};
 type Owners = BTreeMap<usize, BTreeSet<usize>>;
 
 fn config(n: usize) -> ObjectId {
-    id(Kind::ConfigMap, &format!("config-{n}"))
+    id(ResourceKind::ConfigMap, &format!("config-{n}"))
 }
 
 /// ConfigMaps that own each other.
@@ -55,9 +55,9 @@ impl Model {
         model
     }
 
-    fn delete(&mut self, n: usize, propagation: Propagation) {
+    fn delete(&mut self, n: usize, propagation: DependentPolicy) {
         self.0.remove(&n);
-        if propagation == Propagation::Orphan {
+        if propagation == DependentPolicy::Orphan {
             self.0.values_mut().for_each(|owners| {
                 owners.remove(&n);
             });
@@ -94,7 +94,7 @@ fn objects_that_own_each_other_go_together_in_the_foreground() {
         let mut world = world_of(&circle(size), |_, _| true);
         world.converge();
         assert_eq!(left(&world).len(), size, "nobody deletes them");
-        world.api.user_deletes(&config(0), Propagation::Foreground);
+        world.api.user_deletes(&config(0), DependentPolicy::Foreground);
         world.converge();
         assert_eq!(left(&world), BTreeSet::new(), "a circle of {size}");
     }
@@ -104,7 +104,7 @@ fn objects_that_own_each_other_go_together_in_the_foreground() {
 fn a_circle_whose_objects_are_all_deleted_in_the_foreground_goes() {
     for size in 2..=3 {
         let mut world = world_of(&circle(size), |_, _| true);
-        (0..size).for_each(|n| world.api.user_deletes(&config(n), Propagation::Foreground));
+        (0..size).for_each(|n| world.api.user_deletes(&config(n), DependentPolicy::Foreground));
         world.converge();
         assert_eq!(left(&world), BTreeSet::new(), "a circle of {size}");
     }
@@ -114,9 +114,9 @@ fn a_circle_whose_objects_are_all_deleted_in_the_foreground_goes() {
 fn a_circle_does_not_hold_its_namespace() {
     for size in 1..=3 {
         let mut world = world_of(&circle(size), |_, _| true);
-        world.api.user_deletes(&config(0), Propagation::Foreground);
-        let namespace = id(Kind::Namespace, "shop");
-        world.api.user_deletes(&namespace, Propagation::Background);
+        world.api.user_deletes(&config(0), DependentPolicy::Foreground);
+        let namespace = id(ResourceKind::Namespace, "shop");
+        world.api.user_deletes(&namespace, DependentPolicy::Background);
         world.converge();
         assert!(!world.api.objects.contains_key(&namespace), "a circle of {size}");
     }
@@ -129,10 +129,12 @@ fn only_who_is_in_a_circle_stops_blocking() {
     owners.insert(3, BTreeSet::from([2]));
     let mut world = world_of(&owners, |_, _| true);
     world.converge();
-    world.api.user_deletes(&config(0), Propagation::Foreground);
+    world.api.user_deletes(&config(0), DependentPolicy::Foreground);
     world.converge();
     let unblocked = world.writes.iter().filter_map(|write| match write {
-        Write::Patch { id, patch, .. } if patch["metadata"]["ownerReferences"].is_array() => {
+        WriteOperation::Patch { id, patch, .. }
+            if patch["metadata"]["ownerReferences"].is_array() =>
+        {
             Some(id)
         }
         _ => None,
@@ -156,7 +158,7 @@ fn in_the_foreground_a_dependent_that_does_not_block_goes_too_and_is_not_waited_
         });
     }
     world.converge();
-    world.api.user_deletes(&config(0), Propagation::Foreground);
+    world.api.user_deletes(&config(0), DependentPolicy::Foreground);
     world.converge();
     assert_eq!(left(&world), BTreeSet::from([0, 1, 2]), "3 goes at once");
     world.api.change(&config(1), |object| object["metadata"]["finalizers"] = json!([]));
@@ -172,16 +174,16 @@ fn graph() -> impl Strategy<Value = (Owners, Vec<(usize, usize)>)> {
     (graph, prop::collection::vec((0..7usize, 0..7usize), 0..8))
 }
 
-fn propagation() -> impl Strategy<Value = Propagation> {
+fn propagation() -> impl Strategy<Value = DependentPolicy> {
     prop_oneof![
-        Just(Propagation::Background),
-        Just(Propagation::Foreground),
-        Just(Propagation::Orphan)
+        Just(DependentPolicy::Background),
+        Just(DependentPolicy::Foreground),
+        Just(DependentPolicy::Orphan)
     ]
 }
 
 /// A user deletes it, if it is there and nobody has deleted it.
-fn delete(world: &mut World, n: usize, propagation: Propagation) -> bool {
+fn delete(world: &mut World, n: usize, propagation: DependentPolicy) -> bool {
     let object = world.api.objects.get(&config(n));
     let is_there = object.is_some_and(|object| object.meta().deletion_timestamp.is_none());
     if is_there {
@@ -228,12 +230,12 @@ proptest! {
             world.takes(happening);
             if let Some((n, is_foreground)) = deletion {
                 let propagation =
-                    if *is_foreground { Propagation::Foreground } else { Propagation::Background };
+                    if *is_foreground { DependentPolicy::Foreground } else { DependentPolicy::Background };
                 delete(&mut world, *n, propagation);
                 model.delete(*n, propagation);
             }
         }
-        Kind::ALL.into_iter().for_each(|kind| world.takes(&Chance::Relist(kind as u8, 0)));
+        ResourceKind::ALL.into_iter().for_each(|kind| world.takes(&Chance::Relist(kind as u8, 0)));
         world.converge();
         prop_assert_eq!(left(&world), model.left());
         world.assert_view_is_true();

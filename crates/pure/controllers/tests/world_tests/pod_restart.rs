@@ -1,7 +1,7 @@
 //! PodRestarts that no node answers, and their end.
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject};
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{PodRestartPhase, PodRestartStatus};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn restart(name: &str, spec: Value) -> Value {
 
 fn status(world: &World, id: &ObjectId) -> PodRestartStatus {
     match &world.api.objects[id] {
-        Object::PodRestart(restart) => restart.status.clone().unwrap_or_default(),
+        ViewObject::PodRestart(restart) => restart.status.clone().unwrap_or_default(),
         other => panic!("{other:?}"),
     }
 }
@@ -24,7 +24,7 @@ fn status(world: &World, id: &ObjectId) -> PodRestartStatus {
 fn a_request_that_no_node_can_answer_is_refused_with_the_reason() {
     let mut world = World::new();
     world.create(pod("waiting", json!({})));
-    let uid = world.api.objects[&id(Kind::Pod, "waiting")].uid().to_owned();
+    let uid = world.api.objects[&id(ResourceKind::Pod, "waiting")].uid().to_owned();
     for (name, spec, message) in [
         ("none", json!({"podName": "ghost"}), "there is no pod shop/ghost".to_owned()),
         (
@@ -81,7 +81,7 @@ fn a_request_for_a_pod_on_a_node_is_the_nodes_until_the_pod_goes() {
     world.settle();
     assert_eq!(status(&world, &request).phase, None, "the node answers");
     world.api.change(&request, |r| r["status"] = json!({"phase": "Running"}));
-    world.api.user_deletes(&web, Propagation::Default);
+    world.api.user_deletes(&web, DependentPolicy::Default);
     world.converge();
     let status = status(&world, &request);
     assert_eq!(status.phase, Some(PodRestartPhase::Failed));
@@ -108,7 +108,7 @@ fn a_request_whose_pod_made_room_for_another_of_its_name_is_failed() {
         });
         world.settle();
         // both are seen at once: the name is never free
-        world.api.user_deletes(&web, Propagation::Default);
+        world.api.user_deletes(&web, DependentPolicy::Default);
         world.kubelet();
         world.create(pod("web", json!({})));
         world.settle();
@@ -126,7 +126,7 @@ fn a_request_seen_before_its_pod_is_not_refused() {
     let mut world = World::with_node();
     world.create(pod("web", json!({})));
     let request = world.create(restart("again", json!({"podName": "web"})));
-    while world.watch_next(Kind::PodRestart) {} // the watch of pods lags behind
+    while world.watch_next(ResourceKind::PodRestart) {} // the watch of pods lags behind
     let key = world.queue.pop_first().unwrap();
     world.work(&key, |_| crate::world::Answer::Arrives);
     assert_eq!(status(&world, &request).phase, None);
@@ -196,7 +196,7 @@ fn what_a_ladder_asks_of_a_silent_node_is_withdrawn_at_its_deadline() {
         let mut world = World::with_node();
         world.create(pod("web", json!({})));
         world.converge();
-        world.api.change(&id(Kind::Node, "node-1"), |node| {
+        world.api.change(&id(ResourceKind::Node, "node-1"), |node| {
             node["status"]["conditions"] = json!([{"type": "Ready", "status": node_is}]);
         });
         let mut spec = json!({"podName": "web", "rung": "Pod", "deadlineSeconds": 60});

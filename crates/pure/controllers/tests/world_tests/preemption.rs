@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, ObjectId, Write};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject, WriteOperation};
 use rekindle_types::TickDuration;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde_json::{Value, json};
 
 use crate::build::pod;
@@ -26,9 +26,9 @@ fn on(mut pod: Value, node: &str) -> Value {
     pod
 }
 
-fn found<'w>(world: &'w World, id: &ObjectId) -> &'w Pod {
+fn found<'w>(world: &'w World, id: &ObjectId) -> &'w HeldPod {
     match &world.api.objects[id] {
-        Object::Pod(pod) => pod,
+        ViewObject::Pod(pod) => pod,
         other => panic!("{other:?}"),
     }
 }
@@ -44,7 +44,7 @@ fn nominated(world: &World, id: &ObjectId) -> Option<String> {
 /// The names of the pods that were deleted, in order.
 fn deleted(world: &World) -> Vec<String> {
     let deleted = world.writes.iter().filter_map(|write| match write {
-        Write::Delete(delete) => Some(delete.id.name.name.clone()),
+        WriteOperation::Delete(delete) => Some(delete.id.name.name.clone()),
         _ => None,
     });
     deleted.collect()
@@ -66,14 +66,14 @@ fn two_that_found_room_beside_each_other_do_not_take_it_from_each_other_in_turns
     let old = world.create(asks("old", 4, 0));
     world.settle();
     world.set_ready(&old, "True");
-    world.api.user_deletes(&old, Propagation::Default);
+    world.api.user_deletes(&old, DependentPolicy::Default);
     let strong = world.create(asks("strong", 2, 2));
     world.settle();
     let meek = world.create(asks("meek", 2, 1));
     world.settle();
-    world
-        .api
-        .change(&id(Kind::Node, "a"), |node| node["metadata"]["labels"] = json!({"more": "1"}));
+    world.api.change(&id(ResourceKind::Node, "a"), |node| {
+        node["metadata"]["labels"] = json!({"more": "1"})
+    });
     world.settle();
     let both = [&strong, &meek].map(|pod| nominated(&world, pod));
     assert_eq!(both, [Some("a".to_owned()), Some("a".to_owned())]);
@@ -139,7 +139,7 @@ fn a_pod_that_never_preempts_waits_and_says_so() {
 fn nobody_ends_for_a_pod_that_wants_to_be_near_one_that_is_not_there_yet() {
     let mut world = World::new();
     world.api.add_node("a", "4", "16Gi", "110");
-    world.api.change(&id(Kind::Node, "a"), |node| {
+    world.api.change(&id(ResourceKind::Node, "a"), |node| {
         node["metadata"]["labels"] = json!({"kubernetes.io/hostname": "a"});
     });
     let (first, second) = (world.create(asks("first", 2, 1)), world.create(asks("second", 2, 2)));
@@ -301,12 +301,12 @@ fn room_that_is_made_for_one_is_not_given_to_a_weaker_one() {
     world.settle();
     world.kubelet_at(&low);
     // Even if the weaker one is looked at first.
-    world.watch_next(Kind::Pod);
+    world.watch_next(ResourceKind::Pod);
     world.queue.clear();
-    world.work(&rekindle_controllers::Key::Schedule(weak.name.clone()), |_| {
+    world.work(&rekindle_controllers::ControllerKey::Schedule(weak.name.clone()), |_| {
         crate::world::Answer::Arrives
     });
-    world.work(&rekindle_controllers::Key::Schedule(high.name.clone()), |_| {
+    world.work(&rekindle_controllers::ControllerKey::Schedule(high.name.clone()), |_| {
         crate::world::Answer::Arrives
     });
     world.advance(TickDuration::from_secs(20));
@@ -404,7 +404,7 @@ proptest! {
             prop_assert!(used - freed + its_cpus + cpus > 8, "{} could have stayed", name);
         }
         for name in &gone {
-            world.kubelet_at(&id(Kind::Pod, name));
+            world.kubelet_at(&id(ResourceKind::Pod, name));
         }
         world.advance(TickDuration::from_secs(20));
         prop_assert_eq!(node_of(&world, &comes), Some(node));

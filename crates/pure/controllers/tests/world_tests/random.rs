@@ -3,8 +3,8 @@
 //! and everything must come to rest in the right place.
 
 use proptest::prelude::*;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ResourceKind, ViewObject, pods};
 use rekindle_types::TickDuration;
 use serde_json::json;
 
@@ -57,12 +57,14 @@ pub(crate) fn trouble() -> impl Strategy<Value = Happening> {
 
 impl World {
     pub(crate) fn happens(&mut self, happening: &Happening) {
-        let kind = |n: u8| Kind::ALL[usize::from(n) % Kind::ALL.len()];
+        let kind = |n: u8| ResourceKind::ALL[usize::from(n) % ResourceKind::ALL.len()];
         match happening {
             WatchShows(n) => {
                 let first = usize::from(*n);
-                for offset in 0..Kind::ALL.len() {
-                    if self.watch_next(Kind::ALL[(first + offset) % Kind::ALL.len()]) {
+                for offset in 0..ResourceKind::ALL.len() {
+                    if self
+                        .watch_next(ResourceKind::ALL[(first + offset) % ResourceKind::ALL.len()])
+                    {
                         break;
                     }
                 }
@@ -84,7 +86,7 @@ impl World {
             }
             PodLosesReadiness(n) => {
                 let runs = self.nth_pod(*n).filter(|id| match &self.api.objects[id] {
-                    Object::Pod(pod) => !pods::is_finished(pod),
+                    ViewObject::Pod(pod) => !pods::is_finished(pod),
                     _ => false,
                 });
                 if let Some(pod) = runs {
@@ -98,18 +100,18 @@ impl World {
             }
             UserDeletesPod(n) => {
                 if let Some(pod) = self.nth_pod(*n) {
-                    self.api.user_deletes(&pod, Propagation::Background);
+                    self.api.user_deletes(&pod, DependentPolicy::Background);
                 }
             }
             ImageChanges(n) => {
                 let image = format!("v{}", n % 3);
-                self.api.change(&id(Kind::Deployment, "web"), |d| {
+                self.api.change(&id(ResourceKind::Deployment, "web"), |d| {
                     d["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
                 });
             }
             Scales(n) => {
                 let replicas = n % 7;
-                self.api.change(&id(Kind::Deployment, "web"), |d| {
+                self.api.change(&id(ResourceKind::Deployment, "web"), |d| {
                     d["spec"]["replicas"] = json!(replicas);
                 });
             }
@@ -130,13 +132,13 @@ impl World {
     }
 
     fn nth_pod(&self, n: u8) -> Option<rekindle_controllers::ObjectId> {
-        let pods = self.api.ids(Kind::Pod, "shop");
+        let pods = self.api.ids(ResourceKind::Pod, "shop");
         (!pods.is_empty()).then(|| pods[usize::from(n) % pods.len()].clone())
     }
 
     /// The faults are over, and so are the pauses after what they did (10 minutes at most).
     pub(crate) fn heal(&mut self) {
-        for kind in Kind::ALL {
+        for kind in ResourceKind::ALL {
             self.relist(kind, 0);
         }
         self.advance(TickDuration::from_secs(1_200));
@@ -278,7 +280,7 @@ fn rollout_within_limits(happenings: &[Happening]) {
     world.converge();
     world.check = Box::new(|api| {
         let sets = api.objects.values().map(|object| match object {
-            Object::ReplicaSet(set) => set.spec.replicas.unwrap(),
+            ViewObject::ReplicaSet(set) => set.spec.replicas.unwrap(),
             _ => 0,
         });
         let asked: i32 = sets.sum();
@@ -353,12 +355,12 @@ proptest! {
         for happening in &before {
             world.happens(happening);
         }
-        world.api.user_deletes(&id(Kind::Namespace, "shop"), Propagation::Background);
+        world.api.user_deletes(&id(ResourceKind::Namespace, "shop"), DependentPolicy::Background);
         for happening in &after {
             world.happens(happening);
         }
         world.heal();
-        prop_assert!(world.api.objects.keys().all(|id| id.kind == Kind::Node));
+        prop_assert!(world.api.objects.keys().all(|id| id.kind == ResourceKind::Node));
     }
 }
 

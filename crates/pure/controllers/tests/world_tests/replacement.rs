@@ -1,8 +1,8 @@
 //! PodRestarts of the rungs Recreate, Reschedule and Rollback.
 
 use rekindle_controllers::deployment::rollback::HEALTHY;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, ObjectId, Write, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject, WriteOperation, pods};
 use rekindle_types::v1alpha1::{
     PodRestartPhase, PodRestartStatus, ReplacementHold, ReplacementStep,
 };
@@ -20,7 +20,7 @@ fn restart(name: &str, spec: Value) -> Value {
 
 fn status(world: &World, id: &ObjectId) -> PodRestartStatus {
     match &world.api.objects[id] {
-        Object::PodRestart(restart) => restart.status.clone().unwrap_or_default(),
+        ViewObject::PodRestart(restart) => restart.status.clone().unwrap_or_default(),
         other => panic!("{other:?}"),
     }
 }
@@ -31,14 +31,14 @@ fn step(world: &World, id: &ObjectId) -> Option<ReplacementStep> {
 
 /// Name and node of each pod.
 fn places(world: &World) -> Vec<(String, String)> {
-    let place = |pod: &&rekindle_types::held::Pod| {
+    let place = |pod: &&rekindle_types::held::HeldPod| {
         (pod.metadata.name.clone().unwrap(), pods::node(pod).unwrap_or("-").to_owned())
     };
     world.api.pods().iter().map(place).collect()
 }
 
 fn evictions(world: &World) -> usize {
-    world.writes.iter().filter(|write| matches!(write, Write::Evict(_))).count()
+    world.writes.iter().filter(|write| matches!(write, WriteOperation::Evict(_))).count()
 }
 
 fn with_nodes(names: &[&str]) -> World {
@@ -59,7 +59,8 @@ fn a_pod_without_a_controller_comes_back_under_its_name_with_all_that_was_its_ow
     let before = world.api.objects[&web].clone();
     let request = world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
     world.converge();
-    let (Object::Pod(before), Object::Pod(after)) = (&before, &world.api.objects[&web]) else {
+    let (ViewObject::Pod(before), ViewObject::Pod(after)) = (&before, &world.api.objects[&web])
+    else {
         panic!("pods")
     };
     assert_ne!(before.metadata.uid, after.metadata.uid);
@@ -84,7 +85,7 @@ fn what_cannot_be_replaced_is_refused_with_the_reason() {
         "selector": {"matchLabels": {"app": "agent"}}, "template": template("agent", "one")}}));
     let going = world.create(pod("going", json!({})));
     world.converge();
-    world.api.user_deletes(&going, Propagation::Default);
+    world.api.user_deletes(&going, DependentPolicy::Default);
     let mut names = world.api.pods().into_iter().filter_map(|pod| pod.metadata.name.clone());
     let daemon = names.find(|name| name.starts_with("agent-")).unwrap();
     let of_daemon_set = format!("pod shop/{daemon} is of DaemonSet agent: it has no other node");
@@ -140,13 +141,16 @@ fn what_a_budget_held_goes_on_when_the_budget_lets_it_or_is_deleted() {
         }
     };
     let set = |world: &mut World, change: &dyn Fn(&mut Value)| {
-        world.api.change(&id(Kind::PodDisruptionBudget, "web"), change);
+        world.api.change(&id(ResourceKind::PodDisruptionBudget, "web"), change);
     };
     type Change<'a> = &'a dyn Fn(&mut World);
     // (what changes, how many it wants, whether the pods are ready)
     let changes: [(&str, i32, &str, Change<'_>); 4] = [
         ("it is deleted", 1, "False", &|world| {
-            world.api.user_deletes(&id(Kind::PodDisruptionBudget, "web"), Propagation::Default);
+            world.api.user_deletes(
+                &id(ResourceKind::PodDisruptionBudget, "web"),
+                DependentPolicy::Default,
+            );
         }),
         ("it wants fewer pods", 2, "True", &|world| {
             set(world, &of_generation_2("minAvailable", json!(1)));
@@ -155,7 +159,7 @@ fn what_a_budget_held_goes_on_when_the_budget_lets_it_or_is_deleted() {
             set(world, &of_generation_2("unhealthyPodEvictionPolicy", json!("AlwaysAllow")));
         }),
         ("it has what it wants", 1, "False", &|world| {
-            world.set_ready(&id(Kind::Pod, "other"), "True");
+            world.set_ready(&id(ResourceKind::Pod, "other"), "True");
         }),
     ];
     for (story, wanted, ready, change) in changes {
@@ -166,7 +170,7 @@ fn what_a_budget_held_goes_on_when_the_budget_lets_it_or_is_deleted() {
         world.create(budget(json!({"minAvailable": wanted})));
         world.converge();
         for name in ["web", "other"] {
-            world.set_ready(&id(Kind::Pod, name), ready);
+            world.set_ready(&id(ResourceKind::Pod, name), ready);
         }
         world.api.refuse_eviction = Some(BUDGET.to_owned());
         let request = world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
@@ -182,7 +186,7 @@ fn what_a_budget_held_goes_on_when_the_budget_lets_it_or_is_deleted() {
 
 /// The node's word about itself.
 fn node_says(world: &mut World, node: &str, ready: &str) {
-    world.api.change(&id(Kind::Node, node), |node| {
+    world.api.change(&id(ResourceKind::Node, node), |node| {
         node["status"]["conditions"] = json!([{"type": "Ready", "status": ready}]);
     });
 }
@@ -227,7 +231,7 @@ fn a_held_request_ends_when_its_pod_is_deleted_and_does_not_bring_it_back() {
     let request = world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
     world.advance(TickDuration::from_millis(500));
     assert_eq!(step(&world, &request), Some(ReplacementStep::Held));
-    world.api.user_deletes(&web, Propagation::Default);
+    world.api.user_deletes(&web, DependentPolicy::Default);
     world.converge();
     assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Failed));
     assert_eq!(places(&world), []);
@@ -356,7 +360,7 @@ fn a_pod_of_a_stateful_set_is_replaced_by_the_one_of_its_name() {
     world.settle(); // evicted; it still ends
     world.api.change(&set, |set| set["spec"]["replicas"] = json!(4));
     world.settle();
-    assert!(world.api.objects.contains_key(&id(Kind::Pod, "web-3")));
+    assert!(world.api.objects.contains_key(&id(ResourceKind::Pod, "web-3")));
     assert_eq!(step(&world, &request), Some(ReplacementStep::Evicting));
     world.converge();
     let done = status(&world, &request);
@@ -449,13 +453,17 @@ fn a_node_is_avoided_by_the_whole_workload_until_the_time_is_over() {
     assert_eq!(places(&world)[0].1, "good");
 
     world.advance(TickDuration::from_secs(11 * 60)); // longer than a finished request stays
-    world.api.change(&id(Kind::ReplicaSet, "web"), |set| set["spec"]["replicas"] = json!(3));
+    world
+        .api
+        .change(&id(ResourceKind::ReplicaSet, "web"), |set| set["spec"]["replicas"] = json!(3));
     world.converge();
     assert!(places(&world).iter().all(|(_, node)| node == "good"), "{:?}", places(&world));
 
     world.advance(TickDuration::from_secs(10 * 60));
     assert!(!world.api.objects.contains_key(&request), "it is not needed any more");
-    world.api.change(&id(Kind::ReplicaSet, "web"), |set| set["spec"]["replicas"] = json!(4));
+    world
+        .api
+        .change(&id(ResourceKind::ReplicaSet, "web"), |set| set["spec"]["replicas"] = json!(4));
     world.converge();
     assert!(places(&world).iter().any(|(_, node)| node == "bad"), "{:?}", places(&world));
 }
@@ -468,15 +476,16 @@ fn a_pod_whose_only_other_node_went_comes_back_to_the_one_that_it_left() {
     let spec = json!({"podName": "web", "rung": "Reschedule", "avoidNodeFor": "5m"});
     world.create(restart("away", spec));
     world.settle(); // evicted; it still ends
-    let good = ObjectId::new(Kind::Node, rekindle_controllers::NamespacedName::new("", "good"));
-    world.api.user_deletes(&good, Propagation::Default);
+    let good =
+        ObjectId::new(ResourceKind::Node, rekindle_controllers::NamespacedName::new("", "good"));
+    world.api.user_deletes(&good, DependentPolicy::Default);
     world.converge();
     assert_eq!(places(&world), [("web".to_owned(), "bad".to_owned())]);
     // a later restart does not carry the exclusion on
     world.advance(TickDuration::from_secs(5 * 60));
     world.create(restart("again", json!({"podName": "web", "rung": "Recreate"})));
     world.converge();
-    let Object::Pod(pod) = &world.api.objects[&web] else { panic!("a pod") };
+    let ViewObject::Pod(pod) = &world.api.objects[&web] else { panic!("a pod") };
     assert_eq!(pod.spec.as_ref().unwrap().affinity, None);
 }
 
@@ -522,7 +531,7 @@ fn rolled_out(first: Option<&str>) -> (World, String) {
     let mut world = World::with_node();
     let web = world.create(deployment("web", 1, "one"));
     world.converge();
-    let set = world.api.ids(Kind::ReplicaSet, "shop").remove(0);
+    let set = world.api.ids(ResourceKind::ReplicaSet, "shop").remove(0);
     if let Some(since) = first {
         world.api.change(&set, |set| set["metadata"]["annotations"][HEALTHY] = json!(since));
     }
@@ -584,7 +593,7 @@ fn a_rollback_is_told_of_the_deployment_with_its_reason() {
 #[test]
 fn a_rollback_that_does_not_get_through_is_given_up() {
     let (mut world, pod) = rolled_out(Some("2026-01-01T00:00:00Z"));
-    let sets = world.api.ids(Kind::ReplicaSet, "shop");
+    let sets = world.api.ids(ResourceKind::ReplicaSet, "shop");
     let is_second = |id: &&ObjectId| pod.starts_with(&id.name.name);
     let second = sets.iter().find(is_second).unwrap().name.name.clone();
     let first = sets.iter().find(|id| !is_second(id)).unwrap().name.name.clone();
@@ -618,8 +627,10 @@ fn a_revision_that_was_never_healthy_is_not_gone_back_to() {
 #[test]
 fn a_revision_whose_pods_no_node_takes_is_gone_back_from() {
     let (mut world, pod) = rolled_out(Some("2026-01-01T00:00:00Z"));
-    let huge =
-        ObjectId::new(Kind::Pod, rekindle_controllers::NamespacedName::new("shop", pod.as_str()));
+    let huge = ObjectId::new(
+        ResourceKind::Pod,
+        rekindle_controllers::NamespacedName::new("shop", pod.as_str()),
+    );
     world.api.change(&huge, |pod| {
         pod["spec"].as_object_mut().unwrap().remove("nodeName");
         pod["spec"]["containers"][0]["resources"] = json!({"requests": {"memory": "900Gi"}});

@@ -1,7 +1,7 @@
 //! ReplicaSets, after the API reference of apps/v1 ReplicaSet.
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, Write};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ResourceKind, ViewObject, WriteOperation};
 use rekindle_types::TickDuration;
 use serde_json::json;
 
@@ -9,8 +9,8 @@ use crate::build::{pod, replica_set};
 use crate::world::{World, id};
 
 fn status(world: &World, name: &str) -> k8s_openapi::api::apps::v1::ReplicaSetStatus {
-    match &world.api.objects[&id(Kind::ReplicaSet, name)] {
-        Object::ReplicaSet(set) => set.status.clone().unwrap_or_default(),
+    match &world.api.objects[&id(ResourceKind::ReplicaSet, name)] {
+        ViewObject::ReplicaSet(set) => set.status.clone().unwrap_or_default(),
         other => panic!("{other:?}"),
     }
 }
@@ -40,10 +40,10 @@ fn missing_pods_are_created_in_growing_batches_and_reported() {
 #[test]
 fn a_refused_template_costs_one_request_at_a_time_and_shows_in_the_status() {
     let mut world = World::with_node();
-    world.api.refuse_creation = Some((Kind::Pod, "quota exceeded".to_owned()));
+    world.api.refuse_creation = Some((ResourceKind::Pod, "quota exceeded".to_owned()));
     world.create(replica_set("web", 100));
     world.advance(TickDuration::from_millis(120));
-    let tried = world.writes.iter().filter(|w| matches!(w, Write::Create(_))).count();
+    let tried = world.writes.iter().filter(|w| matches!(w, WriteOperation::Create(_))).count();
     assert!((1..=4).contains(&tried), "slow start: {tried} tries");
     let conditions = status(&world, "web").conditions.unwrap();
     assert_eq!(conditions[0].type_.as_deref(), Some("ReplicaFailure"));
@@ -61,8 +61,8 @@ fn a_deleted_pod_is_replaced_while_it_terminates() {
     let mut world = World::with_node();
     world.create(replica_set("web", 2));
     world.converge();
-    let victim = world.api.ids(Kind::Pod, "shop")[0].clone();
-    world.api.user_deletes(&victim, Propagation::Default);
+    let victim = world.api.ids(ResourceKind::Pod, "shop")[0].clone();
+    world.api.user_deletes(&victim, DependentPolicy::Default);
     world.settle();
     assert_eq!(world.api.pods().len(), 3, "two active, one terminating");
     assert_eq!(status(&world, "web").terminating_replicas, Some(1));
@@ -78,8 +78,8 @@ fn a_name_is_not_given_again_at_once() {
     world.settle();
     let mut names = std::collections::BTreeSet::new();
     for _ in 0..10 {
-        let pod = world.api.ids(Kind::Pod, "shop")[0].clone();
-        world.api.user_deletes(&pod, Propagation::Default);
+        let pod = world.api.ids(ResourceKind::Pod, "shop")[0].clone();
+        world.api.user_deletes(&pod, DependentPolicy::Default);
         assert!(names.insert(pod.name.name.clone()), "{pod} came twice");
         world.advance(TickDuration::from_secs(60));
     }
@@ -90,7 +90,7 @@ fn a_failed_pod_is_replaced_and_left_to_be_looked_at() {
     let mut world = World::with_node();
     world.create(replica_set("web", 2));
     world.converge();
-    let failed = world.api.ids(Kind::Pod, "shop")[0].clone();
+    let failed = world.api.ids(ResourceKind::Pod, "shop")[0].clone();
     world.api.change(&failed, |pod| pod["status"]["phase"] = json!("Failed"));
     world.advance(TickDuration::from_secs(11));
     world.converge();
@@ -108,7 +108,7 @@ fn pods_are_adopted_and_let_go_by_their_labels() {
     assert_eq!(world.api.pods().len(), 3, "the stray is one of the two");
     let uid = world.api.objects[&set].uid().to_owned();
     let owner = |world: &World, id| {
-        let object: &Object = &world.api.objects[id];
+        let object: &ViewObject = &world.api.objects[id];
         object.meta().owner_references.iter().flatten().next().map(|r| r.uid.clone())
     };
     assert_eq!(owner(&world, &stray), Some(uid.clone()));
@@ -180,7 +180,7 @@ fn the_least_valuable_pods_go_first() {
                     .api
                     .objects
                     .get(id)
-                    .is_some_and(|o: &Object| o.meta().deletion_timestamp.is_none())
+                    .is_some_and(|o: &ViewObject| o.meta().deletion_timestamp.is_none())
             };
             assert!(!is_there(&goes_id) && is_there(&stays_id), "{case} ({first} should go)");
         }
@@ -206,7 +206,7 @@ fn min_ready_seconds_delays_availability_without_polling() {
 
 /// The node says so of every pod that has not ended.
 fn refuse_all(world: &mut World, reason: &str) {
-    for pod in world.api.ids(Kind::Pod, "shop") {
+    for pod in world.api.ids(ResourceKind::Pod, "shop") {
         world.api.change(&pod, |pod| {
             if pod["status"]["phase"] != json!("Failed") {
                 pod["status"] = json!({"phase": "Failed", "reason": reason});

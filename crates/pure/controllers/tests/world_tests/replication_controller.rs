@@ -1,7 +1,7 @@
 //! ReplicationControllers: the ReplicaSet controller under another name.
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ResourceKind, ViewObject, pods};
 use rekindle_types::TickDuration;
 use serde_json::json;
 
@@ -20,7 +20,7 @@ fn a_replication_controller_keeps_its_number_of_pods_and_tells_of_it() {
     world.converge();
     let owned = |world: &World| {
         let all = world.api.pods();
-        let owner = |pod: &&&rekindle_types::held::Pod| {
+        let owner = |pod: &&&rekindle_types::held::HeldPod| {
             pods::is_active(pod)
                 && pod.metadata.owner_references.iter().flatten().any(|owner| {
                     (owner.kind.as_str(), owner.api_version.as_str())
@@ -31,7 +31,7 @@ fn a_replication_controller_keeps_its_number_of_pods_and_tells_of_it() {
     };
     assert_eq!(owned(&world), 3, "the one that was there is one of them");
     let status = |world: &World| match &world.api.objects[&set] {
-        Object::ReplicationController(set) => set.status.clone().unwrap(),
+        ViewObject::ReplicationController(set) => set.status.clone().unwrap(),
         other => panic!("{other:?}"),
     };
     let told = status(&world);
@@ -49,7 +49,7 @@ fn a_replication_controller_keeps_its_number_of_pods_and_tells_of_it() {
     world.advance(TickDuration::from_secs(60));
     assert_eq!(world.writes.len(), 0, "a status that says the same is not written again");
 
-    world.api.refuse_creation = Some((Kind::Pod, "quota".to_owned()));
+    world.api.refuse_creation = Some((ResourceKind::Pod, "quota".to_owned()));
     world.api.change(&set, |set| set["spec"]["replicas"] = json!(2));
     world.advance(TickDuration::from_secs(1));
     let conditions = status(&world).conditions.unwrap();
@@ -60,9 +60,9 @@ fn a_replication_controller_keeps_its_number_of_pods_and_tells_of_it() {
     world.api.refuse_creation = None;
     world.converge();
     assert_eq!((owned(&world), status(&world).conditions), (2, None));
-    world.api.user_deletes(&set, Propagation::Background);
+    world.api.user_deletes(&set, DependentPolicy::Background);
     world.converge();
-    assert_eq!(world.api.ids(Kind::Pod, "shop"), []);
+    assert_eq!(world.api.ids(ResourceKind::Pod, "shop"), []);
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn a_budgets_percentage_is_of_what_a_replication_controller_wants() {
     world.create(json!({"kind": "PodDisruptionBudget", "metadata": {"name": "half"},
         "spec": {"minAvailable": "50%", "selector": {"matchLabels": {"app": "web"}}}}));
     world.converge();
-    match &world.api.objects[&id(Kind::PodDisruptionBudget, "half")] {
-        Object::PodDisruptionBudget(budget) => {
+    match &world.api.objects[&id(ResourceKind::PodDisruptionBudget, "half")] {
+        ViewObject::PodDisruptionBudget(budget) => {
             assert_eq!(
                 budget.status.as_ref().and_then(|status| status.disruptions_allowed),
                 Some(2)

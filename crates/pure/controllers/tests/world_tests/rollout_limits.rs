@@ -3,7 +3,7 @@
 //! maxUnavailable down, and both 0 mean that one may be unavailable.
 
 use proptest::prelude::*;
-use rekindle_controllers::Object;
+use rekindle_controllers::ViewObject;
 use serde_json::{Value, json};
 
 use crate::build::deployment;
@@ -67,7 +67,7 @@ fn rolls_out(size: usize, surge: Share, unavailable: Share, happenings: &[Happen
     let ready_min = ready_min.min().unwrap();
     world.check = Box::new(move |api| {
         let sets = api.objects.values().filter_map(|object| match object {
-            Object::ReplicaSet(set) => set.spec.replicas,
+            ViewObject::ReplicaSet(set) => set.spec.replicas,
             _ => None,
         });
         let asked: i32 = sets.sum();

@@ -1,9 +1,11 @@
 //! The scheduler.
 
-use rekindle_controllers::plan::{Part, Propagation};
-use rekindle_controllers::{Key, Kind, NamespacedName, Object, ObjectId, View, turn};
+use rekindle_controllers::plan::{DependentPolicy, PatchTarget};
+use rekindle_controllers::{
+    ClusterView, ControllerKey, NamespacedName, ObjectId, ResourceKind, ViewObject, turn,
+};
 use rekindle_types::TickDuration;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde_json::{Value, json};
 
 use crate::build::pod;
@@ -24,7 +26,7 @@ fn asks(cpu: &str, memory: &str) -> Value {
 
 fn node_of(world: &World, id: &ObjectId) -> Option<String> {
     match &world.api.objects[id] {
-        Object::Pod(pod) => pod.node_name.clone(),
+        ViewObject::Pod(pod) => pod.node_name.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -62,7 +64,7 @@ fn preferences_outweigh_free_room_and_taints_outweigh_preferences() {
         for (name, cpu) in [("plain", "8"), ("rotating", "6"), ("solid", "4")] {
             world.api.add_node(name, cpu, "16Gi", "110");
         }
-        let node = |name| ObjectId::new(Kind::Node, NamespacedName::new("", name));
+        let node = |name| ObjectId::new(ResourceKind::Node, NamespacedName::new("", name));
         world.api.change(&node("rotating"), |n| n["metadata"]["labels"] = json!({"disk": "hdd"}));
         world.api.change(&node("solid"), |n| {
             n["metadata"]["labels"] = json!({"disk": "ssd"});
@@ -88,7 +90,7 @@ fn what_does_not_fit_says_why_once_and_is_tried_again_when_something_changes() {
     assert_eq!(node_of(&world, &second), None);
     let said = "FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.".to_owned();
     assert_eq!(world.said().iter().filter(|s| **s == said).count(), 1);
-    let Object::Pod(waiting) = &world.api.objects[&second] else { panic!() };
+    let ViewObject::Pod(waiting) = &world.api.objects[&second] else { panic!() };
     let condition = &waiting.status.as_ref().unwrap().conditions.as_ref().unwrap()[0];
     assert_eq!(condition.reason.as_deref(), Some("Unschedulable"));
     let writes = world.writes.len();
@@ -99,10 +101,10 @@ fn what_does_not_fit_says_why_once_and_is_tried_again_when_something_changes() {
     let five_minutes = TickDuration::from_secs(5 * 60);
     assert_eq!(
         later,
-        [(Key::Schedule(second.name.clone()), five_minutes)],
+        [(ControllerKey::Schedule(second.name.clone()), five_minutes)],
         "nothing else is polled"
     );
-    world.api.user_deletes(&first, Propagation::Default);
+    world.api.user_deletes(&first, DependentPolicy::Default);
     world.settle();
     assert_eq!(node_of(&world, &second), None, "the first still terminates");
     world.kubelet_at(&first);
@@ -199,8 +201,8 @@ fn reasons_are_counted_over_nodes_as_upstream_words_them() {
     for (node, spec, expected, why) in cases {
         let mut world = World::new();
         world.api.add_node("node-1", "2", "4Gi", "110");
-        for part in [Part::Whole, Part::Status] {
-            world.api.patch(&id(Kind::Node, "node-1"), part, &node);
+        for part in [PatchTarget::Whole, PatchTarget::Status] {
+            world.api.patch(&id(ResourceKind::Node, "node-1"), part, &node);
         }
         world.settle(); // the node has its taints
         world.notes.clear();
@@ -220,7 +222,7 @@ fn node_affinity_terms_are_alternatives() {
     let mut world = World::new();
     for (name, zone) in [("a", "east"), ("b", "west")] {
         world.api.add_node(name, "2", "4Gi", "110");
-        world.api.change(&id(Kind::Node, name), |node| {
+        world.api.change(&id(ResourceKind::Node, name), |node| {
             node["metadata"]["labels"] = json!({"zone": zone, "cores": "8"});
         });
     }
@@ -268,7 +270,7 @@ fn pods_of_a_node_that_is_gone_end_as_failed_after_forty_seconds_or_as_long_as_i
         world.view.set_node_settings(settings);
         let pod = world.create(pod("p", json!({})));
         world.settle();
-        world.api.user_deletes(&id(Kind::Node, "node-1"), Propagation::Default);
+        world.api.user_deletes(&id(ResourceKind::Node, "node-1"), DependentPolicy::Default);
         world.advance(TickDuration::from_secs(seconds - 1));
         assert!(world.api.objects.contains_key(&pod), "{seconds}");
         world.advance(TickDuration::from_secs(2));
@@ -281,7 +283,7 @@ fn a_node_that_comes_back_in_time_keeps_its_pods() {
     let mut world = World::with_node();
     let pod = world.create(pod("p", json!({})));
     world.settle();
-    world.api.user_deletes(&id(Kind::Node, "node-1"), Propagation::Default);
+    world.api.user_deletes(&id(ResourceKind::Node, "node-1"), DependentPolicy::Default);
     world.advance(TickDuration::from_secs(20));
     world.api.add_node("node-1", "2", "4Gi", "110");
     world.advance(TickDuration::from_secs(600));
@@ -292,16 +294,17 @@ fn a_node_that_comes_back_in_time_keeps_its_pods() {
 fn pods_that_wait_together_go_by_priority_and_then_by_age() {
     // (name, priority, created at second), the order in which they are looked at
     let pods = [("old", 0, 1), ("new", 0, 2), ("urgent", 100, 3), ("patient", -1, 0)];
-    let mut view = View::new();
+    let mut view = ClusterView::new();
     for (name, priority, second) in pods {
         let mut pod = pod_with(name, json!({"priority": priority}));
         pod["metadata"]["uid"] = json!(name);
         pod["metadata"]["namespace"] = json!("shop");
         pod["metadata"]["creationTimestamp"] = json!(format!("2026-11-21T12:00:0{second}Z"));
-        let pod: Pod = serde_json::from_value(pod).unwrap();
-        view.apply(Object::from(pod));
+        let pod: HeldPod = serde_json::from_value(pod).unwrap();
+        view.apply(ViewObject::from(pod));
     }
-    let mut keys = pods.map(|(name, ..)| Key::Schedule(NamespacedName::new("shop", name)));
+    let mut keys =
+        pods.map(|(name, ..)| ControllerKey::Schedule(NamespacedName::new("shop", name)));
     keys.sort_by_key(|key| turn(&view, key));
     let order = keys.map(|key| key.object().name.name);
     assert_eq!(order, ["urgent", "old", "new", "patient"]);
@@ -309,13 +312,13 @@ fn pods_that_wait_together_go_by_priority_and_then_by_age() {
 
 #[test]
 fn a_node_under_pressure_is_tainted_until_it_is_over_and_gets_no_pods_that_do_not_cope() {
-    let node = id(Kind::Node, "node-1");
+    let node = id(ResourceKind::Node, "node-1");
     let under = |condition: &str, status: &str| {
         json!({"status": {"conditions": [
             {"type": "Ready", "status": "True"}, {"type": condition, "status": status}]}})
     };
     let taints = |world: &World| match &world.api.objects[&node] {
-        Object::Node(node) => {
+        ViewObject::Node(node) => {
             let taints =
                 node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
             taints.iter().map(|t| format!("{}:{}", t.key, t.effect)).collect::<Vec<_>>()
@@ -326,7 +329,7 @@ fn a_node_under_pressure_is_tainted_until_it_is_over_and_gets_no_pods_that_do_no
     world.api.add_node("node-1", "2", "4Gi", "110");
     world.api.patch(
         &node,
-        Part::Whole,
+        PatchTarget::Whole,
         &json!({"spec": {"taints": [{"key": "own", "effect": "PreferNoSchedule"}]}}),
     );
     for (condition, key) in [
@@ -335,7 +338,7 @@ fn a_node_under_pressure_is_tainted_until_it_is_over_and_gets_no_pods_that_do_no
         ("PIDPressure", "pid-pressure"),
         ("NetworkUnavailable", "network-unavailable"),
     ] {
-        world.api.patch(&node, Part::Status, &under(condition, "True"));
+        world.api.patch(&node, PatchTarget::Status, &under(condition, "True"));
         world.settle();
         let of_pressure = format!("node.kubernetes.io/{key}:NoSchedule");
         assert_eq!(taints(&world), ["own:PreferNoSchedule".to_owned(), of_pressure]);
@@ -344,7 +347,7 @@ fn a_node_under_pressure_is_tainted_until_it_is_over_and_gets_no_pods_that_do_no
         world.settle();
         assert_eq!(node_of(&world, &best_effort), None);
         assert_eq!(node_of(&world, &burstable).is_some(), condition == "MemoryPressure");
-        world.api.patch(&node, Part::Status, &under(condition, "False"));
+        world.api.patch(&node, PatchTarget::Status, &under(condition, "False"));
         world.settle();
         assert_eq!(taints(&world), ["own:PreferNoSchedule"]);
         assert_eq!(node_of(&world, &best_effort).as_deref(), Some("node-1"));
@@ -377,7 +380,7 @@ fn pods_that_ask_for_all_there_can_be_leave_their_node_as_it_was() {
     world.settle();
     assert_eq!(node_of(&world, &fits), None);
     for huge in huge {
-        world.api.user_deletes(&huge, Propagation::Default);
+        world.api.user_deletes(&huge, DependentPolicy::Default);
         world.kubelet_at(&huge);
         world.settle();
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, pods};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ResourceKind, pods};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ fn run(happenings: &[Happening]) -> (World, BTreeMap<String, Wish>) {
     let mut world = World::new();
     for (number, name) in NODES.iter().enumerate() {
         world.api.add_node(name, "6", "16Gi", "4");
-        world.api.change(&id(Kind::Node, name), |node| {
+        world.api.change(&id(ResourceKind::Node, name), |node| {
             node["metadata"]["labels"] = json!({"disk": (1 + number % 2).to_string()});
             if number == 2 {
                 node["spec"]["taints"] = json!([{"key": "gpu", "effect": "NoSchedule"}]);
@@ -78,7 +78,7 @@ fn run(happenings: &[Happening]) -> (World, BTreeMap<String, Wish>) {
     let mut wishes = BTreeMap::new();
     for (number, happening) in happenings.iter().enumerate() {
         let nth = |world: &World, n: u8| {
-            let pods = world.api.ids(Kind::Pod, "shop");
+            let pods = world.api.ids(ResourceKind::Pod, "shop");
             (!pods.is_empty()).then(|| pods[usize::from(n) % pods.len()].clone())
         };
         match happening {
@@ -88,7 +88,7 @@ fn run(happenings: &[Happening]) -> (World, BTreeMap<String, Wish>) {
             }
             Happening::Goes(n) => {
                 if let Some(pod) = nth(&world, *n) {
-                    world.api.user_deletes(&pod, Propagation::Default);
+                    world.api.user_deletes(&pod, DependentPolicy::Default);
                 }
             }
             Happening::Ends(n) => {
@@ -97,7 +97,7 @@ fn run(happenings: &[Happening]) -> (World, BTreeMap<String, Wish>) {
                 }
             }
             Happening::NodeChanges { node, cpus, disk } => {
-                world.api.change(&id(Kind::Node, NODES[usize::from(*node)]), |node| {
+                world.api.change(&id(ResourceKind::Node, NODES[usize::from(*node)]), |node| {
                     // What runs stays: a node does not become smaller or another one.
                     node["metadata"]["labels"]["more"] = json!(disk.to_string());
                     let had: u8 =
@@ -130,10 +130,10 @@ proptest! {
         for (number, name) in NODES.iter().enumerate() {
             let all = world.api.pods();
             let there: Vec<_> = all.iter().filter(|pod| pods::node(pod) == Some(name)).collect();
-            let of = |pod: &rekindle_types::held::Pod| &wishes[pod.metadata.name.as_ref().unwrap()];
+            let of = |pod: &rekindle_types::held::HeldPod| &wishes[pod.metadata.name.as_ref().unwrap()];
             let cpus: u8 = there.iter().map(|pod| of(pod).cpus).sum();
-            let node = match &world.api.objects[&id(Kind::Node, name)] {
-                rekindle_controllers::Object::Node(node) => node.clone(),
+            let node = match &world.api.objects[&id(ResourceKind::Node, name)] {
+                rekindle_controllers::ViewObject::Node(node) => node.clone(),
                 other => panic!("{other:?}"),
             };
             let has: u8 = node.status.as_ref().unwrap().allocatable.as_ref().unwrap()["cpu"].0.parse().unwrap();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject};
 use serde_json::{Value, json};
 
 use crate::build::pod;
@@ -15,7 +15,7 @@ fn world(nodes: &[(&str, &str)]) -> World {
     let mut world = World::new();
     for (name, zone) in nodes {
         world.api.add_node(name, "8", "16Gi", "110");
-        world.api.change(&id(Kind::Node, name), |node| {
+        world.api.change(&id(ResourceKind::Node, name), |node| {
             node["metadata"]["labels"] = json!({"zone": zone, "kubernetes.io/hostname": name});
         });
     }
@@ -49,7 +49,7 @@ fn preferred(kind: &str, term: &Value) -> Value {
 
 fn node_of(world: &World, id: &ObjectId) -> Option<String> {
     match &world.api.objects[id] {
-        Object::Pod(pod) => pod.node_name.clone(),
+        ViewObject::Pod(pod) => pod.node_name.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -134,7 +134,7 @@ fn what_pods_refuse_is_said_in_the_words_of_upstream_and_tried_again_when_they_c
     let shunned = world.create(pod_with("shunned", "w", &json!({})));
     world.settle();
     let message = |id: &ObjectId| match &world.api.objects[id] {
-        Object::Pod(pod) => {
+        ViewObject::Pod(pod) => {
             pod.status.as_ref().unwrap().conditions.as_ref().unwrap()[0].message.clone().unwrap()
         }
         other => panic!("{other:?}"),
@@ -153,7 +153,7 @@ fn what_pods_refuse_is_said_in_the_words_of_upstream_and_tried_again_when_they_c
     world.settle();
     assert_eq!(node_of(&world, &near).as_deref(), Some("a"));
     assert_eq!(node_of(&world, &away).as_deref(), Some("a"));
-    world.api.user_deletes(&shy, Propagation::Default);
+    world.api.user_deletes(&shy, DependentPolicy::Default);
     world.settle();
     world.kubelet_at(&shy);
     world.settle();
@@ -215,7 +215,7 @@ fn pods_are_spread_as_far_as_their_constraints_say() {
 fn tainted_nodes_count_for_spreading_unless_taints_are_honoured() {
     for (policy, expected) in [("Ignore", None), ("Honor", Some("a"))] {
         let mut world = world(&[("a", "east"), ("c", "west")]);
-        world.api.change(&id(Kind::Node, "c"), |node| {
+        world.api.change(&id(ResourceKind::Node, "c"), |node| {
             node["spec"]["taints"] = json!([{"key": "gpu", "effect": "NoSchedule"}]);
         });
         placed(&mut world, pod_with("first", "web", &json!({})));
@@ -228,7 +228,9 @@ fn tainted_nodes_count_for_spreading_unless_taints_are_honoured() {
 #[test]
 fn a_pod_that_waits_for_its_domain_goes_when_another_begins_to_terminate() {
     let mut world = world(&[("a", "east"), ("c", "west")]);
-    world.api.change(&id(Kind::Node, "c"), |node| node["spec"]["unschedulable"] = json!(true));
+    world
+        .api
+        .change(&id(ResourceKind::Node, "c"), |node| node["spec"]["unschedulable"] = json!(true));
     let first = world.create(pod_with("first", "web", &json!({})));
     world.settle();
     let next = world.create(pod_with("next", "web", &constraint("zone", &json!({}))));
@@ -236,7 +238,7 @@ fn a_pod_that_waits_for_its_domain_goes_when_another_begins_to_terminate() {
     assert_eq!(node_of(&world, &next), None);
     let said = "FailedScheduling: 0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, 1 node(s) were unschedulable. preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.";
     assert!(world.said().contains(&said.to_owned()), "{:?}", world.said());
-    world.api.user_deletes(&first, Propagation::Default);
+    world.api.user_deletes(&first, DependentPolicy::Default);
     world.settle();
     assert_eq!(node_of(&world, &next).as_deref(), Some("a"));
 }
@@ -263,7 +265,7 @@ fn two_pods_with_one_port_of_the_node_do_not_share_it() {
         if !fits {
             let said = "FailedScheduling: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.";
             assert!(world.said().contains(&said.to_owned()), "{:?}", world.said());
-            world.api.user_deletes(&first, Propagation::Default);
+            world.api.user_deletes(&first, DependentPolicy::Default);
             world.settle();
             assert_eq!(node_of(&world, &next), None, "the first still has the port");
             world.kubelet_at(&first);
@@ -281,7 +283,7 @@ fn nodes_of_one_machine_share_its_ports() {
     for (address, fits) in [("10.0.0.1", false), ("10.0.0.2", true)] {
         let mut world = world(&[("a", "east"), ("b", "west")]);
         for (name, address) in [("a", "10.0.0.1"), ("b", address)] {
-            world.api.change(&id(Kind::Node, name), |node| {
+            world.api.change(&id(ResourceKind::Node, name), |node| {
                 node["status"]["addresses"] =
                     json!([{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": "x"}]);
             });
@@ -296,12 +298,12 @@ fn nodes_of_one_machine_share_its_ports() {
             assert!(world.said().contains(&said.to_owned()), "{:?}", world.said());
             // the node of the first takes nobody else: it goes to the one beside
             let of_first = node_of(&world, &first).unwrap();
-            world.api.change(&id(Kind::Node, &of_first), |node| {
+            world.api.change(&id(ResourceKind::Node, &of_first), |node| {
                 node["spec"]["unschedulable"] = json!(true);
             });
             world.settle();
             assert_eq!(node_of(&world, &next), None);
-            world.api.user_deletes(&first, Propagation::Default);
+            world.api.user_deletes(&first, DependentPolicy::Default);
             world.kubelet_at(&first);
             world.settle();
             let other = if of_first == "a" { "b" } else { "a" };

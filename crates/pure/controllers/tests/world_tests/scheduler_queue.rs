@@ -1,8 +1,9 @@
 //! The scheduler: which pods are looked at again, when, and in which order.
 
-use rekindle_controllers::plan::Propagation;
+use rekindle_controllers::plan::DependentPolicy;
 use rekindle_controllers::{
-    Key, Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, affected, reconcile, turn,
+    ControllerKey, NamespacedName, ObjectId, ResourceKind, ViewObject, WriteRefusal, WriteResult,
+    affected, reconcile, turn,
 };
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ fn asks(name: &str, cpus: u8, more: &Value) -> Value {
 
 fn node_of(world: &World, id: &ObjectId) -> Option<String> {
     match &world.api.objects[id] {
-        Object::Pod(pod) => pod.node_name.clone(),
+        ViewObject::Pod(pod) => pod.node_name.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -30,9 +31,9 @@ fn node_of(world: &World, id: &ObjectId) -> Option<String> {
 fn full(waiting: Vec<Value>) -> World {
     let mut world = World::new();
     world.api.add_node("a", "4", "16Gi", "110");
-    world
-        .api
-        .change(&id(Kind::Node, "a"), |node| node["metadata"]["labels"] = json!({"disk": "hdd"}));
+    world.api.change(&id(ResourceKind::Node, "a"), |node| {
+        node["metadata"]["labels"] = json!({"disk": "hdd"})
+    });
     for name in ["one", "two"] {
         world.create(asks(name, 2, &json!({})));
     }
@@ -43,11 +44,11 @@ fn full(waiting: Vec<Value>) -> World {
 }
 
 /// The waiting pods that the next event of a kind wakes.
-fn woken(world: &mut World, kind: Kind) -> Vec<String> {
+fn woken(world: &mut World, kind: ResourceKind) -> Vec<String> {
     world.queue.clear();
     assert!(world.watch_next(kind), "an event");
     let keys = world.queue.iter().filter_map(|key| match key {
-        Key::Schedule(name) => Some(name.name.clone()),
+        ControllerKey::Schedule(name) => Some(name.name.clone()),
         _ => None,
     });
     keys.collect()
@@ -62,11 +63,11 @@ fn room_that_comes_up_wakes_those_that_fit_into_it_and_no_others() {
         asks("polite", 4, &json!({"priority": 10, "preemptionPolicy": "Never"})),
     ];
     let mut world = full(waiting);
-    let one = id(Kind::Pod, "one");
-    world.api.user_deletes(&one, Propagation::Default);
+    let one = id(ResourceKind::Pod, "one");
+    world.api.user_deletes(&one, DependentPolicy::Default);
     world.settle();
     world.kubelet_at(&one);
-    assert_eq!(woken(&mut world, Kind::Pod), ["fits"]);
+    assert_eq!(woken(&mut world, ResourceKind::Pod), ["fits"]);
 
     // A node that becomes what somebody waits for; a heartbeat is nothing.
     let waiting = vec![
@@ -75,17 +76,17 @@ fn room_that_comes_up_wakes_those_that_fit_into_it_and_no_others() {
     ];
     let mut world = full(waiting);
     world.api.add_node("b", "2", "16Gi", "110");
-    assert_eq!(woken(&mut world, Kind::Node), [""; 0]);
+    assert_eq!(woken(&mut world, ResourceKind::Node), [""; 0]);
     let label = |node: &mut Value| node["metadata"]["labels"] = json!({"disk": "ssd"});
-    world.api.change(&id(Kind::Node, "b"), label);
-    assert_eq!(woken(&mut world, Kind::Node), ["picky"]);
+    world.api.change(&id(ResourceKind::Node, "b"), label);
+    assert_eq!(woken(&mut world, ResourceKind::Node), ["picky"]);
     let beat = |node: &mut Value| node["metadata"]["annotations"] = json!({"beat": "1"});
-    world.api.change(&id(Kind::Node, "b"), beat);
-    assert_eq!(woken(&mut world, Kind::Node), [""; 0]);
-    world
-        .api
-        .change(&id(Kind::Node, "b"), |node| node["status"]["allocatable"]["cpu"] = json!("5"));
-    assert_eq!(woken(&mut world, Kind::Node), ["large", "picky"]);
+    world.api.change(&id(ResourceKind::Node, "b"), beat);
+    assert_eq!(woken(&mut world, ResourceKind::Node), [""; 0]);
+    world.api.change(&id(ResourceKind::Node, "b"), |node| {
+        node["status"]["allocatable"]["cpu"] = json!("5")
+    });
+    assert_eq!(woken(&mut world, ResourceKind::Node), ["large", "picky"]);
 }
 
 /// What is free is too little for it, but now it helps that a weaker pod ends.
@@ -100,7 +101,7 @@ fn room_wakes_those_that_can_make_the_rest_of_the_room_they_need() {
     let comes = world.create(asks("comes", 3, &json!({"priority": 10})));
     world.settle();
     assert!(world.api.objects[&weak].meta().deletion_timestamp.is_none(), "it would not help");
-    world.api.user_deletes(&strong, Propagation::Default);
+    world.api.user_deletes(&strong, DependentPolicy::Default);
     world.settle();
     world.kubelet_at(&strong);
     world.settle();
@@ -110,8 +111,8 @@ fn room_wakes_those_that_can_make_the_rest_of_the_room_they_need() {
     assert_eq!(node_of(&world, &comes).as_deref(), Some("a"));
 }
 
-fn schedule(pod: &str) -> Key {
-    Key::Schedule(NamespacedName::new("shop", pod))
+fn schedule(pod: &str) -> ControllerKey {
+    ControllerKey::Schedule(NamespacedName::new("shop", pod))
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn a_refused_binding_wakes_those_that_it_left_no_room_for() {
     let mut world = World::new();
     world.api.add_node("a", "4", "16Gi", "110");
     world.create(asks("first", 4, &json!({})));
-    while Kind::ALL.into_iter().any(|kind| world.watch_next(kind)) {}
+    while ResourceKind::ALL.into_iter().any(|kind| world.watch_next(kind)) {}
     let plan = reconcile(&world.view, &schedule("first"), world.api.now);
     let step = plan.batches[0][0].clone();
     world.view.begin(&step);
@@ -128,10 +129,11 @@ fn a_refused_binding_wakes_those_that_it_left_no_room_for() {
     world.settle();
     assert!(world.said().iter().any(|said| said.contains("1 Insufficient cpu")));
 
-    let refused = Outcome::Refused { refusal: Refusal::Other, message: "no".to_owned() };
+    let refused = WriteResult::Refused { refusal: WriteRefusal::Other, message: "no".to_owned() };
     let settled = world.view.settle(&schedule("first").object(), &step, refused);
     let woken = settled.changes.iter().flat_map(|change| affected(&world.view, change));
-    let woken: Vec<Key> = woken.filter(|key| matches!(key, Key::Schedule(_))).collect();
+    let woken: Vec<ControllerKey> =
+        woken.filter(|key| matches!(key, ControllerKey::Schedule(_))).collect();
     assert_eq!(woken, [schedule("first"), schedule("next")]);
 }
 
@@ -139,9 +141,9 @@ fn a_refused_binding_wakes_those_that_it_left_no_room_for() {
 fn a_waiting_pod_with_other_labels_is_looked_at_again() {
     let mut world = World::new();
     world.api.add_node("a", "4", "16Gi", "110");
-    world
-        .api
-        .change(&id(Kind::Node, "a"), |node| node["metadata"]["labels"] = json!({"zone": "x"}));
+    world.api.change(&id(ResourceKind::Node, "a"), |node| {
+        node["metadata"]["labels"] = json!({"zone": "x"})
+    });
     let terms = json!([{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}]);
     let shuns = json!({"affinity": {"podAntiAffinity":
         {"requiredDuringSchedulingIgnoredDuringExecution": terms}}});
@@ -174,9 +176,9 @@ fn in_a_crowd_a_pod_waits_until_its_backoff_is_over() {
     for (crowd, at_once) in [(100, true), (101, false)] {
         let waiting = (1..crowd).map(|n| asks(&format!("large-{n}"), 5, &json!({})));
         let mut world = full(waiting.chain([asks("fits", 2, &json!({}))]).collect());
-        let fits = id(Kind::Pod, "fits");
-        let one = id(Kind::Pod, "one");
-        world.api.user_deletes(&one, Propagation::Default);
+        let fits = id(ResourceKind::Pod, "fits");
+        let one = id(ResourceKind::Pod, "one");
+        world.api.user_deletes(&one, DependentPolicy::Default);
         world.settle();
         world.kubelet_at(&one);
         world.settle();
@@ -194,8 +196,8 @@ fn pods_that_back_off_go_behind_those_that_do_not() {
     let fresh = world.create(asks("fresh", 1, &json!({})));
     while world.watch_next(fresh.kind) {}
     let order = |world: &World| {
-        let mut keys =
-            ["tried", "fresh"].map(|name| Key::Schedule(NamespacedName::new("shop", name)));
+        let mut keys = ["tried", "fresh"]
+            .map(|name| ControllerKey::Schedule(NamespacedName::new("shop", name)));
         keys.sort_by_key(|key| turn(&world.view, key));
         keys.map(|key| key.object().name.name)
     };
@@ -210,14 +212,19 @@ fn a_pod_in_the_middle_of_being_tried_is_not_forgotten() {
     // It was never looked at: whatever happens, it is.
     let mut world = full(Vec::new());
     world.create(asks("new", 4, &json!({})));
-    while world.watch_next(Kind::Pod) {}
+    while world.watch_next(ResourceKind::Pod) {}
     world.queue.clear();
-    let one = id(Kind::Pod, "one");
-    world.api.user_deletes(&one, Propagation::Default);
+    let one = id(ResourceKind::Pod, "one");
+    world.api.user_deletes(&one, DependentPolicy::Default);
     world.kubelet_at(&one);
-    while world.watch_next(Kind::Pod) {}
-    assert!(world.queue.iter().any(|key| matches!(key, Key::Schedule(name) if name.name == "new")));
-    let change = world.view.apply(world.api.objects[&id(Kind::Pod, "two")].clone());
+    while world.watch_next(ResourceKind::Pod) {}
+    assert!(
+        world
+            .queue
+            .iter()
+            .any(|key| matches!(key, ControllerKey::Schedule(name) if name.name == "new"))
+    );
+    let change = world.view.apply(world.api.objects[&id(ResourceKind::Pod, "two")].clone());
     assert!(change.is_none_or(|change| affected(&world.view, &change).is_empty()));
 }
 
@@ -225,7 +232,7 @@ fn add_nodes(world: &mut World, nodes: &[(&str, &str, &str)]) {
     for (name, cpus, zone) in nodes {
         world.api.add_node(name, cpus, "16Gi", "110");
         let labels = json!({"zone": zone, "kubernetes.io/hostname": name});
-        world.api.change(&id(Kind::Node, name), |node| node["metadata"]["labels"] = labels);
+        world.api.change(&id(ResourceKind::Node, name), |node| node["metadata"]["labels"] = labels);
     }
 }
 
@@ -256,10 +263,12 @@ impl Full {
 #[test]
 fn a_pod_whose_node_is_lost_to_it_while_others_end_for_it_there_preempts_on_another() {
     let cordon: fn(&mut World) = |world| {
-        world.api.change(&id(Kind::Node, "a"), |node| node["spec"]["unschedulable"] = json!(true));
+        world.api.change(&id(ResourceKind::Node, "a"), |node| {
+            node["spec"]["unschedulable"] = json!(true)
+        });
     };
     let delete: fn(&mut World) =
-        |world| world.api.user_deletes(&id(Kind::Node, "a"), Propagation::Default);
+        |world| world.api.user_deletes(&id(ResourceKind::Node, "a"), DependentPolicy::Default);
     let takes: fn(&mut World) = |world| {
         let mut bound = asks("bound", 4, &json!({"priority": 20}));
         bound["spec"]["nodeName"] = json!("a");
@@ -305,23 +314,27 @@ fn a_pod_that_others_kept_away_from_a_whole_zone_is_woken_when_they_do_not_any_m
         {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "waits"}},
          "namespaceSelector": {"matchLabels": {"kept": "away"}}}]}}});
     let quiet: fn(&mut World) = |world| {
-        let quiet = id(Kind::Pod, "shy");
-        world.api.user_deletes(&quiet, Propagation::Default);
+        let quiet = id(ResourceKind::Pod, "shy");
+        world.api.user_deletes(&quiet, DependentPolicy::Default);
         world.settle();
         world.kubelet_at(&quiet);
     };
     let finishes: fn(&mut World) = |world| {
-        world.api.change(&id(Kind::Pod, "shy"), |shy| shy["status"]["phase"] = json!("Succeeded"));
+        world.api.change(&id(ResourceKind::Pod, "shy"), |shy| {
+            shy["status"]["phase"] = json!("Succeeded")
+        });
     };
     let moves: fn(&mut World) = |world| {
-        world.api.change(&id(Kind::Node, "a"), |a| a["metadata"]["labels"]["zone"] = json!("y"));
-    };
-    let node_goes: fn(&mut World) =
-        |world| world.api.user_deletes(&id(Kind::Node, "a"), Propagation::Default);
-    let namespace: fn(&mut World) = |world| {
         world
             .api
-            .change(&id(Kind::Namespace, "shop"), |shop| shop["metadata"]["labels"] = json!({}));
+            .change(&id(ResourceKind::Node, "a"), |a| a["metadata"]["labels"]["zone"] = json!("y"));
+    };
+    let node_goes: fn(&mut World) =
+        |world| world.api.user_deletes(&id(ResourceKind::Node, "a"), DependentPolicy::Default);
+    let namespace: fn(&mut World) = |world| {
+        world.api.change(&id(ResourceKind::Namespace, "shop"), |shop| {
+            shop["metadata"]["labels"] = json!({})
+        });
     };
     for (case, happens) in [
         ("it ends", quiet),
@@ -331,7 +344,7 @@ fn a_pod_that_others_kept_away_from_a_whole_zone_is_woken_when_they_do_not_any_m
         ("its terms do not mean the namespace any more", namespace),
     ] {
         let mut world = World::new();
-        world.api.change(&id(Kind::Namespace, "shop"), |shop| {
+        world.api.change(&id(ResourceKind::Namespace, "shop"), |shop| {
             shop["metadata"]["labels"] = json!({"kept": "away"});
         });
         add_nodes(&mut world, &[("a", "4", "x"), ("b", "8", "x")]);

@@ -3,10 +3,13 @@
 //! looks for changes that wake too few.
 
 use proptest::prelude::*;
-use rekindle_controllers::plan::{Part, Propagation};
-use rekindle_controllers::{Key, Kind, NamespacedName, ObjectId, View, Write, pods, reconcile};
+use rekindle_controllers::plan::{DependentPolicy, PatchTarget};
+use rekindle_controllers::{
+    ClusterView, ControllerKey, NamespacedName, ObjectId, ResourceKind, WriteOperation, pods,
+    reconcile,
+};
 use rekindle_types::TickDuration;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use serde_json::{Value, json};
 
 use crate::build::pod;
@@ -171,19 +174,19 @@ fn wanted(number: usize, wish: &Wish) -> Value {
 fn add_node(world: &mut World, number: usize) {
     let name = NODES[number];
     world.api.add_node(name, "4", "16Gi", "110");
-    world.api.change(&id(Kind::Node, name), |node| {
+    world.api.change(&id(ResourceKind::Node, name), |node| {
         let zone = if number < 2 { "x" } else { "y" };
         node["metadata"]["labels"] = json!({"zone": zone, "kubernetes.io/hostname": name});
     });
 }
 
 fn change_node(world: &mut World, number: usize, change: NodeChange) {
-    let node = id(Kind::Node, NODES[number]);
+    let node = id(ResourceKind::Node, NODES[number]);
     if !world.api.objects.contains_key(&node) {
         return add_node(world, number);
     }
     match change {
-        NodeChange::Goes => world.api.user_deletes(&node, Propagation::Default),
+        NodeChange::Goes => world.api.user_deletes(&node, DependentPolicy::Default),
         NodeChange::IsCordoned(is) => {
             world.api.change(&node, |node| node["spec"]["unschedulable"] = json!(is));
         }
@@ -227,13 +230,13 @@ fn happens(world: &mut World, number: usize, happening: &Happening) {
         let all = world.api.pods();
         let pod = all.get(usize::from(n) % all.len().max(1))?;
         let name = pod.metadata.name.as_deref().unwrap();
-        Some((id(Kind::Pod, name), pods::node(pod).is_some()))
+        Some((id(ResourceKind::Pod, name), pods::node(pod).is_some()))
     };
     match happening {
         Happening::Comes(wish) => drop(world.create(wanted(number, wish))),
         Happening::Goes(n) => {
             if let Some((pod, _)) = nth(world, *n) {
-                world.api.user_deletes(&pod, Propagation::Default);
+                world.api.user_deletes(&pod, DependentPolicy::Default);
             }
         }
         Happening::GetsOn(n) => {
@@ -242,10 +245,10 @@ fn happens(world: &mut World, number: usize, happening: &Happening) {
             }
         }
         Happening::IsGone(n) => {
-            let ends = |pod: &&Pod| pods::node(pod).is_some() && pods::is_terminating(pod);
+            let ends = |pod: &&HeldPod| pods::node(pod).is_some() && pods::is_terminating(pod);
             let ending: Vec<_> = world.api.pods().into_iter().filter(ends).collect();
             if let Some(pod) = ending.get(usize::from(*n) % ending.len().max(1)) {
-                let pod = id(Kind::Pod, pod.metadata.name.as_deref().unwrap());
+                let pod = id(ResourceKind::Pod, pod.metadata.name.as_deref().unwrap());
                 world.api.pod_ended(&pod);
             }
         }
@@ -268,7 +271,7 @@ fn happens(world: &mut World, number: usize, happening: &Happening) {
             }
         }
         Happening::NamespaceIsLabelled(is) => {
-            world.api.change(&id(Kind::Namespace, "shop"), |shop| {
+            world.api.change(&id(ResourceKind::Namespace, "shop"), |shop| {
                 shop["metadata"]["labels"] = if *is { json!({"kept": "away"}) } else { json!({}) };
             });
         }
@@ -281,9 +284,9 @@ fn happens(world: &mut World, number: usize, happening: &Happening) {
 
 /// True when others end already where the pod is to go. It is looked at when they are gone,
 /// whatever comes between.
-fn is_waited_for(world: &World, pod: &Pod) -> bool {
+fn is_waited_for(world: &World, pod: &HeldPod) -> bool {
     let Some(nominated) = pods::nominated_node(pod) else { return false };
-    let is_there = world.api.objects.contains_key(&id(Kind::Node, nominated));
+    let is_there = world.api.objects.contains_key(&id(ResourceKind::Node, nominated));
     let mut ending = world.api.pods().into_iter().filter(|other| {
         pods::node(other) == Some(nominated)
             && pods::is_terminating(other)
@@ -294,7 +297,7 @@ fn is_waited_for(world: &World, pod: &Pod) -> bool {
 
 /// What a scheduler would do for the pods that wait that sees everything for the first time.
 fn left_undone(world: &World) -> Vec<String> {
-    let mut view = View::new();
+    let mut view = ClusterView::new();
     view.set_time(world.api.now);
     for object in world.api.objects.values() {
         view.apply(object.clone());
@@ -302,11 +305,13 @@ fn left_undone(world: &World) -> Vec<String> {
     let mut undone = Vec::new();
     for pod in world.api.pods().into_iter().filter(|pod| !is_waited_for(world, pod)) {
         let name = NamespacedName::of(&pod.metadata);
-        let plan = reconcile(&view, &Key::Schedule(name.clone()), world.api.now);
+        let plan = reconcile(&view, &ControllerKey::Schedule(name.clone()), world.api.now);
         undone.extend(plan.writes().filter_map(|write| match write {
-            Write::Bind { node, .. } => Some(format!("{name} goes to {node}")),
-            Write::Delete(delete) => Some(format!("{name} needs the room of {}", delete.id.name)),
-            Write::Patch { id, part: Part::Status, patch } if id.name == name => {
+            WriteOperation::Bind { node, .. } => Some(format!("{name} goes to {node}")),
+            WriteOperation::Delete(delete) => {
+                Some(format!("{name} needs the room of {}", delete.id.name))
+            }
+            WriteOperation::Patch { id, part: PatchTarget::Status, patch } if id.name == name => {
                 let nominated = patch["status"]["nominatedNodeName"].as_str();
                 (nominated != pods::nominated_node(pod))
                     .then(|| format!("{name} waits for {nominated:?}"))

@@ -1,6 +1,6 @@
 //! The scheduler: which of the nodes that fit a pod goes to.
 
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject};
 use serde_json::{Value, json};
 
 use crate::build::{pod, replica_set};
@@ -17,7 +17,7 @@ fn asks(name: &str, requests: &Value, node: Option<&str>) -> Value {
 
 fn node_of(world: &World, id: &ObjectId) -> Option<String> {
     match &world.api.objects[id] {
-        Object::Pod(pod) => pod.node_name.clone(),
+        ViewObject::Pod(pod) => pod.node_name.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -72,7 +72,7 @@ fn pods_of_a_replica_set_do_not_all_go_to_the_emptiest_node() {
         let mut world = World::new();
         for name in ["a", "b"] {
             world.api.add_node(name, "4", "4Gi", "110");
-            world.api.change(&id(Kind::Node, name), |node| {
+            world.api.change(&id(ResourceKind::Node, name), |node| {
                 node["metadata"]["labels"] = json!({HOST: name});
             });
         }
@@ -87,7 +87,7 @@ fn pods_of_a_replica_set_do_not_all_go_to_the_emptiest_node() {
         }
         world.settle();
         let nodes = world.api.objects.values().filter_map(|object| match object {
-            Object::Pod(pod) if pod.metadata.name.as_deref() != Some("busy") => {
+            ViewObject::Pod(pod) if pod.metadata.name.as_deref() != Some("busy") => {
                 pod.node_name.as_deref()
             }
             _ => None,
@@ -112,7 +112,9 @@ fn a_pod_goes_where_its_image_is_if_that_is_large_enough_to_count() {
         for name in ["a", "b"] {
             world.api.add_node(name, "4", "4Gi", "110");
         }
-        world.api.change(&id(Kind::Node, "b"), |node| node["status"]["images"] = images.clone());
+        world
+            .api
+            .change(&id(ResourceKind::Node, "b"), |node| node["status"]["images"] = images.clone());
         world.settle();
         let mut pod = asks("comes", &json!({}), None);
         pod["spec"]["containers"][0]["image"] = json!(image);
@@ -170,13 +172,13 @@ fn draw(world: &mut World, pod: &mut Value, pull: Pull, node: &str) {
             pod["spec"]["affinity"]["nodeAffinity"] = json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1,
                     "preference": {"matchExpressions": [{"key": HOST, "operator": "In", "values": [node]}]}}]});
         }
-        Pull::Image => world.api.change(&id(Kind::Node, node), |node| {
+        Pull::Image => world.api.change(&id(ResourceKind::Node, node), |node| {
             node["status"]["images"] =
                 json!([{"names": ["one:latest"], "sizeBytes": 3000_u64 << 20}]);
         }),
         Pull::Clean => {
             for other in ["a", "b", "c"].into_iter().filter(|other| *other != node) {
-                world.api.change(&id(Kind::Node, other), |other| {
+                world.api.change(&id(ResourceKind::Node, other), |other| {
                     other["spec"]["taints"] = json!([{"key": "old", "effect": "PreferNoSchedule"}]);
                 });
             }
@@ -207,7 +209,7 @@ fn what_draws_a_pod_counts_by_its_weight() {
         let mut world = World::new();
         for name in ["a", "b", "c"] {
             world.api.add_node(name, "4", "4Gi", "110");
-            world.api.change(&id(Kind::Node, name), |node| {
+            world.api.change(&id(ResourceKind::Node, name), |node| {
                 node["metadata"]["labels"] = json!({HOST: name});
             });
         }
@@ -228,7 +230,7 @@ fn of_two_constraints_the_one_with_more_domains_weighs_more() {
     let mut world = World::new();
     for (name, zone, matching) in [("a", "east", 12), ("b", "west", 8), ("c", "west", 8)] {
         world.api.add_node(name, "4", "4Gi", "110");
-        world.api.change(&id(Kind::Node, name), |node| {
+        world.api.change(&id(ResourceKind::Node, name), |node| {
             node["metadata"]["labels"] = json!({HOST: name, "zone": zone});
         });
         for number in 0..12 {
@@ -272,7 +274,7 @@ fn an_image_counts_on_nodes_that_are_looked_at_later() {
                     node["spec"] = json!({"unschedulable": true});
                 }
             };
-            world.api.change(&id(Kind::Node, &name(number)), change);
+            world.api.change(&id(ResourceKind::Node, &name(number)), change);
         }
         world.settle();
         let mut value = asks("comes", &json!({}), None);

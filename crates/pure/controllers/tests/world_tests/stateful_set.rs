@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Key, Kind, Object, Write, pods, reconcile};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{
+    ControllerKey, ResourceKind, ViewObject, WriteOperation, pods, reconcile,
+};
 use rekindle_types::TickDuration;
-use rekindle_types::held::{Pod, VolumeSource};
+use rekindle_types::held::{HeldPod, HeldVolumeSource};
 use serde_json::{Value, json};
 
 use crate::api::FakeApi;
@@ -53,8 +55,8 @@ fn world_with_volumes(count: usize) -> World {
 }
 
 fn status(world: &World) -> k8s_openapi::api::apps::v1::StatefulSetStatus {
-    match &world.api.objects[&id(Kind::StatefulSet, "web")] {
-        Object::StatefulSet(set) => set.status.clone().unwrap_or_default(),
+    match &world.api.objects[&id(ResourceKind::StatefulSet, "web")] {
+        ViewObject::StatefulSet(set) => set.status.clone().unwrap_or_default(),
         other => panic!("{other:?}"),
     }
 }
@@ -81,13 +83,13 @@ fn shown(world: &World) -> String {
 }
 
 fn set_image(world: &mut World, image: &str) {
-    world.api.change(&id(Kind::StatefulSet, "web"), |set| {
+    world.api.change(&id(ResourceKind::StatefulSet, "web"), |set| {
         set["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
     });
 }
 
 fn scale(world: &mut World, replicas: i32) {
-    world.api.change(&id(Kind::StatefulSet, "web"), |set| {
+    world.api.change(&id(ResourceKind::StatefulSet, "web"), |set| {
         set["spec"]["replicas"] = json!(replicas);
     });
 }
@@ -154,11 +156,11 @@ fn scaling_down_takes_the_highest_first_and_only_when_all_before_it_are_well() {
     let mut world = World::with_node();
     world.create(stateful_set(3, json!({})));
     world.converge();
-    world.set_ready(&id(Kind::Pod, "web-0"), "False");
+    world.set_ready(&id(ResourceKind::Pod, "web-0"), "False");
     scale(&mut world, 1);
     world.advance(TickDuration::from_secs(5));
     assert_eq!(shown(&world), "web-0:one! web-1:one web-2:one", "web-0 is not well");
-    world.set_ready(&id(Kind::Pod, "web-0"), "True");
+    world.set_ready(&id(ResourceKind::Pod, "web-0"), "True");
     assert_eq!(
         film(&mut world),
         ["web-0:one web-1:one web-2:one-", "web-0:one web-1:one-", "web-0:one"]
@@ -171,8 +173,8 @@ fn scaling_down_is_not_held_up_by_another_pod_that_goes_too() {
     let mut world = World::with_node();
     world.create(stateful_set(3, json!({})));
     world.converge();
-    world.set_ready(&id(Kind::Pod, "web-1"), "False");
-    world.set_ready(&id(Kind::Pod, "web-2"), "False");
+    world.set_ready(&id(ResourceKind::Pod, "web-1"), "False");
+    world.set_ready(&id(ResourceKind::Pod, "web-2"), "False");
     scale(&mut world, 1);
     world.advance(TickDuration::from_secs(1));
     assert_eq!(shown(&world), "web-0:one web-1:one! web-2:one-");
@@ -203,10 +205,10 @@ fn a_rolling_update_goes_from_the_highest_ordinal_to_the_partition() {
     assert_eq!((partial.current_replicas, partial.updated_replicas), (Some(1), Some(2)));
     assert_ne!(partial.current_revision, partial.update_revision);
     // A pod before the partition comes back as it was.
-    world.api.user_deletes(&id(Kind::Pod, "web-0"), Propagation::Default);
+    world.api.user_deletes(&id(ResourceKind::Pod, "web-0"), DependentPolicy::Default);
     world.converge();
     assert_eq!(shown(&world), "web-0:one web-1:two web-2:two");
-    world.api.change(&id(Kind::StatefulSet, "web"), |set| {
+    world.api.change(&id(ResourceKind::StatefulSet, "web"), |set| {
         set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(0);
     });
     world.converge();
@@ -247,7 +249,9 @@ fn under_parallel_a_broken_revision_is_left_whether_it_ever_worked_or_not() {
         world.create(stateful_set(3, json!({"podManagementPolicy": "Parallel"})));
         if worked_once {
             world.converge();
-            (0..3).for_each(|n| world.set_ready(&id(Kind::Pod, &format!("web-{n}")), "False"));
+            (0..3).for_each(|n| {
+                world.set_ready(&id(ResourceKind::Pod, &format!("web-{n}")), "False")
+            });
         }
         world.advance(TickDuration::from_secs(600));
         assert_eq!(shown(&world), "web-0:one! web-1:one! web-2:one!", "{worked_once}");
@@ -284,7 +288,7 @@ fn what_is_available_is_replaced_only_as_far_as_nothing_else_is_missing() {
         ));
         world.converge();
         for n in broken {
-            world.set_ready(&id(Kind::Pod, &format!("web-{n}")), "False");
+            world.set_ready(&id(ResourceKind::Pod, &format!("web-{n}")), "False");
         }
         set_image(&mut world, "two");
         world.settle();
@@ -306,11 +310,11 @@ fn a_look_at_a_parallel_set_makes_a_few_hundred_pods_at_most_however_many_it_wan
         }
         world.settle();
         scale(&mut world, i32::MAX);
-        while world.watch_next(Kind::StatefulSet) {}
-        let plan = reconcile(&world.view, &Key::StatefulSet(set.name), world.api.now);
+        while world.watch_next(ResourceKind::StatefulSet) {}
+        let plan = reconcile(&world.view, &ControllerKey::StatefulSet(set.name), world.api.now);
         let sizes: Vec<usize> = plan.batches.iter().map(Vec::len).collect();
         let first = plan.writes().find_map(|write| match write {
-            Write::Create(pod) => Some(pod.id().name.name),
+            WriteOperation::Create(pod) => Some(pod.id().name.name),
             _ => None,
         });
         if taken == 0 {
@@ -329,16 +333,19 @@ fn while_a_pod_is_refused_the_others_are_mended_and_counted() {
     let mut world = World::with_node();
     world.create(stateful_set(3, json!({"podManagementPolicy": "Parallel"})));
     world.converge();
-    world.api.refuse_creation = Some((Kind::Pod, "quota exceeded".to_owned()));
+    world.api.refuse_creation = Some((ResourceKind::Pod, "quota exceeded".to_owned()));
     scale(&mut world, 100);
     world.writes.clear();
     world.advance(TickDuration::from_millis(120));
-    let tried = world.writes.iter().filter(|write| matches!(write, Write::Create(_))).count();
+    let tried =
+        world.writes.iter().filter(|write| matches!(write, WriteOperation::Create(_))).count();
     assert!((1..=4).contains(&tried), "slow start: {tried} tries");
     let refused = status(&world);
     assert_eq!((refused.ready_replicas, refused.observed_generation), (Some(3), Some(2)));
-    world.set_ready(&id(Kind::Pod, "web-1"), "False");
-    world.api.change(&id(Kind::Pod, "web-2"), |pod| pod["status"]["phase"] = json!("Failed"));
+    world.set_ready(&id(ResourceKind::Pod, "web-1"), "False");
+    world
+        .api
+        .change(&id(ResourceKind::Pod, "web-2"), |pod| pod["status"]["phase"] = json!("Failed"));
     world.advance(TickDuration::from_secs(11));
     assert_eq!(shown(&world), "web-0:one web-1:one! web-2:one-");
     assert_eq!(status(&world).ready_replicas, Some(1));
@@ -352,7 +359,7 @@ fn on_delete_changes_a_pod_only_when_somebody_deletes_it() {
     set_image(&mut world, "two");
     world.converge();
     assert_eq!(shown(&world), "web-0:one web-1:one");
-    world.api.user_deletes(&id(Kind::Pod, "web-0"), Propagation::Default);
+    world.api.user_deletes(&id(ResourceKind::Pod, "web-0"), DependentPolicy::Default);
     world.converge();
     assert_eq!(shown(&world), "web-0:two web-1:one");
 }
@@ -362,20 +369,23 @@ fn a_failed_pod_is_made_again_under_its_name_with_its_claim() {
     let mut world = world_with_volumes(2);
     world.create(stateful_set(2, claims(json!({"whenDeleted": "Retain", "whenScaled": "Retain"}))));
     world.converge();
-    let claim = world.api.objects[&id(Kind::PersistentVolumeClaim, "data-web-1")].uid().to_owned();
-    world.api.change(&id(Kind::Pod, "web-1"), |pod| pod["status"]["phase"] = json!("Failed"));
+    let claim =
+        world.api.objects[&id(ResourceKind::PersistentVolumeClaim, "data-web-1")].uid().to_owned();
+    world
+        .api
+        .change(&id(ResourceKind::Pod, "web-1"), |pod| pod["status"]["phase"] = json!("Failed"));
     world.advance(TickDuration::from_secs(11));
     world.converge();
     assert_eq!(shown(&world), "web-0:one web-1:one");
     assert!(world.said().contains(
         &"RecreatingFailedPod: StatefulSet shop/web is recreating failed Pod web-1".to_owned()
     ));
-    let kept = &world.api.objects[&id(Kind::PersistentVolumeClaim, "data-web-1")];
+    let kept = &world.api.objects[&id(ResourceKind::PersistentVolumeClaim, "data-web-1")];
     assert_eq!(kept.uid(), claim);
     assert_eq!(kept.meta().labels.as_ref().unwrap()["app"], "web");
-    let pod = world.view.pod(&id(Kind::Pod, "web-1").name).unwrap();
+    let pod = world.view.pod(&id(ResourceKind::Pod, "web-1").name).unwrap();
     let volume = &pod.spec.as_ref().unwrap().volumes[0];
-    assert_eq!(volume.source, VolumeSource::Claim("data-web-1".to_owned()));
+    assert_eq!(volume.source, HeldVolumeSource::Claim("data-web-1".to_owned()));
 }
 
 #[test]
@@ -383,7 +393,7 @@ fn a_pod_that_its_node_refuses_for_a_kernel_setting_is_made_again_after_a_pause(
     let mut world = World::with_node();
     world.create(stateful_set(1, json!({})));
     world.converge();
-    let pod = id(Kind::Pod, "web-0");
+    let pod = id(ResourceKind::Pod, "web-0");
     let first = world.api.objects[&pod].uid().to_owned();
     world.set_ready(&pod, "False");
     world.api.change(&pod, |pod| {
@@ -410,16 +420,17 @@ fn claims_go_with_whom_the_retention_policy_says() {
         let policy = json!({"whenScaled": scaled, "whenDeleted": deleted});
         world.create(stateful_set(3, claims(policy)));
         world.converge();
-        let count = |world: &World| world.api.ids(Kind::PersistentVolumeClaim, "shop").len();
+        let count =
+            |world: &World| world.api.ids(ResourceKind::PersistentVolumeClaim, "shop").len();
         assert_eq!(count(&world), 3);
         scale(&mut world, 1);
         world.converge();
         assert_eq!(count(&world), after_scaling, "scaled {scaled}, deleted {deleted}");
-        world.api.user_deletes(&id(Kind::StatefulSet, "web"), Propagation::Background);
+        world.api.user_deletes(&id(ResourceKind::StatefulSet, "web"), DependentPolicy::Background);
         world.converge();
         assert_eq!(count(&world), after_deletion, "scaled {scaled}, deleted {deleted}");
         assert_eq!(shown(&world), "");
-        assert_eq!(world.api.ids(Kind::ControllerRevision, "shop"), []);
+        assert_eq!(world.api.ids(ResourceKind::ControllerRevision, "shop"), []);
     }
 }
 
@@ -430,7 +441,7 @@ fn a_revision_that_was_taken_back_does_not_block_for_ever() {
     world.converge();
     set_image(&mut world, "broken");
     world.advance(TickDuration::from_secs(1));
-    world.api.pod_ended(&id(Kind::Pod, "web-1"));
+    world.api.pod_ended(&id(ResourceKind::Pod, "web-1"));
     world.advance(TickDuration::from_secs(1));
     assert_eq!(shown(&world), "web-0:one web-1:broken!");
     world.advance(TickDuration::from_secs(600));
@@ -440,7 +451,7 @@ fn a_revision_that_was_taken_back_does_not_block_for_ever() {
     assert_eq!(shown(&world), "web-0:one web-1:one");
     assert_eq!(status(&world).current_revision, status(&world).update_revision);
     let revisions = world.api.objects.values().filter_map(|object| match object {
-        Object::ControllerRevision(revision) => revision.revision,
+        ViewObject::ControllerRevision(revision) => revision.revision,
         _ => None,
     });
     let mut numbers: Vec<i64> = revisions.collect();
@@ -457,7 +468,11 @@ fn old_revisions_are_deleted_beyond_the_limit() {
         set_image(&mut world, image);
     }
     world.converge();
-    assert_eq!(world.api.ids(Kind::ControllerRevision, "shop").len(), 3, "two and the present one");
+    assert_eq!(
+        world.api.ids(ResourceKind::ControllerRevision, "shop").len(),
+        3,
+        "two and the present one"
+    );
 }
 
 #[test]
@@ -469,7 +484,7 @@ fn pods_left_behind_are_adopted_and_not_made_twice() {
         world.api.pods().iter().map(|pod| pod.metadata.uid.clone()).collect()
     };
     let before = uids(&world);
-    world.api.user_deletes(&set, Propagation::Orphan);
+    world.api.user_deletes(&set, DependentPolicy::Orphan);
     world.converge();
     world.create(stateful_set(2, json!({})));
     world.converge();
@@ -502,7 +517,7 @@ fn happens(world: &mut World, happening: &Happening) {
         Happening::Scale(n) => scale(world, i32::from(*n) % 5),
         Happening::Stray(n) => {
             let name = format!("web-{}{}", ["", "0"][usize::from(n % 2)], n / 2 % 5);
-            if !world.api.objects.contains_key(&id(Kind::Pod, &name)) {
+            if !world.api.objects.contains_key(&id(ResourceKind::Pod, &name)) {
                 world.create(pod(&name, json!({"app": "web"})));
             }
         }
@@ -510,14 +525,15 @@ fn happens(world: &mut World, happening: &Happening) {
 }
 
 /// The ordinals of the set's pods, however they are written, and the pods that are not the set's.
-fn members(api: &FakeApi) -> (Vec<u32>, Vec<&Pod>) {
-    let is_member = |pod: &&Pod| pod.metadata.owner_references.iter().flatten().next().is_some();
+fn members(api: &FakeApi) -> (Vec<u32>, Vec<&HeldPod>) {
+    let is_member =
+        |pod: &&HeldPod| pod.metadata.owner_references.iter().flatten().next().is_some();
     let (members, others): (Vec<_>, Vec<_>) = api.pods().into_iter().partition(is_member);
-    let ordinal = |pod: &&Pod| pod.metadata.name.as_deref()?.rsplit('-').next()?.parse().ok();
+    let ordinal = |pod: &&HeldPod| pod.metadata.name.as_deref()?.rsplit('-').next()?.parse().ok();
     (members.iter().filter_map(ordinal).collect(), others)
 }
 
-fn named(pod: &Pod) -> String {
+fn named(pod: &HeldPod) -> String {
     format!("{}:", pod.metadata.name.as_deref().unwrap_or_default())
 }
 
@@ -546,7 +562,7 @@ fn a_pod_that_is_being_deleted_counts_as_ready_but_not_as_of_a_revision() {
     let mut world = World::with_node();
     world.create(stateful_set(2, json!({})));
     world.converge();
-    world.api.user_deletes(&id(Kind::Pod, "web-1"), Propagation::Background);
+    world.api.user_deletes(&id(ResourceKind::Pod, "web-1"), DependentPolicy::Background);
     world.settle();
     let going = status(&world);
     assert_eq!(
@@ -554,7 +570,7 @@ fn a_pod_that_is_being_deleted_counts_as_ready_but_not_as_of_a_revision() {
         (2, Some(2), Some(2))
     );
     assert_eq!((going.current_replicas, going.updated_replicas), (Some(1), Some(1)));
-    world.set_ready(&id(Kind::Pod, "web-1"), "False");
+    world.set_ready(&id(ResourceKind::Pod, "web-1"), "False");
     world.settle();
     assert_eq!(status(&world).ready_replicas, Some(1), "as long as it is ready");
 }
@@ -563,7 +579,7 @@ fn a_pod_that_is_being_deleted_counts_as_ready_but_not_as_of_a_revision() {
 #[test]
 fn events_about_claims_are_worded_as_upstream() {
     let mut world = world_with_volumes(1);
-    world.api.refuse_creation = Some((Kind::PersistentVolumeClaim, "quota".to_owned()));
+    world.api.refuse_creation = Some((ResourceKind::PersistentVolumeClaim, "quota".to_owned()));
     world.create(stateful_set(1, claims(json!({}))));
     world.advance(TickDuration::from_secs(1));
     world.api.refuse_creation = None;
@@ -596,13 +612,13 @@ proptest! {
         for happening in &happenings {
             happens(&mut world, happening);
         }
-        for kind in Kind::ALL {
+        for kind in ResourceKind::ALL {
             world.relist(kind, 0);
         }
         world.advance(TickDuration::from_secs(60));
         world.converge();
         world.assert_view_is_true();
-        let Object::StatefulSet(set) = &world.api.objects[&id(Kind::StatefulSet, "web")] else {
+        let ViewObject::StatefulSet(set) = &world.api.objects[&id(ResourceKind::StatefulSet, "web")] else {
             panic!("a StatefulSet");
         };
         let image = set.spec.template.spec.as_ref().unwrap().containers[0].image.clone().unwrap();

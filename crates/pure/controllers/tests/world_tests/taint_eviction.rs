@@ -1,6 +1,6 @@
 //! Taints with effect NoExecute and the pods that run under them.
 
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject};
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::build::{deployment, pod};
 use crate::world::{World, id};
 
 fn node(name: &str) -> ObjectId {
-    id(Kind::Node, name)
+    id(ResourceKind::Node, name)
 }
 
 fn taint(world: &mut World, taints: &Value) {
@@ -129,11 +129,11 @@ fn it_is_said_why_and_the_replacement_goes_elsewhere() {
     world.converge();
     world.api.add_node("node-2", "100", "100Gi", "1000");
     taint(&mut world, &down());
-    let pods = world.api.ids(Kind::Pod, "shop");
+    let pods = world.api.ids(ResourceKind::Pod, "shop");
     let ending: Vec<_> = pods.iter().filter(|pod| is_ending(&world, pod)).collect();
     assert_eq!(ending.len(), 2, "{pods:?}");
     for id in ending {
-        let Object::Pod(pod) = &world.api.objects[id] else { panic!() };
+        let ViewObject::Pod(pod) = &world.api.objects[id] else { panic!() };
         let conditions = pod.status.as_ref().unwrap().conditions.as_ref().unwrap();
         let target = conditions.iter().find(|c| c.type_ == "DisruptionTarget").unwrap();
         assert_eq!(target.reason.as_deref(), Some("DeletionByTaintManager"));
@@ -141,8 +141,8 @@ fn it_is_said_why_and_the_replacement_goes_elsewhere() {
         assert_eq!(world.said().iter().filter(|s| **s == said).count(), 1);
     }
     world.converge();
-    for id in world.api.ids(Kind::Pod, "shop") {
-        let Object::Pod(pod) = &world.api.objects[&id] else { panic!() };
+    for id in world.api.ids(ResourceKind::Pod, "shop") {
+        let ViewObject::Pod(pod) = &world.api.objects[&id] else { panic!() };
         assert_eq!(pod.node_name.as_deref(), Some("node-2"));
     }
     let writes = world.writes.len();

@@ -1,7 +1,7 @@
 //! Evicted pods in whose place none comes: a request that waits for one ends at once, and says why.
 
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, Object, ObjectId};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{ObjectId, ResourceKind, ViewObject};
 use rekindle_types::v1alpha1::{PodRestartPhase, PodRestartStatus, ReplacementStep};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn edit(world: &mut World, id: &ObjectId, field: &str, value: Value) {
 
 fn status(world: &World, id: &ObjectId) -> PodRestartStatus {
     match &world.api.objects[id] {
-        Object::PodRestart(restart) => restart.status.clone().unwrap_or_default(),
+        ViewObject::PodRestart(restart) => restart.status.clone().unwrap_or_default(),
         other => panic!("{other:?}"),
     }
 }
@@ -64,13 +64,13 @@ fn a_request_ends_at_once_when_nothing_takes_the_place_of_the_evicted_pod() {
         Case {
             workload: set(),
             pod: "web-1",
-            then: |world, set| world.api.user_deletes(set, Propagation::Background),
+            then: |world, set| world.api.user_deletes(set, DependentPolicy::Background),
             message: "nothing takes the place of pod web-1: StatefulSet web was deleted",
         },
         Case {
             workload: set(),
             pod: "web-1",
-            then: |world, set| world.api.user_deletes(set, Propagation::Foreground),
+            then: |world, set| world.api.user_deletes(set, DependentPolicy::Foreground),
             message: "nothing takes the place of pod web-1: StatefulSet web is being deleted",
         },
         Case {
@@ -103,7 +103,7 @@ fn a_request_ends_at_once_when_nothing_takes_the_place_of_the_evicted_pod() {
         let workload = world.create(workload);
         world.converge();
         let pod = pod_named(&world, pod);
-        world.api.refuse_creation = Some((Kind::Pod, "exceeded quota".to_owned()));
+        world.api.refuse_creation = Some((ResourceKind::Pod, "exceeded quota".to_owned()));
         let request = evicting(&mut world, &pod);
         then(&mut world, &workload);
         world.settle();
@@ -138,11 +138,11 @@ fn a_request_waits_for_what_a_workload_is_kept_from_making() {
     world.create(deployment("web", 2, "one"));
     world.converge();
     let pod = pod_named(&world, "web-");
-    world.api.refuse_creation = Some((Kind::Pod, "exceeded quota".to_owned()));
+    world.api.refuse_creation = Some((ResourceKind::Pod, "exceeded quota".to_owned()));
     let request = evicting(&mut world, &pod);
     world.kubelet();
     world.settle();
-    assert!(!world.api.objects.contains_key(&id(Kind::Pod, &pod)));
+    assert!(!world.api.objects.contains_key(&id(ResourceKind::Pod, &pod)));
     assert_eq!(status(&world, &request).phase, Some(PodRestartPhase::Running));
     world.api.refuse_creation = None;
     world.converge();

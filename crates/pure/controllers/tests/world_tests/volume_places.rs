@@ -1,8 +1,10 @@
 //! Where pods with volumes go: nodes that can have the volumes, and what is said when there is
 //! none.
 
-use rekindle_controllers::plan::{Propagation, Refusal};
-use rekindle_controllers::{Key, Kind, Object, Outcome, Write, reconcile};
+use rekindle_controllers::plan::{DependentPolicy, WriteRefusal};
+use rekindle_controllers::{
+    ControllerKey, ResourceKind, ViewObject, WriteOperation, WriteResult, reconcile,
+};
 use serde_json::{Value, json};
 
 use crate::volumes::{
@@ -20,7 +22,7 @@ fn world() -> World {
     world.check = Box::new(nothing_is_shared);
     for name in ["a", "b"] {
         world.api.add_node(name, "8", "16Gi", "110");
-        world.api.change(&id(Kind::Node, name), |node| {
+        world.api.change(&id(ResourceKind::Node, name), |node| {
             node["metadata"]["labels"] = json!({"kubernetes.io/hostname": name});
         });
     }
@@ -54,8 +56,8 @@ fn selected(world: &World, claim: &str) -> Option<String> {
 
 /// What condition PodScheduled says.
 fn message(world: &World, pod: &str) -> Option<String> {
-    match &world.api.objects[&id(Kind::Pod, pod)] {
-        Object::Pod(pod) => {
+    match &world.api.objects[&id(ResourceKind::Pod, pod)] {
+        ViewObject::Pod(pod) => {
             let conditions = pod.status.as_ref().unwrap().conditions.as_deref().unwrap_or_default();
             conditions.iter().find(|c| c.type_ == "PodScheduled").and_then(|c| c.message.clone())
         }
@@ -89,7 +91,7 @@ fn a_pod_goes_where_the_volumes_are_that_its_claims_may_have() {
         let case = format!("{volumes:?} {claims:?}");
         volumes.into_iter().for_each(|volume| drop(world.create(volume)));
         for (name, size) in &claims {
-            if !world.api.objects.contains_key(&id(Kind::PersistentVolumeClaim, name)) {
+            if !world.api.objects.contains_key(&id(ResourceKind::PersistentVolumeClaim, name)) {
                 world.create(claim(name, "disk", *size));
             }
         }
@@ -145,12 +147,12 @@ fn a_volume_is_asked_of_another_node_when_the_one_that_was_to_make_it_is_gone() 
     world.create(pod_with("web", "data"));
     world.settle();
     assert_eq!(selected(&world, "data").as_deref(), Some("a"));
-    world.api.user_deletes(&id(Kind::Node, "a"), Propagation::Default);
+    world.api.user_deletes(&id(ResourceKind::Node, "a"), DependentPolicy::Default);
     world.settle();
     assert_eq!(selected(&world, "data").as_deref(), Some("b"));
     let notes = get_claim(&world.api, "data").metadata.annotations.clone().unwrap();
     assert_eq!(notes["volume.kubernetes.io/storage-provisioner"], "rekindle.dev/local-path");
-    world.api.user_deletes(&id(Kind::Node, "b"), Propagation::Default);
+    world.api.user_deletes(&id(ResourceKind::Node, "b"), DependentPolicy::Default);
     world.settle();
     let notes = get_claim(&world.api, "data").metadata.annotations.clone().unwrap_or_default();
     assert_eq!(notes.len(), 0, "nobody is to make it: {notes:?}");
@@ -184,10 +186,10 @@ fn an_external_provisioner_is_asked_by_its_name() {
         world.create(made);
         world.settle();
         assert_eq!(node_of(&world, "web").as_deref(), Some("a"), "{mode}");
-        world.api.user_deletes(&id(Kind::Pod, "web"), Propagation::Default);
-        world.kubelet_at(&id(Kind::Pod, "web"));
-        let data = id(Kind::PersistentVolumeClaim, "data");
-        world.api.user_deletes(&data, Propagation::Default);
+        world.api.user_deletes(&id(ResourceKind::Pod, "web"), DependentPolicy::Default);
+        world.kubelet_at(&id(ResourceKind::Pod, "web"));
+        let data = id(ResourceKind::PersistentVolumeClaim, "data");
+        world.api.user_deletes(&data, DependentPolicy::Default);
         world.settle();
         assert_eq!(
             volume_phase(&world.api, "made"),
@@ -222,7 +224,7 @@ fn what_is_wrong_with_the_claims_of_a_pod_is_said_in_the_words_of_upstream() {
         "1 node(s) didn't match PersistentVolume's node affinity, 1 node(s) were unschedulable";
     let remove = |world: &mut World| {
         world.api.change(&volume_id("one"), |one| one["metadata"]["finalizers"] = json!([]));
-        world.api.user_deletes(&volume_id("one"), Propagation::Default);
+        world.api.user_deletes(&volume_id("one"), DependentPolicy::Default);
     };
     // (class of the claim, what happens to it before the pod comes, the message)
     for (class, happening, said) in [
@@ -239,11 +241,11 @@ fn what_is_wrong_with_the_claims_of_a_pod_is_said_in_the_words_of_upstream() {
         match happening {
             "deleted" => {
                 world.create(pod_with("user", "data"));
-                world
-                    .api
-                    .change(&id(Kind::Pod, "user"), |pod| pod["spec"]["nodeName"] = json!("a"));
+                world.api.change(&id(ResourceKind::Pod, "user"), |pod| {
+                    pod["spec"]["nodeName"] = json!("a")
+                });
                 world.settle();
-                world.api.user_deletes(&data, Propagation::Default);
+                world.api.user_deletes(&data, DependentPolicy::Default);
             }
             "lost" => {
                 world.check = Box::new(|_| {}); // the claim has a volume that is not there
@@ -255,16 +257,16 @@ fn what_is_wrong_with_the_claims_of_a_pod_is_said_in_the_words_of_upstream() {
                 let mut one = local("one", "b", 1);
                 one["spec"]["storageClassName"] = json!(class);
                 world.create(one);
-                world
-                    .api
-                    .change(&id(Kind::Node, "b"), |b| b["spec"]["unschedulable"] = json!(true));
+                world.api.change(&id(ResourceKind::Node, "b"), |b| {
+                    b["spec"]["unschedulable"] = json!(true)
+                });
             }
             "bound in another zone" => {
                 let mut one = volume("one", class, 1);
                 one["metadata"]["labels"] = json!({"topology.kubernetes.io/zone": "far"});
                 world.create(one);
                 for node in ["a", "b"] {
-                    world.api.change(&id(Kind::Node, node), |node| {
+                    world.api.change(&id(ResourceKind::Node, node), |node| {
                         node["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("near");
                     });
                 }
@@ -306,9 +308,9 @@ fn a_claim_whose_node_falls_silent_before_it_made_the_volume_is_served_by_anothe
         }
         let ready = |world: &mut World, node: &str, status: &str| {
             let conditions = json!([{"type": "Ready", "status": status}]);
-            world
-                .api
-                .change(&id(Kind::Node, node), |node| node["status"]["conditions"] = conditions);
+            world.api.change(&id(ResourceKind::Node, node), |node| {
+                node["status"]["conditions"] = conditions
+            });
             world.settle();
         };
         ready(&mut world, "a", "False");
@@ -354,12 +356,12 @@ fn room_is_kept_from_the_moment_of_the_decision_until_the_server_refuses_it() {
     let mut world = world();
     local_path(&mut world);
     ["db-0", "db-1"].into_iter().for_each(|name| with_own_claim(&mut world, name, "5"));
-    while Kind::ALL.into_iter().any(|kind| world.watch_next(kind)) {}
+    while ResourceKind::ALL.into_iter().any(|kind| world.watch_next(kind)) {}
     let decided = |world: &World, name: &str| {
-        let key = Key::Schedule(id(Kind::Pod, name).name);
+        let key = ControllerKey::Schedule(id(ResourceKind::Pod, name).name);
         let step = reconcile(&world.view, &key, world.api.now).batches[0][0].clone();
         match step.write.clone() {
-            Write::Nominate { node, .. } => (step, node),
+            WriteOperation::Nominate { node, .. } => (step, node),
             other => panic!("{other:?}"),
         }
     };
@@ -367,8 +369,8 @@ fn room_is_kept_from_the_moment_of_the_decision_until_the_server_refuses_it() {
     assert_eq!(node, "a");
     world.view.begin(&first);
     assert_eq!(decided(&world, "db-1").1, "b");
-    let refused = Outcome::Refused { refusal: Refusal::Other, message: String::new() };
-    world.view.settle(&id(Kind::Pod, "db-0"), &first, refused);
+    let refused = WriteResult::Refused { refusal: WriteRefusal::Other, message: String::new() };
+    world.view.settle(&id(ResourceKind::Pod, "db-0"), &first, refused);
     assert_eq!(decided(&world, "db-1").1, "a");
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use proptest::prelude::*;
-use rekindle_controllers::plan::Propagation;
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Write};
+use rekindle_controllers::plan::DependentPolicy;
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation};
 use serde_json::{Value, json};
 
 use crate::api::FakeApi;
@@ -41,19 +41,19 @@ pub(crate) fn pod_with(name: &str, claim: &str) -> Value {
 }
 
 pub(crate) fn volume_id(name: &str) -> ObjectId {
-    ObjectId::new(Kind::PersistentVolume, NamespacedName::new("", name))
+    ObjectId::new(ResourceKind::PersistentVolume, NamespacedName::new("", name))
 }
 
 pub(crate) fn get_claim<'a>(api: &'a FakeApi, name: &str) -> &'a PersistentVolumeClaim {
-    match &api.objects[&id(Kind::PersistentVolumeClaim, name)] {
-        Object::PersistentVolumeClaim(claim) => claim,
+    match &api.objects[&id(ResourceKind::PersistentVolumeClaim, name)] {
+        ViewObject::PersistentVolumeClaim(claim) => claim,
         other => panic!("{other:?}"),
     }
 }
 
 fn get_volume<'a>(api: &'a FakeApi, name: &str) -> &'a PersistentVolume {
     match &api.objects[&volume_id(name)] {
-        Object::PersistentVolume(volume) => volume,
+        ViewObject::PersistentVolume(volume) => volume,
         other => panic!("{other:?}"),
     }
 }
@@ -71,8 +71,8 @@ pub(crate) fn bound_to(api: &FakeApi, claim: &str) -> Option<String> {
 }
 
 pub(crate) fn node_of(world: &World, pod: &str) -> Option<String> {
-    match &world.api.objects[&id(Kind::Pod, pod)] {
-        Object::Pod(pod) => pod.node_name.clone(),
+    match &world.api.objects[&id(ResourceKind::Pod, pod)] {
+        ViewObject::Pod(pod) => pod.node_name.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -82,7 +82,7 @@ pub(crate) fn node_of(world: &World, pod: &str) -> Option<String> {
 pub(crate) fn nothing_is_shared(api: &FakeApi) {
     let mut taken = BTreeSet::new();
     for object in api.objects.values() {
-        let Object::PersistentVolumeClaim(claim) = object else { continue };
+        let ViewObject::PersistentVolumeClaim(claim) = object else { continue };
         let Some(name) = claim.spec.as_ref().unwrap().volume_name.clone() else { continue };
         assert!(taken.insert(name.clone()), "two claims have volume {name}");
         let volume = get_volume(api, &name);
@@ -154,17 +154,17 @@ fn a_claim_waits_for_its_pod_and_a_released_volume_is_given_to_nobody() {
     world.create(pod_with("web", "data"));
     world.settle();
     assert_eq!(node_of(&world, "web").as_deref(), Some("node-1"));
-    let data = id(Kind::PersistentVolumeClaim, "data");
-    world.api.user_deletes(&data, Propagation::Default);
-    world.api.user_deletes(&volume_id("disk"), Propagation::Default);
+    let data = id(ResourceKind::PersistentVolumeClaim, "data");
+    world.api.user_deletes(&data, DependentPolicy::Default);
+    world.api.user_deletes(&volume_id("disk"), DependentPolicy::Default);
     world.settle();
     assert!(world.api.objects.contains_key(&data), "a pod uses it");
     assert!(world.api.objects.contains_key(&volume_id("disk")), "a claim has it");
     world.api.change(&volume_id("disk"), |disk| {
         disk["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
     });
-    world.api.user_deletes(&id(Kind::Pod, "web"), Propagation::Default);
-    world.kubelet_at(&id(Kind::Pod, "web"));
+    world.api.user_deletes(&id(ResourceKind::Pod, "web"), DependentPolicy::Default);
+    world.kubelet_at(&id(ResourceKind::Pod, "web"));
     world.settle();
     assert!(!world.api.objects.contains_key(&data));
     assert_eq!(volume_phase(&world.api, "disk"), "Released");
@@ -185,7 +185,7 @@ fn a_claim_whose_volume_is_gone_is_lost() {
     world.create(claim("data", "", 1));
     world.settle();
     world.api.change(&volume_id("disk"), |disk| disk["metadata"]["finalizers"] = json!([]));
-    world.api.user_deletes(&volume_id("disk"), Propagation::Default);
+    world.api.user_deletes(&volume_id("disk"), DependentPolicy::Default);
     world.settle();
     assert_eq!(phase(&world.api, "data"), "Lost");
     world.create(pod_with("web", "data"));
@@ -222,7 +222,7 @@ proptest! {
         world.check = Box::new(nothing_is_shared);
         for (what, n, size, fate) in steps {
             let (data, disk) = (format!("data-{n}"), format!("disk-{n}"));
-            let (data_id, disk_id) = (id(Kind::PersistentVolumeClaim, &data), volume_id(&disk));
+            let (data_id, disk_id) = (id(ResourceKind::PersistentVolumeClaim, &data), volume_id(&disk));
             match what {
                 0 if !world.api.objects.contains_key(&data_id) => {
                     world.create(claim(&data, "", size));
@@ -231,10 +231,10 @@ proptest! {
                     world.create(volume(&disk, "", size));
                 }
                 2 if world.api.objects.contains_key(&data_id) => {
-                    world.api.user_deletes(&data_id, Propagation::Default);
+                    world.api.user_deletes(&data_id, DependentPolicy::Default);
                 }
                 3 => {
-                    for kind in Kind::ALL {
+                    for kind in ResourceKind::ALL {
                         while world.watch_next(kind) {}
                     }
                 }
@@ -242,16 +242,16 @@ proptest! {
             }
             let answer = [Answer::Arrives, Answer::IsLost, Answer::NeverSent][usize::from(fate)];
             while let Some(key) = world.queue.pop_first() {
-                world.work(&key, |_: &Write| answer);
+                world.work(&key, |_: &WriteOperation| answer);
                 if fate != 0 {
                     break;
                 }
             }
         }
         world.converge();
-        let waits = world.api.ids(Kind::PersistentVolumeClaim, "shop");
+        let waits = world.api.ids(ResourceKind::PersistentVolumeClaim, "shop");
         let free: Vec<_> = world.api.objects.values().filter_map(|object| match object {
-            Object::PersistentVolume(v) if v.spec.as_ref().unwrap().claim_ref.is_none() => {
+            ViewObject::PersistentVolume(v) if v.spec.as_ref().unwrap().claim_ref.is_none() => {
                 Some(v.spec.as_ref().unwrap().capacity.as_ref().unwrap()["storage"].0.clone())
             }
             _ => None,

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rekindle_controllers::events::Note;
-use rekindle_controllers::kind::Scope;
-use rekindle_controllers::plan::Verdict;
+use rekindle_controllers::events::EventNote;
+use rekindle_controllers::kind::KindScope;
+use rekindle_controllers::plan::PlanContinuation;
 use rekindle_controllers::{
-    Change, Key, Kind, NamespacedName, Object, ObjectId, Outcome, View, Write, affected, pods,
-    reconcile,
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
+    WriteOperation, WriteResult, affected, pods, reconcile,
 };
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
@@ -26,13 +26,13 @@ pub(crate) enum Answer {
 
 pub(crate) struct World {
     pub(crate) api: FakeApi,
-    pub(crate) view: View,
-    pub(crate) queue: BTreeSet<Key>,
-    pub(crate) timers: BTreeMap<Key, Tick>,
+    pub(crate) view: ClusterView,
+    pub(crate) queue: BTreeSet<ControllerKey>,
+    pub(crate) timers: BTreeMap<ControllerKey, Tick>,
     /// How many events of each kind's log the view has seen.
-    pub(crate) seen: BTreeMap<Kind, usize>,
-    pub(crate) notes: Vec<Note>,
-    pub(crate) writes: Vec<Write>,
+    pub(crate) seen: BTreeMap<ResourceKind, usize>,
+    pub(crate) notes: Vec<EventNote>,
+    pub(crate) writes: Vec<WriteOperation>,
     /// Called after every write: what must always hold.
     pub(crate) check: Box<dyn Fn(&FakeApi)>,
 }
@@ -42,7 +42,7 @@ impl World {
         let api = FakeApi { now: Tick::from_secs(1_000_000), ..Default::default() };
         let mut world = World {
             api,
-            view: View::new(),
+            view: ClusterView::new(),
             queue: BTreeSet::new(),
             timers: BTreeMap::new(),
             seen: BTreeMap::new(),
@@ -63,19 +63,19 @@ impl World {
 
     /// A user creates an object, of namespace `shop` unless it names another.
     pub(crate) fn create(&mut self, mut value: serde_json::Value) -> ObjectId {
-        let kind = Kind::ALL.into_iter().find(|k| value["kind"] == k.info().kind).unwrap();
-        if kind.info().scope == Scope::Namespaced && value["metadata"]["namespace"].is_null() {
+        let kind = ResourceKind::ALL.into_iter().find(|k| value["kind"] == k.info().kind).unwrap();
+        if kind.info().scope == KindScope::Namespaced && value["metadata"]["namespace"].is_null() {
             value["metadata"]["namespace"] = json!("shop");
         }
         value["apiVersion"] = json!(kind.api_version());
         match self.api.create(kind, value) {
-            Outcome::Stored(object) => object.id(),
+            WriteResult::Stored(object) => object.id(),
             refused => panic!("{refused:?}"),
         }
     }
 
     /// The watch of a kind shows its next event. False when there is none.
-    pub(crate) fn watch_next(&mut self, kind: Kind) -> bool {
+    pub(crate) fn watch_next(&mut self, kind: ResourceKind) -> bool {
         let seen = self.seen.entry(kind).or_default();
         let Some(event) = self.api.log.get(&kind).and_then(|log| log.get(*seen)).cloned() else {
             return false;
@@ -96,7 +96,7 @@ impl World {
 
     /// A watch breaks and lists anew; the list is `lag` events behind, but not behind what the
     /// watch had shown.
-    pub(crate) fn relist(&mut self, kind: Kind, lag: usize) {
+    pub(crate) fn relist(&mut self, kind: ResourceKind, lag: usize) {
         self.view.set_time(self.api.now);
         let log = self.api.log.get(&kind).cloned().unwrap_or_default();
         let seen = self.seen.get(&kind).copied().unwrap_or(0);
@@ -111,10 +111,10 @@ impl World {
         self.seen.insert(kind, until);
         let reset = self.view.reset(kind, listed.into_values().collect());
         self.follow(reset.changes);
-        self.queue.extend(reset.doubtful.into_iter().map(Key::Doubt));
+        self.queue.extend(reset.doubtful.into_iter().map(ControllerKey::Doubt));
     }
 
-    fn follow(&mut self, changes: impl IntoIterator<Item = Change>) {
+    fn follow(&mut self, changes: impl IntoIterator<Item = ObjectChange>) {
         for change in changes {
             let keys = affected(&self.view, &change);
             self.queue.extend(keys);
@@ -122,7 +122,11 @@ impl World {
     }
 
     /// Looks at one key and carries its plan out.
-    pub(crate) fn work(&mut self, key: &Key, mut answer: impl FnMut(&Write) -> Answer) {
+    pub(crate) fn work(
+        &mut self,
+        key: &ControllerKey,
+        mut answer: impl FnMut(&WriteOperation) -> Answer,
+    ) {
         self.view.set_time(self.api.now);
         let plan = reconcile(&self.view, key, self.api.now);
         self.notes.extend(plan.notes);
@@ -132,7 +136,7 @@ impl World {
             Some(at) => self.timers.insert(key.clone(), at),
             None => self.timers.remove(key),
         };
-        let mut verdict = Verdict::Continue;
+        let mut verdict = PlanContinuation::Continue;
         for batch in plan.batches {
             for step in &batch {
                 let changes = self.view.begin(step);
@@ -140,7 +144,7 @@ impl World {
             }
             for step in batch {
                 self.writes.push(step.write.clone());
-                let lost = || Outcome::Unknown { message: "connection reset".to_owned() };
+                let lost = || WriteResult::Unknown { message: "connection reset".to_owned() };
                 let outcome = match answer(&step.write) {
                     Answer::Arrives => self.api.carry_out(&step.write),
                     Answer::IsLost => {
@@ -154,15 +158,15 @@ impl World {
                 self.notes.extend(settled.notes);
                 self.follow(settled.changes);
                 verdict = match (verdict, settled.verdict) {
-                    (Verdict::Continue, other) => other,
+                    (PlanContinuation::Continue, other) => other,
                     (other, _) => other,
                 };
             }
-            if verdict != Verdict::Continue {
+            if verdict != PlanContinuation::Continue {
                 break;
             }
         }
-        if verdict == Verdict::Retry {
+        if verdict == PlanContinuation::Retry {
             self.queue.remove(key); // the driver waits a while, whatever changed meanwhile
             let at = self.api.now + TickDuration::from_millis(50);
             let due = self.timers.entry(key.clone()).or_insert(at);
@@ -174,7 +178,7 @@ impl World {
     /// unreasonably long.
     pub(crate) fn settle(&mut self) {
         for _ in 0..20_000 {
-            let shown = Kind::ALL.into_iter().filter(|kind| self.watch_next(*kind)).count();
+            let shown = ResourceKind::ALL.into_iter().filter(|kind| self.watch_next(*kind)).count();
             if shown > 0 {
                 continue;
             }
@@ -186,7 +190,7 @@ impl World {
 
     /// The kubelet gets everything on: bound pods run and are ready, terminating pods go.
     pub(crate) fn kubelet(&mut self) {
-        let ids = self.api.ids(Kind::Pod, "shop");
+        let ids = self.api.ids(ResourceKind::Pod, "shop");
         for id in ids {
             self.kubelet_at(&id);
         }
@@ -194,7 +198,7 @@ impl World {
 
     /// The kubelet gets one pod on.
     pub(crate) fn kubelet_at(&mut self, id: &ObjectId) {
-        let Some(Object::Pod(pod)) = self.api.objects.get(id).cloned() else { return };
+        let Some(ViewObject::Pod(pod)) = self.api.objects.get(id).cloned() else { return };
         if pod.node_name.is_none() {
             return;
         }
@@ -246,7 +250,7 @@ impl World {
 
     /// The view shows exactly what the server has.
     pub(crate) fn assert_view_is_true(&self) {
-        for kind in Kind::ALL {
+        for kind in ResourceKind::ALL {
             let of_view: BTreeMap<_, _> =
                 self.view.of_kind(kind).map(|(id, object)| (id.clone(), object.clone())).collect();
             let of_api: BTreeMap<_, _> = self
@@ -261,8 +265,8 @@ impl World {
     }
 
     pub(crate) fn deployment(&self, name: &str) -> &k8s_openapi::api::apps::v1::Deployment {
-        match &self.api.objects[&id(Kind::Deployment, name)] {
-            Object::Deployment(deployment) => deployment,
+        match &self.api.objects[&id(ResourceKind::Deployment, name)] {
+            ViewObject::Deployment(deployment) => deployment,
             other => panic!("{other:?}"),
         }
     }
@@ -272,7 +276,7 @@ impl World {
             .objects
             .values()
             .filter_map(|object| match object {
-                Object::ReplicaSet(set) => Some(set.as_ref()),
+                ViewObject::ReplicaSet(set) => Some(set.as_ref()),
                 _ => None,
             })
             .collect()
@@ -284,10 +288,10 @@ impl World {
     }
 }
 
-pub(crate) fn id(kind: Kind, name: &str) -> ObjectId {
+pub(crate) fn id(kind: ResourceKind, name: &str) -> ObjectId {
     let namespace = match kind.info().scope {
-        Scope::Namespaced => "shop",
-        Scope::Cluster => "",
+        KindScope::Namespaced => "shop",
+        KindScope::Cluster => "",
     };
     ObjectId::new(kind, NamespacedName::new(namespace, name))
 }

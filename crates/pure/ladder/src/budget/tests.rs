@@ -10,8 +10,8 @@ fn ago(secs: u64) -> Tick {
     NOW - TickDuration::from_secs(secs)
 }
 
-fn policy(max_concurrent: Option<u32>, per_minute: Option<u32>) -> Policy {
-    Policy {
+fn policy(max_concurrent: Option<u32>, per_minute: Option<u32>) -> LadderPolicy {
+    LadderPolicy {
         name: "web".to_owned(),
         generation: None,
         uid: None,
@@ -83,11 +83,11 @@ fn there_is_room_when_enough_have_finished() {
     let own = RestartLedgerStatus::default();
     let room = |limit| others.room(NOW, &policy(Some(limit), None), &own);
     let minutes = TickDuration::from_secs(600);
-    assert_eq!(room(3), Room::Free);
-    assert_eq!(room(2), Room::Concurrent { limit: 2, at_the_latest: ago(9) + minutes });
+    assert_eq!(room(3), BudgetState::Free);
+    assert_eq!(room(2), BudgetState::Concurrent { limit: 2, at_the_latest: ago(9) + minutes });
     // Both must be over before a single one may run.
-    assert_eq!(room(1), Room::Concurrent { limit: 1, at_the_latest: ago(5) + minutes });
-    assert_eq!(others.room(NOW, &policy(None, None), &own), Room::Free);
+    assert_eq!(room(1), BudgetState::Concurrent { limit: 1, at_the_latest: ago(5) + minutes });
+    assert_eq!(others.room(NOW, &policy(None, None), &own), BudgetState::Free);
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn the_rate_counts_the_pods_own_restarts_too() {
     let others = Occupancy { under_way: Vec::new(), decided: vec![ago(50), ago(20)] };
     let own = ledger(Rung::Pod, &[ago(30)], None);
     let room = |limit| others.room(NOW, &policy(None, Some(limit)), &own);
-    assert_eq!(room(4), Room::Free);
-    assert_eq!(room(3), Room::Rate { limit: 3, free_at: ago(50) + MINUTE });
-    assert_eq!(room(1), Room::Rate { limit: 1, free_at: ago(20) + MINUTE });
+    assert_eq!(room(4), BudgetState::Free);
+    assert_eq!(room(3), BudgetState::Rate { limit: 3, free_at: ago(50) + MINUTE });
+    assert_eq!(room(1), BudgetState::Rate { limit: 1, free_at: ago(20) + MINUTE });
 }
 
 #[test]
@@ -122,9 +122,9 @@ fn a_restart_that_has_left_a_short_window_counts_until_its_minute_is_over() {
     ]);
     assert_eq!(decided_lately(NOW, &told), [ago(50), ago(10), ago(10)]);
     let others = Occupancy::default();
-    let rate = Room::Rate { limit: 3, free_at: ago(50) + MINUTE };
+    let rate = BudgetState::Rate { limit: 3, free_at: ago(50) + MINUTE };
     assert_eq!(others.room(NOW, &policy(None, Some(3)), &told), rate);
-    assert_eq!(others.room(NOW, &policy(None, Some(4)), &told), Room::Free);
+    assert_eq!(others.room(NOW, &policy(None, Some(4)), &told), BudgetState::Free);
 }
 
 /// The clock was a day ahead, and was set back.
@@ -137,9 +137,9 @@ fn what_a_clock_that_was_ahead_has_decided_leaves_room_before_that_has_caught_up
     let others = Occupancy::of(NOW, asked.iter(), ledgers.iter());
     assert_eq!(others, Occupancy::default());
     let strict = policy(Some(1), Some(1));
-    assert_eq!(others.room(NOW, &strict, &ahead), Room::Free);
-    let limits = Limits { namespace: TokenBucket::new(1, 1), ..Limits::default() };
-    assert_eq!(room_in(NOW, &limits, &Crowd::default(), &ahead), Room::Free);
+    assert_eq!(others.room(NOW, &strict, &ahead), BudgetState::Free);
+    let limits = RestartLimits { namespace: TokenBucket::new(1, 1), ..RestartLimits::default() };
+    assert_eq!(room_in(NOW, &limits, &LimitUsage::default(), &ahead), BudgetState::Free);
     // the clocks of two machines differ by a little: what one of them has decided just now counts
     // for the other
     let soon = NOW + TickDuration::from_secs(2);

@@ -1,12 +1,12 @@
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
 use super::*;
 
 fn named(name: &str, uid: &str) -> String {
-    let mut pod = Pod::default();
+    let mut pod = HeldPod::default();
     pod.metadata.name = Some(name.to_owned());
     pod.metadata.uid = Some(uid.to_owned());
-    restart_name(&PodView::of(&pod), Rung::Containers, u64::MAX)
+    restart_name(&ObservedPod::of(&pod), Rung::Containers, u64::MAX)
 }
 
 #[test]

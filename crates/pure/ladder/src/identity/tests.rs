@@ -1,7 +1,7 @@
 use super::*;
 
-fn pod(owner: Option<(&str, &str)>) -> Pod {
-    let mut pod = Pod::default();
+fn pod(owner: Option<(&str, &str)>) -> HeldPod {
+    let mut pod = HeldPod::default();
     pod.metadata.name = Some("web-0".to_owned());
     pod.metadata.uid = Some("uid-1".to_owned());
     pod.metadata.owner_references = owner.map(|(kind, uid)| {
@@ -50,8 +50,8 @@ fn the_ledger_of_a_daemon_is_that_of_its_node() {
     }
 }
 
-fn made(name: &str, secs: u64) -> Pod {
-    let mut pod = Pod::default();
+fn made(name: &str, secs: u64) -> HeldPod {
+    let mut pod = HeldPod::default();
     pod.metadata.name = Some(name.to_owned());
     pod.metadata.uid = Some(format!("uid of {name}"));
     pod.metadata.creation_timestamp = Some(Tick::from_secs(secs).to_time());
@@ -84,7 +84,7 @@ fn ledger(name: &str, secs: u64, last: u64) -> RestartLedger {
 fn each_ledger_has_one_heir_in_the_order_of_creation() {
     let ledgers = [ledger("b", 20, 40), ledger("a", 10, 50)];
     let pods = [made("old", 30), made("one", 50), made("two", 50), made("three", 60)];
-    let heir = |pod: &Pod| {
+    let heir = |pod: &HeldPod| {
         let ledger = heir_of(pod, pods.iter(), ledgers.iter())?;
         ledger.metadata.name.clone()
     };

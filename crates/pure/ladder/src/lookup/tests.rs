@@ -3,8 +3,8 @@ use rekindle_types::v1alpha1::{LADDER, LADDER_WINDOW, LadderRung, Rung};
 
 use super::*;
 
-fn pod(annotations: &[(&str, &str)]) -> Pod {
-    let mut pod = Pod::default();
+fn pod(annotations: &[(&str, &str)]) -> HeldPod {
+    let mut pod = HeldPod::default();
     pod.metadata.name = Some("web-0".to_owned());
     pod.metadata.namespace = Some("shop".to_owned());
     pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
@@ -25,7 +25,7 @@ fn object() -> RestartLadder {
     ladder
 }
 
-fn rungs(ladders: &[RestartLadder], pod: &Pod) -> Option<(String, Vec<(Rung, u32)>)> {
+fn rungs(ladders: &[RestartLadder], pod: &HeldPod) -> Option<(String, Vec<(Rung, u32)>)> {
     let policy = policy_of(ladders.iter(), pod).expect("a valid ladder")?;
     Some((policy.name, policy.steps.iter().map(|step| (step.rung, step.attempts)).collect()))
 }

@@ -3,8 +3,8 @@ use rekindle_types::Tick;
 
 use super::*;
 
-fn pod(labels: &[(&str, &str)]) -> Pod {
-    let mut pod = Pod::default();
+fn pod(labels: &[(&str, &str)]) -> HeldPod {
+    let mut pod = HeldPod::default();
     pod.metadata.namespace = Some("shop".to_owned());
     pod.metadata.labels =
         Some(labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect());
@@ -21,7 +21,7 @@ fn ladder(name: &str, created_secs: u64, labels: &[(&str, &str)]) -> RestartLadd
     ladder
 }
 
-fn chosen<'a>(ladders: &'a [RestartLadder], pod: &Pod) -> Option<&'a str> {
+fn chosen<'a>(ladders: &'a [RestartLadder], pod: &HeldPod) -> Option<&'a str> {
     select(ladders.iter(), pod).and_then(|ladder| ladder.metadata.name.as_deref())
 }
 

@@ -3,12 +3,12 @@
 use rekindle_types::v1alpha1::Rung;
 
 use super::{NAME_CHARS_MAX, attempt, doing, object};
-use crate::explanation::{Explanation, Phrase, shorten_front};
-use crate::policy::Step;
-use crate::{Peers, Trial};
+use crate::explanation::{DecisionText, Phrase, shorten_front};
+use crate::policy::RungPolicy;
+use crate::{RevisionPeers, Trial};
 
-fn alike(peers: &Peers) -> Phrase {
-    let Peers { revision, replicas, failing_alike, .. } = peers;
+fn alike(peers: &RevisionPeers) -> Phrase {
+    let RevisionPeers { revision, replicas, failing_alike, .. } = peers;
     Phrase::new(
         format!("{failing_alike} of {replicas} pods of {revision} fail in the same way"),
         format!("{failing_alike} of {replicas} pods fail alike"),
@@ -16,7 +16,7 @@ fn alike(peers: &Peers) -> Phrase {
 }
 
 /// The rung does not help against it.
-pub(super) fn all_held(peers: &Peers, rung: Rung) -> Phrase {
+pub(super) fn all_held(peers: &RevisionPeers, rung: Rung) -> Phrase {
     let alike = alike(peers);
     let why = match rung {
         Rung::Recreate | Rung::Reschedule => "a new pod would be the same".to_owned(),
@@ -34,7 +34,7 @@ pub(super) fn all_held(peers: &Peers, rung: Rung) -> Phrase {
 }
 
 /// The rung is being tried on one of them.
-pub(super) fn trial_first(peers: &Peers, trial: &Trial, pod: &str) -> Phrase {
+pub(super) fn trial_first(peers: &RevisionPeers, trial: &Trial, pod: &str) -> Phrase {
     let Trial { pod: other, rung, .. } = trial;
     Phrase::new(
         format!(
@@ -47,18 +47,18 @@ pub(super) fn trial_first(peers: &Peers, trial: &Trial, pod: &str) -> Phrase {
 }
 
 /// Nothing failed since, and the rung does not help against it.
-pub(crate) fn held_for_all(peers: &Peers, rung: Rung) -> Explanation {
-    Explanation::from_phrase(all_held(peers, rung))
+pub(crate) fn held_for_all(peers: &RevisionPeers, rung: Rung) -> DecisionText {
+    DecisionText::from_phrase(all_held(peers, rung))
 }
 
 /// Nothing failed since in `pod`, and the rung is being tried on another one.
-pub(crate) fn awaits_trial(peers: &Peers, trial: &Trial, pod: &str) -> Explanation {
+pub(crate) fn awaits_trial(peers: &RevisionPeers, trial: &Trial, pod: &str) -> DecisionText {
     let Phrase { full, brief } = trial_first(peers, trial, pod);
-    Explanation::new(full, &alike(peers).brief, &brief)
+    DecisionText::new(full, &alike(peers).brief, &brief)
 }
 
 /// A pod waited for what came of a trial.
-pub(crate) fn after_trial(peers: &Peers, step: &Step, number: u32) -> Explanation {
+pub(crate) fn after_trial(peers: &RevisionPeers, step: &RungPolicy, number: u32) -> DecisionText {
     let why = match peers.helped {
         Some(rung) => Phrase::new(
             format!("{} helped another pod of {}", doing(rung), peers.revision),
@@ -67,7 +67,7 @@ pub(crate) fn after_trial(peers: &Peers, step: &Step, number: u32) -> Explanatio
         None => Phrase::new("the trial on another pod told nothing", "the trial told nothing"),
     };
     let attempt = attempt(step, number);
-    Explanation::new(format!("{why}: {attempt}"), &why.brief, &attempt.brief)
+    DecisionText::new(format!("{why}: {attempt}"), &why.brief, &attempt.brief)
 }
 
 /// What tells a pod from another one: `v7pgm` of `web-5d4f-v7pgm` beside `web-5d4f-x2x4x`. Of a

@@ -6,14 +6,18 @@ use rekindle_types::span::show;
 use rekindle_types::v1alpha1::{RestartLedgerStatus, Rung};
 
 use super::{clock, done};
-use crate::Policy;
-use crate::attempts::{self, Attempts};
-use crate::explanation::{Explanation, Phrase};
+use crate::LadderPolicy;
+use crate::attempts::{self, LedgerAttempts};
+use crate::explanation::{DecisionText, Phrase};
 use crate::observation::FinalPhase;
 
 /// Everything runs again: what was not carried out has no part in it.
-pub(crate) fn running(policy: &Policy, ledger: &RestartLedgerStatus, since: Tick) -> Explanation {
-    let tried = Attempts::of(ledger);
+pub(crate) fn running(
+    policy: &LadderPolicy,
+    ledger: &RestartLedgerStatus,
+    since: Tick,
+) -> DecisionText {
+    let tried = LedgerAttempts::of(ledger);
     let untried = attempts::last_untried(ledger);
     let rung = tried.highest().filter(|rung| *rung > Rung::Container && Some(*rung) != untried);
     let after = match rung {
@@ -21,7 +25,7 @@ pub(crate) fn running(policy: &Policy, ledger: &RestartLedgerStatus, since: Tick
         Some(rung) => format!(", after {}", done(policy, tried, rung)),
     };
     let (since, clears) = (clock(since), clock(since + policy.window));
-    Explanation::new(
+    DecisionText::new(
         format!("running since {since}{after}; the ladder is cleared at {clears}"),
         &format!("healthy since {}", since.brief),
         &format!("ladder clears at {}", clears.brief),
@@ -29,9 +33,9 @@ pub(crate) fn running(policy: &Policy, ledger: &RestartLedgerStatus, since: Tick
 }
 
 /// The window has passed without a failure.
-pub(crate) fn cleared(policy: &Policy, since: Tick) -> Explanation {
+pub(crate) fn cleared(policy: &LadderPolicy, since: Tick) -> DecisionText {
     let window = show(policy.window);
-    Explanation::new(
+    DecisionText::new(
         format!(
             "running since {}, {window} without a failure: the ladder begins at the bottom again",
             clock(since)
@@ -42,12 +46,12 @@ pub(crate) fn cleared(policy: &Policy, since: Tick) -> Explanation {
 }
 
 /// A pod that has finished is not restarted.
-pub(crate) fn finished(outcome: FinalPhase) -> Explanation {
+pub(crate) fn finished(outcome: FinalPhase) -> DecisionText {
     let how = match outcome {
         FinalPhase::Succeeded => "succeeded",
         FinalPhase::Failed => "failed",
     };
-    Explanation::new(
+    DecisionText::new(
         format!("the pod has {how}: the ladder does not restart it any more"),
         &format!("the pod has {how}"),
         "no more restarts",
@@ -55,8 +59,8 @@ pub(crate) fn finished(outcome: FinalPhase) -> Explanation {
 }
 
 /// The pod is of another revision than the one that exhausted the ladder.
-pub(crate) fn other_revision() -> Explanation {
-    Explanation::new(
+pub(crate) fn other_revision() -> DecisionText {
+    DecisionText::new(
         "the pod is of another revision than the one that exhausted the ladder: every rung may be tried again",
         "another revision",
         "every rung may be tried again",
@@ -64,8 +68,8 @@ pub(crate) fn other_revision() -> Explanation {
 }
 
 /// Of a ledger whose pod no ladder selects.
-pub(crate) fn unselected() -> Explanation {
-    Explanation::new(
+pub(crate) fn unselected() -> DecisionText {
+    DecisionText::new(
         "no ladder selects the pod any more: its containers are left to their own backoff",
         "no ladder selects the pod",
         "backoff only",
@@ -73,8 +77,8 @@ pub(crate) fn unselected() -> Explanation {
 }
 
 /// Of a ledger whose pod is gone for good.
-pub(crate) fn gone() -> Explanation {
-    Explanation::new(
+pub(crate) fn gone() -> DecisionText {
+    DecisionText::new(
         "the pod is gone, and no other one takes its place",
         "the pod is gone",
         "none takes its place",
@@ -83,8 +87,8 @@ pub(crate) fn gone() -> Explanation {
 
 /// What was tried, and what was not because it would not have helped. Of what has left the window
 /// the decisions tell, without a number. Rollback is not missed: it is possible on few pods.
-pub(crate) fn nothing_left(policy: &Policy, ledger: &RestartLedgerStatus) -> Phrase {
-    let attempts = Attempts::of(ledger);
+pub(crate) fn nothing_left(policy: &LadderPolicy, ledger: &RestartLedgerStatus) -> Phrase {
+    let attempts = LedgerAttempts::of(ledger);
     let decided = |rung| ledger.decisions.iter().flatten().any(|d| d.rung == Some(rung));
     let (mut tried, mut passed_over) = (Vec::new(), Vec::new());
     for rung in policy.steps.iter().map(|step| step.rung) {

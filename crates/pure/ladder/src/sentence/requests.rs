@@ -3,8 +3,8 @@
 use rekindle_types::v1alpha1::{PodRestart, ReplacementHold, Rung};
 
 use super::{after_the_last, doing, object, rolling_back};
-use crate::explanation::{Explanation, Phrase};
-use crate::{Policy, RollbackTarget};
+use crate::explanation::{DecisionText, Phrase};
+use crate::{LadderPolicy, RollbackTarget};
 
 /// `replacing the pod by one on another node was given up after 10m: …`, where `why` is what the
 /// request says.
@@ -25,14 +25,14 @@ pub(super) fn not_carried_out(rung: Rung, why: &str) -> Phrase {
 }
 
 /// A request was held back until it was given up.
-pub(crate) fn given_up(rung: Rung, why: &str) -> Explanation {
-    Explanation::from_phrase(was_given_up(rung, why))
+pub(crate) fn given_up(rung: Rung, why: &str) -> DecisionText {
+    DecisionText::from_phrase(was_given_up(rung, why))
 }
 
 /// … and the revision before was healthy.
-pub(crate) fn rollback_after(rung: Rung, why: &str, target: &RollbackTarget) -> Explanation {
+pub(crate) fn rollback_after(rung: Rung, why: &str, target: &RollbackTarget) -> DecisionText {
     let (given_up, rollback) = (was_given_up(rung, why), rolling_back(target));
-    Explanation::new(
+    DecisionText::new(
         format!("{given_up}: {rollback}"),
         &given_up_in_brief(rung, why),
         &rollback.brief,
@@ -43,26 +43,30 @@ pub(crate) fn rollback_after(rung: Rung, why: &str, target: &RollbackTarget) -> 
 pub(crate) fn exhausted_after(
     rung: Rung,
     why: &str,
-    policy: &Policy,
+    policy: &LadderPolicy,
     left: &Phrase,
-) -> Explanation {
+) -> DecisionText {
     let (given_up, after) = (was_given_up(rung, why), after_the_last(policy));
     let action = format!("{}, {}", left.brief, after.brief);
-    Explanation::new(format!("{given_up}; {left}: {after}"), &given_up_in_brief(rung, why), &action)
+    DecisionText::new(
+        format!("{given_up}; {left}: {after}"),
+        &given_up_in_brief(rung, why),
+        &action,
+    )
 }
 
 /// A request was over before anything was done to the pod, and counts.
-pub(crate) fn over_undone(rung: Rung, request: &str, why: &str) -> Explanation {
+pub(crate) fn over_undone(rung: Rung, request: &str, why: &str) -> DecisionText {
     let Phrase { full, brief } = not_carried_out(rung, why);
-    Explanation::from_phrase(Phrase::new(
+    DecisionText::from_phrase(Phrase::new(
         format!("{full} (PodRestart {request} counts as an attempt)"),
         brief,
     ))
 }
 
 /// A request that was held back is not any more.
-pub(crate) fn goes_on(request: Option<(Rung, &str)>) -> Explanation {
-    Explanation::from_phrase(match request {
+pub(crate) fn goes_on(request: Option<(Rung, &str)>) -> DecisionText {
+    DecisionText::from_phrase(match request {
         Some((rung, name)) => {
             let Phrase { full, brief } = doing(rung);
             Phrase::new(
@@ -78,7 +82,7 @@ pub(crate) fn goes_on(request: Option<(Rung, &str)>) -> Explanation {
 }
 
 /// A disruption budget, or the lack of another node, holds a request back that is made already.
-pub(crate) fn held_request(request: &PodRestart, why: &str) -> Explanation {
+pub(crate) fn held_request(request: &PodRestart, why: &str) -> DecisionText {
     let Phrase { full, brief } = doing(request.spec.rung());
     let name = request.metadata.name.as_deref().unwrap_or_default();
     let replacement = request.status.as_ref().and_then(|status| status.replacement.as_ref());
@@ -91,16 +95,16 @@ pub(crate) fn held_request(request: &PodRestart, why: &str) -> Explanation {
         Some(ReplacementHold::LadderLimits) => "restart budget is full",
         None => why,
     };
-    Explanation::from_phrase(Phrase::new(
+    DecisionText::from_phrase(Phrase::new(
         format!("{full} is held back: {why} (PodRestart {name} waits)"),
         format!("{brief} waits: {by}"),
     ))
 }
 
 /// A request of the ladder was not begun, and will not be.
-pub(crate) fn withdrawn(rung: Rung, request: &str, why: &str) -> Explanation {
+pub(crate) fn withdrawn(rung: Rung, request: &str, why: &str) -> DecisionText {
     let Phrase { full, brief } = doing(rung);
-    Explanation::from_phrase(Phrase::new(
+    DecisionText::from_phrase(Phrase::new(
         format!(
             "{full} was not begun: {why} (PodRestart {request} was withdrawn and does not count)"
         ),
@@ -109,9 +113,9 @@ pub(crate) fn withdrawn(rung: Rung, request: &str, why: &str) -> Explanation {
 }
 
 /// A request of the ladder was not made yet, and the ladder is another one by now.
-pub(crate) fn unlisted(rung: Rung, request: &str) -> Explanation {
+pub(crate) fn unlisted(rung: Rung, request: &str) -> DecisionText {
     let Phrase { full, brief } = doing(rung);
-    Explanation::from_phrase(Phrase::new(
+    DecisionText::from_phrase(Phrase::new(
         format!(
             "{full} was not begun: the ladder does not list it any more (PodRestart {request} is not made and does not count)"
         ),

@@ -9,26 +9,26 @@ use super::{
     BACKOFF_GOES_ON, after_the_last, alike, attempt, clock, done, requests, rolling_back,
     short_name,
 };
-use crate::attempts::Attempts;
-use crate::explanation::{Explanation, Phrase};
+use crate::attempts::LedgerAttempts;
+use crate::explanation::{DecisionText, Phrase};
 use crate::failures::{CountedFailure, FailedPart};
-use crate::policy::Step;
-use crate::{NodeTrouble, Peers, Policy, RollbackTarget, Trial};
+use crate::policy::RungPolicy;
+use crate::{LadderPolicy, NodeTrouble, RevisionPeers, RollbackTarget, Trial};
 
 /// Where no restart helps.
 const HOLDING: &str = "holding, no restart helps";
 
 /// What failed, and what was tried against it before this decision.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Story<'a> {
+pub(crate) struct FailureStory<'a> {
     pub(crate) now: Tick,
-    pub(crate) policy: &'a Policy,
+    pub(crate) policy: &'a LadderPolicy,
     /// The pod's name.
     pub(crate) pod: &'a str,
     /// The pod's only container beside those that initialize it or stand by: a summary does not
     /// name it.
     pub(crate) only: Option<&'a str>,
-    pub(crate) tried: Attempts<'a>,
+    pub(crate) tried: LedgerAttempts<'a>,
     /// When the first of the attempts of Container was, if that is known: those that waited count
     /// from later on.
     pub(crate) first_at: Option<Tick>,
@@ -43,12 +43,12 @@ pub(crate) struct Story<'a> {
     pub(crate) given_up: Option<&'a str>,
     /// Why the last attempt was over before anything was done to the pod.
     pub(crate) not_carried_out: Option<&'a str>,
-    pub(crate) quotes: Quotes,
+    pub(crate) quotes: QuotedOutput,
 }
 
 /// Whether a sentence has what a container said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Quotes {
+pub(crate) enum QuotedOutput {
     Given,
     /// It is told outside of the cluster.
     LeftOut,
@@ -81,10 +81,10 @@ impl FailureSubject<'_> {
     }
 }
 
-impl Story<'_> {
+impl FailureStory<'_> {
     fn subject(&self) -> Phrase {
         let Diagnosis { what, said, .. } = &self.failure.diagnosis;
-        let said = said.as_ref().filter(|_| self.quotes == Quotes::Given);
+        let said = said.as_ref().filter(|_| self.quotes == QuotedOutput::Given);
         let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
         match self.failure.part {
             FailedPart::Container(container) => {
@@ -101,13 +101,13 @@ impl Story<'_> {
 
     /// The failures that are left to the container's own restart. When that comes is the node's to
     /// say.
-    pub(crate) fn left_to_container(&self, step: &Step) -> Explanation {
+    pub(crate) fn left_to_container(&self, step: &RungPolicy) -> DecisionText {
         let times = match self.failures {
             1 => String::new(),
             n => format!(" ({n} failures since it was last seen)"),
         };
         let (subject, used) = (self.subject(), self.failures_in_all());
-        Explanation::new(
+        DecisionText::new(
             format!(
                 "{subject}{times}: left to the container's own restart ({used} of {})",
                 step.attempts
@@ -185,10 +185,10 @@ impl Story<'_> {
     /// A restart above Container, the `number`th of its rung.
     pub(crate) fn restart(
         &self,
-        step: &Step,
+        step: &RungPolicy,
         number: u32,
         rollback: Option<&RollbackTarget>,
-    ) -> Explanation {
+    ) -> DecisionText {
         let doing = match (step.rung, rollback) {
             (Rung::Rollback, Some(target)) => {
                 let Phrase { full, brief } = rolling_back(target);
@@ -207,41 +207,41 @@ impl Story<'_> {
             None => (String::new(), brief),
         };
         let says = self.node_says.map(|says| format!("; its node says {says}")).unwrap_or_default();
-        Explanation::new(format!("{full}{node}{says}: {doing}"), &cause, &doing.brief)
+        DecisionText::new(format!("{full}{node}{says}: {doing}"), &cause, &doing.brief)
     }
 
     /// Most pods of the revision fail alike.
-    pub(crate) fn common(&self, peers: &Peers, rung: Rung) -> Explanation {
+    pub(crate) fn common(&self, peers: &RevisionPeers, rung: Rung) -> DecisionText {
         followed_by(&self.so_far(), &alike::all_held(peers, rung))
     }
 
     /// Most pods of the revision fail alike, and the rung is being tried on one of them.
-    pub(crate) fn awaits(&self, peers: &Peers, trial: &Trial) -> Explanation {
+    pub(crate) fn awaits(&self, peers: &RevisionPeers, trial: &Trial) -> DecisionText {
         followed_by(&self.so_far(), &alike::trial_first(peers, trial, self.pod))
     }
 
     /// The same of what is a state: the same words however long it lasts.
-    pub(crate) fn common_state(&self, peers: &Peers, rung: Rung) -> Explanation {
+    pub(crate) fn common_state(&self, peers: &RevisionPeers, rung: Rung) -> DecisionText {
         followed_by(&self.subject(), &alike::all_held(peers, rung))
     }
 
     /// Nothing is left to try, in these words.
-    pub(crate) fn exhausted(&self, left: &Phrase) -> Explanation {
-        let story = Story { quotes: Quotes::LeftOut, ..*self }; // a webhook may carry it far away
+    pub(crate) fn exhausted(&self, left: &Phrase) -> DecisionText {
+        let story = FailureStory { quotes: QuotedOutput::LeftOut, ..*self }; // a webhook may carry it far away
         let (so_far, after) = (story.so_far(), after_the_last(self.policy));
         let action = format!("{}, {}", left.brief, after.brief);
-        Explanation::new(format!("{so_far}; {left}: {after}"), &so_far.brief, &action)
+        DecisionText::new(format!("{so_far}; {left}: {after}"), &so_far.brief, &action)
     }
 
     /// No restart helps.
-    pub(crate) fn futile(&self, because: &str) -> Explanation {
+    pub(crate) fn futile(&self, because: &str) -> DecisionText {
         holds(&self.subject(), because)
     }
 
     /// No restart helps, but the revision before was healthy.
-    pub(crate) fn futile_rollback(&self, target: &RollbackTarget) -> Explanation {
+    pub(crate) fn futile_rollback(&self, target: &RollbackTarget) -> DecisionText {
         let (subject, rollback) = (self.subject(), rolling_back(target));
-        Explanation::new(
+        DecisionText::new(
             format!("{subject}; no restart helps against that: {rollback}"),
             &subject.brief,
             &rollback.brief,
@@ -249,9 +249,9 @@ impl Story<'_> {
     }
 
     /// Another restart is coming anyway.
-    pub(crate) fn on_its_way(&self, restart: &str) -> Explanation {
+    pub(crate) fn on_its_way(&self, restart: &str) -> DecisionText {
         let subject = self.subject();
-        Explanation::new(
+        DecisionText::new(
             format!("{subject}: PodRestart {restart} is already under way"),
             &subject.brief,
             "a restart is already under way",
@@ -259,9 +259,9 @@ impl Story<'_> {
     }
 
     /// It failed and has been running since long enough.
-    pub(crate) fn runs_again(&self, since: Tick) -> Explanation {
+    pub(crate) fn runs_again(&self, since: Tick) -> DecisionText {
         let (subject, since) = (self.subject(), clock(since));
-        Explanation::new(
+        DecisionText::new(
             format!(
                 "{subject} and has been running again since {since}: nothing is restarted, the next failure climbs"
             ),
@@ -271,9 +271,9 @@ impl Story<'_> {
     }
 
     /// After the end of the ladder.
-    pub(crate) fn still(&self, left: &Phrase) -> Explanation {
+    pub(crate) fn still(&self, left: &Phrase) -> DecisionText {
         let subject = self.subject();
-        Explanation::new(
+        DecisionText::new(
             format!("{subject}; {left}: {BACKOFF_GOES_ON}"),
             &subject.brief,
             &format!("{}, backoff only", left.brief),
@@ -281,30 +281,30 @@ impl Story<'_> {
     }
 }
 
-fn followed_by(cause: &Phrase, then: &Phrase) -> Explanation {
-    Explanation::new(format!("{cause}; {then}"), &cause.brief, &then.brief)
+fn followed_by(cause: &Phrase, then: &Phrase) -> DecisionText {
+    DecisionText::new(format!("{cause}; {then}"), &cause.brief, &then.brief)
 }
 
-fn holds(subject: &Phrase, because: &str) -> Explanation {
+fn holds(subject: &Phrase, because: &str) -> DecisionText {
     let message = format!("{subject}: the ladder holds, because no restart helps: {because}");
-    Explanation::new(message, &subject.brief, HOLDING)
+    DecisionText::new(message, &subject.brief, HOLDING)
 }
 
 /// What keeps a container from starting.
-pub(crate) fn cannot_start(subject: FailureSubject<'_>, because: &str) -> Explanation {
+pub(crate) fn cannot_start(subject: FailureSubject<'_>, because: &str) -> DecisionText {
     holds(&subject.phrase(""), because)
 }
 
 /// A new revision's containers cannot be started.
-pub(crate) fn stuck_rollback(subject: FailureSubject<'_>, target: &RollbackTarget) -> Explanation {
+pub(crate) fn stuck_rollback(subject: FailureSubject<'_>, target: &RollbackTarget) -> DecisionText {
     let (subject, rollback) = (subject.phrase(""), rolling_back(target));
-    Explanation::new(format!("{subject}: {rollback}"), &subject.brief, &rollback.brief)
+    DecisionText::new(format!("{subject}: {rollback}"), &subject.brief, &rollback.brief)
 }
 
 /// No rung of the ladder helps a pod that its node cannot make a sandbox for.
-pub(crate) fn no_sandbox(what: &Phrase, node_says: Option<&str>) -> Explanation {
+pub(crate) fn no_sandbox(what: &Phrase, node_says: Option<&str>) -> DecisionText {
     let says = node_says.map(|says| format!("; its node says {says}")).unwrap_or_default();
-    Explanation::new(
+    DecisionText::new(
         format!(
             "the pod {what}{says}: the ladder holds, because a restart in place would not help and it lists no rung that does; \
              the node tries again by itself"

@@ -4,8 +4,8 @@ use rekindle_types::v1alpha1::{
 
 use super::*;
 use crate::TokenBucket;
-use crate::budget::{Room, Scope};
-use crate::explanation::Explanation;
+use crate::budget::{BucketScope, BudgetState};
+use crate::explanation::DecisionText;
 
 #[test]
 fn the_time_of_day_is_of_the_day_in_utc() {
@@ -52,40 +52,40 @@ fn what_holds_a_request_back_fits_into_a_line() {
 
 #[test]
 fn a_due_restart_keeps_its_cause_and_says_which_budget_it_waits_for() {
-    let step = Step { rung: Rung::Pod, attempts: 2, empty_dirs: None, avoid_node_for: None };
+    let step = RungPolicy { rung: Rung::Pod, attempts: 2, empty_dirs: None, avoid_node_for: None };
     let ladder = RestartLadder::default();
-    let policy = Policy::of_spec("web".to_owned(), None, &ladder.spec);
+    let policy = LadderPolicy::of_spec("web".to_owned(), None, &ladder.spec);
     let free_at = Tick::from_secs(15_062);
     let bucket = TokenBucket::new(20, 60);
     for (room, summary, message) in [
-        (Room::Free, "exit 1 ×3 in 11s; whole-pod restart 1 of 2", "it failed"),
+        (BudgetState::Free, "exit 1 ×3 in 11s; whole-pod restart 1 of 2", "it failed"),
         (
-            Room::Concurrent { limit: 1, at_the_latest: free_at },
+            BudgetState::Concurrent { limit: 1, at_the_latest: free_at },
             "exit 1 ×3 in 11s; whole pod waits (maxConcurrent 1)",
             "it failed; waiting: restart budget is full (maxConcurrent 1 of ladder \"web\"), another pod's restart must end first",
         ),
         (
-            Room::Workload { limit: 5, at_the_latest: free_at },
+            BudgetState::Workload { limit: 5, at_the_latest: free_at },
             "exit 1 ×3 in 11s; whole pod waits (5 of workload at once)",
             "it failed; waiting: restart budget is full (the limit of 5 pods of a workload at once), another pod's restart must end first",
         ),
         (
-            Room::Rate { limit: 6, free_at },
+            BudgetState::Rate { limit: 6, free_at },
             "exit 1 ×3 in 11s; whole pod at 04:11 UTC (perMinute 6)",
             "it failed; waiting until 04:11:02 UTC: restart budget is full (perMinute 6 of ladder \"web\")",
         ),
         (
-            Room::Bucket { scope: Scope::Namespace, bucket, free_at },
+            BudgetState::Bucket { scope: BucketScope::Namespace, bucket, free_at },
             "exit 1 ×3 in 11s; whole pod at 04:11 UTC (namespace limit)",
             "it failed; waiting until 04:11:02 UTC: restart budget is full (the limit of the namespace, 20 restarts at once and 60 a minute)",
         ),
         (
-            Room::Bucket { scope: Scope::Cluster, bucket, free_at },
+            BudgetState::Bucket { scope: BucketScope::Cluster, bucket, free_at },
             "exit 1 ×3 in 11s; whole pod at 04:11 UTC (cluster limit)",
             "it failed; waiting until 04:11:02 UTC: restart budget is full (the limit of the cluster, 20 restarts at once and 60 a minute)",
         ),
     ] {
-        let due = Explanation::new("it failed", "exit 1 ×3 in 11s", "whole-pod restart 1 of 2");
+        let due = DecisionText::new("it failed", "exit 1 ×3 in 11s", "whole-pod restart 1 of 2");
         let held = held(&policy, &step, room, due);
         assert_eq!((held.summary.as_str(), held.message.as_str()), (summary, message));
     }

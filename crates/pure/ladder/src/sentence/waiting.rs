@@ -1,34 +1,39 @@
 //! A budget holds a restart back, and lets it go on.
 
 use super::{attempt, clock, object};
-use crate::Policy;
-use crate::budget::{Room, Scope};
-use crate::explanation::{Explanation, Phrase};
-use crate::policy::Step;
+use crate::LadderPolicy;
+use crate::budget::{BucketScope, BudgetState};
+use crate::explanation::{DecisionText, Phrase};
+use crate::policy::RungPolicy;
 
 /// A budget holds a restart back that is due.
-pub(crate) fn held(policy: &Policy, step: &Step, room: Room, due: Explanation) -> Explanation {
+pub(crate) fn held(
+    policy: &LadderPolicy,
+    step: &RungPolicy,
+    room: BudgetState,
+    due: DecisionText,
+) -> DecisionText {
     let ladder = &policy.name;
     let (budget, until) = match room {
-        Room::Free => return due,
-        Room::Concurrent { limit, .. } => (
+        BudgetState::Free => return due,
+        BudgetState::Concurrent { limit, .. } => (
             Phrase::new(
                 format!("maxConcurrent {limit} of ladder {ladder:?}"),
                 format!("maxConcurrent {limit}"),
             ),
             None,
         ),
-        Room::Workload { limit, .. } => (
+        BudgetState::Workload { limit, .. } => (
             Phrase::new(
                 format!("the limit of {limit} pods of a workload at once"),
                 format!("{limit} of workload at once"),
             ),
             None,
         ),
-        Room::Bucket { scope, bucket, free_at } => {
+        BudgetState::Bucket { scope, bucket, free_at } => {
             let owner = match scope {
-                Scope::Namespace => "namespace",
-                Scope::Cluster => "cluster",
+                BucketScope::Namespace => "namespace",
+                BucketScope::Cluster => "cluster",
             };
             let (burst, per_minute) = (bucket.burst(), bucket.per_minute());
             let limit = format!(
@@ -36,7 +41,7 @@ pub(crate) fn held(policy: &Policy, step: &Step, room: Room, due: Explanation) -
             );
             (Phrase::new(limit, format!("{owner} limit")), Some(free_at))
         }
-        Room::Rate { limit, free_at } => (
+        BudgetState::Rate { limit, free_at } => (
             Phrase::new(
                 format!("perMinute {limit} of ladder {ladder:?}"),
                 format!("perMinute {limit}"),
@@ -61,21 +66,27 @@ pub(crate) fn held(policy: &Policy, step: &Step, room: Room, due: Explanation) -
 }
 
 /// A budget held a restart back, and there is room now.
-pub(crate) fn held_restart(step: &Step, number: u32) -> Explanation {
+pub(crate) fn held_restart(step: &RungPolicy, number: u32) -> DecisionText {
     let why = "there is room in the restart budget";
     let attempt = attempt(step, number);
-    Explanation::new(format!("{why}: {attempt}"), "budget has room", &attempt.brief)
+    DecisionText::new(format!("{why}: {attempt}"), "budget has room", &attempt.brief)
 }
 
 /// A budget lets a request that was held back not go on yet. The PodRestart says this itself.
-pub(crate) fn waits_for_room(room: Room) -> String {
+pub(crate) fn waits_for_room(room: BudgetState) -> String {
     let which = match room {
-        Room::Free => return "it goes on".to_owned(),
-        Room::Concurrent { limit, .. } => format!("maxConcurrent {limit} of the ladder"),
-        Room::Rate { limit, .. } => format!("perMinute {limit} of the ladder"),
-        Room::Workload { limit, .. } => format!("the limit of {limit} pods of a workload at once"),
-        Room::Bucket { scope: Scope::Namespace, .. } => "the limit of the namespace".to_owned(),
-        Room::Bucket { scope: Scope::Cluster, .. } => "the limit of the cluster".to_owned(),
+        BudgetState::Free => return "it goes on".to_owned(),
+        BudgetState::Concurrent { limit, .. } => format!("maxConcurrent {limit} of the ladder"),
+        BudgetState::Rate { limit, .. } => format!("perMinute {limit} of the ladder"),
+        BudgetState::Workload { limit, .. } => {
+            format!("the limit of {limit} pods of a workload at once")
+        }
+        BudgetState::Bucket { scope: BucketScope::Namespace, .. } => {
+            "the limit of the namespace".to_owned()
+        }
+        BudgetState::Bucket { scope: BucketScope::Cluster, .. } => {
+            "the limit of the cluster".to_owned()
+        }
     };
     format!("waiting: restart budget is full ({which})")
 }

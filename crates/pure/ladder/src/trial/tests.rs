@@ -19,12 +19,12 @@ fn ago(secs: u64) -> Tick {
 }
 
 /// A pod whose container failed last, and has been running since, so many seconds ago.
-fn pod(failed: u64, running: Option<u64>) -> Pod {
+fn pod(failed: u64, running: Option<u64>) -> HeldPod {
     started_pod(None, failed, running)
 }
 
 /// The same, of which may be known when that attempt had started.
-fn started_pod(started: Option<u64>, failed: u64, running: Option<u64>) -> Pod {
+fn started_pod(started: Option<u64>, failed: u64, running: Option<u64>) -> HeldPod {
     let ended = ContainerStateTerminated {
         exit_code: 1,
         reason: Some("Error".to_owned()),
@@ -60,24 +60,24 @@ fn a_trial_ends_with_a_failure_or_with_ten_seconds_of_running() {
     use Rung::{Container, Pod as Whole, Recreate};
     let trial = |secs: u64| {
         let over_at = ago(secs) + GIVEN_UP_AFTER;
-        Tried::Now(Trial { pod: "web-0".to_owned(), rung: Whole, over_at })
+        TrialState::Now(Trial { pod: "web-0".to_owned(), rung: Whole, over_at })
     };
     // failed, running since, rung, attempted, in vain before, what is known
     for (failed, running, rung, attempted, in_vain, expected) in [
-        (30, None, Container, 20, None, Tried::Nothing),
+        (30, None, Container, 20, None, TrialState::Nothing),
         (30, None, Whole, 20, None, trial(20)),
         (20, None, Whole, 20, None, trial(20)), // in the second of the attempt: what it was for
         (30, Some(5), Whole, 20, None, trial(20)),
-        (30, Some(12), Whole, 20, None, Tried::Helped(Whole)),
-        (15, None, Whole, 20, None, Tried::InVain(Whole)),
-        (15, Some(4), Whole, 20, None, Tried::InVain(Whole)),
-        (30, None, Whole, 20, Some(Whole), Tried::InVain(Whole)),
-        (30, Some(500), Whole, 20, Some(Whole), Tried::InVain(Whole)),
-        (700, None, Whole, 650, None, Tried::Nothing), // given up
-        (1_300, Some(1_250), Whole, 1_250, None, Tried::Nothing), // out of the window
-        (1_300, None, Whole, 1_250, Some(Whole), Tried::InVain(Whole)), // but that is remembered
-        (30, None, Recreate, 20, None, Tried::Nothing), // budgets may hold it as long as they like
-        (15, None, Recreate, 20, Some(Whole), Tried::InVain(Recreate)),
+        (30, Some(12), Whole, 20, None, TrialState::Helped(Whole)),
+        (15, None, Whole, 20, None, TrialState::InVain(Whole)),
+        (15, Some(4), Whole, 20, None, TrialState::InVain(Whole)),
+        (30, None, Whole, 20, Some(Whole), TrialState::InVain(Whole)),
+        (30, Some(500), Whole, 20, Some(Whole), TrialState::InVain(Whole)),
+        (700, None, Whole, 650, None, TrialState::Nothing), // given up
+        (1_300, Some(1_250), Whole, 1_250, None, TrialState::Nothing), // out of the window
+        (1_300, None, Whole, 1_250, Some(Whole), TrialState::InVain(Whole)), // but that is remembered
+        (30, None, Recreate, 20, None, TrialState::Nothing), // budgets may hold it as long as they like
+        (15, None, Recreate, 20, Some(Whole), TrialState::InVain(Recreate)),
     ] {
         let ledger = ledger(rung, ago(attempted), in_vain);
         let what = tried(&pod(failed, running), &ledger, NOBODYS, NOW, WINDOW);
@@ -92,9 +92,12 @@ fn what_the_trial_itself_has_ended_is_no_proof_against_it() {
         let proxy = started_pod(Some(started), finished, None);
         tried(&proxy, &ledger(Rung::Pod, ago(20), None), NOBODYS, NOW, WINDOW)
     };
-    assert!(matches!(ended_at(90, 15), Tried::Now(_)), "it ran when the pod was to be restarted");
-    assert_eq!(ended_at(20, 15), Tried::InVain(Rung::Pod), "it may have been started by that");
-    assert_eq!(ended_at(18, 15), Tried::InVain(Rung::Pod));
+    assert!(
+        matches!(ended_at(90, 15), TrialState::Now(_)),
+        "it ran when the pod was to be restarted"
+    );
+    assert_eq!(ended_at(20, 15), TrialState::InVain(Rung::Pod), "it may have been started by that");
+    assert_eq!(ended_at(18, 15), TrialState::InVain(Rung::Pod));
 }
 
 /// It failed twenty seconds after its start: ten seconds of running prove nothing.
@@ -104,8 +107,8 @@ fn a_trial_helped_when_the_pod_has_run_for_twice_as_long_as_the_last_time() {
         let ledger =
             RestartLedgerStatus { last_run_seconds: Some(20), ..ledger(Rung::Pod, ago(50), None) };
         let what = tried(&pod(60, Some(running)), &ledger, NOBODYS, NOW, WINDOW);
-        assert_eq!(what == Tried::Helped(Rung::Pod), helped, "{running} s: {what:?}");
-        assert_eq!(matches!(what, Tried::Now(_)), !helped, "{running} s: {what:?}");
+        assert_eq!(what == TrialState::Helped(Rung::Pod), helped, "{running} s: {what:?}");
+        assert_eq!(matches!(what, TrialState::Now(_)), !helped, "{running} s: {what:?}");
     }
 }
 
@@ -143,7 +146,7 @@ fn what_was_not_carried_out_is_neither_in_vain_nor_a_help_whatever_the_pod_does(
         let request = json!({"metadata": {"name": "web-0-1"}, "spec": {"podName": "web-0"}, "status": status});
         Some(serde_json::from_value::<PodRestart>(request).unwrap())
     };
-    let trial = Tried::Now(Trial {
+    let trial = TrialState::Now(Trial {
         pod: "web-0".to_owned(),
         rung: Whole,
         over_at: ago(20) + GIVEN_UP_AFTER,
@@ -152,35 +155,42 @@ fn what_was_not_carried_out_is_neither_in_vain_nor_a_help_whatever_the_pod_does(
     let held = json!({"phase": "Running", "replacement": {"step": "Held", "since": ago(19).to_time(), "podUID": "u", "nodeName": "n"}});
     // the pod, the rung, in vain before, how the request ended, the request, what is known
     for ((failed, running), rung, in_vain, outcome, request, expected) in [
-        (failed_again, Whole, None, outcome("Refused", false), None, Tried::Nothing),
-        (well_again, Whole, None, outcome("Refused", false), None, Tried::Nothing),
-        (failed_again, Whole, None, outcome("Failed", false), None, Tried::Nothing),
+        (failed_again, Whole, None, outcome("Refused", false), None, TrialState::Nothing),
+        (well_again, Whole, None, outcome("Refused", false), None, TrialState::Nothing),
+        (failed_again, Whole, None, outcome("Failed", false), None, TrialState::Nothing),
         (
             failed_again,
             Whole,
             Some(Containers),
             outcome("Refused", false),
             None,
-            Tried::InVain(Containers),
+            TrialState::InVain(Containers),
         ),
-        (failed_again, Whole, None, outcome("Failed", true), None, Tried::InVain(Whole)), // out of its time, while it ran
-        (failed_again, Whole, None, outcome("Succeeded", true), None, Tried::InVain(Whole)),
-        (well_again, Whole, None, outcome("Succeeded", true), None, Tried::Helped(Whole)),
+        (failed_again, Whole, None, outcome("Failed", true), None, TrialState::InVain(Whole)), // out of its time, while it ran
+        (failed_again, Whole, None, outcome("Succeeded", true), None, TrialState::InVain(Whole)),
+        (well_again, Whole, None, outcome("Succeeded", true), None, TrialState::Helped(Whole)),
         // the ledger does not tell yet
-        (failed_again, Whole, None, None, request(json!({"phase": "Refused"})), Tried::Nothing),
+        (
+            failed_again,
+            Whole,
+            None,
+            None,
+            request(json!({"phase": "Refused"})),
+            TrialState::Nothing,
+        ),
         (failed_again, Whole, None, None, request(json!({})), trial.clone()),
         (well_again, Whole, None, None, request(json!({})), trial.clone()),
-        (failed_again, Whole, Some(Whole), None, request(json!({})), Tried::InVain(Whole)),
+        (failed_again, Whole, Some(Whole), None, request(json!({})), TrialState::InVain(Whole)),
         (
             failed_again,
             Whole,
             None,
             None,
             request(json!({"phase": "Running", "startedAt": ago(19).to_time()})),
-            Tried::InVain(Whole),
+            TrialState::InVain(Whole),
         ),
-        (failed_again, Recreate, None, None, request(held), Tried::Nothing), // a disruption budget may hold it for ever
-        (failed_again, Whole, None, None, None, Tried::InVain(Whole)), // nothing is known of it any more
+        (failed_again, Recreate, None, None, request(held), TrialState::Nothing), // a disruption budget may hold it for ever
+        (failed_again, Whole, None, None, None, TrialState::InVain(Whole)), // nothing is known of it any more
     ] {
         let case = format!("failed {failed}, runs {running:?}, {rung} {outcome:?} {request:?}");
         let ledger = asked(rung, ago(20), in_vain, outcome);

@@ -1,7 +1,7 @@
 //! What a register keeps, made anew by a walk over all ledgers and requests: the definition that it
 //! is held to, and the measure that it is compared with.
 
-use rekindle_ladder::{Asker, Crowd, Occupancy, decided_lately};
+use rekindle_ladder::{BudgetApplicant, LimitUsage, Occupancy, decided_lately};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 
@@ -16,14 +16,14 @@ fn new_pod(restart: &PodRestart) -> Option<&str> {
     restart.status.as_ref()?.replacement.as_ref()?.new_pod_uid.as_deref()
 }
 
-/// [`rekindle_ladder::Register::crowd`].
+/// [`rekindle_ladder::LedgerRegister::crowd`].
 pub fn crowd(
     now: Tick,
-    asker: &Asker<'_>,
+    asker: &BudgetApplicant<'_>,
     ledgers: &[RestartLedger],
     restarts: &[PodRestart],
-) -> Crowd {
-    let mut crowd = Crowd::default();
+) -> LimitUsage {
+    let mut crowd = LimitUsage::default();
     for ledger in ledgers {
         let Some(status) = ledger.status.as_ref() else { continue };
         if ledger.spec.pod_uid == asker.pod_uid {
@@ -62,10 +62,10 @@ fn under_way(now: Tick, ledger: &RestartLedger, restarts: &[PodRestart]) -> Opti
     Occupancy::of(now, own, std::iter::once(ledger)).under_way.last().copied()
 }
 
-/// [`rekindle_ladder::Register::occupancy`].
+/// [`rekindle_ladder::LedgerRegister::occupancy`].
 pub fn occupancy(
     now: Tick,
-    asker: &Asker<'_>,
+    asker: &BudgetApplicant<'_>,
     ledgers: &[RestartLedger],
     restarts: &[PodRestart],
 ) -> Occupancy {

@@ -3,7 +3,7 @@
 //! pod that fails is restarted again in time.
 
 use proptest::prelude::*;
-use rekindle_ladder::{Action, Policy};
+use rekindle_ladder::{LadderAction, LadderPolicy};
 use rekindle_types::v1alpha1::{
     HoldReason, LadderBudget, LadderRung, LedgerDecision, LedgerPhase, ObservedContainer,
     PodRestart, PodRestartPhase, ReplacementStep, RestartLadder, RestartLedgerStatus,
@@ -20,7 +20,7 @@ const WINDOW: TickDuration = TickDuration::from_secs(300);
 /// restart that nobody begins is given up after ten minutes and its request outlives it by as much.
 const REST_AFTER: TickDuration = HOUR;
 
-fn policy() -> impl Strategy<Value = Policy> {
+fn policy() -> impl Strategy<Value = LadderPolicy> {
     let attempts = || proptest::option::of(1..3u32);
     let budget = (proptest::option::of(1..3u32), proptest::option::of(1..4u32));
     (attempts(), 1..3u32, attempts(), budget).prop_map(
@@ -41,7 +41,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 })
                 .collect();
             ladder.spec.budget = Some(LadderBudget { max_concurrent, per_minute });
-            Policy::of(&ladder).expect("a valid ladder")
+            LadderPolicy::of(&ladder).expect("a valid ladder")
         },
     )
 }
@@ -263,7 +263,7 @@ fn look(world: &mut World) -> Result<Option<Tick>, TestCaseError> {
     }
     let size = serde_json::to_string(ledger).expect("it is an object").len();
     prop_assert!(size <= 256 * 1024, "{size} bytes");
-    if let Action::Restart(plan) = &decision.action {
+    if let LadderAction::Restart(plan) = &decision.action {
         // the API would refuse it each time, and the ladder would ask for ever
         prop_assert_eq!(names::dns_subdomain(&plan.name), Vec::<String>::new());
         world.show(&plan.name, plan.spec());

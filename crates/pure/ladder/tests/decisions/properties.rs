@@ -3,7 +3,9 @@
 //! exhausted ladder rests, and what is remembered stays small.
 
 use proptest::prelude::*;
-use rekindle_ladder::{Action, NodeTrouble, Occupancy, Peers, Policy, RollbackTarget, Trial};
+use rekindle_ladder::{
+    LadderAction, LadderPolicy, NodeTrouble, Occupancy, RevisionPeers, RollbackTarget, Trial,
+};
 use rekindle_types::v1alpha1::{
     CarriedOutBy, LadderBudget, LadderRung, LedgerPhase, PodRestart, PodRestartPhase,
     RESTART_GIVEN_UP_AFTER, ReplacementStep, RestartLadder, Rung,
@@ -71,7 +73,7 @@ enum Peer {
 }
 
 impl Peer {
-    fn seen(self, now: Tick) -> Peers {
+    fn seen(self, now: Tick) -> RevisionPeers {
         let over_at = now + TickDuration::from_secs(600);
         let trial = Trial { pod: "web-1".to_owned(), rung: Rung::Pod, over_at };
         let failing_alike = match self {
@@ -79,7 +81,7 @@ impl Peer {
             Peer::Helped => 2,
             Peer::Fails | Peer::OnTrial | Peer::InVain => 3,
         };
-        Peers {
+        RevisionPeers {
             revision: "ReplicaSet web".to_owned(),
             replicas: 3,
             failing_alike,
@@ -127,7 +129,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// A ladder: each rung once or not at all, in its order, and a budget.
-fn policy() -> impl Strategy<Value = Policy> {
+fn policy() -> impl Strategy<Value = LadderPolicy> {
     let attempts = || proptest::option::of(1..4u32);
     let above = (attempts(), 1..4u32, attempts(), attempts(), attempts());
     let budget = (proptest::option::of(1..3u32), proptest::option::of(1..4u32));
@@ -149,7 +151,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             ladder.spec.rungs = rungs.collect();
             let (max_concurrent, per_minute) = budget;
             ladder.spec.budget = Some(LadderBudget { max_concurrent, per_minute });
-            Policy::of(&ladder).expect("a valid ladder")
+            LadderPolicy::of(&ladder).expect("a valid ladder")
         },
     )
 }
@@ -175,7 +177,7 @@ struct Play {
 }
 
 impl Play {
-    fn new(policy: Policy, node: Node) -> Self {
+    fn new(policy: LadderPolicy, node: Node) -> Self {
         let mut world = World::new(policy);
         let names = ["app", "proxy"];
         for name in names {
@@ -382,7 +384,7 @@ impl Play {
             }
         }
         self.check_bounds()?;
-        if let Action::Restart(plan) = &decision.action {
+        if let LadderAction::Restart(plan) = &decision.action {
             let is_new = self.asked.iter().all(|(name, ..)| *name != plan.name);
             if is_new {
                 let open = self.world.restarts.iter().any(|restart| {
@@ -509,7 +511,7 @@ impl Play {
         for _ in 0..8 {
             self.carry_out()?;
             let decision = self.world.decide();
-            if let Action::Restart(plan) = &decision.action {
+            if let LadderAction::Restart(plan) = &decision.action {
                 self.world.show(&plan.name, plan.spec());
                 continue;
             }

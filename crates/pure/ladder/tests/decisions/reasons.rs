@@ -3,7 +3,7 @@
 //! the same test: crates/pure/why/tests/why/reasons.rs.
 
 use rekindle_diagnosis::{TerminatedReason, WaitFamily, WaitingReason};
-use rekindle_ladder::Policy;
+use rekindle_ladder::LadderPolicy;
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, RestartLadder, RestartLedgerStatus};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn world() -> World {
             {"rung": "Container", "attempts": 1}, {"rung": "Pod", "attempts": 1}]}
     }))
     .expect("a ladder");
-    let mut world = World::new(Policy::of(&ladder).expect("a valid ladder"));
+    let mut world = World::new(LadderPolicy::of(&ladder).expect("a valid ladder"));
     world.add("app", Role::Regular);
     world
 }

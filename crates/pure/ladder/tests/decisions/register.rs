@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use proptest::prelude::*;
-use rekindle_ladder::{Asker, Granted, Register};
+use rekindle_ladder::{BudgetApplicant, LedgerRegister, PendingDecision};
 use rekindle_types::v1alpha1::{
     PodReplacement, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementStep, RestartLedger,
     RestartLedgerStatus, Rung, RungAttempts,
@@ -137,7 +137,7 @@ fn is_named(
 struct World {
     ledgers: Vec<RestartLedger>,
     restarts: Vec<PodRestart>,
-    register: Register,
+    register: LedgerRegister,
 }
 
 impl World {
@@ -188,7 +188,7 @@ proptest! {
                 [(pod_uid.as_str(), None), (&*format!("uid-{pod}"), Some("owner-1"))]
             {
                 let asker =
-                    Asker { namespace, pod_name: &pod_name, pod_uid, controller, ladder: "ladder-1" };
+                    BudgetApplicant { namespace, pod_name: &pod_name, pod_uid, controller, ladder: "ladder-1" };
                 // a UID is in one namespace only
                 let elsewhere = |l: &&RestartLedger| {
                     l.spec.pod_uid != pod_uid || l.metadata.namespace.as_deref() == Some(namespace)
@@ -213,7 +213,7 @@ proptest! {
             kept.sort_unstable();
             prop_assert_eq!(kept, anew);
         }
-        let mut afresh = Register::default();
+        let mut afresh = LedgerRegister::default();
         world.ledgers.iter().for_each(|ledger| afresh.put_ledger(ledger));
         world.restarts.iter().for_each(|restart| afresh.put_restart(restart));
         prop_assert_eq!(world.register, afresh, "nothing is left of what is gone");
@@ -223,14 +223,14 @@ proptest! {
 #[test]
 fn a_decision_that_no_ledger_shows_yet_is_spent() {
     let mut world = World::default();
-    let asker = Asker {
+    let asker = BudgetApplicant {
         namespace: "a",
         pod_name: "web",
         pod_uid: "uid-web",
         controller: None,
         ladder: "web",
     };
-    let granted = |namespace: &str, pod: &str| Granted {
+    let granted = |namespace: &str, pod: &str| PendingDecision {
         namespace: namespace.to_owned(),
         pod_name: pod.to_owned(),
         at: NOW,
@@ -272,7 +272,7 @@ fn replacing(name: &str, made_secs_ago: u64, step: ReplacementStep, secs_ago: u6
 #[test]
 fn a_request_that_is_held_back_takes_no_room_and_one_that_goes_on_takes_it_anew() {
     use ReplacementStep::{Evicting, Held, Starting};
-    let asker = Asker {
+    let asker = BudgetApplicant {
         namespace: "shop",
         pod_name: "other",
         pod_uid: "uid-other",
@@ -288,7 +288,7 @@ fn a_request_that_is_held_back_takes_no_room_and_one_that_goes_on_takes_it_anew(
         (30, Evicting, 29, Some(29), None),    // its decision's token is the one
         (5_000, Evicting, 601, None, None),
     ] {
-        let mut register = Register::default();
+        let mut register = LedgerRegister::default();
         register.put_restart(&replacing("web-1", made, step, since));
         let occupancy = register.occupancy(NOW, &asker);
         let case = format!("made {made} s ago, {step:?} since {since} s");
@@ -328,12 +328,12 @@ fn a_pod_takes_one_place_of_a_budget_however_many_of_its_requests_are_open() {
         pending_restart: Some("web-1-unseen".to_owned()),
         ..Default::default()
     });
-    let mut register = Register::default();
+    let mut register = LedgerRegister::default();
     register.put_restart(&successor);
     register.put_restart(&in_place("a", 40));
     register.put_restart(&in_place("b", 20));
     register.put_ledger(&ledger);
-    let asker = Asker {
+    let asker = BudgetApplicant {
         namespace: "shop",
         pod_name: "other",
         pod_uid: "uid-other",

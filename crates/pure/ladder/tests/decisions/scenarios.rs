@@ -40,7 +40,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use rekindle_ladder::{Action, Crowd, Decision, NodeTrouble, Policy, RollbackTarget, Trial};
+use rekindle_ladder::{
+    LadderAction, LadderPolicy, LimitUsage, NodeTrouble, RestartDecision, RollbackTarget, Trial,
+};
 use rekindle_types::v1alpha1::{
     LadderBudget, LadderRung, OnExhausted, PodRestartPhase, PodRestartSpec, ReplacementStep,
     RestartLadder, Rung,
@@ -100,7 +102,7 @@ fn play(text: &str) -> String {
 
 struct Player {
     world: Option<World>,
-    last: Option<Decision>,
+    last: Option<RestartDecision>,
     ladder: RestartLadder,
 }
 
@@ -179,7 +181,7 @@ impl Player {
                     let count = options.get(key).map_or(0, |n| n.parse().expect("a number"));
                     vec![now; count]
                 };
-                world.crowd = Crowd {
+                world.crowd = LimitUsage {
                     namespace: times("namespace"),
                     cluster: times("cluster"),
                     workload: times("workload"),
@@ -248,14 +250,14 @@ impl Player {
             "Fail" => OnExhausted::Fail,
             _ => OnExhausted::Hold,
         });
-        let policy = Policy::of(ladder).expect("the scenario's ladder is valid");
+        let policy = LadderPolicy::of(ladder).expect("the scenario's ladder is valid");
         if let Some(world) = &mut self.world {
             world.policy = policy;
         }
     }
 
     fn new_pod(&mut self, containers: &[&str]) {
-        let mut world = World::new(Policy::of(&self.ladder).expect("the ladder comes first"));
+        let mut world = World::new(LadderPolicy::of(&self.ladder).expect("the ladder comes first"));
         for word in containers {
             match (word.split_once(':'), word.split_once('=')) {
                 (Some(("init", name)), _) => world.add(name, Role::Init),
@@ -269,8 +271,8 @@ impl Player {
 
     fn restart(&mut self, step: &str) {
         let plan = match self.last.as_ref().map(|d| &d.action) {
-            Some(Action::Restart(plan)) => Some((plan.name.clone(), plan.spec())),
-            Some(Action::None | Action::Fail { .. }) | None => None,
+            Some(LadderAction::Restart(plan)) => Some((plan.name.clone(), plan.spec())),
+            Some(LadderAction::None | LadderAction::Fail { .. }) | None => None,
         };
         let world = self.world();
         if let Some((name, spec)) = plan {
@@ -343,7 +345,7 @@ impl Player {
     }
 }
 
-fn print(decision: &Decision, now: Tick, out: &mut String) {
+fn print(decision: &RestartDecision, now: Tick, out: &mut String) {
     let ledger = &decision.ledger;
     let mut line = String::new();
     let phase = ledger.phase.map_or_else(|| "-".to_owned(), |phase| format!("{phase:?}"));
@@ -386,15 +388,15 @@ fn print(decision: &Decision, now: Tick, out: &mut String) {
         let _ = writeln!(out, "  why: {message}");
     }
     match &decision.action {
-        Action::None => {}
-        Action::Fail { message: why } => {
+        LadderAction::None => {}
+        LadderAction::Fail { message: why } => {
             let _ = writeln!(
                 out,
                 "  do: the pod is Failed: {}",
                 if why == message { "why" } else { why }
             );
         }
-        Action::Restart(plan) => {
+        LadderAction::Restart(plan) => {
             let _ = writeln!(out, "  do: PodRestart {} {}", plan.name, plan.rung);
         }
     }

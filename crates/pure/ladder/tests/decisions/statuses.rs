@@ -3,9 +3,10 @@
 
 use k8s_openapi::api::core::v1;
 use rekindle_ladder::{
-    Action, Crowd, Decision, Limits, Occupancy, Peers, Policy, Situation, decide, symptom_of,
+    LadderAction, LadderPolicy, LimitUsage, Occupancy, RestartDecision, RestartLimits,
+    RevisionPeers, Situation, decide, symptom_of,
 };
-use rekindle_types::held::{ContainerState, Pod};
+use rekindle_types::held::{HeldContainerState, HeldPod};
 use rekindle_types::v1alpha1::{LedgerPhase, PodRestart, RestartLadder, RestartLedgerStatus, Rung};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
@@ -24,16 +25,16 @@ fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("an object of the kind")
 }
 
-fn policy(rungs: Value) -> Policy {
+fn policy(rungs: Value) -> LadderPolicy {
     let ladder: RestartLadder = typed(json!({
         "metadata": {"name": "web", "generation": 1},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "window": "10m", "rungs": rungs},
     }));
-    Policy::of(&ladder).expect("a valid ladder")
+    LadderPolicy::of(&ladder).expect("a valid ladder")
 }
 
 /// A pod of these containers, each with its spec and its status.
-fn pod(restart_policy: &str, containers: &[(Value, Value)]) -> Pod {
+fn pod(restart_policy: &str, containers: &[(Value, Value)]) -> HeldPod {
     let specs: Vec<&Value> = containers.iter().map(|(spec, _)| spec).collect();
     let statuses: Vec<&Value> = containers.iter().map(|(_, status)| status).collect();
     typed(json!({
@@ -66,19 +67,25 @@ fn ended(code: i32, from: u64, until: u64) -> Value {
     json!({"terminated": {"exitCode": code, "reason": "Error", "startedAt": time(from), "finishedAt": time(until)}})
 }
 
-fn look(policy: &Policy, pod: &Pod, ledger: Option<&RestartLedgerStatus>, now: u64) -> Decision {
+fn look(
+    policy: &LadderPolicy,
+    pod: &HeldPod,
+    ledger: Option<&RestartLedgerStatus>,
+    now: u64,
+) -> RestartDecision {
     look_among(policy, pod, ledger, &[], now)
 }
 
 /// With these requests for the pod.
 fn look_among(
-    policy: &Policy,
-    pod: &Pod,
+    policy: &LadderPolicy,
+    pod: &HeldPod,
     ledger: Option<&RestartLedgerStatus>,
     restarts: &[&PodRestart],
     now: u64,
-) -> Decision {
-    let (others, crowd, peers) = (Occupancy::default(), Crowd::default(), Peers::default());
+) -> RestartDecision {
+    let (others, crowd, peers) =
+        (Occupancy::default(), LimitUsage::default(), RevisionPeers::default());
     decide(&Situation {
         now: at(now),
         policy,
@@ -87,13 +94,13 @@ fn look_among(
         restarts,
         others: &others,
         crowd: &crowd,
-        limits: &Limits::default(),
+        limits: &RestartLimits::default(),
         peers: &peers,
         rollback: None,
     })
 }
 
-fn said(decision: &Decision) -> &str {
+fn said(decision: &RestartDecision) -> &str {
     decision.ledger.message.as_deref().unwrap_or_default()
 }
 
@@ -140,7 +147,7 @@ fn a_rule_may_start_again_what_succeeded_and_an_init_container_that_did_is_left_
 
 /// Container `trainer` asks for a restart of all, at 100 s; the others have run since the beginning
 /// and are ended at 102 s.
-fn all_restarted(others: &[Value], trainer: Value) -> Pod {
+fn all_restarted(others: &[Value], trainer: Value) -> HeldPod {
     let rules = || json!([rule("RestartAllContainers", 88)]);
     let others = others.iter().enumerate().map(|(number, state)| {
         let name = format!("side-{number}");
@@ -177,7 +184,7 @@ fn one_end_that_restarts_all_containers_is_one_failure() {
                 pod.status.iter_mut().flat_map(|s| s.container_statuses.iter_mut().flatten())
             {
                 if status.name != "trainer" {
-                    (status.restart_count, status.last_state) = (0, ContainerState::Unsaid);
+                    (status.restart_count, status.last_state) = (0, HeldContainerState::Unsaid);
                 }
             }
         }
@@ -226,7 +233,7 @@ fn while_all_containers_are_being_restarted_what_ran_before_is_no_failure() {
 }
 
 /// The ledger after the rung Pod was in vain, and the pod after that: it runs.
-fn after_its_end(policy: &Policy) -> (RestartLedgerStatus, Pod) {
+fn after_its_end(policy: &LadderPolicy) -> (RestartLedgerStatus, HeldPod) {
     let app = || json!({"name": "app", "image": "app"});
     let failed = pod("Always", &[(app(), status("app", 0, ended(1, 0, 1), json!({})))]);
     let mut ledger = look(policy, &failed, None, 2).ledger;
@@ -242,7 +249,7 @@ fn after_its_end(policy: &Policy) -> (RestartLedgerStatus, Pod) {
 fn a_pod_that_was_never_ready_has_its_attempts_back_and_has_not_recovered() {
     let policy = policy(json!([{"rung": "Pod"}]));
     let (ledger, mut runs) = after_its_end(&policy);
-    let recovered = |decision: &Decision| {
+    let recovered = |decision: &RestartDecision| {
         let mut conditions = decision.ledger.conditions.iter().flatten();
         let noted = conditions.any(|c| c.type_ == "Recovered" && c.status == "True");
         (noted, decision.events.iter().any(|event| event.reason == "LadderRecovered"))
@@ -262,7 +269,7 @@ fn a_pod_that_was_never_ready_has_its_attempts_back_and_has_not_recovered() {
 
 /// A pod that failed once more, with this UID, of this revision of a controller of that kind; of
 /// none, what it runs is the revision.
-fn of_revision(kind: Option<&str>, uid: &str, revision: &str, attempt: u32, now: u64) -> Pod {
+fn of_revision(kind: Option<&str>, uid: &str, revision: &str, attempt: u32, now: u64) -> HeldPod {
     let token = json!([{"name": format!("kube-api-access-{uid}"), "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]);
     let is_labelled = matches!(kind, Some("StatefulSet" | "DaemonSet"));
     let image = if is_labelled { "app" } else { revision };
@@ -390,8 +397,8 @@ fn a_ladder_whose_ledger_was_deleted_asks_by_a_name_that_no_request_has_yet() {
     let app =
         (json!({"name": "app", "image": "app"}), status("app", 1, running(5), ended(1, 1, 4)));
     let pod = pod("Always", &[app]);
-    let asked = |decision: &Decision| match &decision.action {
-        Action::Restart(plan) => plan.name.clone(),
+    let asked = |decision: &RestartDecision| match &decision.action {
+        LadderAction::Restart(plan) => plan.name.clone(),
         other => panic!("{other:?}: {}", said(decision)),
     };
     let first = asked(&look(&policy, &pod, None, 6));
@@ -418,9 +425,10 @@ fn a_rung_that_was_held_back_waits_for_what_comes_of_a_restart_that_began_since(
     let policy = policy(json!([{"rung": "Pod"}]));
     let app = (json!({"name": "app", "image": "app"}), status("app", 0, ended(1, 1, 4), json!({})));
     let pod = pod("Always", &[app]);
-    let crowd = Crowd { namespace: vec![at(5); 30], ..Crowd::default() };
-    let (others, limits, peers) = (Occupancy::default(), Limits::default(), Peers::default());
-    let now = |secs: u64, ledger, restarts: &[&PodRestart], crowd: &Crowd| {
+    let crowd = LimitUsage { namespace: vec![at(5); 30], ..LimitUsage::default() };
+    let (others, limits, peers) =
+        (Occupancy::default(), RestartLimits::default(), RevisionPeers::default());
+    let now = |secs: u64, ledger, restarts: &[&PodRestart], crowd: &LimitUsage| {
         decide(&Situation {
             now: at(secs),
             policy: &policy,
@@ -443,13 +451,13 @@ fn a_rung_that_was_held_back_waits_for_what_comes_of_a_restart_that_began_since(
             "status": {"phase": phase, "podUID": "uid-1", "startedAt": time(began)},
         }))
     };
-    let room = Crowd::default();
+    let room = LimitUsage::default();
     let asks = |restart: &PodRestart| {
         let decision = now(200, Some(&held.ledger), &[restart], &room);
-        matches!(decision.action, Action::Restart(_))
+        matches!(decision.action, LadderAction::Restart(_))
     };
     assert!(!asks(&by_hand(100, "Running")), "two restarts of a pod at once");
     assert!(asks(&by_hand(3, "Running")), "the pod failed after it had begun");
     assert!(asks(&by_hand(100, "Failed")));
-    assert!(now(200, Some(&held.ledger), &[], &room).action != Action::None);
+    assert!(now(200, Some(&held.ledger), &[], &room).action != LadderAction::None);
 }

@@ -9,9 +9,10 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use rekindle_ladder::{
-    Action, Crowd, Decision, Limits, Occupancy, Peers, Policy, RollbackTarget, Situation, decide,
+    LadderAction, LadderPolicy, LimitUsage, Occupancy, RestartDecision, RestartLimits,
+    RevisionPeers, RollbackTarget, Situation, decide,
 };
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{
     PodReplacement, PodRestart, PodRestartPhase, PodRestartStatus, ReplacementHold,
     ReplacementStep, RestartLedgerStatus,
@@ -30,7 +31,7 @@ pub(crate) const DAWN: Tick = Tick::from_secs(1_800_000_000);
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) now: Tick,
-    pub(crate) policy: Policy,
+    pub(crate) policy: LadderPolicy,
     pub(crate) restart_policy: String,
     pub(crate) owner_kind: Option<&'static str>,
     pub(crate) created: Tick,
@@ -43,8 +44,8 @@ pub(crate) struct World {
     pub(crate) restarts: Vec<PodRestart>,
     pub(crate) ledger: Option<RestartLedgerStatus>,
     pub(crate) others: Occupancy,
-    pub(crate) crowd: Crowd,
-    pub(crate) peers: Peers,
+    pub(crate) crowd: LimitUsage,
+    pub(crate) peers: RevisionPeers,
     pub(crate) rollback: Option<RollbackTarget>,
     /// Restarts that decisions asked for, by name: how often.
     pub(crate) asked: BTreeMap<String, u32>,
@@ -87,7 +88,7 @@ pub(crate) struct FakeEnd {
 }
 
 impl World {
-    pub(crate) fn new(policy: Policy) -> Self {
+    pub(crate) fn new(policy: LadderPolicy) -> Self {
         Self {
             now: DAWN,
             policy,
@@ -103,8 +104,8 @@ impl World {
             restarts: Vec::new(),
             ledger: None,
             others: Occupancy::default(),
-            crowd: Crowd::default(),
-            peers: Peers::default(),
+            crowd: LimitUsage::default(),
+            peers: RevisionPeers::default(),
             rollback: None,
             asked: BTreeMap::new(),
         }
@@ -267,7 +268,7 @@ impl World {
 
     /// Decides, keeps the ledger, and counts what was asked for. The PodRestart does not show up by
     /// itself.
-    pub(crate) fn decide(&mut self) -> Decision {
+    pub(crate) fn decide(&mut self) -> RestartDecision {
         let pod = self.pod();
         let restarts: Vec<&PodRestart> = self.restarts.iter().collect();
         let decision = decide(&Situation {
@@ -278,20 +279,20 @@ impl World {
             restarts: &restarts,
             others: &self.others,
             crowd: &self.crowd,
-            limits: &Limits::default(),
+            limits: &RestartLimits::default(),
             peers: &self.peers,
             rollback: self.rollback.as_ref(),
         });
         if self.ledger.is_some() || decision.ledger != RestartLedgerStatus::default() {
             self.ledger = Some(decision.ledger.clone());
         }
-        if let Action::Restart(plan) = &decision.action {
+        if let LadderAction::Restart(plan) = &decision.action {
             *self.asked.entry(plan.name.clone()).or_default() += 1;
         }
         decision
     }
 
-    pub(crate) fn pod(&self) -> Pod {
+    pub(crate) fn pod(&self) -> HeldPod {
         let of_role =
             |init: bool| self.containers.iter().filter(move |c| (c.role != Role::Regular) == init);
         let condition = PodCondition {

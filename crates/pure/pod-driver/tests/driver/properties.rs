@@ -2,7 +2,7 @@
 //! written at last, and nothing is lost or done twice. The world checks each effect.
 
 use proptest::prelude::*;
-use rekindle_pod::{Event, RestartRequest, Series};
+use rekindle_pod::{CoreEvent, RestartRequest, Series};
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{EmptyDirPolicy, Rung};
 use serde_json::json;
@@ -77,7 +77,7 @@ fn happen(world: &mut World, happening: Happening) {
                 reason: String::new(),
                 series: Series::Anew,
             };
-            world.driver.handle(world.now, Event::RestartRequested(request));
+            world.driver.handle(world.now, CoreEvent::RestartRequested(request));
             world.drive();
         }
         // an agent dies between two effects, or while its journal is being written

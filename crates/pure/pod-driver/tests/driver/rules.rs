@@ -1,6 +1,6 @@
 //! The driver's rules, one at a time.
 
-use rekindle_pod::{Action, Event, Loss};
+use rekindle_pod::{CoreAction, CoreEvent, Loss};
 use rekindle_pod_driver::Existence;
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
@@ -62,7 +62,8 @@ fn a_status_is_written_at_once_when_what_follows_takes_as_long_as_a_registry() {
     let mut world = World::new(pod(json!({"containers": [{"name": "app", "image": image}]})));
     for _ in 0..20 {
         world.journal_ends(true);
-        let fetched = |(_, action): &(_, Action)| matches!(action, Action::PullImage { .. });
+        let fetched =
+            |(_, action): &(_, CoreAction)| matches!(action, CoreAction::PullImage { .. });
         if world.under_way.iter().any(fetched) {
             break;
         }
@@ -217,7 +218,7 @@ fn the_last_status_goes_ahead_of_the_end() {
     let last = |word: &str| world.log.iter().rposition(|found| *found == word).unwrap();
     assert!(last("show") < last("finish"));
     assert!(last("write") < last("finish"));
-    world.driver.handle(world.now, Event::DeleteRequested { grace: millis(0) });
+    world.driver.handle(world.now, CoreEvent::DeleteRequested { grace: millis(0) });
     world.drive();
     assert_eq!(world.finishes, 2, "asked for again when a finished pod is deleted");
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_pod::{
-    Action, ActionError, ActionErrorKind, ActionId, Config, Event, HookKind, Journal,
+    ActionError, ActionErrorKind, ActionId, CoreAction, CoreEvent, HookKind, Journal, PodConfig,
     ResourceDecision,
 };
 use rekindle_pod_driver::{JournalFailure, PodDriver, PodEffect, StatusAnswer, StatusToWrite};
@@ -41,7 +41,7 @@ pub(crate) struct World {
     pub(crate) pod: Arc<Pod>,
     version: u64,
     /// Given out and not answered.
-    pub(crate) under_way: Vec<(ActionId, Action)>,
+    pub(crate) under_way: Vec<(ActionId, CoreAction)>,
     performed: BTreeSet<ActionId>,
     pub(crate) journal_in_flight: Option<Arc<Journal>>,
     on_disk: Option<Arc<Journal>>,
@@ -64,7 +64,7 @@ impl World {
         runtime.obeys_signals = true;
         let mut world = Self {
             now: START,
-            driver: PodDriver::new(START, pod.clone(), None, Config::default()),
+            driver: PodDriver::new(START, pod.clone(), None, PodConfig::default()),
             runtime,
             pod,
             version: 1,
@@ -86,7 +86,7 @@ impl World {
 
     fn tell_snapshot(&mut self) {
         let snapshot = self.runtime.snapshot();
-        self.driver.handle(self.now, Event::RuntimeSnapshot(snapshot));
+        self.driver.handle(self.now, CoreEvent::RuntimeSnapshot(snapshot));
         self.drive();
     }
 
@@ -94,7 +94,7 @@ impl World {
     pub(crate) fn crash(&mut self) {
         let journal = self.on_disk.as_deref().cloned();
         self.disk = DiskState::Newest;
-        self.driver = PodDriver::new(self.now, self.pod.clone(), journal, Config::default());
+        self.driver = PodDriver::new(self.now, self.pod.clone(), journal, PodConfig::default());
         self.under_way.clear();
         self.performed.clear();
         self.shown.clear();
@@ -122,7 +122,7 @@ impl World {
                 PodEffect::Advance | PodEffect::Record(_) | PodEffect::ReportRestart(_) => {}
                 PodEffect::RequestResources(request) => {
                     let (ticket, decision) = (request.ticket, ResourceDecision::Granted);
-                    self.driver.handle(self.now, Event::ResourcesDecided { ticket, decision });
+                    self.driver.handle(self.now, CoreEvent::ResourcesDecided { ticket, decision });
                 }
                 PodEffect::Show(status) => self.shown.push(status),
                 PodEffect::WriteStatus(write) => {
@@ -142,25 +142,25 @@ impl World {
     }
 
     /// What an action depends on is on the disk.
-    fn check_journal(&self, action: &Action) {
+    fn check_journal(&self, action: &CoreAction) {
         if self.disk == DiskState::Behind {
             let ends = matches!(
                 action,
-                Action::SignalContainer { .. }
-                    | Action::KillContainer { .. }
-                    | Action::RunHook { hook: HookKind::PreStop, .. }
+                CoreAction::SignalContainer { .. }
+                    | CoreAction::KillContainer { .. }
+                    | CoreAction::RunHook { hook: HookKind::PreStop, .. }
             );
             assert!(ends, "{action:?} is given out without its journal");
             return;
         }
         let journal = self.on_disk.as_ref().expect("nothing is asked for before a journal");
         match action {
-            Action::StartContainer { key, .. } => {
+            CoreAction::StartContainer { key, .. } => {
                 assert_eq!(journal.sandbox, key.sandbox, "{key:?} is not in the journal");
                 let kept = journal.containers.get(&key.name).map(|record| record.number);
                 assert_eq!(kept, Some(key.attempt), "{key:?} is not in the journal");
             }
-            Action::SetUpSandbox { attempt, .. } => assert_eq!(journal.sandbox, *attempt),
+            CoreAction::SetUpSandbox { attempt, .. } => assert_eq!(journal.sandbox, *attempt),
             _ => {}
         }
     }
@@ -196,7 +196,7 @@ impl World {
     fn carry_out(&mut self, place: usize) {
         let (id, action) = self.under_way.remove(place);
         let result = self.runtime.carry_out(self.now, &action).map_err(error);
-        self.driver.handle(self.now, Event::ActionResult { id, result });
+        self.driver.handle(self.now, CoreEvent::ActionResult { id, result });
         self.tell_exits();
     }
 
@@ -204,19 +204,21 @@ impl World {
     pub(crate) fn fail(&mut self, place: usize) {
         let (id, action) = self.under_way.remove(place);
         let kind = match action {
-            Action::FindImage { .. } | Action::PullImage { .. } => ActionErrorKind::ImagePull,
-            Action::StartContainer { .. } => ActionErrorKind::ContainerCreate,
+            CoreAction::FindImage { .. } | CoreAction::PullImage { .. } => {
+                ActionErrorKind::ImagePull
+            }
+            CoreAction::StartContainer { .. } => ActionErrorKind::ContainerCreate,
             _ => ActionErrorKind::Other,
         };
         let result = Err(error(kind));
-        self.driver.handle(self.now, Event::ActionResult { id, result });
+        self.driver.handle(self.now, CoreEvent::ActionResult { id, result });
         self.drive();
     }
 
     fn tell_exits(&mut self) {
         for (key, exit) in self.runtime.tell_exits() {
             let made = made(&key);
-            self.driver.handle(self.now, Event::ContainerExited { key, made, exit });
+            self.driver.handle(self.now, CoreEvent::ContainerExited { key, made, exit });
         }
     }
 
@@ -333,12 +335,12 @@ fn word(effect: &PodEffect) -> &'static str {
     match effect {
         PodEffect::Persist(_) => "persist",
         PodEffect::Perform(_, action) => match action {
-            Action::MountVolumes => "mount",
-            Action::SetUpSandbox { .. } => "sandbox",
-            Action::FindImage { .. } => "pull",
-            Action::StartContainer { .. } => "start",
-            Action::SignalContainer { .. } => "signal",
-            Action::KillContainer { .. } => "kill",
+            CoreAction::MountVolumes => "mount",
+            CoreAction::SetUpSandbox { .. } => "sandbox",
+            CoreAction::FindImage { .. } => "pull",
+            CoreAction::StartContainer { .. } => "start",
+            CoreAction::SignalContainer { .. } => "signal",
+            CoreAction::KillContainer { .. } => "kill",
             _ => "other",
         },
         PodEffect::Advance => "advance",

@@ -10,7 +10,7 @@
 //! | it has notice | it keeps its deadline, as each agent that dies would put its end off otherwise, and is not asked again |
 //! | it has none | it has the whole grace from now on, and a hook that had begun is run anew, as in the kubelet |
 
-use rekindle_types::{ContainerAttempt, ContainerName, Notice, SandboxAttempt, Tick};
+use rekindle_types::{ContainerAttempt, ContainerName, SandboxAttempt, StopNotice, Tick};
 
 use super::Containers;
 use super::container::{ContainerStop, PodContainer, ProcessState, StopStep};
@@ -23,7 +23,7 @@ use crate::event::{ContainerSeen, ContainerSeenState, Snapshot};
 use crate::halt::GRACE_MIN;
 use crate::health::ContainerHealth;
 use crate::journal::{ContainerStanding, Failing, HealthRecord, Readiness, SidecarGate};
-use crate::key::ContainerKey;
+use crate::key::ContainerStartKey;
 use crate::outbox::Outbox;
 use crate::stop_reason::StopReason;
 use crate::texts;
@@ -36,9 +36,9 @@ struct FoundContainer<'a> {
 }
 
 impl FoundContainer<'_> {
-    fn key(&self) -> ContainerKey {
+    fn key(&self) -> ContainerStartKey {
         let ContainerSeen { name, attempt, .. } = self.seen;
-        ContainerKey { sandbox: self.sandbox, name: name.clone(), attempt: *attempt }
+        ContainerStartKey { sandbox: self.sandbox, name: name.clone(), attempt: *attempt }
     }
 
     fn may_live(&self) -> bool {
@@ -154,10 +154,10 @@ impl Containers {
                 continue;
             }
             match notice_of(snapshot, &container.key(context.sandboxes.attempt())) {
-                Some(Notice::Given) => {
+                Some(StopNotice::Given) => {
                     container.take_up_stop(deadline, reason, context.now, outbox);
                 }
-                Some(Notice::NotGiven) => taken_up = TakenUpHalt::WithGraceAnew,
+                Some(StopNotice::NotGiven) => taken_up = TakenUpHalt::WithGraceAnew,
                 None => {}
             }
         }
@@ -175,7 +175,7 @@ fn all_found<'a>(snapshot: &'a Snapshot, name: &ContainerName) -> Vec<FoundConta
 }
 
 /// Of one that runs.
-fn notice_of(snapshot: &Snapshot, key: &ContainerKey) -> Option<Notice> {
+fn notice_of(snapshot: &Snapshot, key: &ContainerStartKey) -> Option<StopNotice> {
     let sandbox = snapshot.sandboxes.iter().find(|sandbox| sandbox.attempt == key.sandbox)?;
     let mut containers = sandbox.containers.iter();
     let seen = containers.find(|seen| seen.name == key.name && seen.attempt == key.attempt)?;
@@ -271,7 +271,7 @@ impl PodContainer {
                 let started_at = exit.started_at;
                 let health = self.adopted_health(started_at, now, told);
                 self.state = ProcessState::Running { made, started_at, health, stop: None };
-                self.take_up_failure(Notice::Given, context);
+                self.take_up_failure(StopNotice::Given, context);
                 self.open_gate();
                 self.end(context, exit.clone(), outbox)
             }
@@ -300,7 +300,7 @@ impl PodContainer {
 
     /// It was being ended because something of it failed: so it is now. With notice it keeps its
     /// time, else it has its whole grace.
-    fn take_up_failure(&mut self, notice: Notice, context: &PodContext<'_>) {
+    fn take_up_failure(&mut self, notice: StopNotice, context: &PodContext<'_>) {
         let (now, grace) = (context.now, context.desired.grace());
         let Some(record) = self.failing.take().filter(|r| r.number == self.number) else {
             return;
@@ -314,13 +314,13 @@ impl PodContainer {
         let latest = now + own.unwrap_or(grace);
         self.failed = Some(record.words);
         match (notice, &mut self.state) {
-            (Notice::Given, ProcessState::Running { stop, .. }) => {
+            (StopNotice::Given, ProcessState::Running { stop, .. }) => {
                 let kill_at = record.kill_at.min(latest).max(now + GRACE_MIN);
                 let reason = record.what.into();
                 let step = StopStep::Grace;
                 *stop = Some(ContainerStop { step, kill_at, not_before: Tick::ZERO, reason });
             }
-            (Notice::Given | Notice::NotGiven, _) => {
+            (StopNotice::Given | StopNotice::NotGiven, _) => {
                 self.set_stop(latest, record.what.into(), context);
             }
         }

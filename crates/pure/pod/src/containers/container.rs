@@ -33,7 +33,7 @@ use crate::journal::{
     ContainerRecord, ContainerStanding, EndedContainer, FailingRecord, HealthRecord, NodeStop,
     SidecarGate,
 };
-use crate::key::{ActionId, ContainerKey};
+use crate::key::{ActionId, ContainerStartKey};
 use crate::stop_reason::StopReason;
 
 /// One container.
@@ -265,8 +265,8 @@ impl PodContainer {
         }
     }
 
-    pub(crate) fn key(&self, sandbox: SandboxAttempt) -> ContainerKey {
-        ContainerKey { sandbox, name: self.definition.name.clone(), attempt: self.number }
+    pub(crate) fn key(&self, sandbox: SandboxAttempt) -> ContainerStartKey {
+        ContainerStartKey { sandbox, name: self.definition.name.clone(), attempt: self.number }
     }
 
     /// Whether anything was done for it, or is about to be.

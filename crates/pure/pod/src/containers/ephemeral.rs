@@ -20,7 +20,7 @@ use crate::blueprint::{Definition, RoleInPod};
 use crate::context::PodContext;
 use crate::event::{ActionError, ActionErrorKind};
 use crate::journal::{ContainerRecord, ContainerStanding, NodeStop};
-use crate::key::ContainerKey;
+use crate::key::ContainerStartKey;
 use crate::outbox::Outbox;
 use crate::texts;
 
@@ -67,7 +67,7 @@ impl Containers {
         &self,
         place: usize,
         context: &PodContext<'_>,
-    ) -> Result<Option<ContainerKey>, ActionError> {
+    ) -> Result<Option<ContainerStartKey>, ActionError> {
         let Some(name) = &self.list[place].definition.target else { return Ok(None) };
         let target = self.list.iter().find(|c| c.definition.name == *name);
         let refused = |kind, message| Err(ActionError { kind, message });

@@ -9,11 +9,11 @@
 use rekindle_types::{EndedByNode, Tick};
 
 use super::container::{PodContainer, ProcessState, StopStep};
-use crate::action::{Action, HookKind, HookLimit};
+use crate::action::{CoreAction, HookKind, HookLimit};
 use crate::backoff::RetriedTask;
 use crate::blueprint::RoleInPod;
 use crate::context::PodContext;
-use crate::event::{ActionError, Outcome};
+use crate::event::{ActionError, ActionOutcome};
 use crate::halt::GRACE_MIN;
 use crate::health::{HookRun, Launch};
 use crate::key::ActionId;
@@ -37,7 +37,7 @@ impl PodContainer {
             return;
         }
         let (key, hook) = (self.key(context.sandboxes.attempt()), HookKind::PostStart);
-        let action = Action::RunHook { key, hook, limit: HookLimit::None };
+        let action = CoreAction::RunHook { key, hook, limit: HookLimit::None };
         let id = outbox.act(action, PendingAnswer::Hook(self.place, hook));
         if let ProcessState::Running { health, .. } = &mut self.state {
             health.launch = Launch::PostStart(HookRun::InFlight(id));
@@ -47,7 +47,7 @@ impl PodContainer {
     pub(super) fn post_start_answered(
         &mut self,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         context: &PodContext<'_>,
         outbox: &mut Outbox,
     ) {
@@ -84,7 +84,7 @@ impl PodContainer {
         if step == StopStep::PreStop(HookRun::Due) {
             let (key, hook) = (self.key(context.sandboxes.attempt()), HookKind::PreStop);
             let limit = HookLimit::Grace(kill_at.since(now));
-            let action = Action::RunHook { key, hook, limit };
+            let action = CoreAction::RunHook { key, hook, limit };
             let id = outbox.act(action, PendingAnswer::Hook(self.place, hook));
             if let Some(stop) = self.stop_mut() {
                 stop.step = StopStep::PreStop(HookRun::InFlight(id));
@@ -95,7 +95,7 @@ impl PodContainer {
     pub(super) fn pre_stop_answered(
         &mut self,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         context: &PodContext<'_>,
         outbox: &mut Outbox,
     ) {

@@ -23,10 +23,10 @@ use rekindle_types::{ContainerName, Tick, TickDuration};
 use super::Containers;
 use super::container::{ImageCheck, PodContainer, ProcessState, PullStep, StartHold};
 use super::failed_pulls::ImageName;
-use crate::action::Action;
+use crate::action::CoreAction;
 use crate::blueprint::Definition;
 use crate::complaint::Complaint;
-use crate::event::{ActionError, ActionErrorKind, ImageSource, Outcome};
+use crate::event::{ActionError, ActionErrorKind, ActionOutcome, ImageSource};
 use crate::key::ActionId;
 use crate::outbox::{Outbox, PendingAnswer};
 use crate::texts;
@@ -92,7 +92,7 @@ impl Containers {
         &mut self,
         place: usize,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         now: Tick,
         outbox: &mut Outbox,
     ) {
@@ -105,10 +105,12 @@ impl Containers {
             | ProcessState::Running { .. } => return,
         }
         match result {
-            Ok(Outcome::ImagePresent { image_id, source }) => {
+            Ok(ActionOutcome::ImagePresent { image_id, source }) => {
                 self.list[place].image_is_here(image_id, source, outbox);
             }
-            Ok(Outcome::ImageToPull { name }) => self.image_is_missing(place, name, now, outbox),
+            Ok(ActionOutcome::ImageToPull { name }) => {
+                self.image_is_missing(place, name, now, outbox)
+            }
             Ok(other) => {
                 let message = format!("the runtime answered {other:?} to the pull");
                 let error = ActionError { kind: ActionErrorKind::ImagePull, message };
@@ -180,7 +182,7 @@ impl PodContainer {
 
     fn look_for_image(&mut self, outbox: &mut Outbox) {
         let definition = self.under_way();
-        let action = Action::FindImage {
+        let action = CoreAction::FindImage {
             container: definition.name,
             image: definition.image,
             policy: definition.pull_policy,
@@ -194,7 +196,7 @@ impl PodContainer {
     fn pull(&mut self, outbox: &mut Outbox) {
         let definition = self.under_way();
         let pulling = texts::pulling(&definition);
-        let action = Action::PullImage { container: definition.name, image: definition.image };
+        let action = CoreAction::PullImage { container: definition.name, image: definition.image };
         let action = outbox.act(action, PendingAnswer::Pull(self.place));
         self.state = ProcessState::Pulling { step: PullStep::Pull(action) };
         outbox.emit(pulling);

@@ -5,11 +5,11 @@ use rekindle_types::Tick;
 
 use super::Containers;
 use super::container::{PodContainer, ProcessState, StartHold};
-use crate::action::{Action, LimitStep, Restarts};
+use crate::action::{CoreAction, LimitStep, Restarts};
 use crate::backoff::{RetriedTask, RetryDelays};
 use crate::blueprint::{Definition, OnResize};
 use crate::context::PodContext;
-use crate::event::{ActionError, Outcome};
+use crate::event::{ActionError, ActionOutcome};
 use crate::journal::ContainerStanding;
 use crate::key::ActionId;
 use crate::outbox::{Outbox, PendingAnswer};
@@ -29,9 +29,11 @@ impl Containers {
         for container in &self.list {
             let granted = context.resize.granted().of(&container.definition.name);
             match container.way_to(granted) {
-                LimitChange::None => {}
-                LimitChange::InPlace => in_place.push(container.key(context.sandboxes.attempt())),
-                LimitChange::Restart => restarts = Restarts::Some,
+                LimitActuation::None => {}
+                LimitActuation::InPlace => {
+                    in_place.push(container.key(context.sandboxes.attempt()))
+                }
+                LimitActuation::Restart => restarts = Restarts::Some,
             }
         }
         LimitStep::Raise { in_place, restarts }
@@ -43,12 +45,12 @@ impl Containers {
         for container in &mut self.list {
             let granted = context.resize.granted().of(&container.definition.name);
             match container.way_to(granted) {
-                LimitChange::None => all &= !container.is_about_to_change(),
-                LimitChange::InPlace => {
+                LimitActuation::None => all &= !container.is_about_to_change(),
+                LimitActuation::InPlace => {
                     all = false;
                     container.update(granted, context, outbox);
                 }
-                LimitChange::Restart => {
+                LimitActuation::Restart => {
                     all = false;
                     if container.is_running() {
                         let kill_at = context.now + context.desired.grace();
@@ -65,7 +67,7 @@ impl Containers {
         &mut self,
         place: usize,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         now: Tick,
     ) -> Result<(), ActionError> {
         let container = &mut self.list[place];
@@ -88,7 +90,7 @@ impl Containers {
 
 /// How a container comes by other limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LimitChange {
+enum LimitActuation {
     /// It has them, or has no process that could have any.
     None,
     InPlace,
@@ -103,19 +105,19 @@ impl PodContainer {
         if update.task.is_due(context.now) {
             update.to = to.clone();
             let pending = PendingAnswer::ContainerUpdate(self.place);
-            update.task.begin(outbox.act(Action::UpdateContainer { key }, pending));
+            update.task.begin(outbox.act(CoreAction::UpdateContainer { key }, pending));
         }
     }
 
-    fn way_to(&self, granted: &ResourceRequirements) -> LimitChange {
+    fn way_to(&self, granted: &ResourceRequirements) -> LimitActuation {
         if self.in_force == *granted {
-            return LimitChange::None;
+            return LimitActuation::None;
         }
         match self.state {
             ProcessState::Running { .. } => self.definition.way_to(&self.in_force, granted),
             ProcessState::Idle(_)
             | ProcessState::Pulling { .. }
-            | ProcessState::Starting { .. } => LimitChange::None,
+            | ProcessState::Starting { .. } => LimitActuation::None,
         }
     }
 
@@ -138,7 +140,7 @@ impl PodContainer {
 
 impl Definition {
     /// The kernel knows no request of memory, so a change of it needs no restart.
-    fn way_to(&self, from: &ResourceRequirements, to: &ResourceRequirements) -> LimitChange {
+    fn way_to(&self, from: &ResourceRequirements, to: &ResourceRequirements) -> LimitActuation {
         let differs = |name: &str| {
             let limit = |r: &ResourceRequirements| r.limits.as_ref()?.get(name).cloned();
             let request = |r: &ResourceRequirements| r.requests.as_ref()?.get(name).cloned();
@@ -149,9 +151,9 @@ impl Definition {
             OnResize::Nothing => false,
         };
         if restarts(self.on_cpu_resize, "cpu") || restarts(self.on_memory_resize, "memory") {
-            LimitChange::Restart
+            LimitActuation::Restart
         } else {
-            LimitChange::InPlace
+            LimitActuation::InPlace
         }
     }
 }

@@ -62,9 +62,9 @@ use crate::allocation::Allocation;
 use crate::blueprint::{Definition, RoleInPod};
 use crate::context::PodContext;
 use crate::desired_pod::DesiredPod;
-use crate::event::{ActionError, Outcome, RestartRequest};
+use crate::event::{ActionError, ActionOutcome, RestartRequest};
 use crate::journal::{ContainerStanding, Halt, Journal};
-use crate::key::{ActionId, ContainerKey};
+use crate::key::{ActionId, ContainerStartKey};
 use crate::outbox::Outbox;
 use crate::stop_reason::StopReason;
 
@@ -146,7 +146,7 @@ impl Containers {
     }
 
     /// The start in progress of the container at this place, or the next one.
-    pub(crate) fn key(&self, place: usize, sandbox: SandboxAttempt) -> ContainerKey {
+    pub(crate) fn key(&self, place: usize, sandbox: SandboxAttempt) -> ContainerStartKey {
         self.list[place].key(sandbox)
     }
 
@@ -274,7 +274,7 @@ impl Containers {
         &mut self,
         place: usize,
         probe: ProbeKind,
-        (id, result): (ActionId, Result<Outcome, ActionError>),
+        (id, result): (ActionId, Result<ActionOutcome, ActionError>),
         context: &PodContext<'_>,
         outbox: &mut Outbox,
     ) {
@@ -285,7 +285,7 @@ impl Containers {
         &mut self,
         place: usize,
         hook: HookKind,
-        (id, result): (ActionId, Result<Outcome, ActionError>),
+        (id, result): (ActionId, Result<ActionOutcome, ActionError>),
         context: &PodContext<'_>,
         outbox: &mut Outbox,
     ) {
@@ -307,7 +307,7 @@ impl Containers {
     }
 
     /// The end of one that is not wanted any more was told. False if it is none of them.
-    pub(crate) fn stray_ended(&mut self, key: &ContainerKey) -> bool {
+    pub(crate) fn stray_ended(&mut self, key: &ContainerStartKey) -> bool {
         self.strays.ended(key)
     }
 
@@ -319,9 +319,9 @@ impl Containers {
     pub(crate) fn stray_answered(
         &mut self,
         now: Tick,
-        key: &ContainerKey,
+        key: &ContainerStartKey,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
     ) {
         self.strays.answered(now, key, id, result);
     }

@@ -15,7 +15,7 @@
 //! | it runs, and has notice or a preStop hook, which it may have run | nobody ends it any more; when it ends by itself, that is its answer |
 //! | it runs, and has neither | it was not asked, and goes on |
 
-use rekindle_types::{Exit, ExitStatus, Notice};
+use rekindle_types::{Exit, ExitStatus, StopNotice};
 
 use super::Containers;
 use super::container::PodContainer;
@@ -144,10 +144,10 @@ impl PodContainer {
     }
 
     /// It runs, or is yet to be started: what its node has not asked to end does not end with it.
-    pub(super) fn outlives_node_stop(&mut self, notice: Notice) {
+    pub(super) fn outlives_node_stop(&mut self, notice: StopNotice) {
         match (notice, self.definition.pre_stop) {
-            (Notice::Given, _) | (Notice::NotGiven, HookPresence::Given) => {}
-            (Notice::NotGiven, HookPresence::Absent) => self.stopped_with_node = None,
+            (StopNotice::Given, _) | (StopNotice::NotGiven, HookPresence::Given) => {}
+            (StopNotice::NotGiven, HookPresence::Absent) => self.stopped_with_node = None,
         }
     }
 }

@@ -13,13 +13,13 @@
 use rekindle_types::{EndedByNode, Tick};
 
 use super::container::{ContainerStop, PodContainer, ProcessState};
-use crate::action::{Action, ProbeKind};
+use crate::action::{CoreAction, ProbeKind};
 use crate::blueprint::RoleInPod;
 use crate::context::PodContext;
-use crate::event::{ActionError, Outcome, Verdict};
+use crate::event::{ActionError, ActionOutcome, ProbeVerdict};
 use crate::health::{ContainerHealth, Probing};
 use crate::journal::{Readiness, SidecarGate};
-use crate::key::{ActionId, ContainerKey};
+use crate::key::{ActionId, ContainerStartKey};
 use crate::outbox::{Outbox, PendingAnswer};
 use crate::probe::{ProbeRules, ProbeSign};
 use crate::stop_reason::StopReason;
@@ -70,8 +70,8 @@ impl PodContainer {
                 continue;
             };
             let (name, attempt) = (self.definition.name.clone(), self.number);
-            let key = ContainerKey { sandbox: context.sandboxes.attempt(), name, attempt };
-            let action = Action::RunProbe { key, probe, timeout: rules.timeout };
+            let key = ContainerStartKey { sandbox: context.sandboxes.attempt(), name, attempt };
+            let action = CoreAction::RunProbe { key, probe, timeout: rules.timeout };
             prober.begin(outbox.act(action, PendingAnswer::Probe(place, probe)));
         }
     }
@@ -80,7 +80,7 @@ impl PodContainer {
         &mut self,
         probe: ProbeKind,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         context: &PodContext<'_>,
         outbox: &mut Outbox,
     ) {
@@ -97,10 +97,13 @@ impl PodContainer {
             return; // it has begun to end since
         }
         let sign = match &result {
-            Ok(Outcome::Probed { verdict: Verdict::Success | Verdict::Warning, .. }) => {
-                Some(ProbeSign::Good)
+            Ok(ActionOutcome::Probed {
+                verdict: ProbeVerdict::Success | ProbeVerdict::Warning,
+                ..
+            }) => Some(ProbeSign::Good),
+            Ok(ActionOutcome::Probed { verdict: ProbeVerdict::Failure, .. }) => {
+                Some(ProbeSign::Bad)
             }
-            Ok(Outcome::Probed { verdict: Verdict::Failure, .. }) => Some(ProbeSign::Bad),
             Ok(_) | Err(_) => None,
         };
         let reached = sign.and_then(|sign| prober.count(sign, &rules));
@@ -117,16 +120,16 @@ impl PodContainer {
     fn tell_of_probe(
         &self,
         probe: ProbeKind,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         outbox: &mut Outbox,
     ) {
         let definition = &self.definition;
         outbox.emit(match result {
-            Ok(Outcome::Probed { verdict: Verdict::Success, .. }) => return,
-            Ok(Outcome::Probed { verdict: Verdict::Warning, output }) => {
+            Ok(ActionOutcome::Probed { verdict: ProbeVerdict::Success, .. }) => return,
+            Ok(ActionOutcome::Probed { verdict: ProbeVerdict::Warning, output }) => {
                 texts::probe_warning(definition, probe, &output)
             }
-            Ok(Outcome::Probed { verdict: Verdict::Failure, output }) => {
+            Ok(ActionOutcome::Probed { verdict: ProbeVerdict::Failure, output }) => {
                 texts::unhealthy(definition, probe, &output)
             }
             Ok(other) => {
@@ -174,9 +177,9 @@ impl PodContainer {
 }
 
 /// The words for what a probe's verdict ends a container for, and whether it does.
-fn failed(probe: ProbeKind, result: &Result<Outcome, ActionError>) -> Option<String> {
+fn failed(probe: ProbeKind, result: &Result<ActionOutcome, ActionError>) -> Option<String> {
     let said = match result {
-        Ok(Outcome::Probed { output, .. }) => output.as_str(),
+        Ok(ActionOutcome::Probed { output, .. }) => output.as_str(),
         Ok(_) | Err(_) => "",
     };
     match probe {

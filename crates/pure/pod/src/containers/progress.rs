@@ -21,12 +21,12 @@ struct ContainerProgress {
     number: ContainerAttempt,
     standing: ContainerStanding,
     gate: SidecarGate,
-    stage: ContainerStage,
+    stage: ProcessProgress,
 }
 
 /// Its state, without what belongs to one process.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum ContainerStage {
+enum ProcessProgress {
     Idle(StartHold),
     Pulling(PullStep),
     Starting,
@@ -45,11 +45,11 @@ impl Containers {
 impl PodContainer {
     fn progress(&self) -> ContainerProgress {
         let stage = match &self.state {
-            ProcessState::Idle(hold) => ContainerStage::Idle(*hold),
-            ProcessState::Pulling { step } => ContainerStage::Pulling(*step),
-            ProcessState::Starting { .. } => ContainerStage::Starting,
+            ProcessState::Idle(hold) => ProcessProgress::Idle(*hold),
+            ProcessState::Pulling { step } => ProcessProgress::Pulling(*step),
+            ProcessState::Starting { .. } => ProcessProgress::Starting,
             ProcessState::Running { health, stop, .. } => {
-                ContainerStage::Running(health.launch, stop.as_ref().map(|stop| stop.step))
+                ProcessProgress::Running(health.launch, stop.as_ref().map(|stop| stop.step))
             }
         };
         ContainerProgress { number: self.number, standing: self.standing, gate: self.gate, stage }

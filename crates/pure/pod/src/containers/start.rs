@@ -11,14 +11,14 @@ use super::Containers;
 use super::container::{ImageCheck, PodContainer, ProcessState, PullStep, StartHold};
 use super::end::EndConsequence;
 use super::strays::StrayStep;
-use crate::action::Action;
+use crate::action::CoreAction;
 use crate::backoff::RetryDelays;
 use crate::complaint::Complaint;
 use crate::context::PodContext;
-use crate::event::{ActionError, ActionErrorKind, Made, Outcome};
+use crate::event::{ActionError, ActionErrorKind, ActionOutcome, Made};
 use crate::health::ContainerHealth;
 use crate::journal::ContainerStanding;
-use crate::key::{ActionId, ContainerKey};
+use crate::key::{ActionId, ContainerStartKey};
 use crate::outbox::{Outbox, PendingAnswer};
 use crate::texts;
 
@@ -99,12 +99,12 @@ impl Containers {
     pub(crate) fn start_answered(
         &mut self,
         place: usize,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         context: &PodContext<'_>,
         outbox: &mut Outbox,
     ) -> EndConsequence {
         let error = match result {
-            Ok(Outcome::ContainerMade { made, start }) => {
+            Ok(ActionOutcome::ContainerMade { made, start }) => {
                 let container = &mut self.list[place];
                 outbox.emit(texts::created(&container.definition));
                 match start {
@@ -172,7 +172,7 @@ impl Containers {
         container.standing = ContainerStanding::Started;
         container.complaint = None;
         container.failures = 0;
-        let old = container.last.as_ref().map(|last| ContainerKey {
+        let old = container.last.as_ref().map(|last| ContainerStartKey {
             sandbox: last.sandbox,
             name: container.definition.name.clone(),
             attempt: last.attempt,
@@ -228,7 +228,7 @@ impl PodContainer {
 
     fn ask_for_start(
         &mut self,
-        target: Option<ContainerKey>,
+        target: Option<ContainerStartKey>,
         context: &PodContext<'_>,
         outbox: &mut Outbox,
     ) {
@@ -239,7 +239,7 @@ impl PodContainer {
         self.note_only_start();
         self.started_image = Some(self.definition.image.clone());
         let key = self.key(context.sandboxes.attempt());
-        let action = Action::StartContainer { key, target };
+        let action = CoreAction::StartContainer { key, target };
         let action = outbox.act(action, PendingAnswer::Start(self.place));
         self.state = ProcessState::Starting { action, halted: None };
     }

@@ -26,15 +26,15 @@ use rekindle_types::{Tick, TickDuration};
 use super::Containers;
 use super::container::{ContainerStop, PodContainer, ProcessState, StartHold, StopStep};
 use super::end::EndConsequence;
-use crate::action::Action;
+use crate::action::CoreAction;
 use crate::backoff::{RetriedTask, RetryDelays};
 use crate::blueprint::{HookPresence, RoleInPod};
 use crate::context::PodContext;
-use crate::event::{ActionError, Outcome};
+use crate::event::{ActionError, ActionOutcome};
 use crate::halt::GRACE_MIN;
 use crate::health::HookRun;
 use crate::journal::Halt;
-use crate::key::{ActionId, ContainerKey};
+use crate::key::{ActionId, ContainerStartKey};
 use crate::outbox::{Outbox, PendingAnswer};
 use crate::stop_reason::StopReason;
 use crate::texts;
@@ -146,7 +146,7 @@ impl Containers {
         &mut self,
         place: usize,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         context: &PodContext<'_>,
         outbox: &mut Outbox,
     ) -> EndConsequence {
@@ -299,18 +299,18 @@ impl PodContainer {
         let (place, sandbox) = (self.place, context.sandboxes.attempt());
         let ProcessState::Running { stop: Some(stop), .. } = &mut self.state else { return };
         let (name, attempt) = (&self.definition.name, self.number);
-        let key = || ContainerKey { sandbox, name: name.clone(), attempt };
+        let key = || ContainerStartKey { sandbox, name: name.clone(), attempt };
         match &mut stop.step {
             StopStep::PreStop(_) => self.drive_pre_stop(context, outbox),
             StopStep::Signal(_) | StopStep::Grace if stop.kill_at <= now => {
                 stop.step = StopStep::Kill(RetriedTask::due());
             }
             StopStep::Signal(task) if task.is_due(now) => {
-                let action = Action::SignalContainer { key: key() };
+                let action = CoreAction::SignalContainer { key: key() };
                 task.begin(outbox.act(action, PendingAnswer::Signal(place)));
             }
             StopStep::Kill(task) if task.is_due(now) => {
-                let action = Action::KillContainer { key: key() };
+                let action = CoreAction::KillContainer { key: key() };
                 task.begin(outbox.act(action, PendingAnswer::Kill(place)));
             }
             StopStep::AwaitExit { again_at } if *again_at <= now => {
@@ -327,7 +327,7 @@ impl PodContainer {
     fn take_stop_answer(
         &mut self,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         now: Tick,
     ) -> StopAnswer {
         let Some(stop) = self.stop_mut() else { return StopAnswer::Obeyed };

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use rekindle_types::{ContainerName, SandboxAttempt, Tick};
 
-use crate::action::Action;
+use crate::action::CoreAction;
 use crate::backoff::{RetriedTask, RetryDelays};
-use crate::event::{ActionError, Outcome};
-use crate::key::{ActionId, ContainerKey};
+use crate::event::{ActionError, ActionOutcome};
+use crate::key::{ActionId, ContainerStartKey};
 use crate::outbox::{Outbox, PendingAnswer};
 
 /// Containers that are not wanted any more.
 #[derive(Debug, Default)]
-pub(super) struct Strays(BTreeMap<ContainerKey, StrayContainer>);
+pub(super) struct Strays(BTreeMap<ContainerStartKey, StrayContainer>);
 
 /// One of them.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) enum StrayStep {
 
 impl Strays {
     /// Has a container taken away.
-    pub(super) fn clear(&mut self, key: ContainerKey, step: StrayStep) {
+    pub(super) fn clear(&mut self, key: ContainerStartKey, step: StrayStep) {
         self.0.entry(key).or_insert(StrayContainer { step, task: RetriedTask::due() });
     }
 
@@ -70,7 +70,7 @@ impl Strays {
     }
 
     /// Its end was told. False if it is none of them.
-    pub(super) fn ended(&mut self, key: &ContainerKey) -> bool {
+    pub(super) fn ended(&mut self, key: &ContainerStartKey) -> bool {
         let Some(stray) = self.0.get_mut(key) else { return false };
         if stray.step == StrayStep::Kill {
             stray.task = RetriedTask::due();
@@ -85,8 +85,10 @@ impl Strays {
                 let key = key.clone();
                 let pending = PendingAnswer::Clearance(key.clone());
                 let action = match stray.step {
-                    StrayStep::Kill => Action::KillContainer { key },
-                    StrayStep::RemoveKilled | StrayStep::Remove => Action::RemoveContainer { key },
+                    StrayStep::Kill => CoreAction::KillContainer { key },
+                    StrayStep::RemoveKilled | StrayStep::Remove => {
+                        CoreAction::RemoveContainer { key }
+                    }
                 };
                 stray.task.begin(outbox.act(action, pending));
             }
@@ -96,9 +98,9 @@ impl Strays {
     pub(super) fn answered(
         &mut self,
         now: Tick,
-        key: &ContainerKey,
+        key: &ContainerStartKey,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
     ) {
         let Some(stray) = self.0.get_mut(key).filter(|stray| stray.task.is(id)) else { return };
         match (result, stray.step) {

@@ -15,9 +15,9 @@ use rekindle_types::{Exit, SandboxAttempt, TickDuration};
 use super::PodCore;
 use crate::action::LimitStep;
 use crate::containers::{ContainersProgress, EndConsequence, RoundCause};
-use crate::event::{ActionError, Eviction, EvictionCause, Made, Outcome};
+use crate::event::{ActionError, ActionOutcome, EvictionCause, Made, PodEviction};
 use crate::journal::{EndCause, Ground, Halt};
-use crate::key::{ActionId, ContainerKey};
+use crate::key::{ActionId, ContainerStartKey};
 use crate::lifecycle::LifecycleStageName;
 use crate::resize;
 use crate::restarts::RestartStageName;
@@ -239,7 +239,7 @@ impl PodCore {
 
     /// The node cannot keep the pod, or does not take it up. One that ends already only ends
     /// sooner.
-    pub(super) fn evict(&mut self, eviction: Eviction) {
+    pub(super) fn evict(&mut self, eviction: PodEviction) {
         let grace = match eviction.cause {
             EvictionCause::NodePressure
             | EvictionCause::StorageLimit
@@ -324,7 +324,7 @@ impl PodCore {
         &mut self,
         place: usize,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
     ) {
         if !self.containers.awaits_start(place, id) {
             return;
@@ -336,7 +336,7 @@ impl PodCore {
     }
 
     /// The runtime says that a start has come to its end.
-    pub(super) fn container_exited(&mut self, key: &ContainerKey, made: Made, exit: Exit) {
+    pub(super) fn container_exited(&mut self, key: &ContainerStartKey, made: Made, exit: Exit) {
         if self.containers.stray_ended(key) {
             return;
         }

@@ -35,11 +35,11 @@ use rekindle_types::resources::Amounts;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::action::{CoreOutput, CoreReport};
-use crate::config::Config;
+use crate::config::PodConfig;
 use crate::containers::{Containers, NeededImage};
 use crate::context::PodContext;
 use crate::desired_pod::DesiredPod;
-use crate::event::{ActionError, Event, Outcome, RestartRequest};
+use crate::event::{ActionError, ActionOutcome, CoreEvent, RestartRequest};
 use crate::journal::Journal;
 use crate::journal_keeper::JournalKeeper;
 use crate::key::ActionId;
@@ -53,7 +53,7 @@ use crate::status_view::StatusView;
 use crate::timers;
 use crate::volumes::PodVolumes;
 
-/// One pod on this node. It does nothing before the first [`Event::RuntimeSnapshot`].
+/// One pod on this node. It does nothing before the first [`CoreEvent::RuntimeSnapshot`].
 #[derive(Debug)]
 pub struct PodCore {
     now: Tick,
@@ -72,13 +72,13 @@ pub struct PodCore {
 impl PodCore {
     /// A pod that this agent has no journal of: new here, or the journal was lost. Nothing is done
     /// before the snapshot.
-    pub fn new(now: Tick, pod: Arc<Pod>, config: Config) -> Self {
+    pub fn new(now: Tick, pod: Arc<Pod>, config: PodConfig) -> Self {
         Self::recover(now, pod, Journal::default(), config)
     }
 
     /// A pod whose journal an earlier agent process left. Nothing is done before the snapshot. A
     /// journal of another [`Journal::VERSION`] is not used.
-    pub fn recover(now: Tick, pod: Arc<Pod>, journal: Journal, config: Config) -> Self {
+    pub fn recover(now: Tick, pod: Arc<Pod>, journal: Journal, config: PodConfig) -> Self {
         let journal = match journal.version {
             Journal::VERSION => journal,
             _ => Journal::default(),
@@ -110,7 +110,7 @@ impl PodCore {
 
     /// Takes in one thing that happened. Poll actions and the timeout afterwards. Time never goes
     /// back: an earlier `now` counts as the latest one seen.
-    pub fn handle(&mut self, now: Tick, event: Event) {
+    pub fn handle(&mut self, now: Tick, event: CoreEvent) {
         self.time_is(now);
         self.take_in(event);
         self.settle();
@@ -259,49 +259,51 @@ impl PodCore {
     }
 
     /// Sorts an event to the part it belongs to.
-    fn take_in(&mut self, event: Event) {
+    fn take_in(&mut self, event: CoreEvent) {
         if self.lifecycle.is_recovering() {
             return self.take_in_early(event);
         }
         match event {
-            Event::SpecChanged(pod) => self.spec_changed(pod),
-            Event::DeleteRequested { grace } => self.delete_requested(grace),
-            Event::NodeStops { grace } => self.node_stops(grace),
-            Event::RestartRequested(request) => self.restart_requested(request),
-            Event::RestartImpossible { request, problem } => {
+            CoreEvent::SpecChanged(pod) => self.spec_changed(pod),
+            CoreEvent::DeleteRequested { grace } => self.delete_requested(grace),
+            CoreEvent::NodeStops { grace } => self.node_stops(grace),
+            CoreEvent::RestartRequested(request) => self.restart_requested(request),
+            CoreEvent::RestartImpossible { request, problem } => {
                 self.restart_impossible(request, &problem);
             }
-            Event::ActionResult { id, result } => self.answered(id, result),
-            Event::ContainerExited { key, made, exit } => self.container_exited(&key, made, exit),
-            Event::SandboxDied { attempt } => self.sandbox_died(attempt),
-            Event::ResourcesDecided { ticket, decision } => {
+            CoreEvent::ActionResult { id, result } => self.answered(id, result),
+            CoreEvent::ContainerExited { key, made, exit } => {
+                self.container_exited(&key, made, exit)
+            }
+            CoreEvent::SandboxDied { attempt } => self.sandbox_died(attempt),
+            CoreEvent::ResourcesDecided { ticket, decision } => {
                 self.resize.decided(ticket, decision, self.desired.pod(), &mut self.outbox);
             }
-            Event::RuntimeSnapshot(snapshot) => self.compare_with(&snapshot),
-            Event::Eviction(eviction) => self.evict(eviction),
+            CoreEvent::RuntimeSnapshot(snapshot) => self.compare_with(&snapshot),
+            CoreEvent::Eviction(eviction) => self.evict(eviction),
         }
     }
 
     /// The runtime was not seen yet.
-    fn take_in_early(&mut self, event: Event) {
+    fn take_in_early(&mut self, event: CoreEvent) {
         match event {
-            Event::RuntimeSnapshot(snapshot) => self.recover_from(snapshot),
-            Event::SpecChanged(pod) => self.spec_changed(pod),
+            CoreEvent::RuntimeSnapshot(snapshot) => self.recover_from(snapshot),
+            CoreEvent::SpecChanged(pod) => self.spec_changed(pod),
             // Whatever an action of an earlier agent brought, the snapshot shows it; nothing was
             // asked for yet.
-            Event::ActionResult { .. } | Event::ResourcesDecided { .. } => {}
-            Event::DeleteRequested { .. }
-            | Event::NodeStops { .. }
-            | Event::RestartRequested(_)
-            | Event::RestartImpossible { .. }
-            | Event::ContainerExited { .. }
-            | Event::SandboxDied { .. }
-            | Event::Eviction(_) => self.lifecycle.keep_for_later(event),
+            CoreEvent::ActionResult { .. } | CoreEvent::ResourcesDecided { .. } => {}
+            CoreEvent::DeleteRequested { .. }
+            | CoreEvent::NodeStops { .. }
+            | CoreEvent::RestartRequested(_)
+            | CoreEvent::RestartImpossible { .. }
+            | CoreEvent::ContainerExited { .. }
+            | CoreEvent::SandboxDied { .. }
+            | CoreEvent::Eviction(_) => self.lifecycle.keep_for_later(event),
         }
     }
 
     /// An answer counts once, and only while the part that asked still waits for just this one.
-    fn answered(&mut self, id: ActionId, result: Result<Outcome, ActionError>) {
+    fn answered(&mut self, id: ActionId, result: Result<ActionOutcome, ActionError>) {
         let Some(pending) = self.outbox.answered(id) else { return };
         let now = self.now;
         match pending {

@@ -26,10 +26,10 @@ use rekindle_types::{SandboxAttempt, Tick};
 
 pub(crate) use conditions::{OWNED, conditions};
 
-use crate::action::{Action, LimitStep};
+use crate::action::{CoreAction, LimitStep};
 use crate::allocation::Allocation;
 use crate::backoff::{RetriedTask, RetryDelays};
-use crate::event::{ActionError, Outcome};
+use crate::event::{ActionError, ActionOutcome};
 use crate::journal::{Journal, ResizeStanding, ResourcesRecord};
 use crate::key::ActionId;
 use crate::outbox::{Outbox, PendingAnswer};
@@ -164,7 +164,7 @@ impl Resize {
         outbox: &mut Outbox,
     ) {
         if let LimitProgress::Raise(task) | LimitProgress::Lower(task) = &mut self.progress {
-            let action = Action::UpdateSandbox { attempt, step };
+            let action = CoreAction::UpdateSandbox { attempt, step };
             task.begin(outbox.act(action, PendingAnswer::SandboxUpdate));
         }
     }
@@ -178,7 +178,7 @@ impl Resize {
         &mut self,
         now: Tick,
         id: ActionId,
-        result: Result<Outcome, ActionError>,
+        result: Result<ActionOutcome, ActionError>,
         outbox: &mut Outbox,
     ) {
         let (task, next) = match &mut self.progress {

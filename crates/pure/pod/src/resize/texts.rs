@@ -6,7 +6,7 @@ use rekindle_types::reasons::event;
 use rekindle_types::resources::INFEASIBLE;
 use serde::Serialize;
 
-use crate::action::{PodEvent, Severity};
+use crate::action::{PodEvent, PodEventSeverity};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,7 +37,7 @@ fn of_container(container: &Container) -> OfContainer<'_> {
 pub(super) fn started(pod: &Pod, generation: i64) -> PodEvent {
     let message = message("Pod resize started", pod, generation, None);
     PodEvent {
-        severity: Severity::Normal,
+        severity: PodEventSeverity::Normal,
         reason: event::RESIZE_STARTED,
         message,
         field_path: None,
@@ -47,14 +47,19 @@ pub(super) fn started(pod: &Pod, generation: i64) -> PodEvent {
 /// All of it is in force.
 pub(super) fn completed(pod: &Pod, generation: i64) -> PodEvent {
     let message = message("Pod resize completed", pod, generation, None);
-    let (severity, reason) = (Severity::Normal, event::RESIZE_COMPLETED);
+    let (severity, reason) = (PodEventSeverity::Normal, event::RESIZE_COMPLETED);
     PodEvent { severity, reason, message, field_path: None }
 }
 
 /// A step failed.
 pub(super) fn failed(pod: &Pod, generation: i64, error: &str) -> PodEvent {
     let message = message("Pod resize error", pod, generation, Some(error));
-    PodEvent { severity: Severity::Warning, reason: event::RESIZE_ERROR, message, field_path: None }
+    PodEvent {
+        severity: PodEventSeverity::Warning,
+        reason: event::RESIZE_ERROR,
+        message,
+        field_path: None,
+    }
 }
 
 /// Not granted, now or ever.
@@ -62,7 +67,7 @@ pub(super) fn refused(pod: &Pod, reason: &str, why: &str, generation: i64) -> Po
     let message = message(&format!("Pod resize {reason}"), pod, generation, Some(why));
     let reason =
         if reason == INFEASIBLE { event::RESIZE_INFEASIBLE } else { event::RESIZE_DEFERRED };
-    PodEvent { severity: Severity::Warning, reason, message, field_path: None }
+    PodEvent { severity: PodEventSeverity::Warning, reason, message, field_path: None }
 }
 
 fn message(begin: &str, pod: &Pod, generation: i64, error: Option<&str>) -> String {

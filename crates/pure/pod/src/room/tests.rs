@@ -35,8 +35,8 @@ fn shown(notices: Vec<ResourceNotice>) -> Vec<String> {
 }
 
 /// A node of 2 CPUs and 4000 bytes, on which `a`, `b` and `c` have 500m and 1000 bytes each.
-fn room() -> Room {
-    let mut room = Room::new(amounts(2000, 4000));
+fn room() -> NodeAllocations {
+    let mut room = NodeAllocations::new(amounts(2000, 4000));
     assert!(room.listed().is_empty());
     for name in ["a", "b", "c"] {
         let notices = room.hold(uid(name), amounts(500, 1000), Rank::default());
@@ -45,12 +45,18 @@ fn room() -> Room {
     room
 }
 
-fn request(room: &mut Room, pod: &str, ticket: u64, cpu: i64, memory: i64) -> Vec<String> {
+fn request(
+    room: &mut NodeAllocations,
+    pod: &str,
+    ticket: u64,
+    cpu: i64,
+    memory: i64,
+) -> Vec<String> {
     request_as(room, pod, ticket, cpu, memory, Rank::default())
 }
 
 fn request_as(
-    room: &mut Room,
+    room: &mut NodeAllocations,
     pod: &str,
     ticket: u64,
     cpu: i64,
@@ -112,7 +118,7 @@ fn a_request_that_asks_for_no_more_goes_first_and_makes_room_for_others() {
 
 #[test]
 fn nothing_is_decided_before_all_pods_are_known() {
-    let mut room = Room::new(amounts(1000, 1000));
+    let mut room = NodeAllocations::new(amounts(1000, 1000));
     room.expect(uid("a"));
     room.expect(uid("b"));
     room.hold(uid("a"), amounts(400, 0), Rank::default());
@@ -137,7 +143,7 @@ proptest! {
     fn what_was_granted_never_exceeds_what_the_node_has(
         steps in prop::collection::vec((0usize..6, 0i64..2500, 0i64..5000, 0u8..8), 1..60),
     ) {
-        let mut room = Room::new(amounts(2000, 4000));
+        let mut room = NodeAllocations::new(amounts(2000, 4000));
         room.listed();
         let mut held: BTreeMap<PodUid, Amounts> = BTreeMap::new();
         let mut wanted: BTreeMap<PodUid, (u64, Amounts)> = BTreeMap::new();

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use rekindle_pod::ContainerKey;
+use rekindle_pod::ContainerStartKey;
 use rekindle_types::v1alpha1::{EmptyDirPolicy, PodRestartPhase, Rung};
 use rekindle_types::{ExitStatus, Tick};
 
@@ -49,7 +49,7 @@ proptest! {
     ) {
         let mut world = play(pod.pod(), &before);
         heal(&mut world);
-        let running: BTreeSet<ContainerKey> = world.runtime.running().collect();
+        let running: BTreeSet<ContainerStartKey> = world.runtime.running().collect();
         let starts = world.runtime.starts.clone();
         for steps in kills {
             crash(&mut world);
@@ -156,7 +156,7 @@ fn a_restart_of_one_container_is_done_once_wherever_the_agent_is_killed() {
         heal(&mut world);
         let others = |world: &World| {
             let others = world.runtime.running().filter(|key| key.name.0 != named);
-            others.collect::<BTreeSet<ContainerKey>>()
+            others.collect::<BTreeSet<ContainerStartKey>>()
         };
         let (before, mut expected) = (others(&world), world.runtime.starts.clone());
         expected.entry(named.to_owned()).and_modify(|starts| *starts += 1);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use rekindle_pod::{Event, PodCore};
+use rekindle_pod::{CoreEvent, PodCore};
 use rekindle_types::TickDuration;
 
 use crate::happenings::{Happening, any_happening, play};
@@ -30,7 +30,7 @@ proptest! {
             check_rest(&world, End::NotAsked);
         }
         if !world.core.is_finished() {
-            world.tell(Event::DeleteRequested { grace: TickDuration::from_secs(5) });
+            world.tell(CoreEvent::DeleteRequested { grace: TickDuration::from_secs(5) });
             heal(&mut world);
             check_rest(&world, End::Asked);
         }

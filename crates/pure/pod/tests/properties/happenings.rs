@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use proptest::prelude::*;
 use rekindle_pod::{
-    Action, ActionErrorKind, Event, Eviction, EvictionCause, Outcome, ResourceDecision,
-    RestartRequest, Series,
+    ActionErrorKind, ActionOutcome, CoreAction, CoreEvent, EvictionCause, PodEviction,
+    ResourceDecision, RestartRequest, Series,
 };
 use rekindle_types::v1alpha1::{EmptyDirPolicy, Rung};
 use rekindle_types::{ContainerName, ExitStatus, TickDuration};
@@ -161,19 +161,19 @@ pub(crate) fn empty_dirs() -> impl Strategy<Value = EmptyDirPolicy> {
 }
 
 /// What can go wrong with an action.
-pub(crate) fn fault(action: &Action) -> ActionErrorKind {
+pub(crate) fn fault(action: &CoreAction) -> ActionErrorKind {
     match action {
-        Action::MountVolumes | Action::RefreshVolumes => ActionErrorKind::Volume,
-        Action::SetUpSandbox { .. } => ActionErrorKind::Sandbox,
-        Action::FindImage { .. } | Action::PullImage { .. } => ActionErrorKind::ImagePull,
-        Action::StartContainer { .. } => ActionErrorKind::ContainerStart,
+        CoreAction::MountVolumes | CoreAction::RefreshVolumes => ActionErrorKind::Volume,
+        CoreAction::SetUpSandbox { .. } => ActionErrorKind::Sandbox,
+        CoreAction::FindImage { .. } | CoreAction::PullImage { .. } => ActionErrorKind::ImagePull,
+        CoreAction::StartContainer { .. } => ActionErrorKind::ContainerStart,
         _ => ActionErrorKind::Other,
     }
 }
 
 fn waiting_start(world: &World, place: usize) -> Option<usize> {
     let starts: Vec<usize> = (0..world.waiting.len())
-        .filter(|place| matches!(world.waiting[*place].1, Action::StartContainer { .. }))
+        .filter(|place| matches!(world.waiting[*place].1, CoreAction::StartContainer { .. }))
         .collect();
     chosen(place, starts.len()).map(|chosen| starts[chosen])
 }
@@ -252,7 +252,7 @@ pub(crate) fn happen(world: &mut World, happening: &Happening) {
         }
         Happening::NodeStops(grace) => {
             world.poll_all();
-            world.tell(Event::NodeStops { grace: TickDuration::from_secs(*grace) });
+            world.tell(CoreEvent::NodeStops { grace: TickDuration::from_secs(*grace) });
         }
         Happening::Snapshot => {
             // A driver asks for it when nothing is in flight.
@@ -267,9 +267,9 @@ pub(crate) fn happen(world: &mut World, happening: &Happening) {
             world.late_exit(runtime::key(99, "main0", *number));
         }
         Happening::Delete(grace) => {
-            world.tell(Event::DeleteRequested { grace: TickDuration::from_secs(*grace) });
+            world.tell(CoreEvent::DeleteRequested { grace: TickDuration::from_secs(*grace) });
         }
-        Happening::Evict(grace) => world.tell(Event::Eviction(Eviction {
+        Happening::Evict(grace) => world.tell(CoreEvent::Eviction(PodEviction {
             cause: EvictionCause::NodePressure,
             message: "low on memory".to_owned(),
             grace: TickDuration::from_secs(*grace),
@@ -315,7 +315,7 @@ fn request(world: &mut World, request: RestartRequest) {
     if done && (world.journal_was_lost || world.finishes > 0) {
         return; // the object in the API says so, and no agent asks
     }
-    world.tell(Event::RestartRequested(request));
+    world.tell(CoreEvent::RestartRequested(request));
 }
 
 pub(crate) fn crash(world: &mut World) {
@@ -329,7 +329,7 @@ pub(crate) fn answer_twice(world: &mut World, place: usize) {
     if let Some(place) = chosen(place, world.waiting.len()) {
         let (id, _) = world.waiting[place];
         world.carry_out(place);
-        world.answer(id, Ok(Outcome::Done));
+        world.answer(id, Ok(ActionOutcome::Done));
     }
 }
 
@@ -353,7 +353,7 @@ pub(crate) fn change_image(world: &mut World, number: u8) {
     spec.containers[0].image = Some(format!("demo:{number}"));
     world.pod = Arc::new(pod);
     let pod = world.pod.clone();
-    world.tell(Event::SpecChanged(pod));
+    world.tell(CoreEvent::SpecChanged(pod));
 }
 
 /// CPU and memory of a regular container or a sidecar, in one of a few sizes.
@@ -373,7 +373,7 @@ pub(crate) fn resize(world: &mut World, place: usize, amount: u8) {
     });
     world.pod = Arc::new(pod);
     let pod = world.pod.clone();
-    world.tell(Event::SpecChanged(pod));
+    world.tell(CoreEvent::SpecChanged(pod));
 }
 
 pub(crate) fn chosen(place: usize, len: usize) -> Option<usize> {

@@ -4,35 +4,36 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use rekindle_pod::{
-    ActionError, ActionErrorKind, ActionId, ContainerKey, ContainerSeen, ContainerSeenState, Event,
-    Made, Outcome, RestartRequest, SandboxSeen, SandboxSeenState, Series, Snapshot, Verdict,
+    ActionError, ActionErrorKind, ActionId, ActionOutcome, ContainerSeen, ContainerSeenState,
+    ContainerStartKey, CoreEvent, Made, ProbeVerdict, RestartRequest, SandboxSeen,
+    SandboxSeenState, Series, Snapshot,
 };
 use rekindle_types::v1alpha1::EmptyDirPolicy;
-use rekindle_types::{ContainerName, Notice, TickDuration};
+use rekindle_types::{ContainerName, StopNotice, TickDuration};
 
 use crate::happenings::{decision, empty_dirs, exit_status, rung};
 use crate::shapes::pods;
 use crate::world;
 
 /// An event with any content.
-pub(crate) fn nonsense() -> impl Strategy<Value = (Event, u64)> {
+pub(crate) fn nonsense() -> impl Strategy<Value = (CoreEvent, u64)> {
     let event = prop_oneof![
         (0u64..40, answer())
-            .prop_map(|(id, result)| Event::ActionResult { id: ActionId(id), result }),
-        (any_key(), exit_status()).prop_map(|(key, status)| Event::ContainerExited {
+            .prop_map(|(id, result)| CoreEvent::ActionResult { id: ActionId(id), result }),
+        (any_key(), exit_status()).prop_map(|(key, status)| CoreEvent::ContainerExited {
             key,
             made: Made::default(),
             exit: world::runtime::exit(world::START, world::START, status),
         }),
         (0u64..4, decision())
-            .prop_map(|(ticket, decision)| Event::ResourcesDecided { ticket, decision }),
-        (0u32..4).prop_map(|attempt| Event::SandboxDied { attempt: world::sandbox(attempt) }),
+            .prop_map(|(ticket, decision)| CoreEvent::ResourcesDecided { ticket, decision }),
+        (0u32..4).prop_map(|attempt| CoreEvent::SandboxDied { attempt: world::sandbox(attempt) }),
         prop::collection::vec(any_sandbox(), 0..4)
-            .prop_map(|sandboxes| Event::RuntimeSnapshot(Snapshot { sandboxes })),
-        pods().prop_map(|shape| Event::SpecChanged(Arc::new(shape.pod()))),
+            .prop_map(|sandboxes| CoreEvent::RuntimeSnapshot(Snapshot { sandboxes })),
+        pods().prop_map(|shape| CoreEvent::SpecChanged(Arc::new(shape.pod()))),
         (0u8..9, rung(), prop::option::of(any_name()), empty_dirs()).prop_map(
             |(id, rung, named, empty_dirs)| {
-                Event::RestartRequested(RestartRequest {
+                CoreEvent::RestartRequested(RestartRequest {
                     id: format!("id{id}"),
                     name: format!("restart-{id}"),
                     rung,
@@ -44,7 +45,7 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (Event, u64)> {
                 })
             }
         ),
-        (0u8..9, rung()).prop_map(|(id, rung)| Event::RestartImpossible {
+        (0u8..9, rung()).prop_map(|(id, rung)| CoreEvent::RestartImpossible {
             request: RestartRequest {
                 id: format!("id{id}"),
                 name: format!("restart-{id}"),
@@ -57,13 +58,14 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (Event, u64)> {
             },
             problem: "no image".to_owned(),
         }),
-        (0u64..40).prop_map(|secs| Event::DeleteRequested { grace: TickDuration::from_secs(secs) }),
-        (0u64..40).prop_map(|secs| Event::NodeStops { grace: TickDuration::from_secs(secs) }),
+        (0u64..40)
+            .prop_map(|secs| CoreEvent::DeleteRequested { grace: TickDuration::from_secs(secs) }),
+        (0u64..40).prop_map(|secs| CoreEvent::NodeStops { grace: TickDuration::from_secs(secs) }),
     ];
     (event, 0u64..20_000)
 }
 
-fn any_key() -> impl Strategy<Value = ContainerKey> {
+fn any_key() -> impl Strategy<Value = ContainerStartKey> {
     (0u32..3, any_name(), 0u32..3)
         .prop_map(|(sandbox, name, attempt)| world::runtime::key(sandbox, name, attempt))
 }
@@ -72,7 +74,7 @@ fn any_name() -> impl Strategy<Value = &'static str> {
     prop_oneof![Just("main0"), Just("main1"), Just("init0"), Just("side0"), Just("stranger")]
 }
 
-fn answer() -> impl Strategy<Value = Result<Outcome, ActionError>> {
+fn answer() -> impl Strategy<Value = Result<ActionOutcome, ActionError>> {
     let kind = prop_oneof![
         Just(ActionErrorKind::Sandbox),
         Just(ActionErrorKind::Volume),
@@ -85,24 +87,24 @@ fn answer() -> impl Strategy<Value = Result<Outcome, ActionError>> {
         Just(ActionErrorKind::Other),
     ];
     let outcome = prop_oneof![
-        4 => Just(Outcome::Done),
-        2 => Just(Outcome::SandboxReady { ips: Vec::new() }),
-        2 => Just(Outcome::ImagePresent {
+        4 => Just(ActionOutcome::Done),
+        2 => Just(ActionOutcome::SandboxReady { ips: Vec::new() }),
+        2 => Just(ActionOutcome::ImagePresent {
             image_id: String::new(),
             source: rekindle_pod::ImageSource::AlreadyPresent,
         }),
-        2 => Just(Outcome::ImageToPull { name: String::new() }),
-        2 => Just(Outcome::ContainerMade { made: Made::default(), start: Ok(world::START) }),
-        1 => Just(Outcome::ContainerMade {
+        2 => Just(ActionOutcome::ImageToPull { name: String::new() }),
+        2 => Just(ActionOutcome::ContainerMade { made: Made::default(), start: Ok(world::START) }),
+        1 => Just(ActionOutcome::ContainerMade {
             made: Made::default(),
             start: Err(world::error(ActionErrorKind::ContainerStart, "nonsense")),
         }),
-        1 => Just(Outcome::ContainerMade {
+        1 => Just(ActionOutcome::ContainerMade {
             made: Made::default(),
             start: Err(world::error(ActionErrorKind::Other, "nonsense")),
         }),
-        1 => Just(Outcome::Probed { verdict: Verdict::Success, output: String::new() }),
-        1 => Just(Outcome::Probed { verdict: Verdict::Failure, output: String::new() }),
+        1 => Just(ActionOutcome::Probed { verdict: ProbeVerdict::Success, output: String::new() }),
+        1 => Just(ActionOutcome::Probed { verdict: ProbeVerdict::Failure, output: String::new() }),
     ];
     prop_oneof![
         3 => outcome.prop_map(Ok),
@@ -130,7 +132,7 @@ fn any_container() -> impl Strategy<Value = ContainerSeen> {
         Just(ContainerSeenState::Created),
         any::<bool>().prop_map(|is_asked| ContainerSeenState::Running {
             started_at: world::START,
-            notice: if is_asked { Notice::Given } else { Notice::NotGiven },
+            notice: if is_asked { StopNotice::Given } else { StopNotice::NotGiven },
         }),
         exit_status().prop_map(|status| ContainerSeenState::Exited {
             exit: world::runtime::exit(world::START, world::START, status),

@@ -4,45 +4,46 @@ use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStatus, PodStatus, ResourceRequirements,
 };
 use rekindle_pod::{
-    Action, ContainerKey, CoreReport, HookLimit, LimitStep, RestartReport, Severity, owns_condition,
+    ContainerStartKey, CoreAction, CoreReport, HookLimit, LimitStep, PodEventSeverity,
+    RestartReport, owns_condition,
 };
 use rekindle_types::resources::{Amounts, ResourceList};
 use rekindle_types::{Tick, TickDuration};
 
-pub fn action(action: &Action) -> String {
+pub fn action(action: &CoreAction) -> String {
     match action {
-        Action::MountVolumes => "MountVolumes".to_owned(),
-        Action::RefreshVolumes => "RefreshVolumes".to_owned(),
-        Action::SetUpSandbox { attempt } => format!("SetUpSandbox {attempt}"),
-        Action::TearDownSandbox { attempt } => format!("TearDownSandbox {attempt}"),
-        Action::PullImage { container, image } => format!("PullImage {container} {image}"),
-        Action::FindImage { container, image, policy } => {
+        CoreAction::MountVolumes => "MountVolumes".to_owned(),
+        CoreAction::RefreshVolumes => "RefreshVolumes".to_owned(),
+        CoreAction::SetUpSandbox { attempt } => format!("SetUpSandbox {attempt}"),
+        CoreAction::TearDownSandbox { attempt } => format!("TearDownSandbox {attempt}"),
+        CoreAction::PullImage { container, image } => format!("PullImage {container} {image}"),
+        CoreAction::FindImage { container, image, policy } => {
             format!("FindImage {container} {image} {policy:?}")
         }
-        Action::StartContainer { key, target: None } => {
+        CoreAction::StartContainer { key, target: None } => {
             format!("StartContainer {}", container_key(key))
         }
-        Action::StartContainer { key, target: Some(target) } => {
+        CoreAction::StartContainer { key, target: Some(target) } => {
             format!("StartContainer {} target={}", container_key(key), container_key(target))
         }
-        Action::SignalContainer { key } => format!("SignalContainer {}", container_key(key)),
-        Action::KillContainer { key } => format!("KillContainer {}", container_key(key)),
-        Action::RemoveContainer { key } => format!("RemoveContainer {}", container_key(key)),
-        Action::UpdateSandbox { attempt, step: LimitStep::Settle } => {
+        CoreAction::SignalContainer { key } => format!("SignalContainer {}", container_key(key)),
+        CoreAction::KillContainer { key } => format!("KillContainer {}", container_key(key)),
+        CoreAction::RemoveContainer { key } => format!("RemoveContainer {}", container_key(key)),
+        CoreAction::UpdateSandbox { attempt, step: LimitStep::Settle } => {
             format!("UpdateSandbox {attempt} Settle")
         }
-        Action::UpdateSandbox { attempt, step: LimitStep::Raise { in_place, restarts } } => {
+        CoreAction::UpdateSandbox { attempt, step: LimitStep::Raise { in_place, restarts } } => {
             let in_place: Vec<String> = in_place.iter().map(container_key).collect();
             format!("UpdateSandbox {attempt} Raise in_place={in_place:?} restarts={restarts:?}")
         }
-        Action::UpdateContainer { key } => format!("UpdateContainer {}", container_key(key)),
-        Action::RunProbe { key, probe, timeout } => {
+        CoreAction::UpdateContainer { key } => format!("UpdateContainer {}", container_key(key)),
+        CoreAction::RunProbe { key, probe, timeout } => {
             format!("RunProbe {} {probe:?} timeout={}", container_key(key), span(*timeout))
         }
-        Action::RunHook { key, hook, limit: HookLimit::None } => {
+        CoreAction::RunHook { key, hook, limit: HookLimit::None } => {
             format!("RunHook {} {hook:?}", container_key(key))
         }
-        Action::RunHook { key, hook, limit: HookLimit::Grace(left) } => {
+        CoreAction::RunHook { key, hook, limit: HookLimit::Grace(left) } => {
             format!("RunHook {} {hook:?} limit={}", container_key(key), span(*left))
         }
     }
@@ -60,8 +61,8 @@ pub fn report(report: &CoreReport) -> String {
         CoreReport::WriteStatus(s) => format!("WriteStatus {}", status(s)),
         CoreReport::EmitEvent(event) => {
             let severity = match event.severity {
-                Severity::Normal => "Normal",
-                Severity::Warning => "Warning",
+                PodEventSeverity::Normal => "Normal",
+                PodEventSeverity::Warning => "Warning",
             };
             let path = event.field_path.as_deref().map(|p| format!(" [{p}]")).unwrap_or_default();
             format!("Event {severity} {}: {}{path}", event.reason, event.message)
@@ -84,7 +85,7 @@ pub fn resources(resources: &ResourceRequirements) -> String {
 }
 
 /// `web#1@0`: start 1 of web in sandbox 0.
-pub fn container_key(key: &ContainerKey) -> String {
+pub fn container_key(key: &ContainerStartKey) -> String {
     format!("{}#{}@{}", key.name, key.attempt, key.sandbox)
 }
 

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus, ResourceRequirements};
 use rekindle_pod::journal::ResizeStanding;
 use rekindle_pod::{
-    Action, ActionError, ActionErrorKind, ActionId, Config, ContainerKey, CoreOutput, CoreReport,
-    Event, Journal, Outcome, PodCore, ResourceDecision, ResourceRequest, RestartReport,
-    RestartRequest, Snapshot,
+    ActionError, ActionErrorKind, ActionId, ActionOutcome, ContainerStartKey, CoreAction,
+    CoreEvent, CoreOutput, CoreReport, Journal, PodConfig, PodCore, ResourceDecision,
+    ResourceRequest, RestartReport, RestartRequest, Snapshot,
 };
 use rekindle_types::v1alpha1::PodRestartPhase;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
@@ -30,7 +30,7 @@ pub struct World {
     pub now: Tick,
     pub core: PodCore,
     /// What the node tells the core, also after the agent was killed.
-    pub config: Config,
+    pub config: PodConfig,
     /// The object as the API has it, with the status that was written last.
     pub pod: Arc<Pod>,
     /// What survives a crash of the agent.
@@ -39,7 +39,7 @@ pub struct World {
     pub disk: Disk,
     pub runtime: Runtime,
     /// Polled and not carried out yet.
-    pub waiting: Vec<(ActionId, Action)>,
+    pub waiting: Vec<(ActionId, CoreAction)>,
     /// What was polled, one line each.
     pub log: Vec<String>,
     pub reports: BTreeMap<String, PodRestartPhase>,
@@ -55,7 +55,7 @@ pub struct World {
     /// The resources that an action under way was begun with.
     begun_with: BTreeMap<ActionId, ResourceRequirements>,
     /// Those that each container was made with, or given since.
-    pub in_force: BTreeMap<ContainerKey, ResourceRequirements>,
+    pub in_force: BTreeMap<ContainerStartKey, ResourceRequirements>,
     /// The highest restartCount written of each container: it never falls.
     counts: BTreeMap<String, i32>,
     /// Those of the pod when it came.
@@ -68,7 +68,7 @@ impl World {
     }
 
     /// On a node that is set up in its own way.
-    pub fn with_config(pod: Pod, config: Config) -> Self {
+    pub fn with_config(pod: Pod, config: PodConfig) -> Self {
         let rights = rights::rights(&pod);
         let pod = Arc::new(pod);
         Self {
@@ -102,7 +102,7 @@ impl World {
         build::add_ephemeral(&mut pod, name, target, volume);
         self.pod = Arc::new(pod);
         let pod = self.pod.clone();
-        self.tell(Event::SpecChanged(pod));
+        self.tell(CoreEvent::SpecChanged(pod));
     }
 
     /// The object is gone: nothing more can happen to it.
@@ -113,22 +113,22 @@ impl World {
     /// What an agent that starts again finds in the API beside the pod.
     pub fn tell_again(&mut self) {
         if let Some(grace) = self.deletion {
-            self.tell(Event::DeleteRequested { grace });
+            self.tell(CoreEvent::DeleteRequested { grace });
         }
         let open = |id: &String| self.reports.get(id).is_none_or(|phase| !phase.is_final());
         let requests: Vec<RestartRequest> =
             self.requests.values().filter(|request| open(&request.id)).cloned().collect();
         for request in requests {
-            self.tell(Event::RestartRequested(request));
+            self.tell(CoreEvent::RestartRequested(request));
         }
     }
 
     /// Hands an event to the core.
-    pub fn tell(&mut self, event: Event) {
+    pub fn tell(&mut self, event: CoreEvent) {
         match &event {
-            Event::DeleteRequested { grace } => self.deletion = Some(*grace),
-            Event::NodeStops { .. } => self.telling = Telling::JournalOnly,
-            Event::RestartRequested(request) => {
+            CoreEvent::DeleteRequested { grace } => self.deletion = Some(*grace),
+            CoreEvent::NodeStops { .. } => self.telling = Telling::JournalOnly,
+            CoreEvent::RestartRequested(request) => {
                 self.requests.insert(request.id.clone(), request.clone());
             }
             _ => {}
@@ -138,7 +138,7 @@ impl World {
 
     pub fn snapshot(&mut self) {
         let snapshot = self.runtime.snapshot();
-        self.tell(Event::RuntimeSnapshot(snapshot));
+        self.tell(CoreEvent::RuntimeSnapshot(snapshot));
     }
 
     /// A snapshot when nothing is in flight, as a driver that is unsure takes one.
@@ -176,7 +176,7 @@ impl World {
     /// The node decides on what was asked for last.
     pub fn decide(&mut self, decision: ResourceDecision) {
         if let Some(ResourceRequest { ticket, .. }) = self.asked {
-            self.tell(Event::ResourcesDecided { ticket, decision });
+            self.tell(CoreEvent::ResourcesDecided { ticket, decision });
         }
     }
 
@@ -202,8 +202,8 @@ impl World {
                 }
                 self.check_asked_once(&action);
                 self.check_rights(&action);
-                if let Action::StartContainer { key, .. } | Action::UpdateContainer { key } =
-                    &action
+                if let CoreAction::StartContainer { key, .. }
+                | CoreAction::UpdateContainer { key } = &action
                 {
                     self.begun_with.insert(id, self.granted_to(&key.name.0));
                 }
@@ -270,7 +270,7 @@ impl World {
     }
 
     /// What a start depends on is kept before it is asked for.
-    fn check_journal(&self, action: &Action) {
+    fn check_journal(&self, action: &CoreAction) {
         let journal = self.journal.as_ref().expect("nothing is asked for before the first journal");
         let sandbox = match self.telling {
             Telling::All => journal.sandbox,
@@ -278,13 +278,13 @@ impl World {
             Telling::JournalOnly => return,
         };
         match action {
-            Action::StartContainer { key, .. } => {
+            CoreAction::StartContainer { key, .. } => {
                 assert_eq!(sandbox, key.sandbox, "{key:?} is not in the journal");
                 let kept = journal.containers.get(&key.name).map(|record| record.number);
                 assert_eq!(kept, Some(key.attempt), "{key:?} is not in the journal");
             }
-            Action::SetUpSandbox { attempt, .. } => assert_eq!(sandbox, *attempt),
-            Action::UpdateSandbox { .. } | Action::UpdateContainer { .. } => {
+            CoreAction::SetUpSandbox { attempt, .. } => assert_eq!(sandbox, *attempt),
+            CoreAction::UpdateSandbox { .. } | CoreAction::UpdateContainer { .. } => {
                 let standing = journal.resources.as_ref().map(|resources| resources.standing);
                 assert_eq!(
                     standing,
@@ -297,9 +297,9 @@ impl World {
     }
 
     /// What is made, at whatever attempt, is made with the rights that the pod came with (P4).
-    fn check_rights(&self, action: &Action) {
+    fn check_rights(&self, action: &CoreAction) {
         match action {
-            Action::SetUpSandbox { .. } | Action::StartContainer { .. } => {
+            CoreAction::SetUpSandbox { .. } | CoreAction::StartContainer { .. } => {
                 let now = rights::rights(&self.core.granted_pod());
                 assert_eq!(now, self.rights, "{action:?} with other rights than the first");
             }
@@ -309,10 +309,10 @@ impl World {
 
     /// At most one execution of a probe or a hook is under way in a container, and only where a
     /// process was started.
-    fn check_asked_once(&self, action: &Action) {
-        let asked = |action: &Action| match action {
-            Action::RunProbe { key, probe, .. } => Some((key.clone(), format!("{probe:?}"))),
-            Action::RunHook { key, hook, .. } => Some((key.clone(), format!("{hook:?}"))),
+    fn check_asked_once(&self, action: &CoreAction) {
+        let asked = |action: &CoreAction| match action {
+            CoreAction::RunProbe { key, probe, .. } => Some((key.clone(), format!("{probe:?}"))),
+            CoreAction::RunHook { key, hook, .. } => Some((key.clone(), format!("{hook:?}"))),
             _ => None,
         };
         let Some(new) = asked(action) else { return };
@@ -344,7 +344,8 @@ impl World {
     pub fn carry_out(&mut self, place: usize) {
         let (id, action) = self.waiting.remove(place);
         let outcome = self.runtime.carry_out(self.now, &action);
-        if let Action::StartContainer { key, .. } | Action::UpdateContainer { key } = &action
+        if let CoreAction::StartContainer { key, .. } | CoreAction::UpdateContainer { key } =
+            &action
             && let (Some(resources), Ok(_)) = (self.begun_with.remove(&id), &outcome)
         {
             self.in_force.insert(key.clone(), resources);
@@ -365,9 +366,9 @@ impl World {
         let (id, action) = self.waiting.remove(place);
         let error = error(kind, message);
         let result = match &action {
-            Action::StartContainer { key, .. } if kind == ActionErrorKind::ContainerStart => {
+            CoreAction::StartContainer { key, .. } if kind == ActionErrorKind::ContainerStart => {
                 self.runtime.start_failed(self.now, key);
-                Ok(Outcome::ContainerMade { made: runtime::made(key), start: Err(error) })
+                Ok(ActionOutcome::ContainerMade { made: runtime::made(key), start: Err(error) })
             }
             _ => Err(error),
         };
@@ -378,14 +379,14 @@ impl World {
     /// says that nobody knows of more.
     pub fn start_halfway(&mut self, place: usize, message: &str) {
         let (id, action) = self.waiting.remove(place);
-        let Action::StartContainer { key, target } = &action else {
+        let CoreAction::StartContainer { key, target } = &action else {
             panic!("{action:?} is no start")
         };
         let made = runtime::made(key);
         let start = Err(error(ActionErrorKind::Other, message));
         let prepared = self.runtime.create(key, target.as_ref());
         self.begun_with.remove(&id);
-        let result = prepared.map(|()| Outcome::ContainerMade { made, start });
+        let result = prepared.map(|()| ActionOutcome::ContainerMade { made, start });
         self.answer(id, result.map_err(|kind| error(kind, "does not exist")));
     }
 
@@ -393,17 +394,20 @@ impl World {
     /// and that nobody knows of more.
     pub fn start_unclear(&mut self, place: usize, message: &str) {
         let (id, action) = self.waiting.remove(place);
-        let Action::StartContainer { key, .. } = &action else { panic!("{action:?} is no start") };
-        let result = self.runtime.carry_out(self.now, &action).map(|_| Outcome::ContainerMade {
-            made: runtime::made(key),
-            start: Err(error(ActionErrorKind::Other, message)),
-        });
+        let CoreAction::StartContainer { key, .. } = &action else {
+            panic!("{action:?} is no start")
+        };
+        let result =
+            self.runtime.carry_out(self.now, &action).map(|_| ActionOutcome::ContainerMade {
+                made: runtime::made(key),
+                start: Err(error(ActionErrorKind::Other, message)),
+            });
         self.begun_with.remove(&id);
         self.answer(id, result.map_err(|kind| error(kind, "does not exist")));
     }
 
-    pub fn answer(&mut self, id: ActionId, result: Result<Outcome, ActionError>) {
-        self.tell(Event::ActionResult { id, result });
+    pub fn answer(&mut self, id: ActionId, result: Result<ActionOutcome, ActionError>) {
+        self.tell(CoreEvent::ActionResult { id, result });
     }
 
     /// Carries out all that is asked for, oldest first, until nothing more is.
@@ -422,7 +426,7 @@ impl World {
     /// Tells the core of containers that the runtime has seen end.
     pub fn report_exits(&mut self) {
         for (key, exit) in self.runtime.tell_exits() {
-            self.tell(Event::ContainerExited { made: runtime::made(&key), key, exit });
+            self.tell(CoreEvent::ContainerExited { made: runtime::made(&key), key, exit });
         }
     }
 
@@ -462,7 +466,7 @@ impl World {
     /// The sandbox dies; its processes with it or not.
     pub fn sandbox_dies(&mut self, processes: Processes) {
         if let Some(attempt) = self.runtime.sandbox_dies(self.now, processes) {
-            self.tell(Event::SandboxDied { attempt });
+            self.tell(CoreEvent::SandboxDied { attempt });
         }
     }
 
@@ -478,14 +482,14 @@ impl World {
     }
 
     /// A container exit that carries a key of this sandbox attempt.
-    pub fn late_exit(&mut self, key: ContainerKey) {
+    pub fn late_exit(&mut self, key: ContainerStartKey) {
         let exit = Exit {
             status: ExitStatus::Code { code: 1 },
             started_at: self.now,
             finished_at: self.now,
             message: String::new(),
         };
-        self.tell(Event::ContainerExited { made: runtime::made(&key), key, exit });
+        self.tell(CoreEvent::ContainerExited { made: runtime::made(&key), key, exit });
     }
 }
 
@@ -511,17 +515,17 @@ pub enum Processes {
     LiveOn,
 }
 
-pub fn config() -> Config {
+pub fn config() -> PodConfig {
     let host: IpAddr = "192.0.2.10".parse().expect("an address");
-    Config { host_ips: vec![host], ..Config::default() }
+    PodConfig { host_ips: vec![host], ..PodConfig::default() }
 }
 
 pub fn error(kind: ActionErrorKind, message: &str) -> ActionError {
     ActionError { kind, message: message.to_owned() }
 }
 
-pub fn empty_snapshot() -> Event {
-    Event::RuntimeSnapshot(Snapshot::default())
+pub fn empty_snapshot() -> CoreEvent {
+    CoreEvent::RuntimeSnapshot(Snapshot::default())
 }
 
 pub fn sandbox(attempt: u32) -> SandboxAttempt {

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use rekindle_pod::{
-    Action, ActionErrorKind, ContainerKey, ContainerSeen, ContainerSeenState, ImageSource, Made,
-    Outcome, PullPolicy, SandboxSeen, SandboxSeenState, Snapshot, Verdict,
+    ActionErrorKind, ActionOutcome, ContainerSeen, ContainerSeenState, ContainerStartKey,
+    CoreAction, ImageSource, Made, ProbeVerdict, PullPolicy, SandboxSeen, SandboxSeenState,
+    Snapshot,
 };
-use rekindle_types::{ContainerName, Exit, ExitStatus, Notice, SandboxAttempt, Tick, TickDuration};
+use rekindle_types::{
+    ContainerName, Exit, ExitStatus, SandboxAttempt, StopNotice, Tick, TickDuration,
+};
 
 use super::Processes;
 
@@ -16,9 +19,9 @@ use super::Processes;
 pub struct Runtime {
     sandboxes: BTreeMap<SandboxAttempt, Sandbox>,
     gone: BTreeSet<SandboxAttempt>,
-    exits: Vec<(ContainerKey, Exit)>,
+    exits: Vec<(ContainerStartKey, Exit)>,
     /// Whose end the core was told of.
-    told: BTreeSet<ContainerKey>,
+    told: BTreeSet<ContainerStartKey>,
     fetched: BTreeSet<String>,
     /// How often each container's process was started, or tried to.
     pub starts: BTreeMap<String, u32>,
@@ -46,13 +49,13 @@ pub enum Says {
 
 /// A process that nobody has asked to end.
 pub fn runs_since(started_at: Tick) -> ContainerSeenState {
-    ContainerSeenState::Running { started_at, notice: Notice::NotGiven }
+    ContainerSeenState::Running { started_at, notice: StopNotice::NotGiven }
 }
 
 #[derive(Debug)]
 struct Sandbox {
     state: SandboxSeenState,
-    containers: BTreeMap<ContainerKey, ContainerSeenState>,
+    containers: BTreeMap<ContainerStartKey, ContainerSeenState>,
 }
 
 impl Runtime {
@@ -60,73 +63,84 @@ impl Runtime {
         self.sandboxes.is_empty()
     }
 
-    pub fn carry_out(&mut self, now: Tick, action: &Action) -> Result<Outcome, ActionErrorKind> {
+    pub fn carry_out(
+        &mut self,
+        now: Tick,
+        action: &CoreAction,
+    ) -> Result<ActionOutcome, ActionErrorKind> {
         match action {
-            Action::MountVolumes => Ok(Outcome::Done),
-            Action::RefreshVolumes => {
+            CoreAction::MountVolumes => Ok(ActionOutcome::Done),
+            CoreAction::RefreshVolumes => {
                 let running = self.running().next();
                 assert!(running.is_none(), "emptyDir is refreshed below {running:?}");
                 self.refreshes += 1;
-                Ok(Outcome::Done)
+                Ok(ActionOutcome::Done)
             }
-            Action::SetUpSandbox { attempt, .. } => self.set_up(*attempt),
-            Action::TearDownSandbox { attempt } => {
+            CoreAction::SetUpSandbox { attempt, .. } => self.set_up(*attempt),
+            CoreAction::TearDownSandbox { attempt } => {
                 self.tear_down(now, *attempt);
-                Ok(Outcome::Done)
+                Ok(ActionOutcome::Done)
             }
-            Action::FindImage { image, policy, .. } => Ok(self.look_for_image(image, *policy)),
-            Action::PullImage { image, .. } => {
+            CoreAction::FindImage { image, policy, .. } => Ok(self.look_for_image(image, *policy)),
+            CoreAction::PullImage { image, .. } => {
                 self.fetched.insert(in_full(image));
                 let source = ImageSource::Pulled {
                     took: TickDuration::from_millis(1200),
                     with_waiting: TickDuration::from_millis(1250),
                     size_bytes: 12_345,
                 };
-                Ok(Outcome::ImagePresent { image_id: image_id(image), source })
+                Ok(ActionOutcome::ImagePresent { image_id: image_id(image), source })
             }
-            Action::StartContainer { key, target } => {
+            CoreAction::StartContainer { key, target } => {
                 self.create(key, target.as_ref())?;
-                Ok(Outcome::ContainerMade { made: made(key), start: Ok(self.start(now, key)?) })
+                Ok(ActionOutcome::ContainerMade {
+                    made: made(key),
+                    start: Ok(self.start(now, key)?),
+                })
             }
-            Action::SignalContainer { key } => {
+            CoreAction::SignalContainer { key } => {
                 let exit = ExitStatus::Signal { signal: 15 };
                 self.reach(key)?;
                 self.give_notice(key);
                 if self.obeys_signals {
                     self.end(now, key, exit);
                 }
-                Ok(Outcome::Done)
+                Ok(ActionOutcome::Done)
             }
-            Action::KillContainer { key } => {
+            CoreAction::KillContainer { key } => {
                 self.reach(key)?;
                 self.end(now, key, ExitStatus::Signal { signal: 9 });
-                Ok(Outcome::Done)
+                Ok(ActionOutcome::Done)
             }
-            Action::RemoveContainer { key } => self.remove(key),
-            Action::UpdateSandbox { attempt, .. } => match self.sandboxes.get(attempt) {
-                Some(sandbox) if sandbox.state == SandboxSeenState::Ready => Ok(Outcome::Done),
+            CoreAction::RemoveContainer { key } => self.remove(key),
+            CoreAction::UpdateSandbox { attempt, .. } => match self.sandboxes.get(attempt) {
+                Some(sandbox) if sandbox.state == SandboxSeenState::Ready => {
+                    Ok(ActionOutcome::Done)
+                }
                 Some(_) | None => Err(ActionErrorKind::Other),
             },
-            Action::UpdateContainer { key } => self.reach(key).map(|()| Outcome::Done),
-            Action::RunProbe { key, probe, .. } => match self.says(key, &format!("{probe:?}")) {
-                Says::Success => Ok(probed(Verdict::Success, "ok")),
-                Says::Warning => Ok(probed(Verdict::Warning, "look at this")),
-                Says::Failure => Ok(probed(Verdict::Failure, "it is ill")),
-                Says::Error | Says::Hangs => Err(ActionErrorKind::Other),
-            },
-            Action::RunHook { key, hook, .. } => match self.says(key, &format!("{hook:?}")) {
-                Says::Success | Says::Warning => Ok(Outcome::Done),
+            CoreAction::UpdateContainer { key } => self.reach(key).map(|()| ActionOutcome::Done),
+            CoreAction::RunProbe { key, probe, .. } => {
+                match self.says(key, &format!("{probe:?}")) {
+                    Says::Success => Ok(probed(ProbeVerdict::Success, "ok")),
+                    Says::Warning => Ok(probed(ProbeVerdict::Warning, "look at this")),
+                    Says::Failure => Ok(probed(ProbeVerdict::Failure, "it is ill")),
+                    Says::Error | Says::Hangs => Err(ActionErrorKind::Other),
+                }
+            }
+            CoreAction::RunHook { key, hook, .. } => match self.says(key, &format!("{hook:?}")) {
+                Says::Success | Says::Warning => Ok(ActionOutcome::Done),
                 Says::Failure | Says::Error | Says::Hangs => Err(ActionErrorKind::Other),
             },
         }
     }
 
     /// Images of `registry.test` are not here until they are fetched; all others are.
-    fn look_for_image(&self, image: &str, policy: PullPolicy) -> Outcome {
+    fn look_for_image(&self, image: &str, policy: PullPolicy) -> ActionOutcome {
         let here = !image.starts_with("registry.test/") || self.fetched.contains(&in_full(image));
         match policy {
             PullPolicy::Always => to_fetch(image),
-            PullPolicy::IfNotPresent | PullPolicy::Never if here => Outcome::ImagePresent {
+            PullPolicy::IfNotPresent | PullPolicy::Never if here => ActionOutcome::ImagePresent {
                 image_id: image_id(image),
                 source: ImageSource::AlreadyPresent,
             },
@@ -134,17 +148,18 @@ impl Runtime {
         }
     }
 
-    fn set_up(&mut self, attempt: SandboxAttempt) -> Result<Outcome, ActionErrorKind> {
+    fn set_up(&mut self, attempt: SandboxAttempt) -> Result<ActionOutcome, ActionErrorKind> {
         assert!(!self.gone.contains(&attempt), "sandbox {attempt} was torn down before");
         let newest = self.sandboxes.keys().next_back();
         assert!(newest.is_none_or(|newest| *newest <= attempt), "an older sandbox is set up");
         let empty = || Sandbox { state: SandboxSeenState::Ready, containers: BTreeMap::new() };
         self.sandboxes.entry(attempt).or_insert_with(empty);
-        Ok(Outcome::SandboxReady { ips: vec![address(attempt)] })
+        Ok(ActionOutcome::SandboxReady { ips: vec![address(attempt)] })
     }
 
     fn tear_down(&mut self, now: Tick, attempt: SandboxAttempt) {
-        let keys: Vec<ContainerKey> = self.running().filter(|k| k.sandbox == attempt).collect();
+        let keys: Vec<ContainerStartKey> =
+            self.running().filter(|k| k.sandbox == attempt).collect();
         for key in keys {
             self.end(now, &key, ExitStatus::Signal { signal: 9 });
         }
@@ -154,8 +169,8 @@ impl Runtime {
 
     pub fn create(
         &mut self,
-        key: &ContainerKey,
-        target: Option<&ContainerKey>,
+        key: &ContainerStartKey,
+        target: Option<&ContainerStartKey>,
     ) -> Result<(), ActionErrorKind> {
         if target.is_some_and(|target| !self.running().any(|running| running == *target)) {
             return Err(ActionErrorKind::ContainerCreate);
@@ -172,7 +187,7 @@ impl Runtime {
         Ok(())
     }
 
-    fn start(&mut self, now: Tick, key: &ContainerKey) -> Result<Tick, ActionErrorKind> {
+    fn start(&mut self, now: Tick, key: &ContainerStartKey) -> Result<Tick, ActionErrorKind> {
         let other = self.running().find(|other| other.name == key.name && other != key);
         assert!(other.is_none(), "{key:?} is started beside {other:?}");
         let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) else {
@@ -196,7 +211,7 @@ impl Runtime {
 
     /// Beside an init container (`init…`) only sidecars (`side…`) and ephemeral containers
     /// (`debug…`) may run.
-    fn check_order(&self, key: &ContainerKey) {
+    fn check_order(&self, key: &ContainerStartKey) {
         if key.name.0.starts_with("side") || key.name.0.starts_with("debug") {
             return;
         }
@@ -209,14 +224,14 @@ impl Runtime {
     }
 
     /// Starts minus one is the number of the start, always.
-    fn count_start(&mut self, now: Tick, key: &ContainerKey) {
+    fn count_start(&mut self, now: Tick, key: &ContainerStartKey) {
         let starts = self.starts.entry(key.name.0.clone()).or_default();
         *starts += 1;
         assert_eq!(key.attempt.0 + 1, *starts, "the number of {key:?} is not starts minus one");
         self.start_ticks.entry(key.name.0.clone()).or_default().push(now);
     }
 
-    pub fn start_failed(&mut self, now: Tick, key: &ContainerKey) {
+    pub fn start_failed(&mut self, now: Tick, key: &ContainerStartKey) {
         self.count_start(now, key);
         if let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) {
             let exit = exit(now, now, ExitStatus::StartError);
@@ -225,7 +240,7 @@ impl Runtime {
     }
 
     /// What is asked of a container that does not run fails.
-    fn says(&self, key: &ContainerKey, kind: &str) -> Says {
+    fn says(&self, key: &ContainerStartKey, kind: &str) -> Says {
         if !self.running().any(|running| running == *key) {
             return Says::Failure;
         }
@@ -234,26 +249,26 @@ impl Runtime {
     }
 
     /// Whether an action does not come to its end yet.
-    pub fn hangs(&self, action: &Action) -> bool {
+    pub fn hangs(&self, action: &CoreAction) -> bool {
         match action {
-            Action::RunProbe { key, probe, .. } => {
+            CoreAction::RunProbe { key, probe, .. } => {
                 self.says(key, &format!("{probe:?}")) == Says::Hangs
             }
-            Action::RunHook { key, hook, .. } => {
+            CoreAction::RunHook { key, hook, .. } => {
                 self.says(key, &format!("{hook:?}")) == Says::Hangs
             }
             _ => false,
         }
     }
 
-    fn reach(&self, key: &ContainerKey) -> Result<(), ActionErrorKind> {
+    fn reach(&self, key: &ContainerStartKey) -> Result<(), ActionErrorKind> {
         match self.sandboxes.get(&key.sandbox) {
             Some(sandbox) if sandbox.state == SandboxSeenState::Ready => Ok(()),
             Some(_) | None => Err(ActionErrorKind::Other),
         }
     }
 
-    fn remove(&mut self, key: &ContainerKey) -> Result<Outcome, ActionErrorKind> {
+    fn remove(&mut self, key: &ContainerStartKey) -> Result<ActionOutcome, ActionErrorKind> {
         if let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) {
             let runs = matches!(
                 sandbox.containers.get(key),
@@ -262,19 +277,19 @@ impl Runtime {
             assert!(!runs, "{key:?} runs, and is taken away");
             sandbox.containers.remove(key);
         }
-        Ok(Outcome::Done)
+        Ok(ActionOutcome::Done)
     }
 
-    fn give_notice(&mut self, key: &ContainerKey) {
+    fn give_notice(&mut self, key: &ContainerStartKey) {
         let sandbox = self.sandboxes.get_mut(&key.sandbox);
         if let Some(ContainerSeenState::Running { notice, .. }) =
             sandbox.and_then(|sandbox| sandbox.containers.get_mut(key))
         {
-            *notice = Notice::Given;
+            *notice = StopNotice::Given;
         }
     }
 
-    fn end(&mut self, now: Tick, key: &ContainerKey, status: ExitStatus) {
+    fn end(&mut self, now: Tick, key: &ContainerStartKey, status: ExitStatus) {
         let Some(sandbox) = self.sandboxes.get_mut(&key.sandbox) else { return };
         let Some(state) = sandbox.containers.get_mut(key) else { return };
         if let ContainerSeenState::Running { started_at, .. } = *state {
@@ -294,7 +309,7 @@ impl Runtime {
     }
 
     /// The ends that are to be told.
-    pub fn tell_exits(&mut self) -> Vec<(ContainerKey, Exit)> {
+    pub fn tell_exits(&mut self) -> Vec<(ContainerStartKey, Exit)> {
         let exits = std::mem::take(&mut self.exits);
         self.told.extend(exits.iter().map(|(key, _)| key.clone()));
         exits
@@ -305,7 +320,7 @@ impl Runtime {
         self.exits.clear();
     }
 
-    pub fn running(&self) -> impl Iterator<Item = ContainerKey> {
+    pub fn running(&self) -> impl Iterator<Item = ContainerStartKey> {
         self.sandboxes.values().flat_map(|sandbox| {
             let running = sandbox
                 .containers
@@ -320,8 +335,8 @@ impl Runtime {
     }
 
     /// Of these, what can be known: in a sandbox that died nobody is asked any more.
-    pub fn known_to_run(&self) -> Vec<ContainerKey> {
-        let stands = |key: &ContainerKey| {
+    pub fn known_to_run(&self) -> Vec<ContainerStartKey> {
+        let stands = |key: &ContainerStartKey| {
             let state = self.sandboxes.get(&key.sandbox).map(|sandbox| sandbox.state);
             state == Some(SandboxSeenState::Ready)
         };
@@ -338,7 +353,8 @@ impl Runtime {
         let attempt = *attempt;
         sandbox.state = SandboxSeenState::NotReady;
         if processes == Processes::DieToo {
-            let keys: Vec<ContainerKey> = self.running().filter(|k| k.sandbox == attempt).collect();
+            let keys: Vec<ContainerStartKey> =
+                self.running().filter(|k| k.sandbox == attempt).collect();
             for key in keys {
                 self.end(now, &key, ExitStatus::Signal { signal: 9 });
             }
@@ -348,7 +364,7 @@ impl Runtime {
     }
 
     /// A start that should not be there.
-    pub fn insert(&mut self, key: ContainerKey, state: ContainerSeenState) {
+    pub fn insert(&mut self, key: ContainerStartKey, state: ContainerSeenState) {
         let sandbox = self.sandboxes.get_mut(&key.sandbox).expect("its sandbox stands");
         sandbox.containers.insert(key, state);
     }
@@ -390,7 +406,7 @@ fn is_end(state: &ContainerSeenState) -> bool {
     matches!(state, ContainerSeenState::Exited { .. })
 }
 
-fn seen(key: &ContainerKey, state: &ContainerSeenState) -> ContainerSeen {
+fn seen(key: &ContainerStartKey, state: &ContainerSeenState) -> ContainerSeen {
     ContainerSeen {
         name: key.name.clone(),
         attempt: key.attempt,
@@ -403,7 +419,7 @@ pub fn exit(started_at: Tick, finished_at: Tick, status: ExitStatus) -> Exit {
     Exit { status, started_at, finished_at, message: String::new() }
 }
 
-pub fn made(key: &ContainerKey) -> Made {
+pub fn made(key: &ContainerStartKey) -> Made {
     Made {
         container_id: format!("rekindle://{}-{}-{}", key.sandbox, key.name, key.attempt),
         image_id: image_id("any"),
@@ -411,8 +427,8 @@ pub fn made(key: &ContainerKey) -> Made {
     }
 }
 
-fn to_fetch(image: &str) -> Outcome {
-    Outcome::ImageToPull { name: in_full(image) }
+fn to_fetch(image: &str) -> ActionOutcome {
+    ActionOutcome::ImageToPull { name: in_full(image) }
 }
 
 /// Without a tag it is the image tagged `latest`.
@@ -429,14 +445,14 @@ fn address(attempt: SandboxAttempt) -> IpAddr {
     IpAddr::from([10, 88, 0, u8::try_from(attempt.0 % 250).unwrap_or(0) + 2])
 }
 
-pub fn key(sandbox: u32, name: &str, attempt: u32) -> ContainerKey {
-    ContainerKey {
+pub fn key(sandbox: u32, name: &str, attempt: u32) -> ContainerStartKey {
+    ContainerStartKey {
         sandbox: SandboxAttempt(sandbox),
         name: ContainerName(name.to_owned()),
         attempt: rekindle_types::ContainerAttempt(attempt),
     }
 }
 
-fn probed(verdict: Verdict, output: &str) -> Outcome {
-    Outcome::Probed { verdict, output: output.to_owned() }
+fn probed(verdict: ProbeVerdict, output: &str) -> ActionOutcome {
+    ActionOutcome::Probed { verdict, output: output.to_owned() }
 }

@@ -58,12 +58,12 @@ pub enum DeliveryResult {
 /// feeds it what a watch of all ledgers shows.
 #[derive(Debug, Default)]
 pub struct NoticeOutbox {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, OutboxEntry>,
     listed: BTreeSet<String>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct OutboxEntry {
     delivery: NoticeDelivery,
     tries: u32,
     state: DeliveryState,
@@ -110,7 +110,7 @@ impl NoticeOutbox {
         let notice = ExhaustionNotice::new(ledger, since);
         let delivery =
             NoticeDelivery { ledger: ledger_ref, since, step: DeliveryStep::Post, notice };
-        self.entries.insert(uid, Entry { delivery, tries: 0, state: DeliveryState::At(now) });
+        self.entries.insert(uid, OutboxEntry { delivery, tries: 0, state: DeliveryState::At(now) });
     }
 
     /// A ledger was deleted.
@@ -129,7 +129,7 @@ impl NoticeOutbox {
 
     /// What is due, the longest due first, at most `room`; it is under way from now on.
     pub fn take_due(&mut self, now: Tick, room: usize) -> Vec<NoticeDelivery> {
-        let mut due: Vec<(Tick, &mut Entry)> = self
+        let mut due: Vec<(Tick, &mut OutboxEntry)> = self
             .entries
             .values_mut()
             .filter_map(|entry| match entry.state {

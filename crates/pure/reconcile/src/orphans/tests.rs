@@ -14,13 +14,13 @@ fn name() -> NamespacedName {
 }
 
 /// A ledger of a pod that is gone, of this owner.
-fn world(owner: Option<Object>, phase: &str) -> View {
-    let mut view = View::new();
+fn world(owner: Option<ViewObject>, phase: &str) -> ClusterView {
+    let mut view = ClusterView::new();
     let owners = owner.as_ref().map(|owner| {
         let meta = owner.meta();
         json!([{"apiVersion": "batch/v1", "kind": "Job", "name": meta.name, "uid": meta.uid}])
     });
-    view.apply(Object::from(typed::<RestartLedger>(json!({
+    view.apply(ViewObject::from(typed::<RestartLedger>(json!({
         "metadata": {"name": "jj-1", "namespace": "shop", "uid": "l", "resourceVersion": "1", "ownerReferences": owners},
         "spec": {"ladderName": "web", "podName": "jj-1", "podUID": "p"},
         "status": {
@@ -33,18 +33,18 @@ fn world(owner: Option<Object>, phase: &str) -> View {
     view
 }
 
-fn job(condition: Option<&str>) -> Object {
+fn job(condition: Option<&str>) -> ViewObject {
     let conditions = condition.map(|type_| json!([{"type": type_, "status": "True"}]));
-    Object::from(typed::<k8s_openapi::api::batch::v1::Job>(json!({
+    ViewObject::from(typed::<k8s_openapi::api::batch::v1::Job>(json!({
         "metadata": {"name": "jj", "namespace": "shop", "uid": "j", "resourceVersion": "1"},
         "status": {"conditions": conditions},
     })))
 }
 
 /// What the ledger says then, if that is written.
-fn written(view: &View) -> Option<(Option<LedgerPhase>, String)> {
+fn written(view: &ClusterView) -> Option<(Option<LedgerPhase>, String)> {
     plan(view, &name(), NOW).writes().find_map(|write| match write {
-        Write::UpdateStatus(Object::RestartLedger(ledger)) => {
+        WriteOperation::UpdateStatus(ViewObject::RestartLedger(ledger)) => {
             let status = ledger.status.clone().unwrap();
             assert_eq!((status.failures_total, status.rung), (2, None));
             assert!(status.attempts.is_some(), "what was tried stays");
@@ -82,7 +82,8 @@ fn what_a_clock_that_was_ahead_decided_about_a_pod_that_is_gone_is_of_now() {
     }
     view.apply(ledger.into());
     let mut writes = plan(&view, &name(), NOW).writes().cloned().collect::<Vec<_>>();
-    let Some(Write::UpdateStatus(Object::RestartLedger(written))) = writes.pop() else {
+    let Some(WriteOperation::UpdateStatus(ViewObject::RestartLedger(written))) = writes.pop()
+    else {
         panic!("{writes:?}");
     };
     assert_eq!(written.last_decided(), Some(NOW));
@@ -91,11 +92,11 @@ fn what_a_clock_that_was_ahead_decided_about_a_pod_that_is_gone_is_of_now() {
         Some(LedgerPhase::Exhausted)
     );
     let heir = pod("jj-2", NOW);
-    let Object::Pod(heir) = &heir else { panic!("{heir:?}") };
+    let ViewObject::Pod(heir) = &heir else { panic!("{heir:?}") };
     assert!(
         may_inherit(heir, &written) && !may_inherit(heir, view.restart_ledger(&name()).unwrap())
     );
-    view.apply(Object::RestartLedger(written));
+    view.apply(ViewObject::RestartLedger(written));
     let next = plan(&view, &name(), NOW);
     assert_eq!(
         (next.writes().count(), next.again_at),
@@ -107,7 +108,7 @@ fn what_a_clock_that_was_ahead_decided_about_a_pod_that_is_gone_is_of_now() {
 fn a_pod_that_a_request_has_still_to_create_is_not_told_to_be_gone() {
     for phase in ["Running", "Failed"] {
         let mut view = world(None, "Climbing");
-        view.apply(Object::from(typed::<PodRestart>(json!({
+        view.apply(ViewObject::from(typed::<PodRestart>(json!({
             "metadata": {"name": "r", "namespace": "shop", "uid": "r", "resourceVersion": "1"},
             "spec": {"podName": "jj-1", "rung": "Recreate"},
             "status": {"phase": phase, "replacement": {
@@ -125,12 +126,12 @@ fn who_ends_a_job_looks_at_the_ledgers_of_its_pods() {
 }
 
 /// A controller of this kind, with a spec, and as its status says.
-fn controller(kind: &str, spec: Value, status: Value) -> Object {
+fn controller(kind: &str, spec: Value, status: Value) -> ViewObject {
     let object = json!({
         "metadata": {"name": "jj", "namespace": "shop", "uid": "j", "resourceVersion": "1"},
         "spec": spec, "status": status,
     });
-    let kind = Kind::ALL.into_iter().find(|of| of.info().kind == kind).unwrap();
+    let kind = ResourceKind::ALL.into_iter().find(|of| of.info().kind == kind).unwrap();
     crate::wire::object_from_value(kind, object).unwrap()
 }
 
@@ -139,7 +140,7 @@ fn template() -> Value {
 }
 
 /// A pod of that controller which is there.
-fn pod(name: &str, created: Tick) -> Object {
+fn pod(name: &str, created: Tick) -> ViewObject {
     let pod = json!({
         "metadata": {
             "name": name, "namespace": "shop", "uid": name, "resourceVersion": "1", "labels": {"app": "web"},
@@ -148,7 +149,7 @@ fn pod(name: &str, created: Tick) -> Object {
         },
         "spec": {"nodeName": "n", "containers": [{"name": "app"}]}, "status": {"phase": "Running"},
     });
-    crate::wire::object_from_value(Kind::Pod, pod).unwrap()
+    crate::wire::object_from_value(ResourceKind::Pod, pod).unwrap()
 }
 
 #[test]
@@ -184,14 +185,14 @@ fn the_daemon_of_a_node_that_is_gone_or_unfit_does_not_come_again() {
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "template": template(), "updateStrategy": {}});
     let node = |taints: Value| {
         let node = json!({"metadata": {"name": "n", "uid": "n", "resourceVersion": "1"}, "spec": {"taints": taints}});
-        crate::wire::object_from_value(Kind::Node, node).unwrap()
+        crate::wire::object_from_value(ResourceKind::Node, node).unwrap()
     };
     for (node, is_gone) in [
         (Some(node(json!([]))), false),
         (Some(node(json!([{"key": "k", "effect": "NoSchedule"}]))), true),
         (None, true),
     ] {
-        let mut view = View::new();
+        let mut view = ClusterView::new();
         view.apply(controller("DaemonSet", spec.clone(), json!({})));
         let case = format!("{node:?}");
         node.into_iter().for_each(|node| drop(view.apply(node)));
@@ -202,7 +203,7 @@ fn the_daemon_of_a_node_that_is_gone_or_unfit_does_not_come_again() {
             "status": {"phase": "Climbing", "failuresTotal": 2},
         }));
         ledger.metadata.creation_timestamp = Some(NOW.to_time());
-        view.apply(Object::from(ledger));
+        view.apply(ViewObject::from(ledger));
         let name = NamespacedName::new("shop", "jj.n");
         let is_told = plan(&view, &name, NOW).writes().next().is_some();
         assert_eq!(is_told, is_gone, "{case}");
@@ -216,7 +217,7 @@ fn a_ledger_that_a_pod_is_about_to_take_over_is_left_to_it() {
     let mut view = world(Some(controller("ReplicaSet", spec, json!({"replicas": 1}))), "Climbing");
     view.apply(pod("jj-2", NOW));
     assert!(written(&view).is_some(), "no ladder selects it");
-    view.apply(Object::from(typed::<rekindle_types::v1alpha1::RestartLadder>(json!({
+    view.apply(ViewObject::from(typed::<rekindle_types::v1alpha1::RestartLadder>(json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "web", "resourceVersion": "1"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "rungs": [{"rung": "Pod"}]},
     }))));
@@ -228,7 +229,7 @@ fn who_scales_a_controller_looks_at_the_ledgers_of_its_pods() {
     let at = |generation: i64, replicas: i32| {
         let spec = json!({"replicas": replicas, "selector": {}, "template": template()});
         let mut set = controller("ReplicaSet", spec, json!({}));
-        let Object::ReplicaSet(of) = &mut set else { panic!("{set:?}") };
+        let ViewObject::ReplicaSet(of) = &mut set else { panic!("{set:?}") };
         let meta = &mut Arc::make_mut(of).metadata;
         meta.generation = Some(generation);
         meta.resource_version = Some(generation.to_string());
@@ -237,8 +238,8 @@ fn who_scales_a_controller_looks_at_the_ledgers_of_its_pods() {
     let mut view = world(Some(at(1, 3)), "Climbing");
     let change = view.apply(at(2, 1)).unwrap();
     assert_eq!(controller_of_news(&change), Some("j"));
-    let Object::ReplicaSet(mut counted) = at(2, 1) else { panic!() };
+    let ViewObject::ReplicaSet(mut counted) = at(2, 1) else { panic!() };
     Arc::make_mut(&mut counted).metadata.resource_version = Some("3".to_owned());
-    let change = view.apply(Object::ReplicaSet(counted)).unwrap();
+    let change = view.apply(ViewObject::ReplicaSet(counted)).unwrap();
     assert_eq!(controller_of_news(&change), None, "its status alone");
 }

@@ -10,25 +10,25 @@ use crate::wire::object_from_value;
 const NOW: Tick = Tick::from_secs(1_795_262_400);
 
 /// A ladder made in this second, for these labels.
-fn ladder(name: &str, second: u64, labels: Value) -> Object {
+fn ladder(name: &str, second: u64, labels: Value) -> ViewObject {
     let ladder = json!({
         "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1",
             "creationTimestamp": Tick::from_secs(second).to_time()},
         "spec": {"selector": {"matchLabels": labels}, "rungs": [{"rung": "Pod"}]},
     });
-    object_from_value(Kind::RestartLadder, ladder).unwrap()
+    object_from_value(ResourceKind::RestartLadder, ladder).unwrap()
 }
 
-fn pod(name: &str, labels: Value) -> Object {
+fn pod(name: &str, labels: Value) -> ViewObject {
     let pod = json!({
         "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1", "labels": labels},
         "spec": {"containers": [{"name": "app"}]},
     });
-    object_from_value(Kind::Pod, pod).unwrap()
+    object_from_value(ResourceKind::Pod, pod).unwrap()
 }
 
-fn world(objects: impl IntoIterator<Item = Object>) -> View {
-    let mut view = View::new();
+fn world(objects: impl IntoIterator<Item = ViewObject>) -> ClusterView {
+    let mut view = ClusterView::new();
     objects.into_iter().for_each(|object| drop(view.apply(object)));
     view
 }
@@ -37,7 +37,7 @@ fn named(name: &str) -> NamespacedName {
     NamespacedName::new("shop", name)
 }
 
-fn told(view: &View, name: &str) -> Option<String> {
+fn told(view: &ClusterView, name: &str) -> Option<String> {
     of(view, view.restart_ladder(&named(name)).unwrap())
 }
 
@@ -90,10 +90,10 @@ fn an_overlap_is_one_warning_about_the_younger_ladder_while_nothing_else_is_to_b
     assert_eq!((note.about.kind, note.about.name.as_str()), ("RestartLadder", "a"));
     assert_eq!(note.reason, "LadderOverlapped");
     let written = plan.writes().next().cloned();
-    let Some(rekindle_controllers::Write::UpdateStatus(after)) = written else { panic!() };
-    let Object::RestartLadder(mut after) = after else { panic!() };
+    let Some(rekindle_controllers::WriteOperation::UpdateStatus(after)) = written else { panic!() };
+    let ViewObject::RestartLadder(mut after) = after else { panic!() };
     Arc::make_mut(&mut after).metadata.resource_version = Some("2".to_owned());
-    view.apply(Object::RestartLadder(after));
+    view.apply(ViewObject::RestartLadder(after));
     let again = status(&view, &named("a"), NOW);
     assert!(again.notes.is_empty() && again.writes().next().is_none());
     assert!(status(&view, &named("b"), NOW).notes.is_empty(), "the one that decides");

@@ -1,4 +1,4 @@
-use rekindle_types::held::ContainerState;
+use rekindle_types::held::HeldContainerState;
 use rekindle_types::v1alpha1::RestartLadder;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ enum Does {
     RunsAgain { failed: u64, since: u64 },
 }
 
-fn pod(name: &str, set: &str, node: &str, does: Does) -> Pod {
+fn pod(name: &str, set: &str, node: &str, does: Does) -> HeldPod {
     typed(pod_value(name, set, node, does))
 }
 
@@ -70,18 +70,18 @@ fn ledger(pod: &str, set: &str, tried: u64) -> RestartLedger {
     }))
 }
 
-fn policy(rungs: &[&str]) -> Policy {
+fn policy(rungs: &[&str]) -> LadderPolicy {
     let rungs: Vec<Value> = rungs.iter().map(|rung| json!({"rung": rung})).collect();
     let mut ladder: RestartLadder = typed(json!({
         "metadata": {"name": "web"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "window": "20m", "rungs": rungs},
     }));
     ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
-    Policy::of(&ladder).unwrap()
+    LadderPolicy::of(&ladder).unwrap()
 }
 
-fn view(objects: impl IntoIterator<Item = Object>) -> View {
-    let mut view = View::new();
+fn view(objects: impl IntoIterator<Item = ViewObject>) -> ClusterView {
+    let mut view = ClusterView::new();
     for object in objects {
         view.apply(object);
     }
@@ -89,7 +89,7 @@ fn view(objects: impl IntoIterator<Item = Object>) -> View {
 }
 
 /// For a pod with the ledger that is among the objects.
-fn look_at(view: &View, pod: &Pod, policy: &Policy, now: Tick) -> Peers {
+fn look_at(view: &ClusterView, pod: &HeldPod, policy: &LadderPolicy, now: Tick) -> RevisionPeers {
     let uid = pod.metadata.uid.as_deref().unwrap();
     let controller = owners::controller_of(&pod.metadata);
     let ledgers = controller.map(|controller| ledgers_by_pod(view, &controller.uid));
@@ -110,14 +110,18 @@ fn replicas_that_fail_alike_are_counted_and_others_are_not() {
             pod("f", "web", "n2", Does::RunsAgain { failed: 30, since: 4 }),  // not yet
             pod("g", "other", "n2", Does::Fails(1, 5)), // of another controller
         ]
-        .map(Object::from),
+        .map(ViewObject::from),
     );
     let peers = look_at(&view, &failing, &policy(&["Pod"]), NOW);
     assert_eq!((peers.replicas, peers.failing_alike), (6, 3));
     assert_eq!(peers.revision, "ReplicaSet web");
     assert_eq!((peers.tried, peers.trial, peers.helped), (None, None, None));
     let well = pod("d", "web", "n2", Does::Runs);
-    assert_eq!(look_at(&view, &well, &policy(&["Pod"]), NOW), Peers::default(), "it does not fail");
+    assert_eq!(
+        look_at(&view, &well, &policy(&["Pod"]), NOW),
+        RevisionPeers::default(),
+        "it does not fail"
+    );
 }
 
 /// Each of them fails some twenty seconds after its start, again and again. Which of them does so
@@ -128,11 +132,11 @@ fn replicas_that_fail_again_and_again_fail_alike_until_they_have_outlived_their_
         let mut peer = pod_value(name, "web", "n1", Does::RunsAgain { failed: since + 1, since });
         peer["status"]["containerStatuses"][0]["lastState"]["terminated"]["startedAt"] =
             ago(since + 1 + seconds);
-        typed::<Pod>(peer)
+        typed::<HeldPod>(peer)
     };
     let failing = pod("a", "web", "n1", Does::Fails(1, 0));
-    let alike = |b: Pod, c: Pod| {
-        let objects = [Object::from(failing.clone()), b.into(), c.into()];
+    let alike = |b: HeldPod, c: HeldPod| {
+        let objects = [ViewObject::from(failing.clone()), b.into(), c.into()];
         look_at(&view(objects), &failing, &policy(&["Pod"]), NOW).failing_alike
     };
     assert_eq!(alike(ran("b", 20, 20), ran("c", 20, 39)), 3);
@@ -147,7 +151,7 @@ fn what_was_tried_on_one_replica_is_known_to_the_others() {
     let look = |peer: Does, tried: u64| {
         let peer = pod("b", "web", "n2", peer);
         let objects =
-            [Object::from(failing.clone()), peer.into(), ledger("b", "web", tried).into()];
+            [ViewObject::from(failing.clone()), peer.into(), ledger("b", "web", tried).into()];
         look_at(&view(objects), &failing, &policy(&["Pod"]), NOW)
     };
     let on_trial = look(Does::RunsAgain { failed: 30, since: 4 }, 20);
@@ -171,8 +175,8 @@ fn a_replica_that_is_being_restarted_counts_with_those_that_fail_until_it_is_rea
         ]);
         let third = pod("c", "web", "n2", Does::RunsAgain { failed: 21, since: 20 });
         let objects = [
-            Object::from(failing.clone()),
-            typed::<Pod>(first).into(),
+            ViewObject::from(failing.clone()),
+            typed::<HeldPod>(first).into(),
             third.into(),
             ledger("b", "web", 1).into(),
         ];
@@ -210,7 +214,7 @@ fn a_replica_that_was_restarted_shows_what_failed_and_not_what_the_restart_has_e
         let (restarted, ledger) = restarted(proxy_exit, proxy_ended);
         let failing = pod("a", "web", "n1", Does::Fails(1, 0));
         let objects =
-            [Object::from(failing.clone()), typed::<Pod>(restarted).into(), ledger.into()];
+            [ViewObject::from(failing.clone()), typed::<HeldPod>(restarted).into(), ledger.into()];
         look_at(&view(objects), &failing, &policy(&["Pod"]), NOW).failing_alike
     };
     assert_eq!([alike(143, 20), alike(137, 20), alike(3, 18)], [2, 2, 2]);
@@ -227,15 +231,16 @@ fn what_a_restart_has_ended_and_cannot_start_again_is_seen() {
         let proxy = &mut pod["status"]["containerStatuses"][0];
         (proxy["state"], proxy["ready"]) = (json!({"waiting": {"reason": reason}}), json!(false));
     }
-    let failing: Pod = typed(failing);
-    let objects = [Object::from(failing.clone()), typed::<Pod>(restarted).into(), ledger.into()];
+    let failing: HeldPod = typed(failing);
+    let objects =
+        [ViewObject::from(failing.clone()), typed::<HeldPod>(restarted).into(), ledger.into()];
     assert_eq!(look_at(&view(objects), &failing, &policy(&["Pod"]), NOW).failing_alike, 2);
 }
 
 #[test]
 fn what_is_tried_on_the_pod_itself_is_not_waited_for() {
     let failing = pod("a", "web", "n1", Does::Fails(1, 25));
-    let view = view([Object::from(failing.clone()), ledger("a", "web", 20).into()]);
+    let view = view([ViewObject::from(failing.clone()), ledger("a", "web", 20).into()]);
     assert_eq!(look_at(&view, &failing, &policy(&["Pod"]), NOW).trial, None);
 }
 
@@ -248,7 +253,7 @@ fn node(name: &str) -> k8s_openapi::api::core::v1::Node {
 }
 
 /// The pod as one that is owned by this kind, at this revision.
-fn of_revision(mut pod: Pod, kind: &str, revision: &str) -> Pod {
+fn of_revision(mut pod: HeldPod, kind: &str, revision: &str) -> HeldPod {
     let owners = pod.metadata.owner_references.as_mut().unwrap();
     owners[0].kind = kind.to_owned();
     pod.metadata.labels =
@@ -266,8 +271,8 @@ fn a_node_is_in_trouble_when_most_of_its_pods_fail_of_two_workloads_and_another_
             pod("c", "calm", "n1", Does::Runs),
             pod("d", "web", "n2", elsewhere),
         ];
-        let nodes = [node("n1"), node("n2")].map(Object::from);
-        let objects = pods.map(Object::from).into_iter().chain(nodes);
+        let nodes = [node("n1"), node("n2")].map(ViewObject::from);
+        let objects = pods.map(ViewObject::from).into_iter().chain(nodes);
         look_at(&view(objects), &failing, &policy(rungs), NOW).node
     };
     let leaves = ["Pod", "Reschedule"];
@@ -281,10 +286,11 @@ fn a_node_is_in_trouble_when_most_of_its_pods_fail_of_two_workloads_and_another_
 #[test]
 fn a_node_that_runs_nothing_or_takes_nothing_does_not_do_better() {
     let failing = pod("a", "web", "n1", Does::Fails(1, 5));
-    let look = |other: Option<k8s_openapi::api::core::v1::Node>, on_it: Option<Pod>| {
-        let pods = [failing.clone(), pod("b", "api", "n1", Does::Fails(3, 5))].map(Object::from);
-        let nodes = [Some(node("n1")), other].into_iter().flatten().map(Object::from);
-        let objects = pods.into_iter().chain(nodes).chain(on_it.map(Object::from));
+    let look = |other: Option<k8s_openapi::api::core::v1::Node>, on_it: Option<HeldPod>| {
+        let pods =
+            [failing.clone(), pod("b", "api", "n1", Does::Fails(3, 5))].map(ViewObject::from);
+        let nodes = [Some(node("n1")), other].into_iter().flatten().map(ViewObject::from);
+        let objects = pods.into_iter().chain(nodes).chain(on_it.map(ViewObject::from));
         look_at(&view(objects), &failing, &policy(&["Reschedule"]), NOW).node.is_some()
     };
     let calm = || Some(pod("c", "calm", "n2", Does::Runs));
@@ -312,17 +318,18 @@ fn a_node_that_runs_nothing_or_takes_nothing_does_not_do_better() {
 
 #[test]
 fn one_end_of_each_pod_is_no_sick_node_for_a_machine_that_boots_ends_all() {
-    let rebooted = |name: &str, set: &str, attempts: u64| -> Pod {
+    let rebooted = |name: &str, set: &str, attempts: u64| -> HeldPod {
         let mut pod = pod(name, set, "n1", Does::Fails(137, 5));
         let status = pod.status.as_mut().unwrap().container_statuses.as_mut().unwrap();
         status[0].restart_count = i32::try_from(attempts).unwrap() - 1;
-        let ContainerState::Terminated(ended) = &mut status[0].state else { panic!() };
+        let HeldContainerState::Terminated(ended) = &mut status[0].state else { panic!() };
         ended.started_at = Some((NOW - TickDuration::from_secs(90_000)).to_time());
         pod
     };
-    let look = |own: Pod, other: Pod| {
-        let objects = [own.clone(), other, pod("c", "calm", "n2", Does::Runs)].map(Object::from);
-        let nodes = [node("n1"), node("n2")].map(Object::from);
+    let look = |own: HeldPod, other: HeldPod| {
+        let objects =
+            [own.clone(), other, pod("c", "calm", "n2", Does::Runs)].map(ViewObject::from);
+        let nodes = [node("n1"), node("n2")].map(ViewObject::from);
         let peers =
             look_at(&view(objects.into_iter().chain(nodes)), &own, &policy(&["Reschedule"]), NOW);
         peers.node.is_some()
@@ -352,8 +359,8 @@ fn a_node_is_not_left_when_the_revision_fails_alike_elsewhere_and_is_well_nowher
             .enumerate()
             .map(|(number, does)| pod(&format!("web-{number}"), "web", "n2", *does));
         let pods = [own.clone(), pod("b", "api", "n1", fails), pod("c", "calm", "n3", Does::Runs)];
-        let objects = pods.into_iter().chain(replicas).map(Object::from);
-        let nodes = ["n1", "n2", "n3"].map(node).map(Object::from);
+        let objects = pods.into_iter().chain(replicas).map(ViewObject::from);
+        let nodes = ["n1", "n2", "n3"].map(node).map(ViewObject::from);
         let view = view(objects.chain(nodes));
         let peers = look_at(&view, &own, &policy(&["Pod", "Reschedule"]), NOW);
         assert_eq!(
@@ -370,10 +377,10 @@ fn a_dependency_that_is_down_is_no_sick_node_where_one_node_is_less_crowded() {
     let pods = ["web", "api"].into_iter().flat_map(|set| {
         ["n1", "n2", "n3"].map(|node| pod(&format!("{set}-{node}"), set, node, Does::Fails(1, 5)))
     });
-    let pods: Vec<Pod> =
+    let pods: Vec<HeldPod> =
         pods.chain(["c", "d"].map(|name| pod(name, "calm", "n3", Does::Runs))).collect();
-    let objects = pods.iter().cloned().map(Object::from);
-    let view = view(objects.chain(["n1", "n2", "n3"].map(node).map(Object::from)));
+    let objects = pods.iter().cloned().map(ViewObject::from);
+    let view = view(objects.chain(["n1", "n2", "n3"].map(node).map(ViewObject::from)));
     let peers = look_at(&view, &pods[0], &policy(&["Pod", "Reschedule"]), NOW);
     assert_eq!((peers.replicas, peers.failing_alike, peers.node), (3, 3, None));
 }
@@ -388,7 +395,7 @@ fn of_a_controller_with_several_revisions_only_pods_of_the_same_one_are_peers() 
         let fails = Does::Fails(1, 5);
         let new = [at(0, "new", fails), at(1, "new", fails), at(2, "new", fails)];
         let old = (3..10).map(|number| at(number, "old", Does::Runs));
-        let view = view(new.iter().cloned().chain(old).map(Object::from));
+        let view = view(new.iter().cloned().chain(old).map(ViewObject::from));
         let peers = look_at(&view, &new[0], &policy(&["Pod"]), NOW);
         assert_eq!((peers.replicas, peers.failing_alike), (3, 3), "{kind}");
         assert_eq!(peers.revision, format!("{kind} {name} at revision new"));
@@ -396,7 +403,7 @@ fn of_a_controller_with_several_revisions_only_pods_of_the_same_one_are_peers() 
 }
 
 /// A pod of a controller of that kind, made from a template with this image and these resources.
-fn of_template(name: &str, kind: &str, image: &str, resources: Value, does: Does) -> Pod {
+fn of_template(name: &str, kind: &str, image: &str, resources: Value, does: Does) -> HeldPod {
     let mut pod = pod_value(name, "web", "n1", does);
     pod["metadata"]["ownerReferences"][0]["kind"] = json!(kind);
     pod["metadata"]["labels"] = json!({});
@@ -416,7 +423,7 @@ fn where_nothing_marks_the_template_only_pods_of_the_same_one_are_peers() {
         let resized = of_template("web-2", kind, "new", limits, fails);
         let new = [at(0, "new", fails), at(1, "new", fails), resized];
         let old = (3..10).map(|number| at(number, "old", Does::Runs));
-        let view = view(new.iter().cloned().chain(old).map(Object::from));
+        let view = view(new.iter().cloned().chain(old).map(ViewObject::from));
         let peers = look_at(&view, &new[0], &policy(&["Pod"]), NOW);
         assert_eq!((peers.replicas, peers.failing_alike), (3, 3), "{kind}");
         assert_eq!(peers.revision, format!("{kind} web with the same template"));
@@ -431,7 +438,7 @@ fn all_pods_that_a_job_has_at_work_are_peers_and_have_nothing_to_go_back_to() {
     for pod in &mut done {
         pod.status.as_mut().unwrap().phase = Some("Succeeded".to_owned());
     }
-    let view = view(failing.iter().cloned().chain(done).map(Object::from));
+    let view = view(failing.iter().cloned().chain(done).map(ViewObject::from));
     let peers = look_at(&view, &failing[0], &policy(&["Recreate", "Rollback"]), NOW);
     assert_eq!((peers.replicas, peers.failing_alike), (3, 3));
     assert_eq!(peers.revision, "Job web");
@@ -440,7 +447,7 @@ fn all_pods_that_a_job_has_at_work_are_peers_and_have_nothing_to_go_back_to() {
 
 #[test]
 fn a_pod_without_a_sandbox_fails_and_its_node_is_asked_what_is_wrong_with_it() {
-    let waits = |name: &str, secs: u64| -> Pod {
+    let waits = |name: &str, secs: u64| -> HeldPod {
         typed(json!({
             "metadata": {
                 "name": name, "namespace": "shop", "uid": format!("uid-{name}"), "resourceVersion": "1",
@@ -458,7 +465,7 @@ fn a_pod_without_a_sandbox_fails_and_its_node_is_asked_what_is_wrong_with_it() {
         }))
     };
     let node = |name: &str, ready: &str, network: &str| {
-        Object::from(typed::<k8s_openapi::api::core::v1::Node>(json!({
+        ViewObject::from(typed::<k8s_openapi::api::core::v1::Node>(json!({
             "metadata": {"name": name, "uid": name, "resourceVersion": "1"},
             "status": {"conditions": [
                 {"type": "NetworkUnavailable", "status": network}, {"type": "Ready", "status": ready},
@@ -467,7 +474,7 @@ fn a_pod_without_a_sandbox_fails_and_its_node_is_asked_what_is_wrong_with_it() {
     };
     let look = |secs: u64, ready: &str, network: &str| {
         let (web, api) = (waits("web", secs), waits("api", 3_000));
-        let pods = [web.clone(), api, pod("calm", "calm", "n2", Does::Runs)].map(Object::from);
+        let pods = [web.clone(), api, pod("calm", "calm", "n2", Does::Runs)].map(ViewObject::from);
         let nodes = [node("n1", ready, network), node("n2", "True", "False")];
         look_at(&view(pods.into_iter().chain(nodes)), &web, &policy(&["Reschedule"]), NOW)
     };
@@ -481,7 +488,7 @@ fn a_pod_without_a_sandbox_fails_and_its_node_is_asked_what_is_wrong_with_it() {
         assert_eq!(peers.node_says.as_deref(), says);
         assert_eq!(peers.node, Some(trouble.clone()), "both of its pods have no sandbox");
     }
-    assert_eq!(look(599, "False", "False"), Peers::default(), "it may still be on its way");
+    assert_eq!(look(599, "False", "False"), RevisionPeers::default(), "it may still be on its way");
 }
 
 /// One replica's restart was refused, or waits. The others hear of what was really done.
@@ -504,8 +511,8 @@ fn a_restart_of_a_peer_that_was_not_carried_out_is_not_told_as_tried() {
     };
     let heard = |ledger: RestartLedger, request: Option<PodRestart>| {
         let b = pod("b", "web", "n2", Does::Fails(1, 5));
-        let objects = [Object::from(failing.clone()), b.into(), ledger.into()];
-        let view = view(objects.into_iter().chain(request.map(Object::from)));
+        let objects = [ViewObject::from(failing.clone()), b.into(), ledger.into()];
+        let view = view(objects.into_iter().chain(request.map(ViewObject::from)));
         let peers = look_at(&view, &failing, &policy(&["Pod"]), NOW);
         (peers.tried, peers.trial.map(|trial| trial.pod))
     };

@@ -10,23 +10,23 @@ fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
 
 /// A ReplicaSet of two pods that have been ready for so many seconds, if they are, and a ladder
 /// with a window of ten minutes.
-fn world(rung: &str, ready_for: [Option<u64>; 2]) -> View {
-    let mut view = View::new();
-    view.apply(Object::from(typed::<rekindle_types::v1alpha1::RestartLadder>(json!({
+fn world(rung: &str, ready_for: [Option<u64>; 2]) -> ClusterView {
+    let mut view = ClusterView::new();
+    view.apply(ViewObject::from(typed::<rekindle_types::v1alpha1::RestartLadder>(json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "ladder", "resourceVersion": "1"},
         "spec": {
             "selector": {"matchLabels": {"app": "web"}}, "window": "10m",
             "rungs": [{"rung": "Pod"}, {"rung": rung}],
         },
     }))));
-    view.apply(Object::from(typed::<ReplicaSet>(json!({
+    view.apply(ViewObject::from(typed::<ReplicaSet>(json!({
         "metadata": {"name": "web-1", "namespace": "shop", "uid": "set", "resourceVersion": "1"},
         "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}},
     }))));
     for (number, ready_for) in ready_for.into_iter().enumerate() {
         let since = ready_for.map_or(NOW, |secs| NOW - TickDuration::from_secs(secs));
         let ready = if ready_for.is_some() { "True" } else { "False" };
-        view.apply(Object::from(typed::<Pod>(json!({
+        view.apply(ViewObject::from(typed::<HeldPod>(json!({
             "metadata": {
                 "name": format!("web-1-{number}"), "namespace": "shop", "uid": format!("pod-{number}"),
                 "resourceVersion": "1", "labels": {"app": "web"},
@@ -60,7 +60,7 @@ fn a_revision_is_healthy_when_all_its_replicas_have_been_ready_for_the_window() 
     ] {
         let plan = prove(&world("Rollback", ready_for), &set(), NOW);
         let noted = plan.writes().find_map(|write| match write {
-            Write::Patch { patch, .. } => {
+            WriteOperation::Patch { patch, .. } => {
                 patch["metadata"]["annotations"][rollback::HEALTHY].as_str()
             }
             _ => None,
@@ -78,14 +78,14 @@ fn a_revision_that_is_ready_is_looked_at_again_when_the_window_is_over() {
 
 #[test]
 fn nobody_asks_whether_a_revision_is_healthy_without_the_rung_rollback_or_twice() {
-    assert_eq!(prove(&world("Recreate", [Some(700); 2]), &set(), NOW), Plan::default());
+    assert_eq!(prove(&world("Recreate", [Some(700); 2]), &set(), NOW), WritePlan::default());
     let mut view = world("Rollback", [Some(700); 2]);
     let mut noted = view.replica_set(&set()).unwrap().as_ref().clone();
     noted.metadata.resource_version = Some("2".to_owned());
     let annotation = (rollback::HEALTHY.to_owned(), "2026-01-01T00:00:00Z".to_owned());
     noted.metadata.annotations = Some([annotation].into());
-    view.apply(Object::from(noted));
-    assert_eq!(prove(&view, &set(), NOW), Plan::default());
+    view.apply(ViewObject::from(noted));
+    assert_eq!(prove(&view, &set(), NOW), WritePlan::default());
 }
 
 #[test]

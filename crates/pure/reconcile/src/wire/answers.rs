@@ -1,8 +1,8 @@
 //! What the answer to a write's request says, in the words of the plan.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause};
-use rekindle_controllers::plan::Delete;
-use rekindle_controllers::{Kind, ObjectId, Outcome, Refusal, Write};
+use rekindle_controllers::plan::DeleteWrite;
+use rekindle_controllers::{ObjectId, ResourceKind, WriteOperation, WriteRefusal, WriteResult};
 use rekindle_types::reasons::DEADLOCKED_BUDGET;
 use rekindle_types::term::TERM_OVER;
 use serde_json::Value;
@@ -10,74 +10,76 @@ use serde_json::Value;
 use super::objects::{object_from_json, object_from_value};
 
 /// The kind of the stored object in the answer to a write; none if the answer is something else.
-pub fn stored_kind(write: &Write) -> Option<Kind> {
+pub fn stored_kind(write: &WriteOperation) -> Option<ResourceKind> {
     match write {
-        Write::Create(manifest) => Some(manifest.id().kind),
-        Write::Update(object) | Write::UpdateStatus(object) => Some(object.kind()),
-        Write::Patch { id, .. } => Some(id.kind),
-        Write::Nominate { pod, .. } => Some(pod.kind),
-        Write::TryCreate(_)
-        | Write::Delete(_)
-        | Write::DeleteAll { .. }
-        | Write::Bind { .. }
-        | Write::Evict(_)
-        | Write::Finalize(_)
-        | Write::CheckAbsent { .. }
-        | Write::CheckEmpty { .. } => None,
+        WriteOperation::Create(manifest) => Some(manifest.id().kind),
+        WriteOperation::Update(object) | WriteOperation::UpdateStatus(object) => {
+            Some(object.kind())
+        }
+        WriteOperation::Patch { id, .. } => Some(id.kind),
+        WriteOperation::Nominate { pod, .. } => Some(pod.kind),
+        WriteOperation::TryCreate(_)
+        | WriteOperation::Delete(_)
+        | WriteOperation::DeleteAll { .. }
+        | WriteOperation::Bind { .. }
+        | WriteOperation::Evict(_)
+        | WriteOperation::Finalize(_)
+        | WriteOperation::CheckAbsent { .. }
+        | WriteOperation::CheckEmpty { .. } => None,
     }
 }
 
 /// What came of a write that was answered with success and this text: an object, a list or a
 /// `Status`.
-pub fn outcome_of_success(write: &Write, text: &[u8]) -> Outcome {
+pub fn outcome_of_success(write: &WriteOperation, text: &[u8]) -> WriteResult {
     if let Some(kind) = stored_kind(write) {
         return match object_from_json(kind, text) {
-            Ok(object) => Outcome::Stored(object),
+            Ok(object) => WriteResult::Stored(object),
             Err(error) => unreadable(&error),
         };
     }
     let answer = || serde_json::from_slice::<Value>(text);
     let outcome = match write {
-        Write::Delete(delete) => answer().map(|answer| deleted(delete, answer)),
-        Write::Finalize(_) => answer().map(finalized),
-        Write::CheckAbsent { id, uid } => {
+        WriteOperation::Delete(delete) => answer().map(|answer| deleted(delete, answer)),
+        WriteOperation::Finalize(_) => answer().map(finalized),
+        WriteOperation::CheckAbsent { id, uid } => {
             answer().map(|found| looked_for(id, uid.as_deref(), &found))
         }
-        Write::CheckEmpty { of } => answer().map(|list| listed(of, &list)),
+        WriteOperation::CheckEmpty { of } => answer().map(|list| listed(of, &list)),
         // What a dry run would store is not stored: the view must not learn of it.
-        Write::TryCreate(_)
-        | Write::Create(_)
-        | Write::Update(_)
-        | Write::UpdateStatus(_)
-        | Write::Patch { .. }
-        | Write::DeleteAll { .. }
-        | Write::Bind { .. }
-        | Write::Nominate { .. }
-        | Write::Evict(_) => Ok(Outcome::Done),
+        WriteOperation::TryCreate(_)
+        | WriteOperation::Create(_)
+        | WriteOperation::Update(_)
+        | WriteOperation::UpdateStatus(_)
+        | WriteOperation::Patch { .. }
+        | WriteOperation::DeleteAll { .. }
+        | WriteOperation::Bind { .. }
+        | WriteOperation::Nominate { .. }
+        | WriteOperation::Evict(_) => Ok(WriteResult::Done),
     };
     outcome.unwrap_or_else(|error| unreadable(&error))
 }
 
 /// What came of a write that the API refused.
-pub fn outcome_of_refusal(write: &Write, status: Status) -> Outcome {
+pub fn outcome_of_refusal(write: &WriteOperation, status: Status) -> WriteResult {
     match write {
-        Write::CheckAbsent { .. } if status.code == Some(404) => Outcome::Done,
-        Write::TryCreate(_) => match refused(status) {
-            Outcome::Refused { refusal: Refusal::AlreadyExists, .. } => Outcome::Done,
+        WriteOperation::CheckAbsent { .. } if status.code == Some(404) => WriteResult::Done,
+        WriteOperation::TryCreate(_) => match refused(status) {
+            WriteResult::Refused { refusal: WriteRefusal::AlreadyExists, .. } => WriteResult::Done,
             outcome => outcome,
         },
-        Write::CheckAbsent { .. }
-        | Write::Create(_)
-        | Write::Update(_)
-        | Write::UpdateStatus(_)
-        | Write::Patch { .. }
-        | Write::Delete(_)
-        | Write::DeleteAll { .. }
-        | Write::Bind { .. }
-        | Write::Nominate { .. }
-        | Write::Evict(_)
-        | Write::Finalize(_)
-        | Write::CheckEmpty { .. } => refused(status),
+        WriteOperation::CheckAbsent { .. }
+        | WriteOperation::Create(_)
+        | WriteOperation::Update(_)
+        | WriteOperation::UpdateStatus(_)
+        | WriteOperation::Patch { .. }
+        | WriteOperation::Delete(_)
+        | WriteOperation::DeleteAll { .. }
+        | WriteOperation::Bind { .. }
+        | WriteOperation::Nominate { .. }
+        | WriteOperation::Evict(_)
+        | WriteOperation::Finalize(_)
+        | WriteOperation::CheckEmpty { .. } => refused(status),
     }
 }
 
@@ -105,9 +107,9 @@ pub fn budget_refusal(status: &Status) -> String {
     }
 }
 
-fn deleted(delete: &Delete, answer: Value) -> Outcome {
+fn deleted(delete: &DeleteWrite, answer: Value) -> WriteResult {
     // A Status, or an object that nothing holds any more, is the last that is heard of it.
-    if is_last_word(&answer) { Outcome::Gone } else { stored(delete.id.kind, answer) }
+    if is_last_word(&answer) { WriteResult::Gone } else { stored(delete.id.kind, answer) }
 }
 
 /// True when the answer to a delete says that the object is gone already.
@@ -117,68 +119,68 @@ fn is_last_word(answer: &Value) -> bool {
     answer["kind"] == "Status" || (!has_entries(&meta["finalizers"]) && !in_grace)
 }
 
-fn finalized(left: Value) -> Outcome {
+fn finalized(left: Value) -> WriteResult {
     let is_held =
         has_entries(&left["spec"]["finalizers"]) || has_entries(&left["metadata"]["finalizers"]);
     let is_going = !left["metadata"]["deletionTimestamp"].is_null();
-    if is_going && !is_held { Outcome::Gone } else { stored(Kind::Namespace, left) }
+    if is_going && !is_held { WriteResult::Gone } else { stored(ResourceKind::Namespace, left) }
 }
 
-fn looked_for(id: &ObjectId, uid: Option<&str>, found: &Value) -> Outcome {
+fn looked_for(id: &ObjectId, uid: Option<&str>, found: &Value) -> WriteResult {
     match uid {
-        Some(uid) if found["metadata"]["uid"] != uid => Outcome::Done,
+        Some(uid) if found["metadata"]["uid"] != uid => WriteResult::Done,
         Some(_) | None => still_there(format!("{id} is still there")),
     }
 }
 
-fn listed(of: &ObjectId, list: &Value) -> Outcome {
+fn listed(of: &ObjectId, list: &Value) -> WriteResult {
     if has_entries(&list["items"]) {
         let (plural, namespace) = (of.kind.info().plural, &of.name.namespace);
         return still_there(format!("{plural} of namespace {namespace} are left"));
     }
-    Outcome::Done
+    WriteResult::Done
 }
 
-fn still_there(message: String) -> Outcome {
-    Outcome::Refused { refusal: Refusal::StillThere, message }
+fn still_there(message: String) -> WriteResult {
+    WriteResult::Refused { refusal: WriteRefusal::StillThere, message }
 }
 
 fn has_entries(list: &Value) -> bool {
     list.as_array().is_some_and(|list| !list.is_empty())
 }
 
-fn stored(kind: Kind, answer: Value) -> Outcome {
+fn stored(kind: ResourceKind, answer: Value) -> WriteResult {
     match object_from_value(kind, answer) {
-        Ok(object) => Outcome::Stored(object),
+        Ok(object) => WriteResult::Stored(object),
         Err(error) => unreadable(&error),
     }
 }
 
-fn unreadable(error: &serde_json::Error) -> Outcome {
-    Outcome::Unknown { message: format!("read the answer: {error}") }
+fn unreadable(error: &serde_json::Error) -> WriteResult {
+    WriteResult::Unknown { message: format!("read the answer: {error}") }
 }
 
 /// A refusal of the server in the words of the plan.
-fn refused(status: Status) -> Outcome {
+fn refused(status: Status) -> WriteResult {
     let is_caused_by = |reason| causes(&status).any(|c| c.reason.as_deref() == Some(reason));
     let refusal = match (status.code.unwrap_or_default(), status.reason.as_deref()) {
-        _ if is_caused_by("NamespaceTerminating") => Refusal::NamespaceTerminating,
-        (404, _) => return Outcome::Gone,
-        (_, Some("AlreadyExists")) => Refusal::AlreadyExists,
-        (409, _) => Refusal::Conflict,
-        (429, _) if is_caused_by(DEADLOCKED_BUDGET) => Refusal::DeadlockedBudget,
-        (429, _) => Refusal::Budget,
-        _ => Refusal::Other,
+        _ if is_caused_by("NamespaceTerminating") => WriteRefusal::NamespaceTerminating,
+        (404, _) => return WriteResult::Gone,
+        (_, Some("AlreadyExists")) => WriteRefusal::AlreadyExists,
+        (409, _) => WriteRefusal::Conflict,
+        (429, _) if is_caused_by(DEADLOCKED_BUDGET) => WriteRefusal::DeadlockedBudget,
+        (429, _) => WriteRefusal::Budget,
+        _ => WriteRefusal::Other,
     };
     let message = match refusal {
-        Refusal::Budget | Refusal::DeadlockedBudget => budget_refusal(&status),
-        Refusal::Conflict
-        | Refusal::AlreadyExists
-        | Refusal::StillThere
-        | Refusal::NamespaceTerminating
-        | Refusal::Other => status.message.unwrap_or_default(),
+        WriteRefusal::Budget | WriteRefusal::DeadlockedBudget => budget_refusal(&status),
+        WriteRefusal::Conflict
+        | WriteRefusal::AlreadyExists
+        | WriteRefusal::StillThere
+        | WriteRefusal::NamespaceTerminating
+        | WriteRefusal::Other => status.message.unwrap_or_default(),
     };
-    Outcome::Refused { refusal, message }
+    WriteResult::Refused { refusal, message }
 }
 
 fn causes(status: &Status) -> impl Iterator<Item = &StatusCause> {

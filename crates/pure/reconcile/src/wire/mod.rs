@@ -5,7 +5,8 @@
 //!   Write ─► request_for ─► Request ─(driver sends)─► text ───► outcome_of_success ─► Outcome
 //!                                                 └─► Status ─► outcome_of_refusal ─┘
 //! ```
-//! A driver that gets no answer gives [`Outcome::Unknown`](rekindle_controllers::Outcome::Unknown).
+//! A driver that gets no answer gives
+//! [`WriteResult::Unknown`](rekindle_controllers::WriteResult::Unknown).
 
 mod answers;
 mod objects;
@@ -16,8 +17,8 @@ pub use answers::{
     budget_refusal, is_expected_event_refusal, outcome_of_refusal, outcome_of_success, stored_kind,
 };
 pub use objects::{object_from_json, object_from_value};
-pub use paths::{NoPath, collection, path};
-pub use requests::{RequestError, event_requests, request_for};
+pub use paths::{PathError, collection, path};
+pub use requests::{WriteRequestError, event_requests, request_for};
 
 #[cfg(test)]
 mod tests;

@@ -13,55 +13,55 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_controllers::{Kind, Manifest, Object};
+use rekindle_controllers::{NewObject, ResourceKind, ViewObject};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 /// What is created, as it is sent.
-pub(super) struct New<'a>(pub(super) &'a Manifest);
+pub(super) struct CreateBody<'a>(pub(super) &'a NewObject);
 
-impl Serialize for New<'_> {
+impl Serialize for CreateBody<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.0 {
-            Manifest::Pod(pod) => pod.serialize(to),
-            Manifest::Object(object) => Sent(object).serialize(to),
+            NewObject::Pod(pod) => pod.serialize(to),
+            NewObject::Object(object) => ObjectBody(object).serialize(to),
         }
     }
 }
 
 /// The object with its apiVersion and kind, as it is sent.
-pub(super) struct Sent<'a>(pub(super) &'a Object);
+pub(super) struct ObjectBody<'a>(pub(super) &'a ViewObject);
 
-impl Serialize for Sent<'_> {
+impl Serialize for ObjectBody<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.0 {
-            Object::DaemonSet(o) => o.serialize(to),
-            Object::Deployment(o) => o.serialize(to),
-            Object::ReplicaSet(o) => o.serialize(to),
-            Object::ReplicationController(o) => o.serialize(to),
-            Object::StatefulSet(o) => o.serialize(to),
-            Object::ControllerRevision(o) => o.serialize(to),
-            Object::CronJob(o) => o.serialize(to),
-            Object::Job(o) => o.serialize(to),
-            Object::Pod(_) => Err(S::Error::custom(
+            ViewObject::DaemonSet(o) => o.serialize(to),
+            ViewObject::Deployment(o) => o.serialize(to),
+            ViewObject::ReplicaSet(o) => o.serialize(to),
+            ViewObject::ReplicationController(o) => o.serialize(to),
+            ViewObject::StatefulSet(o) => o.serialize(to),
+            ViewObject::ControllerRevision(o) => o.serialize(to),
+            ViewObject::CronJob(o) => o.serialize(to),
+            ViewObject::Job(o) => o.serialize(to),
+            ViewObject::Pod(_) => Err(S::Error::custom(
                 "less than all of a pod is held: one is changed by patches, and created from a manifest",
             )),
-            Object::RestartLadder(o) => o.serialize(to),
-            Object::PodRestart(o) => o.serialize(to),
-            Object::RestartLedger(o) => o.serialize(to),
-            Object::PodDisruptionBudget(o) => o.serialize(to),
-            Object::PersistentVolumeClaim(o) => o.serialize(to),
-            Object::Service(o) => o.serialize(to),
-            Object::EndpointSlice(o) => o.serialize(to),
-            Object::Endpoints(o) => o.serialize(to),
-            Object::Lease(o) => o.serialize(to),
-            Object::PersistentVolume(o) => o.serialize(to),
-            Object::StorageClass(o) => o.serialize(to),
-            Object::Node(o) => o.serialize(to),
-            Object::Namespace(o) => o.serialize(to),
-            Object::Metadata(kind, meta) => json!({
+            ViewObject::RestartLadder(o) => o.serialize(to),
+            ViewObject::PodRestart(o) => o.serialize(to),
+            ViewObject::RestartLedger(o) => o.serialize(to),
+            ViewObject::PodDisruptionBudget(o) => o.serialize(to),
+            ViewObject::PersistentVolumeClaim(o) => o.serialize(to),
+            ViewObject::Service(o) => o.serialize(to),
+            ViewObject::EndpointSlice(o) => o.serialize(to),
+            ViewObject::Endpoints(o) => o.serialize(to),
+            ViewObject::Lease(o) => o.serialize(to),
+            ViewObject::PersistentVolume(o) => o.serialize(to),
+            ViewObject::StorageClass(o) => o.serialize(to),
+            ViewObject::Node(o) => o.serialize(to),
+            ViewObject::Namespace(o) => o.serialize(to),
+            ViewObject::Metadata(kind, meta) => json!({
                 "apiVersion": kind.api_version(), "kind": kind.info().kind, "metadata": meta,
             })
             .serialize(to),
@@ -80,7 +80,10 @@ struct PartialObject {
 ///
 /// # Errors
 /// When it is not one of that kind.
-pub fn object_from_value(kind: Kind, value: Value) -> Result<Object, serde_json::Error> {
+pub fn object_from_value(
+    kind: ResourceKind,
+    value: Value,
+) -> Result<ViewObject, serde_json::Error> {
     read(kind, value)
 }
 
@@ -88,51 +91,53 @@ pub fn object_from_value(kind: Kind, value: Value) -> Result<Object, serde_json:
 ///
 /// # Errors
 /// When it is not JSON, or not an object of that kind.
-pub fn object_from_json(kind: Kind, json: &[u8]) -> Result<Object, serde_json::Error> {
+pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, serde_json::Error> {
     read(kind, &mut serde_json::Deserializer::from_slice(json))
 }
 
-fn read<'de, D: Deserializer<'de>>(kind: Kind, from: D) -> Result<Object, D::Error> {
-    fn typed<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Object, D::Error>
+fn read<'de, D: Deserializer<'de>>(kind: ResourceKind, from: D) -> Result<ViewObject, D::Error> {
+    fn typed<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<ViewObject, D::Error>
     where
-        Object: From<T>,
+        ViewObject: From<T>,
     {
-        T::deserialize(from).map(Object::from)
+        T::deserialize(from).map(ViewObject::from)
     }
     match kind {
-        Kind::DaemonSet => typed::<DaemonSet, _>(from),
-        Kind::Deployment => typed::<Deployment, _>(from),
-        Kind::ReplicaSet => typed::<ReplicaSet, _>(from),
-        Kind::ReplicationController => typed::<ReplicationController, _>(from),
-        Kind::StatefulSet => typed::<StatefulSet, _>(from),
-        Kind::ControllerRevision => typed::<ControllerRevision, _>(from),
-        Kind::CronJob => typed::<CronJob, _>(from),
-        Kind::Job => typed::<Job, _>(from),
-        Kind::Pod => typed::<Pod, _>(from),
-        Kind::RestartLadder => typed::<RestartLadder, _>(from),
-        Kind::PodRestart => typed::<PodRestart, _>(from),
-        Kind::RestartLedger => typed::<RestartLedger, _>(from),
-        Kind::PodDisruptionBudget => typed::<PodDisruptionBudget, _>(from),
-        Kind::PersistentVolumeClaim => typed::<PersistentVolumeClaim, _>(from),
-        Kind::Service => typed::<Service, _>(from),
-        Kind::EndpointSlice => typed::<EndpointSlice, _>(from),
-        Kind::Endpoints => typed::<Endpoints, _>(from),
-        Kind::Lease => typed::<Lease, _>(from),
-        Kind::PersistentVolume => typed::<PersistentVolume, _>(from),
-        Kind::StorageClass => typed::<StorageClass, _>(from),
-        Kind::Node => typed::<Node, _>(from),
-        Kind::Namespace => typed::<Namespace, _>(from),
-        Kind::ConfigMap
-        | Kind::Secret
-        | Kind::ServiceAccount
-        | Kind::RoleBinding
-        | Kind::Role
-        | Kind::PriorityClass
-        | Kind::ClusterRoleBinding
-        | Kind::ClusterRole
-        | Kind::Event => {
+        ResourceKind::DaemonSet => typed::<DaemonSet, _>(from),
+        ResourceKind::Deployment => typed::<Deployment, _>(from),
+        ResourceKind::ReplicaSet => typed::<ReplicaSet, _>(from),
+        ResourceKind::ReplicationController => typed::<ReplicationController, _>(from),
+        ResourceKind::StatefulSet => typed::<StatefulSet, _>(from),
+        ResourceKind::ControllerRevision => typed::<ControllerRevision, _>(from),
+        ResourceKind::CronJob => typed::<CronJob, _>(from),
+        ResourceKind::Job => typed::<Job, _>(from),
+        ResourceKind::Pod => typed::<Pod, _>(from),
+        ResourceKind::RestartLadder => typed::<RestartLadder, _>(from),
+        ResourceKind::PodRestart => typed::<PodRestart, _>(from),
+        ResourceKind::RestartLedger => typed::<RestartLedger, _>(from),
+        ResourceKind::PodDisruptionBudget => typed::<PodDisruptionBudget, _>(from),
+        ResourceKind::PersistentVolumeClaim => typed::<PersistentVolumeClaim, _>(from),
+        ResourceKind::Service => typed::<Service, _>(from),
+        ResourceKind::EndpointSlice => typed::<EndpointSlice, _>(from),
+        ResourceKind::Endpoints => typed::<Endpoints, _>(from),
+        ResourceKind::Lease => typed::<Lease, _>(from),
+        ResourceKind::PersistentVolume => typed::<PersistentVolume, _>(from),
+        ResourceKind::StorageClass => typed::<StorageClass, _>(from),
+        ResourceKind::Node => typed::<Node, _>(from),
+        ResourceKind::Namespace => typed::<Namespace, _>(from),
+        ResourceKind::ConfigMap
+        | ResourceKind::Secret
+        | ResourceKind::ServiceAccount
+        | ResourceKind::RoleBinding
+        | ResourceKind::Role
+        | ResourceKind::PriorityClass
+        | ResourceKind::ClusterRoleBinding
+        | ResourceKind::ClusterRole
+        | ResourceKind::Event => {
             let PartialObject { metadata } = PartialObject::deserialize(from)?;
-            Ok(Object::Metadata(kind, metadata.into()))
+            Ok(ViewObject::Metadata(kind, metadata.into()))
         }
     }
 }

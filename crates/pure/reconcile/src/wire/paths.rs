@@ -1,14 +1,14 @@
 //! Where the API has objects.
 
-use rekindle_controllers::kind::Scope;
-use rekindle_controllers::{Kind, NamespacedName, ObjectId};
+use rekindle_controllers::kind::KindScope;
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
 use rekindle_types::validation::names;
 
 /// Where objects of the kind of `id` are created and listed.
 ///
 /// # Errors
 /// When the kind lives in namespaces and `id` names none, or the other way round.
-pub fn collection(id: &ObjectId) -> Result<String, NoPath> {
+pub fn collection(id: &ObjectId) -> Result<String, PathError> {
     let info = id.kind.info();
     let root = if info.group.is_empty() {
         format!("/api/{}", info.version)
@@ -17,12 +17,12 @@ pub fn collection(id: &ObjectId) -> Result<String, NoPath> {
     };
     let namespace = id.name.namespace.as_str();
     match info.scope {
-        Scope::Namespaced if is_segment(namespace) => {
+        KindScope::Namespaced if is_segment(namespace) => {
             Ok(format!("{root}/namespaces/{namespace}/{}", info.plural))
         }
-        Scope::Cluster if namespace.is_empty() => Ok(format!("{root}/{}", info.plural)),
-        Scope::Namespaced | Scope::Cluster => {
-            Err(NoPath::Namespace { kind: id.kind, name: id.name.clone() })
+        KindScope::Cluster if namespace.is_empty() => Ok(format!("{root}/{}", info.plural)),
+        KindScope::Namespaced | KindScope::Cluster => {
+            Err(PathError::Namespace { kind: id.kind, name: id.name.clone() })
         }
     }
 }
@@ -31,12 +31,12 @@ pub fn collection(id: &ObjectId) -> Result<String, NoPath> {
 /// name, for all objects of the kind; without a namespace, for one that no namespace has, which is
 /// always found to be absent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoPath {
+pub enum PathError {
     /// Its name cannot stand in a path.
     #[error("ask for {kind} {:?}: that is no name of an object", name.to_string())]
     Name {
         /// The kind.
-        kind: Kind,
+        kind: ResourceKind,
         /// What it is called.
         name: NamespacedName,
     },
@@ -44,7 +44,7 @@ pub enum NoPath {
     #[error("ask for {kind} {:?}: that is no namespace for an object of its kind", name.to_string())]
     Namespace {
         /// The kind.
-        kind: Kind,
+        kind: ResourceKind,
         /// What it is called.
         name: NamespacedName,
     },
@@ -55,10 +55,10 @@ pub enum NoPath {
 /// # Errors
 /// When the object has no name, or one that is more or less than a segment of a path, or a
 /// namespace that is not one for its kind.
-pub fn path(id: &ObjectId, subresource: &str) -> Result<String, NoPath> {
+pub fn path(id: &ObjectId, subresource: &str) -> Result<String, PathError> {
     let name = id.name.name.as_str();
     if !is_segment(name) {
-        return Err(NoPath::Name { kind: id.kind, name: id.name.clone() });
+        return Err(PathError::Name { kind: id.kind, name: id.name.clone() });
     }
     Ok(format!("{}/{name}{subresource}", collection(id)?))
 }

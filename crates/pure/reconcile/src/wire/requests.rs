@@ -3,25 +3,29 @@
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::Namespace;
 use rekindle_controllers::events::EventWrite;
-use rekindle_controllers::plan::{Delete, Evict, Grace, Part, Propagation};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
+use rekindle_controllers::plan::{
+    DeleteGrace, DeleteWrite, DependentPolicy, EvictWrite, PatchTarget,
+};
+use rekindle_controllers::{
+    NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation, WriteRefusal, WriteResult,
+};
 use rekindle_types::Term;
 use rekindle_types::term::LEADER_TERM;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::objects::{New, Sent};
-use super::paths::{NoPath, collection, path};
+use super::objects::{CreateBody, ObjectBody};
+use super::paths::{PathError, collection, path};
 
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// A write of which no request can be made.
 #[derive(Debug, thiserror::Error)]
-pub enum RequestError {
+pub enum WriteRequestError {
     /// Its object has no place in the API.
     #[error(transparent)]
-    NoPath(#[from] NoPath),
+    NoPath(#[from] PathError),
     /// Its object has no text.
     #[error("encode a request")]
     Encode(#[from] serde_json::Error),
@@ -30,15 +34,15 @@ pub enum RequestError {
     Build(#[from] http::Error),
 }
 
-impl RequestError {
+impl WriteRequestError {
     /// What has become of the write.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> WriteResult {
         match self {
             Self::NoPath(no_path) => {
-                Outcome::Refused { refusal: Refusal::Other, message: no_path.to_string() }
+                WriteResult::Refused { refusal: WriteRefusal::Other, message: no_path.to_string() }
             }
-            Self::Encode(source) => Outcome::Unknown { message: format!("{self}: {source}") },
-            Self::Build(source) => Outcome::Unknown { message: format!("{self}: {source}") },
+            Self::Encode(source) => WriteResult::Unknown { message: format!("{self}: {source}") },
+            Self::Build(source) => WriteResult::Unknown { message: format!("{self}: {source}") },
         }
     }
 }
@@ -48,38 +52,47 @@ impl RequestError {
 ///
 /// # Errors
 /// When the object has no place in the API, or no text.
-pub fn request_for(write: &Write, term: Option<&Term>) -> Result<Request<Vec<u8>>, RequestError> {
-    let sender = Sender { term };
+pub fn request_for(
+    write: &WriteOperation,
+    term: Option<&Term>,
+) -> Result<Request<Vec<u8>>, WriteRequestError> {
+    let sender = RequestBuilder { term };
     match write {
-        Write::Create(manifest) => sender.post(&collection(&manifest.id())?, &New(manifest)),
-        Write::TryCreate(manifest) => {
-            let path = format!("{}?dryRun=All", collection(&manifest.id())?);
-            sender.post(&path, &New(manifest))
+        WriteOperation::Create(manifest) => {
+            sender.post(&collection(&manifest.id())?, &CreateBody(manifest))
         }
-        Write::Update(object) => sender.put(&path(&object.id(), "")?, object),
-        Write::UpdateStatus(object) => sender.put(&path(&object.id(), "/status")?, object),
-        Write::Patch { id, part, patch } => {
+        WriteOperation::TryCreate(manifest) => {
+            let path = format!("{}?dryRun=All", collection(&manifest.id())?);
+            sender.post(&path, &CreateBody(manifest))
+        }
+        WriteOperation::Update(object) => sender.put(&path(&object.id(), "")?, object),
+        WriteOperation::UpdateStatus(object) => sender.put(&path(&object.id(), "/status")?, object),
+        WriteOperation::Patch { id, part, patch } => {
             let subresource = match part {
-                Part::Whole => "",
-                Part::Status => "/status",
+                PatchTarget::Whole => "",
+                PatchTarget::Status => "/status",
             };
             sender.patch(&path(id, subresource)?, patch)
         }
-        Write::Delete(delete) => sender.delete(&path(&delete.id, "")?, &delete_options(delete)),
-        Write::DeleteAll { of } => {
+        WriteOperation::Delete(delete) => {
+            sender.delete(&path(&delete.id, "")?, &delete_options(delete))
+        }
+        WriteOperation::DeleteAll { of } => {
             sender.delete(&collection(of)?, &json!({"propagationPolicy": "Background"}))
         }
-        Write::Bind { pod, uid, node } => {
+        WriteOperation::Bind { pod, uid, node } => {
             sender.post(&path(pod, "/binding")?, &binding(pod, uid, node))
         }
-        Write::Nominate { pod, uid, node } => {
+        WriteOperation::Nominate { pod, uid, node } => {
             let patch = json!({"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}});
             sender.patch(&path(pod, "/status")?, &patch)
         }
-        Write::Evict(evict) => sender.post(&path(&evict.pod, "/eviction")?, &eviction(evict)),
-        Write::Finalize(namespace) => finalize(sender, namespace),
-        Write::CheckAbsent { id, uid: _ } => get(&path(id, "")?),
-        Write::CheckEmpty { of } => get(&format!("{}?limit=1", collection(of)?)),
+        WriteOperation::Evict(evict) => {
+            sender.post(&path(&evict.pod, "/eviction")?, &eviction(evict))
+        }
+        WriteOperation::Finalize(namespace) => finalize(sender, namespace),
+        WriteOperation::CheckAbsent { id, uid: _ } => get(&path(id, "")?),
+        WriteOperation::CheckEmpty { of } => get(&format!("{}?limit=1", collection(of)?)),
     }
 }
 
@@ -91,10 +104,10 @@ pub fn request_for(write: &Write, term: Option<&Term>) -> Result<Request<Vec<u8>
 pub fn event_requests(
     write: &EventWrite,
     term: Option<&Term>,
-) -> Result<Vec<Request<Vec<u8>>>, RequestError> {
-    let sender = Sender { term };
+) -> Result<Vec<Request<Vec<u8>>>, WriteRequestError> {
+    let sender = RequestBuilder { term };
     let (EventWrite::Create(event) | EventWrite::Repeat(event)) = write;
-    let id = ObjectId::new(Kind::Event, NamespacedName::of(&event.metadata));
+    let id = ObjectId::new(ResourceKind::Event, NamespacedName::of(&event.metadata));
     let create = sender.post(&collection(&id)?, &**event)?;
     match write {
         EventWrite::Create(_) => Ok(vec![create]),
@@ -109,20 +122,20 @@ pub fn event_requests(
     }
 }
 
-fn delete_options(delete: &Delete) -> Value {
+fn delete_options(delete: &DeleteWrite) -> Value {
     let mut options = json!({"preconditions": {"uid": delete.uid}});
     let policy = match delete.propagation {
-        Propagation::Default => None,
-        Propagation::Background => Some("Background"),
-        Propagation::Foreground => Some("Foreground"),
-        Propagation::Orphan => Some("Orphan"),
+        DependentPolicy::Default => None,
+        DependentPolicy::Background => Some("Background"),
+        DependentPolicy::Foreground => Some("Foreground"),
+        DependentPolicy::Orphan => Some("Orphan"),
     };
     if let Some(policy) = policy {
         options["propagationPolicy"] = policy.into();
     }
     match delete.grace {
-        Grace::Own => {}
-        Grace::Now => options["gracePeriodSeconds"] = 0.into(),
+        DeleteGrace::Own => {}
+        DeleteGrace::Now => options["gracePeriodSeconds"] = 0.into(),
     }
     options
 }
@@ -136,7 +149,7 @@ fn binding(pod: &ObjectId, uid: &str, node: &str) -> Value {
     })
 }
 
-fn eviction(evict: &Evict) -> Value {
+fn eviction(evict: &EvictWrite) -> Value {
     let mut options = json!({"preconditions": {"uid": evict.uid}});
     if let Some(seconds) = evict.grace_seconds {
         options["gracePeriodSeconds"] = seconds.into();
@@ -149,35 +162,42 @@ fn eviction(evict: &Evict) -> Value {
     })
 }
 
-fn finalize(sender: Sender<'_>, namespace: &Namespace) -> Result<Request<Vec<u8>>, RequestError> {
-    let object = Object::from(namespace.clone());
+fn finalize(
+    sender: RequestBuilder<'_>,
+    namespace: &Namespace,
+) -> Result<Request<Vec<u8>>, WriteRequestError> {
+    let object = ViewObject::from(namespace.clone());
     sender.put(&path(&object.id(), "/finalize")?, &object)
 }
 
-fn get(path: &str) -> Result<Request<Vec<u8>>, RequestError> {
+fn get(path: &str) -> Result<Request<Vec<u8>>, WriteRequestError> {
     Ok(Request::get(path).body(Vec::new())?)
 }
 
 /// Makes requests that change something, in the term of the leader that sends them.
 #[derive(Clone, Copy)]
-struct Sender<'a> {
+struct RequestBuilder<'a> {
     term: Option<&'a Term>,
 }
 
-impl Sender<'_> {
-    fn post(self, path: &str, body: &impl Serialize) -> Result<Request<Vec<u8>>, RequestError> {
+impl RequestBuilder<'_> {
+    fn post(
+        self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Request<Vec<u8>>, WriteRequestError> {
         self.request(Method::POST, path, JSON, body)
     }
 
-    fn put(self, path: &str, object: &Object) -> Result<Request<Vec<u8>>, RequestError> {
-        self.request(Method::PUT, path, JSON, &Sent(object))
+    fn put(self, path: &str, object: &ViewObject) -> Result<Request<Vec<u8>>, WriteRequestError> {
+        self.request(Method::PUT, path, JSON, &ObjectBody(object))
     }
 
-    fn patch(self, path: &str, patch: &Value) -> Result<Request<Vec<u8>>, RequestError> {
+    fn patch(self, path: &str, patch: &Value) -> Result<Request<Vec<u8>>, WriteRequestError> {
         self.request(Method::PATCH, path, MERGE_PATCH, patch)
     }
 
-    fn delete(self, path: &str, options: &Value) -> Result<Request<Vec<u8>>, RequestError> {
+    fn delete(self, path: &str, options: &Value) -> Result<Request<Vec<u8>>, WriteRequestError> {
         self.request(Method::DELETE, path, JSON, options)
     }
 
@@ -187,7 +207,7 @@ impl Sender<'_> {
         path: &str,
         content_type: &str,
         body: &impl Serialize,
-    ) -> Result<Request<Vec<u8>>, RequestError> {
+    ) -> Result<Request<Vec<u8>>, WriteRequestError> {
         let request = Request::builder().method(method).header("content-type", content_type);
         let request = match self.term {
             None => request.uri(path),

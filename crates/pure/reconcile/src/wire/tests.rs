@@ -1,15 +1,17 @@
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use rekindle_controllers::events::EventWrite;
-use rekindle_controllers::plan::{Evict, Part};
-use rekindle_controllers::{Kind, NamespacedName, Object, ObjectId, Outcome, Refusal, Write};
+use rekindle_controllers::plan::{EvictWrite, PatchTarget};
+use rekindle_controllers::{
+    NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation, WriteRefusal, WriteResult,
+};
 use rekindle_types::Term;
 use serde_json::{Value, json};
 
 use super::*;
 
 fn pod(name: &str) -> ObjectId {
-    ObjectId::new(Kind::Pod, NamespacedName::new("shop", name))
+    ObjectId::new(ResourceKind::Pod, NamespacedName::new("shop", name))
 }
 
 #[test]
@@ -27,13 +29,13 @@ fn a_name_that_is_no_segment_of_a_path_has_no_path() {
 fn a_kind_in_namespaces_has_no_path_without_one_and_no_other_kind_has_one_with_it() {
     let id = |kind, namespace: &str| ObjectId::new(kind, NamespacedName::new(namespace, "web"));
     for (kind, namespace, expected) in [
-        (Kind::ConfigMap, "shop", Some("/api/v1/namespaces/shop/configmaps")),
-        (Kind::ConfigMap, "", None),
-        (Kind::ConfigMap, "..", None),
-        (Kind::ConfigMap, "a/b", None),
-        (Kind::Namespace, "", Some("/api/v1/namespaces")),
-        (Kind::Namespace, "shop", None),
-        (Kind::StorageClass, "shop", None),
+        (ResourceKind::ConfigMap, "shop", Some("/api/v1/namespaces/shop/configmaps")),
+        (ResourceKind::ConfigMap, "", None),
+        (ResourceKind::ConfigMap, "..", None),
+        (ResourceKind::ConfigMap, "a/b", None),
+        (ResourceKind::Namespace, "", Some("/api/v1/namespaces")),
+        (ResourceKind::Namespace, "shop", None),
+        (ResourceKind::StorageClass, "shop", None),
     ] {
         let id = id(kind, namespace);
         assert_eq!(collection(&id).ok().as_deref(), expected, "{id}");
@@ -43,27 +45,27 @@ fn a_kind_in_namespaces_has_no_path_without_one_and_no_other_kind_has_one_with_i
 }
 
 /// The method and the path of a write's request.
-fn asked(write: &Write, term: Option<&Term>) -> String {
+fn asked(write: &WriteOperation, term: Option<&Term>) -> String {
     let request = request_for(write, term).unwrap();
     format!("{} {}", request.method(), request.uri())
 }
 
 /// What becomes of a write of which no request can be made.
-fn unasked(write: &Write) -> Outcome {
+fn unasked(write: &WriteOperation) -> WriteResult {
     request_for(write, None).expect_err("there is no request").outcome()
 }
 
 #[test]
 fn what_has_no_namespace_is_neither_looked_for_nor_deleted_everywhere() {
-    let id = ObjectId::new(Kind::ConfigMap, NamespacedName::new("", "settings"));
+    let id = ObjectId::new(ResourceKind::ConfigMap, NamespacedName::new("", "settings"));
     for write in [
-        Write::CheckAbsent { id: id.clone(), uid: None },
-        Write::CheckEmpty { of: id.clone() },
-        Write::DeleteAll { of: id },
+        WriteOperation::CheckAbsent { id: id.clone(), uid: None },
+        WriteOperation::CheckEmpty { of: id.clone() },
+        WriteOperation::DeleteAll { of: id },
     ] {
         let outcome = unasked(&write);
         assert!(
-            matches!(&outcome, Outcome::Refused { refusal: Refusal::Other, message } if message.contains("no namespace")),
+            matches!(&outcome, WriteResult::Refused { refusal: WriteRefusal::Other, message } if message.contains("no namespace")),
             "{write:?}: {outcome:?}"
         );
     }
@@ -73,27 +75,27 @@ fn what_has_no_namespace_is_neither_looked_for_nor_deleted_everywhere() {
 fn what_has_no_name_is_not_asked_for() {
     let patch = json!({"metadata": {}});
     for write in [
-        Write::CheckAbsent { id: pod(""), uid: None },
-        Write::Bind { pod: pod(""), uid: "u".to_owned(), node: "node-1".to_owned() },
-        Write::Nominate { pod: pod(""), uid: "u".to_owned(), node: "node-1".to_owned() },
-        Write::Patch { id: pod(""), part: Part::Status, patch },
-        Write::Update(Object::from(Pod::default())),
+        WriteOperation::CheckAbsent { id: pod(""), uid: None },
+        WriteOperation::Bind { pod: pod(""), uid: "u".to_owned(), node: "node-1".to_owned() },
+        WriteOperation::Nominate { pod: pod(""), uid: "u".to_owned(), node: "node-1".to_owned() },
+        WriteOperation::Patch { id: pod(""), part: PatchTarget::Status, patch },
+        WriteOperation::Update(ViewObject::from(Pod::default())),
     ] {
         let outcome = unasked(&write);
         assert!(
-            matches!(&outcome, Outcome::Refused { refusal: Refusal::Other, message } if message.contains("no name")),
+            matches!(&outcome, WriteResult::Refused { refusal: WriteRefusal::Other, message } if message.contains("no name")),
             "{write:?}: {outcome:?}"
         );
     }
-    let named = Write::CheckAbsent { id: pod("web-0"), uid: None };
+    let named = WriteOperation::CheckAbsent { id: pod("web-0"), uid: None };
     assert_eq!(asked(&named, None), "GET /api/v1/namespaces/shop/pods/web-0");
 }
 
 #[test]
 fn a_budgets_refusal_is_told_with_the_causes_that_its_message_leaves_out() {
     let needs = "The disruption budget web needs 2 healthy pods and has 2 currently";
-    let evict = Evict { pod: pod("web-0"), uid: "u".to_owned(), grace_seconds: None };
-    let eviction = Write::Evict(evict);
+    let evict = EvictWrite { pod: pod("web-0"), uid: "u".to_owned(), grace_seconds: None };
+    let eviction = WriteOperation::Evict(evict);
     let blocks = "disruption budget \"web\" lets no pod be evicted";
     for (message, causes, told, refusal) in [
         // as upstream's API answers, which names the budget in the cause alone
@@ -101,21 +103,21 @@ fn a_budgets_refusal_is_told_with_the_causes_that_its_message_leaves_out() {
             "It would violate it.",
             vec![needs],
             format!("It would violate it. {needs}"),
-            Refusal::Budget,
+            WriteRefusal::Budget,
         ),
         (
             &*format!("It would violate it. {needs}"),
             vec![needs],
             format!("It would violate it. {needs}"),
-            Refusal::Budget,
+            WriteRefusal::Budget,
         ),
         (
             &*format!("It would violate it. {needs}"),
             vec![needs, blocks],
             format!("It would violate it. {needs}; {blocks}"),
-            Refusal::DeadlockedBudget,
+            WriteRefusal::DeadlockedBudget,
         ),
-        ("It would violate it.", vec![], "It would violate it.".to_owned(), Refusal::Budget),
+        ("It would violate it.", vec![], "It would violate it.".to_owned(), WriteRefusal::Budget),
     ] {
         let causes: Vec<Value> = causes
             .iter()
@@ -128,7 +130,7 @@ fn a_budgets_refusal_is_told_with_the_causes_that_its_message_leaves_out() {
             "details": {"causes": causes}});
         let status: Status = serde_json::from_value(status).unwrap();
         let outcome = outcome_of_refusal(&eviction, status);
-        assert_eq!(outcome, Outcome::Refused { refusal, message: told });
+        assert_eq!(outcome, WriteResult::Refused { refusal, message: told });
     }
 }
 
@@ -136,8 +138,8 @@ fn a_budgets_refusal_is_told_with_the_causes_that_its_message_leaves_out() {
 fn a_request_that_changes_something_names_the_term_of_its_leader() {
     let term: Term = "ns/lease/uid/2".parse().unwrap();
     let patch = json!({"metadata": {}});
-    let change = Write::Patch { id: pod("web-0"), part: Part::Whole, patch };
-    let look = Write::CheckEmpty { of: pod("") };
+    let change = WriteOperation::Patch { id: pod("web-0"), part: PatchTarget::Whole, patch };
+    let look = WriteOperation::CheckEmpty { of: pod("") };
     let path = "/api/v1/namespaces/shop/pods";
     assert_eq!(
         asked(&change, Some(&term)),
@@ -147,7 +149,7 @@ fn a_request_that_changes_something_names_the_term_of_its_leader() {
     assert_eq!(asked(&look, Some(&term)), format!("GET {path}?limit=1"));
     let mut named = Pod::default();
     named.metadata.namespace = Some("shop".to_owned());
-    let trial = Write::TryCreate(named.into());
+    let trial = WriteOperation::TryCreate(named.into());
     let asked = asked(&trial, Some(&term));
     assert_eq!(asked, format!("POST {path}?dryRun=All&leaderTerm=ns/lease/uid/2"));
 }

@@ -4,8 +4,12 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_controllers::{Kind, Manifest, Object, Outcome, Step, Write};
-use rekindle_reconcile::{Limits, Planner, Seen, Task, TokenBucket, Work, kinds};
+use rekindle_controllers::{
+    NewObject, PlannedWrite, ResourceKind, ViewObject, WriteOperation, WriteResult,
+};
+use rekindle_reconcile::{
+    Planner, PlannerTask, RestartLimits, TokenBucket, WatchUpdate, WorkItem, kinds,
+};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, RestartLadder};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
@@ -38,21 +42,21 @@ struct World {
     planner: Planner,
     dice: Dice,
     revision: u64,
-    under_way: Vec<(Work, Box<Step>)>,
+    under_way: Vec<(WorkItem, Box<PlannedWrite>)>,
     granted: Vec<Tick>,
 }
 
 impl World {
     fn new(seed: u64) -> Self {
-        let limits = Limits {
+        let limits = RestartLimits {
             namespace: TokenBucket::new(100, 600),
             cluster: TokenBucket::new(BURST, PER_MINUTE),
             per_workload: 100,
         };
-        let mut objects: BTreeMap<Kind, Vec<Object>> = BTreeMap::new();
+        let mut objects: BTreeMap<ResourceKind, Vec<ViewObject>> = BTreeMap::new();
         let node: Node =
             typed(json!({"metadata": {"name": "n1", "uid": "n1", "resourceVersion": "1"}}));
-        objects.entry(Kind::Node).or_default().push(Object::from(node));
+        objects.entry(ResourceKind::Node).or_default().push(ViewObject::from(node));
         for namespace in (0..NAMESPACES).map(|n| format!("ns-{n}")) {
             let ladder: RestartLadder = typed(json!({
                 "metadata": {
@@ -61,13 +65,13 @@ impl World {
                 },
                 "spec": {"selector": {"matchLabels": {"app": "web"}}, "rungs": [{"rung": "Pod", "attempts": 3}]},
             }));
-            objects.entry(Kind::RestartLadder).or_default().push(Object::from(ladder));
+            objects.entry(ResourceKind::RestartLadder).or_default().push(ViewObject::from(ladder));
             let pods = (0..PODS).map(|number| failing_pod(&namespace, number));
-            objects.entry(Kind::Pod).or_default().extend(pods);
+            objects.entry(ResourceKind::Pod).or_default().extend(pods);
         }
         let mut planner = Planner::new(limits);
         for kind in kinds() {
-            planner.see(BEGIN, Seen::List(kind, objects.remove(&kind).unwrap_or_default()));
+            planner.see(BEGIN, WatchUpdate::List(kind, objects.remove(&kind).unwrap_or_default()));
         }
         let (under_way, granted) = (Vec::new(), Vec::new());
         Self { now: BEGIN, planner, dice: Dice(seed), revision: 10, under_way, granted }
@@ -79,8 +83,8 @@ impl World {
             self.planner.begin_due(self.now);
             while let Some(task) = self.planner.poll_task() {
                 match task {
-                    Task::Write(work, step) => self.under_way.push((work, step)),
-                    Task::Record(_) => {}
+                    PlannerTask::Write(work, step) => self.under_way.push((work, step)),
+                    PlannerTask::Record(_) => {}
                 }
             }
             if self.under_way.is_empty() {
@@ -93,22 +97,22 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, write: &Write) -> Outcome {
+    fn carry_out(&mut self, write: &WriteOperation) -> WriteResult {
         self.revision += 1;
         let (uid, revision) = (format!("uid-{}", self.revision), self.revision.to_string());
         match write {
-            Write::Create(Manifest::Object(Object::RestartLedger(ledger))) => {
+            WriteOperation::Create(NewObject::Object(ViewObject::RestartLedger(ledger))) => {
                 let mut ledger = ledger.as_ref().clone();
                 ledger.metadata.uid = Some(uid);
                 ledger.metadata.resource_version = Some(revision);
-                Outcome::Stored(Object::from(ledger))
+                WriteResult::Stored(ViewObject::from(ledger))
             }
-            Write::UpdateStatus(Object::RestartLedger(ledger)) => {
+            WriteOperation::UpdateStatus(ViewObject::RestartLedger(ledger)) => {
                 let mut ledger = ledger.as_ref().clone();
                 ledger.metadata.resource_version = Some(revision);
-                Outcome::Stored(Object::from(ledger))
+                WriteResult::Stored(ViewObject::from(ledger))
             }
-            Write::Create(Manifest::Object(Object::PodRestart(restart))) => {
+            WriteOperation::Create(NewObject::Object(ViewObject::PodRestart(restart))) => {
                 self.granted.push(self.now);
                 let mut restart: PodRestart = restart.as_ref().clone();
                 restart.metadata.uid = Some(uid);
@@ -119,14 +123,14 @@ impl World {
                     finished_at: Some(self.now.to_time()),
                     ..PodRestartStatus::default()
                 });
-                Outcome::Stored(Object::from(restart))
+                WriteResult::Stored(ViewObject::from(restart))
             }
-            Write::UpdateStatus(Object::RestartLadder(ladder)) => {
+            WriteOperation::UpdateStatus(ViewObject::RestartLadder(ladder)) => {
                 let mut ladder = ladder.as_ref().clone();
                 ladder.metadata.resource_version = Some(revision);
-                Outcome::Stored(Object::from(ladder))
+                WriteResult::Stored(ViewObject::from(ladder))
             }
-            _ => Outcome::Done,
+            _ => WriteResult::Done,
         }
     }
 

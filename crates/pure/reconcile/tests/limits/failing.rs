@@ -1,7 +1,7 @@
 //! Pods that fail together.
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_controllers::Object;
+use rekindle_controllers::ViewObject;
 use rekindle_types::Tick;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(crate) fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
 }
 
 /// One of them.
-pub(crate) fn failing_pod(namespace: &str, number: usize) -> Object {
+pub(crate) fn failing_pod(namespace: &str, number: usize) -> ViewObject {
     let at = BEGIN.to_time();
     let pod: Pod = typed(json!({
         "metadata": {
@@ -31,5 +31,5 @@ pub(crate) fn failing_pod(namespace: &str, number: usize) -> Object {
             }],
         },
     }));
-    Object::from(pod)
+    ViewObject::from(pod)
 }

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use k8s_openapi::api::core::v1::{self, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_controllers::plan::{Evict, Refusal};
-use rekindle_controllers::{Kind, Manifest, NamespacedName, Object, ObjectId, Outcome, Write};
-use rekindle_reconcile::{Limits, Planner, Seen, Task, TokenBucket, kinds};
-use rekindle_types::held::Pod;
+use rekindle_controllers::plan::{EvictWrite, WriteRefusal};
+use rekindle_controllers::{
+    NamespacedName, NewObject, ObjectId, ResourceKind, ViewObject, WriteOperation, WriteResult,
+};
+use rekindle_reconcile::{Planner, PlannerTask, RestartLimits, TokenBucket, WatchUpdate, kinds};
+use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{LedgerPhase, PodRestart, PodRestartPhase, RestartLadder};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
@@ -26,9 +28,9 @@ struct World {
     planner: Planner,
     revision: u64,
     /// What watches show next.
-    seen: VecDeque<Seen>,
+    seen: VecDeque<WatchUpdate>,
     /// When a pod becomes ready.
-    starting: Vec<(Tick, Pod)>,
+    starting: Vec<(Tick, HeldPod)>,
     evicted: Vec<Tick>,
     deleted: Vec<ObjectId>,
     open: BTreeMap<ObjectId, Tick>,
@@ -43,7 +45,7 @@ enum Budget {
     Forbids,
 }
 
-fn node(name: &str) -> Object {
+fn node(name: &str) -> ViewObject {
     let node: Node = typed(json!({
         "metadata": {"name": name, "uid": name, "resourceVersion": "1"},
         "status": {
@@ -51,19 +53,25 @@ fn node(name: &str) -> Object {
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }));
-    Object::from(node)
+    ViewObject::from(node)
 }
 
 /// What is stored when this is written.
-fn stored(object: &Object, change: impl FnOnce(&mut ObjectMeta)) -> Outcome {
+fn stored(object: &ViewObject, change: impl FnOnce(&mut ObjectMeta)) -> WriteResult {
     let object = match object {
-        Object::Pod(o) => Object::from(changed(o.as_ref(), |o| change(&mut o.metadata))),
-        Object::PodRestart(o) => Object::from(changed(o.as_ref(), |o| change(&mut o.metadata))),
-        Object::RestartLedger(o) => Object::from(changed(o.as_ref(), |o| change(&mut o.metadata))),
-        Object::RestartLadder(o) => Object::from(changed(o.as_ref(), |o| change(&mut o.metadata))),
-        _ => return Outcome::Done,
+        ViewObject::Pod(o) => ViewObject::from(changed(o.as_ref(), |o| change(&mut o.metadata))),
+        ViewObject::PodRestart(o) => {
+            ViewObject::from(changed(o.as_ref(), |o| change(&mut o.metadata)))
+        }
+        ViewObject::RestartLedger(o) => {
+            ViewObject::from(changed(o.as_ref(), |o| change(&mut o.metadata)))
+        }
+        ViewObject::RestartLadder(o) => {
+            ViewObject::from(changed(o.as_ref(), |o| change(&mut o.metadata)))
+        }
+        _ => return WriteResult::Done,
     };
-    Outcome::Stored(object)
+    WriteResult::Stored(object)
 }
 
 fn changed<T: Clone>(object: &T, change: impl FnOnce(&mut T)) -> T {
@@ -73,7 +81,7 @@ fn changed<T: Clone>(object: &T, change: impl FnOnce(&mut T)) -> T {
 }
 
 impl World {
-    fn new(limits: Limits, rung: &str, budget: Value) -> Self {
+    fn new(limits: RestartLimits, rung: &str, budget: Value) -> Self {
         let ladder: RestartLadder = typed(json!({
             "metadata": {
                 "name": "web", "namespace": "shop", "uid": "ladder", "resourceVersion": "1", "generation": 1,
@@ -84,13 +92,13 @@ impl World {
             },
         }));
         let mut objects = BTreeMap::from([
-            (Kind::Node, vec![node("n1")]),
-            (Kind::RestartLadder, vec![Object::from(ladder)]),
-            (Kind::Pod, (0..PODS).map(|number| failing_pod("shop", number)).collect()),
+            (ResourceKind::Node, vec![node("n1")]),
+            (ResourceKind::RestartLadder, vec![ViewObject::from(ladder)]),
+            (ResourceKind::Pod, (0..PODS).map(|number| failing_pod("shop", number)).collect()),
         ]);
         let mut planner = Planner::new(limits);
         for kind in kinds() {
-            planner.see(BEGIN, Seen::List(kind, objects.remove(&kind).unwrap_or_default()));
+            planner.see(BEGIN, WatchUpdate::List(kind, objects.remove(&kind).unwrap_or_default()));
         }
         Self {
             now: BEGIN,
@@ -118,21 +126,21 @@ impl World {
                 }
                 continue;
             };
-            if let Task::Write(work, step) = task {
+            if let PlannerTask::Write(work, step) = task {
                 let outcome = self.carry_out(&step.write);
                 self.planner.settle(self.now, &work, &step, outcome);
             }
         }
     }
 
-    fn carry_out(&mut self, write: &Write) -> Outcome {
+    fn carry_out(&mut self, write: &WriteOperation) -> WriteResult {
         self.revision += 1;
         let (uid, version) = (format!("new-{}", self.revision), self.revision.to_string());
         match write {
-            Write::Create(manifest) => {
+            WriteOperation::Create(manifest) => {
                 let made = match manifest {
-                    Manifest::Pod(pod) => Object::from(pod.as_ref().clone()),
-                    Manifest::Object(object) => object.clone(),
+                    NewObject::Pod(pod) => ViewObject::from(pod.as_ref().clone()),
+                    NewObject::Object(object) => object.clone(),
                 };
                 stored(&made, |meta| {
                     meta.uid = Some(uid);
@@ -140,51 +148,54 @@ impl World {
                     meta.creation_timestamp = Some(self.now.to_time());
                 })
             }
-            Write::UpdateStatus(object) | Write::Update(object) => {
-                if let Object::PodRestart(restart) = object {
+            WriteOperation::UpdateStatus(object) | WriteOperation::Update(object) => {
+                if let ViewObject::PodRestart(restart) = object {
                     self.count(restart);
                 }
                 stored(object, |meta| meta.resource_version = Some(version))
             }
             // a request is guarded as long as it has the only copy of its pod
-            Write::Patch { id, patch, .. } if id.kind == Kind::PodRestart => {
+            WriteOperation::Patch { id, patch, .. } if id.kind == ResourceKind::PodRestart => {
                 let finalizers = typed(patch["metadata"]["finalizers"].clone());
-                let Some(object) = self.planner.view().get(id) else { return Outcome::Gone };
+                let Some(object) = self.planner.view().get(id) else { return WriteResult::Gone };
                 stored(object, |meta| {
                     meta.resource_version = Some(version);
                     meta.finalizers = finalizers;
                 })
             }
-            Write::Evict(evict) => self.evict(evict),
-            Write::Delete(delete) => {
+            WriteOperation::Evict(evict) => self.evict(evict),
+            WriteOperation::Delete(delete) => {
                 self.deleted.push(delete.id.clone());
-                Outcome::Gone
+                WriteResult::Gone
             }
-            Write::Bind { pod, node, .. } => {
-                let Some(Object::Pod(bound)) = self.planner.view().get(pod) else {
-                    return Outcome::Gone;
+            WriteOperation::Bind { pod, node, .. } => {
+                let Some(ViewObject::Pod(bound)) = self.planner.view().get(pod) else {
+                    return WriteResult::Gone;
                 };
                 let mut bound = bound.as_ref().clone();
                 bound.metadata.resource_version = Some(version);
                 bound.node_name = Some(node.clone());
-                self.seen.push_back(Seen::Applied(Object::from(bound.clone())));
+                self.seen.push_back(WatchUpdate::Applied(ViewObject::from(bound.clone())));
                 self.starting.push((self.now + STARTS_IN, bound));
-                Outcome::Done
+                WriteResult::Done
             }
-            _ => Outcome::Done,
+            _ => WriteResult::Done,
         }
     }
 
-    fn evict(&mut self, evict: &Evict) -> Outcome {
+    fn evict(&mut self, evict: &EvictWrite) -> WriteResult {
         if self.budget == Budget::Forbids {
             let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-            return Outcome::Refused { refusal: Refusal::Budget, message: message.to_owned() };
+            return WriteResult::Refused {
+                refusal: WriteRefusal::Budget,
+                message: message.to_owned(),
+            };
         }
         self.evicted.push(self.now);
         self.open.insert(evict.pod.clone(), self.now);
         self.most_open = self.most_open.max(self.open.len());
-        self.seen.push_back(Seen::Deleted(evict.pod.clone(), evict.uid.clone()));
-        Outcome::Done
+        self.seen.push_back(WatchUpdate::Deleted(evict.pod.clone(), evict.uid.clone()));
+        WriteResult::Done
     }
 
     /// A replacement is over.
@@ -218,7 +229,7 @@ impl World {
         self.settle();
     }
 
-    fn become_ready(&mut self, mut pod: Pod) {
+    fn become_ready(&mut self, mut pod: HeldPod) {
         self.revision += 1;
         let at = self.now.to_time();
         pod.metadata.resource_version = Some(self.revision.to_string());
@@ -231,7 +242,7 @@ impl World {
             }],
         }));
         pod.status = Some(status.into());
-        self.seen.push_back(Seen::Applied(Object::from(pod)));
+        self.seen.push_back(WatchUpdate::Applied(ViewObject::from(pod)));
     }
 
     fn most_within(&self, span: TickDuration) -> usize {
@@ -243,8 +254,8 @@ impl World {
 }
 
 /// Four at once and 12 a minute.
-fn limits() -> Limits {
-    Limits {
+fn limits() -> RestartLimits {
+    RestartLimits {
         namespace: TokenBucket::new(4, 12),
         cluster: TokenBucket::new(100, 600),
         per_workload: 100,
@@ -256,7 +267,7 @@ fn a_crowd_that_waited_for_a_node_goes_there_a_few_at_a_time() {
     let mut world = World::new(limits(), "Reschedule", json!({}));
     world.run_for(TickDuration::from_secs(300));
     assert_eq!(world.evicted.len(), 0, "there is no other node");
-    world.planner.see(world.now, Seen::Applied(node("n2")));
+    world.planner.see(world.now, WatchUpdate::Applied(node("n2")));
     world.settle();
     world.run_for(TickDuration::from_secs(5));
     assert!((1..=6).contains(&world.evicted.len()), "{} within 5 s", world.evicted.len());
@@ -267,9 +278,9 @@ fn a_crowd_that_waited_for_a_node_goes_there_a_few_at_a_time() {
 
 /// What the ledgers say of their ladders.
 fn phases(world: &World) -> Vec<(Option<LedgerPhase>, String)> {
-    let all = world.planner.view().of_kind(Kind::RestartLedger);
+    let all = world.planner.view().of_kind(ResourceKind::RestartLedger);
     let said = all.filter_map(|(_, object)| match object {
-        Object::RestartLedger(ledger) => ledger.status.clone(),
+        ViewObject::RestartLedger(ledger) => ledger.status.clone(),
         _ => None,
     });
     said.map(|status| (status.phase, status.message.unwrap_or_default())).collect()
@@ -298,15 +309,15 @@ fn what_a_disruption_budget_holds_is_not_given_up_although_a_node_was_missing_fo
     let mut world = World::new(limits(), "Reschedule", json!({}));
     world.budget = Budget::Forbids;
     world.run_for(TickDuration::from_secs(300));
-    world.planner.see(world.now, Seen::Applied(node("n2")));
+    world.planner.see(world.now, WatchUpdate::Applied(node("n2")));
     world.run_for(TickDuration::from_secs(900));
     for (phase, message) in phases(&world) {
         assert_eq!(phase, Some(LedgerPhase::Holding), "{message}");
         assert!(message.contains("disruption budget"), "{message}");
     }
     // and the lack of a node counts from when it began
-    world.seen.push_back(Seen::Deleted(
-        ObjectId::new(Kind::Node, NamespacedName::new("", "n2")),
+    world.seen.push_back(WatchUpdate::Deleted(
+        ObjectId::new(ResourceKind::Node, NamespacedName::new("", "n2")),
         "n2".to_owned(),
     ));
     world.run_for(TickDuration::from_secs(500));
@@ -319,7 +330,7 @@ fn what_a_disruption_budget_holds_is_not_given_up_although_a_node_was_missing_fo
 
 #[test]
 fn a_crowd_that_waited_for_a_disruption_budget_keeps_to_the_ladders_own() {
-    let roomy = Limits { namespace: TokenBucket::new(100, 600), ..limits() };
+    let roomy = RestartLimits { namespace: TokenBucket::new(100, 600), ..limits() };
     let mut world = World::new(roomy, "Recreate", json!({"maxConcurrent": 1}));
     world.budget = Budget::Forbids;
     world.run_for(TickDuration::from_secs(900));
@@ -332,15 +343,15 @@ fn a_crowd_that_waited_for_a_disruption_budget_keeps_to_the_ladders_own() {
 
 #[test]
 fn what_may_go_on_and_has_to_wait_for_its_turn_says_so() {
-    let roomy = Limits { namespace: TokenBucket::new(100, 600), ..limits() };
+    let roomy = RestartLimits { namespace: TokenBucket::new(100, 600), ..limits() };
     let mut world = World::new(roomy, "Reschedule", json!({"maxConcurrent": 1}));
     world.run_for(TickDuration::from_secs(60));
-    world.planner.see(world.now, Seen::Applied(node("n2")));
+    world.planner.see(world.now, WatchUpdate::Applied(node("n2")));
     world.run_for(STARTS_IN);
-    let all = world.planner.view().of_kind(Kind::PodRestart);
+    let all = world.planner.view().of_kind(ResourceKind::PodRestart);
     let said: Vec<String> = all
         .filter_map(|(_, object)| match object {
-            Object::PodRestart(restart) => restart.status.as_ref()?.message.clone(),
+            ViewObject::PodRestart(restart) => restart.status.as_ref()?.message.clone(),
             _ => None,
         })
         .collect();
@@ -353,23 +364,23 @@ fn requests_of_a_ladder_that_is_gone_are_withdrawn_and_its_ledgers_wait_for_noth
     let mut world = World::new(limits(), "Recreate", json!({}));
     world.budget = Budget::Forbids;
     world.run_for(TickDuration::from_secs(300));
-    let ladder = ObjectId::new(Kind::RestartLadder, NamespacedName::new("shop", "web"));
-    world.seen.push_back(Seen::Deleted(ladder, "ladder".to_owned()));
+    let ladder = ObjectId::new(ResourceKind::RestartLadder, NamespacedName::new("shop", "web"));
+    world.seen.push_back(WatchUpdate::Deleted(ladder, "ladder".to_owned()));
     world.run_for(TickDuration::from_secs(1));
     world.budget = Budget::Allows;
     world.run_for(TickDuration::from_secs(300));
     assert_eq!(world.evicted.len(), 0, "nobody asks for it any more");
     let view = world.planner.view();
     let mut requests = 0;
-    for (_, object) in view.of_kind(Kind::PodRestart) {
-        let Object::PodRestart(restart) = object else { continue };
+    for (_, object) in view.of_kind(ResourceKind::PodRestart) {
+        let ViewObject::PodRestart(restart) = object else { continue };
         let status = restart.status.clone().unwrap_or_default();
         assert_eq!(status.phase, Some(PodRestartPhase::Withdrawn), "{:?}", status.message);
         requests += 1;
     }
     assert_eq!(requests, PODS);
-    for (_, object) in view.of_kind(Kind::RestartLedger) {
-        let Object::RestartLedger(ledger) = object else { continue };
+    for (_, object) in view.of_kind(ResourceKind::RestartLedger) {
+        let ViewObject::RestartLedger(ledger) = object else { continue };
         let status = ledger.status.clone().unwrap_or_default();
         assert_eq!((status.phase, status.held_by, status.next_attempt_at), (None, None, None));
         assert!(status.message.is_some_and(|said| said.starts_with("no ladder selects the pod")));
@@ -385,11 +396,13 @@ fn a_ledger_that_nobody_takes_over_goes_when_its_attempts_would_not_count_any_mo
     world.run_for(TickDuration::from_millis(100_500));
     for number in 0..PODS {
         let pod = NamespacedName::new("shop", format!("web-{number}"));
-        let gone = Seen::Deleted(ObjectId::new(Kind::Pod, pod), format!("shop-{number}"));
+        let gone =
+            WatchUpdate::Deleted(ObjectId::new(ResourceKind::Pod, pod), format!("shop-{number}"));
         world.seen.push_back(gone);
     }
-    let ledgers =
-        |world: &World| world.deleted.iter().filter(|id| id.kind == Kind::RestartLedger).count();
+    let ledgers = |world: &World| {
+        world.deleted.iter().filter(|id| id.kind == ResourceKind::RestartLedger).count()
+    };
     // the ladder's window is ten minutes
     world.run_for(TickDuration::from_secs(500));
     assert_eq!(ledgers(&world), 0, "a pod of that name would take it over");

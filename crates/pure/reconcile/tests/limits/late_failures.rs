@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use rekindle_controllers::{Kind, Manifest, Object, Outcome, Write};
-use rekindle_reconcile::{Limits, Planner, Seen, Task, TokenBucket, kinds};
+use rekindle_controllers::{NewObject, ResourceKind, ViewObject, WriteOperation, WriteResult};
+use rekindle_reconcile::{Planner, PlannerTask, RestartLimits, TokenBucket, WatchUpdate, kinds};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use serde_json::json;
@@ -19,7 +19,7 @@ const ENDED: Tick = Tick::from_secs(1_800_000_100);
 const LATER: Tick = Tick::from_secs(1_800_000_300);
 
 /// A pod that has been restarted so often, the last time after this end, and runs and is ready.
-fn running_pod(number: usize, restarts: usize, ended: Tick, started: Tick) -> Object {
+fn running_pod(number: usize, restarts: usize, ended: Tick, started: Tick) -> ViewObject {
     let pod: Pod = typed(json!({
         "metadata": {
             "name": format!("web-{number}"), "namespace": "default", "uid": format!("pod-{number}"),
@@ -40,7 +40,7 @@ fn running_pod(number: usize, restarts: usize, ended: Tick, started: Tick) -> Ob
             }],
         },
     }));
-    Object::from(pod)
+    ViewObject::from(pod)
 }
 
 /// Carries out what the planner wants now. How many restarts that were.
@@ -48,26 +48,26 @@ fn settle(planner: &mut Planner, now: Tick) -> usize {
     let mut restarts = 0;
     planner.begin_due(now);
     while let Some(task) = planner.poll_task() {
-        let Task::Write(work, step) = task else { continue };
+        let PlannerTask::Write(work, step) = task else { continue };
         let outcome = match &step.write {
-            Write::Create(Manifest::Object(Object::RestartLedger(ledger))) => {
+            WriteOperation::Create(NewObject::Object(ViewObject::RestartLedger(ledger))) => {
                 let mut ledger: RestartLedger = ledger.as_ref().clone();
                 ledger.metadata.uid = ledger.metadata.name.clone();
                 ledger.metadata.resource_version = Some("20".to_owned());
-                Outcome::Stored(Object::from(ledger))
+                WriteResult::Stored(ViewObject::from(ledger))
             }
-            Write::UpdateStatus(object @ (Object::RestartLedger(_) | Object::RestartLadder(_))) => {
-                Outcome::Stored(object.clone())
-            }
-            Write::Create(Manifest::Object(Object::PodRestart(restart))) => {
+            WriteOperation::UpdateStatus(
+                object @ (ViewObject::RestartLedger(_) | ViewObject::RestartLadder(_)),
+            ) => WriteResult::Stored(object.clone()),
+            WriteOperation::Create(NewObject::Object(ViewObject::PodRestart(restart))) => {
                 restarts += 1;
                 let mut restart: PodRestart = restart.as_ref().clone();
                 restart.metadata.uid = restart.metadata.name.clone();
                 restart.metadata.resource_version = Some("30".to_owned());
                 restart.metadata.creation_timestamp = Some(now.to_time());
-                Outcome::Stored(Object::from(restart))
+                WriteResult::Stored(ViewObject::from(restart))
             }
-            _ => Outcome::Done,
+            _ => WriteResult::Done,
         };
         planner.settle(now, &work, &step, outcome);
         planner.begin_due(now);
@@ -77,10 +77,10 @@ fn settle(planner: &mut Planner, now: Tick) -> usize {
 
 #[test]
 fn a_pod_that_is_well_again_is_restarted_within_the_budget_only() {
-    let mut objects: BTreeMap<Kind, Vec<Object>> = BTreeMap::new();
+    let mut objects: BTreeMap<ResourceKind, Vec<ViewObject>> = BTreeMap::new();
     let node: Node =
         typed(json!({"metadata": {"name": "n1", "uid": "n1", "resourceVersion": "1"}}));
-    objects.insert(Kind::Node, vec![Object::from(node)]);
+    objects.insert(ResourceKind::Node, vec![ViewObject::from(node)]);
     let ladder: RestartLadder = typed(json!({
         "metadata": {
             "name": "web", "namespace": "default", "uid": "ladder", "resourceVersion": "1", "generation": 1,
@@ -92,18 +92,20 @@ fn a_pod_that_is_well_again_is_restarted_within_the_budget_only() {
             "budget": {"perMinute": 1},
         },
     }));
-    objects.insert(Kind::RestartLadder, vec![Object::from(ladder)]);
-    objects
-        .insert(Kind::Pod, (0..PODS).map(|number| running_pod(number, 1, BEGIN, BEGIN)).collect());
+    objects.insert(ResourceKind::RestartLadder, vec![ViewObject::from(ladder)]);
+    objects.insert(
+        ResourceKind::Pod,
+        (0..PODS).map(|number| running_pod(number, 1, BEGIN, BEGIN)).collect(),
+    );
     let bucket = TokenBucket::new(100, 600);
     let mut planner =
-        Planner::new(Limits { namespace: bucket, cluster: bucket, per_workload: 100 });
+        Planner::new(RestartLimits { namespace: bucket, cluster: bucket, per_workload: 100 });
     for kind in kinds() {
-        planner.see(BEGIN, Seen::List(kind, objects.remove(&kind).unwrap_or_default()));
+        planner.see(BEGIN, WatchUpdate::List(kind, objects.remove(&kind).unwrap_or_default()));
     }
     assert_eq!(settle(&mut planner, BEGIN), 0, "one failure each is left to the container");
     for number in 0..PODS {
-        planner.see(LATER, Seen::Applied(running_pod(number, 6, ENDED, LATER)));
+        planner.see(LATER, WatchUpdate::Applied(running_pod(number, 6, ENDED, LATER)));
     }
     assert_eq!(settle(&mut planner, LATER), 1, "the budget has one restart a minute");
 }

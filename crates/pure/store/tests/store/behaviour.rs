@@ -7,18 +7,19 @@ use std::task::{Context, Wake, Waker};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use rekindle_store::memory::{Fault, MemoryDisk};
+use rekindle_store::memory::{DiskFault, MemoryDisk};
 use rekindle_store::{
-    Committer, Compaction, Expect, Limits, Mutation, RangeQuery, Revision, Store, StoreError,
+    Committer, Compaction, Mutation, RangeQuery, Revision, Store, StoreError, StoreLimits,
+    WritePrecondition,
 };
 
 use crate::support::{self, delete, drain, put, revision};
 
 fn open() -> (Store, Committer<MemoryDisk>, MemoryDisk) {
-    open_with(Limits::default())
+    open_with(StoreLimits::default())
 }
 
-fn open_with(limits: Limits) -> (Store, Committer<MemoryDisk>, MemoryDisk) {
+fn open_with(limits: StoreLimits) -> (Store, Committer<MemoryDisk>, MemoryDisk) {
     let disk = MemoryDisk::new();
     let (store, committer) = Store::open(disk.clone(), limits).unwrap();
     (store, committer, disk)
@@ -32,7 +33,7 @@ fn keys(store: &Store, query: &RangeQuery) -> Vec<String> {
 fn a_write_is_invisible_until_its_batch_is_durable() {
     let (store, mut committer, _) = open();
     let mut watch = store.watch("/", Revision::ZERO).unwrap();
-    let pending = put(&store, "/a", Expect::Any, "1").unwrap();
+    let pending = put(&store, "/a", WritePrecondition::Any, "1").unwrap();
     assert!(pending.try_get().is_none());
     assert!(store.get("/a").is_none());
     assert_eq!(store.revision(), Revision::ZERO);
@@ -49,7 +50,7 @@ fn the_encoder_is_told_the_revision_that_the_write_gets() {
     let (store, mut committer, _) = open();
     for expected in 1..=3 {
         let encode = |revision: Revision| Bytes::from(format!("rv {revision}"));
-        let pending = store.write("/a", Expect::Any, Mutation::Put(&encode)).unwrap();
+        let pending = store.write("/a", WritePrecondition::Any, Mutation::Put(&encode)).unwrap();
         committer.commit_pending().unwrap();
         let written = pending.wait().unwrap();
         assert_eq!(written.revision, Revision(expected));
@@ -61,11 +62,11 @@ fn the_encoder_is_told_the_revision_that_the_write_gets() {
 fn compare_and_swap_answers_each_expectation() {
     // The object is at revision 1, or absent; what each expectation answers to a put and to a
     // deletion.
-    let at = |revision| Expect::Revision(Revision(revision));
+    let at = |revision| WritePrecondition::Revision(Revision(revision));
     for (expect, present, absent) in [
-        (Expect::Any, "ok", "ok"),
-        (Expect::Absent, "create \"/a\": it already exists at revision 1", "ok"),
-        (Expect::Present, "ok", "write \"/a\": not found"),
+        (WritePrecondition::Any, "ok", "ok"),
+        (WritePrecondition::Absent, "create \"/a\": it already exists at revision 1", "ok"),
+        (WritePrecondition::Present, "ok", "write \"/a\": not found"),
         (at(1), "ok", "write \"/a\": not found"),
         (at(9), "write \"/a\": expected revision 9, but it is at 1", "write \"/a\": not found"),
     ] {
@@ -77,13 +78,13 @@ fn compare_and_swap_answers_each_expectation() {
         assert_eq!(answer(put(&store, "/a", expect, "1")), absent, "{expect:?}");
         for durable in [false, true] {
             let (store, mut committer, _) = open();
-            let _created = put(&store, "/a", Expect::Any, "1").unwrap();
+            let _created = put(&store, "/a", WritePrecondition::Any, "1").unwrap();
             if durable {
                 committer.commit_pending().unwrap();
             }
             assert_eq!(answer(put(&store, "/a", expect, "2")), present, "{expect:?} {durable}");
             let (store, mut committer, _) = open();
-            let _created = put(&store, "/a", Expect::Any, "1").unwrap();
+            let _created = put(&store, "/a", WritePrecondition::Any, "1").unwrap();
             if durable {
                 committer.commit_pending().unwrap();
             }
@@ -95,10 +96,10 @@ fn compare_and_swap_answers_each_expectation() {
 #[test]
 fn a_refused_write_takes_no_revision() {
     let (store, mut committer, _) = open();
-    let _first = put(&store, "/a", Expect::Absent, "1").unwrap();
-    put(&store, "/a", Expect::Absent, "2").unwrap_err();
-    delete(&store, "/b", Expect::Any).unwrap_err();
-    let second = put(&store, "/b", Expect::Absent, "2").unwrap();
+    let _first = put(&store, "/a", WritePrecondition::Absent, "1").unwrap();
+    put(&store, "/a", WritePrecondition::Absent, "2").unwrap_err();
+    delete(&store, "/b", WritePrecondition::Any).unwrap_err();
+    let second = put(&store, "/b", WritePrecondition::Absent, "2").unwrap();
     committer.commit_pending().unwrap();
     assert_eq!(revision(&second), Revision(2));
 }
@@ -107,11 +108,11 @@ fn a_refused_write_takes_no_revision() {
 fn everything_queued_is_one_commit_and_each_change_of_a_key_is_its_own_event() {
     let (store, mut committer, disk) = open();
     let mut watch = store.watch("/", Revision::ZERO).unwrap();
-    let _a = put(&store, "/a", Expect::Absent, "1").unwrap();
-    let _b = put(&store, "/b", Expect::Absent, "2").unwrap();
-    let _c = put(&store, "/a", Expect::Revision(Revision(1)), "3").unwrap();
-    let _d = delete(&store, "/b", Expect::Present).unwrap();
-    let _e = put(&store, "/b", Expect::Absent, "5").unwrap();
+    let _a = put(&store, "/a", WritePrecondition::Absent, "1").unwrap();
+    let _b = put(&store, "/b", WritePrecondition::Absent, "2").unwrap();
+    let _c = put(&store, "/a", WritePrecondition::Revision(Revision(1)), "3").unwrap();
+    let _d = delete(&store, "/b", WritePrecondition::Present).unwrap();
+    let _e = put(&store, "/b", WritePrecondition::Absent, "5").unwrap();
     assert_eq!(store.newest("/b").unwrap().value, "5");
     assert_eq!(committer.commit_pending().unwrap().writes, 5);
     assert_eq!(disk.commits(), 1);
@@ -134,11 +135,11 @@ fn everything_queued_is_one_commit_and_each_change_of_a_key_is_its_own_event() {
 #[test]
 fn a_written_answer_says_what_was_there_before() {
     let (store, mut committer, _) = open();
-    let created = put(&store, "/a", Expect::Any, "1").unwrap();
-    let replaced = put(&store, "/a", Expect::Any, "2").unwrap();
-    let deleted = delete(&store, "/a", Expect::Any).unwrap();
+    let created = put(&store, "/a", WritePrecondition::Any, "1").unwrap();
+    let replaced = put(&store, "/a", WritePrecondition::Any, "2").unwrap();
+    let deleted = delete(&store, "/a", WritePrecondition::Any).unwrap();
     committer.commit_pending().unwrap();
-    let values = |pending: rekindle_store::Pending| {
+    let values = |pending: rekindle_store::PendingWrite| {
         let written = pending.wait().unwrap();
         (written.object.map(|o| o.value.clone()), written.previous.map(|o| o.value.clone()))
     };
@@ -150,15 +151,15 @@ fn a_written_answer_says_what_was_there_before() {
 
 #[test]
 fn a_failed_commit_fails_its_batch_and_what_queued_up_behind_it_and_nothing_else() {
-    for fault in [Fault::Refused, Fault::InDoubt] {
+    for fault in [DiskFault::Refused, DiskFault::InDoubt] {
         let (store, mut committer, disk) = open();
-        let kept = put(&store, "/a", Expect::Any, "kept").unwrap();
+        let kept = put(&store, "/a", WritePrecondition::Any, "kept").unwrap();
         committer.commit_pending().unwrap();
         revision(&kept);
         let mut watch = store.watch("/", Revision::ZERO).unwrap();
         disk.inject(fault);
-        let lost = put(&store, "/a", Expect::Any, "lost").unwrap();
-        let also_lost = put(&store, "/b", Expect::Absent, "lost").unwrap();
+        let lost = put(&store, "/a", WritePrecondition::Any, "lost").unwrap();
+        let also_lost = put(&store, "/b", WritePrecondition::Absent, "lost").unwrap();
         committer.commit_pending().unwrap_err();
         for pending in [lost, also_lost] {
             let error = pending.wait().unwrap_err();
@@ -167,12 +168,12 @@ fn a_failed_commit_fails_its_batch_and_what_queued_up_behind_it_and_nothing_else
         assert_eq!(store.newest("/a").unwrap().value, "kept");
         assert_eq!(store.revision(), Revision(1));
         // It goes on, with the revision that nobody saw.
-        let next = put(&store, "/b", Expect::Absent, "next").unwrap();
+        let next = put(&store, "/b", WritePrecondition::Absent, "next").unwrap();
         committer.commit_pending().unwrap();
         assert_eq!(revision(&next), Revision(2));
         assert_eq!(drain(&mut watch), ["put /a 1 = kept (new)", "put /b 2 = next (new)"]);
         drop(committer);
-        let (reopened, _committer) = Store::open(disk, Limits::default()).unwrap();
+        let (reopened, _committer) = Store::open(disk, StoreLimits::default()).unwrap();
         assert_eq!(reopened.get("/a").unwrap().value, "kept", "{fault:?}");
         assert_eq!(reopened.get("/b").unwrap().value, "next", "{fault:?}");
     }
@@ -182,18 +183,18 @@ fn a_failed_commit_fails_its_batch_and_what_queued_up_behind_it_and_nothing_else
 fn a_full_disk_refuses_writes_until_something_is_deleted() {
     let (store, mut committer, disk) = open();
     disk.set_capacity_bytes(Some(10));
-    let _kept = put(&store, "/a", Expect::Any, "123456").unwrap();
+    let _kept = put(&store, "/a", WritePrecondition::Any, "123456").unwrap();
     committer.commit_pending().unwrap();
-    let refused = put(&store, "/b", Expect::Any, "123456").unwrap();
+    let refused = put(&store, "/b", WritePrecondition::Any, "123456").unwrap();
     committer.commit_pending().unwrap_err();
     let StoreError::Disk { source } = refused.wait().unwrap_err() else { panic!("not the disk") };
     assert_eq!(
         source.to_string(),
         "no space left for \"memory\": free some space there and try again"
     );
-    let _freed = delete(&store, "/a", Expect::Any).unwrap();
+    let _freed = delete(&store, "/a", WritePrecondition::Any).unwrap();
     committer.commit_pending().unwrap();
-    let taken = put(&store, "/b", Expect::Any, "123456").unwrap();
+    let taken = put(&store, "/b", WritePrecondition::Any, "123456").unwrap();
     committer.commit_pending().unwrap();
     assert_eq!(revision(&taken), Revision(3));
 }
@@ -204,13 +205,13 @@ fn a_barrier_resolves_when_all_before_it_is_durable_and_takes_no_revision() {
     let alone = store.barrier().unwrap();
     assert_eq!(committer.commit_pending().unwrap().writes, 0);
     assert_eq!((revision(&alone), disk.commits()), (Revision(0), 0));
-    let _write = put(&store, "/a", Expect::Any, "1").unwrap();
+    let _write = put(&store, "/a", WritePrecondition::Any, "1").unwrap();
     let behind = store.barrier().unwrap();
     assert!(behind.try_get().is_none());
     committer.commit_pending().unwrap();
     assert_eq!(revision(&behind), Revision(1));
-    disk.inject(Fault::Refused);
-    let _lost = put(&store, "/a", Expect::Any, "2").unwrap();
+    disk.inject(DiskFault::Refused);
+    let _lost = put(&store, "/a", WritePrecondition::Any, "2").unwrap();
     let failing = store.barrier().unwrap();
     committer.commit_pending().unwrap_err();
     assert!(matches!(failing.wait(), Err(StoreError::Disk { .. })));
@@ -220,14 +221,14 @@ fn a_barrier_resolves_when_all_before_it_is_durable_and_takes_no_revision() {
 fn pages_at_one_revision_do_not_see_what_was_written_between_them() {
     let (store, mut committer, _) = open();
     for key in ["/pods/a", "/pods/b", "/pods/c", "/pods/d", "/secrets/a"] {
-        let _put = put(&store, key, Expect::Absent, "1").unwrap();
+        let _put = put(&store, key, WritePrecondition::Absent, "1").unwrap();
     }
     committer.commit_pending().unwrap();
     let first = RangeQuery { prefix: "/pods/".into(), limit: Some(2), ..Default::default() };
     let page = store.range(&first).unwrap();
     assert_eq!((page.objects.len(), page.remaining, page.revision), (2, 2, Revision(5)));
-    let _gone = delete(&store, "/pods/c", Expect::Any).unwrap();
-    let _new = put(&store, "/pods/bb", Expect::Any, "2").unwrap();
+    let _gone = delete(&store, "/pods/c", WritePrecondition::Any).unwrap();
+    let _new = put(&store, "/pods/bb", WritePrecondition::Any, "2").unwrap();
     committer.commit_pending().unwrap();
     let second = RangeQuery {
         start_after: Some("/pods/b".into()),
@@ -245,7 +246,7 @@ fn pages_at_one_revision_do_not_see_what_was_written_between_them() {
 fn revisions_that_cannot_be_read_are_told_apart() {
     let (store, mut committer, _) = open();
     for value in ["1", "2", "3"] {
-        let _put = put(&store, "/a", Expect::Any, value).unwrap();
+        let _put = put(&store, "/a", WritePrecondition::Any, value).unwrap();
         committer.commit_pending().unwrap();
     }
     store.compact(Revision(2));
@@ -276,7 +277,7 @@ fn the_history_of_the_last_period_stays_and_what_is_older_goes() {
     let mut compaction = Compaction::new(store.clone());
     let mut oldest = Vec::new();
     for value in ["1", "2", "3", "4"] {
-        let _put = put(&store, "/a", Expect::Any, value).unwrap();
+        let _put = put(&store, "/a", WritePrecondition::Any, value).unwrap();
         committer.commit_pending().unwrap();
         compaction.step();
         oldest.push((store.oldest_revision().0, store.revision().0));
@@ -291,13 +292,13 @@ fn the_history_of_the_last_period_stays_and_what_is_older_goes() {
 #[test]
 fn reopening_goes_on_at_the_same_revision_and_older_watches_are_compacted() {
     let (store, mut committer, disk) = open();
-    let _a = put(&store, "/a", Expect::Any, "1").unwrap();
-    let _b = put(&store, "/b", Expect::Any, "2").unwrap();
+    let _a = put(&store, "/a", WritePrecondition::Any, "1").unwrap();
+    let _b = put(&store, "/b", WritePrecondition::Any, "2").unwrap();
     committer.commit_pending().unwrap();
-    let _gone = delete(&store, "/b", Expect::Any).unwrap();
+    let _gone = delete(&store, "/b", WritePrecondition::Any).unwrap();
     committer.commit_pending().unwrap();
     drop((store, committer));
-    let (store, mut committer) = Store::open(disk, Limits::default()).unwrap();
+    let (store, mut committer) = Store::open(disk, StoreLimits::default()).unwrap();
     assert_eq!(store.revision(), Revision(3));
     assert_eq!(keys(&store, &RangeQuery::default()), ["/a"]);
     assert!(matches!(
@@ -305,7 +306,7 @@ fn reopening_goes_on_at_the_same_revision_and_older_watches_are_compacted() {
         Err(StoreError::Compacted { asked: Revision(2), oldest: Revision(3) })
     ));
     let mut watch = store.watch("/", Revision(3)).unwrap();
-    let _next = put(&store, "/a", Expect::Revision(Revision(1)), "4").unwrap();
+    let _next = put(&store, "/a", WritePrecondition::Revision(Revision(1)), "4").unwrap();
     committer.commit_pending().unwrap();
     assert_eq!(drain(&mut watch), ["put /a 4 = 4 (was 1)"]);
 }
@@ -313,12 +314,12 @@ fn reopening_goes_on_at_the_same_revision_and_older_watches_are_compacted() {
 #[test]
 fn only_a_watcher_that_lost_an_event_of_its_own_is_cut_off() {
     let (store, mut committer, _) =
-        open_with(Limits { history_events_max: 4, ..Limits::default() });
+        open_with(StoreLimits { history_events_max: 4, ..StoreLimits::default() });
     let mut slow = store.watch("/pods/", Revision::ZERO).unwrap();
     let mut quiet = store.watch("/nodes/", Revision::ZERO).unwrap();
     let mut keeps_up = store.watch("/pods/", Revision::ZERO).unwrap();
     for number in 1..=10 {
-        let _put = put(&store, "/pods/a", Expect::Any, number.to_string()).unwrap();
+        let _put = put(&store, "/pods/a", WritePrecondition::Any, number.to_string()).unwrap();
         committer.commit_pending().unwrap();
         assert_eq!(drain(&mut keeps_up).len(), 1);
     }
@@ -330,7 +331,7 @@ fn only_a_watcher_that_lost_an_event_of_its_own_is_cut_off() {
     assert_eq!(quiet.progress(), Revision(10));
     assert_eq!(drain(&mut quiet), [""; 0]);
     assert!(!quiet.is_ended());
-    let _node = put(&store, "/nodes/n", Expect::Any, "1").unwrap();
+    let _node = put(&store, "/nodes/n", WritePrecondition::Any, "1").unwrap();
     committer.commit_pending().unwrap();
     assert_eq!(drain(&mut quiet), ["put /nodes/n 11 = 1 (new)"]);
 }
@@ -340,7 +341,7 @@ fn a_watcher_that_is_cut_off_half_way_says_how_far_it_came() {
     let (store, mut committer, _) = open();
     let mut watch = store.watch("/", Revision::ZERO).unwrap();
     for number in 0..100 {
-        let _put = put(&store, &format!("/pods/{number}"), Expect::Any, "1").unwrap();
+        let _put = put(&store, &format!("/pods/{number}"), WritePrecondition::Any, "1").unwrap();
     }
     committer.commit_pending().unwrap();
     assert_eq!(watch.try_next().unwrap().unwrap().revision(), Revision(1));
@@ -359,14 +360,15 @@ fn a_watcher_that_is_cut_off_half_way_says_how_far_it_came() {
 #[test]
 fn a_batch_larger_than_the_history_reaches_a_watcher_that_was_up_to_date() {
     let (store, mut committer, _) =
-        open_with(Limits { history_events_max: 4, ..Limits::default() });
+        open_with(StoreLimits { history_events_max: 4, ..StoreLimits::default() });
     let mut watch = store.watch("/", Revision::ZERO).unwrap();
-    let writes: Vec<_> =
-        (0..200).map(|n| put(&store, &format!("/pods/{n}"), Expect::Any, "1").unwrap()).collect();
+    let writes: Vec<_> = (0..200)
+        .map(|n| put(&store, &format!("/pods/{n}"), WritePrecondition::Any, "1").unwrap())
+        .collect();
     committer.commit_pending().unwrap();
     assert_eq!(writes.last().map(revision), Some(Revision(200)));
     assert_eq!(drain(&mut watch).len(), 200);
-    let _next = put(&store, "/pods/x", Expect::Any, "1").unwrap();
+    let _next = put(&store, "/pods/x", WritePrecondition::Any, "1").unwrap();
     committer.commit_pending().unwrap();
     assert_eq!(store.oldest_revision(), Revision(197), "with the next batch the limit holds again");
 }
@@ -374,9 +376,9 @@ fn a_batch_larger_than_the_history_reaches_a_watcher_that_was_up_to_date() {
 #[test]
 fn the_history_is_bounded_by_the_bytes_that_it_keeps_alive() {
     let (store, mut committer, _) =
-        open_with(Limits { history_bytes_max: 10_000, ..Limits::default() });
+        open_with(StoreLimits { history_bytes_max: 10_000, ..StoreLimits::default() });
     for _ in 0..10 {
-        let _put = put(&store, "/a", Expect::Any, vec![0; 4_000]).unwrap();
+        let _put = put(&store, "/a", WritePrecondition::Any, vec![0; 4_000]).unwrap();
         committer.commit_pending().unwrap();
     }
     assert_eq!(store.oldest_revision(), Revision(8), "two superseded values fit, a third does not");
@@ -387,7 +389,7 @@ fn progress_is_a_revision_to_resume_after_at_every_step() {
     let (store, mut committer, _) = open();
     let mut watch = store.watch("/pods/", Revision::ZERO).unwrap();
     for key in ["/pods/a", "/nodes/a", "/pods/b", "/nodes/b"] {
-        let _put = put(&store, key, Expect::Any, "1").unwrap();
+        let _put = put(&store, key, WritePrecondition::Any, "1").unwrap();
     }
     committer.commit_pending().unwrap();
     let mut seen = Vec::new();
@@ -421,7 +423,10 @@ fn a_watcher_is_woken_by_events_of_its_prefix_only_and_once_a_batch() {
     for (key, woken) in [("/nodes/n", 0), ("/pods/b/x", 0), ("/pods/a/x", 1)] {
         while poll().is_ready() {}
         let before = wakes.0.load(Ordering::Relaxed);
-        let _twice = (put(&store, key, Expect::Any, "1"), put(&store, key, Expect::Any, "2"));
+        let _twice = (
+            put(&store, key, WritePrecondition::Any, "1"),
+            put(&store, key, WritePrecondition::Any, "2"),
+        );
         committer.commit_pending().unwrap();
         assert_eq!(wakes.0.load(Ordering::Relaxed) - before, woken, "{key}");
     }
@@ -431,9 +436,9 @@ fn a_watcher_is_woken_by_events_of_its_prefix_only_and_once_a_batch() {
 fn closing_commits_what_is_queued_refuses_the_rest_and_ends_the_watchers() {
     let (store, committer, _) = open();
     let mut watch = store.watch("/", Revision::ZERO).unwrap();
-    let queued = put(&store, "/a", Expect::Any, "1").unwrap();
+    let queued = put(&store, "/a", WritePrecondition::Any, "1").unwrap();
     store.close();
-    assert!(matches!(put(&store, "/b", Expect::Any, "2"), Err(StoreError::Closed)));
+    assert!(matches!(put(&store, "/b", WritePrecondition::Any, "2"), Err(StoreError::Closed)));
     assert!(matches!(store.barrier(), Err(StoreError::Closed)));
     committer.run();
     assert_eq!(revision(&queued), Revision(1));
@@ -447,45 +452,45 @@ fn dropping_the_last_handle_ends_the_committer() {
     let (store, committer, disk) = open();
     let other = store.clone();
     let running = std::thread::spawn(|| committer.run());
-    put(&store, "/a", Expect::Any, "1").unwrap().wait().unwrap();
+    put(&store, "/a", WritePrecondition::Any, "1").unwrap().wait().unwrap();
     drop(store);
-    put(&other, "/a", Expect::Any, "2").unwrap().wait().unwrap();
-    let _not_waited_for = put(&other, "/a", Expect::Any, "3").unwrap();
+    put(&other, "/a", WritePrecondition::Any, "2").unwrap().wait().unwrap();
+    let _not_waited_for = put(&other, "/a", WritePrecondition::Any, "3").unwrap();
     drop(other);
     running.join().unwrap();
-    let (reopened, _committer) = Store::open(disk, Limits::default()).unwrap();
+    let (reopened, _committer) = Store::open(disk, StoreLimits::default()).unwrap();
     assert_eq!(reopened.get("/a").unwrap().value, "3");
 }
 
 #[test]
 fn a_lost_committer_answers_every_writer() {
     let (store, committer, _) = open();
-    let pending = put(&store, "/a", Expect::Any, "1").unwrap();
+    let pending = put(&store, "/a", WritePrecondition::Any, "1").unwrap();
     drop(committer);
     assert!(matches!(pending.wait(), Err(StoreError::Closed)));
-    assert!(matches!(put(&store, "/a", Expect::Any, "1"), Err(StoreError::Closed)));
+    assert!(matches!(put(&store, "/a", WritePrecondition::Any, "1"), Err(StoreError::Closed)));
     assert!(store.get("/a").is_none() && store.newest("/a").is_none());
 }
 
 #[test]
 fn limits_turn_away_what_is_too_much_and_the_store_goes_on() {
-    let (store, mut committer, _) = open_with(Limits {
+    let (store, mut committer, _) = open_with(StoreLimits {
         object_bytes_max: 100,
         queue_writes_max: 3,
         queue_bytes_max: 150,
-        ..Limits::default()
+        ..StoreLimits::default()
     });
-    let error = put(&store, "/a", Expect::Any, vec![0; 99]).unwrap_err();
+    let error = put(&store, "/a", WritePrecondition::Any, vec![0; 99]).unwrap_err();
     assert_eq!(error.to_string(), "write \"/a\": 101 bytes, more than the limit of 100");
-    let _first = put(&store, "/a", Expect::Any, vec![0; 98]).unwrap();
-    let _second = put(&store, "/a", Expect::Any, vec![0; 98]).unwrap();
-    let error = put(&store, "/a", Expect::Any, "1").unwrap_err();
+    let _first = put(&store, "/a", WritePrecondition::Any, vec![0; 98]).unwrap();
+    let _second = put(&store, "/a", WritePrecondition::Any, vec![0; 98]).unwrap();
+    let error = put(&store, "/a", WritePrecondition::Any, "1").unwrap_err();
     assert_eq!(error.to_string(), "write \"/a\": 2 writes are waiting for the disk");
     committer.commit_pending().unwrap();
     for _ in 0..3 {
-        let _small = put(&store, "/a", Expect::Any, "1").unwrap();
+        let _small = put(&store, "/a", WritePrecondition::Any, "1").unwrap();
     }
-    let error = put(&store, "/a", Expect::Any, "1").unwrap_err();
+    let error = put(&store, "/a", WritePrecondition::Any, "1").unwrap_err();
     assert_eq!(error.to_string(), "write \"/a\": 3 writes are waiting for the disk");
     assert_eq!(committer.commit_pending().unwrap().revision, Revision(5));
 }
@@ -494,10 +499,11 @@ fn limits_turn_away_what_is_too_much_and_the_store_goes_on() {
 fn a_panicking_encoder_stops_neither_writers_nor_readers() {
     let (store, mut committer, _) = open();
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _never = store.write("/a", Expect::Any, Mutation::Put(&|_| panic!("bad object")));
+        let _never =
+            store.write("/a", WritePrecondition::Any, Mutation::Put(&|_| panic!("bad object")));
     }));
     assert!(panicked.is_err());
-    let next = put(&store, "/a", Expect::Absent, "1").unwrap();
+    let next = put(&store, "/a", WritePrecondition::Absent, "1").unwrap();
     committer.commit_pending().unwrap();
     assert_eq!(revision(&next), Revision(1));
 }
@@ -506,7 +512,8 @@ fn a_panicking_encoder_stops_neither_writers_nor_readers() {
 fn an_async_writer_is_woken_when_its_write_is_durable() {
     let (store, committer, _) = open();
     let running = std::thread::spawn(|| committer.run());
-    let written = support::block_on(put(&store, "/a", Expect::Any, "1").unwrap()).unwrap();
+    let written =
+        support::block_on(put(&store, "/a", WritePrecondition::Any, "1").unwrap()).unwrap();
     assert_eq!(written.revision, Revision(1));
     drop(store);
     running.join().unwrap();
@@ -516,7 +523,7 @@ fn an_async_writer_is_woken_when_its_write_is_durable() {
 fn nothing_that_is_printed_for_debugging_shows_a_value() {
     let (store, mut committer, _) = open();
     let mut watch = store.watch("/", Revision::ZERO).unwrap();
-    let pending = put(&store, "/secrets/a", Expect::Any, "hunter2").unwrap();
+    let pending = put(&store, "/secrets/a", WritePrecondition::Any, "hunter2").unwrap();
     committer.commit_pending().unwrap();
     let event = watch.try_next().unwrap().unwrap();
     let object = store.get("/secrets/a").unwrap();
@@ -532,6 +539,6 @@ fn the_handles_can_move_between_threads() {
     shared::<Store>();
     shared::<StoreError>();
     moved::<Committer<MemoryDisk>>();
-    moved::<rekindle_store::Watch>();
-    moved::<rekindle_store::Pending>();
+    moved::<rekindle_store::StoreWatch>();
+    moved::<rekindle_store::PendingWrite>();
 }

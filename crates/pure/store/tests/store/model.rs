@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rekindle_store::memory::{Fault, MemoryDisk};
+use rekindle_store::memory::{DiskFault, MemoryDisk};
 use rekindle_store::{
-    Committer, Event, Expect, Key, Limits, Pending, RangeQuery, Revision, Store, StoreError, Watch,
+    Committer, ObjectKey, PendingWrite, RangeQuery, Revision, Store, StoreError, StoreEvent,
+    StoreLimits, StoreWatch, WritePrecondition,
 };
 
 use crate::support::{delete, put};
@@ -21,7 +22,7 @@ enum Operation {
     Put(usize, Expectation),
     Delete(usize, Expectation),
     Commit,
-    FailingCommit(Fault),
+    FailingCommit(DiskFault),
     Range { prefix: usize, revisions_back: u64, start_after: Option<usize>, limit: Option<usize> },
     Watch { prefix: usize, revisions_back: u64 },
     Drain(usize),
@@ -48,10 +49,10 @@ fn operation() -> impl Strategy<Value = Operation> {
         Just(Expectation::Stale),
     ];
     let fault = prop_oneof![
-        Just(Fault::Refused),
-        Just(Fault::InDoubt),
-        Just(Fault::PowerLossBeforeSync),
-        Just(Fault::PowerLossAfterSync),
+        Just(DiskFault::Refused),
+        Just(DiskFault::InDoubt),
+        Just(DiskFault::PowerLossBeforeSync),
+        Just(DiskFault::PowerLossAfterSync),
     ];
     let back = 0..12_u64;
     let range = (
@@ -105,7 +106,7 @@ fn state_of(log: &[Entry], length: usize) -> State {
 
 /// A watch with what the model knows of it.
 struct Watched {
-    watch: Watch,
+    watch: StoreWatch,
     prefix: &'static str,
     /// Everything up to here was received.
     received: u64,
@@ -118,14 +119,14 @@ struct World {
     /// Durable and acknowledged writes, and behind them those queued.
     log: Vec<Entry>,
     durable: usize,
-    pending: Vec<Pending>,
+    pending: Vec<PendingWrite>,
     watches: Vec<Watched>,
     /// A batch that was refused but may come back if the process dies before the next commit.
     doubtful: Option<Vec<Entry>>,
     written: u64,
 }
 
-const LIMITS: Limits = Limits {
+const LIMITS: StoreLimits = StoreLimits {
     history_events_max: 8,
     history_bytes_max: usize::MAX,
     object_bytes_max: 1_000,
@@ -186,13 +187,15 @@ impl World {
     fn write(&mut self, key: &'static str, expectation: Expectation, value: Option<String>) {
         let newest = state_of(&self.log, self.log.len()).get(key).map(|(revision, _)| *revision);
         let (expect, holds) = match expectation {
-            Expectation::Any => (Expect::Any, true),
-            Expectation::Absent => (Expect::Absent, newest.is_none()),
-            Expectation::Present => (Expect::Present, newest.is_some()),
+            Expectation::Any => (WritePrecondition::Any, true),
+            Expectation::Absent => (WritePrecondition::Absent, newest.is_none()),
+            Expectation::Present => (WritePrecondition::Present, newest.is_some()),
             Expectation::Newest => {
-                (Expect::Revision(Revision(newest.unwrap_or(1))), newest.is_some())
+                (WritePrecondition::Revision(Revision(newest.unwrap_or(1))), newest.is_some())
             }
-            Expectation::Stale => (Expect::Revision(Revision(newest.unwrap_or(1) - 1)), false),
+            Expectation::Stale => {
+                (WritePrecondition::Revision(Revision(newest.unwrap_or(1) - 1)), false)
+            }
         };
         let result = match &value {
             Some(value) => put(&self.store, key, expect, value.clone()),
@@ -227,7 +230,7 @@ impl World {
         self.durable = self.log.len();
     }
 
-    fn failing_commit(&mut self, fault: Fault) {
+    fn failing_commit(&mut self, fault: DiskFault) {
         if self.log.len() == self.durable {
             return;
         }
@@ -239,10 +242,10 @@ impl World {
         }
         let lost = self.log.split_off(self.durable);
         match fault {
-            Fault::Refused => {}
-            Fault::InDoubt => self.doubtful = Some(lost),
-            Fault::PowerLossBeforeSync => self.restart(),
-            Fault::PowerLossAfterSync => {
+            DiskFault::Refused => {}
+            DiskFault::InDoubt => self.doubtful = Some(lost),
+            DiskFault::PowerLossBeforeSync => self.restart(),
+            DiskFault::PowerLossAfterSync => {
                 self.doubtful = Some(lost);
                 self.restart();
             }
@@ -271,7 +274,7 @@ impl World {
         let at = (self.durable as u64).saturating_sub(revisions_back);
         let query = RangeQuery {
             prefix: prefix.to_owned(),
-            start_after: start_after.map(Key::from),
+            start_after: start_after.map(ObjectKey::from),
             limit,
             at: Some(Revision(at)),
         };
@@ -360,14 +363,14 @@ impl World {
     }
 }
 
-fn check_event(event: &Event, revision: u64, entry: &Entry, log: &[Entry]) {
+fn check_event(event: &StoreEvent, revision: u64, entry: &Entry, log: &[Entry]) {
     let before = state_of(log, usize::try_from(revision).unwrap() - 1);
     assert_eq!((event.revision().0, event.key().as_str()), (revision, entry.key));
     let previous = event.previous().map(|object| object.revision.0);
     assert_eq!(previous, before.get(entry.key).map(|(revision, _)| *revision));
     match (event, &entry.value) {
-        (Event::Put { object, .. }, Some(value)) => assert_eq!(object.value, value.as_str()),
-        (Event::Delete { .. }, None) => {}
+        (StoreEvent::Put { object, .. }, Some(value)) => assert_eq!(object.value, value.as_str()),
+        (StoreEvent::Delete { .. }, None) => {}
         (event, value) => panic!("{event:?} instead of {value:?}"),
     }
 }

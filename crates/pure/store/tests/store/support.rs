@@ -9,42 +9,48 @@ use std::thread::Thread;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use rekindle_store::{Event, Expect, Mutation, Pending, Revision, Store, StoreError, Watch};
+use rekindle_store::{
+    Mutation, PendingWrite, Revision, Store, StoreError, StoreEvent, StoreWatch, WritePrecondition,
+};
 
 /// Queues a put of this value.
 pub(crate) fn put(
     store: &Store,
     key: &str,
-    expect: Expect,
+    expect: WritePrecondition,
     value: impl Into<Bytes>,
-) -> Result<Pending, StoreError> {
+) -> Result<PendingWrite, StoreError> {
     let value = value.into();
     store.write(key, expect, Mutation::Put(&|_| value.clone()))
 }
 
 /// Queues a deletion.
-pub(crate) fn delete(store: &Store, key: &str, expect: Expect) -> Result<Pending, StoreError> {
+pub(crate) fn delete(
+    store: &Store,
+    key: &str,
+    expect: WritePrecondition,
+) -> Result<PendingWrite, StoreError> {
     store.write(key, expect, Mutation::Delete)
 }
 
 /// An event in short: `put /a 3 = value (was 1)`.
-pub(crate) fn line(event: &Event) -> String {
+pub(crate) fn line(event: &StoreEvent) -> String {
     let key = event.key();
     let revision = event.revision();
     match event {
-        Event::Put { object, previous } => {
+        StoreEvent::Put { object, previous } => {
             let value = String::from_utf8_lossy(&object.value);
             let was = previous.as_ref().map_or("new".into(), |o| format!("was {}", o.revision));
             format!("put {key} {revision} = {value} ({was})")
         }
-        Event::Delete { previous, .. } => {
+        StoreEvent::Delete { previous, .. } => {
             format!("delete {key} {revision} (was {})", previous.revision)
         }
     }
 }
 
 /// Everything that is there now, in short; an error ends it.
-pub(crate) fn drain(watch: &mut Watch) -> Vec<String> {
+pub(crate) fn drain(watch: &mut StoreWatch) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(item) = watch.try_next() {
         lines.push(item.as_ref().map_or_else(ToString::to_string, line));
@@ -74,11 +80,11 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 /// The next event, waited for; none at the end.
-pub(crate) fn next(watch: &mut Watch) -> Option<Result<Event, StoreError>> {
+pub(crate) fn next(watch: &mut StoreWatch) -> Option<Result<StoreEvent, StoreError>> {
     block_on(std::future::poll_fn(|context| Pin::new(&mut *watch).poll_next(context)))
 }
 
 /// The revision that a finished write got.
-pub(crate) fn revision(pending: &Pending) -> Revision {
+pub(crate) fn revision(pending: &PendingWrite) -> Revision {
     pending.try_get().expect("the write is finished").expect("the write succeeded").revision
 }

@@ -6,24 +6,24 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Affinity, ContainerRestartRule, PodCondition, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{Container, Pod, PodSpec};
+use super::{HeldContainer, HeldPod, HeldPodSpec};
 use crate::amounts::Amounts;
-use crate::pods::{AnyContainer, AnyPod, AnySpec, Granted, any_pod};
+use crate::pods::{AnyContainer, AnyPod, AnySpec, GrantedResources, any_pod};
 
-any_pod!(Pod, PodSpec, as_deref, node_beside_spec);
+any_pod!(HeldPod, HeldPodSpec, as_deref, node_beside_spec);
 
-fn node_beside_spec(pod: &Pod) -> Option<&str> {
+fn node_beside_spec(pod: &HeldPod) -> Option<&str> {
     pod.node_name.as_deref()
 }
 
-impl AnySpec for PodSpec {
-    type Container = Container;
+impl AnySpec for HeldPodSpec {
+    type Container = HeldContainer;
 
-    fn containers(&self) -> &[Container] {
+    fn containers(&self) -> &[HeldContainer] {
         &self.containers
     }
 
-    fn init_containers(&self) -> &[Container] {
+    fn init_containers(&self) -> &[HeldContainer] {
         &self.init_containers
     }
 
@@ -52,7 +52,7 @@ impl AnySpec for PodSpec {
     }
 }
 
-impl AnyContainer for Container {
+impl AnyContainer for HeldContainer {
     fn name(&self) -> &str {
         &self.name
     }

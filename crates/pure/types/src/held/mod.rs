@@ -18,23 +18,23 @@ use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
-pub use spec::{Container, PodSpec, Runs, Volume, VolumeSource};
-pub use status::{ContainerState, ContainerStatus, PodStatus};
+pub use spec::{HeldContainer, HeldPodSpec, HeldVolume, HeldVolumeSource, SpecDigests};
+pub use status::{HeldContainerState, HeldContainerStatus, HeldPodStatus};
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pod {
+pub struct HeldPod {
     /// Its metadata, without who wrote which field.
     pub metadata: ObjectMeta,
     /// The node it is bound to.
     pub node_name: Option<String>,
     /// Its spec.
-    pub spec: Option<Arc<PodSpec>>,
+    pub spec: Option<Arc<HeldPodSpec>>,
     /// Its status.
-    pub status: Option<PodStatus>,
+    pub status: Option<HeldPodStatus>,
 }
 
-impl Pod {
+impl HeldPod {
     /// The same, with the spec of `other` in place of its own where they are alike; else with those
     /// parts of it that are.
     pub fn sharing(mut self, other: Option<&Self>) -> Self {
@@ -65,27 +65,27 @@ impl Pod {
         self.spec.as_ref()?.whole()
     }
 
-    fn of(metadata: ObjectMeta, spec: Option<&v1::PodSpec>, status: Option<PodStatus>) -> Self {
+    fn of(metadata: ObjectMeta, spec: Option<&v1::PodSpec>, status: Option<HeldPodStatus>) -> Self {
         let node_name = spec.and_then(|spec| spec.node_name.clone());
-        let spec = spec.map(|spec| Arc::new(PodSpec::of(spec, &metadata)));
+        let spec = spec.map(|spec| Arc::new(HeldPodSpec::of(spec, &metadata)));
         Self { metadata: trimmed(metadata), node_name, spec, status }
     }
 }
 
-impl From<v1::Pod> for Pod {
+impl From<v1::Pod> for HeldPod {
     fn from(pod: v1::Pod) -> Self {
-        Self::of(pod.metadata, pod.spec.as_ref(), pod.status.map(PodStatus::from))
+        Self::of(pod.metadata, pod.spec.as_ref(), pod.status.map(HeldPodStatus::from))
     }
 }
 
-impl From<&v1::Pod> for Pod {
+impl From<&v1::Pod> for HeldPod {
     fn from(pod: &v1::Pod) -> Self {
-        let status = pod.status.clone().map(PodStatus::from);
+        let status = pod.status.clone().map(HeldPodStatus::from);
         Self::of(pod.metadata.clone(), pod.spec.as_ref(), status)
     }
 }
 
-impl<'de> Deserialize<'de> for Pod {
+impl<'de> Deserialize<'de> for HeldPod {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         v1::Pod::deserialize(from).map(Self::from)
     }
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn a_controllers_pod_keeps_what_is_asked_about() {
         let pod = api_pod("a", Some("n1"), Some("web"));
-        let held = Pod::from(&pod);
-        assert_eq!(held, Pod::from(pod));
+        let held = HeldPod::from(&pod);
+        assert_eq!(held, HeldPod::from(pod));
         assert_eq!(held.node_name.as_deref(), Some("n1"));
         let spec = held.spec.as_ref().unwrap();
         let container = &spec.containers[0];
@@ -140,8 +140,8 @@ mod tests {
         assert_eq!(container.requests.get("cpu").millis(), 1000);
         let ports: Vec<_> = container.ports.iter().map(|port| port.container_port).collect();
         assert_eq!((ports, spec.priority), (vec![80], Some(7)));
-        let claim = VolumeSource::Claim("data".to_owned());
-        assert_eq!(*spec.volumes, [Volume { name: "data".to_owned(), source: claim }]);
+        let claim = HeldVolumeSource::Claim("data".to_owned());
+        assert_eq!(*spec.volumes, [HeldVolume { name: "data".to_owned(), source: claim }]);
         assert_eq!((held.whole_spec(), held.metadata.managed_fields), (None, None));
         let status = &held.status.as_ref().unwrap().container_statuses.as_ref().unwrap()[0];
         assert_eq!((status.restart_count, status.container_id.as_deref()), (3, Some("x://1")));
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_pod_that_nobody_else_could_create_again_keeps_its_spec_whole() {
         let pod = api_pod("a", Some("n1"), None);
-        let held = Pod::from(&pod);
+        let held = HeldPod::from(&pod);
         let unbound = pod.spec.map(|spec| v1::PodSpec { node_name: None, ..spec });
         assert_eq!(held.whole_spec(), unbound);
         assert_eq!(held.node_name.as_deref(), Some("n1"));
@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn pods_of_a_template_share_its_spec_wherever_they_are() {
-        let of = |name: &str, node: &str| Pod::from(api_pod(name, Some(node), Some("web")));
+        let of = |name: &str, node: &str| HeldPod::from(api_pod(name, Some(node), Some("web")));
         let first = of("a", "n1");
         let second = of("b", "n2").sharing(Some(&first));
         assert!(Arc::ptr_eq(second.spec.as_ref().unwrap(), first.spec.as_ref().unwrap()));
         assert_eq!(second, of("b", "n2"));
-        let naked = Pod::from(api_pod("c", None, None));
+        let naked = HeldPod::from(api_pod("c", None, None));
         assert_eq!(naked.clone().sharing(Some(&first)), naked);
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let runs = |change: fn(&mut v1::Container)| {
             let mut pod = api_pod("a", None, Some("web"));
             change(&mut pod.spec.as_mut().unwrap().containers[0]);
-            Pod::from(pod).spec.unwrap().runs.unwrap()
+            HeldPod::from(pod).spec.unwrap().runs.unwrap()
         };
         let before = runs(|_| {});
         let resized = runs(|container| container.resources = None);
@@ -182,7 +182,7 @@ mod tests {
         assert_ne!(edited.without_resources, before.without_resources);
         let mut marked = api_pod("a", None, Some("web"));
         marked.metadata.labels = Some([("pod-template-hash".to_owned(), "5d4f".to_owned())].into());
-        assert_eq!(Pod::from(marked).spec.unwrap().runs, None);
+        assert_eq!(HeldPod::from(marked).spec.unwrap().runs, None);
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
         let of = |hostname: &str| {
             let mut pod = api_pod(hostname, None, Some("db"));
             pod.spec.as_mut().unwrap().hostname = Some(hostname.to_owned());
-            Pod::from(pod)
+            HeldPod::from(pod)
         };
         let first = of("db-0");
         let second = of("db-1").sharing(Some(&first));

@@ -15,21 +15,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::amounts::{Amounts, requests};
 use crate::digest::fold;
 use crate::owners::controller_of;
-use crate::revisions::{Mark, mark_of};
+use crate::revisions::{RevisionMark, mark_of};
 use crate::service_account;
 
 /// The spec of a pod; fields without a comment are those of the API. Which node it is bound to is
 /// said beside it, by the pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the API reference of PodSpec has them")]
-pub struct PodSpec {
+pub struct HeldPodSpec {
     pub affinity: Option<Box<Affinity>>,
-    pub containers: Arc<[Container]>,
+    pub containers: Arc<[HeldContainer]>,
     /// Their names.
     pub ephemeral_containers: Box<[String]>,
     pub host_network: Option<bool>,
     pub hostname: Option<String>,
-    pub init_containers: Arc<[Container]>,
+    pub init_containers: Arc<[HeldContainer]>,
     pub node_selector: BTreeMap<String, String>,
     pub overhead: Amounts,
     pub preemption_policy: Option<String>,
@@ -38,7 +38,7 @@ pub struct PodSpec {
     pub requests: Amounts,
     pub restart_policy: Option<String>,
     /// What its containers run, where that is the mark of its revision.
-    pub runs: Option<Runs>,
+    pub runs: Option<SpecDigests>,
     pub scheduler_name: Option<String>,
     pub scheduling_gates: Box<[PodSchedulingGate]>,
     pub subdomain: Option<String>,
@@ -46,7 +46,7 @@ pub struct PodSpec {
     pub tolerations: Arc<[Toleration]>,
     pub topology_spread_constraints: Box<[TopologySpreadConstraint]>,
     /// Those that count for its place.
-    pub volumes: Box<[Volume]>,
+    pub volumes: Box<[HeldVolume]>,
     /// All of it as JSON, where it is kept.
     whole: Option<Box<str>>,
 }
@@ -54,7 +54,7 @@ pub struct PodSpec {
 /// A container or init container; fields without a comment are those of the API.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the API reference of Container has them")]
-pub struct Container {
+pub struct HeldContainer {
     pub image: Option<String>,
     pub name: String,
     /// Those that have a name or a port of the node.
@@ -67,16 +67,16 @@ pub struct Container {
 
 /// A volume that counts for its pod's place.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Volume {
+pub struct HeldVolume {
     /// What it is called in the pod.
     pub name: String,
     /// Where it is from.
-    pub source: VolumeSource,
+    pub source: HeldVolumeSource,
 }
 
 /// Where a volume is from.
 #[derive(Clone, Debug, PartialEq)]
-pub enum VolumeSource {
+pub enum HeldVolumeSource {
     /// The claim of this name.
     Claim(String),
     /// A claim of the pod's own, made after this.
@@ -89,7 +89,7 @@ pub enum VolumeSource {
 
 /// Digests of what the containers of a pod run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Runs {
+pub struct SpecDigests {
     /// All that the spec says of them.
     pub all: u32,
     /// The same without how much of the node they may use, which is changed of single pods while
@@ -97,7 +97,7 @@ pub struct Runs {
     pub without_resources: u32,
 }
 
-impl PodSpec {
+impl HeldPodSpec {
     /// Every field is named, so that a new one of the API is decided about. All of it is kept of a
     /// pod without a controller: nobody else could create it again.
     pub(super) fn of(spec: &v1::PodSpec, pod: &ObjectMeta) -> Self {
@@ -150,25 +150,25 @@ impl PodSpec {
         } = spec;
         Self {
             affinity: affinity.clone().map(Box::new),
-            containers: containers.iter().map(Container::from).collect(),
+            containers: containers.iter().map(HeldContainer::from).collect(),
             ephemeral_containers: list(ephemeral_containers).map(|one| one.name.clone()).collect(),
             host_network: *host_network,
             hostname: hostname.clone(),
-            init_containers: list(init_containers).map(Container::from).collect(),
+            init_containers: list(init_containers).map(HeldContainer::from).collect(),
             node_selector: node_selector.clone().unwrap_or_default(),
             overhead: Amounts::read(overhead.as_ref()),
             preemption_policy: preemption_policy.clone(),
             priority: *priority,
             requests: requests(resources.as_ref()),
             restart_policy: restart_policy.clone(),
-            runs: (mark_of(pod) == Mark::Containers).then(|| runs(spec)),
+            runs: (mark_of(pod) == RevisionMark::Containers).then(|| runs(spec)),
             scheduler_name: scheduler_name.clone(),
             scheduling_gates: list(scheduling_gates).cloned().collect(),
             subdomain: subdomain.clone(),
             termination_grace_period_seconds: *termination_grace_period_seconds,
             tolerations: list(tolerations).cloned().collect(),
             topology_spread_constraints: list(topology_spread_constraints).cloned().collect(),
-            volumes: list(volumes).filter_map(Volume::of).collect(),
+            volumes: list(volumes).filter_map(HeldVolume::of).collect(),
             whole: controller_of(pod).is_none().then(|| written(spec)),
         }
     }
@@ -194,7 +194,7 @@ fn written(spec: &v1::PodSpec) -> Box<str> {
     text.into_boxed_str()
 }
 
-fn runs(spec: &v1::PodSpec) -> Runs {
+fn runs(spec: &v1::PodSpec) -> SpecDigests {
     let mut all: Vec<v1::Container> =
         list(&spec.init_containers).chain(&spec.containers).cloned().collect();
     for container in &mut all {
@@ -213,7 +213,7 @@ fn runs(spec: &v1::PodSpec) -> Runs {
     };
     let whole = digest(&all);
     all.iter_mut().for_each(|container| container.resources = None);
-    Runs { all: whole, without_resources: digest(&all) }
+    SpecDigests { all: whole, without_resources: digest(&all) }
 }
 
 fn share<T: PartialEq>(own: &mut Arc<[T]>, other: &Arc<[T]>) {
@@ -222,7 +222,7 @@ fn share<T: PartialEq>(own: &mut Arc<[T]>, other: &Arc<[T]>) {
     }
 }
 
-impl From<&v1::Container> for Container {
+impl From<&v1::Container> for HeldContainer {
     /// Every field is named, so that a new one of the API is decided about.
     fn from(container: &v1::Container) -> Self {
         let v1::Container {
@@ -266,17 +266,17 @@ impl From<&v1::Container> for Container {
     }
 }
 
-impl Volume {
+impl HeldVolume {
     /// None for one that does not count for its pod's place: it can be had anywhere.
     fn of(volume: &v1::Volume) -> Option<Self> {
         let source = if let Some(claim) = &volume.persistent_volume_claim {
-            VolumeSource::Claim(claim.claim_name.clone())
+            HeldVolumeSource::Claim(claim.claim_name.clone())
         } else if let Some(ephemeral) = &volume.ephemeral {
-            VolumeSource::Ephemeral(ephemeral.volume_claim_template.clone().map(Box::new))
+            HeldVolumeSource::Ephemeral(ephemeral.volume_claim_template.clone().map(Box::new))
         } else if let Some(image) = &volume.image {
-            VolumeSource::Image(image.reference.clone())
+            HeldVolumeSource::Image(image.reference.clone())
         } else if volume.host_path.is_some() || volume.empty_dir.as_ref().is_some_and(is_on_disk) {
-            VolumeSource::Disk
+            HeldVolumeSource::Disk
         } else {
             return None;
         };

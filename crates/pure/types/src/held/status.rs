@@ -15,11 +15,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 /// The status of a pod; its fields are those of the API.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the API reference of PodStatus has them")]
-pub struct PodStatus {
+pub struct HeldPodStatus {
     pub allocated_resources: Option<Box<BTreeMap<String, Quantity>>>,
     pub conditions: Option<Vec<PodCondition>>,
-    pub container_statuses: Option<Vec<ContainerStatus>>,
-    pub init_container_statuses: Option<Vec<ContainerStatus>>,
+    pub container_statuses: Option<Vec<HeldContainerStatus>>,
+    pub init_container_statuses: Option<Vec<HeldContainerStatus>>,
     pub nominated_node_name: Option<String>,
     pub phase: Option<String>,
     pub pod_ip: Option<String>,
@@ -32,20 +32,20 @@ pub struct PodStatus {
 /// The status of a container; its fields are those of the API.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the API reference of ContainerStatus has them")]
-pub struct ContainerStatus {
+pub struct HeldContainerStatus {
     pub allocated_resources: Option<Box<BTreeMap<String, Quantity>>>,
     pub container_id: Option<String>,
-    pub last_state: ContainerState,
+    pub last_state: HeldContainerState,
     pub name: String,
     pub ready: bool,
     pub resources: Option<Box<ResourceRequirements>>,
     pub restart_count: i32,
-    pub state: ContainerState,
+    pub state: HeldContainerState,
 }
 
 /// How a container is, or was before.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum ContainerState {
+pub enum HeldContainerState {
     /// Nothing is said of it.
     #[default]
     Unsaid,
@@ -57,7 +57,7 @@ pub enum ContainerState {
     Terminated(Box<ContainerStateTerminated>),
 }
 
-impl ContainerState {
+impl HeldContainerState {
     /// Why it waits, if it does.
     pub fn waiting(&self) -> Option<&ContainerStateWaiting> {
         match self {
@@ -83,7 +83,7 @@ impl ContainerState {
     }
 }
 
-impl From<v1::PodStatus> for PodStatus {
+impl From<v1::PodStatus> for HeldPodStatus {
     fn from(status: v1::PodStatus) -> Self {
         Self {
             allocated_resources: status.allocated_resources.map(Box::new),
@@ -107,26 +107,26 @@ fn fitting<T>(mut list: Vec<T>) -> Vec<T> {
     list
 }
 
-fn container_statuses(list: Vec<v1::ContainerStatus>) -> Vec<ContainerStatus> {
-    list.into_iter().map(ContainerStatus::from).collect::<Box<[_]>>().into_vec()
+fn container_statuses(list: Vec<v1::ContainerStatus>) -> Vec<HeldContainerStatus> {
+    list.into_iter().map(HeldContainerStatus::from).collect::<Box<[_]>>().into_vec()
 }
 
-impl From<v1::ContainerStatus> for ContainerStatus {
+impl From<v1::ContainerStatus> for HeldContainerStatus {
     fn from(status: v1::ContainerStatus) -> Self {
         Self {
             allocated_resources: status.allocated_resources.map(Box::new),
             container_id: status.container_id,
-            last_state: status.last_state.map(ContainerState::from).unwrap_or_default(),
+            last_state: status.last_state.map(HeldContainerState::from).unwrap_or_default(),
             name: status.name,
             ready: status.ready,
             resources: status.resources.map(Box::new),
             restart_count: status.restart_count,
-            state: status.state.map(ContainerState::from).unwrap_or_default(),
+            state: status.state.map(HeldContainerState::from).unwrap_or_default(),
         }
     }
 }
 
-impl From<v1::ContainerState> for ContainerState {
+impl From<v1::ContainerState> for HeldContainerState {
     /// The API reference allows one of the three. Of several that which is furthest on counts.
     fn from(state: v1::ContainerState) -> Self {
         match (state.terminated, state.running, state.waiting) {

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use super::{EmptyDirPolicy, LadderRung, OnExhausted, RestartLadderSpec, Rung};
-use crate::validation::field_error::{FieldError, Problem};
+use crate::validation::field_error::{FieldError, FieldProblem};
 
 /// Makes a ladder: the rungs, each with its attempts: `Container:3, Pod:2, Recreate`. The others
 /// need it.
@@ -104,7 +104,7 @@ fn told<'a>(fault: &FieldError, get: &impl Fn(&str) -> Option<&'a str>) -> Ladde
     // of several rungs in one text, it has to be said which is meant; that a value is invalid is
     // said of the text as a whole
     let problem = match (fault.field.rsplit('.').next(), &fault.problem) {
-        (Some("rung" | "attempts"), Problem::Invalid(value)) => {
+        (Some("rung" | "attempts"), FieldProblem::Invalid(value)) => {
             format!("{value}: {}", fault.detail)
         }
         (Some("rung" | "attempts"), _) => fault.body(),

@@ -43,7 +43,7 @@ pub struct RestartOutcome {
 
 /// What a request that is over did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect<'a> {
+pub enum RequestEffect<'a> {
     /// It was carried out, or begun and not finished.
     Done,
     /// It was over before anything was done to the pod, and nobody took it back: why.
@@ -72,14 +72,14 @@ impl RestartOutcome {
     }
 
     /// What it did.
-    pub fn effect(&self) -> Effect<'_> {
+    pub fn effect(&self) -> RequestEffect<'_> {
         let why = || self.message.as_deref().unwrap_or(NO_REASON);
         match self.phase {
-            PodRestartPhase::Withdrawn => Effect::TakenBack,
-            PodRestartPhase::Refused => Effect::Nothing(why()),
-            PodRestartPhase::Failed if self.started_at.is_none() => Effect::Nothing(why()),
+            PodRestartPhase::Withdrawn => RequestEffect::TakenBack,
+            PodRestartPhase::Refused => RequestEffect::Nothing(why()),
+            PodRestartPhase::Failed if self.started_at.is_none() => RequestEffect::Nothing(why()),
             PodRestartPhase::Failed | PodRestartPhase::Running | PodRestartPhase::Succeeded => {
-                Effect::Done
+                RequestEffect::Done
             }
         }
     }
@@ -105,7 +105,7 @@ mod tests {
         };
         let begun = || serde_json::json!({"startedAt": "2026-11-21T12:00:00Z", "message": "late"});
         let unbegun = || serde_json::json!({"message": "no such pod"});
-        let nothing = |why: &str| format!("{:?}", Effect::Nothing(why));
+        let nothing = |why: &str| format!("{:?}", RequestEffect::Nothing(why));
         for (phase, status, effect) in [
             ("Succeeded", begun(), "Done".to_owned()),
             ("Failed", begun(), "Done".to_owned()),

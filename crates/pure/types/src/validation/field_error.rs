@@ -8,14 +8,14 @@ pub struct FieldError {
     /// The path, for example `spec.containers[0].image`.
     pub field: String,
     /// The kind of mistake.
-    pub problem: Problem,
+    pub problem: FieldProblem,
     /// What to do, or what is allowed. May be empty.
     pub detail: String,
 }
 
 /// The kinds of mistakes; each has its reason in `Status.details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Problem {
+pub enum FieldProblem {
     /// The value is not acceptable. Carries the value as shown to the user; empty where it is not
     /// shown.
     Invalid(String),
@@ -44,21 +44,21 @@ impl FieldError {
     ) -> Self {
         Self {
             field: field.into(),
-            problem: Problem::Invalid(format!("{value:?}")),
+            problem: FieldProblem::Invalid(format!("{value:?}")),
             detail: detail.into(),
         }
     }
 
     /// A value that must be given.
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { field: field.into(), problem: Problem::Required, detail: detail.into() }
+        Self { field: field.into(), problem: FieldProblem::Required, detail: detail.into() }
     }
 
     /// A value that stands there already.
     pub fn duplicate(field: impl Into<String>, value: impl fmt::Debug) -> Self {
         Self {
             field: field.into(),
-            problem: Problem::Duplicate(format!("{value:?}")),
+            problem: FieldProblem::Duplicate(format!("{value:?}")),
             detail: String::new(),
         }
     }
@@ -67,7 +67,7 @@ impl FieldError {
     pub fn not_found(field: impl Into<String>, value: impl fmt::Debug) -> Self {
         Self {
             field: field.into(),
-            problem: Problem::NotFound(format!("{value:?}")),
+            problem: FieldProblem::NotFound(format!("{value:?}")),
             detail: String::new(),
         }
     }
@@ -81,21 +81,21 @@ impl FieldError {
         let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
         Self {
             field: field.into(),
-            problem: Problem::NotSupported(format!("{value:?}")),
+            problem: FieldProblem::NotSupported(format!("{value:?}")),
             detail: format!("supported values: {}", quoted.join(", ")),
         }
     }
 
     /// A field that may not be set.
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { field: field.into(), problem: Problem::Forbidden, detail: detail.into() }
+        Self { field: field.into(), problem: FieldProblem::Forbidden, detail: detail.into() }
     }
 
     /// A text beyond its limit in bytes.
     pub fn too_long(field: impl Into<String>, max_bytes: usize) -> Self {
         Self {
             field: field.into(),
-            problem: Problem::TooLong(max_bytes),
+            problem: FieldProblem::TooLong(max_bytes),
             detail: format!("may not be more than {max_bytes} bytes"),
         }
     }
@@ -104,7 +104,7 @@ impl FieldError {
     pub fn too_many_characters(field: impl Into<String>, max_characters: usize) -> Self {
         Self {
             field: field.into(),
-            problem: Problem::TooLong(max_characters),
+            problem: FieldProblem::TooLong(max_characters),
             detail: format!("may not be more than {max_characters} characters"),
         }
     }
@@ -113,7 +113,7 @@ impl FieldError {
     pub fn too_many(field: impl Into<String>, max_items: usize) -> Self {
         Self {
             field: field.into(),
-            problem: Problem::TooMany(max_items),
+            problem: FieldProblem::TooMany(max_items),
             detail: format!("must have at most {max_items} items"),
         }
     }
@@ -121,29 +121,29 @@ impl FieldError {
     /// The reason of the cause in `Status.details.causes`, as upstream spells it.
     pub const fn cause_reason(&self) -> &'static str {
         match self.problem {
-            Problem::Invalid(_) => "FieldValueInvalid",
-            Problem::Required => "FieldValueRequired",
-            Problem::Duplicate(_) => "FieldValueDuplicate",
-            Problem::NotFound(_) => "FieldValueNotFound",
-            Problem::NotSupported(_) => "FieldValueNotSupported",
-            Problem::Forbidden => "FieldValueForbidden",
-            Problem::TooLong(_) => "FieldValueTooLong",
-            Problem::TooMany(_) => "FieldValueTooMany",
+            FieldProblem::Invalid(_) => "FieldValueInvalid",
+            FieldProblem::Required => "FieldValueRequired",
+            FieldProblem::Duplicate(_) => "FieldValueDuplicate",
+            FieldProblem::NotFound(_) => "FieldValueNotFound",
+            FieldProblem::NotSupported(_) => "FieldValueNotSupported",
+            FieldProblem::Forbidden => "FieldValueForbidden",
+            FieldProblem::TooLong(_) => "FieldValueTooLong",
+            FieldProblem::TooMany(_) => "FieldValueTooMany",
         }
     }
 
     /// What is wrong, without the field: the message of the cause.
     pub fn body(&self) -> String {
         let head = match &self.problem {
-            Problem::Invalid(value) if value.is_empty() => "Invalid value".to_owned(),
-            Problem::Invalid(value) => format!("Invalid value: {value}"),
-            Problem::Required => "Required value".to_owned(),
-            Problem::Duplicate(value) => format!("Duplicate value: {value}"),
-            Problem::NotFound(value) => format!("Not found: {value}"),
-            Problem::NotSupported(value) => format!("Unsupported value: {value}"),
-            Problem::Forbidden => "Forbidden".to_owned(),
-            Problem::TooLong(_) => "Too long".to_owned(),
-            Problem::TooMany(_) => "Too many".to_owned(),
+            FieldProblem::Invalid(value) if value.is_empty() => "Invalid value".to_owned(),
+            FieldProblem::Invalid(value) => format!("Invalid value: {value}"),
+            FieldProblem::Required => "Required value".to_owned(),
+            FieldProblem::Duplicate(value) => format!("Duplicate value: {value}"),
+            FieldProblem::NotFound(value) => format!("Not found: {value}"),
+            FieldProblem::NotSupported(value) => format!("Unsupported value: {value}"),
+            FieldProblem::Forbidden => "Forbidden".to_owned(),
+            FieldProblem::TooLong(_) => "Too long".to_owned(),
+            FieldProblem::TooMany(_) => "Too many".to_owned(),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
 use rekindle_types::v1alpha1::PodRestart;
-use rekindle_why::{Cause, PodEvidence, State, of_pod, render};
+use rekindle_why::{AccountState, Cause, PodEvidence, of_pod, render};
 use serde_json::json;
 
 use crate::support::{NOW, crashed, event, evidence, ledger, pod};
@@ -177,7 +177,10 @@ fn a_container_that_is_not_ready_after_a_restart_tells_of_its_probe() {
     let mut silent = evidence(pod.clone(), vec![]);
     silent.restarts.push(restart.clone());
     let account = of_pod(&silent, NOW);
-    assert_eq!((account.state, account.containers[0].cause), (State::NotReady, Cause::Restarted));
+    assert_eq!(
+        (account.state, account.containers[0].cause),
+        (AccountState::NotReady, Cause::Restarted)
+    );
     assert!(account.advice.is_empty(), "{:?}", account.advice);
     let unhealthy = event("Unhealthy", Some("app"), "Readiness probe failed: not yet", 3);
     let mut probed = evidence(pod, vec![unhealthy]);

@@ -1,6 +1,6 @@
 //! What is told as one, and what differs in more than its counts.
 
-use rekindle_why::{Account, PodEvidence, Workload, WorkloadEvidence, of_pod, of_workload};
+use rekindle_why::{Account, PodEvidence, WorkloadEvidence, WorkloadObjects, of_pod, of_workload};
 use serde_json::{Value, json};
 
 use crate::support::{NOW, crashed, event, evidence, ledger, pod};
@@ -9,7 +9,7 @@ fn of_deployment(pods: Vec<PodEvidence>) -> Account {
     let deployment = json!({"metadata": {"name": "web", "namespace": "shop"},
         "spec": {"replicas": pods.len(), "selector": {}, "template": {}}});
     let deployment = serde_json::from_value(deployment).unwrap();
-    let workload = Workload::Deployment(Box::new(deployment), Vec::new());
+    let workload = WorkloadObjects::Deployment(Box::new(deployment), Vec::new());
     of_workload(&WorkloadEvidence { workload, events: vec![], pods, gone: vec![] }, NOW)
 }
 

@@ -1,7 +1,7 @@
 //! Whom an end is laid to, and which ends are told of a pod that is well.
 
 use expect_test::expect;
-use rekindle_why::{Cause, PodEvidence, State, of_pod, render};
+use rekindle_why::{AccountState, Cause, PodEvidence, of_pod, render};
 use serde_json::{Value, json};
 
 use crate::support::{NOW, event, evidence, ledger, pod};
@@ -73,7 +73,7 @@ fn a_container_that_failed_before_it_was_done_does_not_spoil_its_pod() {
     let account = of_pod(&evidence(pod, vec![]), NOW);
     let says =
         "all its containers ran to their end; container \"app\" exited with 3 before it was done";
-    assert_eq!((account.state, account.summary.as_str()), (State::Completed, says));
+    assert_eq!((account.state, account.summary.as_str()), (AccountState::Completed, says));
     assert!(account.advice.is_empty(), "{:?}", account.advice);
 }
 

@@ -4,31 +4,31 @@ use expect_test::expect;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use rekindle_why::{
-    GoneEvidence, PodEvidence, Remains, Workload, WorkloadEvidence, left_behind, of_workload,
-    render,
+    GoneEvidence, PodEvidence, WorkloadEvidence, WorkloadObjects, WorkloadRemains, left_behind,
+    of_workload, render,
 };
 use serde_json::{Value, json};
 
 use crate::support::{NOW, event, evidence, pod};
 
-fn job(name: &str) -> Workload {
+fn job(name: &str) -> WorkloadObjects {
     let job = json!({
         "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-of-{name}")},
         "spec": {"completions": 1, "backoffLimit": 1, "template": {"spec": {"restartPolicy": "OnFailure", "containers": []}}},
         "status": {"failed": 1, "conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded",
             "message": "Job has reached the specified backoff limit", "lastTransitionTime": "2026-11-21T11:58:00Z"}]}
     });
-    Workload::Job(Box::new(serde_json::from_value(job).unwrap()))
+    WorkloadObjects::Job(Box::new(serde_json::from_value(job).unwrap()))
 }
 
 /// A Deployment that has a replica set, and is well.
-fn deployment(name: &str) -> Workload {
+fn deployment(name: &str) -> WorkloadObjects {
     let deployment = json!({"metadata": {"name": name, "namespace": "shop", "uid": format!("uid-of-{name}")},
         "spec": {"replicas": 1, "selector": {}, "template": {}}});
     let set =
         json!({"metadata": {"name": format!("{name}-5d8f"), "uid": format!("uid-of-{name}-5d8f")}});
     let sets = vec![serde_json::from_value(set).unwrap()];
-    Workload::Deployment(Box::new(serde_json::from_value(deployment).unwrap()), sets)
+    WorkloadObjects::Deployment(Box::new(serde_json::from_value(deployment).unwrap()), sets)
 }
 
 fn ledger(pod: &str, owner: &str, message: &str) -> RestartLedger {
@@ -62,9 +62,9 @@ fn well() -> PodEvidence {
     evidence(pod(json!({"ready": true, "state": {"running": running}})), vec![])
 }
 
-fn account(workload: Workload, gone: Vec<GoneEvidence>) -> String {
+fn account(workload: WorkloadObjects, gone: Vec<GoneEvidence>) -> String {
     let pods = match &workload {
-        Workload::Deployment(..) => vec![well()],
+        WorkloadObjects::Deployment(..) => vec![well()],
         _ => vec![],
     };
     let evidence = WorkloadEvidence { workload, events: vec![], pods, gone };
@@ -76,7 +76,7 @@ fn a_job_that_took_its_pod_along_tells_what_the_ladder_saw_of_it() {
     let why = "container \"app\" exited with 9 twice: restarting the whole pod (1 of 1)";
     let ledgers = [ledger("import-x", "uid-of-import", why)];
     let workload = job("import");
-    let remains = Remains { events: &[], pods: &[], ledgers: &ledgers, restarts: &[] };
+    let remains = WorkloadRemains { events: &[], pods: &[], ledgers: &ledgers, restarts: &[] };
     let gone = left_behind(&workload, remains);
     expect![[r#"
         job shop/import: failed
@@ -101,7 +101,7 @@ fn a_job_that_took_its_pod_along_tells_what_the_ladder_saw_of_it() {
 fn a_job_without_a_ladder_names_its_pods_by_its_events_and_tells_theirs() {
     let events = [of_event(event("SuccessfulCreate", None, "Created pod: import-x", 1))];
     let workload = job("import");
-    let remains = Remains { events: &events, pods: &[], ledgers: &[], restarts: &[] };
+    let remains = WorkloadRemains { events: &events, pods: &[], ledgers: &[], restarts: &[] };
     let mut gone = left_behind(&workload, remains);
     let [pod] = gone.as_mut_slice() else { panic!("{gone:?}") };
     pod.events = vec![
@@ -134,7 +134,8 @@ fn a_deployment_that_was_rolled_back_tells_why() {
         "rollback": {"deploymentName": "web", "fromReplicaSet": "web-5d8f", "toReplicaSet": "web-77b4", "toRevision": 1}});
     let restarts = [restart("web-rollback-1", "web-5d8f-x", Some("uid-of-web-5d8f"), status)];
     let workload = deployment("web");
-    let remains = Remains { events: &[], pods: &[], ledgers: &ledgers, restarts: &restarts };
+    let remains =
+        WorkloadRemains { events: &[], pods: &[], ledgers: &ledgers, restarts: &restarts };
     let gone = left_behind(&workload, remains);
     expect![[r#"
         deployment shop/web: healthy
@@ -157,7 +158,7 @@ fn pods_that_went_alike_are_one_group() {
     let why = "container \"app\" exited with 9 twice: restarting the whole pod (1 of 1)";
     let ledgers = ["import-x", "import-qq7"].map(|pod| ledger(pod, "uid-of-import", why));
     let workload = job("import");
-    let remains = Remains { events: &[], pods: &[], ledgers: &ledgers, restarts: &[] };
+    let remains = WorkloadRemains { events: &[], pods: &[], ledgers: &ledgers, restarts: &[] };
     let gone = left_behind(&workload, remains);
     let text = account(workload, gone);
     assert!(
@@ -192,7 +193,7 @@ fn only_the_workloads_own_pods_that_are_gone_are_told_of() {
     ];
     let events = [of_event(event("SuccessfulDelete", None, "Deleted pod: web-9", 1))];
     let remains =
-        Remains { events: &events, pods: &[there], ledgers: &ledgers, restarts: &restarts };
+        WorkloadRemains { events: &events, pods: &[there], ledgers: &ledgers, restarts: &restarts };
     let gone = left_behind(&deployment("web"), remains);
     let told: Vec<_> =
         gone.iter().map(|g| (g.name.as_str(), g.ledger.is_some(), g.restarts.len())).collect();
@@ -208,7 +209,7 @@ fn of_many_pods_those_that_were_heard_of_last_are_told() {
         of_event(created)
     };
     let events: Vec<Event> = (0..30).map(created).collect();
-    let remains = Remains { events: &events, pods: &[], ledgers: &[], restarts: &[] };
+    let remains = WorkloadRemains { events: &events, pods: &[], ledgers: &[], restarts: &[] };
     let gone = left_behind(&job("import"), remains);
     let names: Vec<&str> = gone.iter().map(|pod| pod.name.as_str()).collect();
     assert_eq!((names.len(), names[0], names[9]), (10, "import-20", "import-29"));

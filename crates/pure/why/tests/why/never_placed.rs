@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use expect_test::expect;
-use rekindle_why::{Cause, PodEvidence, State, of_pod, render};
+use rekindle_why::{AccountState, Cause, PodEvidence, of_pod, render};
 use serde_json::{Value, json};
 
 use crate::support::{NOW, event, evidence, pod};
@@ -94,9 +94,9 @@ fn a_pod_whose_probe_could_not_be_run_for_minutes_is_not_called_healthy() {
     let unready = of(false, "Readiness", 40, "2026-11-01T12:00:00Z");
     assert_eq!(
         (unready.state, unready.containers[0].cause),
-        (State::NotReady, Cause::ProbeErrored)
+        (AccountState::NotReady, Cause::ProbeErrored)
     );
     // once is an accident, and what an earlier run had says nothing of this one
-    assert_eq!(of(true, "Liveness", 2, "2026-11-01T12:00:00Z").state, State::Healthy);
-    assert_eq!(of(true, "Liveness", 40, "2026-11-21T11:59:00Z").state, State::Healthy);
+    assert_eq!(of(true, "Liveness", 2, "2026-11-01T12:00:00Z").state, AccountState::Healthy);
+    assert_eq!(of(true, "Liveness", 40, "2026-11-21T11:59:00Z").state, AccountState::Healthy);
 }

@@ -1,7 +1,7 @@
 //! Pods that run and are not ready, and what is not to blame for it: ends that are long past.
 
 use expect_test::expect;
-use rekindle_why::{Cause, NodeEvidence, State, of_node, of_pod, render};
+use rekindle_why::{AccountState, Cause, NodeEvidence, of_node, of_pod, render};
 use serde_json::{Value, json};
 
 use crate::support::{NOW, event, evidence, pod};
@@ -54,14 +54,14 @@ fn an_end_is_past_once_the_container_was_ready_again_or_ran_for_ten_minutes() {
         let unhealthy = event("Unhealthy", Some("app"), "Readiness probe failed: 503", 60);
         let account = of_pod(&evidence(not_ready(started, since), vec![unhealthy]), NOW);
         let (state, cause) = match is_past {
-            true => (State::NotReady, Cause::ReadinessFailed),
-            false => (State::Failing, Cause::OutOfMemory),
+            true => (AccountState::NotReady, Cause::ReadinessFailed),
+            false => (AccountState::Failing, Cause::OutOfMemory),
         };
         assert_eq!((account.state, account.containers[0].cause), (state, cause), "{started}");
     }
     let silent = evidence(not_ready("2026-11-11T12:00:10Z", "2026-11-21T11:50:00Z"), vec![]);
     let account = of_pod(&silent, NOW);
-    assert_eq!(account.state, State::NotReady);
+    assert_eq!(account.state, AccountState::NotReady);
     assert_eq!(account.summary, "it is not ready: containers with unready status: [app]");
     assert!(account.advice.is_empty(), "no memory is short now: {:?}", account.advice);
 }
@@ -81,7 +81,7 @@ fn on_a_dead_node(name: &str, node: &str) -> Value {
 fn a_pod_on_a_dead_node_leads_to_its_node() {
     let events = vec![event("NodeNotReady", None, "Node is not ready", 1)];
     let account = of_pod(&evidence(on_a_dead_node("web", "node-1"), events), NOW);
-    assert_eq!(account.state, State::NotReady);
+    assert_eq!(account.state, AccountState::NotReady);
     assert_eq!(account.summary, "it is not ready: its node \"node-1\" is not heard of");
     assert_eq!(account.advice, ["rekindle why node/node-1 tells how its node does"]);
 

@@ -3,7 +3,7 @@
 //! same test: crates/pure/ladder/tests/decisions/reasons.rs.
 
 use rekindle_diagnosis::{PodReason, TerminatedReason, WaitFamily, WaitingReason};
-use rekindle_why::{Cause, State, of_pod};
+use rekindle_why::{AccountState, Cause, of_pod};
 use serde_json::json;
 
 use crate::support::{NOW, crashed, evidence, pod};
@@ -18,13 +18,13 @@ fn every_reason_for_which_a_container_waits_is_known() {
     for reason in WaitingReason::KNOWN {
         let account = waits(reason.as_str());
         let (is_told, state) = match reason.family() {
-            WaitFamily::OnItsWay | WaitFamily::AfterFailure => (false, State::Starting),
+            WaitFamily::OnItsWay | WaitFamily::AfterFailure => (false, AccountState::Starting),
             WaitFamily::Image
             | WaitFamily::Configuration
             | WaitFamily::Creation
             | WaitFamily::Run
             | WaitFamily::Sandbox
-            | WaitFamily::Predecessor => (true, State::Blocked),
+            | WaitFamily::Predecessor => (true, AccountState::Blocked),
             WaitFamily::Unknown => panic!("{reason:?} is known"),
         };
         assert_eq!(!account.containers.is_empty(), is_told, "{reason:?}");
@@ -36,7 +36,7 @@ fn every_reason_for_which_a_container_waits_is_known() {
 fn a_wait_for_a_reason_that_nobody_knows_is_told_as_that() {
     let account = waits("Sparkling");
     let says = "container \"app\" waits for a reason that is not known here: Sparkling: x";
-    assert_eq!((account.state, account.summary.as_str()), (State::Starting, says));
+    assert_eq!((account.state, account.summary.as_str()), (AccountState::Starting, says));
     assert_eq!(account.containers[0].cause, Cause::UnknownWait);
 }
 
@@ -86,7 +86,7 @@ fn every_reason_for_which_a_pod_is_ended_comes_with_what_would_help() {
         let has_advice = *reason != PodReason::LadderExhausted;
         assert_eq!(
             (account.state, !account.advice.is_empty()),
-            (State::Failed, has_advice),
+            (AccountState::Failed, has_advice),
             "{reason:?}"
         );
     }

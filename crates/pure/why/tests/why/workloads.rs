@@ -6,8 +6,8 @@ use expect_test::expect;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::Node;
 use rekindle_why::{
-    GoneEvidence, NodeEvidence, PodEvidence, State, Workload, WorkloadEvidence, of_gone, of_node,
-    of_pod, of_workload, render,
+    AccountState, GoneEvidence, NodeEvidence, PodEvidence, WorkloadEvidence, WorkloadObjects,
+    of_gone, of_node, of_pod, of_workload, render,
 };
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn replicas_with_the_same_trouble_are_one_group() {
         "status": {"conditions": [{"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable",
             "message": "Deployment does not have minimum availability.", "lastTransitionTime": "2026-11-21T11:00:00Z"}]}});
     let deployment = serde_json::from_value(deployment).unwrap();
-    let workload = Workload::Deployment(Box::new(deployment), Vec::new());
+    let workload = WorkloadObjects::Deployment(Box::new(deployment), Vec::new());
     let evidence = WorkloadEvidence { workload, events: Vec::new(), pods, gone: vec![] };
     expect![[r#"
         deployment shop/web: failing
@@ -82,7 +82,10 @@ fn a_node_on_which_a_pod_failed_for_good_has_not_failed_itself() {
         ..NodeEvidence::default()
     };
     let account = of_node(&evidence, NOW);
-    assert_eq!((account.state, account.pods[0].state), (State::Healthy, State::Failed));
+    assert_eq!(
+        (account.state, account.pods[0].state),
+        (AccountState::Healthy, AccountState::Failed)
+    );
     assert_eq!(account.summary, "it is ready; 0 of 1 pods on it are well");
 }
 
@@ -111,7 +114,7 @@ fn a_job_that_gave_up_tells_why_and_what_its_pods_said() {
             "message": "Job has reached the specified backoff limit", "lastTransitionTime": "2026-11-21T11:58:00Z"}]}
     }));
     let evidence = WorkloadEvidence {
-        workload: Workload::Job(Box::new(job)),
+        workload: WorkloadObjects::Job(Box::new(job)),
         events: vec![],
         pods: vec![failed_pod("import-b"), failed_pod("import-a")],
         gone: vec![],
@@ -157,7 +160,7 @@ fn a_job_that_works_counts_what_it_has() {
             "metadata": {"name": "import", "namespace": "shop"},
             "spec": {"completions": 3, "template": {}}, "status": status
         }));
-        let workload = Workload::Job(Box::new(job));
+        let workload = WorkloadObjects::Job(Box::new(job));
         let evidence = WorkloadEvidence { workload, events: vec![], pods: vec![], gone: vec![] };
         let text = render(&of_workload(&evidence, NOW), NOW);
         assert!(text.contains(&format!("job shop/import: {says}")), "{text}");
@@ -172,14 +175,14 @@ fn a_job_whose_first_pod_is_on_its_way_is_starting() {
     }));
     let mut pod = crashed(0, json!({}));
     pod["status"] = json!({"phase": "Pending"});
-    let workload = Workload::Job(Box::new(job));
+    let workload = WorkloadObjects::Job(Box::new(job));
     let evidence = WorkloadEvidence {
         workload,
         events: vec![],
         pods: vec![evidence(pod, vec![])],
         gone: vec![],
     };
-    assert_eq!(of_workload(&evidence, NOW).state, State::Starting);
+    assert_eq!(of_workload(&evidence, NOW).state, AccountState::Starting);
 }
 
 #[test]
@@ -200,7 +203,7 @@ fn a_cron_job_whose_jobs_fail_tells_them_in_one_line() {
     }))
     .unwrap();
     let jobs = vec![failed(30), failed(50), failed(40)];
-    let workload = Workload::CronJob(Box::new(cron_job), jobs);
+    let workload = WorkloadObjects::CronJob(Box::new(cron_job), jobs);
     let evidence = WorkloadEvidence {
         workload,
         events: vec![],
@@ -239,21 +242,21 @@ fn a_cron_job_is_judged_by_what_is_over_while_the_next_job_is_at_work() {
     let cases = [
         (
             vec![job("bad", 40, over("Failed")), at_work(), job("good", 30, over("Complete"))],
-            State::Failing,
+            AccountState::Failing,
             ["its newest Job that is over, bad: it failed", "; Job at-work is not over yet"],
         ),
         (
             vec![job("good", 40, over("Complete")), at_work(), job("bad", 30, over("Failed"))],
-            State::Healthy,
+            AccountState::Healthy,
             ["its newest Job that is over, good: it is complete", "; Job at-work is not over yet"],
         ),
-        (vec![at_work()], State::Healthy, ["its newest Job at-work: 0 of 1", "1 at work"]),
+        (vec![at_work()], AccountState::Healthy, ["its newest Job at-work: 0 of 1", "1 at work"]),
         (
             vec![
                 job("good", 30, over("Complete")),
                 job("ailing", 50, json!({"active": 1, "failed": 2})),
             ],
-            State::Failing,
+            AccountState::Failing,
             ["its newest Job ailing: 0 of 1 pods succeeded, 2 failed", "none has succeeded so far"],
         ),
     ];
@@ -261,7 +264,7 @@ fn a_cron_job_is_judged_by_what_is_over_while_the_next_job_is_at_work() {
         let cron_job = json!({"metadata": {"name": "nightly"},
             "spec": {"schedule": "*/10 * * * *", "jobTemplate": {"spec": {"template": {}}}}});
         let cron_job = Box::new(serde_json::from_value(cron_job).unwrap());
-        let workload = Workload::CronJob(cron_job, jobs);
+        let workload = WorkloadObjects::CronJob(cron_job, jobs);
         let account = of_workload(
             &WorkloadEvidence { workload, events: vec![], pods: vec![], gone: vec![] },
             NOW,
@@ -333,7 +336,7 @@ fn a_pod_that_left_events_only_tells_who_ended_it() {
     };
     assert!(!evidence.is_empty() && GoneEvidence::default().is_empty());
     let account = of_gone(&evidence);
-    assert_eq!(account.state, State::Gone);
+    assert_eq!(account.state, AccountState::Gone);
     let says = "it is not there any more: TaintManagerEviction at 2026-11-21 11:57:59Z: Marking for deletion Pod shop/web";
     assert_eq!(account.summary, says);
 }
@@ -354,8 +357,9 @@ fn replicas_that_run_out_of_memory_show_the_cgroup_and_the_ladder_of_one_of_them
         evidence
     });
     let controller = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"replicas": 2, "template": {}}});
-    let workload =
-        Workload::ReplicationController(Box::new(serde_json::from_value(controller).unwrap()));
+    let workload = WorkloadObjects::ReplicationController(Box::new(
+        serde_json::from_value(controller).unwrap(),
+    ));
     let evidence = WorkloadEvidence { workload, events: vec![], pods: pods.to_vec(), gone: vec![] };
     let account = of_workload(&evidence, NOW);
     expect![[r#"
@@ -464,7 +468,7 @@ fn nodes_that_are_closed_to_a_pod_are_named_alike_ones_together() {
     let deployment = json!({"metadata": {"name": "web", "namespace": "shop"},
         "spec": {"replicas": 1, "selector": {}, "template": {}}});
     let deployment = serde_json::from_value(deployment).unwrap();
-    let workload = Workload::Deployment(Box::new(deployment), Vec::new());
+    let workload = WorkloadObjects::Deployment(Box::new(deployment), Vec::new());
     let of_one =
         WorkloadEvidence { workload, events: Vec::new(), pods: vec![evidence], gone: vec![] };
     expect![[r#"
@@ -498,7 +502,7 @@ fn a_node_under_pressure_is_ready_and_restricted() {
     ]}});
     let node = serde_json::from_value(node).unwrap();
     let account = of_node(&NodeEvidence { node, ..NodeEvidence::default() }, NOW);
-    assert_eq!(account.state, State::Restricted);
+    assert_eq!(account.state, AccountState::Restricted);
     expect!["DiskPressure is True for 5m (KubeletHasDiskPressure); 0 of 0 pods on it are well"]
         .assert_eq(&account.summary);
 }
@@ -517,7 +521,7 @@ fn a_workload_that_is_well_again_tells_what_was() {
     let deployment = json!({"metadata": {"name": "web", "namespace": "shop"},
         "spec": {"replicas": 2, "selector": {}, "template": {}}});
     let deployment = serde_json::from_value(deployment).unwrap();
-    let workload = Workload::Deployment(Box::new(deployment), Vec::new());
+    let workload = WorkloadObjects::Deployment(Box::new(deployment), Vec::new());
     let pods = vec![first, evidence(second, vec![])];
     let of_two = WorkloadEvidence { workload, events: Vec::new(), pods, gone: vec![] };
     expect![[r#"
@@ -547,7 +551,7 @@ fn a_workload_with_more_pods_than_it_wants_tells_how_many_are_well() {
         let deployment = json!({"metadata": {"name": "web", "namespace": "shop"},
             "spec": {"replicas": replicas, "selector": {}, "template": {}}});
         let deployment = serde_json::from_value(deployment).unwrap();
-        let workload = Workload::Deployment(Box::new(deployment), Vec::new());
+        let workload = WorkloadObjects::Deployment(Box::new(deployment), Vec::new());
         let pods = pods.into_iter().map(|pod| evidence(pod.clone(), vec![])).collect();
         let evidence = WorkloadEvidence { workload, events: vec![], pods, gone: vec![] };
         assert_eq!(of_workload(&evidence, NOW).summary, says);

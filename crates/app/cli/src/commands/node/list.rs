@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use rekindle_operator::SCALE_DOWN;
 
-use super::Engine;
+use super::EngineHandle;
 use crate::args::NodeList;
 use crate::client;
 use crate::output;
@@ -18,7 +18,7 @@ use rekindle_types::nodes;
 
 /// Carries the command out.
 pub fn run(args: &NodeList) -> anyhow::Result<ExitCode> {
-    let engine = Engine::find(&args.data_dir)?;
+    let engine = EngineHandle::find(&args.data_dir)?;
     let mut agents =
         BTreeMap::from([(engine.common.first_node.clone(), "in the engine".to_owned())]);
     for node in engine.folder.list()? {

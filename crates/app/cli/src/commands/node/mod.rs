@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rekindle_api_server::SystemClock;
-use rekindle_api_server::pki::Pki;
+use rekindle_api_server::pki::CertificateAuthority;
 use rekindle_types::Tick;
 use rustix::process::Signal;
 
-use crate::args::{DataDir, NodeAdd, NodeCommand, NodeName};
+use crate::args::{DataDirArg, NodeAdd, NodeCommand, NodeName};
 use crate::client;
 use crate::engine::data_dir::PKI;
 use crate::engine::images::{EngineDir, runtime_dir};
-use crate::holder::Holder;
-use crate::nodes::{self, Common, Folder, FurtherNode};
+use crate::holder::DataDirHolder;
+use crate::nodes::{self, CommonNodeSettings, FurtherNode, NodesFolder};
 use crate::output;
 
 /// How long a node may take to be Ready in the API.
@@ -37,23 +37,23 @@ pub fn run(command: &NodeCommand) -> anyhow::Result<ExitCode> {
 }
 
 /// The engine that runs on a data directory, as commands about its nodes see it.
-struct Engine {
+struct EngineHandle {
     dir: EngineDir,
-    folder: Folder,
-    common: Common,
+    folder: NodesFolder,
+    common: CommonNodeSettings,
 }
 
-impl Engine {
+impl EngineHandle {
     /// Fails when none runs.
-    fn find(args: &DataDir) -> anyhow::Result<Self> {
+    fn find(args: &DataDirArg) -> anyhow::Result<Self> {
         let path = args.data_dir.canonicalize();
         let path = path.with_context(|| format!("find {}", args.data_dir.display()))?;
-        if Holder::find(&path)?.is_none() {
+        if DataDirHolder::find(&path)?.is_none() {
             bail!("no engine runs on {}: start one with `rekindle up`", path.display());
         }
         let dir = EngineDir::new(&path);
-        let folder = Folder::of(&dir);
-        let common = Common::kept(folder.path())?
+        let folder = NodesFolder::of(&dir);
+        let common = CommonNodeSettings::kept(folder.path())?
             .context("the engine has not said yet what its nodes are to be like: try again")?;
         Ok(Self { dir, folder, common })
     }
@@ -73,7 +73,8 @@ impl Engine {
     /// Starts the agent; false when it runs already.
     fn launch(&self, node: FurtherNode) -> anyhow::Result<bool> {
         let now = now();
-        let pki = Pki::open(&self.path().join(PKI), now).context("open the engine's keys")?;
+        let pki = CertificateAuthority::open(&self.path().join(PKI), now)
+            .context("open the engine's keys")?;
         match nodes::begin(node, &self.common, &pki, now)? {
             // it runs on without us
             Some(starting) => starting.wait().map(|_agent| true),
@@ -95,7 +96,7 @@ fn now() -> Tick {
 }
 
 fn add(args: &NodeAdd) -> anyhow::Result<ExitCode> {
-    let engine = Engine::find(&args.data_dir)?;
+    let engine = EngineHandle::find(&args.data_dir)?;
     let node = engine.folder.add(args.name.as_deref(), &engine.common, now())?;
     let name = node.file.name.clone();
     if let Err(error) = engine.launch(node.clone()) {
@@ -113,7 +114,7 @@ fn add(args: &NodeAdd) -> anyhow::Result<ExitCode> {
 }
 
 fn start(args: &NodeName) -> anyhow::Result<ExitCode> {
-    let engine = Engine::find(&args.data_dir)?;
+    let engine = EngineHandle::find(&args.data_dir)?;
     let node = engine.node(&args.name)?;
     if engine.launch(node).with_context(|| format!("start node {}", args.name))? {
         engine.wait_ready(&args.name)?;
@@ -125,7 +126,7 @@ fn start(args: &NodeName) -> anyhow::Result<ExitCode> {
 }
 
 fn stop(args: &NodeName) -> anyhow::Result<ExitCode> {
-    let engine = Engine::find(&args.data_dir)?;
+    let engine = EngineHandle::find(&args.data_dir)?;
     let node = engine.node(&args.name)?;
     end(&engine, &node)?;
     output::tell(format!("node {} stopped", args.name));
@@ -133,7 +134,7 @@ fn stop(args: &NodeName) -> anyhow::Result<ExitCode> {
 }
 
 /// Ends the node's pods and its agent.
-fn end(engine: &Engine, node: &FurtherNode) -> anyhow::Result<()> {
+fn end(engine: &EngineHandle, node: &FurtherNode) -> anyhow::Result<()> {
     let Some(agent) = woken_agent(engine, node)? else { return Ok(()) };
     agent.signal(Signal::TERM)?;
     agent.wait()
@@ -141,7 +142,7 @@ fn end(engine: &Engine, node: &FurtherNode) -> anyhow::Result<()> {
 
 /// An agent that can end the node's pods: what one that died had left is ended by the next one.
 /// None where none ever ran.
-fn woken_agent(engine: &Engine, node: &FurtherNode) -> anyhow::Result<Option<Holder>> {
+fn woken_agent(engine: &EngineHandle, node: &FurtherNode) -> anyhow::Result<Option<DataDirHolder>> {
     if node.agent()?.is_none() && runtime_dir(&node.path).exists() {
         engine.launch(node.clone()).with_context(|| format!("start node {}", node.file.name))?;
     }
@@ -153,7 +154,7 @@ fn woken_agent(engine: &Engine, node: &FurtherNode) -> anyhow::Result<Option<Hol
 }
 
 fn kill(args: &NodeName) -> anyhow::Result<ExitCode> {
-    let engine = Engine::find(&args.data_dir)?;
+    let engine = EngineHandle::find(&args.data_dir)?;
     let node = engine.node(&args.name)?;
     let Some(agent) = node.agent()? else {
         output::tell(format!("node {} does not run", args.name));

@@ -4,23 +4,23 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::{Engine, end, woken_agent};
+use super::{EngineHandle, end, woken_agent};
 use crate::args::NodeRemove;
 use crate::client;
-use crate::nodes::{self, Cordon, Unmanaged};
+use crate::nodes::{self, CordonResult, UnmanagedPodPolicy};
 use crate::output;
 
 /// Carries the command out. Interrupted, it can be given again.
 pub fn run(args: &NodeRemove) -> anyhow::Result<ExitCode> {
     let name = &args.node.name;
-    let engine = Engine::find(&args.node.data_dir)?;
+    let engine = EngineHandle::find(&args.node.data_dir)?;
     let node = engine.node(name)?;
     let unmanaged = match args.force {
-        true => Unmanaged::Delete,
+        true => UnmanagedPodPolicy::Delete,
         false => {
             let refused = nodes::refuse_to_lose_volumes(&node);
             refused.with_context(|| format!("node {name} is not removed without --force"))?;
-            Unmanaged::Refuse
+            UnmanagedPodPolicy::Refuse
         }
     };
     let cordoned = client::block_on(async {
@@ -30,8 +30,8 @@ pub fn run(args: &NodeRemove) -> anyhow::Result<ExitCode> {
     match cordoned {
         // Nobody but an agent can say that the node's pods have ended; cordoned, it gets no others
         // meanwhile.
-        Cordon::Done => drop(woken_agent(&engine, &node)?),
-        Cordon::NoNode => {}
+        CordonResult::Done => drop(woken_agent(&engine, &node)?),
+        CordonResult::NoNode => {}
     }
     client::block_on(async {
         let client = client::connect_with(&engine.path().join("kubeconfig")).await?;

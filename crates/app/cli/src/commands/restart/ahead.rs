@@ -8,15 +8,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 use rekindle_api_server::SystemClock;
-use rekindle_operator::Preview;
+use rekindle_operator::RestartPreview;
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{Tick, causes};
 
-use super::printed::Printed;
+use super::printed::RestartOutputLines;
 use crate::target::Lookup;
 
 /// Shows what would be asked for.
-pub(super) fn show(lookup: &Lookup, request: &PodRestart, printed: &Printed) {
+pub(super) fn show(lookup: &Lookup, request: &PodRestart, printed: &RestartOutputLines) {
     printed.would_be(request);
     printed.line(&format!("{} would be asked for (client dry run)", words(lookup, request)));
 }
@@ -25,7 +25,7 @@ pub(super) fn show(lookup: &Lookup, request: &PodRestart, printed: &Printed) {
 pub(super) async fn look(
     lookup: &Lookup,
     requests: impl Iterator<Item = PodRestart>,
-    printed: &Printed,
+    printed: &RestartOutputLines,
 ) -> anyhow::Result<ExitCode> {
     let now = SystemClock::start().now();
     let mut code = ExitCode::SUCCESS;
@@ -35,16 +35,16 @@ pub(super) async fn look(
             printed.would_be(&taken);
         }
         let future = match ahead {
-            Ahead::Known(Preview::Goes) => "would be carried out".to_owned(),
-            Ahead::Known(Preview::Waits(why)) => format!("would wait: {why}"),
-            Ahead::Done(name) => {
+            RestartForecast::Known(RestartPreview::Goes) => "would be carried out".to_owned(),
+            RestartForecast::Known(RestartPreview::Waits(why)) => format!("would wait: {why}"),
+            RestartForecast::Done(name) => {
                 format!("was asked for before, as podrestart {name}: nothing would be done")
             }
-            Ahead::Known(Preview::Refused(why)) => {
+            RestartForecast::Known(RestartPreview::Refused(why)) => {
                 code = ExitCode::FAILURE;
                 format!("would be refused: {why}")
             }
-            Ahead::Unknown(why) => {
+            RestartForecast::Unknown(why) => {
                 format!("would be taken; what would become of it cannot be told: {why}")
             }
         };
@@ -54,8 +54,8 @@ pub(super) async fn look(
 }
 
 /// What is known of a request's future.
-enum Ahead {
-    Known(Preview),
+enum RestartForecast {
+    Known(RestartPreview),
     /// The same was asked for under this name.
     Done(String),
     /// The API takes it, and does not let the caller read what would decide about it.
@@ -68,7 +68,7 @@ async fn ahead(
     client: &Client,
     request: &PodRestart,
     now: Tick,
-) -> anyhow::Result<(Option<PodRestart>, Ahead)> {
+) -> anyhow::Result<(Option<PodRestart>, RestartForecast)> {
     let namespace = request.namespace().unwrap_or_default();
     let restarts: Api<PodRestart> = Api::namespaced(client.clone(), &namespace);
     let dry = PostParams { dry_run: true, ..PostParams::default() };
@@ -79,13 +79,13 @@ async fn ahead(
         }
         // rights, and what the API finds wrong with it
         Err(kube::Error::Api(answer)) => {
-            return Ok((None, Ahead::Known(Preview::Refused(answer.message))));
+            return Ok((None, RestartForecast::Known(RestartPreview::Refused(answer.message))));
         }
         Err(error) => return Err(error).with_context(|| asking(request)),
     };
     let ahead = match rekindle_operator::preview(client, request, now).await {
-        Ok(preview) => Ahead::Known(preview),
-        Err(error) => Ahead::Unknown(causes(&error)),
+        Ok(preview) => RestartForecast::Known(preview),
+        Err(error) => RestartForecast::Unknown(causes(&error)),
     };
     Ok((Some(taken), ahead))
 }
@@ -93,13 +93,15 @@ async fn ahead(
 async fn there_already(
     restarts: &Api<PodRestart>,
     request: &PodRestart,
-) -> anyhow::Result<(Option<PodRestart>, Ahead)> {
+) -> anyhow::Result<(Option<PodRestart>, RestartForecast)> {
     let name = request.name_any();
     match restarts.get(&name).await {
         Ok(there) if super::asks_for_the_same(&there, request) => {
-            Ok((Some(there), Ahead::Done(name)))
+            Ok((Some(there), RestartForecast::Done(name)))
         }
-        Ok(_) => Ok((None, Ahead::Known(Preview::Refused(super::other_there(&name))))),
+        Ok(_) => {
+            Ok((None, RestartForecast::Known(RestartPreview::Refused(super::other_there(&name)))))
+        }
         Err(error) => Err(error).with_context(|| asking(request)),
     }
 }

@@ -11,13 +11,13 @@ use rekindle_types::pods::{is_finished, is_ready};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, PodRestartStep};
 
 use super::ahead::pod_of;
-use super::screen::Screen;
+use super::screen::ProgressScreen;
 use super::wait::until;
 use crate::target::Lookup;
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Followed {
+pub(super) enum FollowResult {
     /// It was done.
     Done,
     /// It failed; the reason was shown.
@@ -31,17 +31,17 @@ pub(super) async fn restart(
     lookup: &Lookup,
     asked: &PodRestart,
     before: Option<&Pod>,
-    screen: &Screen<'_>,
-) -> anyhow::Result<Followed> {
+    screen: &ProgressScreen<'_>,
+) -> anyhow::Result<FollowResult> {
     let pod = pod_of(lookup, asked);
     let namespace = asked.namespace().unwrap_or_default();
     screen.waiting(format!("restarting pod {pod}"));
     let restarts = Api::namespaced(lookup.client.clone(), &namespace);
     match ended(&restarts, asked, screen).await? {
         PodRestartPhase::Succeeded => {}
-        PodRestartPhase::Refused => return Ok(Followed::Refused),
+        PodRestartPhase::Refused => return Ok(FollowResult::Refused),
         PodRestartPhase::Running | PodRestartPhase::Failed | PodRestartPhase::Withdrawn => {
-            return Ok(Followed::NotDone);
+            return Ok(FollowResult::NotDone);
         }
     }
     if let Some(before) = before {
@@ -56,19 +56,19 @@ pub(super) async fn restart(
             |now: &Pod| now.uid() == before.uid() && now.metadata.deletion_timestamp.is_none();
         let Some(after) = after.filter(is_kept) else {
             screen.line(&format!("pod/{pod} was deleted meanwhile"));
-            return Ok(Followed::NotDone);
+            return Ok(FollowResult::NotDone);
         };
         screen.line(&format!("pod/{pod} {}", outcome(&after)));
     }
     screen.one_done();
-    Ok(Followed::Done)
+    Ok(FollowResult::Done)
 }
 
 /// Waits for the end of the request and shows each of its steps once.
 async fn ended(
     restarts: &Api<PodRestart>,
     asked: &PodRestart,
-    screen: &Screen<'_>,
+    screen: &ProgressScreen<'_>,
 ) -> anyhow::Result<PodRestartPhase> {
     let name = asked.name_any();
     let mut shown = BTreeSet::new();

@@ -25,10 +25,10 @@ use rekindle_types::v1alpha1::{PodRestart, PodRestartSpec, Rung};
 use crate::args::{DryRunArg, Restart, RungArg};
 use crate::target::Lookup;
 use crate::{client, output};
-use follow::Followed;
-use printed::Printed;
-use screen::Screen;
-use select::{Selected, Selection};
+use follow::FollowResult;
+use printed::RestartOutputLines;
+use screen::ProgressScreen;
+use select::{PodSelection, SelectedPod};
 
 /// The code of timeout(1), for a restart that goes on after the command gave up waiting.
 const TIMED_OUT: u8 = 124;
@@ -47,7 +47,7 @@ pub fn run(args: &Restart) -> anyhow::Result<ExitCode> {
     client::block_on(async {
         let lookup = client::connect_to(&args.access).await?;
         let left = Cell::new(0);
-        let printed = Printed::new(args.output);
+        let printed = RestartOutputLines::new(args.output);
         let work = restart(args, &lookup, &left, &printed);
         let done = tokio::select! {
             done = within(args.timeout, work) => done,
@@ -85,7 +85,7 @@ async fn restart(
     args: &Restart,
     lookup: &Lookup,
     left: &Cell<usize>,
-    printed: &Printed,
+    printed: &RestartOutputLines,
 ) -> anyhow::Result<ExitCode> {
     let pods = select::pods(args, lookup, printed).await?;
     let together = match pods.len() {
@@ -93,8 +93,8 @@ async fn restart(
             printed.line("no pods to restart");
             return Ok(ExitCode::SUCCESS);
         }
-        1 => Together::Alone,
-        _ => Together::OneByOne,
+        1 => RestartBatch::Alone,
+        _ => RestartBatch::OneByOne,
     };
     let requests = pods.iter().map(|selected| request(args, &selected.pod, together));
     match args.dry_run {
@@ -105,13 +105,13 @@ async fn restart(
         }
         DryRunArg::Server => return ahead::look(lookup, requests, printed).await,
     }
-    let screen = Screen::new(pods.len(), printed);
+    let screen = ProgressScreen::new(pods.len(), printed);
     for (place, selected) in pods.iter().enumerate() {
         left.set(pods.len() - place - 1);
         match one(args, lookup, selected, together, &screen).await? {
-            Followed::Done => {}
-            Followed::NotDone | Followed::Refused => {
-                if together == Together::OneByOne {
+            FollowResult::Done => {}
+            FollowResult::NotDone | FollowResult::Refused => {
+                if together == RestartBatch::OneByOne {
                     let pod = lookup.name_of(&selected.pod);
                     output::note(format!("rekindle: pod {pod} was not restarted"));
                 }
@@ -127,53 +127,54 @@ async fn restart(
 async fn one(
     args: &Restart,
     lookup: &Lookup,
-    selected: &Selected,
-    together: Together,
-    screen: &Screen<'_>,
-) -> anyhow::Result<Followed> {
+    selected: &SelectedPod,
+    together: RestartBatch,
+    screen: &ProgressScreen<'_>,
+) -> anyhow::Result<FollowResult> {
     let pod = &selected.pod;
     let request = request(args, pod, together);
     let (asked, before) = match ask(args, lookup, &request, screen.printed).await? {
-        Asked::Now(restart) => (restart, pod.clone()),
+        FollowedRestart::Now(restart) => (restart, pod.clone()),
         // its containers may be those after the restart already
-        Asked::Before(restart) => (restart, Pod { status: None, ..pod.clone() }),
+        FollowedRestart::Before(restart) => (restart, Pod { status: None, ..pod.clone() }),
     };
-    if !args.wait && together == Together::Alone {
-        return Ok(Followed::Done);
+    if !args.wait && together == RestartBatch::Alone {
+        return Ok(FollowResult::Done);
     }
     let before = match together {
-        Together::Alone => None,
+        RestartBatch::Alone => None,
         // of a new pod done means that it is ready
-        Together::OneByOne => (!select::makes_a_new_pod(args.rung)).then_some(&before),
+        RestartBatch::OneByOne => (!select::makes_a_new_pod(args.rung)).then_some(&before),
     };
     let followed = follow::restart(lookup, &asked, before, screen).await?;
     match (followed, selected.by) {
-        (Followed::Done, _) | (Followed::Refused | Followed::NotDone, Selection::Name) => {
+        (FollowResult::Done, _)
+        | (FollowResult::Refused | FollowResult::NotDone, PodSelection::Name) => {
             return Ok(followed);
         }
         // it may be the request itself that ended the pod
-        (Followed::NotDone, Selection::Group) if select::makes_a_new_pod(args.rung) => {
+        (FollowResult::NotDone, PodSelection::Group) if select::makes_a_new_pod(args.rung) => {
             return Ok(followed);
         }
-        (Followed::Refused | Followed::NotDone, Selection::Group) => {}
+        (FollowResult::Refused | FollowResult::NotDone, PodSelection::Group) => {}
     }
     let passed_over = select::passed_over_now(args.rung, lookup, pod).await?;
     Ok(passed_over.map_or(followed, |line| {
         screen.line(&line);
         screen.one_done();
-        Followed::Done
+        FollowResult::Done
     }))
 }
 
 /// Whether others are restarted by the same command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Together {
+enum RestartBatch {
     Alone,
     OneByOne,
 }
 
 /// What there is to follow.
-enum Asked {
+enum FollowedRestart {
     /// A request of this command.
     Now(PodRestart),
     /// One of the same name and content that was there.
@@ -185,8 +186,8 @@ async fn ask(
     args: &Restart,
     lookup: &Lookup,
     request: &PodRestart,
-    printed: &Printed,
-) -> anyhow::Result<Asked> {
+    printed: &RestartOutputLines,
+) -> anyhow::Result<FollowedRestart> {
     let namespace = request.namespace().unwrap_or_default();
     let restarts: Api<PodRestart> = Api::namespaced(lookup.client.clone(), &namespace);
     let pod = &request.spec.pod_name;
@@ -201,13 +202,13 @@ async fn ask(
             }
             let line = format!("podrestart.rekindle.dev/{} unchanged", lookup.name_of(&there));
             printed.asked(&there, &line);
-            return Ok(Asked::Before(there));
+            return Ok(FollowedRestart::Before(there));
         }
         (Err(error), _) => return Err(error).with_context(asking),
     };
     let line = format!("podrestart.rekindle.dev/{} created", lookup.name_of(&asked));
     printed.asked(&asked, &line);
-    Ok(Asked::Now(asked))
+    Ok(FollowedRestart::Now(asked))
 }
 
 /// What makes a request of the same name the same request. A new pod of the same name is another
@@ -232,12 +233,12 @@ fn other_there(name: &str) -> String {
     )
 }
 
-fn request(args: &Restart, pod: &Pod, together: Together) -> PodRestart {
+fn request(args: &Restart, pod: &Pod, together: RestartBatch) -> PodRestart {
     let pod_name = pod.name_any();
     let name = match (&args.name, together) {
         (None, _) => None,
-        (Some(name), Together::Alone) => Some(name.clone()),
-        (Some(name), Together::OneByOne) => Some(format!("{name}-{pod_name}")),
+        (Some(name), RestartBatch::Alone) => Some(name.clone()),
+        (Some(name), RestartBatch::OneByOne) => Some(format!("{name}-{pod_name}")),
     };
     PodRestart {
         metadata: ObjectMeta {
@@ -342,7 +343,7 @@ mod tests {
             [(&[][..], None), (&["--grace-period", "-1"], None), (&["--grace-period=7"], Some(7))]
         {
             let args = parsed(&[&["rekindle", "restart", "pod/web"], given].concat());
-            let spec = request(&args, &web(), Together::Alone).spec;
+            let spec = request(&args, &web(), RestartBatch::Alone).spec;
             assert_eq!(spec.grace_period_seconds, expected, "{given:?}");
         }
         let line = ["rekindle", "restart", "pod/web", "--grace-period", "-2"];
@@ -354,7 +355,7 @@ mod tests {
     fn a_container_that_is_named_means_the_rung_of_one_container() {
         let of = |line: &[&str]| {
             let args = parsed(line);
-            let spec = request(&args, &web(), Together::Alone).spec;
+            let spec = request(&args, &web(), RestartBatch::Alone).spec;
             (spec.rung(), spec.container_name)
         };
         let proxy = Some("proxy".to_owned());
@@ -396,15 +397,33 @@ mod tests {
         // (the rung, how the request ended, how the pod was chosen, how it is by now, what comes of
         // it)
         for (rung, phase, by, now, expected) in [
-            ("pod", "Refused", Selection::Group, now(&pod("1", "Succeeded")), Followed::Done),
-            ("pod", "Refused", Selection::Group, now(&pod("2", "Running")), Followed::Done),
-            ("pod", "Refused", Selection::Group, not_found(), Followed::Done),
-            ("pod", "Refused", Selection::Group, now(&pod("1", "Running")), Followed::Refused),
-            ("pod", "Refused", Selection::Name, vec![], Followed::Refused),
-            ("pod", "Failed", Selection::Group, now(&going), Followed::Done),
-            ("pod", "Failed", Selection::Group, now(&pod("1", "Running")), Followed::NotDone),
-            ("pod", "Failed", Selection::Name, vec![], Followed::NotDone),
-            ("recreate", "Failed", Selection::Group, vec![], Followed::NotDone),
+            (
+                "pod",
+                "Refused",
+                PodSelection::Group,
+                now(&pod("1", "Succeeded")),
+                FollowResult::Done,
+            ),
+            ("pod", "Refused", PodSelection::Group, now(&pod("2", "Running")), FollowResult::Done),
+            ("pod", "Refused", PodSelection::Group, not_found(), FollowResult::Done),
+            (
+                "pod",
+                "Refused",
+                PodSelection::Group,
+                now(&pod("1", "Running")),
+                FollowResult::Refused,
+            ),
+            ("pod", "Refused", PodSelection::Name, vec![], FollowResult::Refused),
+            ("pod", "Failed", PodSelection::Group, now(&going), FollowResult::Done),
+            (
+                "pod",
+                "Failed",
+                PodSelection::Group,
+                now(&pod("1", "Running")),
+                FollowResult::NotDone,
+            ),
+            ("pod", "Failed", PodSelection::Name, vec![], FollowResult::NotDone),
+            ("recreate", "Failed", PodSelection::Group, vec![], FollowResult::NotDone),
         ] {
             let request = request(phase);
             let list = json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestartList",
@@ -416,10 +435,10 @@ mod tests {
                 let client = Client::try_from(config)?;
                 let lookup = Lookup { client, namespace: "shop".to_owned() };
                 let pod = serde_json::from_value(pod("1", "Running"))?;
-                let selected = Selected { pod, by };
-                let printed = Printed::new(args.output);
-                let screen = Screen::new(2, &printed);
-                one(&args, &lookup, &selected, Together::OneByOne, &screen).await
+                let selected = SelectedPod { pod, by };
+                let printed = RestartOutputLines::new(args.output);
+                let screen = ProgressScreen::new(2, &printed);
+                one(&args, &lookup, &selected, RestartBatch::OneByOne, &screen).await
             });
             assert_eq!(followed.unwrap(), expected, "{rung} {phase} {by:?}");
         }

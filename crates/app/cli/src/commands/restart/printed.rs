@@ -15,13 +15,13 @@ use crate::output;
 const NO_NAME: &str = "<unknown>";
 
 /// Where the requests and the lines of one command go.
-pub(super) struct Printed {
+pub(super) struct RestartOutputLines {
     form: RestartOutput,
     /// The requests in the order in which they were asked for, each as it was seen last.
     requests: RefCell<Vec<PodRestart>>,
 }
 
-impl Printed {
+impl RestartOutputLines {
     pub(super) fn new(form: RestartOutput) -> Self {
         Self { form, requests: RefCell::default() }
     }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn one_request_is_an_object_and_any_other_number_a_list_each_as_it_was_seen_last() {
-        let printed = Printed::new(RestartOutput::Json);
+        let printed = RestartOutputLines::new(RestartOutput::Json);
         assert_eq!(printed.object().unwrap()["items"], json!([]));
         printed.asked(&request("a", Value::Null), "podrestart.rekindle.dev/a created");
         printed.seen(&request("a", json!("Running")));

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::printed::Printed;
+use super::printed::RestartOutputLines;
 use crate::output;
 
 /// How often the sign of life turns.
 const TURN: Duration = Duration::from_millis(120);
 
 /// Lines, and on a terminal what is waited for below them.
-pub(super) struct Screen<'a> {
+pub(super) struct ProgressScreen<'a> {
     bar: Option<ProgressBar>,
     /// What takes the lines, and the requests.
-    pub(super) printed: &'a Printed,
+    pub(super) printed: &'a RestartOutputLines,
 }
 
-impl<'a> Screen<'a> {
-    pub(super) fn new(pods: usize, printed: &'a Printed) -> Self {
+impl<'a> ProgressScreen<'a> {
+    pub(super) fn new(pods: usize, printed: &'a RestartOutputLines) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{spinner} {pos}/{len} {msg} ({elapsed})")
                 .expect("the template is a constant that a test reads");
@@ -58,7 +58,7 @@ impl<'a> Screen<'a> {
     }
 }
 
-impl Drop for Screen<'_> {
+impl Drop for ProgressScreen<'_> {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -10,23 +10,23 @@ use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::pods::is_finished;
 use rekindle_types::v1alpha1::not_restartable;
 
-use super::printed::Printed;
+use super::printed::RestartOutputLines;
 use super::rollback;
 use crate::args::{Restart, RungArg};
-use crate::target::{self, Lookup, Named, Target, TargetKind};
+use crate::target::{self, CommandTarget, Lookup, NamedTargets, TargetKind};
 use rekindle_types::owners::is_controlled_by;
 
 /// A pod to restart.
-pub(super) struct Selected {
+pub(super) struct SelectedPod {
     /// It.
     pub(super) pod: Pod,
     /// How it came to be one.
-    pub(super) by: Selection,
+    pub(super) by: PodSelection,
 }
 
 /// How a pod was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Selection {
+pub(super) enum PodSelection {
     /// It is a target by itself.
     Name,
     /// It belongs to a target, or has the labels.
@@ -43,8 +43,8 @@ pub(super) enum Selection {
 pub(super) async fn pods(
     args: &Restart,
     lookup: &Lookup,
-    printed: &Printed,
-) -> anyhow::Result<Vec<Selected>> {
+    printed: &RestartOutputLines,
+) -> anyhow::Result<Vec<SelectedPod>> {
     if args.all_namespaces {
         bail!(
             "a restart in all namespaces at once is not offered, for one wrong label would end everything: give -n NAMESPACE, or \
@@ -53,25 +53,25 @@ pub(super) async fn pods(
     }
     let container = args.container.as_deref();
     let pass_over = |pod: &Pod, why: &str| printed.line(&passing_over(lookup, pod, why));
-    let mut pods: Vec<Selected> = Vec::new();
+    let mut pods: Vec<SelectedPod> = Vec::new();
     let mut lacking = 0;
     for target in targets(args, lookup).await? {
         match target {
-            Chosen::Pods(found) => {
+            RestartChoice::Pods(found) => {
                 let having = having(container, found, pass_over, &mut lacking);
                 pods.extend(of_group(args.rung, lookup, having, pass_over).await?);
             }
-            Chosen::Target(Target { kind: TargetKind::Pod, name }) => {
+            RestartChoice::Target(CommandTarget { kind: TargetKind::Pod, name }) => {
                 let pod = lookup.object(TargetKind::Pod, &name).await?;
                 if let Some(why) = container.and_then(|container| lacks(&pod, container)) {
                     bail!("{why}");
                 }
-                pods.push(Selected { pod, by: Selection::Name });
+                pods.push(SelectedPod { pod, by: PodSelection::Name });
             }
-            Chosen::Target(Target { kind: TargetKind::CronJob, name }) => bail!(
+            RestartChoice::Target(CommandTarget { kind: TargetKind::CronJob, name }) => bail!(
                 "cronjob/{name} makes Jobs and has no pods of its own: restart those of one Job, job/NAME"
             ),
-            Chosen::Target(target) => {
+            RestartChoice::Target(target) => {
                 let found = lookup.pods_behind(&target).await?;
                 let having = having(container, found, pass_over, &mut lacking);
                 pods.extend(of_group(args.rung, lookup, having, pass_over).await?);
@@ -110,41 +110,46 @@ fn lacks(pod: &Pod, container: &str) -> Option<String> {
 }
 
 /// What the arguments choose.
-enum Chosen {
+enum RestartChoice {
     /// Pods by their labels.
     Pods(Vec<Pod>),
     /// An object by its name.
-    Target(Target),
+    Target(CommandTarget),
 }
 
-async fn targets(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<Chosen>> {
+async fn targets(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<RestartChoice>> {
     let labels = args.selector.as_deref();
     let params = match labels {
         Some(labels) => ListParams::default().labels(labels),
         None => ListParams::default(),
     };
     let named = if args.targets.is_empty() {
-        Named::All(TargetKind::Pod)
+        NamedTargets::All(TargetKind::Pod)
     } else {
         target::read(&args.targets)?
     };
     match (named, labels) {
-        (Named::Each(_), Some(_)) => bail!("names and -l LABELS exclude each other"),
-        (Named::Each(targets), None) => Ok(targets.into_iter().map(Chosen::Target).collect()),
-        (Named::All(TargetKind::Pod), Some(_)) => {
-            Ok(vec![Chosen::Pods(lookup.pods(&params).await?)])
+        (NamedTargets::Each(_), Some(_)) => bail!("names and -l LABELS exclude each other"),
+        (NamedTargets::Each(targets), None) => {
+            Ok(targets.into_iter().map(RestartChoice::Target).collect())
+        }
+        (NamedTargets::All(TargetKind::Pod), Some(_)) => {
+            Ok(vec![RestartChoice::Pods(lookup.pods(&params).await?)])
         }
         // `kubectl rollout restart deployment` means all of them; nobody means all pods of a
         // namespace, or all nodes
-        (Named::All(kind @ (TargetKind::Pod | TargetKind::Node)), None) => {
+        (NamedTargets::All(kind @ (TargetKind::Pod | TargetKind::Node)), None) => {
             bail!(
                 "which {kind}? Name it as {kind}/NAME, or choose by -l LABELS",
                 kind = kind.name()
             )
         }
-        (Named::All(kind), _) => {
-            Ok(lookup.targets(kind, &params).await?.into_iter().map(Chosen::Target).collect())
-        }
+        (NamedTargets::All(kind), _) => Ok(lookup
+            .targets(kind, &params)
+            .await?
+            .into_iter()
+            .map(RestartChoice::Target)
+            .collect()),
     }
 }
 
@@ -153,7 +158,7 @@ async fn of_group(
     lookup: &Lookup,
     pods: Vec<Pod>,
     pass_over: impl Fn(&Pod, &str),
-) -> anyhow::Result<Vec<Selected>> {
+) -> anyhow::Result<Vec<SelectedPod>> {
     let pods = not_passed_over(rung, pods, pass_over);
     let pods = match rung {
         RungArg::Rollback => rollback::one_of_each(&lookup.client, pods).await?,
@@ -163,7 +168,7 @@ async fn of_group(
         | RungArg::Recreate
         | RungArg::Reschedule => pods,
     };
-    Ok(pods.into_iter().map(|pod| Selected { pod, by: Selection::Group }).collect())
+    Ok(pods.into_iter().map(|pod| SelectedPod { pod, by: PodSelection::Group }).collect())
 }
 
 /// Why a pod of a group that was to be restarted is to be passed over as it is now.

@@ -12,7 +12,7 @@ use kube::runtime::watcher::{self, watch_object};
 use rekindle_types::causes;
 use serde::de::DeserializeOwned;
 
-use super::screen::Screen;
+use super::screen::ProgressScreen;
 
 /// Waits until the object, or that it is not there, is as `wanted`; answers it then. What goes
 /// wrong meanwhile is told once, and tried again.
@@ -22,7 +22,7 @@ use super::screen::Screen;
 pub(super) async fn until<K>(
     api: Api<K>,
     name: &str,
-    screen: &Screen<'_>,
+    screen: &ProgressScreen<'_>,
     mut wanted: impl FnMut(Option<&K>) -> bool,
 ) -> Result<Option<K>, watcher::Error>
 where
@@ -35,9 +35,9 @@ where
             Ok(object) if wanted(object.as_ref()) => return Ok(object),
             Ok(_) => told.clear(),
             Err(error) => match trouble(&error) {
-                Trouble::Refused => return Err(error),
-                Trouble::Expired => {}
-                Trouble::Away => {
+                WatchErrorKind::Refused => return Err(error),
+                WatchErrorKind::Expired => {}
+                WatchErrorKind::Away => {
                     let why = causes(&error);
                     if told != why {
                         let kind = K::kind(&()).to_lowercase();
@@ -53,7 +53,7 @@ where
 }
 
 /// What an error of a watch means.
-enum Trouble {
+enum WatchErrorKind {
     /// The API says no, and would again.
     Refused,
     /// The watch is too old, which is the course of things: it begins anew.
@@ -62,20 +62,20 @@ enum Trouble {
     Away,
 }
 
-fn trouble(error: &watcher::Error) -> Trouble {
+fn trouble(error: &watcher::Error) -> WatchErrorKind {
     let code = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(answer))
         | watcher::Error::WatchStartFailed(kube::Error::Api(answer))
         | watcher::Error::WatchFailed(kube::Error::Api(answer)) => answer.code,
         watcher::Error::WatchError(answer) => answer.code,
-        _ => return Trouble::Away,
+        _ => return WatchErrorKind::Away,
     };
     match code {
-        410 => Trouble::Expired,
+        410 => WatchErrorKind::Expired,
         // too slow, and too much at once
-        408 | 429 => Trouble::Away,
-        400..500 => Trouble::Refused,
-        _ => Trouble::Away,
+        408 | 429 => WatchErrorKind::Away,
+        400..500 => WatchErrorKind::Refused,
+        _ => WatchErrorKind::Away,
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
     use kube::{Client, ResourceExt};
     use serde_json::json;
 
-    use super::super::printed::Printed;
+    use super::super::printed::RestartOutputLines;
     use super::super::testing::{answer, api};
     use super::*;
     use crate::args::RestartOutput;
@@ -94,8 +94,8 @@ mod tests {
         let config = api(answers);
         crate::client::block_on(async {
             let pods: Api<Pod> = Api::namespaced(Client::try_from(config)?, "shop");
-            let printed = Printed::new(RestartOutput::Text);
-            let screen = Screen::new(1, &printed);
+            let printed = RestartOutputLines::new(RestartOutput::Text);
+            let screen = ProgressScreen::new(1, &printed);
             Ok(until(pods, "web", &screen, |pod| pod.is_some()).await?)
         })
     }

@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::SpdyError;
-use super::headers::{First, HeaderReader, Headers, no_headers};
+use super::headers::{BlockPosition, HeaderReader, Headers, no_headers};
 
 /// Bytes of one frame's content. client-go writes 32 KiB at a time.
 const FRAME_BYTES_MAX: usize = 256 * 1024;
@@ -23,16 +23,16 @@ const FLAG_FIN: u8 = 1;
 
 /// Whether a side has nothing more to send on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Finish {
+pub(in super::super) enum StreamFinish {
     Yes,
     No,
 }
 
 /// What a client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum Frame {
+pub(in super::super) enum SpdyFrame {
     /// A new stream.
-    SynStream { stream: u32, headers: Headers, finish: Finish },
+    SynStream { stream: u32, headers: Headers, finish: StreamFinish },
     /// The end of a stream by force.
     Reset { stream: u32 },
     /// To be sent back.
@@ -40,18 +40,18 @@ pub(in super::super) enum Frame {
     /// No more new streams.
     GoAway,
     /// Content.
-    Data { stream: u32, bytes: Bytes, finish: Finish },
+    Data { stream: u32, bytes: Bytes, finish: StreamFinish },
     /// What nobody here needs to know.
     Other,
 }
 
 /// Cuts a byte stream.
-pub(in super::super) struct Decoder {
+pub(in super::super) struct SpdyDecoder {
     input: BytesMut,
     headers: HeaderReader,
 }
 
-impl Decoder {
+impl SpdyDecoder {
     pub(in super::super) fn new() -> Self {
         Self { input: BytesMut::new(), headers: HeaderReader::new() }
     }
@@ -62,7 +62,7 @@ impl Decoder {
     }
 
     /// The next whole frame.
-    pub(in super::super) fn take(&mut self) -> Result<Option<Frame>, SpdyError> {
+    pub(in super::super) fn take(&mut self) -> Result<Option<SpdyFrame>, SpdyError> {
         let Some(head) = self.input.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
         let [a, b, c, d, flags, length @ ..] = *head;
         let [x, y, z] = length;
@@ -75,9 +75,9 @@ impl Decoder {
         }
         self.input.advance(HEAD_BYTES);
         let bytes = self.input.split_to(length).freeze();
-        let finish = if flags & FLAG_FIN == 0 { Finish::No } else { Finish::Yes };
+        let finish = if flags & FLAG_FIN == 0 { StreamFinish::No } else { StreamFinish::Yes };
         if a & 0x80 == 0 {
-            return Ok(Some(Frame::Data {
+            return Ok(Some(SpdyFrame::Data {
                 stream: u32::from_be_bytes([a, b, c, d]),
                 bytes,
                 finish,
@@ -89,7 +89,12 @@ impl Decoder {
         }
     }
 
-    fn control(&mut self, kind: u16, bytes: &[u8], finish: Finish) -> Result<Frame, SpdyError> {
+    fn control(
+        &mut self,
+        kind: u16,
+        bytes: &[u8],
+        finish: StreamFinish,
+    ) -> Result<SpdyFrame, SpdyError> {
         let number = |at: usize| -> Result<u32, SpdyError> {
             let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
             let bytes = bytes.ok_or(SpdyError::CutOff(kind))?;
@@ -100,22 +105,22 @@ impl Decoder {
                 let stream = number(0)?;
                 // Behind it: another stream's number, priority, slot.
                 let block = bytes.get(10..).ok_or(SpdyError::CutOff(kind))?;
-                Ok(Frame::SynStream { stream, headers: self.headers.read(block)?, finish })
+                Ok(SpdyFrame::SynStream { stream, headers: self.headers.read(block)?, finish })
             }
             HEADERS | SYN_REPLY => {
                 number(0)?;
                 // Read all the same: what comes later refers to it.
                 self.headers.read(&bytes[4..])?;
-                Ok(Frame::Other)
+                Ok(SpdyFrame::Other)
             }
-            RST_STREAM => Ok(Frame::Reset { stream: number(0)? }),
+            RST_STREAM => Ok(SpdyFrame::Reset { stream: number(0)? }),
             // All 32 bits count here.
             PING => {
                 let id = bytes.first_chunk::<4>().ok_or(SpdyError::CutOff(kind))?;
-                Ok(Frame::Ping { id: u32::from_be_bytes(*id) })
+                Ok(SpdyFrame::Ping { id: u32::from_be_bytes(*id) })
             }
-            GO_AWAY => Ok(Frame::GoAway),
-            _ => Ok(Frame::Other), // settings and windows: neither is used here
+            GO_AWAY => Ok(SpdyFrame::GoAway),
+            _ => Ok(SpdyFrame::Other), // settings and windows: neither is used here
         }
     }
 }
@@ -132,7 +137,7 @@ fn control(kind: u16, flags: u8, content: &[u8]) -> Bytes {
 }
 
 /// Accepts a stream; the first answer of a connection also begins its headers.
-pub(in super::super) fn syn_reply(stream: u32, first: First) -> Bytes {
+pub(in super::super) fn syn_reply(stream: u32, first: BlockPosition) -> Bytes {
     let block = no_headers(first);
     control(SYN_REPLY, 0, &[&stream.to_be_bytes()[..], &block].concat())
 }
@@ -161,13 +166,13 @@ pub(in super::super) fn ping(id: u32) -> Bytes {
 }
 
 /// Content; at most [`FRAME_BYTES_MAX`].
-pub(in super::super) fn data(stream: u32, bytes: &[u8], finish: Finish) -> Bytes {
+pub(in super::super) fn data(stream: u32, bytes: &[u8], finish: StreamFinish) -> Bytes {
     let length = u32::try_from(bytes.len()).expect("pieces are short").to_be_bytes();
     let mut frame = Vec::with_capacity(HEAD_BYTES + bytes.len());
     frame.extend_from_slice(&stream.to_be_bytes());
     frame.push(match finish {
-        Finish::Yes => FLAG_FIN,
-        Finish::No => 0,
+        StreamFinish::Yes => FLAG_FIN,
+        StreamFinish::No => 0,
     });
     frame.extend_from_slice(&length[1..]);
     frame.extend_from_slice(bytes);
@@ -180,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    fn all(decoder: &mut Decoder) -> Result<Vec<Frame>, SpdyError> {
+    fn all(decoder: &mut SpdyDecoder) -> Result<Vec<SpdyFrame>, SpdyError> {
         std::iter::from_fn(|| decoder.take().transpose()).collect()
     }
 
@@ -193,13 +198,13 @@ mod tests {
             let mut stream = Vec::new();
             let mut expected = Vec::new();
             for (number, piece) in (1u32..).zip(&pieces) {
-                stream.extend(data(number, piece, Finish::Yes));
+                stream.extend(data(number, piece, StreamFinish::Yes));
                 let bytes = Bytes::from(piece.clone());
-                expected.push(Frame::Data { stream: number, bytes, finish: Finish::Yes });
+                expected.push(SpdyFrame::Data { stream: number, bytes, finish: StreamFinish::Yes });
                 stream.extend(ping(number));
-                expected.push(Frame::Ping { id: number });
+                expected.push(SpdyFrame::Ping { id: number });
             }
-            let mut decoder = Decoder::new();
+            let mut decoder = SpdyDecoder::new();
             let mut read = Vec::new();
             for piece in stream.chunks(step) {
                 decoder.push(piece);
@@ -210,7 +215,7 @@ mod tests {
 
         #[test]
         fn no_bytes_crash_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            let mut decoder = Decoder::new();
+            let mut decoder = SpdyDecoder::new();
             decoder.push(&bytes);
             let _ = all(&mut decoder);
         }
@@ -219,7 +224,7 @@ mod tests {
         fn no_control_frame_crashes_the_decoder(
             kind in 0u16..12, content in proptest::collection::vec(any::<u8>(), 0..60),
         ) {
-            let mut decoder = Decoder::new();
+            let mut decoder = SpdyDecoder::new();
             decoder.push(&control(kind, 0, &content));
             let _ = all(&mut decoder);
         }
@@ -228,7 +233,7 @@ mod tests {
     #[test]
     fn what_is_out_of_bounds_is_refused_before_it_is_read() {
         let take = |bytes: &[u8]| {
-            let mut decoder = Decoder::new();
+            let mut decoder = SpdyDecoder::new();
             decoder.push(bytes);
             decoder.take()
         };
@@ -241,11 +246,11 @@ mod tests {
 
     #[test]
     fn our_answers_are_frames() {
-        let mut decoder = Decoder::new();
-        decoder.push(&syn_reply(1, First::Yes));
-        decoder.push(&syn_reply(3, First::No));
+        let mut decoder = SpdyDecoder::new();
+        decoder.push(&syn_reply(1, BlockPosition::Yes));
+        decoder.push(&syn_reply(3, BlockPosition::No));
         decoder.push(&reset(5, ResetReason::RefusedStream));
-        let expected = [Frame::Other, Frame::Other, Frame::Reset { stream: 5 }];
+        let expected = [SpdyFrame::Other, SpdyFrame::Other, SpdyFrame::Reset { stream: 5 }];
         assert_eq!(all(&mut decoder).unwrap(), expected);
     }
 }

@@ -29,12 +29,12 @@ pub(super) struct HeaderReader {
     /// A ring of what was read last.
     window: Vec<u8>,
     position: usize,
-    begin: Begin,
+    begin: ZlibHead,
 }
 
 /// Whether the head of the zlib stream was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begin {
+enum ZlibHead {
     Expected,
     Done,
 }
@@ -45,16 +45,16 @@ impl HeaderReader {
             inflater: Box::default(),
             window: vec![0; WINDOW_BYTES],
             position: 0,
-            begin: Begin::Expected,
+            begin: ZlibHead::Expected,
         }
     }
 
     /// Reads one block.
     pub(super) fn read(&mut self, block: &[u8]) -> Result<Headers, SpdyError> {
         let block = match self.begin {
-            Begin::Done => block,
-            Begin::Expected => {
-                self.begin = Begin::Done;
+            ZlibHead::Done => block,
+            ZlibHead::Expected => {
+                self.begin = ZlibHead::Done;
                 self.read_begin(block)?
             }
         };
@@ -138,20 +138,20 @@ fn take_text(block: &mut &[u8]) -> Result<String, SpdyError> {
 const CUT_OFF: SpdyError = SpdyError::Headers("they are cut off");
 
 /// Writes blocks without any headers.
-pub(super) fn no_headers(first: First) -> Vec<u8> {
+pub(super) fn no_headers(first: BlockPosition) -> Vec<u8> {
     // Deflate without compression, then an empty block, at which the other side looks at what it
     // has.
     const STORED: [u8; 14] = [0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
     const ZLIB: [u8; 2] = [0x78, 0x01];
     match first {
-        First::Yes => [&ZLIB[..], &STORED].concat(),
-        First::No => STORED.to_vec(),
+        BlockPosition::Yes => [&ZLIB[..], &STORED].concat(),
+        BlockPosition::No => STORED.to_vec(),
     }
 }
 
 /// Whether a block begins the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum First {
+pub(in super::super) enum BlockPosition {
     Yes,
     No,
 }
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn our_own_blocks_can_be_read() {
         let mut reader = HeaderReader::new();
-        for first in [First::Yes, First::No, First::No] {
+        for first in [BlockPosition::Yes, BlockPosition::No, BlockPosition::No] {
             assert_eq!(reader.read(&no_headers(first)), Ok(Headers::new()));
         }
     }

@@ -5,8 +5,10 @@ mod dictionary;
 mod frames;
 mod headers;
 
-pub(super) use frames::{Decoder, Finish, Frame, ResetReason, data, ping, reset, syn_reply};
-pub(super) use headers::{First, Headers};
+pub(super) use frames::{
+    ResetReason, SpdyDecoder, SpdyFrame, StreamFinish, data, ping, reset, syn_reply,
+};
+pub(super) use headers::{BlockPosition, Headers};
 
 /// What a client did against the protocol. The connection cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,33 +5,33 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::view::{Pod, Port, Slice};
+use super::super::view::{DnsPod, DnsPort, DnsSlice};
 use super::*;
 
-fn zone() -> Zone {
-    Zone {
+fn zone() -> DnsZone {
+    DnsZone {
         domain: "cluster.local".to_owned(),
         subnet: "10.88.0.0/16".parse().unwrap(),
         server: "10.88.0.1".parse().unwrap(),
     }
 }
 
-fn endpoint(address: &str, hostname: Option<&str>) -> Endpoint {
-    Endpoint { address: address.parse().unwrap(), hostname: hostname.map(str::to_owned) }
+fn endpoint(address: &str, hostname: Option<&str>) -> DnsEndpoint {
+    DnsEndpoint { address: address.parse().unwrap(), hostname: hostname.map(str::to_owned) }
 }
 
-fn port(name: &str, protocol: &str, number: u16) -> Port {
-    Port { name: name.to_owned(), protocol: protocol.to_owned(), number }
+fn port(name: &str, protocol: &str, number: u16) -> DnsPort {
+    DnsPort { name: name.to_owned(), protocol: protocol.to_owned(), number }
 }
 
 /// Two pods of a StatefulSet, a Deployment's, one without endpoints, three other names, a pod of
 /// its own.
-fn view() -> View {
-    let mut view = View::default();
-    let mut slice = |service: &str, endpoints: Vec<Endpoint>, ports: Vec<Port>| {
-        view.set_service(Key::new("shop", service), Some(Service::Endpoints));
-        let slice = Slice { service: service.to_owned(), endpoints, ports };
-        view.set_slice(Key::new("shop", format!("{service}-1")), Some(slice));
+fn view() -> DnsView {
+    let mut view = DnsView::default();
+    let mut slice = |service: &str, endpoints: Vec<DnsEndpoint>, ports: Vec<DnsPort>| {
+        view.set_service(DnsKey::new("shop", service), Some(DnsService::Endpoints));
+        let slice = DnsSlice { service: service.to_owned(), endpoints, ports };
+        view.set_slice(DnsKey::new("shop", format!("{service}-1")), Some(slice));
     };
     let web = vec![endpoint("10.88.0.2", Some("web-0")), endpoint("10.88.0.3", Some("web-1"))];
     slice("web", web, vec![port("http", "tcp", 8080), port("", "udp", 53)]);
@@ -42,49 +42,51 @@ fn view() -> View {
         ("alias", "web.shop.svc.cluster.local"),
         ("loop", "loop.shop.svc.cluster.local"),
     ] {
-        let external = Service::External(target.to_owned());
-        view.set_service(Key::new("shop", name), Some(external));
+        let external = DnsService::External(target.to_owned());
+        view.set_service(DnsKey::new("shop", name), Some(external));
     }
     for (name, address) in [("web-0", "10.88.0.2"), ("alone", "10.88.0.9")] {
-        let pod = Pod { address: address.parse().unwrap() };
-        view.set_pod(Key::new("shop", name), Some(pod));
+        let pod = DnsPod { address: address.parse().unwrap() };
+        view.set_pod(DnsKey::new("shop", name), Some(pod));
     }
     view
 }
 
 /// A reply in one line.
-fn shown(reply: &Reply) -> String {
-    let data = |record: &Record| match &record.data {
-        Data::Address(address) => address.to_string(),
-        Data::Host { weight, port, target } => format!("{weight} {port} {target}"),
-        Data::Pointer(name) | Data::Alias(name) | Data::NameServer(name) => name.clone(),
-        Data::Text(text) => (*text).to_owned(),
-        Data::Authority { server, .. } => format!("authority {server}"),
+fn shown(reply: &DnsReply) -> String {
+    let data = |record: &DnsRecord| match &record.data {
+        RecordData::Address(address) => address.to_string(),
+        RecordData::Host { weight, port, target } => format!("{weight} {port} {target}"),
+        RecordData::Pointer(name) | RecordData::Alias(name) | RecordData::NameServer(name) => {
+            name.clone()
+        }
+        RecordData::Text(text) => (*text).to_owned(),
+        RecordData::Authority { server, .. } => format!("authority {server}"),
     };
-    let record = |record: &Record| match &record.owner {
-        Owner::Asked => data(record),
-        Owner::Name(owner) => format!("{owner}={}", data(record)),
+    let record = |record: &DnsRecord| match &record.owner {
+        RecordOwner::Asked => data(record),
+        RecordOwner::Name(owner) => format!("{owner}={}", data(record)),
     };
-    let list = |records: &[Record]| records.iter().map(record).collect::<Vec<_>>().join(", ");
+    let list = |records: &[DnsRecord]| records.iter().map(record).collect::<Vec<_>>().join(", ");
     match reply {
-        Reply::NotOurs => "not ours".to_owned(),
-        Reply::Alias { chain, target } => format!("{} then ask for {target}", list(chain)),
-        Reply::Answer(answer) => {
+        DnsReply::NotOurs => "not ours".to_owned(),
+        DnsReply::Alias { chain, target } => format!("{} then ask for {target}", list(chain)),
+        DnsReply::Answer(answer) => {
             assert_eq!(
                 answer.authority.is_some(),
                 match answer.code {
-                    Code::NoName => true,
-                    Code::NoError => answer.records.is_empty(),
-                    Code::Failure | Code::Refused => false,
+                    ResponseCode::NoName => true,
+                    ResponseCode::NoError => answer.records.is_empty(),
+                    ResponseCode::Failure | ResponseCode::Refused => false,
                 },
                 "who says that there is nothing says who says so"
             );
             let mut text = match answer.code {
-                Code::NoName => "no name".to_owned(),
-                Code::NoError if answer.records.is_empty() => "no data".to_owned(),
-                Code::NoError => String::new(),
-                Code::Failure => "failure".to_owned(),
-                Code::Refused => "refused".to_owned(),
+                ResponseCode::NoName => "no name".to_owned(),
+                ResponseCode::NoError if answer.records.is_empty() => "no data".to_owned(),
+                ResponseCode::NoError => String::new(),
+                ResponseCode::Failure => "failure".to_owned(),
+                ResponseCode::Refused => "refused".to_owned(),
             };
             text.push_str(&list(&answer.records));
             if !answer.additional.is_empty() {
@@ -95,29 +97,29 @@ fn shown(reply: &Reply) -> String {
     }
 }
 
-fn ask(view: &View, wanted: Wanted, name: &str) -> String {
+fn ask(view: &DnsView, wanted: RecordQuery, name: &str) -> String {
     let labels = name.split('.').map(str::to_owned).collect();
-    shown(&reply(view, &zone(), &Question { labels, wanted }, 0))
+    shown(&reply(view, &zone(), &DnsQuestion { labels, wanted }, 0))
 }
 
 #[test]
 fn names_of_services_are_those_of_their_ready_endpoints() {
     let view = view();
     for (wanted, name, expected) in [
-        (Wanted::A, "web.shop.svc.cluster.local", "10.88.0.2, 10.88.0.3"),
-        (Wanted::Aaaa, "web.shop.svc.cluster.local", "no data"),
-        (Wanted::Txt, "web.shop.svc.cluster.local", "no data"),
-        (Wanted::A, "web-1.web.shop.svc.cluster.local", "10.88.0.3"),
-        (Wanted::A, "web-2.web.shop.svc.cluster.local", "no name"),
-        (Wanted::A, "10-88-0-2.web.shop.svc.cluster.local", "no name"),
-        (Wanted::A, "10-88-0-4.api.shop.svc.cluster.local", "10.88.0.4"),
-        (Wanted::Aaaa, "api.shop.svc.cluster.local", "fd00::4"),
-        (Wanted::Aaaa, "fd00--4.api.shop.svc.cluster.local", "fd00::4"),
-        (Wanted::A, "empty.shop.svc.cluster.local", "no name"),
-        (Wanted::A, "other.shop.svc.cluster.local", "no name"),
-        (Wanted::A, "web.other.svc.cluster.local", "no name"),
-        (Wanted::A, "_http._tcp.web.shop.svc.cluster.local", "10.88.0.2, 10.88.0.3"),
-        (Wanted::A, "x.web-0.web.shop.svc.cluster.local", "no name"),
+        (RecordQuery::A, "web.shop.svc.cluster.local", "10.88.0.2, 10.88.0.3"),
+        (RecordQuery::Aaaa, "web.shop.svc.cluster.local", "no data"),
+        (RecordQuery::Txt, "web.shop.svc.cluster.local", "no data"),
+        (RecordQuery::A, "web-1.web.shop.svc.cluster.local", "10.88.0.3"),
+        (RecordQuery::A, "web-2.web.shop.svc.cluster.local", "no name"),
+        (RecordQuery::A, "10-88-0-2.web.shop.svc.cluster.local", "no name"),
+        (RecordQuery::A, "10-88-0-4.api.shop.svc.cluster.local", "10.88.0.4"),
+        (RecordQuery::Aaaa, "api.shop.svc.cluster.local", "fd00::4"),
+        (RecordQuery::Aaaa, "fd00--4.api.shop.svc.cluster.local", "fd00::4"),
+        (RecordQuery::A, "empty.shop.svc.cluster.local", "no name"),
+        (RecordQuery::A, "other.shop.svc.cluster.local", "no name"),
+        (RecordQuery::A, "web.other.svc.cluster.local", "no name"),
+        (RecordQuery::A, "_http._tcp.web.shop.svc.cluster.local", "10.88.0.2, 10.88.0.3"),
+        (RecordQuery::A, "x.web-0.web.shop.svc.cluster.local", "no name"),
     ] {
         assert_eq!(ask(&view, wanted, name), expected, "{wanted:?} {name}");
     }
@@ -139,9 +141,9 @@ fn ports_with_a_name_are_found_with_their_hosts() {
         ("api.shop.svc.cluster.local", "no data".to_owned()),
         ("db.shop.svc.cluster.local", "no data".to_owned()),
     ] {
-        assert_eq!(ask(&view, Wanted::Srv, name), expected, "{name}");
+        assert_eq!(ask(&view, RecordQuery::Srv, name), expected, "{name}");
     }
-    let every = ask(&view, Wanted::Srv, "web-0.web.shop.svc.cluster.local");
+    let every = ask(&view, RecordQuery::Srv, "web-0.web.shop.svc.cluster.local");
     assert!(every.starts_with("50 8080 web-0.") && every.contains(", 50 53 web-0."), "{every}");
 }
 
@@ -149,15 +151,15 @@ fn ports_with_a_name_are_found_with_their_hosts() {
 fn a_service_may_be_another_name() {
     let view = view();
     for (wanted, name, expected) in [
-        (Wanted::A, "db.shop.svc.cluster.local", "DB.example.com then ask for db.example.com"),
-        (Wanted::Cname, "db.shop.svc.cluster.local", "DB.example.com"),
-        (Wanted::A, "web-0.db.shop.svc.cluster.local", "no name"),
+        (RecordQuery::A, "db.shop.svc.cluster.local", "DB.example.com then ask for db.example.com"),
+        (RecordQuery::Cname, "db.shop.svc.cluster.local", "DB.example.com"),
+        (RecordQuery::A, "web-0.db.shop.svc.cluster.local", "no name"),
         (
-            Wanted::A,
+            RecordQuery::A,
             "alias.shop.svc.cluster.local",
             "web.shop.svc.cluster.local, web.shop.svc.cluster.local=10.88.0.2, web.shop.svc.cluster.local=10.88.0.3",
         ),
-        (Wanted::A, "loop.shop.svc.cluster.local", "failure"),
+        (RecordQuery::A, "loop.shop.svc.cluster.local", "failure"),
     ] {
         assert_eq!(ask(&view, wanted, name), expected, "{wanted:?} {name}");
     }
@@ -174,7 +176,7 @@ fn pods_are_found_by_address_in_their_own_namespace_only() {
         ("10-88-0-009.shop.pod.cluster.local", "no name"),
         ("web-0.shop.pod.cluster.local", "no name"),
     ] {
-        assert_eq!(ask(&view, Wanted::A, name), expected, "{name}");
+        assert_eq!(ask(&view, RecordQuery::A, name), expected, "{name}");
     }
 }
 
@@ -194,7 +196,7 @@ fn addresses_of_pods_have_names_and_no_others_of_their_subnet_do() {
             "fd00--4.api.shop.svc.cluster.local",
         ),
     ] {
-        assert_eq!(ask(&view, Wanted::Ptr, name), expected, "{name}");
+        assert_eq!(ask(&view, RecordQuery::Ptr, name), expected, "{name}");
     }
 }
 
@@ -202,20 +204,24 @@ fn addresses_of_pods_have_names_and_no_others_of_their_subnet_do() {
 fn what_is_above_a_name_exists_and_has_no_data() {
     let view = view();
     for (wanted, name, expected) in [
-        (Wanted::A, "cluster.local", "no data"),
-        (Wanted::A, "svc.cluster.local", "no data"),
-        (Wanted::A, "shop.svc.cluster.local", "no data"),
-        (Wanted::A, "other.svc.cluster.local", "no name"),
-        (Wanted::A, "shop.pod.cluster.local", "no data"),
-        (Wanted::A, "dns.cluster.local", "no data"),
-        (Wanted::A, "example.com.cluster.local", "no name"),
-        (Wanted::Txt, "dns-version.cluster.local", "1.1.0"),
-        (Wanted::A, "ns.dns.cluster.local", "10.88.0.1"),
-        (Wanted::Ns, "cluster.local", "ns.dns.cluster.local with ns.dns.cluster.local=10.88.0.1"),
-        (Wanted::Soa, "cluster.local", "authority ns.dns.cluster.local"),
-        (Wanted::A, "example.com", "not ours"),
-        (Wanted::A, "notcluster.local", "not ours"),
-        (Wanted::A, "local", "not ours"),
+        (RecordQuery::A, "cluster.local", "no data"),
+        (RecordQuery::A, "svc.cluster.local", "no data"),
+        (RecordQuery::A, "shop.svc.cluster.local", "no data"),
+        (RecordQuery::A, "other.svc.cluster.local", "no name"),
+        (RecordQuery::A, "shop.pod.cluster.local", "no data"),
+        (RecordQuery::A, "dns.cluster.local", "no data"),
+        (RecordQuery::A, "example.com.cluster.local", "no name"),
+        (RecordQuery::Txt, "dns-version.cluster.local", "1.1.0"),
+        (RecordQuery::A, "ns.dns.cluster.local", "10.88.0.1"),
+        (
+            RecordQuery::Ns,
+            "cluster.local",
+            "ns.dns.cluster.local with ns.dns.cluster.local=10.88.0.1",
+        ),
+        (RecordQuery::Soa, "cluster.local", "authority ns.dns.cluster.local"),
+        (RecordQuery::A, "example.com", "not ours"),
+        (RecordQuery::A, "notcluster.local", "not ours"),
+        (RecordQuery::A, "local", "not ours"),
     ] {
         assert_eq!(ask(&view, wanted, name), expected, "{wanted:?} {name}");
     }
@@ -225,7 +231,7 @@ fn what_is_above_a_name_exists_and_has_no_data() {
 fn addresses_take_turns_in_being_first() {
     let labels: Vec<String> = "web.shop.svc.cluster.local".split('.').map(str::to_owned).collect();
     let firsts = [0, 1, 2, u16::MAX].map(|turn| {
-        let question = Question { labels: labels.clone(), wanted: Wanted::A };
+        let question = DnsQuestion { labels: labels.clone(), wanted: RecordQuery::A };
         shown(&reply(&view(), &zone(), &question, turn))
     });
     let (a, b) = ("10.88.0.2, 10.88.0.3", "10.88.0.3, 10.88.0.2");
@@ -235,47 +241,47 @@ fn addresses_take_turns_in_being_first() {
 #[test]
 fn what_changes_or_goes_is_answered_so() {
     let mut view = view();
-    let web = |view: &View| ask(view, Wanted::A, "web.shop.svc.cluster.local");
-    let mut slice = Slice {
+    let web = |view: &DnsView| ask(view, RecordQuery::A, "web.shop.svc.cluster.local");
+    let mut slice = DnsSlice {
         service: "web".to_owned(),
         endpoints: vec![endpoint("10.88.0.7", Some("web-0"))],
         ports: Vec::new(),
     };
-    view.set_slice(Key::new("shop", "web-1"), Some(slice.clone()));
+    view.set_slice(DnsKey::new("shop", "web-1"), Some(slice.clone()));
     assert_eq!(web(&view), "10.88.0.7");
     assert_eq!(
-        ask(&view, Wanted::Ptr, "7.0.88.10.in-addr.arpa"),
+        ask(&view, RecordQuery::Ptr, "7.0.88.10.in-addr.arpa"),
         "web-0.web.shop.svc.cluster.local"
     );
     slice.endpoints = vec![endpoint("10.88.0.8", None)];
-    view.set_slice(Key::new("shop", "web-2"), Some(slice.clone()));
+    view.set_slice(DnsKey::new("shop", "web-2"), Some(slice.clone()));
     assert_eq!(web(&view), "10.88.0.7, 10.88.0.8");
-    view.set_slices(BTreeMap::from([(Key::new("shop", "web-2"), slice)]));
+    view.set_slices(BTreeMap::from([(DnsKey::new("shop", "web-2"), slice)]));
     assert_eq!(web(&view), "10.88.0.8");
-    assert_eq!(ask(&view, Wanted::Ptr, "7.0.88.10.in-addr.arpa"), "no name");
+    assert_eq!(ask(&view, RecordQuery::Ptr, "7.0.88.10.in-addr.arpa"), "no name");
     view.set_services(BTreeMap::new());
     assert_eq!(web(&view), "no name", "a slice of a Service that is gone");
     view.set_pods(BTreeMap::new());
-    assert_eq!(ask(&view, Wanted::A, "10-88-0-9.shop.pod.cluster.local"), "no name");
-    assert_eq!(ask(&view, Wanted::A, "shop.svc.cluster.local"), "no name");
+    assert_eq!(ask(&view, RecordQuery::A, "10-88-0-9.shop.pod.cluster.local"), "no name");
+    assert_eq!(ask(&view, RecordQuery::A, "shop.svc.cluster.local"), "no name");
 }
 
 #[test]
 fn what_is_listed_again_unchanged_is_no_change_of_the_zone() {
-    let web = Key::new("shop", "web");
+    let web = DnsKey::new("shop", "web");
     let endpoints = vec![endpoint("10.88.0.2", None)];
-    let slice = Slice { service: "web".to_owned(), endpoints, ports: Vec::new() };
-    let services = BTreeMap::from([(web.clone(), Service::Endpoints)]);
+    let slice = DnsSlice { service: "web".to_owned(), endpoints, ports: Vec::new() };
+    let services = BTreeMap::from([(web.clone(), DnsService::Endpoints)]);
     let slices = BTreeMap::from([(web.clone(), slice.clone())]);
-    let pods = BTreeMap::from([(web.clone(), Pod { address: "10.88.0.2".parse().unwrap() })]);
-    let mut view = View::default();
+    let pods = BTreeMap::from([(web.clone(), DnsPod { address: "10.88.0.2".parse().unwrap() })]);
+    let mut view = DnsView::default();
     for _list in 0..2 {
         view.set_services(services.clone());
         view.set_slices(slices.clone());
         view.set_pods(pods.clone());
         assert_eq!(view.serial(), 3, "one change of each kind");
     }
-    view.set_service(web.clone(), Some(Service::Endpoints));
+    view.set_service(web.clone(), Some(DnsService::Endpoints));
     view.set_slice(web, Some(slice));
     assert_eq!(view.serial(), 3);
     view.set_slices(BTreeMap::new());
@@ -303,12 +309,12 @@ proptest! {
         if zoned {
             labels.extend(["svc", "cluster", "local"].map(str::to_owned));
         }
-        for wanted in [Wanted::A, Wanted::Srv, Wanted::Ptr, Wanted::Cname, Wanted::Other] {
-            let question = Question { labels: labels.clone(), wanted };
+        for wanted in [RecordQuery::A, RecordQuery::Srv, RecordQuery::Ptr, RecordQuery::Cname, RecordQuery::Other] {
+            let question = DnsQuestion { labels: labels.clone(), wanted };
             match reply(&view(), &zone(), &question, turn) {
-                Reply::Answer(answer) => prop_assert!(answer.records.len() <= 16),
-                Reply::Alias { chain, .. } => prop_assert!(chain.len() <= ALIASES_MAX),
-                Reply::NotOurs => prop_assert!(!zoned),
+                DnsReply::Answer(answer) => prop_assert!(answer.records.len() <= 16),
+                DnsReply::Alias { chain, .. } => prop_assert!(chain.len() <= ALIASES_MAX),
+                DnsReply::NotOurs => prop_assert!(!zoned),
             }
         }
     }

@@ -23,9 +23,9 @@ fn query(name: &str, rtype: Rtype, udp_bytes: Option<u16>) -> Vec<u8> {
     additional.finish()
 }
 
-fn read_query(bytes: &[u8]) -> Query {
+fn read_query(bytes: &[u8]) -> DnsQuery {
     match read(bytes) {
-        Incoming::Query(query) => *query,
+        IncomingMessage::Query(query) => *query,
         other => panic!("{other:?}"),
     }
 }
@@ -34,19 +34,19 @@ fn parsed(bytes: &[u8]) -> Message<&[u8]> {
     Message::from_octets(bytes).unwrap()
 }
 
-fn address(number: u16) -> Record {
+fn address(number: u16) -> DnsRecord {
     let [high, low] = number.to_be_bytes();
     let address = IpAddr::from([10, 88, high, low]);
-    Record { owner: Owner::Asked, ttl_s: TTL_S, data: Data::Address(address) }
+    DnsRecord { owner: RecordOwner::Asked, ttl_s: TTL_S, data: RecordData::Address(address) }
 }
 
-fn of_records(records: Vec<Record>) -> Answer {
-    Answer { code: Code::NoError, records, additional: Vec::new(), authority: None }
+fn of_records(records: Vec<DnsRecord>) -> DnsAnswer {
+    DnsAnswer { code: ResponseCode::NoError, records, additional: Vec::new(), authority: None }
 }
 
-fn rcode(incoming: Incoming) -> Rcode {
+fn rcode(incoming: IncomingMessage) -> Rcode {
     match incoming {
-        Incoming::Wrong(bytes) => {
+        IncomingMessage::Wrong(bytes) => {
             assert!(parsed(&bytes).header().qr() && parsed(&bytes).header().id() == 0x1234);
             parsed(&bytes).header().rcode()
         }
@@ -59,8 +59,8 @@ fn an_answer_repeats_the_question_as_it_was_written() {
     let bytes = query("Web.SHOP.svc.cluster.local", Rtype::A, None);
     let query = read_query(&bytes);
     assert_eq!(query.question.labels.join("."), "web.shop.svc.cluster.local");
-    assert_eq!(query.question.wanted, Wanted::A);
-    let answer = query.answer(&of_records(vec![address(1), address(2)]), Transport::Udp);
+    assert_eq!(query.question.wanted, RecordQuery::A);
+    let answer = query.answer(&of_records(vec![address(1), address(2)]), DnsTransport::Udp);
     let answer = parsed(&answer);
     assert!(answer.is_answer(&parsed(&bytes)));
     let header = answer.header();
@@ -75,15 +75,15 @@ fn an_answer_repeats_the_question_as_it_was_written() {
 #[test]
 fn who_is_told_nothing_is_told_for_how_long() {
     let query = read_query(&query("no.shop.svc.cluster.local", Rtype::A, Some(4096)));
-    let data = Data::Authority {
+    let data = RecordData::Authority {
         server: "ns.dns.cluster.local".to_owned(),
         mailbox: "hostmaster.cluster.local".to_owned(),
         serial: 7,
     };
-    let owner = Owner::Name("cluster.local".to_owned());
-    let authority = Some(Record { owner, ttl_s: TTL_S, data });
-    let answer = Answer { authority, ..Answer::bare(Code::NoName) };
-    let bytes = query.answer(&answer, Transport::Udp);
+    let owner = RecordOwner::Name("cluster.local".to_owned());
+    let authority = Some(DnsRecord { owner, ttl_s: TTL_S, data });
+    let answer = DnsAnswer { authority, ..DnsAnswer::bare(ResponseCode::NoName) };
+    let bytes = query.answer(&answer, DnsTransport::Udp);
     let message = parsed(&bytes);
     assert_eq!(message.header().rcode(), Rcode::NXDOMAIN);
     let soa = message.authority().unwrap().limit_to::<Soa<_>>().next().unwrap().unwrap();
@@ -94,22 +94,22 @@ fn who_is_told_nothing_is_told_for_how_long() {
 
 #[test]
 fn what_does_not_fit_over_udp_is_said_to_be_missing() {
-    let many: Vec<Record> = (0..2000).map(address).collect();
+    let many: Vec<DnsRecord> = (0..2000).map(address).collect();
     for (udp_bytes, limit) in
         [(None, 512), (Some(100), 512), (Some(700), 700), (Some(65_535), 1232)]
     {
         let query = read_query(&query("web.shop.svc.cluster.local", Rtype::A, udp_bytes));
-        let bytes = query.answer(&of_records(many.clone()), Transport::Udp);
+        let bytes = query.answer(&of_records(many.clone()), DnsTransport::Udp);
         assert!(parsed(&bytes).header().tc(), "{udp_bytes:?}");
         assert!(bytes.len() <= limit && bytes.len() > limit - 40, "{} of {limit}", bytes.len());
         assert_eq!(parsed(&bytes).opt().is_some(), udp_bytes.is_some());
-        let over_tcp = query.answer(&of_records(many.clone()), Transport::Tcp);
+        let over_tcp = query.answer(&of_records(many.clone()), DnsTransport::Tcp);
         assert!(!parsed(&over_tcp).header().tc());
         assert_eq!(parsed(&over_tcp).header_counts().ancount(), 2000);
     }
     let query = read_query(&query("web.shop.svc.cluster.local", Rtype::A, None));
-    let most: Vec<Record> = (0..u16::MAX).map(address).collect();
-    let bytes = query.answer(&of_records(most), Transport::Tcp);
+    let most: Vec<DnsRecord> = (0..u16::MAX).map(address).collect();
+    let bytes = query.answer(&of_records(most), DnsTransport::Tcp);
     assert!(bytes.len() <= 65_535 && !parsed(&bytes).header().tc());
 }
 
@@ -121,8 +121,8 @@ fn what_is_no_question_is_refused_by_its_kind() {
         change(&mut bytes);
         read(&bytes)
     };
-    assert!(matches!(with(|bytes| bytes[2] |= 0x80), Incoming::Nothing), "an answer");
-    assert!(matches!(with(|bytes| bytes.truncate(11)), Incoming::Nothing), "no header");
+    assert!(matches!(with(|bytes| bytes[2] |= 0x80), IncomingMessage::Nothing), "an answer");
+    assert!(matches!(with(|bytes| bytes.truncate(11)), IncomingMessage::Nothing), "no header");
     assert_eq!(rcode(with(|bytes| bytes[2] |= 0x28)), Rcode::NOTIMP, "an update");
     assert_eq!(rcode(with(|bytes| bytes[5] = 2)), Rcode::FORMERR, "two questions");
     assert_eq!(rcode(with(|bytes| bytes[5] = 0)), Rcode::FORMERR, "none");
@@ -136,14 +136,14 @@ fn what_is_no_question_is_refused_by_its_kind() {
     let mut later = query("web.shop.svc.cluster.local", Rtype::A, Some(1232));
     let version = later.len() - 5;
     later[version] = 1;
-    let Incoming::Wrong(bytes) = read(&later) else { panic!("it was taken") };
+    let IncomingMessage::Wrong(bytes) = read(&later) else { panic!("it was taken") };
     assert_eq!(parsed(&bytes).opt_rcode(), OptRcode::BADVERS);
 }
 
 #[test]
 fn types_that_nobody_knows_are_questions_too() {
     let bytes = query("web.shop.svc.cluster.local", Rtype::from_int(65_280), None);
-    assert_eq!(read_query(&bytes).question.wanted, Wanted::Other);
+    assert_eq!(read_query(&bytes).question.wanted, RecordQuery::Other);
 }
 
 #[test]
@@ -188,14 +188,14 @@ fn an_answer_of_another_server_goes_on_as_it_is_or_is_said_to_be_too_long() {
     let query = read_query(&bytes);
     let asked = query.to_upstream(9, None).unwrap();
     let short = theirs(&asked, "example.com", 2);
-    let passed = query.pass_on(short.clone(), Transport::Udp);
+    let passed = query.pass_on(short.clone(), DnsTransport::Udp);
     assert!(parsed(&passed).is_answer(&parsed(&bytes)));
     assert_eq!(passed[2..], short[2..]);
     let long = theirs(&asked, "example.com", 100);
-    let cut = query.pass_on(long.clone(), Transport::Udp);
+    let cut = query.pass_on(long.clone(), DnsTransport::Udp);
     assert!(parsed(&cut).header().tc() && parsed(&cut).is_answer(&parsed(&bytes)));
     assert_eq!(parsed(&cut).header_counts().ancount(), 0);
-    assert_eq!(query.pass_on(long.clone(), Transport::Tcp).len(), long.len());
+    assert_eq!(query.pass_on(long.clone(), DnsTransport::Tcp).len(), long.len());
 }
 
 #[test]
@@ -203,9 +203,9 @@ fn a_service_with_another_name_is_answered_with_both() {
     let bytes = query("db.shop.svc.cluster.local", Rtype::A, None);
     let query = read_query(&bytes);
     let asked = query.to_upstream(9, Some("example.com")).unwrap();
-    let data = Data::Alias("example.com".to_owned());
-    let chain = [Record { owner: Owner::Asked, ttl_s: TTL_S, data }];
-    let whole = query.continue_with(&chain, &theirs(&asked, "example.com", 2), Transport::Udp);
+    let data = RecordData::Alias("example.com".to_owned());
+    let chain = [DnsRecord { owner: RecordOwner::Asked, ttl_s: TTL_S, data }];
+    let whole = query.continue_with(&chain, &theirs(&asked, "example.com", 2), DnsTransport::Udp);
     let message = parsed(&whole);
     assert!(message.is_answer(&parsed(&bytes)));
     let records: Vec<String> = message
@@ -225,9 +225,9 @@ fn a_service_with_another_name_is_answered_with_both() {
             "real.example.com A"
         ]
     );
-    let cut = query.continue_with(&chain, &theirs(&asked, "example.com", 100), Transport::Udp);
+    let cut = query.continue_with(&chain, &theirs(&asked, "example.com", 100), DnsTransport::Udp);
     assert!(parsed(&cut).header().tc() && cut.len() <= 512);
-    let garbage = query.continue_with(&chain, &[0xff; 40], Transport::Udp);
+    let garbage = query.continue_with(&chain, &[0xff; 40], DnsTransport::Udp);
     assert_eq!(parsed(&garbage).header().rcode(), Rcode::SERVFAIL);
 }
 
@@ -266,10 +266,10 @@ proptest! {
     ) {
         let asked = query("db.shop.svc.cluster.local", Rtype::A, udp_bytes);
         let query = read_query(&asked);
-        let limit = query.bytes_max(Transport::Udp);
+        let limit = query.bytes_max(DnsTransport::Udp);
         bytes[4..12].copy_from_slice(&[0, 1, 0, 3, 0, 0, 0, 0]);
-        prop_assert!(query.continue_with(&[], &bytes, Transport::Udp).len() <= limit);
-        let passed = query.pass_on(bytes, Transport::Udp);
+        prop_assert!(query.continue_with(&[], &bytes, DnsTransport::Udp).len() <= limit);
+        let passed = query.pass_on(bytes, DnsTransport::Udp);
         prop_assert!(passed.len() <= limit);
         prop_assert_eq!(&passed[..2], &asked[..2]);
     }
@@ -277,12 +277,12 @@ proptest! {
 
 fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     match read(bytes) {
-        Incoming::Nothing => {}
+        IncomingMessage::Nothing => {}
         // never longer than what came, but for what says who answers
-        Incoming::Wrong(answer) => prop_assert!(answer.len() <= bytes.len() + OPT_BYTES),
-        Incoming::Query(query) => {
+        IncomingMessage::Wrong(answer) => prop_assert!(answer.len() <= bytes.len() + OPT_BYTES),
+        IncomingMessage::Query(query) => {
             prop_assert!(query.question.labels.len() <= 127);
-            let answer = query.answer(&of_records(vec![address(1); 100]), Transport::Udp);
+            let answer = query.answer(&of_records(vec![address(1); 100]), DnsTransport::Udp);
             prop_assert!(answer.len() <= 1232);
             prop_assert!(parsed(&answer).sole_question().is_ok());
         }

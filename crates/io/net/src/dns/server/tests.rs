@@ -5,7 +5,7 @@ use domain::base::{Message, MessageBuilder, Name, Rtype};
 use domain::rdata::A;
 use rekindle_testkit::claims::loopback_address;
 
-use super::super::view::{Endpoint, Key, Service, Slice};
+use super::super::view::{DnsEndpoint, DnsKey, DnsService, DnsSlice};
 use super::*;
 
 /// A server that knows one Service, at this address, beside a resolv.conf that names these
@@ -16,16 +16,16 @@ async fn serve(at: Ipv4Addr, subnet: &str, resolvers: &[Ipv4Addr]) -> (SocketAdd
     let text: String = resolvers.iter().map(|r| format!("nameserver {r}\n")).collect();
     std::fs::write(&resolv_conf, text).unwrap();
     let zone =
-        Zone { domain: "cluster.local".to_owned(), subnet: subnet.parse().unwrap(), server: at };
+        DnsZone { domain: "cluster.local".to_owned(), subnet: subnet.parse().unwrap(), server: at };
     let server = DnsServer::open_at(0, DnsSettings { zone, resolv_conf }).await;
     let server = server.unwrap();
     let udp = server.udp.local_addr().unwrap();
-    let mut view = View::default();
-    view.set_service(Key::new("shop", "web"), Some(Service::Endpoints));
-    let endpoints = (0..100).map(|n| Endpoint { address: [10, 0, 0, n].into(), hostname: None });
+    let mut view = DnsView::default();
+    view.set_service(DnsKey::new("shop", "web"), Some(DnsService::Endpoints));
+    let endpoints = (0..100).map(|n| DnsEndpoint { address: [10, 0, 0, n].into(), hostname: None });
     let slice =
-        Slice { service: "web".to_owned(), endpoints: endpoints.collect(), ports: Vec::new() };
-    view.set_slice(Key::new("shop", "web-1"), Some(slice));
+        DnsSlice { service: "web".to_owned(), endpoints: endpoints.collect(), ports: Vec::new() };
+    view.set_slice(DnsKey::new("shop", "web-1"), Some(slice));
     // both are served on one port
     let tcp = TcpListener::bind(udp).await.unwrap();
     let server = DnsServer { tcp, ..server };

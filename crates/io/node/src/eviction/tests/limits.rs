@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 
 use super::pods::pod_of;
 use crate::eviction::choice;
-use crate::eviction::figures::{ContainerFigures, PodFigures, Written};
+use crate::eviction::figures::{ContainerFigures, DiskUsage, EvictionFigures};
 use crate::eviction::storage::{is_limited, over_limit};
 
 const MIB: u64 = 1 << 20;
 
 /// A pod whose containers and volumes have written so many MiB.
-fn pod(spec: Value, containers: &[(&str, u64)], volumes: &[(&str, u64)]) -> PodFigures {
+fn pod(spec: Value, containers: &[(&str, u64)], volumes: &[(&str, u64)]) -> EvictionFigures {
     let total: u64 = containers.iter().chain(volumes).map(|(_, used)| used * MIB).sum();
-    PodFigures {
+    EvictionFigures {
         uid: PodUid("p".to_owned()),
         pod: pod_of(spec),
         memory: None,
-        disk: Some(Written { bytes: total, inodes: 1 }),
+        disk: Some(DiskUsage { bytes: total, inodes: 1 }),
         pids: None,
         containers: containers
             .iter()

@@ -11,12 +11,12 @@ use rekindle_types::{PodUid, TickDuration};
 use serde_json::{Value, json};
 
 use crate::eviction::choice;
-use crate::eviction::figures::{ContainerFigures, PodFigures, Written};
+use crate::eviction::figures::{ContainerFigures, DiskUsage, EvictionFigures};
 use crate::eviction::judge::Reclaim;
-use crate::eviction::policy::Kind;
+use crate::eviction::policy::ThresholdKind;
 use crate::eviction::ranking::{ranked, request_of_pod};
-use crate::eviction::signal::Resource;
-use crate::eviction::{EvictionPolicy, Pressure, Signal, refusal};
+use crate::eviction::signal::StarvedResource;
+use crate::eviction::{EvictionPolicy, EvictionSignal, PressureKind, refusal};
 
 const MIB: u64 = 1 << 20;
 
@@ -25,17 +25,17 @@ pub(super) fn pod_of(spec: Value) -> Arc<Pod> {
 }
 
 /// A pod of one container that asked for `request` and uses `used` MiB of everything.
-fn pod(name: &str, priority: i32, request: &str, used: u64) -> PodFigures {
+fn pod(name: &str, priority: i32, request: &str, used: u64) -> EvictionFigures {
     let requests = json!({"memory": request, "ephemeral-storage": request});
     let spec = json!({
         "priority": priority,
         "containers": [{"name": "app", "resources": {"requests": requests}}],
     });
-    PodFigures {
+    EvictionFigures {
         uid: PodUid(name.to_owned()),
         pod: pod_of(spec),
         memory: Some(used * MIB),
-        disk: Some(Written { bytes: used * MIB, inodes: used }),
+        disk: Some(DiskUsage { bytes: used * MIB, inodes: used }),
         pids: Some(used),
         containers: vec![ContainerFigures {
             name: "app".to_owned(),
@@ -46,11 +46,11 @@ fn pod(name: &str, priority: i32, request: &str, used: u64) -> PodFigures {
     }
 }
 
-fn names(pods: Vec<PodFigures>) -> Vec<String> {
+fn names(pods: Vec<EvictionFigures>) -> Vec<String> {
     pods.into_iter().map(|pod| pod.uid.0).collect()
 }
 
-fn reclaim(signal: Signal, kind: Kind) -> Reclaim {
+fn reclaim(signal: EvictionSignal, kind: ThresholdKind) -> Reclaim {
     Reclaim { signal, kind, wanted: 100 * MIB, available: 86 * 1024 }
 }
 
@@ -67,7 +67,7 @@ fn those_above_their_requests_go_first_then_by_priority_then_by_how_much() {
         ]
     };
     let order = ["above-much", "greedy", "above-little", "above-important", "within-low", "within"];
-    for resource in [Resource::Memory, Resource::EphemeralStorage] {
+    for resource in [StarvedResource::Memory, StarvedResource::EphemeralStorage] {
         assert_eq!(names(ranked(pods(), resource)), order, "{resource:?}");
     }
 }
@@ -76,7 +76,7 @@ fn those_above_their_requests_go_first_then_by_priority_then_by_how_much() {
 fn of_processes_priority_and_number_decide() {
     let pods =
         vec![pod("few", 0, "1Mi", 5), pod("many", 0, "1Mi", 50), pod("important", 9, "1Mi", 500)];
-    assert_eq!(names(ranked(pods, Resource::Pids)), ["many", "few", "important"]);
+    assert_eq!(names(ranked(pods, StarvedResource::Pids)), ["many", "few", "important"]);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_pod_that_nobody_could_count_goes_before_the_others() {
     let mut unknown = pod("unknown", 0, "100Mi", 0);
     unknown.memory = None;
     let pods = vec![pod("above", 0, "10Mi", 900), unknown];
-    assert_eq!(names(ranked(pods, Resource::Memory)), ["unknown", "above"]);
+    assert_eq!(names(ranked(pods, StarvedResource::Memory)), ["unknown", "above"]);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn the_request_of_a_pod_counts_init_containers_and_sidecars() {
         "containers": [{"name": "a", "resources": ask("20Mi")}, {"name": "b", "resources": ask("30Mi")}],
         "overhead": {"memory": "1Mi"},
     });
-    assert_eq!(request_of_pod(&pod_of(spec), Resource::Memory), 101 * MIB);
+    assert_eq!(request_of_pod(&pod_of(spec), StarvedResource::Memory), 101 * MIB);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn critical_pods_stay_and_the_next_one_goes() {
         ]
     };
     let policy = EvictionPolicy::default();
-    let memory = reclaim(Signal::MemoryAvailable, Kind::Hard);
+    let memory = reclaim(EvictionSignal::MemoryAvailable, ThresholdKind::Hard);
     assert_eq!(choice::victim(&policy, &memory, pods()).unwrap().uid.0, "web");
     let critical = pods().into_iter().take(3).collect();
     assert_eq!(choice::victim(&policy, &memory, critical), None);
@@ -128,7 +128,7 @@ fn critical_pods_stay_and_the_next_one_goes() {
 #[test]
 fn the_message_says_what_was_low_and_who_used_more_than_it_asked_for() {
     let policy = EvictionPolicy::default();
-    let memory = reclaim(Signal::MemoryAvailable, Kind::Hard);
+    let memory = reclaim(EvictionSignal::MemoryAvailable, ThresholdKind::Hard);
     let victim = choice::victim(&policy, &memory, vec![pod("web", 0, "0", 123)]).unwrap();
     assert_eq!(victim.eviction.cause, EvictionCause::NodePressure);
     assert_eq!(victim.eviction.grace, TickDuration::from_secs(1));
@@ -137,7 +137,7 @@ fn the_message_says_what_was_low_and_who_used_more_than_it_asked_for() {
         "The node was low on resource: memory. Threshold quantity: 100Mi, available: 86Ki. \
          Container app was using 123Mi, request is 0, has larger consumption of memory. "
     );
-    let disk = reclaim(Signal::NodeFsAvailable, Kind::Hard);
+    let disk = reclaim(EvictionSignal::NodeFsAvailable, ThresholdKind::Hard);
     let victim = choice::victim(&policy, &disk, vec![pod("web", 0, "200Mi", 123)]).unwrap();
     assert_eq!(
         victim.eviction.message,
@@ -147,8 +147,8 @@ fn the_message_says_what_was_low_and_who_used_more_than_it_asked_for() {
 
 #[test]
 fn at_a_soft_threshold_a_pod_gets_its_grace_up_to_the_maximum() {
-    let kind = Kind::Soft { grace: TickDuration::from_secs(90) };
-    let soft = reclaim(Signal::MemoryAvailable, kind);
+    let kind = ThresholdKind::Soft { grace: TickDuration::from_secs(90) };
+    let soft = reclaim(EvictionSignal::MemoryAvailable, kind);
     for (maximum, own, grace) in
         [(60, Some(10), 10), (60, None, 30), (5, Some(10), 5), (0, None, 0)]
     {
@@ -177,8 +177,8 @@ fn a_node_under_pressure_lets_in_whom_upstream_lets_in() {
     let everything = toleration(json!({"operator": "Exists"}));
     let of_disk =
         toleration(json!({"key": "node.kubernetes.io/disk-pressure", "operator": "Exists"}));
-    let (memory, disk, pid) = (Pressure::Memory, Pressure::Disk, Pressure::Pid);
-    let cases: [(&Value, &[Pressure], bool); 13] = [
+    let (memory, disk, pid) = (PressureKind::Memory, PressureKind::Disk, PressureKind::Pid);
+    let cases: [(&Value, &[PressureKind], bool); 13] = [
         (&best_effort, &[], true),
         (&best_effort, &[memory], false),
         (&burstable, &[memory], true),
@@ -214,20 +214,20 @@ proptest! {
     fn nobody_within_its_requests_goes_before_one_above_them(
         pods in proptest::collection::vec((-3..3_i32, 0..100_u64, 0..100_u64), 1..12),
     ) {
-        let figures: Vec<PodFigures> = pods
+        let figures: Vec<EvictionFigures> = pods
             .iter()
             .enumerate()
             .map(|(number, (priority, asked, used))| {
                 pod(&number.to_string(), *priority, &format!("{asked}Mi"), *used)
             })
             .collect();
-        let order = names(ranked(figures.clone(), Resource::Memory));
+        let order = names(ranked(figures.clone(), StarvedResource::Memory));
         let rank = |name: &String| {
             let (priority, asked, used) = pods[name.parse::<usize>().unwrap()];
             (used <= asked, priority, i128::from(asked) - i128::from(used))
         };
         prop_assert!(order.windows(2).all(|pair| rank(&pair[0]) <= rank(&pair[1])));
         let reversed = figures.into_iter().rev().collect();
-        prop_assert_eq!(names(ranked(reversed, Resource::Memory)), order, "the order of the list does not matter");
+        prop_assert_eq!(names(ranked(reversed, StarvedResource::Memory)), order, "the order of the list does not matter");
     }
 }

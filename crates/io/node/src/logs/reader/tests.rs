@@ -34,22 +34,22 @@ impl Writer {
         fs::write(self.folder.join("0.log"), "").unwrap();
     }
 
-    fn reader(&self, tail_lines: Option<u64>) -> Reader {
+    fn reader(&self, tail_lines: Option<u64>) -> LogReader {
         let selection =
-            Selection { timestamps: Timestamps::No, tail_lines, since: None, limit_bytes: None };
-        Reader::new(self.folder.join(""), ContainerAttempt(0), selection).unwrap()
+            LogSelection { timestamps: Timestamps::No, tail_lines, since: None, limit_bytes: None };
+        LogReader::new(self.folder.join(""), ContainerAttempt(0), selection).unwrap()
     }
 }
 
 /// The next text, which is one file's here; empty when all is read.
-fn next(reader: &mut Reader) -> String {
+fn next(reader: &mut LogReader) -> String {
     match reader.next_chunk().unwrap() {
-        Chunk::Data(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-        Chunk::CaughtUp | Chunk::LimitReached => String::new(),
+        LogChunk::Data(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+        LogChunk::CaughtUp | LogChunk::LimitReached => String::new(),
     }
 }
 
-fn rest(reader: &mut Reader) -> String {
+fn rest(reader: &mut LogReader) -> String {
     let texts = std::iter::repeat_with(|| next(reader));
     texts.take_while(|text| !text.is_empty()).collect()
 }

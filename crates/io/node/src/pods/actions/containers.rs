@@ -6,9 +6,9 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::Container;
 use rekindle_pod::{
-    ActionError, ActionErrorKind, ContainerKey as CoreKey, Outcome, PodEvent, Severity,
+    ActionError, ActionErrorKind, ActionOutcome, ContainerStartKey, PodEvent, PodEventSeverity,
 };
-use rekindle_runtime::{Mount, MountSource, Renewal, Runtime};
+use rekindle_runtime::{ExpectedRestart, Mount, MountSource, Runtime};
 use rekindle_types::ContainerAttempt;
 use rekindle_types::reasons::event;
 
@@ -26,8 +26,8 @@ use crate::volumes::{ensure_sub_path, make_folder, volume_paths};
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     pub(super) async fn start_container(
         self,
-        key: CoreKey,
-        target: Option<CoreKey>,
+        key: ContainerStartKey,
+        target: Option<ContainerStartKey>,
     ) -> ActionResult {
         let container =
             find_container(&self.pod, &key.name.0).map_err(|e| config(e.to_string()))?;
@@ -70,7 +70,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let run = self.node.runtime.run_container(&spec).await.map_err(|e| runtime_error(&e))?;
         self.tidy_behind(&container.name, attempt, spec.renewal);
         let start = run.start.map(|started| started.started_at).map_err(|e| runtime_error(&e));
-        Ok(Outcome::ContainerMade { made: made(run.created), start })
+        Ok(ActionOutcome::ContainerMade { made: made(run.created), start })
     }
 
     /// Keys that cannot name a variable are left out, as with the kubelet, and said so.
@@ -83,7 +83,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             keys.join(", ")
         );
         let skipped = PodEvent {
-            severity: Severity::Warning,
+            severity: PodEventSeverity::Warning,
             reason: event::INVALID_ENVIRONMENT_VARIABLE_NAMES,
             message,
             field_path: Some(format!("spec.containers{{{container}}}")),
@@ -108,15 +108,17 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     /// What has time until it runs: logs and messages of earlier starts go, and the next one finds
     /// its message's file, for which an inode would have to be looked for. Nothing waits for it,
     /// and nothing is lost when it fails.
-    fn tidy_behind(&self, container: &str, attempt: ContainerAttempt, renewal: Renewal) {
+    fn tidy_behind(&self, container: &str, attempt: ContainerAttempt, renewal: ExpectedRestart) {
         let logs = self.dirs.container_logs(container);
         // the message before the last is in no status any more
         let old = attempt.0.checked_sub(2).map(ContainerAttempt);
         let message = |attempt| self.dirs.termination_log(container, attempt);
         let old = old.map(message);
         let next = match renewal {
-            Renewal::Expected => Some(message(ContainerAttempt(attempt.0.saturating_add(1)))),
-            Renewal::NotExpected => None,
+            ExpectedRestart::Expected => {
+                Some(message(ContainerAttempt(attempt.0.saturating_add(1))))
+            }
+            ExpectedRestart::NotExpected => None,
         };
         tokio::task::spawn_blocking(move || {
             crate::logs::prune(&logs, attempt);

@@ -1,7 +1,7 @@
 //! Probes and hooks of a container: each is run once for each time that the core asks.
 
 use rekindle_pod::{
-    ContainerKey as CoreKey, HookKind, HookLimit, Outcome, PodEvent, ProbeKind, Severity,
+    ActionOutcome, ContainerStartKey, HookKind, HookLimit, PodEvent, PodEventSeverity, ProbeKind,
 };
 use rekindle_runtime::Runtime;
 use rekindle_types::TickDuration;
@@ -9,31 +9,31 @@ use rekindle_types::reasons::event::LIFECYCLE_HTTP_FALLBACK;
 
 use super::{ActionResult, PodActions, config, other};
 use crate::container_spec::find_container;
-use crate::hooks::HookDone;
+use crate::hooks::HookOutcome;
 use crate::network::PodNetwork;
-use crate::probes::Asked;
+use crate::probes::ProbeTarget;
 use crate::{hooks, probes};
 
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     pub(super) async fn run_probe(
         self,
-        key: CoreKey,
+        key: ContainerStartKey,
         probe: ProbeKind,
         timeout: TickDuration,
     ) -> ActionResult {
         let container =
             find_container(&self.pod, &key.name.0).map_err(|e| config(e.to_string()))?;
         let key = &self.container_key(key);
-        let asked = Asked { container: &container, key, ip: self.ips.first().copied() };
+        let asked = ProbeTarget { container: &container, key, ip: self.ips.first().copied() };
         let found = probes::run(&*self.node.runtime, asked, probe, timeout.to_std()).await;
         let found = found.map_err(|error| other(error.to_string()))?;
-        Ok(Outcome::Probed { verdict: found.verdict, output: found.output })
+        Ok(ActionOutcome::Probed { verdict: found.verdict, output: found.output })
     }
 
     /// Why a hook failed goes to the log only: it may hold what the app keeps secret.
     pub(super) async fn run_hook(
         self,
-        key: CoreKey,
+        key: ContainerStartKey,
         hook: HookKind,
         limit: HookLimit,
     ) -> ActionResult {
@@ -44,17 +44,17 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             HookLimit::Grace(left) => Some(left.to_std()),
         };
         let key = &self.container_key(key);
-        let asked = Asked { container: &container, key, ip: self.ips.first().copied() };
+        let asked = ProbeTarget { container: &container, key, ip: self.ips.first().copied() };
         match hooks::run(&*self.node.runtime, asked, hook, limit).await {
-            Ok(HookDone::AsAsked) => Ok(Outcome::Done),
-            Ok(HookDone::WithoutTls { host }) => {
+            Ok(HookOutcome::AsAsked) => Ok(ActionOutcome::Done),
+            Ok(HookOutcome::WithoutTls { host }) => {
                 let message = format!(
                     "request to HTTPS lifecycle hook {host} failed, retry with HTTP succeeded"
                 );
-                let (severity, reason) = (Severity::Warning, LIFECYCLE_HTTP_FALLBACK);
+                let (severity, reason) = (PodEventSeverity::Warning, LIFECYCLE_HTTP_FALLBACK);
                 let event = PodEvent { severity, reason, message, field_path: None };
                 self.node.recorder.pod_event(&self.pod_ref, event);
-                Ok(Outcome::Done)
+                Ok(ActionOutcome::Done)
             }
             Err(error) => {
                 let container = container.name.as_str();

@@ -1,7 +1,8 @@
 //! Making sure that an image is here: looking for it, and fetching it with the pod's pull secrets.
 
 use rekindle_pod::{
-    ActionError, ActionErrorKind, ImageSource, NeededImage, Outcome, PodEvent, PullPolicy, Severity,
+    ActionError, ActionErrorKind, ActionOutcome, ImageSource, NeededImage, PodEvent,
+    PodEventSeverity, PullPolicy,
 };
 use rekindle_runtime::image::ImageReference;
 use rekindle_runtime::{ImageInfo, ImageOrigin, ImagePull, Runtime, RuntimeError};
@@ -27,14 +28,14 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
                 ),
             }),
             (PullPolicy::Always, Some(_) | None) | (PullPolicy::IfNotPresent, None) => {
-                Ok(Outcome::ImageToPull { name: full_name(image) })
+                Ok(ActionOutcome::ImageToPull { name: full_name(image) })
             }
         }
     }
 
-    fn present(&self, info: ImageInfo) -> Outcome {
+    fn present(&self, info: ImageInfo) -> ActionOutcome {
         self.node.images.note_use(&info.id, self.node.clock.now());
-        Outcome::ImagePresent { image_id: info.id, source: ImageSource::AlreadyPresent }
+        ActionOutcome::ImagePresent { image_id: info.id, source: ImageSource::AlreadyPresent }
     }
 
     /// Asks the registry. Dropping the future ends the pull.
@@ -53,7 +54,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             with_waiting: now.since(asked_at),
             size_bytes: info.size_bytes,
         };
-        Ok(Outcome::ImagePresent { image_id: info.id, source })
+        Ok(ActionOutcome::ImagePresent { image_id: info.id, source })
     }
 
     /// Makes sure of the images that a restart needs, one after the other. Answers what cannot be
@@ -61,7 +62,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     pub(crate) async fn have_images(self, images: Vec<NeededImage>) -> Result<(), String> {
         for NeededImage { container, image, policy } in images {
             let found = match self.clone().look_for_image(&image, policy).await {
-                Ok(Outcome::ImageToPull { .. }) => self.clone().pull_image(&image).await,
+                Ok(ActionOutcome::ImageToPull { .. }) => self.clone().pull_image(&image).await,
                 looked => looked,
             };
             found.map_err(|error| {
@@ -84,7 +85,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
                 secrets.unusable.join(", ")
             );
             let reason = event::FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET;
-            let severity = Severity::Warning;
+            let severity = PodEventSeverity::Warning;
             let event = PodEvent { severity, reason, message, field_path: None };
             self.node.recorder.pod_event(&self.pod_ref, event);
         }

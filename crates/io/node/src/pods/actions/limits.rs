@@ -3,8 +3,8 @@
 //! end processes for it. Between the look and the change more may come into use; that is upstream's
 //! gap, too.
 
-use rekindle_pod::{ActionError, ContainerKey as CoreKey, LimitStep, Outcome, Restarts};
-use rekindle_runtime::{Change, MemoryState, Runtime, SandboxKey};
+use rekindle_pod::{ActionError, ActionOutcome, ContainerStartKey, LimitStep, Restarts};
+use rekindle_runtime::{LimitChange, MemoryState, Runtime, SandboxKey};
 use rekindle_types::SandboxAttempt;
 
 use super::{ActionResult, PodActions, config, other, runtime_error};
@@ -28,18 +28,18 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
                     Restarts::Some => None,
                 };
                 self.check_memory(&key, whole, &in_place).await?;
-                Change::RaiseOnly
+                LimitChange::RaiseOnly
             }
             LimitStep::Settle => {
                 self.check_memory(&key, resources.memory_limit_bytes, &[]).await?;
-                Change::Exact
+                LimitChange::Exact
             }
         };
         let updated = self.node.runtime.update_sandbox(&key, &resources, change).await;
-        updated.map(|()| Outcome::Done).map_err(|e| runtime_error(&e))
+        updated.map(|()| ActionOutcome::Done).map_err(|e| runtime_error(&e))
     }
 
-    pub(super) async fn update_container(self, key: CoreKey) -> ActionResult {
+    pub(super) async fn update_container(self, key: ContainerStartKey) -> ActionResult {
         let container =
             find_container(&self.pod, &key.name.0).map_err(|e| config(e.to_string()))?;
         let resources = container_resources(&self.pod, &container);
@@ -47,7 +47,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         self.check_memory(&sandbox, None, std::slice::from_ref(&key)).await?;
         let key = self.container_key(key);
         let updated = self.node.runtime.update_container(&key, &resources).await;
-        updated.map(|()| Outcome::Done).map_err(|e| runtime_error(&e))
+        updated.map(|()| ActionOutcome::Done).map_err(|e| runtime_error(&e))
     }
 
     /// Refuses limits below what is in use: the pod's, if one is given, and those of these
@@ -56,7 +56,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         &self,
         sandbox: &SandboxKey,
         whole: Option<u64>,
-        containers: &[CoreKey],
+        containers: &[ContainerStartKey],
     ) -> Result<(), ActionError> {
         let memory = self.node.runtime.memory(sandbox).await.map_err(|e| runtime_error(&e))?;
         let mut problems = Vec::new();

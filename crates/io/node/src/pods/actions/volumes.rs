@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{ActionError, ActionErrorKind, Outcome, failed_mount};
+use rekindle_pod::{ActionError, ActionErrorKind, ActionOutcome, failed_mount};
 use rekindle_runtime::Runtime;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
@@ -108,7 +108,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             mount_volumes(this.volume_inputs(&this.facts(), &objects)).map_err(|e| volume_error(&e))
         })
         .await
-        .map(|()| Outcome::Done)
+        .map(|()| ActionOutcome::Done)
     }
 
     pub(super) async fn refresh_volumes(mut self) -> ActionResult {
@@ -122,7 +122,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let refreshed = refreshed.await;
         // deleting the old content takes as long as it takes, and nobody waits for it
         tokio::task::spawn_blocking(move || sweep(&trash));
-        refreshed.map(|()| Outcome::Done)
+        refreshed.map(|()| ActionOutcome::Done)
     }
 }
 

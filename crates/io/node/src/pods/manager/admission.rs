@@ -1,16 +1,16 @@
 //! Which pods the node takes up.
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{Eviction, EvictionCause};
+use rekindle_pod::{EvictionCause, PodEviction};
 use rekindle_runtime::Runtime;
 use rekindle_types::pods::is_final;
 use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::{PodUid, TickDuration};
 
 use super::super::placement;
-use super::super::shown_by::Source;
-use super::super::worker::Admission;
-use super::{Manager, Object, Phase};
+use super::super::shown_by::PodSource;
+use super::super::worker::PodAdmission;
+use super::{Manager, ManagerPhase, ObjectPresence};
 use crate::eviction;
 use crate::host_ports;
 use crate::network::PodNetwork;
@@ -18,39 +18,41 @@ use crate::shutdown::NOT_ADMITTED_MESSAGE;
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// Whether a pod of the API that comes now is taken up.
-    pub(super) fn admission(&self, pod: &Pod) -> Admission {
+    pub(super) fn admission(&self, pod: &Pod) -> PodAdmission {
         match self.phase {
-            Phase::ShuttingDown => Admission::Refused(Eviction {
+            ManagerPhase::ShuttingDown => PodAdmission::Refused(PodEviction {
                 cause: EvictionCause::NotAdmitted { refusal: AdmissionRefusal::NodeShutdown },
                 message: NOT_ADMITTED_MESSAGE.to_owned(),
                 grace: TickDuration::ZERO,
             }),
-            Phase::Serving => {
+            ManagerPhase::Serving => {
                 let refusal = eviction::refusal(pod, &self.rules.pressures.borrow());
                 let refusal = refusal.or_else(|| self.rules.sysctls.refusal(pod));
                 self.admission_by_node(pod, refusal.or_else(|| self.port_refusal(pod)))
             }
             // what an earlier agent had taken up is not asked about again
-            Phase::Recovering if self.is_taken_up(pod) => Admission::Granted,
-            Phase::Recovering => self.admission_by_node(pod, self.rules.sysctls.refusal(pod)),
-            Phase::RecoveringToEnd | Phase::Stopping => Admission::Granted,
+            ManagerPhase::Recovering if self.is_taken_up(pod) => PodAdmission::Granted,
+            ManagerPhase::Recovering => {
+                self.admission_by_node(pod, self.rules.sysctls.refusal(pod))
+            }
+            ManagerPhase::RecoveringToEnd | ManagerPhase::Stopping => PodAdmission::Granted,
         }
     }
 
     /// Whether a static pod that comes now is taken up.
-    pub(super) fn static_admission(&self, pod: &Pod, source: &Source) -> Admission {
+    pub(super) fn static_admission(&self, pod: &Pod, source: &PodSource) -> PodAdmission {
         if self.is_taken_up(pod) {
-            return Admission::Granted;
+            return PodAdmission::Granted;
         }
         match self.port_refusal(pod) {
-            Some(refusal) => Admission::Refused(refusal),
+            Some(refusal) => PodAdmission::Refused(refusal),
             None => self.placement(pod, source),
         }
     }
 
     /// Whether a new pod asks for ports while it is not known yet which of them others have.
     pub(super) fn has_to_wait_for_ports(&self, pod: &Pod) -> bool {
-        self.phase == Phase::Recovering
+        self.phase == ManagerPhase::Recovering
             && !self.is_taken_up(pod)
             && !host_ports::claimed_ports(pod).is_empty()
     }
@@ -66,7 +68,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     /// Why the pod is not taken up for its ports, if it is not. One that is over has given them
     /// back, and one that is gone from the API does so in a moment.
-    fn port_refusal(&self, pod: &Pod) -> Option<Eviction> {
+    fn port_refusal(&self, pod: &Pod) -> Option<PodEviction> {
         let wanted = host_ports::claimed_ports(pod);
         if wanted.is_empty() {
             return None;
@@ -76,24 +78,24 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             view.is_some_and(|view| view.status.borrow().phase.as_deref().is_some_and(is_final))
         };
         let holders = self.workers.iter().filter(|(uid, worker)| {
-            !worker.ports.is_empty() && worker.object == Object::There && !is_over(uid)
+            !worker.ports.is_empty() && worker.object == ObjectPresence::There && !is_over(uid)
         });
         host_ports::refusal(&wanted, holders.flat_map(|(_, worker)| &worker.ports))
     }
 
-    fn admission_by_node(&self, pod: &Pod, refusal: Option<Eviction>) -> Admission {
+    fn admission_by_node(&self, pod: &Pod, refusal: Option<PodEviction>) -> PodAdmission {
         match refusal {
-            Some(refusal) => Admission::Refused(refusal),
-            None => self.placement(pod, &Source::Api),
+            Some(refusal) => PodAdmission::Refused(refusal),
+            None => self.placement(pod, &PodSource::Api),
         }
     }
 
-    fn placement(&self, pod: &Pod, source: &Source) -> Admission {
+    fn placement(&self, pod: &Pod, source: &PodSource) -> PodAdmission {
         let known = self.rules.node.borrow().clone();
         if placement::is_in_question(pod, known.as_deref(), source) {
-            Admission::InQuestion { known }
+            PodAdmission::InQuestion { known }
         } else {
-            Admission::Granted
+            PodAdmission::Granted
         }
     }
 

@@ -2,17 +2,17 @@
 //! [`crate::shutdown`].
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::Severity;
+use rekindle_pod::PodEventSeverity;
 use rekindle_pod_driver::spec_grace_seconds;
 use rekindle_runtime::Runtime;
 use rekindle_types::TickDuration;
 use rekindle_types::reasons::event::NODE_SHUTDOWN;
 use tokio::time::Instant;
 
-use super::super::inbox::Input;
-use super::{Manager, Phase};
+use super::super::inbox::WorkerInput;
+use super::{Manager, ManagerPhase};
 use crate::network::PodNetwork;
-use crate::shutdown::{Candidate, EVENT_MESSAGE, Shutdown, Step};
+use crate::shutdown::{EVENT_MESSAGE, Shutdown, ShutdownCandidate, ShutdownStep};
 
 impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// Ends the pods: by a shutdown, where there is time for one, else all at once, to come back
@@ -20,28 +20,36 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// way.
     pub(super) fn stop(&mut self) {
         match self.phase {
-            Phase::Serving if self.rules.shutdown.is_on() => self.begin_shutdown(),
-            Phase::ShuttingDown => {}
-            Phase::Recovering | Phase::RecoveringToEnd | Phase::Serving | Phase::Stopping => {
+            ManagerPhase::Serving if self.rules.shutdown.is_on() => self.begin_shutdown(),
+            ManagerPhase::ShuttingDown => {}
+            ManagerPhase::Recovering
+            | ManagerPhase::RecoveringToEnd
+            | ManagerPhase::Serving
+            | ManagerPhase::Stopping => {
                 self.end_pods();
             }
         }
     }
 
     fn begin_shutdown(&mut self) {
-        self.phase = Phase::ShuttingDown;
+        self.phase = ManagerPhase::ShuttingDown;
         let about = self.node.object_reference();
-        self.node.recorder.record(about, Severity::Normal, NODE_SHUTDOWN, EVENT_MESSAGE.to_owned());
+        self.node.recorder.record(
+            about,
+            PodEventSeverity::Normal,
+            NODE_SHUTDOWN,
+            EVENT_MESSAGE.to_owned(),
+        );
         let pods = self.workers.iter().map(|(uid, worker)| {
             let pod = worker.updates.borrow();
             let grace = u64::try_from(spec_grace_seconds(&pod)).unwrap_or(0);
-            Candidate {
+            ShutdownCandidate {
                 uid: uid.clone(),
                 priority: priority(&pod),
                 grace: TickDuration::from_secs(grace),
             }
         });
-        let mut pods: Vec<Candidate> = pods.collect();
+        let mut pods: Vec<ShutdownCandidate> = pods.collect();
         pods.sort_by(|a, b| a.uid.cmp(&b.uid));
         self.shutdown = Some(Shutdown::new(&self.rules.shutdown, pods));
     }
@@ -56,13 +64,13 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 .as_mut()?
                 .step(self.node.clock.now(), |uid| workers.contains_key(uid));
             match step {
-                Step::End(pods) => {
+                ShutdownStep::End(pods) => {
                     for pod in pods {
-                        self.tell(&pod.uid, Input::NodeShutsDown { grace: pod.grace });
+                        self.tell(&pod.uid, WorkerInput::NodeShutsDown { grace: pod.grace });
                     }
                 }
-                Step::Wait(until) => return Some(self.node.clock.instant_of(until)),
-                Step::Over => {
+                ShutdownStep::Wait(until) => return Some(self.node.clock.instant_of(until)),
+                ShutdownStep::Over => {
                     self.shutdown = None;
                     self.end_pods();
                 }

@@ -9,8 +9,8 @@ use rekindle_runtime::Runtime;
 use rekindle_types::{PodRef, PodUid};
 
 use super::super::recovery::delete_object;
-use super::super::shown_by::Source;
-use super::{Manager, Phase};
+use super::super::shown_by::PodSource;
+use super::{Manager, ManagerPhase};
 use crate::network::PodNetwork;
 use crate::static_pods::{Listing, hash_of_mirror};
 
@@ -22,8 +22,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             .workers
             .iter()
             .filter(|(_, worker)| match worker.source {
-                Source::Api => false,
-                Source::File(_) => !self.statics.wants(&worker.pod_ref),
+                PodSource::Api => false,
+                PodSource::File(_) => !self.statics.wants(&worker.pod_ref),
             })
             .map(|(uid, _)| uid.clone())
             .collect();
@@ -37,7 +37,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// the new one waits: they may not share what is theirs by name.
     pub(super) fn start_statics(&mut self) {
         let is_free = |pod: &PodRef| {
-            let mut here = self.workers.values().filter(|w| matches!(w.source, Source::File(_)));
+            let mut here = self.workers.values().filter(|w| matches!(w.source, PodSource::File(_)));
             !here.any(|w| (&w.pod_ref.namespace, &w.pod_ref.name) == (&pod.namespace, &pod.name))
         };
         let due: Vec<(PodRef, Arc<Pod>)> = self
@@ -47,7 +47,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             .map(|(pod_ref, pod)| (pod_ref.clone(), self.statics.with_known_status(pod_ref, pod)))
             .collect();
         for (pod_ref, pod) in due {
-            let source = Source::File(self.statics.follow(&pod_ref));
+            let source = PodSource::File(self.statics.follow(&pod_ref));
             let admission = self.static_admission(&pod, &source);
             self.start_worker(pod_ref, pod, source, admission);
         }
@@ -66,7 +66,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     /// A mirror that shows nothing is deleted, whoever made it.
     pub(super) fn remove_orphaned_mirrors(&mut self) {
-        if self.phase != Phase::Serving {
+        if self.phase != ManagerPhase::Serving {
             return;
         }
         for mirror in self.statics.orphans() {

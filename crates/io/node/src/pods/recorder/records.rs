@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use rekindle_pod::Severity;
+use rekindle_pod::PodEventSeverity;
 use rekindle_types::name_stem::name_stem;
 use rekindle_types::{Tick, TickDuration};
 
-use super::Occurrence;
+use super::EventOccurrence;
 
 /// Different events that are counted; the oldest are forgotten and would be new objects.
 pub(super) const RECORDS_MAX: usize = 2048;
@@ -24,7 +24,7 @@ const STEM_BYTES_MAX: usize = 220;
 
 /// What makes two events the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct EventKey {
     pub(super) group: GroupKey,
     pub(super) message: String,
 }
@@ -40,26 +40,26 @@ pub(super) struct GroupKey {
 
 /// One Event object.
 #[derive(Clone, Debug)]
-pub(super) struct Record {
+pub(super) struct EventRecord {
     pub(super) about: ObjectReference,
-    pub(super) severity: Severity,
+    pub(super) severity: PodEventSeverity,
     pub(super) message: String,
     pub(super) name: String,
     pub(super) first: Tick,
     pub(super) last: Tick,
     pub(super) count: i32,
-    pub(super) stored: Stored,
-    pub(super) writing: Writing,
+    pub(super) stored: EventStorage,
+    pub(super) writing: EventWriteState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(super) enum EventStorage {
     Nowhere,
     InApi,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Writing {
+pub(super) enum EventWriteState {
     Idle,
     InFlight,
     /// It changed while a write was in flight.
@@ -68,31 +68,31 @@ pub(super) enum Writing {
 
 /// How often an object may still speak.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Allowance {
+pub(super) struct EventAllowance {
     left: u64,
     since: Tick,
 }
 
 /// All that is counted: bounded, and pure.
 #[derive(Debug, Default)]
-pub(super) struct Records {
-    pub(super) records: BTreeMap<Key, Record>,
-    pub(super) order: VecDeque<Key>,
-    pub(super) allowances: BTreeMap<String, Allowance>,
+pub(super) struct EventRecords {
+    pub(super) records: BTreeMap<EventKey, EventRecord>,
+    pub(super) order: VecDeque<EventKey>,
+    pub(super) allowances: BTreeMap<String, EventAllowance>,
     pub(super) names: u64,
 }
 
-impl Records {
+impl EventRecords {
     /// Counts an occurrence; answers which object to write, if any is to be written.
-    pub(super) fn count(&mut self, occurrence: Occurrence) -> Option<Key> {
-        let Occurrence { about, severity, reason, message, at } = occurrence;
+    pub(super) fn count(&mut self, occurrence: EventOccurrence) -> Option<EventKey> {
+        let EventOccurrence { about, severity, reason, message, at } = occurrence;
         if !self.allow(about.uid.as_deref().unwrap_or_default(), at) {
             return None;
         }
         let group = GroupKey {
             uid: about.uid.clone().unwrap_or_default(),
             field_path: about.field_path.clone().unwrap_or_default(),
-            warning: matches!(severity, Severity::Warning),
+            warning: matches!(severity, PodEventSeverity::Warning),
             reason,
         };
         let key = self.key_of(group, message.clone());
@@ -110,8 +110,8 @@ impl Records {
             let pod = about.name.clone().unwrap_or_default();
             let stem = name_stem(&pod, STEM_BYTES_MAX);
             let name = format!("{stem}.{:x}", at.as_micros() * 1000 + self.names % 1000);
-            let (stored, writing) = (Stored::Nowhere, Writing::Idle);
-            let record = Record {
+            let (stored, writing) = (EventStorage::Nowhere, EventWriteState::Idle);
+            let record = EventRecord {
                 about,
                 severity,
                 message,
@@ -130,14 +130,14 @@ impl Records {
     }
 
     /// The key of this message, or that of the combined event once there are too many.
-    pub(super) fn key_of(&self, group: GroupKey, message: String) -> Key {
-        let exact = Key { group: group.clone(), message };
+    pub(super) fn key_of(&self, group: GroupKey, message: String) -> EventKey {
+        let exact = EventKey { group: group.clone(), message };
         if self.records.contains_key(&exact) {
             return exact;
         }
-        let from = Key { group: group.clone(), message: String::new() };
+        let from = EventKey { group: group.clone(), message: String::new() };
         let similar = self.records.range(from..).take_while(|(key, _)| key.group == group).count();
-        if similar < SIMILAR_MAX { exact } else { Key { group, message: String::new() } }
+        if similar < SIMILAR_MAX { exact } else { EventKey { group, message: String::new() } }
     }
 
     pub(super) fn allow(&mut self, uid: &str, at: Tick) -> bool {
@@ -146,7 +146,7 @@ impl Records {
             self.allowances
                 .retain(|_, allowance| at.since(allowance.since) < REFILL.saturating_mul(BURST));
         }
-        let fresh = Allowance { left: BURST, since: at };
+        let fresh = EventAllowance { left: BURST, since: at };
         let allowance = self.allowances.entry(uid.to_owned()).or_insert(fresh);
         let earned = at.since(allowance.since).as_micros() / REFILL.as_micros();
         if earned > 0 {

@@ -1,4 +1,4 @@
-use rekindle_pod::{PodEvent, Severity};
+use rekindle_pod::{PodEvent, PodEventSeverity};
 use rekindle_types::{PodRef, PodUid, TickDuration};
 
 use super::records::RECORDS_MAX;
@@ -7,14 +7,14 @@ use crate::testing::World;
 
 const START: Tick = Tick::from_secs(1_760_000_000);
 
-fn occurrence(uid: &str, reason: &str, message: &str, at: Tick) -> Occurrence {
+fn occurrence(uid: &str, reason: &str, message: &str, at: Tick) -> EventOccurrence {
     let about = ObjectReference {
         name: Some("web".into()),
         uid: Some(uid.into()),
         ..ObjectReference::default()
     };
     let (reason, message) = (reason.to_owned(), message.to_owned());
-    Occurrence { about, severity: Severity::Normal, reason, message, at }
+    EventOccurrence { about, severity: PodEventSeverity::Normal, reason, message, at }
 }
 
 fn pod_ref() -> PodRef {
@@ -23,7 +23,7 @@ fn pod_ref() -> PodRef {
 
 fn event(message: &str) -> PodEvent {
     PodEvent {
-        severity: Severity::Warning,
+        severity: PodEventSeverity::Warning,
         reason: "BackOff",
         message: message.to_owned(),
         field_path: Some("spec.containers{app}".to_owned()),
@@ -33,7 +33,7 @@ fn event(message: &str) -> PodEvent {
 #[tokio::test(start_paused = true)]
 async fn repeats_are_counted_in_one_object() {
     let world = World::new();
-    let recorder = Recorder::start(world.api.client(), "node-a", world.clock);
+    let recorder = EventRecorder::start(world.api.client(), "node-a", world.clock);
     for _ in 0..5 {
         recorder.pod_event(&pod_ref(), event("back-off"));
     }
@@ -55,7 +55,7 @@ async fn repeats_are_counted_in_one_object() {
 #[tokio::test(start_paused = true)]
 async fn an_event_that_has_expired_is_made_anew() {
     let world = World::new();
-    let recorder = Recorder::start(world.api.client(), "node-a", world.clock);
+    let recorder = EventRecorder::start(world.api.client(), "node-a", world.clock);
     recorder.pod_event(&pod_ref(), event("back-off"));
     world.api.until("there", |api| api.list("events").len() == 1).await;
     let name = world.api.list("events")[0]["metadata"]["name"].as_str().unwrap().to_owned();
@@ -71,7 +71,7 @@ async fn an_event_that_has_expired_is_made_anew() {
 async fn a_write_that_fails_is_tried_again() {
     let world = World::new();
     world.api.fail_next("POST events", 2);
-    let recorder = Recorder::start(world.api.client(), "node-a", world.clock);
+    let recorder = EventRecorder::start(world.api.client(), "node-a", world.clock);
     recorder.pod_event(&pod_ref(), event("back-off"));
     world.api.until("there", |api| api.list("events").len() == 1).await;
 }
@@ -79,7 +79,7 @@ async fn a_write_that_fails_is_tried_again() {
 /// client-go's spam filter: a burst of 25, then one every 5 minutes.
 #[test]
 fn an_object_that_speaks_too_often_is_cut() {
-    let mut records = Records::default();
+    let mut records = EventRecords::default();
     let at = |secs: u64| START + TickDuration::from_secs(secs);
     let spoken =
         (0..100).filter(|_| records.count(occurrence("a", "R", "m", at(0))).is_some()).count();
@@ -96,8 +96,8 @@ fn an_object_that_speaks_too_often_is_cut() {
 
 #[test]
 fn many_similar_messages_become_one_event() {
-    let mut records = Records::default();
-    let keys: std::collections::BTreeSet<Key> = (0..20)
+    let mut records = EventRecords::default();
+    let keys: std::collections::BTreeSet<EventKey> = (0..20)
         .filter_map(|n| records.count(occurrence("a", "R", &format!("try {n}"), START)))
         .collect();
     assert_eq!(keys.len(), 11);
@@ -109,7 +109,7 @@ fn many_similar_messages_become_one_event() {
 
 #[test]
 fn memory_is_bounded_however_many_objects_speak() {
-    let mut records = Records::default();
+    let mut records = EventRecords::default();
     for n in 0..10_000_u64 {
         let at = START + TickDuration::from_secs(n * 10_000);
         records.count(occurrence(&format!("uid-{n}"), "R", "m", at));

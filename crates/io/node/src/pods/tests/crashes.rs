@@ -10,14 +10,14 @@ use rekindle_types::ExitStatus;
 use rekindle_types::v1alpha1::Rung;
 
 use super::{pod_with_scratch, shown};
-use crate::agent::Handle;
+use crate::agent::NodeHandle;
 use crate::testing::{World, container, restart};
 
 /// More boundaries than any scenario has.
 const BOUNDARIES_MAX: u32 = 200;
 
 /// A pod of two containers that runs, and the agent that runs it.
-async fn running_pod() -> (World, Handle) {
+async fn running_pod() -> (World, NodeHandle) {
     let world = World::new();
     world.api.create("pods", &pod_with_scratch("web", vec![container("app"), container("side")]));
     let agent = world.agent().await;
@@ -131,7 +131,7 @@ async fn a_crash_during_a_deletion_leaves_nothing() {
         assert!(world.machine.sandboxes().is_empty(), "boundary {boundary}");
         assert!(world.network.attached().is_empty(), "boundary {boundary}");
         assert!(world.folder.mounts().is_empty(), "boundary {boundary}");
-        next.stop(crate::agent::StopMode::EndPods).await;
+        next.stop(crate::agent::AgentStopMode::EndPods).await;
         if !crashed {
             return;
         }

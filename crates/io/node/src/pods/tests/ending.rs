@@ -6,16 +6,16 @@ use rekindle_types::ExitStatus;
 use serde_json::json;
 
 use super::pod_with_scratch;
-use crate::agent::{Handle, Node, StopMode};
-use crate::config::Duty;
+use crate::agent::{AgentLauncher, AgentStopMode, NodeHandle};
+use crate::config::AgentDuty;
 use crate::testing::{World, container, pod};
 
-async fn agent_to_end_pods(world: &World) -> Handle {
+async fn agent_to_end_pods(world: &World) -> NodeHandle {
     let mut config = world.config();
-    config.duty = Duty::EndPods;
+    config.duty = AgentDuty::EndPods;
     let runtime = Arc::new(world.machine.connect());
     let network = Arc::new(world.network.clone());
-    Node::start(config, world.api.client(), runtime, network).await.unwrap()
+    AgentLauncher::start(config, world.api.client(), runtime, network).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -28,7 +28,7 @@ async fn what_runs_is_ended_gracefully_and_what_does_not_is_not_begun() {
     world.machine.end("side", ExitStatus::Code { code: 1 });
     world.api.create("pods", &pod("late", vec![container("late")]));
 
-    agent_to_end_pods(&world).await.stop(StopMode::EndPods).await;
+    agent_to_end_pods(&world).await.stop(AgentStopMode::EndPods).await;
 
     let calls = world.machine.calls();
     assert!(world.machine.sandboxes().is_empty(), "{calls:?}");
@@ -51,7 +51,7 @@ async fn an_agent_told_to_end_the_pods_before_it_knows_them_ends_them() {
     world.until_running("web").await;
     world.crash(agent);
     // told at once: the API's list has not come yet
-    world.agent().await.stop(StopMode::EndPods).await;
+    world.agent().await.stop(AgentStopMode::EndPods).await;
     assert!(world.machine.sandboxes().is_empty(), "{:?}", world.machine.calls());
     assert_eq!(world.machine.count("signal app"), 1);
 }

@@ -9,8 +9,10 @@ use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
 use super::events;
-use crate::agent::{Handle, Node, StopMode};
-use crate::eviction::{Amount, EvictionPolicy, Kind, Place, Signal, Threshold};
+use crate::agent::{AgentLauncher, AgentStopMode, NodeHandle};
+use crate::eviction::{
+    EvictionPolicy, EvictionSignal, Threshold, ThresholdAmount, ThresholdKind, ThresholdScope,
+};
 use crate::register::memory_bytes;
 use crate::testing::{World, container, pod, with_volumes};
 
@@ -25,17 +27,23 @@ fn pod_with(name: &str, spec: &Value) -> Pod {
     serde_json::from_value(object).unwrap()
 }
 
-fn hard(signal: Signal, amount: Amount) -> Threshold {
-    let min_reclaim = Amount::Units(0);
-    Threshold { signal, amount, kind: Kind::Hard, min_reclaim, place: Place::Everywhere }
+fn hard(signal: EvictionSignal, amount: ThresholdAmount) -> Threshold {
+    let min_reclaim = ThresholdAmount::Units(0);
+    Threshold {
+        signal,
+        amount,
+        kind: ThresholdKind::Hard,
+        min_reclaim,
+        place: ThresholdScope::Everywhere,
+    }
 }
 
-async fn agent(world: &World, thresholds: Vec<Threshold>) -> Handle {
+async fn agent(world: &World, thresholds: Vec<Threshold>) -> NodeHandle {
     let mut config = world.config();
     config.eviction = EvictionPolicy { thresholds, ..EvictionPolicy::off() };
     let runtime = Arc::new(world.machine.connect());
     let network = Arc::new(world.network.clone());
-    Node::start(config, world.api.client(), runtime, network).await.unwrap()
+    AgentLauncher::start(config, world.api.client(), runtime, network).await.unwrap()
 }
 
 /// Sets what is left of the machine's memory.
@@ -66,7 +74,11 @@ async fn under_memory_pressure_one_pod_after_the_other_goes_until_enough_is_left
     let bytes = [("greedy", 400), ("modest", 100), ("important", 800)];
     let bytes = bytes.map(|(name, mib)| (name.to_owned(), mib * MIB));
     world.machine.usages().memory_bytes.extend(bytes);
-    let agent = agent(&world, vec![hard(Signal::MemoryAvailable, Amount::Units(100 * MIB))]).await;
+    let agent = agent(
+        &world,
+        vec![hard(EvictionSignal::MemoryAvailable, ThresholdAmount::Units(100 * MIB))],
+    )
+    .await;
     for name in ["greedy", "modest", "important"] {
         world.until_running(name).await;
     }
@@ -125,7 +137,11 @@ async fn a_pod_that_comes_under_pressure_is_refused_and_one_that_runs_stays_admi
     }]});
     world.api.create("pods", &pod_with("system", &json!({"priority": 2_000_000_000})));
     leave(&world, MIB);
-    let first = agent(&world, vec![hard(Signal::MemoryAvailable, Amount::Units(100 * MIB))]).await;
+    let first = agent(
+        &world,
+        vec![hard(EvictionSignal::MemoryAvailable, ThresholdAmount::Units(100 * MIB))],
+    )
+    .await;
     let low = |_: &crate::testing::FakeApi| {
         world.api.get("nodes", "node-a").is_some()
             && node_condition(&world, "MemoryPressure")["status"] == "True"
@@ -143,8 +159,12 @@ async fn a_pod_that_comes_under_pressure_is_refused_and_one_that_runs_stays_admi
     world.api.create("pods", &pod_with("burstable", &request));
     world.until_running("burstable").await;
     // the next agent does not ask again whether what runs may come in
-    first.stop(StopMode::LeavePods).await;
-    let _next = agent(&world, vec![hard(Signal::MemoryAvailable, Amount::Units(100 * MIB))]).await;
+    first.stop(AgentStopMode::LeavePods).await;
+    let _next = agent(
+        &world,
+        vec![hard(EvictionSignal::MemoryAvailable, ThresholdAmount::Units(100 * MIB))],
+    )
+    .await;
     world.lease_renewals(3).await;
     assert_eq!(world.machine.starts("burstable"), 1);
     assert_eq!(world.status("burstable")["phase"], "Running");
@@ -156,8 +176,11 @@ async fn a_soft_threshold_gives_pods_their_grace_after_its_own() {
     world.api.create("pods", &pod_with("web", &json!({"terminationGracePeriodSeconds": 7})));
     world.machine.stubborn("web");
     let mut config = world.config();
-    let kind = Kind::Soft { grace: TickDuration::from_secs(90) };
-    let soft = Threshold { kind, ..hard(Signal::MemoryAvailable, Amount::Units(100 * MIB)) };
+    let kind = ThresholdKind::Soft { grace: TickDuration::from_secs(90) };
+    let soft = Threshold {
+        kind,
+        ..hard(EvictionSignal::MemoryAvailable, ThresholdAmount::Units(100 * MIB))
+    };
     config.eviction = EvictionPolicy {
         thresholds: vec![soft],
         max_pod_grace: TickDuration::from_secs(60),
@@ -167,7 +190,7 @@ async fn a_soft_threshold_gives_pods_their_grace_after_its_own() {
     let begin = world.clock.now();
     let runtime = Arc::new(world.machine.connect());
     let network = Arc::new(world.network.clone());
-    let _agent = Node::start(config, world.api.client(), runtime, network).await.unwrap();
+    let _agent = AgentLauncher::start(config, world.api.client(), runtime, network).await.unwrap();
     world.until_running("web").await;
     world.machine.until("told to end", |machine| machine.count("signal web") == 1).await;
     let after = world.clock.now().since(begin).as_secs();
@@ -190,7 +213,11 @@ async fn a_pod_that_does_not_end_is_evicted_once_and_the_next_one_goes() {
     let bytes = bytes.map(|(name, mib)| (name.to_owned(), mib * MIB));
     world.machine.usages().memory_bytes.extend(bytes);
     leave(&world, 500 * MIB);
-    let _agent = agent(&world, vec![hard(Signal::MemoryAvailable, Amount::Units(100 * MIB))]).await;
+    let _agent = agent(
+        &world,
+        vec![hard(EvictionSignal::MemoryAvailable, ThresholdAmount::Units(100 * MIB))],
+    )
+    .await;
     for name in ["greedy", "modest"] {
         world.until_running(name).await;
     }
@@ -205,8 +232,11 @@ async fn unused_images_go_before_pods_when_the_disk_is_short() {
     let world = World::new();
     world.api.create("pods", &pod_with("web", &json!({})));
     world.machine.images().add("old", 300, ImageUse::Unused);
-    let _agent =
-        agent(&world, vec![hard(Signal::ImageFsAvailable, Amount::Millionths(150_000))]).await;
+    let _agent = agent(
+        &world,
+        vec![hard(EvictionSignal::ImageFsAvailable, ThresholdAmount::Millionths(150_000))],
+    )
+    .await;
     world.until_running("web").await;
     world.lease_renewals(1).await;
     world.machine.images().disk.available_bytes = 100;
@@ -251,7 +281,7 @@ async fn a_pod_that_overfills_its_volume_is_evicted_and_its_neighbour_stays() {
     assert!(!volume.exists());
     let trash = fs::read_dir(world.folder.join("data/node/trash")).unwrap();
     assert_eq!(trash.count(), 0, "what filled the disk is gone, and not only out of the way");
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
 }
 
 #[tokio::test(start_paused = true)]

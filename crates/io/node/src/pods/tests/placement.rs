@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Pod, Toleration};
 use rekindle_types::{Tick, avoided_nodes};
 use serde_json::json;
 
-use crate::agent::StopMode;
+use crate::agent::AgentStopMode;
 use crate::testing::{FakeApi, World, container, pod};
 
 fn asking_for(name: &str, disk: &str) -> Pod {
@@ -42,7 +42,7 @@ async fn a_pod_that_the_nodes_labels_exclude_fails_and_one_that_runs_stays_when_
     world.api.create("pods", &asking_for("fits", "ssd"));
     world.until_running("fits").await;
     label("hdd");
-    first.stop(StopMode::LeavePods).await;
+    first.stop(AgentStopMode::LeavePods).await;
     let _next = world.agent().await;
     world.lease_renewals(3).await;
     assert_eq!(world.status("fits")["phase"], "Running");

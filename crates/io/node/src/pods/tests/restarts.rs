@@ -7,7 +7,7 @@ use rekindle_types::v1alpha1::Rung;
 use serde_json::json;
 
 use super::{pod_with_scratch, scratch_of_app, shown};
-use crate::agent::Handle;
+use crate::agent::NodeHandle;
 use crate::testing::{FakeApi, World, container, pod, restart};
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +126,7 @@ fn made_again(world: &World) {
 
 /// A restart of a pod that takes its time has begun, and nothing that is said of it can be written.
 /// The UID of the pod.
-async fn begun_and_not_written(world: &World) -> (Handle, serde_json::Value) {
+async fn begun_and_not_written(world: &World) -> (NodeHandle, serde_json::Value) {
     world.machine.stubborn("app");
     world.api.create("pods", &pod("web", vec![container("app")]));
     let agent = world.agent().await;

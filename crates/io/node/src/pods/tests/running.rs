@@ -9,7 +9,7 @@ use rekindle_types::ExitStatus;
 use serde_json::json;
 
 use super::{events, pod_with_scratch, scratch_of_app, shown};
-use crate::agent::StopMode;
+use crate::agent::AgentStopMode;
 use crate::testing::{World, container, pod, with_volumes};
 
 #[tokio::test(start_paused = true)]
@@ -232,7 +232,7 @@ async fn what_ended_with_a_stop_whose_agent_was_killed_is_no_finished_work() {
     world.until_running("web").await;
     world.machine.stubborn("slow");
     tokio::select! {
-        () = agent.stop(StopMode::EndPods) => panic!("a container that does not obey has ended"),
+        () = agent.stop(AgentStopMode::EndPods) => panic!("a container that does not obey has ended"),
         () = world.machine.until("app ends", |machine| machine.running() == ["slow#0"]) => {}
     }
     world.machine.disconnect();
@@ -252,7 +252,7 @@ async fn an_agent_that_stops_can_end_its_pods_and_the_next_one_brings_them_back(
     world.until_running("web").await;
     let scratch = scratch_of_app(&world);
     std::fs::write(scratch.join("kept"), "kept").unwrap();
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
     assert!(world.machine.sandboxes().is_empty());
     assert_eq!(world.machine.count("signal app"), 1);
     assert!(world.folder.mounts().is_empty());
@@ -413,7 +413,7 @@ async fn a_config_map_that_is_deleted_holds_up_no_other_volume_and_is_told() {
         events(&world, "FailedMount"),
         ["MountVolume.SetUp failed for volume \"first\" : configmap \"gone\" not found"]
     );
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
 }
 
 /// A disk that is full: no attempt is begun whose number is not kept, and the pod goes on when

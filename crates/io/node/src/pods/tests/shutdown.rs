@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::{ExitStatus, TickDuration};
 use serde_json::{Value, json};
 
-use crate::agent::{Handle, Node, StopMode};
+use crate::agent::{AgentLauncher, AgentStopMode, NodeHandle};
 use crate::shutdown::{CRITICAL_PRIORITY, ShutdownGroup, ShutdownPolicy};
 use crate::testing::{World, container, pod};
 
@@ -20,12 +20,12 @@ fn of_priority(name: &str, priority: i32, grace: i64) -> Pod {
     pod
 }
 
-async fn agent(world: &World, shutdown: ShutdownPolicy) -> Handle {
+async fn agent(world: &World, shutdown: ShutdownPolicy) -> NodeHandle {
     let mut config = world.config();
     config.shutdown = shutdown;
     let runtime = Arc::new(world.machine.connect());
     let network = Arc::new(world.network.clone());
-    Node::start(config, world.api.client(), runtime, network).await.unwrap()
+    AgentLauncher::start(config, world.api.client(), runtime, network).await.unwrap()
 }
 
 fn groups(groups: &[(i32, u32)]) -> ShutdownPolicy {
@@ -58,7 +58,7 @@ async fn pods_end_by_priority_and_critical_ones_last() {
     for name in ["dns", "web", "db"] {
         world.until_running(name).await;
     }
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
     let calls = world.machine.calls();
     let of = |call: &str| place(&calls, call);
     assert!(of("signal web-app") < of("signal db-app"), "{calls:?}");
@@ -94,7 +94,7 @@ async fn a_group_gets_its_period_and_no_more_and_a_pod_no_more_than_it_wants() {
         world.until_running(name).await;
     }
     let begin = world.clock.now();
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
     let took = world.clock.now().since(begin).as_secs();
     assert!((30..33).contains(&took), "{took} s");
     let ended = |name: &str| {
@@ -127,7 +127,7 @@ async fn a_pod_that_comes_meanwhile_is_refused_and_one_that_is_over_stays_as_it_
         .api
         .until("done", |api| api.get("pods", "done").unwrap()["status"]["phase"] == "Succeeded")
         .await;
-    let stopped = tokio::spawn(agent.stop(StopMode::EndPods));
+    let stopped = tokio::spawn(agent.stop(AgentStopMode::EndPods));
     world.machine.until("asked to end", |machine| machine.count("signal slow-app") == 1).await;
     world.api.create("pods", &of_priority("late", 0, 30));
     world
@@ -153,7 +153,7 @@ async fn an_agent_that_leaves_its_pods_shuts_no_node_down() {
     world.api.create("pods", &of_priority("web", 0, 30));
     let agent = agent(&world, ShutdownPolicy::of_periods(30, 10)).await;
     world.until_running("web").await;
-    agent.stop(StopMode::LeavePods).await;
+    agent.stop(AgentStopMode::LeavePods).await;
     assert_eq!(world.status("web")["phase"], "Running");
     assert_eq!(world.machine.count("signal web-app"), 0);
 }

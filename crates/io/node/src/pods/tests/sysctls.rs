@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::agent::{Handle, Node, StopMode};
+use crate::agent::{AgentLauncher, AgentStopMode, NodeHandle};
 use crate::sysctls::AllowedSysctls;
 use crate::testing::{FakeApi, World, container, pod};
 
-async fn agent(world: &World, allowed: &[&str]) -> Handle {
+async fn agent(world: &World, allowed: &[&str]) -> NodeHandle {
     let mut config = world.config();
     let allowed: Vec<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
     config.sysctls = AllowedSysctls::new(&allowed).unwrap();
     let runtime = Arc::new(world.machine.connect());
     let network = Arc::new(world.network.clone());
-    Node::start(config, world.api.client(), runtime, network).await.unwrap()
+    AgentLauncher::start(config, world.api.client(), runtime, network).await.unwrap()
 }
 
 fn create(world: &World, name: &str, sysctl: &str) {
@@ -51,7 +51,7 @@ async fn a_pod_with_a_setting_that_is_not_allowed_fails_and_one_that_runs_stays(
     };
     world.api.until("it is told", told).await;
     // the next agent does not ask again whether what runs may come in
-    first.stop(StopMode::LeavePods).await;
+    first.stop(AgentStopMode::LeavePods).await;
     let _next = agent(&world, &[]).await;
     world.lease_renewals(3).await;
     assert_eq!(world.status("allowed")["phase"], "Running");

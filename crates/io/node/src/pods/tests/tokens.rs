@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use super::events;
-use crate::agent::StopMode;
+use crate::agent::AgentStopMode;
 use crate::testing::{World, container, pod, with_volumes};
 
 const REQUESTS: &str = "POST serviceaccounts/token default/robot";
@@ -55,7 +55,7 @@ async fn a_token_is_there_before_the_container_and_is_replaced_after_four_fifths
     assert_eq!(world.api.requests(REQUESTS), 1, "470 of its 600 seconds are over");
     until_token(&world, "token-2").await;
     assert_eq!(world.api.requests(REQUESTS), 2, "once at 480 seconds");
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +69,7 @@ async fn a_refresh_that_is_refused_is_tried_again_and_the_old_token_stays() {
     assert_eq!(world.api.requests(REQUESTS), 2, "one refusal, and no hammering");
     assert_eq!(std::fs::read_to_string(token_file(&world)).unwrap(), "token-1");
     until_token(&world, "token-3").await;
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +83,7 @@ async fn a_pod_without_its_token_does_not_start() {
     let told = &events(&world, "FailedMount")[0];
     assert!(told.contains("failed to fetch token: told to fail"), "{told}");
     assert_eq!(std::fs::read_to_string(token_file(&world)).unwrap(), "token-2");
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +107,7 @@ async fn a_token_that_is_not_to_be_had_keeps_no_other_file_from_being_written() 
     world.api.until("new", |_| std::fs::read_to_string(&file).is_ok_and(|text| text == "2")).await;
     let told = &events(&world, "FailedMount")[0];
     assert!(told.contains("for volume \"identity\" : failed to fetch token"), "{told}");
-    agent.stop(StopMode::EndPods).await;
+    agent.stop(AgentStopMode::EndPods).await;
 }
 
 /// Nobody remembers when the token ends that an agent has asked for which is no more.
@@ -121,5 +121,5 @@ async fn an_agent_that_finds_a_pod_gives_it_a_token_of_its_own() {
     let again = world.agent().await;
     until_token(&world, "token-2").await;
     assert_eq!(world.machine.running(), ["app#0"]);
-    again.stop(StopMode::EndPods).await;
+    again.stop(AgentStopMode::EndPods).await;
 }

@@ -1,13 +1,13 @@
 //! Pods with users of their own: which range of ids each gets, and how long it has it.
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_runtime::{UserRange, Users};
+use rekindle_runtime::{SandboxUsers, UserRange};
 use rekindle_types::v1alpha1::Rung;
 use serde_json::json;
 
-use crate::agent::Handle;
+use crate::agent::NodeHandle;
 use crate::testing::{World, container, pod, restart};
-use crate::users::UserIds;
+use crate::users::UserIdRanges;
 
 fn with_own_users(name: &str) -> Pod {
     let mut pod = pod(name, vec![container("app")]);
@@ -22,15 +22,15 @@ async fn restart_whole(world: &World, request: &str, pod: &str) {
     world.until_running(pod).await;
 }
 
-async fn agent_with_one_range(world: &World) -> Handle {
-    let ids = UserIds::new(None, Some(126 * 65_536)).unwrap();
+async fn agent_with_one_range(world: &World) -> NodeHandle {
+    let ids = UserIdRanges::new(None, Some(126 * 65_536)).unwrap();
     world.agent_with(|config| config.user_ids = ids).await
 }
 
 /// The range of the pod's only, or newest, sandbox.
 fn range(world: &World, pod: &str) -> UserRange {
     match world.machine.users(pod).last() {
-        Some(Users::Own(range)) => *range,
+        Some(SandboxUsers::Own(range)) => *range,
         other => panic!("{pod} has {other:?}"),
     }
 }
@@ -48,13 +48,13 @@ async fn a_pod_has_one_range_as_long_as_it_lives_and_no_other_pod_has() {
     }
     let (one, two) = (range(&world, "one"), range(&world, "two"));
     assert_ne!(one.first, two.first);
-    assert_eq!(world.machine.users("plain"), [Users::Host]);
+    assert_eq!(world.machine.users("plain"), [SandboxUsers::Host]);
 
     restart_whole(&world, "first", "one").await;
     world.crash(agent);
     let agent = world.agent().await;
     restart_whole(&world, "second", "one").await;
-    assert_eq!(world.machine.users("one"), [Users::Own(one); 3], "in every sandbox");
+    assert_eq!(world.machine.users("one"), [SandboxUsers::Own(one); 3], "in every sandbox");
     assert_eq!(range(&world, "two"), two);
 
     // what is gone is free, for the next agent too

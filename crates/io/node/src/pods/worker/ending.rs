@@ -15,24 +15,25 @@ use rekindle_pod_driver::{Existence, deletion_grace_seconds};
 use rekindle_runtime::Runtime;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
 
-use super::{Departure, Flow, Worker};
+use super::{PodWorker, WorkerDeparture, WorkerFlow};
 use crate::clock::sleep_until;
 use crate::durable;
 use crate::network::PodNetwork;
-use crate::pods::inbox::Input;
+use crate::pods::inbox::WorkerInput;
 use crate::pods::recovery::{remove_folder, remove_logs};
 use crate::pods::restarts::is_settled;
 use crate::pods::status_writer::answered;
-use crate::volumes::{Contents, sweep, unmount_volumes};
+use crate::volumes::{EmptyDirContents, sweep, unmount_volumes};
 
-impl<R: Runtime, N: PodNetwork> Worker<R, N> {
+impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
     /// After the core's last action.
     pub(super) async fn finish(mut self) {
         // what is still under way serves a pod that is over: a pull ends here
         self.under_way.clear();
         self.node.room.release(&self.pod_ref.uid);
         let is_node_stopping = self.driver.is_node_stopping();
-        let contents = if is_node_stopping { Contents::Keep } else { Contents::Discard };
+        let contents =
+            if is_node_stopping { EmptyDirContents::Keep } else { EmptyDirContents::Discard };
         self.unmount(contents).await;
         self.sweep(contents).await;
         self.awaited.clear();
@@ -46,7 +47,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         self.restarts.flush().await;
         self.forget_journal();
         self.node.users.forget(&self.pod_ref, &self.dirs);
-        if self.wait_for_deletion().await == Flow::Continue {
+        if self.wait_for_deletion().await == WorkerFlow::Continue {
             return; // the agent ends before the object does
         }
         // the object goes last: while it is there, somebody knows that there may be something to
@@ -82,7 +83,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     /// What a core that has finished still asks for: statuses are written.
     fn tell(&mut self) {
         // it finishes again when it hears of a deletion
-        while self.carry_out() == Flow::Finished {}
+        while self.carry_out() == WorkerFlow::Finished {}
     }
 
     async fn blocking(&mut self, work: impl FnOnce() + Send + 'static) {
@@ -93,10 +94,10 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
 
     /// Deletes what was moved aside. Who has the pod evicted for what it has written looks at the
     /// disk next, and waits for it.
-    async fn sweep(&mut self, contents: Contents) {
+    async fn sweep(&mut self, contents: EmptyDirContents) {
         match contents {
-            Contents::Keep => return,
-            Contents::Discard => {}
+            EmptyDirContents::Keep => return,
+            EmptyDirContents::Discard => {}
         }
         let trash = self.node.dirs.trash();
         let swept = tokio::task::spawn_blocking(move || sweep(&trash));
@@ -107,7 +108,7 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
         }
     }
 
-    async fn unmount(&mut self, contents: Contents) {
+    async fn unmount(&mut self, contents: EmptyDirContents) {
         self.payload_update = None;
         let _turn = self.volumes.turn().await;
         let mut wait = Duration::from_millis(100);
@@ -139,28 +140,28 @@ impl<R: Runtime, N: PodNetwork> Worker<R, N> {
     }
 
     /// A pod that has ended stays in the API until somebody deletes it.
-    async fn wait_for_deletion(&mut self) -> Flow {
+    async fn wait_for_deletion(&mut self) -> WorkerFlow {
         loop {
             self.tell();
             let is_deleted = deletion_grace_seconds(self.driver.pod()).is_some();
             if is_deleted || self.driver.existence() == Existence::Vanished {
-                return Flow::Finished;
+                return WorkerFlow::Finished;
             }
-            if self.departure == Departure::WhenOver {
-                return Flow::Continue;
+            if self.departure == WorkerDeparture::WhenOver {
+                return WorkerFlow::Continue;
             }
             let timeout = self.timeout();
             tokio::select! {
                 input = self.inbox.recv() => match input {
-                    None | Some(Input::NodeStops | Input::NodeShutsDown { .. }) => {
-                        return Flow::Continue;
+                    None | Some(WorkerInput::NodeStops | WorkerInput::NodeShutsDown { .. }) => {
+                        return WorkerFlow::Continue;
                     }
-                    Some(Input::Evict(..)) => {} // it is over
-                    Some(Input::Vanished(loss)) => self.driver.object_vanished(self.now(), loss),
-                    Some(Input::Restart(restart)) => self.refuse(&restart),
-                    Some(Input::RestartForgotten(id)) => self.restarts.forget(&id),
+                    Some(WorkerInput::Evict(..)) => {} // it is over
+                    Some(WorkerInput::Vanished(loss)) => self.driver.object_vanished(self.now(), loss),
+                    Some(WorkerInput::Restart(restart)) => self.refuse(&restart),
+                    Some(WorkerInput::RestartForgotten(id)) => self.restarts.forget(&id),
                     // late: nothing runs here any more
-                    Some(Input::Runtime(_) | Input::Resources { .. }) => {}
+                    Some(WorkerInput::Runtime(_) | WorkerInput::Resources { .. }) => {}
                 },
                 Ok(()) = self.updates.changed() => {
                     let pod = self.updates.borrow_and_update().clone();

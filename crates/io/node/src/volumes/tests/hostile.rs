@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Contents, Volumes};
+use super::{EmptyDirContents, Volumes};
 use crate::volumes::{ensure_sub_path, read_file_beneath, remove_tree};
 
 /// A file of the host that must still be there at the end.
@@ -39,7 +39,7 @@ fn links_to_the_host_are_removed_and_not_followed() {
     assert_eq!(fs::read_to_string(&host).unwrap(), "root");
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
     symlink(etc, path.join("again")).unwrap();
-    volumes.end(Contents::Discard);
+    volumes.end(EmptyDirContents::Discard);
     assert_eq!(fs::read_to_string(&host).unwrap(), "root");
     assert!(!volumes.dirs.volumes().exists());
 }
@@ -58,7 +58,7 @@ fn a_link_in_place_of_the_volume_is_not_followed() {
     assert_eq!(fs::read_to_string(&host).unwrap(), "root");
     remove_tree(&path).unwrap();
     symlink(etc, &path).unwrap();
-    volumes.end(Contents::Discard);
+    volumes.end(EmptyDirContents::Discard);
     assert_eq!(fs::read_to_string(&host).unwrap(), "root");
 }
 
@@ -161,6 +161,6 @@ fn links_in_place_of_projected_files_are_replaced() {
         assert_eq!(fs::read_to_string(&host).unwrap(), "root");
         assert_eq!(fs::read_dir(etc).unwrap().count(), 1);
     }
-    volumes.end(Contents::Discard);
+    volumes.end(EmptyDirContents::Discard);
     assert_eq!(fs::read_to_string(&host).unwrap(), "root");
 }

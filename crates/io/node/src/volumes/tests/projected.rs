@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Contents, Volumes};
+use super::{EmptyDirContents, Volumes};
 use crate::tokens::TokenWish;
 
 /// What a reader sees: path, mode and content of every visible file.
@@ -125,7 +125,7 @@ fn items_modes_and_groups() {
     assert_eq!(fs::metadata(path.join("id")).unwrap().gid(), 4711);
     assert_eq!(fs::read_link(path.join("deep")).unwrap(), Path::new("..data/deep"));
     assert!(volumes.folder.mounts().contains(&path), "a secret is never on disk");
-    volumes.end(Contents::Discard);
+    volumes.end(EmptyDirContents::Discard);
     assert!(volumes.folder.mounts().is_empty());
 }
 

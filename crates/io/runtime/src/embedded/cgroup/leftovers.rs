@@ -16,7 +16,7 @@ use super::read_number;
 const WORTH_KEEPING_BYTES: u64 = 4 << 20;
 
 /// The controller's files of one version.
-pub(super) struct Files {
+pub(super) struct ControllerFiles {
     /// How much is counted.
     pub usage: &'static str,
     /// Has it forgotten.
@@ -25,7 +25,7 @@ pub(super) struct Files {
 
 /// Has the kernel forget what little a group without processes holds. That it cannot is no error:
 /// the group goes all the same.
-pub(super) fn forget(folder: &Path, files: &Files) {
+pub(super) fn forget(folder: &Path, files: &ControllerFiles) {
     let has_processes = fs::read_to_string(folder.join("cgroup.procs"));
     if has_processes.is_ok_and(|pids| !pids.is_empty()) {
         return;
@@ -42,7 +42,7 @@ pub(super) fn forget(folder: &Path, files: &Files) {
 mod tests {
     use super::*;
 
-    const FILES: Files = Files { usage: "usage", forget: "forget" };
+    const FILES: ControllerFiles = ControllerFiles { usage: "usage", forget: "forget" };
 
     #[test]
     fn only_a_little_is_forgotten_and_only_when_nobody_is_there() {

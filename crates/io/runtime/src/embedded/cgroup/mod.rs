@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::CgroupPlan;
 
-use crate::spec::{Change, MemoryState, Resources, SandboxKey};
+use crate::spec::{LimitChange, MemoryState, Resources, SandboxKey};
 
 /// What could not be done with a cgroup.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ impl CgroupError {
 
 /// One engine's cgroups.
 #[derive(Debug)]
-pub(crate) struct Cgroups {
+pub(crate) struct EngineCgroups {
     hierarchies: Hierarchies,
     /// `rekindle/<engine>`, beneath each hierarchy's root.
     base: PathBuf,
@@ -51,12 +51,12 @@ pub(crate) struct Cgroups {
 #[derive(Debug, PartialEq, Eq)]
 enum Hierarchies {
     /// A tree for each controller, and maybe the unified one beside them, without controllers.
-    V1(v1::Trees),
+    V1(v1::CgroupTrees),
     /// The unified one with the controllers in it.
     V2(PathBuf),
 }
 
-impl Cgroups {
+impl EngineCgroups {
     /// Looks which hierarchies this machine has mounted.
     pub(crate) fn detect(engine_id: &str) -> Result<Self, CgroupError> {
         let path = Path::new("/proc/self/mountinfo");
@@ -88,8 +88,8 @@ impl Cgroups {
     ) -> Result<(), CgroupError> {
         let path = self.pod_path(key);
         match &self.hierarchies {
-            Hierarchies::V1(trees) => v1::create(trees, &path, Earlier::Taken, limits),
-            Hierarchies::V2(root) => v2::create(root, &path, v2::Holds::Children, limits),
+            Hierarchies::V1(trees) => v1::create(trees, &path, ExistingCgroup::Taken, limits),
+            Hierarchies::V2(root) => v2::create(root, &path, v2::CgroupPurpose::Children, limits),
         }
     }
 
@@ -104,11 +104,11 @@ impl Cgroups {
         let path = self.pod_path(key).join(slot);
         match &self.hierarchies {
             Hierarchies::V1(trees) => {
-                v1::create(trees, &path, Earlier::Replaced, limits)?;
+                v1::create(trees, &path, ExistingCgroup::Replaced, limits)?;
                 Ok(v1::plan(trees, &path))
             }
             Hierarchies::V2(root) => {
-                v2::create(root, &path, v2::Holds::Processes, limits)?;
+                v2::create(root, &path, v2::CgroupPurpose::Processes, limits)?;
                 Ok(v2::plan(root, &path))
             }
         }
@@ -119,9 +119,9 @@ impl Cgroups {
         &self,
         key: &SandboxKey,
         limits: &Resources,
-        change: Change,
+        change: LimitChange,
     ) -> Result<(), CgroupError> {
-        self.update(&self.pod_path(key), v2::Holds::Children, limits, change)
+        self.update(&self.pod_path(key), v2::CgroupPurpose::Children, limits, change)
     }
 
     /// Changes the limits of a container's cgroup.
@@ -132,15 +132,15 @@ impl Cgroups {
         limits: &Resources,
     ) -> Result<(), CgroupError> {
         let path = self.pod_path(key).join(slot);
-        self.update(&path, v2::Holds::Processes, limits, Change::Exact)
+        self.update(&path, v2::CgroupPurpose::Processes, limits, LimitChange::Exact)
     }
 
     fn update(
         &self,
         path: &Path,
-        holds: v2::Holds,
+        holds: v2::CgroupPurpose,
         limits: &Resources,
-        change: Change,
+        change: LimitChange,
     ) -> Result<(), CgroupError> {
         match &self.hierarchies {
             Hierarchies::V1(trees) => v1::update(trees, path, limits, change),
@@ -215,15 +215,17 @@ impl Cgroups {
 
     /// Sandboxes' cgroups of this engine that stand but are not among `known`: leftovers of a life
     /// before.
-    pub(crate) fn strays(&self, known: &[SandboxKey]) -> Vec<Stray> {
+    pub(crate) fn strays(&self, known: &[SandboxKey]) -> Vec<StrayCgroup> {
         let known: Vec<PathBuf> = known.iter().map(|key| self.pod_path(key)).collect();
         let mut strays = Vec::new();
         for base in self.folders(&self.base) {
             for pod in subfolders(&base) {
                 for sandbox in subfolders(&base.join(&pod)) {
                     let path = self.base.join(&pod).join(&sandbox);
-                    if !known.contains(&path) && !strays.iter().any(|s: &Stray| s.path == path) {
-                        strays.push(Stray { path });
+                    if !known.contains(&path)
+                        && !strays.iter().any(|s: &StrayCgroup| s.path == path)
+                    {
+                        strays.push(StrayCgroup { path });
                     }
                 }
             }
@@ -233,12 +235,12 @@ impl Cgroups {
 
     /// Kills what is in a stray. Its processes end by themselves; then [`Self::remove_stray`]
     /// works.
-    pub(crate) fn kill_stray(&self, stray: &Stray) -> Result<(), CgroupError> {
+    pub(crate) fn kill_stray(&self, stray: &StrayCgroup) -> Result<(), CgroupError> {
         self.kill(&stray.path)
     }
 
     /// Takes a stray away.
-    pub(crate) fn remove_stray(&self, stray: &Stray) -> Result<(), CgroupError> {
+    pub(crate) fn remove_stray(&self, stray: &StrayCgroup) -> Result<(), CgroupError> {
         self.remove(&stray.path)?;
         for folder in stray.path.parent().map(|pod| self.folders(pod)).unwrap_or_default() {
             // The pod's folder stays while another sandbox is in it.
@@ -276,7 +278,7 @@ impl Cgroups {
 
 /// A cgroup that nobody knows any more.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Stray {
+pub(crate) struct StrayCgroup {
     path: PathBuf,
 }
 
@@ -360,21 +362,21 @@ fn read_number(folder: &Path, file: &str) -> Result<u64, CgroupError> {
 type Limit = Option<u64>;
 
 /// What a limit that is `current` becomes; `None` when nothing is to be written.
-fn changed(current: Limit, new: Limit, change: Change) -> Option<Limit> {
+fn changed(current: Limit, new: Limit, change: LimitChange) -> Option<Limit> {
     let is_raised = match (current, new) {
         (None, _) => false,
         (Some(_), None) => true,
         (Some(current), Some(new)) => new > current,
     };
     match change {
-        Change::Exact => (current != new).then_some(new),
-        Change::RaiseOnly => is_raised.then_some(new),
+        LimitChange::Exact => (current != new).then_some(new),
+        LimitChange::RaiseOnly => is_raised.then_some(new),
     }
 }
 
 /// What becomes of a group that stands already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Earlier {
+enum ExistingCgroup {
     /// It is taken as it is.
     Taken,
     /// It is made anew, so that its counters are new.
@@ -383,14 +385,14 @@ enum Earlier {
 
 /// Makes a folder and those before it. That it is new is the usual case, so nobody looks for an
 /// earlier one before.
-fn make(folder: &Path, earlier: Earlier) -> Result<(), CgroupError> {
+fn make(folder: &Path, earlier: ExistingCgroup) -> Result<(), CgroupError> {
     let made = match (fs::create_dir(folder), earlier) {
-        (Err(e), Earlier::Replaced) if e.kind() == io::ErrorKind::AlreadyExists => {
+        (Err(e), ExistingCgroup::Replaced) if e.kind() == io::ErrorKind::AlreadyExists => {
             remove_tree(folder)?;
             fs::create_dir(folder)
         }
         (Ok(()), _) => Ok(()),
-        (Err(_), Earlier::Taken | Earlier::Replaced) => fs::create_dir_all(folder),
+        (Err(_), ExistingCgroup::Taken | ExistingCgroup::Replaced) => fs::create_dir_all(folder),
     };
     made.map_err(|e| CgroupError::new("make cgroup", folder, e))
 }
@@ -398,7 +400,7 @@ fn make(folder: &Path, earlier: Earlier) -> Result<(), CgroupError> {
 /// Reads mountinfo(5): field 5 is the mount point; behind ` - ` come the file system and its
 /// options.
 fn hierarchies(mountinfo: &str) -> Option<Hierarchies> {
-    let mut trees = v1::Trees::default();
+    let mut trees = v1::CgroupTrees::default();
     let mut unified = None;
     for line in mountinfo.lines() {
         let Some((mount, file_system)) = line.split_once(" - ") else { continue };
@@ -449,7 +451,7 @@ mod tests {
 
     #[test]
     fn limits_are_raised_before_what_is_inside_and_lowered_after() {
-        use Change::{Exact, RaiseOnly};
+        use LimitChange::{Exact, RaiseOnly};
         for (current, new, change, written) in [
             (Some(1), Some(2), RaiseOnly, Some(Some(2))),
             (Some(2), Some(1), RaiseOnly, None),

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::{CgroupError, Cgroups, Hierarchies};
+use super::{CgroupError, EngineCgroups, Hierarchies};
 use crate::spec::SandboxKey;
 
-impl Cgroups {
+impl EngineCgroups {
     /// What becomes readable when the kernel is about to kill in a container's cgroup, and when
     /// that goes away. None in version 2: there a kill takes the whole container.
     pub(crate) fn oom_notices(

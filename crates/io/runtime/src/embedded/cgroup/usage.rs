@@ -14,11 +14,11 @@ use std::path::Path;
 
 use rekindle_types::Tick;
 
-use super::{CgroupError, Cgroups, Hierarchies, v1};
+use super::{CgroupError, EngineCgroups, Hierarchies, v1};
 use crate::spec::SandboxKey;
 use crate::usage::{CgroupUsage, CpuUsage, MemoryUsage};
 
-impl Cgroups {
+impl EngineCgroups {
     /// A sandbox's; `None` when it is not there.
     pub(crate) fn sandbox_usage(
         &self,
@@ -44,7 +44,7 @@ impl Cgroups {
             Hierarchies::V1(trees) => of_v1(trees, Path::new(""), now),
             Hierarchies::V2(root) => of_v2_root(root, Path::new("/proc/meminfo"), now),
         };
-        usage.map_err(Missing::into_error)
+        usage.map_err(MissingFigure::into_error)
     }
 
     fn usage(&self, path: &Path, now: Tick) -> Result<Option<CgroupUsage>, CgroupError> {
@@ -54,22 +54,22 @@ impl Cgroups {
         };
         match usage {
             Ok(usage) => Ok(Some(usage)),
-            Err(Missing::Group(_)) => Ok(None),
-            Err(Missing::Answer(error)) => Err(error),
+            Err(MissingFigure::Group(_)) => Ok(None),
+            Err(MissingFigure::Answer(error)) => Err(error),
         }
     }
 }
 
 /// Why there is no figure.
 #[derive(Debug)]
-pub(super) enum Missing {
+pub(super) enum MissingFigure {
     /// The group has gone.
     Group(CgroupError),
     /// It is there, and says nothing that can be read.
     Answer(CgroupError),
 }
 
-impl Missing {
+impl MissingFigure {
     fn into_error(self) -> CgroupError {
         match self {
             Self::Group(error) | Self::Answer(error) => error,
@@ -77,16 +77,20 @@ impl Missing {
     }
 }
 
-pub(super) fn of_v1(trees: &v1::Trees, path: &Path, now: Tick) -> Result<CgroupUsage, Missing> {
+pub(super) fn of_v1(
+    trees: &v1::CgroupTrees,
+    path: &Path,
+    now: Tick,
+) -> Result<CgroupUsage, MissingFigure> {
     let memory = trees.memory().join(path);
-    let stat = Stat::read(&memory, "memory.stat")?;
+    let stat = StatFile::read(&memory, "memory.stat")?;
     let usage_bytes = number(&memory, "memory.usage_in_bytes")?;
     // the root of the tree has no such file on some machines
-    let oom = Stat::read_or_empty(&memory, "memory.oom_control")?;
+    let oom = StatFile::read_or_empty(&memory, "memory.oom_control")?;
     let cpu = match trees.cpu_folders() {
         None => None,
         Some((account, limit)) => {
-            let limit = Stat::read_or_empty(&limit.join(path), "cpu.stat")?;
+            let limit = StatFile::read_or_empty(&limit.join(path), "cpu.stat")?;
             Some(CpuUsage {
                 usage_ns: number(&account.join(path), "cpuacct.usage")?,
                 periods: limit.get("nr_periods"),
@@ -118,10 +122,10 @@ pub(super) fn of_v1(trees: &v1::Trees, path: &Path, now: Tick) -> Result<CgroupU
     })
 }
 
-pub(super) fn of_v2(folder: &Path, now: Tick) -> Result<CgroupUsage, Missing> {
-    let stat = Stat::read(folder, "memory.stat")?;
+pub(super) fn of_v2(folder: &Path, now: Tick) -> Result<CgroupUsage, MissingFigure> {
+    let stat = StatFile::read(folder, "memory.stat")?;
     let usage_bytes = number(folder, "memory.current")?;
-    let events = Stat::read_or_empty(folder, "memory.events")?;
+    let events = StatFile::read_or_empty(folder, "memory.events")?;
     Ok(CgroupUsage {
         taken_at: now,
         cpu: cpu_of_v2(folder)?,
@@ -132,8 +136,12 @@ pub(super) fn of_v2(folder: &Path, now: Tick) -> Result<CgroupUsage, Missing> {
 }
 
 /// The root group of version 2: as the kubelet's container library, with used = total − free.
-pub(super) fn of_v2_root(root: &Path, meminfo: &Path, now: Tick) -> Result<CgroupUsage, Missing> {
-    let stat = Stat::read(root, "memory.stat")?;
+pub(super) fn of_v2_root(
+    root: &Path,
+    meminfo: &Path,
+    now: Tick,
+) -> Result<CgroupUsage, MissingFigure> {
+    let stat = StatFile::read(root, "memory.stat")?;
     let text = read(meminfo)?;
     let bytes = |name: &str| kilobytes(&text, name).saturating_mul(1024);
     let usage_bytes = bytes("MemTotal").saturating_sub(bytes("MemFree"));
@@ -146,12 +154,12 @@ pub(super) fn of_v2_root(root: &Path, meminfo: &Path, now: Tick) -> Result<Cgrou
     })
 }
 
-fn forks_refused(folder: &Path) -> Result<u64, Missing> {
-    Ok(Stat::read_or_empty(folder, "pids.events")?.get("max"))
+fn forks_refused(folder: &Path) -> Result<u64, MissingFigure> {
+    Ok(StatFile::read_or_empty(folder, "pids.events")?.get("max"))
 }
 
-fn cpu_of_v2(folder: &Path) -> Result<Option<CpuUsage>, Missing> {
-    let stat = Stat::read_or_empty(folder, "cpu.stat")?;
+fn cpu_of_v2(folder: &Path) -> Result<Option<CpuUsage>, MissingFigure> {
+    let stat = StatFile::read_or_empty(folder, "cpu.stat")?;
     Ok(stat.find("usage_usec").map(|usage_us| CpuUsage {
         usage_ns: usage_us.saturating_mul(1000),
         periods: stat.get("nr_periods"),
@@ -160,7 +168,7 @@ fn cpu_of_v2(folder: &Path) -> Result<Option<CpuUsage>, Missing> {
     }))
 }
 
-fn memory_of_v2(stat: &Stat, usage_bytes: u64, oom_kills: u64) -> MemoryUsage {
+fn memory_of_v2(stat: &StatFile, usage_bytes: u64, oom_kills: u64) -> MemoryUsage {
     MemoryUsage {
         usage_bytes,
         working_set_bytes: usage_bytes.saturating_sub(stat.get("inactive_file")),
@@ -172,17 +180,17 @@ fn memory_of_v2(stat: &Stat, usage_bytes: u64, oom_kills: u64) -> MemoryUsage {
 }
 
 /// A file of lines `name number`.
-struct Stat(String);
+struct StatFile(String);
 
-impl Stat {
-    fn read(folder: &Path, file: &str) -> Result<Self, Missing> {
+impl StatFile {
+    fn read(folder: &Path, file: &str) -> Result<Self, MissingFigure> {
         read(&folder.join(file)).map(Self)
     }
 
     /// The same where a kernel may lack the file.
-    fn read_or_empty(folder: &Path, file: &str) -> Result<Self, Missing> {
+    fn read_or_empty(folder: &Path, file: &str) -> Result<Self, MissingFigure> {
         match Self::read(folder, file) {
-            Err(Missing::Group(_)) => Ok(Self(String::new())),
+            Err(MissingFigure::Group(_)) => Ok(Self(String::new())),
             answer => answer,
         }
     }
@@ -206,29 +214,29 @@ fn kilobytes(text: &str, name: &str) -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-fn number(folder: &Path, file: &str) -> Result<u64, Missing> {
+fn number(folder: &Path, file: &str) -> Result<u64, MissingFigure> {
     let path = folder.join(file);
     let text = read(&path)?;
     text.trim().parse().map_err(|_| {
         let problem = io::Error::other(format!("{:?} is not a number", text.trim()));
-        Missing::Answer(CgroupError::new("read", &path, problem))
+        MissingFigure::Answer(CgroupError::new("read", &path, problem))
     })
 }
 
-fn number_if_there(folder: &Path, file: &str) -> Result<Option<u64>, Missing> {
+fn number_if_there(folder: &Path, file: &str) -> Result<Option<u64>, MissingFigure> {
     match number(folder, file) {
         Ok(number) => Ok(Some(number)),
-        Err(Missing::Group(_)) => Ok(None),
+        Err(MissingFigure::Group(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn read(path: &Path) -> Result<String, Missing> {
+fn read(path: &Path) -> Result<String, MissingFigure> {
     fs::read_to_string(path).map_err(|error| {
         let gone = error.kind() == io::ErrorKind::NotFound
             || rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::NODEV);
         let error = CgroupError::new("read", path, error);
-        if gone { Missing::Group(error) } else { Missing::Answer(error) }
+        if gone { MissingFigure::Group(error) } else { MissingFigure::Answer(error) }
     })
 }
 

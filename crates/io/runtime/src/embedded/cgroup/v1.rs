@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{CgroupPlan, CgroupView, MemoryFiles};
 
-use super::leftovers::Files;
-use super::{CgroupError, Earlier, changed, make, read, read_number, subfolders, write};
-use crate::spec::{Change, MemoryState, Resources};
+use super::leftovers::ControllerFiles;
+use super::{CgroupError, ExistingCgroup, changed, make, read, read_number, subfolders, write};
+use crate::spec::{LimitChange, MemoryState, Resources};
 
 /// Microseconds over which a CPU limit holds: the kernel's default, and the kubelet's.
 const CPU_PERIOD_US: u64 = 100_000;
@@ -21,7 +21,7 @@ const MEMORY_UNLIMITED: u64 = i64::MAX as u64 / 4096 * 4096;
 
 /// Where the controllers that are used here are mounted.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Trees {
+pub(super) struct CgroupTrees {
     cpu: Option<PathBuf>,
     cpuacct: Option<PathBuf>,
     memory: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub(super) struct Trees {
     unified: Option<PathBuf>,
 }
 
-impl Trees {
+impl CgroupTrees {
     /// Takes note of a mounted hierarchy; the first mount of a controller counts.
     pub(super) fn add(&mut self, point: &Path, options: &str) {
         for option in options.split(',') {
@@ -85,9 +85,9 @@ impl Trees {
 }
 
 pub(super) fn create(
-    trees: &Trees,
+    trees: &CgroupTrees,
     path: &Path,
-    earlier: Earlier,
+    earlier: ExistingCgroup,
     limits: &Resources,
 ) -> Result<(), CgroupError> {
     for root in trees.roots() {
@@ -132,10 +132,10 @@ fn limit_memory(folder: &Path, limits: &Resources) -> Result<(), CgroupError> {
 
 /// Changes the limits of a group that stands.
 pub(super) fn update(
-    trees: &Trees,
+    trees: &CgroupTrees,
     path: &Path,
     limits: &Resources,
-    change: Change,
+    change: LimitChange,
 ) -> Result<(), CgroupError> {
     if let Some(cpu) = &trees.cpu {
         update_cpu(&cpu.join(path), limits, change)?;
@@ -146,7 +146,7 @@ pub(super) fn update(
     Ok(())
 }
 
-fn update_cpu(folder: &Path, limits: &Resources, change: Change) -> Result<(), CgroupError> {
+fn update_cpu(folder: &Path, limits: &Resources, change: LimitChange) -> Result<(), CgroupError> {
     const SHARES: &str = "cpu.shares";
     const QUOTA: &str = "cpu.cfs_quota_us";
     if let Some(Some(shares)) =
@@ -179,7 +179,11 @@ fn free_ended(folder: &Path) -> Result<(), CgroupError> {
     Ok(())
 }
 
-fn update_memory(folder: &Path, limits: &Resources, change: Change) -> Result<(), CgroupError> {
+fn update_memory(
+    folder: &Path,
+    limits: &Resources,
+    change: LimitChange,
+) -> Result<(), CgroupError> {
     let current = memory_limit(folder)?;
     let Some(new) = changed(current, limits.memory_limit_bytes, change) else { return Ok(()) };
     let text = new.map_or_else(|| "-1".to_owned(), |bytes| bytes.to_string());
@@ -204,10 +208,10 @@ fn memory_limit(folder: &Path) -> Result<Option<u64>, CgroupError> {
 }
 
 /// What is written to `force_empty` does not count.
-pub(super) const LEFTOVERS: Files =
-    Files { usage: "memory.usage_in_bytes", forget: "memory.force_empty" };
+pub(super) const LEFTOVERS: ControllerFiles =
+    ControllerFiles { usage: "memory.usage_in_bytes", forget: "memory.force_empty" };
 
-pub(super) fn memory(trees: &Trees, path: &Path) -> Result<MemoryState, CgroupError> {
+pub(super) fn memory(trees: &CgroupTrees, path: &Path) -> Result<MemoryState, CgroupError> {
     let Some(memory) = &trees.memory else { return Ok(MemoryState::default()) };
     let folder = memory.join(path);
     Ok(MemoryState {
@@ -222,7 +226,7 @@ fn tasks(trees: [&Option<PathBuf>; 2], path: &Path) -> Vec<String> {
     roots.into_iter().map(|root| root.join(path).join("tasks").display().to_string()).collect()
 }
 
-pub(super) fn plan(trees: &Trees, path: &Path) -> CgroupPlan {
+pub(super) fn plan(trees: &CgroupTrees, path: &Path) -> CgroupPlan {
     let text = |path: PathBuf| path.display().to_string();
     CgroupPlan {
         unified: trees.unified.as_ref().map(|root| text(root.join(path))),

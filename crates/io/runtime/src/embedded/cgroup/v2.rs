@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rekindle_shim::protocol::{CgroupPlan, CgroupView, MemoryFiles};
 
-use super::leftovers::Files;
-use super::{CgroupError, Earlier, changed, make, read, read_number, write};
-use crate::spec::{Change, MemoryState, Resources};
+use super::leftovers::ControllerFiles;
+use super::{CgroupError, ExistingCgroup, changed, make, read, read_number, write};
+use crate::spec::{LimitChange, MemoryState, Resources};
 
 const CPU_PERIOD_US: u64 = 100_000;
 const CPU_QUOTA_US_MIN: u64 = 1_000;
@@ -15,7 +15,7 @@ const CONTROLLERS: &str = "+cpu +memory +pids";
 
 /// What a group is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum CgroupPurpose {
     /// Groups of containers.
     Children,
     /// A container.
@@ -25,19 +25,19 @@ pub(super) enum Holds {
 pub(super) fn create(
     root: &Path,
     path: &Path,
-    holds: Holds,
+    holds: CgroupPurpose,
     limits: &Resources,
 ) -> Result<(), CgroupError> {
     let folder = root.join(path);
-    if holds == Holds::Children {
+    if holds == CgroupPurpose::Children {
         hand_controllers_down(root, path)?;
     }
     let earlier = match holds {
-        Holds::Children => Earlier::Taken,
-        Holds::Processes => Earlier::Replaced,
+        CgroupPurpose::Children => ExistingCgroup::Taken,
+        CgroupPurpose::Processes => ExistingCgroup::Replaced,
     };
     make(&folder, earlier)?;
-    if holds == Holds::Children {
+    if holds == CgroupPurpose::Children {
         write(&folder, "cgroup.subtree_control", CONTROLLERS)?;
     }
     limit(&folder, holds, limits)
@@ -49,13 +49,13 @@ fn hand_controllers_down(root: &Path, path: &Path) -> Result<(), CgroupError> {
     write(&folder, "cgroup.subtree_control", CONTROLLERS)?;
     for part in path.parent().into_iter().flat_map(Path::components) {
         folder.push(part);
-        make(&folder, Earlier::Taken)?;
+        make(&folder, ExistingCgroup::Taken)?;
         write(&folder, "cgroup.subtree_control", CONTROLLERS)?;
     }
     Ok(())
 }
 
-fn limit(folder: &Path, holds: Holds, limits: &Resources) -> Result<(), CgroupError> {
+fn limit(folder: &Path, holds: CgroupPurpose, limits: &Resources) -> Result<(), CgroupError> {
     if let Some(shares) = limits.cpu_shares {
         write(folder, "cpu.weight", &holds.weight(shares).to_string())?;
     }
@@ -73,17 +73,17 @@ fn limit(folder: &Path, holds: Holds, limits: &Resources) -> Result<(), CgroupEr
     }
     // As the kubelet has it: an OOM kill takes the whole container, not one worker of it.
     match holds {
-        Holds::Processes => write(folder, "memory.oom.group", "1"),
-        Holds::Children => Ok(()),
+        CgroupPurpose::Processes => write(folder, "memory.oom.group", "1"),
+        CgroupPurpose::Children => Ok(()),
     }
 }
 
 /// Changes the limits of a group that stands.
 pub(super) fn update(
     folder: &Path,
-    holds: Holds,
+    holds: CgroupPurpose,
     limits: &Resources,
-    change: Change,
+    change: LimitChange,
 ) -> Result<(), CgroupError> {
     let current = Some(read_number(folder, "cpu.weight")?);
     let wanted = limits.cpu_shares.map(|shares| holds.weight(shares));
@@ -115,7 +115,8 @@ fn memory_limit(folder: &Path) -> Result<Option<u64>, CgroupError> {
 }
 
 /// `reclaim` is there since Linux 5.19.
-pub(super) const LEFTOVERS: Files = Files { usage: "memory.current", forget: "memory.reclaim" };
+pub(super) const LEFTOVERS: ControllerFiles =
+    ControllerFiles { usage: "memory.current", forget: "memory.reclaim" };
 
 pub(super) fn memory(folder: &Path) -> Result<MemoryState, CgroupError> {
     Ok(MemoryState {
@@ -124,15 +125,15 @@ pub(super) fn memory(folder: &Path) -> Result<MemoryState, CgroupError> {
     })
 }
 
-impl Holds {
+impl CgroupPurpose {
     /// Shares (2..=262144, 1024 is usual) as a weight (1..=10000, 100 is usual). Upstream has two
     /// formulas: the kubelet, which makes the pods' groups, that of KEP-2254; runc (1.3.2) and crun
     /// (1.23), which make the containers', one in which the usual is the usual.
     fn weight(self, shares: u64) -> u64 {
         let shares = shares.clamp(2, 262_144);
         match self {
-            Holds::Children => 1 + (shares - 2) * 9999 / 262_142,
-            Holds::Processes => {
+            CgroupPurpose::Children => 1 + (shares - 2) * 9999 / 262_142,
+            CgroupPurpose::Processes => {
                 let doublings = (shares as f64).log2();
                 let exponent = (doublings * doublings + 125.0 * doublings) / 612.0 - 7.0 / 34.0;
                 (10_f64.powf(exponent).ceil() as u64).clamp(1, 10_000)
@@ -185,29 +186,41 @@ mod tests {
             pids_limit: None,
         };
         for (cpu_max, memory_max, limits, change, expected) in [
-            ("max 100000", "max", limits(Some(500), Some(9)), Change::Exact, ["50000 100000", "9"]),
             (
                 "max 100000",
                 "max",
                 limits(Some(500), Some(9)),
-                Change::RaiseOnly,
+                LimitChange::Exact,
+                ["50000 100000", "9"],
+            ),
+            (
+                "max 100000",
+                "max",
+                limits(Some(500), Some(9)),
+                LimitChange::RaiseOnly,
                 ["max 100000", "max"],
             ),
             (
                 "50000 100000",
                 "9",
                 limits(Some(700), Some(8)),
-                Change::RaiseOnly,
+                LimitChange::RaiseOnly,
                 ["70000 100000", "9"],
             ),
-            ("50000 100000", "9", limits(Some(300), Some(8)), Change::Exact, ["30000 100000", "8"]),
-            ("50000 100000", "9", limits(None, None), Change::Exact, ["max 100000", "max"]),
+            (
+                "50000 100000",
+                "9",
+                limits(Some(300), Some(8)),
+                LimitChange::Exact,
+                ["30000 100000", "8"],
+            ),
+            ("50000 100000", "9", limits(None, None), LimitChange::Exact, ["max 100000", "max"]),
         ] {
             let group = group(cpu_max, memory_max);
-            update(group.path(), Holds::Processes, &limits, change).unwrap();
+            update(group.path(), CgroupPurpose::Processes, &limits, change).unwrap();
             let now = ["cpu.max", "memory.max"].map(|file| read(group.path(), file).unwrap());
             assert_eq!(now, expected, "{limits:?} {change:?}");
-            update(group.path(), Holds::Processes, &limits, change).unwrap();
+            update(group.path(), CgroupPurpose::Processes, &limits, change).unwrap();
             let again = ["cpu.max", "memory.max"].map(|file| read(group.path(), file).unwrap());
             assert_eq!(again, expected, "once more is the same");
         }
@@ -230,7 +243,8 @@ mod tests {
             (262_144, 10_000, 10_000),
             (u64::MAX, 10_000, 10_000),
         ] {
-            let weights = [Holds::Children, Holds::Processes].map(|holds| holds.weight(shares));
+            let weights = [CgroupPurpose::Children, CgroupPurpose::Processes]
+                .map(|holds| holds.weight(shares));
             assert_eq!(weights, [of_pod, of_container], "{shares}");
         }
     }
@@ -238,9 +252,11 @@ mod tests {
     #[test]
     fn a_resize_writes_the_weight_that_a_creation_would() {
         let limits = Resources { cpu_shares: Some(2048), ..Resources::default() };
-        for (holds, expected) in [(Holds::Children, "79"), (Holds::Processes, "174")] {
+        for (holds, expected) in
+            [(CgroupPurpose::Children, "79"), (CgroupPurpose::Processes, "174")]
+        {
             let group = group("max 100000", "max");
-            for change in [Change::RaiseOnly, Change::Exact] {
+            for change in [LimitChange::RaiseOnly, LimitChange::Exact] {
                 update(group.path(), holds, &limits, change).unwrap();
             }
             assert_eq!(read(group.path(), "cpu.weight").unwrap(), expected, "{holds:?}");

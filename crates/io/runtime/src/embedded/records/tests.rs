@@ -8,13 +8,13 @@ fn key() -> SandboxKey {
     SandboxKey { pod, attempt: SandboxAttempt(0) }
 }
 
-fn made(attempt: u32) -> (String, ContainerRecord) {
+fn made(attempt: u32) -> (String, SlotRecord) {
     let key = ContainerKey {
         sandbox: key(),
         name: ContainerName("app".to_owned()),
         attempt: ContainerAttempt(attempt),
     };
-    let record = ContainerRecord {
+    let record = SlotRecord {
         key,
         id: "0".repeat(64),
         image_id: "sha256:1".to_owned(),
@@ -28,7 +28,7 @@ fn made(attempt: u32) -> (String, ContainerRecord) {
 
 fn add_made(file: &RecordFile, attempt: u32) {
     let (slot, record) = made(attempt);
-    file.add(&Line::Made { slot, record }).unwrap();
+    file.add(&RecordLine::Made { slot, record }).unwrap();
 }
 
 fn sandbox() -> SandboxRecord {
@@ -43,45 +43,45 @@ fn sandbox() -> SandboxRecord {
 #[test]
 fn records_come_to_what_still_stands() {
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(Records::read(dir.path()), Records::default());
+    assert_eq!(SandboxRecords::read(dir.path()), SandboxRecords::default());
     let file = RecordFile::open(dir.path()).unwrap();
-    assert_eq!(Records::read(dir.path()), Records::default(), "a spare is nobody's");
-    file.add(&Line::Sandbox(sandbox())).unwrap();
+    assert_eq!(SandboxRecords::read(dir.path()), SandboxRecords::default(), "a spare is nobody's");
+    file.add(&RecordLine::Sandbox(sandbox())).unwrap();
     add_made(&file, 0);
     add_made(&file, 1);
-    file.add(&Line::Gone { slot: "app-0".to_owned() }).unwrap();
-    let expected = Records { sandbox: Some(sandbox()), containers: [made(1)].into() };
-    assert_eq!(Records::read(dir.path()), expected);
+    file.add(&RecordLine::Gone { slot: "app-0".to_owned() }).unwrap();
+    let expected = SandboxRecords { sandbox: Some(sandbox()), containers: [made(1)].into() };
+    assert_eq!(SandboxRecords::read(dir.path()), expected);
     file.remove().unwrap();
-    assert_eq!(Records::read(dir.path()), Records::default());
+    assert_eq!(SandboxRecords::read(dir.path()), SandboxRecords::default());
 }
 
 #[test]
 fn a_line_that_was_cut_short_does_not_count_and_harms_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let file = RecordFile::open(dir.path()).unwrap();
-    file.add(&Line::Sandbox(sandbox())).unwrap();
+    file.add(&RecordLine::Sandbox(sandbox())).unwrap();
     let path = dir.path().join(FILE);
     let mut content = fs::read(&path).unwrap();
     content.extend(b"\n{\"Made\":{\"slot\":\"app-0\",\"rec");
     fs::write(&path, content).unwrap();
     let file = RecordFile::open(dir.path()).unwrap();
     add_made(&file, 1);
-    let expected = Records { sandbox: Some(sandbox()), containers: [made(1)].into() };
-    assert_eq!(Records::read(dir.path()), expected);
+    let expected = SandboxRecords { sandbox: Some(sandbox()), containers: [made(1)].into() };
+    assert_eq!(SandboxRecords::read(dir.path()), expected);
 }
 
 #[test]
 fn the_file_does_not_grow_for_ever() {
     let dir = tempfile::tempdir().unwrap();
     let file = RecordFile::open(dir.path()).unwrap();
-    file.add(&Line::Sandbox(sandbox())).unwrap();
+    file.add(&RecordLine::Sandbox(sandbox())).unwrap();
     for attempt in 0..3000 {
         add_made(&file, attempt);
-        file.add(&Line::Gone { slot: made(attempt).0 }).unwrap();
+        file.add(&RecordLine::Gone { slot: made(attempt).0 }).unwrap();
     }
     add_made(&file, 3000);
     assert!(fs::metadata(dir.path().join(FILE)).unwrap().len() < BYTES_MAX + 1024);
-    let expected = Records { sandbox: Some(sandbox()), containers: [made(3000)].into() };
-    assert_eq!(Records::read(dir.path()), expected);
+    let expected = SandboxRecords { sandbox: Some(sandbox()), containers: [made(3000)].into() };
+    assert_eq!(SandboxRecords::read(dir.path()), expected);
 }

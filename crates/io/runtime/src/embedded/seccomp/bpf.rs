@@ -4,9 +4,9 @@
 //! its arguments → answer`
 
 use super::conditions;
-use super::filter::{Action, Filter, Verdict, X32};
+use super::filter::{SeccompAction, SeccompFilter, SyscallPolicy, X32};
 use super::instruction::{
-    Instruction, JUMP, JUMP_EQUAL, JUMP_NOT_BELOW, LOAD, RETURN, instruction, plain,
+    JUMP, JUMP_EQUAL, JUMP_NOT_BELOW, LOAD, RETURN, SeccompInstruction, instruction, plain,
 };
 
 /// Instructions that the kernel takes: BPF_MAXINSNS.
@@ -24,19 +24,19 @@ const OWN_ARCHITECTURE: u32 = 0xc000_00b7;
 
 /// The program as the shim takes it: 16 hex digits per instruction. `None` when the kernel would
 /// not take it: too long.
-pub(super) fn compile(filter: &Filter) -> Option<String> {
-    let write = |i: &Instruction| {
+pub(super) fn compile(filter: &SeccompFilter) -> Option<String> {
+    let write = |i: &SeccompInstruction| {
         format!("{:04x}{:02x}{:02x}{:08x}", i.code, i.jump_true, i.jump_false, i.value)
     };
     let program = program(filter);
     (program.len() <= INSTRUCTIONS_MAX).then(|| program.iter().map(write).collect())
 }
 
-fn program(filter: &Filter) -> Vec<Instruction> {
+fn program(filter: &SeccompFilter) -> Vec<SeccompInstruction> {
     let mut program = vec![
         plain(LOAD, ARCHITECTURE),
         instruction(JUMP_EQUAL, 1, 0, OWN_ARCHITECTURE),
-        plain(RETURN, Action::KILL_PROCESS.0),
+        plain(RETURN, SeccompAction::KILL_PROCESS.0),
         plain(LOAD, NUMBER),
     ];
     program.extend(tree(&ranges(filter)));
@@ -44,23 +44,23 @@ fn program(filter: &Filter) -> Vec<Instruction> {
 }
 
 /// From which number on which verdict holds, up to the next one.
-fn ranges(filter: &Filter) -> Vec<(u32, Verdict)> {
-    let mut ranges: Vec<(u32, Verdict)> = Vec::new();
-    let mut add = |number: u32, verdict: Verdict| {
+fn ranges(filter: &SeccompFilter) -> Vec<(u32, SyscallPolicy)> {
+    let mut ranges: Vec<(u32, SyscallPolicy)> = Vec::new();
+    let mut add = |number: u32, verdict: SyscallPolicy| {
         if ranges.last().is_none_or(|(_, last)| *last != verdict) {
             ranges.push((number, verdict));
         }
     };
     for number in 0..=filter.last {
         let own = filter.verdicts.get(&number).cloned();
-        add(number, own.unwrap_or_else(|| Verdict::always(filter.otherwise)));
+        add(number, own.unwrap_or_else(|| SyscallPolicy::always(filter.otherwise)));
     }
-    add(filter.last + 1, Verdict::always(filter.above));
-    add(X32, Verdict::always(Action::UNKNOWN));
+    add(filter.last + 1, SyscallPolicy::always(filter.above));
+    add(X32, SyscallPolicy::always(SeccompAction::UNKNOWN));
     ranges
 }
 
-fn tree(ranges: &[(u32, Verdict)]) -> Vec<Instruction> {
+fn tree(ranges: &[(u32, SyscallPolicy)]) -> Vec<SeccompInstruction> {
     match ranges {
         [] => Vec::new(),
         [(_, verdict)] => conditions::verdict(verdict),

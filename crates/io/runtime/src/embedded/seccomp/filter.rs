@@ -9,9 +9,9 @@ pub(super) const X32: u32 = 0x4000_0000;
 
 /// The value that a filter returns for a call: seccomp(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Action(pub(super) u32);
+pub(super) struct SeccompAction(pub(super) u32);
 
-impl Action {
+impl SeccompAction {
     pub(super) const ALLOW: Self = Self(libc::SECCOMP_RET_ALLOW);
     pub(super) const LOG: Self = Self(libc::SECCOMP_RET_LOG);
     pub(super) const TRAP: Self = Self(libc::SECCOMP_RET_TRAP);
@@ -35,7 +35,7 @@ impl Action {
 
 /// How an argument is compared, as 64 bits without a sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Test {
+pub(super) enum ArgumentTest {
     Equal(u64),
     NotEqual(u64),
     Less(u64),
@@ -51,44 +51,44 @@ pub(super) enum Test {
 
 /// A test of one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Condition {
+pub(super) struct ArgumentCondition {
     /// Which one, 0 to 5.
     pub(super) argument: u8,
-    pub(super) test: Test,
+    pub(super) test: ArgumentTest,
 }
 
 /// When all conditions hold, this is what happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Rule {
-    pub(super) conditions: Vec<Condition>,
-    pub(super) action: Action,
+pub(super) struct SyscallRule {
+    pub(super) conditions: Vec<ArgumentCondition>,
+    pub(super) action: SeccompAction,
 }
 
 /// What becomes of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct SyscallPolicy {
     /// The first that holds counts.
-    pub(super) rules: Vec<Rule>,
+    pub(super) rules: Vec<SyscallRule>,
     /// When none does.
-    pub(super) otherwise: Action,
+    pub(super) otherwise: SeccompAction,
 }
 
-impl Verdict {
+impl SyscallPolicy {
     /// The same for all arguments.
-    pub(super) fn always(action: Action) -> Self {
+    pub(super) fn always(action: SeccompAction) -> Self {
         Self { rules: Vec::new(), otherwise: action }
     }
 }
 
 /// A whole filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Filter {
+pub(super) struct SeccompFilter {
     /// By the call's number.
-    pub(super) verdicts: BTreeMap<u32, Verdict>,
+    pub(super) verdicts: BTreeMap<u32, SyscallPolicy>,
     /// Of calls up to `last` that have no verdict.
-    pub(super) otherwise: Action,
+    pub(super) otherwise: SeccompAction,
     /// The highest number that was known when the filter was written.
     pub(super) last: u32,
     /// Of calls above it, but for those of x32.
-    pub(super) above: Action,
+    pub(super) above: SeccompAction,
 }

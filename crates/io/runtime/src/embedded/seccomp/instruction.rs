@@ -12,14 +12,14 @@ pub(super) const RETURN: u16 = 0x06;
 
 /// One instruction of `struct sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Instruction {
+pub(super) struct SeccompInstruction {
     pub(super) code: u16,
     pub(super) jump_true: u8,
     pub(super) jump_false: u8,
     pub(super) value: u32,
 }
 
-pub(super) const fn plain(code: u16, value: u32) -> Instruction {
+pub(super) const fn plain(code: u16, value: u32) -> SeccompInstruction {
     instruction(code, 0, 0, value)
 }
 
@@ -28,6 +28,6 @@ pub(super) const fn instruction(
     jump_true: u8,
     jump_false: u8,
     value: u32,
-) -> Instruction {
-    Instruction { code, jump_true, jump_false, value }
+) -> SeccompInstruction {
+    SeccompInstruction { code, jump_true, jump_false, value }
 }

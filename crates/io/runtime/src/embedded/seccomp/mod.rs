@@ -26,8 +26,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 pub(crate) use file::ProfileError;
-use filter::{Action, Condition, Filter, Rule, Test, Verdict};
-use profile::Surroundings;
+use filter::{
+    ArgumentCondition, ArgumentTest, SeccompAction, SeccompFilter, SyscallPolicy, SyscallRule,
+};
+use profile::ProfileEnvironment;
 
 use super::capabilities::bit;
 
@@ -72,7 +74,7 @@ pub(crate) fn localhost(
 ) -> Result<Vec<String>, ProfileError> {
     let text = file::read(folder, name)?;
     let failed = |problem| file::problem(folder, name, problem);
-    let surroundings = Surroundings { capabilities, kernel: kernel() };
+    let surroundings = ProfileEnvironment { capabilities, kernel: kernel() };
     let filter = profile::parse(&text, surroundings).map_err(failed)?;
     let program = bpf::compile(&filter).ok_or_else(|| {
         let max = bpf::INSTRUCTIONS_MAX;
@@ -88,49 +90,52 @@ fn kernel() -> (u32, u32) {
 }
 
 /// The default profile: what is not named is refused.
-fn default(capabilities: u64) -> Filter {
-    Filter {
+fn default(capabilities: u64) -> SeccompFilter {
+    SeccompFilter {
         verdicts: verdicts(capabilities),
-        otherwise: Action::REFUSE,
+        otherwise: SeccompAction::REFUSE,
         last: syscalls::LAST_KNOWN,
-        above: Action::UNKNOWN,
+        above: SeccompAction::UNKNOWN,
     }
 }
 
 /// What is to become of each known call; a call that is not here is refused.
-fn verdicts(capabilities: u64) -> BTreeMap<u32, Verdict> {
+fn verdicts(capabilities: u64) -> BTreeMap<u32, SyscallPolicy> {
     let has = |name: &str| bit(name).is_some_and(|bit| capabilities & bit != 0);
     let mut verdicts = BTreeMap::new();
-    let mut set = |number: i64, verdict: Verdict| {
+    let mut set = |number: i64, verdict: SyscallPolicy| {
         let number = u32::try_from(number).expect("system calls have small numbers");
         verdicts.insert(number, verdict);
     };
     let by_capability =
         syscalls::BY_CAPABILITY.iter().filter(|(name, _)| has(name)).map(|(_, numbers)| *numbers);
     for numbers in std::iter::once(syscalls::ALWAYS).chain(by_capability) {
-        numbers.iter().for_each(|number| set(*number, Verdict::always(Action::ALLOW)));
+        numbers.iter().for_each(|number| set(*number, SyscallPolicy::always(SeccompAction::ALLOW)));
     }
     if has("SYS_ADMIN") {
-        set(libc::SYS_clone3, Verdict::always(Action::ALLOW));
+        set(libc::SYS_clone3, SyscallPolicy::always(SeccompAction::ALLOW));
     } else {
-        let no_namespaces = when(CLONE_NAMESPACES, 0, Action::ALLOW);
-        set(libc::SYS_clone, Verdict { rules: vec![no_namespaces], otherwise: Action::REFUSE });
+        let no_namespaces = when(CLONE_NAMESPACES, 0, SeccompAction::ALLOW);
+        set(
+            libc::SYS_clone,
+            SyscallPolicy { rules: vec![no_namespaces], otherwise: SeccompAction::REFUSE },
+        );
         // It hides its flags behind a pointer, where no filter can look: programs fall back to
         // clone.
-        set(libc::SYS_clone3, Verdict::always(Action::UNKNOWN));
+        set(libc::SYS_clone3, SyscallPolicy::always(SeccompAction::UNKNOWN));
     }
-    let harmless = PERSONALITIES.iter().map(|value| when(LOWER_HALF, *value, Action::ALLOW));
-    let personality = Verdict { rules: harmless.collect(), otherwise: Action::REFUSE };
+    let harmless = PERSONALITIES.iter().map(|value| when(LOWER_HALF, *value, SeccompAction::ALLOW));
+    let personality = SyscallPolicy { rules: harmless.collect(), otherwise: SeccompAction::REFUSE };
     set(libc::SYS_personality, personality);
-    let vsock = when(LOWER_HALF, AF_VSOCK, Action::REFUSE);
-    set(libc::SYS_socket, Verdict { rules: vec![vsock], otherwise: Action::ALLOW });
+    let vsock = when(LOWER_HALF, AF_VSOCK, SeccompAction::REFUSE);
+    set(libc::SYS_socket, SyscallPolicy { rules: vec![vsock], otherwise: SeccompAction::ALLOW });
     verdicts
 }
 
 /// The rule that this happens when these bits of the first argument have this value.
-fn when(mask: u64, value: u64, action: Action) -> Rule {
-    let condition = Condition { argument: 0, test: Test::Masked { mask, value } };
-    Rule { conditions: vec![condition], action }
+fn when(mask: u64, value: u64, action: SeccompAction) -> SyscallRule {
+    let condition = ArgumentCondition { argument: 0, test: ArgumentTest::Masked { mask, value } };
+    SyscallRule { conditions: vec![condition], action }
 }
 
 #[cfg(test)]

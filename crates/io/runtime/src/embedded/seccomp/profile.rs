@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::super::capabilities::bit;
-use super::filter::{Action, Condition, Filter, Rule, Test, Verdict};
+use super::filter::{
+    ArgumentCondition, ArgumentTest, SeccompAction, SeccompFilter, SyscallPolicy, SyscallRule,
+};
 use super::names;
 
 /// The greatest error number that the kernel gives to a program (MAX_ERRNO).
@@ -28,7 +30,7 @@ const ARCHITECTURE: &str = "arm64";
 
 /// What parts of a profile depend on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Surroundings {
+pub(super) struct ProfileEnvironment {
     /// The container's capabilities, one bit each.
     pub(super) capabilities: u64,
     /// Major and minor version of the kernel.
@@ -37,7 +39,7 @@ pub(super) struct Surroundings {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Document {
+struct SeccompDocument {
     default_action: String,
     default_errno_ret: Option<u64>,
     architectures: Option<Vec<String>>,
@@ -62,16 +64,16 @@ struct Syscalls {
     names: Option<Vec<String>>,
     action: String,
     errno_ret: Option<u64>,
-    args: Option<Vec<Argument>>,
-    includes: Option<Circumstances>,
-    excludes: Option<Circumstances>,
+    args: Option<Vec<ProfileArgument>>,
+    includes: Option<ProfileCondition>,
+    excludes: Option<ProfileCondition>,
     #[serde(rename = "comment")]
     _comment: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Argument {
+struct ProfileArgument {
     index: u64,
     value: u64,
     #[serde(default)]
@@ -81,23 +83,26 @@ struct Argument {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Circumstances {
+struct ProfileCondition {
     arches: Option<Vec<String>>,
     caps: Option<Vec<String>>,
     min_kernel: Option<String>,
 }
 
 /// Reads a profile. The error names the field.
-pub(super) fn parse(text: &[u8], surroundings: Surroundings) -> Result<Filter, String> {
-    let document: Document = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+pub(super) fn parse(
+    text: &[u8],
+    surroundings: ProfileEnvironment,
+) -> Result<SeccompFilter, String> {
+    let document: SeccompDocument =
+        serde_json::from_slice(text).map_err(|error| error.to_string())?;
     check_machines(&document)?;
-    let default = Settled::of(&document.default_action, document.default_errno_ret).map_err(
-        |(field, problem)| match field {
-            Field::Action => format!("defaultAction: {problem}"),
-            Field::Errno => format!("defaultErrnoRet: {problem}"),
-        },
-    )?;
-    let mut calls: BTreeMap<u32, Call> = BTreeMap::new();
+    let default = ResolvedAction::of(&document.default_action, document.default_errno_ret)
+        .map_err(|(field, problem)| match field {
+            ActionField::Action => format!("defaultAction: {problem}"),
+            ActionField::Errno => format!("defaultErrnoRet: {problem}"),
+        })?;
+    let mut calls: BTreeMap<u32, SyscallRules> = BTreeMap::new();
     for (at, group) in document.syscalls.iter().flatten().enumerate() {
         let here = |problem: String| format!("syscalls[{at}].{problem}");
         if !applies(group, surroundings).map_err(here)? {
@@ -106,18 +111,19 @@ pub(super) fn parse(text: &[u8], surroundings: Surroundings) -> Result<Filter, S
         add(group, default.action, &mut calls).map_err(here)?;
     }
     let last = calls.keys().next_back().copied().unwrap_or(0);
-    let above = match default.permissive || default.action == Action::UNKNOWN || calls.is_empty() {
-        true => default.action,
-        false => Action::UNKNOWN,
-    };
+    let above =
+        match default.permissive || default.action == SeccompAction::UNKNOWN || calls.is_empty() {
+            true => default.action,
+            false => SeccompAction::UNKNOWN,
+        };
     let verdicts =
         calls.into_iter().map(|(number, call)| (number, call.verdict(default.action))).collect();
-    Ok(Filter { verdicts, otherwise: default.action, last, above })
+    Ok(SeccompFilter { verdicts, otherwise: default.action, last, above })
 }
 
 /// What a profile says of the machines it is for. Programs of other machines than this one are
 /// ended in any case.
-fn check_machines(document: &Document) -> Result<(), String> {
+fn check_machines(document: &SeccompDocument) -> Result<(), String> {
     let architectures = document.architectures.iter().flatten();
     let mapped = document.arch_map.iter().flatten();
     if document.architectures.as_ref().is_some_and(|list| !list.is_empty())
@@ -148,26 +154,31 @@ fn check_machines(document: &Document) -> Result<(), String> {
 
 /// The rules that name one call.
 #[derive(Default)]
-struct Call {
-    always: Option<Action>,
-    rules: Vec<Rule>,
+struct SyscallRules {
+    always: Option<SeccompAction>,
+    rules: Vec<SyscallRule>,
 }
 
-impl Call {
-    fn verdict(self, default: Action) -> Verdict {
+impl SyscallRules {
+    fn verdict(self, default: SeccompAction) -> SyscallPolicy {
         match self.always {
-            Some(action) => Verdict::always(action),
-            None => Verdict { rules: self.rules, otherwise: default },
+            Some(action) => SyscallPolicy::always(action),
+            None => SyscallPolicy { rules: self.rules, otherwise: default },
         }
     }
 }
 
-fn add(group: &Syscalls, default: Action, calls: &mut BTreeMap<u32, Call>) -> Result<(), String> {
-    let settled =
-        Settled::of(&group.action, group.errno_ret).map_err(|(field, problem)| match field {
-            Field::Action => format!("action: {problem}"),
-            Field::Errno => format!("errnoRet: {problem}"),
-        })?;
+fn add(
+    group: &Syscalls,
+    default: SeccompAction,
+    calls: &mut BTreeMap<u32, SyscallRules>,
+) -> Result<(), String> {
+    let settled = ResolvedAction::of(&group.action, group.errno_ret).map_err(
+        |(field, problem)| match field {
+            ActionField::Action => format!("action: {problem}"),
+            ActionField::Errno => format!("errnoRet: {problem}"),
+        },
+    )?;
     let names: Vec<&String> = match (&group.name, &group.names) {
         (Some(_), Some(names)) if !names.is_empty() => {
             return Err("name and names: only one of them may be given".to_owned());
@@ -194,85 +205,88 @@ fn add(group: &Syscalls, default: Action, calls: &mut BTreeMap<u32, Call>) -> Re
 
 /// Conditions on different arguments have to hold together; as soon as one argument has two, each
 /// is a rule of its own.
-fn rules(arguments: &[Argument], action: Action) -> Result<Vec<Rule>, String> {
-    let mut conditions: Vec<Condition> = Vec::with_capacity(arguments.len());
+fn rules(arguments: &[ProfileArgument], action: SeccompAction) -> Result<Vec<SyscallRule>, String> {
+    let mut conditions: Vec<ArgumentCondition> = Vec::with_capacity(arguments.len());
     for (at, argument) in arguments.iter().enumerate() {
         let condition = condition(argument).map_err(|problem| format!("args[{at}].{problem}"))?;
         conditions.push(condition);
     }
-    let twice = |condition: &Condition| {
+    let twice = |condition: &ArgumentCondition| {
         conditions.iter().filter(|other| other.argument == condition.argument).count() > 1
     };
     Ok(match conditions.as_slice() {
         [] => Vec::new(),
         all if all.iter().any(twice) => {
-            all.iter().map(|one| Rule { conditions: vec![*one], action }).collect()
+            all.iter().map(|one| SyscallRule { conditions: vec![*one], action }).collect()
         }
-        _ => vec![Rule { conditions, action }],
+        _ => vec![SyscallRule { conditions, action }],
     })
 }
 
-fn condition(argument: &Argument) -> Result<Condition, String> {
+fn condition(argument: &ProfileArgument) -> Result<ArgumentCondition, String> {
     let index = u8::try_from(argument.index).ok().filter(|index| *index < 6);
     let index = index.ok_or_else(|| format!("index: {} is not 0 to 5", argument.index))?;
     let value = argument.value;
     let test = match argument.op.as_str() {
-        "SCMP_CMP_EQ" => Test::Equal(value),
-        "SCMP_CMP_NE" => Test::NotEqual(value),
-        "SCMP_CMP_LT" => Test::Less(value),
-        "SCMP_CMP_LE" => Test::LessOrEqual(value),
-        "SCMP_CMP_GT" => Test::Greater(value),
-        "SCMP_CMP_GE" => Test::GreaterOrEqual(value),
-        "SCMP_CMP_MASKED_EQ" => Test::Masked { mask: value, value: argument.value_two },
+        "SCMP_CMP_EQ" => ArgumentTest::Equal(value),
+        "SCMP_CMP_NE" => ArgumentTest::NotEqual(value),
+        "SCMP_CMP_LT" => ArgumentTest::Less(value),
+        "SCMP_CMP_LE" => ArgumentTest::LessOrEqual(value),
+        "SCMP_CMP_GT" => ArgumentTest::Greater(value),
+        "SCMP_CMP_GE" => ArgumentTest::GreaterOrEqual(value),
+        "SCMP_CMP_MASKED_EQ" => ArgumentTest::Masked { mask: value, value: argument.value_two },
         other => return Err(format!("op: {other:?} is no comparison")),
     };
-    Ok(Condition { argument: index, test })
+    Ok(ArgumentCondition { argument: index, test })
 }
 
 /// An action with its number.
-struct Settled {
-    action: Action,
+struct ResolvedAction {
+    action: SeccompAction,
     /// Whether it lets calls pass that the profile's writer had never heard of.
     permissive: bool,
 }
 
 /// Which of two fields is wrong.
-enum Field {
+enum ActionField {
     Action,
     Errno,
 }
 
-impl Settled {
-    fn of(action: &str, number: Option<u64>) -> Result<Self, (Field, String)> {
+impl ResolvedAction {
+    fn of(action: &str, number: Option<u64>) -> Result<Self, (ActionField, String)> {
         let number = match number {
             None => libc::EPERM as u16,
             Some(number) => u16::try_from(number)
                 .ok()
                 .filter(|number| *number <= ERRNO_MAX)
-                .ok_or_else(|| (Field::Errno, format!("{number} is not 0 to {ERRNO_MAX}")))?,
+                .ok_or_else(|| (ActionField::Errno, format!("{number} is not 0 to {ERRNO_MAX}")))?,
         };
         let (action, permissive) = match action {
-            "SCMP_ACT_ALLOW" => (Action::ALLOW, true),
-            "SCMP_ACT_LOG" => (Action::LOG, true),
-            "SCMP_ACT_TRACE" => (Action::trace(number), true),
-            "SCMP_ACT_ERRNO" => (Action::errno(number), false),
-            "SCMP_ACT_TRAP" => (Action::TRAP, false),
-            "SCMP_ACT_KILL" | "SCMP_ACT_KILL_THREAD" => (Action::KILL_THREAD, false),
-            "SCMP_ACT_KILL_PROCESS" => (Action::KILL_PROCESS, false),
+            "SCMP_ACT_ALLOW" => (SeccompAction::ALLOW, true),
+            "SCMP_ACT_LOG" => (SeccompAction::LOG, true),
+            "SCMP_ACT_TRACE" => (SeccompAction::trace(number), true),
+            "SCMP_ACT_ERRNO" => (SeccompAction::errno(number), false),
+            "SCMP_ACT_TRAP" => (SeccompAction::TRAP, false),
+            "SCMP_ACT_KILL" | "SCMP_ACT_KILL_THREAD" => (SeccompAction::KILL_THREAD, false),
+            "SCMP_ACT_KILL_PROCESS" => (SeccompAction::KILL_PROCESS, false),
             "SCMP_ACT_NOTIFY" => {
-                return Err((Field::Action, format!("{action}: nobody is told of calls here")));
+                return Err((
+                    ActionField::Action,
+                    format!("{action}: nobody is told of calls here"),
+                ));
             }
-            other => return Err((Field::Action, format!("{other:?} is no action"))),
+            other => return Err((ActionField::Action, format!("{other:?} is no action"))),
         };
         Ok(Self { action, permissive })
     }
 }
 
 /// Whether the rules are for this container on this machine.
-fn applies(group: &Syscalls, surroundings: Surroundings) -> Result<bool, String> {
+fn applies(group: &Syscalls, surroundings: ProfileEnvironment) -> Result<bool, String> {
     let has = |name: &String| bit(name).is_some_and(|bit| surroundings.capabilities & bit != 0);
     let here = |name: &String| name == ARCHITECTURE;
-    let none = Circumstances::default();
+    let none = ProfileCondition::default();
     let includes = group.includes.as_ref().unwrap_or(&none);
     let excludes = group.excludes.as_ref().unwrap_or(&none);
     let new_enough = |field: &str, version: &Option<String>| match version.as_deref() {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::super::unpack::{self, Limits};
+use super::super::unpack::{self, UnpackLimits};
 use super::*;
 
 /// One entry of a layer: a path, which ends with a slash for a folder, its mode and owner.
@@ -29,7 +29,7 @@ fn archive(lines: &[Line]) -> Vec<u8> {
 struct Image {
     dir: tempfile::TempDir,
     /// Top first.
-    layers: Vec<Stacked>,
+    layers: Vec<StackedLayer>,
 }
 
 impl Image {
@@ -40,15 +40,16 @@ impl Image {
         for (number, lines) in layers.iter().enumerate() {
             let root = dir.path().join(number.to_string());
             fs::create_dir(&root).unwrap();
-            let (done, _) = unpack::unpack(&archive(lines)[..], &root, &Limits::default()).unwrap();
-            stacked.insert(0, Stacked { root, implied: done.implied });
+            let (done, _) =
+                unpack::unpack(&archive(lines)[..], &root, &UnpackLimits::default()).unwrap();
+            stacked.insert(0, StackedLayer { root, implied: done.implied });
         }
         Self { dir, layers: stacked }
     }
 
     /// Mode and owner of a path, as a container sees it, or nothing.
     fn seen(&self, path: &str) -> Option<(u32, u32)> {
-        let folders = Folders::missing(&self.layers).unwrap();
+        let folders = FolderTree::missing(&self.layers).unwrap();
         let (top, at) = (self.dir.path().join("top"), self.dir.path().join("at"));
         for new in [&top, &at] {
             let _ = fs::remove_dir_all(new);
@@ -122,10 +123,10 @@ fn what_a_layer_says_itself_or_hides_stays() {
 #[test]
 fn an_image_whose_layers_say_all_needs_no_further_one() {
     let whole = Image::new(&[BASE, &[("tmp/", 0o1777, 0), ("tmp/x", 0o644, 0)]]);
-    assert!(Folders::missing(&whole.layers).unwrap().is_empty());
+    assert!(FolderTree::missing(&whole.layers).unwrap().is_empty());
     let usual = Image::new(&[&[("usr/", 0o755, 0)], &[("usr/bin/x", 0o755, 0)]]);
-    assert!(Folders::missing(&usual.layers).unwrap().is_empty(), "it looks as it should");
-    let missing = |lines: &[Line]| Folders::missing(&Image::new(&[BASE, lines]).layers).unwrap();
+    assert!(FolderTree::missing(&usual.layers).unwrap().is_empty(), "it looks as it should");
+    let missing = |lines: &[Line]| FolderTree::missing(&Image::new(&[BASE, lines]).layers).unwrap();
     let (one, other) = (missing(&[("tmp/x", 0o644, 0)]), missing(&[("tmp/y", 0o644, 0)]));
     assert_eq!(one.digest(), other.digest(), "shared");
     assert_ne!(one.digest(), missing(&[("srv/y", 0o644, 0)]).digest());

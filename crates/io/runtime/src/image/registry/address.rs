@@ -15,14 +15,14 @@ const HTTPS_PORT: &str = "443";
 
 /// How requests reach a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scheme {
+pub(super) enum RegistryScheme {
     /// With TLS.
     Https,
     /// Without: loopback, or what the operator named.
     Http,
 }
 
-impl Scheme {
+impl RegistryScheme {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Https => "https",
@@ -33,20 +33,20 @@ impl Scheme {
 
 /// A registry as requests address it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
-    pub(super) scheme: Scheme,
+pub(super) struct RegistryAddress {
+    pub(super) scheme: RegistryScheme,
     /// `host` or `host:port`.
     pub(super) authority: String,
 }
 
-impl Address {
+impl RegistryAddress {
     /// The registry of `reference`. `plain_http` holds registries (`host` or `host:port`) that may
     /// be reached without TLS beside those on loopback, which no other machine can listen in on (as
     /// Docker does for 127.0.0.0/8).
     pub(super) fn of(reference: &ImageReference, plain_http: &BTreeSet<String>) -> Self {
         let registry = reference.registry();
         if registry == DOCKER_HUB {
-            return Self { scheme: Scheme::Https, authority: DOCKER_HUB_HOST.to_owned() };
+            return Self { scheme: RegistryScheme::Https, authority: DOCKER_HUB_HOST.to_owned() };
         }
         let (host, port) = match registry.split_once(':') {
             Some((host, port)) => (host, Some(port)),
@@ -54,8 +54,8 @@ impl Address {
         };
         let named = plain_http.contains(registry) || plain_http.contains(host);
         let scheme = match named || (is_loopback(host) && port != Some(HTTPS_PORT)) {
-            true => Scheme::Http,
-            false => Scheme::Https,
+            true => RegistryScheme::Http,
+            false => RegistryScheme::Https,
         };
         Self { scheme, authority: registry.to_owned() }
     }
@@ -95,7 +95,7 @@ mod tests {
         ];
         for (image, url) in cases {
             let reference = ImageReference::parse(image).unwrap();
-            assert_eq!(Address::of(&reference, &named).url("/v2/"), url, "{image}");
+            assert_eq!(RegistryAddress::of(&reference, &named).url("/v2/"), url, "{image}");
         }
     }
 }

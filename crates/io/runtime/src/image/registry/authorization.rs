@@ -14,11 +14,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-use super::address::{Address, Scheme};
+use super::address::{RegistryAddress, RegistryScheme};
 use super::challenge::{self, Challenge};
 use super::error::RegistryError;
 use super::login::Login;
-use super::transport::{Transport, host_of};
+use super::transport::{RegistryTransport, host_of};
 
 /// Bytes of a token service's answer at most.
 const TOKEN_MAX_BYTES: u64 = 1 << 20;
@@ -28,19 +28,19 @@ const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_'
 const RENEWALS_MAX: u32 = 20;
 
 /// Gets and keeps the header of one session.
-pub(super) struct Authorizer {
-    address: Address,
+pub(super) struct RegistryAuthorizer {
+    address: RegistryAddress,
     repository: String,
     logins: Vec<Login>,
-    state: Mutex<State>,
+    state: Mutex<AuthorizationState>,
 }
 
 #[derive(Default)]
-struct State {
+struct AuthorizationState {
     header: Option<HeaderValue>,
     /// Counts the headers, so that several requests refused with the same one get one new one.
     generation: u64,
-    standing: Standing,
+    standing: HeaderTrust,
     /// The login that the header stands for.
     login: usize,
     renewals: u32,
@@ -50,7 +50,7 @@ struct State {
 
 /// What the registry thinks of the current header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum HeaderTrust {
     /// Nothing was asked with a login yet.
     #[default]
     Unasked,
@@ -61,7 +61,7 @@ enum Standing {
 }
 
 /// What became of the current header.
-pub(super) enum Setback<'a> {
+pub(super) enum HeaderRejection<'a> {
     /// The registry refused it, and asks for this.
     Refused(&'a [HeaderValue]),
     /// It took it and says that there is no such thing: so do registries to a login that may not
@@ -70,7 +70,7 @@ pub(super) enum Setback<'a> {
 }
 
 /// Why there is no further header to try.
-pub(super) enum Denial {
+pub(super) enum AuthorizationDenial {
     /// Every login was refused.
     NoMoreLogins {
         /// For people.
@@ -80,8 +80,8 @@ pub(super) enum Denial {
     Failed(RegistryError),
 }
 
-impl Authorizer {
-    pub(super) fn new(address: Address, repository: &str, logins: Vec<Login>) -> Self {
+impl RegistryAuthorizer {
+    pub(super) fn new(address: RegistryAddress, repository: &str, logins: Vec<Login>) -> Self {
         Self { address, repository: repository.to_owned(), logins, state: Mutex::default() }
     }
 
@@ -94,30 +94,32 @@ impl Authorizer {
     /// The registry took the header of this number.
     pub(super) async fn proven(&self, generation: u64) {
         let mut state = self.state.lock().await;
-        if state.generation == generation && state.standing == Standing::Fresh {
-            state.standing = Standing::Proven;
+        if state.generation == generation && state.standing == HeaderTrust::Fresh {
+            state.standing = HeaderTrust::Proven;
         }
     }
 
     /// The header of this number was not good enough: makes the next one.
     pub(super) async fn next(
         &self,
-        transport: &Transport,
-        setback: Setback<'_>,
+        transport: &RegistryTransport,
+        setback: HeaderRejection<'_>,
         generation: u64,
-    ) -> Result<(), Denial> {
+    ) -> Result<(), AuthorizationDenial> {
         let mut state = self.state.lock().await;
         if state.generation != generation {
             return Ok(()); // somebody else has got a new one meanwhile
         }
         match (state.standing, &setback) {
             // no login had a part in it
-            (Standing::Unasked, Setback::NotFound) if state.header.is_none() => {
+            (HeaderTrust::Unasked, HeaderRejection::NotFound) if state.header.is_none() => {
                 return Err(self.exhausted());
             }
-            (Standing::Unasked, _) => {}
-            (Standing::Fresh, _) | (Standing::Proven, Setback::NotFound) => state.login += 1,
-            (Standing::Proven, Setback::Refused(_)) => {
+            (HeaderTrust::Unasked, _) => {}
+            (HeaderTrust::Fresh, _) | (HeaderTrust::Proven, HeaderRejection::NotFound) => {
+                state.login += 1
+            }
+            (HeaderTrust::Proven, HeaderRejection::Refused(_)) => {
                 state.renewals += 1;
                 if state.renewals > RENEWALS_MAX {
                     return Err(self.exhausted());
@@ -125,8 +127,8 @@ impl Authorizer {
             }
         }
         // so that a token service that fails for a moment is asked again with the same login
-        state.standing = Standing::Unasked;
-        if let Setback::Refused(challenges) = setback {
+        state.standing = HeaderTrust::Unasked;
+        if let HeaderRejection::Refused(challenges) = setback {
             let texts = challenges.iter().filter_map(|value| value.to_str().ok());
             if let Some(challenge) = challenge::parse(texts) {
                 state.challenge = Some(challenge);
@@ -140,36 +142,36 @@ impl Authorizer {
                 Ok(Some(header)) => {
                     state.header = Some(header);
                     state.generation += 1;
-                    state.standing = Standing::Fresh;
+                    state.standing = HeaderTrust::Fresh;
                     return Ok(());
                 }
                 Ok(None) => {
                     state.login += 1;
                     last = self.exhausted();
                 }
-                Err(error) if error.may_pass() => return Err(Denial::Failed(error)),
+                Err(error) if error.may_pass() => return Err(AuthorizationDenial::Failed(error)),
                 Err(error) => {
                     state.login += 1;
-                    last = Denial::Failed(error);
+                    last = AuthorizationDenial::Failed(error);
                 }
             }
         }
         Err(last)
     }
 
-    fn exhausted(&self) -> Denial {
+    fn exhausted(&self) -> AuthorizationDenial {
         let tried = match self.logins.len() {
             0 => "none were given".to_owned(),
             1 => "1 login was tried".to_owned(),
             count => format!("{count} logins were tried"),
         };
-        Denial::NoMoreLogins { tried }
+        AuthorizationDenial::NoMoreLogins { tried }
     }
 
     /// The header for a login; `None` when it cannot be used here, or is refused.
     async fn header(
         &self,
-        transport: &Transport,
+        transport: &RegistryTransport,
         challenge: &Challenge,
         login: Option<&Login>,
     ) -> Result<Option<HeaderValue>, RegistryError> {
@@ -190,7 +192,7 @@ impl Authorizer {
     /// Asks the token service; `None` when it refuses the login.
     async fn token(
         &self,
-        transport: &Transport,
+        transport: &RegistryTransport,
         realm: &str,
         service: &str,
         scope: &str,
@@ -232,8 +234,8 @@ impl Authorizer {
     fn token_service(&self, realm: &str) -> Result<Uri, RegistryError> {
         let uri: Uri = realm.parse().map_err(|_| self.unanswerable("its realm is no URL"))?;
         match (uri.scheme_str(), self.address.scheme) {
-            (Some("https"), _) | (Some("http"), Scheme::Http) => Ok(uri),
-            (Some("http"), Scheme::Https) => {
+            (Some("https"), _) | (Some("http"), RegistryScheme::Http) => Ok(uri),
+            (Some("http"), RegistryScheme::Https) => {
                 Err(self.unanswerable("its realm would send them without TLS"))
             }
             (Some(_) | None, _) => Err(self.unanswerable("its realm is no URL")),

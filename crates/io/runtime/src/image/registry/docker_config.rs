@@ -42,13 +42,13 @@ pub enum DockerConfigError {
 }
 
 #[derive(Deserialize)]
-struct Config {
+struct DockerConfig {
     #[serde(default)]
-    auths: BTreeMap<String, Entry>,
+    auths: BTreeMap<String, DockerAuth>,
 }
 
 #[derive(Default, Deserialize)]
-struct Entry {
+struct DockerAuth {
     #[serde(default)]
     username: String,
     #[serde(default)]
@@ -64,7 +64,7 @@ struct Entry {
 impl Keyring {
     /// Reads docker's config.json, the content of `.dockerconfigjson`.
     pub fn from_docker_config_json(bytes: &[u8]) -> Result<Self, DockerConfigError> {
-        let config: Config = read(bytes)?;
+        let config: DockerConfig = read(bytes)?;
         keyring(config.auths)
     }
 
@@ -83,7 +83,7 @@ fn read<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, DockerConfigErr
         .map_err(|error| DockerConfigError::Form { line: error.line(), column: error.column() })
 }
 
-fn keyring(auths: BTreeMap<String, Entry>) -> Result<Keyring, DockerConfigError> {
+fn keyring(auths: BTreeMap<String, DockerAuth>) -> Result<Keyring, DockerConfigError> {
     let mut keyring = Keyring::new();
     for (place, entry) in auths {
         match login(entry) {
@@ -95,7 +95,7 @@ fn keyring(auths: BTreeMap<String, Entry>) -> Result<Keyring, DockerConfigError>
     Ok(keyring)
 }
 
-fn login(entry: Entry) -> Result<Option<Login>, &'static str> {
+fn login(entry: DockerAuth) -> Result<Option<Login>, &'static str> {
     if !entry.registrytoken.is_empty() {
         return Ok(Some(Login::RegistryToken(entry.registrytoken)));
     }

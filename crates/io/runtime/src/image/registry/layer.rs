@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::error::RegistryError;
-use super::session::{Answer, Ask, Session};
+use super::session::{RegistryRequest, RegistryResponse, RegistrySession};
 use crate::image::ImageError;
 use crate::image::archive::nameless_file;
 use crate::image::digest::Sha256Digest;
@@ -40,19 +40,19 @@ impl From<RegistryError> for FetchError {
 }
 
 /// The thread that writes.
-struct Writer {
-    pieces: mpsc::Sender<Piece>,
+struct LayerWriter {
+    pieces: mpsc::Sender<LayerPiece>,
     done: JoinHandle<io::Result<(File, Sha256Digest)>>,
 }
 
-enum Piece {
+enum LayerPiece {
     Data(Bytes),
     /// The layer comes from its beginning again.
     Restart,
 }
 
 /// How an answer's body ended.
-enum Ended {
+enum BodyEnd {
     Whole,
     Broken(RegistryError),
 }
@@ -60,7 +60,7 @@ enum Ended {
 /// Fetches the layer of this digest and size into a nameless file in `dir`. `arrived` is told how
 /// many bytes are here.
 pub(super) async fn fetch(
-    session: &Session<'_>,
+    session: &RegistrySession<'_>,
     digest: &Sha256Digest,
     size: u64,
     dir: &Path,
@@ -68,25 +68,30 @@ pub(super) async fn fetch(
 ) -> Result<Arc<File>, FetchError> {
     let what = format!("layer {digest}");
     let path = format!("/blobs/{digest}");
-    let writer = Writer::start(dir).map_err(|error| disk(dir, error))?;
+    let writer = LayerWriter::start(dir).map_err(|error| disk(dir, error))?;
     let mut received = 0;
     let (mut breaks, mut useless_breaks) = (0, 0);
     while received < size {
-        let ask =
-            Ask { method: Method::GET, path: &path, accept: "*/*", from: received, what: &what };
+        let ask = RegistryRequest {
+            method: Method::GET,
+            path: &path,
+            accept: "*/*",
+            from: received,
+            what: &what,
+        };
         let answer = session.ask(&ask).await?;
         let goes_on = received == 0 || continues(&answer, received);
         if !goes_on {
             received = 0;
-            writer.send(Piece::Restart).await;
+            writer.send(LayerPiece::Restart).await;
         }
         let before = received;
         let ended = pour(session, answer, size, &what, &writer, &mut received, arrived).await?;
         let problem = match ended {
-            Ended::Whole if received == size => break,
-            Ended::Whole => "the answer is too short".to_owned(),
-            Ended::Broken(error) if error.may_pass() => error.to_string(),
-            Ended::Broken(error) => return Err(error.into()),
+            BodyEnd::Whole if received == size => break,
+            BodyEnd::Whole => "the answer is too short".to_owned(),
+            BodyEnd::Broken(error) if error.may_pass() => error.to_string(),
+            BodyEnd::Broken(error) => return Err(error.into()),
         };
         // a connection that breaks now and then, and goes on in between, is good enough
         breaks += 1;
@@ -109,14 +114,14 @@ pub(super) async fn fetch(
 
 /// Hands the body's bytes to the writer.
 async fn pour(
-    session: &Session<'_>,
-    mut answer: Answer,
+    session: &RegistrySession<'_>,
+    mut answer: RegistryResponse,
     size: u64,
     what: &str,
-    writer: &Writer,
+    writer: &LayerWriter,
     received: &mut u64,
     arrived: &(dyn Fn(u64) + Send + Sync),
-) -> Result<Ended, RegistryError> {
+) -> Result<BodyEnd, RegistryError> {
     loop {
         match session.transport.next_piece(&answer.host, &mut answer.body).await {
             Ok(Some(bytes)) => {
@@ -126,26 +131,26 @@ async fn pour(
                         format!("more comes than the {size} bytes that the manifest states");
                     return Err(RegistryError::Content { what: what.to_owned(), problem });
                 }
-                writer.send(Piece::Data(bytes)).await;
+                writer.send(LayerPiece::Data(bytes)).await;
                 if writer.pieces.is_closed() {
-                    return Ok(Ended::Whole); // the disk failed; `finish` says how
+                    return Ok(BodyEnd::Whole); // the disk failed; `finish` says how
                 }
                 arrived(*received);
             }
-            Ok(None) => return Ok(Ended::Whole),
-            Err(error) => return Ok(Ended::Broken(error)),
+            Ok(None) => return Ok(BodyEnd::Whole),
+            Err(error) => return Ok(BodyEnd::Broken(error)),
         }
     }
 }
 
 /// Whether an answer goes on at this byte. A registry that knows no ranges sends all again.
-fn continues(answer: &Answer, from: u64) -> bool {
+fn continues(answer: &RegistryResponse, from: u64) -> bool {
     let range = answer.headers.get(header::CONTENT_RANGE).and_then(|value| value.to_str().ok());
     let begins = range.is_some_and(|range| range.trim().starts_with(&format!("bytes {from}-")));
     answer.status == StatusCode::PARTIAL_CONTENT && begins
 }
 
-impl Writer {
+impl LayerWriter {
     fn start(dir: &Path) -> io::Result<Self> {
         let mut file = nameless_file(dir)?;
         let (pieces, mut incoming) = mpsc::channel(PIECES_WAITING_MAX);
@@ -153,11 +158,11 @@ impl Writer {
             let mut hash = Sha256::new();
             while let Some(piece) = incoming.blocking_recv() {
                 match piece {
-                    Piece::Data(bytes) => {
+                    LayerPiece::Data(bytes) => {
                         hash.update(&bytes);
                         file.write_all(&bytes)?;
                     }
-                    Piece::Restart => {
+                    LayerPiece::Restart => {
                         hash = Sha256::new();
                         file.rewind()?;
                         file.set_len(0)?;
@@ -170,7 +175,7 @@ impl Writer {
     }
 
     /// A piece that is not taken is told by `finish`.
-    async fn send(&self, piece: Piece) {
+    async fn send(&self, piece: LayerPiece) {
         let _closed = self.pieces.send(piece).await;
     }
 

@@ -33,12 +33,12 @@ impl fmt::Debug for Login {
 /// Logins with the images they are for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keyring {
-    entries: Vec<(Pattern, Login)>,
+    entries: Vec<(HostPattern, Login)>,
 }
 
 /// `host[:port][/path]`; in the host, `*` stands for any part of one label: `*.registry.test`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Pattern {
+struct HostPattern {
     host: String,
     port: Option<String>,
     /// Empty, or begins with a slash.
@@ -59,7 +59,7 @@ impl Keyring {
     /// Adds a login for a place as `docker login` and pull secrets spell it: `registry.test`,
     /// `https://registry.test:5000/v2/`, `registry.test/team`, `*.registry.test`.
     pub fn add(&mut self, place: &str, login: Login) {
-        self.entries.push((Pattern::parse(place), login));
+        self.entries.push((HostPattern::parse(place), login));
     }
 
     /// Adds all logins of another one behind the own.
@@ -70,7 +70,7 @@ impl Keyring {
     /// The logins to try for an image: of the most special place first, of equal ones in the order
     /// in which they were added.
     pub fn lookup(&self, reference: &ImageReference) -> Vec<Login> {
-        let mut found: Vec<&(Pattern, Login)> =
+        let mut found: Vec<&(HostPattern, Login)> =
             self.entries.iter().filter(|(pattern, _)| pattern.matches(reference)).collect();
         found.sort_by_key(|(pattern, _)| {
             (std::cmp::Reverse(pattern.path.len()), pattern.host.contains('*'))
@@ -85,7 +85,7 @@ impl Keyring {
     }
 }
 
-impl Pattern {
+impl HostPattern {
     fn parse(place: &str) -> Self {
         let place = place.trim();
         let rest = place

@@ -9,12 +9,12 @@ use http::header;
 use serde::Deserialize;
 
 use super::error::RegistryError;
-use super::session::{Answer, Ask, Session};
+use super::session::{RegistryRequest, RegistryResponse, RegistrySession};
 use crate::image::digest::Sha256Digest;
 use crate::image::document::{
     self, ConfigDocument, Descriptor, INDEX_TYPES, IndexDocument, ManifestDocument, Platform,
 };
-use crate::image::plan::{self, NESTED_MAX, Plan};
+use crate::image::plan::{self, ImagePlan, NESTED_MAX};
 use crate::image::reference::ImageReference;
 
 const MANIFEST_TYPES: [&str; 2] = [
@@ -29,13 +29,13 @@ const DIGEST_HEADER: &str = "docker-content-digest";
 /// An image as a registry has it.
 #[derive(Debug)]
 pub(super) struct RemoteImage {
-    pub(super) plan: Plan,
+    pub(super) plan: ImagePlan,
     /// Bytes of each packed layer.
     pub(super) sizes: BTreeMap<Sha256Digest, u64>,
 }
 
 /// A manifest or an index, proven.
-struct Document {
+struct RegistryDocument {
     digest: Sha256Digest,
     bytes: Vec<u8>,
     media_type: String,
@@ -44,7 +44,7 @@ struct Document {
 /// What tells a manifest from an index, and one that pretends to be both.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Shape {
+struct DocumentShape {
     #[serde(default)]
     media_type: String,
     schema_version: Option<u64>,
@@ -55,18 +55,19 @@ struct Shape {
 /// The digest that the registry states for `reference` now; `None` when it states none that we
 /// know.
 pub(super) async fn stated_digest(
-    session: &Session<'_>,
+    session: &RegistrySession<'_>,
     reference: &ImageReference,
 ) -> Result<Option<Sha256Digest>, RegistryError> {
     let what = format!("manifest of {reference}");
     let path = format!("/manifests/{}", wanted(reference));
-    let ask = Ask { method: Method::HEAD, path: &path, accept: ACCEPT, from: 0, what: &what };
+    let ask =
+        RegistryRequest { method: Method::HEAD, path: &path, accept: ACCEPT, from: 0, what: &what };
     Ok(header_digest(&session.ask(&ask).await?))
 }
 
 /// Everything that is to be known before layers are fetched.
 pub(super) async fn resolve(
-    session: &Session<'_>,
+    session: &RegistrySession<'_>,
     reference: &ImageReference,
     machine: &Platform,
 ) -> Result<RemoteImage, RegistryError> {
@@ -95,14 +96,14 @@ fn wanted(reference: &ImageReference) -> &str {
 }
 
 async fn fetch_document(
-    session: &Session<'_>,
+    session: &RegistrySession<'_>,
     name: &str,
     stated: Option<Sha256Digest>,
     what: &str,
-) -> Result<Document, RegistryError> {
+) -> Result<RegistryDocument, RegistryError> {
     let limit = session.settings.manifest_max_bytes;
     let path = format!("/manifests/{name}");
-    let ask = Ask { method: Method::GET, path: &path, accept: ACCEPT, from: 0, what };
+    let ask = RegistryRequest { method: Method::GET, path: &path, accept: ACCEPT, from: 0, what };
     let answer = session.ask(&ask).await?;
     let stated = stated.or_else(|| header_digest(&answer));
     let media_type = answer
@@ -115,12 +116,12 @@ async fn fetch_document(
     let bytes = whole(session, answer, limit, what).await?;
     let digest = Sha256Digest::of(&bytes);
     prove(what, stated.as_ref(), &digest)?;
-    Ok(Document { digest, bytes, media_type })
+    Ok(RegistryDocument { digest, bytes, media_type })
 }
 
 async fn whole(
-    session: &Session<'_>,
-    answer: Answer,
+    session: &RegistrySession<'_>,
+    answer: RegistryResponse,
     limit: u64,
     what: &str,
 ) -> Result<Vec<u8>, RegistryError> {
@@ -145,15 +146,15 @@ fn prove(
     }
 }
 
-fn header_digest(answer: &Answer) -> Option<Sha256Digest> {
+fn header_digest(answer: &RegistryResponse) -> Option<Sha256Digest> {
     Sha256Digest::parse(answer.headers.get(DIGEST_HEADER)?.to_str().ok()?)
 }
 
 /// What the document says it is must be what it is sent as, and it must not be both
 /// (GHSA-xmmx-7jpf-fx42).
-fn is_index(document: &Document, what: &str) -> Result<bool, RegistryError> {
+fn is_index(document: &RegistryDocument, what: &str) -> Result<bool, RegistryError> {
     let refuse = |problem: String| Err(RegistryError::Content { what: what.to_owned(), problem });
-    let shape: Shape = read(what, &document.bytes)?;
+    let shape: DocumentShape = read(what, &document.bytes)?;
     if shape.schema_version == Some(1) {
         return refuse("it has docker's old schema 1, which is not supported: push it anew".into());
     }
@@ -196,10 +197,10 @@ fn choose<'a>(index: &'a IndexDocument, machine: &Platform) -> Result<&'a Descri
 }
 
 async fn image(
-    session: &Session<'_>,
+    session: &RegistrySession<'_>,
     reference: &ImageReference,
     machine: &Platform,
-    document: &Document,
+    document: &RegistryDocument,
     digests: BTreeSet<Sha256Digest>,
 ) -> Result<RemoteImage, RegistryError> {
     let what = format!("manifest {} of {reference}", document.digest);
@@ -207,7 +208,13 @@ async fn image(
     let config_digest = digest_of(&what, &manifest.config.digest)?;
     let config_what = format!("config {config_digest} of {reference}");
     let path = format!("/blobs/{config_digest}");
-    let ask = Ask { method: Method::GET, path: &path, accept: "*/*", from: 0, what: &config_what };
+    let ask = RegistryRequest {
+        method: Method::GET,
+        path: &path,
+        accept: "*/*",
+        from: 0,
+        what: &config_what,
+    };
     let answer = session.ask(&ask).await?;
     let limit = session.settings.config_max_bytes;
     let config_bytes = whole(session, answer, limit, &config_what).await?;
@@ -240,7 +247,8 @@ async fn image(
         Some(_) if reference.digest().is_none() => BTreeSet::from([reference.to_string()]),
         Some(_) | None => BTreeSet::new(),
     };
-    let plan = Plan { id, config_bytes, config: config.process(), references, digests, layers };
+    let plan =
+        ImagePlan { id, config_bytes, config: config.process(), references, digests, layers };
     Ok(RemoteImage { plan, sizes })
 }
 

@@ -29,7 +29,7 @@ mod transport;
 pub use docker_config::DockerConfigError;
 pub use error::RegistryError;
 pub use login::{Keyring, Login};
-pub use progress::{LayerState, Progress};
+pub use progress::{LayerProgress, LayerState};
 pub use puller::Puller;
 pub(crate) use puller::has_registry;
 pub use settings::RegistrySettings;

@@ -2,7 +2,7 @@
 
 /// One layer's news.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct LayerProgress {
     /// The layer: the digest of its packed form, `sha256:…`.
     pub layer: String,
     /// Its packed size.

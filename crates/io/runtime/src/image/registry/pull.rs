@@ -13,13 +13,13 @@ use futures::{StreamExt, TryStreamExt};
 use super::error::RegistryError;
 use super::layer::{self, FetchError};
 use super::manifest::{self, RemoteImage};
-use super::progress::{LayerState, Progress};
-use super::session::Session;
+use super::progress::{LayerProgress, LayerState};
+use super::session::RegistrySession;
 use crate::image::digest::Sha256Digest;
 use crate::image::document::Platform;
 use crate::image::layers::LayerError;
 use crate::image::plan::PlannedLayer;
-use crate::image::store::pulled::{Commit, Fetched};
+use crate::image::store::pulled::{Fetched, PullCommit};
 use crate::image::{ImageError, ImageReference, ImageStore};
 use crate::runtime::ImageInfo;
 
@@ -27,16 +27,16 @@ use crate::runtime::ImageInfo;
 const ROUNDS_MAX: usize = 3;
 
 /// Told what happens.
-pub(super) type Listener = dyn Fn(Progress) + Send + Sync;
+pub(super) type Listener = dyn Fn(LayerProgress) + Send + Sync;
 
-pub(super) struct Pull<'a> {
-    pub(super) session: Session<'a>,
+pub(super) struct ImagePullTask<'a> {
+    pub(super) session: RegistrySession<'a>,
     pub(super) store: Arc<ImageStore>,
     pub(super) reference: ImageReference,
     pub(super) listener: Arc<Listener>,
 }
 
-impl Pull<'_> {
+impl ImagePullTask<'_> {
     pub(super) async fn run(&self) -> Result<ImageInfo, ImageError> {
         if let Some(info) = self.unchanged().await? {
             return Ok(info);
@@ -46,8 +46,8 @@ impl Pull<'_> {
         let remote = resolved.map_err(|error| self.failed(error))?;
         for _ in 0..ROUNDS_MAX {
             match self.bring_in(&remote).await {
-                Ok(Commit::Done(info)) => return Ok(info),
-                Ok(Commit::LayerGone) => {}
+                Ok(PullCommit::Done(info)) => return Ok(info),
+                Ok(PullCommit::LayerGone) => {}
                 Err(error) => {
                     self.sweep().await;
                     return Err(error);
@@ -78,7 +78,7 @@ impl Pull<'_> {
         }
     }
 
-    async fn bring_in(&self, remote: &RemoteImage) -> Result<Commit, ImageError> {
+    async fn bring_in(&self, remote: &RemoteImage) -> Result<PullCommit, ImageError> {
         let wanted = self.wanted(remote).await?;
         self.check_space(remote, &wanted)?;
         let fetches = wanted.into_iter().map(|planned| self.layer(remote, planned));
@@ -162,7 +162,7 @@ impl Pull<'_> {
 
     fn tell(&self, remote: &RemoteImage, planned: &PlannedLayer, state: LayerState) {
         let size_bytes = size_of(remote, planned);
-        (self.listener)(Progress { layer: planned.blob.clone(), size_bytes, state });
+        (self.listener)(LayerProgress { layer: planned.blob.clone(), size_bytes, state });
     }
 
     async fn sweep(&self) {

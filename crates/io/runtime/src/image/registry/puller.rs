@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
 
-use super::address::Address;
+use super::address::RegistryAddress;
 use super::error::RegistryError;
 use super::login::{Keyring, Login};
-use super::progress::Progress;
-use super::pull::{Listener, Pull};
-use super::session::Session;
+use super::progress::LayerProgress;
+use super::pull::{ImagePullTask, Listener};
+use super::session::RegistrySession;
 use super::settings::RegistrySettings;
-use super::transport::Transport;
+use super::transport::RegistryTransport;
 use crate::image::reference::as_image_id;
 use crate::image::{ImageError, ImageReference, ImageStore};
 use crate::runtime::ImageInfo;
@@ -30,21 +30,21 @@ type FlightKey = (String, Vec<Login>);
 
 /// Pulls images into a store. Cheap to share behind an `Arc`.
 pub struct Puller {
-    inner: Arc<Inner>,
+    inner: Arc<PullerState>,
     flights: Mutex<BTreeMap<FlightKey, WeakShared<Flight>>>,
 }
 
-struct Inner {
+struct PullerState {
     store: Arc<ImageStore>,
     settings: RegistrySettings,
     /// Made at the first pull: it reads the system's certificates.
-    transport: OnceLock<Transport>,
+    transport: OnceLock<RegistryTransport>,
 }
 
 impl Puller {
     /// A puller into `store`. Nothing is asked yet.
     pub fn new(store: Arc<ImageStore>, settings: RegistrySettings) -> Self {
-        let inner = Inner { store, settings, transport: OnceLock::new() };
+        let inner = PullerState { store, settings, transport: OnceLock::new() };
         Self { inner: Arc::new(inner), flights: Mutex::default() }
     }
 
@@ -62,7 +62,7 @@ impl Puller {
         &self,
         image: &str,
         keyring: &Keyring,
-        listener: impl Fn(Progress) + Send + Sync + 'static,
+        listener: impl Fn(LayerProgress) + Send + Sync + 'static,
     ) -> Result<ImageInfo, ImageError> {
         let reference = pullable(image)?;
         let logins = keyring.lookup(&reference);
@@ -89,7 +89,7 @@ impl Puller {
     }
 }
 
-impl Inner {
+impl PullerState {
     async fn pull(
         &self,
         reference: ImageReference,
@@ -99,18 +99,18 @@ impl Inner {
         let image = reference.to_string();
         let transport = self.transport().await;
         let transport = transport.map_err(|source| ImageError::Pull { image, source })?;
-        let address = Address::of(&reference, &self.settings.plain_http);
+        let address = RegistryAddress::of(&reference, &self.settings.plain_http);
         let repository = reference.repository();
-        let session = Session::new(transport, &self.settings, address, repository, logins);
-        Pull { session, store: self.store.clone(), reference, listener }.run().await
+        let session = RegistrySession::new(transport, &self.settings, address, repository, logins);
+        ImagePullTask { session, store: self.store.clone(), reference, listener }.run().await
     }
 
-    async fn transport(&self) -> Result<&Transport, RegistryError> {
+    async fn transport(&self) -> Result<&RegistryTransport, RegistryError> {
         if let Some(transport) = self.transport.get() {
             return Ok(transport);
         }
         let settings = self.settings.clone();
-        let made = crate::blocking::run(move || Transport::new(&settings)).await?;
+        let made = crate::blocking::run(move || RegistryTransport::new(&settings)).await?;
         Ok(self.transport.get_or_init(|| made))
     }
 }

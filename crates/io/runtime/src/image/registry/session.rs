@@ -14,12 +14,12 @@ use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
-use super::address::{Address, Scheme};
-use super::authorization::{Authorizer, Denial, Setback};
+use super::address::{RegistryAddress, RegistryScheme};
+use super::authorization::{AuthorizationDenial, HeaderRejection, RegistryAuthorizer};
 use super::error::RegistryError;
 use super::login::Login;
 use super::settings::RegistrySettings;
-use super::transport::{Transport, host_of};
+use super::transport::{RegistryTransport, host_of};
 
 /// Redirects followed for one request at most.
 const REDIRECTS_MAX: usize = 5;
@@ -33,16 +33,16 @@ const MESSAGE_MAX_CHARS: usize = 200;
 const USER_AGENT: &str = concat!("rekindle/", env!("CARGO_PKG_VERSION"));
 
 /// One repository of one registry, for the time of one pull.
-pub(super) struct Session<'a> {
-    pub(super) transport: &'a Transport,
+pub(super) struct RegistrySession<'a> {
+    pub(super) transport: &'a RegistryTransport,
     pub(super) settings: &'a RegistrySettings,
-    address: Address,
+    address: RegistryAddress,
     repository: String,
-    authorizer: Authorizer,
+    authorizer: RegistryAuthorizer,
 }
 
 /// One thing to ask for.
-pub(super) struct Ask<'a> {
+pub(super) struct RegistryRequest<'a> {
     pub(super) method: Method,
     /// Below the repository: `/manifests/latest`.
     pub(super) path: &'a str,
@@ -55,7 +55,7 @@ pub(super) struct Ask<'a> {
 }
 
 /// An answer with status 2xx.
-pub(super) struct Answer {
+pub(super) struct RegistryResponse {
     pub(super) host: String,
     pub(super) status: StatusCode,
     pub(super) headers: http::HeaderMap,
@@ -63,8 +63,8 @@ pub(super) struct Answer {
 }
 
 /// What one try brought.
-enum Tried {
-    Answer(Answer),
+enum RequestAttempt {
+    Answer(RegistryResponse),
     /// The login is not good enough; the text is the registry's.
     Unauthorized {
         challenges: Vec<HeaderValue>,
@@ -79,48 +79,59 @@ enum Tried {
     Later(RegistryError, Option<Duration>),
 }
 
-impl<'a> Session<'a> {
+impl<'a> RegistrySession<'a> {
     pub(super) fn new(
-        transport: &'a Transport,
+        transport: &'a RegistryTransport,
         settings: &'a RegistrySettings,
-        address: Address,
+        address: RegistryAddress,
         repository: &str,
         logins: Vec<Login>,
     ) -> Self {
-        let authorizer = Authorizer::new(address.clone(), repository, logins);
+        let authorizer = RegistryAuthorizer::new(address.clone(), repository, logins);
         Self { transport, settings, address, repository: repository.to_owned(), authorizer }
     }
 
     /// Asks until there is an answer, or no hope.
-    pub(super) async fn ask(&self, ask: &Ask<'_>) -> Result<Answer, RegistryError> {
+    pub(super) async fn ask(
+        &self,
+        ask: &RegistryRequest<'_>,
+    ) -> Result<RegistryResponse, RegistryError> {
         let mut pause = self.settings.first_pause;
         let mut failures = 0;
         loop {
             let (error, wanted) = match self.try_once(ask).await? {
-                Tried::Answer(answer) => return Ok(answer),
-                Tried::NotFound { generation } => {
-                    let next = self.authorizer.next(self.transport, Setback::NotFound, generation);
+                RequestAttempt::Answer(answer) => return Ok(answer),
+                RequestAttempt::NotFound { generation } => {
+                    let next =
+                        self.authorizer.next(self.transport, HeaderRejection::NotFound, generation);
                     match next.await {
                         Ok(()) => continue,
-                        Err(Denial::Failed(error)) if error.may_pass() => (error, None),
-                        Err(Denial::Failed(_) | Denial::NoMoreLogins { .. }) => {
+                        Err(AuthorizationDenial::Failed(error)) if error.may_pass() => {
+                            (error, None)
+                        }
+                        Err(
+                            AuthorizationDenial::Failed(_)
+                            | AuthorizationDenial::NoMoreLogins { .. },
+                        ) => {
                             return Err(RegistryError::NotFound { what: ask.what.to_owned() });
                         }
                     }
                 }
-                Tried::Unauthorized { challenges, generation, message } => {
-                    let setback = Setback::Refused(&challenges);
+                RequestAttempt::Unauthorized { challenges, generation, message } => {
+                    let setback = HeaderRejection::Refused(&challenges);
                     match self.authorizer.next(self.transport, setback, generation).await {
                         Ok(()) => continue,
-                        Err(Denial::Failed(error)) if error.may_pass() => (error, None),
-                        Err(Denial::Failed(error)) => return Err(error),
-                        Err(Denial::NoMoreLogins { tried }) => {
+                        Err(AuthorizationDenial::Failed(error)) if error.may_pass() => {
+                            (error, None)
+                        }
+                        Err(AuthorizationDenial::Failed(error)) => return Err(error),
+                        Err(AuthorizationDenial::NoMoreLogins { tried }) => {
                             let what = ask.what.to_owned();
                             return Err(RegistryError::Denied { what, tried, message });
                         }
                     }
                 }
-                Tried::Later(error, wanted) => (error, wanted),
+                RequestAttempt::Later(error, wanted) => (error, wanted),
             };
             failures += 1;
             let wait = wanted.unwrap_or(pause);
@@ -133,7 +144,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn try_once(&self, ask: &Ask<'_>) -> Result<Tried, RegistryError> {
+    async fn try_once(&self, ask: &RegistryRequest<'_>) -> Result<RequestAttempt, RegistryError> {
         let url = self.address.url(&format!("/v2/{}{}", self.repository, ask.path));
         let mut uri: Uri = url.parse().map_err(|_| RegistryError::Address { url: url.clone() })?;
         let home = (uri.scheme().cloned(), uri.authority().cloned());
@@ -144,7 +155,7 @@ impl<'a> Session<'a> {
             let authorization = authorization.clone().filter(|_| at_home);
             let answer = match self.transport.send(request(ask, &uri, authorization)?).await {
                 Ok(answer) => answer,
-                Err(error) => return Ok(Tried::Later(error, None)),
+                Err(error) => return Ok(RequestAttempt::Later(error, None)),
             };
             let status = answer.status();
             if status.is_redirection() {
@@ -156,7 +167,12 @@ impl<'a> Session<'a> {
                 _ if status.is_success() => {
                     self.authorizer.proven(generation).await;
                     let (parts, body) = answer.into_parts();
-                    Ok(Tried::Answer(Answer { host, status, headers: parts.headers, body }))
+                    Ok(RequestAttempt::Answer(RegistryResponse {
+                        host,
+                        status,
+                        headers: parts.headers,
+                        body,
+                    }))
                 }
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if at_home => {
                     let challenges = answer
@@ -166,9 +182,9 @@ impl<'a> Session<'a> {
                         .cloned()
                         .collect();
                     let message = self.message(&host, answer).await;
-                    Ok(Tried::Unauthorized { challenges, generation, message })
+                    Ok(RequestAttempt::Unauthorized { challenges, generation, message })
                 }
-                StatusCode::NOT_FOUND if at_home => Ok(Tried::NotFound { generation }),
+                StatusCode::NOT_FOUND if at_home => Ok(RequestAttempt::NotFound { generation }),
                 StatusCode::NOT_FOUND => Err(RegistryError::NotFound { what: ask.what.to_owned() }),
                 _ => self.refused(ask, host, answer).await,
             };
@@ -178,17 +194,17 @@ impl<'a> Session<'a> {
 
     async fn refused(
         &self,
-        ask: &Ask<'_>,
+        ask: &RegistryRequest<'_>,
         host: String,
         answer: Response<Incoming>,
-    ) -> Result<Tried, RegistryError> {
+    ) -> Result<RequestAttempt, RegistryError> {
         let status = answer.status();
         let wanted = retry_after(answer.headers());
         let message = self.message(&host, answer).await;
         let what = ask.what.to_owned();
         let error = RegistryError::Status { host, status: status.as_u16(), what, message };
         match error.may_pass() {
-            true => Ok(Tried::Later(error, wanted)),
+            true => Ok(RequestAttempt::Later(error, wanted)),
             false => Err(error),
         }
     }
@@ -196,7 +212,7 @@ impl<'a> Session<'a> {
     /// Where a redirect leads, when we go there.
     fn follow(
         &self,
-        ask: &Ask<'_>,
+        ask: &RegistryRequest<'_>,
         from: &Uri,
         answer: &Response<Incoming>,
     ) -> Result<Uri, RegistryError> {
@@ -206,7 +222,7 @@ impl<'a> Session<'a> {
         };
         let absolute = match location.starts_with('/') && !location.starts_with("//") {
             true => {
-                let scheme = from.scheme_str().unwrap_or(Scheme::Https.name());
+                let scheme = from.scheme_str().unwrap_or(RegistryScheme::Https.name());
                 format!("{scheme}://{}{location}", host_of(from))
             }
             false => location.to_owned(),
@@ -216,15 +232,20 @@ impl<'a> Session<'a> {
         };
         match (uri.scheme_str(), self.address.scheme) {
             (Some("https"), _) => Ok(uri),
-            (Some("http"), Scheme::Http) => Ok(uri),
-            (Some("http"), Scheme::Https) => {
+            (Some("http"), RegistryScheme::Http) => Ok(uri),
+            (Some("http"), RegistryScheme::Https) => {
                 Err(self.no_redirect(ask, from, "to a connection without TLS"))
             }
             (Some(_) | None, _) => Err(self.no_redirect(ask, from, "to neither https nor http")),
         }
     }
 
-    fn no_redirect(&self, ask: &Ask<'_>, from: &Uri, problem: &'static str) -> RegistryError {
+    fn no_redirect(
+        &self,
+        ask: &RegistryRequest<'_>,
+        from: &Uri,
+        problem: &'static str,
+    ) -> RegistryError {
         RegistryError::Redirect { host: host_of(from), what: ask.what.to_owned(), problem }
     }
 
@@ -236,7 +257,7 @@ impl<'a> Session<'a> {
 }
 
 fn request(
-    ask: &Ask<'_>,
+    ask: &RegistryRequest<'_>,
     uri: &Uri,
     authorization: Option<HeaderValue>,
 ) -> Result<Request<Full<Bytes>>, RegistryError> {
@@ -264,17 +285,19 @@ fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
 /// Codes"), without control characters and cut short.
 fn message_of(body: &[u8]) -> String {
     #[derive(serde::Deserialize)]
-    struct Errors {
-        errors: Vec<Problem>,
+    struct RegistryErrorBody {
+        errors: Vec<RegistryProblem>,
     }
     #[derive(serde::Deserialize)]
-    struct Problem {
+    struct RegistryProblem {
         #[serde(default)]
         code: String,
         #[serde(default)]
         message: String,
     }
-    let Ok(Errors { errors }) = serde_json::from_slice(body) else { return String::new() };
+    let Ok(RegistryErrorBody { errors }) = serde_json::from_slice(body) else {
+        return String::new();
+    };
     let texts: Vec<String> = errors
         .iter()
         .map(|problem| match problem.message.as_str() {

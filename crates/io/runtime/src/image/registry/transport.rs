@@ -24,13 +24,13 @@ const IDLE_FOR: Duration = Duration::from_secs(20);
 
 /// A pool of connections to registries.
 #[derive(Debug)]
-pub(super) struct Transport {
+pub(super) struct RegistryTransport {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     answer_timeout: Duration,
     stall_timeout: Duration,
 }
 
-impl Transport {
+impl RegistryTransport {
     /// Reads the system's trusted certificates; connects to nobody.
     pub(super) fn new(settings: &RegistrySettings) -> Result<Self, RegistryError> {
         let mut http = HttpConnector::new();

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use rustix::fs::FlockOperation;
 
-use super::{IMAGES_MAX, ImageStore, Lock};
+use super::{IMAGES_MAX, ImageStore, StoreLock};
 use crate::image::archive::Blob;
 use crate::image::digest::Sha256Digest;
 use crate::image::layers::LayerError;
-use crate::image::plan::{Plan, PlannedLayer};
+use crate::image::plan::{ImagePlan, PlannedLayer};
 use crate::image::{ImageError, ImageReference};
 use crate::runtime::ImageInfo;
 
@@ -21,7 +21,7 @@ pub(in crate::image) type Fetched = BTreeMap<Sha256Digest, (Arc<File>, u64)>;
 
 /// What became of a pull's last step.
 #[derive(Debug)]
-pub(in crate::image) enum Commit {
+pub(in crate::image) enum PullCommit {
     Done(ImageInfo),
     /// A layer that was here when the pull began was removed meanwhile, and was not fetched: it
     /// must be.
@@ -58,9 +58,9 @@ impl ImageStore {
     pub(in crate::image) fn commit_pull(
         &self,
         reference: &ImageReference,
-        plan: &Plan,
+        plan: &ImagePlan,
         fetched: &Fetched,
-    ) -> Result<Commit, LayerError> {
+    ) -> Result<PullCommit, LayerError> {
         let lock = self.waited_lock().map_err(LayerError::Store)?;
         let digest_of = |planned: &PlannedLayer| planned.digest.clone();
         let missing = |planned: &&PlannedLayer| {
@@ -68,7 +68,7 @@ impl ImageStore {
                 && digest_of(planned).is_none_or(|digest| !fetched.contains_key(&digest))
         };
         if plan.layers.iter().any(|planned| missing(&planned)) {
-            return Ok(Commit::LayerGone);
+            return Ok(PullCommit::LayerGone);
         }
         let (mut stored, notes) = self.bring_in_layers(plan, &|planned| {
             let found = digest_of(planned).and_then(|digest| fetched.get(&digest));
@@ -89,7 +89,7 @@ impl ImageStore {
         self.file.write(&index).map_err(LayerError::Store)?;
         drop(lock);
         let info = self.info(&reference.to_string()).map_err(LayerError::Store)?;
-        Ok(info.map_or(Commit::LayerGone, Commit::Done))
+        Ok(info.map_or(PullCommit::LayerGone, PullCommit::Done))
     }
 
     /// Gives the image of this digest, when it is here under the same name, the tag of `reference`:
@@ -101,7 +101,7 @@ impl ImageStore {
     ) -> Result<Option<ImageInfo>, ImageError> {
         let known = format!("{}@{digest}", reference.name());
         let name = reference.to_string();
-        let has_both = |index: &super::Index| {
+        let has_both = |index: &super::ImageIndex| {
             let found = index.images.values().find(|image| image.digests.contains(&known));
             found.map(|image| reference.digest().is_some() || image.references.contains(&name))
         };
@@ -129,7 +129,7 @@ impl ImageStore {
         self.sweep(&lock)
     }
 
-    pub(super) fn waited_lock(&self) -> Result<Lock, ImageError> {
+    pub(super) fn waited_lock(&self) -> Result<StoreLock, ImageError> {
         let lock = self.lock(FlockOperation::LockExclusive)?;
         Ok(lock.expect("a waiting lock is got or fails"))
     }

@@ -4,14 +4,14 @@
 use rustix::fs::FlockOperation;
 
 use super::{ImageStore, USE};
-use crate::image::metadata::Retention;
+use crate::image::metadata::ImageRetention;
 use crate::image::reference::as_image_id;
 use crate::image::{ImageError, ImageReference};
 use crate::runtime::ImagesInUse;
 
 /// What is removed although containers were made from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
+pub enum ImageRemoval {
     /// Nothing: it is refused.
     OfUnused,
     /// Its names. Its files go when no container needs them any more.
@@ -25,7 +25,7 @@ impl ImageStore {
     pub fn remove(
         &self,
         image: &str,
-        removal: Removal,
+        removal: ImageRemoval,
         in_use: impl FnOnce() -> std::io::Result<ImagesInUse>,
     ) -> Result<(), ImageError> {
         let absent = || ImageError::NotFound { image: image.to_owned() };
@@ -46,7 +46,7 @@ impl ImageStore {
             source,
         })?;
         let pods = in_use.get(&id);
-        if let (Some(pods), Removal::OfUnused) = (pods, removal) {
+        if let (Some(pods), ImageRemoval::OfUnused) = (pods, removal) {
             let pods = pods.iter().cloned().collect();
             return Err(ImageError::InUse { image: image.to_owned(), pods });
         }
@@ -61,7 +61,7 @@ impl ImageStore {
             match pods {
                 Some(_) => {
                     stored.digests.clear();
-                    stored.retention = Retention::Evictable;
+                    stored.retention = ImageRetention::Evictable;
                 }
                 None => {
                     index.images.remove(&id);

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::Command;
 
-fn builtins() -> Builtins {
+fn builtins() -> BuiltinImages {
     let host_image = HostImage::On;
-    Builtins { engine_dirs: Vec::new(), host_write_limit_bytes: 1 << 20, host_image }
+    BuiltinImages { engine_dirs: Vec::new(), host_write_limit_bytes: 1 << 20, host_image }
 }
 
 fn nothing_runs() -> std::io::Result<ImagesInUse> {
@@ -161,7 +161,7 @@ fn an_oci_archive_with_gzip_and_zstd_layers_is_loaded_and_resolved() {
     let archive = world.write("app.tar", &layout.named(descriptor, "shop/app:1").tar());
 
     let store = world.store();
-    let loaded = store.load(&archive, Retention::Pinned).unwrap();
+    let loaded = store.load(&archive, ImageRetention::Pinned).unwrap();
     assert_eq!((loaded.len(), &loaded[0].id), (1, &id));
     assert_eq!(loaded[0].references, ["docker.io/shop/app:1"]);
     let image = store.resolve("shop/app:1").unwrap().unwrap();
@@ -221,7 +221,7 @@ fn overlayfs_sees_the_layers_as_the_image_means_them() {
     let (descriptor, _) = layout.image(&Platform::here(), &[plain(&bottom), plain(&top)]);
     let archive = world.write("x.tar", &layout.named(descriptor, "x").tar());
     let store = world.store();
-    store.load(&archive, Retention::Pinned).unwrap();
+    store.load(&archive, ImageRetention::Pinned).unwrap();
     let image = store.resolve("localhost/x:x").unwrap().unwrap();
     let text = shell_in_overlay(
         &image.rootfs.lower_dirs,
@@ -250,7 +250,7 @@ fn folders_that_a_layer_leaves_out_keep_their_attributes_in_each_image_for_itsel
         let layers = [plain(&base(mode)), plain(&top)];
         let (descriptor, _) = layout.image(&Platform::here(), &layers);
         let archive = layout.named(descriptor, name).tar();
-        store.load(&world.write(&format!("{name}.tar"), &archive), Retention::Pinned).unwrap();
+        store.load(&world.write(&format!("{name}.tar"), &archive), ImageRetention::Pinned).unwrap();
         (format!("localhost/{name}:{name}"), mode)
     });
     assert_eq!(world.stored("layers").len(), 4 + 2, "three of folders, one shared, two to mend it");
@@ -262,7 +262,7 @@ fn folders_that_a_layer_leaves_out_keep_their_attributes_in_each_image_for_itsel
         assert_eq!(said, format!("{mode:o}\n644\n"), "{name}");
     }
     for (name, _) in &images {
-        store.remove(name, Removal::OfUnused, nothing_runs).unwrap();
+        store.remove(name, ImageRemoval::OfUnused, nothing_runs).unwrap();
     }
     world.assert_empty();
 }
@@ -281,7 +281,7 @@ fn a_layout_folder_and_a_docker_archive_load_too() {
     }
     let store = world.store();
     assert_eq!(
-        store.load(&layout_dir, Retention::Pinned).unwrap()[0].references,
+        store.load(&layout_dir, ImageRetention::Pinned).unwrap()[0].references,
         ["localhost/layout:v9"],
         "only a tag"
     );
@@ -294,13 +294,13 @@ fn a_layout_folder_and_a_docker_archive_load_too() {
         ("l/layer.tar".to_owned(), files),
     ]);
     let archive = world.write("docker.tar", &tar_of(&docker));
-    let loaded = store.load(&archive, Retention::Pinned).unwrap();
+    let loaded = store.load(&archive, ImageRetention::Pinned).unwrap();
     assert_eq!(loaded[0].references, ["docker.io/library/web:2", "docker.io/library/web:latest"]);
     assert_eq!(store.resolve("web").unwrap().unwrap().id, id, "the same image, under more names");
     assert_eq!(store.resolve("localhost/layout:v9").unwrap().unwrap().id, id);
 
     let packed = world.write("docker.tar.gz", &gzip(&tar_of(&docker)));
-    assert_eq!(store.load(&packed, Retention::Pinned).unwrap()[0].id, id);
+    assert_eq!(store.load(&packed, ImageRetention::Pinned).unwrap()[0].id, id);
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn an_index_of_several_platforms_gives_this_machines_image() {
         json!({"mediaType": "application/vnd.oci.image.index.v1+json", "digest": digest});
     let archive = world.write("multi.tar", &layout.clone().named(descriptor, "multi:1").tar());
     let store = world.store();
-    let loaded = store.load(&archive, Retention::Pinned).unwrap();
+    let loaded = store.load(&archive, ImageRetention::Pinned).unwrap();
     assert_eq!(loaded.iter().map(|l| &l.id).collect::<Vec<_>>(), [&ids[1]]);
     assert!(
         store.resolve(&format!("multi@{digest}")).unwrap().is_some(),
@@ -334,7 +334,7 @@ fn an_index_of_several_platforms_gives_this_machines_image() {
     );
 
     let foreign = world.write("foreign.tar", &layout.named(inner[0].clone(), "multi:2").tar());
-    let error = store.load(&foreign, Retention::Pinned).unwrap_err().to_string();
+    let error = store.load(&foreign, ImageRetention::Pinned).unwrap_err().to_string();
     assert!(
         error.ends_with(&format!("it has no image for {here}, only for linux/s390x")),
         "{error}"
@@ -398,8 +398,9 @@ fn bad_archives_get_one_clear_error_and_leave_nothing() {
         let world = World::new();
         let file = world.write("bad.tar", &bytes);
         let mut store = world.store();
-        store.limits = Limits { bytes_always: 1 << 20, ratio_max: 10, ..Limits::default() };
-        let error = store.load(&file, Retention::Pinned).unwrap_err();
+        store.limits =
+            UnpackLimits { bytes_always: 1 << 20, ratio_max: 10, ..UnpackLimits::default() };
+        let error = store.load(&file, ImageRetention::Pinned).unwrap_err();
         assert_eq!(error.kind(), crate::error::ImageErrorKind::Pull);
         let text = error.to_string();
         assert!(
@@ -410,7 +411,7 @@ fn bad_archives_get_one_clear_error_and_leave_nothing() {
     }
     let error = World::new()
         .store()
-        .load(Path::new("/no/such/file"), Retention::Pinned)
+        .load(Path::new("/no/such/file"), ImageRetention::Pinned)
         .unwrap_err()
         .to_string();
     assert!(error.contains("No such file"), "{error}");
@@ -420,7 +421,7 @@ fn bad_archives_get_one_clear_error_and_leave_nothing() {
 fn builtin_names_cannot_be_taken() {
     let world = World::new();
     let file = world.write("x.tar", &simple("localhost/host:latest", &[("f", "1")]).0);
-    let error = world.store().load(&file, Retention::Pinned).unwrap_err().to_string();
+    let error = world.store().load(&file, ImageRetention::Pinned).unwrap_err().to_string();
     assert!(error.contains("built-in image"), "{error}");
     assert_eq!(
         world.store().resolve("localhost/host").unwrap().unwrap().rootfs.public_dir,
@@ -450,7 +451,7 @@ fn what_an_interrupted_load_left_is_cleared_and_never_seen() {
     let world = World::new();
     let (archive, id) = simple("x:1", &[("f", "1")]);
     let file = world.write("x.tar", &archive);
-    world.store().load(&file, Retention::Pinned).unwrap();
+    world.store().load(&file, ImageRetention::Pinned).unwrap();
     let layer = world.stored("layers").remove(0);
     // killed while it unpacked, and killed before it wrote the index
     let layers = world.dir.path().join("store/layers");
@@ -469,9 +470,9 @@ fn another_process_that_loads_is_noticed() {
     let (engine, command) = (world.store(), world.store());
     assert_eq!(engine.resolve("x:1").unwrap(), None);
     let (archive, id) = simple("x:1", &[("f", "1")]);
-    command.load(&world.write("x.tar", &archive), Retention::Pinned).unwrap();
+    command.load(&world.write("x.tar", &archive), ImageRetention::Pinned).unwrap();
     assert_eq!(engine.resolve("x:1").unwrap().unwrap().id, id);
-    command.remove("x:1", Removal::OfUnused, nothing_runs).unwrap();
+    command.remove("x:1", ImageRemoval::OfUnused, nothing_runs).unwrap();
     assert_eq!(engine.resolve("x:1").unwrap(), None);
 }
 
@@ -484,7 +485,7 @@ fn removal_takes_what_nothing_else_uses_and_spares_what_runs() {
     let (first, first_id) = layout.image(&Platform::here(), &[plain(&shared), plain(&own)]);
     let (second, second_id) = layout.image(&Platform::here(), &[plain(&shared)]);
     let file = world.write("two.tar", &layout.named(first, "a:1").named(second, "b:1").tar());
-    assert_eq!(store.load(&file, Retention::Pinned).unwrap().len(), 2);
+    assert_eq!(store.load(&file, ImageRetention::Pinned).unwrap().len(), 2);
     assert_eq!(
         store.list().unwrap().iter().filter(|i| i.info.reference.contains("library")).count(),
         2
@@ -497,18 +498,18 @@ fn removal_takes_what_nothing_else_uses_and_spares_what_runs() {
     };
     let pods = ["a", "b", "c", "d", "e", "f", "g"].map(pod);
     let running = ImagesInUse::from([(first_id.clone(), pods.into())]);
-    let refused = store.remove("a:1", Removal::OfUnused, || Ok(running.clone())).unwrap_err();
+    let refused = store.remove("a:1", ImageRemoval::OfUnused, || Ok(running.clone())).unwrap_err();
     assert!(matches!(refused, ImageError::InUse { .. }));
     let told = refused.to_string();
     assert!(told.contains("pod shop/a, pod shop/b") && told.ends_with("and 2 more"), "{told}");
-    store.remove("a:1", Removal::OfUnused, nothing_runs).unwrap();
+    store.remove("a:1", ImageRemoval::OfUnused, nothing_runs).unwrap();
     assert_eq!(world.stored("layers"), [Sha256Digest::of(&shared).hex()]);
     assert_eq!(store.resolve(&first_id).unwrap(), None);
     assert!(matches!(
-        store.remove("a:1", Removal::OfUnused, nothing_runs),
+        store.remove("a:1", ImageRemoval::OfUnused, nothing_runs),
         Err(ImageError::NotFound { .. })
     ));
-    store.remove(&second_id, Removal::OfUnused, nothing_runs).unwrap();
+    store.remove(&second_id, ImageRemoval::OfUnused, nothing_runs).unwrap();
     world.assert_empty();
 }
 
@@ -517,14 +518,14 @@ fn a_name_of_an_image_in_use_is_not_removed_either_and_by_force_its_files_stay()
     let world = World::new();
     let store = world.store();
     let (archive, id) = simple("x:1", &[("f", "1")]);
-    store.load(&world.write("x.tar", &archive), Retention::Pinned).unwrap();
+    store.load(&world.write("x.tar", &archive), ImageRetention::Pinned).unwrap();
     let pod = PodRef {
         namespace: "default".to_owned(),
         name: "web".to_owned(),
         uid: rekindle_types::PodUid("u".to_owned()),
     };
     let running = || Ok(ImagesInUse::from([(id.clone(), [pod].into())]));
-    store.remove("x:1", Removal::Forced, running).unwrap();
+    store.remove("x:1", ImageRemoval::Forced, running).unwrap();
     assert_eq!(store.resolve("x:1").unwrap(), None, "a new pod has to fetch it");
     assert!(store.resolve(&id).unwrap().is_some(), "containers run on its files");
     assert_eq!(world.stored("layers").len(), 1);
@@ -538,7 +539,7 @@ fn what_was_loaded_is_pinned_unless_it_is_said_to_be_evictable() {
     let (archive, _) = simple("x:1", &[("f", "1")]);
     let file = world.write("x.tar", &archive);
     for (retention, usage) in
-        [(Retention::Pinned, ImageUse::Pinned), (Retention::Evictable, ImageUse::Unused)]
+        [(ImageRetention::Pinned, ImageUse::Pinned), (ImageRetention::Evictable, ImageUse::Unused)]
     {
         world.store().load(&file, retention).unwrap();
         let store = world.store();
@@ -554,8 +555,8 @@ fn a_name_that_moves_leaves_the_old_image_to_be_found_by_id_and_digest() {
     let store = world.store();
     let (old, old_id) = simple("x:1", &[("f", "old")]);
     let (new, new_id) = simple("x:1", &[("f", "new")]);
-    store.load(&world.write("old.tar", &old), Retention::Pinned).unwrap();
-    store.load(&world.write("new.tar", &new), Retention::Pinned).unwrap();
+    store.load(&world.write("old.tar", &old), ImageRetention::Pinned).unwrap();
+    store.load(&world.write("new.tar", &new), ImageRetention::Pinned).unwrap();
     assert_eq!(store.resolve("x:1").unwrap().unwrap().id, new_id);
     assert!(store.resolve(&old_id).unwrap().is_some(), "containers may run on it");
     let list = store.list().unwrap();
@@ -576,7 +577,7 @@ fn what_memory_knows_is_what_a_look_would_find() {
     }
     for content in ["old", "new"] {
         let (archive, id) = simple("x:1", &[("f", content)]);
-        other_process.load(&world.write("x.tar", &archive), Retention::Pinned).unwrap();
+        other_process.load(&world.write("x.tar", &archive), ImageRetention::Pinned).unwrap();
         assert!(store.info_at_hand("x:1").is_none(), "the index is to be read first");
         let looked_up = store.info("x:1").unwrap();
         assert_eq!(looked_up.as_ref().map(|info| &info.id), Some(&id));

@@ -19,7 +19,7 @@ fn file_header(size: u64) -> Header {
     header
 }
 
-fn all(bytes: &[u8]) -> Result<Vec<(Entry, Vec<u8>)>, TarError> {
+fn all(bytes: &[u8]) -> Result<Vec<(TarEntry, Vec<u8>)>, TarError> {
     let mut stream = TarStream::new(bytes);
     let mut entries = Vec::new();
     while let Some(entry) = stream.next()? {
@@ -70,10 +70,13 @@ fn files_keep_their_metadata_and_payload() {
     let (su, payload) = &entries[0];
     assert_eq!(
         (su.name().as_str(), su.kind, payload.as_slice()),
-        ("usr/bin/su", Kind::File, &b"hello"[..])
+        ("usr/bin/su", TarEntryKind::File, &b"hello"[..])
     );
     assert_eq!((su.mode, su.uid, su.gid, su.mtime_s), (0o4755, 7, 8, 1_000_000));
-    assert_eq!((entries[1].0.kind, entries[1].0.link.as_slice()), (Kind::Symlink, &b"usr/bin"[..]));
+    assert_eq!(
+        (entries[1].0.kind, entries[1].0.link.as_slice()),
+        (TarEntryKind::Symlink, &b"usr/bin"[..])
+    );
 }
 
 #[test]

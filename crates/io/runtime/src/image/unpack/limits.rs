@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 /// What unpacking stops at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct UnpackLimits {
     /// Bytes of the unpacked archive.
     pub(crate) bytes_max: u64,
     /// Bytes that any archive may have, however small it is packed.
@@ -16,7 +16,7 @@ pub(crate) struct Limits {
     pub(crate) entries_max: u64,
 }
 
-impl Default for Limits {
+impl Default for UnpackLimits {
     fn default() -> Self {
         Self {
             bytes_max: 64 << 30,
@@ -27,7 +27,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl UnpackLimits {
     /// Bytes that an archive of `packed_bytes` may unpack to where `free_bytes` are left on the
     /// disk: a tenth of the free space stays free for everybody else.
     pub(crate) fn unpacked_bytes(&self, packed_bytes: u64, free_bytes: u64) -> u64 {
@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn small_archives_may_unpack_to_much_and_big_ones_by_their_ratio() {
-        let limits = Limits { bytes_max: 10_000, bytes_always: 500, ratio_max: 10, entries_max: 1 };
+        let limits =
+            UnpackLimits { bytes_max: 10_000, bytes_always: 500, ratio_max: 10, entries_max: 1 };
         let cases = [(1, 500), (50, 500), (51, 510), (5_000, 10_000), (u64::MAX, 10_000)];
         for (packed, unpacked) in cases {
             assert_eq!(limits.unpacked_bytes(packed, u64::MAX), unpacked, "{packed}");

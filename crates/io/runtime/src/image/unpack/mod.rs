@@ -19,11 +19,11 @@ use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use self::path::{Parts, Target};
-use self::tree::{Meta, Tree, TreeError};
-use super::tar_stream::{Entry, Kind, TarError, TarStream};
+use self::path::{EntryTarget, Parts};
+use self::tree::{EntryMetadata, LayerTree, TreeError};
+use super::tar_stream::{TarEntry, TarEntryKind, TarError, TarStream};
 
-pub(crate) use self::limits::{LimitedReader, Limits};
+pub(crate) use self::limits::{LimitedReader, UnpackLimits};
 
 /// Bytes of folder names remembered at most, to set the folders' times in the end.
 const FOLDER_NAMES_MAX_BYTES: usize = 64 << 20;
@@ -50,7 +50,7 @@ pub(crate) enum UnpackError {
 
 /// What was unpacked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unpacked {
+pub(crate) struct UnpackedLayer {
     /// Bytes of all files.
     pub(crate) file_bytes: u64,
     /// Entries, whiteouts included.
@@ -67,9 +67,9 @@ pub(crate) struct Unpacked {
 pub(crate) fn unpack<R: Read>(
     reader: R,
     root: &Path,
-    limits: &Limits,
-) -> Result<(Unpacked, R), UnpackError> {
-    let tree = Tree::open(root).map_err(|source| UnpackError::Failed {
+    limits: &UnpackLimits,
+) -> Result<(UnpackedLayer, R), UnpackError> {
+    let tree = LayerTree::open(root).map_err(|source| UnpackError::Failed {
         name: "/".to_owned(),
         operation: "open folder",
         source,
@@ -77,7 +77,7 @@ pub(crate) fn unpack<R: Read>(
     let mut unpacker = Unpacker {
         stream: TarStream::new(reader),
         tree,
-        done: Unpacked::default(),
+        done: UnpackedLayer::default(),
         folders: Vec::new(),
         folder_name_bytes: 0,
         buffer: vec![0; COPY_BUFFER_BYTES],
@@ -95,8 +95,8 @@ pub(crate) fn unpack<R: Read>(
 
 struct Unpacker<R> {
     stream: TarStream<R>,
-    tree: Tree,
-    done: Unpacked,
+    tree: LayerTree,
+    done: UnpackedLayer,
     /// Folders with the times to set in the end.
     folders: Vec<(Parts, i64)>,
     folder_name_bytes: usize,
@@ -104,39 +104,43 @@ struct Unpacker<R> {
 }
 
 impl<R: Read> Unpacker<R> {
-    fn apply(&mut self, entry: &Entry) -> Result<(), TreeError> {
+    fn apply(&mut self, entry: &TarEntry) -> Result<(), TreeError> {
         match path::target(&entry.path).map_err(TreeError::Refused)? {
-            Target::Place(parts) => self.make(&parts, entry),
-            Target::Whiteout(parts) => self.tree.whiteout(&parts),
-            Target::Opaque(parts) => self.tree.opaque(&parts),
-            Target::Ignored => Ok(()),
+            EntryTarget::Place(parts) => self.make(&parts, entry),
+            EntryTarget::Whiteout(parts) => self.tree.whiteout(&parts),
+            EntryTarget::Opaque(parts) => self.tree.opaque(&parts),
+            EntryTarget::Ignored => Ok(()),
         }
     }
 
-    fn make(&mut self, parts: &[Vec<u8>], entry: &Entry) -> Result<(), TreeError> {
-        let meta =
-            Meta { mode: entry.mode, uid: entry.uid, gid: entry.gid, mtime_s: entry.mtime_s };
+    fn make(&mut self, parts: &[Vec<u8>], entry: &TarEntry) -> Result<(), TreeError> {
+        let meta = EntryMetadata {
+            mode: entry.mode,
+            uid: entry.uid,
+            gid: entry.gid,
+            mtime_s: entry.mtime_s,
+        };
         match entry.kind {
-            Kind::Directory => {
+            TarEntryKind::Directory => {
                 self.remember_folder(parts, meta.mtime_s)?;
                 self.tree.directory(parts, meta)
             }
-            Kind::File => {
+            TarEntryKind::File => {
                 let Self { stream, tree, buffer, done, .. } = self;
                 tree.file(parts, meta, entry.capability.as_deref(), |file| {
                     done.file_bytes += copy(stream, file, buffer)?;
                     Ok(())
                 })
             }
-            Kind::Symlink => self.tree.symlink(parts, meta, &entry.link),
-            Kind::HardLink => {
+            TarEntryKind::Symlink => self.tree.symlink(parts, meta, &entry.link),
+            TarEntryKind::HardLink => {
                 let to = path::split(&entry.link).map_err(|_| {
                     TreeError::Refused("a hard link to a path that leaves the layer")
                 })?;
                 self.tree.hard_link(parts, &to)
             }
-            Kind::Fifo => self.tree.fifo(parts, meta),
-            Kind::Device => {
+            TarEntryKind::Fifo => self.tree.fifo(parts, meta),
+            TarEntryKind::Device => {
                 self.done.devices_skipped += 1;
                 Ok(())
             }
@@ -154,7 +158,7 @@ impl<R: Read> Unpacker<R> {
     }
 
     /// The folders' times, deepest last made first, so that setting one does not change another.
-    fn finish(mut self) -> Result<(Unpacked, R), UnpackError> {
+    fn finish(mut self) -> Result<(UnpackedLayer, R), UnpackError> {
         for (parts, mtime_s) in std::mem::take(&mut self.folders).iter().rev() {
             self.tree.set_folder_time(parts, *mtime_s).map_err(|error| at(shown(parts), error))?;
         }

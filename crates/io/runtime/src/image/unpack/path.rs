@@ -16,7 +16,7 @@ pub(super) type Parts = Vec<Vec<u8>>;
 
 /// What an entry's name asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum EntryTarget {
     /// The entry itself, here.
     Place(Parts),
     /// `.wh.<name>`: whatever lower layers have here is gone.
@@ -47,27 +47,27 @@ pub(super) fn split(path: &[u8]) -> Result<Parts, &'static str> {
 }
 
 /// What the entry of this path asks for.
-pub(super) fn target(path: &[u8]) -> Result<Target, &'static str> {
+pub(super) fn target(path: &[u8]) -> Result<EntryTarget, &'static str> {
     let mut parts = split(path)?;
-    let Some((name, parents)) = parts.split_last() else { return Ok(Target::Place(parts)) };
+    let Some((name, parents)) = parts.split_last() else { return Ok(EntryTarget::Place(parts)) };
     if parents.iter().any(|part| part.starts_with(WHITEOUT)) {
         return Err("it lies inside a whiteout");
     }
     if name == OPAQUE {
         parts.pop();
-        return Ok(Target::Opaque(parts));
+        return Ok(EntryTarget::Opaque(parts));
     }
     if name.starts_with(WHITEOUT_META) {
-        return Ok(Target::Ignored);
+        return Ok(EntryTarget::Ignored);
     }
-    let Some(hidden) = name.strip_prefix(WHITEOUT) else { return Ok(Target::Place(parts)) };
+    let Some(hidden) = name.strip_prefix(WHITEOUT) else { return Ok(EntryTarget::Place(parts)) };
     match hidden {
         b"" | b"." | b".." => Err("a whiteout of no name"),
         _ => {
             let hidden = hidden.to_vec();
             parts.pop();
             parts.push(hidden);
-            Ok(Target::Whiteout(parts))
+            Ok(EntryTarget::Whiteout(parts))
         }
     }
 }
@@ -85,23 +85,23 @@ mod tests {
         for path in ["etc/passwd", "/etc/passwd", "./etc//./passwd", "etc/passwd/"] {
             assert_eq!(
                 target(path.as_bytes()),
-                Ok(Target::Place(parts(&["etc", "passwd"]))),
+                Ok(EntryTarget::Place(parts(&["etc", "passwd"]))),
                 "{path}"
             );
         }
         for path in ["", ".", "/", "./"] {
-            assert_eq!(target(path.as_bytes()), Ok(Target::Place(vec![])), "{path:?}");
+            assert_eq!(target(path.as_bytes()), Ok(EntryTarget::Place(vec![])), "{path:?}");
         }
-        assert_eq!(target(b"a/..b/..."), Ok(Target::Place(parts(&["a", "..b", "..."]))));
+        assert_eq!(target(b"a/..b/..."), Ok(EntryTarget::Place(parts(&["a", "..b", "..."]))));
     }
 
     #[test]
     fn whiteouts_are_told_from_files() {
-        assert_eq!(target(b"a/.wh.b"), Ok(Target::Whiteout(parts(&["a", "b"]))));
-        assert_eq!(target(b"a/.wh..wh..opq"), Ok(Target::Opaque(parts(&["a"]))));
-        assert_eq!(target(b".wh..wh..opq"), Ok(Target::Opaque(vec![])));
-        assert_eq!(target(b".wh..wh.plnk"), Ok(Target::Ignored));
-        assert_eq!(target(b"a/.whatever"), Ok(Target::Place(parts(&["a", ".whatever"]))));
+        assert_eq!(target(b"a/.wh.b"), Ok(EntryTarget::Whiteout(parts(&["a", "b"]))));
+        assert_eq!(target(b"a/.wh..wh..opq"), Ok(EntryTarget::Opaque(parts(&["a"]))));
+        assert_eq!(target(b".wh..wh..opq"), Ok(EntryTarget::Opaque(vec![])));
+        assert_eq!(target(b".wh..wh.plnk"), Ok(EntryTarget::Ignored));
+        assert_eq!(target(b"a/.whatever"), Ok(EntryTarget::Place(parts(&["a", ".whatever"]))));
     }
 
     #[test]

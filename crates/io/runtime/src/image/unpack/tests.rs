@@ -30,8 +30,8 @@ impl World {
         self.dir.path().join("witness").to_str().unwrap().to_owned()
     }
 
-    fn unpack(&self, bytes: &[u8]) -> Result<Unpacked, UnpackError> {
-        let result = unpack(bytes, &self.root(), &Limits::default()).map(|(done, _)| done);
+    fn unpack(&self, bytes: &[u8]) -> Result<UnpackedLayer, UnpackError> {
+        let result = unpack(bytes, &self.root(), &UnpackLimits::default()).map(|(done, _)| done);
         self.assert_host_untouched();
         result
     }
@@ -156,7 +156,7 @@ fn a_layer_is_unpacked_with_owners_modes_times_and_links() {
         ]))
         .unwrap();
     let implied = ["run", "usr", "usr/bin"].map(PathBuf::from).into();
-    assert_eq!(done, Unpacked { file_bytes: 2, entries: 6, devices_skipped: 0, implied });
+    assert_eq!(done, UnpackedLayer { file_bytes: 2, entries: 6, devices_skipped: 0, implied });
     let meta = |path: &str| fs::symlink_metadata(world.root().join(path)).unwrap();
     assert_eq!(meta("").permissions().mode() & 0o7777, 0o711);
     assert_eq!(meta("tmp").permissions().mode() & 0o7777, 0o1777);
@@ -310,7 +310,7 @@ fn deep_trees_can_be_made_and_replaced() {
 #[test]
 fn entries_are_counted_and_limited() {
     let world = World::new();
-    let limits = Limits { entries_max: 2, ..Limits::default() };
+    let limits = UnpackLimits { entries_max: 2, ..UnpackLimits::default() };
     let three = layer(&[file("a"), file("b"), file("c")]);
     let error = unpack(&three[..], &world.root(), &limits).map(|(done, _)| done).unwrap_err();
     assert_eq!(error.to_string(), "entry \"c\": the archive has more than 2 entries");

@@ -41,7 +41,7 @@ pub(super) enum TreeError {
 
 /// Who owns something, its permissions and its time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Meta {
+pub(super) struct EntryMetadata {
     pub(super) mode: u32,
     pub(super) uid: u32,
     pub(super) gid: u32,
@@ -49,14 +49,14 @@ pub(super) struct Meta {
 }
 
 /// A layer's root, and the folder that was used last: entries of one folder follow each other.
-pub(super) struct Tree {
+pub(super) struct LayerTree {
     root: OwnedFd,
     last: Option<(Parts, OwnedFd)>,
     /// Folders that were made for what lies in them, and were no entries so far.
     implied: BTreeSet<Parts>,
 }
 
-impl Tree {
+impl LayerTree {
     /// The tree beneath `root`, an existing folder of ours that nobody else writes to.
     pub(super) fn open(root: &std::path::Path) -> std::io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -71,7 +71,11 @@ impl Tree {
     }
 
     /// A folder. One that is there already keeps its content.
-    pub(super) fn directory(&mut self, parts: &[Vec<u8>], meta: Meta) -> Result<(), TreeError> {
+    pub(super) fn directory(
+        &mut self,
+        parts: &[Vec<u8>],
+        meta: EntryMetadata,
+    ) -> Result<(), TreeError> {
         self.implied.remove(parts);
         let folder = match parts.split_last() {
             None => rustix::io::dup(&self.root).map_err(failed("open folder"))?,
@@ -88,7 +92,7 @@ impl Tree {
     pub(super) fn file(
         &mut self,
         parts: &[Vec<u8>],
-        meta: Meta,
+        meta: EntryMetadata,
         capability: Option<&[u8]>,
         copy: impl FnOnce(&mut File) -> std::io::Result<()>,
     ) -> Result<(), TreeError> {
@@ -111,7 +115,7 @@ impl Tree {
     pub(super) fn symlink(
         &mut self,
         parts: &[Vec<u8>],
-        meta: Meta,
+        meta: EntryMetadata,
         to: &[u8],
     ) -> Result<(), TreeError> {
         if to.is_empty() || to.contains(&0) {
@@ -125,7 +129,7 @@ impl Tree {
     }
 
     /// A named pipe.
-    pub(super) fn fifo(&mut self, parts: &[Vec<u8>], meta: Meta) -> Result<(), TreeError> {
+    pub(super) fn fifo(&mut self, parts: &[Vec<u8>], meta: EntryMetadata) -> Result<(), TreeError> {
         let (parent, name) = self.place(parts)?;
         rustix::fs::mknodat(
             parent,
@@ -386,13 +390,13 @@ fn set_opaque(folder: BorrowedFd<'_>) -> Result<(), TreeError> {
 }
 
 /// First the owner: a change of owner clears the setuid bit.
-fn set_owner_and_mode(file: BorrowedFd<'_>, meta: Meta) -> Result<(), TreeError> {
+fn set_owner_and_mode(file: BorrowedFd<'_>, meta: EntryMetadata) -> Result<(), TreeError> {
     rustix::fs::fchown(file, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)))
         .map_err(failed("set owner"))?;
     rustix::fs::fchmod(file, Mode::from_raw_mode(meta.mode)).map_err(failed("set mode"))
 }
 
-fn own(parent: BorrowedFd<'_>, name: &[u8], meta: Meta) -> Result<(), TreeError> {
+fn own(parent: BorrowedFd<'_>, name: &[u8], meta: EntryMetadata) -> Result<(), TreeError> {
     let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
     rustix::fs::chownat(parent, os(name), Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
         .map_err(failed("set owner"))

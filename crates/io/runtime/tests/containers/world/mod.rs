@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rekindle_runtime::embedded::{Config, EmbeddedRuntime};
-use rekindle_runtime::image::{Builtins, HostImage, ImageStore};
+use rekindle_runtime::embedded::{EmbeddedRuntime, RuntimeConfig};
+use rekindle_runtime::image::{BuiltinImages, HostImage, ImageStore};
 use rekindle_runtime::*;
 use rekindle_testkit::shims;
 use rekindle_types::{ContainerAttempt, ContainerName, Exit, PodRef, PodUid, SandboxAttempt, Tick};
@@ -49,7 +49,7 @@ impl World {
         world
     }
 
-    pub fn config(&self) -> Config {
+    pub fn config(&self) -> RuntimeConfig {
         config(self.dir.path(), &self.engine_id)
     }
 
@@ -114,10 +114,10 @@ impl World {
             security: security(),
             log_path: logs.join(format!("{name}-{attempt}.log")),
             log_limits: LogLimits::default(),
-            stdio: Stdio::default(),
+            stdio: ContainerStdio::default(),
             target: None,
             oom_score_adj: 0,
-            renewal: Renewal::NotExpected,
+            renewal: ExpectedRestart::NotExpected,
         }
     }
 
@@ -165,7 +165,7 @@ impl World {
         snapshots.remove(0)
     }
 
-    pub fn state_of(&self, key: &ContainerKey) -> Option<ContainerState> {
+    pub fn state_of(&self, key: &ContainerKey) -> Option<RuntimeContainerState> {
         let containers = self.snapshot().containers;
         containers.into_iter().find(|c| c.key == *key).map(|c| c.state)
     }
@@ -201,14 +201,14 @@ impl Drop for World {
     }
 }
 
-pub fn config(dir: &Path, engine_id: &str) -> Config {
-    let builtins = Builtins {
+pub fn config(dir: &Path, engine_id: &str) -> RuntimeConfig {
+    let builtins = BuiltinImages {
         engine_dirs: vec![dir.join("data"), dir.join("run")],
         host_write_limit_bytes: 64 * 1024 * 1024,
         host_image: HostImage::On,
     };
     fs::create_dir_all(dir.join("images")).unwrap();
-    Config {
+    RuntimeConfig {
         data_dir: dir.join("data"),
         run_dir: dir.join("run"),
         engine_id: engine_id.to_owned(),

@@ -65,7 +65,7 @@ pub enum PodSecurityConfigurationError {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Written {
+struct WrittenConfiguration {
     #[serde(rename = "apiVersion")]
     _api_version: String,
     #[serde(rename = "kind")]
@@ -107,7 +107,7 @@ impl PodSecurityConfiguration {
         if kind != KIND || !API_VERSIONS.contains(&api_version.as_str()) {
             return Err(PodSecurityConfigurationError::Kind { api_version, kind });
         }
-        let Written { defaults, exemptions, .. } = serde_json::from_value(value)?;
+        let WrittenConfiguration { defaults, exemptions, .. } = serde_json::from_value(value)?;
         let mut errors = Vec::new();
         let mut of = |field: &str, level: &str, version: &str| LevelAtVersion {
             level: read_or(level, PolicyLevel::Privileged, PolicyLevel::parse, field, &mut errors),

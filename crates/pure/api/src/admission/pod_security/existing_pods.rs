@@ -9,7 +9,7 @@ use rekindle_store::RangeQuery;
 use super::policy::LevelAtVersion;
 use super::{controls, subject};
 use crate::keys;
-use crate::shared::Shared;
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::validation::text;
 
@@ -20,7 +20,7 @@ const PODS_MAX: usize = 3000;
 const BYTES_MAX: usize = 16 << 20;
 
 /// The pods that have the same violations.
-struct Violators {
+struct ViolatingPods {
     /// The first of them by name.
     first: String,
     count: usize,
@@ -28,7 +28,7 @@ struct Violators {
 
 /// The warnings about the pods of a namespace; those of exempt runtime classes are left out.
 pub(super) fn warnings(
-    api: &Shared,
+    api: &ApiShared,
     namespace: &str,
     enforce: LevelAtVersion,
     exempt_classes: &BTreeSet<String>,
@@ -42,7 +42,7 @@ pub(super) fn warnings(
     let range = api.store.range(&query)?;
     let total = range.objects.len() + range.remaining;
     let (mut checked, mut bytes) = (0, 0);
-    let mut violators: BTreeMap<String, Violators> = BTreeMap::new();
+    let mut violators: BTreeMap<String, ViolatingPods> = BTreeMap::new();
     for stored in &range.objects {
         bytes += stored.value.len();
         if bytes > BYTES_MAX && checked > 0 {
@@ -60,7 +60,8 @@ pub(super) fn warnings(
             continue;
         }
         // objects come in the order of their names
-        let first = || Violators { first: text(pod.metadata.name.as_ref()).to_owned(), count: 0 };
+        let first =
+            || ViolatingPods { first: text(pod.metadata.name.as_ref()).to_owned(), count: 0 };
         violators.entry(controls::in_short(&violations)).or_insert_with(first).count += 1;
     }
     Ok(told(namespace, enforce, checked, total, violators))
@@ -71,7 +72,7 @@ fn told(
     enforce: LevelAtVersion,
     checked: usize,
     total: usize,
-    violators: BTreeMap<String, Violators>,
+    violators: BTreeMap<String, ViolatingPods>,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     if checked < total {
@@ -84,7 +85,7 @@ fn told(
             "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level \"{enforce}\""
         ));
     }
-    let of_pods = violators.into_iter().map(|(why, Violators { first, count })| match count {
+    let of_pods = violators.into_iter().map(|(why, ViolatingPods { first, count })| match count {
         1 => format!("{first}: {why}"),
         2 => format!("{first} (and 1 other pod): {why}"),
         more => format!("{first} (and {} other pods): {why}", more - 1),

@@ -1,7 +1,7 @@
 //! The counters of Pod Security admission, under upstream's names. There is no audit log, so mode
 //! `audit` only counts here.
 
-use rekindle_metrics::{Counter, Family, Text};
+use rekindle_metrics::{Counter, MetricFamily, Text};
 
 use super::policy::{LevelAtVersion, PolicyMode, PolicyVersion};
 use crate::discovery;
@@ -20,15 +20,15 @@ pub(super) struct ReviewedRequest<'a> {
 /// The counters.
 #[derive(Debug)]
 pub(super) struct PodSecurityFigures {
-    evaluations: Family<Counter>,
-    exemptions: Family<Counter>,
-    errors: Family<Counter>,
+    evaluations: MetricFamily<Counter>,
+    exemptions: MetricFamily<Counter>,
+    errors: MetricFamily<Counter>,
 }
 
 impl Default for PodSecurityFigures {
     fn default() -> Self {
         Self {
-            evaluations: Family::new(&[
+            evaluations: MetricFamily::new(&[
                 "decision",
                 "policy_level",
                 "policy_version",
@@ -37,8 +37,8 @@ impl Default for PodSecurityFigures {
                 "resource",
                 "subresource",
             ]),
-            exemptions: Family::new(&["request_operation", "resource", "subresource"]),
-            errors: Family::new(&["fatal", "request_operation", "resource", "subresource"]),
+            exemptions: MetricFamily::new(&["request_operation", "resource", "subresource"]),
+            errors: MetricFamily::new(&["fatal", "request_operation", "resource", "subresource"]),
         }
     }
 }

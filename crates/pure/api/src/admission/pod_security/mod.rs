@@ -31,7 +31,7 @@ use policy::{
 use rekindle_metrics::Text;
 
 use super::ObjectWrite;
-use crate::call::{Call, Part};
+use crate::call::{ApiCall, ObjectPart};
 use crate::registry::{AnyObject, FieldError};
 use crate::status::ApiError;
 use crate::{keys, object_meta};
@@ -67,7 +67,7 @@ pub(super) fn check(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError> {
     }
 }
 
-fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<Vec<String>, ApiError> {
+fn check_create(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<Vec<String>, ApiError> {
     let review = PodSecurityReview::new(call, "create");
     if let Some(namespace) = object.as_any().downcast_ref::<Namespace>() {
         review.new_namespace(namespace)
@@ -79,15 +79,15 @@ fn check_create(call: &Call<'_>, object: &dyn AnyObject) -> Result<Vec<String>, 
 }
 
 fn check_update(
-    call: &Call<'_>,
-    part: Part,
+    call: &ApiCall<'_>,
+    part: ObjectPart,
     new: &dyn AnyObject,
     old: &dyn AnyObject,
 ) -> Result<Vec<String>, ApiError> {
     let review = PodSecurityReview::new(call, "update");
     match part {
-        Part::Status | Part::Finalize => Ok(Vec::new()),
-        Part::Main | Part::Resize | Part::EphemeralContainers => {
+        ObjectPart::Status | ObjectPart::Finalize => Ok(Vec::new()),
+        ObjectPart::Main | ObjectPart::Resize | ObjectPart::EphemeralContainers => {
             let namespaces = (new.as_any().downcast_ref(), old.as_any().downcast_ref());
             if let (Some(new), Some(old)) = namespaces {
                 return review.changed_namespace(new, old);
@@ -108,14 +108,14 @@ fn check_update(
 
 /// The review of one request.
 struct PodSecurityReview<'a> {
-    call: &'a Call<'a>,
+    call: &'a ApiCall<'a>,
     security: &'a PodSecurity,
     configuration: &'a PodSecurityConfiguration,
     operation: &'static str,
 }
 
 impl<'a> PodSecurityReview<'a> {
-    fn new(call: &'a Call<'a>, operation: &'static str) -> Self {
+    fn new(call: &'a ApiCall<'a>, operation: &'static str) -> Self {
         let security = &call.api.pod_security;
         Self { call, security, configuration: security.configuration(), operation }
     }

@@ -31,11 +31,11 @@ pub fn missing(
     held: &[PolicyRule],
     wanted: &[PolicyRule],
 ) -> Result<Vec<PolicyRule>, TooManyCombinations> {
-    let held: Vec<HeldRule<'_>> = held.iter().map(HeldRule::new).collect();
-    let mut checks = Checks { left: CHECKS_MAX };
+    let held: Vec<OwnedRule<'_>> = held.iter().map(OwnedRule::new).collect();
+    let mut checks = ComparisonBudget { left: CHECKS_MAX };
     let mut missing = Vec::new();
     for rule in wanted {
-        let wanted = WantedRule::new(rule);
+        let wanted = RuleToGrant::new(rule);
         checks.take(wanted.words().saturating_mul(held.len()))?;
         if held.iter().any(|held| held.covers_all(&wanted)) {
             continue;
@@ -51,11 +51,11 @@ pub fn missing(
 }
 
 /// The comparisons that are left.
-struct Checks {
+struct ComparisonBudget {
     left: usize,
 }
 
-impl Checks {
+impl ComparisonBudget {
     fn take(&mut self, checks: usize) -> Result<(), TooManyCombinations> {
         self.left = self.left.checked_sub(checks).ok_or(TooManyCombinations)?;
         Ok(())
@@ -81,14 +81,14 @@ pub fn describe(rule: &PolicyRule) -> String {
 
 /// One verb for one thing.
 #[derive(Clone, Copy, Debug)]
-struct Single<'a> {
+struct RequestedAccess<'a> {
     verb: &'a str,
-    thing: Thing<'a>,
+    thing: AccessObject<'a>,
 }
 
 /// What a verb is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Thing<'a> {
+enum AccessObject<'a> {
     Path(&'a str),
     /// A resource, by one name or by any.
     Resource {
@@ -99,7 +99,7 @@ enum Thing<'a> {
 }
 
 /// A rule to be handed out: its words, each once, in its order.
-struct WantedRule<'a> {
+struct RuleToGrant<'a> {
     verbs: Vec<&'a str>,
     groups: Vec<&'a str>,
     resources: Vec<&'a str>,
@@ -107,7 +107,7 @@ struct WantedRule<'a> {
     paths: Vec<&'a str>,
 }
 
-impl<'a> WantedRule<'a> {
+impl<'a> RuleToGrant<'a> {
     fn new(rule: &'a PolicyRule) -> Self {
         let once = |list: &'a [String]| {
             let mut known = BTreeSet::new();
@@ -128,30 +128,34 @@ impl<'a> WantedRule<'a> {
     }
 
     /// The product, one by one.
-    fn singles(&self) -> impl Iterator<Item = Single<'a>> + '_ {
+    fn singles(&self) -> impl Iterator<Item = RequestedAccess<'a>> + '_ {
         self.verbs.iter().flat_map(move |verb| {
-            let paths = self.paths.iter().map(|path| Thing::Path(path));
+            let paths = self.paths.iter().map(|path| AccessObject::Path(path));
             let resources = self.groups.iter().flat_map(move |group| {
                 self.resources.iter().flat_map(move |resource| self.named(group, resource))
             });
-            paths.chain(resources).map(|thing| Single { verb, thing })
+            paths.chain(resources).map(|thing| RequestedAccess { verb, thing })
         })
     }
 
-    fn named(&self, group: &'a str, resource: &'a str) -> impl Iterator<Item = Thing<'a>> + '_ {
+    fn named(
+        &self,
+        group: &'a str,
+        resource: &'a str,
+    ) -> impl Iterator<Item = AccessObject<'a>> + '_ {
         let any = self.names.is_empty().then_some(None);
         let names = any.into_iter().chain(self.names.iter().copied().map(Some));
-        names.map(move |name| Thing::Resource { group, resource, name })
+        names.map(move |name| AccessObject::Resource { group, resource, name })
     }
 }
 
 /// Words of a held rule, and whether a star among them means all.
-struct HeldWords<'a> {
+struct RuleWords<'a> {
     all: bool,
     words: BTreeSet<&'a str>,
 }
 
-impl<'a> HeldWords<'a> {
+impl<'a> RuleWords<'a> {
     fn new(list: &'a [String]) -> Self {
         let words: BTreeSet<&str> = list.iter().map(String::as_str).collect();
         Self { all: words.contains(ALL), words }
@@ -170,23 +174,23 @@ impl<'a> HeldWords<'a> {
 }
 
 /// A rule that somebody has.
-struct HeldRule<'a> {
-    verbs: HeldWords<'a>,
-    groups: HeldWords<'a>,
-    resources: HeldWords<'a>,
+struct OwnedRule<'a> {
+    verbs: RuleWords<'a>,
+    groups: RuleWords<'a>,
+    resources: RuleWords<'a>,
     names: BTreeSet<&'a str>,
     paths: BTreeSet<&'a str>,
     /// How paths begin that are held by a star at the end.
     path_starts: Vec<&'a str>,
 }
 
-impl<'a> HeldRule<'a> {
+impl<'a> OwnedRule<'a> {
     fn new(rule: &'a PolicyRule) -> Self {
         let paths = items(rule.non_resource_urls.as_ref());
         Self {
-            verbs: HeldWords::new(&rule.verbs),
-            groups: HeldWords::new(items(rule.api_groups.as_ref())),
-            resources: HeldWords::new(items(rule.resources.as_ref())),
+            verbs: RuleWords::new(&rule.verbs),
+            groups: RuleWords::new(items(rule.api_groups.as_ref())),
+            resources: RuleWords::new(items(rule.resources.as_ref())),
             names: items(rule.resource_names.as_ref()).iter().map(String::as_str).collect(),
             paths: paths.iter().map(String::as_str).collect(),
             path_starts: paths.iter().filter_map(|path| path.strip_suffix(ALL)).collect(),
@@ -194,18 +198,18 @@ impl<'a> HeldRule<'a> {
     }
 
     /// How many comparisons it takes at most to know whether it covers this.
-    fn cost(&self, single: &Single<'_>) -> usize {
+    fn cost(&self, single: &RequestedAccess<'_>) -> usize {
         match single.thing {
-            Thing::Path(_) => 1 + self.path_starts.len(),
-            Thing::Resource { .. } => 1,
+            AccessObject::Path(_) => 1 + self.path_starts.len(),
+            AccessObject::Resource { .. } => 1,
         }
     }
 
-    fn covers(&self, single: &Single<'_>) -> bool {
+    fn covers(&self, single: &RequestedAccess<'_>) -> bool {
         self.verbs.has(single.verb)
             && match single.thing {
-                Thing::Path(path) => self.has_path(path),
-                Thing::Resource { group, resource, name } => {
+                AccessObject::Path(path) => self.has_path(path),
+                AccessObject::Resource { group, resource, name } => {
                     (self.names.is_empty() || name.is_some_and(|name| self.names.contains(name)))
                         && self.groups.has(group)
                         && self.resources.has_resource(resource)
@@ -215,7 +219,7 @@ impl<'a> HeldRule<'a> {
 
     /// Whether it covers the whole product. A star at the end of a path is compared single by
     /// single only.
-    fn covers_all(&self, wanted: &WantedRule<'_>) -> bool {
+    fn covers_all(&self, wanted: &RuleToGrant<'_>) -> bool {
         let names_fit = self.names.is_empty()
             || (!wanted.names.is_empty()
                 && wanted.names.iter().all(|name| self.names.contains(name)));
@@ -232,19 +236,19 @@ impl<'a> HeldRule<'a> {
 }
 
 /// Singles as rules: those for the same thing are one.
-fn compact(singles: Vec<Single<'_>>) -> Vec<PolicyRule> {
-    let mut verbs: BTreeMap<Thing<'_>, Vec<String>> = BTreeMap::new();
-    for Single { verb, thing } in singles {
+fn compact(singles: Vec<RequestedAccess<'_>>) -> Vec<PolicyRule> {
+    let mut verbs: BTreeMap<AccessObject<'_>, Vec<String>> = BTreeMap::new();
+    for RequestedAccess { verb, thing } in singles {
         verbs.entry(thing).or_default().push(verb.to_owned());
     }
     let one = |word: &str| Some(vec![word.to_owned()]);
-    let rule = |(thing, mut verbs): (Thing<'_>, Vec<String>)| {
+    let rule = |(thing, mut verbs): (AccessObject<'_>, Vec<String>)| {
         verbs.dedup();
         match thing {
-            Thing::Path(path) => {
+            AccessObject::Path(path) => {
                 PolicyRule { verbs, non_resource_urls: one(path), ..PolicyRule::default() }
             }
-            Thing::Resource { group, resource, name } => PolicyRule {
+            AccessObject::Resource { group, resource, name } => PolicyRule {
                 verbs,
                 api_groups: one(group),
                 resources: one(resource),

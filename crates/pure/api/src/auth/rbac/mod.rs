@@ -13,4 +13,4 @@ pub mod policies;
 pub mod rule;
 
 pub use covers::{TooManyCombinations, missing};
-pub use policies::{Grant, Policies};
+pub use policies::{AccessGrant, RbacPolicies};

@@ -9,33 +9,33 @@ use k8s_openapi::api::rbac::v1::{
 
 use super::rule;
 use crate::auth::service_account;
-use crate::auth::{Attributes, UserInfo};
+use crate::auth::{AccessAttributes, UserInfo};
 use crate::validation::text;
 
 /// The roles and bindings.
 #[derive(Clone, Debug, Default)]
-pub struct Policies {
+pub struct RbacPolicies {
     cluster_roles: BTreeMap<String, Vec<PolicyRule>>,
-    cluster_bindings: BTreeMap<String, Binding>,
-    namespaces: BTreeMap<String, InNamespace>,
+    cluster_bindings: BTreeMap<String, PolicyBinding>,
+    namespaces: BTreeMap<String, NamespacePolicies>,
 }
 
 /// Those of one namespace.
 #[derive(Clone, Debug, Default)]
-struct InNamespace {
+struct NamespacePolicies {
     roles: BTreeMap<String, Vec<PolicyRule>>,
-    bindings: BTreeMap<String, Binding>,
+    bindings: BTreeMap<String, PolicyBinding>,
 }
 
 #[derive(Clone, Debug)]
-struct Binding {
+struct PolicyBinding {
     role: RoleRef,
     subjects: Vec<Subject>,
 }
 
 /// One change of one object.
 #[derive(Clone, Debug)]
-pub enum Change {
+pub enum PolicyChange {
     /// A role is there.
     Role(Role),
     /// A cluster role is there.
@@ -48,7 +48,7 @@ pub enum Change {
 
 /// What is no more: a kind by its plural name, a namespace, a name.
 #[derive(Clone, Copy, Debug)]
-pub struct Gone<'a> {
+pub struct DeletedPolicy<'a> {
     /// `roles`, …
     pub plural: &'a str,
     /// Empty for cluster-scoped kinds.
@@ -59,7 +59,7 @@ pub struct Gone<'a> {
 
 /// Why something is allowed: the binding with its role and the subject in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Grant<'a> {
+pub struct AccessGrant<'a> {
     namespace: Option<&'a str>,
     binding: &'a str,
     role: &'a RoleRef,
@@ -67,14 +67,14 @@ pub struct Grant<'a> {
     rules: &'a [PolicyRule],
 }
 
-impl Grant<'_> {
+impl AccessGrant<'_> {
     /// The rules that it gives.
     pub fn rules(&self) -> &[PolicyRule] {
         self.rules
     }
 }
 
-impl fmt::Display for Grant<'_> {
+impl fmt::Display for AccessGrant<'_> {
     /// As upstream explains itself in the reason of a SubjectAccessReview.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { namespace, binding, role, subject, rules: _ } = self;
@@ -94,37 +94,38 @@ impl fmt::Display for Grant<'_> {
     }
 }
 
-impl Policies {
+impl RbacPolicies {
     /// An object is there, new or changed.
-    pub fn apply(&mut self, change: Change) {
+    pub fn apply(&mut self, change: PolicyChange) {
         match change {
-            Change::ClusterRole(role) => {
+            PolicyChange::ClusterRole(role) => {
                 let name = role.metadata.name.unwrap_or_default();
                 self.cluster_roles.insert(name, role.rules.unwrap_or_default());
             }
-            Change::ClusterRoleBinding(binding) => {
+            PolicyChange::ClusterRoleBinding(binding) => {
                 let name = binding.metadata.name.unwrap_or_default();
                 let subjects = binding.subjects.unwrap_or_default();
-                self.cluster_bindings.insert(name, Binding { role: binding.role_ref, subjects });
+                self.cluster_bindings
+                    .insert(name, PolicyBinding { role: binding.role_ref, subjects });
             }
-            Change::Role(role) => {
+            PolicyChange::Role(role) => {
                 let of = role.metadata.namespace.unwrap_or_default();
                 let name = role.metadata.name.unwrap_or_default();
                 let rules = role.rules.unwrap_or_default();
                 self.namespaces.entry(of).or_default().roles.insert(name, rules);
             }
-            Change::RoleBinding(binding) => {
+            PolicyChange::RoleBinding(binding) => {
                 let of = binding.metadata.namespace.unwrap_or_default();
                 let name = binding.metadata.name.unwrap_or_default();
                 let subjects = binding.subjects.unwrap_or_default();
-                let binding = Binding { role: binding.role_ref, subjects };
+                let binding = PolicyBinding { role: binding.role_ref, subjects };
                 self.namespaces.entry(of).or_default().bindings.insert(name, binding);
             }
         }
     }
 
     /// An object is gone.
-    pub fn remove(&mut self, gone: Gone<'_>) {
+    pub fn remove(&mut self, gone: DeletedPolicy<'_>) {
         match gone.plural {
             "clusterroles" => {
                 self.cluster_roles.remove(gone.name);
@@ -146,10 +147,14 @@ impl Policies {
     }
 
     /// Why the user may do it; none when nothing allows it.
-    pub fn allows<'a>(&'a self, user: &'a UserInfo, what: &Attributes<'a>) -> Option<Grant<'a>> {
+    pub fn allows<'a>(
+        &'a self,
+        user: &'a UserInfo,
+        what: &AccessAttributes<'a>,
+    ) -> Option<AccessGrant<'a>> {
         let namespace = match what {
-            Attributes::Resource { namespace, .. } => *namespace,
-            Attributes::Path { .. } => "",
+            AccessAttributes::Resource { namespace, .. } => *namespace,
+            AccessAttributes::Path { .. } => "",
         };
         self.grants(user, namespace)
             .find(|grant| grant.rules.iter().any(|rule| rule::allows(rule, what)))
@@ -161,7 +166,7 @@ impl Policies {
         &'a self,
         user: &'a UserInfo,
         namespace: &'a str,
-    ) -> impl Iterator<Item = Grant<'a>> {
+    ) -> impl Iterator<Item = AccessGrant<'a>> {
         let groups: BTreeSet<&str> = user.groups.iter().map(String::as_str).collect();
         let everywhere = self.cluster_bindings.iter().map(|known| (None, known));
         let inside = self.namespaces.get_key_value(namespace);
@@ -173,7 +178,7 @@ impl Policies {
             let subject =
                 binding.subjects.iter().find(|subject| names(subject, user, &groups, of))?;
             let rules = self.rules_of(&binding.role, of)?;
-            Some(Grant { namespace, binding: name, role: &binding.role, subject, rules })
+            Some(AccessGrant { namespace, binding: name, role: &binding.role, subject, rules })
         })
     }
 

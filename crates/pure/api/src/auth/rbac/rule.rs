@@ -2,22 +2,22 @@
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::auth::Attributes;
+use crate::auth::AccessAttributes;
 use crate::validation::items;
 
 /// Stands for everything, wherever a rule lists something.
 pub(super) const ALL: &str = "*";
 
 /// Whether the rule allows it.
-pub fn allows(rule: &PolicyRule, what: &Attributes<'_>) -> bool {
+pub fn allows(rule: &PolicyRule, what: &AccessAttributes<'_>) -> bool {
     match what {
-        Attributes::Resource { verb, group, resource, subresource, namespace: _, name } => {
+        AccessAttributes::Resource { verb, group, resource, subresource, namespace: _, name } => {
             has(&rule.verbs, verb)
                 && has(items(rule.api_groups.as_ref()), group)
                 && has_resource(items(rule.resources.as_ref()), resource, subresource)
                 && has_name(items(rule.resource_names.as_ref()), name)
         }
-        Attributes::Path { verb, path } => {
+        AccessAttributes::Path { verb, path } => {
             has(&rule.verbs, verb)
                 && items(rule.non_resource_urls.as_ref()).iter().any(|known| is_path(known, path))
         }
@@ -76,15 +76,15 @@ mod tests {
     }
 
     /// `verb group/resource/subresource name`, or `verb path`.
-    fn what(text: &str) -> Attributes<'_> {
+    fn what(text: &str) -> AccessAttributes<'_> {
         let mut words = text.split(' ');
         let (verb, target) = (words.next().unwrap(), words.next().unwrap());
         if target.starts_with('/') {
-            return Attributes::Path { verb, path: target };
+            return AccessAttributes::Path { verb, path: target };
         }
         let mut parts = target.split('/');
         let group = parts.next().unwrap();
-        Attributes::Resource {
+        AccessAttributes::Resource {
             verb,
             group: if group == "core" { "" } else { group },
             resource: parts.next().unwrap(),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The claims of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claims {
+pub struct TokenClaims {
     /// For whom it is.
     pub aud: Vec<String>,
     /// When it ends, in seconds since 1970.
@@ -18,7 +18,7 @@ pub struct Claims {
     pub jti: String,
     /// What only Kubernetes knows.
     #[serde(rename = "kubernetes.io")]
-    pub private: Private,
+    pub private: KubernetesClaims,
     /// From when on it is good.
     pub nbf: u64,
     /// The user.
@@ -27,25 +27,25 @@ pub struct Claims {
 
 /// What only Kubernetes knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Private {
+pub struct KubernetesClaims {
     /// The namespace of the account and of the pod or secret.
     pub namespace: String,
     /// The node on which the pod runs, or for which the token is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<Bound>,
+    pub node: Option<BoundObject>,
     /// The pod for which it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<Bound>,
+    pub pod: Option<BoundObject>,
     /// The secret for which it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<Bound>,
+    pub secret: Option<BoundObject>,
     /// The account.
-    pub serviceaccount: Bound,
+    pub serviceaccount: BoundObject,
 }
 
 /// An object without which the token is worth nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bound {
+pub struct BoundObject {
     /// Its name.
     pub name: String,
     /// Its UID.

@@ -13,7 +13,7 @@ pub(super) const ALGORITHM: &str = "ES256";
 
 /// A token taken apart; nothing of it is verified.
 #[derive(Debug)]
-pub(super) struct Parts<'t> {
+pub(super) struct TokenParts<'t> {
     /// What the signature is over.
     pub(super) signed: &'t [u8],
     /// The claims, JSON.
@@ -22,7 +22,7 @@ pub(super) struct Parts<'t> {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct TokenHeader {
     alg: String,
     #[serde(default)]
     kid: String,
@@ -43,18 +43,18 @@ pub(super) fn signed(unsigned: String, signature: &[u8]) -> String {
 }
 
 /// Takes a token apart, if it says that it is signed with this key in our way.
-pub(super) fn parse<'t>(token: &'t str, key_id: &str) -> Result<Parts<'t>, TokenError> {
+pub(super) fn parse<'t>(token: &'t str, key_id: &str) -> Result<TokenParts<'t>, TokenError> {
     if token.len() > BYTES_MAX {
         return Err(TokenError::Malformed);
     }
     let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
     let (header, claims) = signed.split_once('.').ok_or(TokenError::Malformed)?;
     let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed);
-    let header: Header =
+    let header: TokenHeader =
         serde_json::from_slice(&decode(header)?).map_err(|_| TokenError::Malformed)?;
     if header.alg != ALGORITHM || header.kid != key_id || header.crit.is_some() {
         return Err(TokenError::OtherKey);
     }
     let (claims, signature) = (decode(claims)?, decode(signature)?);
-    Ok(Parts { signed: signed.as_bytes(), claims, signature })
+    Ok(TokenParts { signed: signed.as_bytes(), claims, signature })
 }

@@ -7,7 +7,7 @@ mod claims;
 mod jws;
 mod signing_key;
 
-pub use claims::{Bound, Claims, Private};
+pub use claims::{BoundObject, KubernetesClaims, TokenClaims};
 pub(crate) use signing_key::jwk;
 pub use signing_key::{SignatureFailure, SigningKey, sign, verify};
 

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::{Claims, TokenError, jws};
+use super::{TokenClaims, TokenError, jws};
 
 /// Bytes of each coordinate of a public key.
 const COORDINATE_BYTES: usize = 32;
@@ -43,7 +43,7 @@ pub(crate) struct Jwk<'k> {
 ///
 /// # Errors
 /// When the key cannot sign.
-pub fn sign(key: &dyn SigningKey, claims: &Claims) -> Result<String, SignatureFailure> {
+pub fn sign(key: &dyn SigningKey, claims: &TokenClaims) -> Result<String, SignatureFailure> {
     let json = serde_json::to_vec(claims).expect("claims have text keys only");
     let unsigned = jws::unsigned(key.key_id(), &json);
     let signature = key.signature(unsigned.as_bytes())?;
@@ -54,7 +54,7 @@ pub fn sign(key: &dyn SigningKey, claims: &Claims) -> Result<String, SignatureFa
 ///
 /// # Errors
 /// When the token is not ours.
-pub fn verify(key: &dyn SigningKey, token: &str) -> Result<Claims, TokenError> {
+pub fn verify(key: &dyn SigningKey, token: &str) -> Result<TokenClaims, TokenError> {
     let parts = jws::parse(token, key.key_id())?;
     if !key.is_signature(parts.signed, &parts.signature) {
         return Err(TokenError::Signature);

@@ -8,19 +8,19 @@ const TABLE: &str = include_str!("fields.txt");
 
 /// One field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct MessageField {
     /// Its name in JSON.
     pub(super) name: &'static str,
     /// The type of its value: `string`, `int`, …, a special message, or a message of the table (its
     /// name has dots).
     pub(super) type_: &'static str,
-    pub(super) kind: Kind,
-    pub(super) zero: Zero,
+    pub(super) kind: FieldOccurrence,
+    pub(super) zero: ZeroMeaning,
 }
 
 /// How often a field occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldOccurrence {
     One,
     List,
     Map,
@@ -30,14 +30,14 @@ pub(super) enum Kind {
 
 /// What a zero means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Zero {
+pub(super) enum ZeroMeaning {
     /// A value like any other.
     IsValue,
     /// That nothing was given.
     IsAbsent,
 }
 
-type Table = BTreeMap<&'static str, BTreeMap<u64, Field>>;
+type Table = BTreeMap<&'static str, BTreeMap<u64, MessageField>>;
 
 fn table() -> &'static Table {
     static PARSED: OnceLock<Table> = OnceLock::new();
@@ -62,29 +62,29 @@ fn table() -> &'static Table {
 }
 
 /// `3 command *string`.
-fn parse(line: &'static str) -> Option<(u64, Field)> {
+fn parse(line: &'static str) -> Option<(u64, MessageField)> {
     let mut words = line.splitn(3, ' ');
     let number = words.next()?.parse().ok()?;
     let name = words.next()?;
     let type_ = words.next()?;
     let (kind, type_) = if name == "^" {
-        (Kind::Embedded, type_)
+        (FieldOccurrence::Embedded, type_)
     } else if let Some(type_) = type_.strip_prefix("map ") {
-        (Kind::Map, type_)
+        (FieldOccurrence::Map, type_)
     } else if let Some(type_) = type_.strip_prefix('*') {
-        (Kind::List, type_)
+        (FieldOccurrence::List, type_)
     } else {
-        (Kind::One, type_)
+        (FieldOccurrence::One, type_)
     };
     let (type_, zero) = match type_.strip_suffix('?') {
-        Some(type_) => (type_, Zero::IsAbsent),
-        None => (type_, Zero::IsValue),
+        Some(type_) => (type_, ZeroMeaning::IsAbsent),
+        None => (type_, ZeroMeaning::IsValue),
     };
-    Some((number, Field { name, type_, kind, zero }))
+    Some((number, MessageField { name, type_, kind, zero }))
 }
 
 /// A field of a message of the table.
-pub(super) fn field(message: &str, number: u64) -> Option<&'static Field> {
+pub(super) fn field(message: &str, number: u64) -> Option<&'static MessageField> {
     table().get(message)?.get(&number)
 }
 

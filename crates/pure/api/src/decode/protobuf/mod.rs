@@ -14,8 +14,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::DEPTH_MAX;
-use fields::{Field, Kind, Zero};
-use wire::{Reader, WireError, WireValue};
+use fields::{FieldOccurrence, MessageField, ZeroMeaning};
+use wire::{WireError, WireReader, WireValue};
 
 /// How every body begins.
 const MAGIC: &[u8; 4] = b"k8s\0";
@@ -62,7 +62,7 @@ pub(super) enum ProtobufError {
 pub(super) fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let envelope = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::Magic)?;
     let (mut type_meta, mut raw): (&[u8], &[u8]) = (&[], &[]);
-    let mut reader = Reader::new(envelope);
+    let mut reader = WireReader::new(envelope);
     while let Some((number, value)) = reader.next()? {
         match (number, value) {
             (1, WireValue::Bytes(bytes)) => type_meta = bytes,
@@ -72,7 +72,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
         }
     }
     let (mut api_version, mut kind) = (String::new(), String::new());
-    let mut reader = Reader::new(type_meta);
+    let mut reader = WireReader::new(type_meta);
     while let Some((number, value)) = reader.next()? {
         match (number, value) {
             (1, WireValue::Bytes(bytes)) => {
@@ -102,27 +102,27 @@ fn read_message(
     if depth > DEPTH_MAX {
         return Err(ProtobufError::Depth);
     }
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some((number, value)) = reader.next()? {
         let field =
             fields::field(message, number).ok_or(ProtobufError::Field { message, number })?;
         let wrong = ProtobufError::Value { message, field: field.name };
         match (field.kind, value) {
-            (Kind::Map, WireValue::Bytes(entry)) => {
+            (FieldOccurrence::Map, WireValue::Bytes(entry)) => {
                 let (key, value) = read_entry(field, entry, depth, &wrong)?;
                 let entries = tree.entry(field.name).or_insert_with(|| Value::Object(Map::new()));
                 entries.as_object_mut().ok_or(wrong)?.insert(key, value);
             }
-            (Kind::Embedded, WireValue::Bytes(bytes)) => {
+            (FieldOccurrence::Embedded, WireValue::Bytes(bytes)) => {
                 read_message(field.type_, bytes, tree, depth + 1)?;
             }
-            (Kind::Map | Kind::Embedded, _) => return Err(wrong),
-            (Kind::List, value) => {
+            (FieldOccurrence::Map | FieldOccurrence::Embedded, _) => return Err(wrong),
+            (FieldOccurrence::List, value) => {
                 let items = read_items(field.type_, value, depth, &wrong)?;
                 let list = tree.entry(field.name).or_insert_with(|| Value::Array(Vec::new()));
                 list.as_array_mut().ok_or(wrong)?.extend(items);
             }
-            (Kind::One, value) => {
+            (FieldOccurrence::One, value) => {
                 let value = read_value(field.type_, value, depth, &wrong)?;
                 if let Some(value) = value.filter(|value| is_given(field, value)) {
                     tree.insert(field.name.to_owned(), value);
@@ -143,7 +143,7 @@ fn read_items(
     let mut items = Vec::new();
     match value {
         WireValue::Bytes(packed) if type_ == "int" => {
-            let mut packed = Reader::new(packed);
+            let mut packed = WireReader::new(packed);
             while let Some(number) = packed.next_varint()? {
                 items.push(signed(number));
             }
@@ -154,25 +154,25 @@ fn read_items(
 }
 
 /// Go writes texts that were not given as empty ones, and numbers that were not given as 0.
-fn is_given(field: &Field, value: &Value) -> bool {
+fn is_given(field: &MessageField, value: &Value) -> bool {
     match (value, field.zero) {
         (Value::String(text), _) => !text.is_empty() || !matches!(field.type_, "string"),
-        (Value::Number(number), Zero::IsAbsent) => number.as_i64() != Some(0),
-        (Value::Bool(flag), Zero::IsAbsent) => *flag,
+        (Value::Number(number), ZeroMeaning::IsAbsent) => number.as_i64() != Some(0),
+        (Value::Bool(flag), ZeroMeaning::IsAbsent) => *flag,
         _ => true,
     }
 }
 
 /// One entry of a map: a message of key and value.
 fn read_entry(
-    field: &Field,
+    field: &MessageField,
     bytes: &[u8],
     depth: usize,
     wrong: &ProtobufError,
 ) -> Result<(String, Value), ProtobufError> {
     let mut key = String::new();
     let mut value = None;
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some((number, part)) = reader.next()? {
         match (number, part) {
             (1, WireValue::Bytes(bytes)) => key = text(bytes, wrong)?,
@@ -234,7 +234,7 @@ fn time(bytes: &[u8], wrong: &ProtobufError) -> Result<Option<Value>, ProtobufEr
         return Ok(None);
     }
     let (mut seconds, mut nanos) = (0, 0);
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some((number, value)) = reader.next()? {
         match (number, value) {
             (1, WireValue::Varint(number)) => seconds = i64::from_le_bytes(number.to_le_bytes()),
@@ -251,7 +251,7 @@ fn time(bytes: &[u8], wrong: &ProtobufError) -> Result<Option<Value>, ProtobufEr
 /// An object of any kind, which clients write as JSON inside.
 fn raw(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError> {
     let mut object = Value::Null;
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some((number, value)) = reader.next()? {
         match (number, value) {
             (1, WireValue::Bytes(json)) => {
@@ -265,7 +265,7 @@ fn raw(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError> {
 
 fn quantity(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError> {
     let mut quantity = String::new();
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some((number, value)) = reader.next()? {
         match (number, value) {
             (1, WireValue::Bytes(bytes)) => quantity = text(bytes, wrong)?,
@@ -277,7 +277,7 @@ fn quantity(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError>
 
 fn int_or_string(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError> {
     let (mut is_text, mut number, mut string) = (false, 0, String::new());
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some((field, value)) = reader.next()? {
         match (field, value) {
             (1, WireValue::Varint(kind)) => is_text = kind == 1,

@@ -24,11 +24,11 @@ pub(super) enum WireValue<'a> {
 }
 
 /// A cursor over a message.
-pub(super) struct Reader<'a> {
+pub(super) struct WireReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub(super) fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }

@@ -12,7 +12,9 @@ use super::defaults;
 use super::preparation;
 use super::{pod, template};
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
 use crate::validation::{items, selector, text};
@@ -21,15 +23,15 @@ use crate::validation::{items, selector, text};
 const ANY_TIME: Tick = Tick::from_secs(1_704_067_200);
 
 impl ApiKind for CronJob {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "cronjob",
         short_names: &["cj"],
         categories: &["all"],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Schedule", "string", "When a job is made, in the format of cron."),
         column("Timezone", "string", "The time zone of the schedule."),
@@ -52,7 +54,7 @@ impl ApiKind for CronJob {
         template::set_defaults(&mut spec.job_template.spec.get_or_insert_default().template);
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
         self.status = Some(CronJobStatus::default());
     }
@@ -75,7 +77,7 @@ impl ApiKind for CronJob {
         warnings
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let status = self.status.as_ref();
         let job = self.spec.job_template.spec.as_ref();
         let pods = job.and_then(|job| job.template.spec.as_ref());
@@ -93,7 +95,7 @@ impl ApiKind for CronJob {
             self.spec.schedule.as_str().into(),
             self.spec.time_zone.as_deref().unwrap_or("<none>").into(),
             suspended.into(),
-            Cell::Int(i64::try_from(active).unwrap_or(i64::MAX)),
+            TableCell::Int(i64::try_from(active).unwrap_or(i64::MAX)),
             last.map_or_else(|| "<none>".to_owned(), |last| age(Some(last), now)).into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
             containers,

@@ -5,7 +5,7 @@ use k8s_openapi::api::batch::v1::{CronJobSpec, JobSpec};
 use rekindle_cron::{Schedule, time_zone as find_time_zone};
 
 use crate::kinds::{job, template};
-use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{Path, labels, numbers, text};
 
 /// A job's name has 11 letters more, and at most 63.
@@ -104,7 +104,7 @@ fn job_template(spec: &CronJobSpec, field: &Path) -> Vec<FieldError> {
     if job.selector.is_some() {
         errors.push(FieldError {
             field: field.child("selector").into(),
-            problem: Problem::Invalid(template::json(&job.selector)),
+            problem: FieldProblem::Invalid(template::json(&job.selector)),
             detail: "`selector` will be auto-generated".to_owned(),
         });
     }

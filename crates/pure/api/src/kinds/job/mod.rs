@@ -15,7 +15,9 @@ use super::defaults;
 use super::preparation;
 use super::template;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, human, wide};
 use crate::validation::{selector, text};
@@ -32,11 +34,15 @@ const OLD_JOB_NAME: &str = "job-name";
 const BACKOFF_LIMIT: i32 = 6;
 
 impl ApiKind for Job {
-    const NAMES: Names =
-        Names { singular: "job", short_names: &[], categories: &["all"], scope: Scope::Namespaced };
+    const NAMES: ResourceNames = ResourceNames {
+        singular: "job",
+        short_names: &[],
+        categories: &["all"],
+        scope: ResourceScope::Namespaced,
+    };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Status", "string", "Status of the job."),
         column("Completions", "string", "How many pods succeeded, of how many that are to."),
@@ -68,7 +74,7 @@ impl ApiKind for Job {
         set_policy_defaults(spec);
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
         self.status = Some(JobStatus::default());
     }
@@ -101,7 +107,7 @@ impl ApiKind for Job {
         vec![("status.successful", succeeded.to_string())]
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let pods = self.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
         let labels = self.spec.as_ref().and_then(|spec| spec.selector.as_ref());
         let [containers, images] = containers_and_images(pods);

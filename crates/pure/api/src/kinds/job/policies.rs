@@ -6,7 +6,7 @@ use k8s_openapi::api::batch::v1::{
 };
 
 use crate::kinds::template;
-use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{ListKeys, Path, invalid_each, items, names, numbers, text};
 
 const RULES_MAX: usize = 20;
@@ -167,7 +167,7 @@ fn pod_failure_rule(
     };
     errors.push(FieldError {
         field: field.to_string(),
-        problem: Problem::Invalid(String::new()),
+        problem: FieldProblem::Invalid(String::new()),
         detail: count.to_owned(),
     });
     errors
@@ -220,7 +220,7 @@ fn exit_codes(
 fn invalid_list(field: &Path, values: &[i32], detail: &str) -> FieldError {
     FieldError {
         field: field.to_string(),
-        problem: Problem::Invalid(template::json(&values)),
+        problem: FieldProblem::Invalid(template::json(&values)),
         detail: detail.to_owned(),
     }
 }
@@ -249,7 +249,7 @@ pub(super) fn success(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     if text(spec.completion_mode.as_ref()) != "Indexed" {
         return vec![FieldError {
             field: field.to_string(),
-            problem: Problem::Invalid(template::json(policy)),
+            problem: FieldProblem::Invalid(template::json(policy)),
             detail: "requires indexed completion mode".to_owned(),
         }];
     }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::Tick;
 
 use super::indexes;
-use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{ListKeys, Path, items, numbers, text};
 
 const COMPLETE: &str = "Complete";
@@ -19,7 +19,7 @@ const SUSPENDED: &str = "Suspended";
 /// Everything wrong with the new status.
 pub(super) fn check(new: &Job, old: &Job) -> Vec<FieldError> {
     let (no_status, no_spec) = (JobStatus::default(), JobSpec::default());
-    let change = Change {
+    let change = JobStatusChange {
         spec: new.spec.as_ref().unwrap_or(&no_spec),
         new: new.status.as_ref().unwrap_or(&no_status),
         old: old.status.as_ref().unwrap_or(&no_status),
@@ -38,7 +38,7 @@ pub(super) fn check(new: &Job, old: &Job) -> Vec<FieldError> {
 }
 
 /// A status that takes the place of another one.
-struct Change<'a> {
+struct JobStatusChange<'a> {
     spec: &'a JobSpec,
     new: &'a JobStatus,
     old: &'a JobStatus,
@@ -58,7 +58,7 @@ fn shown(time: &Time) -> String {
     time.0.to_string()
 }
 
-impl Change<'_> {
+impl JobStatusChange<'_> {
     fn is_indexed(&self) -> bool {
         text(self.spec.completion_mode.as_ref()) == "Indexed"
     }
@@ -179,7 +179,7 @@ impl Change<'_> {
             .map(|detail| FieldError {
                 field: (&field).into(),
                 // upstream leaves the value out, too
-                problem: Problem::Invalid(String::new()),
+                problem: FieldProblem::Invalid(String::new()),
                 detail,
             })
             .collect()
@@ -251,7 +251,7 @@ impl Change<'_> {
         if let Some(pods) = left.filter(|_| moves) {
             errors.push(FieldError {
                 field: self.field.child("uncountedTerminatedPods").into(),
-                problem: Problem::Invalid(
+                problem: FieldProblem::Invalid(
                     serde_json::to_string(pods).expect("lists of texts are always JSON"),
                 ),
                 detail: "uncountedTerminatedPods needs to be empty for finished job".to_owned(),

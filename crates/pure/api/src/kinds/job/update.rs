@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Affinity, Container, PodTemplateSpec};
 use serde::Serialize;
 
 use crate::kinds::template;
-use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::text;
 
 /// Everything wrong with the change from `old`.
@@ -39,7 +39,7 @@ pub(super) fn check(new: &Job, old: &Job) -> Vec<FieldError> {
 fn immutable<T: PartialEq + Serialize>(field: &str, new: &T, old: &T) -> Option<FieldError> {
     (new != old).then(|| FieldError {
         field: field.to_owned(),
-        problem: Problem::Invalid(template::json(new)),
+        problem: FieldProblem::Invalid(template::json(new)),
         detail: "field is immutable".to_owned(),
     })
 }

@@ -4,9 +4,9 @@
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 
 use super::{CONTROLLER_UID, JOB_NAME, OLD_CONTROLLER_UID, OLD_JOB_NAME, policies};
-use crate::kinds::pod::validate::{Holder, pod_spec};
+use crate::kinds::pod::validate::{SpecHolder, pod_spec};
 use crate::kinds::template;
-use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{Path, names, numbers, selector, text};
 
 /// Pods that an Indexed Job may run at once.
@@ -68,7 +68,7 @@ fn generated_selector(job: &Job, spec: &JobSpec) -> Vec<FieldError> {
             None => errors.push(FieldError::required(field.key(key), detail)),
             Some(value) if value != wanted => errors.push(FieldError {
                 field: field.key(key).into(),
-                problem: Problem::Invalid(template::json(&labels)),
+                problem: FieldProblem::Invalid(template::json(&labels)),
                 detail,
             }),
             Some(_) => {}
@@ -78,7 +78,7 @@ fn generated_selector(job: &Job, spec: &JobSpec) -> Vec<FieldError> {
     if selected.and_then(|labels| labels.get(CONTROLLER_UID)).is_none_or(|value| value != uid) {
         errors.push(FieldError {
             field: "spec.selector".to_owned(),
-            problem: Problem::Invalid(template::json(&spec.selector)),
+            problem: FieldProblem::Invalid(template::json(&spec.selector)),
             detail: "`selector` not auto-generated".to_owned(),
         });
     }
@@ -140,7 +140,7 @@ fn pod_selector(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     if !selector::matches(labels_selector, labels) {
         errors.push(FieldError {
             field: field.child("template").child("metadata").child("labels").into(),
-            problem: Problem::Invalid(template::json(&labels)),
+            problem: FieldProblem::Invalid(template::json(&labels)),
             detail: "`selector` does not match template `labels`".to_owned(),
         });
     }
@@ -156,7 +156,7 @@ fn pods(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
         errors.push(FieldError::required(spec_field, ""));
         return errors;
     };
-    errors.extend(pod_spec(pods, Holder::Template, &spec_field));
+    errors.extend(pod_spec(pods, SpecHolder::Template, &spec_field));
     let policy_field = spec_field.child("restartPolicy");
     match text(pods.restart_policy.as_ref()) {
         // Always is what defaulting leaves where the user said nothing; a Job's pods must be able

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
-use rekindle_types::sysctls::{self, Home};
+use rekindle_types::sysctls::{self, SysctlNamespace};
 
 use crate::validation::{ListKeys, Path, items, quantities, text};
 
@@ -67,7 +67,8 @@ fn of_lists(spec: &PodSpec, field: &Path) -> Vec<String> {
 fn unsafe_sysctls(spec: &PodSpec, field: &Path) -> Option<String> {
     let given = spec.security_context.as_ref()?.sysctls.as_ref()?;
     let names: BTreeSet<String> = given.iter().map(|s| sysctls::with_dots(&s.name)).collect();
-    let is_unsafe = |name: &&str| !sysctls::is_safe(name) && sysctls::home(name) != Home::Machine;
+    let is_unsafe =
+        |name: &&str| !sysctls::is_safe(name) && sysctls::home(name) != SysctlNamespace::Machine;
     let unsafe_ones: Vec<&str> = names.iter().map(String::as_str).filter(is_unsafe).collect();
     let field = field.child("securityContext").child("sysctls");
     let more = if unsafe_ones.len() > SHOWN_MAX { ", ..." } else { "" };

@@ -19,9 +19,11 @@ use rekindle_types::{Tick, resources, taints};
 use serde_json::{Value, json};
 
 use super::ladder_annotations;
-use super::preparation::{self, Desired};
+use super::preparation::{self, DesiredState};
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{
     EphemeralPart, ResizePart, StatusPart, Strategies, SubresourceStrategy,
 };
@@ -31,11 +33,11 @@ use crate::validation::{Path, items, text};
 const DEFAULT_TOLERATION_KEYS: [&str; 2] = [taints::NOT_READY, taints::UNREACHABLE];
 
 impl ApiKind for Pod {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "pod",
         short_names: &["po"],
         categories: &["all"],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::Status,
@@ -50,7 +52,7 @@ impl ApiKind for Pod {
     ];
     const STRATEGIES: Strategies<Self> =
         Strategies::of_status().with_resize().with_ephemeral_containers();
-    const COLUMNS: &'static [Column] = row::COLUMNS;
+    const COLUMNS: &'static [TableColumn] = row::COLUMNS;
     const SELECTABLE_FIELDS: &'static [&'static str] = &[
         "spec.hostNetwork",
         "spec.nodeName",
@@ -67,7 +69,7 @@ impl ApiKind for Pod {
         defaults::pod(self);
     }
 
-    fn prepare_for_create(&mut self, ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
         label_keys::merge(self);
         if let Some(spec) = &mut self.spec {
@@ -82,9 +84,9 @@ impl ApiKind for Pod {
         });
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         keep_priority(self.spec.as_mut(), old.spec.as_ref());
-        let desired = Desired::compare(&self.spec, &old.spec);
+        let desired = DesiredState::compare(&self.spec, &old.spec);
         preparation::next_generation(&mut self.metadata, &old.metadata, desired);
         self.status.clone_from(&old.status);
     }
@@ -115,7 +117,7 @@ impl ApiKind for Pod {
     fn validate(&self) -> Vec<FieldError> {
         let mut errors = self.spec.as_ref().map_or_else(
             || vec![FieldError::required("spec", "")],
-            |spec| validate::pod_spec(spec, validate::Holder::Pod, &Path::new("spec")),
+            |spec| validate::pod_spec(spec, validate::SpecHolder::Pod, &Path::new("spec")),
         );
         let field = Path::new("metadata").child("annotations");
         errors.extend(annotations::check(
@@ -184,13 +186,13 @@ impl ApiKind for Pod {
         }
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         row::row(self, now)
     }
 }
 
 impl SubresourceStrategy<StatusPart> for Pod {
-    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.spec.clone_from(&old.spec);
         self.metadata.owner_references.clone_from(&old.metadata.owner_references);
         self.metadata.generation = old.metadata.generation;
@@ -215,9 +217,9 @@ impl SubresourceStrategy<StatusPart> for Pod {
 }
 
 impl SubresourceStrategy<ResizePart> for Pod {
-    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         resize::keep_all_but_resources(self, old);
-        let desired = Desired::compare(&self.spec, &old.spec);
+        let desired = DesiredState::compare(&self.spec, &old.spec);
         preparation::next_generation(&mut self.metadata, &old.metadata, desired);
     }
 
@@ -227,7 +229,7 @@ impl SubresourceStrategy<ResizePart> for Pod {
 }
 
 impl SubresourceStrategy<EphemeralPart> for Pod {
-    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         let added = self.spec.as_mut().and_then(|spec| spec.ephemeral_containers.take());
         let (uid, version) = (self.metadata.uid.clone(), self.metadata.resource_version.clone());
         self.clone_from(old);
@@ -235,7 +237,7 @@ impl SubresourceStrategy<EphemeralPart> for Pod {
         if let Some(spec) = &mut self.spec {
             spec.ephemeral_containers = added;
         }
-        let desired = Desired::compare(&self.spec, &old.spec);
+        let desired = DesiredState::compare(&self.spec, &old.spec);
         preparation::next_generation(&mut self.metadata, &old.metadata, desired);
     }
 

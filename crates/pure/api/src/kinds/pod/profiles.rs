@@ -22,13 +22,13 @@ const WARNINGS_MAX: usize = 8;
 
 /// The profile that an annotation names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Profile<'a> {
+enum AnnotatedProfile<'a> {
     RuntimeDefault,
     Unconfined,
     Localhost(&'a str),
 }
 
-impl<'a> Profile<'a> {
+impl<'a> AnnotatedProfile<'a> {
     fn read(text: &'a str) -> Option<Self> {
         match text {
             "runtime/default" => Some(Self::RuntimeDefault),
@@ -48,8 +48,12 @@ impl<'a> Profile<'a> {
 }
 
 /// seccomp had one name more.
-fn seccomp(text: &str) -> Option<Profile<'_>> {
-    if text == "docker/default" { Some(Profile::RuntimeDefault) } else { Profile::read(text) }
+fn seccomp(text: &str) -> Option<AnnotatedProfile<'_>> {
+    if text == "docker/default" {
+        Some(AnnotatedProfile::RuntimeDefault)
+    } else {
+        AnnotatedProfile::read(text)
+    }
 }
 
 /// Everything wrong with the annotations alone.
@@ -63,10 +67,10 @@ pub(super) fn check(
     for (key, value) in annotations.into_iter().flatten() {
         if key == SECCOMP_OF_POD || key.starts_with(SECCOMP_OF_CONTAINER) {
             match seccomp(value) {
-                Some(Profile::Localhost(path)) => {
+                Some(AnnotatedProfile::Localhost(path)) => {
                     errors.extend(descending_path(path, &field.key(key)));
                 }
-                Some(Profile::RuntimeDefault | Profile::Unconfined) => {}
+                Some(AnnotatedProfile::RuntimeDefault | AnnotatedProfile::Unconfined) => {}
                 None => errors.push(FieldError::invalid(
                     field.key(key),
                     value,
@@ -77,7 +81,7 @@ pub(super) fn check(
             if !containers.has(name) {
                 errors.push(FieldError::invalid(field.key(key), name, "container not found"));
             }
-            if !value.is_empty() && Profile::read(value).is_none() {
+            if !value.is_empty() && AnnotatedProfile::read(value).is_none() {
                 let detail = format!("invalid AppArmor profile name: {value:?}");
                 errors.push(FieldError::invalid(field.key(key), value, detail));
             }
@@ -127,7 +131,7 @@ pub(in crate::kinds) fn agree(
         if let (Some(text), Some(given)) = (text, given) {
             let given = (given.type_.as_str(), given.localhost_profile.as_deref());
             let field = field.child("appArmorProfile");
-            errors.extend(differs("apparmor", Profile::read(text), given, &field));
+            errors.extend(differs("apparmor", AnnotatedProfile::read(text), given, &field));
         }
     });
     errors
@@ -135,11 +139,11 @@ pub(in crate::kinds) fn agree(
 
 fn differs(
     what: &str,
-    annotated: Option<Profile<'_>>,
+    annotated: Option<AnnotatedProfile<'_>>,
     given: (&str, Option<&str>),
     field: &Path,
 ) -> Option<FieldError> {
-    let annotated = annotated.map(Profile::in_field);
+    let annotated = annotated.map(AnnotatedProfile::in_field);
     if annotated.map(|(kind, _)| kind) != Some(given.0) {
         let detail = format!("{what} type in annotation and field must match");
         Some(FieldError::forbidden(field.child("type"), detail))
@@ -202,7 +206,7 @@ pub(super) fn into_fields(annotations: Option<&Annotations>, spec: &mut PodSpec)
     let all = spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten());
     for container in all {
         let text = annotations.get(&format!("{APP_ARMOR}{}", container.name));
-        let Some(profile) = text.and_then(|text| Profile::read(text)) else { continue };
+        let Some(profile) = text.and_then(|text| AnnotatedProfile::read(text)) else { continue };
         let (kind, name) = profile.in_field();
         let context = container.security_context.get_or_insert_default();
         context.app_armor_profile.get_or_insert_with(|| AppArmorProfile {

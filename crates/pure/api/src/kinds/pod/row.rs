@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::{
 use rekindle_types::Tick;
 use rekindle_types::pods::{self, AnyContainer, AnySpec};
 
-use crate::registry::resource::{Cell, Column};
+use crate::registry::resource::{TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column, human, or_none, wide};
 use crate::validation::{ListKeys, items, text};
 
 /// The columns.
-pub(super) const COLUMNS: &[Column] = &[
+pub(super) const COLUMNS: &[TableColumn] = &[
     NAME,
     column("Ready", "string", "The aggregate readiness state of this pod for accepting traffic."),
     column("Status", "string", "The aggregate status of the containers in this pod."),
@@ -36,12 +36,12 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 /// The cells.
-pub(super) fn row(pod: &Pod, now: Tick) -> Vec<Cell> {
+pub(super) fn row(pod: &Pod, now: Tick) -> Vec<TableCell> {
     let no_spec = PodSpec::default();
     let no_status = PodStatus::default();
     let spec = pod.spec.as_ref().unwrap_or(&no_spec);
     let status = pod.status.as_ref().unwrap_or(&no_status);
-    let summary = Summary::of(spec, status);
+    let summary = PodRowSummary::of(spec, status);
     let restarts = match summary.restarted_at {
         Some(at) if summary.restarts > 0 => {
             format!("{} ({} ago)", summary.restarts, human(now.since(at)))
@@ -63,7 +63,7 @@ pub(super) fn row(pod: &Pod, now: Tick) -> Vec<Cell> {
 }
 
 /// What the containers add up to.
-struct Summary {
+struct PodRowSummary {
     ready: usize,
     total: usize,
     restarts: i64,
@@ -71,7 +71,7 @@ struct Summary {
     reason: String,
 }
 
-impl Summary {
+impl PodRowSummary {
     fn of(spec: &PodSpec, status: &PodStatus) -> Self {
         let mut summary = Self {
             ready: 0,
@@ -81,14 +81,14 @@ impl Summary {
             reason: base_reason(status),
         };
         let initialized = summary.count_init_containers(spec, status);
-        if initialized == Initialized::Yes || condition_is_true(status, "Initialized") {
+        if initialized == InitState::Yes || condition_is_true(status, "Initialized") {
             summary.count_containers(spec, status);
         }
         summary
     }
 
     /// Goes through the init containers up to the first that is not done, which gives the reason.
-    fn count_init_containers(&mut self, spec: &PodSpec, status: &PodStatus) -> Initialized {
+    fn count_init_containers(&mut self, spec: &PodSpec, status: &PodStatus) -> InitState {
         let containers = items(spec.init_containers.as_ref());
         let sidecars = sidecars(spec);
         for (index, status) in items(status.init_container_statuses.as_ref()).iter().enumerate() {
@@ -108,9 +108,9 @@ impl Summary {
                 None if !matches!(waits_for, "" | "PodInitializing") => format!("Init:{waits_for}"),
                 None => format!("Init:{index}/{}", containers.len()),
             };
-            return Initialized::No;
+            return InitState::No;
         }
-        Initialized::Yes
+        InitState::Yes
     }
 
     /// Goes through the regular containers. Restarts of init containers that are done no longer
@@ -161,7 +161,7 @@ fn sidecars(spec: &PodSpec) -> ListKeys<&str> {
 
 /// Whether every init container is done.
 #[derive(PartialEq, Eq)]
-enum Initialized {
+enum InitState {
     Yes,
     No,
 }

@@ -9,7 +9,7 @@ use super::volumes;
 use crate::kinds;
 use crate::openapi;
 use crate::registry::strategy::{StatusPart, SubresourceStrategy};
-use crate::registry::{ApiKind, Context};
+use crate::registry::{ApiKind, RequestContext};
 
 const COMPATIBILITY: &str = include_str!("../../../../../../docs/compatibility.md");
 
@@ -409,7 +409,7 @@ fn only_a_pod_that_runs_on_a_node_gets_time_to_end() {
 
 #[test]
 fn a_status_update_changes_neither_spec_nor_class() {
-    let ctx = Context { now: Tick::ZERO, user: "node" };
+    let ctx = RequestContext { now: Tick::ZERO, user: "node" };
     let mut old: Pod = serde_json::from_value(json!({
         "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
     }))

@@ -15,18 +15,18 @@ use crate::validation::items;
 
 /// One field that is not carried out.
 #[derive(Clone, Copy, Debug)]
-pub struct Unenforced {
+pub struct UnenforcedField {
     /// The field inside its holder: `livenessProbe`, `securityContext.sysctls`.
     pub field: &'static str,
     /// What holds it, and how to see that it is set.
-    pub set: Set,
+    pub set: FieldLocation,
     /// What happens instead.
     pub note: &'static str,
 }
 
 /// Where a field stands, with the test whether it asks for something.
 #[derive(Clone, Copy, Debug)]
-pub enum Set {
+pub enum FieldLocation {
     /// In the spec itself.
     Pod(fn(&PodSpec) -> bool),
     /// In a regular, init or ephemeral container.
@@ -35,13 +35,15 @@ pub enum Set {
     OwnNetwork(fn(&Container) -> bool),
 }
 
-impl Unenforced {
+impl UnenforcedField {
     /// The path as documentation shows it: `spec.containers[*].livenessProbe`.
     pub fn documented_path(&self) -> String {
         let field = self.field;
         match self.set {
-            Set::Pod(_) => format!("spec.{field}"),
-            Set::Container(_) | Set::OwnNetwork(_) => format!("spec.containers[*].{field}"),
+            FieldLocation::Pod(_) => format!("spec.{field}"),
+            FieldLocation::Container(_) | FieldLocation::OwnNetwork(_) => {
+                format!("spec.containers[*].{field}")
+            }
         }
     }
 
@@ -49,16 +51,17 @@ impl Unenforced {
     fn found(&self, spec: &PodSpec, prefix: &str) -> Vec<String> {
         let field = self.field;
         match self.set {
-            Set::Pod(is_set) => {
+            FieldLocation::Pod(is_set) => {
                 is_set(spec).then(|| format!("{prefix}.{field}")).into_iter().collect()
             }
-            Set::Container(is_set) => containers(spec, prefix)
+            FieldLocation::Container(is_set) => containers(spec, prefix)
                 .filter(|(_, container)| is_set(container))
                 .map(|(path, _)| format!("{path}.{field}"))
                 .collect(),
-            Set::OwnNetwork(_) if spec.host_network == Some(true) => Vec::new(),
-            Set::OwnNetwork(is_set) => {
-                Unenforced { set: Set::Container(is_set), ..*self }.found(spec, prefix)
+            FieldLocation::OwnNetwork(_) if spec.host_network == Some(true) => Vec::new(),
+            FieldLocation::OwnNetwork(is_set) => {
+                UnenforcedField { set: FieldLocation::Container(is_set), ..*self }
+                    .found(spec, prefix)
             }
         }
     }
@@ -102,28 +105,32 @@ pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
     warnings
 }
 
-const fn pod(field: &'static str, set: fn(&PodSpec) -> bool, note: &'static str) -> Unenforced {
-    Unenforced { field, set: Set::Pod(set), note }
+const fn pod(
+    field: &'static str,
+    set: fn(&PodSpec) -> bool,
+    note: &'static str,
+) -> UnenforcedField {
+    UnenforcedField { field, set: FieldLocation::Pod(set), note }
 }
 
 const fn container(
     field: &'static str,
     set: fn(&Container) -> bool,
     note: &'static str,
-) -> Unenforced {
-    Unenforced { field, set: Set::Container(set), note }
+) -> UnenforcedField {
+    UnenforcedField { field, set: FieldLocation::Container(set), note }
 }
 
 const fn own_network(
     field: &'static str,
     set: fn(&Container) -> bool,
     note: &'static str,
-) -> Unenforced {
-    Unenforced { field, set: Set::OwnNetwork(set), note }
+) -> UnenforcedField {
+    UnenforcedField { field, set: FieldLocation::OwnNetwork(set), note }
 }
 
 /// The table.
-pub const UNENFORCED: &[Unenforced] = &[
+pub const UNENFORCED: &[UnenforcedField] = &[
     pod(
         "evictionResponders",
         |s| !items(s.eviction_responders.as_ref()).is_empty(),

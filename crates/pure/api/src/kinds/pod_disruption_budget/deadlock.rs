@@ -6,7 +6,7 @@ use std::fmt;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use rekindle_types::disruption::{DISRUPTION_ALLOWED, SYNC_FAILED, Uncountable};
+use rekindle_types::disruption::{DISRUPTION_ALLOWED, SYNC_FAILED, UncountablePods};
 use rekindle_types::int_or_percent::{Rounding, scaled};
 use rekindle_types::owners::controller_of;
 
@@ -14,7 +14,7 @@ use crate::validation::amounts;
 
 /// Why a budget never allows a disruption, however healthy its pods are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Deadlock {
+pub(crate) enum BudgetDeadlock {
     /// Neither `minAvailable` nor `maxUnavailable` is there.
     NoLimit,
     /// `maxUnavailable` is zero. Carries it as written.
@@ -37,7 +37,7 @@ pub(crate) enum Deadlock {
 /// The pods that a budget covers, as their controllers want them: not all of them need be there
 /// yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Covered {
+pub(crate) struct CoveredPods {
     /// Those that controllers with a number of replicas want, all together.
     pub(crate) wanted: i32,
     /// Those that no controller manages.
@@ -45,16 +45,16 @@ pub(crate) struct Covered {
     /// Those that are there of controllers without a number of replicas.
     pub(crate) uncounted: i32,
     /// Why the controllers of those cannot be asked for a number; none when they are only gone.
-    pub(crate) uncountable: Option<Uncountable>,
+    pub(crate) uncountable: Option<UncountablePods>,
 }
 
-impl Covered {
+impl CoveredPods {
     const fn pods(&self) -> i32 {
         self.wanted.saturating_add(self.unmanaged).saturating_add(self.uncounted)
     }
 }
 
-impl Deadlock {
+impl BudgetDeadlock {
     /// What the spec alone says, whatever pods there are.
     pub(crate) fn of_spec(spec: &PodDisruptionBudgetSpec) -> Option<Self> {
         match (&spec.min_available, &spec.max_unavailable) {
@@ -70,7 +70,7 @@ impl Deadlock {
     }
 
     /// What the spec says when it covers these pods; none of them is no deadlock, they may come.
-    pub(crate) fn with_pods(spec: &PodDisruptionBudgetSpec, covered: &Covered) -> Option<Self> {
+    pub(crate) fn with_pods(spec: &PodDisruptionBudgetSpec, covered: &CoveredPods) -> Option<Self> {
         if let Some(deadlock) = Self::of_spec(spec) {
             return Some(deadlock);
         }
@@ -93,7 +93,7 @@ impl Deadlock {
     pub(crate) fn of_budget(
         budget: &PodDisruptionBudget,
         pod: &Pod,
-        covered: impl FnOnce() -> Option<Covered>,
+        covered: impl FnOnce() -> Option<CoveredPods>,
     ) -> Option<Self> {
         let spec = budget.spec.as_ref()?;
         if let Some(deadlock) = Self::of_spec(spec) {
@@ -142,7 +142,7 @@ pub(crate) fn sync_failure(budget: &PodDisruptionBudget) -> Option<&str> {
     failed.map(|condition| condition.message.as_str())
 }
 
-impl fmt::Display for Deadlock {
+impl fmt::Display for BudgetDeadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoLimit => f.write_str("neither spec.minAvailable nor spec.maxUnavailable is set"),
@@ -167,17 +167,17 @@ mod tests {
 
     use super::*;
 
-    const fn wanted(wanted: i32) -> Covered {
-        Covered { wanted, unmanaged: 0, uncounted: 0, uncountable: None }
+    const fn wanted(wanted: i32) -> CoveredPods {
+        CoveredPods { wanted, unmanaged: 0, uncounted: 0, uncountable: None }
     }
 
-    fn naked(unmanaged: i32) -> Covered {
-        Covered { unmanaged, ..wanted(0) }
+    fn naked(unmanaged: i32) -> CoveredPods {
+        CoveredPods { unmanaged, ..wanted(0) }
     }
 
-    fn of_job(wanted: i32) -> Covered {
-        let why = Uncountable::NoScale { resource: "jobs.batch".to_owned() };
-        Covered { wanted, uncounted: 1, uncountable: Some(why), unmanaged: 0 }
+    fn of_job(wanted: i32) -> CoveredPods {
+        let why = UncountablePods::NoScale { resource: "jobs.batch".to_owned() };
+        CoveredPods { wanted, uncounted: 1, uncountable: Some(why), unmanaged: 0 }
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
             (json!({"minAvailable": 3}), naked(3), "it wants 3 healthy pods, and covers 3"),
             (
                 json!({"minAvailable": 3}),
-                Covered { unmanaged: 1, ..wanted(2) },
+                CoveredPods { unmanaged: 1, ..wanted(2) },
                 "it wants 3 healthy pods, and covers 3",
             ),
             (json!({"minAvailable": 1}), of_job(0), "it wants 1 healthy pods, and covers 1"),
@@ -208,13 +208,13 @@ mod tests {
             (json!({"minAvailable": 3}), wanted(0), ""),
             (json!({"minAvailable": 2}), wanted(3), ""),
             (json!({"minAvailable": "50%"}), wanted(3), ""),
-            (json!({"minAvailable": "50%"}), Covered { unmanaged: 1, ..wanted(3) }, ""),
+            (json!({"minAvailable": "50%"}), CoveredPods { unmanaged: 1, ..wanted(3) }, ""),
             (json!({"maxUnavailable": "1%"}), wanted(3), ""),
             (json!({"maxUnavailable": 1}), wanted(0), ""),
         ] {
             let text = format!("{spec} {covered:?}");
             let spec = serde_json::from_value(spec).unwrap();
-            let found = Deadlock::with_pods(&spec, &covered).map(|found| found.to_string());
+            let found = BudgetDeadlock::with_pods(&spec, &covered).map(|found| found.to_string());
             assert_eq!(found.unwrap_or_default(), shown, "{text}");
         }
     }

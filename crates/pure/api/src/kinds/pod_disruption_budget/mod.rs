@@ -11,26 +11,28 @@ use rekindle_types::disruption::ALWAYS_ALLOW;
 
 use super::defaults;
 use super::preparation;
-use crate::registry::field_error::{FieldError, Problem};
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, amounts, numbers, selector, text};
-use deadlock::Deadlock;
+use deadlock::BudgetDeadlock;
 
 /// The policy for pods that are not Ready when the budget names none.
 pub(crate) const IF_HEALTHY_BUDGET: &str = "IfHealthyBudget";
 
 impl ApiKind for PodDisruptionBudget {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "poddisruptionbudget",
         short_names: &["pdb"],
         categories: &[],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Min Available", "string", "The minimum number of pods that must be available."),
         column("Max Unavailable", "string", "The maximum number of pods that may be unavailable."),
@@ -47,7 +49,7 @@ impl ApiKind for PodDisruptionBudget {
         defaults::drop_empty_text(&mut spec.unhealthy_pod_eviction_policy);
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
         self.status = Some(PodDisruptionBudgetStatus {
             current_healthy: Some(0),
@@ -72,13 +74,13 @@ impl ApiKind for PodDisruptionBudget {
                 "spec.selector: disruption budget {name:?} has none, so that it covers no pod"
             )];
         };
-        Deadlock::of_spec(spec).map(|deadlock| deadlock.warning(name)).into_iter().collect()
+        BudgetDeadlock::of_spec(spec).map(|deadlock| deadlock.warning(name)).into_iter().collect()
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let shown = |get: fn(&PodDisruptionBudgetSpec) -> &Option<IntOrString>| {
             let amount = self.spec.as_ref().and_then(|spec| get(spec).as_ref());
-            Cell::from(amount.map_or_else(|| "N/A".to_owned(), amounts::shown))
+            TableCell::from(amount.map_or_else(|| "N/A".to_owned(), amounts::shown))
         };
         let allowed = self.status.as_ref().and_then(|status| status.disruptions_allowed);
         vec![
@@ -105,7 +107,7 @@ fn spec_errors(spec: &PodDisruptionBudgetSpec, field: &Path) -> Vec<FieldError> 
     if spec.min_available.is_some() && spec.max_unavailable.is_some() {
         errors.push(FieldError {
             field: field.into(),
-            problem: Problem::Invalid(
+            problem: FieldProblem::Invalid(
                 serde_json::to_string(spec)
                     .expect("a budget's spec has text keys, so JSON can hold it"),
             ),

@@ -8,11 +8,11 @@ use rekindle_types::Tick;
 use super::GROUP;
 use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{Cell, Column, Scope};
+use crate::registry::resource::{ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column, wide};
 use crate::validation::{Path, invalid_each, items, names, text};
 
-pub(super) const COLUMNS: &[Column] = &[
+pub(super) const COLUMNS: &[TableColumn] = &[
     NAME,
     column("Role", "string", "The role that is bound."),
     AGE,
@@ -38,7 +38,7 @@ pub(super) fn set_defaults(role: &mut RoleRef, subjects: Option<&mut Vec<Subject
 pub(super) fn check(
     role: &RoleRef,
     subjects: Option<&Vec<Subject>>,
-    scope: Scope,
+    scope: ResourceScope,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let field = Path::new("roleRef");
@@ -47,8 +47,8 @@ pub(super) fn check(
         errors.push(FieldError::not_supported(field.child("apiGroup"), group, &[GROUP]));
     }
     let kinds: &[&str] = match scope {
-        Scope::Namespaced => &["Role", "ClusterRole"],
-        Scope::Cluster => &["ClusterRole"],
+        ResourceScope::Namespaced => &["Role", "ClusterRole"],
+        ResourceScope::Cluster => &["ClusterRole"],
     };
     if !kinds.contains(&role.kind.as_str()) {
         errors.push(FieldError::not_supported(field.child("kind"), &role.kind, kinds));
@@ -66,7 +66,7 @@ pub(super) fn check(
     errors
 }
 
-fn check_subject(subject: &Subject, scope: Scope, field: &Path) -> Vec<FieldError> {
+fn check_subject(subject: &Subject, scope: ResourceScope, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if subject.name.is_empty() {
         errors.push(FieldError::required(field.child("name"), ""));
@@ -78,7 +78,7 @@ fn check_subject(subject: &Subject, scope: Scope, field: &Path) -> Vec<FieldErro
                 let messages = names::dns_subdomain(&subject.name);
                 errors.extend(invalid_each(&field.child("name"), &subject.name, messages));
             }
-            if scope == Scope::Cluster && text(subject.namespace.as_ref()).is_empty() {
+            if scope == ResourceScope::Cluster && text(subject.namespace.as_ref()).is_empty() {
                 errors.push(FieldError::required(field.child("namespace"), ""));
             }
             ""
@@ -112,7 +112,7 @@ pub(super) fn row(
     role: &RoleRef,
     subjects: Option<&Vec<Subject>>,
     now: Tick,
-) -> Vec<Cell> {
+) -> Vec<TableCell> {
     let of_kind = |kind: &str| {
         let subjects = items(subjects).iter().filter(|subject| subject.kind == kind);
         subjects

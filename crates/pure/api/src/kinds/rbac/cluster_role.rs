@@ -5,18 +5,24 @@ use rekindle_types::Tick;
 
 use super::rules;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, NameRule, Names, Scope};
+use crate::registry::resource::{
+    ApiKind, NameRule, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{CREATED_AT, NAME, created_at};
 use crate::validation::{Path, items, selector, text};
 
 impl ApiKind for ClusterRole {
-    const NAMES: Names =
-        Names { singular: "clusterrole", short_names: &[], categories: &[], scope: Scope::Cluster };
+    const NAMES: ResourceNames = ResourceNames {
+        singular: "clusterrole",
+        short_names: &[],
+        categories: &[],
+        scope: ResourceScope::Cluster,
+    };
     const NAME_RULE: NameRule = NameRule::PathSegment;
-    const COLUMNS: &'static [Column] = &[NAME, CREATED_AT];
+    const COLUMNS: &'static [TableColumn] = &[NAME, CREATED_AT];
 
     fn validate(&self) -> Vec<FieldError> {
-        let mut errors = rules::check(self.rules.as_ref(), Scope::Cluster);
+        let mut errors = rules::check(self.rules.as_ref(), ResourceScope::Cluster);
         let Some(aggregation) = &self.aggregation_rule else { return errors };
         let field = Path::new("aggregationRule").child("clusterRoleSelectors");
         let selectors = items(aggregation.cluster_role_selectors.as_ref());
@@ -30,7 +36,7 @@ impl ApiKind for ClusterRole {
         errors
     }
 
-    fn row(&self, _now: Tick) -> Vec<Cell> {
+    fn row(&self, _now: Tick) -> Vec<TableCell> {
         vec![
             text(self.metadata.name.as_ref()).into(),
             created_at(self.metadata.creation_timestamp.as_ref()).into(),

@@ -5,31 +5,33 @@ use rekindle_types::Tick;
 
 use super::binding;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, NameRule, Names, Scope};
+use crate::registry::resource::{
+    ApiKind, NameRule, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 
 impl ApiKind for ClusterRoleBinding {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "clusterrolebinding",
         short_names: &[],
         categories: &[],
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
     };
     const NAME_RULE: NameRule = NameRule::PathSegment;
-    const COLUMNS: &'static [Column] = binding::COLUMNS;
+    const COLUMNS: &'static [TableColumn] = binding::COLUMNS;
 
     fn set_defaults(&mut self) {
         binding::set_defaults(&mut self.role_ref, self.subjects.as_mut());
     }
 
     fn validate(&self) -> Vec<FieldError> {
-        binding::check(&self.role_ref, self.subjects.as_ref(), Scope::Cluster)
+        binding::check(&self.role_ref, self.subjects.as_ref(), ResourceScope::Cluster)
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         binding::check_update(&self.role_ref, &old.role_ref)
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         binding::row(&self.metadata, &self.role_ref, self.subjects.as_ref(), now)
     }
 }

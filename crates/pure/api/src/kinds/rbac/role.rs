@@ -5,21 +5,27 @@ use rekindle_types::Tick;
 
 use super::rules;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, NameRule, Names, Scope};
+use crate::registry::resource::{
+    ApiKind, NameRule, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{CREATED_AT, NAME, created_at};
 use crate::validation::text;
 
 impl ApiKind for Role {
-    const NAMES: Names =
-        Names { singular: "role", short_names: &[], categories: &[], scope: Scope::Namespaced };
+    const NAMES: ResourceNames = ResourceNames {
+        singular: "role",
+        short_names: &[],
+        categories: &[],
+        scope: ResourceScope::Namespaced,
+    };
     const NAME_RULE: NameRule = NameRule::PathSegment;
-    const COLUMNS: &'static [Column] = &[NAME, CREATED_AT];
+    const COLUMNS: &'static [TableColumn] = &[NAME, CREATED_AT];
 
     fn validate(&self) -> Vec<FieldError> {
-        rules::check(self.rules.as_ref(), Scope::Namespaced)
+        rules::check(self.rules.as_ref(), ResourceScope::Namespaced)
     }
 
-    fn row(&self, _now: Tick) -> Vec<Cell> {
+    fn row(&self, _now: Tick) -> Vec<TableCell> {
         vec![
             text(self.metadata.name.as_ref()).into(),
             created_at(self.metadata.creation_timestamp.as_ref()).into(),

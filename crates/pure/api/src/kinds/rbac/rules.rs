@@ -3,17 +3,17 @@
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::Scope;
+use crate::registry::resource::ResourceScope;
 use crate::validation::{Path, items};
 
 /// Checks the rules of a role of this scope.
-pub(super) fn check(rules: Option<&Vec<PolicyRule>>, scope: Scope) -> Vec<FieldError> {
+pub(super) fn check(rules: Option<&Vec<PolicyRule>>, scope: ResourceScope) -> Vec<FieldError> {
     let field = Path::new("rules");
     let rules = items(rules).iter().enumerate();
     rules.flat_map(|(index, rule)| check_one(rule, scope, &field.index(index))).collect()
 }
 
-fn check_one(rule: &PolicyRule, scope: Scope, field: &Path) -> Vec<FieldError> {
+fn check_one(rule: &PolicyRule, scope: ResourceScope, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if rule.verbs.is_empty() {
         let detail = "verbs must contain at least one value";
@@ -24,7 +24,7 @@ fn check_one(rule: &PolicyRule, scope: Scope, field: &Path) -> Vec<FieldError> {
     let paths = items(rule.non_resource_urls.as_ref());
     if !paths.is_empty() {
         let field = field.child("nonResourceURLs");
-        if scope == Scope::Namespaced {
+        if scope == ResourceScope::Namespaced {
             let detail = "namespaced rules cannot apply to non-resource URLs";
             errors.push(FieldError::invalid(&field, paths, detail));
         }

@@ -11,7 +11,9 @@ use super::{
 };
 use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, or_unset, wide};
 use crate::validation::{Path, invalid_each, names, quantities, selector, text};
@@ -20,15 +22,15 @@ use crate::validation::{Path, invalid_each, names, quantities, selector, text};
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 impl ApiKind for PersistentVolumeClaim {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "persistentvolumeclaim",
         short_names: &["pvc"],
         categories: &[],
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Status", "string", "The phase of the claim."),
         column("Volume", "string", "The volume that the claim is bound to."),
@@ -49,7 +51,7 @@ impl ApiKind for PersistentVolumeClaim {
         defaults::text(&mut self.status.get_or_insert_default().phase, "Pending");
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         self.status = Some(PersistentVolumeClaimStatus {
             phase: Some("Pending".to_owned()),
             ..PersistentVolumeClaimStatus::default()
@@ -60,7 +62,7 @@ impl ApiKind for PersistentVolumeClaim {
         }
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.status.clone_from(&old.status);
     }
 
@@ -88,7 +90,7 @@ impl ApiKind for PersistentVolumeClaim {
         vec![FieldError::forbidden("spec", detail)]
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let none = PersistentVolumeClaimSpec::default();
         let spec = self.spec.as_ref().unwrap_or(&none);
         let status = self.status.as_ref();
@@ -114,7 +116,7 @@ impl ApiKind for PersistentVolumeClaim {
 }
 
 impl SubresourceStrategy<StatusPart> for PersistentVolumeClaim {
-    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.spec.clone_from(&old.spec);
     }
 }

@@ -6,7 +6,9 @@ use rekindle_types::{Tick, local_path};
 use super::unsupported;
 use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, items, names, text};
 
@@ -17,13 +19,13 @@ pub(crate) const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class
 pub(crate) const IS_BUILT_IN: &str = "rekindle.dev/built-in";
 
 impl ApiKind for StorageClass {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "storageclass",
         short_names: &["sc"],
         categories: &[],
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
     };
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Provisioner", "string", "Who makes volumes of this class."),
         column("ReclaimPolicy", "string", "What becomes of a volume when its claim is gone."),
@@ -37,7 +39,7 @@ impl ApiKind for StorageClass {
         defaults::text(&mut self.volume_binding_mode, "Immediate");
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         // kubectl keeps the mark when it applies a class of the same name over ours
         if !fixed_fields(self, old).into_iter().all(|(_, is_same)| is_same)
             && let Some(annotations) = &mut self.metadata.annotations
@@ -95,7 +97,7 @@ impl ApiKind for StorageClass {
             .collect()
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let name = text(self.metadata.name.as_ref());
         let mark = if is_default(self) { " (default)" } else { "" };
         vec![

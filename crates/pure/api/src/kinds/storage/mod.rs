@@ -9,7 +9,7 @@ pub(crate) use claim::spec_errors as claim_errors;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::Cell;
+use crate::registry::resource::TableCell;
 use crate::validation::quantities::ResourceList;
 use crate::validation::{Path, items, quantities, text};
 
@@ -76,9 +76,9 @@ fn size_of(list: Option<&ResourceList>) -> Option<&QuantityText> {
 }
 
 /// `RWO,ROX`, in the order in which upstream's tables have them.
-fn modes_cell(modes: Option<&Vec<String>>) -> Cell {
+fn modes_cell(modes: Option<&Vec<String>>) -> TableCell {
     let order = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
     let listed = order.into_iter().filter(|mode| items(modes).iter().any(|m| m == mode));
     let short = |name: &str| ACCESS_MODES.iter().find(|(n, _)| *n == name).map(|(_, s)| *s);
-    Cell::Text(listed.filter_map(short).collect::<Vec<_>>().join(","))
+    TableCell::Text(listed.filter_map(short).collect::<Vec<_>>().join(","))
 }

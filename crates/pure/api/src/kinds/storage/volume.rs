@@ -10,7 +10,9 @@ use super::{
 use crate::kinds::defaults;
 use crate::kinds::pod::validate::affinity;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, Cell, Column, Context, Names, Scope, Subresource};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, or_unset, wide};
 use crate::validation::{Path, invalid_each, items, names, quantities, text};
@@ -19,15 +21,15 @@ use crate::validation::{Path, invalid_each, items, names, quantities, text};
 const PROTECTION: &str = "kubernetes.io/pv-protection";
 
 impl ApiKind for PersistentVolume {
-    const NAMES: Names = Names {
+    const NAMES: ResourceNames = ResourceNames {
         singular: "persistentvolume",
         short_names: &["pv"],
         categories: &[],
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Capacity", "string", "The size of the volume."),
         column("Access Modes", "string", "How the volume may be mounted."),
@@ -56,7 +58,7 @@ impl ApiKind for PersistentVolume {
         defaults::text(&mut self.status.get_or_insert_default().phase, "Pending");
     }
 
-    fn prepare_for_create(&mut self, _ctx: &Context<'_>) {
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         self.status = Some(PersistentVolumeStatus {
             phase: Some("Pending".to_owned()),
             ..PersistentVolumeStatus::default()
@@ -67,7 +69,7 @@ impl ApiKind for PersistentVolume {
         }
     }
 
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.status.clone_from(&old.status);
     }
 
@@ -96,7 +98,7 @@ impl ApiKind for PersistentVolume {
         errors
     }
 
-    fn row(&self, now: Tick) -> Vec<Cell> {
+    fn row(&self, now: Tick) -> Vec<TableCell> {
         let none = PersistentVolumeSpec::default();
         let spec = self.spec.as_ref().unwrap_or(&none);
         let status = self.status.as_ref();
@@ -124,7 +126,7 @@ impl ApiKind for PersistentVolume {
 }
 
 impl SubresourceStrategy<StatusPart> for PersistentVolume {
-    fn prepare_part(&mut self, old: &Self, _ctx: &Context<'_>) {
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.spec.clone_from(&old.spec);
     }
 }

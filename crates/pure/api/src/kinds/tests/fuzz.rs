@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 use serde_json::{Map, Value, json};
 
 use crate::openapi;
-use crate::registry::{Context, Part, Registry};
+use crate::registry::{ObjectPart, Registry, RequestContext};
 
 /// Texts that rules are made for, and texts that no rule expects.
 const TEXTS: &[&str] = &[
@@ -195,7 +195,7 @@ proptest! {
         let decoded = (entry.decode)(&random);
         prop_assert!(decoded.is_ok(), "{} of {random}", decoded.err().unwrap());
         let mut object = decoded.unwrap().object;
-        let ctx = Context { now: Tick::from_secs(1_795_262_400), user: "fuzz" };
+        let ctx = RequestContext { now: Tick::from_secs(1_795_262_400), user: "fuzz" };
         object.set_defaults();
         let once = object.to_value();
         object.set_defaults();
@@ -209,10 +209,10 @@ proptest! {
 
         object.prepare_for_create(&ctx);
         let mut same = object.boxed_clone();
-        same.prepare_update(Part::Main, object.as_ref(), &ctx);
+        same.prepare_update(ObjectPart::Main, object.as_ref(), &ctx);
         prop_assert_eq!(same.meta().generation, object.meta().generation);
-        let _ = same.validate_change(Part::Main, object.as_ref());
-        same.prepare_update(Part::Status, object.as_ref(), &ctx);
+        let _ = same.validate_change(ObjectPart::Main, object.as_ref());
+        same.prepare_update(ObjectPart::Status, object.as_ref(), &ctx);
         prop_assert_eq!(same.meta().generation, object.meta().generation);
     }
 }

@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 use serde_json::{Value, json};
 
 use crate::decode::{self, BodyFormat, FieldValidation};
-use crate::registry::{AnyObject, Cell, Context, KindEntry, Part};
+use crate::registry::{AnyObject, KindEntry, ObjectPart, RequestContext, TableCell};
 use crate::status::ApiError;
 use crate::validation::list_keys::steps;
 use crate::validation::{Path, new_mistakes, object_meta};
@@ -41,7 +41,7 @@ fn read(entry: &KindEntry, body: &Value) -> Box<dyn AnyObject> {
 /// subresources.
 fn count(entry: &KindEntry, body: &Value) -> Counted {
     let before = steps::taken();
-    let context = Context { now: Tick::ZERO, user: "test" };
+    let context = RequestContext { now: Tick::ZERO, user: "test" };
     let mut object = read(entry, body);
     let given = object.boxed_clone();
     object.set_defaults();
@@ -54,17 +54,17 @@ fn count(entry: &KindEntry, body: &Value) -> Counted {
     errors.extend(new_mistakes(object.validate(), || object.validate()));
     errors.extend(object.validate());
     errors.extend(object.validate_new());
-    errors.extend(object.validate_change(Part::Main, object));
-    errors.extend(given.validate_change(Part::Status, object));
-    errors.extend(object.validate_change(Part::Resize, object));
-    errors.extend(given.validate_change(Part::EphemeralContainers, given.as_ref()));
+    errors.extend(object.validate_change(ObjectPart::Main, object));
+    errors.extend(given.validate_change(ObjectPart::Status, object));
+    errors.extend(object.validate_change(ObjectPart::Resize, object));
+    errors.extend(given.validate_change(ObjectPart::EphemeralContainers, given.as_ref()));
     let warnings = object.warnings().len();
     let own_row = given.row(Tick::ZERO).len();
     assert_eq!(own_row, entry.columns.len());
     let refusal = ApiError::invalid(entry, "web", &errors);
     let cells = object.row(Tick::ZERO).into_iter().map(|cell| match cell {
-        Cell::Text(text) => text.len(),
-        Cell::Int(_) => 8,
+        TableCell::Text(text) => text.len(),
+        TableCell::Int(_) => 8,
     });
     Counted {
         steps: steps::taken() - before,

@@ -8,7 +8,7 @@ mod structural;
 use serde_json::{Map, Value, json};
 
 use super::schemas;
-use crate::registry::{KindEntry, Registry, Scope, Subresource};
+use crate::registry::{KindEntry, Registry, ResourceScope, Subresource};
 
 /// The definitions of the kinds of a group, by plural name.
 pub fn definitions(registry: &Registry, group: &str) -> Vec<Value> {
@@ -19,8 +19,8 @@ pub fn definitions(registry: &Registry, group: &str) -> Vec<Value> {
 
 fn definition(entry: &KindEntry, schemas: &Map<String, Value>) -> Value {
     let scope = match entry.scope {
-        Scope::Namespaced => "Namespaced",
-        Scope::Cluster => "Cluster",
+        ResourceScope::Namespaced => "Namespaced",
+        ResourceScope::Cluster => "Cluster",
     };
     let mut version = json!({
         "name": entry.version,

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use rekindle_store::{Expect, Object, Pending, RangeQuery};
+use rekindle_store::{PendingWrite, RangeQuery, StoredObject, WritePrecondition};
 use rekindle_types::disruption::{DISRUPTION_ALLOWED, INSUFFICIENT_PODS, lets_unready_go};
 use rekindle_types::reasons::DEADLOCKED_BUDGET;
 
 use crate::admission::disruption_budgets::covered;
-use crate::call::{Call, WriteFailure, put};
+use crate::call::{ApiCall, ApiWriteFailure, put};
 use crate::keys;
-use crate::kinds::pod_disruption_budget::deadlock::{Deadlock, sync_failure};
+use crate::kinds::pod_disruption_budget::deadlock::{BudgetDeadlock, sync_failure};
 use crate::registry::KindEntry;
 use crate::request::options::DryRun;
-use crate::status::{ApiError, Cause};
+use crate::status::{ApiError, FieldCause};
 use crate::validation::{selector, text};
 
 /// Evictions that the budget's controller has not seen yet, at most (upstream's
@@ -29,47 +29,51 @@ const CAUSE: &str = "DisruptionBudget";
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 /// The budget agrees.
-pub(super) enum Permit {
+pub(super) enum EvictionPermit {
     /// No budget counts this eviction (or it is a dry run).
     Given,
     /// One disruption was taken from it; this is the write.
-    Taken(Pending),
+    Taken(PendingWrite),
 }
 
 /// Asks the budget that covers the pod.
-pub(super) fn ask(call: &Call<'_>, pod: &Pod, dry_run: DryRun) -> Result<Permit, WriteFailure> {
+pub(super) fn ask(
+    call: &ApiCall<'_>,
+    pod: &Pod,
+    dry_run: DryRun,
+) -> Result<EvictionPermit, ApiWriteFailure> {
     let Some(entry) = call.api.registry.find("policy", "v1", "poddisruptionbudgets") else {
-        return Ok(Permit::Given);
+        return Ok(EvictionPermit::Given);
     };
     let mut covering = covering(call, entry, pod)?.into_iter();
-    let Some((stored, budget)) = covering.next() else { return Ok(Permit::Given) };
+    let Some((stored, budget)) = covering.next() else { return Ok(EvictionPermit::Given) };
     if covering.next().is_some() {
         return Err(ApiError::failure(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
         )
         .into());
     }
-    match decide(&budget, Health::of(pod)) {
-        Ok(Decision::NotCounted) => Ok(Permit::Given),
-        Ok(Decision::Counted) if dry_run == DryRun::All => Ok(Permit::Given),
-        Ok(Decision::Counted) => {
+    match decide(&budget, PodHealth::of(pod)) {
+        Ok(BudgetConsent::NotCounted) => Ok(EvictionPermit::Given),
+        Ok(BudgetConsent::Counted) if dry_run == DryRun::All => Ok(EvictionPermit::Given),
+        Ok(BudgetConsent::Counted) => {
             let mut budget = PodDisruptionBudget::clone(&budget);
             take(&mut budget, text(pod.metadata.name.as_ref()), call.request.now.to_time());
-            let expect = Expect::Revision(stored.revision);
-            Ok(Permit::Taken(put(call.api, stored.key.as_str(), expect, Box::new(budget))?))
+            let expect = WritePrecondition::Revision(stored.revision);
+            Ok(EvictionPermit::Taken(put(call.api, stored.key.as_str(), expect, Box::new(budget))?))
         }
         Err(refusal) => {
-            let deadlock = || Deadlock::of_budget(&budget, pod, || covered(call, &budget));
+            let deadlock = || BudgetDeadlock::of_budget(&budget, pod, || covered(call, &budget));
             Err(refusal.into_error(text(budget.metadata.name.as_ref()), deadlock).into())
         }
     }
 }
 
 /// A budget, and as what it is stored.
-type Covering = (Arc<Object>, Arc<PodDisruptionBudget>);
+type Covering = (Arc<StoredObject>, Arc<PodDisruptionBudget>);
 
 /// The budgets that cover the pod, as they newest are.
-fn covering(call: &Call<'_>, entry: &KindEntry, pod: &Pod) -> Result<Vec<Covering>, ApiError> {
+fn covering(call: &ApiCall<'_>, entry: &KindEntry, pod: &Pod) -> Result<Vec<Covering>, ApiError> {
     let prefix = keys::collection(entry, &call.path.namespace);
     let range = call.api.store.range(&RangeQuery { prefix, ..RangeQuery::default() })?;
     let mut covering = Vec::new();
@@ -91,12 +95,12 @@ fn covers(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
 
 /// Whether a pod counts among those that a budget wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Health {
+enum PodHealth {
     Ready,
     NotReady,
 }
 
-impl Health {
+impl PodHealth {
     fn of(pod: &Pod) -> Self {
         let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
         let is_ready = conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
@@ -106,7 +110,7 @@ impl Health {
 
 /// A budget that agrees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Decision {
+enum BudgetConsent {
     /// One disruption less is left.
     Counted,
     /// The pod is not among those that are counted.
@@ -115,7 +119,7 @@ enum Decision {
 
 /// A budget that does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Refusal {
+enum BudgetRefusal {
     /// Its controller has not looked at it since it changed.
     Processing,
     /// Its status makes no sense.
@@ -124,31 +128,32 @@ enum Refusal {
     Exhausted(String),
 }
 
-fn decide(budget: &PodDisruptionBudget, health: Health) -> Result<Decision, Refusal> {
-    if health == Health::NotReady && lets_unready_go(budget) {
-        return Ok(Decision::NotCounted);
+fn decide(budget: &PodDisruptionBudget, health: PodHealth) -> Result<BudgetConsent, BudgetRefusal> {
+    if health == PodHealth::NotReady && lets_unready_go(budget) {
+        return Ok(BudgetConsent::NotCounted);
     }
     let none = PodDisruptionBudgetStatus::default();
     let status = budget.status.as_ref().unwrap_or(&none);
     let name = text(budget.metadata.name.as_ref());
     if status.observed_generation.unwrap_or(0) < budget.metadata.generation.unwrap_or(0) {
         // One that could not be calculated is not being processed any more.
-        return Err(sync_failure(budget)
-            .map_or(Refusal::Processing, |why| Refusal::Exhausted(failed_sync(name, why))));
+        return Err(sync_failure(budget).map_or(BudgetRefusal::Processing, |why| {
+            BudgetRefusal::Exhausted(failed_sync(name, why))
+        }));
     }
     if status.disrupted_pods.as_ref().is_some_and(|pods| pods.len() > UNSEEN_MAX) {
-        return Err(Refusal::Broken(
+        return Err(BudgetRefusal::Broken(
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
         ));
     }
     match status.disruptions_allowed.unwrap_or(0) {
-        ..0 => Err(Refusal::Broken("pdb disruptions allowed is negative")),
-        0 => Err(Refusal::Exhausted(match sync_failure(budget) {
+        ..0 => Err(BudgetRefusal::Broken("pdb disruptions allowed is negative")),
+        0 => Err(BudgetRefusal::Exhausted(match sync_failure(budget) {
             // The counts of a budget that could not be calculated mean nothing.
             Some(why) => failed_sync(name, why),
             None => why_exhausted(name, status),
         })),
-        1.. => Ok(Decision::Counted),
+        1.. => Ok(BudgetConsent::Counted),
     }
 }
 
@@ -183,9 +188,9 @@ fn refused(cause: &str) -> String {
     format!("{REFUSED} {cause}")
 }
 
-impl Refusal {
-    fn into_error(self, name: &str, deadlock: impl FnOnce() -> Option<Deadlock>) -> ApiError {
-        let of_reason = |reason: &str, message: String| Cause {
+impl BudgetRefusal {
+    fn into_error(self, name: &str, deadlock: impl FnOnce() -> Option<BudgetDeadlock>) -> ApiError {
+        let of_reason = |reason: &str, message: String| FieldCause {
             reason: reason.to_owned(),
             message,
             field: String::new(),

@@ -18,18 +18,18 @@ mod budget;
 mod request;
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
-use rekindle_store::{Expect, Object, Pending};
+use rekindle_store::{PendingWrite, StoredObject, WritePrecondition};
 use rekindle_types::Tick;
 use rekindle_types::pods;
 
-use crate::call::{Call, WriteFailure, put, remove};
+use crate::call::{ApiCall, ApiWriteFailure, put, remove};
 use crate::object_meta;
-use crate::outcome::{Answer, Outcome, WriteInFlight};
+use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Status};
-use crate::verbs::delete::{Step, Wish};
-use budget::Permit;
+use crate::verbs::delete::{DeleteRequest, DeleteStep};
+use budget::EvictionPermit;
 use request::EvictionRequest;
 
 /// The condition that says why a pod goes.
@@ -40,44 +40,44 @@ const REASON: &str = "EvictionByEvictionAPI";
 const MESSAGE: &str = "Eviction API: evicting";
 
 /// Evicts the pod that the path names.
-pub(crate) fn create(call: &Call<'_>) -> Result<Outcome, ApiError> {
+pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let request = EvictionRequest::read(call)?;
-    let mut eviction = Eviction { call, wish: &request.wish, taken: None };
+    let mut eviction = EvictionCall { call, wish: &request.wish, taken: None };
     call.with_retries(|| eviction.attempt(&request.warnings))
         .map_err(|error| error.with_warnings(request.warnings.clone()))
 }
 
 /// One eviction, over all its attempts.
-struct Eviction<'a> {
-    call: &'a Call<'a>,
-    wish: &'a Wish,
+struct EvictionCall<'a> {
+    call: &'a ApiCall<'a>,
+    wish: &'a DeleteRequest,
     /// The disruption that was taken from a budget, and for which pod: another attempt does not
     /// take a second one.
-    taken: Option<Taken>,
+    taken: Option<ClaimedDisruption>,
 }
 
-struct Taken {
+struct ClaimedDisruption {
     pod_uid: String,
-    write: Pending,
+    write: PendingWrite,
 }
 
-impl Eviction<'_> {
-    fn attempt(&mut self, warnings: &[String]) -> Result<Outcome, WriteFailure> {
+impl EvictionCall<'_> {
+    fn attempt(&mut self, warnings: &[String]) -> Result<RequestOutcome, ApiWriteFailure> {
         let stored = self.call.newest()?;
         let object = self.call.decode_stored(&stored)?;
         self.wish.check_preconditions(self.call, object.as_ref(), &stored)?;
         self.get_permit(object.as_ref())?;
-        let answer = Answer::status(&Status::created()).with_warnings(warnings.to_vec());
+        let answer = ApiAnswer::status(&Status::created()).with_warnings(warnings.to_vec());
         if self.wish.dry_run == DryRun::All {
             return Ok(answer.into());
         }
         let mut writes = end(self.call, &stored, object, self.wish)?;
         writes.extend(self.taken.take().map(|taken| taken.write));
-        Ok(Outcome::Write(WriteInFlight::new(writes, move |_| answer)))
+        Ok(RequestOutcome::Write(WriteInFlight::new(writes, move |_| answer)))
     }
 
     /// Asks the pod's budget, unless it has no say or has agreed already.
-    fn get_permit(&mut self, object: &dyn AnyObject) -> Result<(), WriteFailure> {
+    fn get_permit(&mut self, object: &dyn AnyObject) -> Result<(), ApiWriteFailure> {
         let Some(pod) = object.as_any().downcast_ref::<Pod>() else {
             return Err(ApiError::method_not_allowed().into());
         };
@@ -87,8 +87,10 @@ impl Eviction<'_> {
             return Ok(());
         }
         match budget::ask(self.call, pod, self.wish.dry_run)? {
-            Permit::Given => {}
-            Permit::Taken(write) => self.taken = Some(Taken { pod_uid: uid, write }),
+            EvictionPermit::Given => {}
+            EvictionPermit::Taken(write) => {
+                self.taken = Some(ClaimedDisruption { pod_uid: uid, write })
+            }
         }
         Ok(())
     }
@@ -104,21 +106,21 @@ fn no_budget_counts(pod: &Pod) -> bool {
 /// Marks the pod and deletes it, with the grace that the request asks for. What a watcher sees last
 /// of a pod that goes at once has the mark too.
 fn end(
-    call: &Call<'_>,
-    stored: &Object,
+    call: &ApiCall<'_>,
+    stored: &StoredObject,
     mut object: Box<dyn AnyObject>,
-    wish: &Wish,
-) -> Result<Vec<Pending>, WriteFailure> {
+    wish: &DeleteRequest,
+) -> Result<Vec<PendingWrite>, ApiWriteFailure> {
     let key = stored.key.as_str();
-    let expect = Expect::Revision(stored.revision);
+    let expect = WritePrecondition::Revision(stored.revision);
     let marked = mark(object.as_mut(), call.request.now);
-    match (Step::decide(object.boxed_clone(), wish, call.request.now), marked) {
-        (Step::Mark(object), _) | (Step::Leave(object), Marked::Now) => {
+    match (DeleteStep::decide(object.boxed_clone(), wish, call.request.now), marked) {
+        (DeleteStep::Mark(object), _) | (DeleteStep::Leave(object), DisruptionMark::Now) => {
             Ok(vec![put(call.api, key, expect, object)?])
         }
-        (Step::Leave(_), Marked::Before) => Ok(vec![call.api.store.barrier()?]),
-        (Step::Remove(_), Marked::Before) => Ok(vec![remove(call.api, stored)?]),
-        (Step::Remove(_), Marked::Now) => {
+        (DeleteStep::Leave(_), DisruptionMark::Before) => Ok(vec![call.api.store.barrier()?]),
+        (DeleteStep::Remove(_), DisruptionMark::Before) => Ok(vec![remove(call.api, stored)?]),
+        (DeleteStep::Remove(_), DisruptionMark::Now) => {
             let mark = put(call.api, key, expect, object)?;
             Ok(vec![mark, remove(call.api, &*call.newest()?)?])
         }
@@ -127,19 +129,21 @@ fn end(
 
 /// Whether a pod carries the condition since just now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Marked {
+enum DisruptionMark {
     Now,
     Before,
 }
 
-fn mark(object: &mut dyn AnyObject, now: Tick) -> Marked {
+fn mark(object: &mut dyn AnyObject, now: Tick) -> DisruptionMark {
     let observed_generation = object.meta().generation;
-    let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else { return Marked::Before };
+    let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else {
+        return DisruptionMark::Before;
+    };
     let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
     let known = conditions.iter_mut().find(|condition| condition.type_ == CONDITION);
     let was_true = known.as_ref().is_some_and(|condition| condition.status == "True");
     if was_true && known.as_ref().is_some_and(|known| known.reason.as_deref() == Some(REASON)) {
-        return Marked::Before;
+        return DisruptionMark::Before;
     }
     let since = known.as_ref().filter(|_| was_true).and_then(|c| c.last_transition_time.clone());
     let condition = PodCondition {
@@ -155,5 +159,5 @@ fn mark(object: &mut dyn AnyObject, now: Tick) -> Marked {
         Some(known) => *known = condition,
         None => conditions.push(condition),
     }
-    Marked::Now
+    DisruptionMark::Now
 }

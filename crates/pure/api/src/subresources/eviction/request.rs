@@ -4,25 +4,25 @@ use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value};
 
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::decode::{self, FieldValidation};
 use crate::object_meta;
 use crate::registry::{FieldError, strict};
 use crate::status::ApiError;
-use crate::verbs::delete::Wish;
+use crate::verbs::delete::DeleteRequest;
 
 const API_VERSION: &str = "policy/v1";
 const KIND: &str = "Eviction";
 
 /// What a client asks for.
 pub(super) struct EvictionRequest {
-    pub(super) wish: Wish,
+    pub(super) wish: DeleteRequest,
     /// For Warning headers.
     pub(super) warnings: Vec<String>,
 }
 
 impl EvictionRequest {
-    pub(super) fn read(call: &Call<'_>) -> Result<Self, ApiError> {
+    pub(super) fn read(call: &ApiCall<'_>) -> Result<Self, ApiError> {
         let format = decode::body_format(&call.request.content_type)?;
         let mut body = decode::read(format, &call.request.body)?;
         check_type(&mut body.value)?;
@@ -47,7 +47,7 @@ impl EvictionRequest {
             );
             return Err(ApiError::invalid_kind("policy", "Eviction", &call.path.name, &[error]));
         }
-        Ok(Self { wish: Wish::of_options(options, call)?, warnings })
+        Ok(Self { wish: DeleteRequest::of_options(options, call)?, warnings })
     }
 }
 
@@ -81,7 +81,7 @@ fn decoded(value: &Value) -> Result<(Eviction, Vec<String>), ApiError> {
     Ok((eviction, unknown))
 }
 
-fn check_names(call: &Call<'_>, meta: &mut ObjectMeta) -> Result<(), ApiError> {
+fn check_names(call: &ApiCall<'_>, meta: &mut ObjectMeta) -> Result<(), ApiError> {
     object_meta::settle_namespace(call.entry, meta, call.path)?;
     if meta.name.as_deref() == Some(call.path.name.as_str()) {
         return Ok(());

@@ -6,10 +6,12 @@ mod digest_key;
 
 use bytes::Bytes;
 use digest_key::DigestKey;
-use rekindle_api::auth::{Authorizer, Identity, UserInfo};
-use rekindle_api::{Answer, Api, ApiParts, Entropy, EventStream, Outcome, Request, kinds};
+use rekindle_api::auth::{AuthorizationMode, ClientIdentity, UserInfo};
+use rekindle_api::{
+    Api, ApiAnswer, ApiParts, ApiRequest, Entropy, EventStream, RequestOutcome, kinds,
+};
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Committer, Limits, Revision, Store};
+use rekindle_store::{Committer, Revision, Store, StoreLimits};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::Value;
 
@@ -34,7 +36,7 @@ pub struct Bench {
     pub committer: Committer<MemoryDisk>,
     pub disk: MemoryDisk,
     pub now: Tick,
-    pub identity: Identity,
+    pub identity: ClientIdentity,
 }
 
 /// 2026-11-18T11:06:40Z.
@@ -43,17 +45,17 @@ pub const START: Tick = Tick::from_secs(1_795_000_000);
 impl Bench {
     /// With the initial namespaces made.
     pub fn new() -> Self {
-        Self::with_limits(Limits::default())
+        Self::with_limits(StoreLimits::default())
     }
 
-    pub fn with_limits(limits: Limits) -> Self {
+    pub fn with_limits(limits: StoreLimits) -> Self {
         let disk = MemoryDisk::new();
         let (store, mut committer) = Store::open(disk.clone(), limits).unwrap();
         let parts = ApiParts {
             registry: kinds::all(),
             store,
             entropy: Box::new(Counting(1)),
-            authorizer: Authorizer::Rbac,
+            authorizer: AuthorizationMode::Rbac,
             ca_bundle: "CA\n".to_owned(),
         };
         let api = Api::with_tokens(parts, DigestKey);
@@ -62,13 +64,13 @@ impl Bench {
         for write in pending {
             write.try_get().unwrap().unwrap();
         }
-        let identity = Identity::User(UserInfo::internal("tester"));
+        let identity = ClientIdentity::User(UserInfo::internal("tester"));
         Self { api, committer, disk, now: START, identity }
     }
 
     /// The same API for somebody else.
     pub fn as_user<T>(&mut self, user: UserInfo, work: impl FnOnce(&mut Self) -> T) -> T {
-        let before = std::mem::replace(&mut self.identity, Identity::User(user));
+        let before = std::mem::replace(&mut self.identity, ClientIdentity::User(user));
         let result = work(self);
         self.identity = before;
         result
@@ -78,9 +80,9 @@ impl Bench {
         self.now = self.now + TickDuration::from_secs(seconds);
     }
 
-    pub fn request(&self, method: &str, target: &str, body: &str) -> Request {
+    pub fn request(&self, method: &str, target: &str, body: &str) -> ApiRequest {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        Request {
+        ApiRequest {
             method: method.parse().unwrap(),
             path: path.to_owned(),
             query: query.to_owned(),
@@ -98,10 +100,10 @@ impl Bench {
     }
 
     /// The answer, after a commit if it is a write.
-    pub fn answer(&mut self, request: &Request) -> Answer {
+    pub fn answer(&mut self, request: &ApiRequest) -> ApiAnswer {
         match self.api.handle(request) {
-            Outcome::Answer(answer) => answer,
-            Outcome::Write(mut write) => {
+            RequestOutcome::Answer(answer) => answer,
+            RequestOutcome::Write(mut write) => {
                 assert!(write.try_answer().is_none(), "no write is answered before it is durable");
                 let before = self.api.store().revision();
                 // A failed commit is the write's business.
@@ -109,12 +111,12 @@ impl Bench {
                 self.check_what_is_remembered(before);
                 write.try_answer().expect("the commit answers the write")
             }
-            Outcome::Watch(_)
-            | Outcome::Log(_)
-            | Outcome::Stream(_)
-            | Outcome::Node(_)
-            | Outcome::ResourceMetrics(_)
-            | Outcome::Metrics => {
+            RequestOutcome::Watch(_)
+            | RequestOutcome::Log(_)
+            | RequestOutcome::Stream(_)
+            | RequestOutcome::Node(_)
+            | RequestOutcome::ResourceMetrics(_)
+            | RequestOutcome::Metrics => {
                 panic!("not an answer: {} {}", request.method, request.path)
             }
         }
@@ -157,14 +159,14 @@ impl Bench {
 
     pub fn watch(&self, target: &str) -> EventStream {
         match self.api.handle(&self.request("GET", target, "")) {
-            Outcome::Watch(watch) => watch.stream,
-            Outcome::Answer(answer) => panic!("{}", Reply(answer).text()),
-            Outcome::Write(_)
-            | Outcome::Log(_)
-            | Outcome::Stream(_)
-            | Outcome::Node(_)
-            | Outcome::ResourceMetrics(_)
-            | Outcome::Metrics => {
+            RequestOutcome::Watch(watch) => watch.stream,
+            RequestOutcome::Answer(answer) => panic!("{}", Reply(answer).text()),
+            RequestOutcome::Write(_)
+            | RequestOutcome::Log(_)
+            | RequestOutcome::Stream(_)
+            | RequestOutcome::Node(_)
+            | RequestOutcome::ResourceMetrics(_)
+            | RequestOutcome::Metrics => {
                 panic!("not a watch: {target}")
             }
         }
@@ -172,7 +174,7 @@ impl Bench {
 }
 
 /// An answer, easy to look at.
-pub struct Reply(pub Answer);
+pub struct Reply(pub ApiAnswer);
 
 /// Those of several, one below the other.
 pub fn texts(replies: Vec<Reply>) -> String {

@@ -4,7 +4,7 @@ use super::*;
 
 const NOW: Tick = Tick::from_secs(1_795_262_400);
 
-fn pod(extra: Value) -> Pod {
+fn pod(extra: Value) -> HeldPod {
     let mut pod = json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "u"},
         "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": "Running"}
@@ -31,7 +31,7 @@ fn request(name: &str, spec: Value) -> PodRestart {
         .unwrap()
 }
 
-fn node(ready: &str) -> Object {
+fn node(ready: &str) -> ViewObject {
     let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(json!({
         "metadata": {"name": "node-1"},
         "status": {"conditions": [{"type": "Ready", "status": ready}]}
@@ -41,8 +41,8 @@ fn node(ready: &str) -> Object {
 }
 
 /// What would become of a request of this spec, with these objects there.
-fn ahead(objects: Vec<Object>, spec: Value) -> Preview {
-    let mut view = View::new();
+fn ahead(objects: Vec<ViewObject>, spec: Value) -> RestartPreview {
+    let mut view = ClusterView::new();
     view.set_time(NOW);
     for object in objects {
         view.apply(object);
@@ -51,9 +51,9 @@ fn ahead(objects: Vec<Object>, spec: Value) -> Preview {
 }
 
 #[track_caller]
-fn refused(objects: Vec<Object>, spec: Value, why: &str) {
+fn refused(objects: Vec<ViewObject>, spec: Value, why: &str) {
     match ahead(objects, spec) {
-        Preview::Refused(message) => assert!(message.contains(why), "{message}"),
+        RestartPreview::Refused(message) => assert!(message.contains(why), "{message}"),
         other => panic!("{other:?}"),
     }
 }
@@ -62,7 +62,7 @@ fn refused(objects: Vec<Object>, spec: Value, why: &str) {
 fn a_pod_that_runs_on_a_node_that_answers_is_restarted() {
     for rung in ["Container", "Containers", "Pod", "Recreate"] {
         let objects = vec![pod(json!({})).into(), node("True")];
-        assert_eq!(ahead(objects, json!({"rung": rung})), Preview::Goes, "{rung}");
+        assert_eq!(ahead(objects, json!({"rung": rung})), RestartPreview::Goes, "{rung}");
     }
 }
 
@@ -89,7 +89,7 @@ fn what_nobody_could_carry_out_is_refused_with_the_reason() {
     }
     for name in ["app", "proxy"] {
         let spec = json!({"rung": "Container", "containerName": name});
-        assert_eq!(ahead(vec![named().into(), node("True")], spec), Preview::Goes, "{name}");
+        assert_eq!(ahead(vec![named().into(), node("True")], spec), RestartPreview::Goes, "{name}");
     }
     let of_a_set = pod(json!({
         "metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set", "controller": true}]},
@@ -131,10 +131,10 @@ fn a_container_that_has_run_to_its_end_is_not_restarted_by_itself() {
     ] {
         let case = format!("{container} {ended} {rung}");
         let known = match ahead_of(container, ended, rung) {
-            Preview::Refused(why) => {
+            RestartPreview::Refused(why) => {
                 why.contains("container app of pod shop/web has run to its end")
             }
-            Preview::Goes | Preview::Waits(_) => false,
+            RestartPreview::Goes | RestartPreview::Waits(_) => false,
         };
         assert_eq!(known, is_refused, "{case}");
     }
@@ -143,7 +143,7 @@ fn a_container_that_has_run_to_its_end_is_not_restarted_by_itself() {
 #[test]
 fn what_would_wait_says_for_what() {
     let waits = |objects, spec| match ahead(objects, spec) {
-        Preview::Waits(message) => message,
+        RestartPreview::Waits(message) => message,
         other => panic!("{other:?}"),
     };
     let silent = waits(vec![pod(json!({})).into(), node("Unknown")], json!({}));
@@ -156,7 +156,7 @@ fn what_would_wait_says_for_what() {
         let owners = if kind.is_empty() { Value::Null } else { owners };
         let pod = pod(json!({"metadata": {"ownerReferences": owners}}));
         let told = ahead(vec![pod.into(), node("Unknown")], json!({"rung": "Recreate"}));
-        let is_told = matches!(&told, Preview::Waits(m) if m.contains("node node-1 is not ready: the pod does not end"));
+        let is_told = matches!(&told, RestartPreview::Waits(m) if m.contains("node node-1 is not ready: the pod does not end"));
         assert_eq!(is_told, waits, "{kind}: {told:?}");
     }
 

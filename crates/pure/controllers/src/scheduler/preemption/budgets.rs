@@ -3,27 +3,27 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use crate::{Kind, NamespacedName, Object, View};
+use crate::{ClusterView, NamespacedName, ResourceKind, ViewObject};
 
 /// Pods whose end breaks a budget, and those whose end does not, each in the order in which they
 /// came.
-pub(super) struct Split<'a> {
-    pub(super) breaking: Vec<&'a Arc<Pod>>,
-    pub(super) allowed: Vec<&'a Arc<Pod>>,
+pub(super) struct BudgetSplit<'a> {
+    pub(super) breaking: Vec<&'a Arc<HeldPod>>,
+    pub(super) allowed: Vec<&'a Arc<HeldPod>>,
 }
 
 /// Takes from the budgets pod by pod. One whose eviction was granted already takes nothing more.
-pub(super) fn split<'a>(view: &View, pods: Vec<&'a Arc<Pod>>) -> Split<'a> {
+pub(super) fn split<'a>(view: &ClusterView, pods: Vec<&'a Arc<HeldPod>>) -> BudgetSplit<'a> {
     let mut left: BTreeMap<NamespacedName, i32> = BTreeMap::new();
-    let mut split = Split { breaking: Vec::new(), allowed: Vec::new() };
+    let mut split = BudgetSplit { breaking: Vec::new(), allowed: Vec::new() };
     for pod in pods {
         let name = NamespacedName::of(&pod.metadata);
         let mut is_broken = false;
         let labels = pod.metadata.labels.as_ref();
-        for object in view.covering(Kind::PodDisruptionBudget, &name.namespace, labels) {
-            let Object::PodDisruptionBudget(budget) = object else { continue };
+        for object in view.covering(ResourceKind::PodDisruptionBudget, &name.namespace, labels) {
+            let ViewObject::PodDisruptionBudget(budget) = object else { continue };
             let status = budget.status.as_ref();
             let is_granted = status
                 .and_then(|status| status.disrupted_pods.as_ref())
@@ -42,6 +42,9 @@ pub(super) fn split<'a>(view: &View, pods: Vec<&'a Arc<Pod>>) -> Split<'a> {
 }
 
 /// The first of these pods whose end, after those before it, breaks a budget.
-pub(crate) fn breaking_a_budget<'a>(view: &View, pods: Vec<&'a Arc<Pod>>) -> Option<&'a Arc<Pod>> {
+pub(crate) fn breaking_a_budget<'a>(
+    view: &ClusterView,
+    pods: Vec<&'a Arc<HeldPod>>,
+) -> Option<&'a Arc<HeldPod>> {
     split(view, pods).breaking.into_iter().next()
 }

@@ -18,20 +18,20 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodCondition;
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
 use serde_json::json;
 
 pub(crate) use budgets::breaking_a_budget;
 
-use super::fit::Fit;
-use super::refusal::{Refusal, Refusals};
-use super::{NAME, Unfit, priority};
-use crate::events::{Note, Severity};
+use super::fit::PodPlacement;
+use super::refusal::{NodeRefusal, NodeRefusals};
+use super::{NAME, UnfitNodes, priority};
+use crate::events::{EventNote, EventSeverity};
 use crate::patches::status_patch;
-use crate::plan::{Propagation, Report, Step, Write};
-use crate::{Kind, NamespacedName, Object, View, pods};
-pub(super) use victims::Victims;
+use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
+use crate::{ClusterView, NamespacedName, ResourceKind, ViewObject, pods};
+pub(super) use victims::PreemptionVictims;
 
 /// Nodes among which one is chosen, at least and as a share of those that come into question
 /// (upstream's minCandidateNodesAbsolute and minCandidateNodesPercentage).
@@ -43,9 +43,9 @@ const NEVER: &str = "not eligible due to preemptionPolicy=Never.";
 const BY_SCHEDULER: &str = "PreemptionByScheduler";
 
 /// What preemption can do for a pod.
-pub(super) enum Answer<'a> {
+pub(super) enum PreemptionResult<'a> {
     /// It fits when these are gone.
-    Helps(Victims<'a>),
+    Helps(PreemptionVictims<'a>),
     /// Nothing, and no nomination holds any more. The message is the last part of the pod's.
     Useless(String),
     /// Nothing now; a nomination stays.
@@ -53,14 +53,18 @@ pub(super) enum Answer<'a> {
 }
 
 /// Looks for pods that have to go for this one.
-pub(super) fn look<'a>(view: &'a View, fit: &Fit<'a>, unfit: &Unfit<'a>) -> Answer<'a> {
+pub(super) fn look<'a>(
+    view: &'a ClusterView,
+    fit: &PodPlacement<'a>,
+    unfit: &UnfitNodes<'a>,
+) -> PreemptionResult<'a> {
     if let Some(reason) = ineligibility(view, fit.pod, unfit) {
-        return Answer::NotNow(reason);
+        return PreemptionResult::NotNow(reason);
     }
     let enough = CANDIDATES_MIN.max(unfit.curable.len() / CANDIDATES_SHARE);
     let mut fit = fit.clone();
-    let mut refusals = Refusals::default();
-    let mut candidates: Vec<Victims<'a>> = Vec::new();
+    let mut refusals = NodeRefusals::default();
+    let mut candidates: Vec<PreemptionVictims<'a>> = Vec::new();
     for host in &unfit.curable {
         match victims::select(view, &mut fit, *host) {
             Ok(victims) => candidates.push(victims),
@@ -71,36 +75,40 @@ pub(super) fn look<'a>(view: &'a View, fit: &Fit<'a>, unfit: &Unfit<'a>) -> Answ
         }
     }
     match choice::best(candidates) {
-        Some(victims) => Answer::Helps(victims),
+        Some(victims) => PreemptionResult::Helps(victims),
         None => {
             let others = unfit.refusals.nodes() - unfit.curable.len();
             refusals.add_many(&useless(), others);
-            Answer::Useless(refusals.explain())
+            PreemptionResult::Useless(refusals.explain())
         }
     }
 }
 
-fn useless() -> Refusal {
-    Refusal::final_for("Preemption is not helpful for scheduling")
+fn useless() -> NodeRefusal {
+    NodeRefusal::final_for("Preemption is not helpful for scheduling")
 }
 
 /// The last part of the message of a pod whose volumes keep it from every node.
-pub(super) fn no_help(pod: &Pod, node_count: usize) -> String {
+pub(super) fn no_help(pod: &HeldPod, node_count: usize) -> String {
     if is_never(pod) {
         return NEVER.to_owned();
     }
-    let mut refusals = Refusals::default();
+    let mut refusals = NodeRefusals::default();
     refusals.add_many(&useless(), node_count);
     refusals.explain()
 }
 
 /// True for a pod that never has others end (`preemptionPolicy`).
-pub(super) fn is_never(pod: &Pod) -> bool {
+pub(super) fn is_never(pod: &HeldPod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.preemption_policy.as_deref()) == Some("Never")
 }
 
 /// Why the pod may not have others end, or not now: those that end for it already are waited for.
-fn ineligibility(view: &View, pod: &Pod, unfit: &Unfit<'_>) -> Option<&'static str> {
+fn ineligibility(
+    view: &ClusterView,
+    pod: &HeldPod,
+    unfit: &UnfitNodes<'_>,
+) -> Option<&'static str> {
     if is_never(pod) {
         return Some(NEVER);
     }
@@ -112,7 +120,7 @@ fn ineligibility(view: &View, pod: &Pod, unfit: &Unfit<'_>) -> Option<&'static s
     (is_curable && ends).then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
-fn ends_by_preemption(pod: &Pod) -> bool {
+fn ends_by_preemption(pod: &HeldPod) -> bool {
     let condition = pods::condition(pod, "DisruptionTarget");
     pods::is_terminating(pod)
         && !pods::is_finished(pod)
@@ -124,27 +132,27 @@ fn ends_by_preemption(pod: &Pod) -> bool {
 /// why, then deleted. Those that chose the node since it is nominated found room beside this pod:
 /// were they to lose that at each look, they would choose it anew without end.
 pub(super) fn carry_out(
-    view: &View,
-    preemptor: &Pod,
-    victims: &Victims<'_>,
+    view: &ClusterView,
+    preemptor: &HeldPod,
+    victims: &PreemptionVictims<'_>,
     now: Tick,
-) -> Vec<Vec<Step>> {
+) -> Vec<Vec<PlannedWrite>> {
     let node = victims.node.metadata.name.as_deref().unwrap_or_default();
     let is_news = pods::nominated_node(preemptor) != Some(node);
     let weaker =
         view.nominated_to(node).filter(|other| is_news && priority(other) < priority(preemptor));
-    let freed = weaker.map(|other| Step::from(without_nomination(other)));
+    let freed = weaker.map(|other| PlannedWrite::from(without_nomination(other)));
     let alive = victims.pods.iter().filter(|pod| !pods::is_terminating(pod));
-    let told = alive.clone().map(|pod| Step::from(told(pod, preemptor, now)));
+    let told = alive.clone().map(|pod| PlannedWrite::from(told(pod, preemptor, now)));
     let ended = alive.map(|pod| ended(pod, preemptor, node));
     vec![freed.collect(), told.collect(), ended.collect()]
 }
 
-fn without_nomination(pod: &Arc<Pod>) -> Write {
-    status_patch(Kind::Pod, &pod.metadata, json!({"nominatedNodeName": null}))
+fn without_nomination(pod: &Arc<HeldPod>) -> WriteOperation {
+    status_patch(ResourceKind::Pod, &pod.metadata, json!({"nominatedNodeName": null}))
 }
 
-fn told(victim: &Arc<Pod>, preemptor: &Pod, now: Tick) -> Write {
+fn told(victim: &Arc<HeldPod>, preemptor: &HeldPod, now: Tick) -> WriteOperation {
     let scheduler = preemptor.spec.as_ref().and_then(|spec| spec.scheduler_name.as_deref());
     let condition = PodCondition {
         type_: "DisruptionTarget".to_owned(),
@@ -162,26 +170,26 @@ fn told(victim: &Arc<Pod>, preemptor: &Pod, now: Tick) -> Write {
         victim.status.iter().flat_map(|s| s.conditions.iter().flatten()).cloned().collect();
     conditions.retain(|c| c.type_ != condition.type_);
     conditions.push(condition);
-    status_patch(Kind::Pod, &victim.metadata, json!({"conditions": conditions}))
+    status_patch(ResourceKind::Pod, &victim.metadata, json!({"conditions": conditions}))
 }
 
-fn ended(victim: &Arc<Pod>, preemptor: &Pod, node: &str) -> Step {
-    let about = Object::Pod(victim.clone());
+fn ended(victim: &Arc<HeldPod>, preemptor: &HeldPod, node: &str) -> PlannedWrite {
+    let about = ViewObject::Pod(victim.clone());
     let uid = preemptor.metadata.uid.as_deref().unwrap_or_default();
-    let success = Note::new(
+    let success = EventNote::new(
         &about,
-        Severity::Normal,
+        EventSeverity::Normal,
         event::PREEMPTED,
         format!("Preempted by pod {uid} on node {node}"),
         NAME,
     );
-    let failure = Note::new(
+    let failure = EventNote::new(
         &about,
-        Severity::Warning,
+        EventSeverity::Warning,
         event::FAILED_SCHEDULING,
         format!("preempting for pod {}: ", NamespacedName::of(&preemptor.metadata)),
         NAME,
     );
-    let write = Write::delete(&about, Propagation::Default);
-    Step { write, report: Some(Report { success: vec![success], failure }) }
+    let write = WriteOperation::delete(&about, DependentPolicy::Default);
+    PlannedWrite { write, report: Some(WriteNotes { success: vec![success], failure }) }
 }

@@ -7,79 +7,80 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use rekindle_types::Tick;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
-use super::budgets::{self, Split};
-use crate::cluster::{Host, NodeState, Shift};
-use crate::scheduler::fit::Fit;
-use crate::scheduler::refusal::Refusal;
+use super::budgets::{self, BudgetSplit};
+use crate::cluster::{NodeEntry, NodeState, PodShift};
+use crate::scheduler::fit::PodPlacement;
+use crate::scheduler::refusal::NodeRefusal;
 use crate::scheduler::{priority, those_ahead};
-use crate::{NamespacedName, View, pods};
+use crate::{ClusterView, NamespacedName, pods};
 
 /// The pods that have to go on one node.
 #[derive(Clone, Debug)]
-pub(in crate::scheduler) struct Victims<'a> {
+pub(in crate::scheduler) struct PreemptionVictims<'a> {
     pub(in crate::scheduler) node: &'a Arc<Node>,
     /// The most important one first; at least one.
-    pub(in crate::scheduler) pods: Vec<&'a Arc<Pod>>,
+    pub(in crate::scheduler) pods: Vec<&'a Arc<HeldPod>>,
     /// For how many of them a budget is broken.
     pub(super) violations: usize,
 }
 
 /// The node, as it is thought to be.
-struct Thought<'f, 'a> {
-    fit: &'f mut Fit<'a>,
+struct HypotheticalNode<'f, 'a> {
+    fit: &'f mut PodPlacement<'a>,
     node: &'a Arc<Node>,
     state: NodeState,
     /// Those that are to come to it and that the pod does not get ahead of; they are thought to be
     /// there.
-    nominated: Vec<&'a Arc<Pod>>,
+    nominated: Vec<&'a Arc<HeldPod>>,
 }
 
-impl<'a> Thought<'_, 'a> {
-    fn shift(&mut self, pod: &'a Arc<Pod>, shift: Shift) {
+impl<'a> HypotheticalNode<'_, 'a> {
+    fn shift(&mut self, pod: &'a Arc<HeldPod>, shift: PodShift) {
         self.state.shift(pod, shift);
         self.fit.shift_on(pod, self.node, shift);
     }
 
-    fn shift_nominated(&mut self, shift: Shift) {
+    fn shift_nominated(&mut self, shift: PodShift) {
         for pod in self.nominated.clone() {
             self.shift(pod, shift);
         }
     }
 
     /// What keeps the pod from the node, whether those that are to come are there or not: one that
-    /// wants to be near of them must find them there already, as in `Fit::refusal_with_nominated`.
-    fn refusal(&mut self) -> Option<Refusal> {
+    /// wants to be near of them must find them there already, as in
+    /// `PodPlacement::refusal_with_nominated`.
+    fn refusal(&mut self) -> Option<NodeRefusal> {
         let refusal = self.fit.refusal(self.node, &self.state);
         if refusal.is_some() || self.nominated.is_empty() {
             return refusal;
         }
-        self.shift_nominated(Shift::Out);
+        self.shift_nominated(PodShift::Out);
         let refusal = self.fit.refusal(self.node, &self.state);
-        self.shift_nominated(Shift::In);
+        self.shift_nominated(PodShift::In);
         refusal
     }
 }
 
 /// The fewest pods of the node that have to go, or why it is of no use. `fit` is left as it was.
 pub(super) fn select<'a>(
-    view: &'a View,
-    fit: &mut Fit<'a>,
-    Host { name, node, state, .. }: Host<'a>,
-) -> Result<Victims<'a>, Refusal> {
-    let mut weaker: Vec<&'a Arc<Pod>> = view
+    view: &'a ClusterView,
+    fit: &mut PodPlacement<'a>,
+    NodeEntry { name, node, state, .. }: NodeEntry<'a>,
+) -> Result<PreemptionVictims<'a>, NodeRefusal> {
+    let mut weaker: Vec<&'a Arc<HeldPod>> = view
         .pods_on(name)
         .filter(|pod| !pods::is_finished(pod) && priority(pod) < priority(fit.pod))
         .collect();
     if weaker.is_empty() {
-        return Err(Refusal::final_for("No preemption victims found for incoming pod"));
+        return Err(NodeRefusal::final_for("No preemption victims found for incoming pod"));
     }
     weaker.sort_by_key(|pod| importance(pod));
     let nominated = those_ahead(view, fit.pod, name).collect();
-    let mut thought = Thought { fit, node, state: state.clone(), nominated };
-    thought.shift_nominated(Shift::In);
-    weaker.iter().for_each(|pod| thought.shift(pod, Shift::Out));
+    let mut thought = HypotheticalNode { fit, node, state: state.clone(), nominated };
+    thought.shift_nominated(PodShift::In);
+    weaker.iter().for_each(|pod| thought.shift(pod, PodShift::Out));
     let (refusal, gone, violations) = match thought.refusal() {
         Some(refusal) => (Some(refusal), weaker, 0),
         None => {
@@ -87,27 +88,27 @@ pub(super) fn select<'a>(
             (None, gone, violations)
         }
     };
-    gone.iter().for_each(|pod| thought.shift(pod, Shift::In));
-    thought.shift_nominated(Shift::Out);
+    gone.iter().for_each(|pod| thought.shift(pod, PodShift::In));
+    thought.shift_nominated(PodShift::Out);
     match refusal {
         Some(refusal) => Err(refusal),
-        None => Ok(Victims { node, pods: gone, violations }),
+        None => Ok(PreemptionVictims { node, pods: gone, violations }),
     }
 }
 
 /// Keeps whom it can; answers those that have to go, the most important first, and for how many of
 /// them a budget is broken.
 fn reprieve<'a>(
-    view: &View,
-    thought: &mut Thought<'_, 'a>,
-    weaker: Vec<&'a Arc<Pod>>,
-) -> (Vec<&'a Arc<Pod>>, usize) {
-    let Split { breaking, allowed } = budgets::split(view, weaker);
-    let mut keep = |pod: &'a Arc<Pod>| {
-        thought.shift(pod, Shift::In);
+    view: &ClusterView,
+    thought: &mut HypotheticalNode<'_, 'a>,
+    weaker: Vec<&'a Arc<HeldPod>>,
+) -> (Vec<&'a Arc<HeldPod>>, usize) {
+    let BudgetSplit { breaking, allowed } = budgets::split(view, weaker);
+    let mut keep = |pod: &'a Arc<HeldPod>| {
+        thought.shift(pod, PodShift::In);
         let stays = thought.refusal().is_none();
         if !stays {
-            thought.shift(pod, Shift::Out);
+            thought.shift(pod, PodShift::Out);
         }
         stays
     };
@@ -120,12 +121,12 @@ fn reprieve<'a>(
 
 /// What orders pods by importance: the higher priority first, then the one that runs longer, then
 /// by name.
-fn importance(pod: &Pod) -> (Reverse<i32>, Tick, NamespacedName) {
+fn importance(pod: &HeldPod) -> (Reverse<i32>, Tick, NamespacedName) {
     (Reverse(priority(pod)), started(pod), NamespacedName::of(&pod.metadata))
 }
 
 /// When the pod came to its node; one that its node has not taken up yet counts as the youngest.
-pub(super) fn started(pod: &Pod) -> Tick {
+pub(super) fn started(pod: &HeldPod) -> Tick {
     let start = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
     start.map_or(Tick::from_micros(u64::MAX), Tick::from)
 }

@@ -5,14 +5,14 @@
 //! Other than with constraints of its own a node need not have both labels: without a zone the
 //! hosts count alone. The domain of a host is the node, whatever its label says.
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
 use super::super::affinity;
-use super::super::candidate::Candidate;
-use super::occupants::Occupants;
+use super::super::candidate::NodeCandidate;
+use super::occupants::NodeOccupants;
 use super::points::{normalized, points, weight};
 use super::selector::Selector;
-use crate::View;
+use crate::ClusterView;
 use crate::cluster::ZoneNumber;
 
 /// The skew over hosts.
@@ -22,12 +22,16 @@ const ZONE_SKEW: i32 = 5;
 
 /// How well the nodes spread pods like this one, 0..=100 each; nothing for a pod that no controller
 /// and no Service knows.
-pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
+pub(super) fn scores(
+    view: &ClusterView,
+    pod: &HeldPod,
+    candidates: &[NodeCandidate<'_>],
+) -> Option<Vec<i64>> {
     let selector = Selector::by_default(view, pod)?;
-    let occupants = Occupants::with_nominated(view, pod, &selector);
-    let zones = Zones::of(view, pod, candidates, &occupants);
+    let occupants = NodeOccupants::with_nominated(view, pod, &selector);
+    let zones = CandidateZones::of(view, pod, candidates, &occupants);
     let (host_weight, zone_weight) = (weight(candidates.len()), weight(zones.count));
-    let all = candidates.iter().map(|Candidate { host, .. }| {
+    let all = candidates.iter().map(|NodeCandidate { host, .. }| {
         let on_host = match host.state.has_hostname() {
             true => points(occupants.on(host.number), HOST_SKEW, host_weight),
             false => 0.0,
@@ -40,16 +44,21 @@ pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Op
 }
 
 /// The zones of the candidates; no zone is one of them, which nobody asks about.
-struct Zones {
+struct CandidateZones {
     /// How many they are.
     count: usize,
     /// How many of the pods are in each, by its number.
     pods: Vec<i64>,
 }
 
-impl Zones {
+impl CandidateZones {
     /// Counts them. Pods on nodes that the pod may not go to do not count.
-    fn of(view: &View, pod: &Pod, candidates: &[Candidate<'_>], occupants: &Occupants) -> Self {
+    fn of(
+        view: &ClusterView,
+        pod: &HeldPod,
+        candidates: &[NodeCandidate<'_>],
+        occupants: &NodeOccupants,
+    ) -> Self {
         let cluster = view.cluster();
         let (mut has_candidates, mut has_none) = (vec![false; cluster.zone_places()], false);
         for candidate in candidates {

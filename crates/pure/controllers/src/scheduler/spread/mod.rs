@@ -10,29 +10,29 @@ mod selector;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, TopologySpreadConstraint};
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::labels::Labels;
 
 use super::affinity::label;
-use super::candidate::Candidate;
-use super::refusal::Refusal;
+use super::candidate::NodeCandidate;
+use super::refusal::NodeRefusal;
 use super::{affinity, taints};
-use crate::cluster::Shift;
-use crate::{View, pods};
-use occupants::Occupants;
+use crate::cluster::PodShift;
+use crate::{ClusterView, pods};
+use occupants::NodeOccupants;
 use selector::Selector;
 
 /// The constraints of a pod that must hold, with the pods that are there.
 #[derive(Clone)]
-pub(super) struct Spread<'a> {
-    pod: &'a Pod,
+pub(super) struct TopologySpread<'a> {
+    pod: &'a HeldPod,
     constraints: Vec<&'a TopologySpreadConstraint>,
-    domains: Vec<Domains<'a>>,
+    domains: Vec<TopologyDomains<'a>>,
 }
 
 /// The domains of one constraint.
 #[derive(Clone)]
-struct Domains<'a> {
+struct TopologyDomains<'a> {
     constraint: &'a TopologySpreadConstraint,
     /// How many matching pods are in each domain that a node which counts belongs to.
     counts: BTreeMap<&'a str, i64>,
@@ -42,21 +42,21 @@ struct Domains<'a> {
     own: i64,
 }
 
-impl<'a> Spread<'a> {
+impl<'a> TopologySpread<'a> {
     /// Counts for the constraints that must hold.
-    pub(super) fn of(view: &'a View, pod: &'a Pod) -> Self {
+    pub(super) fn of(view: &'a ClusterView, pod: &'a HeldPod) -> Self {
         let constraints = of_pod(pod, "DoNotSchedule");
-        let counts = count(view, pod, &constraints, Occupants::of);
+        let counts = count(view, pod, &constraints, NodeOccupants::of);
         let domains = constraints.iter().zip(counts).map(|(&constraint, counts)| {
             let own = i64::from(selects(constraint, pod.metadata.labels.as_ref()));
-            Domains { constraint, least: least(constraint, &counts), counts, own }
+            TopologyDomains { constraint, least: least(constraint, &counts), counts, own }
         });
         let domains = domains.collect();
         Self { pod, constraints, domains }
     }
 
     /// A pod comes to a node or leaves it.
-    pub(super) fn shift_on(&mut self, other: &Pod, node: &'a Node, shift: Shift) {
+    pub(super) fn shift_on(&mut self, other: &HeldPod, node: &'a Node, shift: PodShift) {
         if !pods::is_active(other) || other.metadata.namespace != self.pod.metadata.namespace {
             return;
         }
@@ -73,16 +73,16 @@ impl<'a> Spread<'a> {
     }
 
     /// Why the pod would be too many on the node.
-    pub(super) fn reason_against(&self, node: &Node) -> Option<Refusal> {
+    pub(super) fn reason_against(&self, node: &Node) -> Option<NodeRefusal> {
         for domains in &self.domains {
             let Some(value) = label(node, &domains.constraint.topology_key) else {
-                return Some(Refusal::final_for(
+                return Some(NodeRefusal::final_for(
                     "node(s) didn't match pod topology spread constraints (missing required label)",
                 ));
             };
             let here = domains.counts.get(value).copied().unwrap_or(0);
             if here + domains.own - domains.least > i64::from(domains.constraint.max_skew) {
-                return Some(Refusal::of_pods(
+                return Some(NodeRefusal::of_pods(
                     "node(s) didn't match pod topology spread constraints",
                 ));
             }
@@ -94,7 +94,11 @@ impl<'a> Spread<'a> {
 /// How well the nodes serve the constraints that had better hold, 0..=100 each: those with the
 /// fewest matching pods best, and those without the labels worst. Nothing when there are no such
 /// constraints.
-pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Option<Vec<i64>> {
+pub(super) fn scores(
+    view: &ClusterView,
+    pod: &HeldPod,
+    candidates: &[NodeCandidate<'_>],
+) -> Option<Vec<i64>> {
     if of_spec(pod).next().is_none() {
         return defaults::scores(view, pod, candidates);
     }
@@ -104,7 +108,7 @@ pub(super) fn scores(view: &View, pod: &Pod, candidates: &[Candidate<'_>]) -> Op
     }
     let nodes: Vec<&Node> =
         candidates.iter().map(|candidate| candidate.host.node.as_ref()).collect();
-    let counts = count(view, pod, &constraints, Occupants::with_nominated);
+    let counts = count(view, pod, &constraints, NodeOccupants::with_nominated);
     let weights: Vec<f64> = constraints.iter().map(|c| weight(c, &constraints, &nodes)).collect();
     let all = nodes.iter().map(|node| {
         has_all(node, &constraints).then(|| {
@@ -132,11 +136,11 @@ fn weight(
     points::weight(domains.len())
 }
 
-fn of_spec(pod: &Pod) -> impl Iterator<Item = &TopologySpreadConstraint> {
+fn of_spec(pod: &HeldPod) -> impl Iterator<Item = &TopologySpreadConstraint> {
     pod.spec.iter().flat_map(|spec| &spec.topology_spread_constraints)
 }
 
-fn of_pod<'a>(pod: &'a Pod, when_unsatisfiable: &str) -> Vec<&'a TopologySpreadConstraint> {
+fn of_pod<'a>(pod: &'a HeldPod, when_unsatisfiable: &str) -> Vec<&'a TopologySpreadConstraint> {
     of_spec(pod).filter(|c| c.when_unsatisfiable == when_unsatisfiable).collect()
 }
 
@@ -150,10 +154,10 @@ fn least(constraint: &TopologySpreadConstraint, counts: &BTreeMap<&str, i64>) ->
 /// The matching pods of the pod's namespace in each domain, constraint by constraint. Pods that
 /// terminate do not count, nor does the pod itself.
 fn count<'a>(
-    view: &'a View,
-    pod: &Pod,
+    view: &'a ClusterView,
+    pod: &HeldPod,
     constraints: &[&'a TopologySpreadConstraint],
-    occupants: impl Fn(&View, &Pod, &Selector<'_>) -> Occupants,
+    occupants: impl Fn(&ClusterView, &HeldPod, &Selector<'_>) -> NodeOccupants,
 ) -> Vec<BTreeMap<&'a str, i64>> {
     let counted = constraints.iter().map(|constraint| {
         let selector = Selector::of(constraint);
@@ -173,7 +177,7 @@ fn count<'a>(
 /// The domain that the node belongs to, if it counts: it has the labels of all constraints, and the
 /// policies do not leave it out.
 fn domain<'a>(
-    pod: &Pod,
+    pod: &HeldPod,
     node: &'a Node,
     constraint: &TopologySpreadConstraint,
     all: &[&TopologySpreadConstraint],

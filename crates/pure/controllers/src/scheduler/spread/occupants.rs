@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 
 use super::selector::Selector;
 use crate::cluster::NodeNumber;
-use crate::{View, pods};
+use crate::{ClusterView, pods};
 
 /// How many pods are on each node, by its number.
 #[derive(Default)]
-pub(super) struct Occupants(Vec<i64>);
+pub(super) struct NodeOccupants(Vec<i64>);
 
-impl Occupants {
+impl NodeOccupants {
     /// The pods of the pod's namespace that the selector means. Pods that terminate do not count,
     /// nor does the pod itself.
-    pub(super) fn of(view: &View, pod: &Pod, selector: &Selector<'_>) -> Self {
+    pub(super) fn of(view: &ClusterView, pod: &HeldPod, selector: &Selector<'_>) -> Self {
         let mut counts = vec![0; view.cluster().node_places()];
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let crowds = view.cluster().crowds().with_labels(namespace, selector.pairs());
@@ -31,9 +31,13 @@ impl Occupants {
     }
 
     /// The same with those that are expected on a node.
-    pub(super) fn with_nominated(view: &View, pod: &Pod, selector: &Selector<'_>) -> Self {
+    pub(super) fn with_nominated(
+        view: &ClusterView,
+        pod: &HeldPod,
+        selector: &Selector<'_>,
+    ) -> Self {
         let mut all = Self::of(view, pod, selector);
-        let is_like_it = |other: &&Arc<Pod>| {
+        let is_like_it = |other: &&Arc<HeldPod>| {
             other.metadata.uid != pod.metadata.uid
                 && other.metadata.namespace == pod.metadata.namespace
                 && selector.matches(other.metadata.labels.as_ref())
@@ -59,7 +63,7 @@ impl Occupants {
 }
 
 /// Where the pod itself is counted, if it has a node already.
-fn own_place(view: &View, pod: &Pod, selector: &Selector<'_>) -> Option<NodeNumber> {
+fn own_place(view: &ClusterView, pod: &HeldPod, selector: &Selector<'_>) -> Option<NodeNumber> {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let itself = view.pod_by_uid(uid).filter(|pod| pods::is_active(pod))?;
     let node = pods::node(itself).filter(|_| selector.matches(itself.metadata.labels.as_ref()))?;

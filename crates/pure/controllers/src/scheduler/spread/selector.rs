@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use rekindle_types::held::Pod;
+use rekindle_types::held::HeldPod;
 use rekindle_types::labels::{self, Labels};
 
-use crate::{Kind, NamespacedName, Object, ObjectId, View, owners};
+use crate::{ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject, owners};
 
 /// Labels that a pod must have, and a selector that must match.
 #[derive(Default)]
@@ -26,22 +26,23 @@ impl<'a> Selector<'a> {
     /// The pods like this one, where it has no constraints of its own: those that its controller
     /// selects, and all of its Services [kube-scheduler, `DefaultSelector`]. None for a pod that
     /// neither knows.
-    pub(super) fn by_default(view: &'a View, pod: &'a Pod) -> Option<Self> {
+    pub(super) fn by_default(view: &'a ClusterView, pod: &'a HeldPod) -> Option<Self> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let mut selector = Self::default();
-        for object in view.covering(Kind::Service, namespace, pod.metadata.labels.as_ref()) {
-            if let Object::Service(service) = object {
+        for object in view.covering(ResourceKind::Service, namespace, pod.metadata.labels.as_ref())
+        {
+            if let ViewObject::Service(service) = object {
                 let labels = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
                 selector.require(labels.into_iter().flatten());
             }
         }
         match controller(view, pod, namespace) {
-            Some(Object::ReplicationController(controller)) => {
+            Some(ViewObject::ReplicationController(controller)) => {
                 let labels = controller.spec.as_ref().and_then(|spec| spec.selector.as_ref());
                 selector.require(labels.into_iter().flatten());
             }
-            Some(Object::ReplicaSet(set)) => selector.more = Some(&set.spec.selector),
-            Some(Object::StatefulSet(set)) => selector.more = Some(&set.spec.selector),
+            Some(ViewObject::ReplicaSet(set)) => selector.more = Some(&set.spec.selector),
+            Some(ViewObject::StatefulSet(set)) => selector.more = Some(&set.spec.selector),
             Some(_) | None => {}
         }
         let is_empty = selector.labels.is_empty() && selector.more.is_none_or(labels::is_empty);
@@ -70,11 +71,13 @@ impl<'a> Selector<'a> {
 }
 
 /// The object that the pod names as its controller, as upstream finds it: by its name.
-fn controller<'a>(view: &'a View, pod: &Pod, namespace: &str) -> Option<&'a Object> {
+fn controller<'a>(view: &'a ClusterView, pod: &HeldPod, namespace: &str) -> Option<&'a ViewObject> {
     let owner = owners::controller_of(&pod.metadata)?;
-    let kinds = [Kind::ReplicaSet, Kind::StatefulSet, Kind::ReplicationController];
-    let is_named =
-        |kind: &Kind| kind.info().kind == owner.kind && kind.api_version() == owner.api_version;
+    let kinds =
+        [ResourceKind::ReplicaSet, ResourceKind::StatefulSet, ResourceKind::ReplicationController];
+    let is_named = |kind: &ResourceKind| {
+        kind.info().kind == owner.kind && kind.api_version() == owner.api_version
+    };
     let kind = kinds.into_iter().find(is_named)?;
     view.get(&ObjectId::new(kind, NamespacedName::new(namespace, owner.name.as_str())))
 }

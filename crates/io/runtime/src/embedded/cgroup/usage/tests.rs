@@ -22,8 +22,8 @@ impl Groups {
         self.0.path().join(name)
     }
 
-    fn trees(&self, mounts: &[(&str, &str)]) -> v1::Trees {
-        let mut trees = v1::Trees::default();
+    fn trees(&self, mounts: &[(&str, &str)]) -> v1::CgroupTrees {
+        let mut trees = v1::CgroupTrees::default();
         for (point, options) in mounts {
             trees.add(&self.path(point), options);
         }
@@ -144,6 +144,6 @@ fn the_root_of_version_2_is_known_from_meminfo() {
 #[test]
 fn a_group_that_has_gone_is_no_error_and_nonsense_is_one() {
     let groups = Groups::new(&[("bad/memory.stat", V2_STAT), ("bad/memory.current", "max\n")]);
-    assert!(matches!(of_v2(&groups.path("no"), NOW), Err(Missing::Group(_))));
-    assert!(matches!(of_v2(&groups.path("bad"), NOW), Err(Missing::Answer(_))));
+    assert!(matches!(of_v2(&groups.path("no"), NOW), Err(MissingFigure::Group(_))));
+    assert!(matches!(of_v2(&groups.path("bad"), NOW), Err(MissingFigure::Answer(_))));
 }

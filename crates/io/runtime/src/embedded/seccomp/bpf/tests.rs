@@ -4,14 +4,19 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::filter::{Condition, Rule, Test};
+use super::super::filter::{ArgumentCondition, ArgumentTest, SyscallRule};
 use super::super::instruction::{AND, JUMP_ABOVE};
 use super::*;
 
 const LAST: u32 = 470;
 
 /// Runs the program; every path ends, as jumps only go forward.
-fn run(program: &[Instruction], architecture: u32, number: u32, arguments: &[u64; 6]) -> u32 {
+fn run(
+    program: &[SeccompInstruction],
+    architecture: u32,
+    number: u32,
+    arguments: &[u64; 6],
+) -> u32 {
     let (mut at, mut loaded) = (0, 0u32);
     loop {
         let i = program[at];
@@ -47,20 +52,20 @@ fn run(program: &[Instruction], architecture: u32, number: u32, arguments: &[u64
     }
 }
 
-fn holds(condition: &Condition, arguments: &[u64; 6]) -> bool {
+fn holds(condition: &ArgumentCondition, arguments: &[u64; 6]) -> bool {
     let argument = arguments[usize::from(condition.argument)];
     match condition.test {
-        Test::Equal(value) => argument == value,
-        Test::NotEqual(value) => argument != value,
-        Test::Less(value) => argument < value,
-        Test::LessOrEqual(value) => argument <= value,
-        Test::Greater(value) => argument > value,
-        Test::GreaterOrEqual(value) => argument >= value,
-        Test::Masked { mask, value } => argument & mask == value,
+        ArgumentTest::Equal(value) => argument == value,
+        ArgumentTest::NotEqual(value) => argument != value,
+        ArgumentTest::Less(value) => argument < value,
+        ArgumentTest::LessOrEqual(value) => argument <= value,
+        ArgumentTest::Greater(value) => argument > value,
+        ArgumentTest::GreaterOrEqual(value) => argument >= value,
+        ArgumentTest::Masked { mask, value } => argument & mask == value,
     }
 }
 
-fn expected(verdict: &Verdict, arguments: &[u64; 6]) -> u32 {
+fn expected(verdict: &SyscallPolicy, arguments: &[u64; 6]) -> u32 {
     let rule = verdict
         .rules
         .iter()
@@ -82,42 +87,42 @@ fn any_value() -> impl Strategy<Value = u64> {
     (half(), half()).prop_map(|(high, low)| high << 32 | low)
 }
 
-fn any_action() -> impl Strategy<Value = Action> {
+fn any_action() -> impl Strategy<Value = SeccompAction> {
     prop_oneof![
-        Just(Action::ALLOW),
-        Just(Action::REFUSE),
-        Just(Action::UNKNOWN),
-        Just(Action::KILL_THREAD),
-        any::<u8>().prop_map(|number| Action::errno(number.into())),
+        Just(SeccompAction::ALLOW),
+        Just(SeccompAction::REFUSE),
+        Just(SeccompAction::UNKNOWN),
+        Just(SeccompAction::KILL_THREAD),
+        any::<u8>().prop_map(|number| SeccompAction::errno(number.into())),
     ]
 }
 
-fn any_condition() -> impl Strategy<Value = Condition> {
+fn any_condition() -> impl Strategy<Value = ArgumentCondition> {
     let test = (0..7, any_value(), any_value()).prop_map(|(kind, value, mask)| match kind {
-        0 => Test::Equal(value),
-        1 => Test::NotEqual(value),
-        2 => Test::Less(value),
-        3 => Test::LessOrEqual(value),
-        4 => Test::Greater(value),
-        5 => Test::GreaterOrEqual(value),
-        _ => Test::Masked { mask, value: value & mask },
+        0 => ArgumentTest::Equal(value),
+        1 => ArgumentTest::NotEqual(value),
+        2 => ArgumentTest::Less(value),
+        3 => ArgumentTest::LessOrEqual(value),
+        4 => ArgumentTest::Greater(value),
+        5 => ArgumentTest::GreaterOrEqual(value),
+        _ => ArgumentTest::Masked { mask, value: value & mask },
     });
-    (0..6_u8, test).prop_map(|(argument, test)| Condition { argument, test })
+    (0..6_u8, test).prop_map(|(argument, test)| ArgumentCondition { argument, test })
 }
 
-fn any_verdict() -> impl Strategy<Value = Verdict> {
+fn any_verdict() -> impl Strategy<Value = SyscallPolicy> {
     let rule = (proptest::collection::vec(any_condition(), 0..4), any_action())
-        .prop_map(|(conditions, action)| Rule { conditions, action });
+        .prop_map(|(conditions, action)| SyscallRule { conditions, action });
     prop_oneof![
-        4 => any_action().prop_map(Verdict::always),
+        4 => any_action().prop_map(SyscallPolicy::always),
         1 => (proptest::collection::vec(rule, 0..4), any_action())
-            .prop_map(|(rules, otherwise)| Verdict { rules, otherwise }),
+            .prop_map(|(rules, otherwise)| SyscallPolicy { rules, otherwise }),
     ]
 }
 
-fn any_filter() -> impl Strategy<Value = Filter> {
+fn any_filter() -> impl Strategy<Value = SeccompFilter> {
     let verdicts = proptest::collection::btree_map(0..=LAST, any_verdict(), 0..300);
-    (verdicts, any_action(), any_action()).prop_map(|(verdicts, otherwise, above)| Filter {
+    (verdicts, any_action(), any_action()).prop_map(|(verdicts, otherwise, above)| SeccompFilter {
         verdicts,
         otherwise,
         last: LAST,
@@ -133,7 +138,7 @@ proptest! {
     ) {
         let program = program(&filter);
         for number in 0..=LAST {
-            let default = Verdict::always(filter.otherwise);
+            let default = SyscallPolicy::always(filter.otherwise);
             let verdict = filter.verdicts.get(&number).unwrap_or(&default);
             prop_assert_eq!(
                 run(&program, OWN_ARCHITECTURE, number, &arguments),
@@ -144,20 +149,26 @@ proptest! {
         prop_assert_eq!(run(&program, OWN_ARCHITECTURE, LAST + 1, &arguments), filter.above.0);
         // x32 calls have a high bit in their number; i386 programs are another architecture.
         for number in [X32, X32 + 1, u32::MAX] {
-            prop_assert_eq!(run(&program, OWN_ARCHITECTURE, number, &arguments), Action::UNKNOWN.0);
+            prop_assert_eq!(run(&program, OWN_ARCHITECTURE, number, &arguments), SeccompAction::UNKNOWN.0);
         }
-        prop_assert_eq!(run(&program, 0x4000_0003, 0, &arguments), Action::KILL_PROCESS.0);
+        prop_assert_eq!(run(&program, 0x4000_0003, 0, &arguments), SeccompAction::KILL_PROCESS.0);
     }
 }
 
 #[test]
 fn a_program_that_the_kernel_would_not_take_is_none() {
-    let condition = |value| Condition { argument: 0, test: Test::Equal(value) };
-    let rules =
-        (0..1000).map(|value| Rule { conditions: vec![condition(value)], action: Action::REFUSE });
-    let verdict = Verdict { rules: rules.collect(), otherwise: Action::ALLOW };
-    let filter =
-        |verdicts| Filter { verdicts, otherwise: Action::ALLOW, last: LAST, above: Action::ALLOW };
+    let condition = |value| ArgumentCondition { argument: 0, test: ArgumentTest::Equal(value) };
+    let rules = (0..1000).map(|value| SyscallRule {
+        conditions: vec![condition(value)],
+        action: SeccompAction::REFUSE,
+    });
+    let verdict = SyscallPolicy { rules: rules.collect(), otherwise: SeccompAction::ALLOW };
+    let filter = |verdicts| SeccompFilter {
+        verdicts,
+        otherwise: SeccompAction::ALLOW,
+        last: LAST,
+        above: SeccompAction::ALLOW,
+    };
     assert!(compile(&filter(BTreeMap::new())).is_some());
     assert!(compile(&filter(BTreeMap::from([(1, verdict)]))).is_none());
 }

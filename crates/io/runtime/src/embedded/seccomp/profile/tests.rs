@@ -2,17 +2,17 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const NONE: Surroundings = Surroundings { capabilities: 0, kernel: (6, 1) };
+const NONE: ProfileEnvironment = ProfileEnvironment { capabilities: 0, kernel: (6, 1) };
 
-fn read(profile: &Value, surroundings: Surroundings) -> Result<Filter, String> {
+fn read(profile: &Value, surroundings: ProfileEnvironment) -> Result<SeccompFilter, String> {
     parse(profile.to_string().as_bytes(), surroundings)
 }
 
-fn verdict(filter: &Filter, name: &str) -> Verdict {
+fn verdict(filter: &SeccompFilter, name: &str) -> SyscallPolicy {
     let number = names::number(name).unwrap();
     let own = filter.verdicts.get(&number).cloned();
     own.unwrap_or_else(|| {
-        Verdict::always(if number > filter.last { filter.above } else { filter.otherwise })
+        SyscallPolicy::always(if number > filter.last { filter.above } else { filter.otherwise })
     })
 }
 
@@ -27,10 +27,10 @@ fn a_deny_list_lets_everything_else_pass() {
         ],
     });
     let filter = read(&profile, NONE).unwrap();
-    assert_eq!(verdict(&filter, "mkdirat"), Verdict::always(Action::errno(30)));
-    assert_eq!(verdict(&filter, "ptrace"), Verdict::always(Action::KILL_PROCESS));
-    assert_eq!(verdict(&filter, "read"), Verdict::always(Action::ALLOW));
-    assert_eq!(filter.above, Action::ALLOW, "calls of later kernels, too");
+    assert_eq!(verdict(&filter, "mkdirat"), SyscallPolicy::always(SeccompAction::errno(30)));
+    assert_eq!(verdict(&filter, "ptrace"), SyscallPolicy::always(SeccompAction::KILL_PROCESS));
+    assert_eq!(verdict(&filter, "read"), SyscallPolicy::always(SeccompAction::ALLOW));
+    assert_eq!(filter.above, SeccompAction::ALLOW, "calls of later kernels, too");
 }
 
 #[test]
@@ -41,13 +41,16 @@ fn a_restrictive_profile_refuses_what_it_does_not_name_and_has_not_heard_of_what
         ]})
     };
     let filter = read(&profile("SCMP_ACT_ERRNO", None), NONE).unwrap();
-    assert_eq!(filter.otherwise, Action::REFUSE);
-    assert_eq!(filter.above, Action::UNKNOWN);
+    assert_eq!(filter.otherwise, SeccompAction::REFUSE);
+    assert_eq!(filter.above, SeccompAction::UNKNOWN);
     assert_eq!(Some(filter.last), names::number("openat2"));
     let filter = read(&profile("SCMP_ACT_ERRNO", Some(38)), NONE).unwrap();
-    assert_eq!((filter.otherwise, filter.above), (Action::UNKNOWN, Action::UNKNOWN));
+    assert_eq!((filter.otherwise, filter.above), (SeccompAction::UNKNOWN, SeccompAction::UNKNOWN));
     let filter = read(&profile("SCMP_ACT_KILL", None), NONE).unwrap();
-    assert_eq!((filter.otherwise, filter.above), (Action::KILL_THREAD, Action::UNKNOWN));
+    assert_eq!(
+        (filter.otherwise, filter.above),
+        (SeccompAction::KILL_THREAD, SeccompAction::UNKNOWN)
+    );
 }
 
 #[test]
@@ -60,9 +63,10 @@ fn conditions_hold_together_unless_one_argument_has_two() {
         ]})
     };
     let rules = |args| verdict(&read(&profile(args), NONE).unwrap(), "socket").rules;
-    let condition = |argument, value| Condition { argument, test: Test::Equal(value) };
+    let condition =
+        |argument, value| ArgumentCondition { argument, test: ArgumentTest::Equal(value) };
     assert_eq!(rules(json!(null)), []);
-    let refuse = |conditions| Rule { conditions, action: Action::REFUSE };
+    let refuse = |conditions| SyscallRule { conditions, action: SeccompAction::REFUSE };
     assert_eq!(
         rules(json!([argument(0, 16), argument(1, 3)])),
         [refuse(vec![condition(0, 16), condition(1, 3)])]
@@ -83,11 +87,11 @@ fn a_rule_without_arguments_goes_before_those_with_and_one_like_the_default_says
         {"names": ["read"], "action": "SCMP_ACT_ERRNO", "args": args},
     ]});
     let filter = read(&profile, NONE).unwrap();
-    assert_eq!(verdict(&filter, "clone"), Verdict::always(Action::ALLOW));
-    assert_eq!(verdict(&filter, "read"), Verdict::always(Action::REFUSE));
+    assert_eq!(verdict(&filter, "clone"), SyscallPolicy::always(SeccompAction::ALLOW));
+    assert_eq!(verdict(&filter, "read"), SyscallPolicy::always(SeccompAction::REFUSE));
     let socket = verdict(&filter, "socket");
-    assert_eq!(socket.rules[0].conditions[0].test, Test::Masked { mask: 1, value: 1 });
-    assert_eq!(socket.otherwise, Action::REFUSE);
+    assert_eq!(socket.rules[0].conditions[0].test, ArgumentTest::Masked { mask: 1, value: 1 });
+    assert_eq!(socket.otherwise, SeccompAction::REFUSE);
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn rules_of_dockers_profiles_depend_on_capabilities_machine_and_kernel() {
         let mut rule = json!({"names": ["mount"], "action": "SCMP_ACT_ALLOW"});
         rule.as_object_mut().unwrap().extend(circumstances.as_object().unwrap().clone());
         let profile = json!({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [rule]});
-        let filter = read(&profile, Surroundings { capabilities, ..NONE }).unwrap();
+        let filter = read(&profile, ProfileEnvironment { capabilities, ..NONE }).unwrap();
         assert_eq!(filter.verdicts.len(), usize::from(applies), "{circumstances}");
     }
 }

@@ -41,17 +41,17 @@ pub(super) struct ControlViolation {
 type Check = fn(&PodUnderReview<'_>) -> Option<ControlViolation>;
 
 /// One control.
-struct Control {
+struct SecurityControl {
     /// Upstream's name. Violations are told in the order of these, those of `baseline` first.
     id: &'static str,
     /// The level from which on it holds.
     level: PolicyLevel,
     /// How it was at each version, oldest first.
-    revisions: &'static [Revision],
+    revisions: &'static [ControlRevision],
 }
 
 /// A control from one version on.
-struct Revision {
+struct ControlRevision {
     /// The minor version of Kubernetes that brought it.
     since: u64,
     check: Check,
@@ -59,20 +59,20 @@ struct Revision {
     replaces: Option<&'static str>,
 }
 
-const fn since(since: u64, check: Check) -> Revision {
-    Revision { since, check, replaces: None }
+const fn since(since: u64, check: Check) -> ControlRevision {
+    ControlRevision { since, check, replaces: None }
 }
 
-const fn instead_of(replaces: &'static str, since: u64, check: Check) -> Revision {
-    Revision { since, check, replaces: Some(replaces) }
+const fn instead_of(replaces: &'static str, since: u64, check: Check) -> ControlRevision {
+    ControlRevision { since, check, replaces: Some(replaces) }
 }
 
-const fn baseline(id: &'static str, revisions: &'static [Revision]) -> Control {
-    Control { id, level: PolicyLevel::Baseline, revisions }
+const fn baseline(id: &'static str, revisions: &'static [ControlRevision]) -> SecurityControl {
+    SecurityControl { id, level: PolicyLevel::Baseline, revisions }
 }
 
-const fn restricted(id: &'static str, revisions: &'static [Revision]) -> Control {
-    Control { id, level: PolicyLevel::Restricted, revisions }
+const fn restricted(id: &'static str, revisions: &'static [ControlRevision]) -> SecurityControl {
+    SecurityControl { id, level: PolicyLevel::Restricted, revisions }
 }
 
 const CAPABILITIES: &str = "capabilities_baseline";
@@ -81,7 +81,7 @@ const PROC_MOUNT: &str = "procMount";
 const SECCOMP: &str = "seccompProfile_baseline";
 
 /// All of them, in the order in which their violations are told.
-static CONTROLS: [Control; 20] = [
+static CONTROLS: [SecurityControl; 20] = [
     baseline("appArmorProfile", &[since(0, app_armor::profile)]),
     baseline(CAPABILITIES, &[since(0, capabilities::baseline)]),
     // ours: the image shows the files of the machine
@@ -141,9 +141,9 @@ static CONTROLS: [Control; 20] = [
     ),
 ];
 
-impl Control {
+impl SecurityControl {
     /// How it is at a version; none before it began.
-    fn revision(&self, version: PolicyVersion) -> Option<&Revision> {
+    fn revision(&self, version: PolicyVersion) -> Option<&ControlRevision> {
         self.revisions.iter().rev().find(|revision| match version {
             PolicyVersion::Minor(minor) => revision.since <= minor,
             PolicyVersion::Latest => true,

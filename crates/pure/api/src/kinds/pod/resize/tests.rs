@@ -2,11 +2,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::registry::ApiKind;
-use crate::registry::Context;
+use crate::registry::RequestContext;
 use crate::registry::strategy::{ResizePart, SubresourceStrategy};
 use rekindle_types::Tick;
 
-const CONTEXT: Context<'_> = Context { now: Tick::ZERO, user: "somebody" };
+const CONTEXT: RequestContext<'_> = RequestContext { now: Tick::ZERO, user: "somebody" };
 
 fn pod(spec: Value) -> Pod {
     let mut pod: Pod =

@@ -47,7 +47,7 @@ fn to_nodes(affinity: &NodeAffinity, field: &Path) -> Vec<FieldError> {
     for (index, term) in items(preferred).iter().enumerate() {
         let field = field.child(PREFERRED).index(index);
         errors.extend(weight(term.weight, &field));
-        errors.extend(node_term(&term.preference, Values::Any, &field.child("preference")));
+        errors.extend(node_term(&term.preference, AffinityValues::Any, &field.child("preference")));
     }
     errors
 }
@@ -59,19 +59,21 @@ pub(crate) fn node_selector(selector: &NodeSelector, field: &Path) -> Vec<FieldE
         return vec![FieldError::required(field, "must have at least one node selector term")];
     }
     let terms = selector.node_selector_terms.iter().enumerate();
-    terms.flat_map(|(index, term)| node_term(term, Values::OfLabels, &field.index(index))).collect()
+    terms
+        .flat_map(|(index, term)| node_term(term, AffinityValues::OfLabels, &field.index(index)))
+        .collect()
 }
 
 /// What the values of an expression may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Values {
+enum AffinityValues {
     /// What a label can have: with another one no node would ever fit.
     OfLabels,
     /// Anything: a preference for what no node has harms nobody, and upstream never refused it.
     Any,
 }
 
-fn node_term(term: &NodeSelectorTerm, values: Values, field: &Path) -> Vec<FieldError> {
+fn node_term(term: &NodeSelectorTerm, values: AffinityValues, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, requirement) in items(term.match_expressions.as_ref()).iter().enumerate() {
         let field = field.child("matchExpressions").index(index);
@@ -85,7 +87,7 @@ fn node_term(term: &NodeSelectorTerm, values: Values, field: &Path) -> Vec<Field
 
 fn by_label(
     requirement: &NodeSelectorRequirement,
-    values: Values,
+    values: AffinityValues,
     field: &Path,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -108,7 +110,7 @@ fn by_label(
     }
     let key = &requirement.key;
     errors.extend(invalid_each(&field.child("key"), key, names::qualified(key)));
-    if values == Values::OfLabels {
+    if values == AffinityValues::OfLabels {
         for (index, value) in given.iter().enumerate() {
             let field = field.child("values").index(index);
             errors.extend(invalid_each(&field, value, names::label_value(value)));

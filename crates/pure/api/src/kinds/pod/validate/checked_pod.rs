@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{PodSpec, Volume};
 
-use super::Holder;
+use super::SpecHolder;
 use crate::validation::{ListKeys, items};
 
 /// The pod.
@@ -10,7 +10,7 @@ pub(super) struct CheckedPod<'a> {
     /// All of its spec.
     pub(super) spec: &'a PodSpec,
     /// What holds the spec.
-    pub(super) holder: Holder,
+    pub(super) holder: SpecHolder,
     /// The names of its resource claims; none is empty.
     pub(super) claims: ListKeys<&'a str>,
     volumes: ListKeys<&'a str>,
@@ -18,7 +18,7 @@ pub(super) struct CheckedPod<'a> {
 
 impl<'a> CheckedPod<'a> {
     /// The pod with this spec.
-    pub(super) fn new(spec: &'a PodSpec, holder: Holder) -> Self {
+    pub(super) fn new(spec: &'a PodSpec, holder: SpecHolder) -> Self {
         let claims = items(spec.resource_claims.as_ref()).iter().map(|claim| claim.name.as_str());
         let volumes = items(spec.volumes.as_ref()).iter().map(|volume| volume.name.as_str());
         Self {

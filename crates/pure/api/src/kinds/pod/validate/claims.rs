@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::{PodResourceClaim, ResourceClaim};
 
 use super::checked_pod::CheckedPod;
-use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{ListKeys, Path, invalid_each, names, shortened, text};
 
 /// Checks the list of a pod.
@@ -42,7 +42,7 @@ fn source(claim: &PodResourceClaim, field: &Path) -> Vec<FieldError> {
     };
     errors.extend(why.map(|why| FieldError {
         field: field.into(),
-        problem: Problem::Invalid(
+        problem: FieldProblem::Invalid(
             serde_json::to_string(claim).expect("a claim is texts only, so JSON can hold it"),
         ),
         detail: why.to_owned(),

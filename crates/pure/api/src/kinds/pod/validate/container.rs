@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, ContainerPort};
 
 use super::checked_pod::CheckedPod;
-use super::{Holder, env, mounts, one_of, resources, security};
+use super::{SpecHolder, env, mounts, one_of, resources, security};
 use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, invalid_each, items, names, ports, text};
 
@@ -42,13 +42,13 @@ pub(super) fn common(container: &Container, pod: &CheckedPod<'_>, field: &Path) 
     errors
 }
 
-fn image(image: &str, holder: Holder, field: Path) -> Option<FieldError> {
+fn image(image: &str, holder: SpecHolder, field: Path) -> Option<FieldError> {
     if image.is_empty() {
         return Some(FieldError::required(field, ""));
     }
     // Upstream checks this of pods only, since old templates had a lone blank as a place holder.
     let padded = image.trim() != image;
-    (padded && holder == Holder::Pod)
+    (padded && holder == SpecHolder::Pod)
         .then(|| FieldError::invalid(field, image, "must not have leading or trailing whitespace"))
 }
 

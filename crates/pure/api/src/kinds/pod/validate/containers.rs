@@ -3,12 +3,12 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use super::checked_pod::CheckedPod;
-use super::{Holder, container, ephemeral, handlers, one_of_if_set};
+use super::{SpecHolder, container, ephemeral, handlers, one_of_if_set};
 use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, items, text};
 
 /// Checks regular, init and ephemeral containers.
-pub(super) fn all(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldError> {
+pub(super) fn all(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let regular = field.child("containers");
     let init = field.child("initContainers");
@@ -37,9 +37,9 @@ pub(super) fn all(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldErro
     }
     let ephemerals = field.child("ephemeralContainers");
     match holder {
-        Holder::Pod => errors.extend(ephemeral::all(&pod, &ephemerals)),
-        Holder::Template if items(spec.ephemeral_containers.as_ref()).is_empty() => {}
-        Holder::Template => {
+        SpecHolder::Pod => errors.extend(ephemeral::all(&pod, &ephemerals)),
+        SpecHolder::Template if items(spec.ephemeral_containers.as_ref()).is_empty() => {}
+        SpecHolder::Template => {
             let detail = "ephemeral containers not allowed in pod template";
             errors.push(FieldError::forbidden(ephemerals, detail));
         }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, EnvVarSource, FileKeySelector};
 
 use super::checked_pod::CheckedPod;
-use super::own_fields::{ContainerName, ENV_FIELDS, field_selector, resource_selector};
+use super::own_fields::{ContainerNameRule, ENV_FIELDS, field_selector, resource_selector};
 use super::volume_files::file_path;
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, names, text};
@@ -46,7 +46,7 @@ fn value_from(
     if let Some(selector) = &source.resource_field_ref {
         sources += 1;
         let field = field.child("resourceFieldRef");
-        errors.extend(resource_selector(selector, ContainerName::Optional, &field));
+        errors.extend(resource_selector(selector, ContainerNameRule::Optional, &field));
     }
     if let Some(selector) = &source.config_map_key_ref {
         sources += 1;

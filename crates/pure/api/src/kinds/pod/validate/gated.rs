@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 };
 use serde::Serialize;
 
-use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{Path, items};
 
 /// Whether the pod waits.
@@ -102,5 +102,9 @@ pub(super) fn keep_nodes(spec: &mut PodSpec, old: &PodSpec) {
 fn invalid<T: Serialize>(field: Path, value: &T, detail: &str) -> FieldError {
     let shown = serde_json::to_string(value)
         .expect("selectors and terms have text keys only, so JSON can hold them");
-    FieldError { field: field.into(), problem: Problem::Invalid(shown), detail: detail.to_owned() }
+    FieldError {
+        field: field.into(),
+        problem: FieldProblem::Invalid(shown),
+        detail: detail.to_owned(),
+    }
 }

@@ -65,7 +65,7 @@ fn one_success(probe: &Probe, field: &Path) -> Option<FieldError> {
 }
 
 fn probe(probe: &Probe, field: &Path) -> Vec<FieldError> {
-    let mut handlers = Handlers::new(field);
+    let mut handlers = HandlerCheck::new(field);
     handlers.exec(probe.exec.as_ref());
     handlers.http_get(probe.http_get.as_ref());
     if let Some(action) = &probe.tcp_socket
@@ -107,7 +107,7 @@ fn grpc_mode(action: &GRPCAction, field: &Path) -> Option<FieldError> {
 }
 
 fn hook(hook: &LifecycleHandler, grace: i64, field: &Path) -> Vec<FieldError> {
-    let mut handlers = Handlers::new(field);
+    let mut handlers = HandlerCheck::new(field);
     handlers.exec(hook.exec.as_ref());
     handlers.http_get(hook.http_get.as_ref());
     if let Some(action) = &hook.tcp_socket
@@ -129,13 +129,13 @@ fn hook(hook: &LifecycleHandler, grace: i64, field: &Path) -> Vec<FieldError> {
 }
 
 /// One of several handlers: the first is checked, each further one is an error.
-struct Handlers<'a> {
+struct HandlerCheck<'a> {
     field: &'a Path,
     seen: usize,
     errors: Vec<FieldError>,
 }
 
-impl<'a> Handlers<'a> {
+impl<'a> HandlerCheck<'a> {
     const fn new(field: &'a Path) -> Self {
         Self { field, seen: 0, errors: Vec::new() }
     }

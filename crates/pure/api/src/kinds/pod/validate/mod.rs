@@ -36,7 +36,7 @@ use crate::validation::Path;
 
 /// What holds the spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(crate) enum SpecHolder {
     /// A Pod.
     Pod,
     /// The template of a workload.

@@ -10,7 +10,7 @@ use crate::validation::{ListKeys, Path, items, text};
 /// Checks `volumeMounts` and `volumeDevices`.
 pub(super) fn check(container: &Container, pod: &CheckedPod<'_>, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let devices = Uses::of_devices(items(container.volume_devices.as_ref()));
+    let devices = VolumeUses::of_devices(items(container.volume_devices.as_ref()));
     let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, mount) in items(container.volume_mounts.as_ref()).iter().enumerate() {
         let field = field.child("volumeMounts").index(index);
@@ -35,12 +35,12 @@ pub(super) fn check(container: &Container, pod: &CheckedPod<'_>, field: &Path) -
 }
 
 /// The volumes that a container uses in one way, and the paths where it has them.
-struct Uses<'a> {
+struct VolumeUses<'a> {
     names: ListKeys<&'a str>,
     paths: ListKeys<&'a str>,
 }
 
-impl<'a> Uses<'a> {
+impl<'a> VolumeUses<'a> {
     fn of_devices(devices: &'a [VolumeDevice]) -> Self {
         Self {
             names: devices.iter().map(|device| device.name.as_str()).collect(),
@@ -57,7 +57,7 @@ impl<'a> Uses<'a> {
 }
 
 /// What is a device in a container is no folder in it, too.
-fn not_a_device(mount: &VolumeMount, devices: &Uses<'_>, field: &Path) -> Vec<FieldError> {
+fn not_a_device(mount: &VolumeMount, devices: &VolumeUses<'_>, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if !mount.name.is_empty() && devices.names.has(mount.name.as_str()) {
         let detail = "must not already exist in volumeDevices";
@@ -166,7 +166,7 @@ fn bind_options(mount: &VolumeMount, pod: &CheckedPod<'_>, field: &Path) -> Vec<
 
 fn devices(container: &Container, pod: &CheckedPod<'_>, field: &Path) -> Vec<FieldError> {
     let devices = items(container.volume_devices.as_ref());
-    let mounts = Uses::of_mounts(items(container.volume_mounts.as_ref()));
+    let mounts = VolumeUses::of_mounts(items(container.volume_mounts.as_ref()));
     let (mut names, mut paths): (ListKeys<&str>, ListKeys<&str>) =
         (ListKeys::new(), ListKeys::new());
     let mut errors = Vec::new();

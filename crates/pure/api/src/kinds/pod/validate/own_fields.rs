@@ -90,7 +90,7 @@ pub(super) fn field_selector(
 
 /// Whether a `resourceFieldRef` must name the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ContainerName {
+pub(super) enum ContainerNameRule {
     /// In a volume, which belongs to no container.
     Required,
     /// In a variable.
@@ -100,12 +100,13 @@ pub(super) enum ContainerName {
 /// Checks a `resourceFieldRef`.
 pub(super) fn resource_selector(
     selector: &ResourceFieldSelector,
-    container: ContainerName,
+    container: ContainerNameRule,
     field: &Path,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let resource = selector.resource.as_str();
-    if container == ContainerName::Required && text(selector.container_name.as_ref()).is_empty() {
+    if container == ContainerNameRule::Required && text(selector.container_name.as_ref()).is_empty()
+    {
         errors.push(FieldError::required(field.child("containerName"), ""));
     } else if resource.is_empty() {
         errors.push(FieldError::required(field.child("resource"), ""));

@@ -92,25 +92,25 @@ fn token(token: &ServiceAccountTokenProjection, field: &Path) -> Vec<FieldError>
 
 /// A path that a source gives a file, with what the error shows for it: the object that the file is
 /// of, if there is one.
-struct Named<'a> {
+struct ProjectedPath<'a> {
     path: &'a str,
     shown: &'a str,
 }
 
 /// Two sources may not give one path; where a token lies is not looked at, as upstream.
-fn named_paths(source: &VolumeProjection) -> impl Iterator<Item = Named<'_>> {
+fn named_paths(source: &VolumeProjection) -> impl Iterator<Item = ProjectedPath<'_>> {
     let secret = source.secret.iter().flat_map(|secret| of_keys(&secret.name, &secret.items));
     let config_map = source.config_map.iter().flat_map(|map| of_keys(&map.name, &map.items));
     let files = source.downward_api.iter().flat_map(|api| api.items.iter().flatten());
-    let downward = files.map(|file| Named { path: &file.path, shown: &file.path });
+    let downward = files.map(|file| ProjectedPath { path: &file.path, shown: &file.path });
     secret.chain(config_map).chain(downward)
 }
 
 fn of_keys<'a>(
     object: &'a str,
     keys: &'a Option<Vec<KeyToPath>>,
-) -> impl Iterator<Item = Named<'a>> {
-    keys.iter().flatten().map(move |key| Named { path: &key.path, shown: object })
+) -> impl Iterator<Item = ProjectedPath<'a>> {
+    keys.iter().flatten().map(move |key| ProjectedPath { path: &key.path, shown: object })
 }
 
 /// A pod without a service account, as a mirror is, has no tokens.

@@ -5,10 +5,10 @@ use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, PodSpec, SeccompProfile, SecurityContext, Sysctl,
 };
 
-use rekindle_types::sysctls::{self, Home};
+use rekindle_types::sysctls::{self, SysctlNamespace};
 
 use super::{one_of_if_set, unsupported, volume_files, windows};
-use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{ListKeys, Path, items, numbers};
 
 /// Checks the pod's security context.
@@ -92,9 +92,11 @@ fn sysctl_of_node(spec: &PodSpec, sysctl: &Sysctl, name: &str, field: Path) -> O
         (host == Some(true)).then(|| FieldError::invalid(field.clone(), &sysctl.name, detail))
     };
     match sysctls::home(name) {
-        Home::Network => shared(spec.host_network, "hostNetwork"),
-        Home::Ipc => shared(spec.host_ipc, "hostIPC"),
-        Home::Machine => Some(unsupported(field, "it is not namespaced and would change the node")),
+        SysctlNamespace::Network => shared(spec.host_network, "hostNetwork"),
+        SysctlNamespace::Ipc => shared(spec.host_ipc, "hostIPC"),
+        SysctlNamespace::Machine => {
+            Some(unsupported(field, "it is not namespaced and would change the node"))
+        }
     }
 }
 
@@ -131,7 +133,7 @@ pub(super) fn container(container: &Container, spec: &PodSpec, field: &Path) -> 
                 .expect("a security context has text keys only, so JSON can hold it");
             errors.push(FieldError {
                 field: field.into(),
-                problem: Problem::Invalid(shown),
+                problem: FieldProblem::Invalid(shown),
                 detail: detail.to_owned(),
             });
         }

@@ -3,14 +3,14 @@
 use k8s_openapi::api::core::v1::{HostAlias, PodDNSConfig, PodSpec};
 
 use super::{
-    Holder, claims, containers, one_of, one_of_if_set, placement, resources, security, unsupported,
-    volume, windows,
+    SpecHolder, claims, containers, one_of, one_of_if_set, placement, resources, security,
+    unsupported, volume, windows,
 };
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, labels, names, numbers, text};
 
 /// Everything wrong with a pod spec.
-pub(crate) fn pod_spec(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldError> {
+pub(crate) fn pod_spec(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     errors.extend(volume::volumes(items(spec.volumes.as_ref()), holder, &field.child("volumes")));
     let devices = items(spec.resource_claims.as_ref());
@@ -205,7 +205,7 @@ fn hostname_override(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     errors
 }
 
-fn host_network_ports(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<FieldError> {
+fn host_network_ports(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if spec.host_network != Some(true) {
         return errors;
@@ -214,8 +214,8 @@ fn host_network_ports(spec: &PodSpec, holder: Holder, field: &Path) -> Vec<Field
         for (position, port) in items(container.ports.as_ref()).iter().enumerate() {
             let host_port = port.host_port.unwrap_or(0);
             let checked = match holder {
-                Holder::Pod => true,
-                Holder::Template => host_port != 0,
+                SpecHolder::Pod => true,
+                SpecHolder::Template => host_port != 0,
             };
             if checked && host_port != port.container_port {
                 let field = field.child("containers").index(index).child("ports").index(position);

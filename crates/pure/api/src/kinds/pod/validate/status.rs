@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{
 use serde_json::json;
 
 use super::spec::ip;
-use crate::registry::field_error::{FieldError, Problem};
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{ListKeys, Path, invalid_each, items, names, numbers, text};
 
 /// Conditions whose names are shorter than those of others have to be.
@@ -123,7 +123,7 @@ fn addresses(all: &[&str], field: &Path) -> Vec<FieldError> {
         let shown: Vec<_> = all.iter().map(|ip| json!({"ip": ip})).collect();
         errors.push(FieldError {
             field: field.into(),
-            problem: Problem::Invalid(json!(shown).to_string()),
+            problem: FieldProblem::Invalid(json!(shown).to_string()),
             detail: "may specify no more than one IP for each IP family".to_owned(),
         });
     }
@@ -158,7 +158,7 @@ fn devices(
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let devices = items(status.allocated_resources_status.as_ref());
-    let asked = container.filter(|_| !devices.is_empty()).map(AskedDevices::new);
+    let asked = container.filter(|_| !devices.is_empty()).map(RequestedDevices::new);
     for (index, device) in devices.iter().enumerate() {
         let field = field.index(index);
         errors.extend(asked.as_ref().and_then(|asked| asked.lacks(device, &field)));
@@ -180,13 +180,13 @@ fn devices(
 }
 
 /// The devices that a container asks for.
-struct AskedDevices<'a> {
+struct RequestedDevices<'a> {
     container: &'a Container,
     /// Its claims, as its status names them.
     claims: ListKeys<String>,
 }
 
-impl<'a> AskedDevices<'a> {
+impl<'a> RequestedDevices<'a> {
     fn new(container: &'a Container) -> Self {
         let resources = container.resources.as_ref();
         let used = resources.and_then(|resources| resources.claims.as_ref());

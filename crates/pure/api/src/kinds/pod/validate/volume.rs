@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::volume_files::{files, keys, mode, user};
-use super::{Holder, one_of, projected, unsupported, volume_claims};
+use super::{SpecHolder, one_of, projected, unsupported, volume_claims};
 use crate::kinds::pod::volumes::{SUPPORTED, sources};
 use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, invalid_each, items, names, quantities, text};
@@ -22,7 +22,7 @@ const HOST_PATH_TYPES: [&str; 8] = [
 ];
 
 /// Checks `volumes`.
-pub(super) fn volumes(volumes: &[Volume], holder: Holder, field: &Path) -> Vec<FieldError> {
+pub(super) fn volumes(volumes: &[Volume], holder: SpecHolder, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, volume) in volumes.iter().enumerate() {
@@ -144,10 +144,10 @@ fn empty_dir(source: &EmptyDirVolumeSource, field: &Path) -> Vec<FieldError> {
 }
 
 /// In a template the reference may come later.
-fn image(source: &ImageVolumeSource, holder: Holder, field: &Path) -> Vec<FieldError> {
+fn image(source: &ImageVolumeSource, holder: SpecHolder, field: &Path) -> Vec<FieldError> {
     let field = field.child("image");
     let mut errors = Vec::new();
-    if text(source.reference.as_ref()).is_empty() && holder == Holder::Pod {
+    if text(source.reference.as_ref()).is_empty() && holder == SpecHolder::Pod {
         errors.push(FieldError::required(field.child("reference"), ""));
     }
     errors.extend(one_of(

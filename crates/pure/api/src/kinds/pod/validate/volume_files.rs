@@ -44,7 +44,7 @@ pub(super) fn files(files: &[DownwardAPIVolumeFile], field: &Path) -> Vec<FieldE
             }
             (None, Some(selector)) => {
                 let field = field.child("resourceFieldRef");
-                let container = own_fields::ContainerName::Required;
+                let container = own_fields::ContainerNameRule::Required;
                 errors.extend(own_fields::resource_selector(selector, container, &field));
             }
             (None, None) => errors.push(FieldError::required(

@@ -15,13 +15,13 @@ fn budget(spec: Value, status: Value) -> PodDisruptionBudget {
 }
 
 /// What the budget says, in one line.
-fn says(spec: Value, mut status: Value, health: Health) -> String {
+fn says(spec: Value, mut status: Value, health: PodHealth) -> String {
     if status.get("observedGeneration").is_none() {
         status["observedGeneration"] = json!(1);
     }
     match decide(&budget(spec, status), health) {
         Ok(decision) => format!("{decision:?}"),
-        Err(Refusal::Exhausted(why)) => why,
+        Err(BudgetRefusal::Exhausted(why)) => why,
         Err(other) => format!("{other:?}"),
     }
 }
@@ -42,7 +42,7 @@ fn a_ready_pod_goes_only_while_a_disruption_is_left() {
         (json!({"disruptionsAllowed": 1, "observedGeneration": 0}), "Processing"),
         (json!({"disruptionsAllowed": -1}), "Broken(\"pdb disruptions allowed is negative\")"),
     ] {
-        assert_eq!(says(json!({}), status.clone(), Health::Ready), said, "{status}");
+        assert_eq!(says(json!({}), status.clone(), PodHealth::Ready), said, "{status}");
     }
 }
 
@@ -66,7 +66,7 @@ fn a_pod_that_is_not_ready_goes_as_the_policy_says() {
         (json!("IfHealthyBudget"), &wants_none, needs(0, 0)),
     ] {
         let spec = json!({"unhealthyPodEvictionPolicy": policy});
-        assert_eq!(says(spec, status.clone(), Health::NotReady), said, "{policy} {status}");
+        assert_eq!(says(spec, status.clone(), PodHealth::NotReady), said, "{policy} {status}");
     }
 }
 
@@ -92,7 +92,7 @@ fn a_refusal_says_what_the_budgets_condition_says() {
         ),
         ("bar-reason", 2, "The disruption budget foo needs 3 healthy pods and has 2 currently"),
     ] {
-        assert_eq!(says(json!({}), status(reason, current), Health::Ready), said);
+        assert_eq!(says(json!({}), status(reason, current), PodHealth::Ready), said);
     }
 }
 
@@ -101,7 +101,7 @@ fn too_many_evictions_that_nobody_has_seen_are_refused() {
     let unseen = |count: usize| {
         let pods: serde_json::Map<String, Value> =
             (0..count).map(|n| (format!("p{n}"), json!("2026-01-01T00:00:00Z"))).collect();
-        says(json!({}), json!({"disruptionsAllowed": 5, "disruptedPods": pods}), Health::Ready)
+        says(json!({}), json!({"disruptionsAllowed": 5, "disruptedPods": pods}), PodHealth::Ready)
     };
     assert_eq!(unseen(UNSEEN_MAX), "Counted");
     assert!(unseen(UNSEEN_MAX + 1).starts_with("Broken"));

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Object;
+use crate::ViewObject;
 
 /// A node: its name, its labels (`h` for a host name, `x` and `y` for zones), and how many pods of
 /// the set it has.
@@ -40,20 +40,20 @@ fn pod(name: &str, node: Option<&str>) -> Value {
         "spec": {"nodeName": node, "containers": []}})
 }
 
-fn read(pod: Value) -> Arc<Pod> {
+fn read(pod: Value) -> Arc<HeldPod> {
     Arc::new(serde_json::from_value(pod).unwrap())
 }
 
-fn put(view: &mut View, pod: Value) {
-    view.apply(Object::Pod(read(pod)));
+fn put(view: &mut ClusterView, pod: Value) {
+    view.apply(ViewObject::Pod(read(pod)));
 }
 
 /// With the ReplicaSet `web`, the nodes and its pods on them.
-fn view(nodes: &[Described]) -> View {
-    let mut view = View::new();
+fn view(nodes: &[Described]) -> ClusterView {
+    let mut view = ClusterView::new();
     let set = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "web"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}}});
-    view.apply(Object::ReplicaSet(Arc::new(serde_json::from_value(set).unwrap())));
+    view.apply(ViewObject::ReplicaSet(Arc::new(serde_json::from_value(set).unwrap())));
     for (name, labels, pods) in nodes {
         view.apply(node(name, labels).into());
         for number in 0..*pods {
@@ -63,10 +63,10 @@ fn view(nodes: &[Described]) -> View {
     view
 }
 
-fn of_candidates(view: &View, pod: &Value, names: &[&str]) -> Option<Vec<i64>> {
+fn of_candidates(view: &ClusterView, pod: &Value, names: &[&str]) -> Option<Vec<i64>> {
     let hosts = names.iter().map(|name| view.cluster().node(name).unwrap());
-    let candidates: Vec<Candidate<'_>> =
-        hosts.map(|host| Candidate { host, free_share: 0, balance: 0 }).collect();
+    let candidates: Vec<NodeCandidate<'_>> =
+        hosts.map(|host| NodeCandidate { host, free_share: 0, balance: 0 }).collect();
     scores(view, &read(pod.clone()), &candidates)
 }
 
@@ -195,7 +195,7 @@ fn those_are_alike_that_controller_and_services_select() {
         (Some("DaemonSet"), vec![service("s", both)], &one),
         (None, vec![set("ReplicaSet", json!({"matchLabels": app}))], &none),
     ] {
-        let mut view = View::new();
+        let mut view = ClusterView::new();
         for name in ["a", "b", "c"] {
             view.apply(node(name, "h").into());
         }
@@ -217,11 +217,11 @@ fn those_are_alike_that_controller_and_services_select() {
     }
 }
 
-fn typed(kind: &str, object: Value) -> Object {
+fn typed(kind: &str, object: Value) -> ViewObject {
     macro_rules! read {
         ($($kind:ident),*) => {
             match kind {
-                $(stringify!($kind) => Object::$kind(Arc::new(serde_json::from_value(object).unwrap())),)*
+                $(stringify!($kind) => ViewObject::$kind(Arc::new(serde_json::from_value(object).unwrap())),)*
                 other => panic!("{other}"),
             }
         };
