@@ -57,7 +57,7 @@ pub(crate) struct Acknowledgements {
 
 impl Acknowledgements {
     /// What there is, of which everybody knows, at this revision.
-    pub(crate) fn of<'a>(
+    pub(crate) fn new<'a>(
         all: impl IntoIterator<Item = &'a StoredObject>,
         revision: Revision,
     ) -> Self {
@@ -295,7 +295,7 @@ mod tests {
 
     /// Everybody knows of `/a` and `/b`.
     fn told() -> Acknowledgements {
-        Acknowledgements::of(&[object("/a", 1, "one"), object("/b", 2, "two")], Revision(2))
+        Acknowledgements::new(&[object("/a", 1, "one"), object("/b", 2, "two")], Revision(2))
     }
 
     /// What is said when these are found, with nothing under way.
@@ -357,7 +357,7 @@ mod tests {
         };
         let (one, other) = (of(2, "one"), of(4, "other"));
         let there = [one.clone()];
-        let mut told = Acknowledgements::of(&there, Revision(2));
+        let mut told = Acknowledgements::new(&there, Revision(2));
         assert_eq!(differs(&told, &there, 2), None);
         told.answered_deleted("one".to_owned());
         let expected = "P8: /b with UID one was answered to be deleted, and revision 2 is there";
@@ -377,7 +377,7 @@ mod tests {
             object("/b", revision, &format!(r#"{{"metadata":{{"uid":"one"{more}}}}}"#))
         };
         let (stays, leaves) = (of(2, ""), of(3, r#","deletionTimestamp":"2026-01-01T00:00:30Z""#));
-        let mut told = Acknowledgements::of([&stays], Revision(2));
+        let mut told = Acknowledgements::new([&stays], Revision(2));
         told.answered_leaving("one".to_owned());
         let expected = "P8: /b with UID one was answered to go, and revision 2 is there as if nobody had asked for that";
         says(differs(&told, std::slice::from_ref(&stays), 2), expected);

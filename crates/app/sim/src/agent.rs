@@ -178,8 +178,8 @@ impl SimulatedPod {
         address: u32,
     ) -> Self {
         let shown = clock.shows(now);
-        let graces = GracePeriods::of(&pod);
-        let last_ends = LastEnds::of(&pod);
+        let graces = GracePeriods::from_pod(&pod);
+        let last_ends = LastEnds::from_pod(&pod);
         let mut made = Self {
             driver: PodDriver::new(shown, pod.clone(), None, config.clone()),
             clock,

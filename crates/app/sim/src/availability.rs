@@ -142,7 +142,7 @@ impl AvailabilityAccount {
         let workload = match owners::controller_of(&pod.metadata) {
             Some(owner) => self.parents.get(&owner.uid).unwrap_or(&owner.uid).clone(),
             None => {
-                let name = NamespacedName::of(&pod.metadata).to_string();
+                let name = NamespacedName::from_meta(&pod.metadata).to_string();
                 if !self.given_up.contains(uid) {
                     self.want(&name, u64::from(is_to_stay(pod)));
                 }

@@ -54,7 +54,7 @@ pub struct PolicyOutcome {
 }
 
 impl PolicyOutcome {
-    pub(crate) fn of(policy: &str, length: TickDuration, world: &World) -> Self {
+    pub(crate) fn new(policy: &str, length: TickDuration, world: &World) -> Self {
         let mut by_pod = BTreeMap::new();
         // pods of the same name are told apart by their UIDs there
         for ((pod, _), restarts) in world.restarts_by_pod() {

@@ -49,7 +49,7 @@ pub(crate) enum RuntimeCallName {
 impl RuntimeCallName {
     /// What an action asks of a pod's runtime that made so many sandboxes and starts; none of what
     /// campaigns with nothing but deaths never do, or what nobody waits for.
-    pub(crate) fn of(
+    pub(crate) fn new(
         action: &CoreAction,
         sandboxes: u64,
         starts: impl FnOnce(&ContainerName) -> u64,

@@ -41,7 +41,7 @@ impl ScenarioReport {
     }
 
     /// The same with what the scenario does and when, for the plots.
-    pub fn of(seed: u64, scenario: &Scenario) -> Self {
+    pub fn from_scenario(seed: u64, scenario: &Scenario) -> Self {
         let (marks, without_effect) = (scenario.marks(), scenario.without_effect());
         Self { marks, without_effect, ..Self::new(seed, scenario.duration()) }
     }

@@ -249,7 +249,7 @@ impl Scenario {
             told(until);
         }
         world.end();
-        let outcome = PolicyOutcome::of(policy.name(), script.duration, &world);
+        let outcome = PolicyOutcome::new(policy.name(), script.duration, &world);
         // a wrong manifest is one whether or not there is time for it; nobody looks at this world
         // any more
         for (at, path, change) in late {

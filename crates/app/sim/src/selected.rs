@@ -22,7 +22,7 @@ impl SelectedLadders {
         ladder: &Arc<RestartLadder>,
         mut all: impl Iterator<Item = &'a ViewObject>,
     ) {
-        let name = NamespacedName::of(&ladder.metadata);
+        let name = NamespacedName::from_meta(&ladder.metadata);
         if self.busy.contains(&name) {
             return;
         }

@@ -141,7 +141,7 @@ impl SimServer {
     pub(crate) fn remember_what_is_told(&self) {
         let all = everything(self.api.store());
         self.inner().told =
-            Some(Acknowledgements::of(all.iter().map(AsRef::as_ref), self.api.store().revision()));
+            Some(Acknowledgements::new(all.iter().map(AsRef::as_ref), self.api.store().revision()));
     }
 
     /// A bug of the API or its disk.
@@ -211,7 +211,7 @@ impl SimServer {
             told.as_ref().and_then(|told| told.differs(&objects, found.newest, under_way.as_ref()));
         let mut inner = server.inner();
         (inner.figures, inner.written) = figures;
-        inner.told = told.is_some().then(|| Acknowledgements::of(objects, found.newest));
+        inner.told = told.is_some().then(|| Acknowledgements::new(objects, found.newest));
         inner.bug = bug;
         drop(inner);
         Ok(ReopenedServer { server, watch, newest: found.newest.0, wrong })

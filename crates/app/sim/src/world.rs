@@ -518,5 +518,5 @@ fn id_of_pod(pod: &impl AnyPod) -> ObjectId {
 }
 
 fn name_of(pod: &impl AnyPod) -> NamespacedName {
-    NamespacedName::of(pod.metadata())
+    NamespacedName::from_meta(pod.metadata())
 }

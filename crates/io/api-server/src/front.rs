@@ -147,7 +147,7 @@ impl Front {
             }
             Err(error) => return respond(error.into()),
         };
-        let labels = RequestLabels::of(&self.api, &received.request);
+        let labels = RequestLabels::new(&self.api, &received.request);
         let _open = self.metrics.begun(&labels);
         let begun = received.request.now;
         let HandledRequest { outcome, user, share } = self.handle(caller, received).await;

@@ -56,7 +56,7 @@ pub(super) struct RequestLabels {
 }
 
 impl RequestLabels {
-    pub(super) fn of(api: &Api, request: &ApiRequest) -> Self {
+    pub(super) fn new(api: &Api, request: &ApiRequest) -> Self {
         let nothing = |verb| Self {
             verb,
             group: String::new(),
@@ -74,9 +74,8 @@ impl RequestLabels {
         };
         let served = entry.subresources.iter().any(|sub| sub.name() == path.subresource);
         let verb = match RequestOptions::parse(&request.query) {
-            Ok(options) => {
-                RequestVerb::of(&request.method, &path, &options).map_or(method, verb_name)
-            }
+            Ok(options) => RequestVerb::from_request(&request.method, &path, &options)
+                .map_or(method, verb_name),
             Err(_) => method,
         };
         let scope = match (path.name.is_empty(), path.namespace.is_empty()) {
@@ -129,7 +128,7 @@ fn verb_name(verb: RequestVerb) -> &'static str {
 pub(super) struct OpenCount(Arc<Gauge>);
 
 impl OpenCount {
-    fn of(gauge: Arc<Gauge>) -> Self {
+    fn from_gauge(gauge: Arc<Gauge>) -> Self {
         gauge.raise();
         Self(gauge)
     }
@@ -166,12 +165,12 @@ impl FrontMetrics {
     pub(super) fn begun(&self, labels: &RequestLabels) -> OpenCount {
         let kind =
             if matches!(labels.verb, "GET" | "LIST" | "WATCH") { "readOnly" } else { "mutating" };
-        OpenCount::of(self.open.of(&[kind]))
+        OpenCount::from_gauge(self.open.of(&[kind]))
     }
 
     /// A watch was accepted; it is open until what is returned is dropped.
     pub(super) fn watch_begun(&self, labels: &RequestLabels) -> OpenCount {
-        OpenCount::of(self.long_running.of(&labels.values()))
+        OpenCount::from_gauge(self.long_running.of(&labels.values()))
     }
 
     /// A request was answered, be it with a watch that now begins.

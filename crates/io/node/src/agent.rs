@@ -203,7 +203,7 @@ fn context<R: Runtime, N: PodNetwork>(
             host_ips: config.addresses.clone(),
         },
         cluster_domain: config.cluster_domain.clone(),
-        resolvers: PodResolverSources::of(config),
+        resolvers: PodResolverSources::from_config(config),
         sandbox_taken: Arc::new(Notify::new()),
         client,
         runtime,

@@ -75,7 +75,7 @@ pub(crate) enum ActionMetric {
 
 impl ActionMetric {
     /// What of this action.
-    pub(crate) fn of(action: &CoreAction, pod: &Pod) -> Self {
+    pub(crate) fn new(action: &CoreAction, pod: &Pod) -> Self {
         match action {
             CoreAction::SetUpSandbox { .. } => Self::Operation("run_podsandbox"),
             CoreAction::TearDownSandbox { .. } => Self::Operation("remove_podsandbox"),
@@ -119,7 +119,7 @@ enum OperationResult {
 }
 
 impl OperationResult {
-    fn of(is_well: bool) -> Self {
+    fn from_success(is_well: bool) -> Self {
         if is_well { Self::Well } else { Self::Wrong }
     }
 }
@@ -137,7 +137,7 @@ impl AgentCounters {
         match counted {
             ActionMetric::Nothing => {}
             ActionMetric::Operation(operation) => {
-                self.operation(operation, took, OperationResult::of(result.is_ok()));
+                self.operation(operation, took, OperationResult::from_success(result.is_ok()));
                 if *operation == "run_podsandbox" && result.is_ok() {
                     self.started_pods.raise();
                 }
@@ -167,10 +167,10 @@ impl AgentCounters {
             Some(Ok(started_at)) => begun_at.max(*started_at).min(done_at),
             Some(Err(_)) | None => done_at,
         };
-        let went = OperationResult::of(result.is_ok());
+        let went = OperationResult::from_success(result.is_ok());
         self.operation("create_container", made_at.since(begun_at), went);
         if let Some(start) = start {
-            let went = OperationResult::of(start.is_ok());
+            let went = OperationResult::from_success(start.is_ok());
             self.operation("start_container", done_at.since(made_at), went);
         }
         self.started_containers.of(&[container_type]).raise();

@@ -73,7 +73,7 @@ struct CachedToken {
 
 impl TokenWish {
     /// What a projected source wants.
-    pub(crate) fn of(source: &ServiceAccountTokenProjection) -> Self {
+    pub(crate) fn from_source(source: &ServiceAccountTokenProjection) -> Self {
         let seconds = source.expiration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         Self {
             audience: source.audience.clone().unwrap_or_default(),
@@ -86,7 +86,10 @@ impl TokenWish {
         let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
         let projected = volumes.filter_map(|volume| volume.projected.as_ref());
         let sources = projected.flat_map(|volume| volume.sources.iter().flatten());
-        sources.filter_map(|source| source.service_account_token.as_ref()).map(Self::of).collect()
+        sources
+            .filter_map(|source| source.service_account_token.as_ref())
+            .map(Self::from_source)
+            .collect()
     }
 }
 

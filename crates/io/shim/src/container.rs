@@ -97,7 +97,7 @@ enum SurvivorPolicy {
 }
 
 impl SurvivorPolicy {
-    fn of(plan: &PidNamespacePlan) -> Self {
+    fn from_plan(plan: &PidNamespacePlan) -> Self {
         match plan {
             PidNamespacePlan::Own => Self::None,
             PidNamespacePlan::Sandbox
@@ -162,7 +162,7 @@ impl ShimContainer {
             reaped: ReapState::No,
             notice: SignalNotice::NotGiven,
             mounts: launched.mounts,
-            basis: JoinPlan::of(plan),
+            basis: JoinPlan::from_plan(plan),
         }
     }
 
@@ -336,7 +336,7 @@ impl ShimContainer {
     }
 
     fn kill_leftovers(&self, sandbox: Option<&ShimSandbox>) {
-        match (SurvivorPolicy::of(&self.processes), sandbox) {
+        match (SurvivorPolicy::from_plan(&self.processes), sandbox) {
             (SurvivorPolicy::None, _) | (SurvivorPolicy::Killed, None) => {}
             (SurvivorPolicy::Killed, Some(sandbox)) => {
                 if let Err(problem) = cgroup::kill_all(sandbox, &self.basis.cgroup) {

@@ -124,7 +124,7 @@ impl Api {
     /// Events whose removal did not become durable are due again.
     pub fn reread_expiry(&self) {
         let mut expiry = self.expiry();
-        *expiry = EventExpiry::of(&self.shared.registry, &self.shared.store);
+        *expiry = EventExpiry::new(&self.shared.registry, &self.shared.store);
     }
 
     fn expiry(&self) -> MutexGuard<'_, EventExpiry> {
@@ -220,7 +220,7 @@ impl Api {
             PathTarget::Other(path) => self.authorize_path(who, asked.method, &path),
             PathTarget::Resource(path) => {
                 let options = RequestOptions::parse(asked.query)?;
-                let verb = RequestVerb::of(asked.method, &path, &options);
+                let verb = RequestVerb::from_request(asked.method, &path, &options);
                 self.authorize_resource(who, asked.method, &path, (verb, &options))
             }
         }
@@ -277,7 +277,7 @@ impl Api {
         path: &ResourcePath,
     ) -> Result<RequestOutcome, ApiError> {
         let options = RequestOptions::parse(&request.query)?;
-        let verb = RequestVerb::of(&request.method, path, &options);
+        let verb = RequestVerb::from_request(&request.method, path, &options);
         self.authorize_resource(&request.identity, &request.method, path, (verb, &options))?;
         if let Some(answer) = reviews::serve(&self.shared, request, path)? {
             return Ok(answer.into());

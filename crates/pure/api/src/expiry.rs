@@ -39,7 +39,7 @@ struct CreationMetadata {
 
 impl EventExpiry {
     /// The Events that a store holds already.
-    pub(crate) fn of(registry: &Registry, store: &Store) -> Self {
+    pub(crate) fn new(registry: &Registry, store: &Store) -> Self {
         let mut expiry = Self::default();
         let Some(entry) = registry.find("", "v1", "events") else { return expiry };
         let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };

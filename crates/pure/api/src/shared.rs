@@ -61,7 +61,7 @@ pub(crate) struct ApiShared {
 
 impl ApiShared {
     pub(crate) fn new(parts: ApiParts, key: Option<Box<dyn SigningKey>>) -> Self {
-        let expiry = EventExpiry::of(&parts.registry, &parts.store);
+        let expiry = EventExpiry::new(&parts.registry, &parts.store);
         Self {
             registry: parts.registry,
             store: parts.store,

@@ -127,7 +127,7 @@ fn compare(state: StoredState<'_>, term: &Term) -> Result<(), ApiError> {
     let Some(stored) = newest else { return over("its lease is gone") };
     let stored: Lease = serde_json::from_slice(&stored.value)
         .map_err(|error| ApiError::internal(format!("read lease {namespace}/{lease}: {error}")))?;
-    match Term::of(&stored) {
+    match Term::from_lease(&stored) {
         Some(newest) if newest == *term => Ok(()),
         Some(newest) => over(&format!("its lease is in term {newest}")),
         None => over("its lease has no UID"),

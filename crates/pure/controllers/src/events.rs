@@ -88,7 +88,7 @@ impl EventNote {
         component: &'static str,
     ) -> Self {
         Self {
-            about: EventSubject::of(about),
+            about: EventSubject::from_object(about),
             severity,
             reason,
             message: message.into(),
@@ -119,7 +119,7 @@ impl EventNote {
 
 impl EventSubject {
     /// An object of the view.
-    pub fn of(object: &ViewObject) -> Self {
+    pub fn from_object(object: &ViewObject) -> Self {
         let meta = object.meta();
         Self {
             api_version: object.kind().api_version(),

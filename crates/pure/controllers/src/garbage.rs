@@ -34,8 +34,8 @@ pub(crate) fn affected(
     keys: &mut BTreeSet<ControllerKey>,
 ) {
     let latest = change.latest();
-    let was = change.before.as_ref().map(CollectableObject::of);
-    let is = change.after.as_ref().map(CollectableObject::of);
+    let was = change.before.as_ref().map(CollectableObject::from_object);
+    let is = change.after.as_ref().map(CollectableObject::from_object);
     if was == is {
         return;
     }
@@ -73,7 +73,7 @@ struct CollectableObject<'a> {
 }
 
 impl<'a> CollectableObject<'a> {
-    fn of(object: &'a ViewObject) -> Self {
+    fn from_object(object: &'a ViewObject) -> Self {
         Self {
             uid: object.uid(),
             references: owners::references(object.meta()),

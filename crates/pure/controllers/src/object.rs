@@ -37,7 +37,7 @@ impl NamespacedName {
     }
 
     /// As the metadata of an object has it.
-    pub fn of(meta: &ObjectMeta) -> Self {
+    pub fn from_meta(meta: &ObjectMeta) -> Self {
         Self::new(
             meta.namespace.as_deref().unwrap_or_default(),
             meta.name.as_deref().unwrap_or_default(),
@@ -194,7 +194,7 @@ impl ViewObject {
 
     /// What it is called.
     pub fn id(&self) -> ObjectId {
-        ObjectId::new(self.kind(), NamespacedName::of(self.meta()))
+        ObjectId::new(self.kind(), NamespacedName::from_meta(self.meta()))
     }
 
     /// True when that is what it is called.

@@ -42,7 +42,7 @@ fn patch(object: &ViewObject, field: &str, value: Value) -> WriteOperation {
 /// Changes what is named of its status.
 pub(crate) fn status_patch(kind: ResourceKind, meta: &ObjectMeta, status: Value) -> WriteOperation {
     WriteOperation::Patch {
-        id: ObjectId::new(kind, NamespacedName::of(meta)),
+        id: ObjectId::new(kind, NamespacedName::from_meta(meta)),
         part: PatchTarget::Status,
         patch: json!({"metadata": decided_on(meta), "status": status}),
     }

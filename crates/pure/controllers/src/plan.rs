@@ -132,7 +132,9 @@ impl NewObject {
     /// What it will be called.
     pub fn id(&self) -> ObjectId {
         match self {
-            Self::Pod(pod) => ObjectId::new(ResourceKind::Pod, NamespacedName::of(&pod.metadata)),
+            Self::Pod(pod) => {
+                ObjectId::new(ResourceKind::Pod, NamespacedName::from_meta(&pod.metadata))
+            }
             Self::Object(object) => object.id(),
         }
     }

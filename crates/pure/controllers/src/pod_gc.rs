@@ -36,7 +36,7 @@ pub(crate) fn affected(
     keys: &mut BTreeSet<ControllerKey>,
 ) {
     if change.sides().any(|side| matches!(side, ViewObject::Pod(pod) if pods::is_finished(pod))) {
-        let surplus = surplus(view).map(|pod| NamespacedName::of(&pod.metadata));
+        let surplus = surplus(view).map(|pod| NamespacedName::from_meta(&pod.metadata));
         keys.extend(surplus.map(ControllerKey::PodGc));
     }
     match &change.after {
@@ -49,11 +49,15 @@ pub(crate) fn affected(
         }
         Some(ViewObject::Node(node)) if node_lifecycle::is_out_of_service(node) => {
             let there = view.pods_on(&change.id.name.name).filter(|pod| pods::is_terminating(pod));
-            keys.extend(there.map(|pod| ControllerKey::PodGc(NamespacedName::of(&pod.metadata))));
+            keys.extend(
+                there.map(|pod| ControllerKey::PodGc(NamespacedName::from_meta(&pod.metadata))),
+            );
         }
         None if change.id.kind == ResourceKind::Node => {
             let orphans = view.pods_on(&change.id.name.name);
-            keys.extend(orphans.map(|pod| ControllerKey::PodGc(NamespacedName::of(&pod.metadata))));
+            keys.extend(
+                orphans.map(|pod| ControllerKey::PodGc(NamespacedName::from_meta(&pod.metadata))),
+            );
         }
         _ => {}
     }
@@ -127,7 +131,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
 /// Ends a pod as Failed that never came to a node.
 fn end_unbound(pod: &HeldPod) -> PlannedWrite {
     PlannedWrite::from(WriteOperation::Patch {
-        id: ObjectId::new(ResourceKind::Pod, NamespacedName::of(&pod.metadata)),
+        id: ObjectId::new(ResourceKind::Pod, NamespacedName::from_meta(&pod.metadata)),
         part: PatchTarget::Status,
         patch: json!({"metadata": {"uid": pod.metadata.uid}, "status": {"phase": "Failed"}}),
     })
@@ -137,7 +141,7 @@ fn end_unbound(pod: &HeldPod) -> PlannedWrite {
 fn failed(pod: &HeldPod, why: &str, now: Tick) -> PlannedWrite {
     let conditions = pods::conditions_with_disruption(pod, "DeletionByPodGC", why, now);
     PlannedWrite::from(WriteOperation::Patch {
-        id: ObjectId::new(ResourceKind::Pod, NamespacedName::of(&pod.metadata)),
+        id: ObjectId::new(ResourceKind::Pod, NamespacedName::from_meta(&pod.metadata)),
         part: PatchTarget::Status,
         patch: json!({
             "metadata": {"uid": pod.metadata.uid},

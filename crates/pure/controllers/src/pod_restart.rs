@@ -69,8 +69,9 @@ pub(crate) fn affected(
                 ViewObject::PodRestart(restart) if !is_finished(restart) => {
                     let rollback = restart.status.as_ref()?.rollback.as_ref()?;
                     let concerns = Some(rollback.deployment_name.as_str()) == name;
-                    concerns
-                        .then(|| ControllerKey::PodRestart(NamespacedName::of(&restart.metadata)))
+                    concerns.then(|| {
+                        ControllerKey::PodRestart(NamespacedName::from_meta(&restart.metadata))
+                    })
                 }
                 _ => None,
             }));
@@ -88,7 +89,7 @@ pub(crate) fn affected(
             let restarts = view.in_namespace(ResourceKind::PodRestart, &change.id.name.namespace);
             keys.extend(restarts.filter_map(|object| match object {
                 ViewObject::PodRestart(restart) if is_held(restart) => {
-                    Some(ControllerKey::PodRestart(NamespacedName::of(&restart.metadata)))
+                    Some(ControllerKey::PodRestart(NamespacedName::from_meta(&restart.metadata)))
                 }
                 _ => None,
             }));
@@ -138,7 +139,7 @@ fn concerned_by_node(
             || waits_for_pod_on_it
             || (is_news && silence::concerns(view, restart, node))
         {
-            keys.insert(ControllerKey::PodRestart(NamespacedName::of(&restart.metadata)));
+            keys.insert(ControllerKey::PodRestart(NamespacedName::from_meta(&restart.metadata)));
         }
     }
 }
@@ -165,7 +166,7 @@ fn concerned(view: &ClusterView, change: &ObjectChange, keys: &mut BTreeSet<Cont
             }
         };
         if concerns {
-            keys.insert(ControllerKey::PodRestart(NamespacedName::of(&restart.metadata)));
+            keys.insert(ControllerKey::PodRestart(NamespacedName::from_meta(&restart.metadata)));
         }
     }
 }

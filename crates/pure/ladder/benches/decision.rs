@@ -109,7 +109,7 @@ fn policy() -> LadderPolicy {
     };
     ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
     ladder.spec.rungs = vec![rung(Rung::Container, 3), rung(Rung::Pod, 2)];
-    LadderPolicy::of(&ladder).expect("a valid ladder")
+    LadderPolicy::from_ladder(&ladder).expect("a valid ladder")
 }
 
 fn decided(

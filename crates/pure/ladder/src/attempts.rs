@@ -15,7 +15,7 @@ pub(crate) fn last_untried(ledger: &RestartLedgerStatus) -> Option<Rung> {
 
 /// When the last restart was decided that ended what ran, and left the pod where it was.
 pub(crate) fn last_in_place(ledger: &RestartLedgerStatus) -> Option<Tick> {
-    let attempts = LedgerAttempts::of(ledger);
+    let attempts = LedgerAttempts::from_ledger(ledger);
     let in_place = [Rung::Containers, Rung::Pod];
     let last = in_place.into_iter().filter_map(|rung| attempts.last(rung)).max();
     last.filter(|_| last_untried(ledger).is_none_or(|untried| !in_place.contains(&untried)))
@@ -26,7 +26,7 @@ pub(crate) fn last_in_place(ledger: &RestartLedgerStatus) -> Option<Tick> {
 pub(crate) struct LedgerAttempts<'a>(pub(crate) &'a [RungAttempts]);
 
 impl<'a> LedgerAttempts<'a> {
-    pub(crate) fn of(ledger: &'a RestartLedgerStatus) -> Self {
+    pub(crate) fn from_ledger(ledger: &'a RestartLedgerStatus) -> Self {
         Self(ledger.attempts.as_deref().unwrap_or_default())
     }
 

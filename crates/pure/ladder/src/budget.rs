@@ -128,7 +128,7 @@ pub(crate) fn decided(ledger: &RestartLedgerStatus) -> Vec<Tick> {
 impl Occupancy {
     /// From the PodRestarts and the ledgers of the ladder's other pods: ledgers are written before
     /// PodRestarts, so a restart that is decided and not seen yet counts too.
-    pub fn of<'a>(
+    pub fn new<'a>(
         now: Tick,
         restarts: impl Iterator<Item = &'a PodRestart>,
         ledgers: impl Iterator<Item = &'a RestartLedger>,
@@ -140,7 +140,7 @@ impl Occupancy {
             let phase = restart.status.as_ref().and_then(|status| status.phase);
             seen.extend(restart.metadata.name.as_deref());
             let is_final = phase.is_some_and(|phase| phase.is_final());
-            let stage = RequestStage::of(restart);
+            let stage = RequestStage::from_restart(restart);
             let since = stage.takes_room_since(now).filter(|_| !is_final);
             if let Some(since) = since.and_then(|since| within(now, since, GIVEN_UP_AFTER)) {
                 pods.note(new_pod_of(restart).unwrap_or(&restart.spec.pod_name), since);

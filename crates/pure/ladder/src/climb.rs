@@ -126,8 +126,13 @@ impl<'a> Decider<'a> {
             from = Rung::Rollback;
         }
         let rollback = self.situation.rollback;
-        let choice =
-            choose(policy, LedgerAttempts::of(&self.draft.ledger), rollback, from, failures);
+        let choice = choose(
+            policy,
+            LedgerAttempts::from_ledger(&self.draft.ledger),
+            rollback,
+            from,
+            failures,
+        );
         self.draft.attempt(Rung::Container, choice.container_attempts);
         match choice.turn {
             NextRung::Container(step) => self.leave_to_container(&story.left_to_container(step)),
@@ -147,7 +152,7 @@ impl<'a> Decider<'a> {
                         None => return self.hold_common(&story.common(common, step.rung)),
                     },
                 };
-                let number = LedgerAttempts::of(&self.draft.ledger).count(step.rung) + 1;
+                let number = LedgerAttempts::from_ledger(&self.draft.ledger).count(step.rung) + 1;
                 self.restart_or_hold(step, story.restart(step, number, rollback));
             }
             NextRung::Nobody => {
@@ -169,7 +174,8 @@ impl<'a> Decider<'a> {
     pub(crate) fn rollback_step(&self) -> Option<&'a RungPolicy> {
         let policy: &'a crate::LadderPolicy = self.situation.policy;
         let step = policy.step(Rung::Rollback)?;
-        let is_left = LedgerAttempts::of(&self.draft.ledger).count(Rung::Rollback) < step.attempts;
+        let is_left =
+            LedgerAttempts::from_ledger(&self.draft.ledger).count(Rung::Rollback) < step.attempts;
         self.situation.rollback.filter(|_| is_left).map(|_| step)
     }
 
@@ -193,7 +199,7 @@ impl<'a> Decider<'a> {
     fn note_in_vain(&mut self) {
         let ledger = &self.draft.ledger;
         let Some(rung) =
-            LedgerAttempts::of(ledger).highest().filter(|rung| *rung > Rung::Container)
+            LedgerAttempts::from_ledger(ledger).highest().filter(|rung| *rung > Rung::Container)
         else {
             return;
         };
@@ -305,7 +311,7 @@ impl<'a> Decider<'a> {
 
     /// Nothing failed since, and a budget held a restart back: is there room now?
     pub(crate) fn retry_held(&mut self, rung: Rung) {
-        let number = LedgerAttempts::of(&self.draft.ledger).count(rung) + 1;
+        let number = LedgerAttempts::from_ledger(&self.draft.ledger).count(rung) + 1;
         let is_possible = rung != Rung::Rollback || self.situation.rollback.is_some();
         let step = self.situation.policy.step(rung).filter(|step| number <= step.attempts);
         let Some(step) = step.filter(|_| is_possible) else {

@@ -142,7 +142,7 @@ mod tests {
             })
             .collect();
         ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
-        LadderPolicy::of(&ladder).expect("a valid ladder")
+        LadderPolicy::from_ladder(&ladder).expect("a valid ladder")
     }
 
     #[test]

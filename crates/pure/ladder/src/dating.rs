@@ -65,7 +65,7 @@ impl Decider<'_> {
     /// of the decision then nothing is left but its attempt.
     fn last_asked(&self) -> Option<(Rung, Tick, Option<String>)> {
         let ledger = &self.draft.ledger;
-        let attempts = LedgerAttempts::of(ledger);
+        let attempts = LedgerAttempts::from_ledger(ledger);
         let (rung, request, decided) = match ledger.asked().next_back() {
             Some(asked) => (asked.rung?, asked.pod_restart.clone(), Tick::from(&asked.at)),
             None => (attempts.highest()?, None, attempts.latest()),

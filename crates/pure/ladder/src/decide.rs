@@ -28,16 +28,16 @@ const NAME_BYTES_MAX: usize = 200;
 /// the next situation's ledger, a decision changes nothing more and says nothing more; a PodRestart
 /// is asked for until it is among the situation's restarts.
 pub fn decide(situation: &Situation<'_>) -> RestartDecision {
-    let view = ObservedPod::of(situation.pod);
+    let view = ObservedPod::from_pod(situation.pod);
     let mut policy = situation.policy.without(view.impossible);
     match view.shown {
         PodObject::Itself => {}
         PodObject::Mirror => policy.to_mut().on_exhausted = OnExhausted::Hold,
     }
     let situation = &Situation { policy: &policy, ..*situation };
-    let mut draft = DecisionDraft::of(situation.ledger, situation.now);
+    let mut draft = DecisionDraft::new(situation.ledger, situation.now);
     outcomes::note(&mut draft.ledger, situation.restarts, situation.now);
-    let requests = PodRestartRequests::of(situation.now, view.uid, situation.restarts);
+    let requests = PodRestartRequests::new(situation.now, view.uid, situation.restarts);
     let course = view.course;
     let mut decider = Decider { situation, view, requests, draft };
     match course {
@@ -201,7 +201,7 @@ impl<'a> Decider<'a> {
     /// What was decided is no attempt, unless that is known already.
     fn take_back(&mut self, name: &str, why: impl FnOnce(Rung) -> DecisionText) {
         let Some(rung) = self.draft.take_back(name) else { return };
-        self.draft.ledger.rung = LedgerAttempts::of(&self.draft.ledger).highest();
+        self.draft.ledger.rung = LedgerAttempts::from_ledger(&self.draft.ledger).highest();
         let why = why(rung);
         self.draft.decide(LedgerPhase::Climbing, None, &why);
         self.draft.tell(LadderSeverity::Normal, LADDER_STEP, &why);

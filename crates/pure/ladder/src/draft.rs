@@ -34,7 +34,7 @@ pub(crate) enum ConditionStatus {
 }
 
 impl DecisionDraft {
-    pub(crate) fn of(ledger: Option<&RestartLedgerStatus>, now: Tick) -> Self {
+    pub(crate) fn new(ledger: Option<&RestartLedgerStatus>, now: Tick) -> Self {
         let ledger = ledger.map(|ledger| seen_at(ledger, now)).unwrap_or_default();
         Self { ledger, action: LadderAction::None, events: Vec::new(), again_at: None, now }
     }
@@ -89,7 +89,8 @@ impl DecisionDraft {
     /// be of that time.
     pub(crate) fn date_attempts_anew(&mut self, until: Tick) {
         // who tells it may have another clock
-        let stood_still = until.min(self.now).since(LedgerAttempts::of(&self.ledger).latest());
+        let stood_still =
+            until.min(self.now).since(LedgerAttempts::from_ledger(&self.ledger).latest());
         for at in self.ledger.attempts.iter_mut().flatten().flat_map(|entry| &mut entry.at) {
             *at = (Tick::from(&*at) + stood_still).to_micro_time();
         }
@@ -252,11 +253,11 @@ mod tests {
         let mut ledger = None;
         let at = |secs| Tick::from_secs(secs).to_micro_time();
         for secs in [10, 20, 40] {
-            let mut draft = DecisionDraft::of(ledger.as_ref(), Tick::from_secs(secs));
+            let mut draft = DecisionDraft::new(ledger.as_ref(), Tick::from_secs(secs));
             draft.hold(HoldReason::Futile, &DecisionText::new("it holds", "exit 1", "holding"));
             ledger = Some(draft.ledger);
         }
-        let mut draft = DecisionDraft::of(ledger.as_ref(), Tick::from_secs(50));
+        let mut draft = DecisionDraft::new(ledger.as_ref(), Tick::from_secs(50));
         let climbs = DecisionText::new("it climbs", "exit 1", "whole pod");
         draft.decide(LedgerPhase::Climbing, Some(Rung::Pod), &climbs);
         let decisions = draft.ledger.decisions.unwrap();

@@ -84,7 +84,7 @@ impl Decider<'_> {
         let (rung, outcome) = (asked.rung?, asked.outcome.as_ref()?);
         let why = outcome.given_up()?.to_owned();
         let finished = Tick::from(outcome.finished_at.as_ref()?);
-        let counts = LedgerAttempts::of(ledger).last(rung) == Some(Tick::from(&asked.at));
+        let counts = LedgerAttempts::from_ledger(ledger).last(rung) == Some(Tick::from(&asked.at));
         let name = asked.pod_restart.clone().filter(|_| counts)?;
         Some(AbandonedAttempt { rung, name, finished, why })
     }
@@ -96,9 +96,14 @@ impl Decider<'_> {
             return;
         }
         let Situation { policy, rollback, .. } = *self.situation;
-        let turn =
-            choose(policy, LedgerAttempts::of(&self.draft.ledger), rollback, Rung::Rollback, 0)
-                .turn;
+        let turn = choose(
+            policy,
+            LedgerAttempts::from_ledger(&self.draft.ledger),
+            rollback,
+            Rung::Rollback,
+            0,
+        )
+        .turn;
         match (turn, rollback) {
             (NextRung::Container(step) | NextRung::Above(step), Some(target)) => {
                 self.restart_or_hold(step, sentence::rollback_after(rung, why, target));

@@ -19,7 +19,7 @@ pub fn policy_of<'a>(
     pod: &HeldPod,
 ) -> Result<Option<LadderPolicy>, LadderPolicyError> {
     match select(ladders, pod) {
-        Some(ladder) => LadderPolicy::of(ladder).map(Some),
+        Some(ladder) => LadderPolicy::from_ladder(ladder).map(Some),
         None => of_annotations(pod),
     }
 }

@@ -29,7 +29,7 @@ impl Decider<'_> {
     /// tried last. It is looked at again when it will have been.
     pub(crate) fn no_sandbox(&mut self) -> bool {
         let Some(since) = self.view.no_sandbox_since else { return false };
-        let tried = LedgerAttempts::of(&self.draft.ledger).latest();
+        let tried = LedgerAttempts::from_ledger(&self.draft.ledger).latest();
         let due = since.max(tried) + NO_SANDBOX_FOR;
         self.draft.wake(due);
         due <= self.situation.now

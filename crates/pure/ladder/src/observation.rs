@@ -107,7 +107,7 @@ pub(crate) enum ContainerRole {
 }
 
 impl<'a> ObservedPod<'a> {
-    pub(crate) fn of(pod: &'a HeldPod) -> Self {
+    pub(crate) fn from_pod(pod: &'a HeldPod) -> Self {
         let spec = pod.spec.as_ref();
         let status = pod.status.as_ref();
         let of_pod = spec.and_then(|spec| spec.restart_policy.as_deref());
@@ -130,7 +130,7 @@ impl<'a> ObservedPod<'a> {
                     }
                     ContainerRole::Regular => RestartTerms::from_regular(container, of_pod),
                 };
-                ContainerView::of(container, role, terms, status)
+                ContainerView::new(container, role, terms, status)
             })
             .collect();
         let created = pod.metadata.creation_timestamp.as_ref();
@@ -243,7 +243,7 @@ impl<'a> ObservedPod<'a> {
 }
 
 impl<'a> ContainerView<'a> {
-    fn of(
+    fn new(
         container: &'a HeldContainer,
         role: ContainerRole,
         terms: RestartTerms,

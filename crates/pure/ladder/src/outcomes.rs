@@ -24,7 +24,7 @@ pub(crate) fn note(ledger: &mut RestartLedgerStatus, restarts: &[&PodRestart], n
         let asked = decision.pod_restart.as_ref().filter(|_| decision.outcome.is_none());
         let Some(name) = asked else { continue };
         let named = restarts.iter().find(|r| r.metadata.name.as_ref() == Some(name));
-        let outcome = named.and_then(|request| RestartOutcome::of(request));
+        let outcome = named.and_then(|request| RestartOutcome::from_restart(request));
         decision.outcome = outcome.map(|outcome| outcome_at(&outcome, now));
     }
 }

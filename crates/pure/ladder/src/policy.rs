@@ -75,7 +75,7 @@ impl LadderPolicy {
     ///
     /// # Errors
     /// When its spec breaks a rule that the API holds ladders to.
-    pub fn of(ladder: &RestartLadder) -> Result<LadderPolicy, LadderPolicyError> {
+    pub fn from_ladder(ladder: &RestartLadder) -> Result<LadderPolicy, LadderPolicyError> {
         let faults = ladder.spec.faults();
         let name = ladder.metadata.name.clone().unwrap_or_default();
         if faults.is_empty() {

@@ -97,7 +97,7 @@ impl LedgerRegister {
     /// A ledger is new, or is so now.
     pub fn put_ledger(&mut self, ledger: &RestartLedger) {
         let (namespace, name) = place(&ledger.metadata);
-        self.set_ledger(namespace, name, Some(RegisteredLedger::of(ledger)));
+        self.set_ledger(namespace, name, Some(RegisteredLedger::from_ledger(ledger)));
     }
 
     /// A ledger is gone.
@@ -147,7 +147,7 @@ impl LedgerRegister {
         let kept = RegisteredRequest {
             pod_name: restart.spec.pod_name.clone(),
             ladder: restart.spec.ladder_name.clone(),
-            stage: RequestStage::of(restart),
+            stage: RequestStage::from_restart(restart),
             new_pod_name: budget::new_pod_of(restart).cloned(),
             new_pod_uid: replacement.and_then(|replacement| replacement.new_pod_uid.clone()),
         };
@@ -367,7 +367,7 @@ impl NamespaceRegister {
 }
 
 impl RegisteredLedger {
-    fn of(ledger: &RestartLedger) -> Self {
+    fn from_ledger(ledger: &RestartLedger) -> Self {
         let status = ledger.status.as_ref();
         let owners = ledger.metadata.owner_references.iter().flatten();
         Self {

@@ -30,7 +30,7 @@ pub(crate) struct PodRestartRequests<'a> {
 }
 
 impl<'a> PodRestartRequests<'a> {
-    pub(crate) fn of(now: Tick, pod_uid: &str, restarts: &[&'a PodRestart]) -> Self {
+    pub(crate) fn new(now: Tick, pod_uid: &str, restarts: &[&'a PodRestart]) -> Self {
         let list = restarts.iter().filter(|restart| restart.is_for(pod_uid)).copied().collect();
         Self { list, now }
     }

@@ -32,7 +32,7 @@ pub enum PodRevision<'a> {
 
 impl<'a> PodRevision<'a> {
     /// That of a pod.
-    pub fn of(pod: &'a HeldPod) -> Self {
+    pub fn from_pod(pod: &'a HeldPod) -> Self {
         match mark_of(&pod.metadata) {
             RevisionMark::Only => Self::Only,
             RevisionMark::Label(label) => Self::Label(label),

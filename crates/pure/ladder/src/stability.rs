@@ -60,7 +60,7 @@ pub(crate) fn follow(
     now: Tick,
 ) {
     // Starts are told in whole seconds: what was decided later than one is the better bound.
-    let decided = LedgerAttempts::of(&draft.ledger).latest();
+    let decided = LedgerAttempts::from_ledger(&draft.ledger).latest();
     // a node whose clock is ahead, or was, tells of the future: then it counts from when that was
     // seen
     let noted = draft.ledger.stable_since.as_ref().map_or(now, Tick::from);
@@ -105,7 +105,9 @@ fn tell_recovered(draft: &mut DecisionDraft, policy: &LadderPolicy, why: &Decisi
     let has_acted = match draft.ledger.phase {
         Some(LedgerPhase::Exhausted | LedgerPhase::Holding) => true,
         Some(LedgerPhase::Healthy | LedgerPhase::Climbing) | None => {
-            LedgerAttempts::of(&draft.ledger).highest().is_some_and(|rung| rung > Rung::Container)
+            LedgerAttempts::from_ledger(&draft.ledger)
+                .highest()
+                .is_some_and(|rung| rung > Rung::Container)
         }
     };
     if has_acted && !draft.has_condition(RECOVERED) {

@@ -31,7 +31,7 @@ pub(crate) enum RequestWait {
 }
 
 impl RequestStage {
-    pub(crate) fn of(restart: &PodRestart) -> Self {
+    pub(crate) fn from_restart(restart: &PodRestart) -> Self {
         let created = restart.metadata.creation_timestamp.as_ref().map(Tick::from);
         match restart.spec.rung().carried_out_by() {
             CarriedOutBy::Node => return RequestStage::Asked(created),

@@ -46,7 +46,7 @@ pub fn symptom_of(
     now: Tick,
     window: TickDuration,
 ) -> Option<(FailureSymptom, Option<Tick>)> {
-    symptom_in(&ObservedPod::of(pod), ledger, now, window)
+    symptom_in(&ObservedPod::from_pod(pod), ledger, now, window)
 }
 
 fn symptom_in(
@@ -118,7 +118,7 @@ fn ended_by_restart(end: &ContainerEnd<'_>, at: Tick) -> Option<Certainty> {
 /// window, or something keeps it from starting. One end is no proof of a sick node: a machine that
 /// boots anew, or loses its power, ends everything on it once.
 pub fn fails_repeatedly(pod: &HeldPod, now: Tick, window: TickDuration) -> bool {
-    let view = ObservedPod::of(pod);
+    let view = ObservedPod::from_pod(pod);
     let Some((symptom, _)) = symptom_in(&view, None, now, window) else { return false };
     match symptom.sign {
         FailureSign::Waits { .. } | FailureSign::NoSandbox => true,

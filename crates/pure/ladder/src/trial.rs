@@ -94,7 +94,9 @@ pub fn tried(
     if failed_again || is_shown {
         return TrialState::InVain(ledger.in_vain.map_or(rung, |in_vain| in_vain.max(rung)));
     }
-    if symptom.is_none() && stability::has_outlived(&ObservedPod::of(pod), ledger, window, now) {
+    if symptom.is_none()
+        && stability::has_outlived(&ObservedPod::from_pod(pod), ledger, window, now)
+    {
         return TrialState::Helped(rung);
     }
     in_place
@@ -120,7 +122,7 @@ fn progress(
     }
     let Some(request) = request else { return TrialProgress::Begun };
     let is_begun = request.status.as_ref().is_some_and(|status| status.started_at.is_some());
-    match RestartOutcome::of(request) {
+    match RestartOutcome::from_restart(request) {
         Some(outcome) => of(&outcome),
         None if is_begun => TrialProgress::Begun,
         None => TrialProgress::Unbegun,

@@ -57,7 +57,7 @@ pub fn tells_of_overlap(ladder: &RestartLadder, overlapped: &str) -> bool {
 }
 
 fn verdict(ladder: &RestartLadder) -> (&'static str, &'static str, String) {
-    match LadderPolicy::of(ladder) {
+    match LadderPolicy::from_ladder(ladder) {
         Ok(_) => {
             let never = ladder.spec.never_climbs();
             let but = never.map(|(index, text)| format!("; spec.rungs[{index}].attempts: {text}"));

@@ -101,7 +101,7 @@ pub(crate) enum NetworkOwner {
 }
 
 impl Blueprint {
-    pub(crate) fn of(pod: &Pod) -> Self {
+    pub(crate) fn from_pod(pod: &Pod) -> Self {
         let default = PodSpec::default();
         let spec = pod.spec.as_ref().unwrap_or(&default);
         let policy = RestartPolicy::parse(spec.restart_policy.as_deref());
@@ -142,7 +142,7 @@ impl Definition {
                 (RoleInPod::Init, policy)
             }
         };
-        Self::of(container, role, policy)
+        Self::new(container, role, policy)
     }
 
     fn regular(container: &Container, pod_policy: RestartPolicy) -> Self {
@@ -150,7 +150,7 @@ impl Definition {
             Some(text) => RestartPolicy::parse(Some(text)),
             None => pod_policy,
         };
-        Self::of(container, RoleInPod::Regular, policy)
+        Self::new(container, RoleInPod::Regular, policy)
     }
 
     fn ephemeral(ephemeral: &EphemeralContainer) -> Self {
@@ -158,11 +158,11 @@ impl Definition {
         let target = ephemeral.target_container_name.clone().filter(|name| !name.is_empty());
         Self {
             target: target.map(ContainerName),
-            ..Self::of(&container, RoleInPod::Ephemeral, RestartPolicy::Never)
+            ..Self::new(&container, RoleInPod::Ephemeral, RestartPolicy::Never)
         }
     }
 
-    fn of(container: &Container, role: RoleInPod, policy: RestartPolicy) -> Self {
+    fn new(container: &Container, role: RoleInPod, policy: RestartPolicy) -> Self {
         let image = container.image.clone().unwrap_or_default();
         let pull_policy = pull_policy(container.image_pull_policy.as_deref(), &image);
         let lifecycle = container.lifecycle.as_ref();
@@ -174,11 +174,11 @@ impl Definition {
             pull_policy,
             volume_images: Vec::new(),
             rules: restart_rules::rules_of(container),
-            probes: Probes::of(container),
-            post_start: HookPresence::of(lifecycle.and_then(|l| l.post_start.as_ref())),
-            pre_stop: HookPresence::of(lifecycle.and_then(|l| l.pre_stop.as_ref())),
-            on_cpu_resize: OnResize::of(container, "cpu"),
-            on_memory_resize: OnResize::of(container, "memory"),
+            probes: Probes::from_container(container),
+            post_start: HookPresence::from_handler(lifecycle.and_then(|l| l.post_start.as_ref())),
+            pre_stop: HookPresence::from_handler(lifecycle.and_then(|l| l.pre_stop.as_ref())),
+            on_cpu_resize: OnResize::new(container, "cpu"),
+            on_memory_resize: OnResize::new(container, "memory"),
             target: None,
         }
     }
@@ -209,7 +209,7 @@ impl Definition {
 }
 
 impl OnResize {
-    fn of(container: &Container, resource: &str) -> Self {
+    fn new(container: &Container, resource: &str) -> Self {
         let mut policies = container.resize_policy.iter().flatten();
         let restarts = |policy: &ContainerResizePolicy| {
             policy.resource_name == resource && policy.restart_policy == "RestartContainer"
@@ -219,7 +219,7 @@ impl OnResize {
 }
 
 impl HookPresence {
-    fn of(handler: Option<&LifecycleHandler>) -> Self {
+    fn from_handler(handler: Option<&LifecycleHandler>) -> Self {
         match handler {
             Some(_) => Self::Given,
             None => Self::Absent,
@@ -308,7 +308,7 @@ mod tests {
             ..PodSpec::default()
         };
         let pod = Pod { spec: Some(spec), ..Pod::default() };
-        let blueprint = Blueprint::of(&pod);
+        let blueprint = Blueprint::from_pod(&pod);
         let seen: Vec<_> =
             blueprint.containers.iter().map(|c| (c.name.0.as_str(), c.role, c.policy)).collect();
         let expected = [

@@ -20,12 +20,12 @@ pub(crate) struct DesiredPod {
 
 impl DesiredPod {
     pub(crate) fn new(pod: Arc<Pod>, config: PodConfig) -> Self {
-        Self { blueprint: Blueprint::of(&pod), pod, config }
+        Self { blueprint: Blueprint::from_pod(&pod), pod, config }
     }
 
     /// The object changed: the one before it.
     pub(crate) fn replace(&mut self, pod: Arc<Pod>) -> Arc<Pod> {
-        self.blueprint = Blueprint::of(&pod);
+        self.blueprint = Blueprint::from_pod(&pod);
         std::mem::replace(&mut self.pod, pod)
     }
 

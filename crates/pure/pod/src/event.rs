@@ -161,7 +161,7 @@ pub enum Series {
 impl RestartRequest {
     /// What the core needs to know of a PodRestart; `None` when it has no UID yet, which no stored
     /// object lacks.
-    pub fn of(restart: &PodRestart) -> Option<Self> {
+    pub fn from_restart(restart: &PodRestart) -> Option<Self> {
         let spec = &restart.spec;
         let grace = spec.grace_period_seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0));
         Some(Self {

@@ -44,7 +44,7 @@ enum EndResult {
 }
 
 impl PhaseInput {
-    fn of(container: &PodContainer) -> Self {
+    fn from_container(container: &PodContainer) -> Self {
         if container.has_process() {
             return Self::Running;
         }
@@ -73,10 +73,10 @@ struct PhaseTally {
 }
 
 impl PhaseTally {
-    fn of(containers: &Containers) -> Self {
+    fn from_containers(containers: &Containers) -> Self {
         let mut tally = Self::default();
         for container in containers.iter() {
-            let view = PhaseInput::of(container);
+            let view = PhaseInput::from_container(container);
             match container.role() {
                 RoleInPod::Init => tally.count_init(view),
                 RoleInPod::Sidecar => tally.count_sidecar(view),
@@ -143,7 +143,7 @@ impl StatusView<'_> {
         if let Some(before) = before.filter(|before| is_final(before)) {
             return before.to_owned();
         }
-        let tally = PhaseTally::of(self.containers).phase();
+        let tally = PhaseTally::from_containers(self.containers).phase();
         let reached = if self.fails() { FAILED } else { tally };
         let no_process_is_left =
             self.containers.nothing_lives() && !self.context.sandboxes.earlier_may_live();

@@ -36,8 +36,8 @@ pub(crate) struct ProbeRules {
 }
 
 impl Probes {
-    pub(crate) fn of(container: &k8s_openapi::api::core::v1::Container) -> Self {
-        let rules = |probe: &Option<Probe>| probe.as_ref().map(ProbeRules::of);
+    pub(crate) fn from_container(container: &k8s_openapi::api::core::v1::Container) -> Self {
+        let rules = |probe: &Option<Probe>| probe.as_ref().map(ProbeRules::from_probe);
         Self {
             startup: rules(&container.startup_probe),
             readiness: rules(&container.readiness_probe),
@@ -55,7 +55,7 @@ impl Probes {
 }
 
 impl ProbeRules {
-    fn of(probe: &Probe) -> Self {
+    fn from_probe(probe: &Probe) -> Self {
         let seconds = |given: Option<i32>, default: i64, least: i64| {
             TickDuration::of_field(given.map_or(default, i64::from).max(least))
         };
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn absent_fields_have_the_defaults_of_the_api_reference() {
         let expected = ProbeRules { period: TickDuration::from_secs(10), ..rules(10, 1, 3) };
-        assert_eq!(ProbeRules::of(&Probe::default()), expected);
+        assert_eq!(ProbeRules::from_probe(&Probe::default()), expected);
     }
 
     #[test]

@@ -79,7 +79,7 @@ enum QosRank {
 
 impl Rank {
     /// That of a pod.
-    pub fn of(pod: &Pod) -> Self {
+    pub fn from_pod(pod: &Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self::default() };
         let class =
             if qos_class(spec) == "Guaranteed" { QosRank::Guaranteed } else { QosRank::Other };

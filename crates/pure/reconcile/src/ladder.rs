@@ -130,7 +130,7 @@ fn settle_unselected(
     pod: &HeldPod,
     now: Tick,
 ) -> Option<Vec<PlannedWrite>> {
-    let name = NamespacedName::of(&pod.metadata);
+    let name = NamespacedName::from_meta(&pod.metadata);
     let ledgers = ledgers::of_pod_named(context.register, &name)
         .filter_map(|ledger| context.view.restart_ledger(&ledger))
         .filter(|ledger| Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref());
@@ -149,7 +149,7 @@ fn settle_unselected(
 /// Ends the pod as Failed: the node ends what runs, with its grace period, and the object stays to
 /// be looked at.
 fn failed(pod: &HeldPod, message: &str) -> WriteOperation {
-    let id = ObjectId::new(ResourceKind::Pod, NamespacedName::of(&pod.metadata));
+    let id = ObjectId::new(ResourceKind::Pod, NamespacedName::from_meta(&pod.metadata));
     let patch = serde_json::json!({
         "metadata": {"uid": pod.metadata.uid},
         "status": {"phase": "Failed", "reason": LADDER_EXHAUSTED, "message": message},

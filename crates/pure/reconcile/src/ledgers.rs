@@ -44,7 +44,7 @@ pub(crate) fn place_of<'a>(view: &'a ClusterView, pod: &'a HeldPod) -> PodLedger
         Lineage::Controller => {
             let own = named.filter(|ledger| is_of(ledger, pod)).or_else(|| inherited(view, pod));
             let name = match (own, named) {
-                (Some(ledger), _) => NamespacedName::of(&ledger.metadata),
+                (Some(ledger), _) => NamespacedName::from_meta(&ledger.metadata),
                 (None, None) => by_name,
                 // an earlier pod had the name, and a later one has its ledger
                 (None, Some(_)) => second_name(namespace, pod),
@@ -104,7 +104,7 @@ pub(crate) fn heirs_of<'a>(
     left_one
         .into_iter()
         .flat_map(|controller| view.pods_of(&controller.uid))
-        .map(|pod| NamespacedName::of(&pod.metadata))
+        .map(|pod| NamespacedName::from_meta(&pod.metadata))
 }
 
 /// A ledger of the same controller that is this pod's already, or becomes it.

@@ -56,7 +56,7 @@ pub(crate) fn concerned(view: &ClusterView, change: &ObjectChange) -> Vec<Namesp
     match change.latest() {
         ViewObject::RestartLadder(changed) if is_news(change) => ladders(view, namespace)
             .filter(|other| changed.seniority() < other.seniority())
-            .map(|other| NamespacedName::of(&other.metadata))
+            .map(|other| NamespacedName::from_meta(&other.metadata))
             .collect(),
         ViewObject::Pod(_) => {
             let [before, after] = [&change.before, &change.after]
@@ -77,7 +77,11 @@ fn of_several(view: &ClusterView, namespace: &str, labels: &Labels) -> Vec<Names
     let mut selecting: Vec<&RestartLadder> =
         ladders(view, namespace).filter(|ladder| ladder.selects(Some(labels))).collect();
     selecting.sort_by_key(|ladder| ladder.seniority());
-    selecting.into_iter().skip(1).map(|ladder| NamespacedName::of(&ladder.metadata)).collect()
+    selecting
+        .into_iter()
+        .skip(1)
+        .map(|ladder| NamespacedName::from_meta(&ladder.metadata))
+        .collect()
 }
 
 /// False of a write to the status alone.

@@ -35,12 +35,13 @@ pub(crate) fn of(
     let node_says = pods::node(pod).and_then(|node| node_says(view, node));
     let mut peers = RevisionPeers { node, node_says, ..RevisionPeers::default() };
     let Some(controller) = owners::controller_of(&pod.metadata) else { return peers };
-    let revision = PodRevision::of(pod);
+    let revision = PodRevision::from_pod(pod);
     let named = revision.name().map(|name| format!(" {name}")).unwrap_or_default();
     peers.revision = format!("{} {}{named}", controller.kind, controller.name);
     let ledgers = ledgers_by_pod(view, &controller.uid);
     let (mut alike_elsewhere, mut well_elsewhere) = (false, false);
-    let is_peer = |peer: &&Arc<HeldPod>| pods::is_active(peer) && PodRevision::of(peer) == revision;
+    let is_peer =
+        |peer: &&Arc<HeldPod>| pods::is_active(peer) && PodRevision::from_pod(peer) == revision;
     for peer in view.pods_of(&controller.uid).filter(is_peer) {
         let ledger = peer.metadata.uid.as_deref().and_then(|uid| ledgers.get(uid));
         let ledger = ledger.and_then(|ledger| ledger.status.as_ref());

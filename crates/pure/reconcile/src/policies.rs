@@ -23,7 +23,7 @@ pub(crate) fn of_pod(
 pub(crate) fn of_ledger(view: &ClusterView, ledger: &RestartLedger) -> Option<LadderPolicy> {
     let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
     let name = NamespacedName::new(namespace, ledger.spec.ladder_name.as_str());
-    view.restart_ladder(&name).and_then(|ladder| LadderPolicy::of(ladder).ok())
+    view.restart_ladder(&name).and_then(|ladder| LadderPolicy::from_ladder(ladder).ok())
 }
 
 /// Says that a pod's ladder cannot be decided by, where nothing else says it: a RestartLadder has a

@@ -70,7 +70,7 @@ fn not_asked_any_more(view: &ClusterView, restart: &PodRestart) -> Option<String
     let pod = pod_of(view, restart)?;
     let policy = policies::of_pod(view, pod).ok()?;
     let asks = policy.filter(|policy| policy.name == ladder && policy.step(rung).is_some());
-    let name = NamespacedName::of(&pod.metadata);
+    let name = NamespacedName::from_meta(&pod.metadata);
     asks.is_none()
         .then(|| format!("ladder {ladder} does not ask for {rung} of pod {name} any more"))
 }

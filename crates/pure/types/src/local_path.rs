@@ -168,7 +168,7 @@ pub enum VolumeCleanup {
 
 impl VolumeCleanup {
     /// What comes next for a volume of [`has_folder`].
-    pub fn of(volume: &PersistentVolume) -> Self {
+    pub fn from_volume(volume: &PersistentVolume) -> Self {
         let policy =
             volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -228,7 +228,7 @@ mod tests {
         for (meta, policy, phase, expected) in cases {
             let volume = released(meta.clone(), policy, phase);
             assert!(has_folder(&volume));
-            assert_eq!(VolumeCleanup::of(&volume), expected, "{meta} {policy} {phase}");
+            assert_eq!(VolumeCleanup::from_volume(&volume), expected, "{meta} {policy} {phase}");
         }
     }
 

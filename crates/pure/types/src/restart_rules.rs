@@ -35,7 +35,7 @@ enum ExitCodes {
 /// All rules of a container. One that says something unknown to us matches nothing: validation lets
 /// none in.
 pub fn rules_of(container: &impl AnyContainer) -> Vec<RestartRule> {
-    container.restart_policy_rules().iter().filter_map(RestartRule::of).collect()
+    container.restart_policy_rules().iter().filter_map(RestartRule::from_rule).collect()
 }
 
 /// What the first rule that matches the exit code does.
@@ -56,7 +56,7 @@ pub fn stays_ended(container: &impl AnyContainer, of_pod: Option<&str>, code: i3
 }
 
 impl RestartRule {
-    fn of(rule: &ContainerRestartRule) -> Option<Self> {
+    fn from_rule(rule: &ContainerRestartRule) -> Option<Self> {
         let action = match rule.action.as_str() {
             "Restart" => RuleAction::Restart,
             "RestartAllContainers" => RuleAction::RestartAllContainers,

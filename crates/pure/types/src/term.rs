@@ -36,7 +36,7 @@ pub struct TermError(String);
 
 impl Term {
     /// The term that this Lease is in; none when it has no name or no UID.
-    pub fn of(lease: &Lease) -> Option<Self> {
+    pub fn from_lease(lease: &Lease) -> Option<Self> {
         let meta = &lease.metadata;
         Some(Self {
             namespace: meta.namespace.clone().unwrap_or_default(),

@@ -38,7 +38,7 @@ pub fn run(args: &Sim) -> anyhow::Result<ExitCode> {
         let policy = ScenarioPolicy::ladders(&file.display().to_string(), ladders);
         policies.push(policy.with_context(|| format!("ladder {}", file.display()))?);
     }
-    let mut report = ScenarioReport::of(args.seed, &scenario);
+    let mut report = ScenarioReport::from_scenario(args.seed, &scenario);
     for policy in &policies {
         let progress = progress(&scenario, policy);
         let mut told = |gone: TickDuration| progress.set_position(gone.as_secs());

@@ -90,7 +90,7 @@ impl Engine {
         let EngineOrders { settings, node, limits, candidacy, webhook } =
             EngineOrders::read(args, &data_dir)?;
         let engine_dir = EngineDir::new(data_dir.path());
-        let routes = NodeRoutes::new(&settings.node_name, NodesFolder::of(&engine_dir));
+        let routes = NodeRoutes::new(&settings.node_name, NodesFolder::from_engine(&engine_dir));
         let figures = Arc::new(LadderFigures::default());
         let phases = PhaseNotifier::running();
         let serving = ServedApi::start(args, &data_dir, &routes, &figures, &phases).await?;

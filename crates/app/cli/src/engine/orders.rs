@@ -27,7 +27,7 @@ impl EngineOrders {
     /// # Errors
     /// When an argument, or a file that one names, cannot be followed.
     pub fn read(args: &Up, data_dir: &DataDir) -> anyhow::Result<Self> {
-        let settings = EngineSettings::of(args, data_dir);
+        let settings = EngineSettings::new(args, data_dir);
         // Its data directory is this engine's alone: what an earlier one with this name held is
         // nobody's any more.
         let identity = format!("{}_engine", settings.node_name);

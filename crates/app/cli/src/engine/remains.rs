@@ -32,7 +32,7 @@ pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result
     let mut pods: Vec<PodRef> = found.into_iter().map(|sandbox| sandbox.key.pod).collect();
     let network = Arc::new(network::open(settings, &data_dir).await?);
     let client = api.client("system:rekindle-down");
-    for further in NodesFolder::of(&engine_dir).list()? {
+    for further in NodesFolder::from_engine(&engine_dir).list()? {
         // it has lost its API; what it began is in its journals, and is ended by what follows it
         let ended = kill(&further).await;
         ended.with_context(|| format!("end the agent of node {}", further.file.name))?;

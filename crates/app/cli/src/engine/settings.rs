@@ -37,7 +37,7 @@ pub struct EngineSettings {
 
 impl EngineSettings {
     /// What the arguments say, with the defaults of this machine and data directory.
-    pub fn of(args: &Up, data_dir: &DataDir) -> Self {
+    pub fn new(args: &Up, data_dir: &DataDir) -> Self {
         let host_name = || rustix::system::uname().nodename().to_string_lossy().to_lowercase();
         let bridge = || format!("rk-{}", &data_dir.engine_id()[..6]);
         Self {

@@ -38,7 +38,7 @@ pub struct FurtherNode {
 
 impl NodesFolder {
     /// The folder of this engine.
-    pub fn of(engine: &EngineDir) -> Self {
+    pub fn from_engine(engine: &EngineDir) -> Self {
         Self { path: engine.nodes() }
     }
 
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn nodes_are_numbered_from_two_and_a_number_that_is_free_is_given_again() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = NodesFolder::of(&EngineDir::new(dir.path()));
+        let folder = NodesFolder::from_engine(&EngineDir::new(dir.path()));
         assert!(folder.list().unwrap().is_empty());
         let common = common("10.1.0.0/16");
         let add = |name| folder.add(name, &common, Tick::ZERO);
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_name_that_would_be_a_path_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = NodesFolder::of(&EngineDir::new(dir.path()));
+        let folder = NodesFolder::from_engine(&EngineDir::new(dir.path()));
         for name in ["", "..", ".", "a/b", "A", "-a", "a-", "a..b", "a.-b"] {
             assert!(folder.find(name).is_err(), "{name:?}");
             assert!(folder.far(name).is_none(), "{name:?}");
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_name_that_the_api_would_not_take_is_refused_and_nothing_is_left_of_it() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = NodesFolder::of(&EngineDir::new(dir.path()));
+        let folder = NodesFolder::from_engine(&EngineDir::new(dir.path()));
         let common = common("10.1.0.0/16");
         for name in ["a".repeat(64), "a.-b".to_owned(), "a-.b".to_owned(), "A".to_owned()] {
             let error = folder.add(Some(&name), &common, Tick::ZERO).unwrap_err().to_string();
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_subnet_without_room_says_how_many_nodes_it_has_room_for() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = NodesFolder::of(&EngineDir::new(dir.path()));
+        let folder = NodesFolder::from_engine(&EngineDir::new(dir.path()));
         let error = folder.add(None, &common("10.1.2.0/25"), Tick::ZERO).unwrap_err().to_string();
         assert!(error.contains("10.1.2.0/25 has room for 1 nodes"), "{error}");
     }

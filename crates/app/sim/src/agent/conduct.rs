@@ -21,7 +21,7 @@ pub(super) enum EndPlan {
 }
 
 impl EndPlan {
-    pub(super) const fn of(exits: Option<&ExitRule>) -> Self {
+    pub(super) const fn from_exits(exits: Option<&ExitRule>) -> Self {
         match exits {
             Some(_) => Self::Decided,
             None => Self::Open,

@@ -18,7 +18,7 @@ pub(super) struct LastEnds {
 
 impl LastEnds {
     /// Of a pod that is taken up.
-    pub(super) fn of(pod: &Pod) -> Self {
+    pub(super) fn from_pod(pod: &Pod) -> Self {
         let was_said = has_succeeded(pod.status.as_ref());
         Self { was_said, ..Self::default() }
     }
@@ -62,8 +62,8 @@ mod tests {
         };
         let (over, runs) = (of_phase("Succeeded"), of_phase("Running"));
         let says = over.status.clone().unwrap();
-        assert_eq!(LastEnds::of(&over).check_status(&over, &says), None);
-        let mut ends = LastEnds::of(&runs);
+        assert_eq!(LastEnds::from_pod(&over).check_status(&over, &says), None);
+        let mut ends = LastEnds::from_pod(&runs);
         assert!(ends.check_status(&runs, &says).is_some());
         ends.note(&ContainerName("work".to_owned()), ExitStatus::Code { code: 0 });
         assert_eq!(ends.check_status(&runs, &says), None);

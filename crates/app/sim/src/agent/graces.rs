@@ -49,7 +49,7 @@ pub(super) struct EarlyKill {
 }
 
 impl GracePeriods {
-    pub(super) fn of(pod: &Pod) -> Self {
+    pub(super) fn from_pod(pod: &Pod) -> Self {
         Self {
             shortest: TickDuration::of_field(shortest_in_spec(pod)),
             asked: BTreeMap::new(),
@@ -178,7 +178,7 @@ mod tests {
     /// The sidecar hangs, and the app ends after so long; how long the sidecar may have had when it
     /// is killed then.
     fn sidecar_killed(app_ends: u64, killed: u64) -> Option<EarlyKill> {
-        let (pod, mut graces) = (pod(), GracePeriods::of(&pod()));
+        let (pod, mut graces) = (pod(), GracePeriods::from_pod(&pod()));
         graces.signal(at(0), &key("app"));
         assert_eq!(graces.ended(at(app_ends), &pod, &key("app"), app_ends >= 30_000), None);
         graces.signal(at(app_ends), &key("proxy"));
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_ended_before_a_container_was_started_again_is_no_part_of_a_later_grace() {
-        let (pod, mut graces) = (pod(), GracePeriods::of(&pod()));
+        let (pod, mut graces) = (pod(), GracePeriods::from_pod(&pod()));
         graces.signal(at(0), &key("app"));
         assert_eq!(graces.ended(at(10), &pod, &key("app"), false), None);
         graces.started();
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn after_the_clock_was_set_a_sidecar_has_what_is_left_from_then_on() {
         for (killed, is_early) in [(50_999, true), (51_000, false)] {
-            let (pod, mut graces) = (pod(), GracePeriods::of(&pod()));
+            let (pod, mut graces) = (pod(), GracePeriods::from_pod(&pod()));
             graces.signal(at(80_000), &key("app"));
             graces.clock_was_set(at(21_000));
             assert_eq!(graces.ended(at(21_008), &pod, &key("app"), false), None);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_rule_gives_two_seconds_to_all_until_they_are_started_again() {
-        let (pod, mut graces) = (pod(), GracePeriods::of(&pod()));
+        let (pod, mut graces) = (pod(), GracePeriods::from_pod(&pod()));
         graces.signal(at(0), &key("proxy"));
         graces.ruled(at(2_000));
         graces.signal(at(2_000), &key("app"));

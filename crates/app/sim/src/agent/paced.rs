@@ -12,7 +12,7 @@ impl SimulatedPod {
         let starts =
             |name: &ContainerName| u64::try_from(self.starts_of(&name.0)).unwrap_or(u64::MAX);
         let asked =
-            pace.is_looked_at().then(|| RuntimeCallName::of(action, self.tally.sandboxes, starts));
+            pace.is_looked_at().then(|| RuntimeCallName::new(action, self.tally.sandboxes, starts));
         asked.flatten()
     }
 

@@ -91,7 +91,7 @@ impl SimulatedPod {
         self.note_choice(&key.name, behaviour);
         let mut effects = Vec::new();
         if self.containers.get(key) == Some(&ContainerLife::Created) {
-            let end = EndPlan::of(exits.as_ref());
+            let end = EndPlan::from_exits(exits.as_ref());
             self.containers
                 .insert(key.clone(), ContainerLife::Running { started_at: now, behaviour, end });
             self.tally.starts += 1;

@@ -46,7 +46,7 @@ struct BudgetAllowance {
 }
 
 impl BudgetAllowance {
-    const fn of(policy: &LadderPolicy) -> Self {
+    const fn from_policy(policy: &LadderPolicy) -> Self {
         Self { concurrent: policy.max_concurrent, per_minute: policy.per_minute }
     }
 
@@ -120,7 +120,7 @@ impl RestartDecisionTimes {
 }
 
 impl BudgetCounts {
-    fn of(budget: &PodDisruptionBudget) -> Option<Self> {
+    fn from_budget(budget: &PodDisruptionBudget) -> Option<Self> {
         let status = budget.status.as_ref()?;
         Some(Self {
             healthy: status.current_healthy.unwrap_or(0),
@@ -163,9 +163,9 @@ impl World {
 
     /// A ladder is shown by the watch.
     pub(super) fn note_ladder(&mut self, ladder: &RestartLadder) {
-        let Ok(policy) = LadderPolicy::of(ladder) else { return };
-        let allowed = BudgetAllowance::of(&policy);
-        let known = self.budgets.allowed.entry(NamespacedName::of(&ladder.metadata));
+        let Ok(policy) = LadderPolicy::from_ladder(ladder) else { return };
+        let allowed = BudgetAllowance::from_policy(&policy);
+        let known = self.budgets.allowed.entry(NamespacedName::from_meta(&ladder.metadata));
         known.and_modify(|known| *known = known.or(allowed)).or_insert(allowed);
     }
 
@@ -181,7 +181,7 @@ impl World {
         let mut known = std::mem::take(&mut self.budgets.decided);
         for object in self.server.list(ResourceKind::RestartLadder) {
             let ViewObject::RestartLadder(ladder) = &object else { continue };
-            let Ok(policy) = LadderPolicy::of(ladder) else { continue };
+            let Ok(policy) = LadderPolicy::from_ladder(ladder) else { continue };
             let ledgers: Vec<_> =
                 self.server.list(ResourceKind::RestartLedger).into_iter().collect();
             let ledgers = ledgers.iter().filter_map(|ledger| match ledger {
@@ -203,7 +203,7 @@ impl World {
             if decided.new == 0 {
                 continue;
             }
-            let now_allowed = BudgetAllowance::of(&policy);
+            let now_allowed = BudgetAllowance::from_policy(&policy);
             let allowed = self.budgets.allowed.get(&object.id().name);
             let allowed = allowed.map_or(now_allowed, |allowed| allowed.or(now_allowed));
             for (what, count, limit) in [
@@ -223,8 +223,8 @@ impl World {
 
     /// A budget is shown by the watch: its controller may have counted anew.
     pub(super) fn note_budget(&mut self, budget: &PodDisruptionBudget, written: Revision) {
-        let name = NamespacedName::of(&budget.metadata);
-        let Some(counts) = BudgetCounts::of(budget) else { return };
+        let name = NamespacedName::from_meta(&budget.metadata);
+        let Some(counts) = BudgetCounts::from_budget(budget) else { return };
         if self.budgets.counted.get(&name).is_some_and(|known| known.counts == counts) {
             return;
         }
@@ -290,7 +290,7 @@ impl World {
             let ViewObject::PodDisruptionBudget(budget) = object else { return None };
             let healthy = healthy(budget, &self.server.pods()).len();
             let healthy = i32::try_from(healthy).unwrap_or(i32::MAX);
-            let said = BudgetCounts::of(budget);
+            let said = BudgetCounts::from_budget(budget);
             let is_right = said.is_some_and(|said| {
                 let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed);
                 let left = if said.expected > 0 { (healthy - said.desired).max(0) } else { 0 };
@@ -337,7 +337,7 @@ fn under_way(now: Tick, restarts: &[&PodRestart], ledgers: &[&RestartLedger]) ->
             restart.spec.pod_uid.as_deref().is_some_and(|uid| newest(uid) == *pod)
         });
         let ledgers = ledgers.iter().filter(|ledger| newest(&ledger.spec.pod_uid) == *pod);
-        !Occupancy::of(now, own, ledgers.copied()).under_way.is_empty()
+        !Occupancy::new(now, own, ledgers.copied()).under_way.is_empty()
     };
     pods.into_iter().filter(is_restarting).count()
 }

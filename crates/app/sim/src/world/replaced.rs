@@ -56,6 +56,6 @@ fn uid_of(pod: &impl AnyPod) -> String {
 fn place_of(pod: &impl AnyPod) -> String {
     match owners::controller_of(pod.metadata()) {
         Some(owner) => owner.uid.clone(),
-        None => NamespacedName::of(pod.metadata()).to_string(),
+        None => NamespacedName::from_meta(pod.metadata()).to_string(),
     }
 }

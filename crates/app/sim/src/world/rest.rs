@@ -30,7 +30,7 @@ pub(super) fn unsettled(object: &ViewObject) -> Option<String> {
         }
         ViewObject::PersistentVolume(volume) => {
             let is_left =
-                local_path::VolumeCleanup::of(volume) != local_path::VolumeCleanup::NotYet;
+                local_path::VolumeCleanup::from_volume(volume) != local_path::VolumeCleanup::NotYet;
             (is_left || volume.metadata.deletion_timestamp.is_some())
                 .then(|| "is to go, and is there".to_owned())
         }

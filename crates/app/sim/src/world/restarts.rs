@@ -41,7 +41,7 @@ impl World {
     /// The nodes see a request.
     pub(super) fn tell_restart(&mut self, restart: &PodRestart) {
         let status = restart.status.clone().unwrap_or_default();
-        let Some(request) = RestartRequest::of(restart) else { return };
+        let Some(request) = RestartRequest::from_restart(restart) else { return };
         match restart.spec.rung().carried_out_by() {
             CarriedOutBy::Node => {}
             CarriedOutBy::Operator => return,
@@ -53,7 +53,7 @@ impl World {
             return;
         }
         self.fail_if_lost(restart, &request.id);
-        let object = NamespacedName::of(&restart.metadata);
+        let object = NamespacedName::from_meta(&restart.metadata);
         let name = NamespacedName::new(object.namespace.as_str(), restart.spec.pod_name.as_str());
         let Some(uid) = self.pods_by_name.get(&name).cloned() else { return };
         let Some(pod) = self.pods.get(&uid).filter(|pod| self.hears(&pod.node)) else { return };
@@ -79,8 +79,10 @@ impl World {
             if self.pods.contains_key(&pod) {
                 continue;
             }
-            let object =
-                ObjectId::new(ResourceKind::PodRestart, NamespacedName::of(&restart.metadata));
+            let object = ObjectId::new(
+                ResourceKind::PodRestart,
+                NamespacedName::from_meta(&restart.metadata),
+            );
             let (phase, message) = lost_with_its_pod(&restart.spec.pod_name);
             let before = restart.status.clone().unwrap_or_default();
             let status = restart_progress(&before, Some(&pod), phase, message, self.now);

@@ -35,13 +35,15 @@ impl World {
     /// A claim is there, or there in another version.
     pub(super) fn tell_claim(&mut self, claim: &PersistentVolumeClaim) {
         if self.asked_for(claim).is_some() {
-            self.work_on_volume(VolumeJob::Make(NamespacedName::of(&claim.metadata)));
+            self.work_on_volume(VolumeJob::Make(NamespacedName::from_meta(&claim.metadata)));
         }
     }
 
     /// A volume is there, or there in another version.
     pub(super) fn tell_volume(&mut self, volume: &PersistentVolume) {
-        if local_path::has_folder(volume) && VolumeCleanup::of(volume) != VolumeCleanup::NotYet {
+        if local_path::has_folder(volume)
+            && VolumeCleanup::from_volume(volume) != VolumeCleanup::NotYet
+        {
             let name = volume.metadata.name.clone().unwrap_or_default();
             self.work_on_volume(VolumeJob::Remove(name));
         }
@@ -131,7 +133,7 @@ impl World {
             return None;
         }
         let meta = &volume.metadata;
-        match VolumeCleanup::of(&volume) {
+        match VolumeCleanup::from_volume(&volume) {
             VolumeCleanup::NotYet => None,
             VolumeCleanup::Delete => {
                 let only_this = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});

@@ -393,7 +393,7 @@ fn a_pod_that_names_a_node_that_is_not_there_is_told_of_as_a_note() {
     somewhere["metadata"]["name"] = json!("api");
     somewhere["spec"]["template"]["spec"]["nodeName"] = json!("node-0");
     let spec = json!({"for": "10m", "changes": [{"at": "1m", "apply": nowhere}]});
-    let report = ScenarioReport::of(1, &scenario(spec, &[nowhere, somewhere]));
+    let report = ScenarioReport::from_scenario(1, &scenario(spec, &[nowhere, somewhere]));
     let field = "spec.template.spec.nodeName: there is no node \"nod-0\": the only node is node-0 (spec.nodes, --nodes)";
     let expected = [format!("Deployment web: {field}"), format!("spec.changes[0].apply.{field}")];
     assert_eq!(report.notes(), expected);
@@ -413,7 +413,7 @@ fn what_the_api_warns_of_and_ladders_that_select_nothing_are_told_as_notes() {
     of_late["spec"]["selector"] = json!({"matchLabels": {"app": "late"}});
     let spec = json!({"for": "10m", "changes": [{"at": "1m", "apply": later}]});
     let scenario = scenario(spec, &[doubled, of_nobody, of_late]);
-    let mut report = ScenarioReport::of(1, &scenario);
+    let mut report = ScenarioReport::from_scenario(1, &scenario);
     report.outcomes.push(scenario.play(1, &ScenarioPolicy::AsWritten).unwrap());
     let notes = report.notes();
     assert_eq!(notes.len(), 2, "{notes:?}");
@@ -583,7 +583,7 @@ fn what_is_asked_for_when_the_run_is_over_is_noted_and_not_done() {
             "nodeLoss": [{"nodes": ["node-0"], "from": at}],
         });
         let made = scenario(spec, &[deployment("web", 3)]);
-        let mut report = ScenarioReport::of(1, &made);
+        let mut report = ScenarioReport::from_scenario(1, &made);
         report.outcomes.push(made.play(1, &ScenarioPolicy::AsWritten).unwrap());
         let outcome = &report.outcomes[0];
         assert_eq!((outcome.pods, outcome.ready), (3, 3), "{at}");
@@ -642,7 +642,7 @@ fn a_behaviour_that_says_when_a_container_is_ready_without_a_probe_is_told_as_a_
             [(vec![naked("a")], vec![note]), (vec![naked("a"), probed.clone()], vec![])]
         {
             let made = scenario(json!({"for": "10m", "behaviours": [behaviour]}), &pods);
-            let mut report = ScenarioReport::of(1, &made);
+            let mut report = ScenarioReport::from_scenario(1, &made);
             report.outcomes.push(made.play(1, &ScenarioPolicy::AsWritten).unwrap());
             assert_eq!(report.notes(), expected);
         }
@@ -686,7 +686,7 @@ fn behaviours_may_be_of_a_namespace_and_replication_controllers_are_scaled() {
         ],
     });
     let scenario = scenario(spec, &[namespace, of_shop, naked("other"), controller]);
-    let mut report = ScenarioReport::of(1, &scenario);
+    let mut report = ScenarioReport::from_scenario(1, &scenario);
     report.outcomes.push(scenario.play(1, &ScenarioPolicy::AsWritten).unwrap());
     let outcome = &report.outcomes[0];
     assert_eq!((outcome.pods, outcome.restarts_by_pod["default/other"]), (5, 0));

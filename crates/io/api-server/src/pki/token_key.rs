@@ -44,10 +44,10 @@ impl TokenKey {
         let failed = |why: String| PkiError::TokenKey { path: path.clone(), why };
         if let Some(pem) = read_if_there(&path)? {
             let pair = KeyPair::from_pem(&pem).map_err(|error| failed(error.to_string()))?;
-            return Self::of(&pair).map_err(failed);
+            return Self::from_key_pair(&pair).map_err(failed);
         }
         let pair = KeyPair::generate().map_err(|error| failed(error.to_string()))?;
-        let key = Self::of(&pair).map_err(failed)?;
+        let key = Self::from_key_pair(&pair).map_err(failed)?;
         write_private(&path, pair.serialize_pem().as_bytes())
             .map_err(|source| PkiError::Write { path: path.clone(), source })?;
         Ok(key)
@@ -60,10 +60,10 @@ impl TokenKey {
     pub fn ephemeral() -> Result<Self, PkiError> {
         let failed = |why: String| PkiError::TokenKey { path: FILE.into(), why };
         let pair = KeyPair::generate().map_err(|error| failed(error.to_string()))?;
-        Self::of(&pair).map_err(failed)
+        Self::from_key_pair(&pair).map_err(failed)
     }
 
-    fn of(pair: &KeyPair) -> Result<Self, String> {
+    fn from_key_pair(pair: &KeyPair) -> Result<Self, String> {
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let signer = EcdsaKeyPair::from_pkcs8(algorithm, pair.serialized_der(), &random)

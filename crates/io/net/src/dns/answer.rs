@@ -158,13 +158,13 @@ pub(super) enum RecordData {
 }
 
 impl DnsAnswer {
-    fn of(records: Vec<DnsRecord>) -> Self {
+    fn from_records(records: Vec<DnsRecord>) -> Self {
         Self { code: ResponseCode::NoError, records, additional: Vec::new(), authority: None }
     }
 
     /// One that says nothing but this.
     pub(super) fn bare(code: ResponseCode) -> Self {
-        Self { code, ..Self::of(Vec::new()) }
+        Self { code, ..Self::from_records(Vec::new()) }
     }
 }
 
@@ -193,7 +193,7 @@ pub(super) fn reply(view: &DnsView, zone: &DnsZone, question: &DnsQuestion, turn
             NameLookup::Alias(target) => {
                 chain.push(record(owner_of(&chain), RecordData::Alias(target.clone())));
                 if question.wanted == RecordQuery::Cname {
-                    return DnsReply::Answer(DnsAnswer::of(chain));
+                    return DnsReply::Answer(DnsAnswer::from_records(chain));
                 }
                 if chain.len() > ALIASES_MAX {
                     return DnsReply::Answer(DnsAnswer::bare(ResponseCode::Failure));

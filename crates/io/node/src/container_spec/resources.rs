@@ -26,8 +26,9 @@ pub(crate) fn cpu_shares(millis: u64) -> u64 {
 /// (KEP-2837).
 pub(crate) fn container_resources(pod: &Pod, container: &Container) -> Resources {
     let own = container.resources.as_ref();
-    let whole = ComputeAmounts::of(pod.spec.as_ref().and_then(|spec| spec.resources.as_ref()));
-    let mut amounts = ComputeAmounts::of(own);
+    let whole =
+        ComputeAmounts::from_resources(pod.spec.as_ref().and_then(|spec| spec.resources.as_ref()));
+    let mut amounts = ComputeAmounts::from_resources(own);
     amounts.cpu_limit = amounts.cpu_limit.or(whole.cpu_limit);
     amounts.memory_limit = amounts.memory_limit.or(whole.memory_limit);
     let request = amount(own.and_then(|own| own.requests.as_ref()), "cpu").map(millis);
@@ -65,7 +66,7 @@ struct ComputeAmounts {
 }
 
 impl ComputeAmounts {
-    fn of(resources: Option<&ResourceRequirements>) -> Self {
+    fn from_resources(resources: Option<&ResourceRequirements>) -> Self {
         let limits = resources.and_then(|r| r.limits.as_ref());
         let requests = resources.and_then(|r| r.requests.as_ref());
         // a limit of 0 means none, as for the kubelet
@@ -107,12 +108,12 @@ impl ComputeAmounts {
 /// win.
 fn pod_amounts(spec: &PodSpec) -> ComputeAmounts {
     let running = spec.containers.iter().fold(ComputeAmounts::nothing(), |sum, container| {
-        sum.plus(ComputeAmounts::of(container.resources.as_ref()))
+        sum.plus(ComputeAmounts::from_resources(container.resources.as_ref()))
     });
     let mut sidecars = ComputeAmounts::nothing();
     let mut while_initializing = ComputeAmounts::nothing();
     for container in spec.init_containers.iter().flatten() {
-        let own = ComputeAmounts::of(container.resources.as_ref());
+        let own = ComputeAmounts::from_resources(container.resources.as_ref());
         if container.is_sidecar() {
             sidecars = sidecars.plus(own);
             while_initializing = while_initializing.or_more(sidecars);
@@ -121,7 +122,7 @@ fn pod_amounts(spec: &PodSpec) -> ComputeAmounts {
         }
     }
     let mut total = running.plus(sidecars).or_more(while_initializing);
-    let own = ComputeAmounts::of(spec.resources.as_ref());
+    let own = ComputeAmounts::from_resources(spec.resources.as_ref());
     if own.cpu_request > 0 {
         total.cpu_request = own.cpu_request;
     }

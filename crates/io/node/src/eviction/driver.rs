@@ -163,7 +163,7 @@ impl<R: Runtime, N: PodNetwork> EvictionDriver<R, N> {
     }
 
     fn judge(&mut self, usage: &NodeUsage) -> PressureAssessment {
-        self.watch.judge(&self.policy, self.node.clock.now(), &Observations::of(usage))
+        self.watch.judge(&self.policy, self.node.clock.now(), &Observations::from_usage(usage))
     }
 
     async fn reclaim(
@@ -184,7 +184,7 @@ impl<R: Runtime, N: PodNetwork> EvictionDriver<R, N> {
             StarvedResource::EphemeralStorage | StarvedResource::Inodes => {
                 self.node.images.remove_unused().await;
                 let usage = self.usage.take(UsageScope::Everything).await?;
-                if !is_short(&self.policy, &Observations::of(&usage)) {
+                if !is_short(&self.policy, &Observations::from_usage(&usage)) {
                     return Ok(EvictionRound::Quiet);
                 }
                 usage
@@ -236,7 +236,7 @@ impl<R: Runtime, N: PodNetwork> EvictionDriver<R, N> {
         let over = here.into_iter().filter(is_over).map(|view| view.pod_ref.uid);
         let passed_by: BTreeSet<PodUid> = over.chain(self.evicted.iter().cloned()).collect();
         let pods = usage.pods.iter().filter(|pod| !passed_by.contains(&pod.pod_ref.uid));
-        pods.map(EvictionFigures::of).collect()
+        pods.map(EvictionFigures::from_usage).collect()
     }
 
     fn pods_are_limited(&self) -> bool {

@@ -65,7 +65,7 @@ pub(crate) struct ContainerFigures {
 }
 
 impl Observations {
-    pub(crate) fn of(usage: &NodeUsage) -> Self {
+    pub(crate) fn from_usage(usage: &NodeUsage) -> Self {
         let node = &usage.node;
         let (node_fs, image_fs) = (&node.node_fs, &node.image_fs);
         let found = [
@@ -98,7 +98,7 @@ impl Observations {
 }
 
 impl EvictionFigures {
-    pub(crate) fn of(usage: &PodUsage) -> Self {
+    pub(crate) fn from_usage(usage: &PodUsage) -> Self {
         let containers = usage.containers.iter().map(|container| ContainerFigures {
             name: container.name.0.clone(),
             memory: container.cgroup.map(|cgroup| cgroup.memory.working_set_bytes),

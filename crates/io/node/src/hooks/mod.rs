@@ -63,7 +63,7 @@ pub(crate) async fn run<R: Runtime>(
         return Ok(HookOutcome::AsAsked);
     }
     if let Some(action) = &handler.http_get {
-        return get(HttpGet::of(action, container, asked.ip)?, limit).await;
+        return get(HttpGet::new(action, container, asked.ip)?, limit).await;
     }
     if let Some(action) = &handler.sleep {
         let span = Duration::from_secs(u64::try_from(action.seconds).unwrap_or(0));

@@ -189,7 +189,7 @@ impl Provisioner {
         let volume = volumes.get_opt(name).await?.filter(|volume| self.is_ours(volume));
         let Some(volume) = volume else { return Ok(()) };
         let left = local_path::finalizers_left(&volume);
-        match VolumeCleanup::of(&volume) {
+        match VolumeCleanup::from_volume(&volume) {
             // seen again when no claim is bound to it any more
             VolumeCleanup::NotYet => return Ok(()),
             VolumeCleanup::Delete => {

@@ -80,7 +80,7 @@ type ActionResult = Result<ActionOutcome, ActionError>;
 impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     /// Carries out an action that expects an answer, and counts it.
     pub(crate) async fn perform(self, action: CoreAction) -> ActionResult {
-        let counted = ActionMetric::of(&action, &self.pod);
+        let counted = ActionMetric::new(&action, &self.pod);
         let (node, pod_ref) = (self.node.clone(), self.pod_ref.clone());
         let begun_at = node.clock.now();
         let result = self.carry_out(action).await;

@@ -25,7 +25,7 @@ pub(crate) struct PodResolverSources {
 }
 
 impl PodResolverSources {
-    pub(crate) fn of(config: &NodeConfig) -> Self {
+    pub(crate) fn from_config(config: &NodeConfig) -> Self {
         Self {
             cluster: cluster_dns::of_pods(config.cluster_dns, &config.cluster_domain),
             resolv_conf: config.resolv_conf.clone(),
@@ -155,7 +155,8 @@ mod tests {
         let mut config = NodeConfig::new("n", folder, folder);
         config.cluster_dns = Some("10.88.0.1".parse().expect("an address"));
         config.cluster_domain = "example.org".to_owned();
-        let cluster = PodResolverSources::of(&config).cluster.expect("there is cluster DNS");
+        let cluster =
+            PodResolverSources::from_config(&config).cluster.expect("there is cluster DNS");
         assert_eq!(cluster.domain, "example.org");
     }
 

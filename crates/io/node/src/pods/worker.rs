@@ -158,7 +158,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
             None => (VolumesOrigin::New, Some(now)),
         };
         let driver = PodDriver::new(now, pod.clone(), kept, node.core_config.clone());
-        node.room.hold(&pod_ref.uid, driver.core().granted_requests(), Rank::of(&pod));
+        node.room.hold(&pod_ref.uid, driver.core().granted_requests(), Rank::from_pod(&pod));
         let (shown, status) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
         let view = PodView { pod_ref: pod_ref.clone(), pod: updates.clone(), status };
         node.index.insert(view);
@@ -286,7 +286,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
                 PodEffect::Perform(id, action) => self.begin(id, action),
                 PodEffect::Advance => self.advance(),
                 PodEffect::RequestResources(request) => {
-                    let rank = Rank::of(self.driver.pod());
+                    let rank = Rank::from_pod(self.driver.pod());
                     self.node.room.request(&self.pod_ref.uid, *request, rank);
                 }
                 PodEffect::Show(status) => self.show(status),
@@ -453,7 +453,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
     }
 
     fn restart(&mut self, restart: &Arc<PodRestart>) {
-        let Some(request) = RestartRequest::of(restart) else { return };
+        let Some(request) = RestartRequest::from_restart(restart) else { return };
         if is_settled(restart) {
             self.restarts.forget(&request.id);
         } else if self.restarts.register(&request.id, restart.clone()) {

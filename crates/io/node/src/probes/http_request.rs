@@ -83,7 +83,7 @@ impl HttpExchange {
 
 impl HttpGet {
     /// The request of an action; `ip` is the pod's, for an action that names no host.
-    pub(crate) fn of(
+    pub(crate) fn new(
         action: &HTTPGetAction,
         container: &Container,
         ip: Option<IpAddr>,

@@ -97,7 +97,7 @@ pub(crate) async fn run<R: Runtime>(
         return exec::probe(runtime, asked.key, &command, timeout).await;
     }
     if let Some(action) = &probe.http_get {
-        let request = HttpGet::of(action, container, asked.ip)?;
+        let request = HttpGet::new(action, container, asked.ip)?;
         return Ok(http_finding(&request, timeout).await);
     }
     if let Some(action) = &probe.tcp_socket {

@@ -67,7 +67,7 @@ impl CpuConsumer<'_> {
 }
 
 impl CpuSample {
-    fn of(usage: &NodeUsage) -> Self {
+    fn from_usage(usage: &NodeUsage) -> Self {
         let mut look = Self { taken_at: usage.taken_at, cpu: BTreeMap::new() };
         look.add(&CpuConsumer::Machine, Some(&usage.node.cgroup));
         for pod in &usage.pods {
@@ -96,7 +96,7 @@ impl CpuSampler {
     /// The rates since the look before, if that is of use; this one is remembered when it is time
     /// to.
     pub(crate) fn since_last(&self, usage: &NodeUsage) -> CpuRates {
-        let new = CpuSample::of(usage);
+        let new = CpuSample::from_usage(usage);
         let mut known = self.known();
         let window = new.taken_at.since(known.taken_at);
         if window < WINDOW_MIN {
@@ -123,7 +123,7 @@ impl CpuSampler {
         loop {
             let age = clock.now().since(self.known().taken_at);
             if age > WINDOW_MAX {
-                let first = CpuSample::of(&reader.take(UsageScope::Processes).await?);
+                let first = CpuSample::from_usage(&reader.take(UsageScope::Processes).await?);
                 *self.known() = first;
                 tokio::time::sleep(WINDOW_MIN.to_std()).await;
             } else if age < WINDOW_MIN {

@@ -303,7 +303,7 @@ fn add_token(
     usual: FileAttributes,
     files: &mut Payload,
 ) -> Result<(), PayloadError> {
-    let token = inputs.objects.token(&TokenWish::of(source))?;
+    let token = inputs.objects.token(&TokenWish::from_source(source))?;
     let mut attributes = usual.of_item(None, source.user);
     if attributes.owner().is_none() {
         attributes.user = common_user(inputs.pod)?.map(i64::from);

@@ -31,7 +31,7 @@ pub(crate) fn wanted(
 ) -> Option<RootAhead> {
     match (spec.renewal, sandbox.namespaces.users) {
         (ExpectedRestart::Expected, SandboxUsers::Host) if sandbox.makes_roots() => {
-            RootAhead::of(&spec.key.name.0, plan)
+            RootAhead::new(&spec.key.name.0, plan)
         }
         (
             ExpectedRestart::Expected | ExpectedRestart::NotExpected,

@@ -57,7 +57,7 @@ struct SandboxSlot {
 }
 
 impl SandboxSlot {
-    fn of(
+    fn new(
         shared: &SharedRuntime,
         key: &ContainerKey,
         operation: &'static str,
@@ -81,7 +81,7 @@ pub(crate) async fn create(
     shared: &Arc<SharedRuntime>,
     spec: ContainerSpec,
 ) -> Result<CreatedContainer, RuntimeError> {
-    let home = SandboxSlot::of(shared, &spec.key, CREATE)?;
+    let home = SandboxSlot::new(shared, &spec.key, CREATE)?;
     let gate = home.sandbox.container_gate(&home.slot);
     let _gate = gate.lock().await;
     if let Some((created, _)) = home.found() {
@@ -99,7 +99,7 @@ pub(crate) async fn run(
     spec: ContainerSpec,
 ) -> Result<RunContainerResult, RuntimeError> {
     let key = spec.key.clone();
-    let home = SandboxSlot::of(shared, &key, CREATE)?;
+    let home = SandboxSlot::new(shared, &key, CREATE)?;
     let gate = home.sandbox.container_gate(&home.slot);
     let _gate = gate.lock().await;
     if let Some((created, phase)) = home.found() {
@@ -353,7 +353,7 @@ pub(crate) async fn start(
     shared: &Arc<SharedRuntime>,
     key: &ContainerKey,
 ) -> Result<StartedContainer, RuntimeError> {
-    let home = SandboxSlot::of(shared, key, START)?;
+    let home = SandboxSlot::new(shared, key, START)?;
     let gate = home.sandbox.container_gate(&home.slot);
     let _gate = gate.lock().await;
     match home.found() {

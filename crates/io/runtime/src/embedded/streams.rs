@@ -79,7 +79,7 @@ impl ExecCall<'_> {
             .map_err(|errno| failed(key, io::Error::from(errno)))?;
         let files = ExecFiles::Terminal(TerminalSize::default());
         let execution = self.start(files, vec![containers]).await?;
-        let opened = receive(&ours).and_then(|master| TerminalEnds::of(master, request));
+        let opened = receive(&ours).and_then(|master| TerminalEnds::new(master, request));
         let TerminalEnds { stdin, stdout, terminal } =
             opened.map_err(|error| failed(key, error))?;
         let running = running(execution, key);
@@ -122,7 +122,7 @@ struct TerminalEnds {
 }
 
 impl TerminalEnds {
-    fn of(master: OwnedFd, request: StreamRequest) -> io::Result<Self> {
+    fn new(master: OwnedFd, request: StreamRequest) -> io::Result<Self> {
         let master = set_nonblocking(master)?;
         let stdin = match request.stdin {
             StreamUse::Yes => Some(sender(master.try_clone()?)?),

@@ -80,7 +80,7 @@ impl FolderTree {
             // in escaped form, so that a line is a folder
             let _ = writeln!(text, "{mode:o} {uid} {gid} {path:?}");
         }
-        Sha256Digest::of(text.as_bytes())
+        Sha256Digest::from_bytes(text.as_bytes())
     }
 
     /// Makes them in an empty folder of ours.

@@ -18,7 +18,7 @@ use super::layers::{private_folder, remove, write_synced};
 use super::{ImageConfig, ImageError, ResolvedImage, Rootfs, UpperKind};
 
 static APP: &[u8] = include_bytes!(env!("REKINDLE_DEMO"));
-static DIGEST: LazyLock<Sha256Digest> = LazyLock::new(|| Sha256Digest::of(APP));
+static DIGEST: LazyLock<Sha256Digest> = LazyLock::new(|| Sha256Digest::from_bytes(APP));
 
 const FOLDER: &str = "demo";
 const ROOT: &str = "fs";

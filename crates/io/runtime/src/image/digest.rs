@@ -19,7 +19,7 @@ impl Sha256Digest {
     }
 
     /// The digest of some bytes.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         Self::from_hash(Sha256::digest(bytes).into())
     }
 
@@ -46,7 +46,7 @@ impl std::fmt::Display for Sha256Digest {
 
 /// `sha256:…` of some bytes.
 pub(crate) fn sha256_id(bytes: &[u8]) -> String {
-    Sha256Digest::of(bytes).to_string()
+    Sha256Digest::from_bytes(bytes).to_string()
 }
 
 /// Digests and counts what is read through it.

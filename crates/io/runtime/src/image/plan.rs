@@ -196,7 +196,7 @@ fn docker_image(
     let config_bytes = source.document(&image.config)?.ok_or_else(|| {
         format!("manifest.json names config {:?}, which is not there", image.config)
     })?;
-    let id = Sha256Digest::of(&config_bytes).to_string();
+    let id = Sha256Digest::from_bytes(&config_bytes).to_string();
     let config: ConfigDocument = document::read(&image.config, &config_bytes)?;
     if !config.platform.runs_on(machine) {
         return Err(format!("it has no image for {machine}, only for {}", config.platform));
@@ -264,7 +264,7 @@ fn verified(source: &ArchiveSource, digest: &str) -> Result<(Sha256Digest, Vec<u
     let stated = digest_of(digest)?;
     let name = blob_name(&stated);
     let bytes = source.document(&name)?.ok_or_else(|| format!("{name} is not in it"))?;
-    let found = Sha256Digest::of(&bytes);
+    let found = Sha256Digest::from_bytes(&bytes);
     if found != stated {
         return Err(format!("{name} has the digest {found}: the archive is damaged or forged"));
     }

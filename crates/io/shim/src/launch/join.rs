@@ -47,7 +47,7 @@ pub(crate) struct JoinPlan {
 
 impl JoinPlan {
     /// Keeps what is needed, and nothing else: a shim is small.
-    pub(crate) fn of(plan: &ContainerPlan) -> Self {
+    pub(crate) fn from_plan(plan: &ContainerPlan) -> Self {
         let process = ProcessPlan { argv: Vec::new(), ..plan.process.clone() };
         let confinement = Confinement {
             privilege: plan.confinement.privilege,

@@ -33,7 +33,7 @@ impl RootAhead {
     /// What can be made for containers with such a plan; `None` when that is nothing: the host's
     /// devices are those of the moment, too, and layers of an image volume are put together where
     /// the host's paths can be seen.
-    pub fn of(container: &str, plan: &ContainerPlan) -> Option<Self> {
+    pub fn new(container: &str, plan: &ContainerPlan) -> Option<Self> {
         let confinement = &plan.confinement;
         match confinement.privilege {
             Privilege::Privileged => return None,
@@ -52,7 +52,7 @@ impl RootAhead {
 
     /// Whether a container with this plan can start in it.
     pub fn serves(&self, plan: &ContainerPlan) -> bool {
-        Self::of(&self.container, plan).is_some_and(|wanted| wanted == *self)
+        Self::new(&self.container, plan).is_some_and(|wanted| wanted == *self)
     }
 }
 

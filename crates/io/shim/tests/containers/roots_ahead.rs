@@ -21,7 +21,7 @@ const LOOK: &str = "exec 2>&1; sed -E 's/^[0-9]+ [0-9]+ [0-9]+:[0-9]+ //; s/(mas
 /// meanwhile.
 fn make(shim: &mut Shim, plan: &ContainerPlan) -> (String, File) {
     let before = held(shim);
-    let ahead = RootAhead::of("web", plan).unwrap();
+    let ahead = RootAhead::new("web", plan).unwrap();
     assert_eq!(shim.call(ShimRequest::MakeRoot(Box::new(ahead))), Ok(ShimAnswer::Done));
     let mut new = held(shim);
     new.retain(|name, _| !before.contains_key(name));
@@ -117,7 +117,7 @@ fn a_sub_path_that_leads_out_by_then_is_refused() {
 fn an_image_with_links_in_place_of_system_folders_gets_none() {
     let mut shim = Shim::new();
     symlink(shim.path("outside"), shim.path("image/dev")).unwrap();
-    let ahead = RootAhead::of("web", &shim.plan("true")).unwrap();
+    let ahead = RootAhead::new("web", &shim.plan("true")).unwrap();
     let failure = shim.call(ShimRequest::MakeRoot(Box::new(ahead))).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Config, "{failure:?}");
     shim.assert_outside_is_untouched();
@@ -141,7 +141,7 @@ fn it_serves_one_start_and_only_one_like_what_it_was_made_for() {
     assert_eq!(shim.run(open).0, ExitCause::Code(0));
     let mut privileged = shim.plan("true");
     privileged.confinement.privilege = Privilege::Privileged;
-    assert_eq!(RootAhead::of("web", &privileged), None);
+    assert_eq!(RootAhead::new("web", &privileged), None);
     assert!(held(&shim).contains_key(&ready));
     // its own start, and the one after that, which has nothing of it
     assert_eq!(shim.run(plan).0, ExitCause::Code(0));
@@ -164,7 +164,7 @@ fn another_one_for_the_same_container_takes_its_place() {
 fn two_that_are_asked_for_at_once_are_both_answered_and_one_stands() {
     let mut shim = Shim::new();
     let none = held(&shim);
-    let ahead = RootAhead::of("web", &shim.plan("true")).unwrap();
+    let ahead = RootAhead::new("web", &shim.plan("true")).unwrap();
     let asked = || ShimRequest::MakeRoot(Box::new(ahead.clone()));
     let [first, second] = shim.call_all([asked(), asked()]);
     assert!(first == Ok(ShimAnswer::Done) || first.unwrap_err().kind == FailureKind::State);

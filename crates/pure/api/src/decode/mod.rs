@@ -141,7 +141,7 @@ pub fn object(
 ) -> Result<DecodedObject, ApiError> {
     check_type(entry, &mut body.value)?;
     let cannot = |why: String| {
-        let KindNames { kind, version } = KindNames::of(entry);
+        let KindNames { kind, version } = KindNames::from_entry(entry);
         ApiError::bad_request(format!(
             "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
         ))
@@ -165,7 +165,7 @@ struct KindNames {
 }
 
 impl KindNames {
-    fn of(entry: &KindEntry) -> Self {
+    fn from_entry(entry: &KindEntry) -> Self {
         Self { kind: entry.kind, version: entry.version }
     }
 }
@@ -180,7 +180,7 @@ pub enum UnreadableBody {
 }
 
 impl UnreadableBody {
-    fn of(entry: &KindEntry, value: &Value, error: &DecodeError) -> Self {
+    fn new(entry: &KindEntry, value: &Value, error: &DecodeError) -> Self {
         match type_error::unsupported_word(error) {
             Some(word) => {
                 let name = value.pointer("/metadata/name").and_then(Value::as_str);
@@ -208,7 +208,7 @@ pub fn object_and_strict_errors(
     let decoded = match (entry.decode)(&body.value) {
         Ok(decoded) => decoded,
         Err(first) => {
-            let why = UnreadableBody::of(entry, &body.value, &first);
+            let why = UnreadableBody::new(entry, &body.value, &first);
             // Go reads `null` as "not given" wherever it stands; so a null may be all that is
             // wrong.
             match has_nulls(&body.value) {

@@ -219,7 +219,7 @@ pub struct ParsedObject {
 
 impl KindEntry {
     /// The entry of a kind.
-    pub fn of<K: ApiKind>() -> Self {
+    pub fn new<K: ApiKind>() -> Self {
         const {
             assert!(
                 K::STRATEGIES.are_of(K::SUBRESOURCES),

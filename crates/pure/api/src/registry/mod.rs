@@ -27,7 +27,7 @@ pub struct Registry {
 impl Registry {
     /// Adds a kind, under its group and plural name.
     pub fn register<K: ApiKind>(&mut self) -> &mut Self {
-        let entry = KindEntry::of::<K>();
+        let entry = KindEntry::new::<K>();
         self.by_resource.insert((entry.group, entry.plural), entry);
         self
     }

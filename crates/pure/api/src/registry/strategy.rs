@@ -51,7 +51,7 @@ struct KindStrategy<K> {
 }
 
 impl<K> KindStrategy<K> {
-    const fn of<P>() -> Self
+    const fn new<P>() -> Self
     where
         K: SubresourceStrategy<P>,
     {
@@ -92,7 +92,7 @@ impl<K> Strategies<K> {
     where
         K: SubresourceStrategy<StatusPart>,
     {
-        Self { status: Some(KindStrategy::of::<StatusPart>()), ..Self::NONE }
+        Self { status: Some(KindStrategy::new::<StatusPart>()), ..Self::NONE }
     }
 
     /// The same with `/resize`.
@@ -100,7 +100,7 @@ impl<K> Strategies<K> {
     where
         K: SubresourceStrategy<ResizePart>,
     {
-        Self { resize: Some(KindStrategy::of::<ResizePart>()), ..self }
+        Self { resize: Some(KindStrategy::new::<ResizePart>()), ..self }
     }
 
     /// The same with `/ephemeralcontainers`.
@@ -108,7 +108,7 @@ impl<K> Strategies<K> {
     where
         K: SubresourceStrategy<EphemeralPart>,
     {
-        Self { ephemeral_containers: Some(KindStrategy::of::<EphemeralPart>()), ..self }
+        Self { ephemeral_containers: Some(KindStrategy::new::<EphemeralPart>()), ..self }
     }
 
     /// Whether there is a strategy for each of these subresources that is updated through one, and

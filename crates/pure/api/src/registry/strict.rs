@@ -95,7 +95,7 @@ impl<'v> Deserializer<'v> for StrictValue<'_, 'v> {
                 all_taken(items.rest.len(), &"fewer elements in array").map(|()| read)
             }
             Value::Object(fields) => {
-                let mut fields = StrictFields::of(fields, self.notes);
+                let mut fields = StrictFields::new(fields, self.notes);
                 let read = visitor.visit_map(&mut fields)?;
                 all_taken(fields.rest.len(), &"fewer elements in map").map(|()| read)
             }
@@ -183,7 +183,7 @@ struct StrictFields<'n, 'v> {
 }
 
 impl<'n, 'v> StrictFields<'n, 'v> {
-    fn of(fields: &'v Map<String, Value>, notes: &'n mut StrictNotes<'v>) -> Self {
+    fn new(fields: &'v Map<String, Value>, notes: &'n mut StrictNotes<'v>) -> Self {
         Self { rest: fields.iter(), value: None, notes }
     }
 

@@ -84,7 +84,11 @@ impl RequestVerb {
     }
 
     /// What the method does to the target; none when it does nothing there.
-    pub fn of(method: &Method, path: &ResourcePath, options: &RequestOptions) -> Option<Self> {
+    pub fn from_request(
+        method: &Method,
+        path: &ResourcePath,
+        options: &RequestOptions,
+    ) -> Option<Self> {
         let named = !path.name.is_empty();
         match *method {
             Method::GET | Method::HEAD if named => Some(Self::Get),

@@ -30,7 +30,7 @@ enum LabelCondition {
 impl LabelSelector {
     /// Reads a selector. The empty text selects everything.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut tokens = SelectorLexer::of(text);
+        let mut tokens = SelectorLexer::new(text);
         let mut requirements = Vec::new();
         while tokens.peek() != SelectorToken::End {
             requirements.push(parse_requirement(&mut tokens)?);
@@ -110,7 +110,7 @@ struct SelectorLexer<'a> {
 }
 
 impl<'a> SelectorLexer<'a> {
-    fn of(text: &'a str) -> Self {
+    fn new(text: &'a str) -> Self {
         Self { rest: text.trim() }
     }
 

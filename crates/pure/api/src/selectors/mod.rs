@@ -29,7 +29,7 @@ pub struct Selection {
 
 impl Selection {
     /// The selection that the options of a request name, for objects of this kind.
-    pub fn of(entry: &KindEntry, options: &RequestOptions) -> Result<Self, ApiError> {
+    pub fn parse(entry: &KindEntry, options: &RequestOptions) -> Result<Self, ApiError> {
         let labels = LabelSelector::parse(&options.label_selector)
             .map_err(|why| ApiError::bad_request(format!("unable to parse requirement: {why}")))?;
         let fields =

@@ -44,7 +44,7 @@ pub(crate) struct DeleteRequest {
 }
 
 pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let wish = DeleteRequest::of(call)?;
+    let wish = DeleteRequest::from_call(call)?;
     admission::check_removal(call.entry, &call.path.name)?;
     call.with_retries(|| {
         let stored = call.newest()?;
@@ -95,7 +95,7 @@ fn removed_answer(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<ApiAnswe
 }
 
 impl DeleteRequest {
-    fn of(call: &ApiCall<'_>) -> Result<Self, ApiError> {
+    fn from_call(call: &ApiCall<'_>) -> Result<Self, ApiError> {
         let body = if call.request.body.is_empty() {
             DeleteOptions::default()
         } else {
@@ -272,8 +272,8 @@ fn grace_seconds(object: &dyn AnyObject, wish: &DeleteRequest) -> i64 {
 
 /// Deletes every selected object of a collection; the answer lists them.
 pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let selection = Selection::of(call.entry, &call.options)?;
-    let wish = DeleteRequest::of(call)?;
+    let selection = Selection::parse(call.entry, &call.options)?;
+    let wish = DeleteRequest::from_call(call)?;
     let mut pending = Vec::new();
     let mut deleted = Vec::new();
     for object in list::selected(call, &selection)? {

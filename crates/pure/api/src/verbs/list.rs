@@ -30,7 +30,7 @@ struct ContinueToken {
 const CONTINUE_VERSION: &str = "meta.k8s.io/v1";
 
 pub(crate) fn list(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let selection = Selection::of(call.entry, &call.options)?;
+    let selection = Selection::parse(call.entry, &call.options)?;
     let renderer = call.renderer()?;
     let page = page(call, &selection)?;
     let mut meta = ListMeta::complete(page.revision);

@@ -17,7 +17,7 @@ use crate::status::ApiError;
 const TIMEOUT_SECONDS: u64 = 2700;
 
 pub(crate) fn watch(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let selection = Selection::of(call.entry, &call.options)?;
+    let selection = Selection::parse(call.entry, &call.options)?;
     let form = call.form()?;
     let stream = match start(call)? {
         WatchStart::After(revision) => stream_after(call, selection, form, revision),

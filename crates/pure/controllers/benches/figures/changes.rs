@@ -160,7 +160,7 @@ fn workers(what: &'static str) -> Crowd {
             };
             let mut pod = objects::typed(&member, Some(index));
             objects::track(&mut pod, index);
-            let name = NamespacedName::of(&pod.metadata);
+            let name = NamespacedName::from_meta(&pod.metadata);
             view.apply(pod.into());
             name
         })
@@ -269,7 +269,7 @@ fn put(view: &mut ClusterView, member: &Member, node: usize) -> NamespacedName {
 }
 
 fn apply(view: &mut ClusterView, pod: HeldPod) -> NamespacedName {
-    let name = NamespacedName::of(&pod.metadata);
+    let name = NamespacedName::from_meta(&pod.metadata);
     view.apply(pod.into());
     name
 }

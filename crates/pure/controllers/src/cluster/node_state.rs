@@ -52,12 +52,12 @@ impl NodeState {
 
     /// A pod comes to the node or leaves it.
     pub(crate) fn shift(&mut self, pod: &HeldPod, shift: PodShift) {
-        let requests = ResourceAmounts::of(pod);
+        let requests = ResourceAmounts::from_pod(pod);
         match shift {
             PodShift::In => self.used.add(&requests),
             PodShift::Out => self.used.subtract(&requests),
         }
-        for port in PodHostPorts::of(pod).into_taken() {
+        for port in PodHostPorts::from_pod(pod).into_taken() {
             match shift {
                 PodShift::In => *self.ports.entry(port).or_default() += 1,
                 PodShift::Out => {

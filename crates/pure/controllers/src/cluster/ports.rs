@@ -37,7 +37,7 @@ pub(crate) struct PodHostPorts<'a> {
 impl<'a> PodHostPorts<'a> {
     /// Those of its containers and sidecars; other init containers are over before anybody else
     /// could miss their port.
-    pub(crate) fn of(pod: &'a HeldPod) -> Self {
+    pub(crate) fn from_pod(pod: &'a HeldPod) -> Self {
         let spec = pod.spec.as_ref();
         let is_of_node = spec.and_then(|spec| spec.host_network) == Some(true);
         let ports = spec.into_iter().flat_map(|spec| spec.lasting()).flat_map(|c| &c.ports);

@@ -49,7 +49,7 @@ pub struct NonzeroRequests {
 impl ResourceAmounts {
     /// What one pod asks for, or has: while its resources are being changed in place, the larger of
     /// both (KEP-1287).
-    pub fn of(pod: &HeldPod) -> Self {
+    pub fn from_pod(pod: &HeldPod) -> Self {
         let asked = Self::of_amounts(&resources::pod_usage(pod));
         let nonzero = if says_all(pod) {
             NonzeroRequests { cpu_millis: asked.cpu_millis, memory_bytes: asked.memory_bytes }
@@ -166,8 +166,12 @@ mod tests {
                 [&init, &regular].map(|list| list.iter().map(container).collect::<Vec<_>>());
             let spec = json!({"initContainers": init_containers, "containers": containers});
             let pod = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
-            assert_eq!(ResourceAmounts::of(&pod).cpu_millis, expected, "{init:?} {regular:?}");
-            assert_eq!(ResourceAmounts::of(&pod).pods, 1);
+            assert_eq!(
+                ResourceAmounts::from_pod(&pod).cpu_millis,
+                expected,
+                "{init:?} {regular:?}"
+            );
+            assert_eq!(ResourceAmounts::from_pod(&pod).pods, 1);
         }
     }
 
@@ -206,7 +210,7 @@ mod tests {
         ] {
             let pod =
                 json!({"metadata": {}, "spec": spec, "status": {"containerStatuses": statuses}});
-            let requests = ResourceAmounts::of(&serde_json::from_value(pod).unwrap());
+            let requests = ResourceAmounts::from_pod(&serde_json::from_value(pod).unwrap());
             let expected = NonzeroRequests { cpu_millis: cpu, memory_bytes: memory << 20 };
             assert_eq!(requests.nonzero, expected, "{spec} {statuses}");
         }
@@ -215,7 +219,7 @@ mod tests {
     #[test]
     fn what_is_not_said_is_not_asked_for() {
         let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "c"}]}});
-        let requests = ResourceAmounts::of(&serde_json::from_value(pod).unwrap());
+        let requests = ResourceAmounts::from_pod(&serde_json::from_value(pod).unwrap());
         assert_eq!((requests.cpu_millis, requests.memory_bytes), (0, 0));
     }
 

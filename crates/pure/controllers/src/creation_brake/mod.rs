@@ -84,8 +84,9 @@ pub fn hold_back(view: &ClusterView, of: &ObjectId, plan: &mut WritePlan, now: T
     for (series, (pause, _)) in paused {
         let step = held.iter().find(|step| CreationSeries::of_step(step).as_ref() == Some(&series));
         let report = step.and_then(|step| step.report.as_ref()).map(|report| &report.failure);
-        let about =
-            report.map(|note| note.about.clone()).or_else(|| view.get(of).map(EventSubject::of));
+        let about = report
+            .map(|note| note.about.clone())
+            .or_else(|| view.get(of).map(EventSubject::from_object));
         announce(series, pause, about, report.map_or(COMPONENT, |note| note.component), plan, now);
     }
 }

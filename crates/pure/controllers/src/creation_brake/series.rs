@@ -104,7 +104,7 @@ impl CreationSeries {
     }
 
     fn unowned(kind: ResourceKind, meta: &ObjectMeta) -> Self {
-        Self::new("", kind, &NamespacedName::of(meta).to_string(), SeriesMeasure::Creations)
+        Self::new("", kind, &NamespacedName::from_meta(meta).to_string(), SeriesMeasure::Creations)
     }
 
     /// True when one object of it is wanted.

@@ -35,7 +35,7 @@ pub(super) struct UnreachableSchedule;
 impl ScheduleState {
     /// Nothing up to `since` is due, nor what is older than the starting deadline. A schedule that
     /// was `changed` has had no times before: of those that it would have had none is made up for.
-    pub(super) fn of(
+    pub(super) fn new(
         schedule: &Schedule,
         since: Tick,
         deadline: Option<TickDuration>,

@@ -94,7 +94,7 @@ pub(super) fn creation(cron: &Arc<CronJob>, at: Tick) -> PlannedWrite {
 /// Says in the status that the time is served, right behind the creation of its Job: that counts
 /// also if the Job is deleted before the next look.
 pub(super) fn served_write(cron: &CronJob, at: Tick) -> WriteOperation {
-    let id = ObjectId::new(ResourceKind::CronJob, NamespacedName::of(&cron.metadata));
+    let id = ObjectId::new(ResourceKind::CronJob, NamespacedName::from_meta(&cron.metadata));
     let patch = json!({
         "metadata": {"uid": cron.metadata.uid},
         "status": {"lastScheduleTime": at.to_time()},

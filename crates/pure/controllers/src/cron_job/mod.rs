@@ -52,7 +52,7 @@ pub(crate) fn affected(
             let controllers = change.sides().filter_map(|side| owners::controller_of(side.meta()));
             keys.extend(controllers.filter_map(|owner| match view.by_uid(&owner.uid) {
                 Some(ViewObject::CronJob(cron)) => {
-                    Some(ControllerKey::CronJob(NamespacedName::of(&cron.metadata)))
+                    Some(ControllerKey::CronJob(NamespacedName::from_meta(&cron.metadata)))
                 }
                 _ => None,
             }));
@@ -204,7 +204,7 @@ impl CronJobSync<'_> {
         let changed = self.view.memories().schedule_changes.last(uid_of(self.cron));
         let since = served::until(&self.cron.metadata, &self.status).unwrap_or(self.now);
         let deadline = self.cron.spec.starting_deadline_seconds.map(TickDuration::of_field);
-        let due = match ScheduleState::of(&schedule, since, deadline, changed, self.now) {
+        let due = match ScheduleState::new(&schedule, since, deadline, changed, self.now) {
             Ok(due) => due,
             Err(never) => {
                 let text = &self.cron.spec.schedule;

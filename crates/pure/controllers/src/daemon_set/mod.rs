@@ -116,7 +116,7 @@ fn all<'a>(
 }
 
 fn key_of(set: &Arc<DaemonSet>) -> ControllerKey {
-    ControllerKey::DaemonSet(NamespacedName::of(&set.metadata))
+    ControllerKey::DaemonSet(NamespacedName::from_meta(&set.metadata))
 }
 
 /// True when the set's selector matches these labels. An empty selector selects nothing here.
@@ -176,7 +176,7 @@ impl DaemonSetSync<'_> {
             plan.look_again(at);
         }
         for (series, pause) in self.waiting {
-            let about = EventSubject::of(&ViewObject::DaemonSet(self.set.clone()));
+            let about = EventSubject::from_object(&ViewObject::DaemonSet(self.set.clone()));
             creation_brake::announce(series, pause, Some(about), COMPONENT, plan, self.now);
         }
     }
@@ -206,7 +206,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
     let hash = revisions::daemon_hash(&revision);
     let min_ready = TickDuration::of_field(set.spec.min_ready_seconds.unwrap_or(0));
     let daemons = places::daemons(&pods, hash, min_ready, now);
-    let places = DaemonNodes::of(view, set, &daemons);
+    let places = DaemonNodes::new(view, set, &daemons);
     let mut look = DaemonSetSync {
         view,
         set,

@@ -43,8 +43,8 @@ pub(super) struct DaemonPod<'a> {
 
 impl<'a> DaemonPod<'a> {
     /// None for a pod that is of no node, or that has ended and is being deleted.
-    fn of(pod: &'a Arc<HeldPod>, hash: &str, min_ready: TickDuration, now: Tick) -> Option<Self> {
-        let standing = PodActivity::of(pod);
+    fn new(pod: &'a Arc<HeldPod>, hash: &str, min_ready: TickDuration, now: Tick) -> Option<Self> {
+        let standing = PodActivity::from_pod(pod);
         if standing == PodActivity::Finished && pods::is_terminating(pod) {
             return None;
         }
@@ -83,7 +83,7 @@ pub(super) fn daemons<'a>(
     now: Tick,
 ) -> Vec<DaemonPod<'a>> {
     let mut daemons: Vec<DaemonPod<'_>> = Vec::with_capacity(pods.len());
-    daemons.extend(pods.iter().filter_map(|pod| DaemonPod::of(pod, hash, min_ready, now)));
+    daemons.extend(pods.iter().filter_map(|pod| DaemonPod::new(pod, hash, min_ready, now)));
     daemons.sort_by(|a, b| a.node.cmp(b.node).then_with(|| a.rank().cmp(&b.rank())));
     daemons
 }
@@ -107,7 +107,11 @@ pub(super) struct DaemonNodes<'a> {
 
 impl<'a> DaemonNodes<'a> {
     /// Nodes and pods side by side, both by the names of nodes.
-    pub(super) fn of(view: &'a ClusterView, set: &DaemonSet, daemons: &'a [DaemonPod<'a>]) -> Self {
+    pub(super) fn new(
+        view: &'a ClusterView,
+        set: &DaemonSet,
+        daemons: &'a [DaemonPod<'a>],
+    ) -> Self {
         let model = make::model(set);
         let mut places = Self { all: Vec::new(), wanted: 0 };
         let mut groups = daemons.chunk_by(|a, b| a.node == b.node).peekable();

@@ -47,7 +47,7 @@ enum DaemonPair<'a> {
 }
 
 impl<'a> DaemonPair<'a> {
-    fn of(place: &DaemonNode<'a>) -> Self {
+    fn from_node(place: &DaemonNode<'a>) -> Self {
         let mut pair = DaemonPair::None;
         for daemon in place.pods.iter().filter(|daemon| daemon.stays()) {
             pair = match (pair, daemon.is_updated) {
@@ -81,7 +81,7 @@ impl DaemonSetSync<'_> {
         let mut unavailable = 0;
         let mut candidates = Vec::new();
         for place in nodes(places) {
-            match DaemonPair::of(place) {
+            match DaemonPair::from_node(place) {
                 DaemonPair::Muddle | DaemonPair::None | DaemonPair::Both(..) => unavailable += 1,
                 DaemonPair::New(new) => unavailable += usize::from(!self.is_available(new)),
                 DaemonPair::Old(old) if self.is_available(old) => candidates.push(old),
@@ -102,7 +102,7 @@ impl DaemonSetSync<'_> {
         let (mut surge, mut available) = (0, 0);
         let (mut candidates, mut out_of_place) = (Vec::new(), Vec::new());
         for place in nodes(places) {
-            match DaemonPair::of(place) {
+            match DaemonPair::from_node(place) {
                 DaemonPair::Muddle => surge += 1,
                 DaemonPair::None => {}
                 DaemonPair::New(new) => available += usize::from(self.is_available(new)),

@@ -83,7 +83,7 @@ fn is_finishing(change: &ObjectChange) -> bool {
 fn by_uid(view: &ClusterView, uid: &str) -> Option<ControllerKey> {
     match view.by_uid(uid) {
         Some(ViewObject::Deployment(d)) => {
-            Some(ControllerKey::Deployment(NamespacedName::of(&d.metadata)))
+            Some(ControllerKey::Deployment(NamespacedName::from_meta(&d.metadata)))
         }
         _ => None,
     }
@@ -97,7 +97,7 @@ fn candidates<'a>(
     let namespace = set.meta().namespace.as_deref().unwrap_or_default();
     view.in_namespace(ResourceKind::Deployment, namespace).filter_map(move |object| match object {
         ViewObject::Deployment(d) if selects(d, set) => {
-            Some(ControllerKey::Deployment(NamespacedName::of(&d.metadata)))
+            Some(ControllerKey::Deployment(NamespacedName::from_meta(&d.metadata)))
         }
         _ => None,
     })

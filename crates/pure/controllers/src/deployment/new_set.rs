@@ -75,7 +75,7 @@ impl Rollout<'_> {
         }
         self.deployment_write = DeploymentWrite::Planned;
         self.steps.push(PlannedWrite::from(WriteOperation::Patch {
-            id: ObjectId::new(ResourceKind::Deployment, NamespacedName::of(meta)),
+            id: ObjectId::new(ResourceKind::Deployment, NamespacedName::from_meta(meta)),
             part: PatchTarget::Status,
             patch: json!({"metadata": {
                 "uid": meta.uid,
@@ -142,8 +142,10 @@ impl Rollout<'_> {
     /// Condition Progressing about the ReplicaSet that is being made; it is written when it stands,
     /// or when it could not be made.
     fn note_creation(&mut self, name: &str) {
-        let id =
-            ObjectId::new(ResourceKind::Deployment, NamespacedName::of(&self.deployment.metadata));
+        let id = ObjectId::new(
+            ResourceKind::Deployment,
+            NamespacedName::from_meta(&self.deployment.metadata),
+        );
         if status::progress_deadline(self.deployment).is_none() {
             return;
         }

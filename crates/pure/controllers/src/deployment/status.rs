@@ -145,7 +145,10 @@ impl Rollout<'_> {
         let who = match self.new {
             Some(index) => format!("ReplicaSet \"{}\"", self.sets[index].name()),
             None => {
-                format!("Deployment \"{}\"", NamespacedName::of(&self.deployment.metadata).name)
+                format!(
+                    "Deployment \"{}\"",
+                    NamespacedName::from_meta(&self.deployment.metadata).name
+                )
             }
         };
         let new = |truth, reason, what| {

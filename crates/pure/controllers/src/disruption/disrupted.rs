@@ -28,7 +28,7 @@ pub(super) struct BudgetPods<'a> {
 
 impl<'a> BudgetPods<'a> {
     /// Looks at the pods that a budget covers.
-    pub(super) fn of(
+    pub(super) fn new(
         budget: &PodDisruptionBudget,
         covered: &[&'a Arc<HeldPod>],
         now: Tick,

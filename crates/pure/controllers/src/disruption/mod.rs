@@ -149,7 +149,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
     let covered: Vec<&Arc<HeldPod>> = view.covered_by(name).collect();
     let (status, notes) = match expected::count(view, budget, &covered) {
         Ok(counts) => {
-            let disrupted = BudgetPods::of(budget, &covered, now);
+            let disrupted = BudgetPods::new(budget, &covered, now);
             if let Some(at) = disrupted.again_at {
                 plan.look_again(at);
             }
@@ -196,13 +196,13 @@ fn notes(
                     these pods please set \".spec.minAvailable\" field of the PDB to an integer value.";
         notes.push(note(budget, EventSeverity::Warning, "UnmanagedPods", text.to_owned()));
     }
-    let name = NamespacedName::of(&budget.metadata);
+    let name = NamespacedName::from_meta(&budget.metadata);
     for pod in disrupted.not_deleted.iter().take(NOTES_MAX) {
         let text = format!("Pod was expected by PDB {name} to be deleted but it wasn't");
         notes.push(pod_note(pod, "NotDeleted", text));
     }
     for pod in twice_covered(view, &name, covered).take(NOTES_MAX) {
-        let of = NamespacedName::of(&pod.metadata);
+        let of = NamespacedName::from_meta(&pod.metadata);
         let text = format!(
             "Pod {:?}/{:?} matches multiple PodDisruptionBudgets.  None of them lets it be evicted.",
             of.namespace, of.name

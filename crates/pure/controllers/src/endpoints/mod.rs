@@ -56,7 +56,9 @@ pub(crate) fn affected(
             if let Some(ViewObject::Service(service)) =
                 owner.and_then(|owner| view.by_uid(&owner.uid))
             {
-                keys.insert(ControllerKey::EndpointSlices(NamespacedName::of(&service.metadata)));
+                keys.insert(ControllerKey::EndpointSlices(NamespacedName::from_meta(
+                    &service.metadata,
+                )));
             } else if let Some(service) = slices::service_of(slice) {
                 let namespace = change.id.name.namespace.as_str();
                 keys.insert(ControllerKey::EndpointSlices(NamespacedName::new(namespace, service)));

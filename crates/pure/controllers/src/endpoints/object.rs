@@ -77,7 +77,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan 
 
 fn creation(service: &Arc<Service>, wanted: Endpoints) -> PlannedWrite {
     let about = ViewObject::Service(service.clone());
-    let name = NamespacedName::of(&service.metadata);
+    let name = NamespacedName::from_meta(&service.metadata);
     let message = format!("Failed to create endpoint for service {name}: ");
     let failure = EventNote::new(
         &about,
@@ -185,7 +185,7 @@ fn subsets<'a>(
         .as_ref()
         .is_some_and(|spec| spec.ports.as_ref().is_some_and(|ports| !ports.is_empty()));
     let publishes = wanted::publishes_not_ready(service);
-    let family = AddressType::of(service)[0];
+    let family = AddressType::requested_by(service)[0];
     let mut room = ADDRESSES_MAX;
     let mut size = AddressCompleteness::All;
     let mut subsets = Vec::new();

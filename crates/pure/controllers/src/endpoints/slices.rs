@@ -39,7 +39,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan 
         written: Vec::new(),
         deleted: Vec::new(),
     };
-    let families = AddressType::of(service);
+    let families = AddressType::requested_by(service);
     for family in AddressType::ALL {
         let own =
             view.dependents_of(uid, ResourceKind::EndpointSlice).filter_map(

@@ -30,7 +30,7 @@ impl AddressType {
     }
 
     /// The families of a Service, the first one first; IPv4 when it does not say.
-    pub(super) fn of(service: &Service) -> Vec<AddressType> {
+    pub(super) fn requested_by(service: &Service) -> Vec<AddressType> {
         let named = service.spec.as_ref().and_then(|spec| spec.ip_families.as_deref());
         let named: Vec<AddressType> = named
             .unwrap_or_default()
@@ -72,7 +72,7 @@ pub(super) fn members<'a>(
     service: &'a Service,
     family: AddressType,
 ) -> BTreeMap<Vec<BackendPort<'a>>, Vec<BackendPod<'a>>> {
-    let name = NamespacedName::of(&service.metadata);
+    let name = NamespacedName::from_meta(&service.metadata);
     let selected = view.selected_by(&name);
     let there = selected.filter(|pod| !pods::is_finished(pod));
     let members = there.filter_map(|pod| Some(BackendPod { pod, address: address(pod, family)? }));

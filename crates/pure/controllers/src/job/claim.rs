@@ -19,7 +19,7 @@ pub(super) fn candidates<'a>(
 ) -> impl Iterator<Item = NamespacedName> + 'a {
     let namespace = pod.namespace.as_deref().unwrap_or_default();
     view.in_namespace(ResourceKind::Job, namespace).filter_map(move |object| match object {
-        ViewObject::Job(job) if selects(job, pod) => Some(NamespacedName::of(&job.metadata)),
+        ViewObject::Job(job) if selects(job, pod) => Some(NamespacedName::from_meta(&job.metadata)),
         _ => None,
     })
 }

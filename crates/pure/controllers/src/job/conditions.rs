@@ -43,7 +43,7 @@ impl ConditionReason {
         Self { reason: reason.to_owned(), message: message.to_owned() }
     }
 
-    fn of(condition: &JobCondition) -> Self {
+    fn from_condition(condition: &JobCondition) -> Self {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         Self { reason: text(&condition.reason), message: text(&condition.message) }
     }
@@ -121,7 +121,7 @@ pub(super) fn goal(
     now: Tick,
 ) -> Option<JobGoal> {
     let decided = |type_: &str| {
-        condition(status, type_).filter(|c| c.status == "True").map(ConditionReason::of)
+        condition(status, type_).filter(|c| c.status == "True").map(ConditionReason::from_condition)
     };
     if let Some(why) = decided(SUCCESS_CRITERIA_MET) {
         return Some(JobGoal::Success(why));

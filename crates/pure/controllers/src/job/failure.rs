@@ -35,7 +35,7 @@ pub(super) enum FailureEffect {
 
 impl FailureRule {
     /// As the Job says; a podFailurePolicy needs to see how pods end.
-    pub(super) fn of(spec: &JobSpec) -> Self {
+    pub(super) fn from_spec(spec: &JobSpec) -> Self {
         let waits = spec.pod_replacement_policy.as_deref() == Some("Failed");
         if waits || spec.pod_failure_policy.is_some() {
             FailureRule::FailedOnly

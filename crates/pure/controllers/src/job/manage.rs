@@ -39,7 +39,7 @@ pub(super) fn manage(
     }
     // Under podReplacementPolicy Failed a pod that is being deleted keeps its place until it has
     // ended.
-    let leaving: &[&Arc<HeldPod>] = match FailureRule::of(spec) {
+    let leaving: &[&Arc<HeldPod>] = match FailureRule::from_spec(spec) {
         FailureRule::FailedOnly => &tally.terminating,
         FailureRule::FailedOrTerminating => &[],
     };

@@ -70,11 +70,9 @@ pub(crate) fn affected(
             keys.insert(ControllerKey::Job(change.id.name.clone()));
             if change.is_removal() {
                 let left = view.dependents(change.latest().uid());
-                keys.extend(
-                    left.filter(|object| tracking::is_tracked(object.meta())).map(|object| {
-                        ControllerKey::UntrackedPod(NamespacedName::of(object.meta()))
-                    }),
-                );
+                keys.extend(left.filter(|object| tracking::is_tracked(object.meta())).map(
+                    |object| ControllerKey::UntrackedPod(NamespacedName::from_meta(object.meta())),
+                ));
             }
         }
         ResourceKind::Pod => {
@@ -82,7 +80,9 @@ pub(crate) fn affected(
                 match owners::controller_of(side.meta()) {
                     Some(owner) => {
                         if let Some(ViewObject::Job(job)) = view.by_uid(&owner.uid) {
-                            keys.insert(ControllerKey::Job(NamespacedName::of(&job.metadata)));
+                            keys.insert(ControllerKey::Job(NamespacedName::from_meta(
+                                &job.metadata,
+                            )));
                         }
                     }
                     None => {

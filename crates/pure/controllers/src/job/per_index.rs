@@ -33,7 +33,7 @@ pub(super) struct IndexFailures<'a> {
 
 impl<'a> IndexFailures<'a> {
     /// `before` are the failed indexes of the status.
-    pub(super) fn of(
+    pub(super) fn new(
         spec: &JobSpec,
         end: u32,
         own: &[&'a Arc<HeldPod>],
@@ -41,7 +41,7 @@ impl<'a> IndexFailures<'a> {
         completed: &IndexSet,
     ) -> Self {
         let limit = spec.backoff_limit_per_index.unwrap_or(0);
-        let rule = FailureRule::of(spec);
+        let rule = FailureRule::from_spec(spec);
         let mut all = Self { failed: before, waiting: BTreeMap::new() };
         let place = |pod: &HeldPod| tracking::index(pod).filter(|index| *index < end);
         let ended: Vec<(u32, &Arc<HeldPod>)> = own

@@ -117,7 +117,7 @@ pub(super) fn tally<'a>(
     if let (CompletionMode::Indexed(end), Some(_)) = (mode, spec.backoff_limit_per_index) {
         let before = IndexSet::parse(status.failed_indexes.as_deref().unwrap_or_default(), end);
         tally.per_index = Some(match course {
-            JobCourse::Open => IndexFailures::of(spec, end, own, before, &tally.completed),
+            JobCourse::Open => IndexFailures::new(spec, end, own, before, &tally.completed),
             // What ends now, ends for the Job's sake.
             JobCourse::Succeeds | JobCourse::Fails => {
                 IndexFailures { failed: before, ..IndexFailures::default() }
@@ -151,7 +151,7 @@ impl<'a> JobTally<'a> {
         known: &BTreeSet<&str>,
         course: JobCourse,
     ) {
-        let failed = FailureRule::of(spec);
+        let failed = FailureRule::from_spec(spec);
         for &pod in own {
             if pods::is_active(pod) {
                 self.active.push(pod);

@@ -21,7 +21,7 @@ pub(super) struct LeaseRecord<'a> {
 }
 
 impl<'a> LeaseRecord<'a> {
-    pub(super) fn of(lease: &'a Lease) -> Self {
+    pub(super) fn from_lease(lease: &'a Lease) -> Self {
         let spec = lease.spec.as_ref();
         let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
         Self {

@@ -257,7 +257,7 @@ impl ElectionCandidate {
                 *renewed + self.candidacy.timing.renew_interval()
             }
             (CandidateState::Follows, LeaseKnowledge::Held { lease, since }) => {
-                let record = LeaseRecord::of(lease);
+                let record = LeaseRecord::from_lease(lease);
                 match record.holder {
                     "" => Tick::ZERO,
                     // it is its own, of an earlier term: of an earlier life, or given up
@@ -337,7 +337,7 @@ impl ElectionCandidate {
             return; // and undone by somebody since, as the watch has shown
         }
         self.known = LeaseKnowledge::Held { lease: Box::new(lease.clone()), since: now };
-        let Some(term) = Term::of(lease) else { return };
+        let Some(term) = Term::from_lease(lease) else { return };
         match (write, &mut self.standing) {
             (ElectionRequest::Acquiring { sent }, standing) => {
                 *standing = CandidateState::Leads { term, renewed: sent };
@@ -359,14 +359,14 @@ impl ElectionCandidate {
             return;
         };
         if let CandidateState::Leads { term, .. } = &self.standing
-            && (LeaseRecord::of(lease).holder != self.identity()
-                || Term::of(lease).as_ref() != Some(term))
+            && (LeaseRecord::from_lease(lease).holder != self.identity()
+                || Term::from_lease(lease).as_ref() != Some(term))
         {
             self.standing = CandidateState::Follows;
         }
         let since = match &self.known {
             LeaseKnowledge::Held { lease: known, since }
-                if LeaseRecord::of(known) == LeaseRecord::of(lease) =>
+                if LeaseRecord::from_lease(known) == LeaseRecord::from_lease(lease) =>
             {
                 *since
             }

@@ -52,10 +52,9 @@ pub(crate) fn affected(
             };
             if !was_same {
                 let there = view.pods_on(&change.id.name.name);
-                keys.extend(
-                    there
-                        .map(|pod| ControllerKey::TaintEviction(NamespacedName::of(&pod.metadata))),
-                );
+                keys.extend(there.map(|pod| {
+                    ControllerKey::TaintEviction(NamespacedName::from_meta(&pod.metadata))
+                }));
             }
         }
         (before, Some(ViewObject::Pod(pod))) => {

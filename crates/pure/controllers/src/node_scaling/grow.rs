@@ -35,7 +35,7 @@ fn waiting(view: &ClusterView) -> Vec<Arc<HeldPod>> {
     };
     let all = view.unscheduled().filter(|pod| scheduler::is_waiting(pod)).filter(has_failed);
     let mut all: Vec<Arc<HeldPod>> = all.cloned().collect();
-    all.sort_by_cached_key(|pod| scheduler::turn(view, &NamespacedName::of(&pod.metadata)));
+    all.sort_by_cached_key(|pod| scheduler::turn(view, &NamespacedName::from_meta(&pod.metadata)));
     all
 }
 

@@ -282,7 +282,7 @@ impl fmt::Display for NodeScalingState {
 }
 
 fn name_of(pod: &HeldPod) -> NamespacedName {
-    NamespacedName::of(&pod.metadata)
+    NamespacedName::from_meta(&pod.metadata)
 }
 
 /// The same pod on a node, or on none; to be tried elsewhere.

@@ -33,7 +33,7 @@ pub fn preview(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick) -> Rest
     let mut view = view.clone();
     // a request that is not in the view is nobody's
     view.apply(ViewObject::PodRestart(asked.clone()));
-    let plan = reconcile(&view, &NamespacedName::of(&asked.metadata), now);
+    let plan = reconcile(&view, &NamespacedName::from_meta(&asked.metadata), now);
     let planned = plan.writes().find_map(|write| match write {
         WriteOperation::UpdateStatus(ViewObject::PodRestart(written)) => written.status.clone(),
         _ => None,

@@ -177,7 +177,7 @@ impl Job<'_> {
     }
 
     fn refusal(&self, pod: &HeldPod) -> Option<String> {
-        let name = NamespacedName::of(&pod.metadata);
+        let name = NamespacedName::from_meta(&pod.metadata);
         let controller = owners::controller_of(&pod.metadata);
         if pods::is_terminating(pod) {
             return Some(format!("pod {name} is terminating"));
@@ -202,7 +202,7 @@ impl Job<'_> {
         let ready = pods::condition(pod, "Ready").filter(|c| c.status == "True")?;
         let since = Tick::from(ready.last_transition_time.as_ref()?);
         (self.now.since(since) >= WELL_AFTER).then(|| {
-            let name = NamespacedName::of(&pod.metadata);
+            let name = NamespacedName::from_meta(&pod.metadata);
             format!("pod {name} is ready again: ladder {ladder} leaves it alone")
         })
     }

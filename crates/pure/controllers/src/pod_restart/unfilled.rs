@@ -77,7 +77,7 @@ pub(super) fn affected<'a>(
         requests.filter_map(move |request| match request {
             ViewObject::PodRestart(restart) => {
                 let waits_for = waits_for(restart)?.workload_uid.as_ref()?;
-                (*waits_for == workload).then(|| NamespacedName::of(&restart.metadata))
+                (*waits_for == workload).then(|| NamespacedName::from_meta(&restart.metadata))
             }
             _ => None,
         })

@@ -122,7 +122,7 @@ fn selects(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
 /// What is to be done for a ReplicaSet or a ReplicationController.
 pub(crate) fn reconcile(view: &ClusterView, id: &ObjectId, now: Tick) -> WritePlan {
     let mut plan = WritePlan::default();
-    let Some(set) = view.get(id).and_then(ReplicaOwner::of) else { return plan };
+    let Some(set) = view.get(id).and_then(ReplicaOwner::from_object) else { return plan };
     let rs = &set.rs;
     let claimed = members::claim(view, id.kind, rs, &mut plan);
     let of_standing = |standing| claimed.iter().filter(move |member| member.standing == standing);

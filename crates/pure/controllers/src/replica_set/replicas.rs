@@ -24,7 +24,7 @@ pub(super) struct ReplicaOwner {
 
 impl ReplicaOwner {
     /// None for an object of another kind.
-    pub(super) fn of(object: &ViewObject) -> Option<Self> {
+    pub(super) fn from_object(object: &ViewObject) -> Option<Self> {
         let rs = match object {
             ViewObject::ReplicaSet(set) => set.clone(),
             ViewObject::ReplicationController(controller) => Arc::new(read(controller)),

@@ -28,11 +28,11 @@ pub struct SchedulingAttempt {
 }
 
 impl SchedulingAttempt {
-    pub(super) fn of(pod: &HeldPod, at: Tick) -> Self {
+    pub(super) fn new(pod: &HeldPod, at: Tick) -> Self {
         Self {
-            pod: NamespacedName::of(&pod.metadata),
+            pod: NamespacedName::from_meta(&pod.metadata),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
-            requests: ResourceAmounts::of(pod),
+            requests: ResourceAmounts::from_pod(pod),
             at,
         }
     }
@@ -61,9 +61,11 @@ impl SchedulingAttempts {
     pub(crate) fn follow(&mut self, before: Option<&ViewObject>, after: Option<&ViewObject>) {
         match (before, after) {
             (_, Some(ViewObject::Pod(pod))) if pods::node(pod).is_some() => {
-                self.forget(&NamespacedName::of(&pod.metadata));
+                self.forget(&NamespacedName::from_meta(&pod.metadata));
             }
-            (Some(ViewObject::Pod(pod)), None) => self.forget(&NamespacedName::of(&pod.metadata)),
+            (Some(ViewObject::Pod(pod)), None) => {
+                self.forget(&NamespacedName::from_meta(&pod.metadata))
+            }
             (_, Some(_) | None) => {}
         }
     }

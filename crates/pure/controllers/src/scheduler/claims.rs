@@ -50,7 +50,7 @@ enum VolumeProvisioner {
 }
 
 impl VolumeProvisioner {
-    fn of(class: &StorageClass) -> Self {
+    fn from_class(class: &StorageClass) -> Self {
         match (makes_volumes(class), class.provisioner.as_str()) {
             (false, _) => Self::None,
             (true, PROVISIONER) => Self::Node,
@@ -70,7 +70,7 @@ impl VolumeProvisioner {
 
 impl<'v> VolumeClaims<'v> {
     /// Looks the claims up, or says why the pod cannot be scheduled whatever the node.
-    pub(super) fn of(view: &'v ClusterView, pod: &HeldPod) -> Result<Self, String> {
+    pub(super) fn new(view: &'v ClusterView, pod: &HeldPod) -> Result<Self, String> {
         let mut claims = Self::default();
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         for used in claims_of(pod) {
@@ -122,7 +122,8 @@ impl<'v> VolumeClaims<'v> {
         if let Some(class) = class.filter(|class| volume.is_none() && waits_for_pod(class)) {
             // A claim behind two volumes of the pod waits for one.
             if !self.waiting.iter().any(|waiting| Arc::ptr_eq(waiting.claim, claim)) {
-                let (candidates, maker) = (candidates(view, claim), VolumeProvisioner::of(class));
+                let (candidates, maker) =
+                    (candidates(view, claim), VolumeProvisioner::from_class(class));
                 self.waiting.push(UnboundClaim { claim, candidates, maker });
             }
             return Ok(());

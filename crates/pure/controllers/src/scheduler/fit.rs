@@ -32,19 +32,19 @@ pub(super) struct PodPlacement<'a> {
 
 impl<'a> PodPlacement<'a> {
     /// Looks up what the pod asks for.
-    pub(super) fn of(
+    pub(super) fn new(
         view: &'a ClusterView,
         pod: &'a HeldPod,
         claims: &'a VolumeClaims<'a>,
     ) -> Self {
         Self {
             pod,
-            requests: ResourceAmounts::of(pod),
-            neighbours: PodAffinities::of(view, pod),
+            requests: ResourceAmounts::from_pod(pod),
+            neighbours: PodAffinities::new(view, pod),
             view,
-            ports: PodHostPorts::of(pod),
+            ports: PodHostPorts::from_pod(pod),
             claims,
-            spread: TopologySpread::of(view, pod),
+            spread: TopologySpread::new(view, pod),
             is_room_made: view.is_any_nominated(),
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn are_taken_beside(
         };
         is_held
             || those_ahead(view, pod, name)
-                .any(|other| ports.collide_with(&PodHostPorts::of(other)))
+                .any(|other| ports.collide_with(&PodHostPorts::from_pod(other)))
     })
 }
 

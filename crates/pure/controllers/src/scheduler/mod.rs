@@ -104,7 +104,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
         plan.look_again(until);
         return plan;
     }
-    let claims = match VolumeClaims::of(view, pod) {
+    let claims = match VolumeClaims::new(view, pod) {
         Ok(claims) => claims,
         Err(reason) => {
             let message = nowhere(view, &reason);
@@ -115,7 +115,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
         }
     };
     let seen = avoidance::as_of(pod, now);
-    let fit = PodPlacement::of(view, &seen, &claims);
+    let fit = PodPlacement::new(view, &seen, &claims);
     match place(view, pod, (&fit, &claims), &[]) {
         Ok(node) if claims.is_ready() => bind(pod, node, &mut plan),
         Ok(node) => make_volumes(pod, node, &claims, &mut plan),
@@ -154,7 +154,7 @@ fn place<'v>(
     let Some(lifted) = avoidance::lifted(pod) else {
         return Err(Box::new(SchedulingFailure { open, lifted: None }));
     };
-    let fits = |pod: &HeldPod| fitting(view, &PodPlacement::of(view, pod, claims), except);
+    let fits = |pod: &HeldPod| fitting(view, &PodPlacement::new(view, pod, claims), except);
     // most often there is none, whatever is avoided
     if let Err(unfit) = fits(&lifted) {
         return Err(Box::new(SchedulingFailure { open, lifted: Some((lifted, unfit)) }));
@@ -175,7 +175,7 @@ fn preempt(
 ) {
     let mut answer = preemption::look(view, fit, &nowhere.open);
     if let (PreemptionResult::Useless(_), Some((lifted, unfit))) = (&answer, &nowhere.lifted) {
-        answer = preemption::look(view, &PodPlacement::of(view, lifted, claims), unfit);
+        answer = preemption::look(view, &PodPlacement::new(view, lifted, claims), unfit);
     }
     let unfit = nowhere.unfit();
     let message = unfit.refusals.explain();
@@ -207,9 +207,9 @@ pub(crate) fn best_node<'a>(
     pod: &'a HeldPod,
     except: &[&str],
 ) -> Result<&'a Arc<Node>, String> {
-    let claims = VolumeClaims::of(view, pod).map_err(|reason| nowhere(view, &reason))?;
+    let claims = VolumeClaims::new(view, pod).map_err(|reason| nowhere(view, &reason))?;
     let seen = avoidance::as_of(pod, view.now());
-    let found = place(view, pod, (&PodPlacement::of(view, &seen, &claims), &claims), except);
+    let found = place(view, pod, (&PodPlacement::new(view, &seen, &claims), &claims), except);
     found.map_err(|nowhere| nowhere.unfit().refusals.explain())
 }
 
@@ -218,8 +218,8 @@ pub(crate) fn best_node<'a>(
 /// # Errors
 /// The reasons why it does not.
 pub(crate) fn fits_on(view: &ClusterView, pod: &HeldPod, node: &str) -> Result<(), String> {
-    let claims = VolumeClaims::of(view, pod)?;
-    let fit = PodPlacement::of(view, pod, &claims);
+    let claims = VolumeClaims::new(view, pod)?;
+    let fit = PodPlacement::new(view, pod, &claims);
     let host = view.cluster().node(node).ok_or_else(|| format!("node {node:?} not found"))?;
     match fit.with_nominated(host) {
         Ok(_) => Ok(()),
@@ -257,7 +257,7 @@ fn fitting<'v: 'a, 'a>(
     }
     let mut candidates = Vec::new();
     let mut unfit = UnfitNodes { refusals: NodeRefusals::default(), curable: Vec::new() };
-    let sample = NodeSample::of(fit.pod, view.cluster().node_count());
+    let sample = NodeSample::new(fit.pod, view.cluster().node_count());
     for host in sample.walk(view.cluster()) {
         if sample.is_enough(candidates.len()) {
             break;
@@ -286,7 +286,7 @@ fn fitting<'v: 'a, 'a>(
 fn bind(pod: &Arc<HeldPod>, node: &Node, plan: &mut WritePlan) {
     let about = ViewObject::Pod(pod.clone());
     let node = node.metadata.name.clone().unwrap_or_default();
-    let name = NamespacedName::of(&pod.metadata);
+    let name = NamespacedName::from_meta(&pod.metadata);
     let success = EventNote::new(
         &about,
         EventSeverity::Normal,
@@ -315,7 +315,7 @@ fn make_volumes(pod: &HeldPod, node: &Node, claims: &VolumeClaims<'_>, plan: &mu
     let name = node.metadata.name.as_deref().unwrap_or_default();
     if pods::nominated_node(pod) != Some(name) {
         plan.then(WriteOperation::Nominate {
-            pod: ObjectId::new(ResourceKind::Pod, NamespacedName::of(&pod.metadata)),
+            pod: ObjectId::new(ResourceKind::Pod, NamespacedName::from_meta(&pod.metadata)),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             node: name.to_owned(),
         });
@@ -361,7 +361,7 @@ fn refuse(
         message,
         NAME,
     ));
-    plan.unfit = Some(SchedulingAttempt::of(pod, now));
+    plan.unfit = Some(SchedulingAttempt::new(pod, now));
     plan.look_again(now + queue::FLUSHED_AFTER);
     let current = pods::condition(pod, "PodScheduled");
     let is_told = current.is_some_and(|c| {

@@ -52,7 +52,7 @@ struct NeighbourPod<'a> {
 }
 
 impl<'a> NeighbourPod<'a> {
-    fn of(pod: &'a HeldPod) -> Self {
+    fn from_pod(pod: &'a HeldPod) -> Self {
         Self { namespace: namespace_of(pod), labels: pod.metadata.labels.as_ref() }
     }
 }
@@ -64,10 +64,10 @@ fn namespace_of(pod: &HeldPod) -> &str {
 impl<'a> PodAffinities<'a> {
     /// Looks at the pods that matter: those with affinity of their own, and, if this one has, all
     /// that it may mean.
-    pub(super) fn of(view: &'a ClusterView, pod: &'a HeldPod) -> Self {
+    pub(super) fn new(view: &'a ClusterView, pod: &'a HeldPod) -> Self {
         let (wanted, _) = affinity(pods::affinity(pod));
         let (shunned, _) = anti_affinity(pods::affinity(pod));
-        let itself = NeighbourPod::of(pod);
+        let itself = NeighbourPod::from_pod(pod);
         let mut this = Self {
             view,
             pod,
@@ -115,7 +115,7 @@ impl<'a> PodAffinities<'a> {
     pub(super) fn shift_on(&mut self, other: &'a Arc<HeldPod>, node: &'a Node, shift: PodShift) {
         let at = std::iter::once((node, shift.sign()));
         self.heed(namespace_of(other), pods::affinity(other), at.clone());
-        self.look_at(NeighbourPod::of(other), at);
+        self.look_at(NeighbourPod::from_pod(other), at);
     }
 
     /// What pods that are there say of the one that comes.
@@ -125,7 +125,7 @@ impl<'a> PodAffinities<'a> {
         terms: Option<&'a Affinity>,
         at: impl Iterator<Item = (&'a Node, i64)> + Clone,
     ) {
-        let (view, comes) = (self.view, NeighbourPod::of(self.pod));
+        let (view, comes) = (self.view, NeighbourPod::from_pod(self.pod));
         let (wants, prefers) = affinity(terms);
         let (shuns, dislikes) = anti_affinity(terms);
         for term in shuns.iter().filter(|term| means(view, term, namespace, comes)) {
@@ -246,7 +246,7 @@ pub(super) struct AntiAffinity<'a> {
 
 /// Whom this pod keeps away, if anybody.
 pub(super) fn anti_affinity_of(pod: &HeldPod) -> Option<AntiAffinity<'_>> {
-    AntiAffinity::of(namespace_of(pod), pods::affinity(pod))
+    AntiAffinity::new(namespace_of(pod), pods::affinity(pod))
 }
 
 /// Whom the pods on the node keep away, whether it is there still or not.
@@ -258,7 +258,7 @@ pub(super) fn anti_affinities_on<'a>(
     let opinions = view.cluster().opinions().iter();
     opinions
         .filter(move |opinion| node.is_some_and(|node| opinion.is_held_on(node)))
-        .filter_map(|opinion| AntiAffinity::of(opinion.namespace(), Some(opinion.affinity())))
+        .filter_map(|opinion| AntiAffinity::new(opinion.namespace(), Some(opinion.affinity())))
 }
 
 /// Those of all pods that are there who choose by the labels of namespaces.
@@ -267,19 +267,19 @@ pub(super) fn anti_affinities_by_namespace(
 ) -> impl Iterator<Item = AntiAffinity<'_>> {
     let opinions = view.cluster().opinions().iter();
     let all = opinions
-        .filter_map(|opinion| AntiAffinity::of(opinion.namespace(), Some(opinion.affinity())));
+        .filter_map(|opinion| AntiAffinity::new(opinion.namespace(), Some(opinion.affinity())));
     all.filter(|shunning| shunning.terms.iter().any(|term| term.namespace_selector.is_some()))
 }
 
 impl<'a> AntiAffinity<'a> {
-    fn of(namespace: &'a str, terms: Option<&'a Affinity>) -> Option<Self> {
+    fn new(namespace: &'a str, terms: Option<&'a Affinity>) -> Option<Self> {
         let (terms, _) = anti_affinity(terms);
         (!terms.is_empty()).then_some(Self { namespace, terms })
     }
 
     /// True when it keeps the pod away.
     pub(super) fn means(&self, view: &ClusterView, pod: &HeldPod) -> bool {
-        let seen = NeighbourPod::of(pod);
+        let seen = NeighbourPod::from_pod(pod);
         self.terms.iter().any(|term| means(view, term, self.namespace, seen))
     }
 

@@ -27,7 +27,7 @@ pub(super) struct NodeSample {
 }
 
 impl NodeSample {
-    pub(super) fn of(pod: &HeldPod, nodes: usize) -> Self {
+    pub(super) fn new(pod: &HeldPod, nodes: usize) -> Self {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let percent = 50_usize.saturating_sub(nodes / 125).max(LEAST_PERCENT);
         let (enough, first_percent) = if nodes <= ALL_UP_TO {
@@ -70,7 +70,7 @@ mod tests {
     fn sample(uid: &str, nodes: usize) -> NodeSample {
         let mut pod = HeldPod::default();
         pod.metadata.uid = Some(uid.to_owned());
-        NodeSample::of(&pod, nodes)
+        NodeSample::new(&pod, nodes)
     }
 
     #[test]

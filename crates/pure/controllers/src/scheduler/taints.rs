@@ -30,7 +30,7 @@ pub(super) fn count_to_avoid(pod: &HeldPod, node: &Node) -> i64 {
 
 /// It asks for neither CPU nor memory; the API makes requests of limits.
 fn is_best_effort(pod: &HeldPod) -> bool {
-    let requests = ResourceAmounts::of(pod);
+    let requests = ResourceAmounts::from_pod(pod);
     requests.cpu_millis == 0 && requests.memory_bytes == 0
 }
 

@@ -163,7 +163,7 @@ fn wake_for_going(
 ) {
     wake_for_room(view, node, keys);
     if let Some(host) = view.cluster().node(node)
-        && !PodHostPorts::of(pod).is_empty()
+        && !PodHostPorts::from_pod(pod).is_empty()
     {
         wake_beside(view, host.node, keys);
     }
@@ -179,7 +179,7 @@ fn wake_for_room(view: &ClusterView, node: &str, keys: &mut BTreeSet<ControllerK
 /// Wakes the pods with ports that the other nodes of the machine may take now that this one has
 /// fewer ports.
 fn wake_beside(view: &ClusterView, node: &Node, keys: &mut BTreeSet<ControllerKey>) {
-    let with_ports = || view.unscheduled().filter(|pod| !PodHostPorts::of(pod).is_empty());
+    let with_ports = || view.unscheduled().filter(|pod| !PodHostPorts::from_pod(pod).is_empty());
     for (name, _) in view.cluster().beside(node) {
         keys.extend(helped_among(with_ports(), view, name));
     }
@@ -192,7 +192,7 @@ fn with_room_in_the_making<'a>(
     node: &'a str,
 ) -> impl Iterator<Item = ControllerKey> + 'a {
     let nominated = view.nominated_to(node).filter(|pod| is_waiting(pod));
-    nominated.map(|pod| ControllerKey::Schedule(NamespacedName::of(&pod.metadata)))
+    nominated.map(|pod| ControllerKey::Schedule(NamespacedName::from_meta(&pod.metadata)))
 }
 
 /// The pods that this one kept away, be it from other nodes of its zone.
@@ -232,7 +232,7 @@ fn refused<'a>(
     is_so: impl Fn(&HeldPod) -> bool + 'a,
 ) -> impl Iterator<Item = ControllerKey> + 'a {
     let waiting = view.unscheduled().filter(move |pod| is_waiting(pod) && is_so(pod));
-    let names = waiting.map(|pod| NamespacedName::of(&pod.metadata));
+    let names = waiting.map(|pod| NamespacedName::from_meta(&pod.metadata));
     names
         .filter(|name| view.memories().attempts.requests_of(name).is_some())
         .map(ControllerKey::Schedule)
@@ -248,7 +248,7 @@ fn helped_among<'a>(
     let there = view.cluster().node(node);
     let weakest = view.pods_on(node).map(|pod| priority(pod)).min();
     pods.filter(|pod| is_waiting(pod))
-        .map(|pod| (pod, NamespacedName::of(&pod.metadata)))
+        .map(|pod| (pod, NamespacedName::from_meta(&pod.metadata)))
         .filter(move |(pod, name)| match (view.memories().attempts.requests_of(name), there) {
             (None, _) => true,
             (Some(_), None) => false,
@@ -274,7 +274,7 @@ fn is_helped(
     let may_preempt =
         weakest.is_some_and(|weakest| weakest < priority(pod)) && !preemption::is_never(pod);
     let has_room = || filter::shortages(requests, state.allocatable(), state.used()).is_none();
-    let ports = PodHostPorts::of(pod);
+    let ports = PodHostPorts::from_pod(pod);
     let has_ports =
         || !ports.are_taken_on(state) && !machine_ports::are_taken_beside(view, pod, &ports, node);
     may_preempt || (has_room() && has_ports())
@@ -284,7 +284,7 @@ fn is_helped(
 fn waiting_for_volumes(view: &ClusterView) -> impl Iterator<Item = ControllerKey> {
     view.unscheduled()
         .filter(|pod| is_waiting(pod) && volumes::claims_of(pod).next().is_some())
-        .map(|pod| ControllerKey::Schedule(NamespacedName::of(&pod.metadata)))
+        .map(|pod| ControllerKey::Schedule(NamespacedName::from_meta(&pod.metadata)))
 }
 
 /// The pods without a node whose place depends on other pods. One that was not looked at yet will
@@ -315,7 +315,8 @@ fn looks_the_same(a: &HeldPod, b: &HeldPod) -> bool {
 
 /// True when its resources were changed in place; looked at only when somebody waits for room.
 fn asks_for_something_else(view: &ClusterView, before: &HeldPod, after: &HeldPod) -> bool {
-    view.unscheduled().next().is_some() && ResourceAmounts::of(before) != ResourceAmounts::of(after)
+    view.unscheduled().next().is_some()
+        && ResourceAmounts::from_pod(before) != ResourceAmounts::from_pod(after)
 }
 
 /// True when ports that the node had may be had by those beside it: it is not heard of any more, or

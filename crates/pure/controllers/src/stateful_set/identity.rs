@@ -64,7 +64,7 @@ pub(super) struct MemberLabels<'a> {
 
 impl<'a> MemberLabels<'a> {
     /// One walk through the labels.
-    pub(super) fn of(pod: &'a HeldPod) -> Self {
+    pub(super) fn from_pod(pod: &'a HeldPod) -> Self {
         let mut marks = Self::default();
         for (key, value) in pod.metadata.labels.iter().flatten() {
             match key.as_str() {
@@ -111,7 +111,7 @@ mod tests {
                 ..ObjectMeta::default()
             };
             let pod = HeldPod { metadata, ..HeldPod::default() };
-            assert_eq!(MemberLabels::of(&pod).are_complete(&pod), expected, "{labels:?}");
+            assert_eq!(MemberLabels::from_pod(&pod).are_complete(&pod), expected, "{labels:?}");
         }
     }
 

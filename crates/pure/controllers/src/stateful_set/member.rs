@@ -57,7 +57,7 @@ pub(super) fn members<'a>(
     ordered.sort_unstable_by_key(|(ordinal, _)| *ordinal);
     let members = ordered.into_iter().map(|(ordinal, pod)| {
         let availability = availability(pod, min_ready, now);
-        let marks = MemberLabels::of(pod);
+        let marks = MemberLabels::from_pod(pod);
         StatefulMember {
             ordinal,
             pod,

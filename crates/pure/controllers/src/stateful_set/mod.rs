@@ -58,7 +58,7 @@ pub(crate) fn affected(
                 match owners::controller_of(side.meta()) {
                     Some(owner) => {
                         if let Some(ViewObject::StatefulSet(set)) = view.by_uid(&owner.uid) {
-                            keys.insert(ControllerKey::StatefulSet(NamespacedName::of(
+                            keys.insert(ControllerKey::StatefulSet(NamespacedName::from_meta(
                                 &set.metadata,
                             )));
                         }
@@ -90,7 +90,7 @@ fn those<'a>(
     let namespace = object.namespace.as_deref().unwrap_or_default();
     view.in_namespace(ResourceKind::StatefulSet, namespace).filter_map(move |object| match object {
         ViewObject::StatefulSet(set) if meets(set) => {
-            Some(ControllerKey::StatefulSet(NamespacedName::of(&set.metadata)))
+            Some(ControllerKey::StatefulSet(NamespacedName::from_meta(&set.metadata)))
         }
         _ => None,
     })

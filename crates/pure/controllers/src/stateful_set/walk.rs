@@ -149,7 +149,7 @@ impl<'a> StatefulSetSync<'a> {
             plan.look_again(at);
         }
         for (series, pause) in self.waiting {
-            let about = EventSubject::of(&ViewObject::StatefulSet(self.set.clone()));
+            let about = EventSubject::from_object(&ViewObject::StatefulSet(self.set.clone()));
             creation_brake::announce(series, pause, Some(about), COMPONENT, plan, self.now);
         }
     }
@@ -248,7 +248,7 @@ impl<'a> StatefulSetSync<'a> {
             self.waiting.push((CreationSeries::of_object(&object), pause));
             return;
         }
-        let set = NamespacedName::of(&self.set.metadata);
+        let set = NamespacedName::from_meta(&self.set.metadata);
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let (reason, how) = match pods::phase(pod) {
             "Failed" => ("RecreatingFailedPod", "failed"),

@@ -26,9 +26,9 @@ struct RemovalRank {
 }
 
 impl RemovalRank {
-    fn of(pod: &HeldPod) -> Self {
+    fn from_pod(pod: &HeldPod) -> Self {
         let reason = pod.status.as_ref().and_then(|status| status.reason.as_deref());
-        let NamespacedName { namespace, name } = NamespacedName::of(&pod.metadata);
+        let NamespacedName { namespace, name } = NamespacedName::from_meta(&pod.metadata);
         Self {
             is_of_use: !(pods::phase(pod) == "Failed" && reason == Some(reasons::pod::EVICTED)),
             created: pod.metadata.creation_timestamp.as_ref().map(Tick::from),
@@ -41,13 +41,13 @@ impl RemovalRank {
 impl FinishedPods {
     pub(super) fn insert(&mut self, pod: &Arc<HeldPod>) {
         if pods::is_finished(pod) {
-            self.by_worth.insert(RemovalRank::of(pod), pod.clone());
+            self.by_worth.insert(RemovalRank::from_pod(pod), pod.clone());
         }
     }
 
     pub(super) fn remove(&mut self, pod: &HeldPod) {
         if pods::is_finished(pod) {
-            self.by_worth.remove(&RemovalRank::of(pod));
+            self.by_worth.remove(&RemovalRank::from_pod(pod));
         }
     }
 

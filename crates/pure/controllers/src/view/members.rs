@@ -38,7 +38,7 @@ pub(crate) enum PodActivity {
 }
 
 impl PodActivity {
-    pub(crate) fn of(pod: &HeldPod) -> Self {
+    pub(crate) fn from_pod(pod: &HeldPod) -> Self {
         match (pods::is_finished(pod), pods::is_terminating(pod)) {
             (true, _) => Self::Finished,
             (false, true) => Self::Terminating,
@@ -73,7 +73,7 @@ impl ControllerMembers {
             Some(other) if *other.labels == *labels => other.labels.clone(),
             Some(_) | None => Arc::new(labels.clone()),
         };
-        members.insert(name.clone(), ManagedPod::of(pod, labels));
+        members.insert(name.clone(), ManagedPod::new(pod, labels));
     }
 
     /// A pod is gone, or there is another version of it.
@@ -90,8 +90,8 @@ impl ControllerMembers {
 }
 
 impl ManagedPod {
-    fn of(pod: &Arc<HeldPod>, labels: Arc<Labels>) -> Self {
-        let standing = PodActivity::of(pod);
+    fn new(pod: &Arc<HeldPod>, labels: Arc<Labels>) -> Self {
+        let standing = PodActivity::from_pod(pod);
         let readiness = match pods::is_ready(pod) {
             true => MemberReadiness::Ready,
             false => MemberReadiness::NotReady,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn put(members: &mut ControllerMembers, before: Option<&HeldPod>, pod: &Arc<HeldPod>) {
-        let name = NamespacedName::of(&pod.metadata);
+        let name = NamespacedName::from_meta(&pod.metadata);
         before.into_iter().for_each(|before| members.remove(&name, before));
         members.insert(&name, pod);
     }
@@ -140,7 +140,10 @@ mod tests {
         put(&mut members, Some(&first), &pod("a", "two", "web", json!({})));
         assert_eq!(members.of("one").count(), 0);
         assert_eq!(members.of("two").count(), 1);
-        members.remove(&NamespacedName::of(&first.metadata), &pod("a", "two", "web", json!({})));
+        members.remove(
+            &NamespacedName::from_meta(&first.metadata),
+            &pod("a", "two", "web", json!({})),
+        );
         assert!(members.by_controller.is_empty());
     }
 

@@ -38,7 +38,7 @@ pub(super) enum AssumedPlace {
 
 impl AssumedPlace {
     /// What a write says about a pod's place, if anything: the pod, its UID, and where.
-    pub(super) fn of(write: &WriteOperation) -> Option<(&ObjectId, &str, Self)> {
+    pub(super) fn from_write(write: &WriteOperation) -> Option<(&ObjectId, &str, Self)> {
         if let WriteOperation::Bind { pod, uid, node } = write {
             return Some((pod, uid, Self::Bound(node.clone())));
         }

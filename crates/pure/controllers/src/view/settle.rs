@@ -37,7 +37,9 @@ impl ClusterView {
     /// A write is about to be sent. A binding counts from now on, and so does a nomination, so that
     /// the next pod is not put where this one goes.
     pub fn begin(&mut self, step: &PlannedWrite) -> Vec<ObjectChange> {
-        let Some((id, uid, place)) = AssumedPlace::of(&step.write) else { return Vec::new() };
+        let Some((id, uid, place)) = AssumedPlace::from_write(&step.write) else {
+            return Vec::new();
+        };
         let Some(pod) = self.pod_with(id, uid) else { return Vec::new() };
         self.own.assume_place(uid, place);
         let placed = self.own.with_assumptions(pod);
@@ -285,7 +287,7 @@ impl ClusterView {
 
     /// An assumed binding did not happen.
     fn take_back(&mut self, write: &WriteOperation) -> Vec<ObjectChange> {
-        let Some((id, uid, _)) = AssumedPlace::of(write) else { return Vec::new() };
+        let Some((id, uid, _)) = AssumedPlace::from_write(write) else { return Vec::new() };
         let Some(place) = self.own.drop_assumed_place(uid) else {
             return Vec::new(); // a watch showed the pod there, by us or by another scheduler
         };

@@ -206,7 +206,7 @@ fn bind(claim: &Arc<PersistentVolumeClaim>, volume: &Arc<PersistentVolume>, plan
         if reservation(volume, claim) == Reservation::Free {
             metadata["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
         }
-        let name = NamespacedName::of(&claim.metadata);
+        let name = NamespacedName::from_meta(&claim.metadata);
         let reference = json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "namespace": name.namespace, "name": name.name, "uid": claim.metadata.uid,

@@ -25,7 +25,7 @@ pub(super) enum Reservation {
 /// What a volume's `claimRef` means to a claim.
 pub(super) fn reservation(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Reservation {
     let Some(reference) = claim_ref(volume) else { return Reservation::Free };
-    if claim_name(reference) != NamespacedName::of(&claim.metadata) {
+    if claim_name(reference) != NamespacedName::from_meta(&claim.metadata) {
         return Reservation::Other;
     }
     match claim_uid(reference) {

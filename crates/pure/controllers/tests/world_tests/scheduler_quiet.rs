@@ -304,7 +304,7 @@ fn left_undone(world: &World) -> Vec<String> {
     }
     let mut undone = Vec::new();
     for pod in world.api.pods().into_iter().filter(|pod| !is_waited_for(world, pod)) {
-        let name = NamespacedName::of(&pod.metadata);
+        let name = NamespacedName::from_meta(&pod.metadata);
         let plan = reconcile(&view, &ControllerKey::Schedule(name.clone()), world.api.now);
         undone.extend(plan.writes().filter_map(|write| match write {
             WriteOperation::Bind { node, .. } => Some(format!("{name} goes to {node}")),

@@ -63,7 +63,7 @@ fn restarts_take_room_until_they_finish_or_are_given_up() {
         of_pod("b", ledger(Rung::Pod, &[ago(61), ago(8)], None)),
         of_pod("c", ledger(Rung::Container, &[ago(9)], None)),
     ];
-    let occupancy = Occupancy::of(NOW, restarts.iter(), ledgers.iter());
+    let occupancy = Occupancy::new(NOW, restarts.iter(), ledgers.iter());
     assert_eq!(occupancy.under_way, [ago(7), ago(2), ago(1)]);
     assert_eq!(occupancy.decided, [ago(8), ago(7)]);
 }
@@ -73,7 +73,7 @@ fn a_restart_that_is_seen_while_its_ledger_still_asks_for_it_counts_once() {
     let mut seen = restart(ago(1), None);
     seen.metadata.name = Some("web-0-pod-1".to_owned());
     let ledgers = [of_pod("web-0", ledger(Rung::Pod, &[ago(2)], Some("web-0-pod-1")))];
-    let occupancy = Occupancy::of(NOW, [seen].iter(), ledgers.iter());
+    let occupancy = Occupancy::new(NOW, [seen].iter(), ledgers.iter());
     assert_eq!(occupancy.under_way, [ago(1)]);
 }
 
@@ -134,7 +134,7 @@ fn what_a_clock_that_was_ahead_has_decided_leaves_room_before_that_has_caught_up
     let ahead = ledger(Rung::Pod, &[NOW + day], Some("decided-and-not-made-yet"));
     let asked = [restart(NOW + day, None)];
     let ledgers = [of_pod("web-1", ahead.clone())];
-    let others = Occupancy::of(NOW, asked.iter(), ledgers.iter());
+    let others = Occupancy::new(NOW, asked.iter(), ledgers.iter());
     assert_eq!(others, Occupancy::default());
     let strict = policy(Some(1), Some(1));
     assert_eq!(others.room(NOW, &strict, &ahead), BudgetState::Free);
@@ -144,6 +144,6 @@ fn what_a_clock_that_was_ahead_has_decided_leaves_room_before_that_has_caught_up
     // for the other
     let soon = NOW + TickDuration::from_secs(2);
     let other = [of_pod("web-1", ledger(Rung::Pod, &[soon], None))];
-    let others = Occupancy::of(NOW, [].iter(), other.iter());
+    let others = Occupancy::new(NOW, [].iter(), other.iter());
     assert_eq!(others.decided, [NOW]);
 }

@@ -6,7 +6,7 @@ fn named(name: &str, uid: &str) -> String {
     let mut pod = HeldPod::default();
     pod.metadata.name = Some(name.to_owned());
     pod.metadata.uid = Some(uid.to_owned());
-    restart_name(&ObservedPod::of(&pod), Rung::Containers, u64::MAX)
+    restart_name(&ObservedPod::from_pod(&pod), Rung::Containers, u64::MAX)
 }
 
 #[test]

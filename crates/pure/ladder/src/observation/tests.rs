@@ -59,9 +59,9 @@ fn ended_attempts_follow_from_count_and_states() {
         ("no state at all", pod(none(), none(), 0, None), 0),
         ("a count below zero", pod(running(), none(), -1, None), 0),
     ] {
-        assert_eq!(ObservedPod::of(&pod).containers[0].ended, expected, "{what}");
+        assert_eq!(ObservedPod::from_pod(&pod).containers[0].ended, expected, "{what}");
     }
-    assert_eq!(ObservedPod::of(&HeldPod::default()).containers.len(), 0);
+    assert_eq!(ObservedPod::from_pod(&HeldPod::default()).containers.len(), 0);
 }
 
 /// Evicted, ended by a shutdown or refused: the object stays, and nothing is to be done for it.
@@ -73,7 +73,7 @@ fn a_pod_that_its_node_gave_up_is_over_whatever_its_containers_did() {
         let status = given_up.status.as_mut().unwrap();
         status.phase = Some("Failed".to_owned());
         status.reason = Some(reason.to_owned());
-        let course = ObservedPod::of(&given_up).course;
+        let course = ObservedPod::from_pod(&given_up).course;
         assert_eq!(course, PodCourse::Finished(FinalPhase::Failed), "{reason}");
     }
     let mut ending = pod(ended(Some("a")), ContainerState::default(), 0, Some("a"));
@@ -86,17 +86,17 @@ fn a_pod_that_its_node_gave_up_is_over_whatever_its_containers_did() {
         ..PodCondition::default()
     };
     status.conditions = Some(vec![ready]);
-    assert_eq!(ObservedPod::of(&ending).course, PodCourse::Open);
+    assert_eq!(ObservedPod::from_pod(&ending).course, PodCourse::Open);
     let conditions = ending.status.as_mut().unwrap().conditions.as_mut().unwrap();
     conditions[0].reason = Some("PodFailed".to_owned());
-    assert_eq!(ObservedPod::of(&ending).course, PodCourse::Over, "the others still run");
+    assert_eq!(ObservedPod::from_pod(&ending).course, PodCourse::Over, "the others still run");
 }
 
 #[test]
 fn the_nodes_next_start_is_read_from_its_back_off_text() {
     let text = "back-off 2m40s restarting failed container=app pod=p_ns(uid)";
     let held = pod(waiting("CrashLoopBackOff", text), ended(None), 5, None);
-    assert_eq!(ObservedPod::of(&held).next_own_restart(), Some(Tick::from_secs(260)));
+    assert_eq!(ObservedPod::from_pod(&held).next_own_restart(), Some(Tick::from_secs(260)));
     let other = pod(waiting("CrashLoopBackOff", "some text"), ended(None), 5, None);
-    assert_eq!(ObservedPod::of(&other).next_own_restart(), None);
+    assert_eq!(ObservedPod::from_pod(&other).next_own_restart(), None);
 }

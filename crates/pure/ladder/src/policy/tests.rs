@@ -27,8 +27,9 @@ fn ladder(window: Option<&str>, rungs: &[(Rung, Option<u32>)]) -> RestartLadder 
 
 #[test]
 fn what_is_left_out_has_its_default() {
-    let policy = LadderPolicy::of(&ladder(None, &[(Rung::Container, None), (Rung::Pod, Some(2))]))
-        .expect("a valid ladder");
+    let policy =
+        LadderPolicy::from_ladder(&ladder(None, &[(Rung::Container, None), (Rung::Pod, Some(2))]))
+            .expect("a valid ladder");
     assert_eq!(policy.window, TickDuration::from_secs(600));
     assert_eq!(policy.on_exhausted, OnExhausted::Hold);
     assert_eq!((policy.max_concurrent, policy.per_minute), (None, None));
@@ -42,7 +43,7 @@ fn what_is_written_is_kept() {
     ladder.spec.rungs[0].empty_dirs = Some(EmptyDirPolicy::Keep);
     ladder.spec.budget = Some(LadderBudget { max_concurrent: Some(1), per_minute: Some(6) });
     ladder.spec.on_exhausted = Some(OnExhausted::Fail);
-    let policy = LadderPolicy::of(&ladder).expect("a valid ladder");
+    let policy = LadderPolicy::from_ladder(&ladder).expect("a valid ladder");
     assert_eq!(policy.window, TickDuration::from_secs(5400));
     assert_eq!(policy.steps[0].empty_dirs, Some(EmptyDirPolicy::Keep));
     assert_eq!((policy.max_concurrent, policy.per_minute), (Some(1), Some(6)));
@@ -67,7 +68,7 @@ fn a_ladder_that_cannot_be_decided_by_is_refused_with_its_field() {
              inclusive",
         ),
     ] {
-        let told = LadderPolicy::of(&ladder).map_err(|error| error.to_string());
+        let told = LadderPolicy::from_ladder(&ladder).map_err(|error| error.to_string());
         assert_eq!(told, Err(format!("RestartLadder \"web\": {message}")));
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn running(
     ledger: &RestartLedgerStatus,
     since: Tick,
 ) -> DecisionText {
-    let tried = LedgerAttempts::of(ledger);
+    let tried = LedgerAttempts::from_ledger(ledger);
     let untried = attempts::last_untried(ledger);
     let rung = tried.highest().filter(|rung| *rung > Rung::Container && Some(*rung) != untried);
     let after = match rung {
@@ -88,7 +88,7 @@ pub(crate) fn gone() -> DecisionText {
 /// What was tried, and what was not because it would not have helped. Of what has left the window
 /// the decisions tell, without a number. Rollback is not missed: it is possible on few pods.
 pub(crate) fn nothing_left(policy: &LadderPolicy, ledger: &RestartLedgerStatus) -> Phrase {
-    let attempts = LedgerAttempts::of(ledger);
+    let attempts = LedgerAttempts::from_ledger(ledger);
     let decided = |rung| ledger.decisions.iter().flatten().any(|d| d.rung == Some(rung));
     let (mut tried, mut passed_over) = (Vec::new(), Vec::new());
     for rung in policy.steps.iter().map(|step| step.rung) {

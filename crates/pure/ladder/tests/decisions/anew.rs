@@ -40,7 +40,7 @@ pub fn crowd(
         crowd.cluster.extend(decided);
     }
     for restart in restarts {
-        let went_on = Occupancy::of(now, std::iter::once(restart), std::iter::empty()).decided;
+        let went_on = Occupancy::new(now, std::iter::once(restart), std::iter::empty()).decided;
         if is_in(&restart.metadata, asker.namespace) {
             crowd.namespace.extend(&went_on);
         }
@@ -59,7 +59,7 @@ fn under_way(now: Tick, ledger: &RestartLedger, restarts: &[PodRestart]) -> Opti
             && (restart.spec.pod_name == ledger.spec.pod_name
                 || new_pod(restart) == Some(&ledger.spec.pod_uid))
     });
-    Occupancy::of(now, own, std::iter::once(ledger)).under_way.last().copied()
+    Occupancy::new(now, own, std::iter::once(ledger)).under_way.last().copied()
 }
 
 /// [`rekindle_ladder::LedgerRegister::occupancy`].
@@ -83,5 +83,5 @@ pub fn occupancy(
             && (is_of_ladder
                 || others.iter().any(|ledger| ledger.spec.pod_name == restart.spec.pod_name))
     };
-    Occupancy::of(now, restarts.iter().filter(of_others), others.iter().copied())
+    Occupancy::new(now, restarts.iter().filter(of_others), others.iter().copied())
 }

@@ -41,7 +41,7 @@ fn policy() -> impl Strategy<Value = LadderPolicy> {
                 })
                 .collect();
             ladder.spec.budget = Some(LadderBudget { max_concurrent, per_minute });
-            LadderPolicy::of(&ladder).expect("a valid ladder")
+            LadderPolicy::from_ladder(&ladder).expect("a valid ladder")
         },
     )
 }

@@ -151,7 +151,7 @@ fn policy() -> impl Strategy<Value = LadderPolicy> {
             ladder.spec.rungs = rungs.collect();
             let (max_concurrent, per_minute) = budget;
             ladder.spec.budget = Some(LadderBudget { max_concurrent, per_minute });
-            LadderPolicy::of(&ladder).expect("a valid ladder")
+            LadderPolicy::from_ladder(&ladder).expect("a valid ladder")
         },
     )
 }

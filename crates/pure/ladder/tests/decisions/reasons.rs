@@ -17,7 +17,7 @@ fn world() -> World {
             {"rung": "Container", "attempts": 1}, {"rung": "Pod", "attempts": 1}]}
     }))
     .expect("a ladder");
-    let mut world = World::new(LadderPolicy::of(&ladder).expect("a valid ladder"));
+    let mut world = World::new(LadderPolicy::from_ladder(&ladder).expect("a valid ladder"));
     world.add("app", Role::Regular);
     world
 }

@@ -250,14 +250,15 @@ impl Player {
             "Fail" => OnExhausted::Fail,
             _ => OnExhausted::Hold,
         });
-        let policy = LadderPolicy::of(ladder).expect("the scenario's ladder is valid");
+        let policy = LadderPolicy::from_ladder(ladder).expect("the scenario's ladder is valid");
         if let Some(world) = &mut self.world {
             world.policy = policy;
         }
     }
 
     fn new_pod(&mut self, containers: &[&str]) {
-        let mut world = World::new(LadderPolicy::of(&self.ladder).expect("the ladder comes first"));
+        let mut world =
+            World::new(LadderPolicy::from_ladder(&self.ladder).expect("the ladder comes first"));
         for word in containers {
             match (word.split_once(':'), word.split_once('=')) {
                 (Some(("init", name)), _) => world.add(name, Role::Init),

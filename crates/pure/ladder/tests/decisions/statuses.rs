@@ -30,7 +30,7 @@ fn policy(rungs: Value) -> LadderPolicy {
         "metadata": {"name": "web", "generation": 1},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "window": "10m", "rungs": rungs},
     }));
-    LadderPolicy::of(&ladder).expect("a valid ladder")
+    LadderPolicy::from_ladder(&ladder).expect("a valid ladder")
 }
 
 /// A pod of these containers, each with its spec and its status.

@@ -27,10 +27,10 @@ pub(super) struct ContainerInStatus {
 impl ContainerInStatus {
     /// What the status of a pod says of the container of this name.
     pub(super) fn in_status(status: Option<&PodStatus>, name: &ContainerName) -> Self {
-        find(status, name).map(Self::of).unwrap_or_default()
+        find(status, name).map(Self::from_status).unwrap_or_default()
     }
 
-    fn of(status: &ContainerStatus) -> Self {
+    fn from_status(status: &ContainerStatus) -> Self {
         let number = ContainerAttempt(u32::try_from(status.restart_count).unwrap_or(0));
         let state = status.state.as_ref();
         let running = state.and_then(|state| state.running.as_ref());

@@ -77,7 +77,7 @@ fn policy(rungs: &[&str]) -> LadderPolicy {
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "window": "20m", "rungs": rungs},
     }));
     ladder.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
-    LadderPolicy::of(&ladder).unwrap()
+    LadderPolicy::from_ladder(&ladder).unwrap()
 }
 
 fn view(objects: impl IntoIterator<Item = ViewObject>) -> ClusterView {

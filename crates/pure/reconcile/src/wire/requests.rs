@@ -107,7 +107,7 @@ pub fn event_requests(
 ) -> Result<Vec<Request<Vec<u8>>>, WriteRequestError> {
     let sender = RequestBuilder { term };
     let (EventWrite::Create(event) | EventWrite::Repeat(event)) = write;
-    let id = ObjectId::new(ResourceKind::Event, NamespacedName::of(&event.metadata));
+    let id = ObjectId::new(ResourceKind::Event, NamespacedName::from_meta(&event.metadata));
     let create = sender.post(&collection(&id)?, &**event)?;
     match write {
         EventWrite::Create(_) => Ok(vec![create]),

@@ -65,23 +65,27 @@ impl HeldPod {
         self.spec.as_ref()?.whole()
     }
 
-    fn of(metadata: ObjectMeta, spec: Option<&v1::PodSpec>, status: Option<HeldPodStatus>) -> Self {
+    fn new(
+        metadata: ObjectMeta,
+        spec: Option<&v1::PodSpec>,
+        status: Option<HeldPodStatus>,
+    ) -> Self {
         let node_name = spec.and_then(|spec| spec.node_name.clone());
-        let spec = spec.map(|spec| Arc::new(HeldPodSpec::of(spec, &metadata)));
+        let spec = spec.map(|spec| Arc::new(HeldPodSpec::new(spec, &metadata)));
         Self { metadata: trimmed(metadata), node_name, spec, status }
     }
 }
 
 impl From<v1::Pod> for HeldPod {
     fn from(pod: v1::Pod) -> Self {
-        Self::of(pod.metadata, pod.spec.as_ref(), pod.status.map(HeldPodStatus::from))
+        Self::new(pod.metadata, pod.spec.as_ref(), pod.status.map(HeldPodStatus::from))
     }
 }
 
 impl From<&v1::Pod> for HeldPod {
     fn from(pod: &v1::Pod) -> Self {
         let status = pod.status.clone().map(HeldPodStatus::from);
-        Self::of(pod.metadata.clone(), pod.spec.as_ref(), status)
+        Self::new(pod.metadata.clone(), pod.spec.as_ref(), status)
     }
 }
 

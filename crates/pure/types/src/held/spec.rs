@@ -100,7 +100,7 @@ pub struct SpecDigests {
 impl HeldPodSpec {
     /// Every field is named, so that a new one of the API is decided about. All of it is kept of a
     /// pod without a controller: nobody else could create it again.
-    pub(super) fn of(spec: &v1::PodSpec, pod: &ObjectMeta) -> Self {
+    pub(super) fn new(spec: &v1::PodSpec, pod: &ObjectMeta) -> Self {
         let v1::PodSpec {
             affinity,
             containers,
@@ -168,7 +168,7 @@ impl HeldPodSpec {
             termination_grace_period_seconds: *termination_grace_period_seconds,
             tolerations: list(tolerations).cloned().collect(),
             topology_spread_constraints: list(topology_spread_constraints).cloned().collect(),
-            volumes: list(volumes).filter_map(HeldVolume::of).collect(),
+            volumes: list(volumes).filter_map(HeldVolume::from_volume).collect(),
             whole: controller_of(pod).is_none().then(|| written(spec)),
         }
     }
@@ -268,7 +268,7 @@ impl From<&v1::Container> for HeldContainer {
 
 impl HeldVolume {
     /// None for one that does not count for its pod's place: it can be had anywhere.
-    fn of(volume: &v1::Volume) -> Option<Self> {
+    fn from_volume(volume: &v1::Volume) -> Option<Self> {
         let source = if let Some(claim) = &volume.persistent_volume_claim {
             HeldVolumeSource::Claim(claim.claim_name.clone())
         } else if let Some(ephemeral) = &volume.ephemeral {

@@ -54,7 +54,7 @@ pub enum RequestEffect<'a> {
 
 impl RestartOutcome {
     /// Of a request that is over; none while it is not.
-    pub fn of(restart: &PodRestart) -> Option<Self> {
+    pub fn from_restart(restart: &PodRestart) -> Option<Self> {
         let status = restart.status.as_ref()?;
         let phase = status.phase.filter(|phase| phase.is_final())?;
         let replacement = status.replacement.as_ref();
@@ -101,7 +101,7 @@ mod tests {
             let mut restart = serde_json::json!({"apiVersion": "rekindle.dev/v1alpha1", "kind": "PodRestart",
                 "metadata": {"name": "again"}, "spec": {"podName": "web-0"}, "status": status});
             restart["status"]["phase"] = phase.into();
-            RestartOutcome::of(&serde_json::from_value(restart).unwrap())
+            RestartOutcome::from_restart(&serde_json::from_value(restart).unwrap())
         };
         let begun = || serde_json::json!({"startedAt": "2026-11-21T12:00:00Z", "message": "late"});
         let unbegun = || serde_json::json!({"message": "no such pod"});

@@ -19,7 +19,7 @@ fn request(rung: &str, status: Value) -> PodRestart {
 
 /// The ledger that asked for it, with what it remembers of how it ended.
 fn remembering(request: &PodRestart) -> RestartLedger {
-    let outcome = RestartOutcome::of(request).unwrap();
+    let outcome = RestartOutcome::from_restart(request).unwrap();
     ledger(json!({"failuresTotal": 1, "decisions": [{
         "at": "2026-11-21T11:57:30.250000Z", "rung": request.spec.rung, "reason": "it failed: trying it", "count": 1,
         "podRestart": "web-1", "outcome": outcome,

@@ -52,7 +52,7 @@ impl EngineHandle {
             bail!("no engine runs on {}: start one with `rekindle up`", path.display());
         }
         let dir = EngineDir::new(&path);
-        let folder = NodesFolder::of(&dir);
+        let folder = NodesFolder::from_engine(&dir);
         let common = CommonNodeSettings::kept(folder.path())?
             .context("the engine has not said yet what its nodes are to be like: try again")?;
         Ok(Self { dir, folder, common })

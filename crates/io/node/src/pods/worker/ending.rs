@@ -174,7 +174,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
     }
 
     fn refuse(&mut self, restart: &Arc<PodRestart>) {
-        let Some(request) = RestartRequest::of(restart) else { return };
+        let Some(request) = RestartRequest::from_restart(restart) else { return };
         if !is_settled(restart) && self.restarts.register(&request.id, restart.clone()) {
             let phase = self.driver.core().status().phase.clone().unwrap_or_default();
             let message = format!("pod {} has finished (phase {phase})", self.pod_ref);

@@ -179,7 +179,7 @@ fn files_belong_to_whom_the_item_or_the_volume_names() {
     );
     volumes.config_map(json!({ "a": "1", "b": "2" }));
     volumes.secret(json!({ "tls": "cGVt" }));
-    let wish = |source| TokenWish::of(&serde_json::from_value(source).unwrap());
+    let wish = |source| TokenWish::from_source(&serde_json::from_value(source).unwrap());
     let tokens = [token, own].map(|source| (wish(source), Ok("t0k3n".to_owned())));
     volumes.objects.set_tokens(tokens.into());
     volumes.mount().unwrap();
@@ -230,7 +230,7 @@ fn a_token_is_for_the_pods_own_user_where_that_is_known() {
         );
         let spec = volumes.pod.spec.as_mut().unwrap();
         spec.containers[0].security_context = serde_json::from_value(of_app.clone()).unwrap();
-        let wish = TokenWish::of(&serde_json::from_value(source).unwrap());
+        let wish = TokenWish::from_source(&serde_json::from_value(source).unwrap());
         volumes.objects.set_tokens([(wish, Ok("t0k3n".to_owned()))].into());
         volumes.mount().unwrap();
         let path = volumes.path("id");

@@ -97,7 +97,7 @@ pub(super) fn parse(
     let document: SeccompDocument =
         serde_json::from_slice(text).map_err(|error| error.to_string())?;
     check_machines(&document)?;
-    let default = ResolvedAction::of(&document.default_action, document.default_errno_ret)
+    let default = ResolvedAction::new(&document.default_action, document.default_errno_ret)
         .map_err(|(field, problem)| match field {
             ActionField::Action => format!("defaultAction: {problem}"),
             ActionField::Errno => format!("defaultErrnoRet: {problem}"),
@@ -173,7 +173,7 @@ fn add(
     default: SeccompAction,
     calls: &mut BTreeMap<u32, SyscallRules>,
 ) -> Result<(), String> {
-    let settled = ResolvedAction::of(&group.action, group.errno_ret).map_err(
+    let settled = ResolvedAction::new(&group.action, group.errno_ret).map_err(
         |(field, problem)| match field {
             ActionField::Action => format!("action: {problem}"),
             ActionField::Errno => format!("errnoRet: {problem}"),
@@ -254,7 +254,7 @@ enum ActionField {
 }
 
 impl ResolvedAction {
-    fn of(action: &str, number: Option<u64>) -> Result<Self, (ActionField, String)> {
+    fn new(action: &str, number: Option<u64>) -> Result<Self, (ActionField, String)> {
         let number = match number {
             None => libc::EPERM as u16,
             Some(number) => u16::try_from(number)

@@ -43,7 +43,7 @@ impl RegistryAddress {
     /// The registry of `reference`. `plain_http` holds registries (`host` or `host:port`) that may
     /// be reached without TLS beside those on loopback, which no other machine can listen in on (as
     /// Docker does for 127.0.0.0/8).
-    pub(super) fn of(reference: &ImageReference, plain_http: &BTreeSet<String>) -> Self {
+    pub(super) fn new(reference: &ImageReference, plain_http: &BTreeSet<String>) -> Self {
         let registry = reference.registry();
         if registry == DOCKER_HUB {
             return Self { scheme: RegistryScheme::Https, authority: DOCKER_HUB_HOST.to_owned() };
@@ -95,7 +95,7 @@ mod tests {
         ];
         for (image, url) in cases {
             let reference = ImageReference::parse(image).unwrap();
-            assert_eq!(RegistryAddress::of(&reference, &named).url("/v2/"), url, "{image}");
+            assert_eq!(RegistryAddress::new(&reference, &named).url("/v2/"), url, "{image}");
         }
     }
 }

@@ -114,7 +114,7 @@ async fn fetch_document(
         .trim()
         .to_owned();
     let bytes = whole(session, answer, limit, what).await?;
-    let digest = Sha256Digest::of(&bytes);
+    let digest = Sha256Digest::from_bytes(&bytes);
     prove(what, stated.as_ref(), &digest)?;
     Ok(RegistryDocument { digest, bytes, media_type })
 }
@@ -218,7 +218,7 @@ async fn image(
     let answer = session.ask(&ask).await?;
     let limit = session.settings.config_max_bytes;
     let config_bytes = whole(session, answer, limit, &config_what).await?;
-    prove(&config_what, Some(&config_digest), &Sha256Digest::of(&config_bytes))?;
+    prove(&config_what, Some(&config_digest), &Sha256Digest::from_bytes(&config_bytes))?;
     let config: ConfigDocument = read(&config_what, &config_bytes)?;
     let refuse = |problem: String| RegistryError::Content { what: what.clone(), problem };
     if !config.platform.runs_on(machine) {

@@ -99,7 +99,7 @@ impl PullerState {
         let image = reference.to_string();
         let transport = self.transport().await;
         let transport = transport.map_err(|source| ImageError::Pull { image, source })?;
-        let address = RegistryAddress::of(&reference, &self.settings.plain_http);
+        let address = RegistryAddress::new(&reference, &self.settings.plain_http);
         let repository = reference.repository();
         let session = RegistrySession::new(transport, &self.settings, address, repository, logins);
         ImagePullTask { session, store: self.store.clone(), reference, listener }.run().await

@@ -86,7 +86,7 @@ struct Layout {
 
 impl Layout {
     fn blob(&mut self, bytes: &[u8]) -> String {
-        let digest = Sha256Digest::of(bytes);
+        let digest = Sha256Digest::from_bytes(bytes);
         self.files.insert(format!("blobs/sha256/{}", digest.hex()), bytes.to_vec());
         digest.to_string()
     }
@@ -171,7 +171,7 @@ fn an_oci_archive_with_gzip_and_zstd_layers_is_loaded_and_resolved() {
     let dirs = &image.rootfs.lower_dirs;
     assert_eq!(dirs.len(), 2, "the layer that is there twice is stacked once");
     assert!(
-        dirs[0].ends_with(format!("{}/fs", Sha256Digest::of(&bottom).hex())),
+        dirs[0].ends_with(format!("{}/fs", Sha256Digest::from_bytes(&bottom).hex())),
         "top first: {dirs:?}"
     );
     for name in [
@@ -360,13 +360,16 @@ fn bad_archives_get_one_clear_error_and_leave_nothing() {
     };
     let tampered = {
         let mut files = of_layers(&[plain(&good)]).files();
-        let name = format!("blobs/sha256/{}", Sha256Digest::of(&good).hex());
+        let name = format!("blobs/sha256/{}", Sha256Digest::from_bytes(&good).hex());
         files.insert(name, layer(&[("f", "2")]));
         tar_of(&files)
     };
     let absent = {
         let mut files = of_layers(&[plain(&good), plain(&layer(&[("g", "1")]))]).files();
-        files.remove(&format!("blobs/sha256/{}", Sha256Digest::of(&layer(&[("g", "1")])).hex()));
+        files.remove(&format!(
+            "blobs/sha256/{}",
+            Sha256Digest::from_bytes(&layer(&[("g", "1")])).hex()
+        ));
         tar_of(&files)
     };
     let bomb = vec![0u8; 3 << 20];
@@ -503,7 +506,7 @@ fn removal_takes_what_nothing_else_uses_and_spares_what_runs() {
     let told = refused.to_string();
     assert!(told.contains("pod shop/a, pod shop/b") && told.ends_with("and 2 more"), "{told}");
     store.remove("a:1", ImageRemoval::OfUnused, nothing_runs).unwrap();
-    assert_eq!(world.stored("layers"), [Sha256Digest::of(&shared).hex()]);
+    assert_eq!(world.stored("layers"), [Sha256Digest::from_bytes(&shared).hex()]);
     assert_eq!(store.resolve(&first_id).unwrap(), None);
     assert!(matches!(
         store.remove("a:1", ImageRemoval::OfUnused, nothing_runs),

@@ -41,7 +41,7 @@ pub(super) fn row(pod: &Pod, now: Tick) -> Vec<TableCell> {
     let no_status = PodStatus::default();
     let spec = pod.spec.as_ref().unwrap_or(&no_spec);
     let status = pod.status.as_ref().unwrap_or(&no_status);
-    let summary = PodRowSummary::of(spec, status);
+    let summary = PodRowSummary::new(spec, status);
     let restarts = match summary.restarted_at {
         Some(at) if summary.restarts > 0 => {
             format!("{} ({} ago)", summary.restarts, human(now.since(at)))
@@ -72,7 +72,7 @@ struct PodRowSummary {
 }
 
 impl PodRowSummary {
-    fn of(spec: &PodSpec, status: &PodStatus) -> Self {
+    fn new(spec: &PodSpec, status: &PodStatus) -> Self {
         let mut summary = Self {
             ready: 0,
             total: spec.lasting().count(),

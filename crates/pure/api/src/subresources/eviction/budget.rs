@@ -53,7 +53,7 @@ pub(super) fn ask(
         )
         .into());
     }
-    match decide(&budget, PodHealth::of(pod)) {
+    match decide(&budget, PodHealth::from_pod(pod)) {
         Ok(BudgetConsent::NotCounted) => Ok(EvictionPermit::Given),
         Ok(BudgetConsent::Counted) if dry_run == DryRun::All => Ok(EvictionPermit::Given),
         Ok(BudgetConsent::Counted) => {
@@ -101,7 +101,7 @@ enum PodHealth {
 }
 
 impl PodHealth {
-    fn of(pod: &Pod) -> Self {
+    fn from_pod(pod: &Pod) -> Self {
         let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
         let is_ready = conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
         if is_ready { Self::Ready } else { Self::NotReady }

@@ -19,7 +19,7 @@ pub(super) fn split<'a>(view: &ClusterView, pods: Vec<&'a Arc<HeldPod>>) -> Budg
     let mut left: BTreeMap<NamespacedName, i32> = BTreeMap::new();
     let mut split = BudgetSplit { breaking: Vec::new(), allowed: Vec::new() };
     for pod in pods {
-        let name = NamespacedName::of(&pod.metadata);
+        let name = NamespacedName::from_meta(&pod.metadata);
         let mut is_broken = false;
         let labels = pod.metadata.labels.as_ref();
         for object in view.covering(ResourceKind::PodDisruptionBudget, &name.namespace, labels) {
@@ -32,7 +32,7 @@ pub(super) fn split<'a>(view: &ClusterView, pods: Vec<&'a Arc<HeldPod>>) -> Budg
                 continue;
             }
             let allowed = status.and_then(|status| status.disruptions_allowed).unwrap_or_default();
-            let left = left.entry(NamespacedName::of(&budget.metadata)).or_insert(allowed);
+            let left = left.entry(NamespacedName::from_meta(&budget.metadata)).or_insert(allowed);
             *left -= 1;
             is_broken |= *left < 0;
         }

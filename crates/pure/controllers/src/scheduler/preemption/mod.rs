@@ -187,7 +187,7 @@ fn ended(victim: &Arc<HeldPod>, preemptor: &HeldPod, node: &str) -> PlannedWrite
         &about,
         EventSeverity::Warning,
         event::FAILED_SCHEDULING,
-        format!("preempting for pod {}: ", NamespacedName::of(&preemptor.metadata)),
+        format!("preempting for pod {}: ", NamespacedName::from_meta(&preemptor.metadata)),
         NAME,
     );
     let write = WriteOperation::delete(&about, DependentPolicy::Default);

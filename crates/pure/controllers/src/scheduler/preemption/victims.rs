@@ -122,7 +122,7 @@ fn reprieve<'a>(
 /// What orders pods by importance: the higher priority first, then the one that runs longer, then
 /// by name.
 fn importance(pod: &HeldPod) -> (Reverse<i32>, Tick, NamespacedName) {
-    (Reverse(priority(pod)), started(pod), NamespacedName::of(&pod.metadata))
+    (Reverse(priority(pod)), started(pod), NamespacedName::from_meta(&pod.metadata))
 }
 
 /// When the pod came to its node; one that its node has not taken up yet counts as the youngest.

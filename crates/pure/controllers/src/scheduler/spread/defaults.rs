@@ -29,7 +29,7 @@ pub(super) fn scores(
 ) -> Option<Vec<i64>> {
     let selector = Selector::by_default(view, pod)?;
     let occupants = NodeOccupants::with_nominated(view, pod, &selector);
-    let zones = CandidateZones::of(view, pod, candidates, &occupants);
+    let zones = CandidateZones::new(view, pod, candidates, &occupants);
     let (host_weight, zone_weight) = (weight(candidates.len()), weight(zones.count));
     let all = candidates.iter().map(|NodeCandidate { host, .. }| {
         let on_host = match host.state.has_hostname() {
@@ -53,7 +53,7 @@ struct CandidateZones {
 
 impl CandidateZones {
     /// Counts them. Pods on nodes that the pod may not go to do not count.
-    fn of(
+    fn new(
         view: &ClusterView,
         pod: &HeldPod,
         candidates: &[NodeCandidate<'_>],

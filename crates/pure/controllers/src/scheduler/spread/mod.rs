@@ -44,9 +44,9 @@ struct TopologyDomains<'a> {
 
 impl<'a> TopologySpread<'a> {
     /// Counts for the constraints that must hold.
-    pub(super) fn of(view: &'a ClusterView, pod: &'a HeldPod) -> Self {
+    pub(super) fn new(view: &'a ClusterView, pod: &'a HeldPod) -> Self {
         let constraints = of_pod(pod, "DoNotSchedule");
-        let counts = count(view, pod, &constraints, NodeOccupants::of);
+        let counts = count(view, pod, &constraints, NodeOccupants::new);
         let domains = constraints.iter().zip(counts).map(|(&constraint, counts)| {
             let own = i64::from(selects(constraint, pod.metadata.labels.as_ref()));
             TopologyDomains { constraint, least: least(constraint, &counts), counts, own }
@@ -160,7 +160,7 @@ fn count<'a>(
     occupants: impl Fn(&ClusterView, &HeldPod, &Selector<'_>) -> NodeOccupants,
 ) -> Vec<BTreeMap<&'a str, i64>> {
     let counted = constraints.iter().map(|constraint| {
-        let selector = Selector::of(constraint);
+        let selector = Selector::from_constraint(constraint);
         let occupants = selector.map(|selector| occupants(view, pod, &selector));
         let occupants = occupants.unwrap_or_default();
         let mut counts = BTreeMap::new();
@@ -195,5 +195,5 @@ fn has_all(node: &Node, constraints: &[&TopologySpreadConstraint]) -> bool {
 }
 
 fn selects(constraint: &TopologySpreadConstraint, labels: Option<&Labels>) -> bool {
-    Selector::of(constraint).is_some_and(|selector| selector.matches(labels))
+    Selector::from_constraint(constraint).is_some_and(|selector| selector.matches(labels))
 }

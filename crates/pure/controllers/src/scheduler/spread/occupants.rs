@@ -15,7 +15,7 @@ pub(super) struct NodeOccupants(Vec<i64>);
 impl NodeOccupants {
     /// The pods of the pod's namespace that the selector means. Pods that terminate do not count,
     /// nor does the pod itself.
-    pub(super) fn of(view: &ClusterView, pod: &HeldPod, selector: &Selector<'_>) -> Self {
+    pub(super) fn new(view: &ClusterView, pod: &HeldPod, selector: &Selector<'_>) -> Self {
         let mut counts = vec![0; view.cluster().node_places()];
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let crowds = view.cluster().crowds().with_labels(namespace, selector.pairs());
@@ -36,7 +36,7 @@ impl NodeOccupants {
         pod: &HeldPod,
         selector: &Selector<'_>,
     ) -> Self {
-        let mut all = Self::of(view, pod, selector);
+        let mut all = Self::new(view, pod, selector);
         let is_like_it = |other: &&Arc<HeldPod>| {
             other.metadata.uid != pod.metadata.uid
                 && other.metadata.namespace == pod.metadata.namespace

@@ -18,7 +18,7 @@ pub(super) struct Selector<'a> {
 
 impl<'a> Selector<'a> {
     /// That of a constraint. One without a selector counts no pods (API reference).
-    pub(super) fn of(constraint: &'a TopologySpreadConstraint) -> Option<Self> {
+    pub(super) fn from_constraint(constraint: &'a TopologySpreadConstraint) -> Option<Self> {
         let more = Some(constraint.label_selector.as_ref()?);
         Some(Self { labels: BTreeMap::new(), more })
     }
