@@ -23,10 +23,10 @@ pub(crate) enum NextRung<'a> {
     /// A restart above Container.
     Above(&'a RungPolicy),
     /// Every rung was tried.
-    Nobody,
+    None,
 }
 
-/// Whose turn it is after so many more failures that a restart from `from` on may help against.
+/// Which rung has its turn after so many more failures that a restart from `from` on may help against.
 pub(crate) fn choose<'a>(
     policy: &'a LadderPolicy,
     tried: LedgerAttempts<'_>,
@@ -55,5 +55,5 @@ pub(crate) fn choose<'a>(
             }
         }
     }
-    RungChoice { container_attempts, turn: NextRung::Nobody }
+    RungChoice { container_attempts, turn: NextRung::None }
 }

@@ -155,7 +155,7 @@ impl<'a> Decider<'a> {
                 let number = LedgerAttempts::from_ledger(&self.draft.ledger).count(step.rung) + 1;
                 self.restart_or_hold(step, story.restart(step, number, rollback));
             }
-            NextRung::Nobody => {
+            NextRung::None => {
                 let left = sentence::nothing_left(policy, &self.draft.ledger);
                 self.exhaust(&story.exhausted(&left));
             }

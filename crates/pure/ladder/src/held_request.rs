@@ -108,7 +108,7 @@ impl Decider<'_> {
             (NextRung::Container(step) | NextRung::Above(step), Some(target)) => {
                 self.restart_or_hold(step, sentence::rollback_after(rung, why, target));
             }
-            (NextRung::Container(_) | NextRung::Above(_) | NextRung::Nobody, _) => {
+            (NextRung::Container(_) | NextRung::Above(_) | NextRung::None, _) => {
                 let left = sentence::nothing_left(policy, &self.draft.ledger);
                 self.exhaust(&sentence::exhausted_after(rung, why, policy, &left));
             }

@@ -88,11 +88,11 @@ impl Decider<'_> {
                 let number = tried.count(step.rung) + 1;
                 self.restart_or_hold(step, story.restart(step, number, rollback));
             }
-            NextRung::Nobody if tried.highest().is_some_and(|rung| rung >= Rung::Recreate) => {
+            NextRung::None if tried.highest().is_some_and(|rung| rung >= Rung::Recreate) => {
                 let left = sentence::nothing_left(policy, &self.draft.ledger);
                 self.exhaust(&story.exhausted(&left));
             }
-            NextRung::Nobody => {
+            NextRung::None => {
                 self.hold_stuck(&sentence::no_sandbox(&failure.diagnosis.what, node_says));
             }
         }

@@ -23,8 +23,8 @@ const IN_TREE: &str = "kubernetes.io/";
 
 /// Whose a volume is.
 enum VolumeHolder {
-    /// Nobody's, or a wish for a claim that has not got it yet.
-    Nobody,
+    /// No claim has it; one may be wished for that has not got it yet.
+    None,
     /// This claim is about to get it, or has it: the phase, when it is known.
     Claim(Option<&'static str>),
     /// A claim that is gone, as far as this view shows: its id and UID.
@@ -40,7 +40,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &str, now: Tick) -> WritePlan 
     if owners::is_terminating(&volume.metadata) && is_protected(&object, PROTECTION) {
         match holder {
             VolumeHolder::Claim(_) => {}
-            VolumeHolder::Nobody => plan.then(without_finalizer(&object, PROTECTION)),
+            VolumeHolder::None => plan.then(without_finalizer(&object, PROTECTION)),
             VolumeHolder::Departed(id, uid) => {
                 plan.then(WriteOperation::CheckAbsent { id, uid: Some(uid) });
                 plan.then(without_finalizer(&object, PROTECTION));
@@ -49,7 +49,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &str, now: Tick) -> WritePlan 
         return plan;
     }
     match holder {
-        VolumeHolder::Nobody => show(volume, "Available", now, &mut plan),
+        VolumeHolder::None => show(volume, "Available", now, &mut plan),
         VolumeHolder::Claim(Some(phase)) => show(volume, phase, now, &mut plan),
         VolumeHolder::Claim(None) => {}
         VolumeHolder::Departed(id, uid) => match phase(volume) {
@@ -65,8 +65,8 @@ pub(crate) fn reconcile(view: &ClusterView, name: &str, now: Tick) -> WritePlan 
 }
 
 fn holder(view: &ClusterView, volume: &PersistentVolume) -> VolumeHolder {
-    let Some(reference) = claim_ref(volume) else { return VolumeHolder::Nobody };
-    let Some(uid) = claim_uid(reference) else { return VolumeHolder::Nobody };
+    let Some(reference) = claim_ref(volume) else { return VolumeHolder::None };
+    let Some(uid) = claim_uid(reference) else { return VolumeHolder::None };
     let name = claim_name(reference);
     let claim = view.persistent_volume_claim(&name);
     let claim = claim.filter(|claim| claim.metadata.uid.as_deref() == Some(uid));
