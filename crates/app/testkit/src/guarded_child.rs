@@ -30,7 +30,7 @@ impl GuardedChild {
     }
 }
 
-/// Hands lines on to the end, so that nobody blocks on a full pipe.
+/// Hands lines on to the end, so that the program never blocks on a full pipe.
 fn pass_on(from: impl Read + Send + 'static, to: Sender<String>) {
     std::thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {

@@ -60,7 +60,7 @@ impl Route {
 }
 
 /// The routes that lead somewhere in particular. Those of more than a /11 would leave nothing to
-/// choose from: whoever has one lives with it.
+/// choose from: a test that has one lives with it.
 fn routes() -> Vec<Route> {
     let table = std::fs::read_to_string("/proc/net/route").expect("read the routes");
     let hex = |word: &str| u32::from_str_radix(word, 16).ok().map(u32::swap_bytes);

@@ -56,7 +56,7 @@ pub fn find(name: &str, value: &str) -> Option<u32> {
 }
 
 /// The namespaces of a process, held open while a test compares them with later ones: the kernel
-/// gives the number of a namespace again once nobody holds it.
+/// gives the number of a namespace again once no process holds it.
 pub fn hold_namespaces(pid: u32) -> Vec<File> {
     let open = |kind| File::open(format!("/proc/{pid}/ns/{kind}")).expect(kind);
     NAMESPACES.map(open).into()
@@ -124,7 +124,7 @@ fn without_numbers(text: &str) -> String {
 }
 
 /// Each mount, and what it is mounted on. In which order they were made, which is how the kernel
-/// lists them, nobody in there notices.
+/// lists them, no process in there notices.
 fn mounts(mountinfo: &str) -> Vec<String> {
     let number_and_point = |line: &str| {
         let mut fields = line.split(' ');

@@ -11,7 +11,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Reads a text; whatever is not as it must be fails the test.
+    /// Reads a text; what is not as it must be fails the test.
     #[track_caller]
     pub fn read(text: &str) -> Self {
         assert!(text.ends_with('\n'), "the last line has an end");

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 /// Ends the shims that hold a file beneath this folder, and answers how many there were. To be
-/// called before the folder goes: a shim whose folder is gone is nobody's, and stays for ever.
+/// called before the folder goes: a shim whose folder is gone belongs to no engine, and stays for ever.
 pub fn end(folder: &Path) -> usize {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids =
@@ -16,7 +16,7 @@ pub fn end(folder: &Path) -> usize {
 }
 
 fn is_ended(pid: Pid, folder: &Path) -> bool {
-    // First, so that a number that is somebody else's by now is not killed.
+    // First, so that a number that another process has by now is not killed.
     let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return false };
     holds_a_file(pid, folder) && rustix::process::pidfd_send_signal(process, Signal::KILL).is_ok()
 }

@@ -14,7 +14,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::PATIENCE;
 
-/// Runs this command with one more word on a terminal of this size, which nobody types at, to its
+/// Runs this command with one more word on a terminal of this size, which is not typed at, to its
 /// end: as a user's shell would.
 pub fn on_terminal(command: &Command, rows: u16, columns: u16, inside: &str) -> Output {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -147,12 +147,12 @@ impl TestTerminal {
     /// How the program ended, and the screen then.
     pub fn wait_for_end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().expect("reap setsid");
-        // the reader ends once nobody has the terminal any more, and it has handed over everything
+        // the reader ends once no process has the terminal any more, and it has handed over everything
         loop {
             match self.output.recv_timeout(PATIENCE) {
                 Ok(bytes) => self.take(&bytes),
                 Err(RecvTimeoutError::Disconnected) => return (status, self.screen.text()),
-                Err(RecvTimeoutError::Timeout) => panic!("somebody kept the terminal"),
+                Err(RecvTimeoutError::Timeout) => panic!("a process kept the terminal"),
             }
         }
     }

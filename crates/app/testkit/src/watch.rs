@@ -14,7 +14,7 @@ use crate::{Engine, PATIENCE};
 /// Objects by their names, as the API has them.
 pub type Objects = BTreeMap<String, Value>;
 
-/// A kubectl that is ended with whoever reads its lines.
+/// A kubectl that is ended with the reader of its lines.
 struct KubectlLines {
     _child: GuardedChild,
     lines: std::io::Lines<BufReader<ChildStdout>>,
@@ -68,7 +68,7 @@ impl Engine {
     }
 
     /// Watches one object, such as `pod/web`, until it is there and as wanted; answers it then.
-    /// Unlike for `kubectl wait`, it may go and come again meanwhile.
+    /// Unlike for `kubectl wait`, it may go and come again.
     #[track_caller]
     pub fn until_one(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let (kind, name) = what.split_once('/').expect("kind/name");

@@ -95,7 +95,7 @@ pub enum CoreAction {
     /// Prepare a container, if that was not done, and start its process, if that was not done. One
     /// that stands prepared has the limits of [`crate::PodCore::granted_pod`] before it goes on.
     /// Answered with [`crate::ActionOutcome::ContainerMade`]; an error says that it was not
-    /// prepared, or that nobody knows.
+    /// prepared, or that is not known.
     StartContainer {
         /// Which start.
         key: ContainerStartKey,
@@ -140,7 +140,7 @@ pub enum CoreAction {
         /// `timeoutSeconds`.
         timeout: TickDuration,
     },
-    /// Run one of its hooks. An error says that it failed. When the container ends meanwhile, the
+    /// Run one of its hooks. An error says that it failed. When the container ends first, the
     /// hook is over too.
     RunHook {
         /// Which start.
@@ -280,6 +280,6 @@ pub struct PodEvent {
 pub enum PodEventSeverity {
     /// As it should be.
     Normal,
-    /// Somebody may want to look.
+    /// A person may want to look.
     Warning,
 }

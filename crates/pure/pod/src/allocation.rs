@@ -61,7 +61,7 @@ impl Allocation {
         shown
     }
 
-    /// Whether the amounts are the same, whoever asked for them. The API writes each amount in one
+    /// Whether the amounts are the same. The API writes each amount in one
     /// way only.
     pub(crate) fn same_amounts(&self, other: &Self) -> bool {
         self.pod == other.pod && self.containers == other.containers

@@ -31,9 +31,9 @@ pub enum CoreEvent {
         /// From now until SIGKILL.
         grace: TickDuration,
     },
-    /// Somebody asks for a restart in place.
+    /// A PodRestart asks for a restart in place.
     RestartRequested(RestartRequest),
-    /// Somebody asks for a restart in place, and an image of
+    /// A PodRestart asks for a restart in place, and an image of
     /// [`PodCore::images_before_restart`](crate::PodCore) cannot be had.
     RestartImpossible {
         /// What is asked for.
@@ -78,7 +78,7 @@ pub enum CoreEvent {
     Eviction(PodEviction),
 }
 
-/// Why and how a node ends a pod that nobody deleted.
+/// Why and how a node ends a pod that was not deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEviction {
     /// Why.
@@ -89,7 +89,7 @@ pub struct PodEviction {
     pub grace: TickDuration,
 }
 
-/// Why a node ends a pod that nobody deleted.
+/// Why a node ends a pod that was not deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionCause {
     /// The node runs out of something: reason `Evicted`.
@@ -208,7 +208,7 @@ pub enum ActionOutcome {
         /// What was.
         made: Made,
         /// Since when its process runs, or why it does not. An error of another kind than
-        /// [`ActionErrorKind::ContainerStart`] says that nobody knows.
+        /// [`ActionErrorKind::ContainerStart`] says that it is not known.
         start: Result<Tick, ActionError>,
     },
     /// A probe was run.
@@ -236,7 +236,7 @@ pub struct Made {
 pub enum ProbeVerdict {
     /// All is well.
     Success,
-    /// All is well, and somebody should look (an answer that redirects elsewhere).
+    /// All is well, and a person should look (an answer that redirects elsewhere).
     Warning,
     /// It is not.
     Failure,

@@ -4,7 +4,7 @@
 //!  PostStart ── hook done ──► Startup ── startup probe passed ──► Complete: `started`, liveness and readiness are probed
 //! ```
 //! A step that the spec does not have is passed at once. All of it belongs to one start: with the
-//! next one it begins anew, and a verdict about an earlier one finds nobody who waits for it.
+//! next one it begins anew, and a verdict about an earlier one is not waited for any more.
 
 use rekindle_types::{ContainerAttempt, Tick};
 
@@ -50,7 +50,7 @@ pub(crate) enum Probing {
     All,
     /// It is on its way to its end: readiness only.
     Readiness,
-    /// There is nobody to be asked.
+    /// There is no process to be asked.
     None,
 }
 

@@ -72,7 +72,7 @@ impl Journal {
     /// written: nothing in it has happened later than now, and what must end by a deadline gets
     /// this grace at most, and the least that there is for a signal at least. Otherwise a crashed
     /// container would be held until the clock has caught up, and one whose grace passed while no
-    /// agent ran would be killed though nobody may have asked it to end.
+    /// agent ran would be killed though it may not have been asked to end.
     #[must_use]
     pub(crate) fn seen_at(mut self, now: Tick, grace: TickDuration) -> Self {
         for record in self.containers.values_mut() {
@@ -311,15 +311,15 @@ pub enum EndCause {
         reason: String,
         /// `status.message`.
         message: String,
-        /// Whose doing it is.
+        /// Who or what is the cause.
         #[serde(default)]
         ground: Ground,
     },
-    /// The API shows a final phase that is not ours: somebody else declared the pod finished.
+    /// The API shows a final phase that is not ours: another client declared the pod finished.
     DeclaredFinished,
 }
 
-/// Whose doing it is that a pod fails as a whole.
+/// Who or what is the cause when a pod fails as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ground {
     /// Its own: it is overdue, or uses more than it may.

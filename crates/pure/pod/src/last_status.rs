@@ -1,4 +1,4 @@
-//! What the last status of a pod says of containers whose end nobody saw, as the kubelet's
+//! What the last status of a pod says of containers whose end was not seen, as the kubelet's
 //! `TerminatePod` has it (`pkg/kubelet/status/status_manager.go`): they failed, so that nobody
 //! takes the pod for one that did its work.
 

@@ -11,7 +11,7 @@ pub enum Loss {
     /// It was deleted just now: with a grace of 0 (`kubectl delete --force`), as the API keeps an
     /// object until its grace is over.
     Deleted,
-    /// It is not there any more: nobody has said that its pod is in a hurry.
+    /// It is not there any more: its pod is not known to be in a hurry.
     Missing,
 }
 

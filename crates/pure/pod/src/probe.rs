@@ -6,7 +6,7 @@
 //!  Waiting ───────► InFlight ──────────────► Waiting (the next tick of its period)
 //! ```
 //! Ticks stand at a fixed distance from the first one, however long an execution takes. One that
-//! was missed meanwhile is made up for at once, further ones are dropped, as with a ticker of Go.
+//! was missed is made up for at once, further ones are dropped, as with a ticker of Go.
 //! So at most one execution of a probe is under way.
 
 use k8s_openapi::api::core::v1::Probe;

@@ -1,4 +1,4 @@
-//! Restarts in place that somebody asks for with a PodRestart.
+//! Restarts in place that a PodRestart asks for.
 //!
 //! ```text
 //!  Containers, Pod:  Stopping ── all have ended ──► Starting ── all run again ──► Succeeded

@@ -1,7 +1,7 @@
 //! How a status is written to the API: a merge patch of everything that the node owns in it.
 //!
 //! The patch is conditional on the resourceVersion that was seen last, because it carries the whole
-//! list of conditions: one that somebody else owns (DisruptionTarget, a readiness gate) is taken
+//! list of conditions: one that another writer owns (DisruptionTarget, a readiness gate) is taken
 //! over from the object as seen.
 
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ use crate::conditions::is_of_node;
 pub struct StatusWrite {
     /// Its version; without one the write is not conditional.
     pub resource_version: Option<String>,
-    /// The conditions that somebody else owns.
+    /// The conditions that another writer owns.
     foreign: Vec<PodCondition>,
 }
 
@@ -78,7 +78,7 @@ impl StatusWrite {
         }
     }
 
-    /// The status with the conditions that somebody else owns, and with a list of conditions
+    /// The status with the conditions that another writer owns, and with a list of conditions
     /// whatever is in it.
     fn with_foreign<'a>(&self, status: &'a PodStatus) -> Cow<'a, PodStatus> {
         let is_written = |seen: &PodCondition| {

@@ -15,7 +15,7 @@ use crate::stop_reason::StopReason;
 /// `state.terminated.message` of a container that ran, and vanished
 /// (`pkg/kubelet/kubelet_pods.go`).
 pub(crate) const VANISHED: &str = "The container could not be located when the pod was deleted.  The container used to be Running";
-/// The same of one that nobody saw run before its pod was over
+/// The same of one that was not seen to run before its pod was over
 /// (`pkg/kubelet/status/status_manager.go`).
 pub(crate) const NEVER_LOCATED: &str =
     "The container could not be located when the pod was terminated";

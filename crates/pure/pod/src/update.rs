@@ -8,7 +8,7 @@ use crate::conditions::owns_condition;
 
 /// True when anything but the node's own part of the status, the version and the bookkeeping of
 /// writers differs. Conditions of others count: a readiness gate waits for one. So does a final
-/// phase: somebody else may have declared the pod finished.
+/// phase: another client may have declared the pod finished.
 pub fn concerns_core(old: &Pod, new: &Pod) -> bool {
     let (a, b) = (&old.metadata, &new.metadata);
     a.labels != b.labels

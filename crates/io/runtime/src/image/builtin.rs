@@ -76,6 +76,9 @@ pub(crate) fn host_id() -> String {
 
 #[cfg(test)]
 mod tests {
+    use rekindle_types::host_image::is_host_image;
+
+    use super::super::ImageReference;
     use super::*;
 
     fn builtins(host_image: HostImage, engine_dirs: Vec<PathBuf>) -> BuiltinImages {
@@ -104,5 +107,24 @@ mod tests {
     #[test]
     fn proc_is_no_overlay() {
         assert!(!is_overlay(Path::new("/proc")));
+    }
+
+    /// The API refuses the host image by its name: it must know every text that leads here.
+    #[test]
+    fn the_api_knows_the_host_image_by_every_name_that_resolves_to_it() {
+        let id = host_id();
+        assert!(is_host_image(&id) && is_host_image(id.trim_start_matches("sha256:")), "{id}");
+        assert!(is_host_image(HOST));
+        for image in [
+            "localhost/host",
+            "localhost/host:latest",
+            "host",
+            "localhost:80/host",
+            "LOCALHOST/host",
+        ] {
+            let reference = ImageReference::parse(image).unwrap().to_string();
+            assert_eq!(reference == HOST, is_host_image(image), "{image} is {reference}");
+        }
+        assert!(!is_host_image(DEMO));
     }
 }

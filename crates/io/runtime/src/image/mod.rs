@@ -18,8 +18,6 @@ mod demo;
 mod digest;
 mod document;
 mod error;
-#[cfg(test)]
-mod host_image_names;
 mod layers;
 mod metadata;
 mod plan;

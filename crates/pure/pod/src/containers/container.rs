@@ -328,7 +328,7 @@ impl PodContainer {
     pub(crate) fn lets_others_start(&self) -> bool {
         match self.definition.role {
             RoleInPod::Init => self.has_succeeded(),
-            // Once it was started it keeps nobody waiting, even while it restarts.
+            // Once it was started nothing waits for it, even while it restarts.
             RoleInPod::Sidecar => match (self.gate, self.standing) {
                 (SidecarGate::Open, _) | (_, ContainerStanding::Done) => true,
                 (SidecarGate::Closed, ContainerStanding::Due | ContainerStanding::Started) => false,

@@ -14,7 +14,7 @@
 //! be had they are held with it ([`failed_pulls`](super::failed_pulls)).
 //!
 //! The kubelet shows ErrImagePull until its next pod sync; here it is shown for a fixed time.
-//! ErrImageNeverPull is looked at again after 1 s doubling to 10 s, as somebody may load the image;
+//! ErrImageNeverPull is looked at again after 1 s doubling to 10 s, as a user may load the image;
 //! InvalidImageName waits for another spec.
 
 use rekindle_types::reasons::waiting;

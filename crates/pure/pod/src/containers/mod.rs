@@ -1,6 +1,6 @@
 //! The containers of the pod: how they are driven from idle to running and to their end.
 //!
-//! Whose turn it is: init containers and sidecars one after the other in the order of the spec,
+//! The order of turns: init containers and sidecars one after the other in the order of the spec,
 //! then all regular ones. Ephemeral ones wait for no other.
 //!
 //! An init container lets the next one start when it has succeeded, a sidecar when it has been

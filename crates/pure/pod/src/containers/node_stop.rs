@@ -6,13 +6,13 @@
 //! container says by its exit code when its node asked it to end says nothing of its work: none
 //! counts as done for it.
 //!
-//! An agent that is killed meanwhile leaves a journal that says so, and the next one finds this out
+//! An agent that is killed before that leaves a journal that says so, and the next one finds this out
 //! about the start that was in progress:
 //!
 //! | the runtime says of it | |
 //! |---|---|
 //! | it has ended | it was asked to, or was about to be: its end is that of its node |
-//! | it runs, and has notice or a preStop hook, which it may have run | nobody ends it any more; when it ends by itself, that is its answer |
+//! | it runs, and has notice or a preStop hook, which it may have run | it is not ended any more; when it ends by itself, that is its answer |
 //! | it runs, and has neither | it was not asked, and goes on |
 
 use rekindle_types::{Exit, ExitStatus, StopNotice};

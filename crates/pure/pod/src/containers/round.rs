@@ -13,7 +13,7 @@ use crate::texts;
 /// Why a round begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RoundCause {
-    /// Somebody asked for it: every container runs again, at once, and its backoff series is over.
+    /// A person asked for it: every container runs again, at once, and its backoff series is over.
     Afresh,
     /// A ladder asked for it: every container runs again, at once, and the backoff series go on.
     GoesOn,

@@ -165,7 +165,7 @@ impl PodContainer {
 
 fn terminated(end: &EndedContainer, message_max: usize) -> ContainerStateTerminated {
     let message = cut(&end.exit.message, message_max);
-    // nobody knows when something ended that was never seen to run: see `last_status`
+    // it is not known when something ended that was never seen to run: see `last_status`
     let time = |at: Tick| (at != Tick::ZERO).then(|| at.to_time());
     ContainerStateTerminated {
         container_id: Some(end.container_id.clone()).filter(|id| !id.is_empty()),

@@ -138,7 +138,7 @@ impl PodCore {
         }
     }
 
-    /// What was to be persisted cannot be written for now. Meanwhile the grace of what could not be
+    /// What was to be persisted cannot be written for now. Until then the grace of what could not be
     /// asked to end stands still, or it would be killed with its stop signal.
     /// [`journal_again`](Self::journal_again) is to be tried until it is written, and then
     /// [`go_on`](Self::go_on).
@@ -225,20 +225,17 @@ impl PodCore {
 
     /// The same, with the containers and the outbox to be changed.
     fn split(&mut self) -> (PodContext<'_>, &mut Containers, &mut Outbox) {
-        let context = PodContext {
-            now: self.now,
-            desired: &self.desired,
-            lifecycle: &self.lifecycle,
-            restarts: &self.restarts,
-            sandboxes: &self.sandboxes,
-            volumes: &self.volumes,
-            resize: &self.resize,
-        };
-        (context, &mut self.containers, &mut self.outbox)
+        let (context, containers, _, outbox) = self.parts();
+        (context, containers, outbox)
     }
 
     /// The same, with the keeper of the journal to be changed.
     fn split_journal(&mut self) -> (PodContext<'_>, &Containers, &mut JournalKeeper) {
+        let (context, containers, keeper, _) = self.parts();
+        (context, containers, keeper)
+    }
+
+    fn parts(&mut self) -> (PodContext<'_>, &mut Containers, &mut JournalKeeper, &mut Outbox) {
         let context = PodContext {
             now: self.now,
             desired: &self.desired,
@@ -248,7 +245,7 @@ impl PodCore {
             volumes: &self.volumes,
             resize: &self.resize,
         };
-        (context, &self.containers, &mut self.journal_keeper)
+        (context, &mut self.containers, &mut self.journal_keeper, &mut self.outbox)
     }
 
     fn time_is(&mut self, now: Tick) {

@@ -8,7 +8,7 @@
 //!    └─ Infeasible: never┘                  └── tried again on failure ──────────┘
 //! ```
 //! The grant is in the journal before the first limit is changed, so that an agent that was killed
-//! in between goes on where it was: every step may be repeated. What starts meanwhile starts with
+//! in between goes on where it was: every step may be repeated. What starts in between starts with
 //! what was granted. Order, conditions, events and messages are the kubelet's
 //! (`pkg/kubelet/allocation`, `kuberuntime.doPodResizeAction`). Two differences: what failed is
 //! tried again after 1 s doubling to 10 s, and its event is given once for each resize.

@@ -98,7 +98,7 @@ fn deferred_requests_are_granted_when_room_appears_by_priority_class_and_age() {
     assert_eq!(request(&mut room, "a", 1, 1001, 1000).len(), 1);
     assert_eq!(request_as(&mut room, "b", 2, 1001, 1000, guaranteed).len(), 1);
     assert_eq!(request_as(&mut room, "c", 3, 1001, 1000, important).len(), 1);
-    // one more that fits in any case keeps nobody from what is free
+    // one more that fits in any case keeps no pod from what is free
     assert!(room.hold(uid("d"), amounts(0, 0), Rank::default()).is_empty());
     assert_eq!(shown(room.release(&uid("d"))), Vec::<String>::new());
     // 500m are free: nothing fits; then 1000m are
