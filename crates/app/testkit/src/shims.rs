@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 /// Ends the shims that hold a file beneath this folder, and answers how many there were. To be
-/// called before the folder goes: a shim whose folder is gone belongs to no engine, and stays for ever.
+/// called before the folder goes: a shim without its folder belongs to no engine, and stays.
 pub fn end(folder: &Path) -> usize {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids =

@@ -147,7 +147,7 @@ impl TestTerminal {
     /// How the program ended, and the screen then.
     pub fn wait_for_end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().expect("reap setsid");
-        // the reader ends once no process has the terminal any more, and it has handed over everything
+        // the reader ends once no process has the terminal any more: then it has handed over all
         loop {
             match self.output.recv_timeout(PATIENCE) {
                 Ok(bytes) => self.take(&bytes),

@@ -26,7 +26,8 @@ pub(crate) enum NextRung<'a> {
     None,
 }
 
-/// Which rung has its turn after so many more failures that a restart from `from` on may help against.
+/// Which rung has its turn after so many more failures that a restart from `from` on may help
+/// against.
 pub(crate) fn choose<'a>(
     policy: &'a LadderPolicy,
     tried: LedgerAttempts<'_>,

@@ -6,8 +6,8 @@
 //! container says by its exit code when its node asked it to end says nothing of its work: none
 //! counts as done for it.
 //!
-//! An agent that is killed before that leaves a journal that says so, and the next one finds this out
-//! about the start that was in progress:
+//! An agent that is killed before leaves a journal that says so, and the next one finds this
+//! out about the start that was in progress:
 //!
 //! | the runtime says of it | |
 //! |---|---|

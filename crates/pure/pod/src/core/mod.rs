@@ -138,8 +138,8 @@ impl PodCore {
         }
     }
 
-    /// What was to be persisted cannot be written for now. Until then the grace of what could not be
-    /// asked to end stands still, or it would be killed with its stop signal.
+    /// What was to be persisted cannot be written for now. Until then the grace of what could not
+    /// be asked to end stands still, or it would be killed with its stop signal.
     /// [`journal_again`](Self::journal_again) is to be tried until it is written, and then
     /// [`go_on`](Self::go_on).
     pub fn hold_up(&mut self) {
