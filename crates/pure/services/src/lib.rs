@@ -1,0 +1,9 @@
+//! Where the packets of Services go: Services and EndpointSlices in, elements of the node's rules
+//! out. No IO, no clock: a driver puts the elements into the kernel and tells when that is done.
+#![forbid(unsafe_code)]
+
+mod frontend;
+mod rules;
+
+pub use frontend::{Frontend, TransportProtocol};
+pub use rules::{EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements, StaleFlow};

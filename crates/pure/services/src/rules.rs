@@ -1,0 +1,109 @@
+//! The rules of the node as a set of elements, and what changes between two such sets.
+//!
+//! ```text
+//!  packet ──► Refused? ──► Pick (how many endpoints?) ──► Endpoint (frontend, number) ──► DNAT
+//!                              └─ sticky: the client's last endpoint, while it is a Member
+//! ```
+//! A Service has no rules of its own: rules exist once for each number of endpoints, and all that
+//! differs between Services lies in maps. So one that comes, goes or changes is a few elements, in
+//! one transaction (docs/adr/0058).
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::num::{NonZeroU16, NonZeroU32};
+
+use crate::frontend::{Frontend, TransportProtocol};
+
+/// Everything that the rules are to say.
+pub type RuleElements = BTreeSet<RuleElement>;
+
+/// One element of a set or map of the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RuleElement {
+    /// New connections to the frontend go to one of its endpoints.
+    Pick(Frontend, EndpointPick),
+    /// The endpoint of the frontend with this number, from 0.
+    Endpoint(Frontend, u16, SocketAddr),
+    /// A client that was at this endpoint before may stay there (`sessionAffinity: ClientIP`).
+    Member(Frontend, SocketAddr),
+    /// New connections to the frontend are turned away.
+    Refused(Frontend, Refusal),
+    /// An address of endpoints: a connection from it to itself gets the node's address as source,
+    /// or the answer would not come back through the node.
+    Hairpin(IpAddr),
+}
+
+/// How an endpoint is picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EndpointPick {
+    /// Among how many.
+    pub endpoints: NonZeroU16,
+    /// Seconds for which a client stays with its endpoint after its last new connection; none: each
+    /// connection goes anywhere.
+    pub sticky_s: Option<NonZeroU32>,
+}
+
+/// How a connection is turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refusal {
+    /// At once, with an answer: there is no endpoint.
+    Reject,
+    /// Without an answer: there is none on this node, and the traffic policy says Local. A load
+    /// balancer tries another node.
+    Drop,
+}
+
+/// From one set of elements to another, in one transaction: first what goes, then what comes. An
+/// element that is replaced is in both.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleChanges {
+    /// What goes.
+    pub removed: Vec<RuleElement>,
+    /// What comes.
+    pub added: Vec<RuleElement>,
+}
+
+/// A frontend that no longer leads to this endpoint. Of UDP the kernel would send on there for as
+/// long as packets come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StaleFlow {
+    /// Where clients send.
+    pub frontend: Frontend,
+    /// Where that went.
+    pub endpoint: SocketAddr,
+}
+
+impl RuleChanges {
+    /// What leads from one set to the other.
+    pub fn between(before: &RuleElements, after: &RuleElements) -> Self {
+        Self {
+            removed: before.difference(after).copied().collect(),
+            added: after.difference(before).copied().collect(),
+        }
+    }
+
+    /// Whether all stays as it is.
+    pub fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.added.is_empty()
+    }
+
+    /// The UDP flows to be forgotten once these changes are made: what has gone and not only got
+    /// another number.
+    pub fn stale_flows(&self) -> BTreeSet<StaleFlow> {
+        let flows = |elements: &[RuleElement]| -> BTreeSet<StaleFlow> {
+            let flow = |element: &RuleElement| match *element {
+                RuleElement::Endpoint(frontend, _, endpoint) => {
+                    let is_udp = frontend.protocol == TransportProtocol::Udp;
+                    is_udp.then_some(StaleFlow { frontend, endpoint })
+                }
+                RuleElement::Pick(..)
+                | RuleElement::Member(..)
+                | RuleElement::Refused(..)
+                | RuleElement::Hairpin(_) => None,
+            };
+            elements.iter().filter_map(flow).collect()
+        };
+        let added = flows(&self.added);
+        flows(&self.removed).into_iter().filter(|flow| !added.contains(flow)).collect()
+    }
+}
