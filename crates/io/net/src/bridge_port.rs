@@ -1,7 +1,8 @@
 //! The host end of a sandbox's veth pair: a port of the bridge that takes in only what its pod may
 //! send, and where the bridge has to learn nothing. Two guards that know nothing of each other: the
 //! filter on the port's ingress, and a port that is locked to one hardware address (Linux 5.18;
-//! earlier kernels ignore that flag).
+//! earlier kernels ignore that flag). It is isolated as well: a pod reaches others through the node
+//! and its rules only, whatever routes it gives itself.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -31,8 +32,12 @@ impl BridgePort<'_> {
         let failed = |operation| move |source| netlink(operation, self.name, source);
         ipv6::disable_on(self.name)?;
         let mac = mac_of(self.address);
-        let flags =
-            LinkBridgePort::new(self.index).learning(false).flood(false).locked(true).build();
+        let flags = LinkBridgePort::new(self.index)
+            .learning(false)
+            .flood(false)
+            .locked(true)
+            .isolated(true)
+            .build();
         let up = LinkUnspec::new_with_index(self.index).up().build();
         let bridge_entry = handle
             .neighbours()

@@ -38,6 +38,7 @@ pub mod pool;
 pub mod share;
 mod source_filter;
 mod subnet;
+mod sysctl;
 mod veth;
 
 pub use counters::{InterfaceCounters, interface_counters};

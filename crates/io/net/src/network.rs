@@ -76,8 +76,6 @@ pub struct SandboxAttachment {
     pub ip: Ipv4Addr,
     /// The default route's next hop: the bridge.
     pub gateway: Ipv4Addr,
-    /// Length of the subnet's prefix.
-    pub prefix_len: u8,
     /// eth0's hardware address.
     pub mac: [u8; 6],
     /// The host's end of the veth pair.
@@ -249,12 +247,11 @@ impl BridgeNetwork {
         let namespace = NetNs::open_other(id, netns)?;
         self.until_detaching(|ids| !ids.contains(id)).await;
         let _one_at_a_time = self.inner.attaching.lock().await;
-        let (address, gateway, prefix_len) = self.inner.lease(id)?;
+        let (address, gateway) = self.inner.lease(id)?;
         let host_interface = self.inner.ports.host_name(id);
         let attachment = SandboxAttachment {
             ip: address,
             gateway,
-            prefix_len,
             mac: links::mac_of(address),
             host_interface: host_interface.clone(),
         };
@@ -272,7 +269,6 @@ impl BridgeNetwork {
             lookup: &self.inner.lookup,
             bridge_index: self.inner.bridge.index,
             address,
-            prefix_len,
             gateway,
             gateway_mac: self.inner.bridge.mac,
             mtu: self.inner.config.mtu,
@@ -414,7 +410,7 @@ impl SharedNetwork {
     }
 
     /// The durable lease of `id`: stored before it is used.
-    fn lease(&self, id: &str) -> Result<(Ipv4Addr, Ipv4Addr, u8), NetError> {
+    fn lease(&self, id: &str) -> Result<(Ipv4Addr, Ipv4Addr), NetError> {
         let mut state = self.state();
         let held = state.pool.leases().contains_key(id);
         let address = state
@@ -425,7 +421,7 @@ impl SharedNetwork {
             state.pool.release(id);
             return Err(error);
         }
-        Ok((address, state.pool.gateway(), state.pool.subnet().prefix_len()))
+        Ok((address, state.pool.gateway()))
     }
 
     /// Deletes the interfaces of `id` and of all others that wait for it, then frees their
