@@ -154,7 +154,7 @@ pub enum CoreAction {
 
 impl CoreAction {
     /// Whether it is a step on a container's way to its end.
-    pub(crate) const fn ends_container(&self) -> bool {
+    pub const fn ends_container(&self) -> bool {
         matches!(
             self,
             CoreAction::SignalContainer { .. }

@@ -6,6 +6,8 @@ use std::num::NonZeroU32;
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 
+use rekindle_types::PodUid;
+
 use crate::frontend::{Frontend, TransportProtocol};
 use crate::key::ServiceKey;
 
@@ -147,9 +149,11 @@ pub(crate) struct EndpointPortNumber {
 }
 
 /// An endpoint of a slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RoutedEndpoint {
     pub(crate) address: IpAddr,
+    /// The pod that answers there.
+    pub(crate) pod: Option<PodUid>,
     pub(crate) use_: EndpointUse,
     /// Whether a node of this engine has it. All of them are this machine.
     pub(crate) is_on_node: bool,
@@ -200,6 +204,9 @@ impl RoutedEndpoint {
             (false, true) => EndpointUse::LastResort,
             (false, false) => EndpointUse::None,
         };
-        Some(Self { address, use_, is_on_node: endpoint.node_name.is_some() })
+        let target = endpoint.target_ref.as_ref();
+        let pod = target.filter(|target| target.kind.as_deref() == Some("Pod"));
+        let pod = pod.and_then(|target| target.uid.clone()).map(PodUid);
+        Some(Self { address, pod, use_, is_on_node: endpoint.node_name.is_some() })
     }
 }

@@ -8,12 +8,16 @@ use std::num::NonZeroU16;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
+use rekindle_types::PodUid;
+
 use crate::frontend::Frontend;
 use crate::key::ServiceKey;
-use crate::routed::{EndpointUse, RoutedFrontend, RoutedService, RoutedSlice, TrafficPolicy};
+use crate::routed::{
+    EndpointUse, RoutedEndpoint, RoutedFrontend, RoutedService, RoutedSlice, TrafficPolicy,
+};
 use crate::rules::{EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements};
 
-/// Why the node takes an address out of the rules before the slices say so.
+/// Why the node takes a pod out of the rules before the slices say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithdrawalCause {
     /// Its pod ends. As long as it serves, it is the last resort of a Service without another.
@@ -32,14 +36,23 @@ pub struct ServiceRouter {
     slices: BTreeMap<ServiceKey, RoutedSlice>,
     /// Names of slices, by their Service.
     slices_of: BTreeMap<ServiceKey, BTreeSet<String>>,
-    /// Services with an endpoint at this address.
-    services_at: BTreeMap<IpAddr, BTreeSet<ServiceKey>>,
-    withdrawn: BTreeMap<IpAddr, WithdrawalCause>,
+    /// Services with an endpoint that is this pod.
+    services_of_pod: BTreeMap<PodUid, BTreeSet<ServiceKey>>,
+    /// What the node has said of its pods.
+    pods: BTreeMap<PodUid, PodRouting>,
     /// Which Services want a frontend. The first one has it.
     claims: BTreeMap<Frontend, BTreeSet<ServiceKey>>,
     served: BTreeMap<Frontend, ServedFrontend>,
     /// How many frontends lead to an address.
     leading_to: BTreeMap<IpAddr, usize>,
+}
+
+/// What the node says of a pod, which it knows before the slices do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PodRouting {
+    Withdrawn(WithdrawalCause),
+    /// It answers at these addresses; a slice that has another one is behind.
+    Admitted(Vec<IpAddr>),
 }
 
 /// A frontend as it is in the rules.
@@ -117,15 +130,15 @@ impl ServiceRouter {
         if let Some(old) = self.slices.remove(&key) {
             services.insert(old.service.clone());
             forget(&mut self.slices_of, &old.service, &key.name);
-            for endpoint in &old.endpoints {
-                self.look_at_address_again(endpoint.address, &old.service);
+            for pod in old.endpoints.iter().filter_map(|endpoint| endpoint.pod.as_ref()) {
+                self.look_at_pod_again(pod, &old.service);
             }
         }
         if let Some(new) = routed {
             services.insert(new.service.clone());
             self.slices_of.entry(new.service.clone()).or_default().insert(key.name.clone());
-            for endpoint in &new.endpoints {
-                let services = self.services_at.entry(endpoint.address).or_default();
+            for pod in new.endpoints.iter().filter_map(|endpoint| endpoint.pod.as_ref()) {
+                let services = self.services_of_pod.entry(pod.clone()).or_default();
                 services.insert(new.service.clone());
             }
             self.slices.insert(key, new);
@@ -153,25 +166,36 @@ impl ServiceRouter {
         })
     }
 
-    /// The node is about to end or restart what answers at this address: no new connection goes
-    /// there once the changes are made, whatever slices say. Holds until [`admit`](Self::admit).
-    pub fn withdraw(&mut self, address: IpAddr, cause: WithdrawalCause) -> RuleChanges {
-        if self.withdrawn.insert(address, cause) == Some(cause) {
-            return RuleChanges::default();
-        }
-        self.update_services(self.services_at.get(&address).cloned().unwrap_or_default())
+    /// The node is about to end or restart the pod: no new connection goes there once the changes
+    /// are made, whatever slices say. Holds until [`admit`](Self::admit).
+    pub fn withdraw(&mut self, pod: &PodUid, cause: WithdrawalCause) -> RuleChanges {
+        self.pod_is(pod, Some(PodRouting::Withdrawn(cause)))
     }
 
-    /// From now on the slices decide about this address again: its pod is ready, or gone.
-    pub fn admit(&mut self, address: IpAddr) -> RuleChanges {
-        if self.withdrawn.remove(&address).is_none() {
-            return RuleChanges::default();
-        }
-        self.update_services(self.services_at.get(&address).cloned().unwrap_or_default())
+    /// The pod is ready at these addresses: from now on the slices decide about it again, as far as
+    /// they know of them.
+    pub fn admit(&mut self, pod: &PodUid, addresses: &[IpAddr]) -> RuleChanges {
+        self.pod_is(pod, Some(PodRouting::Admitted(addresses.to_vec())))
     }
 
-    /// Whether any Service leads to this address, so that taking it out changes something.
-    pub fn leads_to(&self, address: IpAddr) -> bool {
+    /// The node has nothing more to say of the pod: it is gone.
+    pub fn forget(&mut self, pod: &PodUid) -> RuleChanges {
+        self.pod_is(pod, None)
+    }
+
+    fn pod_is(&mut self, pod: &PodUid, routing: Option<PodRouting>) -> RuleChanges {
+        if self.pods.get(pod) == routing.as_ref() {
+            return RuleChanges::default();
+        }
+        match routing {
+            Some(routing) => drop(self.pods.insert(pod.clone(), routing)),
+            None => drop(self.pods.remove(pod)),
+        }
+        self.update_services(self.services_of_pod.get(pod).cloned().unwrap_or_default())
+    }
+
+    /// Whether any Service leads to this address.
+    fn leads_to(&self, address: IpAddr) -> bool {
         self.leading_to.contains_key(&address)
     }
 
@@ -277,16 +301,7 @@ impl ServiceRouter {
                     continue;
                 }
                 let address = SocketAddr::new(endpoint.address, port.number);
-                let use_ = match (self.withdrawn.get(&endpoint.address), endpoint.use_) {
-                    (None, use_) => use_,
-                    (Some(WithdrawalCause::Restarting), _) | (Some(_), EndpointUse::None) => {
-                        EndpointUse::None
-                    }
-                    (
-                        Some(WithdrawalCause::Terminating),
-                        EndpointUse::Ready | EndpointUse::LastResort,
-                    ) => EndpointUse::LastResort,
-                };
+                let use_ = self.use_of(endpoint);
                 let is_local = routed.policy == TrafficPolicy::Cluster || endpoint.is_on_node;
                 match (use_, is_local) {
                     (EndpointUse::None, _) => {}
@@ -300,15 +315,35 @@ impl ServiceRouter {
         FoundEndpoints { usable, is_elsewhere }
     }
 
-    /// A slice of this Service no longer has the address; another one may.
-    fn look_at_address_again(&mut self, address: IpAddr, service: &ServiceKey) {
+    /// What a slice says of an endpoint, and the node, which knows more.
+    fn use_of(&self, endpoint: &RoutedEndpoint) -> EndpointUse {
+        let routing = endpoint.pod.as_ref().and_then(|pod| self.pods.get(pod));
+        match (routing, endpoint.use_) {
+            (None, use_) => use_,
+            (Some(PodRouting::Admitted(addresses)), use_) => {
+                match addresses.contains(&endpoint.address) {
+                    true => use_,
+                    false => EndpointUse::None,
+                }
+            }
+            (Some(PodRouting::Withdrawn(WithdrawalCause::Restarting)), _)
+            | (Some(PodRouting::Withdrawn(_)), EndpointUse::None) => EndpointUse::None,
+            (
+                Some(PodRouting::Withdrawn(WithdrawalCause::Terminating)),
+                EndpointUse::Ready | EndpointUse::LastResort,
+            ) => EndpointUse::LastResort,
+        }
+    }
+
+    /// A slice of this Service no longer has the pod; another one may.
+    fn look_at_pod_again(&mut self, pod: &PodUid, service: &ServiceKey) {
         let names = self.slices_of.get(service).into_iter().flatten();
         let mut slices = names.filter_map(|name| {
             let namespace = service.namespace.clone();
             self.slices.get(&ServiceKey { namespace, name: name.clone() })
         });
-        if !slices.any(|slice| slice.endpoints.iter().any(|e| e.address == address)) {
-            forget(&mut self.services_at, &address, service);
+        if !slices.any(|slice| slice.endpoints.iter().any(|e| e.pod.as_ref() == Some(pod))) {
+            forget(&mut self.services_of_pod, pod, service);
         }
     }
 }

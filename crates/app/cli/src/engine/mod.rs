@@ -39,6 +39,7 @@ mod pod_api;
 pub mod preflight;
 pub mod remains;
 mod routes;
+pub mod service_rules;
 mod serving;
 pub mod settings;
 pub mod streams;
@@ -162,9 +163,11 @@ impl Engine {
             EngineStopMode::LeavePods => AgentStopMode::LeavePods,
         };
         let further = end_all(&self.further, ending, &self.client, self.serving.api.clock);
-        let OwnNode { handle, network, runtime, pod_server, .. } = self.own;
+        let OwnNode { handle, network, runtime, mut rules, pod_server, .. } = self.own;
         tokio::join!(handle.stop(mode), further);
+        rules.stop().await;
         if ending == EngineStopMode::EndPods {
+            rules.remove().await;
             node::take_away(network, &runtime).await;
             if let Err(error) = EngineSettings::forget(&self.data_dir) {
                 tracing::warn!("failed to remove the settings of this start: {error:#}");

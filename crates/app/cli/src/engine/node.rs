@@ -9,7 +9,9 @@ use anyhow::Context;
 use kube::Client;
 use rekindle_api_server::{Clock, SystemClock};
 use rekindle_net::BridgeNetwork;
-use rekindle_node::{AgentDuty, AgentLauncher, ApiAddresses, NodeConfig, NodeHandle, NodeSettings};
+use rekindle_node::{
+    AgentDuty, AgentLauncher, ApiAddresses, NodeConfig, NodeHandle, NodeSettings, PodRoutes,
+};
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::HostImage;
 use rekindle_runtime::image::registry::RegistrySettings;
@@ -40,6 +42,8 @@ pub struct NodeService {
     pub api: ApiAddresses,
     /// Where pods reach cluster DNS, if there is any.
     pub cluster_dns: Option<Ipv4Addr>,
+    /// Who keeps new connections away from pods that end.
+    pub routes: PodRoutes,
     /// The folder of static pods' manifests, which exists.
     pub static_pods: PathBuf,
 }
@@ -115,6 +119,7 @@ pub async fn start(
             config.api = Some(service.api);
             config.cluster_dns = service.cluster_dns.map(IpAddr::V4);
             config.resolv_conf = service.settings.resolv_conf;
+            config.routes = service.routes;
             config.static_pods = Some(service.static_pods);
         }
         NodePurpose::EndPods => config.duty = AgentDuty::EndPods,

@@ -16,6 +16,7 @@ use super::images::EngineDir;
 use super::node::{ImageSources, NodePurpose, NodeService, NodeStart};
 use super::phase::PhaseNotifier;
 use super::pod_api::PodApi;
+use super::service_rules::{self, RuleWriter};
 use super::serving::ServedApi;
 use super::settings::EngineSettings;
 use super::{cluster_dns, network, node};
@@ -33,6 +34,8 @@ pub struct OwnNode {
     pub api: ApiAddresses,
     /// Where pods ask for names, if they can.
     pub cluster_dns: Option<Ipv4Addr>,
+    /// Who writes the rules of Services.
+    pub rules: RuleWriter,
     /// The server that pods reach.
     pub pod_server: JoinHandle<std::io::Result<()>>,
 }
@@ -51,6 +54,8 @@ impl OwnNode {
         let client = api.client(CLUSTER_DNS);
         let cluster_dns =
             cluster_dns::start(&network, &node_settings, client, phases.stopped()).await;
+        let user = api.client(service_rules::USER);
+        let rules = RuleWriter::start(&settings.bridge, &network, data_dir, user)?;
         let pod_api = PodApi::open(&network, &settings.bridge, &api.pki, serving.address)?;
         let addresses = pod_api.addresses;
         let pod_server = pod_api.serve(&serving.threads, api.front.clone(), phases.stopped())?;
@@ -61,13 +66,18 @@ impl OwnNode {
         let runtime = node::open_runtime(data_dir, &engine_dir, clock.shared(), sources).await;
         let runtime = Arc::new(runtime?);
         let static_pods = settings.static_pods(data_dir)?;
-        let service =
-            NodeService { settings: node_settings, api: addresses, cluster_dns, static_pods };
+        let service = NodeService {
+            settings: node_settings,
+            api: addresses,
+            cluster_dns,
+            routes: rules.routes.clone(),
+            static_pods,
+        };
         let errand = NodePurpose::Serve(Box::new(service));
         let mut start = NodeStart::of_engine(settings, data_dir, api, errand);
         start.heartbeat_period = args.failing.heartbeat_period();
         let handle = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
-        Ok(Self { handle, network, runtime, api: addresses, cluster_dns, pod_server })
+        Ok(Self { handle, network, runtime, api: addresses, cluster_dns, rules, pod_server })
     }
 
     /// Resolves when the server for pods ends by itself, which it does not do while all is well.

@@ -16,6 +16,7 @@ use super::images::EngineDir;
 use super::network;
 use super::node::{self, ImageSources, NodePurpose, NodeStart};
 use super::opened::OpenedApi;
+use super::service_rules::RuleWriter;
 use super::settings::EngineSettings;
 use crate::nodes::{FurtherNode, NodesFolder, end_left};
 
@@ -42,6 +43,7 @@ pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result
     let start = NodeStart::of_engine(settings, &data_dir, &api, NodePurpose::EndPods);
     let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
     node.stop(AgentStopMode::EndPods).await;
+    RuleWriter::idle(&settings.bridge, &network).remove().await;
     node::take_away(network, &runtime).await;
     api.close();
     EngineSettings::forget(&data_dir)?;

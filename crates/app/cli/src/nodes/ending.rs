@@ -10,12 +10,13 @@ use rekindle_runtime::Runtime;
 use rekindle_types::{PodRef, TickDuration};
 use rustix::process::Signal;
 
-use super::folder::{FurtherNode, NodesFolder, remove_socket, socket};
+use super::folder::{FurtherNode, NodesFolder, socket};
 use crate::engine::EngineStopMode;
 use crate::engine::data_dir::DataDir;
 use crate::engine::images::{EngineDir, runtime_dir};
 use crate::engine::network;
 use crate::engine::node::{self, ImageSources, NodePurpose, NodeStart};
+use crate::unix_socket;
 
 /// Ends all agents, and their pods or not. What an agent that died had left is ended, too. What
 /// goes wrong with one is told in the log, and the others are ended all the same.
@@ -98,7 +99,7 @@ pub async fn end_left(
     let agent = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
     agent.stop(AgentStopMode::EndPods).await;
     if let Some(socket) = socket(data_dir.path()) {
-        remove_socket(&socket)?;
+        unix_socket::remove(&socket)?;
     }
     node::take_away(network, &runtime).await;
     let mut pods: Vec<PodRef> = found.into_iter().map(|sandbox| sandbox.key.pod).collect();

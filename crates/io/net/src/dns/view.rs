@@ -22,8 +22,10 @@ impl DnsKey {
 /// What a Service is to DNS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DnsService {
-    /// It leads to its endpoints.
+    /// It leads to its endpoints (`clusterIP: None`).
     Endpoints,
+    /// It has addresses of its own, at which it has these ports.
+    Addresses(Vec<IpAddr>, Vec<DnsPort>),
     /// It is another name's (`spec.externalName`).
     External(String),
 }
@@ -58,14 +60,14 @@ impl DnsEndpoint {
     }
 }
 
-/// A port of endpoints.
+/// A port of endpoints, or of a Service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DnsPort {
     /// As in the Service; may be empty.
     pub name: String,
     /// `tcp`, `udp` or `sctp`.
     pub protocol: String,
-    /// The pods' port.
+    /// The pods' port; of a Service with addresses its own.
     pub number: u16,
 }
 
@@ -89,6 +91,7 @@ pub struct DnsView {
     pods: BTreeMap<DnsKey, DnsPod>,
     /// Names of slices, by their Service.
     of_service: BTreeMap<DnsKey, BTreeSet<String>>,
+    services_at: BTreeMap<IpAddr, BTreeSet<DnsKey>>,
     slices_at: BTreeMap<IpAddr, BTreeSet<DnsKey>>,
     pods_at: BTreeMap<IpAddr, BTreeSet<DnsKey>>,
     /// Counts the changes: the serial number of the zone.
@@ -102,10 +105,18 @@ impl DnsView {
             return;
         }
         self.serial = self.serial.wrapping_add(1);
-        match service {
-            Some(service) => drop(self.services.insert(key, service)),
-            None => drop(self.services.remove(&key)),
+        if let Some(DnsService::Addresses(before, _)) = self.services.remove(&key) {
+            for address in &before {
+                remove_from(&mut self.services_at, address, &key);
+            }
         }
+        let Some(service) = service else { return };
+        if let DnsService::Addresses(addresses, _) = &service {
+            for address in addresses {
+                self.services_at.entry(*address).or_default().insert(key.clone());
+            }
+        }
+        self.services.insert(key, service);
     }
 
     /// An EndpointSlice is as given, or gone.
@@ -172,6 +183,11 @@ impl DnsView {
 
     pub(super) fn service(&self, key: &DnsKey) -> Option<&DnsService> {
         self.services.get(key)
+    }
+
+    /// Services with this address.
+    pub(super) fn services_at(&self, address: IpAddr) -> impl Iterator<Item = &DnsKey> {
+        self.services_at.get(&address).into_iter().flatten()
     }
 
     /// The slices of a Service.

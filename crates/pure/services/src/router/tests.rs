@@ -38,12 +38,20 @@ fn slice(endpoints: Value) -> EndpointSlice {
 }
 
 fn ready(last: u8) -> Value {
-    json!({ "addresses": [format!("10.88.0.{last}")], "nodeName": "n" })
+    json!({ "addresses": [format!("10.88.0.{last}")], "nodeName": "n", "targetRef": target(last) })
 }
 
 fn terminating(last: u8, serving: bool) -> Value {
     let conditions = json!({ "ready": false, "serving": serving, "terminating": true });
     json!({ "addresses": [format!("10.88.0.{last}")], "nodeName": "n", "conditions": conditions })
+}
+
+fn target(last: u8) -> Value {
+    json!({ "kind": "Pod", "uid": format!("u{last}") })
+}
+
+fn pod(last: u8) -> PodUid {
+    PodUid(format!("u{last}"))
 }
 
 fn key(name: &str) -> ServiceKey {
@@ -232,24 +240,36 @@ fn what_the_node_withdraws_is_gone_until_it_is_admitted_whatever_slices_say() {
     let all = slice(json!([ready(2), ready(3)]));
     let mut router = router(&plain(), &all);
     let before = router.elements();
-    let changes = router.withdraw(at(3), WithdrawalCause::Terminating);
+    let changes = router.withdraw(&pod(3), WithdrawalCause::Terminating);
     assert!(shown(changes.removed).contains(&"10.96.0.10:80/TCP 1 10.88.0.3:8080".to_owned()));
-    assert!(router.withdraw(at(3), WithdrawalCause::Terminating).is_empty());
+    assert!(router.withdraw(&pod(3), WithdrawalCause::Terminating).is_empty());
     assert!(!router.leads_to(at(3)) && router.leads_to(at(2)));
     // a slice that lags behind does not bring it back
     router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
     router.set_slice(key("web-a"), Some(&all));
     assert!(!router.leads_to(at(3)));
-    router.admit(at(3));
+    router.admit(&pod(3), &[at(3)]);
     assert_eq!(router.elements(), before);
-    assert!(router.admit(at(3)).is_empty());
+    assert!(router.admit(&pod(3), &[at(3)]).is_empty());
+}
+
+#[test]
+fn a_pod_that_is_ready_at_another_address_is_not_looked_for_at_the_old_one() {
+    let mut router = router(&plain(), &slice(json!([ready(2), ready(3)])));
+    router.withdraw(&pod(3), WithdrawalCause::Restarting);
+    router.admit(&pod(3), &[at(9)]);
+    assert!(!router.leads_to(at(3)), "the slice is behind");
+    let moved = json!({ "addresses": ["10.88.0.9"], "nodeName": "n", "targetRef": target(3) });
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2), moved]))));
+    assert!(router.leads_to(at(9)));
+    assert!(router.forget(&pod(3)).is_empty());
 }
 
 #[test]
 fn the_only_endpoint_serves_on_while_its_pod_ends_but_not_while_it_is_restarted() {
     let mut router = router(&plain(), &slice(json!([ready(2)])));
-    assert!(router.withdraw(at(2), WithdrawalCause::Terminating).is_empty());
-    let changes = router.withdraw(at(2), WithdrawalCause::Restarting);
+    assert!(router.withdraw(&pod(2), WithdrawalCause::Terminating).is_empty());
+    let changes = router.withdraw(&pod(2), WithdrawalCause::Restarting);
     assert_eq!(shown(changes.added), ["10.96.0.10:80/TCP Reject"]);
 }
 
@@ -301,7 +321,8 @@ enum Step {
     Service(u8, Option<Service>),
     Slice(u8, u8, Option<EndpointSlice>),
     Withdraw(u8, WithdrawalCause),
-    Admit(u8),
+    Admit(u8, u8),
+    Forget(u8),
     AllServices(BTreeMap<ServiceKey, Service>),
 }
 
@@ -331,6 +352,7 @@ fn any_slice(service: u8) -> impl Strategy<Value = EndpointSlice> {
                     "addresses": [format!("10.88.0.{last}")],
                     "conditions": { "ready": ready, "serving": serving, "terminating": terminating },
                     "nodeName": here.then_some("n"),
+                    "targetRef": here.then(|| target(last)),
                 })
             })
             .collect();
@@ -354,7 +376,8 @@ fn any_step() -> impl Strategy<Value = Step> {
             prop::option::of(any_slice(service)).prop_map(move |s| Step::Slice(service, n, s))
         }),
         1 => (2_u8..6, cause).prop_map(|(last, cause)| Step::Withdraw(last, cause)),
-        1 => (2_u8..6).prop_map(Step::Admit),
+        1 => (2_u8..6, 2_u8..6).prop_map(|(pod, at)| Step::Admit(pod, at)),
+        1 => (2_u8..6).prop_map(Step::Forget),
         1 => listed.prop_map(Step::AllServices),
     ]
 }
@@ -368,7 +391,7 @@ proptest! {
         let mut router = ServiceRouter::default();
         let mut services = BTreeMap::new();
         let mut slices = BTreeMap::new();
-        let mut withdrawn = BTreeMap::new();
+        let mut pods = BTreeMap::new();
         let mut kernel = RuleElements::new();
         for step in steps {
             let changes = match step {
@@ -385,12 +408,16 @@ proptest! {
                     changes
                 }
                 Step::Withdraw(last, cause) => {
-                    withdrawn.insert(at(last), cause);
-                    router.withdraw(at(last), cause)
+                    pods.insert(pod(last), Err(cause));
+                    router.withdraw(&pod(last), cause)
                 }
-                Step::Admit(last) => {
-                    withdrawn.remove(&at(last));
-                    router.admit(at(last))
+                Step::Admit(last, address) => {
+                    pods.insert(pod(last), Ok([at(address)]));
+                    router.admit(&pod(last), &[at(address)])
+                }
+                Step::Forget(last) => {
+                    pods.remove(&pod(last));
+                    router.forget(&pod(last))
                 }
                 Step::AllServices(listed) => {
                     services = listed;
@@ -405,8 +432,11 @@ proptest! {
             }
             prop_assert_eq!(&kernel, &router.elements());
             let mut anew = ServiceRouter::default();
-            for (address, cause) in &withdrawn {
-                anew.withdraw(*address, *cause);
+            for (pod, said) in &pods {
+                match said {
+                    Err(cause) => anew.withdraw(pod, *cause),
+                    Ok(addresses) => anew.admit(pod, addresses),
+                };
             }
             anew.set_slices(&slices);
             anew.set_services(&services);

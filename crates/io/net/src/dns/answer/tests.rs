@@ -37,6 +37,15 @@ fn view() -> DnsView {
     slice("web", web, vec![port("http", "tcp", 8080), port("", "udp", 53)]);
     slice("api", vec![endpoint("10.88.0.4", None), endpoint("fd00::4", None)], Vec::new());
     slice("empty", Vec::new(), Vec::new());
+    let own = vec!["10.96.0.7".parse().unwrap()];
+    let ports = vec![port("http", "tcp", 80), port("dns", "udp", 53)];
+    view.set_service(DnsKey::new("shop", "front"), Some(DnsService::Addresses(own, ports)));
+    let slice = DnsSlice {
+        service: "front".to_owned(),
+        endpoints: vec![endpoint("10.88.0.6", Some("front-0"))],
+        ports: vec![port("http", "tcp", 8080)],
+    };
+    view.set_slice(DnsKey::new("shop", "front-1"), Some(slice));
     for (name, target) in [
         ("db", "DB.example.com"),
         ("alias", "web.shop.svc.cluster.local"),
@@ -123,6 +132,40 @@ fn names_of_services_are_those_of_their_ready_endpoints() {
     ] {
         assert_eq!(ask(&view, wanted, name), expected, "{wanted:?} {name}");
     }
+}
+
+#[test]
+fn a_service_with_an_address_of_its_own_has_that_one_whatever_its_endpoints_are() {
+    let mut view = view();
+    let host = "front.shop.svc.cluster.local";
+    for slice in [true, false] {
+        if !slice {
+            view.set_slice(DnsKey::new("shop", "front-1"), None);
+        }
+        for (wanted, name, expected) in [
+            (RecordQuery::A, host.to_owned(), "10.96.0.7".to_owned()),
+            (RecordQuery::Aaaa, host.to_owned(), "no data".to_owned()),
+            (RecordQuery::A, format!("_http._tcp.{host}"), "10.96.0.7".to_owned()),
+            (RecordQuery::A, format!("_http._udp.{host}"), "no name".to_owned()),
+            (
+                RecordQuery::Srv,
+                format!("_dns._udp.{host}"),
+                format!("100 53 {host} with {host}=10.96.0.7"),
+            ),
+            (
+                RecordQuery::Srv,
+                host.to_owned(),
+                format!("50 80 {host}, 50 53 {host} with {host}=10.96.0.7"),
+            ),
+            (RecordQuery::Ptr, "7.0.96.10.in-addr.arpa".to_owned(), host.to_owned()),
+        ] {
+            assert_eq!(ask(&view, wanted, &name), expected, "{wanted:?} {name}");
+        }
+        let of_endpoint = if slice { "10.88.0.6" } else { "no name" };
+        assert_eq!(ask(&view, RecordQuery::A, &format!("front-0.{host}")), of_endpoint);
+    }
+    view.set_service(DnsKey::new("shop", "front"), Some(DnsService::Endpoints));
+    assert_eq!(ask(&view, RecordQuery::Ptr, "7.0.96.10.in-addr.arpa"), "not ours");
 }
 
 #[test]

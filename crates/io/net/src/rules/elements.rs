@@ -1,0 +1,197 @@
+//! Elements of the rules as elements of nftables' sets, and back.
+//!
+//! A key is a concatenation: each part fills a multiple of four bytes, as registers do. Addresses
+//! and ports are in network byte order. Numbers are as the processor has them, because the rules
+//! load them so.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::{NonZeroU16, NonZeroU32};
+
+use netlink_packet_netfilter::nftables::{DataAttribute, ListAttribute, SetElementAttribute};
+use rekindle_services::{EndpointPick, Frontend, Refusal, RuleElement, TransportProtocol};
+
+use crate::rules::error::RuleError;
+use crate::rules::schema::ElementSet;
+
+/// An element of a set as a message has it.
+pub(super) type EncodedElement = ListAttribute<SetElementAttribute>;
+
+/// The element as an error names it.
+pub(super) fn describe(element: &RuleElement) -> String {
+    match element {
+        RuleElement::Pick(frontend, pick) => {
+            let sticky = pick.sticky_s.map(|time| format!(", sticky for {time} s"));
+            format!("{frontend} (endpoints: {}{})", pick.endpoints, sticky.unwrap_or_default())
+        }
+        RuleElement::Endpoint(frontend, number, endpoint) => {
+            format!("endpoint {endpoint}, number {number} of {frontend}")
+        }
+        RuleElement::Member(frontend, endpoint) => {
+            format!("sticky endpoint {endpoint} of {frontend}")
+        }
+        RuleElement::Refused(frontend, Refusal::Reject) => format!("rejection of {frontend}"),
+        RuleElement::Refused(frontend, Refusal::Drop) => format!("drop of {frontend}"),
+        RuleElement::Hairpin(address) => format!("hairpin of {address}"),
+    }
+}
+
+/// The set that an element belongs to.
+pub(super) fn set_of(element: &RuleElement) -> ElementSet {
+    match element {
+        RuleElement::Pick(..) => ElementSet::Services,
+        RuleElement::Endpoint(..) => ElementSet::Endpoints,
+        RuleElement::Member(..) => ElementSet::Members,
+        RuleElement::Refused(_, Refusal::Reject) => ElementSet::Rejected,
+        RuleElement::Refused(_, Refusal::Drop) => ElementSet::Dropped,
+        RuleElement::Hairpin(_) => ElementSet::Hairpins,
+    }
+}
+
+/// What identifies the element in its set, and what the set maps that to.
+pub(super) fn encode(element: &RuleElement) -> Result<EncodedElement, RuleError> {
+    let only_ipv4 = || RuleError::Ipv6 { element: Box::new(*element) };
+    let (key, data) = key_and_data(element).ok_or_else(only_ipv4)?;
+    let data = data.map(|data| SetElementAttribute::Data(DataAttribute::Value(data)));
+    let key = SetElementAttribute::Key(DataAttribute::Value(key));
+    Ok(ListAttribute::Element([Some(key), data].into_iter().flatten().collect()))
+}
+
+/// The same without what the key maps to: for a removal.
+pub(super) fn encode_key(element: &RuleElement) -> Result<EncodedElement, RuleError> {
+    match encode(element)? {
+        ListAttribute::Element(mut attributes) => {
+            attributes.truncate(1);
+            Ok(ListAttribute::Element(attributes))
+        }
+        other => Ok(other),
+    }
+}
+
+/// None: an address is IPv6.
+fn key_and_data(element: &RuleElement) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    Some(match element {
+        RuleElement::Pick(frontend, pick) => {
+            (frontend_key(frontend)?.to_vec(), Some(pick_key(*pick).to_vec()))
+        }
+        RuleElement::Endpoint(frontend, number, endpoint) => {
+            let number = u32::from(*number).to_ne_bytes();
+            let key = [frontend_key(frontend)?.as_slice(), &number].concat();
+            (key, Some(endpoint_bytes(endpoint)?.to_vec()))
+        }
+        RuleElement::Member(frontend, endpoint) => {
+            ([frontend_key(frontend)?.as_slice(), &endpoint_bytes(endpoint)?].concat(), None)
+        }
+        RuleElement::Refused(frontend, _) => (frontend_key(frontend)?.to_vec(), None),
+        RuleElement::Hairpin(address) => (ipv4(*address)?.repeat(2), None),
+    })
+}
+
+/// What maps `services` say of a frontend, and what maps `picks` are looked up by.
+pub(super) fn pick_key(pick: EndpointPick) -> [u8; 8] {
+    let sticky_s = pick.sticky_s.map_or(0, NonZeroU32::get);
+    join([u32::from(pick.endpoints.get()).to_ne_bytes(), sticky_s.to_ne_bytes()])
+}
+
+fn frontend_key(frontend: &Frontend) -> Option<[u8; 12]> {
+    let address = ipv4(frontend.address)?;
+    Some(join([address, [frontend.protocol.number(), 0, 0, 0], port_bytes(frontend.port)]))
+}
+
+fn endpoint_bytes(endpoint: &SocketAddr) -> Option<[u8; 8]> {
+    Some(join([ipv4(endpoint.ip())?, port_bytes(endpoint.port())]))
+}
+
+fn port_bytes(port: u16) -> [u8; 4] {
+    let [high, low] = port.to_be_bytes();
+    [high, low, 0, 0]
+}
+
+fn ipv4(address: IpAddr) -> Option<[u8; 4]> {
+    match address {
+        IpAddr::V4(address) => Some(address.octets()),
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn join<const PARTS: usize, const BYTES: usize>(parts: [[u8; 4]; PARTS]) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    bytes.copy_from_slice(parts.as_flattened());
+    bytes
+}
+
+/// The element that the kernel has in `set`. An error says what is not as we write it.
+pub(super) fn decode(set: ElementSet, element: &EncodedElement) -> Result<RuleElement, String> {
+    let ListAttribute::Element(attributes) = element else {
+        return Err(format!("no element: {element:?}"));
+    };
+    let value_of = |wanted: fn(&SetElementAttribute) -> Option<&DataAttribute>| {
+        attributes.iter().find_map(wanted).and_then(|data| match data {
+            DataAttribute::Value(bytes) => Some(bytes.as_slice()),
+            _ => None,
+        })
+    };
+    let key = value_of(|attribute| match attribute {
+        SetElementAttribute::Key(data) => Some(data),
+        _ => None,
+    });
+    let data = value_of(|attribute| match attribute {
+        SetElementAttribute::Data(data) => Some(data),
+        _ => None,
+    });
+    decode_parts(set, key.map(words).unwrap_or_default(), data.map(words).unwrap_or_default())
+        .ok_or_else(|| format!("unknown element with key {key:02x?} and data {data:02x?}"))
+}
+
+fn words(bytes: &[u8]) -> &[[u8; 4]] {
+    bytes.as_chunks().0
+}
+
+fn decode_parts(set: ElementSet, key: &[[u8; 4]], data: &[[u8; 4]]) -> Option<RuleElement> {
+    let frontend = || decode_frontend(key);
+    match (set, key, data) {
+        (ElementSet::Services, [_, _, _], [endpoints, sticky_s]) => {
+            let endpoints = u16::try_from(u32::from_ne_bytes(*endpoints)).ok()?;
+            let pick = EndpointPick {
+                endpoints: NonZeroU16::new(endpoints)?,
+                sticky_s: NonZeroU32::new(u32::from_ne_bytes(*sticky_s)),
+            };
+            Some(RuleElement::Pick(frontend()?, pick))
+        }
+        (ElementSet::Endpoints, [_, _, _, number], endpoint) => {
+            let number = u16::try_from(u32::from_ne_bytes(*number)).ok()?;
+            Some(RuleElement::Endpoint(frontend()?, number, decode_endpoint(endpoint)?))
+        }
+        (ElementSet::Members, [_, _, _, endpoint @ ..], []) => {
+            Some(RuleElement::Member(frontend()?, decode_endpoint(endpoint)?))
+        }
+        (ElementSet::Rejected, [_, _, _], []) => {
+            Some(RuleElement::Refused(frontend()?, Refusal::Reject))
+        }
+        (ElementSet::Dropped, [_, _, _], []) => {
+            Some(RuleElement::Refused(frontend()?, Refusal::Drop))
+        }
+        (ElementSet::Hairpins, [from, to], []) if from == to => {
+            Some(RuleElement::Hairpin(Ipv4Addr::from(*from).into()))
+        }
+        _ => None,
+    }
+}
+
+fn decode_frontend(key: &[[u8; 4]]) -> Option<Frontend> {
+    let [address, [protocol, ..], [high, low, ..], ..] = key else {
+        return None;
+    };
+    let protocol = TransportProtocol::ALL.into_iter().find(|known| known.number() == *protocol)?;
+    let address = Ipv4Addr::from(*address).into();
+    Some(Frontend { address, protocol, port: u16::from_be_bytes([*high, *low]) })
+}
+
+fn decode_endpoint(bytes: &[[u8; 4]]) -> Option<SocketAddr> {
+    let [address, [high, low, ..]] = bytes else {
+        return None;
+    };
+    Some(SocketAddr::from((Ipv4Addr::from(*address), u16::from_be_bytes([*high, *low]))))
+}
+
+#[cfg(test)]
+mod tests;
