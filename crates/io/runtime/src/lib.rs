@@ -24,7 +24,7 @@ mod usage;
 pub use error::{ImageErrorKind, RuntimeError};
 pub use exec::{
     EXEC_OUTPUT_BYTES_MAX, ExecExit, ExecOutcome, ExecStreams, ExecTerminal, RunningExec,
-    StreamRequest, StreamUse,
+    StreamRequest,
 };
 pub use runtime::*;
 pub use spec::*;

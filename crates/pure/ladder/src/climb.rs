@@ -45,7 +45,7 @@ impl<'a> Decider<'a> {
         self.draft.note_last_run(ran.filter(|ran| fails_again && *ran < policy.window));
         let failures_total = &mut self.draft.ledger.failures_total;
         *failures_total = failures_total.saturating_add(u64::from(all));
-        self.draft.condition(RECOVERED, ConditionStatus::No, policy, "a container failed again");
+        self.draft.condition(RECOVERED, ConditionStatus::False, policy, "a container failed again");
         let first_at = LedgerAttempts(&tried).first(Rung::Container);
         let first_at = first_at.filter(|at| self.draft.has_decided_at(*at));
         let not_carried_out = self.not_carried_out().map(|(.., why)| why);
@@ -106,7 +106,7 @@ impl<'a> Decider<'a> {
         }
         self.draft.condition(
             EXHAUSTED,
-            ConditionStatus::No,
+            ConditionStatus::False,
             policy,
             "the ladder was edited, or is another one",
         );
@@ -233,7 +233,7 @@ impl<'a> Decider<'a> {
         }
         self.draft.ledger.held_rung = None;
         self.draft.decide(LedgerPhase::Exhausted, None, why);
-        self.draft.condition(EXHAUSTED, ConditionStatus::Yes, self.situation.policy, &why.message);
+        self.draft.condition(EXHAUSTED, ConditionStatus::True, self.situation.policy, &why.message);
         self.draft.ledger.ladder_uid.clone_from(&self.situation.policy.uid);
         self.draft.tell(LadderSeverity::Warning, LADDER_EXHAUSTED, why);
     }

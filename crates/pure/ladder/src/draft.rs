@@ -29,8 +29,8 @@ pub(crate) struct DecisionDraft {
 /// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConditionStatus {
-    Yes,
-    No,
+    True,
+    False,
 }
 
 impl DecisionDraft {
@@ -216,15 +216,15 @@ impl DecisionDraft {
         message: &str,
     ) {
         let (status, reason) = match holds {
-            ConditionStatus::Yes => ("True", type_),
-            ConditionStatus::No => ("False", "Over"),
+            ConditionStatus::True => ("True", type_),
+            ConditionStatus::False => ("False", "Over"),
         };
         let conditions = self.ledger.conditions.get_or_insert_default();
         let old = conditions.iter_mut().find(|c| c.type_ == type_);
         match (old, holds) {
             (Some(old), _) if old.status == status => {}
-            (None, ConditionStatus::No) => {}
-            (old, ConditionStatus::Yes | ConditionStatus::No) => {
+            (None, ConditionStatus::False) => {}
+            (old, ConditionStatus::True | ConditionStatus::False) => {
                 let condition = Condition {
                     last_transition_time: self.now.to_time(),
                     message: cut(message).to_owned(),

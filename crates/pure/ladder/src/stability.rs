@@ -111,7 +111,7 @@ fn tell_recovered(draft: &mut DecisionDraft, policy: &LadderPolicy, why: &Decisi
         }
     };
     if has_acted && !draft.has_condition(RECOVERED) {
-        draft.condition(RECOVERED, ConditionStatus::Yes, policy, &why.message);
+        draft.condition(RECOVERED, ConditionStatus::True, policy, &why.message);
         draft.tell(LadderSeverity::Normal, LADDER_RECOVERED, why);
     }
 }
@@ -123,7 +123,7 @@ fn clear(draft: &mut DecisionDraft, view: &ObservedPod<'_>, policy: &LadderPolic
     if view.is_ready() {
         tell_recovered(draft, policy, &why);
     }
-    draft.condition(EXHAUSTED, ConditionStatus::No, policy, &why.message);
+    draft.condition(EXHAUSTED, ConditionStatus::False, policy, &why.message);
     draft.ledger.attempts = None;
     draft.ledger.rung = None;
     draft.ledger.held_rung = None;

@@ -107,11 +107,13 @@ struct FailingPod {
     held: Option<(HoldReason, Tick)>,
 }
 
-/// Whether a change is news, or was before this process began.
+/// How old a change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChangeNews {
-    Now,
-    Before,
+pub(crate) enum ChangeAge {
+    /// It came while this process watched.
+    New,
+    /// It was there when this process began to watch.
+    FromBefore,
 }
 
 impl LedgerFollower {
@@ -120,7 +122,7 @@ impl LedgerFollower {
     }
 
     /// Takes a change of the view in.
-    pub(crate) fn follow(&mut self, change: &ObjectChange, news: ChangeNews, now: Tick) {
+    pub(crate) fn follow(&mut self, change: &ObjectChange, age: ChangeAge, now: Tick) {
         let status = |object: Option<&ViewObject>| match object {
             Some(ViewObject::RestartLedger(ledger)) => ledger.status.clone(),
             Some(_) | None => None,
@@ -134,9 +136,9 @@ impl LedgerFollower {
         }
         let before = status(change.before.as_ref()).unwrap_or_default();
         let after = status(change.after.as_ref()).unwrap_or_default();
-        match news {
-            ChangeNews::Now => self.count(&change.id.name, &before, &after, now),
-            ChangeNews::Before => self.remember(&change.id.name, &after, now),
+        match age {
+            ChangeAge::New => self.count(&change.id.name, &before, &after, now),
+            ChangeAge::FromBefore => self.remember(&change.id.name, &after, now),
         }
     }
 

@@ -45,6 +45,7 @@ pub mod tick;
 pub mod user;
 pub mod v1alpha1;
 pub mod validation;
+pub mod yes_or_no;
 
 pub use causes::causes;
 pub use ended_by_node::{EndedByNode, NodeStopEnd};

@@ -81,13 +81,6 @@ pub(super) enum DeploymentWrite {
     None,
 }
 
-/// Whether a look changed the size of something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ScaleChanged {
-    Yes,
-    No,
-}
-
 impl<'a> Rollout<'a> {
     pub(super) fn new(
         view: &'a ClusterView,
@@ -131,20 +124,20 @@ impl<'a> Rollout<'a> {
         (0..self.sets.len()).filter(move |index| Some(*index) != new)
     }
 
-    /// Gives a ReplicaSet another size.
-    pub(super) fn resize(&mut self, index: usize, replicas: i32) -> ScaleChanged {
+    /// Gives a ReplicaSet this size. True if it had another one.
+    pub(super) fn resize(&mut self, index: usize, replicas: i32) -> bool {
         let deployment = self.deployment;
         let member = &mut self.sets[index];
         let mut set = member.edited.clone().unwrap_or_else(|| member.set.as_ref().clone());
         let annotations_changed = annotations::set_sizes(&mut set, deployment);
         let before = member.replicas;
         if before == replicas && !annotations_changed {
-            return ScaleChanged::No;
+            return false;
         }
         set.spec.replicas = Some(replicas);
         member.replicas = replicas;
         member.edited = Some(set);
-        if before == replicas { ScaleChanged::No } else { ScaleChanged::Yes }
+        before != replicas
     }
 
     /// The event about a ReplicaSet's new size.

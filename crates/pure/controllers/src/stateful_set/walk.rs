@@ -178,7 +178,7 @@ impl<'a> StatefulSetSync<'a> {
             self.claims.extend(missing);
         }
         if self.has_claims {
-            self.keepers.extend(claims::retained(self.view, self.set, pod, OrdinalNeed::Yes));
+            self.keepers.extend(claims::retained(self.view, self.set, pod, OrdinalNeed::Wanted));
         }
         if !member.is_labelled {
             self.mends.push(labelled(pod, ordinal));
