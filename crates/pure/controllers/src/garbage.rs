@@ -12,9 +12,10 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use rekindle_types::EventSeverity;
 use serde_json::json;
 
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::kind::{KindScope, ViewDetail};
 use crate::patches::{references_patch, without_finalizer};
 use crate::plan::{DeleteGrace, DeleteWrite, DependentPolicy, PlannedWrite, WriteOperation};

@@ -4,12 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_types::v1alpha1::{
     HoldReason, LedgerDecision, LedgerPhase, RestartLedgerStatus, Rung, RungAttempts,
 };
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use crate::attempts::LedgerAttempts;
 use crate::explanation::DecisionText;
 use crate::ledger_reading::{DECISIONS_MAX, cut, seen_at};
-use crate::{LadderAction, LadderEvent, LadderPolicy, LadderSeverity, RestartDecision};
+use crate::{LadderAction, LadderEvent, LadderPolicy, RestartDecision};
 
 /// Set while every rung was tried in vain.
 pub(crate) const EXHAUSTED: &str = "Exhausted";
@@ -178,7 +178,7 @@ impl DecisionDraft {
 
     pub(crate) fn tell(
         &mut self,
-        severity: LadderSeverity,
+        severity: EventSeverity,
         reason: &'static str,
         why: &DecisionText,
     ) {

@@ -78,8 +78,8 @@ mod update;
 mod volumes;
 
 pub use action::{
-    CoreAction, CoreOutput, CoreReport, HookKind, HookLimit, LimitStep, PodEvent, PodEventSeverity,
-    ProbeKind, PullPolicy, ResourceRequest, RestartReport, Restarts,
+    CoreAction, CoreOutput, CoreReport, HookKind, HookLimit, LimitStep, PodEvent, ProbeKind,
+    PullPolicy, ResourceRequest, RestartReport, Restarts,
 };
 pub use conditions::owns_condition;
 pub use config::PodConfig;

@@ -5,23 +5,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::events::EventNote;
 use rekindle_controllers::plan::PatchTarget;
 use rekindle_controllers::{
     ClusterView, NamespacedName, ObjectChange, ObjectId, PlannedWrite, ResourceKind, ViewObject,
     WriteOperation, WritePlan, owners, pods,
 };
 use rekindle_ladder::{
-    BudgetApplicant, LadderAction, LadderPolicy, LadderSeverity, LedgerRegister, LimitUsage,
-    Occupancy, PodRestartPlan, RestartDecision, RevisionPeers, RollbackTarget, Situation, decide,
+    BudgetApplicant, LadderAction, LadderPolicy, LedgerRegister, LimitUsage, Occupancy,
+    PodRestartPlan, RestartDecision, RevisionPeers, RollbackTarget, Situation, decide,
     ladder_status, symptom_of, tells_of_overlap, unselected,
 };
-use rekindle_types::Tick;
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_OVERLAPPED};
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodRestart, RestartLadder, RestartLedger, RestartLedgerSpec, RestartLedgerStatus,
 };
+use rekindle_types::{EventSeverity, Tick};
 
 use crate::ledgers::{self, PodLedger};
 use crate::restart_context::{COMPONENT, RestartContext};
@@ -89,11 +89,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     }
     let about = ViewObject::Pod(Arc::clone(pod));
     for event in decision.events {
-        let severity = match event.severity {
-            LadderSeverity::Normal => EventSeverity::Normal,
-            LadderSeverity::Warning => EventSeverity::Warning,
-        };
-        let note = EventNote::new(&about, severity, event.reason, event.message, COMPONENT);
+        let note = EventNote::new(&about, event.severity, event.reason, event.message, COMPONENT);
         plan.notes.push(note.of_kind(event.kind));
     }
     if let Some(at) = decision.again_at {

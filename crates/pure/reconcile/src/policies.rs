@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::events::EventNote;
 use rekindle_controllers::{ClusterView, NamespacedName, ResourceKind, ViewObject};
 use rekindle_ladder::{LadderPolicy, LadderPolicyError, policy_of};
+use rekindle_types::EventSeverity;
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event::LADDER_INVALID;
 use rekindle_types::v1alpha1::{RestartLadder, RestartLedger};

@@ -11,6 +11,7 @@ pub mod digest;
 pub mod disruption;
 mod ended_by_node;
 pub mod ephemeral;
+mod event_severity;
 pub mod exit;
 pub mod held;
 pub mod host_image;
@@ -49,6 +50,7 @@ pub mod yes_or_no;
 
 pub use causes::causes;
 pub use ended_by_node::{EndedByNode, NodeStopEnd};
+pub use event_severity::EventSeverity;
 pub use exit::{Exit, ExitStatus};
 pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 pub use notice::StopNotice;

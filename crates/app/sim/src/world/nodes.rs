@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::events::EventNote;
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 use rekindle_pod::{Loss, PodEvent};
 use rekindle_pod_driver::{StatusAnswer, StatusToWrite};
@@ -433,12 +433,8 @@ impl World {
         if self.cut_off.contains_key(&pod.node) {
             return; // an event that cannot be written is lost
         }
-        let severity = match event.severity {
-            rekindle_pod::PodEventSeverity::Normal => EventSeverity::Normal,
-            rekindle_pod::PodEventSeverity::Warning => EventSeverity::Warning,
-        };
         let about = ViewObject::Metadata(ResourceKind::Pod, Arc::new(pod.pod.metadata.clone()));
-        let note = EventNote::new(&about, severity, event.reason, event.message, "kubelet");
+        let note = EventNote::new(&about, event.severity, event.reason, event.message, "kubelet");
         let node = pod.node.clone();
         self.say(&node, note);
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Client;
-use rekindle_pod::PodEventSeverity;
+use rekindle_types::EventSeverity;
 use rekindle_types::reasons::event;
 use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{Mode, OFlags};
@@ -290,7 +290,7 @@ fn tell(recorder: &EventRecorder, node: &str, message: String) {
         uid: Some(node.to_owned()), // as the kubelet has it
         ..ObjectReference::default()
     };
-    recorder.record(about, PodEventSeverity::Warning, event::INVALID_STATIC_POD, message);
+    recorder.record(about, EventSeverity::Warning, event::INVALID_STATIC_POD, message);
 }
 
 /// Until something happened in the folder. What it was is not looked at: the folder is read anew.

@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
-use rekindle_types::Tick;
+use rekindle_types::{EventSeverity, Tick};
 
 use super::template::has_template;
 use super::{COMPONENT, annotations, fenceposts};
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{PlannedWrite, WriteNotes, WriteOperation};
 use crate::{ClusterView, ViewObject, WritePlan, replica_set};
 

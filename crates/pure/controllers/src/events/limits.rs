@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
-use super::{EventNote, EventSeverity, EventSubject};
+use super::{EventNote, EventSubject};
 
 /// So many different messages of one reason about one object, and from then on they are one event.
 const SIMILAR_MAX: usize = 10;

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::Tick;
 use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, Tick};
 
 use super::COMPONENT;
 use super::per_index::IndexFailures;
 use super::tracking::{FINALIZER, INDEX};
 use crate::avoidance::{self, Avoided};
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{PlannedWrite, WriteNotes, WriteOperation};
 use crate::{ClusterView, ResourceKind, ViewObject, WritePlan, names, owners};
 

@@ -16,10 +16,10 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration, taints};
+use rekindle_types::{EventSeverity, Tick, TickDuration, taints};
 use serde_json::json;
 
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::patches::status_patch;
 use crate::plan::{DependentPolicy, WriteOperation};
 use crate::{

@@ -28,14 +28,14 @@ use rekindle_types::v1alpha1::{
     PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER, ReplacementHold,
     ReplacementStep, Rung,
 };
-use rekindle_types::{Tick, TickDuration, span};
+use rekindle_types::{EventSeverity, Tick, TickDuration, span};
 
 use super::unfilled::ReplacementFailure;
 use super::{
     again, budgets, elsewhere, finish, finish_owing, grace, kept, pod_of, silence, successor,
     unfilled,
 };
-use crate::events::{EventNote, EventSeverity, cut};
+use crate::events::{EventNote, cut};
 use crate::plan::{EvictWrite, NewObject, PlannedWrite, WriteNotes, WriteOperation, WriteRefusal};
 use crate::{ClusterView, NamespacedName, ViewObject, WritePlan, owners, pods};
 

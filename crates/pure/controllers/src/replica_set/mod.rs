@@ -21,10 +21,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use rekindle_types::held::HeldPod;
 use rekindle_types::labels::Labels;
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration, labels};
+use rekindle_types::{EventSeverity, Tick, TickDuration, labels};
 
 use crate::avoidance::{self, Avoided};
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
 use crate::view::{ManagedPod, PodActivity};
 use crate::{

@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 use serde_json::json;
 
 use super::claims::{self, OrdinalClaims, OrdinalNeed};
@@ -16,7 +16,7 @@ use super::rolling::{self, StatefulSetStrategy};
 use super::{COMPONENT, identity, make, writes};
 use crate::avoidance;
 use crate::creation_brake::{self, CreationPause, CreationSeries};
-use crate::events::{EventNote, EventSeverity, EventSubject};
+use crate::events::{EventNote, EventSubject};
 use crate::plan::{PatchTarget, PlannedWrite, WriteOperation};
 use crate::{ClusterView, NamespacedName, ViewObject, WritePlan, owners, pods, revisions};
 

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use rekindle_pod::PodEventSeverity;
 use rekindle_types::name_stem::name_stem;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use super::EventOccurrence;
 
@@ -42,7 +41,7 @@ pub(super) struct GroupKey {
 #[derive(Clone, Debug)]
 pub(super) struct EventRecord {
     pub(super) about: ObjectReference,
-    pub(super) severity: PodEventSeverity,
+    pub(super) severity: EventSeverity,
     pub(super) message: String,
     pub(super) name: String,
     pub(super) first: Tick,
@@ -92,7 +91,7 @@ impl EventRecords {
         let group = GroupKey {
             uid: about.uid.clone().unwrap_or_default(),
             field_path: about.field_path.clone().unwrap_or_default(),
-            warning: matches!(severity, PodEventSeverity::Warning),
+            warning: matches!(severity, EventSeverity::Warning),
             reason,
         };
         let key = self.key_of(group, message.clone());
