@@ -29,7 +29,7 @@ use crate::engine::node::{
 };
 use crate::engine::nodes::NodeSource;
 use crate::engine::streams::StreamSource;
-use crate::engine::{EndSignals, EngineStopMode, network, node_config};
+use crate::engine::{EndSignals, network, node_config};
 use crate::footprint;
 use crate::process_limits;
 
@@ -109,7 +109,7 @@ impl RunningAgent {
 
     /// Until somebody asks it to end. A line that fails for good ends it, too, with its pods left
     /// alone.
-    async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<EngineStopMode> {
+    async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<AgentStopMode> {
         tokio::select! {
             ending = signals.next() => Ok(ending),
             ended = &mut self.line => {
@@ -119,20 +119,15 @@ impl RunningAgent {
         }
     }
 
-    async fn stop(self, ending: EngineStopMode) {
-        self.node
-            .stop(match ending {
-                EngineStopMode::EndPods => AgentStopMode::EndPods,
-                EngineStopMode::LeavePods => AgentStopMode::LeavePods,
-            })
-            .await;
+    async fn stop(self, ending: AgentStopMode) {
+        self.node.stop(ending).await;
         self.line.abort();
         if let Err(error) = remove_socket(&self.socket) {
             tracing::warn!("failed to remove the agent's socket: {error:#}");
         }
         match ending {
-            EngineStopMode::EndPods => node::take_away(self.network, &self.runtime).await,
-            EngineStopMode::LeavePods => {}
+            AgentStopMode::EndPods => node::take_away(self.network, &self.runtime).await,
+            AgentStopMode::LeavePods => {}
         }
     }
 }

@@ -11,7 +11,6 @@ use rekindle_types::{PodRef, TickDuration};
 use rustix::process::Signal;
 
 use super::folder::{FurtherNode, NodesFolder, remove_socket, socket};
-use crate::engine::EngineStopMode;
 use crate::engine::data_dir::DataDir;
 use crate::engine::images::{EngineDir, runtime_dir};
 use crate::engine::network;
@@ -21,7 +20,7 @@ use crate::engine::node::{self, ImageSources, NodePurpose, NodeStart};
 /// goes wrong with one is told in the log, and the others are ended all the same.
 pub async fn end_all(
     folder: &NodesFolder,
-    ending: EngineStopMode,
+    ending: AgentStopMode,
     client: &Client,
     clock: SystemClock,
 ) {
@@ -41,7 +40,7 @@ pub async fn end_all(
 /// Ends a node's agent, and its pods or not; also what one that died had left.
 pub async fn end(
     node: FurtherNode,
-    ending: EngineStopMode,
+    ending: AgentStopMode,
     client: &Client,
     clock: SystemClock,
 ) -> anyhow::Result<()> {
@@ -49,16 +48,16 @@ pub async fn end(
     let ran = tokio::task::spawn_blocking(move || {
         let Some(agent) = told.agent()? else { return anyhow::Ok(false) };
         agent.signal(match ending {
-            EngineStopMode::EndPods => Signal::TERM,
-            EngineStopMode::LeavePods => Signal::QUIT,
+            AgentStopMode::EndPods => Signal::TERM,
+            AgentStopMode::LeavePods => Signal::QUIT,
         })?;
         agent.signal(Signal::CONT)?; // one that somebody has stopped could not hear
         agent.wait()?;
         Ok(true)
     });
     match (ran.await.context("wait for the agent")??, ending) {
-        (true, _) | (false, EngineStopMode::LeavePods) => Ok(()),
-        (false, EngineStopMode::EndPods) => end_left(&node, client, clock).await.map(drop),
+        (true, _) | (false, AgentStopMode::LeavePods) => Ok(()),
+        (false, AgentStopMode::EndPods) => end_left(&node, client, clock).await.map(drop),
     }
 }
 
