@@ -16,8 +16,9 @@ use kube::core::ApiResource;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
-use rekindle_net::dns::{DnsKey, DnsServer, DnsSettings, DnsView, DnsZone, SharedView};
+use rekindle_net::dns::{DnsServer, DnsSettings, DnsView, DnsZone, SharedView};
 use rekindle_net::{Ipv4Net, NetError};
+use rekindle_types::NamespacedName;
 use serde::de::DeserializeOwned;
 
 use self::convert::PodStatus;
@@ -88,8 +89,8 @@ fn apply(view: &SharedView, change: Change) {
 fn watch<K, T>(
     objects: Api<K>,
     convert: fn(&K) -> Option<T>,
-    set: fn(&mut DnsView, DnsKey, Option<T>),
-    set_all: fn(&mut DnsView, BTreeMap<DnsKey, T>),
+    set: fn(&mut DnsView, NamespacedName, Option<T>),
+    set_all: fn(&mut DnsView, BTreeMap<NamespacedName, T>),
 ) -> BoxStream<'static, Change>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -130,9 +131,8 @@ where
     changes.boxed()
 }
 
-fn key<K: Resource>(object: &K) -> DnsKey {
-    let meta = object.meta();
-    DnsKey::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+fn key<K: Resource>(object: &K) -> NamespacedName {
+    NamespacedName::from_meta(object.meta())
 }
 
 /// What a pod's resolver is told of cluster DNS, which has the names below `domain`.
