@@ -11,6 +11,7 @@ pub mod digest;
 pub mod disruption;
 mod ended_by_node;
 pub mod ephemeral;
+pub mod event_bucket;
 mod event_severity;
 pub mod exit;
 pub mod held;

@@ -116,5 +116,5 @@ fn memory_is_bounded_however_many_objects_speak() {
     }
     assert!(records.records.len() <= RECORDS_MAX);
     assert!(records.order.len() <= RECORDS_MAX);
-    assert!(records.allowances.len() <= RECORDS_MAX);
+    assert!(records.buckets.len() <= RECORDS_MAX);
 }
