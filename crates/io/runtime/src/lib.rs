@@ -26,6 +26,7 @@ pub use exec::{
     EXEC_OUTPUT_BYTES_MAX, ExecExit, ExecOutcome, ExecStreams, ExecTerminal, RunningExec,
     StreamRequest,
 };
+pub use rekindle_shim::OutputStream;
 pub use runtime::*;
 pub use spec::*;
 pub use tree_usage::{

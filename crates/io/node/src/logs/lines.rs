@@ -5,7 +5,9 @@
 //! one when a line ends. The shim writes what comes, so that nothing is lost with it, and so a line
 //! is waited for here.
 
-use super::format::{LineEnd, LogEntry, LogEntryStream, PerStream};
+use rekindle_runtime::OutputStream;
+
+use super::format::{LineEnd, LogEntry, PerStream};
 
 /// As much of a line is kept back until it ends; container runtimes cut lines at this length.
 const KEPT_MAX: usize = 16 * 1024;
@@ -16,7 +18,7 @@ pub(super) struct LineFormatter {
     has_timestamps: bool,
     kept: PerStream<Option<OpenLine>>,
     /// Whose line the text ends in the midst of.
-    inside: Option<LogEntryStream>,
+    inside: Option<OutputStream>,
 }
 
 /// A line without its end, or what of it is not shown yet.
@@ -73,9 +75,9 @@ impl LineFormatter {
     pub(super) fn show_kept(&mut self, text: &mut Vec<u8>) {
         let began = |line: &Option<OpenLine>| line.as_ref().map(|line| line.time.clone());
         let order = if began(&self.kept.stderr) < began(&self.kept.stdout) {
-            [LogEntryStream::Stderr, LogEntryStream::Stdout]
+            [OutputStream::Stderr, OutputStream::Stdout]
         } else {
-            [LogEntryStream::Stdout, LogEntryStream::Stderr]
+            [OutputStream::Stdout, OutputStream::Stderr]
         };
         for stream in order {
             self.show_open(stream, text);
@@ -100,14 +102,14 @@ impl LineFormatter {
         text.push(b'\n');
     }
 
-    fn show_open(&mut self, stream: LogEntryStream, text: &mut Vec<u8>) {
+    fn show_open(&mut self, stream: OutputStream, text: &mut Vec<u8>) {
         let Some(line) = self.kept.of(stream).take() else { return };
         self.turn_to(stream, &line.time, text);
         text.extend_from_slice(&line.text);
     }
 
     /// The text goes on with a line of this stream: the one that it is in the midst of, or another.
-    fn turn_to(&mut self, stream: LogEntryStream, time: &str, text: &mut Vec<u8>) {
+    fn turn_to(&mut self, stream: OutputStream, time: &str, text: &mut Vec<u8>) {
         match self.inside {
             Some(inside) if inside == stream => return,
             Some(_) => text.push(b'\n'),

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::PodStatus;
 use proptest::prelude::*;
+use rekindle_runtime::OutputStream;
 use rekindle_types::log_options::{ContainerRun, LogOptions, LogSince};
 use rekindle_types::{ContainerAttempt, PodRef, PodUid, Tick};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::format::{LineEnd, LogEntryStream, parse};
+use super::format::{LineEnd, parse};
 use super::reader::{LogChunk, LogReader, LogSelection};
 use super::{Logs, last_lines, prune};
 use crate::clock::Clock;
@@ -352,7 +353,7 @@ fn records_are_parsed_and_damaged_ones_are_not() {
     let entry = parse(b"2025-01-01T00:00:00Z stderr P some text").unwrap();
     assert_eq!(
         (entry.time, entry.stream, entry.end, entry.text),
-        ("2025-01-01T00:00:00Z", LogEntryStream::Stderr, LineEnd::Partial, &b"some text"[..])
+        ("2025-01-01T00:00:00Z", OutputStream::Stderr, LineEnd::Partial, &b"some text"[..])
     );
     assert_eq!(parse(b"t stdout F ").unwrap().text, b"");
     assert_eq!(parse(b"t stdout F").unwrap().text, b"");
