@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use k8s_openapi::api::core::v1::ObjectReference;
 use rekindle_types::event_bucket::EventBucket;
 use rekindle_types::name_stem::name_stem;
-use rekindle_types::{EventSeverity, Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick};
 
 use super::EventOccurrence;
 
