@@ -1,7 +1,7 @@
 //! From what is known of a pod to what is done. The order of the steps is the order of the
 //! functions.
 
-use rekindle_diagnosis::{Prognosis, of_wait};
+use rekindle_diagnosis::{Prognosis, diagnose_wait};
 use rekindle_types::digest::fold;
 use rekindle_types::name_stem::name_stem;
 use rekindle_types::reasons::event::LADDER_STEP;
@@ -248,7 +248,7 @@ impl<'a> Decider<'a> {
     fn stuck(&self) -> Option<StuckContainer<'a>> {
         self.view.containers.iter().find_map(|container| {
             let waiting = container.waiting?;
-            let diagnosis = of_wait(&waiting, container.image)?;
+            let diagnosis = diagnose_wait(&waiting, container.image)?;
             match diagnosis.prognosis {
                 Prognosis::Futile { .. } => Some(StuckContainer {
                     container: container.name,

@@ -273,12 +273,14 @@ fn left_since(before: &RestartLedgerStatus, after: &RestartLedgerStatus) -> usiz
     if before.held_rung.is_some() && after.held_rung.is_none() && !is_left {
         return 0;
     }
-    let last = of_container(before).max();
+    let last = ticks_of_container(before).max();
     let is_decided = |at: &Tick| decisions.iter().any(|decision| Tick::from(&decision.at) == *at);
-    of_container(after).filter(|at| last.is_none_or(|last| *at > last) && is_decided(at)).count()
+    ticks_of_container(after)
+        .filter(|at| last.is_none_or(|last| *at > last) && is_decided(at))
+        .count()
 }
 
-fn of_container(ledger: &RestartLedgerStatus) -> impl Iterator<Item = Tick> + '_ {
+fn ticks_of_container(ledger: &RestartLedgerStatus) -> impl Iterator<Item = Tick> + '_ {
     let attempts = ledger.attempts.iter().flatten();
     let of_rung = attempts.filter(|attempts| attempts.rung == Rung::Container);
     of_rung.flat_map(|attempts| &attempts.at).map(Tick::from)

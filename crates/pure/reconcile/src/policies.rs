@@ -12,7 +12,7 @@ use rekindle_types::reasons::event::LADDER_INVALID;
 use rekindle_types::v1alpha1::{RestartLadder, RestartLedger};
 
 /// The policy of a pod; none when no ladder has anything to do with it.
-pub(crate) fn of_pod(
+pub(crate) fn policy_of_pod(
     view: &ClusterView,
     pod: &HeldPod,
 ) -> Result<Option<LadderPolicy>, LadderPolicyError> {
@@ -21,7 +21,7 @@ pub(crate) fn of_pod(
 
 /// The policy that a ledger was kept by, whose pod may be gone. That of a pod's annotations is gone
 /// with the pod.
-pub(crate) fn of_ledger(view: &ClusterView, ledger: &RestartLedger) -> Option<LadderPolicy> {
+pub(crate) fn policy_of_ledger(view: &ClusterView, ledger: &RestartLedger) -> Option<LadderPolicy> {
     let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
     let name = NamespacedName::new(namespace, ledger.spec.ladder_name.as_str());
     view.restart_ladder(&name).and_then(|ladder| LadderPolicy::from_ladder(ladder).ok())

@@ -12,7 +12,7 @@ use rekindle_pod::{Loss, PodEvent};
 use rekindle_pod_driver::{StatusAnswer, StatusToWrite};
 use rekindle_reconcile::PlannerTask;
 use rekindle_types::TickDuration;
-use rekindle_types::labels::of_every_node;
+use rekindle_types::labels::default_node_labels;
 use rekindle_types::pods::AnyPod;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ impl World {
         let mut status = self.node_ready();
         status["allocatable"] = amounts.clone();
         status["capacity"] = amounts;
-        let labels = of_every_node(name, ARCHITECTURE);
+        let labels = default_node_labels(name, ARCHITECTURE);
         json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "labels": labels},

@@ -136,7 +136,7 @@ fn key<K: Resource>(object: &K) -> NamespacedName {
 }
 
 /// What a pod's resolver is told of cluster DNS, which has the names below `domain`.
-pub(crate) fn of_pods(
+pub(crate) fn resolver_config(
     address: Option<std::net::IpAddr>,
     domain: &str,
 ) -> Option<rekindle_net::files::ClusterDnsConfig> {

@@ -170,7 +170,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     }
 
     async fn write_etc_files(&self, ips: &[IpAddr]) -> Result<(), EtcFileError> {
-        let conf = resolver::of_pod(&self.pod, &self.pod_ref, &self.node.resolvers)?;
+        let conf = resolver::pod_resolv_conf(&self.pod, &self.pod_ref, &self.node.resolvers)?;
         let write =
             || etc_files::write(&self.dirs, &self.pod, ips, &self.node.cluster_domain, &conf.text);
         match write() {

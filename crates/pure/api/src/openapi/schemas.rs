@@ -18,7 +18,7 @@ use crate::registry::{KindEntry, Subresource};
 const OURS: &str = "dev.rekindle.";
 
 /// The schemas that these kinds need.
-pub(super) fn of(kinds: &[&KindEntry]) -> Map<String, Value> {
+pub(super) fn schemas_for(kinds: &[&KindEntry]) -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
     for entry in kinds {
         (entry.schema)(&mut generator);

@@ -36,7 +36,7 @@ pub(super) fn create(
 ) {
     let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
     let workload = owners::root_uid(view, &ViewObject::Job(job.clone()));
-    let avoided = avoidance::of_workload(view, namespace, &workload, now);
+    let avoided = avoidance::nodes_avoided_by_workload(view, namespace, &workload, now);
     let mut given = BTreeSet::new();
     let mut left = places;
     let mut batch_size = 1;

@@ -91,7 +91,7 @@ fn node_of<'a>(view: &'a ClusterView, pod: &HeldPod) -> Option<&'a Node> {
 }
 
 fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
-    taints::of_node(node).iter().filter(|taint| taint.effect == taints::NO_EXECUTE)
+    taints::node_taints(node).iter().filter(|taint| taint.effect == taints::NO_EXECUTE)
 }
 
 /// The shortest stay that the node's taints leave the pod.

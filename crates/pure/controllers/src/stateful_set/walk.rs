@@ -222,7 +222,8 @@ impl<'a> StatefulSetSync<'a> {
         let mut pod = make::pod(self.set, ordinal, template, revision);
         // a set that an operator of its own controls is known by that one, as its requests name it
         let workload = owners::root_uid(self.view, &ViewObject::StatefulSet(Arc::clone(self.set)));
-        let avoided = avoidance::of_workload(self.view, namespace, &workload, self.now);
+        let avoided =
+            avoidance::nodes_avoided_by_workload(self.view, namespace, &workload, self.now);
         avoidance::exclude(&mut pod, &avoided);
         self.claims.extend(missing);
         self.creations.push(writes::creation(self.set, pod));
