@@ -60,6 +60,7 @@ pub mod key;
 mod last_status;
 mod lifecycle;
 mod loss;
+pub mod mounted_volumes;
 mod outbox;
 mod phase;
 mod probe;

@@ -21,7 +21,6 @@ pub mod int_or_percent;
 pub mod labels;
 pub mod local_path;
 pub mod log_options;
-pub mod mounted_volumes;
 pub mod name_stem;
 mod namespaced_name;
 pub mod node_affinity;
