@@ -27,7 +27,7 @@ pub(super) struct Rollout<'a> {
     pub(super) steps: Vec<PlannedWrite>,
     /// Whether one of `steps` changes the Deployment itself: its status then waits for the next
     /// look, for what it would be written over is about to be outdated.
-    pub(super) deployment_write: DeploymentWrite,
+    pub(super) has_deployment_write: bool,
     pub(super) plan: WritePlan,
 }
 
@@ -74,13 +74,6 @@ pub(super) fn age_order(a: &ReplicaSet, b: &ReplicaSet) -> Ordering {
         .cmp(&(&b.metadata.creation_timestamp, &b.metadata.name))
 }
 
-/// Whether a look writes the Deployment itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DeploymentWrite {
-    Planned,
-    None,
-}
-
 impl<'a> Rollout<'a> {
     pub(super) fn new(
         view: &'a ClusterView,
@@ -98,7 +91,7 @@ impl<'a> Rollout<'a> {
             status: deployment.status.clone().unwrap_or_default(),
             now,
             steps: Vec::new(),
-            deployment_write: DeploymentWrite::None,
+            has_deployment_write: false,
             plan: WritePlan::default(),
         }
     }
