@@ -93,7 +93,7 @@ impl RunningAgent {
             data_dir: &data_dir,
             client,
             clock,
-            errand: NodePurpose::Serve(Box::new(service)),
+            purpose: NodePurpose::Serve(Box::new(service)),
             max_container_restart_period: TickDuration::from_secs(
                 common.max_container_restart_period_seconds,
             ),

@@ -86,7 +86,7 @@ pub async fn end_left(
         data_dir: &data_dir,
         client: client.clone(),
         clock,
-        errand: NodePurpose::EndPods,
+        purpose: NodePurpose::EndPods,
         max_container_restart_period: TickDuration::from_secs(
             common.max_container_restart_period_seconds,
         ),
