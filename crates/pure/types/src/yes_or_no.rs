@@ -13,7 +13,6 @@ enum Word {
 ///
 /// # Errors
 /// Those of the serializer.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 pub fn serialize<S: Serializer>(value: &bool, serializer: S) -> Result<S::Ok, S::Error> {
     if *value { Word::Yes } else { Word::No }.serialize(serializer)
 }
