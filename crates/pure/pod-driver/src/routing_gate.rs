@@ -12,9 +12,9 @@
 
 use std::collections::VecDeque;
 
-use rekindle_pod::{ActionId, CoreAction, PodEvent, PodEventSeverity};
+use rekindle_pod::{ActionId, CoreAction, PodEvent};
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use crate::effect::PodEffect;
 
@@ -89,7 +89,7 @@ impl RoutingGate {
             && until <= now
         {
             self.due.push_back(PodEffect::Record(PodEvent {
-                severity: PodEventSeverity::Warning,
+                severity: EventSeverity::Warning,
                 reason: event::FAILED_WITHDRAW_ENDPOINTS,
                 message: format!(
                     "The node's rules still lead new connections to this pod after {} s; its containers are stopped all the same",

@@ -3,12 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod frontend;
-mod key;
 mod routed;
 mod router;
 mod rules;
 
 pub use frontend::{Frontend, TransportProtocol};
-pub use key::ServiceKey;
 pub use router::{ServiceRouter, WithdrawalCause};
 pub use rules::{EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements, StaleFlow};

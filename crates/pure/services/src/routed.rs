@@ -6,10 +6,9 @@ use std::num::NonZeroU32;
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 
-use rekindle_types::PodUid;
+use rekindle_types::{NamespacedName, PodUid};
 
 use crate::frontend::{Frontend, TransportProtocol};
-use crate::key::ServiceKey;
 
 /// Seconds for which a client stays with its endpoint when the Service does not say (API
 /// reference, `ClientIPConfig`).
@@ -135,7 +134,7 @@ fn sticky_s(spec: &ServiceSpec) -> Option<NonZeroU32> {
 /// An EndpointSlice of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RoutedSlice {
-    pub(crate) service: ServiceKey,
+    pub(crate) service: NamespacedName,
     pub(crate) endpoints: Vec<RoutedEndpoint>,
     pub(crate) ports: Vec<EndpointPortNumber>,
 }
@@ -183,7 +182,7 @@ impl RoutedSlice {
             })
         });
         Some(Self {
-            service: ServiceKey { namespace, name: name.clone() },
+            service: NamespacedName { namespace, name: name.clone() },
             endpoints: slice.endpoints.iter().flatten().filter_map(RoutedEndpoint::new).collect(),
             ports: ports.collect(),
         })

@@ -8,10 +8,9 @@ use std::num::NonZeroU16;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
-use rekindle_types::PodUid;
+use rekindle_types::{NamespacedName, PodUid};
 
 use crate::frontend::Frontend;
-use crate::key::ServiceKey;
 use crate::routed::{
     EndpointUse, RoutedEndpoint, RoutedFrontend, RoutedService, RoutedSlice, TrafficPolicy,
 };
@@ -32,16 +31,16 @@ pub enum WithdrawalCause {
 /// the order of the calls.
 #[derive(Debug, Default)]
 pub struct ServiceRouter {
-    services: BTreeMap<ServiceKey, RoutedService>,
-    slices: BTreeMap<ServiceKey, RoutedSlice>,
+    services: BTreeMap<NamespacedName, RoutedService>,
+    slices: BTreeMap<NamespacedName, RoutedSlice>,
     /// Names of slices, by their Service.
-    slices_of: BTreeMap<ServiceKey, BTreeSet<String>>,
+    slices_of: BTreeMap<NamespacedName, BTreeSet<String>>,
     /// Services with an endpoint that is this pod.
-    services_of_pod: BTreeMap<PodUid, BTreeSet<ServiceKey>>,
+    services_of_pod: BTreeMap<PodUid, BTreeSet<NamespacedName>>,
     /// What the node has said of its pods.
     pods: BTreeMap<PodUid, PodRouting>,
     /// Which Services want a frontend. The first one has it.
-    claims: BTreeMap<Frontend, BTreeSet<ServiceKey>>,
+    claims: BTreeMap<Frontend, BTreeSet<NamespacedName>>,
     served: BTreeMap<Frontend, ServedFrontend>,
     /// How many frontends lead to an address.
     leading_to: BTreeMap<IpAddr, usize>,
@@ -96,7 +95,7 @@ impl ServiceRouter {
     }
 
     /// A Service is as given, or gone.
-    pub fn set_service(&mut self, key: ServiceKey, service: Option<&Service>) -> RuleChanges {
+    pub fn set_service(&mut self, key: NamespacedName, service: Option<&Service>) -> RuleChanges {
         let routed = service.map(RoutedService::new).filter(|routed| !routed.frontends.is_empty());
         if self.services.get(&key) == routed.as_ref() {
             return RuleChanges::default();
@@ -121,7 +120,7 @@ impl ServiceRouter {
     }
 
     /// An EndpointSlice is as given, or gone.
-    pub fn set_slice(&mut self, key: ServiceKey, slice: Option<&EndpointSlice>) -> RuleChanges {
+    pub fn set_slice(&mut self, key: NamespacedName, slice: Option<&EndpointSlice>) -> RuleChanges {
         let routed = slice.and_then(RoutedSlice::new);
         if self.slices.get(&key) == routed.as_ref() {
             return RuleChanges::default();
@@ -147,8 +146,8 @@ impl ServiceRouter {
     }
 
     /// The Services are these, and no others.
-    pub fn set_services(&mut self, listed: &BTreeMap<ServiceKey, Service>) -> RuleChanges {
-        let known: BTreeSet<ServiceKey> = self.services.keys().cloned().collect();
+    pub fn set_services(&mut self, listed: &BTreeMap<NamespacedName, Service>) -> RuleChanges {
+        let known: BTreeSet<NamespacedName> = self.services.keys().cloned().collect();
         let keys = known.into_iter().chain(listed.keys().cloned());
         self.change_all(keys.collect(), |router, key| {
             let service = listed.get(&key);
@@ -157,8 +156,8 @@ impl ServiceRouter {
     }
 
     /// The slices are these, and no others.
-    pub fn set_slices(&mut self, listed: &BTreeMap<ServiceKey, EndpointSlice>) -> RuleChanges {
-        let known: BTreeSet<ServiceKey> = self.slices.keys().cloned().collect();
+    pub fn set_slices(&mut self, listed: &BTreeMap<NamespacedName, EndpointSlice>) -> RuleChanges {
+        let known: BTreeSet<NamespacedName> = self.slices.keys().cloned().collect();
         let keys = known.into_iter().chain(listed.keys().cloned());
         self.change_all(keys.collect(), |router, key| {
             let slice = listed.get(&key);
@@ -202,8 +201,8 @@ impl ServiceRouter {
     /// Many changes as one.
     fn change_all(
         &mut self,
-        keys: BTreeSet<ServiceKey>,
-        mut change: impl FnMut(&mut Self, ServiceKey),
+        keys: BTreeSet<NamespacedName>,
+        mut change: impl FnMut(&mut Self, NamespacedName),
     ) -> RuleChanges {
         let before = self.elements();
         for key in keys {
@@ -212,7 +211,7 @@ impl ServiceRouter {
         RuleChanges::between(&before, &self.elements())
     }
 
-    fn update_services(&mut self, services: BTreeSet<ServiceKey>) -> RuleChanges {
+    fn update_services(&mut self, services: BTreeSet<NamespacedName>) -> RuleChanges {
         let routed = services.iter().filter_map(|key| self.services.get(key));
         let frontends = routed.flat_map(|routed| routed.frontends.iter().map(|f| f.frontend));
         let frontends = frontends.collect();
@@ -286,11 +285,11 @@ impl ServiceRouter {
         (found.usable, rest)
     }
 
-    fn endpoints_of(&self, service: &ServiceKey, routed: &RoutedFrontend) -> FoundEndpoints {
+    fn endpoints_of(&self, service: &NamespacedName, routed: &RoutedFrontend) -> FoundEndpoints {
         let (mut ready, mut last_resort) = (BTreeSet::new(), BTreeSet::new());
         let mut is_elsewhere = false;
         for name in self.slices_of.get(service).into_iter().flatten() {
-            let key = ServiceKey { namespace: service.namespace.clone(), name: name.clone() };
+            let key = NamespacedName { namespace: service.namespace.clone(), name: name.clone() };
             let Some(slice) = self.slices.get(&key) else { continue };
             let port = slice.ports.iter().find(|port| {
                 port.name == routed.port_name && port.protocol == routed.frontend.protocol
@@ -336,11 +335,11 @@ impl ServiceRouter {
     }
 
     /// A slice of this Service no longer has the pod; another one may.
-    fn look_at_pod_again(&mut self, pod: &PodUid, service: &ServiceKey) {
+    fn look_at_pod_again(&mut self, pod: &PodUid, service: &NamespacedName) {
         let names = self.slices_of.get(service).into_iter().flatten();
         let mut slices = names.filter_map(|name| {
             let namespace = service.namespace.clone();
-            self.slices.get(&ServiceKey { namespace, name: name.clone() })
+            self.slices.get(&NamespacedName { namespace, name: name.clone() })
         });
         if !slices.any(|slice| slice.endpoints.iter().any(|e| e.pod.as_ref() == Some(pod))) {
             forget(&mut self.services_of_pod, pod, service);

@@ -61,7 +61,7 @@ use adding::NodeAdditionGate;
 use auto_nodes::AutoNodes;
 use data_dir::DataDir;
 use deciding::DecisionTasks;
-pub use ending::{EndSignals, EngineStopMode};
+pub use ending::EndSignals;
 use images::EngineDir;
 use orders::EngineOrders;
 use own_node::OwnNode;
@@ -132,7 +132,7 @@ impl Engine {
 
     /// Waits until somebody asks the engine to end. A part that fails for good ends the engine too,
     /// with its pods left alone.
-    pub async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<EngineStopMode> {
+    pub async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<AgentStopMode> {
         tokio::select! {
             ending = signals.next() => Ok(ending),
             Err(failure) = self.serving.failure() => Err(failure),
@@ -142,8 +142,8 @@ impl Engine {
 
     /// Stops from the top down. A second Ctrl-C meanwhile ends the process at once and leaves the
     /// pods.
-    pub async fn stop(self, ending: EngineStopMode) -> anyhow::Result<()> {
-        if ending == EngineStopMode::EndPods {
+    pub async fn stop(self, ending: AgentStopMode) -> anyhow::Result<()> {
+        if ending == AgentStopMode::EndPods {
             output::note("ending the pods; press Ctrl-C again to leave them running");
         }
         let mut again = signal(SignalKind::interrupt()).context("listen for signals")?;
@@ -153,20 +153,16 @@ impl Engine {
         }
     }
 
-    async fn stop_parts(mut self, ending: EngineStopMode) {
+    async fn stop_parts(mut self, ending: AgentStopMode) {
         // The controllers first, wherever they run: what the node ends now must not be made again.
         // The lease is kept: the next engine has the same name and need not wait.
         self.serving.api.front.api().close_to_leaders();
         self.deciding.stop().await;
-        let mode = match ending {
-            EngineStopMode::EndPods => AgentStopMode::EndPods,
-            EngineStopMode::LeavePods => AgentStopMode::LeavePods,
-        };
         let further = end_all(&self.further, ending, &self.client, self.serving.api.clock);
         let OwnNode { handle, network, runtime, mut rules, pod_server, .. } = self.own;
-        tokio::join!(handle.stop(mode), further);
+        tokio::join!(handle.stop(ending), further);
         rules.stop().await;
-        if ending == EngineStopMode::EndPods {
+        if ending == AgentStopMode::EndPods {
             rules.remove().await;
             node::take_away(network, &runtime).await;
             if let Err(error) = EngineSettings::forget(&self.data_dir) {

@@ -57,7 +57,7 @@ pub struct NodeStart<'a> {
     /// How it reaches the API.
     pub client: Client,
     pub clock: SystemClock,
-    pub errand: NodePurpose,
+    pub purpose: NodePurpose,
     /// The longest wait between restarts of a crashing container.
     pub max_container_restart_period: TickDuration,
     /// The most processes and threads of a pod.
@@ -69,12 +69,12 @@ pub struct NodeStart<'a> {
 }
 
 impl<'a> NodeStart<'a> {
-    /// The engine's own node, under an errand.
+    /// The engine's own node.
     pub fn of_engine(
         settings: &'a EngineSettings,
         data_dir: &'a DataDir,
         api: &OpenedApi,
-        errand: NodePurpose,
+        purpose: NodePurpose,
     ) -> Self {
         let name = &settings.node_name;
         Self {
@@ -82,7 +82,7 @@ impl<'a> NodeStart<'a> {
             data_dir,
             client: api.client(&format!("system:node:{name}")),
             clock: api.clock,
-            errand,
+            purpose,
             max_container_restart_period: settings.max_container_restart_period(),
             pod_pids_limit: settings.pod_pids_limit,
             heartbeat_period: HEARTBEAT_PERIOD,
@@ -105,7 +105,7 @@ pub async fn start(
     config.pod_pids_limit = start.pod_pids_limit;
     config.heartbeat_period = start.heartbeat_period;
     config.clock = rekindle_node::Clock::showing(start.clock.now());
-    match start.errand {
+    match start.purpose {
         NodePurpose::Serve(service) => {
             config.duty = AgentDuty::Serve;
             config.eviction = service.settings.eviction;

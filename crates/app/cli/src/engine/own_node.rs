@@ -73,8 +73,8 @@ impl OwnNode {
             routes: rules.routes.clone(),
             static_pods,
         };
-        let errand = NodePurpose::Serve(Box::new(service));
-        let mut start = NodeStart::of_engine(settings, data_dir, api, errand);
+        let purpose = NodePurpose::Serve(Box::new(service));
+        let mut start = NodeStart::of_engine(settings, data_dir, api, purpose);
         start.heartbeat_period = args.failing.heartbeat_period();
         let handle = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
         Ok(Self { handle, network, runtime, api: addresses, cluster_dns, rules, pod_server })

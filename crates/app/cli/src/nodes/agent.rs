@@ -27,7 +27,7 @@ use crate::engine::node::{
 };
 use crate::engine::nodes::NodeSource;
 use crate::engine::streams::StreamSource;
-use crate::engine::{EndSignals, EngineStopMode, network, node_config, service_rules};
+use crate::engine::{EndSignals, network, node_config, service_rules};
 use crate::footprint;
 use crate::process_limits;
 use crate::unix_socket;
@@ -93,7 +93,7 @@ impl RunningAgent {
             data_dir: &data_dir,
             client,
             clock,
-            errand: NodePurpose::Serve(Box::new(service)),
+            purpose: NodePurpose::Serve(Box::new(service)),
             max_container_restart_period: TickDuration::from_secs(
                 common.max_container_restart_period_seconds,
             ),
@@ -109,7 +109,7 @@ impl RunningAgent {
 
     /// Until somebody asks it to end. A line that fails for good ends it, too, with its pods left
     /// alone.
-    async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<EngineStopMode> {
+    async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<AgentStopMode> {
         tokio::select! {
             ending = signals.next() => Ok(ending),
             ended = &mut self.line => {
@@ -119,20 +119,15 @@ impl RunningAgent {
         }
     }
 
-    async fn stop(self, ending: EngineStopMode) {
-        self.node
-            .stop(match ending {
-                EngineStopMode::EndPods => AgentStopMode::EndPods,
-                EngineStopMode::LeavePods => AgentStopMode::LeavePods,
-            })
-            .await;
+    async fn stop(self, ending: AgentStopMode) {
+        self.node.stop(ending).await;
         self.line.abort();
         if let Err(error) = unix_socket::remove(&self.socket) {
             tracing::warn!("failed to remove the agent's socket: {error:#}");
         }
         match ending {
-            EngineStopMode::EndPods => node::take_away(self.network, &self.runtime).await,
-            EngineStopMode::LeavePods => {}
+            AgentStopMode::EndPods => node::take_away(self.network, &self.runtime).await,
+            AgentStopMode::LeavePods => {}
         }
     }
 }

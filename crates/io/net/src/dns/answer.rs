@@ -15,8 +15,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::Ipv4Net;
+use rekindle_types::NamespacedName;
 
-use super::view::{DnsEndpoint, DnsKey, DnsPort, DnsService, DnsView, dashed};
+use super::view::{DnsEndpoint, DnsPort, DnsService, DnsView, dashed};
 
 #[cfg(test)]
 mod tests;
@@ -337,7 +338,7 @@ fn of_service(
     wanted: RecordQuery,
     turn: u16,
 ) -> NameLookup {
-    let key = DnsKey::new(namespace, name);
+    let key = NamespacedName::new(namespace, name);
     match (view.service(&key), part) {
         (None, _)
         | (Some(DnsService::External(_)), EndpointPart::Host(_) | EndpointPart::Port(..)) => {
@@ -388,7 +389,7 @@ fn of_service(
 /// Each port of a Service with addresses of its own, and where that is.
 fn service_ports(
     zone: &DnsZone,
-    service: &DnsKey,
+    service: &NamespacedName,
     addresses: &[IpAddr],
     ports: &[&DnsPort],
 ) -> NameLookup {
@@ -404,8 +405,12 @@ fn service_ports(
 }
 
 /// Each endpoint with each of its ports, and where they are.
-fn hosts(zone: &DnsZone, service: &DnsKey, meant: &[(&DnsEndpoint, Vec<&DnsPort>)]) -> NameLookup {
-    let DnsKey { namespace, name } = service;
+fn hosts(
+    zone: &DnsZone,
+    service: &NamespacedName,
+    meant: &[(&DnsEndpoint, Vec<&DnsPort>)],
+) -> NameLookup {
+    let NamespacedName { namespace, name } = service;
     let count = meant.iter().map(|(_, ports)| ports.len()).sum::<usize>().max(1);
     // as CoreDNS divides them
     let weight = u16::try_from(100 / count).unwrap_or(1).max(1);
@@ -503,13 +508,13 @@ fn of_address(
     let DnsZone { domain, subnet, server: _ } = zone;
     let services = view.services_at(address);
     let mut names: BTreeSet<String> = services
-        .map(|DnsKey { namespace, name }| format!("{name}.{namespace}.svc.{domain}"))
+        .map(|NamespacedName { namespace, name }| format!("{name}.{namespace}.svc.{domain}"))
         .collect();
     let endpoints = view
         .endpoints_at(address)
         .filter(|(service, _)| view.service(service).is_some())
         .take(RECORDS_MAX)
-        .map(|(DnsKey { namespace, name }, endpoint)| {
+        .map(|(NamespacedName { namespace, name }, endpoint)| {
             format!("{}.{name}.{namespace}.svc.{domain}", endpoint.label())
         });
     names.extend(endpoints);

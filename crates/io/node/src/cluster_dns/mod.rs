@@ -14,8 +14,9 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::core::ApiResource;
 use kube::{Api, Client, Resource};
-use rekindle_net::dns::{DnsKey, DnsServer, DnsSettings, DnsView, DnsZone, SharedView};
+use rekindle_net::dns::{DnsServer, DnsSettings, DnsView, DnsZone, SharedView};
 use rekindle_net::{Ipv4Net, NetError};
+use rekindle_types::NamespacedName;
 use serde::de::DeserializeOwned;
 
 use self::convert::PodStatus;
@@ -86,8 +87,8 @@ fn apply(view: &SharedView, change: Change) {
 fn watch<K, T>(
     objects: Api<K>,
     convert: fn(&K) -> Option<T>,
-    set: fn(&mut DnsView, DnsKey, Option<T>),
-    set_all: fn(&mut DnsView, BTreeMap<DnsKey, T>),
+    set: fn(&mut DnsView, NamespacedName, Option<T>),
+    set_all: fn(&mut DnsView, BTreeMap<NamespacedName, T>),
 ) -> BoxStream<'static, Change>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -113,13 +114,12 @@ where
     changes.boxed()
 }
 
-fn key<K: Resource>(object: &K) -> DnsKey {
-    let meta = object.meta();
-    DnsKey::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+fn key<K: Resource>(object: &K) -> NamespacedName {
+    NamespacedName::from_meta(object.meta())
 }
 
 /// What a pod's resolver is told of cluster DNS, which has the names below `domain`.
-pub(crate) fn of_pods(
+pub(crate) fn resolver_config(
     address: Option<std::net::IpAddr>,
     domain: &str,
 ) -> Option<rekindle_net::files::ClusterDnsConfig> {

@@ -19,8 +19,8 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client, Resource};
 use rekindle_net::rules::{RuleError, RuleTable, RuleTableConfig};
-use rekindle_services::{RuleChanges, ServiceKey, ServiceRouter};
-use rekindle_types::causes;
+use rekindle_services::{RuleChanges, ServiceRouter};
+use rekindle_types::{NamespacedName, causes};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -233,14 +233,10 @@ impl ServiceRules {
     }
 }
 
-fn key<K: Resource>(object: &K) -> ServiceKey {
-    let meta = object.meta();
-    ServiceKey {
-        namespace: meta.namespace.clone().unwrap_or_default(),
-        name: meta.name.clone().unwrap_or_default(),
-    }
+fn key<K: Resource>(object: &K) -> NamespacedName {
+    NamespacedName::from_meta(object.meta())
 }
 
-fn by_key<K: Resource>(listed: Vec<K>) -> BTreeMap<ServiceKey, K> {
+fn by_key<K: Resource>(listed: Vec<K>) -> BTreeMap<NamespacedName, K> {
     listed.into_iter().map(|object| (key(&object), object)).collect()
 }

@@ -54,8 +54,8 @@ fn pod(last: u8) -> PodUid {
     PodUid(format!("u{last}"))
 }
 
-fn key(name: &str) -> ServiceKey {
-    ServiceKey { namespace: "shop".to_owned(), name: name.to_owned() }
+fn key(name: &str) -> NamespacedName {
+    NamespacedName { namespace: "shop".to_owned(), name: name.to_owned() }
 }
 
 fn at(last: u8) -> IpAddr {
@@ -323,7 +323,7 @@ enum Step {
     Withdraw(u8, WithdrawalCause),
     Admit(u8, u8),
     Forget(u8),
-    AllServices(BTreeMap<ServiceKey, Service>),
+    AllServices(BTreeMap<NamespacedName, Service>),
 }
 
 fn any_service() -> impl Strategy<Value = Service> {
@@ -446,7 +446,7 @@ proptest! {
     }
 }
 
-fn put<T>(map: &mut BTreeMap<ServiceKey, T>, key: ServiceKey, value: Option<T>) {
+fn put<T>(map: &mut BTreeMap<NamespacedName, T>, key: NamespacedName, value: Option<T>) {
     match value {
         Some(value) => drop(map.insert(key, value)),
         None => drop(map.remove(&key)),

@@ -115,35 +115,35 @@ fn end(
     let expect = WritePrecondition::Revision(stored.revision);
     let marked = mark(object.as_mut(), call.request.now);
     match (DeleteStep::decide(object.boxed_clone(), wish, call.request.now), marked) {
-        (DeleteStep::Mark(object), _) | (DeleteStep::Leave(object), DisruptionMark::Now) => {
+        (DeleteStep::Mark(object), _) | (DeleteStep::Leave(object), DisruptionMark::SetNow) => {
             Ok(vec![put(call.api, key, expect, object)?])
         }
-        (DeleteStep::Leave(_), DisruptionMark::Before) => Ok(vec![call.api.store.barrier()?]),
-        (DeleteStep::Remove(_), DisruptionMark::Before) => Ok(vec![remove(call.api, stored)?]),
-        (DeleteStep::Remove(_), DisruptionMark::Now) => {
+        (DeleteStep::Leave(_), DisruptionMark::SetBefore) => Ok(vec![call.api.store.barrier()?]),
+        (DeleteStep::Remove(_), DisruptionMark::SetBefore) => Ok(vec![remove(call.api, stored)?]),
+        (DeleteStep::Remove(_), DisruptionMark::SetNow) => {
             let mark = put(call.api, key, expect, object)?;
             Ok(vec![mark, remove(call.api, &*call.newest()?)?])
         }
     }
 }
 
-/// Whether a pod carries the condition since just now.
+/// Since when a pod carries the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DisruptionMark {
-    Now,
-    Before,
+    SetNow,
+    SetBefore,
 }
 
 fn mark(object: &mut dyn AnyObject, now: Tick) -> DisruptionMark {
     let observed_generation = object.meta().generation;
     let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else {
-        return DisruptionMark::Before;
+        return DisruptionMark::SetBefore;
     };
     let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
     let known = conditions.iter_mut().find(|condition| condition.type_ == CONDITION);
     let was_true = known.as_ref().is_some_and(|condition| condition.status == "True");
     if was_true && known.as_ref().is_some_and(|known| known.reason.as_deref() == Some(REASON)) {
-        return DisruptionMark::Before;
+        return DisruptionMark::SetBefore;
     }
     let since = known.as_ref().filter(|_| was_true).and_then(|c| c.last_transition_time.clone());
     let condition = PodCondition {
@@ -159,5 +159,5 @@ fn mark(object: &mut dyn AnyObject, now: Tick) -> DisruptionMark {
         Some(known) => *known = condition,
         None => conditions.push(condition),
     }
-    DisruptionMark::Now
+    DisruptionMark::SetNow
 }
