@@ -173,7 +173,8 @@ impl From<StoreError> for ApiWriteFailure {
         match error {
             StoreError::Conflict { .. }
             | StoreError::NotFound { .. }
-            | StoreError::AlreadyExists { .. } => Self::Raced,
+            | StoreError::AlreadyExists { .. }
+            | StoreError::RolledBack => Self::Raced,
             other => Self::Api(other.into()),
         }
     }
