@@ -49,13 +49,13 @@ struct BandSize {
 
 impl BandSize {
     /// The band to give from, and the one for users.
-    fn bands(self, all: &RangeInclusive<u128>, size: u128) -> [RangeInclusive<u128>; 2] {
+    fn bands(self, all: &RangeInclusive<u128>, size: u128) -> Vec<RangeInclusive<u128>> {
         let lower = if size < self.min { 0 } else { (size / self.part).clamp(self.min, self.max) };
         let upper_first = all.start().saturating_add(lower);
         if lower == 0 || upper_first > *all.end() {
-            return [all.clone(), 1..=0];
+            return vec![all.clone()];
         }
-        [upper_first..=*all.end(), *all.start()..=upper_first - 1]
+        vec![upper_first..=*all.end(), *all.start()..=upper_first - 1]
     }
 }
 

@@ -17,7 +17,6 @@ use crate::call::{ObjectChange, put_together};
 use crate::keys;
 use crate::registry::KindEntry;
 use crate::shared::ApiShared;
-use crate::status::ApiError;
 use crate::stored::decode_stored;
 
 /// Builds the book, makes the ServiceCIDR, and puts Services and records right.
@@ -71,7 +70,7 @@ fn put_records_right(
     let mut changes = Vec::new();
     for stored in api.store.newest_below(&keys::collection(of_addresses, "")).0 {
         let found = api.read_as::<IPAddress>(of_addresses, &stored);
-        let Ok(Some(record)) = found.map_err(ApiError::from) else { continue };
+        let Ok(Some(record)) = found else { continue };
         let address = record.metadata.name.as_deref().and_then(|name| name.parse().ok());
         let owner = address.and_then(|address: IpAddr| owners.remove(&address));
         if owner.is_none() && records::is_managed(&record) {

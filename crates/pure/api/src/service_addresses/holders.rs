@@ -71,14 +71,14 @@ impl ServiceHoldings {
     }
 }
 
-/// A free number: of the first band if it has one, else of the second. The search begins at a
+/// A free number of the first band that has one. The search begins at a
 /// place that the seed gives and meets each number once.
 pub(super) fn choose_number(
-    bands: [RangeInclusive<u128>; 2],
+    bands: Vec<RangeInclusive<u128>>,
     seed: u128,
     is_taken: impl Fn(u128) -> bool,
 ) -> Option<u128> {
-    bands.into_iter().filter(|band| !band.is_empty()).find_map(|band| {
+    bands.into_iter().find_map(|band| {
         let (first, last) = band.into_inner();
         let size = (last - first).saturating_add(1);
         let start = first + seed % size;
