@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use ipnet::Ipv4Net;
 use rtnetlink::packet_route::address::AddressAttribute;
 use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
-use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute};
+use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteScope};
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, RouteMessageBuilder};
 
 use crate::error::NetError;
@@ -135,6 +135,21 @@ pub(crate) async fn taken_subnets(
         }
     }
     Ok(taken)
+}
+
+/// Routes these addresses into the bridge.
+pub(crate) async fn route_into(
+    handle: &Handle,
+    index: u32,
+    range: Ipv4Net,
+) -> Result<(), NetError> {
+    let route = RouteMessageBuilder::<Ipv4Addr>::new()
+        .destination_prefix(range.network(), range.prefix_len())
+        .output_interface(index)
+        .scope(RouteScope::Link)
+        .build();
+    let added = handle.route().add(route).replace().execute().await;
+    added.map_err(|error| netlink("route into the bridge", &range.to_string(), error))
 }
 
 /// Takes the bridge away. Absent is success.

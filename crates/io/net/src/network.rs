@@ -314,6 +314,12 @@ impl BridgeNetwork {
         self.host_ports.close(id).await;
     }
 
+    /// Sends what the machine itself sends to Services into the bridge, where rules lead it to pods:
+    /// also on a machine without a default route. The route goes with the bridge.
+    pub async fn route_services(&self, range: Ipv4Net) -> Result<(), NetError> {
+        bridge::route_into(&self.inner.netlink, self.inner.bridge.index, range).await
+    }
+
     /// Unplugs sandbox `id` in the background; its address is free once the interface is gone.
     /// Absent is success. The sandbox itself may be gone already, or still stand.
     pub fn detach(&self, id: &str) {

@@ -39,6 +39,7 @@ mod pod_api;
 pub mod preflight;
 pub mod remains;
 mod routes;
+mod service_range;
 pub mod service_rules;
 mod serving;
 pub mod settings;
@@ -88,15 +89,17 @@ impl Engine {
     /// Starts everything; returns when the API listens and every further node's agent runs. The
     /// nodes become Ready a moment later.
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
-        let EngineOrders { settings, node, limits, candidacy, webhook } =
+        let EngineOrders { settings, node, limits, candidacy, webhook, services } =
             EngineOrders::read(args, &data_dir)?;
         let engine_dir = EngineDir::new(data_dir.path());
         let routes = NodeRoutes::new(&settings.node_name, NodesFolder::from_engine(&engine_dir));
         let figures = Arc::new(LadderFigures::default());
         let phases = PhaseNotifier::running();
-        let serving = ServedApi::start(args, &data_dir, &routes, &figures, &phases).await?;
+        let front = (&routes, &figures);
+        let serving = ServedApi::start(args, &data_dir, services, front, &phases).await?;
         settings.keep(&data_dir)?;
-        let own = OwnNode::start(args, &data_dir, (&settings, node), &serving, &phases).await?;
+        let own =
+            OwnNode::start(args, &data_dir, (&settings, node, services), &serving, &phases).await?;
         routes.started(&own.handle);
         let further = routes.further;
         let (pki, clock) = (Arc::clone(&serving.api.pki), serving.api.clock);

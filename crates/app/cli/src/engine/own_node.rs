@@ -14,8 +14,10 @@ use tokio::task::JoinHandle;
 use super::data_dir::DataDir;
 use super::images::EngineDir;
 use super::node::{ImageSources, NodePurpose, NodeService, NodeStart};
+use super::opened::OpenedApi;
 use super::phase::PhaseNotifier;
 use super::pod_api::PodApi;
+use super::service_range::ChosenServiceRange;
 use super::service_rules::{self, RuleWriter};
 use super::serving::ServedApi;
 use super::settings::EngineSettings;
@@ -45,19 +47,22 @@ impl OwnNode {
     pub async fn start(
         args: &Up,
         data_dir: &DataDir,
-        (settings, node_settings): (&EngineSettings, NodeSettings),
+        (settings, node_settings, services): (&EngineSettings, NodeSettings, ChosenServiceRange),
         serving: &ServedApi,
         phases: &PhaseNotifier,
     ) -> anyhow::Result<Self> {
         let network = Arc::new(network::open(settings, data_dir).await?);
+        services.check_pods(network.subnet())?;
         let api = &serving.api;
         let client = api.client(CLUSTER_DNS);
         let cluster_dns =
             cluster_dns::start(&network, &node_settings, client, phases.stopped()).await;
         let user = api.client(service_rules::USER);
-        let rules = RuleWriter::start(&settings.bridge, &network, data_dir, user)?;
-        let pod_api = PodApi::open(&network, &settings.bridge, &api.pki, serving.address)?;
+        let bridge = &settings.bridge;
+        let rules = RuleWriter::start(bridge, &network, services.range, data_dir, user).await?;
+        let pod_api = PodApi::open(&network, &settings.bridge, api, services, serving.address)?;
         let addresses = pod_api.addresses;
+        publish(api, addresses).await.context("publish the API to pods")?;
         let pod_server = pod_api.serve(&serving.threads, api.front.clone(), phases.stopped())?;
         let registries = node::registry_settings(&args.registries);
         let sources = ImageSources { registries, host_image: args.node.host_image };
@@ -90,4 +95,14 @@ impl OwnNode {
             "the API server for pods ended unasked; the pods go on: start the engine again"
         )
     }
+}
+
+/// Makes the Service `kubernetes` lead to the listener for pods.
+async fn publish(api: &OpenedApi, addresses: ApiAddresses) -> anyhow::Result<()> {
+    let published = api.front.api().publish_api_service(addresses.of_pods, api.clock.now());
+    let pending = published.map_err(|error| anyhow::anyhow!("{}", error.status().message))?;
+    for write in pending {
+        write.await?;
+    }
+    Ok(())
 }

@@ -16,6 +16,7 @@ use super::images::EngineDir;
 use super::network;
 use super::node::{self, ImageSources, NodePurpose, NodeStart};
 use super::opened::OpenedApi;
+use super::service_range::ChosenServiceRange;
 use super::service_rules::RuleWriter;
 use super::settings::EngineSettings;
 use crate::nodes::{FurtherNode, NodesFolder, end_left};
@@ -23,7 +24,7 @@ use crate::nodes::{FurtherNode, NodesFolder, end_left};
 /// Ends the pods of all nodes with their grace periods and takes network, cgroups and run folders
 /// away. Answers the pods that ran.
 pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result<Vec<PodRef>> {
-    let api = OpenedApi::open(&data_dir, Arc::new(NoLogs))?;
+    let api = OpenedApi::open(&data_dir, Arc::new(NoLogs), ChosenServiceRange::last(&data_dir)?)?;
     let clock = api.clock;
     let engine_dir = EngineDir::new(data_dir.path());
     let sources = ImageSources::default();

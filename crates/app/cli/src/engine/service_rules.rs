@@ -1,11 +1,14 @@
 //! The rules that lead connections to Services to their pods: one table of the engine's own, for the
 //! pods of all nodes.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use kube::Client;
-use rekindle_net::BridgeNetwork;
+use rekindle_api::ServiceRange;
 use rekindle_net::rules::{LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership};
+use rekindle_net::{BridgeNetwork, Ipv4Net};
 use rekindle_node::{PodRoutes, ServiceRules, serve_routes};
 use rekindle_types::causes;
 use tokio::task::JoinHandle;
@@ -35,13 +38,18 @@ pub struct RuleWriter {
 impl RuleWriter {
     /// Begins to write. A machine without nftables does without: Services are names, and the log
     /// says so.
-    pub fn start(
+    pub async fn start(
         bridge: &str,
         network: &BridgeNetwork,
+        services: ServiceRange,
         data_dir: &DataDir,
         client: Client,
     ) -> anyhow::Result<Self> {
-        let writer = Self::idle(bridge, network);
+        let mut writer = Self::idle(bridge, network);
+        writer.config.services = ipv4(services);
+        if let Some(range) = writer.config.services {
+            network.route_services(range).await.context("route the addresses of Services")?;
+        }
         Ok(match ServiceRules::open(writer.config.clone()) {
             Ok(rules) => {
                 let (routes, requests) = PodRoutes::new();
@@ -95,5 +103,13 @@ impl RuleWriter {
         if let Err(error) = ServiceRules::remove(self.config).await {
             tracing::warn!(error = causes(&error), "failed to remove the rules of Services");
         }
+    }
+}
+
+/// The range, if it is one of IPv4: pods have no IPv6 addresses.
+fn ipv4(range: ServiceRange) -> Option<Ipv4Net> {
+    match range.network() {
+        IpAddr::V4(network) => Ipv4Net::new(network, range.prefix()).ok(),
+        IpAddr::V6(_) => None,
     }
 }

@@ -17,6 +17,8 @@
 mod budget;
 mod request;
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use rekindle_store::{PendingWrite, StoredObject, WritePrecondition};
 use rekindle_types::Tick;
@@ -107,7 +109,7 @@ fn no_budget_counts(pod: &Pod) -> bool {
 /// of a pod that goes at once has the mark too.
 fn end(
     call: &ApiCall<'_>,
-    stored: &StoredObject,
+    stored: &Arc<StoredObject>,
     mut object: Box<dyn AnyObject>,
     wish: &DeleteRequest,
 ) -> Result<Vec<PendingWrite>, ApiWriteFailure> {
@@ -119,10 +121,12 @@ fn end(
             Ok(vec![put(call.api, key, expect, object)?])
         }
         (DeleteStep::Leave(_), DisruptionMark::SetBefore) => Ok(vec![call.api.store.barrier()?]),
-        (DeleteStep::Remove(_), DisruptionMark::SetBefore) => Ok(vec![remove(call.api, stored)?]),
+        (DeleteStep::Remove(_), DisruptionMark::SetBefore) => Ok(remove(call.api, stored)?),
         (DeleteStep::Remove(_), DisruptionMark::SetNow) => {
             let mark = put(call.api, key, expect, object)?;
-            Ok(vec![mark, remove(call.api, &*call.newest()?)?])
+            let mut pending = vec![mark];
+            pending.extend(remove(call.api, &call.newest()?)?);
+            Ok(pending)
         }
     }
 }
