@@ -27,6 +27,9 @@ use crate::args::Up;
 /// Whom cluster DNS asks as.
 const CLUSTER_DNS: &str = "system:serviceaccount:kube-system:cluster-dns";
 
+/// The port of the Service `kubernetes`.
+const API_SERVICE_PORT: u16 = 443;
+
 /// A node that runs.
 pub struct OwnNode {
     pub handle: NodeHandle,
@@ -61,8 +64,14 @@ impl OwnNode {
         let bridge = &settings.bridge;
         let rules = RuleWriter::start(bridge, &network, services.range, data_dir, user).await?;
         let pod_api = PodApi::open(&network, &settings.bridge, api, services, serving.address)?;
-        let addresses = pod_api.addresses;
-        publish(api, addresses).await.context("publish the API to pods")?;
+        publish(api, pod_api.addresses).await.context("publish the API to pods")?;
+        let addresses = match rules.is_writing() {
+            true => ApiAddresses {
+                of_pods: (services.range.first(), API_SERVICE_PORT).into(),
+                ..pod_api.addresses
+            },
+            false => pod_api.addresses,
+        };
         let pod_server = pod_api.serve(&serving.threads, api.front.clone(), phases.stopped())?;
         let registries = node::registry_settings(&args.registries);
         let sources = ImageSources { registries, host_image: args.node.host_image };

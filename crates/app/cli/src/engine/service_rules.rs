@@ -88,6 +88,11 @@ impl RuleWriter {
         Self { routes: PodRoutes::default(), task: None, config }
     }
 
+    /// Whether Services lead to pods.
+    pub fn is_writing(&self) -> bool {
+        self.task.is_some()
+    }
+
     /// Writes no more. The rules stay, and lead to pods that run on.
     pub async fn stop(&mut self) {
         if let Some(task) = self.task.take() {
