@@ -35,6 +35,7 @@ mod links;
 mod netns;
 mod network;
 pub mod pool;
+pub mod rules;
 pub mod share;
 mod source_filter;
 mod subnet;
