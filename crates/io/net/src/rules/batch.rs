@@ -7,7 +7,7 @@ use netlink_packet_netfilter::nftables::{
     ChainAttribute, ChainMessage, DataAttribute, Hook, HookNumber, InetHookNumber, ListAttribute,
     NfTablesMessage, RuleAttribute, RuleMessage, SetAttribute, SetDescription, SetElementAttribute,
     SetElementList, SetElementMessage, SetFlags, SetMessage, TableAttribute, TableFlags,
-    TableMessage, Verdict, VerdictAttribute,
+    TableMessage,
 };
 use netlink_packet_netfilter::none::ControlMessage;
 use netlink_packet_netfilter::{
@@ -17,10 +17,11 @@ use netlink_packet_netfilter::{
 use rekindle_services::RuleElement;
 use rustix::io::Errno;
 
-use crate::rules::elements::{EncodedElement, encode, encode_key, pick_key, set_of};
+use crate::rules::elements::{EncodedElement, encode, encode_sticky, key_only, set_of};
 use crate::rules::error::RuleError;
+use crate::rules::expressions::verdict_go_to;
 use crate::rules::schema::{
-    ChainDefinition, ChainHook, ElementSet, PartType, PickChain, SetData, SetDefinition, SetGrowth,
+    ChainDefinition, ChainHook, NeededChain, PartType, STICKY, SetData, SetDefinition, SetGrowth,
 };
 use crate::rules::socket::{NetfilterSocket, RefusedTransaction};
 
@@ -149,20 +150,19 @@ impl RuleBatch {
     }
 
     /// The chain, and the element that leads to it.
-    pub(super) fn add_pick_chain(&mut self, chain: PickChain) {
-        let definition = chain.definition();
-        self.add_chain(&definition);
-        let object = format!("the way to chain {}", definition.name);
-        let verdict = DataAttribute::Verdict(vec![
-            VerdictAttribute::Code(Verdict::Goto),
-            VerdictAttribute::Chain(definition.name),
-        ]);
+    pub(super) fn add_needed_chain(&mut self, chain: NeededChain) {
+        self.add_chain(&chain.definition());
+        let Some((map, key)) = chain.map() else {
+            return;
+        };
+        let key = key.map(u32::to_ne_bytes).as_flattened().to_vec();
+        let verdict = verdict_go_to(&chain.name());
         let element = ListAttribute::Element(vec![
-            SetElementAttribute::Key(DataAttribute::Value(network_pick_key(chain.pick))),
-            SetElementAttribute::Data(verdict),
+            SetElementAttribute::Key(DataAttribute::Value(key)),
+            SetElementAttribute::Data(DataAttribute::Verdict(verdict)),
         ]);
-        let message = self.element_message(chain.map(), vec![element]);
-        self.push(NfTablesMessage::NewSetElement(message), NLM_F_CREATE, object);
+        let message = NfTablesMessage::NewSetElement(self.element_message(map, vec![element]));
+        self.push(message, NLM_F_CREATE, format!("the way to chain {}", chain.name()));
     }
 
     pub(super) fn remove_elements<'a>(
@@ -201,12 +201,16 @@ impl RuleBatch {
         change: ElementChange,
         elements: impl IntoIterator<Item = &'a RuleElement>,
     ) -> Result<(), RuleError> {
-        let mut by_set: BTreeMap<ElementSet, Vec<&RuleElement>> = BTreeMap::new();
+        let mut by_set: BTreeMap<&str, Vec<(EncodedElement, RuleElement)>> = BTreeMap::new();
         for element in elements {
-            by_set.entry(set_of(element)).or_default().push(element);
+            let set = set_of(element).name();
+            by_set.entry(set).or_default().push((encode(element)?, *element));
+            if let Some(sticky) = encode_sticky(element) {
+                by_set.entry(STICKY).or_default().push((sticky, *element));
+            }
         }
         for (set, elements) in by_set {
-            self.change_set(change, set, &elements)?;
+            self.change_set(change, set, elements);
         }
         Ok(())
     }
@@ -214,45 +218,39 @@ impl RuleBatch {
     fn change_set(
         &mut self,
         change: ElementChange,
-        set: ElementSet,
-        elements: &[&RuleElement],
-    ) -> Result<(), RuleError> {
-        let prefix =
-            self.element_message(set.name(), Vec::new()).attributes.as_slice().buffer_len();
+        set: &str,
+        elements: Vec<(EncodedElement, RuleElement)>,
+    ) {
+        let prefix = self.element_message(set, Vec::new()).attributes.as_slice().buffer_len();
         let begin = MESSAGE_HEADERS + prefix;
         let (mut encoded, mut named, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for element in elements {
-            let one = match change {
-                ElementChange::Add => encode(element)?,
-                ElementChange::Remove => encode_key(element)?,
+        for (element, name) in elements {
+            let element = match change {
+                ElementChange::Add => element,
+                ElementChange::Remove => key_only(element),
             };
-            named.push((begin + bytes, **element));
-            bytes += one.buffer_len();
-            encoded.push(one);
+            named.push((begin + bytes, name));
+            bytes += element.buffer_len();
+            encoded.push(element);
             if bytes > ELEMENT_BYTES_MAX {
-                self.push_elements(
-                    change,
-                    set,
-                    std::mem::take(&mut encoded),
-                    std::mem::take(&mut named),
-                );
+                let (encoded, named) = (std::mem::take(&mut encoded), std::mem::take(&mut named));
+                self.push_elements(change, set, encoded, named);
                 bytes = 0;
             }
         }
         if !encoded.is_empty() {
             self.push_elements(change, set, encoded, named);
         }
-        Ok(())
     }
 
     fn push_elements(
         &mut self,
         change: ElementChange,
-        set: ElementSet,
+        set: &str,
         encoded: Vec<EncodedElement>,
         elements: Vec<(usize, RuleElement)>,
     ) {
-        let message = self.element_message(set.name(), encoded);
+        let message = self.element_message(set, encoded);
         let (message, flags, operation) = match change {
             ElementChange::Add => (NfTablesMessage::NewSetElement(message), NLM_F_CREATE, "add"),
             ElementChange::Remove => (NfTablesMessage::DeleteSetElement(message), 0, "remove"),
@@ -338,13 +336,4 @@ fn control(message: ControlMessage) -> NetfilterMessage {
 fn comment(text: &str) -> Vec<u8> {
     let length = u8::try_from(text.len() + 1).expect("comments are constants of a few words");
     [&[COMMENT, length], text.as_bytes(), &[0]].concat()
-}
-
-fn network_pick_key(pick: rekindle_services::EndpointPick) -> Vec<u8> {
-    pick_key(pick)
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .flat_map(|w| u32::from_ne_bytes(*w).to_be_bytes())
-        .collect()
 }

@@ -5,24 +5,28 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use netlink_packet_core::{DefaultNla, NLM_F_ACK};
+use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, Nla, NlasIterator, Parseable};
 use netlink_packet_netfilter::conntrack::{
-    ConntrackAttribute, ConntrackMessage, IPTuple, ProtoTuple, Protocol, Tuple,
+    ConntrackAttribute, ConntrackMessage, ConntrackMessageType, IPTuple, ProtoTuple, Protocol,
+    Tuple,
 };
 use netlink_packet_netfilter::{
     NetfilterHeader, NetfilterMessage, NetfilterMessageInner, NetfilterProtoFamily,
+    NetfilterSubsystem,
 };
 use rekindle_services::{Frontend, StaleFlow, TransportProtocol};
 use rustix::io::Errno;
 
-use crate::rules::socket::NetfilterSocket;
+use crate::rules::socket::{NetfilterSocket, malformed};
 
 /// `CTA_ID`: tells a flow from a later one with the same addresses.
 const ID: u16 = 12;
 /// `CTA_ZONE`.
 const ZONE: u16 = 18;
-/// `CTA_FILTER`, nested.
-const FILTER: u16 = 25 | netlink_packet_core::NLA_F_NESTED;
+/// `CTA_TUPLE_ORIG`.
+const TUPLE_ORIGINAL: u16 = 1;
+/// `CTA_FILTER`.
+const FILTER: u16 = 25;
 /// `CTA_FILTER_ORIG_FLAGS` with `CTA_FILTER_F_CTA_PROTO_NUM`: compare the protocol only.
 const FILTER_BY: u16 = 1;
 const BY_PROTOCOL: u32 = 1 << 3;
@@ -37,13 +41,13 @@ pub(super) fn forget_udp_flows(
         let attributes = flow.into_iter().filter(|attribute| match attribute {
             ConntrackAttribute::CtaTupleOrig(_) => true,
             ConntrackAttribute::Other(other) => {
-                matches!(netlink_packet_core::Nla::kind(other), ID | ZONE)
+                matches!(other.kind(), ID | ZONE)
             }
             _ => false,
         });
         let delete = of_flows(ConntrackMessage::Delete(attributes.collect()));
-        match socket.request(delete, NLM_F_ACK) {
-            Ok(_) => forgotten += 1,
+        match socket.request(delete) {
+            Ok(()) => forgotten += 1,
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => {}
             Err(error) => return Err(error),
         }
@@ -54,24 +58,34 @@ pub(super) fn forget_udp_flows(
 /// The kernel lists flows of UDP only; one before Linux 5.8 lists all.
 fn udp_flows(socket: &mut NetfilterSocket) -> io::Result<Vec<Vec<ConntrackAttribute>>> {
     let by = DefaultNla::new(FILTER_BY, BY_PROTOCOL.to_ne_bytes().to_vec());
-    let mut filter = vec![0; netlink_packet_core::Emitable::buffer_len(&by)];
-    netlink_packet_core::Emitable::emit(&by, &mut filter);
     let udp = Tuple::Proto(vec![ProtoTuple::Protocol(Protocol::Udp)]);
-    let attributes = vec![
-        ConntrackAttribute::CtaTupleOrig(vec![udp]),
-        ConntrackAttribute::Other(DefaultNla::new(FILTER, filter)),
-    ];
+    // not by the library's types: they lose the flag that a filter is nested
+    let attributes = vec![nested(TUPLE_ORIGINAL, &udp), nested(FILTER, &by)];
+    let header = NetfilterHeader::new(NetfilterProtoFamily::IPv4, 0, 0);
+    let inner = NetfilterMessageInner::Other {
+        subsys: NetfilterSubsystem::Conntrack,
+        message_type: ConntrackMessageType::Get.into(),
+        attributes,
+    };
+    let list = NetfilterMessage::new(header, inner);
     let mut flows = Vec::new();
-    let list = of_flows(ConntrackMessage::Get(attributes));
-    let listed = socket.dump(list, |message| match message {
-        NetfilterMessageInner::Conntrack(ConntrackMessage::New(flow)) => flows.push(flow),
-        _ => {}
+    let listed = socket.dump(list, |attributes| {
+        let parse = |attribute: Result<_, _>| attribute.and_then(|a| ConntrackAttribute::parse(&a));
+        let flow: Result<_, _> = NlasIterator::new(attributes).map(parse).collect();
+        flows.push(flow.map_err(malformed)?);
+        Ok(())
     });
     match listed {
         // flows come and go all the time; those of interest were there before
         Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
         Ok(()) | Err(_) => Ok(flows),
     }
+}
+
+fn nested(kind: u16, attribute: &impl Emitable) -> DefaultNla {
+    let mut value = vec![0; attribute.buffer_len()];
+    attribute.emit(&mut value);
+    DefaultNla::new(kind | NLA_F_NESTED, value)
 }
 
 fn is_stale(flow: &[ConntrackAttribute], stale: &BTreeSet<StaleFlow>) -> bool {

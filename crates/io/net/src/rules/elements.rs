@@ -7,11 +7,13 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU32};
 
+use netlink_packet_core::{DecodeError, NlasIterator, parse_u64_be};
 use netlink_packet_netfilter::nftables::{DataAttribute, ListAttribute, SetElementAttribute};
 use rekindle_services::{EndpointPick, Frontend, Refusal, RuleElement, TransportProtocol};
 
 use crate::rules::error::RuleError;
-use crate::rules::schema::ElementSet;
+use crate::rules::expressions::verdict_go_to;
+use crate::rules::schema::{ElementSet, NeededChain};
 
 /// An element of a set as a message has it.
 pub(super) type EncodedElement = ListAttribute<SetElementAttribute>;
@@ -57,13 +59,13 @@ pub(super) fn encode(element: &RuleElement) -> Result<EncodedElement, RuleError>
 }
 
 /// The same without what the key maps to: for a removal.
-pub(super) fn encode_key(element: &RuleElement) -> Result<EncodedElement, RuleError> {
-    match encode(element)? {
-        ListAttribute::Element(mut attributes) => {
-            attributes.truncate(1);
-            Ok(ListAttribute::Element(attributes))
+pub(super) fn key_only(element: EncodedElement) -> EncodedElement {
+    let is_key = |attribute: &SetElementAttribute| matches!(attribute, SetElementAttribute::Key(_));
+    match element {
+        ListAttribute::Element(attributes) => {
+            ListAttribute::Element(attributes.into_iter().filter(is_key).collect())
         }
-        other => Ok(other),
+        other => other,
     }
 }
 
@@ -71,7 +73,7 @@ pub(super) fn encode_key(element: &RuleElement) -> Result<EncodedElement, RuleEr
 fn key_and_data(element: &RuleElement) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     Some(match element {
         RuleElement::Pick(frontend, pick) => {
-            (frontend_key(frontend)?.to_vec(), Some(pick_key(*pick).to_vec()))
+            (frontend_key(frontend)?.to_vec(), Some(pick_bytes(*pick).to_vec()))
         }
         RuleElement::Endpoint(frontend, number, endpoint) => {
             let number = u32::from(*number).to_ne_bytes();
@@ -86,10 +88,24 @@ fn key_and_data(element: &RuleElement) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     })
 }
 
-/// What maps `services` say of a frontend, and what maps `picks` are looked up by.
-pub(super) fn pick_key(pick: EndpointPick) -> [u8; 8] {
+/// Seconds of affinity, endpoints, whether there is affinity: the last two are the key of `picks`.
+fn pick_bytes(pick: EndpointPick) -> [u8; 12] {
     let sticky_s = pick.sticky_s.map_or(0, NonZeroU32::get);
-    join([u32::from(pick.endpoints.get()).to_ne_bytes(), sticky_s.to_ne_bytes()])
+    let sticky = u32::from(pick.sticky_s.is_some());
+    join([sticky_s, pick.endpoints.get().into(), sticky].map(u32::to_ne_bytes))
+}
+
+/// The element that leads from a frontend with affinity to the chain that remembers its clients.
+pub(super) fn encode_sticky(element: &RuleElement) -> Option<EncodedElement> {
+    let RuleElement::Pick(frontend, _) = element else {
+        return None;
+    };
+    let chain = NeededChain::of_element(element)
+        .find(|chain| matches!(chain, NeededChain::Remember { .. }))?;
+    let verdict = DataAttribute::Verdict(verdict_go_to(&chain.name()));
+    let key = DataAttribute::Value(frontend_key(frontend)?.to_vec());
+    let attributes = vec![SetElementAttribute::Key(key), SetElementAttribute::Data(verdict)];
+    Some(ListAttribute::Element(attributes))
 }
 
 fn frontend_key(frontend: &Frontend) -> Option<[u8; 12]> {
@@ -119,26 +135,79 @@ fn join<const PARTS: usize, const BYTES: usize>(parts: [[u8; 4]; PARTS]) -> [u8;
     bytes
 }
 
+/// An element as the kernel lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ListedElement {
+    pub(super) key: Vec<u8>,
+    pub(super) data: Vec<u8>,
+    /// Both in milliseconds.
+    timeout: Option<u64>,
+    expiration: Option<u64>,
+}
+
+impl ListedElement {
+    /// The elements in the attributes of a message. Not by the library's types: they would write
+    /// the whole message into the text of an error, which there may be, for each element.
+    pub(super) fn read_all(attributes: &[u8], into: &mut Vec<Self>) -> Result<(), DecodeError> {
+        const ELEMENTS: u16 = 3;
+        for list in NlasIterator::new(attributes) {
+            let list = list?;
+            if list.kind() == ELEMENTS {
+                for element in NlasIterator::new(list.value()) {
+                    into.push(Self::read(element?.value())?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(attributes: &[u8]) -> Result<Self, DecodeError> {
+        const KEY: u16 = 1;
+        const DATA: u16 = 2;
+        const TIMEOUT: u16 = 4;
+        const EXPIRATION: u16 = 5;
+        let mut element = Self::default();
+        for attribute in NlasIterator::new(attributes) {
+            let attribute = attribute?;
+            match attribute.kind() {
+                KEY => element.key = value_in(attribute.value())?,
+                DATA => element.data = value_in(attribute.value())?,
+                TIMEOUT => element.timeout = Some(parse_u64_be(attribute.value())?),
+                EXPIRATION => element.expiration = Some(parse_u64_be(attribute.value())?),
+                _ => {}
+            }
+        }
+        Ok(element)
+    }
+
+    /// To be added again, with the time that is left to it.
+    pub(super) fn encode(self) -> EncodedElement {
+        let attributes = [
+            Some(SetElementAttribute::Key(DataAttribute::Value(self.key))),
+            Some(SetElementAttribute::Data(DataAttribute::Value(self.data))),
+            self.timeout.map(SetElementAttribute::Timeout),
+            self.expiration.map(SetElementAttribute::Expiration),
+        ];
+        ListAttribute::Element(attributes.into_iter().flatten().collect())
+    }
+}
+
+/// Of data that is a value and no verdict.
+fn value_in(data: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    const VALUE: u16 = 1;
+    for attribute in NlasIterator::new(data) {
+        let attribute = attribute?;
+        if attribute.kind() == VALUE {
+            return Ok(attribute.value().to_vec());
+        }
+    }
+    Ok(Vec::new())
+}
+
 /// The element that the kernel has in `set`. An error says what is not as we write it.
-pub(super) fn decode(set: ElementSet, element: &EncodedElement) -> Result<RuleElement, String> {
-    let ListAttribute::Element(attributes) = element else {
-        return Err(format!("no element: {element:?}"));
-    };
-    let value_of = |wanted: fn(&SetElementAttribute) -> Option<&DataAttribute>| {
-        attributes.iter().find_map(wanted).and_then(|data| match data {
-            DataAttribute::Value(bytes) => Some(bytes.as_slice()),
-            _ => None,
-        })
-    };
-    let key = value_of(|attribute| match attribute {
-        SetElementAttribute::Key(data) => Some(data),
-        _ => None,
-    });
-    let data = value_of(|attribute| match attribute {
-        SetElementAttribute::Data(data) => Some(data),
-        _ => None,
-    });
-    decode_parts(set, key.map(words).unwrap_or_default(), data.map(words).unwrap_or_default())
+pub(super) fn decode(set: ElementSet, element: &ListedElement) -> Result<RuleElement, String> {
+    let ListedElement { key, data, .. } = element;
+    decode_parts(set, words(key), words(data))
         .ok_or_else(|| format!("unknown element with key {key:02x?} and data {data:02x?}"))
 }
 
@@ -149,7 +218,7 @@ fn words(bytes: &[u8]) -> &[[u8; 4]] {
 fn decode_parts(set: ElementSet, key: &[[u8; 4]], data: &[[u8; 4]]) -> Option<RuleElement> {
     let frontend = || decode_frontend(key);
     match (set, key, data) {
-        (ElementSet::Services, [_, _, _], [endpoints, sticky_s]) => {
+        (ElementSet::Services, [_, _, _], [sticky_s, endpoints, _]) => {
             let endpoints = u16::try_from(u32::from_ne_bytes(*endpoints)).ok()?;
             let pick = EndpointPick {
                 endpoints: NonZeroU16::new(endpoints)?,

@@ -17,6 +17,7 @@ const IPV4_DESTINATION: u32 = 16;
 const IPV4_LENGTH: u32 = 4;
 const PORT_LENGTH: u32 = 2;
 /// Of a port in the headers of TCP, UDP and SCTP alike.
+const SOURCE_PORT: u32 = 0;
 const DESTINATION_PORT: u32 = 2;
 /// `NFPROTO_IPV4`.
 const PROTOCOL_IPV4: u8 = 2;
@@ -25,6 +26,9 @@ const INTERFACE_NAME: usize = 16;
 const DROP: u32 = 0;
 const CONNTRACK_STATE: u32 = 0;
 const CONNTRACK_STATUS: u32 = 2;
+/// `NFT_CT_DST_IP` and `NFT_CT_PROTO_DST`.
+const CONNTRACK_DESTINATION: u32 = 20;
+const CONNTRACK_DESTINATION_PORT: u32 = 12;
 /// `NF_CT_STATE_BIT(IP_CT_NEW)`.
 const STATE_NEW: u32 = 8;
 /// `IPS_DST_NAT`.
@@ -47,7 +51,7 @@ const PORT_UNREACHABLE: u8 = 1;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SetUpdate {
     /// Adds the element, or renews its timeout.
-    Renew,
+    Renew { timeout_ms: u64 },
     /// Removes it.
     Remove,
 }
@@ -102,19 +106,19 @@ fn interface_name(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// The packet's source or destination lies in a subnet or not.
+/// What lies in a subnet, or does not.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SubnetTest {
-    SourceIn,
-    DestinationIn,
-    DestinationNotIn,
+    Source,
+    Destination,
+    NotDestination,
 }
 
 pub(super) fn subnet(test: SubnetTest, subnet: ipnet::Ipv4Net) -> Vec<Expression> {
     let (offset, operator) = match test {
-        SubnetTest::SourceIn => (IPV4_SOURCE, Operator::Equal),
-        SubnetTest::DestinationIn => (IPV4_DESTINATION, Operator::Equal),
-        SubnetTest::DestinationNotIn => (IPV4_DESTINATION, Operator::NotEqual),
+        SubnetTest::Source => (IPV4_SOURCE, Operator::Equal),
+        SubnetTest::Destination => (IPV4_DESTINATION, Operator::Equal),
+        SubnetTest::NotDestination => (IPV4_DESTINATION, Operator::NotEqual),
     };
     vec![
         payload(NETWORK_HEADER, offset, IPV4_LENGTH, register(0)),
@@ -139,12 +143,38 @@ pub(super) fn load_destination_port(to: Register) -> Expression {
     payload(TRANSPORT_HEADER, DESTINATION_PORT, PORT_LENGTH, to)
 }
 
-pub(super) fn load_value(value: [u8; 4], to: Register) -> Expression {
-    Expressions::Immediate(vec![
-        Immediate::DestinationRegister(to),
-        Immediate::Data(DataAttribute::Value(value.to_vec())),
-    ])
-    .into()
+/// 0.0.0.0, made of an address: `nft` shows a masked address, but no bare number.
+pub(super) fn load_any_address(to: Register) -> Vec<Expression> {
+    vec![load_destination(to), masked(to, [0; 4])]
+}
+
+pub(super) fn load_source_port(to: Register) -> Expression {
+    payload(TRANSPORT_HEADER, SOURCE_PORT, PORT_LENGTH, to)
+}
+
+/// The destination that the connection had before NAT.
+pub(super) fn load_original_destination(to: Register) -> Expression {
+    of_connection(CONNTRACK_DESTINATION, to)
+}
+
+pub(super) fn load_original_destination_port(to: Register) -> Expression {
+    of_connection(CONNTRACK_DESTINATION_PORT, to)
+}
+
+/// 0.0.0.0, as [`load_any_address`] does it, when the destination is changed already.
+pub(super) fn load_any_original_address(to: Register) -> Vec<Expression> {
+    vec![load_original_destination(to), masked(to, [0; 4])]
+}
+
+fn of_connection(key: u32, to: Register) -> Expression {
+    const ORIGINAL: u8 = 0;
+    let direction = DefaultNla::new(3, vec![ORIGINAL]);
+    other("ct", vec![number(1, to.into()), number(2, key), direction])
+}
+
+/// The packet's mark.
+pub(super) fn load_mark(to: Register) -> Expression {
+    meta(MetaKey::Mark, to)
 }
 
 pub(super) fn load_random(below: u32, to: Register) -> Expression {
@@ -173,18 +203,16 @@ pub(super) fn update_map(
     update: SetUpdate,
     key: Register,
     data: Register,
-    timeout_ms: u64,
 ) -> Expression {
-    let operation = match update {
-        SetUpdate::Renew => 1,
-        SetUpdate::Remove => 2,
+    let (operation, timeout) = match update {
+        SetUpdate::Renew { timeout_ms } => {
+            (1, Some(DefaultNla::new(6, timeout_ms.to_be_bytes().to_vec())))
+        }
+        SetUpdate::Remove => (2, None),
     };
     let mut attributes =
         vec![text(1, map), number(3, operation), number(4, key.into()), number(5, data.into())];
-    match update {
-        SetUpdate::Renew => attributes.push(DefaultNla::new(6, timeout_ms.to_be_bytes().to_vec())),
-        SetUpdate::Remove => {}
-    }
+    attributes.extend(timeout);
     other("dynset", attributes)
 }
 
@@ -224,7 +252,12 @@ pub(super) fn jump(chain: &str) -> Expression {
 }
 
 pub(super) fn go_to(chain: &str) -> Expression {
-    verdict(vec![VerdictAttribute::Code(Verdict::Goto), VerdictAttribute::Chain(chain.to_owned())])
+    verdict(verdict_go_to(chain))
+}
+
+/// The same as what a map says.
+pub(super) fn verdict_go_to(chain: &str) -> Vec<VerdictAttribute> {
+    vec![VerdictAttribute::Code(Verdict::Goto), VerdictAttribute::Chain(chain.to_owned())]
 }
 
 fn verdict(attributes: Vec<VerdictAttribute>) -> Expression {
@@ -271,13 +304,6 @@ fn masked(register: Register, mask: [u8; 4]) -> Expression {
         Bitwise::Xor(DataAttribute::Value(vec![0; 4])),
     ])
     .into()
-}
-
-/// Swaps the bytes of each number in so many bytes from this register on, from the order of the
-/// processor to that of the network.
-pub(super) fn to_network_order(at: Register, bytes: u32) -> Expression {
-    let (from, to) = (number(1, at.into()), number(2, at.into()));
-    other("byteorder", vec![from, to, number(3, 1), number(4, bytes), number(5, 4)])
 }
 
 /// An expression that the library has no type for.

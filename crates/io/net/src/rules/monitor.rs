@@ -13,14 +13,12 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use tokio::sync::Notify;
 
-use crate::rules::socket::{ANSWER_MAX, pieces, receive};
+use crate::rules::socket::{ANSWER_MAX, NETFILTER_HEADER_LENGTH, pieces, receive};
 
 /// `NFNLGRP_NFTABLES`.
 const GROUP_NFTABLES: u32 = 7;
 /// For the notifications of many small changes at once.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
-/// Family, version and number of the subsystem, before the attributes.
-const HEADER_LENGTH: usize = 4;
 /// The attribute with the table's name in messages about all kinds of objects.
 const TABLE_NAME: u16 = 1;
 
@@ -124,7 +122,8 @@ impl TableMonitor {
             if piece.port_number() == self.own_port || !is_of_tables || is_generation {
                 continue;
             }
-            let Some((header, attributes)) = piece.payload().split_first_chunk::<HEADER_LENGTH>()
+            let Some((header, attributes)) =
+                piece.payload().split_first_chunk::<NETFILTER_HEADER_LENGTH>()
             else {
                 continue;
             };

@@ -3,20 +3,17 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use netlink_packet_core::NLM_F_ACK;
-use netlink_packet_netfilter::NetfilterMessageInner;
 use netlink_packet_netfilter::nftables::{
-    ListAttribute, NfTablesMessage, SetElementAttribute, SetElementList, SetElementMessage,
-    TableAttribute, TableFlags, TableMessage,
+    NfTablesMessage, SetElementList, SetElementMessage, TableAttribute, TableFlags, TableMessage,
 };
 use rekindle_services::{RuleChanges, RuleElements, StaleFlow};
 use rustix::io::Errno;
 
 use crate::rules::batch::{RuleBatch, of_table};
-use crate::rules::elements::{EncodedElement, decode};
+use crate::rules::elements::{EncodedElement, ListedElement, decode};
 use crate::rules::error::RuleError;
-use crate::rules::schema::{self, AFFINITY, ElementSet, PickChain};
-use crate::rules::socket::NetfilterSocket;
+use crate::rules::schema::{self, AFFINITY, ElementSet, NeededChain};
+use crate::rules::socket::{NetfilterSocket, malformed};
 use crate::rules::{RuleTableConfig, TableOwnership, conntrack, failed};
 
 /// Tries to list a set that changes while it is listed.
@@ -31,7 +28,7 @@ pub(super) struct OpenTable {
     socket: NetfilterSocket,
     flags: TableFlags,
     /// Those in the kernel.
-    pick_chains: BTreeSet<PickChain>,
+    needed_chains: BTreeSet<NeededChain>,
 }
 
 impl OpenTable {
@@ -47,8 +44,8 @@ impl OpenTable {
             TableOwnership::Shared => TableFlags::empty(),
         };
         let name = format!("rekindle-{bridge}");
-        let pick_chains = BTreeSet::new();
-        let mut table = Self { config: config.clone(), name, socket, flags, pick_chains };
+        let needed_chains = BTreeSet::new();
+        let mut table = Self { config: config.clone(), name, socket, flags, needed_chains };
         table.look_up().map_err(unavailable)?;
         Ok(table)
     }
@@ -69,8 +66,8 @@ impl OpenTable {
     fn look_up(&mut self) -> io::Result<bool> {
         let attributes = vec![TableAttribute::Name(self.name.clone())];
         let get = of_table(NfTablesMessage::GetTable(TableMessage { attributes }));
-        match self.socket.request(get, NLM_F_ACK) {
-            Ok(_) => Ok(true),
+        match self.socket.request(get) {
+            Ok(()) => Ok(true),
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => Ok(false),
             Err(error) => Err(error),
         }
@@ -96,8 +93,8 @@ impl OpenTable {
         elements: &RuleElements,
         clients: Vec<EncodedElement>,
     ) -> Result<(), RuleError> {
-        let pick_chains: BTreeSet<PickChain> =
-            elements.iter().filter_map(PickChain::of_element).collect();
+        let needed_chains: BTreeSet<NeededChain> =
+            elements.iter().flat_map(NeededChain::of_element).collect();
         let mut batch = RuleBatch::new(&self.name);
         if self.look_up().map_err(|source| failed("look for nftables table", source))? {
             batch.delete_table();
@@ -109,29 +106,33 @@ impl OpenTable {
         for chain in schema::chains(&self.config) {
             batch.add_chain(&chain);
         }
-        for chain in &pick_chains {
-            batch.add_pick_chain(*chain);
+        for chain in &needed_chains {
+            batch.add_needed_chain(*chain);
         }
         batch.add_elements(elements)?;
         batch.add_encoded(AFFINITY, clients);
         batch.commit(&mut self.socket)?;
-        self.pick_chains = pick_chains;
+        self.needed_chains = needed_chains;
         Ok(())
     }
 
     pub(super) fn apply(&mut self, changes: &RuleChanges) -> Result<(), RuleError> {
-        let needed: BTreeSet<PickChain> =
-            changes.added.iter().filter_map(PickChain::of_element).collect();
-        let missing: Vec<PickChain> = needed.difference(&self.pick_chains).copied().collect();
-        let mut batch = RuleBatch::new(&self.name);
-        for chain in &missing {
-            batch.add_pick_chain(*chain);
+        let needed: BTreeSet<NeededChain> =
+            changes.added.iter().flat_map(NeededChain::of_element).collect();
+        let missing: Vec<NeededChain> = needed.difference(&self.needed_chains).copied().collect();
+        if !missing.is_empty() {
+            // first: who sees the elements must not find chains whose rules do not count yet
+            let mut batch = RuleBatch::new(&self.name);
+            for chain in &missing {
+                batch.add_needed_chain(*chain);
+            }
+            batch.commit(&mut self.socket)?;
+            self.needed_chains.extend(missing);
         }
+        let mut batch = RuleBatch::new(&self.name);
         batch.remove_elements(&changes.removed)?;
         batch.add_elements(&changes.added)?;
-        batch.commit(&mut self.socket)?;
-        self.pick_chains.extend(missing);
-        Ok(())
+        batch.commit(&mut self.socket)
     }
 
     pub(super) fn read_back(&mut self) -> Result<RuleElements, RuleError> {
@@ -160,33 +161,18 @@ impl OpenTable {
             batch.delete_table();
             batch.commit(&mut self.socket)?;
         }
-        self.pick_chains.clear();
+        self.needed_chains.clear();
         Ok(())
     }
 
     /// The clients that stay with their endpoint, each with the time that is left to it. None can
     /// be told of a table that is not there or not of this version.
     fn clients(&mut self) -> Vec<EncodedElement> {
-        let clients = self.list(AFFINITY).unwrap_or_default().into_iter();
-        let kept = |attribute: &SetElementAttribute| {
-            matches!(
-                attribute,
-                SetElementAttribute::Key(_)
-                    | SetElementAttribute::Data(_)
-                    | SetElementAttribute::Timeout(_)
-                    | SetElementAttribute::Expiration(_)
-            )
-        };
-        let only_kept = |element| match element {
-            ListAttribute::Element(attributes) => {
-                ListAttribute::Element(attributes.into_iter().filter(kept).collect())
-            }
-            other => other,
-        };
-        clients.map(only_kept).collect()
+        let clients = self.list(AFFINITY).unwrap_or_default();
+        clients.into_iter().map(ListedElement::encode).collect()
     }
 
-    fn list(&mut self, set: &str) -> Result<Vec<EncodedElement>, RuleError> {
+    fn list(&mut self, set: &str) -> Result<Vec<ListedElement>, RuleError> {
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -194,16 +180,8 @@ impl OpenTable {
                 vec![SetElementList::Table(self.name.clone()), SetElementList::Set(set.to_owned())];
             let get = NfTablesMessage::GetSetElement(SetElementMessage { attributes });
             let mut elements = Vec::new();
-            let listed = self.socket.dump(of_table(get), |message| {
-                let NetfilterMessageInner::NfTables(NfTablesMessage::NewSetElement(some)) = message
-                else {
-                    return;
-                };
-                for attribute in some.attributes {
-                    if let SetElementList::Elements(some) = attribute {
-                        elements.extend(some);
-                    }
-                }
+            let listed = self.socket.dump(of_table(get), |attributes| {
+                ListedElement::read_all(attributes, &mut elements).map_err(malformed)
             });
             match listed {
                 Err(error)

@@ -7,10 +7,10 @@
 use std::io;
 
 use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NetlinkDeserializable,
-    NetlinkHeader, NetlinkMessage, NetlinkPayload, NlasIterator,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload, NlasIterator,
 };
-use netlink_packet_netfilter::{NetfilterMessage, NetfilterMessageInner};
+use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::{Socket, protocols::NETLINK_NETFILTER};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -28,6 +28,8 @@ const FLAG_HAS_ATTRIBUTES: u16 = 0x200;
 /// `NLMSGERR_ATTR_OFFS`: where in the message the attribute is that failed.
 const ATTRIBUTE_OFFSET: u16 = 2;
 const HEADER_LENGTH: usize = 16;
+/// Family, version and number of the subsystem, before the attributes.
+pub(crate) const NETFILTER_HEADER_LENGTH: usize = 4;
 
 /// See the module.
 pub(crate) struct NetfilterSocket {
@@ -110,46 +112,34 @@ impl NetfilterSocket {
         }
     }
 
-    /// Sends one message and waits for its acknowledgement (`NLM_F_ACK` is in `flags`) or its answer.
-    pub(crate) fn request(
-        &mut self,
-        message: NetfilterMessage,
-        flags: u16,
-    ) -> io::Result<Option<NetfilterMessage>> {
+    /// Sends one message and returns when the kernel has done it.
+    pub(crate) fn request(&mut self, message: NetfilterMessage) -> io::Result<()> {
         let mut bytes = Vec::new();
-        self.append(&mut bytes, message, flags);
+        self.append(&mut bytes, message, NLM_F_ACK);
         let sequence = self.sequence;
         self.send(&bytes)?;
-        let mut answer = None;
         loop {
             self.receive()?;
-            for buffer in pieces(&self.answers) {
-                let buffer = buffer?;
-                if buffer.sequence_number() != sequence {
-                    continue;
-                }
-                if buffer.message_type() == NLMSG_ERROR {
-                    return outcome(&buffer).error.map_or(Ok(answer), Err);
-                }
-                answer = Some(parse(&buffer)?);
-                if flags & netlink_packet_core::NLM_F_ACK == 0 {
-                    return Ok(answer);
+            for outcome in outcomes(&self.answers)? {
+                if outcome.sequence == sequence {
+                    return outcome.error.map_or(Ok(()), Err);
                 }
             }
         }
     }
 
-    /// Hands out everything that the kernel lists. `ErrorKind::Interrupted`: it changed meanwhile.
+    /// Hands out everything that the kernel lists: the attributes of each message, not parsed.
+    /// `ErrorKind::Interrupted`: it changed meanwhile.
     pub(crate) fn dump(
         &mut self,
         message: NetfilterMessage,
-        mut each: impl FnMut(NetfilterMessageInner),
+        mut each: impl FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut bytes = Vec::new();
         self.append(&mut bytes, message, NLM_F_DUMP);
         let sequence = self.sequence;
         self.send(&bytes)?;
-        let mut interrupted = false;
+        let (mut interrupted, mut result) = (false, Ok(()));
         loop {
             self.receive()?;
             for buffer in pieces(&self.answers) {
@@ -160,9 +150,14 @@ impl NetfilterSocket {
                 interrupted |= buffer.flags() & FLAG_DUMP_INTERRUPTED != 0;
                 match buffer.message_type() {
                     NLMSG_DONE if interrupted => return Err(io::ErrorKind::Interrupted.into()),
-                    NLMSG_DONE => return Ok(()),
+                    NLMSG_DONE => return result,
                     NLMSG_ERROR => return outcome(&buffer).error.map_or(Ok(()), Err),
-                    _ => each(parse(&buffer)?.inner),
+                    // what is left is read all the same, or the next request would find it
+                    _ if result.is_ok() => {
+                        let attributes = buffer.payload().get(NETFILTER_HEADER_LENGTH..);
+                        result = each(attributes.unwrap_or_default());
+                    }
+                    _ => {}
                 }
             }
         }
@@ -225,12 +220,6 @@ pub(crate) fn pieces(bytes: &[u8]) -> impl Iterator<Item = io::Result<NetlinkBuf
     })
 }
 
-fn parse(buffer: &NetlinkBuffer<&[u8]>) -> io::Result<NetfilterMessage> {
-    let mut header = NetlinkHeader::default();
-    header.message_type = buffer.message_type();
-    NetfilterMessage::deserialize(&header, buffer.payload()).map_err(malformed)
-}
-
 fn outcomes(bytes: &[u8]) -> io::Result<Vec<MessageOutcome>> {
     let errors = pieces(bytes)
         .filter(|piece| piece.as_ref().map_or(true, |piece| piece.message_type() == NLMSG_ERROR));
@@ -254,6 +243,6 @@ fn outcome(buffer: &NetlinkBuffer<&[u8]>) -> MessageOutcome {
     MessageOutcome { sequence: buffer.sequence_number(), error, offset }
 }
 
-fn malformed(error: netlink_packet_core::DecodeError) -> io::Error {
+pub(crate) fn malformed(error: netlink_packet_core::DecodeError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
 }
