@@ -141,6 +141,7 @@ async fn plug_with(
         index: host_index,
         bridge_index: plug.bridge_index,
         address: plug.address,
+        gateway_mac: plug.gateway_mac,
     };
     let filter = port.set_up(handle).await?;
     configure(inside, eth0, plug).await?;
