@@ -80,7 +80,7 @@ fn check_services(store: &Store, services: ChosenServiceRange) -> anyhow::Result
     let own = usize::from(store.get("/services/default/kubernetes").is_some());
     if all > own {
         bail!(
-            "--service-cidr {}: {} Services have addresses of {before}: delete them first, or go on without this argument",
+            "--service-cidr {}: Services have addresses of {before} ({} of them): delete them first, or go on without this argument",
             services.range,
             all - own
         );

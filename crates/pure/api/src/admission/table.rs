@@ -1,6 +1,6 @@
 //! The rules of admission, in one table: who looks at a write beyond the object itself, when, and
-//! why. The verbs name the stages; no verb calls a rule. The addresses of Services are no rule: they
-//! are chosen before validation and count with the write ([`service_addresses`]).
+//! why. The verbs name the stages; no verb calls a rule. [`service_addresses`] is no rule: it keeps
+//! its choice from validation to the write.
 //!
 //! ```text
 //!  create  Received ─ Identified ─ Defaulted ─ Warned ─ Named ─ (validation)

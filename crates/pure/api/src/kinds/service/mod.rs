@@ -1,5 +1,5 @@
-//! Service (core/v1): one name and address for pods that come and go. Its addresses and ports of the
-//! nodes are chosen by [`crate::service_addresses`].
+//! Service (core/v1): one name and address for pods that come and go. [`crate::service_addresses`]
+//! chooses its addresses and its ports of the nodes.
 
 mod defaults;
 mod endpoint_fields;
