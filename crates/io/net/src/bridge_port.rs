@@ -5,7 +5,8 @@
 //!
 //! The port is not isolated from others, although pods send to the gateway only: where packets on
 //! bridges pass through iptables (`bridge-nf-call-iptables`), the kernel hands a connection to a
-//! Service's endpoint from port to port.
+//! Service's endpoint from port to port, and back to the same port (hairpin) where a pod reaches
+//! itself.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -42,8 +43,14 @@ impl BridgePort<'_> {
         let failed = |operation| move |source| netlink(operation, self.name, source);
         ipv6::disable_on(self.name)?;
         let mac = mac_of(self.address);
-        let flags =
-            LinkBridgePort::new(self.index).learning(false).flood(false).locked(true).build();
+        let flags = LinkBridgePort::new(self.index)
+            .learning(false)
+            .flood(false)
+            .bcast_flood(false)
+            .mcast_flood(false)
+            .locked(true)
+            .hairpin(true)
+            .build();
         let up = LinkUnspec::new_with_index(self.index).up().build();
         let bridge_entry = handle
             .neighbours()
