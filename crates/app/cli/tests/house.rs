@@ -29,7 +29,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("ladder", &["types", "diagnosis"]),
     ("why", &["types", "diagnosis"]),
     ("controllers", &["types", "cron"]),
-    ("net", &["types"]),
+    ("net", &["types", "services"]),
     ("api", &["types", "cron", "metrics", "store"]),
     ("api-server", &["types", "metrics", "store", "api"]),
     ("runtime", &["types", "shim"]),

@@ -1,4 +1,4 @@
-//! How long the kernel takes for the rules of Services. Run as root; everything happens in a network
+//! How long the kernel takes for the rules of Services. Run as root; it works in a network
 //! namespace of its own. Arguments: Services and endpoints of each, 5000 and 5 otherwise.
 #![allow(clippy::disallowed_methods, reason = "a measurement needs a clock and processes")]
 
@@ -101,7 +101,7 @@ async fn measure(services: u32, endpoints: u16) {
     };
     timed("full state, no table before", &elements).await;
     println!("{:44} {} KiB", "kernel memory of it (slab)", slab_kib() - slab);
-    timed("full state instead of another", &elements).await;
+    timed("full state, renewed in place", &elements).await;
     let begin = Instant::now();
     assert_eq!(table.read_back().await.expect("read back"), elements);
     show("read back", vec![begin.elapsed().as_secs_f64() * 1e3]);

@@ -65,14 +65,37 @@ impl RuleBatch {
         Self { table: table.to_owned(), messages: Vec::new() }
     }
 
-    pub(super) fn add_table(&mut self, flags: TableFlags) {
+    /// `description` is for people, and tells a later engine of what version the table is.
+    pub(super) fn add_table(&mut self, flags: TableFlags, description: &str) {
         let attributes = vec![
             TableAttribute::Name(self.table.clone()),
             TableAttribute::Flags(flags),
-            TableAttribute::UserData(comment("made by Rekindle, which owns it")),
+            TableAttribute::UserData(comment(description)),
         ];
         let message = NfTablesMessage::NewTable(TableMessage { attributes });
         self.push(message, NLM_F_CREATE, "the table".to_owned());
+    }
+
+    /// Removes the rules of all chains.
+    pub(super) fn flush_rules(&mut self) {
+        let attributes = vec![RuleAttribute::Table(self.table.clone())];
+        let message = NfTablesMessage::DeleteRule(RuleMessage { attributes });
+        self.push(message, 0, "the removal of all rules".to_owned());
+    }
+
+    /// Removes all elements of a set.
+    pub(super) fn flush_set(&mut self, set: &str) {
+        let table = SetElementList::Table(self.table.clone());
+        let attributes = vec![table, SetElementList::Set(set.to_owned())];
+        let message = NfTablesMessage::DeleteSetElement(SetElementMessage { attributes });
+        self.push(message, 0, format!("the removal of all elements of {set}"));
+    }
+
+    /// Of elements that are there already: what leads to the chain that remembers their clients.
+    pub(super) fn add_sticky<'a>(&mut self, elements: impl IntoIterator<Item = &'a RuleElement>) {
+        let with_sticky = |element: &RuleElement| Some((encode_sticky(element)?, *element));
+        let sticky = elements.into_iter().filter_map(with_sticky).collect();
+        self.change_set(ElementChange::Add, STICKY, sticky);
     }
 
     pub(super) fn delete_table(&mut self) {
@@ -120,6 +143,12 @@ impl RuleBatch {
 
     /// The chain with its rules, which may jump to chains that are there already.
     pub(super) fn add_chain(&mut self, chain: &ChainDefinition) {
+        self.add_chain_only(chain);
+        self.add_rules(chain);
+    }
+
+    /// The chain as it is, or without rules.
+    pub(super) fn add_chain_only(&mut self, chain: &ChainDefinition) {
         let mut attributes = vec![
             ChainAttribute::Table(self.table.clone()),
             ChainAttribute::Name(chain.name.clone()),
@@ -137,6 +166,9 @@ impl RuleBatch {
         }
         let message = NfTablesMessage::NewChain(ChainMessage { attributes });
         self.push(message, NLM_F_CREATE, format!("chain {}", chain.name));
+    }
+
+    pub(super) fn add_rules(&mut self, chain: &ChainDefinition) {
         for (number, rule) in chain.rules.iter().enumerate() {
             let attributes = vec![
                 RuleAttribute::Table(self.table.clone()),
@@ -333,7 +365,7 @@ fn control(message: ControlMessage) -> NetfilterMessage {
 }
 
 /// A comment as `nft` stores it: type, length, text with a zero at its end.
-fn comment(text: &str) -> Vec<u8> {
-    let length = u8::try_from(text.len() + 1).expect("comments are constants of a few words");
+pub(super) fn comment(text: &str) -> Vec<u8> {
+    let length = u8::try_from(text.len() + 1).expect("comments are a few words");
     [&[COMMENT, length], text.as_bytes(), &[0]].concat()
 }

@@ -6,8 +6,8 @@
 //!                          ▲                        │
 //!                          └── changed_by_others ◄──┘
 //! ```
-//! Every call is one transaction of the kernel: a kill -9 in its middle leaves the rules of before
-//! or those of after. A table that an earlier engine left behind works on until `replace`.
+//! The kernel changes rules in transactions: a kill -9 leaves those of before or those of after. A
+//! table that an earlier engine left behind works on until `replace`.
 //!
 //! `schema` has sets, chains and rules, `expressions` what rules are made of, `elements` how an
 //! element of the rules is one of a set. `batch` makes a transaction of them, `socket` talks to the
@@ -41,7 +41,8 @@ pub struct RuleTableConfig {
     pub bridge: String,
     /// Where the pods' addresses come from.
     pub pods: Ipv4Net,
-    /// Where the Services' cluster IPs come from: connections to those that nobody has are rejected.
+    /// Where the Services' cluster IPs come from: connections to those that nobody has are
+    /// rejected.
     pub services: Option<Ipv4Net>,
     /// What becomes of the pods' packets that leave the machine.
     pub egress: PodEgress,
@@ -80,7 +81,7 @@ pub enum TableOwnership {
     Shared,
 }
 
-/// The table of one engine. All calls may come from any task; each is a transaction.
+/// The table of one engine. Calls may come from any task.
 pub struct RuleTable {
     table: Arc<Mutex<OpenTable>>,
     monitor: Arc<TableMonitor>,
@@ -108,8 +109,8 @@ impl RuleTable {
         lock(&self.table).name().to_owned()
     }
 
-    /// Makes the table anew with exactly these elements, in one transaction. Clients with affinity
-    /// stay where they are.
+    /// Gives the table all its rules and exactly these elements. One that stands is renewed without
+    /// a gap: no connection is lost. Clients with affinity stay where they are.
     pub async fn replace(&self, elements: &RuleElements) -> Result<(), RuleError> {
         let elements = elements.clone();
         let monitor = Arc::clone(&self.monitor);

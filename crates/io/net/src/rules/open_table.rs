@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use netlink_packet_core::NlasIterator;
 use netlink_packet_netfilter::nftables::{
     NfTablesMessage, SetElementList, SetElementMessage, TableAttribute, TableFlags, TableMessage,
 };
 use rekindle_services::{RuleChanges, RuleElements, StaleFlow};
 use rustix::io::Errno;
+use sha2::{Digest, Sha256};
 
-use crate::rules::batch::{RuleBatch, of_table};
+use crate::rules::batch::{RuleBatch, comment, of_table};
 use crate::rules::elements::{EncodedElement, ListedElement, decode};
 use crate::rules::error::RuleError;
-use crate::rules::schema::{self, AFFINITY, ElementSet, NeededChain};
+use crate::rules::schema::{self, AFFINITY, ElementSet, NODE_PICKS, NeededChain, PICKS, STICKY};
 use crate::rules::socket::{NetfilterSocket, malformed};
 use crate::rules::{RuleTableConfig, TableOwnership, conntrack, failed};
 
@@ -60,46 +62,88 @@ impl OpenTable {
 
     /// Whether the table is in the kernel.
     pub(super) fn is_there(&mut self) -> bool {
-        self.look_up().unwrap_or(false)
+        matches!(self.look_up(), Ok(Some(_)))
     }
 
-    fn look_up(&mut self) -> io::Result<bool> {
+    /// The description of the table in the kernel, as its bytes.
+    fn look_up(&mut self) -> io::Result<Option<Vec<u8>>> {
+        const USER_DATA: u16 = 6;
         let attributes = vec![TableAttribute::Name(self.name.clone())];
         let get = of_table(NfTablesMessage::GetTable(TableMessage { attributes }));
-        match self.socket.request(get) {
-            Ok(()) => Ok(true),
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let answer = match self.socket.ask(get) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => return Ok(None),
+            answer => answer?,
+        };
+        let mut attributes = NlasIterator::new(answer.as_slice()).filter_map(Result::ok);
+        let description = attributes.find(|attribute| attribute.kind() == USER_DATA);
+        Ok(Some(description.map(|found| found.value().to_vec()).unwrap_or_default()))
     }
 
     pub(super) fn replace(&mut self, elements: &RuleElements) -> Result<(), RuleError> {
-        let clients = self.clients();
-        match self.replace_with(elements, clients.clone()) {
+        match self.renew_or_make(elements) {
             // an earlier kernel knows no owners that leave their table behind
-            Err(RuleError::Refused { source, .. })
-                if self.flags != TableFlags::empty() && is_unknown_flag(&source) =>
-            {
+            Err(RuleError::Refused { source, .. }) if self.is_unknown_flag(&source) => {
                 tracing::debug!(table = self.name, "this kernel has no owners of nftables tables");
                 self.flags = TableFlags::empty();
-                self.replace_with(elements, clients)
+                self.renew_or_make(elements)
             }
             result => result,
         }
     }
 
-    fn replace_with(
+    fn is_unknown_flag(&self, error: &io::Error) -> bool {
+        let errno = Errno::from_io_error(error);
+        !self.flags.is_empty() && matches!(errno, Some(Errno::OPNOTSUPP | Errno::INVAL))
+    }
+
+    fn renew_or_make(&mut self, elements: &RuleElements) -> Result<(), RuleError> {
+        let found = self.look_up();
+        let found = found.map_err(|source| failed("look for nftables table", source))?;
+        let is_of_this_version = found == Some(comment(&self.description()));
+        if is_of_this_version {
+            match self.renew(elements) {
+                Err(error @ (RuleError::TableBusy { .. } | RuleError::Ipv6 { .. })) => {
+                    return Err(error);
+                }
+                Err(RuleError::Refused { source, object, table })
+                    if self.is_unknown_flag(&source) =>
+                {
+                    return Err(RuleError::Refused { source, object, table });
+                }
+                Err(error) => {
+                    // somebody changed more than rules and elements
+                    tracing::debug!(table = self.name, %error, "nftables table is made anew");
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
+        let clients = self.clients();
+        self.make(found.is_some(), elements, clients)
+    }
+
+    /// What the table says about itself. It differs between versions of the rules, and with the
+    /// configuration.
+    fn description(&self) -> String {
+        let sets_and_chains = (schema::sets(), schema::chains(&self.config));
+        let digest = Sha256::digest(format!("{:?} {sets_and_chains:?}", self.config));
+        let version: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("made by Rekindle, which owns it; version {version}")
+    }
+
+    /// Makes the table anew, in one transaction. A connection of just this moment may miss both.
+    fn make(
         &mut self,
+        exists: bool,
         elements: &RuleElements,
         clients: Vec<EncodedElement>,
     ) -> Result<(), RuleError> {
         let needed_chains: BTreeSet<NeededChain> =
             elements.iter().flat_map(NeededChain::of_element).collect();
         let mut batch = RuleBatch::new(&self.name);
-        if self.look_up().map_err(|source| failed("look for nftables table", source))? {
+        if exists {
             batch.delete_table();
         }
-        batch.add_table(self.flags);
+        batch.add_table(self.flags, &self.description());
         for (id, set) in (1..).zip(schema::sets()) {
             batch.add_set(id, &set);
         }
@@ -114,6 +158,36 @@ impl OpenTable {
         batch.commit(&mut self.socket)?;
         self.needed_chains = needed_chains;
         Ok(())
+    }
+
+    /// Makes rules and elements right in a table that stands: first all rules, then the elements
+    /// that differ. No connection misses a rule, and clients stay remembered.
+    fn renew(&mut self, elements: &RuleElements) -> Result<(), RuleError> {
+        let present = self.read_back()?;
+        let needed_chains: BTreeSet<NeededChain> =
+            present.union(elements).flat_map(NeededChain::of_element).collect();
+        let mut batch = RuleBatch::new(&self.name);
+        batch.add_table(self.flags, &self.description());
+        for chain in schema::chains(&self.config) {
+            batch.add_chain_only(&chain);
+        }
+        for chain in &needed_chains {
+            batch.add_chain_only(&chain.definition());
+        }
+        batch.flush_rules();
+        for map in [PICKS, NODE_PICKS, STICKY] {
+            batch.flush_set(map);
+        }
+        for chain in schema::chains(&self.config) {
+            batch.add_rules(&chain);
+        }
+        for chain in &needed_chains {
+            batch.add_needed_chain(*chain);
+        }
+        batch.add_sticky(&present);
+        batch.commit(&mut self.socket)?;
+        self.needed_chains = needed_chains;
+        self.apply(&RuleChanges::between(&present, elements))
     }
 
     pub(super) fn apply(&mut self, changes: &RuleChanges) -> Result<(), RuleError> {
@@ -156,7 +230,8 @@ impl OpenTable {
     }
 
     pub(super) fn remove(&mut self) -> Result<(), RuleError> {
-        if self.look_up().map_err(|source| failed("look for nftables table", source))? {
+        let found = self.look_up();
+        if found.map_err(|source| failed("look for nftables table", source))?.is_some() {
             let mut batch = RuleBatch::new(&self.name);
             batch.delete_table();
             batch.commit(&mut self.socket)?;
@@ -191,10 +266,6 @@ impl OpenTable {
             }
         }
     }
-}
-
-fn is_unknown_flag(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::INVAL))
 }
 
 /// Why nftables cannot be used at all.

@@ -2,24 +2,24 @@
 //!
 //! ```text
 //!  prerouting, output (filter, -110) ──► refuse: in `rejected`? in `dropped`?
-//!  prerouting, output (nat, -100) ─────► route:  `services` ─► how many endpoints ─► `picks` ─► pick-3
-//!      pick-3: a random number below 3 ─► `endpoints` ─► the connection goes to that address and port
-//!  prerouting, output (filter, -95) ───► remember: with affinity, the client's endpoint ─► `affinity`
+//!  prerouting, output (nat, -100) ─────► route: `services` ─► 3 endpoints ─► `picks` ─► pick-3
+//!         pick-3: a random number below 3 ─► `endpoints` ─► destination is that address and port
+//!  prerouting, output (filter, -95) ───► remember: client and endpoint ─► `affinity`
 //!  prerouting, output (filter, -90) ───► vacant: still for the Services' range? nobody has it
-//!  postrouting (nat, 100) ─────────────► hide-source: hairpins, 127.0.0.1, pods that leave the machine
+//!  postrouting (nat, 100) ─────────────► hide-source: hairpins, 127.0.0.1, pods that leave
 //! ```
 //! A chain `pick-…` exists once for each number of endpoints that some Service has. NodePorts have
 //! chains of their own (`…-node`), which take 0.0.0.0 for the address. A Service is elements only,
-//! and they name no chain: otherwise the kernel would look through the elements of all Services for
-//! loops whenever one changes (2 ms for 5,000). Only affinity names the chain for its time.
+//! and they name no chain. Otherwise the kernel would look through the elements of all Services
+//! for loops whenever one changes (2 ms for 5,000). Only affinity names the chain for its time.
 //!
 //! One connection may see elements of two transactions, because the kernel takes each lookup by
 //! itself. Then a number may have no endpoint any more, and number 0 is taken.
 //!
 //! # What `nft` makes of it
-//! `nft list ruleset` must work for everyone on the machine, and it ends with a failed assertion on a
-//! key that contains what another map said. So such a lookup writes one register before those that
-//! the key begins with, and these hold something else for `nft` to show: in `route` the packet's mark
+//! `nft list ruleset` must work for everyone on the machine. It ends with a failed assertion on a
+//! key that contains what another map said. So such a lookup writes from one register before that
+//! part of the key on. nft shows what was loaded there earlier: in `route` the packet's mark
 //! instead of what `services` says, in sticky chains the source instead of what `affinity` says.
 
 use std::num::{NonZeroU16, NonZeroU32};
@@ -42,8 +42,8 @@ use crate::rules::{LoopbackNodePorts, PodEgress, RuleTableConfig};
 pub(super) const AFFINITY: &str = "affinity";
 /// Leads from a frontend with affinity to the chain that remembers its clients.
 pub(super) const STICKY: &str = "sticky";
-const PICKS: &str = "picks";
-const NODE_PICKS: &str = "node-picks";
+pub(super) const PICKS: &str = "picks";
+pub(super) const NODE_PICKS: &str = "node-picks";
 const REFUSE: &str = "refuse";
 const ROUTE: &str = "route";
 const REMEMBER: &str = "remember";

@@ -128,6 +128,29 @@ impl NetfilterSocket {
         }
     }
 
+    /// Sends one question and returns the attributes of its answer.
+    pub(crate) fn ask(&mut self, message: NetfilterMessage) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.append(&mut bytes, message, 0);
+        let sequence = self.sequence;
+        self.send(&bytes)?;
+        loop {
+            self.receive()?;
+            for buffer in pieces(&self.answers) {
+                let buffer = buffer?;
+                if buffer.sequence_number() != sequence {
+                    continue;
+                }
+                if buffer.message_type() == NLMSG_ERROR {
+                    let no_answer = || io::ErrorKind::InvalidData.into();
+                    return Err(outcome(&buffer).error.unwrap_or_else(no_answer));
+                }
+                let attributes = buffer.payload().get(NETFILTER_HEADER_LENGTH..);
+                return Ok(attributes.unwrap_or_default().to_vec());
+            }
+        }
+    }
+
     /// Hands out everything that the kernel lists: the attributes of each message, not parsed.
     /// `ErrorKind::Interrupted`: it changed meanwhile.
     pub(crate) fn dump(

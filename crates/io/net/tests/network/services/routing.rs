@@ -88,7 +88,6 @@ fn pods_do_not_reach_what_listens_on_the_hosts_loopback() {
         // by hand, past the pod's own loopback
         machine.pods[0].ip("link set lo down");
         machine.pods[0].ip("addr flush dev lo");
-        std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
         machine.pods[0].ip("rule add pref 1 to 127.0.0.0/8 lookup 100");
         machine.pods[0].ip("route add 127.0.0.0/8 via 10.88.0.1 table 100");
         machine.pods[0].ip("rule add pref 2 lookup local");
@@ -103,8 +102,6 @@ fn pods_do_not_reach_what_listens_on_the_hosts_loopback() {
             let refused = std::net::TcpStream::connect_timeout(&to, soon).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::TimedOut);
         });
-        let seen = machine.host.run("ip", "-s link show dev rktest0");
-        assert!(!seen.is_empty());
         assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     });
 }
