@@ -66,7 +66,8 @@ fn a_service_is_reached_by_address_name_and_port_of_the_node() {
 
     let mut forward = engine.kubectl_command(&["port-forward", "service/web", ":80"]);
     let mut forward = GuardedChild::start(&mut forward);
-    let port = forwarded_port(&mut forward.lines(), 8080);
+    let mut lines = forward.lines();
+    let port = forwarded_port(&mut lines, 8080);
     assert!(answers("127.0.0.1", port), "kubectl port-forward");
 
     // without endpoints a connection is turned away at once, and gets there again with them
