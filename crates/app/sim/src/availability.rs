@@ -210,13 +210,13 @@ fn is_to_stay(pod: &HeldPod) -> bool {
 #[cfg(test)]
 mod tests {
     use rekindle_controllers::ResourceKind;
-    use rekindle_reconcile::wire::object_from_value;
+    use rekindle_reconcile::wire::object_from_json;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn object(kind: ResourceKind, value: Value) -> ViewObject {
-        object_from_value(kind, value).expect("it is one")
+        object_from_json(kind, value.to_string().as_bytes()).expect("it is one")
     }
 
     fn deployment(replicas: u64) -> ViewObject {

@@ -1,29 +1,25 @@
 //! Watches every kind that the view holds and hands on what they show, kind by kind in order.
 
-use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::apps::v1::{
-    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
-};
-use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{
-    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    ReplicationController, Service,
-};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::DynamicObject;
-use kube::core::{ApiResource, PartialObjectMeta};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
+use rekindle_controllers::kind::ViewDetail;
 use rekindle_controllers::{ResourceKind, ViewObject};
 use rekindle_reconcile::{WatchUpdate, kinds};
-use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+
+use crate::object_text::ObjectText;
+
+/// How long a list with an object that cannot be decoded is left alone.
+const LIST_AGAIN: Duration = Duration::from_secs(30);
 
 /// The watches. Dropping it ends them.
 pub(crate) struct WatchFeed {
@@ -38,64 +34,18 @@ impl WatchFeed {
         let mut watches = JoinSet::new();
         for kind in kinds() {
             let (client, sender) = (client.clone(), sender.clone());
-            match kind {
-                ResourceKind::DaemonSet => watches.spawn(whole::<DaemonSet>(kind, client, sender)),
-                ResourceKind::Deployment => {
-                    watches.spawn(whole::<Deployment>(kind, client, sender))
+            match kind.info().held {
+                ViewDetail::Whole => {
+                    let decode = move |object: ObjectText| object.decode(kind);
+                    watches.spawn(watch(kind, client, decode, sender))
                 }
-                ResourceKind::ReplicaSet => {
-                    watches.spawn(whole::<ReplicaSet>(kind, client, sender))
+                ViewDetail::Metadata => {
+                    let decode = move |partial: PartialObjectMeta<ObjectText>| {
+                        Ok(ViewObject::Metadata(kind, Arc::new(partial.metadata)))
+                    };
+                    watches.spawn(watch(kind, client, decode, sender))
                 }
-                ResourceKind::ReplicationController => {
-                    watches.spawn(whole::<ReplicationController>(kind, client, sender))
-                }
-                ResourceKind::StatefulSet => {
-                    watches.spawn(whole::<StatefulSet>(kind, client, sender))
-                }
-                ResourceKind::ControllerRevision => {
-                    watches.spawn(whole::<ControllerRevision>(kind, client, sender))
-                }
-                ResourceKind::CronJob => watches.spawn(whole::<CronJob>(kind, client, sender)),
-                ResourceKind::Job => watches.spawn(whole::<Job>(kind, client, sender)),
-                ResourceKind::Pod => watches.spawn(whole::<Pod>(kind, client, sender)),
-                ResourceKind::RestartLadder => {
-                    watches.spawn(whole::<RestartLadder>(kind, client, sender))
-                }
-                ResourceKind::PodRestart => {
-                    watches.spawn(whole::<PodRestart>(kind, client, sender))
-                }
-                ResourceKind::RestartLedger => {
-                    watches.spawn(whole::<RestartLedger>(kind, client, sender))
-                }
-                ResourceKind::PodDisruptionBudget => {
-                    watches.spawn(whole::<PodDisruptionBudget>(kind, client, sender))
-                }
-                ResourceKind::PersistentVolumeClaim => {
-                    watches.spawn(whole::<PersistentVolumeClaim>(kind, client, sender))
-                }
-                ResourceKind::Service => watches.spawn(whole::<Service>(kind, client, sender)),
-                ResourceKind::EndpointSlice => {
-                    watches.spawn(whole::<EndpointSlice>(kind, client, sender))
-                }
-                ResourceKind::Endpoints => watches.spawn(whole::<Endpoints>(kind, client, sender)),
-                ResourceKind::Lease => watches.spawn(whole::<Lease>(kind, client, sender)),
-                ResourceKind::PersistentVolume => {
-                    watches.spawn(whole::<PersistentVolume>(kind, client, sender))
-                }
-                ResourceKind::StorageClass => {
-                    watches.spawn(whole::<StorageClass>(kind, client, sender))
-                }
-                ResourceKind::Node => watches.spawn(whole::<Node>(kind, client, sender)),
-                ResourceKind::Namespace => watches.spawn(whole::<Namespace>(kind, client, sender)),
-                ResourceKind::ConfigMap
-                | ResourceKind::Secret
-                | ResourceKind::ServiceAccount
-                | ResourceKind::RoleBinding
-                | ResourceKind::Role
-                | ResourceKind::PriorityClass
-                | ResourceKind::ClusterRoleBinding
-                | ResourceKind::ClusterRole
-                | ResourceKind::Event => watches.spawn(metadata(kind, client, sender)),
+                ViewDetail::Nothing => continue,
             };
         }
         Self { seen, _watches: watches }
@@ -112,78 +62,67 @@ impl WatchFeed {
     }
 }
 
-async fn whole<K>(kind: ResourceKind, client: Client, seen: mpsc::UnboundedSender<WatchUpdate>)
-where
-    K: kube::Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
-    ViewObject: From<K>,
+/// Watches a kind, and begins again after a pause when a list has an object that cannot be decoded.
+async fn watch<K>(
+    kind: ResourceKind,
+    client: Client,
+    decode: impl Fn(K) -> Result<ViewObject, serde_json::Error>,
+    seen: mpsc::UnboundedSender<WatchUpdate>,
+) where
+    K: Resource<DynamicType = ResourceKind> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let events = watcher(Api::<K>::all(client), watcher::Config::default()).default_backoff();
-    pass_on(kind, events.map_ok(|event| convert(event, ViewObject::from)).boxed(), seen).await;
-}
-
-async fn metadata(kind: ResourceKind, client: Client, seen: mpsc::UnboundedSender<WatchUpdate>) {
-    let info = kind.info();
-    let resource = ApiResource {
-        group: info.group.to_owned(),
-        version: info.version.to_owned(),
-        api_version: kind.api_version(),
-        kind: info.kind.to_owned(),
-        plural: info.plural.to_owned(),
-    };
-    let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &resource);
-    let object = move |partial: PartialObjectMeta<DynamicObject>| {
-        ViewObject::Metadata(kind, std::sync::Arc::new(partial.metadata))
-    };
-    let events = watcher(api, watcher::Config::default()).default_backoff();
-    pass_on(kind, events.map_ok(move |event| convert(event, object)).boxed(), seen).await;
-}
-
-fn convert<K>(event: Event<K>, object: impl Fn(K) -> ViewObject) -> Event<ViewObject> {
-    match event {
-        Event::Apply(o) => Event::Apply(object(o)),
-        Event::Delete(o) => Event::Delete(object(o)),
-        Event::Init => Event::Init,
-        Event::InitApply(o) => Event::InitApply(object(o)),
-        Event::InitDone => Event::InitDone,
+    while let Err(error) = pass_on(kind, &client, &decode, &seen).await {
+        tracing::warn!(%kind, %error, "failed to list");
+        tokio::time::sleep(LIST_AGAIN).await;
     }
 }
 
 /// Gathers the initial list and hands on everything after it as it comes. Ends when nobody listens.
-async fn pass_on(
+///
+/// # Errors
+/// When an object of the list cannot be decoded. Without it the view would take it for gone.
+async fn pass_on<K>(
     kind: ResourceKind,
-    mut events: futures::stream::BoxStream<'_, Result<Event<ViewObject>, watcher::Error>>,
-    seen: mpsc::UnboundedSender<WatchUpdate>,
-) {
+    client: &Client,
+    decode: impl Fn(K) -> Result<ViewObject, serde_json::Error>,
+    seen: &mpsc::UnboundedSender<WatchUpdate>,
+) -> Result<(), serde_json::Error>
+where
+    K: Resource<DynamicType = ResourceKind> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let objects = Api::<K>::all_with(client.clone(), &kind);
+    let mut events = watcher(objects, watcher::Config::default()).default_backoff().boxed();
+    let changed = |object| {
+        decode(object).map_err(|error| watcher::Error::WatchFailed(kube::Error::SerdeError(error)))
+    };
     let mut listed = Vec::new();
     while let Some(event) = events.next().await {
-        let news = match event {
+        let update = match event {
             Ok(Event::Init) => {
                 listed.clear();
                 continue;
             }
             Ok(Event::InitApply(object)) => {
-                listed.push(object);
+                listed.push(decode(object)?);
                 continue;
             }
-            Ok(Event::InitDone) => WatchUpdate::List(kind, std::mem::take(&mut listed)),
-            Ok(Event::Apply(object)) => WatchUpdate::Applied(object),
-            Ok(Event::Delete(object)) => WatchUpdate::Deleted(object.id(), object.uid().to_owned()),
-            Err(error) => {
-                // The watcher itself lists again, with backoff.
-                tracing::warn!(%kind, %error, "failed to watch");
-                continue;
-            }
+            Ok(Event::InitDone) => Ok(WatchUpdate::List(kind, std::mem::take(&mut listed))),
+            Ok(Event::Apply(object)) => changed(object).map(WatchUpdate::Applied),
+            Ok(Event::Delete(object)) => changed(object)
+                .map(|object| WatchUpdate::Deleted(object.id(), object.uid().to_owned())),
+            // The watcher itself lists again, with backoff.
+            Err(error) => Err(error),
         };
-        if seen.send(news).is_err() {
-            return;
+        match update {
+            Ok(update) => {
+                if seen.send(update).is_err() {
+                    return Ok(());
+                }
+            }
+            Err(error) => tracing::warn!(%kind, %error, "failed to watch"),
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

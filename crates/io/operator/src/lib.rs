@@ -18,6 +18,7 @@ mod elector;
 mod engine;
 mod feed;
 mod in_term;
+mod object_text;
 mod preview;
 mod scaling;
 mod snapshot;

@@ -5,21 +5,19 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::{EvictParams, PostParams};
-use kube::{Api, Client};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{EvictParams, PostParams, Request};
+use kube::{Api, Client, Resource};
 use rekindle_controllers::pod_restart::{self, NOT_TAKEN, RestartPreview};
-use rekindle_controllers::{ClusterView, NamespacedName};
+use rekindle_controllers::{ClusterView, NamespacedName, ResourceKind};
 use rekindle_reconcile::wire::budget_refusal;
-use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestart, Rung};
+use rekindle_types::{ObjectJson, Tick};
 
-use crate::snapshot::read_all;
+use crate::snapshot::{read_all, read_one};
 use crate::writer::api_status;
 
 /// The request's name in a preview, when its own is not made up yet.
@@ -80,55 +78,55 @@ impl PreviewReader<'_> {
         pod: &str,
         view: &mut ClusterView,
     ) -> Result<(), PreviewError> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let pod = pods.get_opt(pod).await.map_err(|e| failed("the pod", e))?;
-        let node = pod.as_ref().and_then(|pod| pod.spec.as_ref()?.node_name.clone());
-        if let Some(pod) = pod {
-            view.apply(pod.into());
-        }
-        read_all(Api::<PodRestart>::namespaced(self.client.clone(), &self.namespace), view)
-            .await
-            .map_err(|e| failed("the restarts that were asked for", e))?;
+        let kind = ResourceKind::Pod;
+        let pods = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        read_one(pods, kind, pod, view).await.map_err(|e| failed("the pod", e))?;
+        let pod = view.pod(&NamespacedName::new(self.namespace.as_str(), pod));
+        let node = pod.and_then(|pod| pod.node_name.clone());
+        self.read_own(ResourceKind::PodRestart, "the restarts that were asked for", view).await?;
         match rung {
             Rung::Container | Rung::Containers | Rung::Pod | Rung::Recreate => {
-                let nodes: Api<Node> = Api::all(self.client.clone());
-                // who may not see nodes is told the rest
-                if let Some(node) = node
-                    && let Ok(Some(node)) = nodes.get_opt(&node).await
-                {
-                    view.apply(node.into());
+                if let Some(node) = node {
+                    let kind = ResourceKind::Node;
+                    let nodes = Api::all_with(self.client.clone(), &kind);
+                    // who may not see nodes is told the rest
+                    let _ = read_one(nodes, kind, &node, view).await;
                 }
             }
             Rung::Reschedule => self.read_for_the_scheduler(view).await?,
             Rung::Rollback => {
-                read_all(Api::<Deployment>::namespaced(self.client.clone(), &self.namespace), view)
-                    .await
-                    .map_err(|e| failed("the deployments", e))?;
-                read_all(Api::<ReplicaSet>::namespaced(self.client.clone(), &self.namespace), view)
-                    .await
-                    .map_err(|e| failed("the replica sets", e))?;
+                self.read_own(ResourceKind::Deployment, "the deployments", view).await?;
+                self.read_own(ResourceKind::ReplicaSet, "the replica sets", view).await?;
             }
         }
         Ok(())
     }
 
     async fn read_for_the_scheduler(&self, view: &mut ClusterView) -> Result<(), PreviewError> {
-        let client = || self.client.clone();
-        // by their labels pods choose whose neighbours they are
-        read_all(Api::<Namespace>::all(client()), view)
-            .await
-            .map_err(|e| failed("the namespaces", e))?;
-        read_all(Api::<Node>::all(client()), view).await.map_err(|e| failed("the nodes", e))?;
-        read_all(Api::<Pod>::all(client()), view).await.map_err(|e| failed("all pods", e))?;
-        read_all(Api::<PersistentVolumeClaim>::all(client()), view)
-            .await
-            .map_err(|e| failed("the claims for volumes", e))?;
-        read_all(Api::<PersistentVolume>::all(client()), view)
-            .await
-            .map_err(|e| failed("the volumes", e))?;
-        read_all(Api::<StorageClass>::all(client()), view)
-            .await
-            .map_err(|e| failed("the storage classes", e))
+        for (kind, what) in [
+            // by their labels pods choose whose neighbours they are
+            (ResourceKind::Namespace, "the namespaces"),
+            (ResourceKind::Node, "the nodes"),
+            (ResourceKind::Pod, "all pods"),
+            (ResourceKind::PersistentVolumeClaim, "the claims for volumes"),
+            (ResourceKind::PersistentVolume, "the volumes"),
+            (ResourceKind::StorageClass, "the storage classes"),
+        ] {
+            let objects = Api::all_with(self.client.clone(), &kind);
+            read_all(objects, kind, view).await.map_err(|e| failed(what, e))?;
+        }
+        Ok(())
+    }
+
+    /// Reads all objects of a kind in the namespace.
+    async fn read_own(
+        &self,
+        kind: ResourceKind,
+        what: &'static str,
+        view: &mut ClusterView,
+    ) -> Result<(), PreviewError> {
+        let objects = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        read_all(objects, kind, view).await.map_err(|e| failed(what, e))
     }
 
     /// Asks for all that the replacement of a pod needs, without doing it.
@@ -144,9 +142,14 @@ impl PreviewReader<'_> {
 
     /// Why the API would not take the pod again.
     async fn not_taken(&self, again: &Pod) -> Result<Option<String>, PreviewError> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let pods = Request::new(Pod::url_path(&(), Some(&self.namespace)));
         let dry = PostParams { dry_run: true, ..PostParams::default() };
-        match pods.create(&dry, again).await {
+        let create = pods.create(&dry, again.to_json()).map_err(kube::Error::BuildRequest);
+        let answer = match create {
+            Ok(create) => self.client.request_text(create).await,
+            Err(error) => Err(error),
+        };
+        match answer {
             Ok(_) => Ok(None),
             // its name is the last thing that is looked at
             Err(kube::Error::Api(answer)) if answer.code == 409 => Ok(None),

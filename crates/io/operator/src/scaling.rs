@@ -207,8 +207,9 @@ impl<S: NodeSupply> NodeScaler<S> {
 
     /// Something happened to a pod without a node.
     fn waiting_pods(&self) -> BoxStream<'static, ()> {
+        let pods = Api::<PartialObjectMeta<v1::Pod>>::all(self.client.clone());
         let unscheduled = watcher::Config::default().fields("spec.nodeName=");
-        let seen = watcher(Api::<v1::Pod>::all(self.client.clone()), unscheduled).default_backoff();
+        let seen = watcher(pods, unscheduled).default_backoff();
         seen.map(drop).boxed()
     }
 

@@ -1,15 +1,11 @@
 //! What decides about nodes, read once: for looks that come too seldom to keep a view for them.
 
-use std::fmt::Debug;
-
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use rekindle_controllers::{ClusterView, ViewObject};
+use rekindle_controllers::{ClusterView, ResourceKind};
 use rekindle_types::Tick;
-use serde::de::DeserializeOwned;
+
+use crate::object_text::ObjectText;
 
 /// Nodes, pods, and what their places depend on.
 ///
@@ -18,25 +14,41 @@ use serde::de::DeserializeOwned;
 pub(crate) async fn snapshot(client: &Client, now: Tick) -> Result<ClusterView, kube::Error> {
     let mut view = ClusterView::new();
     view.set_time(now);
-    let client = || client.clone();
-    read_all(Api::<Namespace>::all(client()), &mut view).await?;
-    read_all(Api::<Node>::all(client()), &mut view).await?;
-    read_all(Api::<StorageClass>::all(client()), &mut view).await?;
-    read_all(Api::<PersistentVolume>::all(client()), &mut view).await?;
-    read_all(Api::<PersistentVolumeClaim>::all(client()), &mut view).await?;
-    read_all(Api::<PodDisruptionBudget>::all(client()), &mut view).await?;
-    read_all(Api::<Pod>::all(client()), &mut view).await?;
+    for kind in [
+        ResourceKind::Namespace,
+        ResourceKind::Node,
+        ResourceKind::StorageClass,
+        ResourceKind::PersistentVolume,
+        ResourceKind::PersistentVolumeClaim,
+        ResourceKind::PodDisruptionBudget,
+        ResourceKind::Pod,
+    ] {
+        read_all(Api::all_with(client.clone(), &kind), kind, &mut view).await?;
+    }
     Ok(view)
 }
 
-/// Puts everything that is there into a view that is new.
-pub(crate) async fn read_all<K>(api: Api<K>, view: &mut ClusterView) -> Result<(), kube::Error>
-where
-    K: Clone + Debug + DeserializeOwned,
-    ViewObject: From<K>,
-{
-    for object in api.list(&ListParams::default()).await?.items {
-        view.apply(ViewObject::from(object));
+/// Puts all objects of a kind into a view that is new.
+pub(crate) async fn read_all(
+    objects: Api<ObjectText>,
+    kind: ResourceKind,
+    view: &mut ClusterView,
+) -> Result<(), kube::Error> {
+    for object in objects.list(&ListParams::default()).await? {
+        view.apply(object.decode(kind).map_err(kube::Error::SerdeError)?);
+    }
+    Ok(())
+}
+
+/// Puts the object of this name into a view, if it is there.
+pub(crate) async fn read_one(
+    objects: Api<ObjectText>,
+    kind: ResourceKind,
+    name: &str,
+    view: &mut ClusterView,
+) -> Result<(), kube::Error> {
+    if let Some(object) = objects.get_opt(name).await? {
+        view.apply(object.decode(kind).map_err(kube::Error::SerdeError)?);
     }
     Ok(())
 }

@@ -16,8 +16,8 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 use rekindle_store::RangeQuery;
-use rekindle_types::local_path;
 use rekindle_types::references::{ObjectRef, pod_references};
+use rekindle_types::{ObjectJson, local_path};
 
 use crate::auth::user::NODES;
 use crate::auth::{AccessAttributes, UserInfo};
@@ -89,7 +89,7 @@ fn is_volume_of(state: StoredState<'_>, node: &str, name: &str) -> bool {
     }
     let stored = state.store.newest(&keys::object(volumes, "", name));
     stored.is_none_or(|stored| {
-        let volume: Option<PersistentVolume> = serde_json::from_slice(&stored.value).ok();
+        let volume = PersistentVolume::from_json(&stored.value).ok();
         volume.is_some_and(|volume| local_path::is_of_node(&volume, node))
     })
 }
@@ -113,11 +113,10 @@ fn pods_on(state: StoredState<'_>, node: &str, namespace: &str) -> impl Iterator
 
 /// The pod, if it is bound to the node. Most are of other nodes, and not decoded.
 fn on_node(json: &[u8], node: &str) -> Option<Pod> {
-    let text = std::str::from_utf8(json).ok()?;
-    if !text.contains(node) {
+    if !std::str::from_utf8(json).ok()?.contains(node) {
         return None;
     }
-    let pod: Pod = serde_json::from_str(text).ok()?;
+    let pod = Pod::from_json(json).ok()?;
     let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     (bound == Some(node)).then_some(pod)
 }

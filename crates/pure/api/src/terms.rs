@@ -15,8 +15,8 @@
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use rekindle_types::Term;
 use rekindle_types::term::LEADER_TERM;
+use rekindle_types::{ObjectJson, Term};
 
 use crate::keys;
 use crate::request::{RequestOptions, RequestVerb, ResourcePath};
@@ -125,7 +125,7 @@ fn compare(state: StoredState<'_>, term: &Term) -> Result<(), ApiError> {
         .ok_or_else(|| ApiError::internal("no Leases are served".to_owned()))?;
     let newest = state.store.newest(&keys::object(entry, namespace, lease));
     let Some(stored) = newest else { return over("its lease is gone") };
-    let stored: Lease = serde_json::from_slice(&stored.value)
+    let stored = Lease::from_json(&stored.value)
         .map_err(|error| ApiError::internal(format!("read lease {namespace}/{lease}: {error}")))?;
     match Term::from_lease(&stored) {
         Some(newest) if newest == *term => Ok(()),

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::ObjectJson;
 
 use crate::{ClusterView, NamespacedName, ObjectId, ResourceKind};
 
@@ -76,9 +77,7 @@ pub fn template_hash(
     collisions: Option<i32>,
 ) -> String {
     let mut hash = Fnv64::new();
-    let text = serde_json::to_vec(template)
-        .expect("a pod template has string keys only, so it always encodes");
-    hash.write(&text);
+    hash.write(&template.to_json());
     if let Some(collisions) = collisions {
         hash.write(&collisions.to_le_bytes());
     }

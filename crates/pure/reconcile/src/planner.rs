@@ -289,7 +289,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::wire::object_from_value;
+    use crate::wire::object_from_json;
 
     const NOW: Tick = Tick::from_secs(1_800_000_000);
 
@@ -300,7 +300,7 @@ mod tests {
             "deletionTimestamp": "2026-11-21T11:00:00Z", "deletionGracePeriodSeconds": 1,
             "finalizers": finalizers,
         }});
-        object_from_value(ResourceKind::Pod, pod).unwrap()
+        object_from_json(ResourceKind::Pod, pod.to_string().as_bytes()).unwrap()
     }
 
     /// The collector's next write, if there is one.

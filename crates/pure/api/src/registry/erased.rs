@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::Tick;
-use serde::de::Error as _;
+use rekindle_types::{ObjectJson, Tick};
 use serde_json::{Value, json};
 
 use super::decode_error::DecodeError;
@@ -16,9 +15,6 @@ use super::resource::{
 };
 use super::strategy::ObjectPart;
 use super::{metadata, strict};
-
-/// Room for the text of most objects, so that it does not move while it grows.
-const TEXT_BYTES: usize = 4 << 10;
 
 /// An object of some served kind. Implemented for every [`ApiKind`]; the methods are the kind's
 /// own.
@@ -131,18 +127,17 @@ impl<K: ApiKind> AnyObject for K {
         ApiKind::row(self, now)
     }
     fn to_json(&self) -> Vec<u8> {
-        let mut text = Vec::with_capacity(TEXT_BYTES);
-        serde_json::to_writer(&mut text, self)
-            .expect("API objects have text keys only, so JSON can hold them");
-        text
+        ObjectJson::to_json(self)
     }
     fn to_value(&self) -> Value {
-        serde_json::to_value(self).expect("API objects have text keys only, so JSON can hold them")
+        ObjectJson::to_value(self)
     }
     fn to_status_value(&self, metadata: &ObjectMeta, is_replaced: &dyn Fn(&str) -> bool) -> Value {
-        let Some(status) = self.status_alone(is_replaced) else { return self.to_value() };
+        let Some(status) = self.status_alone(is_replaced) else {
+            return ObjectJson::to_value(self);
+        };
         let mut value =
-            json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": metadata});
+            json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": metadata.to_value()});
         if !status.is_null() {
             value["status"] = status;
         }
@@ -300,7 +295,5 @@ fn decode<K: ApiKind>(value: &Value) -> Result<ParsedObject, DecodeError> {
 }
 
 fn decode_stored<K: ApiKind>(json: &[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error> {
-    // checked as a whole, which takes less than to check string by string
-    let text = std::str::from_utf8(json).map_err(serde_json::Error::custom)?;
-    serde_json::from_str::<K>(text).map(|object| Box::new(object) as Box<dyn AnyObject>)
+    K::from_json(json).map(|object| Box::new(object) as Box<dyn AnyObject>)
 }

@@ -8,9 +8,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ListableResource, Metadata};
 pub use rekindle_types::ResourceScope;
-use rekindle_types::Tick;
+use rekindle_types::{ObjectJson, Tick};
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -21,7 +20,7 @@ use super::strategy::Strategies;
 pub trait ApiKind:
     Metadata<Ty = ObjectMeta>
     + ListableResource
-    + Serialize
+    + ObjectJson
     + DeserializeOwned
     + JsonSchema
     + Clone

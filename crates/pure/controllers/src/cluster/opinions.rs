@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Affinity;
+use rekindle_types::ObjectJson;
 use rekindle_types::held::HeldPod;
 
 use super::{NodeNumber, PodShift};
@@ -12,7 +13,7 @@ use crate::pods;
 
 /// All opinions, by namespace and by their text.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Opinions(BTreeMap<(String, String), Opinion>);
+pub(crate) struct Opinions(BTreeMap<(String, Box<[u8]>), Opinion>);
 
 /// One opinion, and where the pods are that have it.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +31,7 @@ impl Opinions {
         let Some(affinity) = pods::affinity(pod) else { return };
         let affinity = Affinity { node_affinity: None, ..affinity.clone() };
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-        let text = serde_json::to_string(&affinity).expect("terms always encode");
-        let key = (namespace.clone(), text);
+        let key = (namespace.clone(), affinity.to_json().into_boxed_slice());
         let opinion = self.0.entry(key.clone()).or_insert_with(|| Opinion {
             namespace,
             affinity,

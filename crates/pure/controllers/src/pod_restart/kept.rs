@@ -10,9 +10,9 @@
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
-use rekindle_types::Tick;
 use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{PodReplacement, PodRestart, PodRestartPhase, ReplacementStep};
+use rekindle_types::{ObjectJson, Tick};
 
 use super::is_finished;
 use crate::avoidance::{self, Avoided};
@@ -88,8 +88,7 @@ fn without_what_was_added(pod: &HeldPod) -> v1::Pod {
 
 /// The copy that is kept of a pod.
 pub(super) fn copy(pod: &HeldPod) -> RawExtension {
-    let again = without_what_was_added(pod);
-    RawExtension(serde_json::to_value(again).expect("a pod has string keys only, so it encodes"))
+    RawExtension(without_what_was_added(pod).to_value())
 }
 
 /// The pod to be created from the copy.
@@ -102,7 +101,7 @@ pub(super) fn from_copy(
     copy: &RawExtension,
     now: Tick,
 ) -> Result<v1::Pod, serde_json::Error> {
-    let mut pod: v1::Pod = serde_json::from_value(copy.0.clone())?;
+    let mut pod = v1::Pod::from_value(&copy.0)?;
     let mut avoided: Avoided = avoidance::nodes_avoided_by(&pod);
     pod = avoidance::without_exclusions(pod);
     avoided.retain(|_, until| Tick::from(&*until) > now);

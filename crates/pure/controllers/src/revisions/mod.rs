@@ -12,6 +12,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use rekindle_types::ObjectJson;
 use rekindle_types::held::HeldPod;
 use rekindle_types::labels;
 use serde_json::{Value, json};
@@ -135,11 +136,11 @@ pub(crate) fn daemon_hash(revision: &ControllerRevision) -> &str {
 pub(crate) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let mut template = revision.data.0.pointer("/spec/template")?.clone();
     template.as_object_mut()?.remove("$patch");
-    serde_json::from_value(template).ok()
+    PodTemplateSpec::from_value(&template).ok()
 }
 
 fn data(template: &PodTemplateSpec) -> Value {
-    let mut template = json!(template);
+    let mut template = template.to_value();
     template["$patch"] = "replace".into();
     json!({"spec": {"template": template}})
 }

@@ -132,7 +132,7 @@ fn controller(kind: &str, spec: Value, status: Value) -> ViewObject {
         "spec": spec, "status": status,
     });
     let kind = ResourceKind::ALL.into_iter().find(|of| of.info().kind == kind).unwrap();
-    crate::wire::object_from_value(kind, object).unwrap()
+    crate::wire::object_from_json(kind, object.to_string().as_bytes()).unwrap()
 }
 
 fn template() -> Value {
@@ -149,7 +149,7 @@ fn pod(name: &str, created: Tick) -> ViewObject {
         },
         "spec": {"nodeName": "n", "containers": [{"name": "app"}]}, "status": {"phase": "Running"},
     });
-    crate::wire::object_from_value(ResourceKind::Pod, pod).unwrap()
+    crate::wire::object_from_json(ResourceKind::Pod, pod.to_string().as_bytes()).unwrap()
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn the_daemon_of_a_node_that_is_gone_or_unfit_does_not_come_again() {
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "template": template(), "updateStrategy": {}});
     let node = |taints: Value| {
         let node = json!({"metadata": {"name": "n", "uid": "n", "resourceVersion": "1"}, "spec": {"taints": taints}});
-        crate::wire::object_from_value(ResourceKind::Node, node).unwrap()
+        crate::wire::object_from_json(ResourceKind::Node, node.to_string().as_bytes()).unwrap()
     };
     for (node, is_gone) in [
         (Some(node(json!([]))), false),

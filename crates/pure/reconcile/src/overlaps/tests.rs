@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::ladder::status;
-use crate::wire::object_from_value;
+use crate::wire::object_from_json;
 
 const NOW: Tick = Tick::from_secs(1_795_262_400);
 
@@ -16,7 +16,7 @@ fn ladder(name: &str, second: u64, labels: Value) -> ViewObject {
             "creationTimestamp": Tick::from_secs(second).to_time()},
         "spec": {"selector": {"matchLabels": labels}, "rungs": [{"rung": "Pod"}]},
     });
-    object_from_value(ResourceKind::RestartLadder, ladder).unwrap()
+    object_from_json(ResourceKind::RestartLadder, ladder.to_string().as_bytes()).unwrap()
 }
 
 fn pod(name: &str, labels: Value) -> ViewObject {
@@ -24,7 +24,7 @@ fn pod(name: &str, labels: Value) -> ViewObject {
         "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1", "labels": labels},
         "spec": {"containers": [{"name": "app"}]},
     });
-    object_from_value(ResourceKind::Pod, pod).unwrap()
+    object_from_json(ResourceKind::Pod, pod.to_string().as_bytes()).unwrap()
 }
 
 fn world(objects: impl IntoIterator<Item = ViewObject>) -> ClusterView {

@@ -7,7 +7,7 @@ use rekindle_types::reasons::DEADLOCKED_BUDGET;
 use rekindle_types::term::TERM_OVER;
 use serde_json::Value;
 
-use super::objects::{object_from_json, object_from_value};
+use super::objects::object_from_json;
 
 /// The kind of the stored object in the answer to a write; none if the answer is something else.
 pub fn stored_kind(write: &WriteOperation) -> Option<ResourceKind> {
@@ -33,15 +33,12 @@ pub fn stored_kind(write: &WriteOperation) -> Option<ResourceKind> {
 /// `Status`.
 pub fn outcome_of_success(write: &WriteOperation, text: &[u8]) -> WriteResult {
     if let Some(kind) = stored_kind(write) {
-        return match object_from_json(kind, text) {
-            Ok(object) => WriteResult::Stored(object),
-            Err(error) => unreadable(&error),
-        };
+        return stored(kind, text);
     }
     let answer = || serde_json::from_slice::<Value>(text);
     let outcome = match write {
-        WriteOperation::Delete(delete) => answer().map(|answer| deleted(delete, answer)),
-        WriteOperation::Finalize(_) => answer().map(finalized),
+        WriteOperation::Delete(delete) => answer().map(|answer| deleted(delete, &answer, text)),
+        WriteOperation::Finalize(_) => answer().map(|left| finalized(&left, text)),
         WriteOperation::CheckAbsent { id, uid } => {
             answer().map(|found| looked_for(id, uid.as_deref(), &found))
         }
@@ -107,9 +104,9 @@ pub fn budget_refusal(status: &Status) -> String {
     }
 }
 
-fn deleted(delete: &DeleteWrite, answer: Value) -> WriteResult {
+fn deleted(delete: &DeleteWrite, answer: &Value, text: &[u8]) -> WriteResult {
     // A Status, or an object that nothing holds any more, is the last that is heard of it.
-    if is_last_word(&answer) { WriteResult::Gone } else { stored(delete.id.kind, answer) }
+    if is_last_word(answer) { WriteResult::Gone } else { stored(delete.id.kind, text) }
 }
 
 /// True when the answer to a delete says that the object is gone already.
@@ -119,11 +116,11 @@ fn is_last_word(answer: &Value) -> bool {
     answer["kind"] == "Status" || (!has_entries(&meta["finalizers"]) && !in_grace)
 }
 
-fn finalized(left: Value) -> WriteResult {
+fn finalized(left: &Value, text: &[u8]) -> WriteResult {
     let is_held =
         has_entries(&left["spec"]["finalizers"]) || has_entries(&left["metadata"]["finalizers"]);
     let is_going = !left["metadata"]["deletionTimestamp"].is_null();
-    if is_going && !is_held { WriteResult::Gone } else { stored(ResourceKind::Namespace, left) }
+    if is_going && !is_held { WriteResult::Gone } else { stored(ResourceKind::Namespace, text) }
 }
 
 fn looked_for(id: &ObjectId, uid: Option<&str>, found: &Value) -> WriteResult {
@@ -149,8 +146,8 @@ fn has_entries(list: &Value) -> bool {
     list.as_array().is_some_and(|list| !list.is_empty())
 }
 
-fn stored(kind: ResourceKind, answer: Value) -> WriteResult {
-    match object_from_value(kind, answer) {
+fn stored(kind: ResourceKind, text: &[u8]) -> WriteResult {
+    match object_from_json(kind, text) {
         Ok(object) => WriteResult::Stored(object),
         Err(error) => unreadable(&error),
     }

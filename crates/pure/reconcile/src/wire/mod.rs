@@ -16,7 +16,7 @@ mod requests;
 pub use answers::{
     budget_refusal, is_expected_event_refusal, outcome_of_refusal, outcome_of_success, stored_kind,
 };
-pub use objects::{object_from_json, object_from_value};
+pub use objects::object_from_json;
 pub use paths::{PathError, collection, path};
 pub use requests::{WriteRequestError, event_requests, request_for};
 

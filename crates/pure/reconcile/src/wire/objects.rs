@@ -14,59 +14,55 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::{NewObject, ResourceKind, ViewObject};
+use rekindle_types::ObjectJson;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
+use serde::Deserialize;
 use serde::ser::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Error, json};
 
 /// What is created, as it is sent.
-pub(super) struct CreateBody<'a>(pub(super) &'a NewObject);
-
-impl Serialize for CreateBody<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            NewObject::Pod(pod) => pod.serialize(to),
-            NewObject::Object(object) => ObjectBody(object).serialize(to),
-        }
+pub(super) fn json_of_new(object: &NewObject) -> Result<Vec<u8>, Error> {
+    match object {
+        NewObject::Pod(pod) => Ok(pod.to_json()),
+        NewObject::Object(object) => json_of_object(object),
     }
 }
 
 /// The object with its apiVersion and kind, as it is sent.
-pub(super) struct ObjectBody<'a>(pub(super) &'a ViewObject);
-
-impl Serialize for ObjectBody<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            ViewObject::DaemonSet(o) => o.serialize(to),
-            ViewObject::Deployment(o) => o.serialize(to),
-            ViewObject::ReplicaSet(o) => o.serialize(to),
-            ViewObject::ReplicationController(o) => o.serialize(to),
-            ViewObject::StatefulSet(o) => o.serialize(to),
-            ViewObject::ControllerRevision(o) => o.serialize(to),
-            ViewObject::CronJob(o) => o.serialize(to),
-            ViewObject::Job(o) => o.serialize(to),
-            ViewObject::Pod(_) => Err(S::Error::custom(
+pub(super) fn json_of_object(object: &ViewObject) -> Result<Vec<u8>, Error> {
+    Ok(match object {
+        ViewObject::DaemonSet(o) => o.to_json(),
+        ViewObject::Deployment(o) => o.to_json(),
+        ViewObject::ReplicaSet(o) => o.to_json(),
+        ViewObject::ReplicationController(o) => o.to_json(),
+        ViewObject::StatefulSet(o) => o.to_json(),
+        ViewObject::ControllerRevision(o) => o.to_json(),
+        ViewObject::CronJob(o) => o.to_json(),
+        ViewObject::Job(o) => o.to_json(),
+        ViewObject::Pod(_) => {
+            return Err(Error::custom(
                 "less than all of a pod is held: one is changed by patches, and created from a manifest",
-            )),
-            ViewObject::RestartLadder(o) => o.serialize(to),
-            ViewObject::PodRestart(o) => o.serialize(to),
-            ViewObject::RestartLedger(o) => o.serialize(to),
-            ViewObject::PodDisruptionBudget(o) => o.serialize(to),
-            ViewObject::PersistentVolumeClaim(o) => o.serialize(to),
-            ViewObject::Service(o) => o.serialize(to),
-            ViewObject::EndpointSlice(o) => o.serialize(to),
-            ViewObject::Endpoints(o) => o.serialize(to),
-            ViewObject::Lease(o) => o.serialize(to),
-            ViewObject::PersistentVolume(o) => o.serialize(to),
-            ViewObject::StorageClass(o) => o.serialize(to),
-            ViewObject::Node(o) => o.serialize(to),
-            ViewObject::Namespace(o) => o.serialize(to),
-            ViewObject::Metadata(kind, meta) => json!({
-                "apiVersion": kind.api_version(), "kind": kind.info().kind, "metadata": meta,
-            })
-            .serialize(to),
+            ));
         }
-    }
+        ViewObject::RestartLadder(o) => o.to_json(),
+        ViewObject::PodRestart(o) => o.to_json(),
+        ViewObject::RestartLedger(o) => o.to_json(),
+        ViewObject::PodDisruptionBudget(o) => o.to_json(),
+        ViewObject::PersistentVolumeClaim(o) => o.to_json(),
+        ViewObject::Service(o) => o.to_json(),
+        ViewObject::EndpointSlice(o) => o.to_json(),
+        ViewObject::Endpoints(o) => o.to_json(),
+        ViewObject::Lease(o) => o.to_json(),
+        ViewObject::PersistentVolume(o) => o.to_json(),
+        ViewObject::StorageClass(o) => o.to_json(),
+        ViewObject::Node(o) => o.to_json(),
+        ViewObject::Namespace(o) => o.to_json(),
+        ViewObject::Metadata(kind, meta) => serde_json::to_vec(&json!({
+            "apiVersion": kind.api_version(),
+            "kind": kind.info().kind,
+            "metadata": meta.to_value(),
+        }))?,
+    })
 }
 
 /// What is read of an object of which nothing else is held.
@@ -79,54 +75,37 @@ struct PartialObject {
 /// Reads an object of a kind as the view holds it: whole, or its metadata.
 ///
 /// # Errors
-/// When it is not one of that kind.
-pub fn object_from_value(
-    kind: ResourceKind,
-    value: Value,
-) -> Result<ViewObject, serde_json::Error> {
-    read(kind, value)
-}
-
-/// The same from its text.
-///
-/// # Errors
 /// When it is not JSON, or not an object of that kind.
-pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, serde_json::Error> {
-    read(kind, &mut serde_json::Deserializer::from_slice(json))
-}
-
-fn read<'de, D: Deserializer<'de>>(kind: ResourceKind, from: D) -> Result<ViewObject, D::Error> {
-    fn typed<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<ViewObject, D::Error>
+pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, Error> {
+    fn typed<T: ObjectJson>(json: &[u8]) -> Result<ViewObject, Error>
     where
         ViewObject: From<T>,
     {
-        T::deserialize(from).map(ViewObject::from)
+        T::from_json(json).map(ViewObject::from)
     }
     match kind {
-        ResourceKind::DaemonSet => typed::<DaemonSet, _>(from),
-        ResourceKind::Deployment => typed::<Deployment, _>(from),
-        ResourceKind::ReplicaSet => typed::<ReplicaSet, _>(from),
-        ResourceKind::ReplicationController => typed::<ReplicationController, _>(from),
-        ResourceKind::StatefulSet => typed::<StatefulSet, _>(from),
-        ResourceKind::ControllerRevision => typed::<ControllerRevision, _>(from),
-        ResourceKind::CronJob => typed::<CronJob, _>(from),
-        ResourceKind::Job => typed::<Job, _>(from),
-        ResourceKind::Pod => typed::<Pod, _>(from),
-        ResourceKind::RestartLadder => typed::<RestartLadder, _>(from),
-        ResourceKind::PodRestart => typed::<PodRestart, _>(from),
-        ResourceKind::RestartLedger => typed::<RestartLedger, _>(from),
-        ResourceKind::PodDisruptionBudget => typed::<PodDisruptionBudget, _>(from),
-        ResourceKind::PersistentVolumeClaim => typed::<PersistentVolumeClaim, _>(from),
-        ResourceKind::Service => typed::<Service, _>(from),
-        ResourceKind::EndpointSlice => typed::<EndpointSlice, _>(from),
-        ResourceKind::Endpoints => typed::<Endpoints, _>(from),
-        ResourceKind::Lease => typed::<Lease, _>(from),
-        ResourceKind::PersistentVolume => typed::<PersistentVolume, _>(from),
-        ResourceKind::StorageClass => typed::<StorageClass, _>(from),
-        ResourceKind::Node => typed::<Node, _>(from),
-        ResourceKind::Namespace => typed::<Namespace, _>(from),
+        ResourceKind::DaemonSet => typed::<DaemonSet>(json),
+        ResourceKind::Deployment => typed::<Deployment>(json),
+        ResourceKind::ReplicaSet => typed::<ReplicaSet>(json),
+        ResourceKind::ReplicationController => typed::<ReplicationController>(json),
+        ResourceKind::StatefulSet => typed::<StatefulSet>(json),
+        ResourceKind::ControllerRevision => typed::<ControllerRevision>(json),
+        ResourceKind::CronJob => typed::<CronJob>(json),
+        ResourceKind::Job => typed::<Job>(json),
+        ResourceKind::Pod => typed::<Pod>(json),
+        ResourceKind::RestartLadder => typed::<RestartLadder>(json),
+        ResourceKind::PodRestart => typed::<PodRestart>(json),
+        ResourceKind::RestartLedger => typed::<RestartLedger>(json),
+        ResourceKind::PodDisruptionBudget => typed::<PodDisruptionBudget>(json),
+        ResourceKind::PersistentVolumeClaim => typed::<PersistentVolumeClaim>(json),
+        ResourceKind::Service => typed::<Service>(json),
+        ResourceKind::EndpointSlice => typed::<EndpointSlice>(json),
+        ResourceKind::Endpoints => typed::<Endpoints>(json),
+        ResourceKind::Lease => typed::<Lease>(json),
+        ResourceKind::PersistentVolume => typed::<PersistentVolume>(json),
+        ResourceKind::StorageClass => typed::<StorageClass>(json),
+        ResourceKind::Node => typed::<Node>(json),
+        ResourceKind::Namespace => typed::<Namespace>(json),
         ResourceKind::ConfigMap
         | ResourceKind::Secret
         | ResourceKind::ServiceAccount
@@ -136,7 +115,7 @@ fn read<'de, D: Deserializer<'de>>(kind: ResourceKind, from: D) -> Result<ViewOb
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Event => {
-            let PartialObject { metadata } = PartialObject::deserialize(from)?;
+            let PartialObject { metadata } = serde_json::from_slice(json)?;
             Ok(ViewObject::Metadata(kind, metadata.into()))
         }
     }

@@ -9,12 +9,11 @@ use rekindle_controllers::plan::{
 use rekindle_controllers::{
     NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation, WriteRefusal, WriteResult,
 };
-use rekindle_types::Term;
 use rekindle_types::term::LEADER_TERM;
-use serde::Serialize;
+use rekindle_types::{ObjectJson, Term};
 use serde_json::{Value, json};
 
-use super::objects::{CreateBody, ObjectBody};
+use super::objects::{json_of_new, json_of_object};
 use super::paths::{PathError, collection, path};
 
 const JSON: &str = "application/json";
@@ -59,11 +58,11 @@ pub fn request_for(
     let sender = RequestBuilder { term };
     match write {
         WriteOperation::Create(manifest) => {
-            sender.post(&collection(&manifest.id())?, &CreateBody(manifest))
+            sender.post(&collection(&manifest.id())?, json_of_new(manifest)?)
         }
         WriteOperation::TryCreate(manifest) => {
             let path = format!("{}?dryRun=All", collection(&manifest.id())?);
-            sender.post(&path, &CreateBody(manifest))
+            sender.post(&path, json_of_new(manifest)?)
         }
         WriteOperation::Update(object) => sender.put(&path(&object.id(), "")?, object),
         WriteOperation::UpdateStatus(object) => sender.put(&path(&object.id(), "/status")?, object),
@@ -81,14 +80,14 @@ pub fn request_for(
             sender.delete(&collection(of)?, &json!({"propagationPolicy": "Background"}))
         }
         WriteOperation::Bind { pod, uid, node } => {
-            sender.post(&path(pod, "/binding")?, &binding(pod, uid, node))
+            sender.post(&path(pod, "/binding")?, serde_json::to_vec(&binding(pod, uid, node))?)
         }
         WriteOperation::Nominate { pod, uid, node } => {
             let patch = json!({"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}});
             sender.patch(&path(pod, "/status")?, &patch)
         }
         WriteOperation::Evict(evict) => {
-            sender.post(&path(&evict.pod, "/eviction")?, &eviction(evict))
+            sender.post(&path(&evict.pod, "/eviction")?, serde_json::to_vec(&eviction(evict))?)
         }
         WriteOperation::Finalize(namespace) => finalize(sender, namespace),
         WriteOperation::CheckAbsent { id, uid: _ } => get(&path(id, "")?),
@@ -108,7 +107,7 @@ pub fn event_requests(
     let sender = RequestBuilder { term };
     let (EventWrite::Create(event) | EventWrite::Repeat(event)) = write;
     let id = ObjectId::new(ResourceKind::Event, NamespacedName::from_meta(&event.metadata));
-    let create = sender.post(&collection(&id)?, &**event)?;
+    let create = sender.post(&collection(&id)?, event.to_json())?;
     match write {
         EventWrite::Create(_) => Ok(vec![create]),
         EventWrite::Repeat(event) => {
@@ -181,24 +180,20 @@ struct RequestBuilder<'a> {
 }
 
 impl RequestBuilder<'_> {
-    fn post(
-        self,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<Request<Vec<u8>>, WriteRequestError> {
+    fn post(self, path: &str, body: Vec<u8>) -> Result<Request<Vec<u8>>, WriteRequestError> {
         self.request(Method::POST, path, JSON, body)
     }
 
     fn put(self, path: &str, object: &ViewObject) -> Result<Request<Vec<u8>>, WriteRequestError> {
-        self.request(Method::PUT, path, JSON, &ObjectBody(object))
+        self.request(Method::PUT, path, JSON, json_of_object(object)?)
     }
 
     fn patch(self, path: &str, patch: &Value) -> Result<Request<Vec<u8>>, WriteRequestError> {
-        self.request(Method::PATCH, path, MERGE_PATCH, patch)
+        self.request(Method::PATCH, path, MERGE_PATCH, serde_json::to_vec(patch)?)
     }
 
     fn delete(self, path: &str, options: &Value) -> Result<Request<Vec<u8>>, WriteRequestError> {
-        self.request(Method::DELETE, path, JSON, options)
+        self.request(Method::DELETE, path, JSON, serde_json::to_vec(options)?)
     }
 
     fn request(
@@ -206,14 +201,14 @@ impl RequestBuilder<'_> {
         method: Method,
         path: &str,
         content_type: &str,
-        body: &impl Serialize,
+        body: Vec<u8>,
     ) -> Result<Request<Vec<u8>>, WriteRequestError> {
         let request = Request::builder().method(method).header("content-type", content_type);
         let request = match self.term {
             None => request.uri(path),
             Some(term) => request.uri(with_term(path, term)),
         };
-        Ok(request.body(serde_json::to_vec(body)?)?)
+        Ok(request.body(body)?)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{Affinity, Container, PodTemplateSpec};
+use rekindle_types::ObjectJson;
 use serde::Serialize;
 
 use crate::kinds::template;
@@ -23,7 +24,10 @@ pub(super) fn check(new: &Job, old: &Job) -> Vec<FieldError> {
         take_placement(&mut template, &new_spec.template);
         take_resources(&mut template, &new_spec.template);
     }
-    errors.extend(immutable("spec.template", &new_spec.template, &template));
+    if new_spec.template != template {
+        let shown = String::from_utf8_lossy(&new_spec.template.to_json()).into_owned();
+        errors.push(changed("spec.template", shown));
+    }
     let modes = (&new_spec.completion_mode, &old_spec.completion_mode);
     errors.extend(immutable("spec.completionMode", modes.0, modes.1));
     let policies = (&new_spec.pod_failure_policy, &old_spec.pod_failure_policy);
@@ -37,11 +41,15 @@ pub(super) fn check(new: &Job, old: &Job) -> Vec<FieldError> {
 }
 
 fn immutable<T: PartialEq + Serialize>(field: &str, new: &T, old: &T) -> Option<FieldError> {
-    (new != old).then(|| FieldError {
+    (new != old).then(|| changed(field, template::json(new)))
+}
+
+fn changed(field: &str, shown: String) -> FieldError {
+    FieldError {
         field: field.to_owned(),
-        problem: FieldProblem::Invalid(template::json(new)),
+        problem: FieldProblem::Invalid(shown),
         detail: "field is immutable".to_owned(),
-    })
+    }
 }
 
 /// An Indexed Job may change its completions when its parallelism goes with them (elastic Indexed

@@ -15,8 +15,8 @@ mod volumes;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
 use rekindle_types::pods;
-use rekindle_types::{Tick, resources, taints};
-use serde_json::{Value, json};
+use rekindle_types::{ObjectJson, Tick, resources, taints};
+use serde_json::Value;
 
 use super::ladder_annotations;
 use super::preparation::{self, DesiredState};
@@ -92,7 +92,8 @@ impl ApiKind for Pod {
     }
 
     fn status_alone(&self, is_replaced: &dyn Fn(&str) -> bool) -> Option<Value> {
-        Some(json!(self.status.as_ref().map(|status| status::without(status, is_replaced))))
+        let status = self.status.as_ref().map(|status| status::without(status, is_replaced));
+        Some(status.map_or(Value::Null, |status| status.to_value()))
     }
 
     fn validate_new(&self) -> Vec<FieldError> {

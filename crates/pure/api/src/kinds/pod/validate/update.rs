@@ -2,6 +2,7 @@
 //! tolerations, less gates; and while there are gates, where it may run.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Toleration};
+use rekindle_types::ObjectJson;
 use serde_json::Value;
 
 use crate::registry::field_error::FieldError;
@@ -157,11 +158,9 @@ fn changes(new: &PodSpec, old: &PodSpec) -> Vec<String> {
     if new == old {
         return Vec::new();
     }
-    let json = |spec: &PodSpec| {
-        serde_json::to_value(spec).expect("a pod spec has text keys only, so JSON can hold it")
-    };
     let mut found = Vec::new();
-    compare(Some(&json(new)), Some(&json(old)), &Path::new("spec"), &mut found);
+    let (new, old) = (new.to_value(), old.to_value());
+    compare(Some(&new), Some(&old), &Path::new("spec"), &mut found);
     if found.len() > CHANGES_SHOWN_MAX {
         let more = found.len() - CHANGES_SHOWN_MAX;
         found.truncate(CHANGES_SHOWN_MAX);

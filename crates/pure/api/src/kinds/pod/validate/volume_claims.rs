@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimTemplate, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::ObjectJson;
 use serde_json::Value;
 
 use crate::kinds::storage::claim_errors;
@@ -27,7 +28,7 @@ pub(super) fn template(template: &PersistentVolumeClaimTemplate, field: &Path) -
 fn metadata(meta: &ObjectMeta, field: &Path) -> Vec<FieldError> {
     let mut errors = labels::annotations(meta.annotations.as_ref(), &field.child("annotations"));
     errors.extend(labels::labels(meta.labels.as_ref(), &field.child("labels")));
-    let given = serde_json::to_value(meta).expect("metadata has text keys only, so it is JSON");
+    let given = meta.to_value();
     let given = given.as_object().into_iter().flatten();
     let others = given.filter(|(name, value)| {
         !matches!(name.as_str(), "annotations" | "labels") && !is_nothing(value)

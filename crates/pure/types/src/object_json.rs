@@ -1,0 +1,119 @@
+//! The JSON of the API's objects, generated once for the workspace.
+//!
+//! serde is generic: each crate that reads or writes a kind compiles its own copy, some 4,000
+//! functions for a pod. The functions here have no type parameters, so only this crate compiles
+//! them. Read and write a kind with this trait, not with `serde_json`.
+
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{
+    Affinity, ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodSpec, PodStatus, PodTemplateSpec, ReplicationController, Secret,
+    Service, ServiceAccount,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::Error as _;
+use serde_json::{Error, Value};
+
+use crate::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
+
+/// Room for the text of most objects, so that it does not move while it grows.
+const TEXT_BYTES: usize = 4 << 10;
+
+/// An object of the API, or a part of one, that is read from JSON and written as JSON.
+pub trait ObjectJson: Sized {
+    /// Reads it from its text.
+    ///
+    /// # Errors
+    /// When the text is not JSON, or something else than this object.
+    fn from_json(text: &[u8]) -> Result<Self, Error>;
+
+    /// Its text.
+    fn to_json(&self) -> Vec<u8>;
+
+    /// The same as a tree.
+    fn to_value(&self) -> Value;
+
+    /// Reads it from a tree, by way of its text.
+    ///
+    /// # Errors
+    /// When the tree is something else than this object.
+    fn from_value(tree: &Value) -> Result<Self, Error> {
+        Self::from_json(&serde_json::to_vec(tree)?)
+    }
+}
+
+macro_rules! object_json {
+    ($($object:ty),* $(,)?) => {
+        $(
+            impl ObjectJson for $object {
+                fn from_json(text: &[u8]) -> Result<Self, Error> {
+                    serde_json::from_str(checked(text)?)
+                }
+
+                fn to_json(&self) -> Vec<u8> {
+                    let mut text = Vec::with_capacity(TEXT_BYTES);
+                    serde_json::to_writer(&mut text, self).expect(TEXT_KEYS);
+                    text
+                }
+
+                fn to_value(&self) -> Value {
+                    serde_json::to_value(self).expect(TEXT_KEYS)
+                }
+            }
+        )*
+    };
+}
+
+const TEXT_KEYS: &str = "API objects have text keys only, so JSON can hold them";
+
+/// Checks the text as a whole, which takes less than string by string.
+fn checked(text: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(text).map_err(Error::custom)
+}
+
+object_json!(
+    ClusterRole,
+    ClusterRoleBinding,
+    ConfigMap,
+    ControllerRevision,
+    CronJob,
+    DaemonSet,
+    Deployment,
+    EndpointSlice,
+    Endpoints,
+    Event,
+    IPAddress,
+    Job,
+    Lease,
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PodRestart,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    RestartLadder,
+    RestartLedger,
+    Role,
+    RoleBinding,
+    Secret,
+    Service,
+    ServiceAccount,
+    ServiceCIDR,
+    StatefulSet,
+    StorageClass,
+);
+object_json!(Affinity, ObjectMeta, PodSpec, PodStatus, PodTemplateSpec);
