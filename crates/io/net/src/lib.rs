@@ -46,5 +46,6 @@ pub use counters::{InterfaceCounters, interface_counters};
 pub use error::NetError;
 pub use host_port::{HostPort, PortProtocol};
 pub use ipnet::Ipv4Net;
-pub use network::{BridgeNetwork, Forwarding, NetworkConfig, SandboxAttachment, SubnetChoice};
+pub use forwarding::ForwardingUsers;
+pub use network::{BridgeNetwork, NetworkConfig, SandboxAttachment, SubnetChoice};
 pub use share::BridgeShare;

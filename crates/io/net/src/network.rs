@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use crate::bridge::{self, Bridge};
 use crate::bridge_port::forget_neighbours;
 use crate::error::NetError;
-use crate::forwarding;
 use crate::host_port::HostPort;
 use crate::host_ports::HostPorts;
 use crate::leases::{LeaseFile, LeaseFileContent};
@@ -45,8 +44,6 @@ pub struct NetworkConfig {
     pub state_dir: PathBuf,
     /// Bytes of a packet on pod interfaces; 1500 is usual.
     pub mtu: u32,
-    /// Whether packets may leave the machine.
-    pub forwarding: Forwarding,
 }
 
 /// Where the pods' addresses come from.
@@ -57,16 +54,6 @@ pub enum SubnetChoice {
     Auto,
     /// This one, /8 to /30.
     Fixed(Ipv4Net),
-}
-
-/// What to do about `net.ipv4.ip_forward`, a setting of the whole machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forwarding {
-    /// Leave it. Pods reach each other and the host; beyond that only if somebody else turned it
-    /// on.
-    Leave,
-    /// Turn it on, say so in the log, and put it back on `close`.
-    TurnOn,
 }
 
 /// A sandbox's place in the network.
@@ -111,7 +98,7 @@ struct SharedNetwork {
     /// A socket of the bridge's namespace.
     lookup: OwnedFd,
     leases: LeaseFile,
-    state: Mutex<NetworkState>,
+    pool: Mutex<AddressPool>,
     /// The namespaces that were plugged in ahead of need, by id: nothing is left to do when they
     /// are first asked for.
     prepared: Mutex<BTreeMap<String, NetNsIdentity>>,
@@ -123,12 +110,6 @@ struct SharedNetwork {
     deleting: tokio::sync::Mutex<()>,
     /// Whether the log says that this kernel cannot filter what pods send.
     missing_filter_told: Once,
-}
-
-#[derive(Debug)]
-struct NetworkState {
-    pool: AddressPool,
-    turned_forwarding_on: bool,
 }
 
 impl BridgeNetwork {
@@ -163,7 +144,7 @@ impl BridgeNetwork {
         leases: LeaseFile,
         netlink: rtnetlink::Handle,
     ) -> Result<SharedNetwork, NetError> {
-        let (mut pool, mut turned_forwarding_on) = recover(&config, &leases, &netlink).await?;
+        let mut pool = recover(&config, &leases, &netlink).await?;
         let range = share::range(pool.subnet(), config.share);
         if !range.is_some_and(|range| pool.restrict(range)) {
             let problem = format!("subnet {} has no room for so many nodes", pool.subnet());
@@ -177,19 +158,7 @@ impl BridgeNetwork {
         let bridge =
             bridge::ensure(&netlink, &config.bridge, pool.gateway(), pool.subnet(), config.mtu)
                 .await?;
-        let turn_on = match config.forwarding {
-            Forwarding::TurnOn => forwarding::read()? == forwarding::ForwardingState::Off,
-            Forwarding::Leave => false,
-        };
-        turned_forwarding_on |= turn_on;
-        // first the note that it must be put back
-        leases.write(&pool, turned_forwarding_on)?;
-        if turn_on {
-            forwarding::write(forwarding::ForwardingState::On)?;
-            tracing::info!(
-                "turned net.ipv4.ip_forward on for pods; it is put back when the engine is taken down"
-            );
-        }
+        leases.write(&pool)?;
         Ok(SharedNetwork {
             ports: VethNames::new(&config.bridge, config.share),
             config,
@@ -197,7 +166,7 @@ impl BridgeNetwork {
             netlink,
             lookup,
             leases,
-            state: Mutex::new(NetworkState { pool, turned_forwarding_on }),
+            pool: Mutex::new(pool),
             prepared: Mutex::default(),
             detaching: watch::Sender::new(BTreeSet::new()),
             attaching: tokio::sync::Mutex::new(()),
@@ -208,22 +177,22 @@ impl BridgeNetwork {
 
     /// The pods' subnet.
     pub fn subnet(&self) -> Ipv4Net {
-        self.inner.state().pool.subnet()
+        self.inner.pool().subnet()
     }
 
     /// The part of it that this agent's pods get addresses from.
     pub fn range(&self) -> Ipv4Net {
-        self.inner.state().pool.range()
+        self.inner.pool().range()
     }
 
     /// The bridge's address, where pods reach the host.
     pub fn gateway(&self) -> Ipv4Addr {
-        self.inner.state().pool.gateway()
+        self.inner.pool().gateway()
     }
 
     /// Who holds which address, interfaces being deleted included.
     pub fn leases(&self) -> BTreeMap<String, Ipv4Addr> {
-        self.inner.state().pool.leases().clone()
+        self.inner.pool().leases().clone()
     }
 
     /// Gives sandbox `id` an address and plugs its network namespace (`/proc/<pid>/ns/net`) into
@@ -376,8 +345,7 @@ impl BridgeNetwork {
         drop(detaching.wait_for(done).await.expect("self holds the sender"));
     }
 
-    /// Takes everything away: interfaces, bridge, lease file; `ip_forward` is put back if we had
-    /// turned it on. A guest leaves the bridge to its owner.
+    /// Takes everything away: interfaces, bridge, lease file. A guest leaves the bridge to its owner.
     pub async fn close(self) -> Result<(), NetError> {
         self.release_all_except(&BTreeSet::new()).await?;
         self.settle().await;
@@ -386,9 +354,6 @@ impl BridgeNetwork {
                 bridge::remove(&self.inner.netlink, &self.inner.config.bridge).await?;
             }
             BridgeShare::Guest(_) => {}
-        }
-        if self.inner.state().turned_forwarding_on {
-            forwarding::write(forwarding::ForwardingState::Off)?;
         }
         self.inner.leases.remove()
     }
@@ -401,8 +366,8 @@ impl Drop for BridgeNetwork {
 }
 
 impl SharedNetwork {
-    fn state(&self) -> MutexGuard<'_, NetworkState> {
-        lock(&self.state)
+    fn pool(&self) -> MutexGuard<'_, AddressPool> {
+        lock(&self.pool)
     }
 
     fn warn_of_missing_filter(&self) {
@@ -417,17 +382,16 @@ impl SharedNetwork {
 
     /// The durable lease of `id`: stored before it is used.
     fn lease(&self, id: &str) -> Result<(Ipv4Addr, Ipv4Addr), NetError> {
-        let mut state = self.state();
-        let held = state.pool.leases().contains_key(id);
-        let address = state
-            .pool
+        let mut pool = self.pool();
+        let held = pool.leases().contains_key(id);
+        let address = pool
             .allocate(id)
             .map_err(|e| NetError::Exhausted { subnet: e.subnet, leased: e.leased })?;
-        if !held && let Err(error) = self.leases.write(&state.pool, state.turned_forwarding_on) {
-            state.pool.release(id);
+        if !held && let Err(error) = self.leases.write(&pool) {
+            pool.release(id);
             return Err(error);
         }
-        Ok((address, state.pool.gateway()))
+        Ok((address, pool.gateway()))
     }
 
     /// Deletes the interfaces of `id` and of all others that wait for it, then frees their
@@ -453,14 +417,14 @@ impl SharedNetwork {
     }
 
     async fn free(&self, ids: &BTreeSet<String>) -> Result<(), NetError> {
-        let leases = self.state().pool.leases().clone();
+        let leases = self.pool().leases().clone();
         let addresses = ids.iter().filter_map(|id| leases.get(id).copied());
         forget_neighbours(&self.netlink, self.bridge.index, addresses).await?;
-        let mut state = self.state();
-        let freed = ids.iter().filter(|id| state.pool.release(id).is_some()).count();
+        let mut pool = self.pool();
+        let freed = ids.iter().filter(|id| pool.release(id).is_some()).count();
         match freed {
             0 => Ok(()),
-            _ => self.leases.write(&state.pool, state.turned_forwarding_on),
+            _ => self.leases.write(&pool),
         }
     }
 }
@@ -494,21 +458,21 @@ fn check(config: &NetworkConfig) -> Result<(), NetError> {
     }
 }
 
-/// The pool to go on with, and whether an earlier agent turned forwarding on.
+/// The pool to go on with.
 async fn recover(
     config: &NetworkConfig,
     leases: &LeaseFile,
     netlink: &rtnetlink::Handle,
-) -> Result<(AddressPool, bool), NetError> {
+) -> Result<AddressPool, NetError> {
     let bridge_index = links::find(netlink, &config.bridge).await?.map(|link| link.header.index);
-    let (used_before, turned_forwarding_on) = match leases.read()? {
-        LeaseFileContent::Nothing => (None, false),
-        LeaseFileContent::EarlierBoot(subnet) => (Some(subnet), false),
+    let used_before = match leases.read()? {
+        LeaseFileContent::Nothing => None,
+        LeaseFileContent::EarlierBoot(subnet) => Some(subnet),
         LeaseFileContent::Current(stored) => {
             let subnet = stored.pool.subnet();
             match (fits(config, subnet), stored.pool.leases().is_empty()) {
-                (true, _) => return Ok((stored.pool, stored.turned_forwarding_on)),
-                (false, true) => (None, stored.turned_forwarding_on),
+                (true, _) => return Ok(stored.pool),
+                (false, true) => None,
                 (false, false) => {
                     let problem = format!(
                         "sandboxes of {subnet} are still there; end them before the subnet is changed"
@@ -530,7 +494,7 @@ async fn recover(
             }
             let file = leases.path().display();
             tracing::warn!(%file, problem, "ignored a damaged lease file: no sandbox is left");
-            (None, false)
+            None
         }
     };
     let used_before = match used_before {
@@ -539,10 +503,9 @@ async fn recover(
     };
     let taken = bridge::taken_subnets(netlink, bridge_index).await?;
     let subnet = choose(config, used_before, &taken)?;
-    let pool = AddressPool::new(subnet).ok_or_else(|| NetError::Config {
+    AddressPool::new(subnet).ok_or_else(|| NetError::Config {
         problem: format!("subnet {subnet} has no room for pods"),
-    })?;
-    Ok((pool, turned_forwarding_on))
+    })
 }
 
 fn choose(

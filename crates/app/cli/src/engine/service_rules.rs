@@ -8,12 +8,12 @@ use anyhow::Context;
 use kube::Client;
 use rekindle_api::ServiceRange;
 use rekindle_net::rules::{LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership};
-use rekindle_net::{BridgeNetwork, Ipv4Net};
+use rekindle_net::{BridgeNetwork, ForwardingUsers, Ipv4Net};
 use rekindle_node::{PodRoutes, ServiceRules, serve_routes};
 use rekindle_types::causes;
 use tokio::task::JoinHandle;
 
-use super::data_dir::DataDir;
+use super::data_dir::{DataDir, RUN_ROOT};
 use crate::unix_socket;
 
 /// Whom the API sees.
@@ -21,6 +21,9 @@ pub const USER: &str = "system:kube-proxy";
 
 /// Where agents in processes of their own ask, in the engine's run folder.
 const SOCKET: &str = "service-rules.sock";
+
+/// The folder that says which engines need the machine to forward packets, beside the run folders.
+const FORWARDING: &str = "forwarding";
 
 /// The path of that socket.
 pub fn socket(engine_dir: &Path) -> Option<PathBuf> {
@@ -33,6 +36,7 @@ pub struct RuleWriter {
     pub routes: PodRoutes,
     task: Option<JoinHandle<()>>,
     config: RuleTableConfig,
+    forwarding: ForwardingUsers,
 }
 
 impl RuleWriter {
@@ -52,6 +56,8 @@ impl RuleWriter {
         }
         Ok(match ServiceRules::open(writer.config.clone()) {
             Ok(rules) => {
+                // answers to what pods send out come in elsewhere than by the bridge
+                writer.forwarding.join().context("let the machine forward packets of pods")?;
                 let (routes, requests) = PodRoutes::new();
                 let listener = unix_socket::listen(&data_dir.run_dir()?.join(SOCKET))?;
                 let serve_others = serve_routes(listener, routes.clone());
@@ -85,7 +91,8 @@ impl RuleWriter {
             loopback_node_ports: LoopbackNodePorts::Serve,
             ownership: TableOwnership::Exclusive,
         };
-        Self { routes: PodRoutes::default(), task: None, config }
+        let forwarding = ForwardingUsers::new(&Path::new(RUN_ROOT).join(FORWARDING), bridge);
+        Self { routes: PodRoutes::default(), task: None, config, forwarding }
     }
 
     /// Whether Services lead to pods.
@@ -107,6 +114,9 @@ impl RuleWriter {
         self.stop().await;
         if let Err(error) = ServiceRules::remove(self.config).await {
             tracing::warn!(error = causes(&error), "failed to remove the rules of Services");
+        }
+        if let Err(error) = self.forwarding.leave() {
+            tracing::warn!(error = causes(&error), "failed to put net.ipv4.ip_forward back");
         }
     }
 }

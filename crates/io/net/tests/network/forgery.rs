@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rekindle_net::{
-    BridgeNetwork, BridgeShare, Forwarding, NetworkConfig, SandboxAttachment, SubnetChoice,
+    BridgeNetwork, BridgeShare, NetworkConfig, SandboxAttachment, SubnetChoice,
 };
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket, sockopt};
 
@@ -23,7 +23,6 @@ fn config(dir: &Path) -> NetworkConfig {
         share: BridgeShare::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,
-        forwarding: Forwarding::Leave,
     }
 }
 

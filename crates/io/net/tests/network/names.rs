@@ -15,7 +15,7 @@ use rekindle_net::dns::{
 use rekindle_net::files::{
     ClusterDnsConfig, DnsConfig, DnsPolicy, ResolvConf, pod_resolver, resolv_conf,
 };
-use rekindle_net::{BridgeNetwork, BridgeShare, Forwarding, NetworkConfig, SubnetChoice};
+use rekindle_net::{BridgeNetwork, BridgeShare, NetworkConfig, SubnetChoice};
 use rekindle_types::NamespacedName;
 use tokio::sync::oneshot;
 
@@ -69,7 +69,6 @@ async fn serve(dir: &Path, pod: &Path, ready: mpsc::Sender<()>, stop: oneshot::R
         share: BridgeShare::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,
-        forwarding: Forwarding::Leave,
     });
     let network = network.await.unwrap();
     network.attach("a/0", pod).await.unwrap();

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use rekindle_net::{
-    BridgeNetwork, Forwarding, NetError, NetworkConfig, SandboxAttachment, SubnetChoice,
+    BridgeNetwork, ForwardingUsers, NetError, NetworkConfig, SandboxAttachment, SubnetChoice,
 };
 
 use crate::support::Namespace;
@@ -23,7 +23,6 @@ fn config(dir: &Path) -> NetworkConfig {
         share: rekindle_net::BridgeShare::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,
-        forwarding: Forwarding::Leave,
     }
 }
 
@@ -175,21 +174,13 @@ fn detach_frees_the_address_once_the_interface_is_gone() {
 }
 
 #[test]
-fn close_leaves_nothing_and_puts_forwarding_back() {
+fn close_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (host, pod) = (Namespace::new(), Namespace::new());
     host.block_on(|| async {
-        let forwarding = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").unwrap();
-        std::fs::write("/proc/sys/net/ipv4/ip_forward", "0").unwrap();
-        let turn_on = NetworkConfig { forwarding: Forwarding::TurnOn, ..config(dir.path()) };
-        let network = BridgeNetwork::open(turn_on.clone()).await.unwrap();
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         network.attach("a/0", &pod.path()).await.unwrap();
-        assert_eq!(forwarding(), "1\n");
-        drop(network);
-        // the next agent finds it on and still knows that it was we who did it
-        let network = BridgeNetwork::open(turn_on).await.unwrap();
         network.close().await.unwrap();
-        assert_eq!(forwarding(), "0\n");
         let links = host.ip("-o link");
         assert!(!links.contains("rk"), "{links}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -327,4 +318,29 @@ fn a_pod_that_gives_itself_a_route_past_the_node_reaches_nobody_by_it() {
     let mut datagram = [0; 32];
     let length = heard.recv(&mut datagram).unwrap();
     assert_eq!(&datagram[..length], b"through the node");
+}
+
+#[test]
+fn the_machine_forwards_while_a_network_needs_it_and_then_as_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Namespace::new();
+    host.inside(|| {
+        let setting = "/proc/sys/net/ipv4/ip_forward";
+        let forwarding = || std::fs::read_to_string(setting).unwrap();
+        for before in ["0\n", "1\n"] {
+            std::fs::write(setting, before).unwrap();
+            let user = |bridge| ForwardingUsers::new(&dir.path().join("users"), bridge);
+            user("a").join().unwrap();
+            user("b").join().unwrap();
+            // an engine that starts again
+            user("a").join().unwrap();
+            assert_eq!(forwarding(), "1\n");
+            user("a").leave().unwrap();
+            user("a").leave().unwrap();
+            user("c").leave().unwrap();
+            assert_eq!(forwarding(), "1\n", "the other one needs it");
+            user("b").leave().unwrap();
+            assert_eq!(forwarding(), before);
+        }
+    });
 }
