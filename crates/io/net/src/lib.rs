@@ -44,8 +44,8 @@ mod veth;
 
 pub use counters::{InterfaceCounters, interface_counters};
 pub use error::NetError;
+pub use forwarding::ForwardingUsers;
 pub use host_port::{HostPort, PortProtocol};
 pub use ipnet::Ipv4Net;
-pub use forwarding::ForwardingUsers;
 pub use network::{BridgeNetwork, NetworkConfig, SandboxAttachment, SubnetChoice};
 pub use share::BridgeShare;

@@ -37,6 +37,7 @@ pub struct RuleWriter {
     task: Option<JoinHandle<()>>,
     config: RuleTableConfig,
     forwarding: ForwardingUsers,
+    socket: Option<PathBuf>,
 }
 
 impl RuleWriter {
@@ -49,7 +50,7 @@ impl RuleWriter {
         data_dir: &DataDir,
         client: Client,
     ) -> anyhow::Result<Self> {
-        let mut writer = Self::idle(bridge, network);
+        let mut writer = Self::idle(bridge, network, data_dir.path());
         writer.config.services = ipv4(services);
         if let Some(range) = writer.config.services {
             network.route_services(range).await.context("route the addresses of Services")?;
@@ -82,7 +83,7 @@ impl RuleWriter {
     }
 
     /// One that writes nothing, for an engine that takes away what is left.
-    pub fn idle(bridge: &str, network: &BridgeNetwork) -> Self {
+    pub fn idle(bridge: &str, network: &BridgeNetwork, engine_dir: &Path) -> Self {
         let config = RuleTableConfig {
             bridge: bridge.to_owned(),
             pods: network.subnet(),
@@ -92,7 +93,8 @@ impl RuleWriter {
             ownership: TableOwnership::Exclusive,
         };
         let forwarding = ForwardingUsers::new(&Path::new(RUN_ROOT).join(FORWARDING), bridge);
-        Self { routes: PodRoutes::default(), task: None, config, forwarding }
+        let socket = socket(engine_dir);
+        Self { routes: PodRoutes::default(), task: None, config, forwarding, socket }
     }
 
     /// Whether Services lead to pods.
@@ -114,6 +116,11 @@ impl RuleWriter {
         self.stop().await;
         if let Err(error) = ServiceRules::remove(self.config).await {
             tracing::warn!(error = causes(&error), "failed to remove the rules of Services");
+        }
+        if let Some(Err(error)) = self.socket.as_deref().map(unix_socket::remove) {
+            tracing::warn!(
+                "failed to remove the socket of nodes that ask for rules of Services: {error:#}"
+            );
         }
         if let Err(error) = self.forwarding.leave() {
             tracing::warn!(error = causes(&error), "failed to put net.ipv4.ip_forward back");

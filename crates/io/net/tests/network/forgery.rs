@@ -5,9 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStr
 use std::path::Path;
 use std::time::Duration;
 
-use rekindle_net::{
-    BridgeNetwork, BridgeShare, NetworkConfig, SandboxAttachment, SubnetChoice,
-};
+use rekindle_net::{BridgeNetwork, BridgeShare, NetworkConfig, SandboxAttachment, SubnetChoice};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket, sockopt};
 
 use crate::support::Namespace;
