@@ -11,8 +11,8 @@ use crate::claims::{MachineClaim, first_choice};
 
 /// Ports below those that the kernel gives out by itself, and above the well-known ones.
 const PORTS: std::ops::Range<u16> = 10_000..30_000;
-/// Subnets of a /24 to choose from: 10.192.0.0 to 10.223.255.0 for pods, and as many behind them for
-/// Services.
+/// Subnets of a /24 to choose from: 10.192.0.0 to 10.223.255.0 for pods, and as many behind them
+/// for Services.
 const SUBNETS: u32 = 32 * 256;
 
 /// What makes an engine's network its own.

@@ -105,8 +105,8 @@ pub(crate) fn turn_on_for(interface: &str) -> Result<(), NetError> {
 }
 
 /// Interfaces that the calling thread's namespace gets from now on take no ICMP redirect. The node
-/// forwards from its bridge to its bridge, and tells each pod of a shorter way: that one goes around
-/// the node's rules.
+/// forwards from its bridge to its bridge, and tells each pod of a shorter way: that one goes
+/// around the node's rules.
 pub(crate) fn refuse_redirects_on_new_interfaces() -> Result<(), NetError> {
     sysctl::set_if_possible("ipv4/conf/all/accept_redirects", OFF)?;
     sysctl::set_if_possible("ipv4/conf/default/accept_redirects", OFF)

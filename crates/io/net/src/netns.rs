@@ -60,8 +60,8 @@ impl NetNs {
     }
 
     /// A netlink connection that acts inside, where from now on only lo has IPv6 and no ICMP
-    /// redirect is heeded, and a socket that interfaces can be looked up with. `interface` may be there already; `host_name` is what an
-    /// error names.
+    /// redirect is heeded, and a socket that interfaces can be looked up with. `interface` may be
+    /// there already; `host_name` is what an error names.
     pub(crate) fn connect_without_ipv6(
         &self,
         interface: &str,

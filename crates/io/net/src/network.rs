@@ -283,8 +283,8 @@ impl BridgeNetwork {
         self.host_ports.close(id).await;
     }
 
-    /// Sends what the machine itself sends to Services into the bridge, where rules lead it to pods:
-    /// also on a machine without a default route. The route goes with the bridge.
+    /// Sends what the machine itself sends to Services into the bridge, where rules lead it to
+    /// pods: also on a machine without a default route. The route goes with the bridge.
     pub async fn route_services(&self, range: Ipv4Net) -> Result<(), NetError> {
         bridge::route_into(&self.inner.netlink, self.inner.bridge.index, range).await
     }
@@ -345,7 +345,8 @@ impl BridgeNetwork {
         drop(detaching.wait_for(done).await.expect("self holds the sender"));
     }
 
-    /// Takes everything away: interfaces, bridge, lease file. A guest leaves the bridge to its owner.
+    /// Takes everything away: interfaces, bridge, lease file. A guest leaves the bridge to its
+    /// owner.
     pub async fn close(self) -> Result<(), NetError> {
         self.release_all_except(&BTreeSet::new()).await?;
         self.settle().await;

@@ -22,6 +22,7 @@ mod probes;
 mod restarts;
 mod rollout;
 mod sample;
+mod services;
 mod startup;
 
 use std::path::PathBuf;
@@ -44,9 +45,9 @@ struct Arguments {
 }
 
 /// What can be measured by itself.
-const PARTS: [&str; 10] = [
-    "startup", "restarts", "idle", "rollout", "crowd", "probes", "node-api", "handover", "load",
-    "peers",
+const PARTS: [&str; 11] = [
+    "startup", "restarts", "idle", "rollout", "crowd", "services", "probes", "node-api",
+    "handover", "load", "peers",
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -75,6 +76,9 @@ fn main() -> anyhow::Result<()> {
         }
         if wanted("crowd") {
             crowd::measure(&mut report).await?;
+        }
+        if wanted("services") {
+            services::measure(&mut report).await?;
         }
         if wanted("probes") {
             probes::measure(&mut report).await?;

@@ -1,5 +1,5 @@
-//! The rules that lead connections to Services to their pods: one table of the engine's own, for the
-//! pods of all nodes.
+//! The rules that lead connections to Services to their pods: one table of the engine's own, for
+//! the pods of all nodes.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

@@ -28,7 +28,8 @@ spec:
       containers:
       - name: server
         image: localhost/demo
-        args: [server, --port, '8080']
+        # a request whose connection is there already is read after the signal
+        args: [server, --port, '8080', --drain, 500ms]
         ports: [{{name: http, containerPort: 8080}}]
         readinessProbe: {{httpGet: {{port: http}}, periodSeconds: 1}}
 ---

@@ -3,6 +3,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use rekindle_testkit::{Engine, TIMEOUT, until_hung};
+use serde_json::Value;
 
 const APP: &str = "
 apiVersion: v1
@@ -87,7 +88,10 @@ fn a_service_leads_to_its_ready_pods_and_kubectl_shows_them() {
     assert!(all.iter().all(|address| shown.contains(address)), "{shown}");
     let described = engine.kubectl(&["describe", "svc", "web"]);
     assert!(all.iter().all(|a| described.contains(&format!("{a}:8080"))), "{described}");
-    let slice = &engine.get("endpointslices")["items"][0];
+    let slices = engine.get("endpointslices");
+    let is_of_web =
+        |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "web";
+    let slice = slices["items"].as_array().unwrap().iter().find(is_of_web).unwrap();
     assert_eq!(slice["endpoints"][0]["nodeName"], "node-1", "{slice}");
 
     // The ReplicationController as kubectl knows it.

@@ -8,8 +8,8 @@
 //! | `a-b-c-d.NS.pod` | that address, when a pod of the namespace has it |
 //! | `dns-version`, `ns.dns` | the version of this scheme, the server |
 //!
-//! A headless Service without endpoints has no name (the specification, 2.4.1). What is above an existing
-//! name exists, and has no data.
+//! A headless Service without endpoints has no name (the specification, 2.4.1). What is above an
+//! existing name exists, and has no data.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

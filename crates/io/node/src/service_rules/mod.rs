@@ -31,6 +31,9 @@ use crate::object_watch::{WatchNews, watch_objects};
 
 /// Until rules that could not be written are tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
+/// What was on its way when the rules went has arrived after that: many servers close a connection
+/// whose request they have not read yet when they are told to stop.
+const SETTLES_IN: Duration = Duration::from_millis(10);
 /// What the log calls the reader of the watches.
 const READER: &str = "rules of Services";
 
@@ -121,7 +124,7 @@ impl ServiceRules {
         match request {
             RouteRequest::Withdraw(pod, cause, done) => {
                 let changes = self.router.withdraw(&pod, cause);
-                self.waiting.push(done);
+                self.waiting.push(if changes.is_empty() { done } else { settled(done) });
                 self.apply(changes).await;
             }
             RouteRequest::Admit(pod, addresses) => {
@@ -231,6 +234,19 @@ impl ServiceRules {
             let (Ok(()) | Err(())) = waiting.send(());
         }
     }
+}
+
+/// Tells `waiting` a moment after it is told itself.
+fn settled(waiting: oneshot::Sender<()>) -> oneshot::Sender<()> {
+    let (done, withdrawn) = oneshot::channel();
+    tokio::spawn(async move {
+        if withdrawn.await.is_ok() {
+            tokio::time::sleep(SETTLES_IN).await;
+            // a worker that waits no longer has gone on without
+            let (Ok(()) | Err(())) = waiting.send(());
+        }
+    });
+    done
 }
 
 fn key<K: Resource>(object: &K) -> NamespacedName {

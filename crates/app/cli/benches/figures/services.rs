@@ -1,0 +1,131 @@
+//! Connections through a Service's address beside those to the pod's own, and what a rollout loses.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use futures::TryStreamExt;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use rekindle_testkit::load::Load;
+use serde_json::{Value, json};
+
+use crate::engine::Engine;
+use crate::sample::{Amount, Report};
+
+const NAME: &str = "web";
+const REPLICAS: i32 = 4;
+const ROLLOUTS: usize = 5;
+const ROUNDS: usize = 4;
+const ROUND: Duration = Duration::from_secs(2);
+/// A status of which nothing changes for so long will not be what is waited for.
+const NEXT_IS_DUE: Duration = Duration::from_secs(60);
+
+pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
+    let engine = Engine::start().await?;
+    let deployments = Api::<Deployment>::namespaced(engine.client.clone(), "default");
+    let services = Api::<Service>::namespaced(engine.client.clone(), "default");
+    let pods = Api::<Pod>::namespaced(engine.client.clone(), "default");
+    deployments.create(&PostParams::default(), &object(deployment(1))?).await?;
+    let made = services.create(&PostParams::default(), &object(service())?).await?;
+    let address = made.spec.and_then(|spec| spec.cluster_ip).context("the Service's address")?;
+    rolled_out(&deployments, 1).await?;
+    let pod = pods.list(&ListParams::default()).await?.items.pop().context("a pod")?;
+    let pod = pod.status.and_then(|status| status.pod_ip).context("the pod's address")?;
+    let (mut direct, mut through) = (0.0, 0.0);
+    for _ in 0..ROUNDS {
+        direct += connections_per_second(&pod, 8080).await? / ROUNDS as f64;
+        through += connections_per_second(&address, 80).await? / ROUNDS as f64;
+    }
+    report.amount(
+        "new connections through a Service's address, beside the pod's own",
+        "≥ 90 %",
+        Amount::rate(through / direct),
+        format!("{through:.0}/s of {direct:.0}/s: {:.0} %", 100.0 * through / direct),
+    );
+
+    scale(&deployments, json!({ "replicas": REPLICAS })).await?;
+    rolled_out(&deployments, REPLICAS).await?;
+    let load = Load::start(&address, 80);
+    for round in 0..ROLLOUTS {
+        let annotations = json!({ "round": round.to_string() });
+        let template = json!({ "template": { "metadata": { "annotations": annotations } } });
+        scale(&deployments, template).await?;
+        rolled_out(&deployments, REPLICAS).await?;
+    }
+    let result = tokio::task::spawn_blocking(|| load.stop()).await?;
+    report.amount(
+        &format!("connections lost in {ROLLOUTS} rollouts of {REPLICAS} pods without preStop"),
+        "0",
+        Amount::cost(result.lost.len() as f64),
+        format!("{} of {}", result.lost.len(), result.answered),
+    );
+    Ok(())
+}
+
+async fn connections_per_second(host: &str, port: u16) -> anyhow::Result<f64> {
+    let begun = Instant::now();
+    let load = Load::start(host, port);
+    tokio::time::sleep(ROUND).await;
+    let result = tokio::task::spawn_blocking(|| load.stop()).await?;
+    anyhow::ensure!(result.lost.is_empty(), "{:?}", result.lost.first());
+    Ok(result.answered as f64 / begun.elapsed().as_secs_f64())
+}
+
+async fn scale(deployments: &Api<Deployment>, spec: Value) -> anyhow::Result<()> {
+    let patch = Patch::Merge(json!({ "spec": spec }));
+    deployments.patch(NAME, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// Until the newest revision has as many pods, all are available, and none is left of others.
+async fn rolled_out(deployments: &Api<Deployment>, replicas: i32) -> anyhow::Result<()> {
+    let config = watcher::Config::default().fields(&format!("metadata.name={NAME}"));
+    let mut seen = Box::pin(watcher(deployments.clone(), config).applied_objects());
+    loop {
+        let next = tokio::time::timeout(NEXT_IS_DUE, seen.try_next()).await;
+        let next = next.context("the rollout stands still")?;
+        let next = next?.context("the watch of deployments ended")?;
+        let status = next.status.unwrap_or_default();
+        let is_observed = status.observed_generation == next.metadata.generation;
+        let counts = [status.replicas, status.updated_replicas, status.available_replicas];
+        if is_observed && counts == [Some(replicas); 3] {
+            return Ok(());
+        }
+    }
+}
+
+fn object<T: serde::de::DeserializeOwned>(object: Value) -> anyhow::Result<T> {
+    Ok(serde_json::from_value(object)?)
+}
+
+fn deployment(replicas: i32) -> Value {
+    json!({
+        "metadata": { "name": NAME },
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": { "app": NAME } },
+            "template": {
+                "metadata": { "labels": { "app": NAME } },
+                "spec": {
+                    "terminationGracePeriodSeconds": 10,
+                    "containers": [{
+                        "name": "server",
+                        "image": "localhost/demo",
+                        "args": ["server", "--port", "8080"],
+                        "readinessProbe": { "httpGet": { "port": 8080 }, "periodSeconds": 1 },
+                    }],
+                },
+            },
+        },
+    })
+}
+
+fn service() -> Value {
+    json!({
+        "metadata": { "name": NAME },
+        "spec": { "selector": { "app": NAME }, "ports": [{ "port": 80, "targetPort": 8080 }] },
+    })
+}
