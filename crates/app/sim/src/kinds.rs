@@ -238,6 +238,8 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         | ResourceKind::RoleBinding
         | ResourceKind::Role
         | ResourceKind::PriorityClass
+        | ResourceKind::IpAddress
+        | ResourceKind::ServiceCidr
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Event => Some(ViewObject::Metadata(kind, Arc::new(object.meta().clone()))),

@@ -67,6 +67,10 @@ pub enum ResourceKind {
     Namespace,
     /// scheduling.k8s.io/v1 PriorityClass.
     PriorityClass,
+    /// networking.k8s.io/v1 IPAddress.
+    IpAddress,
+    /// networking.k8s.io/v1 ServiceCIDR.
+    ServiceCidr,
     /// rbac.authorization.k8s.io/v1 ClusterRoleBinding.
     ClusterRoleBinding,
     /// rbac.authorization.k8s.io/v1 ClusterRole.
@@ -104,7 +108,7 @@ pub enum ViewDetail {
 impl ResourceKind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so
     /// that nothing is re-created meanwhile.
-    pub const ALL: [ResourceKind; 31] = [
+    pub const ALL: [ResourceKind; 33] = [
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
         ResourceKind::ReplicaSet,
@@ -134,6 +138,8 @@ impl ResourceKind {
         ResourceKind::Node,
         ResourceKind::Namespace,
         ResourceKind::PriorityClass,
+        ResourceKind::IpAddress,
+        ResourceKind::ServiceCidr,
         ResourceKind::ClusterRoleBinding,
         ResourceKind::ClusterRole,
     ];
@@ -198,6 +204,8 @@ impl ResourceKind {
                 held: Metadata,
                 ..cluster("PriorityClass", "priorityclasses")
             },
+            ResourceKind::IpAddress => networking("IPAddress", "ipaddresses"),
+            ResourceKind::ServiceCidr => networking("ServiceCIDR", "servicecidrs"),
             ResourceKind::ClusterRoleBinding => {
                 rbac("ClusterRoleBinding", "clusterrolebindings", Cluster)
             }
@@ -243,6 +251,10 @@ const fn rbac(kind: &'static str, plural: &'static str, scope: ResourceScope) ->
         scope,
         ..namespaced(kind, "rbac.authorization.k8s.io", "v1", plural, ViewDetail::Metadata)
     }
+}
+
+const fn networking(kind: &'static str, plural: &'static str) -> KindInfo {
+    KindInfo { group: "networking.k8s.io", held: ViewDetail::Metadata, ..cluster(kind, plural) }
 }
 
 const fn cluster(kind: &'static str, plural: &'static str) -> KindInfo {

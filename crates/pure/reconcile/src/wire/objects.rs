@@ -112,6 +112,8 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         | ResourceKind::RoleBinding
         | ResourceKind::Role
         | ResourceKind::PriorityClass
+        | ResourceKind::IpAddress
+        | ResourceKind::ServiceCidr
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Event => {
