@@ -7,9 +7,9 @@ use http::Method;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use rekindle_controllers::events::{EventNote, EventSeverity};
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
-use rekindle_types::TickDuration;
 use rekindle_types::labels::HOSTNAME;
 use rekindle_types::local_path::{self, VolumeCleanup};
+use rekindle_types::{ObjectJson, TickDuration};
 use serde_json::{Value, json};
 
 use super::nodes::UNAVAILABLE;
@@ -111,7 +111,7 @@ impl World {
             }
         };
         let name = volume.metadata.name.clone().unwrap_or_default();
-        let volume = serde_json::to_value(volume).unwrap_or(Value::Null);
+        let volume = volume.to_value();
         let id = volume_id(&name);
         let code = self.write_volume(Method::POST, &collection(&id), "application/json", &volume);
         if code == 409 {
