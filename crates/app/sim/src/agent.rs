@@ -111,7 +111,9 @@ pub(crate) struct SimulatedPod {
     pub(crate) behaviours_probed: Vec<usize>,
     /// Grace of the deletion that the driver was told last, in seconds.
     deletion_grace: Option<i64>,
-    ends: PodEndNotice,
+    /// Whether the agent was told that the pod is to end, and nothing was left to be done that had
+    /// been decided before.
+    is_told_to_end: bool,
     pub(crate) address: u32,
     /// Counts the agent's processes: what one of them was promised the next does not hear.
     pub(crate) incarnation: u32,
@@ -130,14 +132,6 @@ pub(crate) struct RequestObject {
     pub(crate) id: ObjectId,
     /// As reported last.
     pub(crate) status: PodRestartStatus,
-}
-
-/// Whether the agent knows that the pod is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PodEndNotice {
-    Untold,
-    /// It was told, and nothing was left to be done that had been decided before.
-    Told,
 }
 
 /// What could not be written, because the node had no network or the API refused it.
@@ -209,7 +203,7 @@ impl SimulatedPod {
             behaviours_used: Vec::new(),
             behaviours_probed: Vec::new(),
             deletion_grace: None,
-            ends: PodEndNotice::Untold,
+            is_told_to_end: false,
             address,
             incarnation: 0,
             requests: BTreeMap::new(),

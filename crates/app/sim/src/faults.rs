@@ -18,15 +18,6 @@ use crate::script::WorldChange;
 /// The latest a late answer is.
 const LATE_MAX_MILLIS: u64 = 20_000;
 
-/// Whether anything but its backoff may hold a container up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FaultFreedom {
-    /// Calls succeed at once, and the clocks go evenly.
-    Yes,
-    /// Calls go wrong, or did.
-    No,
-}
-
 /// Of a thousand calls, how many go wrong, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultRates {
@@ -314,12 +305,10 @@ impl Faults {
         self.was_held_up = true;
     }
 
-    /// Whether nothing is done later than it was asked for.
-    pub(crate) fn calm(&self) -> FaultFreedom {
-        match self.was_held_up || self.rates != FaultRates::default() {
-            true => FaultFreedom::No,
-            false => FaultFreedom::Yes,
-        }
+    /// Whether nothing but its backoff may hold a container up: calls succeed at once, and the
+    /// clocks go evenly.
+    pub(crate) fn is_fault_free(&self) -> bool {
+        !self.was_held_up && self.rates == FaultRates::default()
     }
 
     /// The agent of this node dies before its action of this number from now.

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use rekindle_controllers::kind::KindScope;
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
-use rekindle_types::TickDuration;
+use rekindle_types::{ResourceScope, TickDuration};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
@@ -318,8 +317,8 @@ fn kind_named(name: &str) -> Option<ResourceKind> {
 
 fn id(kind: ResourceKind, namespace: &str, name: &str) -> ObjectId {
     let namespace = match kind.info().scope {
-        KindScope::Namespaced => namespace,
-        KindScope::Cluster => "",
+        ResourceScope::Namespaced => namespace,
+        ResourceScope::Cluster => "",
     };
     ObjectId::new(kind, NamespacedName::new(namespace, name))
 }

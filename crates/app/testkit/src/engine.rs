@@ -111,6 +111,7 @@ impl Engine {
         command
             .args(["up", "--listen", "127.0.0.1:0", "--node-name", "node-1"])
             .args(["--bridge", &self.network.bridge, "--pod-cidr", &self.network.pod_cidr])
+            .args(["--service-cidr", &self.network.service_cidr])
             .arg("--data-dir")
             .arg(self.data_dir())
             .args(arguments);

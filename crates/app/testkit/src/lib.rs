@@ -18,6 +18,7 @@ pub mod archive;
 pub mod claims;
 mod engine;
 pub mod guarded_child;
+pub mod load;
 mod network;
 pub mod ports;
 pub mod process;

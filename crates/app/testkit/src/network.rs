@@ -11,7 +11,8 @@ use crate::claims::{MachineClaim, first_choice};
 
 /// Ports below those that the kernel gives out by itself, and above the well-known ones.
 const PORTS: std::ops::Range<u16> = 10_000..30_000;
-/// Subnets of a /24 to choose from: 10.192.0.0 to 10.223.255.0.
+/// Subnets of a /24 to choose from: 10.192.0.0 to 10.223.255.0 for pods, and as many behind them for
+/// Services.
 const SUBNETS: u32 = 32 * 256;
 
 /// What makes an engine's network its own.
@@ -20,29 +21,42 @@ pub struct EngineNetwork {
     pub bridge: String,
     /// The subnet of its pods, such as `10.201.7.0/24`.
     pub pod_cidr: String,
+    /// The range of its Services, such as `10.233.7.0/24`.
+    pub service_cidr: String,
     _claim: MachineClaim,
 }
 
 impl EngineNetwork {
-    /// A bridge and a /24 that no other test has, nor anything else on the machine.
+    /// A bridge, a /24 for pods and one for Services that no other test has, nor anything else on
+    /// the machine.
     pub fn unique() -> Self {
         static COUNTER: AtomicU16 = AtomicU16::new(0);
         let first = first_choice(SUBNETS);
-        let (subnet, claim) = (0..SUBNETS)
+        let subnet = |base: u8, number: u32| {
+            Ipv4Addr::new(10, base + (number / 256) as u8, (number % 256) as u8, 0)
+        };
+        let (pods, services, claim) = (0..SUBNETS)
             .map(|step| (first + step) % SUBNETS)
-            .map(|number| Ipv4Addr::new(10, 192 + (number / 256) as u8, (number % 256) as u8, 0))
+            .map(|number| (subnet(192, number), subnet(224, number)))
             // the routes are read under the claim: what another test has given back is gone by then
-            .filter_map(|subnet| {
-                Some((subnet, MachineClaim::try_new(&format!("subnet-{subnet}"))?))
+            .filter_map(|(pods, services)| {
+                Some((pods, services, MachineClaim::try_new(&format!("subnet-{pods}"))?))
             })
-            .find(|(subnet, _)| !routes().iter().any(|route| route.covers(*subnet)))
+            .find(|(pods, services, _)| {
+                !routes().iter().any(|route| route.covers(*pods) || route.covers(*services))
+            })
             .expect("a subnet of 10.192.0.0/11 that has no route yet");
         let pid = std::process::id();
         let bridge = std::iter::repeat_with(|| COUNTER.fetch_add(1, Ordering::Relaxed))
             .map(|number| format!("rkt{:05x}{number:x}", pid & 0xf_ffff))
             .find(|name| !Path::new("/sys/class/net").join(name).exists())
             .expect("there are more numbers than bridges");
-        Self { bridge, pod_cidr: format!("{subnet}/24"), _claim: claim }
+        Self {
+            bridge,
+            pod_cidr: format!("{pods}/24"),
+            service_cidr: format!("{services}/24"),
+            _claim: claim,
+        }
     }
 }
 

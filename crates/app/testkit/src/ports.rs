@@ -5,7 +5,11 @@ use std::net::TcpStream;
 
 /// What the server at this port answers to a GET: head and body.
 pub fn get(host: &str, port: u16) -> io::Result<String> {
-    let mut client = TcpStream::connect((host, port))?;
+    ask(TcpStream::connect((host, port))?)
+}
+
+/// The same on a connection that is there.
+pub fn ask(mut client: TcpStream) -> io::Result<String> {
     client.write_all(b"GET / HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     client.read_to_string(&mut answer)?;

@@ -56,16 +56,10 @@ struct WatchBody {
     bookmark: Pin<Box<Sleep>>,
     /// Resolves when the front goes down.
     stopping: BoxFuture<'static, ()>,
-    ending: WatchEnding,
+    /// Whether the time is over and everything was sent.
+    is_over: bool,
     /// Counts it as open.
     _open: OpenCount,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum WatchEnding {
-    NotYet,
-    /// The time is over and everything was sent.
-    Over,
 }
 
 impl FrontBody {
@@ -119,7 +113,7 @@ impl FrontBody {
             deadline: Box::pin(sleep(timeout)),
             bookmark: Box::pin(sleep(BOOKMARK_INTERVAL)),
             stopping: Box::pin(stopping),
-            ending: WatchEnding::NotYet,
+            is_over: false,
             _open: open,
         })))
     }
@@ -129,7 +123,7 @@ impl WatchBody {
     /// The next line. At the deadline everything that is there is sent first: no event is lost to a
     /// timeout.
     fn poll_line(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.ending == WatchEnding::Over {
+        if self.is_over {
             return Poll::Ready(None);
         }
         let now = (self.clock)();
@@ -139,7 +133,7 @@ impl WatchBody {
         let over = self.deadline.as_mut().poll(context).is_ready()
             || self.stopping.as_mut().poll(context).is_ready();
         if over {
-            self.ending = WatchEnding::Over;
+            self.is_over = true;
             return Poll::Ready(self.stream.bookmark());
         }
         while self.bookmark.as_mut().poll(context).is_ready() {

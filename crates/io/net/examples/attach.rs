@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use rekindle_net::{BridgeNetwork, Forwarding, NetworkConfig, SubnetChoice};
+use rekindle_net::{BridgeNetwork, NetworkConfig, SubnetChoice};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 const ROUNDS: usize = 60;
@@ -53,7 +53,6 @@ async fn measure() {
         share: rekindle_net::BridgeShare::Owner,
         state_dir: state_dir.clone(),
         mtu: 1500,
-        forwarding: Forwarding::Leave,
     };
     let begin = Instant::now();
     let network = BridgeNetwork::open(config).await.expect("open");

@@ -7,10 +7,11 @@ use futures::TryStreamExt;
 use ipnet::Ipv4Net;
 use rtnetlink::packet_route::address::AddressAttribute;
 use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
-use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute};
+use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteScope};
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, RouteMessageBuilder};
 
 use crate::error::NetError;
+use crate::forwarding;
 use crate::ipv6;
 use crate::links::{ENODEV, errno, find, mac_in, mac_of, netlink};
 use crate::veth::VethNames;
@@ -23,8 +24,8 @@ pub(crate) struct Bridge {
     pub(crate) mac: [u8; 6],
 }
 
-/// Makes the bridge up with the gateway's address and without IPv6; one that stands already is
-/// adopted, and mended.
+/// Makes the bridge up with the gateway's address and without IPv6, and lets pods' packets go on to
+/// other pods; one that stands already is adopted, and mended.
 pub(crate) async fn ensure(
     handle: &Handle,
     name: &str,
@@ -56,6 +57,7 @@ pub(crate) async fn ensure(
     let index = link.header.index;
     let mac = mac_in(&link).unwrap_or(mac_of(gateway));
     ipv6::disable_on(name)?;
+    forwarding::turn_on_for(name)?;
     let mut up = LinkUnspec::new_with_index(index).up();
     if mac != mac_of(gateway) {
         // Another's bridge may take that of its lowest port, unless it is given one. Not for ours:
@@ -133,6 +135,21 @@ pub(crate) async fn taken_subnets(
         }
     }
     Ok(taken)
+}
+
+/// Routes these addresses into the bridge.
+pub(crate) async fn route_into(
+    handle: &Handle,
+    index: u32,
+    range: Ipv4Net,
+) -> Result<(), NetError> {
+    let route = RouteMessageBuilder::<Ipv4Addr>::new()
+        .destination_prefix(range.network(), range.prefix_len())
+        .output_interface(index)
+        .scope(RouteScope::Link)
+        .build();
+    let added = handle.route().add(route).replace().execute().await;
+    added.map_err(|error| netlink("route into the bridge", &range.to_string(), error))
 }
 
 /// Takes the bridge away. Absent is success.

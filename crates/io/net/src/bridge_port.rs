@@ -2,6 +2,11 @@
 //! send, and where the bridge has to learn nothing. Two guards that know nothing of each other: the
 //! filter on the port's ingress, and a port that is locked to one hardware address (Linux 5.18;
 //! earlier kernels ignore that flag).
+//!
+//! The port is not isolated from others, although pods send to the gateway only: where packets on
+//! bridges pass through iptables (`bridge-nf-call-iptables`), the kernel hands a connection to a
+//! Service's endpoint from port to port, and back to the same port (hairpin) where a pod reaches
+//! itself.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,7 +16,7 @@ use rtnetlink::{Handle, LinkBridgePort, LinkUnspec};
 use crate::error::NetError;
 use crate::ipv6;
 use crate::links::{ENODEV, ENOENT, errno, mac_of, netlink};
-use crate::source_filter::{self, FilterSupport};
+use crate::source_filter::{self, AllowedFrames, FilterSupport};
 
 /// A port that is made, and not up yet unless an earlier agent had it so.
 #[derive(Clone, Copy, Debug)]
@@ -21,9 +26,16 @@ pub(crate) struct BridgePort<'a> {
     pub(crate) bridge_index: u32,
     /// The pod's.
     pub(crate) address: Ipv4Addr,
+    /// The bridge's hardware address.
+    pub(crate) gateway_mac: [u8; 6],
 }
 
 impl BridgePort<'_> {
+    /// What the pod may send.
+    fn allowed(self, mac: [u8; 6]) -> AllowedFrames {
+        AllowedFrames { mac, address: self.address, gateway_mac: self.gateway_mac }
+    }
+
     /// Guards the port, tells bridge and host the pod's hardware address for good, and sets the
     /// port up. Repeated, it changes nothing. Everything is asked for before the first answer is
     /// awaited.
@@ -31,8 +43,14 @@ impl BridgePort<'_> {
         let failed = |operation| move |source| netlink(operation, self.name, source);
         ipv6::disable_on(self.name)?;
         let mac = mac_of(self.address);
-        let flags =
-            LinkBridgePort::new(self.index).learning(false).flood(false).locked(true).build();
+        let flags = LinkBridgePort::new(self.index)
+            .learning(false)
+            .flood(false)
+            .bcast_flood(false)
+            .mcast_flood(false)
+            .locked(true)
+            .hairpin(true)
+            .build();
         let up = LinkUnspec::new_with_index(self.index).up().build();
         let bridge_entry = handle
             .neighbours()
@@ -46,7 +64,7 @@ impl BridgePort<'_> {
             .link_layer_address(&mac)
             .replace();
         let (filter, flags, bridge_entry, host_entry, up) = futures::join!(
-            source_filter::install(handle, self.index, mac, self.address),
+            source_filter::install(handle, self.index, self.allowed(mac)),
             handle.link().set_port(flags).execute(),
             bridge_entry.execute(),
             host_entry.execute(),

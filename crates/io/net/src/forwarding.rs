@@ -1,34 +1,127 @@
-//! `net.ipv4.ip_forward`: packets between pods of one bridge do not need it, packets that leave the
-//! machine do.
+//! Whether the kernel forwards packets: of the whole machine, and of one interface.
+//!
+//! What a pod sends comes in by the bridge, so the bridge's own setting is enough for packets
+//! between pods. What leaves the machine has answers that come in elsewhere, and so has what comes
+//! from outside to a port of the node: that needs the machine's setting.
 
-use std::io;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use crate::error::NetError;
+use crate::sysctl;
 
-/// Resolved in the network namespace of the calling thread.
-const IP_FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
+const MACHINE: &str = "ipv4/ip_forward";
+const OFF: &str = "0";
+const ON: &str = "1";
+/// The file that is locked while another one of the folder is read or written. No bridge is called
+/// so.
+const LOCK: &str = ".lock";
 
-/// Whether the kernel forwards packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ForwardingState {
-    Off,
-    On,
+/// The networks of a machine that need it to forward packets: a file for each, in a folder that all
+/// engines share. In it is what the setting was before the first of them came; the last one that
+/// goes puts it back.
+#[derive(Clone, Debug)]
+pub struct ForwardingUsers {
+    folder: PathBuf,
+    bridge: String,
 }
 
-pub(crate) fn read() -> Result<ForwardingState, NetError> {
-    let text = std::fs::read_to_string(IP_FORWARD).map_err(|source| failed("read", source))?;
-    Ok(if text.trim() == "0" { ForwardingState::Off } else { ForwardingState::On })
+impl ForwardingUsers {
+    /// The user with this bridge. The folder is made when it is needed.
+    pub fn new(folder: &Path, bridge: &str) -> Self {
+        Self { folder: folder.to_owned(), bridge: bridge.to_owned() }
+    }
+
+    /// This one needs it: it is on from now on, until the last one leaves.
+    pub fn join(&self) -> Result<(), NetError> {
+        let _locked = self.lock()?;
+        let own = self.own();
+        if !own.exists() {
+            let before = match self.others()?.first() {
+                Some(other) => read(other)?,
+                None => sysctl::get(MACHINE)?,
+            };
+            // first the note that it must be put back
+            fs::write(&own, before).map_err(|source| failed("write", &own, source))?;
+        }
+        if sysctl::get(MACHINE)? == OFF {
+            sysctl::set(MACHINE, ON)?;
+            tracing::info!(
+                "turned net.ipv4.ip_forward on for pods; it is put back when the last engine is taken down"
+            );
+        }
+        Ok(())
+    }
+
+    /// This one needs it no more. One that never joined changes nothing.
+    pub fn leave(&self) -> Result<(), NetError> {
+        if !self.own().exists() {
+            return Ok(());
+        }
+        let _locked = self.lock()?;
+        let own = self.own();
+        let before = read(&own)?;
+        fs::remove_file(&own).map_err(|source| failed("remove", &own, source))?;
+        if before == OFF && self.others()?.is_empty() {
+            sysctl::set(MACHINE, OFF)?;
+        }
+        Ok(())
+    }
+
+    fn own(&self) -> PathBuf {
+        self.folder.join(&self.bridge)
+    }
+
+    /// The files of the others.
+    fn others(&self) -> Result<Vec<PathBuf>, NetError> {
+        let list = || -> io::Result<Vec<PathBuf>> {
+            let entries = fs::read_dir(&self.folder)?;
+            let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+            paths.filter(|path| !path.as_ref().is_ok_and(|path| self.is_no_other(path))).collect()
+        };
+        list().map_err(|source| failed("list", &self.folder, source))
+    }
+
+    fn is_no_other(&self, path: &Path) -> bool {
+        *path == self.own() || path.ends_with(LOCK)
+    }
+
+    fn lock(&self) -> Result<File, NetError> {
+        let path = self.folder.join(LOCK);
+        let lock = || {
+            fs::create_dir_all(&self.folder)?;
+            let file = File::options().create(true).append(true).open(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        lock().map_err(|source| failed("lock", &path, source))
+    }
 }
 
-pub(crate) fn write(state: ForwardingState) -> Result<(), NetError> {
-    let text = match state {
-        ForwardingState::Off => "0",
-        ForwardingState::On => "1",
-    };
-    std::fs::write(IP_FORWARD, text).map_err(|source| failed("write", source))
+/// Lets what comes in by this interface go on to others.
+pub(crate) fn turn_on_for(interface: &str) -> Result<(), NetError> {
+    sysctl::set(&format!("ipv4/conf/{interface}/forwarding"), ON)
 }
 
-fn failed(operation: &'static str, source: io::Error) -> NetError {
-    NetError::Io { operation, path: Path::new(IP_FORWARD).to_owned(), source }
+/// Interfaces that the calling thread's namespace gets from now on take no ICMP redirect. The node
+/// forwards from its bridge to its bridge, and tells each pod of a shorter way: that one goes around
+/// the node's rules.
+pub(crate) fn refuse_redirects_on_new_interfaces() -> Result<(), NetError> {
+    sysctl::set_if_possible("ipv4/conf/all/accept_redirects", OFF)?;
+    sysctl::set_if_possible("ipv4/conf/default/accept_redirects", OFF)
+}
+
+/// What a note says.
+fn read(note: &Path) -> Result<String, NetError> {
+    match fs::read_to_string(note) {
+        Ok(text) => Ok(text),
+        // somebody has tidied up: then nothing is put back
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(ON.to_owned()),
+        Err(source) => Err(failed("read", note, source)),
+    }
+}
+
+fn failed(operation: &'static str, path: &Path, source: io::Error) -> NetError {
+    NetError::Io { operation, path: path.to_owned(), source }
 }

@@ -21,8 +21,6 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StoredLeases {
     boot_id: String,
-    /// Whether ip_forward was off before we turned it on, so that `close` can put it back.
-    pub(crate) turned_forwarding_on: bool,
     pub(crate) pool: AddressPool,
 }
 
@@ -88,16 +86,8 @@ impl LeaseFile {
 
     /// What stands there already is not written again, so that an agent can take its network up on
     /// a full disk.
-    pub(crate) fn write(
-        &self,
-        pool: &AddressPool,
-        turned_forwarding_on: bool,
-    ) -> Result<(), NetError> {
-        let stored = StoredLeases {
-            boot_id: self.boot_id.clone(),
-            turned_forwarding_on,
-            pool: pool.clone(),
-        };
+    pub(crate) fn write(&self, pool: &AddressPool) -> Result<(), NetError> {
+        let stored = StoredLeases { boot_id: self.boot_id.clone(), pool: pool.clone() };
         let bytes = serde_json::to_vec(&stored).expect("a pool has only strings for keys");
         if fs::read(&self.path).is_ok_and(|standing| standing == bytes) {
             return Ok(());
@@ -140,12 +130,9 @@ mod tests {
     fn leases_survive_a_restart_of_the_agent() {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(file(&dir).read().unwrap(), LeaseFileContent::Nothing));
-        file(&dir).write(&pool(), true).unwrap();
+        file(&dir).write(&pool()).unwrap();
         match file(&dir).read().unwrap() {
-            LeaseFileContent::Current(stored) => {
-                assert_eq!(stored.pool, pool());
-                assert!(stored.turned_forwarding_on);
-            }
+            LeaseFileContent::Current(stored) => assert_eq!(stored.pool, pool()),
             other => panic!("{other:?}"),
         }
     }
@@ -155,7 +142,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut earlier = file(&dir);
         earlier.boot_id = "another boot".to_owned();
-        earlier.write(&pool(), false).unwrap();
+        earlier.write(&pool()).unwrap();
         match file(&dir).read().unwrap() {
             LeaseFileContent::EarlierBoot(subnet) => assert_eq!(subnet, pool().subnet()),
             other => panic!("{other:?}"),

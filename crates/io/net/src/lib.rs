@@ -35,14 +35,17 @@ mod links;
 mod netns;
 mod network;
 pub mod pool;
+pub mod rules;
 pub mod share;
 mod source_filter;
 mod subnet;
+mod sysctl;
 mod veth;
 
 pub use counters::{InterfaceCounters, interface_counters};
 pub use error::NetError;
+pub use forwarding::ForwardingUsers;
 pub use host_port::{HostPort, PortProtocol};
 pub use ipnet::Ipv4Net;
-pub use network::{BridgeNetwork, Forwarding, NetworkConfig, SandboxAttachment, SubnetChoice};
+pub use network::{BridgeNetwork, NetworkConfig, SandboxAttachment, SubnetChoice};
 pub use share::BridgeShare;

@@ -12,6 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::LinkNameSpaceType;
 
 use crate::error::NetError;
+use crate::forwarding;
 use crate::ipv6;
 
 /// An open network namespace; it lives at least as long as this.
@@ -58,8 +59,8 @@ impl NetNs {
         Ok(NetNsIdentity { device: stat.st_dev, inode: stat.st_ino })
     }
 
-    /// A netlink connection that acts inside, where from now on only lo has IPv6, and a socket that
-    /// interfaces can be looked up with. `interface` may be there already; `host_name` is what an
+    /// A netlink connection that acts inside, where from now on only lo has IPv6 and no ICMP
+    /// redirect is heeded, and a socket that interfaces can be looked up with. `interface` may be there already; `host_name` is what an
     /// error names.
     pub(crate) fn connect_without_ipv6(
         &self,
@@ -81,6 +82,7 @@ impl NetNs {
                 .map_err(|error| failed(error.into()))?;
                 ipv6::disable_on_new_interfaces()?;
                 ipv6::disable_on(interface)?;
+                forwarding::refuse_redirects_on_new_interfaces()?;
                 let _in_reactor = reactor.enter();
                 let (connection, handle, _multicast) =
                     rtnetlink::new_connection().map_err(failed)?;

@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use crate::bridge::{self, Bridge};
 use crate::bridge_port::forget_neighbours;
 use crate::error::NetError;
-use crate::forwarding;
 use crate::host_port::HostPort;
 use crate::host_ports::HostPorts;
 use crate::leases::{LeaseFile, LeaseFileContent};
@@ -45,8 +44,6 @@ pub struct NetworkConfig {
     pub state_dir: PathBuf,
     /// Bytes of a packet on pod interfaces; 1500 is usual.
     pub mtu: u32,
-    /// Whether packets may leave the machine.
-    pub forwarding: Forwarding,
 }
 
 /// Where the pods' addresses come from.
@@ -59,16 +56,6 @@ pub enum SubnetChoice {
     Fixed(Ipv4Net),
 }
 
-/// What to do about `net.ipv4.ip_forward`, a setting of the whole machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forwarding {
-    /// Leave it. Pods reach each other and the host; beyond that only if somebody else turned it
-    /// on.
-    Leave,
-    /// Turn it on, say so in the log, and put it back on `close`.
-    TurnOn,
-}
-
 /// A sandbox's place in the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxAttachment {
@@ -76,8 +63,6 @@ pub struct SandboxAttachment {
     pub ip: Ipv4Addr,
     /// The default route's next hop: the bridge.
     pub gateway: Ipv4Addr,
-    /// Length of the subnet's prefix.
-    pub prefix_len: u8,
     /// eth0's hardware address.
     pub mac: [u8; 6],
     /// The host's end of the veth pair.
@@ -113,7 +98,7 @@ struct SharedNetwork {
     /// A socket of the bridge's namespace.
     lookup: OwnedFd,
     leases: LeaseFile,
-    state: Mutex<NetworkState>,
+    pool: Mutex<AddressPool>,
     /// The namespaces that were plugged in ahead of need, by id: nothing is left to do when they
     /// are first asked for.
     prepared: Mutex<BTreeMap<String, NetNsIdentity>>,
@@ -125,12 +110,6 @@ struct SharedNetwork {
     deleting: tokio::sync::Mutex<()>,
     /// Whether the log says that this kernel cannot filter what pods send.
     missing_filter_told: Once,
-}
-
-#[derive(Debug)]
-struct NetworkState {
-    pool: AddressPool,
-    turned_forwarding_on: bool,
 }
 
 impl BridgeNetwork {
@@ -165,7 +144,7 @@ impl BridgeNetwork {
         leases: LeaseFile,
         netlink: rtnetlink::Handle,
     ) -> Result<SharedNetwork, NetError> {
-        let (mut pool, mut turned_forwarding_on) = recover(&config, &leases, &netlink).await?;
+        let mut pool = recover(&config, &leases, &netlink).await?;
         let range = share::range(pool.subnet(), config.share);
         if !range.is_some_and(|range| pool.restrict(range)) {
             let problem = format!("subnet {} has no room for so many nodes", pool.subnet());
@@ -179,19 +158,7 @@ impl BridgeNetwork {
         let bridge =
             bridge::ensure(&netlink, &config.bridge, pool.gateway(), pool.subnet(), config.mtu)
                 .await?;
-        let turn_on = match config.forwarding {
-            Forwarding::TurnOn => forwarding::read()? == forwarding::ForwardingState::Off,
-            Forwarding::Leave => false,
-        };
-        turned_forwarding_on |= turn_on;
-        // first the note that it must be put back
-        leases.write(&pool, turned_forwarding_on)?;
-        if turn_on {
-            forwarding::write(forwarding::ForwardingState::On)?;
-            tracing::info!(
-                "turned net.ipv4.ip_forward on for pods; it is put back when the engine is taken down"
-            );
-        }
+        leases.write(&pool)?;
         Ok(SharedNetwork {
             ports: VethNames::new(&config.bridge, config.share),
             config,
@@ -199,7 +166,7 @@ impl BridgeNetwork {
             netlink,
             lookup,
             leases,
-            state: Mutex::new(NetworkState { pool, turned_forwarding_on }),
+            pool: Mutex::new(pool),
             prepared: Mutex::default(),
             detaching: watch::Sender::new(BTreeSet::new()),
             attaching: tokio::sync::Mutex::new(()),
@@ -210,22 +177,22 @@ impl BridgeNetwork {
 
     /// The pods' subnet.
     pub fn subnet(&self) -> Ipv4Net {
-        self.inner.state().pool.subnet()
+        self.inner.pool().subnet()
     }
 
     /// The part of it that this agent's pods get addresses from.
     pub fn range(&self) -> Ipv4Net {
-        self.inner.state().pool.range()
+        self.inner.pool().range()
     }
 
     /// The bridge's address, where pods reach the host.
     pub fn gateway(&self) -> Ipv4Addr {
-        self.inner.state().pool.gateway()
+        self.inner.pool().gateway()
     }
 
     /// Who holds which address, interfaces being deleted included.
     pub fn leases(&self) -> BTreeMap<String, Ipv4Addr> {
-        self.inner.state().pool.leases().clone()
+        self.inner.pool().leases().clone()
     }
 
     /// Gives sandbox `id` an address and plugs its network namespace (`/proc/<pid>/ns/net`) into
@@ -249,12 +216,11 @@ impl BridgeNetwork {
         let namespace = NetNs::open_other(id, netns)?;
         self.until_detaching(|ids| !ids.contains(id)).await;
         let _one_at_a_time = self.inner.attaching.lock().await;
-        let (address, gateway, prefix_len) = self.inner.lease(id)?;
+        let (address, gateway) = self.inner.lease(id)?;
         let host_interface = self.inner.ports.host_name(id);
         let attachment = SandboxAttachment {
             ip: address,
             gateway,
-            prefix_len,
             mac: links::mac_of(address),
             host_interface: host_interface.clone(),
         };
@@ -272,7 +238,6 @@ impl BridgeNetwork {
             lookup: &self.inner.lookup,
             bridge_index: self.inner.bridge.index,
             address,
-            prefix_len,
             gateway,
             gateway_mac: self.inner.bridge.mac,
             mtu: self.inner.config.mtu,
@@ -316,6 +281,12 @@ impl BridgeNetwork {
     /// Closes the ports of the node that lead to sandbox `id`. They are free when it returns.
     pub async fn close_ports(&self, id: &str) {
         self.host_ports.close(id).await;
+    }
+
+    /// Sends what the machine itself sends to Services into the bridge, where rules lead it to pods:
+    /// also on a machine without a default route. The route goes with the bridge.
+    pub async fn route_services(&self, range: Ipv4Net) -> Result<(), NetError> {
+        bridge::route_into(&self.inner.netlink, self.inner.bridge.index, range).await
     }
 
     /// Unplugs sandbox `id` in the background; its address is free once the interface is gone.
@@ -374,8 +345,7 @@ impl BridgeNetwork {
         drop(detaching.wait_for(done).await.expect("self holds the sender"));
     }
 
-    /// Takes everything away: interfaces, bridge, lease file; `ip_forward` is put back if we had
-    /// turned it on. A guest leaves the bridge to its owner.
+    /// Takes everything away: interfaces, bridge, lease file. A guest leaves the bridge to its owner.
     pub async fn close(self) -> Result<(), NetError> {
         self.release_all_except(&BTreeSet::new()).await?;
         self.settle().await;
@@ -384,9 +354,6 @@ impl BridgeNetwork {
                 bridge::remove(&self.inner.netlink, &self.inner.config.bridge).await?;
             }
             BridgeShare::Guest(_) => {}
-        }
-        if self.inner.state().turned_forwarding_on {
-            forwarding::write(forwarding::ForwardingState::Off)?;
         }
         self.inner.leases.remove()
     }
@@ -399,8 +366,8 @@ impl Drop for BridgeNetwork {
 }
 
 impl SharedNetwork {
-    fn state(&self) -> MutexGuard<'_, NetworkState> {
-        lock(&self.state)
+    fn pool(&self) -> MutexGuard<'_, AddressPool> {
+        lock(&self.pool)
     }
 
     fn warn_of_missing_filter(&self) {
@@ -414,18 +381,17 @@ impl SharedNetwork {
     }
 
     /// The durable lease of `id`: stored before it is used.
-    fn lease(&self, id: &str) -> Result<(Ipv4Addr, Ipv4Addr, u8), NetError> {
-        let mut state = self.state();
-        let held = state.pool.leases().contains_key(id);
-        let address = state
-            .pool
+    fn lease(&self, id: &str) -> Result<(Ipv4Addr, Ipv4Addr), NetError> {
+        let mut pool = self.pool();
+        let held = pool.leases().contains_key(id);
+        let address = pool
             .allocate(id)
             .map_err(|e| NetError::Exhausted { subnet: e.subnet, leased: e.leased })?;
-        if !held && let Err(error) = self.leases.write(&state.pool, state.turned_forwarding_on) {
-            state.pool.release(id);
+        if !held && let Err(error) = self.leases.write(&pool) {
+            pool.release(id);
             return Err(error);
         }
-        Ok((address, state.pool.gateway(), state.pool.subnet().prefix_len()))
+        Ok((address, pool.gateway()))
     }
 
     /// Deletes the interfaces of `id` and of all others that wait for it, then frees their
@@ -451,14 +417,14 @@ impl SharedNetwork {
     }
 
     async fn free(&self, ids: &BTreeSet<String>) -> Result<(), NetError> {
-        let leases = self.state().pool.leases().clone();
+        let leases = self.pool().leases().clone();
         let addresses = ids.iter().filter_map(|id| leases.get(id).copied());
         forget_neighbours(&self.netlink, self.bridge.index, addresses).await?;
-        let mut state = self.state();
-        let freed = ids.iter().filter(|id| state.pool.release(id).is_some()).count();
+        let mut pool = self.pool();
+        let freed = ids.iter().filter(|id| pool.release(id).is_some()).count();
         match freed {
             0 => Ok(()),
-            _ => self.leases.write(&state.pool, state.turned_forwarding_on),
+            _ => self.leases.write(&pool),
         }
     }
 }
@@ -492,21 +458,21 @@ fn check(config: &NetworkConfig) -> Result<(), NetError> {
     }
 }
 
-/// The pool to go on with, and whether an earlier agent turned forwarding on.
+/// The pool to go on with.
 async fn recover(
     config: &NetworkConfig,
     leases: &LeaseFile,
     netlink: &rtnetlink::Handle,
-) -> Result<(AddressPool, bool), NetError> {
+) -> Result<AddressPool, NetError> {
     let bridge_index = links::find(netlink, &config.bridge).await?.map(|link| link.header.index);
-    let (used_before, turned_forwarding_on) = match leases.read()? {
-        LeaseFileContent::Nothing => (None, false),
-        LeaseFileContent::EarlierBoot(subnet) => (Some(subnet), false),
+    let used_before = match leases.read()? {
+        LeaseFileContent::Nothing => None,
+        LeaseFileContent::EarlierBoot(subnet) => Some(subnet),
         LeaseFileContent::Current(stored) => {
             let subnet = stored.pool.subnet();
             match (fits(config, subnet), stored.pool.leases().is_empty()) {
-                (true, _) => return Ok((stored.pool, stored.turned_forwarding_on)),
-                (false, true) => (None, stored.turned_forwarding_on),
+                (true, _) => return Ok(stored.pool),
+                (false, true) => None,
                 (false, false) => {
                     let problem = format!(
                         "sandboxes of {subnet} are still there; end them before the subnet is changed"
@@ -528,7 +494,7 @@ async fn recover(
             }
             let file = leases.path().display();
             tracing::warn!(%file, problem, "ignored a damaged lease file: no sandbox is left");
-            (None, false)
+            None
         }
     };
     let used_before = match used_before {
@@ -537,10 +503,9 @@ async fn recover(
     };
     let taken = bridge::taken_subnets(netlink, bridge_index).await?;
     let subnet = choose(config, used_before, &taken)?;
-    let pool = AddressPool::new(subnet).ok_or_else(|| NetError::Config {
+    AddressPool::new(subnet).ok_or_else(|| NetError::Config {
         problem: format!("subnet {subnet} has no room for pods"),
-    })?;
-    Ok((pool, turned_forwarding_on))
+    })
 }
 
 fn choose(

@@ -1,6 +1,7 @@
-//! Which frames a pod may send: IPv4 and ARP, under its own hardware address and its own IPv4
-//! address. All else is dropped where it enters the host, so that no pod can speak for another one
-//! or for the gateway: forged ARP, router advertisements, VLAN tags.
+//! Which frames a pod may send: IPv4 to the gateway and ARP, under its own hardware address and its
+//! own IPv4 address. All else is dropped where it enters the host, so that no pod can speak for
+//! another one or for the gateway (forged ARP, router advertisements, VLAN tags), and none reaches
+//! another one past the node's rules, whatever routes it gives itself.
 //!
 //! The filter is a classic BPF program on the ingress hook of the veth's host end (`cls_bpf`,
 //! direct action). It goes in by netlink and needs neither nf_tables nor the bpf(2) system call.
@@ -76,14 +77,28 @@ const IF_AT_LEAST: u16 = 0x35;
 /// BPF_RET with a constant.
 const RETURN: u16 = 0x06;
 
+/// What a pod may send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllowedFrames {
+    /// Its hardware address.
+    pub(crate) mac: [u8; 6],
+    /// Its address.
+    pub(crate) address: Ipv4Addr,
+    /// Whom its packets go to.
+    pub(crate) gateway_mac: [u8; 6],
+}
+
 /// Something that must hold of a frame: what is loaded, the test, and the constant.
 type Check = (u16, u32, u16, u32);
 
-/// The program for a pod with these addresses.
-fn program(mac: [u8; 6], address: Ipv4Addr) -> Vec<BpfInstruction> {
-    let [a, b, c, d, e, f] = mac;
-    let (mac_head, mac_tail) = (u16::from_be_bytes([a, b]), u32::from_be_bytes([c, d, e, f]));
-    let address = address.to_bits();
+/// The program for a pod that may send these.
+fn program(allowed: AllowedFrames) -> Vec<BpfInstruction> {
+    let halves = |[a, b, c, d, e, f]: [u8; 6]| {
+        (u16::from_be_bytes([a, b]), u32::from_be_bytes([c, d, e, f]))
+    };
+    let ((mac_head, mac_tail), (to_head, to_tail)) =
+        (halves(allowed.mac), halves(allowed.gateway_mac));
+    let address = allowed.address.to_bits();
     // A load beyond the frame's end would let it pass, so the length comes first.
     let any: [Check; 4] = [
         (LOAD_LENGTH, 0, IF_AT_LEAST, IPV4_BYTES_MIN),
@@ -99,7 +114,11 @@ fn program(mac: [u8; 6], address: Ipv4Addr) -> Vec<BpfInstruction> {
         (LOAD_WORD, 24, IF_EQUAL, mac_tail),
         (LOAD_WORD, 28, IF_EQUAL, address),
     ];
-    let ipv4: [Check; 1] = [(LOAD_WORD, 26, IF_EQUAL, address)];
+    let ipv4: [Check; 3] = [
+        (LOAD_HALF, 0, IF_EQUAL, to_head.into()),
+        (LOAD_WORD, 2, IF_EQUAL, to_tail),
+        (LOAD_WORD, 26, IF_EQUAL, address),
+    ];
     let (arp_count, ipv4_count) = (2 * arp.len() + 1, 2 * ipv4.len() + 1);
     // Where the last instruction is, which drops the frame.
     let drop_at = 2 * any.len() + 2 + arp_count + 1 + ipv4_count;
@@ -134,18 +153,17 @@ fn skip(instructions: usize) -> u8 {
     u8::try_from(instructions).expect("the program has fewer than 256 instructions")
 }
 
-/// Lets only these addresses' frames in from the interface. One that has the filter gets it anew.
+/// Lets only these frames in from the interface. One that has the filter gets it anew.
 /// Everything is asked for before the first answer is awaited.
 pub(crate) async fn install(
     handle: &Handle,
     interface: u32,
-    mac: [u8; 6],
-    address: Ipv4Addr,
+    allowed: AllowedFrames,
 ) -> Result<FilterSupport, rtnetlink::Error> {
     let index = interface.cast_signed();
     let (hook, filter) = futures::join!(
         handle.qdisc().add(index).ingress().execute(),
-        send(handle.clone(), filter_request(index, &program(mac, address)))
+        send(handle.clone(), filter_request(index, &program(allowed)))
     );
     match hook {
         Err(error) if is_missing(&error) => return Ok(FilterSupport::Missing),
@@ -207,10 +225,12 @@ mod tests {
     const MAC: [u8; 6] = [0x0a, 0x58, 10, 88, 0, 2];
     const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
     const OTHER: [u8; 6] = [0x0a, 0x58, 10, 88, 0, 3];
+    const GATEWAY: [u8; 6] = [0x0a, 0x58, 10, 88, 0, 1];
 
     /// What the kernel makes of the program: pass or not.
     fn passes(frame: &[u8], is_tagged: bool) -> bool {
-        let program = program(MAC, ADDRESS);
+        let allowed = AllowedFrames { mac: MAC, address: ADDRESS, gateway_mac: GATEWAY };
+        let program = program(allowed);
         let (mut at, mut loaded) = (0, 0u32);
         loop {
             let BpfInstruction { code, skip, operand } = program[at];
@@ -246,7 +266,11 @@ mod tests {
     }
 
     fn frame(source: [u8; 6], kind: u16, payload: &[u8]) -> Vec<u8> {
-        [&[0xff; 6][..], &source, &kind.to_be_bytes(), payload].concat()
+        frame_to(GATEWAY, source, kind, payload)
+    }
+
+    fn frame_to(target: [u8; 6], source: [u8; 6], kind: u16, payload: &[u8]) -> Vec<u8> {
+        [&target[..], &source, &kind.to_be_bytes(), payload].concat()
     }
 
     fn ipv4(source: Ipv4Addr) -> Vec<u8> {
@@ -265,7 +289,10 @@ mod tests {
         long_arp[4] = 8;
         for (case, frame, expected) in [
             ("IPv4", frame(MAC, 0x0800, &ipv4(ADDRESS)), true),
+            ("IPv4 to another pod", frame_to(OTHER, MAC, 0x0800, &ipv4(ADDRESS)), false),
+            ("IPv4 to all pods", frame_to([0xff; 6], MAC, 0x0800, &ipv4(ADDRESS)), false),
             ("ARP", frame(MAC, 0x0806, &arp(MAC, ADDRESS)), true),
+            ("ARP to all", frame_to([0xff; 6], MAC, 0x0806, &arp(MAC, ADDRESS)), true),
             ("IPv4 under another's hardware address", frame(OTHER, 0x0800, &ipv4(ADDRESS)), false),
             ("IPv4 of another address", frame(MAC, 0x0800, &ipv4(other)), false),
             ("IPv4 of no address", frame(MAC, 0x0800, &ipv4(Ipv4Addr::UNSPECIFIED)), false),

@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 
 use rtnetlink::packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkMessage};
+use rtnetlink::packet_route::route::RouteScope;
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use sha2::{Digest, Sha256};
 
@@ -20,6 +21,8 @@ use crate::source_filter::FilterSupport;
 const INSIDE: &str = "eth0";
 /// lo has this index in every network namespace.
 const LO_INDEX: u32 = 1;
+/// Bits of an address that stands for itself only.
+const HOST_PREFIX: u8 = 32;
 /// Begins the names of the host ends of the bridge's owner; hex digits follow.
 const PREFIX_OF_OWNER: &str = "rk";
 /// The same of guests, followed by two digits of their number.
@@ -35,7 +38,6 @@ pub(crate) struct VethPlug<'a> {
     pub(crate) lookup: &'a OwnedFd,
     pub(crate) bridge_index: u32,
     pub(crate) address: Ipv4Addr,
-    pub(crate) prefix_len: u8,
     pub(crate) gateway: Ipv4Addr,
     /// The bridge's hardware address.
     pub(crate) gateway_mac: [u8; 6],
@@ -139,6 +141,7 @@ async fn plug_with(
         index: host_index,
         bridge_index: plug.bridge_index,
         address: plug.address,
+        gateway_mac: plug.gateway_mac,
     };
     let filter = port.set_up(handle).await?;
     configure(inside, eth0, plug).await?;
@@ -170,28 +173,39 @@ async fn create(
 /// Sets everything inside up. The gateway's hardware address is there for good: no ARP can give it
 /// to another pod. Everything is asked for before the first answer is awaited; the kernel goes by
 /// the order.
+///
+/// The pod has no neighbour but the gateway, so that every packet to another pod passes the node's
+/// rules, and so does the answer: an answer that went straight back would bear the endpoint's
+/// address, where the client waits for one from the Service's.
 async fn configure(inside: &Handle, eth0: u32, plug: VethPlug<'_>) -> Result<(), NetError> {
     let failed = |operation| move |source| netlink(operation, plug.host_name, source);
     let up = |index| LinkUnspec::new_with_index(index).up().build();
-    let address = inside.address().add(eth0, plug.address.into(), plug.prefix_len).replace();
+    let address = inside.address().add(eth0, plug.address.into(), HOST_PREFIX).replace();
     let gateway = inside
         .neighbours()
         .add(eth0, plug.gateway.into())
         .link_layer_address(&plug.gateway_mac)
         .replace();
+    let to_gateway = RouteMessageBuilder::<Ipv4Addr>::new()
+        .destination_prefix(plug.gateway, HOST_PREFIX)
+        .output_interface(eth0)
+        .scope(RouteScope::Link)
+        .build();
     let default = RouteMessageBuilder::<Ipv4Addr>::new().gateway(plug.gateway).build();
-    let (lo_up, eth0_up, address, gateway, route) = futures::join!(
+    let (lo_up, eth0_up, address, gateway, to_gateway, default) = futures::join!(
         inside.link().change(up(LO_INDEX)).execute(),
         inside.link().change(up(eth0)).execute(),
         address.execute(),
         gateway.execute(),
+        inside.route().add(to_gateway).replace().execute(),
         inside.route().add(default).replace().execute(),
     );
     lo_up.map_err(failed("set up lo behind"))?;
     eth0_up.map_err(failed("set up eth0 behind"))?;
     address.map_err(failed("give an address to eth0 behind"))?;
     gateway.map_err(failed("tell the gateway's hardware address behind"))?;
-    route.map_err(failed("set the default route behind"))
+    to_gateway.map_err(failed("set the route to the gateway behind"))?;
+    default.map_err(failed("set the default route behind"))
 }
 
 /// Deletes the pair. Absent is success. Takes about 20 ms in the kernel.

@@ -24,8 +24,8 @@ use crate::network::{NetworkError, PodNetwork};
 use crate::node_api::{NodeApi, NodeApiParts};
 use crate::objects::ObjectCache;
 use crate::pods::{
-    EventRecorder, Manager, ManagerStopMode, NodeRoom, PodIndex, PodResolverSources, PodRules,
-    SharedRestartOwners, sandbox_network_ids,
+    EventRecorder, Manager, NodeRoom, PodIndex, PodResolverSources, PodRules, SharedRestartOwners,
+    sandbox_network_ids,
 };
 use crate::register::{Heartbeat, MachineFacts, NodeFitness};
 use crate::shutdown::ShutdownPolicy;
@@ -90,7 +90,7 @@ pub struct NodeHandle {
     streams: PodStreams,
     usage: UsageReader,
     node_api: NodeApi,
-    stop: mpsc::Sender<ManagerStopMode>,
+    stop: mpsc::Sender<AgentStopMode>,
     manager: JoinHandle<()>,
     heartbeat: Heartbeat,
     shutdown: ShutdownPolicy,
@@ -204,6 +204,7 @@ fn context<R: Runtime, N: PodNetwork>(
         },
         cluster_domain: config.cluster_domain.clone(),
         resolvers: PodResolverSources::from_config(config),
+        routes: config.routes.clone(),
         sandbox_taken: Arc::new(Notify::new()),
         client,
         runtime,
@@ -264,10 +265,6 @@ impl NodeHandle {
     /// Stops the agent; with `EndPods` it returns when the last container has ended, which takes at
     /// most the longest grace period of a pod, or as long as a shutdown may take.
     pub async fn stop(mut self, mode: AgentStopMode) {
-        let manager_mode = match mode {
-            AgentStopMode::EndPods => ManagerStopMode::EndPods,
-            AgentStopMode::LeavePods => ManagerStopMode::LeavePods,
-        };
         let leaving = match mode {
             AgentStopMode::EndPods => SparesAtStop::End,
             AgentStopMode::LeavePods => SparesAtStop::Stay,
@@ -278,7 +275,7 @@ impl NodeHandle {
         if let Some(spares) = self.spares.take() {
             spares.stop(leaving).await;
         }
-        if self.stop.send(manager_mode).await.is_err() {
+        if self.stop.send(mode).await.is_err() {
             tracing::error!(node = self.name, "failed to stop the node agent: it had ended before");
         }
         for task in self.static_pods.iter().chain(&self.provisioner) {

@@ -9,6 +9,7 @@ use rekindle_types::TickDuration;
 use crate::clock::Clock;
 use crate::eviction::EvictionPolicy;
 use crate::images::ImageGcPolicy;
+use crate::service_rules::PodRoutes;
 use crate::shutdown::ShutdownPolicy;
 use crate::sysctls::AllowedSysctls;
 use crate::users::UserIdRanges;
@@ -75,6 +76,8 @@ pub struct NodeConfig {
     /// The node's resolver (the kubelet's `resolvConf`); none: `/etc/resolv.conf`, or what is
     /// behind a stub on the loopback.
     pub resolv_conf: Option<PathBuf>,
+    /// Who keeps new connections away from pods that end.
+    pub routes: PodRoutes,
     /// Between two heartbeats: a quarter of the time that the node's Lease counts (the kubelet's
     /// `nodeLeaseDurationSeconds`).
     pub heartbeat_period: TickDuration,
@@ -131,6 +134,7 @@ impl NodeConfig {
             cluster_domain: CLUSTER_DOMAIN.to_owned(),
             cluster_dns: None,
             resolv_conf: None,
+            routes: PodRoutes::default(),
             heartbeat_period: TickDuration::from_secs(10),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
             clock: Clock::system(),

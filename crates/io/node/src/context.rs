@@ -15,6 +15,7 @@ use crate::images::NodeImages;
 use crate::layout::NodeDirs;
 use crate::objects::ObjectCache;
 use crate::pods::{EventRecorder, NodeRoom, PodIndex, PodResolverSources, SharedRestartOwners};
+use crate::service_rules::PodRoutes;
 use crate::users::PodUsers;
 
 /// Shared by the tasks of one node agent.
@@ -44,6 +45,8 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) core_config: rekindle_pod::PodConfig,
     pub(crate) cluster_domain: String,
     pub(crate) resolvers: PodResolverSources,
+    /// Who keeps new connections away from pods that end.
+    pub(crate) routes: PodRoutes,
     /// Told when a sandbox was set up: one made ahead may be gone.
     pub(crate) sandbox_taken: Arc<Notify>,
 }

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
 use rekindle_types::PodUid;
-use rekindle_types::log_options::{ContainerRun, LogFollow, LogOptions};
+use rekindle_types::log_options::{ContainerRun, LogOptions};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
 use serde_json::json;
 
@@ -56,7 +56,7 @@ async fn a_pod_sees_its_volumes_environment_and_names_and_ends_gracefully() {
     engine.create("web", spec).await;
     let pod = engine.until("web", "running", |pod| all_run(pod, 0)).await;
     let ip = pod.status.as_ref().unwrap().pod_ip.clone().unwrap();
-    let follow = LogOptions { follow: LogFollow::Yes, ..LogOptions::default() };
+    let follow = LogOptions { follow: true, ..LogOptions::default() };
     let mut stream = engine.node().logs().read(&uid(&pod), "app", follow).await.unwrap();
     let mut text = String::new();
     while !text.contains("read-only") {
@@ -148,7 +148,7 @@ async fn a_poisoned_pod_is_healed_by_a_whole_pod_restart() {
 
 /// What a pod with users of its own says of them, as soon as it has said all.
 async fn told_of_users(engine: &Engine, pod: &k8s_openapi::api::core::v1::Pod) -> String {
-    let follow = LogOptions { follow: LogFollow::Yes, ..LogOptions::default() };
+    let follow = LogOptions { follow: true, ..LogOptions::default() };
     let mut stream = engine.node().logs().read(&uid(pod), "app", follow).await.unwrap();
     let told = async {
         let mut text = String::new();

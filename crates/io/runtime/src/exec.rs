@@ -41,22 +41,13 @@ pub enum ExecExit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamRequest {
     /// Whether there is input.
-    pub stdin: StreamUse,
+    pub stdin: bool,
     /// Whether somebody reads the output.
-    pub stdout: StreamUse,
+    pub stdout: bool,
     /// Whether somebody reads the error output. On a terminal it is part of the output.
-    pub stderr: StreamUse,
+    pub stderr: bool,
     /// Whether the three are a terminal.
-    pub terminal: StreamUse,
-}
-
-/// Whether something is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamUse {
-    /// Yes.
-    Yes,
-    /// No.
-    No,
+    pub terminal: bool,
 }
 
 /// A command that runs, with the caller's ends of its files. Dropping `running` before its end

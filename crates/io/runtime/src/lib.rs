@@ -24,8 +24,9 @@ mod usage;
 pub use error::{ImageErrorKind, RuntimeError};
 pub use exec::{
     EXEC_OUTPUT_BYTES_MAX, ExecExit, ExecOutcome, ExecStreams, ExecTerminal, RunningExec,
-    StreamRequest, StreamUse,
+    StreamRequest,
 };
+pub use rekindle_shim::OutputStream;
 pub use runtime::*;
 pub use spec::*;
 pub use tree_usage::{

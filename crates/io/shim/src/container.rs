@@ -71,20 +71,13 @@ pub(crate) struct ShimContainer {
     pub(crate) state: StateFile,
     /// Where its processes are.
     pub(crate) processes: PidNamespacePlan,
-    reaped: ReapState,
+    is_reaped: bool,
     /// Whether it was asked to end.
     pub(crate) notice: SignalNotice,
     /// Its mount namespace, once it runs; without it its end takes longer (see [`crate::server`]).
     pub(crate) mounts: Option<OwnedFd>,
     /// For further commands in it.
     pub(crate) basis: JoinPlan,
-}
-
-/// Whether the first process was waited for. Its number is another's then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReapState {
-    No,
-    Yes,
 }
 
 /// What becomes of processes that outlive a container's first one.
@@ -111,15 +104,6 @@ impl SurvivorPolicy {
 pub(crate) struct ContainerFiles {
     pub(crate) log: ContainerLog,
     pub(crate) state: StateFile,
-}
-
-/// Whether a container has a terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TerminalState {
-    /// Not, or none yet.
-    None,
-    /// It has come.
-    Taken,
 }
 
 /// What the status pipe says.
@@ -159,7 +143,7 @@ impl ShimContainer {
             log: files.log,
             state: files.state,
             processes: plan.processes.clone(),
-            reaped: ReapState::No,
+            is_reaped: false,
             notice: SignalNotice::NotGiven,
             mounts: launched.mounts,
             basis: JoinPlan::from_plan(plan),
@@ -184,7 +168,7 @@ impl ShimContainer {
 
     /// Whether a child of this number is its first process.
     pub(crate) fn is_process(&self, child: u32) -> bool {
-        self.pid == child && self.reaped == ReapState::No
+        self.pid == child && !self.is_reaped
     }
 
     /// Reads one report.
@@ -205,9 +189,9 @@ impl ShimContainer {
     }
 
     /// Takes the other side of its terminal, if it has one, which was sent before the report that
-    /// it is ready.
-    pub(crate) fn take_terminal(&mut self) -> TerminalState {
-        let Some(console) = self.console.take() else { return TerminalState::None };
+    /// it is ready. True if it has come.
+    pub(crate) fn take_terminal(&mut self) -> bool {
+        let Some(console) = self.console.take() else { return false };
         let taken = sys::receive_file(&console).and_then(|master| {
             set_nonblocking(&master)?;
             Ok((rustix::io::fcntl_dupfd_cloexec(&master, 3)?, master))
@@ -215,9 +199,9 @@ impl ShimContainer {
         match taken {
             Ok((output, input)) => {
                 (self.stdout, self.stdin) = (Some(output), Some(input));
-                TerminalState::Taken
+                true
             }
-            Err(_) => TerminalState::None, // its output is lost, and its program hangs up
+            Err(_) => false, // its output is lost, and its program hangs up
         }
     }
 
@@ -332,7 +316,7 @@ impl ShimContainer {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         // Not ours to wait for any more: it is gone.
         let _ = rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), options);
-        self.reaped = ReapState::Yes;
+        self.is_reaped = true;
     }
 
     fn kill_leftovers(&self, sandbox: Option<&ShimSandbox>) {

@@ -38,6 +38,8 @@ mod sys;
 pub mod timestamp;
 mod users;
 
+pub use log_records::OutputStream;
+
 use std::os::fd::AsFd;
 
 use rustix::fs::{Mode, OFlags};

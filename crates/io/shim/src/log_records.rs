@@ -15,8 +15,10 @@ use crate::timestamp;
 
 /// Where a piece of output came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OutputStream {
+pub enum OutputStream {
+    /// Output.
     Stdout,
+    /// Error output.
     Stderr,
 }
 

@@ -1,6 +1,7 @@
 //! The API itself: routes a request to what serves it. Synchronous and free of IO.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use http::Method;
@@ -26,6 +27,7 @@ use crate::request::{
 use crate::resource_metrics::{self, NodeFigures};
 use crate::reviews;
 use crate::selectors::FieldSelector;
+use crate::service_addresses::{self, ServiceRanges};
 use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
 use crate::subresources;
@@ -56,7 +58,7 @@ impl Api {
     /// Makes what every cluster has and this one lacks: the namespaces default, kube-system,
     /// kube-public and kube-node-lease, each with its default ServiceAccount and its
     /// kube-root-ca.crt; the roles and bindings that users expect; the system's priority classes;
-    /// the storage class local-path.
+    /// the storage class local-path; the ServiceCIDR, and the addresses that Services lack.
     ///
     /// # Errors
     /// When the store refuses. The caller waits for what is returned.
@@ -65,7 +67,28 @@ impl Api {
         pending.extend(admission::default_roles::bootstrap(&self.shared, now)?);
         pending.extend(admission::priority::bootstrap(&self.shared, now)?);
         pending.extend(admission::storage_classes::bootstrap(&self.shared, now)?);
+        pending.extend(service_addresses::bootstrap(&self.shared, now)?);
         Ok(pending)
+    }
+
+    /// The ranges that addresses of Services come from, 10.96.0.0/16 unless told. To be called
+    /// before [`Api::bootstrap`].
+    pub fn configure_service_ranges(&self, ranges: ServiceRanges) {
+        self.shared.service_addresses.configure(ranges);
+    }
+
+    /// Makes the Service `kubernetes` in the namespace default, with its Endpoints and
+    /// EndpointSlice. It leads to this address, at which pods reach the API, and comes back when it
+    /// is deleted. To be called once, after [`Api::bootstrap`].
+    ///
+    /// # Errors
+    /// When the store refuses. The caller waits for what is returned.
+    pub fn publish_api_service(
+        &self,
+        endpoint: SocketAddr,
+        now: Tick,
+    ) -> Result<Vec<PendingWrite>, ApiError> {
+        service_addresses::publish(&self.shared, endpoint, now)
     }
 
     /// Brings the rules of aggregated cluster roles to what the roles that they are made of say

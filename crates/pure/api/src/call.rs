@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 use http::StatusCode;
 use rekindle_store::{
-    Mutation, PendingWrite, Revision, StoreError, StoredObject, WritePrecondition,
+    Mutation, PendingWrite, Revision, StoreError, StoreWrite, StoredObject, WriteEpoch,
+    WritePrecondition,
 };
 
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
@@ -17,7 +18,7 @@ use crate::request::accept::{self, Representation};
 use crate::request::{ApiRequest, RequestOptions, ResourcePath};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::{expiry, keys};
+use crate::{expiry, keys, service_addresses};
 
 /// One request to one kind, with everything that its handling needs.
 pub(crate) struct ApiCall<'a> {
@@ -173,9 +174,54 @@ impl From<StoreError> for ApiWriteFailure {
         match error {
             StoreError::Conflict { .. }
             | StoreError::NotFound { .. }
-            | StoreError::AlreadyExists { .. } => Self::Raced,
+            | StoreError::AlreadyExists { .. }
+            | StoreError::RolledBack => Self::Raced,
             other => Self::Api(other.into()),
         }
+    }
+}
+
+/// A change of one object, of several that happen together.
+pub(crate) enum ObjectChange {
+    /// It is made, or replaced.
+    Put {
+        /// Where it lives.
+        key: String,
+        /// What the write requires.
+        expect: WritePrecondition,
+        /// The object.
+        object: Box<dyn AnyObject>,
+    },
+    /// It goes, if it is still this version.
+    Remove(Arc<StoredObject>),
+}
+
+/// An object on its way into the store's queue: encoded there, with the revision that it gets.
+struct EncodedPut {
+    object: RefCell<Box<dyn AnyObject>>,
+    written: RefCell<(Revision, Bytes)>,
+}
+
+impl EncodedPut {
+    fn new(object: Box<dyn AnyObject>) -> Self {
+        Self { object: RefCell::new(object), written: RefCell::default() }
+    }
+
+    /// Its `resourceVersion` becomes the revision of the write.
+    fn encode(&self, revision: Revision) -> Bytes {
+        let mut object = self.object.borrow_mut();
+        object.meta_mut().resource_version = Some(revision.to_string());
+        // boxed, so that what stays in memory has no room left over from its encoding
+        let encoded = Bytes::from(object.to_json().into_boxed_slice());
+        self.written.replace((revision, encoded.clone()));
+        encoded
+    }
+
+    /// Remembers what was queued.
+    fn remember(self, api: &ApiShared, key: &str) {
+        let (revision, value) = self.written.into_inner();
+        let stored = StoredObject { key: key.into(), revision, value };
+        api.decoded.put(&stored, self.object.into_inner().into());
     }
 }
 
@@ -186,28 +232,65 @@ pub(crate) fn put(
     expect: WritePrecondition,
     object: Box<dyn AnyObject>,
 ) -> Result<PendingWrite, StoreError> {
-    let object = RefCell::new(object);
-    let written = RefCell::new((Revision(0), Bytes::new()));
-    let encode = |revision: Revision| {
-        let mut object = object.borrow_mut();
-        object.meta_mut().resource_version = Some(revision.to_string());
-        // boxed, so that what stays in memory has no room left over from its encoding
-        let encoded = Bytes::from(object.to_json().into_boxed_slice());
-        written.replace((revision, encoded.clone()));
-        encoded
-    };
-    let pending = api.store.write(key, expect, Mutation::Put(&encode))?;
-    let (revision, value) = written.into_inner();
-    let stored = StoredObject { key: key.into(), revision, value };
-    api.decoded.put(&stored, object.into_inner().into());
+    let put = EncodedPut::new(object);
+    let pending = api.store.write(key, expect, Mutation::Put(&|revision| put.encode(revision)))?;
+    put.remember(api, key);
     Ok(pending)
 }
 
-/// Queues the removal of an object at the revision that was looked at.
-pub(crate) fn remove(api: &ApiShared, object: &StoredObject) -> Result<PendingWrite, StoreError> {
+/// Queues changes of different objects as one step: all of them happen, or none. They were decided
+/// in this epoch.
+pub(crate) fn put_together(
+    api: &ApiShared,
+    changes: Vec<ObjectChange>,
+    epoch: WriteEpoch,
+) -> Result<Vec<PendingWrite>, StoreError> {
+    if changes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut parts: Vec<(String, WritePrecondition, Option<EncodedPut>)> = Vec::new();
+    for change in changes {
+        parts.push(match change {
+            ObjectChange::Put { key, expect, object } => {
+                (key, expect, Some(EncodedPut::new(object)))
+            }
+            ObjectChange::Remove(stored) => {
+                let expect = WritePrecondition::Revision(stored.revision);
+                (stored.key.as_str().to_owned(), expect, None)
+            }
+        });
+    }
+    let encoders: Vec<_> = parts
+        .iter()
+        .map(|(_, _, put)| put.as_ref().map(|put| |revision| put.encode(revision)))
+        .collect();
+    let writes = parts.iter().zip(&encoders).map(|((key, expect, _), encoder)| StoreWrite {
+        key,
+        expect: *expect,
+        mutation: encoder.as_ref().map_or(Mutation::Delete, |encode| Mutation::Put(encode)),
+    });
+    let pending = api.store.write_all(&writes.collect::<Vec<_>>(), epoch)?;
+    drop(encoders);
+    for (key, _, put) in parts {
+        match put {
+            Some(put) => put.remember(api, &key),
+            None => api.decoded.forget(&key),
+        }
+    }
+    Ok(pending)
+}
+
+/// Queues the removal of an object at the revision that was looked at, with what goes with it.
+pub(crate) fn remove(
+    api: &ApiShared,
+    object: &Arc<StoredObject>,
+) -> Result<Vec<PendingWrite>, StoreError> {
     let key = object.key.as_str();
+    if service_addresses::is_service_key(api, key) {
+        return service_addresses::remove(api, object);
+    }
     let pending =
         api.store.write(key, WritePrecondition::Revision(object.revision), Mutation::Delete)?;
     api.decoded.forget(key);
-    Ok(pending)
+    Ok(vec![pending])
 }

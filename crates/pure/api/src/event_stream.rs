@@ -12,7 +12,7 @@ use rekindle_types::Tick;
 use serde_json::Value;
 
 use crate::registry::KindEntry;
-use crate::represent::{InitialEventsEnd, ObjectRenderer};
+use crate::represent::{BookmarkKind, ObjectRenderer};
 use crate::request::Representation;
 use crate::selectors::Selection;
 use crate::status::ApiError;
@@ -25,7 +25,7 @@ pub struct EventStream {
     initial: VecDeque<Arc<StoredObject>>,
     /// The revision of that state, when its end is to be marked.
     end_mark: Option<Revision>,
-    bookmarks: Bookmarks,
+    wants_bookmarks: bool,
     /// How far the client knows the watch to be.
     bookmarked: Revision,
     encoded: EncodedEvents,
@@ -46,15 +46,6 @@ pub(crate) enum WatchSource {
     Failed(StoreError),
     /// It is over.
     Ended,
-}
-
-/// Whether the client wants to know how far the watch is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bookmarks {
-    /// Yes.
-    Wanted,
-    /// No.
-    Unwanted,
 }
 
 /// What an event says of an object.
@@ -90,12 +81,12 @@ impl EventStream {
     pub(crate) fn new(
         shown: WatchView,
         source: WatchSource,
-        bookmarks: Bookmarks,
+        wants_bookmarks: bool,
         after: Revision,
         encoded: EncodedEvents,
     ) -> Self {
         let (initial, end_mark) = (VecDeque::new(), None);
-        Self { shown, source, initial, end_mark, bookmarks, bookmarked: after, encoded }
+        Self { shown, source, initial, end_mark, wants_bookmarks, bookmarked: after, encoded }
     }
 
     /// Shows a state first: those of the objects that are selected, and, when given, a bookmark at
@@ -168,7 +159,7 @@ impl EventStream {
     pub fn bookmark(&mut self) -> Option<Bytes> {
         let WatchSource::Live(watch) = &self.source else { return None };
         let unsent = !self.initial.is_empty() || self.end_mark.is_some();
-        if self.bookmarks == Bookmarks::Unwanted || unsent {
+        if !self.wants_bookmarks || unsent {
             return None;
         }
         let progress = watch.progress();
@@ -176,15 +167,15 @@ impl EventStream {
             return None;
         }
         self.bookmarked = progress;
-        Some(self.bookmark_line(progress, InitialEventsEnd::No))
+        Some(self.bookmark_line(progress, BookmarkKind::Progress))
     }
 
     fn renderer(&self, now: Tick) -> ObjectRenderer<'_> {
         ObjectRenderer { entry: &self.shown.entry, form: self.shown.form, now }
     }
 
-    fn bookmark_line(&self, revision: Revision, end: InitialEventsEnd) -> Bytes {
-        line(EventType::Bookmark, &self.renderer(Tick::ZERO).bookmark(revision, end))
+    fn bookmark_line(&self, revision: Revision, kind: BookmarkKind) -> Bytes {
+        line(EventType::Bookmark, &self.renderer(Tick::ZERO).bookmark(revision, kind))
     }
 
     fn next_of_state(&mut self, now: Tick) -> Option<Bytes> {
@@ -193,7 +184,7 @@ impl EventStream {
         }
         let revision = self.end_mark.take()?;
         self.bookmarked = revision;
-        Some(self.bookmark_line(revision, InitialEventsEnd::Yes))
+        Some(self.bookmark_line(revision, BookmarkKind::InitialEventsEnd))
     }
 
     /// The line for a change; none when it does not concern this watch.

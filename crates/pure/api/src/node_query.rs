@@ -1,8 +1,8 @@
 //! What only a node can answer: logs, streams, its own figures. The API checks the question, the
 //! front carries it to the node.
 
-use rekindle_types::PodUid;
 use rekindle_types::log_options::LogOptions;
+use rekindle_types::{PodUid, yes_or_no};
 use serde::{Deserialize, Serialize};
 
 use crate::selectors::LabelSelector;
@@ -123,20 +123,15 @@ impl PortForwardQuery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamFiles {
     /// Input.
-    pub stdin: FileUse,
+    #[serde(with = "yes_or_no")]
+    pub stdin: bool,
     /// Output.
-    pub stdout: FileUse,
+    #[serde(with = "yes_or_no")]
+    pub stdout: bool,
     /// Error output; never with a terminal, where it is part of the output.
-    pub stderr: FileUse,
+    #[serde(with = "yes_or_no")]
+    pub stderr: bool,
     /// Whether they are a terminal.
-    pub terminal: FileUse,
-}
-
-/// Whether something is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FileUse {
-    /// Yes.
-    Yes,
-    /// No.
-    No,
+    #[serde(with = "yes_or_no")]
+    pub terminal: bool,
 }

@@ -18,6 +18,7 @@ use crate::event_stream::EncodedEvents;
 use crate::expiry::EventExpiry;
 use crate::kinds::pod::defaults::TOLERATION_SECONDS;
 use crate::registry::{AnyObject, KindEntry, Registry};
+use crate::service_addresses::ServiceAddresses;
 use crate::status::ApiError;
 use crate::stored::{StoredState, decode_stored};
 use crate::terms::TermGuard;
@@ -54,6 +55,7 @@ pub(crate) struct ApiShared {
     pub(crate) expiry: Mutex<EventExpiry>,
     pub(crate) terms: TermGuard,
     pub(crate) pod_security: PodSecurity,
+    pub(crate) service_addresses: ServiceAddresses,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
     token_seconds_max: AtomicI64,
@@ -73,6 +75,7 @@ impl ApiShared {
             expiry: Mutex::new(expiry),
             terms: TermGuard::default(),
             pod_security: PodSecurity::default(),
+            service_addresses: ServiceAddresses::default(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
             token_seconds_max: AtomicI64::new(TOKEN_SECONDS_MAX),
@@ -158,6 +161,13 @@ impl ApiShared {
 
     pub(crate) fn set_token_seconds_max(&self, seconds: i64) {
         self.token_seconds_max.store(seconds, Ordering::Relaxed);
+    }
+
+    /// A random number.
+    pub(crate) fn random_number(&self) -> u128 {
+        let mut bytes = [0; 16];
+        self.entropy.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut bytes);
+        u128::from_le_bytes(bytes)
     }
 
     pub(crate) fn new_uid(&self) -> String {

@@ -501,6 +501,7 @@ impl From<rekindle_store::StoreError> for ApiError {
             StoreError::AlreadyExists { .. }
             | StoreError::NotFound { .. }
             | StoreError::Conflict { .. }
+            | StoreError::RolledBack
             | StoreError::Locked { .. } => Self::internal(&error),
         }
     }

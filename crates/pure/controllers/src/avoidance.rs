@@ -12,7 +12,9 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::Tick;
 pub use rekindle_types::avoided_nodes::ANNOTATION;
-pub(crate) use rekindle_types::avoided_nodes::{Avoided, exclude, of_pod, without_exclusions};
+pub(crate) use rekindle_types::avoided_nodes::{
+    Avoided, exclude, nodes_avoided_by, without_exclusions,
+};
 use rekindle_types::avoided_nodes::{RemainingAffinity, lift};
 use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::PodRestart;
@@ -20,13 +22,13 @@ use rekindle_types::v1alpha1::PodRestart;
 use crate::{ClusterView, ResourceKind, ViewObject};
 
 /// The node that a request keeps new pods away from, with the time.
-pub(crate) fn of_restart(restart: &PodRestart) -> Option<(&str, &Time)> {
+pub(crate) fn node_avoided_by(restart: &PodRestart) -> Option<(&str, &Time)> {
     let replacement = restart.status.as_ref()?.replacement.as_ref()?;
     Some((replacement.node_name.as_str(), replacement.avoid_node_until.as_ref()?))
 }
 
 /// What new pods of a workload avoid at `now`.
-pub(crate) fn of_workload(
+pub(crate) fn nodes_avoided_by_workload(
     view: &ClusterView,
     namespace: &str,
     workload: &str,
@@ -39,7 +41,8 @@ pub(crate) fn of_workload(
         if replacement.and_then(|r| r.workload_uid.as_deref()) != Some(workload) {
             continue;
         }
-        let Some((node, until)) = of_restart(restart).filter(|(_, until)| !is_over(until, now))
+        let Some((node, until)) =
+            node_avoided_by(restart).filter(|(_, until)| !is_over(until, now))
         else {
             continue;
         };
@@ -51,21 +54,21 @@ pub(crate) fn of_workload(
 
 /// The pod as the scheduler is to see it first: without the exclusions that are over.
 pub(crate) fn as_of(pod: &HeldPod, now: Tick) -> Cow<'_, HeldPod> {
-    let mut over = of_pod(pod);
+    let mut over = nodes_avoided_by(pod);
     over.retain(|_, until| is_over(until, now));
     if over.is_empty() { Cow::Borrowed(pod) } else { Cow::Owned(without(pod, &over)) }
 }
 
 /// The pod without any exclusion, if it has one.
 pub(crate) fn lifted(pod: &HeldPod) -> Option<HeldPod> {
-    let all = of_pod(pod);
+    let all = nodes_avoided_by(pod);
     (!all.is_empty()).then(|| without(pod, &all))
 }
 
 /// The pod with one exclusion less each time, those first that end first.
 pub(crate) fn ever_less(pod: &HeldPod) -> impl Iterator<Item = HeldPod> {
     let mut ends: Vec<(Time, String)> =
-        of_pod(pod).into_iter().map(|(node, until)| (until, node)).collect();
+        nodes_avoided_by(pod).into_iter().map(|(node, until)| (until, node)).collect();
     ends.sort();
     let mut without_these = Avoided::new();
     ends.into_iter().map(move |(until, node)| {

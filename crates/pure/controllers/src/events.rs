@@ -12,7 +12,7 @@ mod limits;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::name_stem::name_stem;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use crate::ViewObject;
 use limits::{BoundedMemory, CombinedEvent, EventAggregator, EventQuota};
@@ -57,15 +57,6 @@ pub struct EventSubject {
     pub namespace: String,
     /// The name.
     pub name: String,
-}
-
-/// The `type` of an Event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventSeverity {
-    /// As it should be.
-    Normal,
-    /// Somebody may want to look.
-    Warning,
 }
 
 /// What the driver writes.
@@ -227,16 +218,6 @@ fn event(note: &EventNote, said: &RecordedEvent) -> Event {
         reporting_component: Some(note.component.to_owned()),
         reporting_instance: Some(String::new()),
         ..Default::default()
-    }
-}
-
-impl EventSeverity {
-    /// As the API spells it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            EventSeverity::Normal => "Normal",
-            EventSeverity::Warning => "Warning",
-        }
     }
 }
 

@@ -12,10 +12,11 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use rekindle_types::{EventSeverity, ResourceScope};
 use serde_json::json;
 
-use crate::events::{EventNote, EventSeverity};
-use crate::kind::{KindScope, ViewDetail};
+use crate::events::EventNote;
+use crate::kind::ViewDetail;
 use crate::patches::{references_patch, without_finalizer};
 use crate::plan::{DeleteGrace, DeleteWrite, DependentPolicy, PlannedWrite, WriteOperation};
 use crate::{
@@ -216,9 +217,9 @@ fn owner_id(object: &ViewObject, reference: &OwnerReference) -> OwnerLookup {
         return OwnerLookup::Elsewhere;
     };
     let namespace = match (kind.info().scope, namespace_of(object)) {
-        (KindScope::Cluster, _) => "",
-        (KindScope::Namespaced, "") => return OwnerLookup::Nowhere,
-        (KindScope::Namespaced, namespace) => namespace,
+        (ResourceScope::Cluster, _) => "",
+        (ResourceScope::Namespaced, "") => return OwnerLookup::Nowhere,
+        (ResourceScope::Namespaced, namespace) => namespace,
     };
     OwnerLookup::Known(ObjectId::new(kind, NamespacedName::new(namespace, reference.name.as_str())))
 }

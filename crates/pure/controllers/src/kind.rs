@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use rekindle_types::ResourceScope;
+
 /// One kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ResourceKind {
@@ -83,18 +85,9 @@ pub struct KindInfo {
     /// The path segment.
     pub plural: &'static str,
     /// Whether it lives in a namespace.
-    pub scope: KindScope,
+    pub scope: ResourceScope,
     /// How much of it the view holds.
     pub held: ViewDetail,
-}
-
-/// Whether objects of a kind live in a namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KindScope {
-    /// In a namespace.
-    Namespaced,
-    /// In none.
-    Cluster,
 }
 
 /// How much of a kind's objects the view holds.
@@ -147,7 +140,7 @@ impl ResourceKind {
 
     /// Its names.
     pub const fn info(self) -> KindInfo {
-        use KindScope::{Cluster, Namespaced};
+        use ResourceScope::{Cluster, Namespaced};
         use ViewDetail::{Metadata, Nothing, Whole};
         match self {
             ResourceKind::Deployment => {
@@ -237,7 +230,7 @@ const fn namespaced(
     plural: &'static str,
     held: ViewDetail,
 ) -> KindInfo {
-    KindInfo { kind, group, version, plural, scope: KindScope::Namespaced, held }
+    KindInfo { kind, group, version, plural, scope: ResourceScope::Namespaced, held }
 }
 
 const fn ours(kind: &'static str, plural: &'static str) -> KindInfo {
@@ -245,7 +238,7 @@ const fn ours(kind: &'static str, plural: &'static str) -> KindInfo {
     namespaced(kind, GROUP, VERSION, plural, ViewDetail::Whole)
 }
 
-const fn rbac(kind: &'static str, plural: &'static str, scope: KindScope) -> KindInfo {
+const fn rbac(kind: &'static str, plural: &'static str, scope: ResourceScope) -> KindInfo {
     KindInfo {
         scope,
         ..namespaced(kind, "rbac.authorization.k8s.io", "v1", plural, ViewDetail::Metadata)
@@ -258,7 +251,7 @@ const fn cluster(kind: &'static str, plural: &'static str) -> KindInfo {
         group: "",
         version: "v1",
         plural,
-        scope: KindScope::Cluster,
+        scope: ResourceScope::Cluster,
         held: ViewDetail::Whole,
     }
 }

@@ -65,10 +65,11 @@ pub use change::ObjectChange;
 pub use dispatch::{affected, reconcile, turn};
 pub use key::ControllerKey;
 pub use kind::ResourceKind;
-pub use object::{NamespacedName, ObjectId, ViewObject};
+pub use object::{ObjectId, ViewObject};
 pub use plan::{
     NewObject, PlannedWrite, Settlement, WriteNotes, WriteOperation, WritePlan, WriteRefusal,
     WriteResult,
 };
+pub use rekindle_types::NamespacedName;
 pub use scheduler::SchedulingRank;
 pub use view::ClusterView;

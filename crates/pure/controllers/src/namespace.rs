@@ -10,9 +10,8 @@ mod conditions;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Namespace;
-use rekindle_types::Tick;
+use rekindle_types::{ResourceScope, Tick};
 
-use crate::kind::KindScope;
 use crate::plan::{PlannedWrite, WriteOperation};
 use crate::{
     ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
@@ -30,7 +29,7 @@ pub(crate) fn affected(
 ) {
     let name = match &change.after {
         Some(ViewObject::Namespace(_)) => &change.id.name.name,
-        _ if change.id.kind.info().scope == KindScope::Cluster => return,
+        _ if change.id.kind.info().scope == ResourceScope::Cluster => return,
         after if change.before.as_ref().map(hold) == after.as_ref().map(hold) => return,
         _ => &change.id.name.namespace,
     };
@@ -52,8 +51,9 @@ pub(crate) fn reconcile(view: &ClusterView, name: &str, now: Tick) -> WritePlan 
     if !owners::is_terminating(&namespace.metadata) || !has_finalizer(namespace) {
         return plan;
     }
-    let kinds =
-        || ResourceKind::ALL.into_iter().filter(|kind| kind.info().scope == KindScope::Namespaced);
+    let kinds = || {
+        ResourceKind::ALL.into_iter().filter(|kind| kind.info().scope == ResourceScope::Namespaced)
+    };
     let left = RemainingContent::count(view, name, kinds());
     for kind in kinds() {
         let is_undeleted = view.in_namespace(kind, name).any(|o| !owners::is_terminating(o.meta()));

@@ -230,7 +230,7 @@ fn carry_out(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick) -> WriteP
 /// Says why nobody takes a restart in place up. Who does writes over it.
 fn tell_of_silence(view: &ClusterView, restart: &PodRestart, plan: &mut WritePlan) {
     let pod = view.pod(&pod_of(restart));
-    let why = pod.and_then(|pod| silence::of_restart_in_place(view, pod));
+    let why = pod.and_then(|pod| silence::why_no_restart_begins(view, pod));
     let told = restart.status.as_ref().and_then(|status| status.message.as_ref());
     if why.is_some() && why.as_ref() != told {
         let mut restart = restart.clone();
@@ -306,7 +306,7 @@ fn expire(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick, plan: &mut W
     let Some(finished) = finished.or(created).map(Tick::from) else { return };
     let kept = restart.spec.ttl_seconds_after_finished;
     let kept = kept.map_or(TTL_AFTER_FINISH, TickDuration::of_field);
-    let avoided = avoidance::of_restart(restart).map(|(_, until)| Tick::from(until));
+    let avoided = avoidance::node_avoided_by(restart).map(|(_, until)| Tick::from(until));
     let due = (finished + kept).max(avoided.unwrap_or(Tick::ZERO));
     let asked = created.map_or(Tick::ZERO, Tick::from);
     if due > now {

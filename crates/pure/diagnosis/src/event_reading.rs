@@ -100,6 +100,7 @@ impl EventReading {
             | event::LIFECYCLE_HTTP_FALLBACK
             | event::MISSING_CLUSTER_DNS
             | event::FREE_DISK_SPACE_FAILED
+            | event::FAILED_WITHDRAW_ENDPOINTS
             | event::INSPECT_FAILED
             | event::ERR_IMAGE_NEVER_PULL
             | event::INVALID_ENVIRONMENT_VARIABLE_NAMES

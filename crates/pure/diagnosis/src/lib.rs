@@ -19,7 +19,7 @@
 //! | `container_end`, `container_wait` | a state of a container, parsed |
 //! | `restart_terms` | what starts a container again after an end |
 //! | `exit_code` | what an exit code means by itself |
-//! | `of_end`, `of_wait` | the readings |
+//! | `end_diagnosis`, `wait_diagnosis` | the readings |
 //! | `cause`, `phrase`, `foreign_text` | the words they are made of |
 //!
 //! `testdata/kubelet_reasons.txt` lists what the kubelet and the runtimes write, with the source.
@@ -29,28 +29,30 @@ mod cause;
 mod container_end;
 mod container_wait;
 mod diagnosis;
+mod end_diagnosis;
 mod event_reading;
 mod exit_code;
 mod foreign_text;
-mod of_end;
-mod of_wait;
 mod phrase;
 mod pod_reason;
 mod reason_table;
 mod restart_terms;
 mod terminated_reason;
+mod wait_diagnosis;
 mod waiting_reason;
 
 pub use cause::{Cause, CauseFamily};
 pub use container_end::ContainerEnd;
 pub use container_wait::ContainerWait;
 pub use diagnosis::{Diagnosis, Prognosis};
+pub use end_diagnosis::{
+    EndContext, MemoryLimit, SandboxAtEnd, diagnose_end, diagnose_unseen_ends,
+};
 pub use event_reading::{EventReading, StartObstacle};
 pub use foreign_text::{message_line, one_line};
-pub use of_end::{EndContext, MemoryLimit, SandboxAtEnd, of_end, of_unseen};
-pub use of_wait::{of_no_sandbox, of_wait};
 pub use phrase::Phrase;
 pub use pod_reason::PodReason;
 pub use restart_terms::{ContainerRestartPolicy, RestartTerms, StartedBy};
 pub use terminated_reason::TerminatedReason;
+pub use wait_diagnosis::{diagnose_missing_sandbox, diagnose_wait};
 pub use waiting_reason::{WaitFamily, WaitingReason};

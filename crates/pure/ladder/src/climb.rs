@@ -3,7 +3,7 @@
 use rekindle_diagnosis::Prognosis;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_HOLD, LADDER_STEP};
 use rekindle_types::v1alpha1::{CarriedOutBy, HoldReason, LedgerPhase, OnExhausted, Rung};
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use crate::attempts::{self, LedgerAttempts};
 use crate::budget::{self, BudgetState};
@@ -16,7 +16,7 @@ use crate::failures::{CountedFailure, ExpectedEnds, FailedPart, StartedWhen};
 use crate::ledger_reading::cut;
 use crate::policy::RungPolicy;
 use crate::sentence::{self, FailureStory, QuotedOutput};
-use crate::{LadderSeverity, RevisionPeers, Situation, Trial, limits, stability};
+use crate::{RevisionPeers, Situation, Trial, limits, stability};
 
 /// A revision whose containers cannot be configured or created is rolled back when the pod is on
 /// its node for so long.
@@ -45,7 +45,7 @@ impl<'a> Decider<'a> {
         self.draft.note_last_run(ran.filter(|ran| fails_again && *ran < policy.window));
         let failures_total = &mut self.draft.ledger.failures_total;
         *failures_total = failures_total.saturating_add(u64::from(all));
-        self.draft.condition(RECOVERED, ConditionStatus::No, policy, "a container failed again");
+        self.draft.condition(RECOVERED, ConditionStatus::False, policy, "a container failed again");
         let first_at = LedgerAttempts(&tried).first(Rung::Container);
         let first_at = first_at.filter(|at| self.draft.has_decided_at(*at));
         let not_carried_out = self.not_carried_out().map(|(.., why)| why);
@@ -88,7 +88,7 @@ impl<'a> Decider<'a> {
                 let why = story(first, all).futile(&because);
                 self.draft.ledger.held_rung = None;
                 self.draft.hold(HoldReason::Futile, &why);
-                self.draft.tell(LadderSeverity::Warning, LADDER_HOLD, &why);
+                self.draft.tell(EventSeverity::Warning, LADDER_HOLD, &why);
             }
             (None, None) => {} // of an end that is curable, or of which nothing is known
         }
@@ -106,7 +106,7 @@ impl<'a> Decider<'a> {
         }
         self.draft.condition(
             EXHAUSTED,
-            ConditionStatus::No,
+            ConditionStatus::False,
             policy,
             "the ladder was edited, or is another one",
         );
@@ -167,7 +167,7 @@ impl<'a> Decider<'a> {
         // the ladder was edited: it allows more of Container than when a rung above was due
         self.draft.ledger.held_rung = None;
         self.draft.decide(LedgerPhase::Climbing, Some(Rung::Container), why);
-        self.draft.tell(LadderSeverity::Normal, LADDER_STEP, why);
+        self.draft.tell(EventSeverity::Normal, LADDER_STEP, why);
     }
 
     /// The rung Rollback, when it is listed, possible, and not tried yet.
@@ -213,7 +213,7 @@ impl<'a> Decider<'a> {
         self.draft.ledger.rung = Some(step.rung);
         self.draft.ledger.held_rung = Some(step.rung);
         self.draft.hold(HoldReason::Trial, why);
-        self.draft.tell(LadderSeverity::Warning, LADDER_HOLD, why);
+        self.draft.tell(EventSeverity::Warning, LADDER_HOLD, why);
         self.draft.wake(trial.over_at);
     }
 
@@ -221,7 +221,7 @@ impl<'a> Decider<'a> {
     pub(crate) fn hold_common(&mut self, why: &DecisionText) {
         self.draft.ledger.held_rung = None;
         self.draft.hold(HoldReason::Revision, why);
-        self.draft.tell(LadderSeverity::Warning, LADDER_HOLD, why);
+        self.draft.tell(EventSeverity::Warning, LADDER_HOLD, why);
     }
 
     pub(crate) fn exhaust(&mut self, why: &DecisionText) {
@@ -233,9 +233,9 @@ impl<'a> Decider<'a> {
         }
         self.draft.ledger.held_rung = None;
         self.draft.decide(LedgerPhase::Exhausted, None, why);
-        self.draft.condition(EXHAUSTED, ConditionStatus::Yes, self.situation.policy, &why.message);
+        self.draft.condition(EXHAUSTED, ConditionStatus::True, self.situation.policy, &why.message);
         self.draft.ledger.ladder_uid.clone_from(&self.situation.policy.uid);
-        self.draft.tell(LadderSeverity::Warning, LADDER_EXHAUSTED, why);
+        self.draft.tell(EventSeverity::Warning, LADDER_EXHAUSTED, why);
     }
 
     /// A restart that is decided and that nobody has taken up yet: it comes before anything else.
@@ -258,7 +258,7 @@ impl<'a> Decider<'a> {
                 let why = sentence::held(self.situation.policy, step, room, why);
                 self.draft.ledger.held_rung = Some(step.rung);
                 self.draft.hold(room.held_by(), &why);
-                self.draft.tell(LadderSeverity::Warning, LADDER_HOLD, &why);
+                self.draft.tell(EventSeverity::Warning, LADDER_HOLD, &why);
             }
         }
     }
@@ -299,7 +299,7 @@ impl<'a> Decider<'a> {
         self.draft.ledger.next_attempt_at = Some(self.situation.now.to_micro_time());
         self.draft.decide(LedgerPhase::Climbing, Some(step.rung), why);
         self.draft.ask_for(&name);
-        self.draft.tell(LadderSeverity::Warning, LADDER_STEP, why);
+        self.draft.tell(EventSeverity::Warning, LADDER_STEP, why);
         match step.rung.carried_out_by() {
             CarriedOutBy::Node => {
                 self.draft.ledger.excused_by = Some(name);
@@ -412,7 +412,7 @@ impl<'a> Decider<'a> {
         let is_new = self.draft.ledger.message.as_deref() != Some(cut(&why.message));
         if is_new && !self.is_exhausted() {
             self.draft.hold(HoldReason::Futile, why);
-            self.draft.tell(LadderSeverity::Warning, LADDER_HOLD, why);
+            self.draft.tell(EventSeverity::Warning, LADDER_HOLD, why);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! From what is known of a pod to what is done. The order of the steps is the order of the
 //! functions.
 
-use rekindle_diagnosis::{Prognosis, of_wait};
-use rekindle_types::Tick;
+use rekindle_diagnosis::{Prognosis, diagnose_wait};
 use rekindle_types::digest::fold;
 use rekindle_types::name_stem::name_stem;
 use rekindle_types::reasons::event::LADDER_STEP;
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, OnExhausted, RequestEffect, Rung};
+use rekindle_types::{EventSeverity, Tick};
 
 use crate::attempts::LedgerAttempts;
 use crate::budget::GIVEN_UP_AFTER;
@@ -17,9 +17,7 @@ use crate::observation::{FinalPhase, ObservedPod, PodCourse, PodObject};
 use crate::requests::PodRestartRequests;
 use crate::sentence::FailureSubject;
 use crate::stability;
-use crate::{
-    LadderAction, LadderSeverity, PodRestartPlan, RestartDecision, Situation, outcomes, sentence,
-};
+use crate::{LadderAction, PodRestartPlan, RestartDecision, Situation, outcomes, sentence};
 
 /// Bytes of the pod's name that go into a PodRestart's name, which may have 253.
 const NAME_BYTES_MAX: usize = 200;
@@ -204,7 +202,7 @@ impl<'a> Decider<'a> {
         self.draft.ledger.rung = LedgerAttempts::from_ledger(&self.draft.ledger).highest();
         let why = why(rung);
         self.draft.decide(LedgerPhase::Climbing, None, &why);
-        self.draft.tell(LadderSeverity::Normal, LADDER_STEP, &why);
+        self.draft.tell(EventSeverity::Normal, LADDER_STEP, &why);
     }
 
     /// The ladder's last request, when it was over before anything was done to the pod and counts
@@ -229,7 +227,7 @@ impl<'a> Decider<'a> {
         if is_last && outcome.is_none_or(|outcome| outcome.given_up().is_none()) {
             let why = sentence::over_undone(rung, &name, &why);
             self.draft.decide(LedgerPhase::Climbing, None, &why);
-            self.draft.tell(LadderSeverity::Warning, LADDER_STEP, &why);
+            self.draft.tell(EventSeverity::Warning, LADDER_STEP, &why);
         }
     }
 
@@ -250,7 +248,7 @@ impl<'a> Decider<'a> {
     fn stuck(&self) -> Option<StuckContainer<'a>> {
         self.view.containers.iter().find_map(|container| {
             let waiting = container.waiting?;
-            let diagnosis = of_wait(&waiting, container.image)?;
+            let diagnosis = diagnose_wait(&waiting, container.image)?;
             match diagnosis.prognosis {
                 Prognosis::Futile { .. } => Some(StuckContainer {
                     container: container.name,

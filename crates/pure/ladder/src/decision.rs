@@ -1,10 +1,10 @@
 //! What goes into a decision and what comes out.
 
-use rekindle_types::Tick;
 use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{
     EmptyDirPolicy, PodRestart, PodRestartSpec, RestartLedgerStatus, Rung,
 };
+use rekindle_types::{EventSeverity, Tick};
 
 use crate::{LadderPolicy, LimitUsage, Occupancy, RestartLimits, RevisionPeers};
 
@@ -115,7 +115,7 @@ impl PodRestartPlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LadderEvent {
     /// Normal or Warning.
-    pub severity: LadderSeverity,
+    pub severity: EventSeverity,
     /// One of `rekindle_types::reasons::event::LADDER_*`.
     pub reason: &'static str,
     /// For people; at most 1 KiB.
@@ -123,13 +123,4 @@ pub struct LadderEvent {
     /// What kind of decision it tells of: the rung, or what is waited for. Those of one kind are
     /// counted together.
     pub kind: &'static str,
-}
-
-/// The `type` of an Event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LadderSeverity {
-    /// As it should be.
-    Normal,
-    /// Somebody may want to look.
-    Warning,
 }

@@ -4,12 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_types::v1alpha1::{
     HoldReason, LedgerDecision, LedgerPhase, RestartLedgerStatus, Rung, RungAttempts,
 };
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use crate::attempts::LedgerAttempts;
 use crate::explanation::DecisionText;
 use crate::ledger_reading::{DECISIONS_MAX, cut, seen_at};
-use crate::{LadderAction, LadderEvent, LadderPolicy, LadderSeverity, RestartDecision};
+use crate::{LadderAction, LadderEvent, LadderPolicy, RestartDecision};
 
 /// Set while every rung was tried in vain.
 pub(crate) const EXHAUSTED: &str = "Exhausted";
@@ -29,8 +29,8 @@ pub(crate) struct DecisionDraft {
 /// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConditionStatus {
-    Yes,
-    No,
+    True,
+    False,
 }
 
 impl DecisionDraft {
@@ -178,7 +178,7 @@ impl DecisionDraft {
 
     pub(crate) fn tell(
         &mut self,
-        severity: LadderSeverity,
+        severity: EventSeverity,
         reason: &'static str,
         why: &DecisionText,
     ) {
@@ -216,15 +216,15 @@ impl DecisionDraft {
         message: &str,
     ) {
         let (status, reason) = match holds {
-            ConditionStatus::Yes => ("True", type_),
-            ConditionStatus::No => ("False", "Over"),
+            ConditionStatus::True => ("True", type_),
+            ConditionStatus::False => ("False", "Over"),
         };
         let conditions = self.ledger.conditions.get_or_insert_default();
         let old = conditions.iter_mut().find(|c| c.type_ == type_);
         match (old, holds) {
             (Some(old), _) if old.status == status => {}
-            (None, ConditionStatus::No) => {}
-            (old, ConditionStatus::Yes | ConditionStatus::No) => {
+            (None, ConditionStatus::False) => {}
+            (old, ConditionStatus::True | ConditionStatus::False) => {
                 let condition = Condition {
                     last_transition_time: self.now.to_time(),
                     message: cut(message).to_owned(),

@@ -1,6 +1,8 @@
 //! Which attempts have failed since the ledger was written: each counted once.
 
-use rekindle_diagnosis::{ContainerEnd, Diagnosis, EndContext, MemoryLimit, of_end, of_unseen};
+use rekindle_diagnosis::{
+    ContainerEnd, Diagnosis, EndContext, MemoryLimit, diagnose_end, diagnose_unseen_ends,
+};
 use rekindle_types::v1alpha1::ObservedContainer;
 use rekindle_types::{Tick, TickDuration};
 
@@ -45,11 +47,11 @@ pub(crate) fn count<'a>(
 ) -> Vec<CountedFailure<'a>> {
     view.containers
         .iter()
-        .filter_map(|container| of_container(container, view, since, requests))
+        .filter_map(|container| failure_of_container(container, view, since, requests))
         .collect()
 }
 
-fn of_container<'a>(
+fn failure_of_container<'a>(
     container: &ContainerView<'a>,
     view: &ObservedPod<'a>,
     since: CountingFrom<'_>,
@@ -97,8 +99,8 @@ fn of_container<'a>(
         return None;
     }
     let (diagnosis, ran) = match newest_end {
-        Some(end) if newest_failed => (of_end(end, context(container, end, view)), end.ran()),
-        Some(_) | None => (of_unseen(), None),
+        Some(end) if newest_failed => (diagnose_end(end, context(container, end, view)), end.ran()),
+        Some(_) | None => (diagnose_unseen_ends(), None),
     };
     Some(CountedFailure { part: FailedPart::Container(container.name), count, diagnosis, ran })
 }

@@ -83,8 +83,7 @@ pub use budget::{Occupancy, decided_lately};
 pub use correlation::{FailureLikeness, NodeTrouble, RevisionPeers};
 pub use decide::decide;
 pub use decision::{
-    LadderAction, LadderEvent, LadderSeverity, PodRestartPlan, RestartDecision, RollbackTarget,
-    Situation,
+    LadderAction, LadderEvent, PodRestartPlan, RestartDecision, RollbackTarget, Situation,
 };
 pub use identity::{LedgerIdentity, Lineage, heir_of, identity, may_inherit, node_of};
 pub use ledger_reading::seen_at;

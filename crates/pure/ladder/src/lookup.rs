@@ -20,13 +20,13 @@ pub fn policy_of<'a>(
 ) -> Result<Option<LadderPolicy>, LadderPolicyError> {
     match select(ladders, pod) {
         Some(ladder) => LadderPolicy::from_ladder(ladder).map(Some),
-        None => of_annotations(pod),
+        None => policy_from_annotations(pod),
     }
 }
 
 /// The ladder of the pod's own annotations. It is named after the workload that the pod belongs to,
 /// as no object can be: `replicaset/web-5d8f`, `pod/web`.
-fn of_annotations(pod: &HeldPod) -> Result<Option<LadderPolicy>, LadderPolicyError> {
+fn policy_from_annotations(pod: &HeldPod) -> Result<Option<LadderPolicy>, LadderPolicyError> {
     let annotations = pod.metadata.annotations.as_ref();
     let spec = annotated_ladder(annotations).map_err(|broken| LadderPolicyError::Annotations {
         pod: pod.metadata.name.clone().unwrap_or_default(),

@@ -7,7 +7,7 @@
 //! Kubelets before 1.35 say it only after the images of the first containers are there: the time
 //! must be longer than a pull of an ordinary image.
 
-use rekindle_diagnosis::of_no_sandbox;
+use rekindle_diagnosis::diagnose_missing_sandbox;
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{HoldReason, Rung};
 
@@ -41,7 +41,7 @@ impl Decider<'_> {
             return;
         }
         let Situation { now, policy, peers, rollback, .. } = *self.situation;
-        let diagnosis = of_no_sandbox();
+        let diagnosis = diagnose_missing_sandbox();
         let failure = CountedFailure { part: FailedPart::Pod, count: 1, diagnosis, ran: None };
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
         let (mut from, mut elsewhere, mut common) = (Rung::Recreate, None, None);

@@ -89,7 +89,7 @@ impl Decider<'_> {
             if self.draft.ledger.phase == Some(LedgerPhase::Exhausted) {
                 let policy = self.situation.policy;
                 let why = sentence::other_revision();
-                self.draft.condition(EXHAUSTED, ConditionStatus::No, policy, &why.message);
+                self.draft.condition(EXHAUSTED, ConditionStatus::False, policy, &why.message);
                 self.draft.decide(LedgerPhase::Climbing, None, &why);
             }
         }

@@ -3,13 +3,13 @@
 
 use rekindle_types::reasons::event::LADDER_RECOVERED;
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLedgerStatus, Rung};
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use crate::attempts::LedgerAttempts;
 use crate::draft::{ConditionStatus, DecisionDraft, EXHAUSTED, RECOVERED};
 use crate::explanation::DecisionText;
 use crate::observation::ObservedPod;
-use crate::{LadderPolicy, LadderSeverity, sentence};
+use crate::{LadderPolicy, sentence};
 
 /// A pod whose containers have all been running this long, and are ready, is left alone. It is the
 /// kubelet's first delay between two restarts.
@@ -111,8 +111,8 @@ fn tell_recovered(draft: &mut DecisionDraft, policy: &LadderPolicy, why: &Decisi
         }
     };
     if has_acted && !draft.has_condition(RECOVERED) {
-        draft.condition(RECOVERED, ConditionStatus::Yes, policy, &why.message);
-        draft.tell(LadderSeverity::Normal, LADDER_RECOVERED, why);
+        draft.condition(RECOVERED, ConditionStatus::True, policy, &why.message);
+        draft.tell(EventSeverity::Normal, LADDER_RECOVERED, why);
     }
 }
 
@@ -123,7 +123,7 @@ fn clear(draft: &mut DecisionDraft, view: &ObservedPod<'_>, policy: &LadderPolic
     if view.is_ready() {
         tell_recovered(draft, policy, &why);
     }
-    draft.condition(EXHAUSTED, ConditionStatus::No, policy, &why.message);
+    draft.condition(EXHAUSTED, ConditionStatus::False, policy, &why.message);
     draft.ledger.attempts = None;
     draft.ledger.rung = None;
     draft.ledger.held_rung = None;

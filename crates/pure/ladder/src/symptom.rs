@@ -70,7 +70,7 @@ fn symptom_in(
     let restarted_at = ledger.and_then(attempts::last_in_place);
     let by_restart = |container: &ContainerView<'_>| {
         let end = container.last_end?;
-        let by_rule = view.ended_with_the_others(container, &end).then_some(Certainty::Yes);
+        let by_rule = view.ended_with_the_others(container, &end).then_some(Certainty::Known);
         by_rule.or_else(|| ended_by_restart(&end, restarted_at?))
     };
     let of = |container: &ContainerView<'_>| {
@@ -86,18 +86,18 @@ fn symptom_in(
         };
         match by_restart {
             None => return Some(found),
-            Some(Certainty::No) => in_doubt = in_doubt.or(Some(found)),
-            Some(Certainty::Yes) => {}
+            Some(Certainty::Possible) => in_doubt = in_doubt.or(Some(found)),
+            Some(Certainty::Known) => {}
         }
     }
     in_doubt
 }
 
-/// Whether something is known, or may be otherwise.
+/// How sure a reading is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Certainty {
-    Yes,
-    No,
+    Known,
+    Possible,
 }
 
 /// Whether this is the end of what ran when the ladder decided on a restart in place. Ends are told
@@ -108,8 +108,8 @@ fn ended_by_restart(end: &ContainerEnd<'_>, at: Tick) -> Option<Certainty> {
     let second = at.whole_second();
     let finished = end.finished_at.filter(|_| end.started_at.is_some_and(|at| at < second))?;
     match finished.cmp(&second) {
-        Ordering::Greater => Some(Certainty::Yes),
-        Ordering::Equal => end.may_answer_stop().then_some(Certainty::No),
+        Ordering::Greater => Some(Certainty::Known),
+        Ordering::Equal => end.may_answer_stop().then_some(Certainty::Possible),
         Ordering::Less => None,
     }
 }

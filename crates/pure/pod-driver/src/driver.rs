@@ -13,7 +13,8 @@ use crate::effect::{Existence, JournalFailure, PodEffect};
 use crate::grace::{deletion_grace_seconds, spec_grace_seconds};
 use crate::journal_gate::JournalGate;
 use crate::latest_write::Urgency;
-use crate::status_queue::{StatusAnswer, StatusQueue};
+use crate::routing_gate::RoutingGate;
+use crate::status_queue::{StatusAnswer, StatusQueue, ready};
 
 /// Whether the pod is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,7 @@ pub struct PodDriver {
     mode: DriverMode,
     existence: Existence,
     gate: JournalGate,
+    routing: RoutingGate,
     /// Actions under way that a start waits for: another status follows soon.
     leading_on: BTreeSet<ActionId>,
     /// The newest status, until all that goes ahead of it is given out.
@@ -59,6 +61,7 @@ impl PodDriver {
             mode: DriverMode::Serving,
             existence: Existence::Exists,
             gate: JournalGate::Open,
+            routing: RoutingGate::default(),
             leading_on: BTreeSet::new(),
             untold: None,
             statuses,
@@ -157,6 +160,12 @@ impl PodDriver {
         }
     }
 
+    /// No rule leads new connections to the pod: the answer to the last
+    /// [`PodEffect::WithdrawEndpoints`].
+    pub fn endpoints_withdrawn(&mut self) {
+        self.routing.withdrawn();
+    }
+
     /// What became of the last [`PodEffect::WriteStatus`].
     pub fn status_answered(&mut self, now: Tick, answer: StatusAnswer) {
         self.statuses.answered(now, answer);
@@ -172,10 +181,15 @@ impl PodDriver {
         if self.gate.is_closed() {
             return None;
         }
+        while let Some(effect) = self.routing.poll(now) {
+            if self.is_serving() || !matches!(effect, PodEffect::Record(_)) {
+                return Some(effect);
+            }
+        }
         // nothing follows a core's last report but a further deletion
         while !self.finish_due {
             let Some(output) = self.core.poll_output() else { break };
-            if let Some(effect) = self.effect_of(output) {
+            if let Some(effect) = self.effect_of(now, output) {
                 return Some(effect);
             }
         }
@@ -185,8 +199,12 @@ impl PodDriver {
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called; ask again after each
     /// input.
     pub fn poll_timeout(&self) -> Option<Tick> {
-        let timeouts =
-            [self.core.poll_timeout(), self.gate.poll_timeout(), self.statuses.poll_timeout()];
+        let timeouts = [
+            self.core.poll_timeout(),
+            self.gate.poll_timeout(),
+            self.routing.poll_timeout(),
+            self.statuses.poll_timeout(),
+        ];
         timeouts.into_iter().flatten().min()
     }
 
@@ -242,8 +260,11 @@ impl PodDriver {
     }
 
     /// What the loop does for an output of the core, if anything.
-    fn effect_of(&mut self, output: CoreOutput) -> Option<PodEffect> {
+    fn effect_of(&mut self, now: Tick, output: CoreOutput) -> Option<PodEffect> {
         match output {
+            CoreOutput::Act(id, action) if action.ends_container() => {
+                self.routing.pass(now, id, action)
+            }
             CoreOutput::Act(id, action) => {
                 if action.leads_on() {
                     self.leading_on.insert(id);
@@ -261,6 +282,9 @@ impl PodDriver {
                 Some(PodEffect::Persist(journal))
             }
             CoreReport::WriteStatus(status) => {
+                if ready(Some(&status)) == Some("True") && !self.core.is_ending() {
+                    self.routing.ready();
+                }
                 self.untold = Some(status);
                 Some(PodEffect::Advance)
             }

@@ -16,6 +16,13 @@ pub enum PodEffect {
     Persist(Arc<Journal>),
     /// Begin this action of the runtime. Its one answer is `CoreEvent::ActionResult`.
     Perform(ActionId, CoreAction),
+    /// Keep new connections away from the pod: it is [ending](rekindle_pod::PodCore::is_ending), or
+    /// containers of it are restarted. When no rule leads there any more, say
+    /// [`endpoints_withdrawn`](crate::PodDriver::endpoints_withdrawn). What ends containers waits
+    /// for that, but not for ever.
+    WithdrawEndpoints,
+    /// The pod is ready: new connections may come again. Not answered.
+    AdmitEndpoints,
     /// Let the actions under way go as far as they can without waiting, and give their answers to
     /// the driver. A status is told after that, so a start does not wait for it.
     Advance,

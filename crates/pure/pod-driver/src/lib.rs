@@ -14,6 +14,7 @@
 //! | rule | where |
 //! |---|---|
 //! | no action before the journal that covers it | `journal_gate` |
+//! | no stop signal before new connections are kept away (P15) | `routing_gate` |
 //! | no status is written that the next start replaces | `driver`, [`latest_write`] |
 //! | one write in flight, the newest value wins, retries back off | [`latest_write`] |
 //! | a status is written on the object as seen, and again after another writer | [`status_queue`] |
@@ -30,6 +31,7 @@ mod journal_gate;
 pub mod latest_write;
 mod restart_owners;
 mod restart_progress;
+mod routing_gate;
 pub mod status_queue;
 
 pub use driver::PodDriver;

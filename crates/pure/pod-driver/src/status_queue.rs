@@ -104,7 +104,7 @@ impl StatusQueue {
 }
 
 /// What the condition Ready says.
-fn ready(status: Option<&PodStatus>) -> Option<&str> {
+pub(crate) fn ready(status: Option<&PodStatus>) -> Option<&str> {
     let mut conditions = status?.conditions.iter().flatten();
     conditions.find(|condition| condition.type_ == "Ready").map(|ready| ready.status.as_str())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PodStatus;
 use rekindle_types::resources::Amounts;
 use rekindle_types::v1alpha1::PodRestartPhase;
-use rekindle_types::{ContainerName, SandboxAttempt, Tick, TickDuration};
+use rekindle_types::{ContainerName, EventSeverity, SandboxAttempt, Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 
 use crate::journal::Journal;
@@ -154,7 +154,7 @@ pub enum CoreAction {
 
 impl CoreAction {
     /// Whether it is a step on a container's way to its end.
-    pub(crate) const fn ends_container(&self) -> bool {
+    pub const fn ends_container(&self) -> bool {
         matches!(
             self,
             CoreAction::SignalContainer { .. }
@@ -266,20 +266,11 @@ pub enum PullPolicy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEvent {
     /// Normal or Warning.
-    pub severity: PodEventSeverity,
+    pub severity: EventSeverity,
     /// One of `rekindle_types::reasons::event`.
     pub reason: &'static str,
     /// For people.
     pub message: String,
     /// The container it is about: `spec.containers{name}` in `involvedObject.fieldPath`.
     pub field_path: Option<String>,
-}
-
-/// The `type` of an Event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodEventSeverity {
-    /// As it should be.
-    Normal,
-    /// A person may want to look.
-    Warning,
 }

@@ -60,6 +60,7 @@ pub mod key;
 mod last_status;
 mod lifecycle;
 mod loss;
+pub mod mounted_volumes;
 mod outbox;
 mod phase;
 mod probe;
@@ -78,8 +79,8 @@ mod update;
 mod volumes;
 
 pub use action::{
-    CoreAction, CoreOutput, CoreReport, HookKind, HookLimit, LimitStep, PodEvent, PodEventSeverity,
-    ProbeKind, PullPolicy, ResourceRequest, RestartReport, Restarts,
+    CoreAction, CoreOutput, CoreReport, HookKind, HookLimit, LimitStep, PodEvent, ProbeKind,
+    PullPolicy, ResourceRequest, RestartReport, Restarts,
 };
 pub use conditions::owns_condition;
 pub use config::PodConfig;

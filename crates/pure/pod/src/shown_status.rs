@@ -9,21 +9,15 @@ use k8s_openapi::api::core::v1::PodStatus;
 #[derive(Debug)]
 pub(crate) struct ShownStatus {
     status: Arc<PodStatus>,
-    check: StatusCheck,
-}
-
-/// Whether the pod was compared with the status since the last event. Building a status to compare
-/// costs more than the rest of a poll that finds nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StatusCheck {
-    Due,
-    Done,
+    /// Whether the pod was not compared with the status since the last event. Building a status to
+    /// compare costs more than the rest of a poll that finds nothing.
+    is_check_due: bool,
 }
 
 impl ShownStatus {
     /// As the API had it.
     pub(crate) fn new(status: PodStatus) -> Self {
-        Self { status: Arc::new(status), check: StatusCheck::Done }
+        Self { status: Arc::new(status), is_check_due: false }
     }
 
     pub(crate) fn get(&self) -> &Arc<PodStatus> {
@@ -32,16 +26,16 @@ impl ShownStatus {
 
     /// An event was taken in, or time has passed.
     pub(crate) fn may_have_changed(&mut self) {
-        self.check = StatusCheck::Due;
+        self.is_check_due = true;
     }
 
     pub(crate) fn is_to_be_checked(&self) -> bool {
-        self.check == StatusCheck::Due
+        self.is_check_due
     }
 
     /// The status as it is now. Given back if it is another one.
     pub(crate) fn checked(&mut self, status: PodStatus) -> Option<Arc<PodStatus>> {
-        self.check = StatusCheck::Done;
+        self.is_check_due = false;
         if status == *self.status {
             return None;
         }

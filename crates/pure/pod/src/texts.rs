@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::reasons::{event, pod as reason, waiting};
 use rekindle_types::v1alpha1::Rung;
-use rekindle_types::{ContainerName, NodeStopEnd, TickDuration};
+use rekindle_types::{ContainerName, EventSeverity, NodeStopEnd, TickDuration};
 
-use crate::action::{HookKind, PodEvent, PodEventSeverity, ProbeKind};
+use crate::action::{HookKind, PodEvent, ProbeKind};
 use crate::blueprint::{Definition, RestartPolicy, RoleInPod};
 use crate::complaint::Complaint;
 use crate::event::{EvictionCause, PodEviction, RestartRequest};
@@ -26,13 +26,13 @@ pub(crate) const DEADLINE_EXCEEDED_TEXT: &str =
 const OOM_KILLING_TEXT: &str =
     "Processes of the container were killed for lack of memory; the container goes on without them";
 
-fn of_pod(severity: PodEventSeverity, reason: &'static str, message: String) -> PodEvent {
+fn of_pod(severity: EventSeverity, reason: &'static str, message: String) -> PodEvent {
     PodEvent { severity, reason, message, field_path: None }
 }
 
 fn of_container(
     definition: &Definition,
-    severity: PodEventSeverity,
+    severity: EventSeverity,
     reason: &'static str,
     message: String,
 ) -> PodEvent {
@@ -61,7 +61,7 @@ pub(crate) fn target_not_running(target: &ContainerName, pod: &str) -> String {
 
 /// Of a pod with a volume that could not be made, or not be brought up to date.
 pub fn failed_mount(message: &str) -> PodEvent {
-    of_pod(PodEventSeverity::Warning, event::FAILED_MOUNT, message.to_owned())
+    of_pod(EventSeverity::Warning, event::FAILED_MOUNT, message.to_owned())
 }
 
 /// Of a container that lives on while processes of it were killed for lack of memory. The same
@@ -78,7 +78,7 @@ pub fn oom_killing(pod: &Pod, container: &ContainerName) -> PodEvent {
         "containers"
     };
     PodEvent {
-        severity: PodEventSeverity::Warning,
+        severity: EventSeverity::Warning,
         reason: event::OOM_KILLING,
         message: OOM_KILLING_TEXT.to_owned(),
         field_path: Some(format!("spec.{list}{{{container}}}")),
@@ -87,29 +87,25 @@ pub fn oom_killing(pod: &Pod, container: &ContainerName) -> PodEvent {
 
 pub(crate) fn failed_create_sandbox(message: &str) -> PodEvent {
     let text = format!("Failed to create pod sandbox: {message}");
-    of_pod(PodEventSeverity::Warning, event::FAILED_CREATE_POD_SANDBOX, text)
+    of_pod(EventSeverity::Warning, event::FAILED_CREATE_POD_SANDBOX, text)
 }
 
 pub(crate) fn sandbox_changed() -> PodEvent {
     let text = "Pod sandbox changed, it will be killed and re-created.".to_owned();
-    of_pod(PodEventSeverity::Normal, event::SANDBOX_CHANGED, text)
+    of_pod(EventSeverity::Normal, event::SANDBOX_CHANGED, text)
 }
 
 pub(crate) fn failed_kill_pod(message: &str) -> PodEvent {
-    of_pod(
-        PodEventSeverity::Warning,
-        event::FAILED_KILL_POD,
-        format!("error killing pod: {message}"),
-    )
+    of_pod(EventSeverity::Warning, event::FAILED_KILL_POD, format!("error killing pod: {message}"))
 }
 
 pub(crate) fn failed_kill_container(name: &ContainerName, message: &str) -> PodEvent {
     let text = format!("error killing pod: failed to \"KillContainer\" for \"{name}\": {message}");
-    of_pod(PodEventSeverity::Warning, event::FAILED_KILL_POD, text)
+    of_pod(EventSeverity::Warning, event::FAILED_KILL_POD, text)
 }
 
 pub(crate) fn deadline_exceeded() -> PodEvent {
-    of_pod(PodEventSeverity::Normal, reason::DEADLINE_EXCEEDED, DEADLINE_EXCEEDED_TEXT.to_owned())
+    of_pod(EventSeverity::Normal, reason::DEADLINE_EXCEEDED, DEADLINE_EXCEEDED_TEXT.to_owned())
 }
 
 /// The kubelet says nothing about a pod that a shutdown ends: the node's own event tells of it.
@@ -119,12 +115,12 @@ pub(crate) fn eviction(eviction: &PodEviction) -> Option<PodEvent> {
         EvictionCause::NotAdmitted { refusal } => refusal.as_str(),
         EvictionCause::NodeShutdown => return None,
     };
-    Some(of_pod(PodEventSeverity::Warning, reason, eviction.message.clone()))
+    Some(of_pod(EventSeverity::Warning, reason, eviction.message.clone()))
 }
 
 pub(crate) fn pulling(definition: &Definition) -> PodEvent {
     let text = format!("Pulling image \"{}\"", definition.image);
-    of_container(definition, PodEventSeverity::Normal, event::PULLING, text)
+    of_container(definition, EventSeverity::Normal, event::PULLING, text)
 }
 
 pub(crate) fn image_present(definition: &Definition) -> PodEvent {
@@ -132,7 +128,7 @@ pub(crate) fn image_present(definition: &Definition) -> PodEvent {
     let text = format!(
         "Container image \"{image}\" already present on machine and can be accessed by the pod"
     );
-    of_container(definition, PodEventSeverity::Normal, event::PULLED, text)
+    of_container(definition, EventSeverity::Normal, event::PULLED, text)
 }
 
 pub(crate) fn image_pulled(
@@ -146,17 +142,17 @@ pub(crate) fn image_pulled(
         "Successfully pulled image \"{}\" in {took} ({with_waiting} including waiting). Image size: {size_bytes} bytes.",
         definition.image
     );
-    of_container(definition, PodEventSeverity::Normal, event::PULLED, text)
+    of_container(definition, EventSeverity::Normal, event::PULLED, text)
 }
 
 pub(crate) fn failed_to_pull(definition: &Definition, message: &str) -> PodEvent {
     let text = format!("Failed to pull image \"{}\": {message}", definition.image);
-    of_container(definition, PodEventSeverity::Warning, event::FAILED, text)
+    of_container(definition, EventSeverity::Warning, event::FAILED, text)
 }
 
 /// `Error: ` and a reason or a cause: what the kubelet records when a container cannot come to run.
 pub(crate) fn failed(definition: &Definition, message: &str) -> PodEvent {
-    of_container(definition, PodEventSeverity::Warning, event::FAILED, format!("Error: {message}"))
+    of_container(definition, EventSeverity::Warning, event::FAILED, format!("Error: {message}"))
 }
 
 /// The event that tells more of an image problem, for the problems that have one of their own.
@@ -176,7 +172,7 @@ pub(crate) fn image_problem(
         waiting::ERR_IMAGE_NEVER_PULL => (event::ERR_IMAGE_NEVER_PULL, message.to_owned()),
         _ => return None,
     };
-    Some(of_container(definition, PodEventSeverity::Warning, own, text))
+    Some(of_container(definition, EventSeverity::Warning, own, text))
 }
 
 pub(crate) fn never_pull(image: &str) -> String {
@@ -185,7 +181,7 @@ pub(crate) fn never_pull(image: &str) -> String {
 
 pub(crate) fn back_off_pulling(definition: &Definition) -> PodEvent {
     let text = format!("Back-off pulling image \"{}\"", definition.image);
-    of_container(definition, PodEventSeverity::Normal, event::BACK_OFF, text)
+    of_container(definition, EventSeverity::Normal, event::BACK_OFF, text)
 }
 
 /// `state.waiting.message` of ImagePullBackOff: it names the error that led to it.
@@ -199,21 +195,11 @@ pub(crate) fn image_back_off(image: &str, error: Option<&str>) -> String {
 }
 
 pub(crate) fn created(definition: &Definition) -> PodEvent {
-    of_container(
-        definition,
-        PodEventSeverity::Normal,
-        event::CREATED,
-        "Container created".to_owned(),
-    )
+    of_container(definition, EventSeverity::Normal, event::CREATED, "Container created".to_owned())
 }
 
 pub(crate) fn started(definition: &Definition) -> PodEvent {
-    of_container(
-        definition,
-        PodEventSeverity::Normal,
-        event::STARTED,
-        "Container started".to_owned(),
-    )
+    of_container(definition, EventSeverity::Normal, event::STARTED, "Container started".to_owned())
 }
 
 pub(crate) fn killing(definition: &Definition, why: StopReason) -> PodEvent {
@@ -230,7 +216,7 @@ pub(crate) fn killing(definition: &Definition, why: StopReason) -> PodEvent {
         StopReason::LivenessFailed => failed_probe(definition, ProbeKind::Liveness),
         StopReason::PostStartFailed => event::FAILED_POST_START_HOOK.to_owned(),
     };
-    of_container(definition, PodEventSeverity::Normal, event::KILLING, text)
+    of_container(definition, EventSeverity::Normal, event::KILLING, text)
 }
 
 fn failed_probe(definition: &Definition, probe: ProbeKind) -> String {
@@ -253,19 +239,19 @@ fn probe_name(probe: ProbeKind) -> &'static str {
 /// A probe failed; `output` is what it said.
 pub(crate) fn unhealthy(definition: &Definition, probe: ProbeKind, output: &str) -> PodEvent {
     let text = format!("{} probe failed: {output}", probe_name(probe));
-    of_container(definition, PodEventSeverity::Warning, event::UNHEALTHY, text)
+    of_container(definition, EventSeverity::Warning, event::UNHEALTHY, text)
 }
 
 /// A probe came to no verdict.
 pub(crate) fn probe_errored(definition: &Definition, probe: ProbeKind, error: &str) -> PodEvent {
     let name = probe_name(probe);
     let text = format!("{name} probe errored and resulted in unknown state: {error}");
-    of_container(definition, PodEventSeverity::Warning, event::UNHEALTHY, text)
+    of_container(definition, EventSeverity::Warning, event::UNHEALTHY, text)
 }
 
 pub(crate) fn probe_warning(definition: &Definition, probe: ProbeKind, output: &str) -> PodEvent {
     let text = format!("{} probe warning: {output}", probe_name(probe));
-    of_container(definition, PodEventSeverity::Warning, event::PROBE_WARNING, text)
+    of_container(definition, EventSeverity::Warning, event::PROBE_WARNING, text)
 }
 
 /// What the hook said is not told, as it may hold secrets; the kubelet keeps it to its log, too.
@@ -274,7 +260,7 @@ pub(crate) fn failed_hook(definition: &Definition, hook: HookKind) -> PodEvent {
         HookKind::PostStart => (event::FAILED_POST_START_HOOK, "PostStartHook failed"),
         HookKind::PreStop => (event::FAILED_PRE_STOP_HOOK, "PreStopHook failed"),
     };
-    of_container(definition, PodEventSeverity::Warning, reason, text.to_owned())
+    of_container(definition, EventSeverity::Warning, reason, text.to_owned())
 }
 
 /// The message of condition AllContainersRestarting.
@@ -295,7 +281,7 @@ pub(crate) fn restarting_all(trigger: &ContainerName, delay: TickDuration) -> Co
 /// `pod` is `name_namespace(uid)`.
 pub(crate) fn back_off(definition: &Definition, pod: &str) -> PodEvent {
     let text = format!("Back-off restarting failed container {} in pod {pod}", definition.name);
-    of_container(definition, PodEventSeverity::Warning, event::BACK_OFF, text)
+    of_container(definition, EventSeverity::Warning, event::BACK_OFF, text)
 }
 
 pub(crate) fn crash_loop(name: &ContainerName, pod: &str, delay: TickDuration) -> Complaint {
@@ -322,8 +308,8 @@ pub(crate) fn restarted(
 
 fn of_request(named: Option<&Definition>, reason: &'static str, text: String) -> PodEvent {
     match named {
-        Some(definition) => of_container(definition, PodEventSeverity::Normal, reason, text),
-        None => of_pod(PodEventSeverity::Normal, reason, text),
+        Some(definition) => of_container(definition, EventSeverity::Normal, reason, text),
+        None => of_pod(EventSeverity::Normal, reason, text),
     }
 }
 

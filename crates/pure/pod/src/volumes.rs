@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::Tick;
-use rekindle_types::mounted_volumes::mounted_volumes;
 
 use crate::action::CoreAction;
 use crate::backoff::{RetriedTask, RetryDelays};
 use crate::event::{ActionError, ActionOutcome};
 use crate::journal::VolumesRecord;
 use crate::key::ActionId;
+use crate::mounted_volumes::mounted_volumes;
 use crate::outbox::{Outbox, PendingAnswer};
 use crate::texts;
 

@@ -107,11 +107,13 @@ struct FailingPod {
     held: Option<(HoldReason, Tick)>,
 }
 
-/// Whether a change is news, or was before this process began.
+/// How old a change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChangeNews {
-    Now,
-    Before,
+pub(crate) enum ChangeAge {
+    /// It came while this process watched.
+    New,
+    /// It was there when this process began to watch.
+    FromBefore,
 }
 
 impl LedgerFollower {
@@ -120,7 +122,7 @@ impl LedgerFollower {
     }
 
     /// Takes a change of the view in.
-    pub(crate) fn follow(&mut self, change: &ObjectChange, news: ChangeNews, now: Tick) {
+    pub(crate) fn follow(&mut self, change: &ObjectChange, age: ChangeAge, now: Tick) {
         let status = |object: Option<&ViewObject>| match object {
             Some(ViewObject::RestartLedger(ledger)) => ledger.status.clone(),
             Some(_) | None => None,
@@ -134,9 +136,9 @@ impl LedgerFollower {
         }
         let before = status(change.before.as_ref()).unwrap_or_default();
         let after = status(change.after.as_ref()).unwrap_or_default();
-        match news {
-            ChangeNews::Now => self.count(&change.id.name, &before, &after, now),
-            ChangeNews::Before => self.remember(&change.id.name, &after, now),
+        match age {
+            ChangeAge::New => self.count(&change.id.name, &before, &after, now),
+            ChangeAge::FromBefore => self.remember(&change.id.name, &after, now),
         }
     }
 
@@ -271,12 +273,14 @@ fn left_since(before: &RestartLedgerStatus, after: &RestartLedgerStatus) -> usiz
     if before.held_rung.is_some() && after.held_rung.is_none() && !is_left {
         return 0;
     }
-    let last = of_container(before).max();
+    let last = ticks_of_container(before).max();
     let is_decided = |at: &Tick| decisions.iter().any(|decision| Tick::from(&decision.at) == *at);
-    of_container(after).filter(|at| last.is_none_or(|last| *at > last) && is_decided(at)).count()
+    ticks_of_container(after)
+        .filter(|at| last.is_none_or(|last| *at > last) && is_decided(at))
+        .count()
 }
 
-fn of_container(ledger: &RestartLedgerStatus) -> impl Iterator<Item = Tick> + '_ {
+fn ticks_of_container(ledger: &RestartLedgerStatus) -> impl Iterator<Item = Tick> + '_ {
     let attempts = ledger.attempts.iter().flatten();
     let of_rung = attempts.filter(|attempts| attempts.rung == Rung::Container);
     of_rung.flat_map(|attempts| &attempts.at).map(Tick::from)

@@ -5,23 +5,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::events::EventNote;
 use rekindle_controllers::plan::PatchTarget;
 use rekindle_controllers::{
     ClusterView, NamespacedName, ObjectChange, ObjectId, PlannedWrite, ResourceKind, ViewObject,
     WriteOperation, WritePlan, owners, pods,
 };
 use rekindle_ladder::{
-    BudgetApplicant, LadderAction, LadderPolicy, LadderSeverity, LedgerRegister, LimitUsage,
-    Occupancy, PodRestartPlan, RestartDecision, RevisionPeers, RollbackTarget, Situation, decide,
+    BudgetApplicant, LadderAction, LadderPolicy, LedgerRegister, LimitUsage, Occupancy,
+    PodRestartPlan, RestartDecision, RevisionPeers, RollbackTarget, Situation, decide,
     ladder_status, symptom_of, tells_of_overlap, unselected,
 };
-use rekindle_types::Tick;
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_OVERLAPPED};
 use rekindle_types::v1alpha1::{
     CarriedOutBy, PodRestart, RestartLadder, RestartLedger, RestartLedgerSpec, RestartLedgerStatus,
 };
+use rekindle_types::{EventSeverity, Tick};
 
 use crate::ledgers::{self, PodLedger};
 use crate::restart_context::{COMPONENT, RestartContext};
@@ -32,7 +32,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     let mut plan = WritePlan::default();
     let RestartContext { view, limits, .. } = *context;
     let Some(pod) = view.pod(name) else { return plan };
-    let policy = match policies::of_pod(view, pod) {
+    let policy = match policies::policy_of_pod(view, pod) {
         Ok(Some(policy)) => policy,
         Ok(None) => {
             plan.batches.extend(settle_unselected(context, pod, now));
@@ -89,11 +89,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     }
     let about = ViewObject::Pod(Arc::clone(pod));
     for event in decision.events {
-        let severity = match event.severity {
-            LadderSeverity::Normal => EventSeverity::Normal,
-            LadderSeverity::Warning => EventSeverity::Warning,
-        };
-        let note = EventNote::new(&about, severity, event.reason, event.message, COMPONENT);
+        let note = EventNote::new(&about, event.severity, event.reason, event.message, COMPONENT);
         plan.notes.push(note.of_kind(event.kind));
     }
     if let Some(at) = decision.again_at {
@@ -131,7 +127,7 @@ fn settle_unselected(
     now: Tick,
 ) -> Option<Vec<PlannedWrite>> {
     let name = NamespacedName::from_meta(&pod.metadata);
-    let ledgers = ledgers::of_pod_named(context.register, &name)
+    let ledgers = ledgers::ledgers_of_pod(context.register, &name)
         .filter_map(|ledger| context.view.restart_ledger(&ledger))
         .filter(|ledger| Some(&ledger.spec.pod_uid) == pod.metadata.uid.as_ref());
     let writes = ledgers.filter_map(|ledger| {
@@ -179,7 +175,7 @@ impl DecisionInputs {
         Self {
             others: register.occupancy(now, &asker),
             crowd: register.crowd(now, &asker, granted),
-            peers: peers::of(view, pod, ledger, policy, now),
+            peers: peers::revision_peers(view, pod, ledger, policy, now),
             rollback: revisions::target_of(view, pod),
         }
     }
@@ -294,7 +290,7 @@ fn pod_restart(plan: &PodRestartPlan, pod: &HeldPod, place: &PodLedger<'_>) -> P
 pub(crate) fn status(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
     let mut plan = WritePlan::default();
     if let Some(ladder) = view.restart_ladder(name) {
-        let overlapped = overlaps::of(view, ladder);
+        let overlapped = overlaps::overlap_warning(view, ladder);
         let status = ladder_status(ladder, overlapped.as_deref(), now);
         if let Some(message) = overlapped.filter(|message| !tells_of_overlap(ladder, message)) {
             let about = ViewObject::RestartLadder(Arc::clone(ladder));

@@ -55,7 +55,7 @@ pub(crate) fn place_of<'a>(view: &'a ClusterView, pod: &'a HeldPod) -> PodLedger
 }
 
 /// The names of the ledgers that speak of the pod of this name now.
-pub(crate) fn of_pod_named<'a>(
+pub(crate) fn ledgers_of_pod<'a>(
     register: &'a LedgerRegister,
     pod: &'a NamespacedName,
 ) -> impl Iterator<Item = NamespacedName> + 'a {

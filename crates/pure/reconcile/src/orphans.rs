@@ -37,7 +37,7 @@ pub(crate) fn plan(view: &ClusterView, name: &NamespacedName, now: Tick) -> Writ
         plan.then(write); // which brings us here again
         return plan;
     }
-    let policy = policies::of_ledger(view, ledger);
+    let policy = policies::policy_of_ledger(view, ledger);
     let kept = policy.as_ref().map_or(KEPT_WITHOUT_LADDER, LedgerIdentity::outlives_pod_by);
     let created = ledger.metadata.creation_timestamp.as_ref().map_or(now, Tick::from);
     let last = ledger.last_decided().unwrap_or(created);
@@ -54,7 +54,7 @@ pub(crate) fn plan(view: &ClusterView, name: &NamespacedName, now: Tick) -> Writ
 }
 
 /// The ledgers without a pod of an object that controls pods. What they say may depend on it.
-pub(crate) fn of_controller<'a>(
+pub(crate) fn orphans_of_controller<'a>(
     view: &'a ClusterView,
     uid: &'a str,
 ) -> impl Iterator<Item = NamespacedName> + 'a {
@@ -144,7 +144,7 @@ fn has_heir(view: &ClusterView, controller: &str, ledger: &RestartLedger) -> boo
             && may_inherit(pod, ledger)
             && identity(pod).lineage == Lineage::Controller
     });
-    heirs.any(|pod| policies::of_pod(view, pod).is_ok_and(|policy| policy.is_some()))
+    heirs.any(|pod| policies::policy_of_pod(view, pod).is_ok_and(|policy| policy.is_some()))
 }
 
 /// True when a request that failed has still to create the pod again.

@@ -12,7 +12,7 @@ use crate::policies::ladders;
 const NAMED_MAX: usize = 3;
 
 /// What is said of a ladder with older ones that select pods of its; none when there are none.
-pub(crate) fn of(view: &ClusterView, ladder: &RestartLadder) -> Option<String> {
+pub(crate) fn overlap_warning(view: &ClusterView, ladder: &RestartLadder) -> Option<String> {
     if !ladder.is_at_work() {
         return None;
     }
@@ -65,7 +65,7 @@ pub(crate) fn concerned(view: &ClusterView, change: &ObjectChange) -> Vec<Namesp
                 return Vec::new();
             }
             let sides = [before, after].into_iter().flatten().flatten();
-            sides.flat_map(|labels| of_several(view, namespace, labels)).collect()
+            sides.flat_map(|labels| ladders_beside_the_first(view, namespace, labels)).collect()
         }
         _ => Vec::new(),
     }
@@ -73,7 +73,11 @@ pub(crate) fn concerned(view: &ClusterView, change: &ObjectChange) -> Vec<Namesp
 
 /// The ladders that select a pod with these labels, when they are several, without the one that
 /// decides.
-fn of_several(view: &ClusterView, namespace: &str, labels: &Labels) -> Vec<NamespacedName> {
+fn ladders_beside_the_first(
+    view: &ClusterView,
+    namespace: &str,
+    labels: &Labels,
+) -> Vec<NamespacedName> {
     let mut selecting: Vec<&RestartLadder> =
         ladders(view, namespace).filter(|ladder| ladder.selects(Some(labels))).collect();
     selecting.sort_by_key(|ladder| ladder.seniority());

@@ -17,7 +17,7 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLedger, RestartLedgerStatus, R
 use rekindle_types::{Tick, TickDuration, nodes};
 
 /// What they do; nothing when the pod itself does not fail.
-pub(crate) fn of(
+pub(crate) fn revision_peers(
     view: &ClusterView,
     pod: &HeldPod,
     ledger: Option<&RestartLedgerStatus>,

@@ -15,7 +15,7 @@ use rekindle_ladder::{LedgerRegister, RestartLimits};
 use rekindle_types::Tick;
 
 use crate::NodeLifecycleSettings;
-use crate::figures::{ChangeNews, LadderFigures, LedgerFollower};
+use crate::figures::{ChangeAge, LadderFigures, LedgerFollower};
 use crate::ledgers;
 use crate::queue::WorkQueue;
 use crate::restart_context::RestartContext;
@@ -112,11 +112,11 @@ impl Planner {
     /// Takes in what a watch shows.
     pub fn see(&mut self, now: Tick, seen: WatchUpdate) {
         self.view.set_time(now);
-        let mut news = ChangeNews::Now;
+        let mut age = ChangeAge::New;
         let changes = match seen {
             WatchUpdate::List(kind, objects) => {
                 if self.unseen.remove(&kind) {
-                    news = ChangeNews::Before;
+                    age = ChangeAge::FromBefore;
                 }
                 let reset = self.view.reset(kind, objects);
                 let doubts =
@@ -127,13 +127,13 @@ impl Planner {
             WatchUpdate::Applied(object) => self.view.apply(object).into_iter().collect(),
             WatchUpdate::Deleted(id, uid) => self.view.delete(&id, &uid).into_iter().collect(),
         };
-        self.follow(now, changes, news);
+        self.follow(now, changes, age);
     }
 
     /// Queues what changes touch.
-    fn follow(&mut self, now: Tick, changes: Vec<ObjectChange>, news: ChangeNews) {
+    fn follow(&mut self, now: Tick, changes: Vec<ObjectChange>, age: ChangeAge) {
         for change in changes {
-            self.follower.follow(&change, news, now);
+            self.follower.follow(&change, age, now);
             ledgers::register(&mut self.register, &change);
             for work in touched(&self.view, &self.register, &change) {
                 self.enqueue(work);
@@ -214,7 +214,7 @@ impl Planner {
         under_way.outstanding = batch.len();
         for step in batch {
             let changes = self.view.begin(&step);
-            self.follow(now, changes, ChangeNews::Now);
+            self.follow(now, changes, ChangeAge::New);
             self.tasks.push_back(PlannerTask::Write(work.clone(), Box::new(step)));
         }
     }
@@ -230,7 +230,7 @@ impl Planner {
         let Settlement { changes, notes, verdict, place } =
             self.view.settle(&work.object(), step, outcome);
         self.record(notes, now);
-        self.follow(now, changes, ChangeNews::Now);
+        self.follow(now, changes, ChangeAge::New);
         let Some(under_way) = self.under_way.get_mut(work) else { return };
         under_way.outstanding -= 1;
         match place {

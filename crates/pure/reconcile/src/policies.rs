@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
-use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::events::EventNote;
 use rekindle_controllers::{ClusterView, NamespacedName, ResourceKind, ViewObject};
 use rekindle_ladder::{LadderPolicy, LadderPolicyError, policy_of};
+use rekindle_types::EventSeverity;
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event::LADDER_INVALID;
 use rekindle_types::v1alpha1::{RestartLadder, RestartLedger};
 
 /// The policy of a pod; none when no ladder has anything to do with it.
-pub(crate) fn of_pod(
+pub(crate) fn policy_of_pod(
     view: &ClusterView,
     pod: &HeldPod,
 ) -> Result<Option<LadderPolicy>, LadderPolicyError> {
@@ -20,7 +21,7 @@ pub(crate) fn of_pod(
 
 /// The policy that a ledger was kept by, whose pod may be gone. That of a pod's annotations is gone
 /// with the pod.
-pub(crate) fn of_ledger(view: &ClusterView, ledger: &RestartLedger) -> Option<LadderPolicy> {
+pub(crate) fn policy_of_ledger(view: &ClusterView, ledger: &RestartLedger) -> Option<LadderPolicy> {
     let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
     let name = NamespacedName::new(namespace, ledger.spec.ladder_name.as_str());
     view.restart_ladder(&name).and_then(|ladder| LadderPolicy::from_ladder(ladder).ok())

@@ -68,7 +68,7 @@ fn not_asked_any_more(view: &ClusterView, restart: &PodRestart) -> Option<String
         return None;
     }
     let pod = pod_of(view, restart)?;
-    let policy = policies::of_pod(view, pod).ok()?;
+    let policy = policies::policy_of_pod(view, pod).ok()?;
     let asks = policy.filter(|policy| policy.name == ladder && policy.step(rung).is_some());
     let name = NamespacedName::from_meta(&pod.metadata);
     asks.is_none()
@@ -118,7 +118,7 @@ fn no_room(
     let RestartContext { view, register, limits, granted } = *context;
     let ladder = restart.spec.ladder_name.as_deref()?;
     let pod = pod_of(view, restart)?;
-    let policy = policies::of_pod(view, pod).ok().flatten();
+    let policy = policies::policy_of_pod(view, pod).ok().flatten();
     let policy = policy.filter(|policy| policy.name == ladder);
     let asker = ladder::asker(pod, ladder);
     let (others, crowd) = (register.occupancy(now, &asker), register.crowd(now, &asker, granted));

@@ -56,7 +56,7 @@ pub(crate) fn prove(view: &ClusterView, name: &NamespacedName, now: Tick) -> Wri
 
 /// The window of the pod's ladder, if it lists Rollback.
 fn rollback_window(view: &ClusterView, pod: &HeldPod) -> Option<TickDuration> {
-    let policy = policies::of_pod(view, pod).ok()??;
+    let policy = policies::policy_of_pod(view, pod).ok()??;
     policy.steps.iter().any(|step| step.rung == Rung::Rollback).then_some(policy.window)
 }
 

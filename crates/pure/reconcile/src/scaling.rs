@@ -6,14 +6,14 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::events::EventNote;
 use rekindle_controllers::node_scaling::{
     BEING_REMOVED, NodeScalingState, SCALE_DOWN, ScalingOutlook, shown,
 };
 use rekindle_controllers::{ClusterView, ViewObject};
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 use serde_json::{Value, json};
 
 /// `source.component` of the events: the words are its, and so is the name.

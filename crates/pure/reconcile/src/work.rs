@@ -108,14 +108,14 @@ pub(crate) fn touched(
         affected(view, change).into_iter().map(WorkItem::Controller).collect();
     let name = change.id.name.clone();
     if let Some(uid) = orphans::controller_of_news(change) {
-        work.extend(orphans::of_controller(view, uid).map(WorkItem::OldLedger));
+        work.extend(orphans::orphans_of_controller(view, uid).map(WorkItem::OldLedger));
     }
     work.extend(overlaps::concerned(view, change).into_iter().map(WorkItem::LadderStatus));
     match change.latest() {
         ViewObject::Pod(pod) => {
             work.insert(WorkItem::Climb(name.clone()));
             if change.is_removal() {
-                work.extend(ledgers::of_pod_named(register, &name).map(WorkItem::OldLedger));
+                work.extend(ledgers::ledgers_of_pod(register, &name).map(WorkItem::OldLedger));
             }
             work.extend(ledgers::heirs_of(view, pod).map(WorkItem::Climb));
             let controller = owners::controller_of(&pod.metadata);
@@ -136,7 +136,7 @@ pub(crate) fn touched(
         ViewObject::PodRestart(restart) => {
             let pod = NamespacedName::new(name.namespace.as_str(), restart.spec.pod_name.as_str());
             if view.pod(&pod).is_none() {
-                work.extend(ledgers::of_pod_named(register, &pod).map(WorkItem::OldLedger));
+                work.extend(ledgers::ledgers_of_pod(register, &pod).map(WorkItem::OldLedger));
             }
             work.insert(WorkItem::Climb(pod));
             // its ledger goes on with the pod that took the other one's place

@@ -3,7 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod frontend;
+mod routed;
+mod router;
 mod rules;
 
 pub use frontend::{Frontend, TransportProtocol};
+pub use router::{ServiceRouter, WithdrawalCause};
 pub use rules::{EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements, StaleFlow};

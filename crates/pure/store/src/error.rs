@@ -30,6 +30,9 @@ pub enum StoreError {
         /// The newest one.
         actual: Revision,
     },
+    /// A commit failed since the writer looked: what it saw may have been taken back.
+    #[error("a write that this one builds on was taken back")]
+    RolledBack,
     /// The history does not go back that far: list again, and watch from the revision of that list.
     #[error("revision {asked} is compacted: the oldest that can still be read is {oldest}")]
     Compacted {

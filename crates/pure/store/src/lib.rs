@@ -54,4 +54,4 @@ pub use pending::{DurableWrite, PendingWrite};
 pub use range::{RangePage, RangeQuery};
 pub use store::Store;
 pub use watch::StoreWatch;
-pub use writer::{Mutation, WritePrecondition};
+pub use writer::{Mutation, StoreWrite, WriteEpoch, WritePrecondition};

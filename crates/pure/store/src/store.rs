@@ -1,19 +1,20 @@
 //! The handle that everybody holds.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::committer::Committer;
 use crate::disk::{Disk, DiskError};
 use crate::error::StoreError;
-use crate::key::Revision;
+use crate::key::{ObjectKey, Revision};
 use crate::limits::StoreLimits;
-use crate::object::StoredObject;
+use crate::object::{ObjectVersion, StoredObject};
 use crate::pending::PendingWrite;
 use crate::range::{RangePage, RangeQuery};
 use crate::shared::SharedStore;
 use crate::watch::StoreWatch;
-use crate::writer::{Mutation, WritePrecondition};
+use crate::writer::{Mutation, StoreWrite, WriteEpoch, WritePrecondition};
 
 /// Revisioned, watchable, durable objects. Cheap to clone; all clones are the same store. When the
 /// last one is dropped the committer finishes what is queued and ends, and so do the watchers.
@@ -117,6 +118,54 @@ impl Store {
         drop(writer);
         shared.work.notify_one();
         Ok(pending)
+    }
+
+    /// The same of several objects, each with a key of its own: all are written, with consecutive
+    /// revisions and in one batch, or none is. `epoch` is that of the state they were decided from.
+    ///
+    /// # Errors
+    /// Those of [`Store::write`], and [`StoreError::RolledBack`] when the epoch is over.
+    pub fn write_all(
+        &self,
+        writes: &[StoreWrite<'_>],
+        epoch: WriteEpoch,
+    ) -> Result<Vec<PendingWrite>, StoreError> {
+        let shared = self.shared();
+        let mut writer = shared.writer();
+
+        let with_current: Vec<_> =
+            writes.iter().map(|write| (write, shared.newest(&writer, write.key))).collect();
+        let pending = writer.write_all(&with_current, epoch, &shared.limits)?;
+        drop(writer);
+        shared.work.notify_one();
+        Ok(pending)
+    }
+
+    /// The span that lasts until the next failed commit.
+    pub fn epoch(&self) -> WriteEpoch {
+        self.shared().writer().epoch()
+    }
+
+    /// Every object below a prefix with the writes that still wait for the disk, as
+    /// [`Store::newest`] gives one; and the epoch in which that holds.
+    pub fn newest_below(&self, prefix: &str) -> (Vec<Arc<StoredObject>>, WriteEpoch) {
+        let shared = self.shared();
+        let writer = shared.writer();
+        let visible = shared.visible();
+        let known = visible.index.range(prefix, None, visible.revision());
+        let mut objects: BTreeMap<ObjectKey, Arc<StoredObject>> =
+            known.map(|object| (object.key.clone(), Arc::clone(object))).collect();
+        for (key, version) in writer.heads_below(prefix) {
+            match version {
+                ObjectVersion::Live(object) => {
+                    objects.insert(key.clone(), Arc::clone(object));
+                }
+                ObjectVersion::Deleted(_) => {
+                    objects.remove(key);
+                }
+            }
+        }
+        (objects.into_values().collect(), writer.epoch())
     }
 
     /// Resolves when every write accepted so far is durable; fails if the newest of them fail.

@@ -37,6 +37,21 @@ pub enum Mutation<'a> {
     Delete,
 }
 
+/// One of several writes that happen together: all of them, or none.
+pub struct StoreWrite<'a> {
+    /// The object.
+    pub key: &'a str,
+    /// What it requires.
+    pub expect: WritePrecondition,
+    /// What it does.
+    pub mutation: Mutation<'a>,
+}
+
+/// A span without a failed commit. What was decided from the newest state counts as long as the
+/// epoch lasts: a failed commit takes back writes that were part of that state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteEpoch(u64);
+
 /// The newest state, as far as it is not durable yet, and the writes that lead there.
 #[derive(Debug)]
 pub(crate) struct StoreWriter {
@@ -45,6 +60,7 @@ pub(crate) struct StoreWriter {
     queue: Vec<QueuedWrite>,
     queued_bytes: usize,
     newest: Revision,
+    epoch: WriteEpoch,
     pub(crate) gate: WriteGate,
 }
 
@@ -76,6 +92,7 @@ impl StoreWriter {
             queue: Vec::new(),
             queued_bytes: 0,
             newest,
+            epoch: WriteEpoch(0),
             gate: WriteGate::Open,
         }
     }
@@ -96,22 +113,44 @@ impl StoreWriter {
         limits: &StoreLimits,
     ) -> Result<PendingWrite, StoreError> {
         self.admit(key, limits)?;
-        check_expectation(key, current.as_ref(), expect)?;
-        let revision = self.newest.next();
-        let event = match (mutation, current) {
-            (Mutation::Delete, None) => return Err(StoreError::NotFound { key: key.into() }),
-            (Mutation::Delete, Some(previous)) => StoreEvent::Delete { revision, previous },
-            (Mutation::Put(encode), previous) => {
-                let value = encode(revision);
-                check_size(key, &value, limits)?;
-                let key = previous.as_ref().map_or_else(|| key.into(), |object| object.key.clone());
-                StoreEvent::Put {
-                    object: Arc::new(StoredObject { key, revision, value }),
-                    previous,
-                }
-            }
-        };
+        let write = (key, expect, mutation);
+        let event = event_of(write, current, self.newest.next(), limits)?;
         Ok(self.push(event))
+    }
+
+    /// Orders writes of different keys as one step. With each comes the newest state of its key.
+    pub(crate) fn write_all(
+        &mut self,
+        writes: &[(&StoreWrite<'_>, Option<Arc<StoredObject>>)],
+        epoch: WriteEpoch,
+        limits: &StoreLimits,
+    ) -> Result<Vec<PendingWrite>, StoreError> {
+        self.check_open()?;
+        if epoch != self.epoch {
+            return Err(StoreError::RolledBack);
+        }
+        let mut revision = self.newest;
+        let mut events = Vec::with_capacity(writes.len());
+        for (write, current) in writes {
+            self.admit(write.key, limits)?;
+            revision = revision.next();
+            let one = (write.key, write.expect, &write.mutation);
+            events.push(event_of(one, current.clone(), revision, limits)?);
+        }
+        Ok(events.into_iter().map(|event| self.push(event)).collect())
+    }
+
+    /// The span that lasts until the next failed commit.
+    pub(crate) const fn epoch(&self) -> WriteEpoch {
+        self.epoch
+    }
+
+    /// The keys below a prefix that some queued or in-flight write changes, as that leaves them.
+    pub(crate) fn heads_below<'w>(
+        &'w self,
+        prefix: &'w str,
+    ) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectVersion)> {
+        self.heads.iter().filter(move |(key, _)| key.as_str().starts_with(prefix))
     }
 
     /// An answer for when everything accepted so far is durable.
@@ -182,6 +221,7 @@ impl StoreWriter {
     pub(crate) fn roll_back(&mut self, durable: Revision) -> Vec<QueuedWrite> {
         self.heads.clear();
         self.newest = durable;
+        self.epoch = WriteEpoch(self.epoch.0 + 1);
         self.take_queue()
     }
 }
@@ -239,6 +279,27 @@ pub(crate) fn batch(events: &[StoreEvent]) -> Option<Batch> {
         }
     }
     Some(Batch { revision, rows: rows.into_values().collect() })
+}
+
+/// The event that a write is, if it may happen.
+fn event_of(
+    (key, expect, mutation): (&str, WritePrecondition, &Mutation<'_>),
+    current: Option<Arc<StoredObject>>,
+    revision: Revision,
+    limits: &StoreLimits,
+) -> Result<StoreEvent, StoreError> {
+    check_expectation(key, current.as_ref(), expect)?;
+    match (mutation, current) {
+        (Mutation::Delete, None) => Err(StoreError::NotFound { key: key.into() }),
+        (Mutation::Delete, Some(previous)) => Ok(StoreEvent::Delete { revision, previous }),
+        (Mutation::Put(encode), previous) => {
+            let value = encode(revision);
+            check_size(key, &value, limits)?;
+            let key = previous.as_ref().map_or_else(|| key.into(), |object| object.key.clone());
+            let object = Arc::new(StoredObject { key, revision, value });
+            Ok(StoreEvent::Put { object, previous })
+        }
+    }
 }
 
 fn check_expectation(

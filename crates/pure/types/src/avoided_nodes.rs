@@ -20,7 +20,7 @@ const NAME_FIELD: &str = "metadata.name";
 pub type Avoided = BTreeMap<String, Time>;
 
 /// What the pod itself says that it avoids.
-pub fn of_pod(pod: &impl AnyPod) -> Avoided {
+pub fn nodes_avoided_by(pod: &impl AnyPod) -> Avoided {
     let text = pod.metadata().annotations.as_ref().and_then(|all| all.get(ANNOTATION));
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
@@ -50,7 +50,7 @@ pub fn exclude(pod: &mut Pod, nodes: &Avoided) {
 /// The pod without any exclusion that was made here.
 #[must_use]
 pub fn without_exclusions(mut pod: Pod) -> Pod {
-    let nodes = of_pod(&pod);
+    let nodes = nodes_avoided_by(&pod);
     if let Some(spec) = &mut pod.spec {
         spec.affinity.take_if(|affinity| lift(affinity, &nodes) == RemainingAffinity::Nothing);
     }

@@ -25,6 +25,6 @@ pub fn as_container(ephemeral: &EphemeralContainer) -> Container {
 }
 
 /// The other way, with the target.
-pub fn of_container(container: Container, target: Option<String>) -> EphemeralContainer {
+pub fn ephemeral_container(container: Container, target: Option<String>) -> EphemeralContainer {
     convert!(container, Container => EphemeralContainer { target_container_name: target })
 }

@@ -15,7 +15,7 @@ pub const HOSTNAME: &str = "kubernetes.io/hostname";
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The labels that every node has. The architecture is spelt as in names of images: `amd64`.
-pub fn of_every_node(name: &str, architecture: &str) -> Labels {
+pub fn default_node_labels(name: &str, architecture: &str) -> Labels {
     let labels = [
         (HOSTNAME, name),
         ("kubernetes.io/os", "linux"),

@@ -3,17 +3,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Tick;
+use crate::{Tick, yes_or_no};
 
 /// What to read of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogOptions {
     /// Which start of the container.
     pub run: ContainerRun,
-    /// Whether to go on as new lines come.
-    pub follow: LogFollow,
+    /// Whether to go on as new lines come, until the container ends.
+    #[serde(with = "yes_or_no")]
+    pub follow: bool,
     /// Whether each line begins with its time.
-    pub timestamps: Timestamps,
+    #[serde(with = "yes_or_no")]
+    pub timestamps: bool,
     /// At most so many lines from the end.
     pub tail_lines: Option<u64>,
     /// At most so many bytes.
@@ -27,8 +29,8 @@ impl Default for LogOptions {
     fn default() -> Self {
         Self {
             run: ContainerRun::Current,
-            follow: LogFollow::No,
-            timestamps: Timestamps::No,
+            follow: false,
+            timestamps: false,
             tail_lines: None,
             limit_bytes: None,
             since: None,
@@ -43,24 +45,6 @@ pub enum ContainerRun {
     Current,
     /// The one before it.
     Previous,
-}
-
-/// Whether a log goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LogFollow {
-    /// Until the container ends.
-    Yes,
-    /// It ends with what is there.
-    No,
-}
-
-/// Whether lines carry their times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Timestamps {
-    /// They do.
-    Yes,
-    /// They do not.
-    No,
 }
 
 /// From when on.

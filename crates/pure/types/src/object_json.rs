@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{
     Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -91,6 +92,7 @@ object_json!(
     EndpointSlice,
     Endpoints,
     Event,
+    IPAddress,
     Job,
     Lease,
     Namespace,
@@ -110,6 +112,7 @@ object_json!(
     Secret,
     Service,
     ServiceAccount,
+    ServiceCIDR,
     StatefulSet,
     StorageClass,
 );

@@ -42,7 +42,7 @@ pub const OF_CONDITIONS: [(&str, &str, &str); 6] = [
 ];
 
 /// The taints of a node.
-pub fn of_node(node: &Node) -> &[Taint] {
+pub fn node_taints(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 

@@ -170,12 +170,12 @@ pub(crate) fn advice(evidence: &PodEvidence) -> Option<String> {
                 "look whether the controllers run: they carry the restart out".to_owned()
             }
         }),
-        RestartState::Held(by, _) => of_hold(by?).map(str::to_owned),
+        RestartState::Held(by, _) => advice_for_hold(by?).map(str::to_owned),
     }
 }
 
 /// What would let a replacement go on.
-fn of_hold(by: ReplacementHold) -> Option<&'static str> {
+fn advice_for_hold(by: ReplacementHold) -> Option<&'static str> {
     match by {
         ReplacementHold::DeadlockedBudget => Some(
             "change the disruption budget, or delete it: it never lets a pod go, however healthy the others are",

@@ -55,7 +55,7 @@ pub(crate) fn conditions(workload: &WorkloadObjects) -> Vec<WorkloadCondition<'_
         WorkloadObjects::CronJob(..) => Vec::new(),
         WorkloadObjects::DaemonSet(set) => read!(set),
         WorkloadObjects::Deployment(deployment, _) => read!(deployment),
-        WorkloadObjects::Job(job) => of_job(job),
+        WorkloadObjects::Job(job) => job_conditions(job),
         WorkloadObjects::ReplicaSet(set) => read!(set),
         WorkloadObjects::ReplicationController(controller) => read!(controller),
         WorkloadObjects::StatefulSet(set) => read!(set),
@@ -63,7 +63,7 @@ pub(crate) fn conditions(workload: &WorkloadObjects) -> Vec<WorkloadCondition<'_
 }
 
 /// The conditions of a Job.
-pub(crate) fn of_job(job: &k8s_openapi::api::batch::v1::Job) -> Vec<WorkloadCondition<'_>> {
+pub(crate) fn job_conditions(job: &k8s_openapi::api::batch::v1::Job) -> Vec<WorkloadCondition<'_>> {
     read!(job)
 }
 

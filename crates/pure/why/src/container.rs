@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use rekindle_diagnosis::{
     self as diagnosis, Cause, CauseFamily, ContainerEnd, ContainerWait, EndContext, MemoryLimit,
-    SandboxAtEnd, WaitingReason, of_wait,
+    SandboxAtEnd, WaitingReason, diagnose_wait,
 };
 use rekindle_types::exit::signal_name;
 use rekindle_types::pods::condition;
@@ -72,11 +72,11 @@ fn examine(
     events: &[SeenEvent],
     now: Tick,
 ) -> Option<ContainerFinding> {
-    let end = subject.told_end().map(|end| of_end(subject, end, evidence, events, now));
+    let end = subject.told_end().map(|end| finding_from_end(subject, end, evidence, events, now));
     let now_wrong = match subject.waiting().and_then(|wait| held(subject, &wait)) {
         Some(held) => Some(held),
         None if end.as_ref().is_none_or(|end| end.is_past) => {
-            probe_errors::of_container(subject, events, now).or_else(|| unready(subject, events))
+            probe_errors::probe_error(subject, events, now).or_else(|| unready(subject, events))
         }
         None => None,
     };
@@ -88,7 +88,7 @@ fn examine(
 }
 
 /// What its last end says.
-fn of_end(
+fn finding_from_end(
     subject: ContainerSubject<'_>,
     terminated: &ContainerStateTerminated,
     evidence: &PodEvidence,
@@ -172,7 +172,7 @@ fn why_it_ended(
         memory_limit: limit.map_or(MemoryLimit::NoneOfItsOwn, |limit| MemoryLimit::Own(&limit.0)),
         failure_threshold: Some(failure_threshold(subject, end)),
     };
-    let diagnosis = diagnosis::of_end(end, context);
+    let diagnosis = diagnosis::diagnose_end(end, context);
     let advice = Some(diagnosis.advice());
     EndAccount { cause: diagnosis.cause, what: diagnosis.account, advice }
 }
@@ -223,7 +223,7 @@ fn memory_line(oom: &OomKill) -> String {
 
 /// It is kept from starting by something other than its own ends.
 fn held(subject: ContainerSubject<'_>, wait: &ContainerWait<'_>) -> Option<ContainerFinding> {
-    let diagnosis = of_wait(wait, subject.spec.image.as_deref().unwrap_or_default())?;
+    let diagnosis = diagnose_wait(wait, subject.spec.image.as_deref().unwrap_or_default())?;
     let message = line(wait.message);
     let advice = Some(diagnosis.advice());
     Some(ContainerFinding {

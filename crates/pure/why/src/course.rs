@@ -15,7 +15,7 @@ use crate::history::{AccountHistory, OccurrenceTimes};
 use crate::subject::{ContainerSubject, subjects};
 
 /// The course of one pod.
-pub(crate) fn of_pod(
+pub(crate) fn pod_course(
     evidence: &PodEvidence,
     findings: &[(ContainerSubject<'_>, ContainerFinding)],
     seen: &[SeenEvent],

@@ -15,7 +15,7 @@ use crate::history::AccountHistory;
 use crate::words::{shape, show_time};
 
 /// Why the pod went, and who goes on in its place.
-pub fn of_gone(evidence: &GoneEvidence) -> Account {
+pub fn explain_gone(evidence: &GoneEvidence) -> Account {
     let seen = events::read(&evidence.events);
     let successor = successor(evidence);
     let summary = summary(evidence, &seen, successor.as_deref());

@@ -8,7 +8,7 @@ use rekindle_types::Tick;
 
 use crate::account::{Account, AccountState, ExamplePod, PodGroup};
 use crate::evidence::PodEvidence;
-use crate::pod::of_pod;
+use crate::pod::explain_pod;
 use crate::words::shape;
 
 /// Pods of a group that are named.
@@ -59,7 +59,7 @@ impl PodNaming {
 /// Puts the pods into groups; the first by name of each is its example.
 pub(crate) fn group(pods: &[PodEvidence], naming: PodNaming, now: Tick) -> PodGroups {
     let mut accounts: Vec<(usize, Account)> =
-        pods.iter().map(|evidence| of_pod(evidence, now)).enumerate().collect();
+        pods.iter().map(|evidence| explain_pod(evidence, now)).enumerate().collect();
     accounts.sort_by(|(_, a), (_, b)| (&a.name, &a.namespace).cmp(&(&b.name, &b.namespace)));
     let mut groups: BTreeMap<(Reverse<AccountState>, String), PodGroup> = BTreeMap::new();
     let mut places = Vec::new();

@@ -4,14 +4,14 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use rekindle_types::Tick;
 
 use crate::account::{AccountState, HistorySource, NextEvent};
-use crate::condition::{WorkloadCondition, of_job};
+use crate::condition::{WorkloadCondition, job_conditions};
 use crate::evidence::WorkloadObjects;
 use crate::history::{AccountHistory, OccurrenceTimes};
 use crate::words::{line, show_time};
 
 /// How a Job does, and why in one sentence; `pods` is how they do that are neither well nor done.
 pub(crate) fn judge(job: &Job, pods: AccountState) -> (AccountState, String) {
-    let conditions = of_job(job);
+    let conditions = job_conditions(job);
     let is = |type_: &str| conditions.iter().find(|c| c.type_ == type_ && c.status == "True");
     let counted = counted(job);
     if let Some(failed) = is("Failed") {
@@ -126,7 +126,7 @@ fn telling(jobs: &[Job]) -> Option<(&Job, Option<&Job>)> {
 pub(crate) fn tell_jobs(jobs: &[Job], history: &mut AccountHistory) {
     for job in jobs {
         let name = job.metadata.name.as_deref().unwrap_or_default();
-        for condition in of_job(job).iter().filter(|condition| condition.status == "True") {
+        for condition in job_conditions(job).iter().filter(|condition| condition.status == "True") {
             let Some(since) = condition.since else { continue };
             let text = match condition.type_ {
                 "Failed" => format!("Job {name} failed: {}", words(condition)),

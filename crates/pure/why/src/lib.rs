@@ -53,12 +53,12 @@ pub use account::{
     LadderAccount, MemoryAccount, NextEvent, PodGroup,
 };
 pub use evidence::{GoneEvidence, NodeEvidence, PodEvidence, WorkloadEvidence, WorkloadObjects};
-pub use gone::of_gone;
+pub use gone::explain_gone;
 pub use left::{WorkloadRemains, left_behind};
-pub use node::of_node;
+pub use node::explain_node;
 pub use placement::waits_for_node;
-pub use pod::of_pod;
+pub use pod::explain_pod;
 pub use rekindle_diagnosis::Cause;
 pub use remembered::asked_for;
 pub use render::render;
-pub use workload::of_workload;
+pub use workload::explain_workload;

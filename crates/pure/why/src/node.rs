@@ -11,7 +11,7 @@ use crate::history::{AccountHistory, OccurrenceTimes};
 use crate::words::{line, show_span};
 
 /// Why the node is as it is.
-pub fn of_node(evidence: &NodeEvidence, now: Tick) -> Account {
+pub fn explain_node(evidence: &NodeEvidence, now: Tick) -> Account {
     let node = &evidence.node;
     let groups = group(&evidence.pods, PodNaming::OfAllNamespaces, now);
     let (unwell, well) = (groups.unwell(), groups.well);

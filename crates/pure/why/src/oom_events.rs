@@ -16,7 +16,7 @@ pub(crate) struct OomKilling {
 }
 
 /// The last one of a run that still goes on.
-pub(crate) fn of_running(
+pub(crate) fn oom_of_running(
     subjects: &[ContainerSubject<'_>],
     seen: &[SeenEvent],
 ) -> Option<OomKilling> {

@@ -66,11 +66,11 @@ pub(crate) fn closed(evidence: &PodEvidence) -> NodeClosures {
 
 fn bars(pod: &Pod, node: &Node) -> Vec<PlacementObstacle> {
     let tolerations = taints::tolerations(pod);
-    let taints = taints::of_node(node).iter().filter(|taint| keeps_away(pod, taint));
+    let taints = taints::node_taints(node).iter().filter(|taint| keeps_away(pod, taint));
     // the taint of a cordon says nothing that the cordon does not
     let mut bars: Vec<PlacementObstacle> = taints
         .filter(|taint| taint.key != UNSCHEDULABLE && !taints::is_tolerated(tolerations, taint))
-        .map(|taint| of_taint(node, taint))
+        .map(|taint| obstacle_from_taint(node, taint))
         .collect();
     let cordon = Taint {
         key: UNSCHEDULABLE.to_owned(),
@@ -97,7 +97,7 @@ fn keeps_away(pod: &Pod, taint: &Taint) -> bool {
         && (taint.key != MEMORY_PRESSURE || class.is_none_or(|class| class == "BestEffort"))
 }
 
-fn of_taint(node: &Node, taint: &Taint) -> PlacementObstacle {
+fn obstacle_from_taint(node: &Node, taint: &Taint) -> PlacementObstacle {
     let of = taints::OF_CONDITIONS.iter().find(|(_, _, key)| *key == taint.key);
     let Some((type_, status, _)) = of else {
         let value = taint.value.as_deref().filter(|value| !value.is_empty());

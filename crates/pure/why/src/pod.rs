@@ -22,7 +22,7 @@ use crate::subject::{ContainerSubject, subjects};
 use crate::words::{line, show_span, times};
 
 /// Why the pod is as it is.
-pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
+pub fn explain_pod(evidence: &PodEvidence, now: Tick) -> Account {
     let pod = &evidence.pod;
     let seen = events::read(&evidence.events);
     let subjects = subjects(pod);
@@ -54,7 +54,7 @@ pub fn of_pod(evidence: &PodEvidence, now: Tick) -> Account {
         name: pod.metadata.name.clone().unwrap_or_default(),
         state: verdict.state,
         summary: verdict.summary,
-        history: course::of_pod(evidence, &findings, &seen, now),
+        history: course::pod_course(evidence, &findings, &seen, now),
         containers: findings.into_iter().map(|(_, finding)| finding.account).collect(),
         nodes: closed.nodes,
         ladder: evidence.ledger.as_ref().and_then(climb::ladder),
@@ -128,7 +128,7 @@ fn judge(
     }
     match findings.first() {
         Some((subject, finding)) if !finding.is_past => {
-            of_finding(evidence, *subject, finding, now)
+            verdict_from_finding(evidence, *subject, finding, now)
         }
         first => not_broken(evidence, first, seen, now),
     }
@@ -205,7 +205,7 @@ fn never_scheduled(evidence: &PodEvidence, message: &str) -> Option<PodVerdict> 
     Some(PodVerdict { state: AccountState::Blocked, summary, advice, is_of_all_nodes: true })
 }
 
-fn of_finding(
+fn verdict_from_finding(
     evidence: &PodEvidence,
     subject: ContainerSubject<'_>,
     finding: &ContainerFinding,
@@ -263,7 +263,7 @@ fn not_broken(
                 format!("it runs and is ready now; {before}"),
             ),
         };
-        return match oom_events::of_running(&subjects(pod), seen) {
+        return match oom_events::oom_of_running(&subjects(pod), seen) {
             None => verdict,
             Some(killing) => {
                 let summary = format!("{}; {}", verdict.summary, killing.sentence);

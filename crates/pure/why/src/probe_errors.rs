@@ -23,7 +23,7 @@ const TIMES_MIN: u32 = 3;
 const HEARD_WITHIN: TickDuration = TickDuration::from_secs(6 * 60);
 
 /// A probe of it that cannot be run.
-pub(crate) fn of_container(
+pub(crate) fn probe_error(
     subject: ContainerSubject<'_>,
     events: &[SeenEvent],
     now: Tick,

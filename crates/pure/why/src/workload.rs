@@ -16,7 +16,7 @@ use crate::job;
 use crate::words::{line, show_span, times};
 
 /// Why the workload is as it is.
-pub fn of_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
+pub fn explain_workload(evidence: &WorkloadEvidence, now: Tick) -> Account {
     let workload = &evidence.workload;
     let (kind, metadata) = identity(workload);
     let groups = group(&evidence.pods, PodNaming::InNamespace, now);

@@ -4,12 +4,13 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use rekindle_node::AgentStopMode;
 use serde_json::Value;
 
 use crate::args::{EXHAUSTED_WEBHOOK, Up};
 use crate::background::{self, ParentReport, event_loop, init_log};
 use crate::engine::data_dir::DataDir;
-use crate::engine::{EndSignals, Engine, EngineStopMode, preflight};
+use crate::engine::{EndSignals, Engine, preflight};
 use crate::{client, footprint, live, manifests, output, process_limits};
 
 /// Tells the re-executed process that its standard input is the line on which it reports to the one
@@ -48,7 +49,7 @@ fn run_here(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
                 // A bad manifest must not leave half an application running unseen: say so, and
                 // end.
                 if let Err(error) = failed {
-                    engine.stop(EngineStopMode::EndPods).await?;
+                    engine.stop(AgentStopMode::EndPods).await?;
                     return Err(error);
                 }
                 engine.end_signal(&mut signals).await?

@@ -17,7 +17,8 @@ use rekindle_types::pods::claim_name;
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use rekindle_why::{
     Account, GoneEvidence, NodeEvidence, PodEvidence, WorkloadEvidence, WorkloadObjects,
-    WorkloadRemains, asked_for, left_behind, of_gone, of_node, of_pod, of_workload, waits_for_node,
+    WorkloadRemains, asked_for, explain_gone, explain_node, explain_pod, explain_workload,
+    left_behind, waits_for_node,
 };
 
 use crate::args::{OutputArg, Why};
@@ -66,7 +67,7 @@ impl EvidenceReader {
         let kind = *kind;
         let workload = match kind {
             TargetKind::Pod => return self.pod(name, now).await,
-            TargetKind::Node => return Ok(of_node(&self.node(name).await?, now)),
+            TargetKind::Node => return Ok(explain_node(&self.node(name).await?, now)),
             TargetKind::CronJob => {
                 let cron_job = Box::new(self.lookup.object(kind, name).await?);
                 let jobs = self.lookup.jobs_of(&cron_job).await?;
@@ -85,7 +86,7 @@ impl EvidenceReader {
             }
             TargetKind::StatefulSet => WorkloadObjects::StatefulSet(self.boxed(target).await?),
         };
-        Ok(of_workload(&self.workload(workload).await?, now))
+        Ok(explain_workload(&self.workload(workload).await?, now))
     }
 
     async fn boxed<K: NamespacedKind>(&self, target: &CommandTarget) -> anyhow::Result<Box<K>> {
@@ -99,7 +100,7 @@ impl EvidenceReader {
                 let restarts = self.restarts(Some(name)).await?;
                 let mut all = self.about(vec![pod], &restarts).await?;
                 let evidence = all.pop().context("a pod that was read has evidence")?;
-                return Ok(of_pod(&evidence, now));
+                return Ok(explain_pod(&evidence, now));
             }
             Err(error) if is_not_found(&error) => error,
             Err(error) => return Err(error),
@@ -115,7 +116,7 @@ impl EvidenceReader {
             namespace,
             name: name.to_owned(),
         };
-        if left.is_empty() { Err(absent) } else { Ok(of_gone(&left)) }
+        if left.is_empty() { Err(absent) } else { Ok(explain_gone(&left)) }
     }
 
     /// What there is about an object that makes pods, about what it made, and about its pods.

@@ -7,34 +7,29 @@ use anyhow::bail;
 
 /// What stands between whoever adds nodes and an engine that stops. Clones are one.
 #[derive(Clone)]
-pub struct NodeAdditionGate(Arc<Mutex<NodeAdditions>>);
-
-/// Whether nodes are added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NodeAdditions {
-    Open,
-    Closed,
+pub struct NodeAdditionGate {
+    is_open: Arc<Mutex<bool>>,
 }
 
 impl NodeAdditionGate {
     /// Nodes are added.
     pub fn open() -> Self {
-        Self(Arc::new(Mutex::new(NodeAdditions::Open)))
+        Self { is_open: Arc::new(Mutex::new(true)) }
     }
 
     /// Adds a node, unless the engine stops. Blocks while another one is added.
     pub fn pass<T>(&self, add: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
         // held until it is there: who closes the gate finds it
-        let adding = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match *adding {
-            NodeAdditions::Open => add(),
-            NodeAdditions::Closed => bail!("the engine stops"),
+        let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_open {
+            bail!("the engine stops");
         }
+        add()
     }
 
     /// From now on none is added. Blocks until the one that is being added is there.
     pub fn close(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = NodeAdditions::Closed;
+        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 }
 

@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use kube::Client;
 use rekindle_api_server::SystemClock;
 use rekindle_api_server::pki::CertificateAuthority;
+use rekindle_node::AgentStopMode;
 use rekindle_operator::{NodeSupply, SupplyError, say_being_removed};
 use rustix::process::Signal;
 
-use super::EngineStopMode;
 use super::adding::NodeAdditionGate;
 use crate::nodes::{self, CommonNodeSettings, FurtherNode, NodesFolder, UnmanagedPodPolicy};
 
@@ -103,7 +103,7 @@ impl AutoNodes {
             None if nodes::all_are_going(&self.client, name).await? => {}
             None => bail!("its agent does not run, and its pods are not to end yet"),
         }
-        nodes::end(node.clone(), EngineStopMode::EndPods, &self.client, self.clock).await?;
+        nodes::end(node.clone(), AgentStopMode::EndPods, &self.client, self.clock).await?;
         nodes::forget(&self.client, name).await?;
         let take_away = move || nodes::take_folder_away(&node);
         tokio::task::spawn_blocking(take_away).await.context("take its folder away")?

@@ -1,16 +1,8 @@
 //! When an engine ends, and what becomes of its pods.
 
 use anyhow::Context;
+use rekindle_node::AgentStopMode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-
-/// What becomes of the pods when the engine ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineStopMode {
-    /// Their containers are ended gracefully.
-    EndPods,
-    /// They go on, and the next engine on this data directory finds them.
-    LeavePods,
-}
 
 /// The signals that end an engine: SIGINT (Ctrl-C) and SIGTERM end the pods, SIGQUIT leaves them.
 /// Listened to from before the start, so that one that comes during it counts as soon as there is
@@ -33,11 +25,11 @@ impl EndSignals {
     }
 
     /// The next of them.
-    pub async fn next(&mut self) -> EngineStopMode {
+    pub async fn next(&mut self) -> AgentStopMode {
         tokio::select! {
-            _ = self.interrupt.recv() => EngineStopMode::EndPods,
-            _ = self.terminate.recv() => EngineStopMode::EndPods,
-            _ = self.quit.recv() => EngineStopMode::LeavePods,
+            _ = self.interrupt.recv() => AgentStopMode::EndPods,
+            _ = self.terminate.recv() => AgentStopMode::EndPods,
+            _ = self.quit.recv() => AgentStopMode::LeavePods,
         }
     }
 }

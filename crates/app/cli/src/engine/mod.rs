@@ -39,6 +39,8 @@ mod pod_api;
 pub mod preflight;
 pub mod remains;
 mod routes;
+mod service_range;
+pub mod service_rules;
 mod serving;
 pub mod settings;
 pub mod streams;
@@ -60,7 +62,7 @@ use adding::NodeAdditionGate;
 use auto_nodes::AutoNodes;
 use data_dir::DataDir;
 use deciding::DecisionTasks;
-pub use ending::{EndSignals, EngineStopMode};
+pub use ending::EndSignals;
 use images::EngineDir;
 use orders::EngineOrders;
 use own_node::OwnNode;
@@ -87,15 +89,17 @@ impl Engine {
     /// Starts everything; returns when the API listens and every further node's agent runs. The
     /// nodes become Ready a moment later.
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
-        let EngineOrders { settings, node, limits, candidacy, webhook } =
+        let EngineOrders { settings, node, limits, candidacy, webhook, services } =
             EngineOrders::read(args, &data_dir)?;
         let engine_dir = EngineDir::new(data_dir.path());
         let routes = NodeRoutes::new(&settings.node_name, NodesFolder::from_engine(&engine_dir));
         let figures = Arc::new(LadderFigures::default());
         let phases = PhaseNotifier::running();
-        let serving = ServedApi::start(args, &data_dir, &routes, &figures, &phases).await?;
+        let front = (&routes, &figures);
+        let serving = ServedApi::start(args, &data_dir, services, front, &phases).await?;
         settings.keep(&data_dir)?;
-        let own = OwnNode::start(args, &data_dir, (&settings, node), &serving, &phases).await?;
+        let own =
+            OwnNode::start(args, &data_dir, (&settings, node, services), &serving, &phases).await?;
         routes.started(&own.handle);
         let further = routes.further;
         let (pki, clock) = (Arc::clone(&serving.api.pki), serving.api.clock);
@@ -131,7 +135,7 @@ impl Engine {
 
     /// Waits until somebody asks the engine to end. A part that fails for good ends the engine too,
     /// with its pods left alone.
-    pub async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<EngineStopMode> {
+    pub async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<AgentStopMode> {
         tokio::select! {
             ending = signals.next() => Ok(ending),
             Err(failure) = self.serving.failure() => Err(failure),
@@ -141,8 +145,8 @@ impl Engine {
 
     /// Stops from the top down. A second Ctrl-C meanwhile ends the process at once and leaves the
     /// pods.
-    pub async fn stop(self, ending: EngineStopMode) -> anyhow::Result<()> {
-        if ending == EngineStopMode::EndPods {
+    pub async fn stop(self, ending: AgentStopMode) -> anyhow::Result<()> {
+        if ending == AgentStopMode::EndPods {
             output::note("ending the pods; press Ctrl-C again to leave them running");
         }
         let mut again = signal(SignalKind::interrupt()).context("listen for signals")?;
@@ -152,19 +156,17 @@ impl Engine {
         }
     }
 
-    async fn stop_parts(mut self, ending: EngineStopMode) {
+    async fn stop_parts(mut self, ending: AgentStopMode) {
         // The controllers first, wherever they run: what the node ends now must not be made again.
         // The lease is kept: the next engine has the same name and need not wait.
         self.serving.api.front.api().close_to_leaders();
         self.deciding.stop().await;
-        let mode = match ending {
-            EngineStopMode::EndPods => AgentStopMode::EndPods,
-            EngineStopMode::LeavePods => AgentStopMode::LeavePods,
-        };
         let further = end_all(&self.further, ending, &self.client, self.serving.api.clock);
-        let OwnNode { handle, network, runtime, pod_server, .. } = self.own;
-        tokio::join!(handle.stop(mode), further);
-        if ending == EngineStopMode::EndPods {
+        let OwnNode { handle, network, runtime, mut rules, pod_server, .. } = self.own;
+        tokio::join!(handle.stop(ending), further);
+        rules.stop().await;
+        if ending == AgentStopMode::EndPods {
+            rules.remove().await;
             node::take_away(network, &runtime).await;
             if let Err(error) = EngineSettings::forget(&self.data_dir) {
                 tracing::warn!("failed to remove the settings of this start: {error:#}");

@@ -2,7 +2,7 @@
 //! all its nodes.
 
 use anyhow::Context;
-use rekindle_net::{BridgeNetwork, BridgeShare, Forwarding, Ipv4Net, NetworkConfig, SubnetChoice};
+use rekindle_net::{BridgeNetwork, BridgeShare, Ipv4Net, NetworkConfig, SubnetChoice};
 
 use super::data_dir::DataDir;
 use super::settings::EngineSettings;
@@ -24,7 +24,6 @@ pub async fn open(settings: &EngineSettings, data_dir: &DataDir) -> anyhow::Resu
         share: BridgeShare::Owner,
         state_dir: data_dir.join("net"),
         mtu: MTU,
-        forwarding: Forwarding::Leave,
     })
     .await
     .with_context(|| format!("prepare the pods' bridge {}", settings.bridge))
@@ -43,7 +42,6 @@ pub async fn join(
         share: BridgeShare::Guest(guest),
         state_dir: data_dir.join("net"),
         mtu: MTU,
-        forwarding: Forwarding::Leave,
     })
     .await
     .with_context(|| format!("join the pods' bridge {bridge}"))

@@ -9,7 +9,9 @@ use anyhow::Context;
 use kube::Client;
 use rekindle_api_server::{Clock, SystemClock};
 use rekindle_net::BridgeNetwork;
-use rekindle_node::{AgentDuty, AgentLauncher, ApiAddresses, NodeConfig, NodeHandle, NodeSettings};
+use rekindle_node::{
+    AgentDuty, AgentLauncher, ApiAddresses, NodeConfig, NodeHandle, NodeSettings, PodRoutes,
+};
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::HostImage;
 use rekindle_runtime::image::registry::RegistrySettings;
@@ -40,6 +42,8 @@ pub struct NodeService {
     pub api: ApiAddresses,
     /// Where pods reach cluster DNS, if there is any.
     pub cluster_dns: Option<Ipv4Addr>,
+    /// Who keeps new connections away from pods that end.
+    pub routes: PodRoutes,
     /// The folder of static pods' manifests, which exists.
     pub static_pods: PathBuf,
 }
@@ -53,7 +57,7 @@ pub struct NodeStart<'a> {
     /// How it reaches the API.
     pub client: Client,
     pub clock: SystemClock,
-    pub errand: NodePurpose,
+    pub purpose: NodePurpose,
     /// The longest wait between restarts of a crashing container.
     pub max_container_restart_period: TickDuration,
     /// The most processes and threads of a pod.
@@ -65,12 +69,12 @@ pub struct NodeStart<'a> {
 }
 
 impl<'a> NodeStart<'a> {
-    /// The engine's own node, under an errand.
+    /// The engine's own node.
     pub fn of_engine(
         settings: &'a EngineSettings,
         data_dir: &'a DataDir,
         api: &OpenedApi,
-        errand: NodePurpose,
+        purpose: NodePurpose,
     ) -> Self {
         let name = &settings.node_name;
         Self {
@@ -78,7 +82,7 @@ impl<'a> NodeStart<'a> {
             data_dir,
             client: api.client(&format!("system:node:{name}")),
             clock: api.clock,
-            errand,
+            purpose,
             max_container_restart_period: settings.max_container_restart_period(),
             pod_pids_limit: settings.pod_pids_limit,
             heartbeat_period: HEARTBEAT_PERIOD,
@@ -101,7 +105,7 @@ pub async fn start(
     config.pod_pids_limit = start.pod_pids_limit;
     config.heartbeat_period = start.heartbeat_period;
     config.clock = rekindle_node::Clock::showing(start.clock.now());
-    match start.errand {
+    match start.purpose {
         NodePurpose::Serve(service) => {
             config.duty = AgentDuty::Serve;
             config.eviction = service.settings.eviction;
@@ -115,6 +119,7 @@ pub async fn start(
             config.api = Some(service.api);
             config.cluster_dns = service.cluster_dns.map(IpAddr::V4);
             config.resolv_conf = service.settings.resolv_conf;
+            config.routes = service.routes;
             config.static_pods = Some(service.static_pods);
         }
         NodePurpose::EndPods => config.duty = AgentDuty::EndPods,

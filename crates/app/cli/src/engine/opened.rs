@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use kube::Client;
 use rekindle_api::auth::{AuthorizationMode, UserInfo};
-use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_api::{Api, ApiParts, ServiceRanges, kinds};
 use rekindle_api_server::pki::{CertificateAuthority, TokenKey};
 use rekindle_api_server::{Front, FrontParts, NodeLogs, OsEntropy, SystemClock};
 use rekindle_redb_disk::RedbDisk;
 use rekindle_store::{Compaction, Store, StoreLimits};
 
 use super::data_dir::{DataDir, PKI};
+use super::service_range::ChosenServiceRange;
 
 /// The API, what is beneath it, and the certificates by which it is known.
 pub struct OpenedApi {
@@ -25,11 +26,17 @@ pub struct OpenedApi {
 impl OpenedApi {
     /// Opens it, with what must be there before anybody asks: the system's namespaces. Logs are
     /// asked for there.
-    pub fn open(data_dir: &DataDir, logs: Arc<dyn NodeLogs>) -> anyhow::Result<Self> {
+    pub fn open(
+        data_dir: &DataDir,
+        logs: Arc<dyn NodeLogs>,
+        services: ChosenServiceRange,
+    ) -> anyhow::Result<Self> {
         let clock = SystemClock::start();
         let pki = CertificateAuthority::open(&data_dir.join(PKI), clock.now())
             .context("prepare the certificates")?;
         let (store, committer) = open_store(data_dir)?;
+        check_services(&store, services)?;
+        services.keep(data_dir)?;
         let key = TokenKey::open(&data_dir.join(PKI)).context("prepare the key for tokens")?;
         let parts = ApiParts {
             registry: kinds::all(),
@@ -39,6 +46,7 @@ impl OpenedApi {
             ca_bundle: pki.ca_pem().to_owned(),
         };
         let api = Api::with_tokens(parts, key);
+        api.configure_service_ranges(ServiceRanges::single(services.range));
         for pending in api.bootstrap(clock.now()).context("prepare the API")? {
             pending.wait().context("prepare the API")?;
         }
@@ -63,6 +71,21 @@ impl OpenedApi {
             tracing::error!("failed to keep the store's writer running: it panicked");
         }
     }
+}
+
+/// The Services beside that of the API itself, which follows the range.
+fn check_services(store: &Store, services: ChosenServiceRange) -> anyhow::Result<()> {
+    let Some(before) = services.replaces else { return Ok(()) };
+    let all = store.count("/services/");
+    let own = usize::from(store.get("/services/default/kubernetes").is_some());
+    if all > own {
+        bail!(
+            "--service-cidr {}: Services have addresses of {before} ({} of them): delete them first, or go on without this argument",
+            services.range,
+            all - own
+        );
+    }
+    Ok(())
 }
 
 fn open_store(data_dir: &DataDir) -> anyhow::Result<(Store, std::thread::JoinHandle<()>)> {

@@ -5,6 +5,7 @@ use rekindle_operator::{Candidacy, RestartLimits, Webhook};
 
 use super::data_dir::DataDir;
 use super::node_config;
+use super::service_range::ChosenServiceRange;
 use super::settings::EngineSettings;
 use super::webhook::webhook;
 use crate::args::Up;
@@ -21,6 +22,8 @@ pub struct EngineOrders {
     pub candidacy: Candidacy,
     /// Who is told of exhausted ladders.
     pub webhook: Option<Webhook>,
+    /// Where the addresses of Services come from.
+    pub services: ChosenServiceRange,
 }
 
 impl EngineOrders {
@@ -36,6 +39,7 @@ impl EngineOrders {
             limits: args.ladder.limits()?,
             candidacy: args.election.candidacy(identity)?,
             webhook: webhook(args)?,
+            services: ChosenServiceRange::choose(args.service_cidr, data_dir, &settings.bridge)?,
             settings,
         })
     }

@@ -14,8 +14,11 @@ use tokio::task::JoinHandle;
 use super::data_dir::DataDir;
 use super::images::EngineDir;
 use super::node::{ImageSources, NodePurpose, NodeService, NodeStart};
+use super::opened::OpenedApi;
 use super::phase::PhaseNotifier;
 use super::pod_api::PodApi;
+use super::service_range::ChosenServiceRange;
+use super::service_rules::{self, RuleWriter};
 use super::serving::ServedApi;
 use super::settings::EngineSettings;
 use super::{cluster_dns, network, node};
@@ -23,6 +26,9 @@ use crate::args::Up;
 
 /// Whom cluster DNS asks as.
 const CLUSTER_DNS: &str = "system:serviceaccount:kube-system:cluster-dns";
+
+/// The port of the Service `kubernetes`.
+const API_SERVICE_PORT: u16 = 443;
 
 /// A node that runs.
 pub struct OwnNode {
@@ -33,6 +39,8 @@ pub struct OwnNode {
     pub api: ApiAddresses,
     /// Where pods ask for names, if they can.
     pub cluster_dns: Option<Ipv4Addr>,
+    /// Who writes the rules of Services.
+    pub rules: RuleWriter,
     /// The server that pods reach.
     pub pod_server: JoinHandle<std::io::Result<()>>,
 }
@@ -42,17 +50,28 @@ impl OwnNode {
     pub async fn start(
         args: &Up,
         data_dir: &DataDir,
-        (settings, node_settings): (&EngineSettings, NodeSettings),
+        (settings, node_settings, services): (&EngineSettings, NodeSettings, ChosenServiceRange),
         serving: &ServedApi,
         phases: &PhaseNotifier,
     ) -> anyhow::Result<Self> {
         let network = Arc::new(network::open(settings, data_dir).await?);
+        services.check_pods(network.subnet())?;
         let api = &serving.api;
         let client = api.client(CLUSTER_DNS);
         let cluster_dns =
             cluster_dns::start(&network, &node_settings, client, phases.stopped()).await;
-        let pod_api = PodApi::open(&network, &settings.bridge, &api.pki, serving.address)?;
-        let addresses = pod_api.addresses;
+        let user = api.client(service_rules::USER);
+        let bridge = &settings.bridge;
+        let rules = RuleWriter::start(bridge, &network, services.range, data_dir, user).await?;
+        let pod_api = PodApi::open(&network, &settings.bridge, api, services, serving.address)?;
+        publish(api, pod_api.addresses).await.context("publish the API to pods")?;
+        let addresses = match rules.is_writing() {
+            true => ApiAddresses {
+                of_pods: (services.range.first(), API_SERVICE_PORT).into(),
+                ..pod_api.addresses
+            },
+            false => pod_api.addresses,
+        };
         let pod_server = pod_api.serve(&serving.threads, api.front.clone(), phases.stopped())?;
         let registries = node::registry_settings(&args.registries);
         let sources = ImageSources { registries, host_image: args.node.host_image };
@@ -61,13 +80,18 @@ impl OwnNode {
         let runtime = node::open_runtime(data_dir, &engine_dir, clock.shared(), sources).await;
         let runtime = Arc::new(runtime?);
         let static_pods = settings.static_pods(data_dir)?;
-        let service =
-            NodeService { settings: node_settings, api: addresses, cluster_dns, static_pods };
-        let errand = NodePurpose::Serve(Box::new(service));
-        let mut start = NodeStart::of_engine(settings, data_dir, api, errand);
+        let service = NodeService {
+            settings: node_settings,
+            api: addresses,
+            cluster_dns,
+            routes: rules.routes.clone(),
+            static_pods,
+        };
+        let purpose = NodePurpose::Serve(Box::new(service));
+        let mut start = NodeStart::of_engine(settings, data_dir, api, purpose);
         start.heartbeat_period = args.failing.heartbeat_period();
         let handle = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
-        Ok(Self { handle, network, runtime, api: addresses, cluster_dns, pod_server })
+        Ok(Self { handle, network, runtime, api: addresses, cluster_dns, rules, pod_server })
     }
 
     /// Resolves when the server for pods ends by itself, which it does not do while all is well.
@@ -80,4 +104,14 @@ impl OwnNode {
             "the API server for pods ended unasked; the pods go on: start the engine again"
         )
     }
+}
+
+/// Makes the Service `kubernetes` lead to the listener for pods.
+async fn publish(api: &OpenedApi, addresses: ApiAddresses) -> anyhow::Result<()> {
+    let published = api.front.api().publish_api_service(addresses.of_pods, api.clock.now());
+    let pending = published.map_err(|error| anyhow::anyhow!("{}", error.status().message))?;
+    for write in pending {
+        write.await?;
+    }
+    Ok(())
 }

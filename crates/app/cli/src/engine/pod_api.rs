@@ -5,7 +5,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::Context;
-use rekindle_api_server::pki::CertificateAuthority;
 use rekindle_api_server::{ApiServer, Front, ServerLimits, TlsListener};
 use rekindle_net::BridgeNetwork;
 use rekindle_node::ApiAddresses;
@@ -13,6 +12,8 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 
 use super::api_threads::ApiThreads;
+use super::opened::OpenedApi;
+use super::service_range::ChosenServiceRange;
 
 /// The port, unless something else on the machine has it. Containers are told when they start, so
 /// it should not change.
@@ -33,7 +34,8 @@ impl PodApi {
     pub fn open(
         network: &BridgeNetwork,
         bridge: &str,
-        pki: &CertificateAuthority,
+        api: &OpenedApi,
+        services: ChosenServiceRange,
         main: SocketAddr,
     ) -> anyhow::Result<Self> {
         let gateway = IpAddr::from(network.gateway());
@@ -48,7 +50,8 @@ impl PodApi {
         };
         let addresses =
             ApiAddresses { of_pods: listener.local_addr()?, of_the_node: dialled(main) };
-        let tls = TlsListener::new(pki, &[gateway]).context("prepare TLS for pods")?;
+        let tls = TlsListener::new(&api.pki, &[gateway, services.range.first()])
+            .context("prepare TLS for pods")?;
         Ok(Self { listener, tls, addresses })
     }
 

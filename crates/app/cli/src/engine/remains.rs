@@ -16,13 +16,15 @@ use super::images::EngineDir;
 use super::network;
 use super::node::{self, ImageSources, NodePurpose, NodeStart};
 use super::opened::OpenedApi;
+use super::service_range::ChosenServiceRange;
+use super::service_rules::RuleWriter;
 use super::settings::EngineSettings;
 use crate::nodes::{FurtherNode, NodesFolder, end_left};
 
 /// Ends the pods of all nodes with their grace periods and takes network, cgroups and run folders
 /// away. Answers the pods that ran.
 pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result<Vec<PodRef>> {
-    let api = OpenedApi::open(&data_dir, Arc::new(NoLogs))?;
+    let api = OpenedApi::open(&data_dir, Arc::new(NoLogs), ChosenServiceRange::last(&data_dir)?)?;
     let clock = api.clock;
     let engine_dir = EngineDir::new(data_dir.path());
     let sources = ImageSources::default();
@@ -42,6 +44,7 @@ pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result
     let start = NodeStart::of_engine(settings, &data_dir, &api, NodePurpose::EndPods);
     let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
     node.stop(AgentStopMode::EndPods).await;
+    RuleWriter::idle(&settings.bridge, &network, data_dir.path()).remove().await;
     node::take_away(network, &runtime).await;
     api.close();
     EngineSettings::forget(&data_dir)?;

@@ -21,6 +21,7 @@ use super::data_dir::DataDir;
 use super::opened::OpenedApi;
 use super::phase::PhaseNotifier;
 use super::routes::NodeRoutes;
+use super::service_range::ChosenServiceRange;
 use crate::args::Up;
 use crate::{footprint, output};
 
@@ -47,15 +48,15 @@ impl ServedApi {
     pub async fn start(
         args: &Up,
         data_dir: &DataDir,
-        routes: &NodeRoutes,
-        figures: &Arc<LadderFigures>,
+        services: ChosenServiceRange,
+        (routes, figures): (&NodeRoutes, &Arc<LadderFigures>),
         phases: &PhaseNotifier,
     ) -> anyhow::Result<Self> {
         let admission = &args.admission;
         let pod_security =
             admission_config::read(admission.admission_control_config_file.as_deref())?;
         let listener = listen(args).await?.into_std().context("take the listener")?;
-        let mut api = OpenedApi::open(data_dir, Arc::new(routes.clone()))?;
+        let mut api = OpenedApi::open(data_dir, Arc::new(routes.clone()), services)?;
         api.front = api
             .front
             .with_streams(Arc::new(routes.clone()))

@@ -10,6 +10,7 @@ use rekindle_types::TickDuration;
 use serde::{Deserialize, Serialize};
 
 use super::data_dir::DataDir;
+use super::service_range;
 use crate::args::Up;
 
 /// The file in the data directory.
@@ -76,6 +77,7 @@ impl EngineSettings {
 
     /// Everything that was made by them is gone.
     pub fn forget(data_dir: &DataDir) -> anyhow::Result<()> {
+        service_range::withdraw(data_dir);
         let path = data_dir.join(FILE);
         std::fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))
     }

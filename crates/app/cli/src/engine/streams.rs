@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rekindle_api::node_query::{self as api, AttachQuery, ExecQuery, PodOnNode, StreamFiles};
+use rekindle_api::node_query::{AttachQuery, ExecQuery, PodOnNode, StreamFiles};
 use rekindle_api_server::{NodeStreamError, NodeStreams, PortConnection, ProcessSession};
 use rekindle_node::streams::PodStreams;
-use rekindle_runtime::{ExecExit, ExecStreams, StreamRequest, StreamUse};
+use rekindle_runtime::{ExecExit, ExecStreams, StreamRequest};
 
 /// The streams of the node of this process, once it has started.
 #[derive(Clone, Default)]
@@ -77,16 +77,8 @@ fn told(error: rekindle_node::streams::PodStreamError) -> NodeStreamError {
 }
 
 fn request(files: StreamFiles) -> StreamRequest {
-    let wanted = |wanted| match wanted {
-        api::FileUse::Yes => StreamUse::Yes,
-        api::FileUse::No => StreamUse::No,
-    };
-    StreamRequest {
-        stdin: wanted(files.stdin),
-        stdout: wanted(files.stdout),
-        stderr: wanted(files.stderr),
-        terminal: wanted(files.terminal),
-    }
+    let StreamFiles { stdin, stdout, stderr, terminal } = files;
+    StreamRequest { stdin, stdout, stderr, terminal }
 }
 
 fn session(streams: ExecStreams) -> ProcessSession {

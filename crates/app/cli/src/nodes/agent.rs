@@ -1,6 +1,5 @@
 //! The process of a further node's agent.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,14 +8,13 @@ use anyhow::{Context, bail};
 use rekindle_api_server::SystemClock;
 use rekindle_api_server::node_link::{self, NodeParts};
 use rekindle_net::BridgeNetwork;
-use rekindle_node::{AgentStopMode, ApiAddresses};
+use rekindle_node::{AgentStopMode, ApiAddresses, PodRoutes, follow_requests};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_types::TickDuration;
-use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
 use super::file::NodeFile;
-use super::folder::{remove_socket, socket};
+use super::folder::socket;
 use super::launch::KUBECONFIG;
 use crate::args::NodeAgent;
 use crate::background::{ParentReport, event_loop, init_log};
@@ -29,9 +27,10 @@ use crate::engine::node::{
 };
 use crate::engine::nodes::NodeSource;
 use crate::engine::streams::StreamSource;
-use crate::engine::{EndSignals, EngineStopMode, network, node_config};
+use crate::engine::{EndSignals, network, node_config, service_rules};
 use crate::footprint;
 use crate::process_limits;
+use crate::unix_socket;
 
 /// A running agent.
 struct RunningAgent {
@@ -86,6 +85,7 @@ impl RunningAgent {
             settings: node_config::read(&common.node)?,
             api: ApiAddresses { of_pods: common.api_of_pods, of_the_node: common.api_of_the_node },
             cluster_dns: common.cluster_dns,
+            routes: routes(&common.engine_dir)?,
             static_pods: data_dir.static_pods()?,
         };
         let start = NodeStart {
@@ -93,7 +93,7 @@ impl RunningAgent {
             data_dir: &data_dir,
             client,
             clock,
-            errand: NodePurpose::Serve(Box::new(service)),
+            purpose: NodePurpose::Serve(Box::new(service)),
             max_container_restart_period: TickDuration::from_secs(
                 common.max_container_restart_period_seconds,
             ),
@@ -109,7 +109,7 @@ impl RunningAgent {
 
     /// Until somebody asks it to end. A line that fails for good ends it, too, with its pods left
     /// alone.
-    async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<EngineStopMode> {
+    async fn end_signal(&mut self, signals: &mut EndSignals) -> anyhow::Result<AgentStopMode> {
         tokio::select! {
             ending = signals.next() => Ok(ending),
             ended = &mut self.line => {
@@ -119,25 +119,28 @@ impl RunningAgent {
         }
     }
 
-    async fn stop(self, ending: EngineStopMode) {
-        self.node
-            .stop(match ending {
-                EngineStopMode::EndPods => AgentStopMode::EndPods,
-                EngineStopMode::LeavePods => AgentStopMode::LeavePods,
-            })
-            .await;
+    async fn stop(self, ending: AgentStopMode) {
+        self.node.stop(ending).await;
         self.line.abort();
-        if let Err(error) = remove_socket(&self.socket) {
+        if let Err(error) = unix_socket::remove(&self.socket) {
             tracing::warn!("failed to remove the agent's socket: {error:#}");
         }
         match ending {
-            EngineStopMode::EndPods => node::take_away(self.network, &self.runtime).await,
-            EngineStopMode::LeavePods => {}
+            AgentStopMode::EndPods => node::take_away(self.network, &self.runtime).await,
+            AgentStopMode::LeavePods => {}
         }
     }
 }
 
-/// Listens where the engine asks; what an agent that died left there is nobody's.
+/// The way to who writes the rules of Services: the engine.
+fn routes(engine_dir: &Path) -> anyhow::Result<PodRoutes> {
+    let socket = service_rules::socket(engine_dir).context("the run folder has no name")?;
+    let (routes, requests) = PodRoutes::new();
+    tokio::spawn(async move { follow_requests(&socket, requests).await });
+    Ok(routes)
+}
+
+/// Listens where the engine asks.
 fn open_line(
     path: &Path,
     node: &rekindle_node::NodeHandle,
@@ -149,11 +152,6 @@ fn open_line(
     nodes.set(node.name(), node.node_api());
     let parts =
         NodeParts { logs: Arc::new(logs), streams: Arc::new(streams), nodes: Arc::new(nodes) };
-    remove_socket(path)?;
-    // its folder is 0700: nobody gets here before the mode is set
-    let listener =
-        UnixListener::bind(path).with_context(|| format!("listen on {}", path.display()))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
-        .with_context(|| format!("close {} to others", path.display()))?;
+    let listener = unix_socket::listen(path)?;
     Ok(tokio::spawn(node_link::serve(listener, parts)))
 }

@@ -10,18 +10,18 @@ use rekindle_runtime::Runtime;
 use rekindle_types::{PodRef, TickDuration};
 use rustix::process::Signal;
 
-use super::folder::{FurtherNode, NodesFolder, remove_socket, socket};
-use crate::engine::EngineStopMode;
+use super::folder::{FurtherNode, NodesFolder, socket};
 use crate::engine::data_dir::DataDir;
 use crate::engine::images::{EngineDir, runtime_dir};
 use crate::engine::network;
 use crate::engine::node::{self, ImageSources, NodePurpose, NodeStart};
+use crate::unix_socket;
 
 /// Ends all agents, and their pods or not. What an agent that died had left is ended, too. What
 /// goes wrong with one is told in the log, and the others are ended all the same.
 pub async fn end_all(
     folder: &NodesFolder,
-    ending: EngineStopMode,
+    ending: AgentStopMode,
     client: &Client,
     clock: SystemClock,
 ) {
@@ -41,7 +41,7 @@ pub async fn end_all(
 /// Ends a node's agent, and its pods or not; also what one that died had left.
 pub async fn end(
     node: FurtherNode,
-    ending: EngineStopMode,
+    ending: AgentStopMode,
     client: &Client,
     clock: SystemClock,
 ) -> anyhow::Result<()> {
@@ -49,16 +49,16 @@ pub async fn end(
     let ran = tokio::task::spawn_blocking(move || {
         let Some(agent) = told.agent()? else { return anyhow::Ok(false) };
         agent.signal(match ending {
-            EngineStopMode::EndPods => Signal::TERM,
-            EngineStopMode::LeavePods => Signal::QUIT,
+            AgentStopMode::EndPods => Signal::TERM,
+            AgentStopMode::LeavePods => Signal::QUIT,
         })?;
         agent.signal(Signal::CONT)?; // one that somebody has stopped could not hear
         agent.wait()?;
         Ok(true)
     });
     match (ran.await.context("wait for the agent")??, ending) {
-        (true, _) | (false, EngineStopMode::LeavePods) => Ok(()),
-        (false, EngineStopMode::EndPods) => end_left(&node, client, clock).await.map(drop),
+        (true, _) | (false, AgentStopMode::LeavePods) => Ok(()),
+        (false, AgentStopMode::EndPods) => end_left(&node, client, clock).await.map(drop),
     }
 }
 
@@ -87,7 +87,7 @@ pub async fn end_left(
         data_dir: &data_dir,
         client: client.clone(),
         clock,
-        errand: NodePurpose::EndPods,
+        purpose: NodePurpose::EndPods,
         max_container_restart_period: TickDuration::from_secs(
             common.max_container_restart_period_seconds,
         ),
@@ -98,7 +98,7 @@ pub async fn end_left(
     let agent = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
     agent.stop(AgentStopMode::EndPods).await;
     if let Some(socket) = socket(data_dir.path()) {
-        remove_socket(&socket)?;
+        unix_socket::remove(&socket)?;
     }
     node::take_away(network, &runtime).await;
     let mut pods: Vec<PodRef> = found.into_iter().map(|sandbox| sandbox.key.pod).collect();

@@ -154,16 +154,6 @@ pub(super) fn socket(folder: &Path) -> Option<PathBuf> {
     DataDir::run_dir_of(folder).map(|run_dir| run_dir.join(SOCKET))
 }
 
-/// Takes the socket away, which an agent that was killed leaves behind. Absent is success.
-pub(super) fn remove_socket(path: &Path) -> anyhow::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove {}", path.display()))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
 /// A name becomes a folder's: it is no path.
 fn check_name(name: &str) -> anyhow::Result<()> {
     match names::dns_subdomain(name).first() {

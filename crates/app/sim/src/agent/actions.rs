@@ -47,6 +47,9 @@ impl SimulatedPod {
                     let (ticket, decision) = (request.ticket, ResourceDecision::Granted);
                     self.driver.handle(now, CoreEvent::ResourcesDecided { ticket, decision });
                 }
+                // a virtual node has no rules of its own
+                PodEffect::WithdrawEndpoints => self.driver.endpoints_withdrawn(),
+                PodEffect::AdmitEndpoints => {}
                 PodEffect::Show(status) => {
                     let status = self.said(status, faults.bug);
                     self.check_status(&status);

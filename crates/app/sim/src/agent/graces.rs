@@ -141,11 +141,11 @@ fn shortest_in_spec(pod: &Pod) -> i64 {
     let of_probes = containers(pod)
         .flat_map(|container| [&container.liveness_probe, &container.startup_probe])
         .filter_map(|probe| probe.as_ref()?.termination_grace_period_seconds);
-    of_probes.fold(of_spec(pod), i64::min)
+    of_probes.fold(grace_of_spec(pod), i64::min)
 }
 
 /// That of the pod, in seconds.
-fn of_spec(pod: &Pod) -> i64 {
+fn grace_of_spec(pod: &Pod) -> i64 {
     let spec = pod.spec.as_ref();
     spec.and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30)
 }

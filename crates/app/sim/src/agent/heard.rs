@@ -11,7 +11,7 @@ use rekindle_pod::{
 use rekindle_pod_driver::StatusAnswer;
 use rekindle_types::{Exit, ExitStatus, SandboxAttempt, Tick, TickDuration};
 
-use super::{ContainerLife, PodEndNotice, RequestObject, SIGKILL, SimulatedPod, named, pauses};
+use super::{ContainerLife, RequestObject, SIGKILL, SimulatedPod, named, pauses};
 use crate::known_bugs::KnownBug;
 use crate::pace::RuntimePace;
 
@@ -82,7 +82,7 @@ impl SimulatedPod {
     pub(super) fn note_end(&mut self) {
         self.deletion_grace = self.driver.deletion_grace_told();
         if !self.waits_for_room() {
-            self.ends = PodEndNotice::Told;
+            self.is_told_to_end = true;
         }
         self.graces.given(TickDuration::of_field(self.deletion_grace.unwrap_or_default()));
     }

@@ -19,7 +19,6 @@ use rekindle_types::{ContainerName, ExitStatus, SandboxAttempt, Tick, TickDurati
 
 use super::hooks::containers;
 use super::named;
-use crate::faults::FaultFreedom;
 
 /// The pause before the second restart.
 const FIRST: TickDuration = TickDuration::from_secs(10);
@@ -122,7 +121,7 @@ impl ContainerPauses {
         now: Tick,
         (pod, image): (&Pod, &str),
         key: &ContainerStartKey,
-        (max, calm): (TickDuration, FaultFreedom),
+        (max, is_fault_free): (TickDuration, bool),
     ) -> Option<String> {
         let was_disturbed = self.was_disturbed;
         let pause = self.of.entry(key.name.clone()).or_default();
@@ -151,7 +150,7 @@ impl ContainerPauses {
                 shown(waited),
                 shown(least),
             ))
-        } else if calm == FaultFreedom::Yes && !waits_for_others && waited > most + LATE_MAX {
+        } else if is_fault_free && !waits_for_others && waited > most + LATE_MAX {
             Some(format!(
                 "P3: {} was started {} ms after its end, and its backoff is {} ms at most",
                 named(key),

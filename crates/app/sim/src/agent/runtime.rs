@@ -12,7 +12,7 @@ use rekindle_types::{
 use super::actions::FAILS_AFTER;
 use super::conduct::{EndPlan, STOP};
 use super::hooks::containers;
-use super::{ContainerLife, PodEndNotice, SIGKILL, SIGTERM, SimulatedPod, TimedEffect, named};
+use super::{ContainerLife, SIGKILL, SIGTERM, SimulatedPod, TimedEffect, named};
 use crate::behaviour::Behaviours;
 use crate::faults::{Faults, injected};
 use crate::known_bugs::KnownBug;
@@ -115,11 +115,12 @@ impl SimulatedPod {
     fn note_start(&mut self, now: Tick, key: &ContainerStartKey, faults: &Faults) {
         let image = self.image(&key.name);
         let max = self.config.max_container_restart_period;
-        let broken = self.pauses.started(now, (&self.pod, &image), key, (max, faults.calm()));
+        let broken =
+            self.pauses.started(now, (&self.pod, &image), key, (max, faults.is_fault_free()));
         broken.into_iter().for_each(|broken| self.breaks(|| broken));
         self.probed.started(&key.name);
         self.graces.started();
-        if self.ends == PodEndNotice::Told {
+        if self.is_told_to_end {
             self.breaks(|| format!("P1: {} was started though its pod is to end", named(key)));
         }
     }

@@ -2,7 +2,7 @@
 
 use http::Method;
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
-use rekindle_types::TickDuration;
+use rekindle_types::{ResourceScope, TickDuration};
 use serde_json::{Value, json};
 
 use super::{MERGE_PATCH, World, path};
@@ -61,11 +61,9 @@ impl World {
         let known = ResourceKind::of_reference(&api_version, &kind)
             .ok_or_else(|| refused(format!("there is no kind {kind} in {api_version:?} here")))?;
         let namespace = match known.info().scope {
-            rekindle_controllers::kind::KindScope::Cluster => String::new(),
-            rekindle_controllers::kind::KindScope::Namespaced if namespace.is_empty() => {
-                "default".to_owned()
-            }
-            rekindle_controllers::kind::KindScope::Namespaced => namespace,
+            ResourceScope::Cluster => String::new(),
+            ResourceScope::Namespaced if namespace.is_empty() => "default".to_owned(),
+            ResourceScope::Namespaced => namespace,
         };
         let id = ObjectId::new(known, NamespacedName::new(namespace, name.as_str()));
         let (code, answer) = match self.server.holds(&id) {

@@ -57,7 +57,7 @@ impl EvictionTaintHistory {
 }
 
 fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
-    taints::of_node(node).iter().filter(|taint| taint.effect == taints::NO_EXECUTE)
+    taints::node_taints(node).iter().filter(|taint| taint.effect == taints::NO_EXECUTE)
 }
 
 impl World {

@@ -178,7 +178,7 @@ impl World {
 
     fn vouch(&mut self, node: &str, vouch: OutOfServiceTaint) -> u16 {
         let Some(found) = self.node_found(node) else { return 404 };
-        let mut now = taints::of_node(&found).to_vec();
+        let mut now = taints::node_taints(&found).to_vec();
         now.retain(|taint| taint.key != taints::OUT_OF_SERVICE);
         let mut now = json!(now);
         if vouch == OutOfServiceTaint::Given

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::events::EventNote;
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 use rekindle_pod::{Loss, PodEvent};
 use rekindle_pod_driver::{StatusAnswer, StatusToWrite};
 use rekindle_reconcile::PlannerTask;
 use rekindle_types::TickDuration;
-use rekindle_types::labels::of_every_node;
+use rekindle_types::labels::default_node_labels;
 use rekindle_types::pods::AnyPod;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ impl World {
         let mut status = self.node_ready();
         status["allocatable"] = amounts.clone();
         status["capacity"] = amounts;
-        let labels = of_every_node(name, ARCHITECTURE);
+        let labels = default_node_labels(name, ARCHITECTURE);
         json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "labels": labels},
@@ -433,12 +433,8 @@ impl World {
         if self.cut_off.contains_key(&pod.node) {
             return; // an event that cannot be written is lost
         }
-        let severity = match event.severity {
-            rekindle_pod::PodEventSeverity::Normal => EventSeverity::Normal,
-            rekindle_pod::PodEventSeverity::Warning => EventSeverity::Warning,
-        };
         let about = ViewObject::Metadata(ResourceKind::Pod, Arc::new(pod.pod.metadata.clone()));
-        let note = EventNote::new(&about, severity, event.reason, event.message, "kubelet");
+        let note = EventNote::new(&about, event.severity, event.reason, event.message, "kubelet");
         let node = pod.node.clone();
         self.say(&node, note);
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use http::Method;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use rekindle_controllers::events::{EventNote, EventSeverity};
+use rekindle_controllers::events::EventNote;
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 use rekindle_types::labels::HOSTNAME;
 use rekindle_types::local_path::{self, VolumeCleanup};
-use rekindle_types::{ObjectJson, TickDuration};
+use rekindle_types::{EventSeverity, ObjectJson, TickDuration};
 use serde_json::{Value, json};
 
 use super::nodes::UNAVAILABLE;

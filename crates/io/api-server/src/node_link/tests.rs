@@ -7,9 +7,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::StatusCode;
-use rekindle_api::node_query::{
-    AttachQuery, ExecQuery, FileUse, LogQuery, NodeGet, PodOnNode, StreamFiles,
-};
+use rekindle_api::node_query::{AttachQuery, ExecQuery, LogQuery, NodeGet, PodOnNode, StreamFiles};
 use rekindle_api::outcome::ApiAnswer;
 use rekindle_api::resource_metrics::{NodeFigures, UsageFigures};
 use rekindle_types::PodUid;
@@ -188,12 +186,7 @@ fn far(fake: &Fake) -> (FarNode, tempfile::TempDir) {
 }
 
 fn exec(command: &str) -> ExecQuery {
-    let files = StreamFiles {
-        stdin: FileUse::Yes,
-        stdout: FileUse::Yes,
-        stderr: FileUse::No,
-        terminal: FileUse::No,
-    };
+    let files = StreamFiles { stdin: true, stdout: true, stderr: false, terminal: false };
     ExecQuery { pod: pod(), container: "c".to_owned(), command: vec![command.to_owned()], files }
 }
 

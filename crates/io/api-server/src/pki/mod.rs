@@ -23,6 +23,15 @@ use private_files::{make_private_folder, read_if_there};
 pub(crate) use subject::user_of_certificate;
 pub use token_key::TokenKey;
 
+/// The names that clients know the server by.
+const SERVER_NAMES: [&str; 5] = [
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
+
 /// How long the CA is valid, in days.
 const CA_DAYS: u64 = 3650;
 /// How long what it issues is valid, in days. Server and admin certificates are issued anew at each
@@ -212,7 +221,8 @@ impl CertificateAuthority {
         self.client(&UserInfo::new(ADMIN, [MASTERS.to_owned()]))
     }
 
-    /// The server's certificate: for localhost, both loopback addresses and `listen`.
+    /// The server's certificate: for localhost, the names of the Service `kubernetes`, both
+    /// loopback addresses and `listen`.
     ///
     /// # Errors
     /// When it cannot be issued.
@@ -221,7 +231,7 @@ impl CertificateAuthority {
         let failed = |source| PkiError::Issue { subject: SUBJECT.to_owned(), source };
         let mut params = leaf_params(SUBJECT, self.now);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        for name in ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"] {
+        for name in SERVER_NAMES {
             params.subject_alt_names.push(SanType::DnsName(name.try_into().map_err(failed)?));
         }
         let mut addresses: Vec<IpAddr> =

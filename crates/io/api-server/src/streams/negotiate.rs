@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
     use rekindle_api::node_query::{
-        ExecQuery, FileUse, PodOnNode, PortForwardQuery, StreamFiles, StreamQuery,
+        ExecQuery, PodOnNode, PortForwardQuery, StreamFiles, StreamQuery,
     };
 
     fn pod() -> PodOnNode {
@@ -137,8 +137,7 @@ mod tests {
     }
 
     fn exec() -> StreamQuery {
-        let no = FileUse::No;
-        let files = StreamFiles { stdin: no, stdout: FileUse::Yes, stderr: no, terminal: no };
+        let files = StreamFiles { stdin: false, stdout: true, stderr: false, terminal: false };
         let command = vec!["true".to_owned()];
         StreamQuery::Exec(ExecQuery { pod: pod(), container: "web".to_owned(), command, files })
     }

@@ -53,7 +53,7 @@ pub(super) async fn run<S: WebSocketIo>(
                 RemoteCommandProtocol::PreV4 => status::text_of_end(&end),
                 RemoteCommandProtocol::V5
                 | RemoteCommandProtocol::V4
-                | RemoteCommandProtocol::SpdyTunnel => Some(status::of_end(&end)),
+                | RemoteCommandProtocol::SpdyTunnel => Some(status::status_of_end(&end)),
             };
             if let Some(status) = status {
                 // A client that is gone wants no status.

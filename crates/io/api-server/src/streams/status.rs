@@ -19,7 +19,7 @@ fn message_of_end(end: &Result<i32, NodeStreamError>) -> Option<String> {
 }
 
 /// The `Status` for the end of a process.
-pub(super) fn of_end(end: &Result<i32, NodeStreamError>) -> Vec<u8> {
+pub(super) fn status_of_end(end: &Result<i32, NodeStreamError>) -> Vec<u8> {
     let message = message_of_end(end);
     let status = match end {
         Ok(0) => json!({"metadata": {}, "status": "Success"}),
@@ -59,7 +59,7 @@ mod tests {
     fn a_command_that_could_not_be_started_is_an_internal_error_with_its_cause() {
         let problem =
             "error executing command in container: exec \"x\": executable file not found in $PATH";
-        let bytes = of_end(&Err(NodeStreamError(problem.to_owned())));
+        let bytes = status_of_end(&Err(NodeStreamError(problem.to_owned())));
         let status: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(status["message"], format!("Internal error occurred: {problem}"));
         assert_eq!(status["details"]["causes"][0]["message"], problem);

@@ -13,7 +13,7 @@ use rekindle_types::PodUid;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::time::timeout;
 
-use super::spdy::{StreamFinish, data};
+use super::spdy::data;
 use super::*;
 
 /// Neither says anything nor reads.
@@ -113,7 +113,7 @@ async fn a_client_with_a_tunnel_that_goes_is_noticed_although_a_pod_does_not_rea
     ] {
         client.send(syn_stream(stream, block)).await.unwrap();
     }
-    flood(&mut client, &data(3, &[0; PIECE_BYTES], StreamFinish::No)).await;
+    flood(&mut client, &data(3, &[0; PIECE_BYTES])).await;
     assert!(!run.is_finished(), "the client is there");
     drop(client);
     timeout(Duration::from_secs(60), run).await.expect("the stream has ended").unwrap();

@@ -20,9 +20,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::node::{NodeStreams, PortConnection, Reader, Writer};
 use super::outbox::send_all;
-use super::spdy::{
-    self, BlockPosition, Headers, ResetReason, SpdyDecoder, SpdyError, SpdyFrame, StreamFinish,
-};
+use super::spdy::{self, BlockPosition, Headers, ResetReason, SpdyDecoder, SpdyError, SpdyFrame};
 use super::{CLOSING, PIECE_BYTES, Socket, WebSocketIo};
 
 /// Streams of one client that are open; two for each connection.
@@ -122,10 +120,10 @@ impl PortForwardTunnel {
             });
         }
         match frame {
-            SpdyFrame::SynStream { stream, headers, finish } => {
-                self.open(stream, &headers, finish).await;
+            SpdyFrame::SynStream { stream, headers, is_last } => {
+                self.open(stream, &headers, is_last).await;
             }
-            SpdyFrame::Data { stream, bytes, finish } => self.data(stream, bytes, finish).await,
+            SpdyFrame::Data { stream, bytes, is_last } => self.data(stream, bytes, is_last).await,
             SpdyFrame::Reset { stream } => match self.streams.remove(&stream) {
                 Some(TunnelStream::Data { forward, .. }) => forward.abort(),
                 Some(TunnelStream::Error) => self.waiting.retain(|_, waiting| *waiting != stream),
@@ -141,7 +139,7 @@ impl PortForwardTunnel {
         let _ = self.frames.send(frame).await;
     }
 
-    async fn open(&mut self, stream: u32, headers: &Headers, finish: StreamFinish) {
+    async fn open(&mut self, stream: u32, headers: &Headers, is_last: bool) {
         let value = |name: &str| headers.get(name).map(String::as_str).unwrap_or_default();
         let known =
             (value("streamtype"), PortForwardQuery::parse_port(value("port")), value("requestid"));
@@ -152,7 +150,7 @@ impl PortForwardTunnel {
         if self.streams.len() >= STREAMS_MAX {
             return self.send(spdy::reset(stream, ResetReason::RefusedStream)).await;
         }
-        let first = if self.newest == 0 { BlockPosition::Yes } else { BlockPosition::No };
+        let position = if self.newest == 0 { BlockPosition::First } else { BlockPosition::Later };
         let error = match kind {
             "error" => {
                 self.streams.insert(stream, TunnelStream::Error);
@@ -166,13 +164,13 @@ impl PortForwardTunnel {
             _ => return self.send(spdy::reset(stream, ResetReason::ProtocolError)).await,
         };
         self.newest = stream;
-        self.send(spdy::syn_reply(stream, first)).await;
+        self.send(spdy::syn_reply(stream, position)).await;
         if let Some(error) = error {
-            self.forward(stream, error, port, finish);
+            self.forward(stream, error, port, is_last);
         }
     }
 
-    fn forward(&mut self, data: u32, error: u32, port: u16, finish: StreamFinish) {
+    fn forward(&mut self, data: u32, error: u32, port: u16, is_last: bool) {
         let (input, unwritten) = mpsc::channel(UNWRITTEN_MAX);
         let forward = ForwardedPort { data, error, frames: self.frames.clone() };
         let connection = self.node.connect(self.pod.clone(), port);
@@ -188,14 +186,11 @@ impl PortForwardTunnel {
         });
         // Its place is taken by the data stream from now on.
         self.streams.remove(&error);
-        let input = match finish {
-            StreamFinish::Yes => None,
-            StreamFinish::No => Some(input),
-        };
+        let input = (!is_last).then_some(input);
         self.streams.insert(data, TunnelStream::Data { input, forward });
     }
 
-    async fn data(&mut self, stream: u32, bytes: Bytes, finish: StreamFinish) {
+    async fn data(&mut self, stream: u32, bytes: Bytes, is_last: bool) {
         // Content for what has ended meanwhile, and on error streams, is for nobody.
         let Some(TunnelStream::Data { input, .. }) = self.streams.get_mut(&stream) else { return };
         if let Some(sender) = input
@@ -204,7 +199,7 @@ impl PortForwardTunnel {
         {
             *input = None;
         }
-        if finish == StreamFinish::Yes {
+        if is_last {
             *input = None;
         }
     }
@@ -246,7 +241,7 @@ impl ForwardedPort {
             match reader.read(&mut buffer).await {
                 Ok(0) => return Ok(()),
                 Ok(count) => {
-                    let frame = spdy::data(self.data, &buffer[..count], StreamFinish::No);
+                    let frame = spdy::data(self.data, &buffer[..count]);
                     if self.frames.send(frame).await.is_err() {
                         return Ok(()); // the client is gone
                     }
@@ -258,10 +253,8 @@ impl ForwardedPort {
 
     /// The client waits for the ends of both streams.
     async fn end(&self, problem: &str) {
-        let frames = [
-            spdy::data(self.data, b"", StreamFinish::Yes),
-            spdy::data(self.error, problem.as_bytes(), StreamFinish::Yes),
-        ];
+        let frames =
+            [spdy::last_data(self.data, b""), spdy::last_data(self.error, problem.as_bytes())];
         for frame in frames {
             let _ = self.frames.send(frame).await; // the client is gone
         }
@@ -297,7 +290,7 @@ mod tests {
         for (stream, id) in [(1, "0"), (3, "1")] {
             let headers = [("streamtype", "error"), ("port", "80"), ("requestid", id)];
             let headers = headers.map(|(name, value)| (text(name), text(value))).into();
-            tunnel.handle(SpdyFrame::SynStream { stream, headers, finish: StreamFinish::No }).await;
+            tunnel.handle(SpdyFrame::SynStream { stream, headers, is_last: false }).await;
         }
         tunnel.handle(SpdyFrame::Reset { stream: 1 }).await;
         assert_eq!(tunnel.waiting.keys().collect::<Vec<_>>(), ["1"]);

@@ -18,7 +18,7 @@ use rekindle_api_server::{
 };
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Store, StoreLimits};
-use rekindle_types::log_options::{ContainerRun, LogFollow, LogSince};
+use rekindle_types::log_options::{ContainerRun, LogSince};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -231,7 +231,7 @@ async fn logs_come_from_the_node() {
     let expected = format!(
         "{:?} {:?} {:?} {:?}\nsecond\n",
         ContainerRun::Previous,
-        LogFollow::No,
+        false,
         Some(5),
         Some(LogSince::Seconds(60))
     );

@@ -2,21 +2,22 @@
 //!
 //! | name below the zone | answer |
 //! |---|---|
-//! | `SVC.NS.svc` | the ready endpoints; of a Service `ExternalName` its other name |
+//! | `SVC.NS.svc` | its cluster IP; of a headless Service the ready endpoints; of an `ExternalName` its other name |
 //! | `HOST.SVC.NS.svc` | the endpoints of that host name, or of the address `a-b-c-d` |
-//! | `_PORT._PROTO.SVC.NS.svc` | the endpoints that have that port |
+//! | `_PORT._PROTO.SVC.NS.svc` | the cluster IP, if it has that port; or the endpoints that have it |
 //! | `a-b-c-d.NS.pod` | that address, when a pod of the namespace has it |
 //! | `dns-version`, `ns.dns` | the version of this scheme, the server |
 //!
-//! A Service without endpoints has no name (the specification, 2.4.1). What is above an existing
+//! A headless Service without endpoints has no name (the specification, 2.4.1). What is above an existing
 //! name exists, and has no data.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::Ipv4Net;
+use rekindle_types::NamespacedName;
 
-use super::view::{DnsEndpoint, DnsKey, DnsPort, DnsService, DnsView, dashed};
+use super::view::{DnsEndpoint, DnsPort, DnsService, DnsView, dashed};
 
 #[cfg(test)]
 mod tests;
@@ -319,6 +320,16 @@ enum EndpointPart<'a> {
     Port(&'a str, &'a str),
 }
 
+impl EndpointPart<'_> {
+    /// Whether this port is meant.
+    fn has(self, port: &DnsPort) -> bool {
+        match self {
+            Self::All | Self::Host(_) => true,
+            Self::Port(name, protocol) => port.name == name && port.protocol == protocol,
+        }
+    }
+}
+
 fn of_service(
     view: &DnsView,
     zone: &DnsZone,
@@ -327,7 +338,7 @@ fn of_service(
     wanted: RecordQuery,
     turn: u16,
 ) -> NameLookup {
-    let key = DnsKey::new(namespace, name);
+    let key = NamespacedName::new(namespace, name);
     match (view.service(&key), part) {
         (None, _)
         | (Some(DnsService::External(_)), EndpointPart::Host(_) | EndpointPart::Port(..)) => {
@@ -340,15 +351,23 @@ fn of_service(
         (Some(DnsService::External(target)), EndpointPart::All) => {
             return NameLookup::Alias(target.trim_end_matches('.').to_owned());
         }
-        (Some(DnsService::Endpoints), _) => {}
+        (
+            Some(DnsService::Addresses(all, ports)),
+            part @ (EndpointPart::All | EndpointPart::Port(..)),
+        ) => {
+            let ports: Vec<&DnsPort> = ports.iter().filter(|port| part.has(port)).collect();
+            return match (ports.is_empty(), part) {
+                (true, EndpointPart::Port(..)) => NameLookup::NoName,
+                (false, _) if wanted == RecordQuery::Srv => service_ports(zone, &key, all, &ports),
+                (_, _) => addresses(all, wanted, turn),
+            };
+        }
+        (Some(DnsService::Addresses(..)), EndpointPart::Host(_))
+        | (Some(DnsService::Endpoints), _) => {}
     }
     let mut meant: Vec<(&DnsEndpoint, Vec<&DnsPort>)> = Vec::new();
     for slice in view.slices_of(&key) {
-        let of_port = |port: &&DnsPort| match part {
-            EndpointPart::All | EndpointPart::Host(_) => true,
-            EndpointPart::Port(name, protocol) => port.name == name && port.protocol == protocol,
-        };
-        let ports: Vec<&DnsPort> = slice.ports.iter().filter(of_port).collect();
+        let ports: Vec<&DnsPort> = slice.ports.iter().filter(|port| part.has(port)).collect();
         let room = RECORDS_MAX.saturating_sub(meant.len());
         let endpoints = slice.endpoints.iter().filter(|endpoint| match part {
             EndpointPart::All => true,
@@ -367,9 +386,31 @@ fn of_service(
     addresses(&all.into_iter().collect::<Vec<_>>(), wanted, turn)
 }
 
+/// Each port of a Service with addresses of its own, and where that is.
+fn service_ports(
+    zone: &DnsZone,
+    service: &NamespacedName,
+    addresses: &[IpAddr],
+    ports: &[&DnsPort],
+) -> NameLookup {
+    let target = format!("{}.{}.svc.{}", service.name, service.namespace, zone.domain);
+    let weight = u16::try_from(100 / ports.len().max(1)).unwrap_or(1).max(1);
+    let host = |port: &&DnsPort| {
+        let host = RecordData::Host { weight, port: port.number, target: target.clone() };
+        record(RecordOwner::Asked, host)
+    };
+    let glue =
+        |address: &IpAddr| record(RecordOwner::Name(target.clone()), RecordData::Address(*address));
+    NameLookup::Records(ports.iter().map(host).collect(), addresses.iter().map(glue).collect())
+}
+
 /// Each endpoint with each of its ports, and where they are.
-fn hosts(zone: &DnsZone, service: &DnsKey, meant: &[(&DnsEndpoint, Vec<&DnsPort>)]) -> NameLookup {
-    let DnsKey { namespace, name } = service;
+fn hosts(
+    zone: &DnsZone,
+    service: &NamespacedName,
+    meant: &[(&DnsEndpoint, Vec<&DnsPort>)],
+) -> NameLookup {
+    let NamespacedName { namespace, name } = service;
     let count = meant.iter().map(|(_, ports)| ports.len()).sum::<usize>().max(1);
     // as CoreDNS divides them
     let weight = u16::try_from(100 / count).unwrap_or(1).max(1);
@@ -455,7 +496,8 @@ fn reversed(labels: &[String]) -> Option<IpAddr> {
     }
 }
 
-/// Endpoints say what they are called; a pod that is no endpoint is called after its address.
+/// A Service's address is called after it. Endpoints say what they are called; a pod that is no
+/// endpoint is called after its address.
 /// `None`: it is none of ours.
 fn of_address(
     view: &DnsView,
@@ -464,14 +506,18 @@ fn of_address(
     wanted: RecordQuery,
 ) -> Option<NameLookup> {
     let DnsZone { domain, subnet, server: _ } = zone;
-    let mut names: BTreeSet<String> = view
+    let services = view.services_at(address);
+    let mut names: BTreeSet<String> = services
+        .map(|NamespacedName { namespace, name }| format!("{name}.{namespace}.svc.{domain}"))
+        .collect();
+    let endpoints = view
         .endpoints_at(address)
         .filter(|(service, _)| view.service(service).is_some())
         .take(RECORDS_MAX)
-        .map(|(DnsKey { namespace, name }, endpoint)| {
+        .map(|(NamespacedName { namespace, name }, endpoint)| {
             format!("{}.{name}.{namespace}.svc.{domain}", endpoint.label())
-        })
-        .collect();
+        });
+    names.extend(endpoints);
     if names.is_empty() {
         let pods = view.pods_at(address).take(RECORDS_MAX);
         names.extend(pods.map(|pod| format!("{}.{}.pod.{domain}", dashed(address), pod.namespace)));

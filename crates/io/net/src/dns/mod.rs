@@ -23,4 +23,4 @@ mod view;
 
 pub use answer::DnsZone;
 pub use server::{DnsServer, DnsSettings, SharedView};
-pub use view::{DnsEndpoint, DnsKey, DnsPod, DnsPort, DnsService, DnsSlice, DnsView};
+pub use view::{DnsEndpoint, DnsPod, DnsPort, DnsService, DnsSlice, DnsView};

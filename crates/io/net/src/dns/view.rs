@@ -3,27 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Namespace and name of an object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DnsKey {
-    /// The namespace.
-    pub namespace: String,
-    /// The name in it.
-    pub name: String,
-}
-
-impl DnsKey {
-    /// The object `name` in `namespace`.
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
-    }
-}
+use rekindle_types::NamespacedName;
 
 /// What a Service is to DNS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DnsService {
-    /// It leads to its endpoints.
+    /// It leads to its endpoints (`clusterIP: None`).
     Endpoints,
+    /// It has addresses of its own, at which it has these ports.
+    Addresses(Vec<IpAddr>, Vec<DnsPort>),
     /// It is another name's (`spec.externalName`).
     External(String),
 }
@@ -58,14 +46,14 @@ impl DnsEndpoint {
     }
 }
 
-/// A port of endpoints.
+/// A port of endpoints, or of a Service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DnsPort {
     /// As in the Service; may be empty.
     pub name: String,
     /// `tcp`, `udp` or `sctp`.
     pub protocol: String,
-    /// The pods' port.
+    /// The pods' port; of a Service with addresses its own.
     pub number: u16,
 }
 
@@ -84,45 +72,54 @@ pub(super) fn dashed(address: IpAddr) -> String {
 /// All that names are answered from.
 #[derive(Debug, Default)]
 pub struct DnsView {
-    services: BTreeMap<DnsKey, DnsService>,
-    slices: BTreeMap<DnsKey, DnsSlice>,
-    pods: BTreeMap<DnsKey, DnsPod>,
+    services: BTreeMap<NamespacedName, DnsService>,
+    slices: BTreeMap<NamespacedName, DnsSlice>,
+    pods: BTreeMap<NamespacedName, DnsPod>,
     /// Names of slices, by their Service.
-    of_service: BTreeMap<DnsKey, BTreeSet<String>>,
-    slices_at: BTreeMap<IpAddr, BTreeSet<DnsKey>>,
-    pods_at: BTreeMap<IpAddr, BTreeSet<DnsKey>>,
+    of_service: BTreeMap<NamespacedName, BTreeSet<String>>,
+    services_at: BTreeMap<IpAddr, BTreeSet<NamespacedName>>,
+    slices_at: BTreeMap<IpAddr, BTreeSet<NamespacedName>>,
+    pods_at: BTreeMap<IpAddr, BTreeSet<NamespacedName>>,
     /// Counts the changes: the serial number of the zone.
     serial: u32,
 }
 
 impl DnsView {
     /// A Service is as given, or gone.
-    pub fn set_service(&mut self, key: DnsKey, service: Option<DnsService>) {
+    pub fn set_service(&mut self, key: NamespacedName, service: Option<DnsService>) {
         if self.services.get(&key) == service.as_ref() {
             return;
         }
         self.serial = self.serial.wrapping_add(1);
-        match service {
-            Some(service) => drop(self.services.insert(key, service)),
-            None => drop(self.services.remove(&key)),
+        if let Some(DnsService::Addresses(before, _)) = self.services.remove(&key) {
+            for address in &before {
+                remove_from(&mut self.services_at, address, &key);
+            }
         }
+        let Some(service) = service else { return };
+        if let DnsService::Addresses(addresses, _) = &service {
+            for address in addresses {
+                self.services_at.entry(*address).or_default().insert(key.clone());
+            }
+        }
+        self.services.insert(key, service);
     }
 
     /// An EndpointSlice is as given, or gone.
-    pub fn set_slice(&mut self, key: DnsKey, slice: Option<DnsSlice>) {
+    pub fn set_slice(&mut self, key: NamespacedName, slice: Option<DnsSlice>) {
         if self.slices.get(&key) == slice.as_ref() {
             return;
         }
         self.serial = self.serial.wrapping_add(1);
         if let Some(before) = self.slices.remove(&key) {
-            let service = DnsKey::new(key.namespace.as_str(), before.service);
+            let service = NamespacedName::new(key.namespace.as_str(), before.service);
             remove_from(&mut self.of_service, &service, &key.name);
             for endpoint in &before.endpoints {
                 remove_from(&mut self.slices_at, &endpoint.address, &key);
             }
         }
         let Some(slice) = slice else { return };
-        let service = DnsKey::new(key.namespace.as_str(), slice.service.as_str());
+        let service = NamespacedName::new(key.namespace.as_str(), slice.service.as_str());
         self.of_service.entry(service).or_default().insert(key.name.clone());
         for endpoint in &slice.endpoints {
             self.slices_at.entry(endpoint.address).or_default().insert(key.clone());
@@ -131,7 +128,7 @@ impl DnsView {
     }
 
     /// A pod has an address, or none any more.
-    pub fn set_pod(&mut self, key: DnsKey, pod: Option<DnsPod>) {
+    pub fn set_pod(&mut self, key: NamespacedName, pod: Option<DnsPod>) {
         if self.pods.get(&key) == pod.as_ref() {
             return;
         }
@@ -146,21 +143,21 @@ impl DnsView {
     }
 
     /// The Services are these, and no others.
-    pub fn set_services(&mut self, services: BTreeMap<DnsKey, DnsService>) {
+    pub fn set_services(&mut self, services: BTreeMap<NamespacedName, DnsService>) {
         for (key, service) in told(&self.services, services) {
             self.set_service(key, service);
         }
     }
 
     /// The slices are these, and no others.
-    pub fn set_slices(&mut self, slices: BTreeMap<DnsKey, DnsSlice>) {
+    pub fn set_slices(&mut self, slices: BTreeMap<NamespacedName, DnsSlice>) {
         for (key, slice) in told(&self.slices, slices) {
             self.set_slice(key, slice);
         }
     }
 
     /// The pods with an address are these, and no others.
-    pub fn set_pods(&mut self, pods: BTreeMap<DnsKey, DnsPod>) {
+    pub fn set_pods(&mut self, pods: BTreeMap<NamespacedName, DnsPod>) {
         for (key, pod) in told(&self.pods, pods) {
             self.set_pod(key, pod);
         }
@@ -170,18 +167,23 @@ impl DnsView {
         self.serial
     }
 
-    pub(super) fn service(&self, key: &DnsKey) -> Option<&DnsService> {
+    pub(super) fn service(&self, key: &NamespacedName) -> Option<&DnsService> {
         self.services.get(key)
+    }
+
+    /// Services with this address.
+    pub(super) fn services_at(&self, address: IpAddr) -> impl Iterator<Item = &NamespacedName> {
+        self.services_at.get(&address).into_iter().flatten()
     }
 
     /// The slices of a Service.
     pub(super) fn slices_of<'a>(
         &'a self,
-        service: &'a DnsKey,
+        service: &'a NamespacedName,
     ) -> impl Iterator<Item = &'a DnsSlice> {
         let names = self.of_service.get(service).into_iter().flatten();
         names.filter_map(|name| {
-            self.slices.get(&DnsKey::new(service.namespace.as_str(), name.as_str()))
+            self.slices.get(&NamespacedName::new(service.namespace.as_str(), name.as_str()))
         })
     }
 
@@ -189,33 +191,38 @@ impl DnsView {
     pub(super) fn endpoints_at(
         &self,
         address: IpAddr,
-    ) -> impl Iterator<Item = (DnsKey, &DnsEndpoint)> {
+    ) -> impl Iterator<Item = (NamespacedName, &DnsEndpoint)> {
         let slices = self.slices_at.get(&address).into_iter().flatten();
         slices.flat_map(move |key| {
             let slice = self.slices.get(key);
             slice.into_iter().flat_map(move |slice| {
                 let here = slice.endpoints.iter().filter(move |e| e.address == address);
-                here.map(|e| (DnsKey::new(key.namespace.as_str(), slice.service.as_str()), e))
+                here.map(|e| {
+                    (NamespacedName::new(key.namespace.as_str(), slice.service.as_str()), e)
+                })
             })
         })
     }
 
     /// Pods with this address.
-    pub(super) fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = &DnsKey> {
+    pub(super) fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = &NamespacedName> {
         self.pods_at.get(&address).into_iter().flatten()
     }
 
     /// True when a Service or a pod is in the namespace: only then there are names below it.
     pub(super) fn has_namespace(&self, namespace: &str) -> bool {
-        let first = DnsKey::new(namespace, "");
-        let here = |key: Option<&DnsKey>| key.is_some_and(|key| key.namespace == namespace);
+        let first = NamespacedName::new(namespace, "");
+        let here = |key: Option<&NamespacedName>| key.is_some_and(|key| key.namespace == namespace);
         here(self.services.range(&first..).next().map(|(key, _)| key))
             || here(self.pods.range(&first..).next().map(|(key, _)| key))
     }
 }
 
 /// What a list says: that what is known and not in it is gone, and how everything in it is.
-fn told<T>(known: &BTreeMap<DnsKey, T>, listed: BTreeMap<DnsKey, T>) -> Vec<(DnsKey, Option<T>)> {
+fn told<T>(
+    known: &BTreeMap<NamespacedName, T>,
+    listed: BTreeMap<NamespacedName, T>,
+) -> Vec<(NamespacedName, Option<T>)> {
     let gone = known.keys().filter(|key| !listed.contains_key(key));
     let gone: Vec<_> = gone.map(|key| (key.clone(), None)).collect();
     gone.into_iter().chain(listed.into_iter().map(|(key, value)| (key, Some(value)))).collect()

@@ -8,4 +8,5 @@
 mod forgery;
 mod names;
 mod namespaces;
+mod services;
 mod support;

@@ -10,12 +10,13 @@ use domain::base::iana::Rcode;
 use domain::base::{Message, MessageBuilder, Name, Rtype};
 use domain::rdata::{A, Srv};
 use rekindle_net::dns::{
-    DnsEndpoint, DnsKey, DnsPort, DnsServer, DnsService, DnsSettings, DnsSlice, DnsView, DnsZone,
+    DnsEndpoint, DnsPort, DnsServer, DnsService, DnsSettings, DnsSlice, DnsView, DnsZone,
 };
 use rekindle_net::files::{
     ClusterDnsConfig, DnsConfig, DnsPolicy, ResolvConf, pod_resolver, resolv_conf,
 };
-use rekindle_net::{BridgeNetwork, BridgeShare, Forwarding, NetworkConfig, SubnetChoice};
+use rekindle_net::{BridgeNetwork, BridgeShare, NetworkConfig, SubnetChoice};
+use rekindle_types::NamespacedName;
 use tokio::sync::oneshot;
 
 use crate::support::Namespace;
@@ -25,9 +26,9 @@ const RESOLVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 53);
 
 fn view() -> DnsView {
     let mut view = DnsView::default();
-    view.set_service(DnsKey::new("shop", "web"), Some(DnsService::Endpoints));
+    view.set_service(NamespacedName::new("shop", "web"), Some(DnsService::Endpoints));
     let outside = DnsService::External("outside.example".to_owned());
-    view.set_service(DnsKey::new("shop", "elsewhere"), Some(outside));
+    view.set_service(NamespacedName::new("shop", "elsewhere"), Some(outside));
     let endpoint = |number: u8| DnsEndpoint {
         address: IpAddr::from([10, 88, 0, number]),
         hostname: Some(format!("web-{number}")),
@@ -39,7 +40,7 @@ fn view() -> DnsView {
         endpoints: (2..=120).map(endpoint).collect(),
         ports: vec![port],
     };
-    view.set_slice(DnsKey::new("shop", "web-1"), Some(slice));
+    view.set_slice(NamespacedName::new("shop", "web-1"), Some(slice));
     view
 }
 
@@ -68,7 +69,6 @@ async fn serve(dir: &Path, pod: &Path, ready: mpsc::Sender<()>, stop: oneshot::R
         share: BridgeShare::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,
-        forwarding: Forwarding::Leave,
     });
     let network = network.await.unwrap();
     network.attach("a/0", pod).await.unwrap();

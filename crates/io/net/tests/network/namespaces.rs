@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use rekindle_net::{
-    BridgeNetwork, Forwarding, NetError, NetworkConfig, SandboxAttachment, SubnetChoice,
+    BridgeNetwork, ForwardingUsers, NetError, NetworkConfig, SandboxAttachment, SubnetChoice,
 };
 
 use crate::support::Namespace;
@@ -23,7 +23,6 @@ fn config(dir: &Path) -> NetworkConfig {
         share: rekindle_net::BridgeShare::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,
-        forwarding: Forwarding::Leave,
     }
 }
 
@@ -85,7 +84,7 @@ fn a_repeated_attach_answers_the_same_and_repairs_what_is_missing() {
         assert!(pod.ip("route").contains("default via"));
         // the same id with another namespace: the interface moves
         assert_eq!(network.attach("a/0", &successor.path()).await.unwrap(), first);
-        assert!(successor.ip("addr show eth0").contains("10.88.0.2/16"));
+        assert!(successor.ip("addr show eth0").contains("10.88.0.2/32"));
         assert!(!has_eth0(&pod));
     });
 }
@@ -97,7 +96,7 @@ fn what_was_prepared_is_taken_as_it_is_once_and_only_for_its_own_namespace() {
     host.block_on(|| async {
         let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         network.prepare("a", &pod.path()).await.unwrap();
-        assert!(pod.ip("addr show eth0").contains("10.88.0.2/16"));
+        assert!(pod.ip("addr show eth0").contains("10.88.0.2/32"));
         assert!(pod.ip("route").contains("default via"));
         let first = network.attach("a", &pod.path()).await.unwrap();
         assert_eq!(first.ip.to_string(), "10.88.0.2");
@@ -108,7 +107,7 @@ fn what_was_prepared_is_taken_as_it_is_once_and_only_for_its_own_namespace() {
         // another namespace under the id that was prepared is plugged in all the same
         network.prepare("a", &pod.path()).await.unwrap();
         assert_eq!(network.attach("a", &other.path()).await.unwrap(), first);
-        assert!(other.ip("addr show eth0").contains("10.88.0.2/16"));
+        assert!(other.ip("addr show eth0").contains("10.88.0.2/32"));
     });
 }
 
@@ -175,21 +174,13 @@ fn detach_frees_the_address_once_the_interface_is_gone() {
 }
 
 #[test]
-fn close_leaves_nothing_and_puts_forwarding_back() {
+fn close_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (host, pod) = (Namespace::new(), Namespace::new());
     host.block_on(|| async {
-        let forwarding = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").unwrap();
-        std::fs::write("/proc/sys/net/ipv4/ip_forward", "0").unwrap();
-        let turn_on = NetworkConfig { forwarding: Forwarding::TurnOn, ..config(dir.path()) };
-        let network = BridgeNetwork::open(turn_on.clone()).await.unwrap();
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         network.attach("a/0", &pod.path()).await.unwrap();
-        assert_eq!(forwarding(), "1\n");
-        drop(network);
-        // the next agent finds it on and still knows that it was we who did it
-        let network = BridgeNetwork::open(turn_on).await.unwrap();
         network.close().await.unwrap();
-        assert_eq!(forwarding(), "0\n");
         let links = host.ip("-o link");
         assert!(!links.contains("rk"), "{links}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -300,4 +291,56 @@ fn many_pods_at_once_get_different_addresses() {
     let sent =
         pods[0].inside(|| UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"x", (unused, 9)).is_ok());
     assert!(sent, "the route covers the whole subnet");
+}
+
+#[test]
+fn a_pod_that_gives_itself_a_route_past_the_node_reaches_nobody_by_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (host, a, b) = (Namespace::new(), Namespace::new(), Namespace::new());
+    let (at_a, at_b) = host.block_on(|| async {
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
+        let at_a = network.attach("a/0", &a.path()).await.unwrap();
+        (at_a, network.attach("b/0", &b.path()).await.unwrap())
+    });
+    assert!(reaches(&a, &b, at_b.ip), "through the node");
+    let mac = at_b.mac.map(|byte| format!("{byte:02x}")).join(":");
+    a.ip(&format!("neigh replace {} lladdr {mac} dev eth0", at_b.ip));
+    a.ip(&format!("route replace {}/32 dev eth0 scope link", at_b.ip));
+    let heard = b.inside(|| UdpSocket::bind((at_b.ip, 0)).unwrap());
+    heard.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    let port = heard.local_addr().unwrap().port();
+    let send = |text: &[u8]| {
+        a.inside(|| UdpSocket::bind((at_a.ip, 0)).unwrap().send_to(text, (at_b.ip, port)).unwrap())
+    };
+    send(b"past the node");
+    a.ip(&format!("route del {}/32", at_b.ip));
+    send(b"through the node");
+    let mut datagram = [0; 32];
+    let length = heard.recv(&mut datagram).unwrap();
+    assert_eq!(&datagram[..length], b"through the node");
+}
+
+#[test]
+fn the_machine_forwards_while_a_network_needs_it_and_then_as_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Namespace::new();
+    host.inside(|| {
+        let setting = "/proc/sys/net/ipv4/ip_forward";
+        let forwarding = || std::fs::read_to_string(setting).unwrap();
+        for before in ["0\n", "1\n"] {
+            std::fs::write(setting, before).unwrap();
+            let user = |bridge| ForwardingUsers::new(&dir.path().join("users"), bridge);
+            user("a").join().unwrap();
+            user("b").join().unwrap();
+            // an engine that starts again
+            user("a").join().unwrap();
+            assert_eq!(forwarding(), "1\n");
+            user("a").leave().unwrap();
+            user("a").leave().unwrap();
+            user("c").leave().unwrap();
+            assert_eq!(forwarding(), "1\n", "the other one needs it");
+            user("b").leave().unwrap();
+            assert_eq!(forwarding(), before);
+        }
+    });
 }

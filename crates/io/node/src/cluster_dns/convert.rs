@@ -1,6 +1,6 @@
 //! The API's objects as DNS needs them: pure.
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use kube::core::{NotUsed, Object};
 use rekindle_net::dns;
@@ -16,10 +16,28 @@ pub(super) fn service(service: &Service) -> Option<dns::DnsService> {
     match (spec.type_.as_deref(), &spec.external_name) {
         (Some("ExternalName"), Some(name)) => Some(dns::DnsService::External(name.clone())),
         (Some("ExternalName"), None) => None,
-        // nothing routes to an address of its own: its name is that of its endpoints, as if it were
-        // headless
-        (Some(_) | None, _) => Some(dns::DnsService::Endpoints),
+        (Some(_) | None, _) => {
+            let single = spec.cluster_ips.is_none().then_some(spec.cluster_ip.as_ref());
+            let texts = spec.cluster_ips.iter().flatten().chain(single.flatten());
+            // `None` is no address
+            let addresses: Vec<_> = texts.filter_map(|text| text.parse().ok()).collect();
+            Some(match addresses.is_empty() {
+                true => dns::DnsService::Endpoints,
+                false => {
+                    let ports = spec.ports.iter().flatten().filter_map(service_port);
+                    dns::DnsService::Addresses(addresses, ports.collect())
+                }
+            })
+        }
     }
+}
+
+fn service_port(port: &ServicePort) -> Option<dns::DnsPort> {
+    Some(dns::DnsPort {
+        name: port.name.clone().unwrap_or_default(),
+        protocol: port.protocol.as_deref().unwrap_or("TCP").to_ascii_lowercase(),
+        number: u16::try_from(port.port).ok()?,
+    })
 }
 
 /// The endpoints of a slice that are ready. One that says nothing of it is (API reference of
@@ -79,16 +97,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_is_its_endpoints_or_another_name() {
+    fn a_service_is_its_addresses_its_endpoints_or_another_name() {
         let of = |spec: Value| {
             service(&serde_json::from_value(json!({ "spec": spec })).expect("a Service"))
         };
         let external = json!({ "type": "ExternalName", "externalName": "db.example.com" });
         assert_eq!(of(external), Some(dns::DnsService::External("db.example.com".to_owned())));
         assert_eq!(of(json!({ "type": "ExternalName" })), None);
-        for clusterip in [json!("None"), json!("10.96.0.1"), Value::Null] {
+        for clusterip in [json!("None"), Value::Null] {
             let spec = json!({ "type": "ClusterIP", "clusterIP": clusterip });
             assert_eq!(of(spec), Some(dns::DnsService::Endpoints));
+        }
+        let port = json!([{ "name": "http", "port": 80, "targetPort": 8080 }]);
+        for spec in [
+            json!({ "clusterIP": "10.96.0.1", "ports": port }),
+            json!({ "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "ports": port }),
+        ] {
+            let address = "10.96.0.1".parse().expect("an address");
+            let http =
+                dns::DnsPort { name: "http".to_owned(), protocol: "tcp".to_owned(), number: 80 };
+            assert_eq!(of(spec), Some(dns::DnsService::Addresses(vec![address], vec![http])));
         }
     }
 

@@ -8,20 +8,20 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
+use futures::StreamExt;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::core::ApiResource;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
-use rekindle_net::dns::{DnsKey, DnsServer, DnsSettings, DnsView, DnsZone, SharedView};
+use rekindle_net::dns::{DnsServer, DnsSettings, DnsView, DnsZone, SharedView};
 use rekindle_net::{Ipv4Net, NetError};
+use rekindle_types::NamespacedName;
 use serde::de::DeserializeOwned;
 
 use self::convert::PodStatus;
 use crate::config::CLUSTER_DOMAIN;
+use crate::object_watch::{WatchNews, watch_objects};
 
 /// A server that listens at the bridge of a network.
 #[derive(Debug)]
@@ -83,60 +83,43 @@ fn apply(view: &SharedView, change: Change) {
     change(&mut view.write().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// The changes that a watch of one kind shows: first all of the kind at once, and again when the
-/// watch had to begin anew.
+/// The changes that a watch of one kind shows.
 fn watch<K, T>(
     objects: Api<K>,
     convert: fn(&K) -> Option<T>,
-    set: fn(&mut DnsView, DnsKey, Option<T>),
-    set_all: fn(&mut DnsView, BTreeMap<DnsKey, T>),
+    set: fn(&mut DnsView, NamespacedName, Option<T>),
+    set_all: fn(&mut DnsView, BTreeMap<NamespacedName, T>),
 ) -> BoxStream<'static, Change>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     T: Send + 'static,
 {
-    let events = watcher(objects, watcher::Config::default());
-    let mut listed = BTreeMap::new();
-    let changes = events.default_backoff().map_ok(move |event| -> Option<Change> {
-        match event {
-            Event::Init => {
-                listed = BTreeMap::new();
-                None
+    let changes = watch_objects(objects, "cluster DNS").map(move |news| -> Change {
+        match news {
+            WatchNews::All(listed) => {
+                let shown = |object: &K| convert(object).map(|shown| (key(object), shown));
+                let shown = listed.iter().filter_map(shown).collect();
+                Box::new(move |view| set_all(view, shown))
             }
-            Event::InitApply(object) => {
-                listed.extend(convert(&object).map(|shown| (key(&object), shown)));
-                None
-            }
-            Event::InitDone => {
-                let listed = std::mem::take(&mut listed);
-                Some(Box::new(move |view| set_all(view, listed)))
-            }
-            Event::Apply(object) => {
+            WatchNews::Changed(object) => {
                 let (key, shown) = (key(&object), convert(&object));
-                Some(Box::new(move |view| set(view, key, shown)))
+                Box::new(move |view| set(view, key, shown))
             }
-            Event::Delete(object) => {
+            WatchNews::Gone(object) => {
                 let key = key(&object);
-                Some(Box::new(move |view| set(view, key, None)))
+                Box::new(move |view| set(view, key, None))
             }
         }
-    });
-    let changes = changes.filter_map(|change| async move {
-        change.unwrap_or_else(|error| {
-            tracing::debug!(%error, "a watch of cluster DNS failed; it is retried");
-            None
-        })
     });
     changes.boxed()
 }
 
-fn key<K: Resource>(object: &K) -> DnsKey {
-    let meta = object.meta();
-    DnsKey::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+fn key<K: Resource>(object: &K) -> NamespacedName {
+    NamespacedName::from_meta(object.meta())
 }
 
 /// What a pod's resolver is told of cluster DNS, which has the names below `domain`.
-pub(crate) fn of_pods(
+pub(crate) fn resolver_config(
     address: Option<std::net::IpAddr>,
     domain: &str,
 ) -> Option<rekindle_net::files::ClusterDnsConfig> {

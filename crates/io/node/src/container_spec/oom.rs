@@ -23,7 +23,7 @@ pub(super) fn oom_score_adj(pod: &Pod, container: &Container, memory_bytes: u64)
     match qos_class_of(pod) {
         "Guaranteed" => LAST,
         "BestEffort" => FIRST,
-        _ => of_burstable(spec, container, memory_bytes),
+        _ => burstable_score(spec, container, memory_bytes),
     }
 }
 
@@ -35,7 +35,7 @@ fn is_node_critical(spec: &PodSpec) -> bool {
 /// A container that asks for a tenth of the memory has 900: it comes to 1000, and with that to
 /// those that ask for nothing, when it uses as much. It stays between those that ask for nothing
 /// and those with a guarantee.
-fn of_burstable(spec: &PodSpec, container: &Container, memory_bytes: u64) -> i32 {
+fn burstable_score(spec: &PodSpec, container: &Container, memory_bytes: u64) -> i32 {
     let own = memory_request(container.resources.as_ref());
     // A sidecar goes no sooner than the container that it serves.
     let smallest = spec.containers.iter().map(|one| memory_request(one.resources.as_ref())).min();

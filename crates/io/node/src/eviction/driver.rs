@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rekindle_pod::{PodEventSeverity, PodEviction};
+use rekindle_pod::PodEviction;
 use rekindle_runtime::{Runtime, RuntimeError};
 use rekindle_types::pods::is_final;
 use rekindle_types::reasons::event;
-use rekindle_types::{PodUid, TickDuration};
+use rekindle_types::{EventSeverity, PodUid, TickDuration};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -175,7 +175,7 @@ impl<R: Runtime, N: PodNetwork> EvictionDriver<R, N> {
         let text = messages::threshold_met(reclaim);
         self.node.recorder.record(
             about,
-            PodEventSeverity::Warning,
+            EventSeverity::Warning,
             event::EVICTION_THRESHOLD_MET,
             text,
         );

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_pod::{PodEvent, PodEventSeverity};
+use rekindle_pod::PodEvent;
 use rekindle_runtime::CgroupUsage;
 use rekindle_types::reasons::event;
-use rekindle_types::{PodRef, PodUid, SandboxAttempt};
+use rekindle_types::{EventSeverity, PodRef, PodUid, SandboxAttempt};
 
 use crate::usage::PodUsage;
 
@@ -44,7 +44,7 @@ fn forks_refused(pod: &PodUsage) -> u64 {
 /// What a pod is told; always the same text, so that repeats are counted in one event.
 pub(crate) fn limit_reached(limit: u64) -> PodEvent {
     PodEvent {
-        severity: PodEventSeverity::Warning,
+        severity: EventSeverity::Warning,
         reason: event::PROCESS_LIMIT_REACHED,
         message: format!(
             "the pod reached its limit of {limit} processes and threads (--pod-pids-limit): the kernel refused to start more"

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ContainerImage;
-use rekindle_pod::PodEventSeverity;
 use rekindle_runtime::{ImageOnDisk, Runtime, RuntimeError};
-use rekindle_types::TickDuration;
 use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, TickDuration};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -189,7 +188,7 @@ fn complain<R, N>(node: &NodeContext<R, N>, plan: &ImageGcPlan, freed_bytes: u64
 
 fn tell_of_full_disk<R, N>(node: &NodeContext<R, N>, message: String) {
     let about = node.object_reference();
-    node.recorder.record(about, PodEventSeverity::Warning, event::FREE_DISK_SPACE_FAILED, message);
+    node.recorder.record(about, EventSeverity::Warning, event::FREE_DISK_SPACE_FAILED, message);
 }
 
 /// The largest images, each with some of its names.

@@ -23,8 +23,8 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
-use rekindle_pod::PodEventSeverity;
 use rekindle_runtime::Runtime;
+use rekindle_types::EventSeverity;
 use rekindle_types::local_path::{self, VolumeCleanup, volume_name};
 use rekindle_types::reasons::event;
 use serde_json::json;
@@ -153,7 +153,7 @@ impl Provisioner {
         let class = match local_path::class_for(&claim, class.as_ref()) {
             Ok(class) => class,
             Err(why) => {
-                self.say(&claim, PodEventSeverity::Warning, event::PROVISIONING_FAILED, why);
+                self.say(&claim, EventSeverity::Warning, event::PROVISIONING_FAILED, why);
                 return Ok(());
             }
         };
@@ -166,7 +166,7 @@ impl Provisioner {
                 let text = format!(
                     "failed to provision volume with StorageClass {class_name:?}: {problem}"
                 );
-                self.say(&claim, PodEventSeverity::Warning, event::PROVISIONING_FAILED, text);
+                self.say(&claim, EventSeverity::Warning, event::PROVISIONING_FAILED, text);
                 return Err(problem.into());
             }
         };
@@ -175,7 +175,7 @@ impl Provisioner {
         match volumes.create(&PostParams::default(), &object).await {
             Ok(_) => {
                 let text = format!("Successfully provisioned volume {volume}");
-                self.say(&claim, PodEventSeverity::Normal, event::PROVISIONING_SUCCEEDED, text);
+                self.say(&claim, EventSeverity::Normal, event::PROVISIONING_SUCCEEDED, text);
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()), // made before a crash
@@ -221,7 +221,7 @@ impl Provisioner {
     fn say(
         &self,
         claim: &PersistentVolumeClaim,
-        severity: PodEventSeverity,
+        severity: EventSeverity,
         reason: &str,
         text: String,
     ) {

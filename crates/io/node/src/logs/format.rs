@@ -3,26 +3,21 @@
 //! further tags: the shim's `C` says that the entry goes on with a line that began in the file
 //! before.
 
+use rekindle_runtime::OutputStream;
+
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogEntry<'a> {
     /// When it was written, as in the file.
     pub time: &'a str,
     /// Where the program wrote it.
-    pub stream: LogEntryStream,
+    pub stream: OutputStream,
     /// Whether the line goes on.
     pub end: LineEnd,
     /// Where its line began.
     pub begin: LineBegin,
     /// The bytes, without the end of line.
     pub text: &'a [u8],
-}
-
-/// Where output comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogEntryStream {
-    Stdout,
-    Stderr,
 }
 
 /// One of something for each stream.
@@ -33,10 +28,10 @@ pub(crate) struct PerStream<T> {
 }
 
 impl<T> PerStream<T> {
-    pub(crate) fn of(&mut self, stream: LogEntryStream) -> &mut T {
+    pub(crate) fn of(&mut self, stream: OutputStream) -> &mut T {
         match stream {
-            LogEntryStream::Stdout => &mut self.stdout,
-            LogEntryStream::Stderr => &mut self.stderr,
+            OutputStream::Stdout => &mut self.stdout,
+            OutputStream::Stderr => &mut self.stderr,
         }
     }
 }
@@ -65,8 +60,8 @@ pub(crate) fn parse(line: &[u8]) -> Option<LogEntry<'_>> {
     let (time, rest) = split_space(line)?;
     let (stream, rest) = split_space(rest)?;
     let stream = match stream {
-        b"stdout" => LogEntryStream::Stdout,
-        b"stderr" => LogEntryStream::Stderr,
+        b"stdout" => OutputStream::Stdout,
+        b"stderr" => OutputStream::Stderr,
         _ => return None,
     };
     // an empty text may come without the space before it

@@ -5,9 +5,9 @@
 //! one when a line ends. The shim writes what comes, so that nothing is lost with it, and so a line
 //! is waited for here.
 
-use rekindle_types::log_options::Timestamps;
+use rekindle_runtime::OutputStream;
 
-use super::format::{LineEnd, LogEntry, LogEntryStream, PerStream};
+use super::format::{LineEnd, LogEntry, PerStream};
 
 /// As much of a line is kept back until it ends; container runtimes cut lines at this length.
 const KEPT_MAX: usize = 16 * 1024;
@@ -15,10 +15,10 @@ const KEPT_MAX: usize = 16 * 1024;
 /// Takes records, and writes lines.
 #[derive(Debug)]
 pub(super) struct LineFormatter {
-    timestamps: Timestamps,
+    has_timestamps: bool,
     kept: PerStream<Option<OpenLine>>,
     /// Whose line the text ends in the midst of.
-    inside: Option<LogEntryStream>,
+    inside: Option<OutputStream>,
 }
 
 /// A line without its end, or what of it is not shown yet.
@@ -30,9 +30,14 @@ struct OpenLine {
 }
 
 impl LineFormatter {
-    /// At the beginning of a text.
-    pub(super) fn new(timestamps: Timestamps) -> Self {
-        Self { timestamps, kept: PerStream::default(), inside: None }
+    /// At the beginning of a text. Lines are written as they are.
+    pub(super) fn plain() -> Self {
+        Self::new(false)
+    }
+
+    /// At the beginning of a text, with or without the time before each line.
+    pub(super) fn new(has_timestamps: bool) -> Self {
+        Self { has_timestamps, kept: PerStream::default(), inside: None }
     }
 
     /// Takes the next record, and writes the line that it ends, if it does.
@@ -70,9 +75,9 @@ impl LineFormatter {
     pub(super) fn show_kept(&mut self, text: &mut Vec<u8>) {
         let began = |line: &Option<OpenLine>| line.as_ref().map(|line| line.time.clone());
         let order = if began(&self.kept.stderr) < began(&self.kept.stdout) {
-            [LogEntryStream::Stderr, LogEntryStream::Stdout]
+            [OutputStream::Stderr, OutputStream::Stdout]
         } else {
-            [LogEntryStream::Stdout, LogEntryStream::Stderr]
+            [OutputStream::Stdout, OutputStream::Stderr]
         };
         for stream in order {
             self.show_open(stream, text);
@@ -89,7 +94,7 @@ impl LineFormatter {
 
     /// Writes a line of the reader's own between two lines of the log.
     pub(super) fn note(&mut self, time: &str, note: &str, text: &mut Vec<u8>) {
-        if self.timestamps == Timestamps::Yes {
+        if self.has_timestamps {
             text.extend_from_slice(time.as_bytes());
             text.push(b' ');
         }
@@ -97,20 +102,20 @@ impl LineFormatter {
         text.push(b'\n');
     }
 
-    fn show_open(&mut self, stream: LogEntryStream, text: &mut Vec<u8>) {
+    fn show_open(&mut self, stream: OutputStream, text: &mut Vec<u8>) {
         let Some(line) = self.kept.of(stream).take() else { return };
         self.turn_to(stream, &line.time, text);
         text.extend_from_slice(&line.text);
     }
 
     /// The text goes on with a line of this stream: the one that it is in the midst of, or another.
-    fn turn_to(&mut self, stream: LogEntryStream, time: &str, text: &mut Vec<u8>) {
+    fn turn_to(&mut self, stream: OutputStream, time: &str, text: &mut Vec<u8>) {
         match self.inside {
             Some(inside) if inside == stream => return,
             Some(_) => text.push(b'\n'),
             None => {}
         }
-        if self.timestamps == Timestamps::Yes {
+        if self.has_timestamps {
             text.extend_from_slice(time.as_bytes());
             text.push(b' ');
         }
@@ -124,8 +129,8 @@ mod tests {
     use super::*;
 
     /// The text of these records; what is kept back is shown at each `-`, and at the end.
-    fn shown(timestamps: Timestamps, records: &[&str]) -> String {
-        let mut lines = LineFormatter::new(timestamps);
+    fn shown(has_timestamps: bool, records: &[&str]) -> String {
+        let mut lines = LineFormatter::new(has_timestamps);
         let mut text = Vec::new();
         for record in records {
             match parse(record.as_bytes()) {
@@ -158,14 +163,14 @@ mod tests {
             ),
             (&["1 stdout F ", "2 stdout F x"], "\nx\n", "1 \n2 x\n"),
         ] {
-            assert_eq!(shown(Timestamps::No, records), plain, "{records:?}");
-            assert_eq!(shown(Timestamps::Yes, records), stamped, "{records:?}");
+            assert_eq!(shown(false, records), plain, "{records:?}");
+            assert_eq!(shown(true, records), stamped, "{records:?}");
         }
     }
 
     #[test]
     fn a_line_without_end_takes_no_more_memory_than_a_runtime_would() {
-        let mut lines = LineFormatter::new(Timestamps::No);
+        let mut lines = LineFormatter::plain();
         let (mut text, piece) = (Vec::new(), "x".repeat(1000));
         for _ in 0..1000 {
             lines.take(&parse(format!("1 stdout P {piece}").as_bytes()).unwrap(), &mut text);

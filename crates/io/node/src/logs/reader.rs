@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use jiff::Timestamp;
 use rekindle_types::ContainerAttempt;
-use rekindle_types::log_options::Timestamps;
 
 use super::files::{OpenLog, is_newest, open_all};
 use super::format::{LineBegin, LineEnd, LogEntry, PerStream, parse};
@@ -32,7 +31,7 @@ const MISSED: &str =
 /// Which part of the log is shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogSelection {
-    pub(super) timestamps: Timestamps,
+    pub(super) timestamps: bool,
     pub(super) tail_lines: Option<u64>,
     pub(super) since: Option<Timestamp>,
     pub(super) limit_bytes: Option<u64>,

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::PodStatus;
-use rekindle_types::log_options::{LogFollow, LogOptions, LogSince};
+use rekindle_types::log_options::{LogOptions, LogSince};
 use rekindle_types::{ContainerAttempt, PodUid};
 use rustix::fs::inotify::WatchFlags;
 use tokio::sync::watch;
@@ -68,9 +68,10 @@ impl Logs {
             problem: error.to_string(),
         };
         // watched before the first read, so that nothing written in between is missed
-        let growth = match options.follow {
-            LogFollow::Yes => Some(FolderWatch::new(&folder, GROWTH).map_err(failed)?),
-            LogFollow::No => None,
+        let growth = if options.follow {
+            Some(FolderWatch::new(&folder, GROWTH).map_err(failed)?)
+        } else {
+            None
         };
         let selection = self.selection(options);
         let reader = blocking(move || LogReader::new(folder, attempt, selection)).await;

@@ -5,8 +5,6 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rekindle_types::log_options::Timestamps;
-
 use super::files::{OpenLog, open};
 use super::format::{LineEnd, LogEntry, PerStream, parse};
 use super::lines::LineFormatter;
@@ -35,7 +33,7 @@ fn last_text(log: &Path, lines: usize, bytes: usize) -> io::Result<String> {
 }
 
 fn text_of(raw: &[u8], lines: usize, bytes: usize) -> String {
-    let (mut text, mut shown) = (Vec::new(), LineFormatter::new(Timestamps::No));
+    let (mut text, mut shown) = (Vec::new(), LineFormatter::plain());
     for entry in raw.split(|byte| *byte == b'\n').filter_map(parse) {
         shown.take(&entry, &mut text);
     }

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::PodStatus;
 use proptest::prelude::*;
-use rekindle_types::log_options::{ContainerRun, LogFollow, LogOptions, LogSince, Timestamps};
+use rekindle_runtime::OutputStream;
+use rekindle_types::log_options::{ContainerRun, LogOptions, LogSince};
 use rekindle_types::{ContainerAttempt, PodRef, PodUid, Tick};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::format::{LineEnd, LogEntryStream, parse};
+use super::format::{LineEnd, parse};
 use super::reader::{LogChunk, LogReader, LogSelection};
 use super::{Logs, last_lines, prune};
 use crate::clock::Clock;
@@ -100,7 +101,7 @@ async fn lines_come_without_their_headers_and_parts_are_joined() {
     let mut fixture = Fixture::new();
     fixture.write("0.log", &["one", "", "tw\\", "o", "last\\"]);
     assert_eq!(fixture.read(options()).await.unwrap(), "one\n\ntwo\nlast");
-    let stamped = LogOptions { timestamps: Timestamps::Yes, ..options() };
+    let stamped = LogOptions { timestamps: true, ..options() };
     assert_eq!(
         fixture.read(stamped).await.unwrap(),
         "2025-10-09T08:53:20.000000000Z one\n2025-10-09T08:53:21.000000000Z \n\
@@ -166,7 +167,7 @@ async fn stdout_and_stderr_do_not_meet_in_one_line() {
     }
     let limited = LogOptions { limit_bytes: Some(18), ..options() };
     assert_eq!(fixture.read(limited).await.unwrap(), "a\nERR\nfoobar\nend\np");
-    let stamped = LogOptions { timestamps: Timestamps::Yes, ..options() };
+    let stamped = LogOptions { timestamps: true, ..options() };
     let stamped = fixture.read(stamped).await.unwrap();
     let seconds = stamped.lines().map(|line| (&line[17..19], &line[31..]));
     let expected = [("20", "a"), ("22", "ERR"), ("21", "foobar"), ("24", "end"), ("25", "prompt")];
@@ -179,7 +180,7 @@ async fn stdout_and_stderr_do_not_meet_in_one_line() {
 async fn who_follows_is_shown_a_line_that_waits_for_its_end() {
     let mut fixture = Fixture::new();
     fixture.write("0.log", &["a", "password: \\"]);
-    let follow = LogOptions { follow: LogFollow::Yes, ..options() };
+    let follow = LogOptions { follow: true, ..options() };
     let mut stream = fixture.logs.read(&uid(), "app", follow).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), "a\n");
     let asked = tokio::time::Instant::now();
@@ -211,7 +212,7 @@ async fn since_and_limits_cut_the_text() {
 async fn a_reader_that_follows_sees_new_lines_over_rotations_until_the_container_ends() {
     let mut fixture = Fixture::new();
     fixture.write("0.log", &["a"]);
-    let follow = LogOptions { follow: LogFollow::Yes, ..options() };
+    let follow = LogOptions { follow: true, ..options() };
     let mut stream = fixture.logs.read(&uid(), "app", follow).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), "a\n");
     fixture.write("0.log", &["b"]);
@@ -237,7 +238,7 @@ async fn a_reader_that_follows_sees_new_lines_over_rotations_until_the_container
 async fn a_follower_ends_when_the_pod_is_gone() {
     let mut fixture = Fixture::new();
     fixture.write("0.log", &["a"]);
-    let follow = LogOptions { follow: LogFollow::Yes, ..options() };
+    let follow = LogOptions { follow: true, ..options() };
     let stream = fixture.logs.read(&uid(), "app", follow).await.unwrap();
     fixture.index.remove(&uid());
     drop(fixture.status);
@@ -352,7 +353,7 @@ fn records_are_parsed_and_damaged_ones_are_not() {
     let entry = parse(b"2025-01-01T00:00:00Z stderr P some text").unwrap();
     assert_eq!(
         (entry.time, entry.stream, entry.end, entry.text),
-        ("2025-01-01T00:00:00Z", LogEntryStream::Stderr, LineEnd::Partial, &b"some text"[..])
+        ("2025-01-01T00:00:00Z", OutputStream::Stderr, LineEnd::Partial, &b"some text"[..])
     );
     assert_eq!(parse(b"t stdout F ").unwrap().text, b"");
     assert_eq!(parse(b"t stdout F").unwrap().text, b"");
@@ -371,7 +372,7 @@ fn records_are_parsed_and_damaged_ones_are_not() {
 }
 
 fn selection(tail_lines: Option<u64>) -> LogSelection {
-    LogSelection { timestamps: Timestamps::No, tail_lines, since: None, limit_bytes: None }
+    LogSelection { timestamps: false, tail_lines, since: None, limit_bytes: None }
 }
 
 fn read_all(fixture: &Fixture, tail_lines: Option<u64>) -> String {

@@ -101,7 +101,7 @@ pub(super) fn text(usage: &NodeUsage) -> Text {
             }
             for container in &pod.containers {
                 if let Some(found) = &container.cgroup {
-                    sample(&of_container(pod, container), found);
+                    sample(&container_labels(pod, container), found);
                 }
             }
         }
@@ -127,7 +127,7 @@ pub(super) fn text(usage: &NodeUsage) -> Text {
 
 /// `id` is a path to cAdvisor; what tells containers of one name apart is their id, here as there
 /// in `name`.
-fn of_container<'a>(
+fn container_labels<'a>(
     pod: &'a PodUsage,
     container: &'a ContainerUsage,
 ) -> [(&'static str, &'a str); 6] {
@@ -161,7 +161,7 @@ fn starts(text: &mut Text, usage: &NodeUsage) {
     for (pod, container) in usage.containers() {
         if let Some(at) = container.started_at {
             let seconds = at.as_micros() as f64 / 1e6;
-            text.sample(&of_container(pod, container), seconds);
+            text.sample(&container_labels(pod, container), seconds);
         }
     }
 }
@@ -177,7 +177,7 @@ fn files(text: &mut Text, usage: &NodeUsage) {
             [container.layer, container.logs].into_iter().flatten().collect();
         let Some(taken_at) = parts.iter().map(|part| part.taken_at).min() else { continue };
         let bytes: u64 = parts.iter().map(|part| part.usage.bytes).sum();
-        let labels = of_container(pod, container);
+        let labels = container_labels(pod, container);
         text.sample_at(&labels, bytes as f64, taken_at.as_micros() / 1000);
     }
 }

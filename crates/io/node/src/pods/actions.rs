@@ -12,14 +12,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
     ActionError, ActionErrorKind, ActionOutcome, ContainerStartKey, CoreAction, Made, PodEvent,
-    PodEventSeverity,
 };
 use rekindle_runtime::{
     ContainerKey, CreatedContainer, ImageErrorKind, Runtime, RuntimeError, SandboxInfo, SandboxKey,
     StopSignal,
 };
 use rekindle_types::signals::signal_number;
-use rekindle_types::{PodRef, SandboxAttempt};
+use rekindle_types::{EventSeverity, PodRef, SandboxAttempt};
 
 use self::volumes::VolumeWork;
 use super::etc_files::{self, EtcFileError};
@@ -171,7 +170,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     }
 
     async fn write_etc_files(&self, ips: &[IpAddr]) -> Result<(), EtcFileError> {
-        let conf = resolver::of_pod(&self.pod, &self.pod_ref, &self.node.resolvers)?;
+        let conf = resolver::pod_resolv_conf(&self.pod, &self.pod_ref, &self.node.resolvers)?;
         let write =
             || etc_files::write(&self.dirs, &self.pod, ips, &self.node.cluster_domain, &conf.text);
         match write() {
@@ -185,7 +184,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             written => written?,
         }
         for (reason, message) in conf.notices {
-            let severity = PodEventSeverity::Warning;
+            let severity = EventSeverity::Warning;
             let event = PodEvent { severity, reason, message, field_path: None };
             self.node.recorder.pod_event(&self.pod_ref, event);
         }

@@ -30,6 +30,7 @@ use super::recovery::{kept_pods, leftovers, pod_ref, remove_leftovers, remove_or
 use super::restarts::{RestartReporter, is_settled};
 use super::shown_by::PodSource;
 use super::worker::{PodAdmission, PodWorker, WorkerStart};
+use crate::agent::AgentStopMode;
 use crate::config::AgentDuty;
 use crate::context::NodeContext;
 use crate::eviction::{EvictionOrder, Standing};
@@ -43,15 +44,6 @@ use crate::sysctls::AllowedSysctls;
 const WORKER_RETRY_MIN: Duration = Duration::from_secs(1);
 /// The longest of these waits.
 const WORKER_RETRY_MAX: Duration = Duration::from_secs(300);
-
-/// What becomes of the pods when the manager stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ManagerStopMode {
-    /// Their containers end gracefully; the pods come back with the node.
-    EndPods,
-    /// They run on, and the next agent takes them up.
-    LeavePods,
-}
 
 struct WorkerHandle {
     pod_ref: PodRef,
@@ -173,7 +165,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     /// Until told to stop.
     pub(crate) async fn run(
         mut self,
-        mut stop: mpsc::Receiver<ManagerStopMode>,
+        mut stop: mpsc::Receiver<AgentStopMode>,
         mut static_pods: mpsc::Receiver<Listing>,
     ) {
         let mut pods = self.watch_pods();
@@ -191,8 +183,8 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                     self.worker_ended(ended);
                 }
                 mode = stop.recv() => match mode {
-                    Some(ManagerStopMode::EndPods) => self.stop(),
-                    Some(ManagerStopMode::LeavePods) | None => {
+                    Some(AgentStopMode::EndPods) => self.stop(),
+                    Some(AgentStopMode::LeavePods) | None => {
                         self.tasks.shutdown().await;
                         return;
                     }

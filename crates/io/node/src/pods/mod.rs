@@ -32,7 +32,7 @@ mod tests;
 mod worker;
 
 pub(crate) use index::{PodIndex, PodView};
-pub(crate) use manager::{Manager, ManagerStopMode, PodRules};
+pub(crate) use manager::{Manager, PodRules};
 pub(crate) use recorder::EventRecorder;
 pub(crate) use recovery::{delete_object, pod_ref};
 pub(crate) use resolver::PodResolverSources;

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, Client};
 use rekindle_pod::{EvictionCause, PodEviction};
 use rekindle_types::reasons::pod::AdmissionRefusal;
-use rekindle_types::taints::{NO_EXECUTE, is_tolerated, of_node, tolerations};
+use rekindle_types::taints::{NO_EXECUTE, is_tolerated, node_taints, tolerations};
 use rekindle_types::{TickDuration, avoided_nodes, node_affinity};
 
 use super::shown_by::PodSource;
@@ -31,7 +31,7 @@ impl PlacementMismatch {
         if !node_affinity::matches(&*as_if_nothing_were_avoided(pod), node) {
             return Some(Self::Labels);
         }
-        let mut taints = of_node(node).iter().filter(|taint| taint.effect == NO_EXECUTE);
+        let mut taints = node_taints(node).iter().filter(|taint| taint.effect == NO_EXECUTE);
         match source {
             PodSource::Api if taints.any(|taint| !is_tolerated(tolerations(pod), taint)) => {
                 Some(Self::Taint)
@@ -60,7 +60,7 @@ impl PlacementMismatch {
 }
 
 fn as_if_nothing_were_avoided(pod: &Pod) -> Cow<'_, Pod> {
-    if avoided_nodes::of_pod(pod).is_empty() {
+    if avoided_nodes::nodes_avoided_by(pod).is_empty() {
         Cow::Borrowed(pod)
     } else {
         Cow::Owned(avoided_nodes::without_exclusions(pod.clone()))

@@ -21,8 +21,8 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use rekindle_pod::{PodEvent, PodEventSeverity};
-use rekindle_types::{PodRef, Tick};
+use rekindle_pod::PodEvent;
+use rekindle_types::{EventSeverity, PodRef, Tick};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -52,7 +52,7 @@ pub(crate) struct EventRecorder {
 #[derive(Debug)]
 struct EventOccurrence {
     about: ObjectReference,
-    severity: PodEventSeverity,
+    severity: EventSeverity,
     reason: String,
     message: String,
     at: Tick,
@@ -96,7 +96,7 @@ impl EventRecorder {
     pub(crate) fn record(
         &self,
         about: ObjectReference,
-        severity: PodEventSeverity,
+        severity: EventSeverity,
         reason: &str,
         message: String,
     ) {
@@ -256,13 +256,7 @@ fn new_event(namespace: &str, source: &EventSource, record: &EventRecord, reason
         involved_object: record.about.clone(),
         reason: Some(reason.to_owned()),
         message: Some(record.message.clone()),
-        type_: Some(
-            match record.severity {
-                PodEventSeverity::Normal => "Normal",
-                PodEventSeverity::Warning => "Warning",
-            }
-            .to_owned(),
-        ),
+        type_: Some(record.severity.name().to_owned()),
         source: Some(source.clone()),
         reporting_component: source.component.clone(),
         reporting_instance: source.host.clone(),

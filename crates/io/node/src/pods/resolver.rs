@@ -27,7 +27,7 @@ pub(crate) struct PodResolverSources {
 impl PodResolverSources {
     pub(crate) fn from_config(config: &NodeConfig) -> Self {
         Self {
-            cluster: cluster_dns::of_pods(config.cluster_dns, &config.cluster_domain),
+            cluster: cluster_dns::resolver_config(config.cluster_dns, &config.cluster_domain),
             resolv_conf: config.resolv_conf.clone(),
         }
     }
@@ -41,7 +41,7 @@ pub(crate) struct PodResolvConf {
 }
 
 /// A pod's resolv.conf.
-pub(crate) fn of_pod(
+pub(crate) fn pod_resolv_conf(
     pod: &Pod,
     pod_ref: &PodRef,
     resolvers: &PodResolverSources,
@@ -118,9 +118,9 @@ mod tests {
             uid: rekindle_types::PodUid("u".into()),
         };
         let cluster = cluster.map(|address| address.parse().expect("an address"));
-        let cluster = cluster_dns::of_pods(cluster, CLUSTER_DOMAIN);
+        let cluster = cluster_dns::resolver_config(cluster, CLUSTER_DOMAIN);
         let resolvers = PodResolverSources { cluster, resolv_conf: Some(file) };
-        of_pod(&pod, &pod_ref, &resolvers).expect("a resolv.conf")
+        pod_resolv_conf(&pod, &pod_ref, &resolvers).expect("a resolv.conf")
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_pod::{
-    ContainerSeen, ContainerSeenState, PodEvent, PodEventSeverity, SandboxSeen, SandboxSeenState,
-    Snapshot,
+    ContainerSeen, ContainerSeenState, PodEvent, SandboxSeen, SandboxSeenState, Snapshot,
 };
 use rekindle_runtime::{
     ContainerSnapshot, Runtime, RuntimeContainerState, SandboxInfo, SandboxReadiness,
     SandboxSnapshot,
 };
+use rekindle_types::EventSeverity;
 use rekindle_types::reasons::event::FAILED_SYNC;
 
 use super::actions::made;
@@ -85,7 +85,7 @@ async fn open_ports_again<R: Runtime, N: PodNetwork>(
     tracing::warn!(pod = pod.metadata.name, lost, "failed to reopen a running pod's host ports");
     if let Some(pod) = pod_ref(pod) {
         let message = format!("lost a port of the node, and gets it when it is free: {lost}");
-        let (severity, reason) = (PodEventSeverity::Warning, FAILED_SYNC);
+        let (severity, reason) = (EventSeverity::Warning, FAILED_SYNC);
         node.recorder.pod_event(&pod, PodEvent { severity, reason, message, field_path: None });
     }
 }

@@ -18,6 +18,7 @@ use rekindle_pod::{
 };
 use rekindle_pod_driver::{Existence, JournalFailure, PodDriver, PodEffect, StatusAnswer};
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
+use rekindle_services::WithdrawalCause;
 use rekindle_types::pods::is_final;
 use rekindle_types::v1alpha1::PodRestart;
 use rekindle_types::{PodRef, Tick, causes};
@@ -84,6 +85,8 @@ pub(crate) struct PodWorker<R, N> {
     under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<ActionOutcome, ActionError>)>>,
     /// Restarts that were asked for, and whose images are being made sure of.
     image_checks: FuturesUnordered<BoxFuture<'static, (RestartRequest, Result<(), String>)>>,
+    /// Until no rule leads new connections to the pod.
+    withdrawal: Option<BoxFuture<'static, ()>>,
     /// The write of a status that is under way.
     status_write: Option<StatusWriting>,
     journal: JournalFile,
@@ -183,6 +186,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
             inbox,
             under_way: FuturesUnordered::new(),
             image_checks: FuturesUnordered::new(),
+            withdrawal: None,
             status_write: None,
             journal,
             journal_sync: BackgroundSync::default(),
@@ -255,6 +259,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
                     Some(input) => self.take(input),
                     None => return WorkerFlow::Continue, // the agent ends and leaves the pods running
                 },
+                () = done(&mut self.withdrawal) => self.withdrawn(),
                 Some((id, result)) = self.under_way.next(), if !self.under_way.is_empty() => {
                     self.answered(id, result);
                 }
@@ -284,6 +289,10 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
             match effect {
                 PodEffect::Persist(journal) => self.persist(&journal),
                 PodEffect::Perform(id, action) => self.begin(id, action),
+                PodEffect::WithdrawEndpoints => self.withdraw(),
+                PodEffect::AdmitEndpoints => {
+                    self.node.routes.admit(self.pod_ref.uid.clone(), self.ips.clone());
+                }
                 PodEffect::Advance => self.advance(),
                 PodEffect::RequestResources(request) => {
                     let rank = Rank::from_pod(self.driver.pod());
@@ -306,6 +315,23 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
         while let Some(Some((id, result))) = self.under_way.next().now_or_never() {
             self.answered(id, result);
         }
+    }
+
+    fn withdraw(&mut self) {
+        let cause = match self.driver.core().is_ending() {
+            true => WithdrawalCause::Terminating,
+            false => WithdrawalCause::Restarting,
+        };
+        let mut withdrawal = self.node.routes.withdraw(self.pod_ref.uid.clone(), cause);
+        match (&mut withdrawal).now_or_never() {
+            Some(()) => self.driver.endpoints_withdrawn(),
+            None => self.withdrawal = Some(withdrawal),
+        }
+    }
+
+    fn withdrawn(&mut self) {
+        self.withdrawal = None;
+        self.driver.endpoints_withdrawn();
     }
 
     fn begin(&mut self, id: ActionId, action: CoreAction) {

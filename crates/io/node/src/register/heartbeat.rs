@@ -9,9 +9,8 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use rekindle_pod::PodEventSeverity;
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration, nodes};
+use rekindle_types::{EventSeverity, Tick, TickDuration, nodes};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -299,6 +298,6 @@ impl HeartbeatTask {
             None => return,
         };
         let message = format!("Node {} status is now: {reason}", self.config.name);
-        self.recorder.record(self.about.clone(), PodEventSeverity::Normal, reason, message);
+        self.recorder.record(self.about.clone(), EventSeverity::Normal, reason, message);
     }
 }

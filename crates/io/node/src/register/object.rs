@@ -16,7 +16,7 @@ use crate::config::NodeConfig;
 /// The labels that every node carries, and those of the configuration.
 pub(crate) fn labels(config: &NodeConfig) -> BTreeMap<String, String> {
     let mut labels = config.labels.clone();
-    labels.extend(rekindle_types::labels::of_every_node(&config.name, architecture()));
+    labels.extend(rekindle_types::labels::default_node_labels(&config.name, architecture()));
     labels
 }
 

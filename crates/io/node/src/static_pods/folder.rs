@@ -14,9 +14,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Client;
-use rekindle_pod::PodEventSeverity;
-use rekindle_types::ObjectJson;
 use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, ObjectJson};
 use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::mpsc;
@@ -56,7 +55,8 @@ pub(crate) struct ManifestFolder {
     client: Client,
     recorder: EventRecorder,
     files: BTreeMap<PathBuf, FileState>,
-    links: LinkPresence,
+    /// Whether links are among the files: their targets change where nobody watches.
+    has_links: bool,
     /// What was told of the folder itself last.
     trouble: Option<String>,
     listings: mpsc::Sender<Listing>,
@@ -81,19 +81,11 @@ enum ApiValidation {
     Given,
 }
 
-/// Whether links are among the files: what they lead to changes elsewhere, where nobody watches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum LinkPresence {
-    #[default]
-    None,
-    Some,
-}
-
 /// What the folder holds.
 #[derive(Debug, Default)]
 struct FolderContents {
     files: BTreeMap<PathBuf, Result<String, StaticPodError>>,
-    links: LinkPresence,
+    has_links: bool,
 }
 
 impl ManifestFolder {
@@ -112,7 +104,7 @@ impl ManifestFolder {
             client,
             recorder,
             files: BTreeMap::new(),
-            links: LinkPresence::None,
+            has_links: false,
             trouble: None,
             listings,
         };
@@ -144,11 +136,10 @@ impl ManifestFolder {
             }
             if is_settled && self.trouble.is_none() {
                 retry = FIRST_RETRY;
-                match self.links {
-                    LinkPresence::None => changed(watched).await,
-                    LinkPresence::Some => {
-                        let _changed = tokio::time::timeout(RETRY, changed(watched)).await;
-                    }
+                if self.has_links {
+                    let _changed = tokio::time::timeout(RETRY, changed(watched)).await;
+                } else {
+                    changed(watched).await;
                 }
             } else {
                 let _changed = tokio::time::timeout(retry, changed(watched)).await;
@@ -168,7 +159,7 @@ impl ManifestFolder {
 
     /// Takes in what stands in the folder now.
     async fn take(&mut self, found: FolderContents) {
-        self.links = found.links;
+        self.has_links = found.has_links;
         self.files.retain(|file, _| found.files.contains_key(file));
         for (file, text) in found.files {
             let before = self.files.get(&file);
@@ -300,7 +291,7 @@ fn tell(recorder: &EventRecorder, node: &str, message: String) {
         uid: Some(node.to_owned()), // as the kubelet has it
         ..ObjectReference::default()
     };
-    recorder.record(about, PodEventSeverity::Warning, event::INVALID_STATIC_POD, message);
+    recorder.record(about, EventSeverity::Warning, event::INVALID_STATIC_POD, message);
 }
 
 /// Until something happened in the folder. What it was is not looked at: the folder is read anew.
@@ -330,7 +321,7 @@ fn read_folder(path: &Path) -> io::Result<FolderContents> {
         let name = entry.file_name();
         if !name.as_encoded_bytes().starts_with(b".") {
             if entry.file_type()?.is_symlink() {
-                found.links = LinkPresence::Some;
+                found.has_links = true;
             }
             names.insert(name);
         }

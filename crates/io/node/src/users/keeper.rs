@@ -30,7 +30,7 @@ impl PodUsers {
     /// Takes up what earlier agents gave: what is on the disk, and what sandboxes have that stand.
     pub(crate) fn restore(ids: UserIdRanges, dirs: &NodeDirs, found: &[SandboxSnapshot]) -> Self {
         let mut ranges = Ranges::new(ids);
-        for (pod, range) in found.iter().filter_map(of_sandbox) {
+        for (pod, range) in found.iter().filter_map(range_of_sandbox) {
             ranges.restore(pod, range);
         }
         for pod in dirs.kept_pods() {
@@ -90,7 +90,7 @@ impl PodUsers {
     }
 }
 
-fn of_sandbox(sandbox: &SandboxSnapshot) -> Option<(PodUid, UserRange)> {
+fn range_of_sandbox(sandbox: &SandboxSnapshot) -> Option<(PodUid, UserRange)> {
     match sandbox.info.as_ref()?.namespaces.users {
         SandboxUsers::Host => None,
         SandboxUsers::Own(range) => Some((sandbox.key.pod.uid.clone(), range)),

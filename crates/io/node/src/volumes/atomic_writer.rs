@@ -21,19 +21,19 @@ const DATA: &str = "..data";
 const DATA_NEW: &str = "..data_tmp";
 const VERSION_PREFIX: &str = "..v";
 
-/// Brings `volume` to `payload`; answers whether anything had to be changed.
+/// Brings `volume` to `payload`. True if that took a change.
 pub(crate) fn write_payload(
     volume: &Path,
     payload: &Payload,
     group: Option<u32>,
-) -> Result<PayloadChange, VolumeProblem> {
+) -> Result<bool, VolumeProblem> {
     let failed = |source: io::Error| VolumeProblem::io("write projected files in", volume, source);
     let current = current_version(volume);
     if let Some(current) = &current
         && holds(&volume.join(current), payload, group).map_err(failed)?
         && visible_names(volume).map_err(failed)? == first_parts(payload)
     {
-        return Ok(PayloadChange::None);
+        return Ok(false);
     }
     let next = next_version(current.as_deref());
     let folder = volume.join(&next);
@@ -43,16 +43,7 @@ pub(crate) fn write_payload(
     swap(volume, &next).map_err(failed)?;
     link_names(volume, payload).map_err(failed)?;
     remove_old(volume, &next).map_err(failed)?;
-    Ok(PayloadChange::Written)
-}
-
-/// Whether a write changed anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PayloadChange {
-    /// It was so already.
-    None,
-    /// It is so now.
-    Written,
+    Ok(true)
 }
 
 /// The name that `..data` points to, if it is one of ours.

@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::{
     HostPathVolumeSource, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
 };
 use kube::{Api, Client};
+use rekindle_pod::mounted_volumes::mounted;
 use rekindle_types::causes;
-use rekindle_types::mounted_volumes::mounted;
 use rekindle_types::pods::claim_name;
 use rustix::fs::CWD;
 use rustix::io::Errno;

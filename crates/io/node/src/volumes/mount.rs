@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Pod, Volume};
+use rekindle_pod::mounted_volumes::mounted;
 use rekindle_runtime::{MountAccess, MountSource};
-use rekindle_types::mounted_volumes::mounted;
 
 use super::atomic_writer::write_payload;
 use super::empty_dir::{EmptyDir, move_to_trash};

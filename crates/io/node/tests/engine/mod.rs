@@ -17,7 +17,7 @@ use kube::api::{Api as Objects, PostParams, WatchEvent, WatchParams};
 use rekindle_api::auth::{AuthorizationMode, UserInfo};
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_api_server::{Front, FrontParts, NoLogs, OsEntropy, SystemClock};
-use rekindle_net::{BridgeNetwork, Forwarding, SubnetChoice};
+use rekindle_net::{BridgeNetwork, SubnetChoice};
 use rekindle_node::{AgentLauncher, AgentStopMode, Clock, NodeConfig, NodeHandle};
 use rekindle_runtime::Runtime;
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
@@ -82,7 +82,6 @@ impl Engine {
             share: rekindle_net::BridgeShare::Owner,
             state_dir: self.path("net"),
             mtu: 1500,
-            forwarding: Forwarding::Leave,
         }
     }
 

@@ -18,7 +18,7 @@ use super::SharedRuntime;
 use super::exec::{exit, failed, find, output_pipe, refused, set_nonblocking};
 use super::link::{CommandExecution, ShimLink};
 use crate::error::RuntimeError;
-use crate::exec::{ExecExit, ExecStreams, ExecTerminal, RunningExec, StreamRequest, StreamUse};
+use crate::exec::{ExecExit, ExecStreams, ExecTerminal, RunningExec, StreamRequest};
 use crate::spec::ContainerKey;
 
 /// Starts a command.
@@ -30,10 +30,7 @@ pub(crate) async fn exec(
 ) -> Result<ExecStreams, RuntimeError> {
     let (_, link, slot) = find(shared, key)?;
     let call = ExecCall { key, link, slot, id: shared.next_exec_id(), argv: command.to_vec() };
-    match request.terminal {
-        StreamUse::Yes => call.on_terminal(request).await,
-        StreamUse::No => call.on_pipes(request).await,
-    }
+    if request.terminal { call.on_terminal(request).await } else { call.on_pipes(request).await }
 }
 
 struct ExecCall<'a> {
@@ -49,18 +46,20 @@ impl ExecCall<'_> {
         let key = self.key;
         let mut passed = Vec::with_capacity(3);
         let mut stdin = None;
-        if request.stdin == StreamUse::Yes {
+        if request.stdin {
             let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
                 .map_err(|errno| failed(key, io::Error::from(errno)))?;
             stdin = Some(sender(write).map_err(|error| failed(key, error))?);
             passed.push(read);
         }
-        let mut output = |wanted: StreamUse| match wanted {
-            StreamUse::No => Ok(None),
-            StreamUse::Yes => output_pipe(key).map(|(read, write)| {
+        let mut output = |is_wanted: bool| {
+            if !is_wanted {
+                return Ok(None);
+            }
+            output_pipe(key).map(|(read, write)| {
                 passed.push(write);
                 Some(read)
-            }),
+            })
         };
         let (stdout, stderr) = (output(request.stdout)?, output(request.stderr)?);
         let files = ExecFiles::Given {
@@ -103,11 +102,8 @@ fn running(mut execution: CommandExecution, key: &ContainerKey) -> RunningExec {
     })
 }
 
-fn source(wanted: StreamUse) -> FileSource {
-    match wanted {
-        StreamUse::Yes => FileSource::Passed,
-        StreamUse::No => FileSource::Null,
-    }
+fn source(is_wanted: bool) -> FileSource {
+    if is_wanted { FileSource::Passed } else { FileSource::Null }
 }
 
 fn sender(fd: OwnedFd) -> io::Result<Sender> {
@@ -124,13 +120,11 @@ struct TerminalEnds {
 impl TerminalEnds {
     fn new(master: OwnedFd, request: StreamRequest) -> io::Result<Self> {
         let master = set_nonblocking(master)?;
-        let stdin = match request.stdin {
-            StreamUse::Yes => Some(sender(master.try_clone()?)?),
-            StreamUse::No => None,
-        };
-        let stdout = match request.stdout {
-            StreamUse::Yes => Some(Receiver::from_owned_fd_unchecked(master.try_clone()?)?),
-            StreamUse::No => None,
+        let stdin = if request.stdin { Some(sender(master.try_clone()?)?) } else { None };
+        let stdout = if request.stdout {
+            Some(Receiver::from_owned_fd_unchecked(master.try_clone()?)?)
+        } else {
+            None
         };
         Ok(Self { stdin, stdout, terminal: ExecTerminal::new(master) })
     }
@@ -150,14 +144,16 @@ pub(crate) async fn attach(
     let (ours, shims) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
         .map_err(|errno| failed(key, io::Error::from(errno)))?;
     let mut passed = vec![shims];
-    let mut output = |wanted: StreamUse| match wanted {
-        StreamUse::No => Ok(None),
-        StreamUse::Yes => output_pipe(key).map(|(read, write)| {
+    let mut output = |is_wanted: bool| {
+        if !is_wanted {
+            return Ok(None);
+        }
+        output_pipe(key).map(|(read, write)| {
             // The usual size will do where it may not be larger.
             let _ = rustix::pipe::fcntl_setpipe_size(&write, BEHIND_BYTES_MAX);
             passed.push(write);
             Some(read)
-        }),
+        })
     };
     let (stdout, stderr) = (output(request.stdout)?, output(request.stderr)?);
     let plan = AttachPlan {

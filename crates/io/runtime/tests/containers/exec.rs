@@ -331,12 +331,8 @@ async fn talk(mut streams: ExecStreams, input: &[u8]) -> (ExecExit, String, Stri
     (exit.unwrap(), String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
-const ALL: StreamRequest = StreamRequest {
-    stdin: StreamUse::Yes,
-    stdout: StreamUse::Yes,
-    stderr: StreamUse::Yes,
-    terminal: StreamUse::No,
-};
+const ALL: StreamRequest =
+    StreamRequest { stdin: true, stdout: true, stderr: true, terminal: false };
 
 fn script(text: &str) -> Vec<String> {
     ["/bin/sh", "-c", text].map(str::to_owned).to_vec()
@@ -358,7 +354,7 @@ fn input_output_and_errors_go_through_pipes() {
 fn a_command_on_a_terminal_has_it_as_its_own() {
     let (world, key) = sleeping(|spec| spec.security.run_as_user = Some(1234));
     let (exit, out, _) = world.block(async {
-        let request = StreamRequest { terminal: StreamUse::Yes, ..ALL };
+        let request = StreamRequest { terminal: true, ..ALL };
         let command =
             script("tty; stat -c %u $(tty); echo $TERM; read line; stty size; echo got $line");
         let streams = world.rt().exec(&key, &command, request).await.unwrap();
@@ -373,7 +369,7 @@ fn a_command_on_a_terminal_has_it_as_its_own() {
 #[test]
 fn a_terminal_that_goes_away_hangs_its_command_up_and_ctrl_c_interrupts_it() {
     let (world, key) = sleeping(|_| {});
-    let request = StreamRequest { terminal: StreamUse::Yes, ..ALL };
+    let request = StreamRequest { terminal: true, ..ALL };
     let exit = world.block(async {
         let streams = world.rt().exec(&key, &script("sleep 1000"), request).await.unwrap();
         drop((streams.stdin, streams.stdout, streams.terminal));

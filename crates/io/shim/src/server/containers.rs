@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::mounts;
 use super::source::WakeSource;
 use super::{LoopControl, ShimServer};
-use crate::container::{ContainerFiles, ContainerStage, ShimContainer, StatusPipe, TerminalState};
+use crate::container::{ContainerFiles, ContainerStage, ShimContainer, StatusPipe};
 use crate::launch::{self, ForkedContainer};
 use crate::log_records::OutputStream;
 use crate::logs::{ContainerLog, PipeState};
@@ -215,8 +215,7 @@ impl ShimServer {
             StatusPipe::Quiet => {}
             StatusPipe::Said(LaunchReport::Ready(identity)) => {
                 container.basis.identity = identity;
-                let taken = container.take_terminal();
-                if taken == TerminalState::Taken {
+                if container.take_terminal() {
                     self.watch_terminal(number);
                 }
                 let Some(container) = self.containers.get_mut(&number) else { return };

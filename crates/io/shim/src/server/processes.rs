@@ -30,15 +30,9 @@ pub(super) enum OrphanReaper {
     Ours {
         /// Readable when a child has ended.
         ended: OwnedFd,
-        reaping: ReapingState,
+        /// Whether a child may have ended since the last look.
+        is_reaping_due: bool,
     },
-}
-
-/// Whether there may be something to reap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReapingState {
-    Done,
-    Due,
 }
 
 impl ShimServer {
@@ -57,7 +51,7 @@ impl ShimServer {
             ProcessesPlan::Host => {
                 let ended = sys::children_signal().setup(|| "watch for children".to_owned())?;
                 watch(&ended, WakeSource::Children)?;
-                self.orphans = OrphanReaper::Ours { ended, reaping: ReapingState::Due };
+                self.orphans = OrphanReaper::Ours { ended, is_reaping_due: true };
                 Ok(())
             }
         }
@@ -125,8 +119,8 @@ impl ShimServer {
 
     /// Takes the signals that have come; what they are about is looked up.
     pub(super) fn note_children(&mut self) {
-        let OrphanReaper::Ours { ended, reaping } = &mut self.orphans else { return };
-        *reaping = ReapingState::Due;
+        let OrphanReaper::Ours { ended, is_reaping_due } = &mut self.orphans else { return };
+        *is_reaping_due = true;
         let mut signals = [0u8; 16 * size_of::<libc::signalfd_siginfo>()];
         // One read is enough: one signal stands for any number of children.
         if let Err(errno) = rustix::io::read(ended, &mut signals)
@@ -140,10 +134,8 @@ impl ShimServer {
     /// those is left to where its end is taken in, which brings this here again.
     pub(super) fn reap_orphans(&mut self) {
         match self.orphans {
-            OrphanReaper::NotOurs | OrphanReaper::Ours { reaping: ReapingState::Done, .. } => {
-                return;
-            }
-            OrphanReaper::Ours { reaping: ReapingState::Due, .. } => {}
+            OrphanReaper::NotOurs | OrphanReaper::Ours { is_reaping_due: false, .. } => return,
+            OrphanReaper::Ours { is_reaping_due: true, .. } => {}
         }
         loop {
             match sys::ended_child() {
@@ -156,8 +148,8 @@ impl ShimServer {
                 }
             }
         }
-        if let OrphanReaper::Ours { reaping, .. } = &mut self.orphans {
-            *reaping = ReapingState::Done;
+        if let OrphanReaper::Ours { is_reaping_due, .. } = &mut self.orphans {
+            *is_reaping_due = false;
         }
     }
 

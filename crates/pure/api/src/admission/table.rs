@@ -1,5 +1,6 @@
 //! The rules of admission, in one table: who looks at a write beyond the object itself, when, and
-//! why. The verbs name the stages; no verb calls a rule.
+//! why. The verbs name the stages; no verb calls a rule. [`service_addresses`] is no rule: it keeps
+//! its choice from validation to the write.
 //!
 //! ```text
 //!  create  Received ─ Identified ─ Defaulted ─ Warned ─ Named ─ (validation)
@@ -17,6 +18,7 @@ use super::{
 };
 use crate::call::{ApiCall, ObjectPart};
 use crate::registry::{AnyObject, KindEntry};
+use crate::service_addresses;
 use crate::status::ApiError;
 
 /// The stages of a write at which rules run.
@@ -95,7 +97,7 @@ pub(super) struct AdmissionRule {
 }
 
 /// Every rule. Those of a stage run from top to bottom.
-pub(super) const RULES: [AdmissionRule; 20] = [
+pub(super) const RULES: [AdmissionRule; 23] = [
     AdmissionRule {
         name: "NodeRestriction",
         why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
@@ -256,8 +258,23 @@ pub(super) const RULES: [AdmissionRule; 20] = [
         hook: RuleHook::Removal(priority::check_delete),
     },
     AdmissionRule {
+        name: "ServiceCIDR",
+        why: "Services have addresses of the engine's range",
+        hook: RuleHook::Removal(service_addresses::check_removal),
+    },
+    AdmissionRule {
         name: "namespace furniture",
         why: "what every namespace has comes back in the same batch",
         hook: RuleHook::Removed(namespaces::furnish_again),
+    },
+    AdmissionRule {
+        name: "Service kubernetes",
+        why: "pods reach the API by it, so it comes back in the same batch",
+        hook: RuleHook::Removed(service_addresses::restore),
+    },
+    AdmissionRule {
+        name: "IPAddress",
+        why: "a held address has its record",
+        hook: RuleHook::Removed(|call, _, name| service_addresses::restore_record(call, name)),
     },
 ];

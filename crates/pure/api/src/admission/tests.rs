@@ -44,7 +44,10 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Created: namespace furniture
         Removal: NamespaceLifecycle
         Removal: Priority
+        Removal: ServiceCIDR
         Removed: namespace furniture
+        Removed: Service kubernetes
+        Removed: IPAddress
     "#]]
     .assert_eq(&text);
 }

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{
     ReplicationController, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -28,6 +29,7 @@ mod deployment;
 mod endpoint_slice;
 mod endpoints;
 mod event;
+mod ip_address;
 mod job;
 mod keyed_data;
 pub(crate) mod ladder_annotations;
@@ -45,8 +47,9 @@ mod replication_controller;
 mod restart_ladder;
 mod restart_ledger;
 mod secret;
-mod service;
+pub(crate) mod service;
 mod service_account;
+pub(crate) mod service_cidr;
 mod stateful_set;
 mod status_counts;
 pub(crate) mod storage;
@@ -66,6 +69,7 @@ pub fn all() -> Registry {
         .register::<EndpointSlice>()
         .register::<Endpoints>()
         .register::<Event>()
+        .register::<IPAddress>()
         .register::<Job>()
         .register::<Lease>()
         .register::<Namespace>()
@@ -85,6 +89,7 @@ pub fn all() -> Registry {
         .register::<Secret>()
         .register::<Service>()
         .register::<ServiceAccount>()
+        .register::<ServiceCIDR>()
         .register::<StatefulSet>()
         .register::<StorageClass>();
     registry

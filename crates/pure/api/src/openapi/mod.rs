@@ -24,8 +24,8 @@ pub fn document(registry: &Registry, group: &str, version: &str) -> Value {
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Rekindle", "version": concat!("v", env!("CARGO_PKG_VERSION"))},
-        "paths": paths::of(&kinds, group, version),
-        "components": {"schemas": schemas::of(&kinds)},
+        "paths": paths::paths_of_group(&kinds, group, version),
+        "components": {"schemas": schemas::schemas_for(&kinds)},
     })
 }
 

@@ -17,7 +17,11 @@ const PATCH_TYPES: [&str; 3] = [
 ];
 
 /// The paths of all kinds of a group version.
-pub(super) fn of(kinds: &[&KindEntry], group: &str, version: &str) -> Map<String, Value> {
+pub(super) fn paths_of_group(
+    kinds: &[&KindEntry],
+    group: &str,
+    version: &str,
+) -> Map<String, Value> {
     let mut paths = Map::new();
     let root = match group {
         "" => format!("/api/{version}"),

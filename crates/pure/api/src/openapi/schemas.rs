@@ -11,14 +11,14 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::{LIST_META, PATCH, list_schema, reference};
-use crate::patch::merge_keys::{ListMerge, MergeField, RetainKeys, SCHEMAS};
+use crate::patch::merge_keys::{ListMerge, MergeField, SCHEMAS};
 use crate::registry::{KindEntry, Subresource};
 
 /// What the names of our own schemas begin with.
 const OURS: &str = "dev.rekindle.";
 
 /// The schemas that these kinds need.
-pub(super) fn of(kinds: &[&KindEntry]) -> Map<String, Value> {
+pub(super) fn schemas_for(kinds: &[&KindEntry]) -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
     for entry in kinds {
         (entry.schema)(&mut generator);
@@ -241,12 +241,12 @@ fn merge_marks(schemas: &mut Map<String, Value>, name: &str, fields: &[MergeFiel
             .get_mut(name)
             .and_then(|schema| schema.pointer_mut(&format!("/properties/{}", field.name)));
         let Some(Value::Object(property)) = property else { continue };
-        let strategy = match (field.list, field.retain) {
+        let strategy = match (field.list, field.has_retain_keys) {
             (Some(ListMerge::Whole), _) => "replace",
-            (Some(_), RetainKeys::Yes) => "merge,retainKeys",
-            (Some(_), RetainKeys::No) => "merge",
-            (None, RetainKeys::Yes) => "retainKeys",
-            (None, RetainKeys::No) => continue,
+            (Some(_), true) => "merge,retainKeys",
+            (Some(_), false) => "merge",
+            (None, true) => "retainKeys",
+            (None, false) => continue,
         };
         property.insert("x-kubernetes-patch-strategy".to_owned(), json!(strategy));
         match field.list {

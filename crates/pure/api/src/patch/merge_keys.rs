@@ -32,16 +32,7 @@ pub struct MergeField {
     pub map_keys: &'static [&'static str],
     /// Whether a client's patch drops the keys of the old object that it does not name
     /// (`retainKeys`): the fields of a union.
-    pub retain: RetainKeys,
-}
-
-/// Whether a client's patch carries `$retainKeys` for the objects in a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RetainKeys {
-    /// It does.
-    Yes,
-    /// It does not.
-    No,
+    pub has_retain_keys: bool,
 }
 
 /// How the list in a field of the schema merges; absent when it is replaced as a whole (or no
@@ -70,7 +61,7 @@ const EPHEMERAL_CONTAINER: &str = "io.k8s.api.core.v1.EphemeralContainer";
 const CONTAINER_STATUS: &str = "io.k8s.api.core.v1.ContainerStatus";
 
 const fn object(name: &'static str, child: &'static str) -> MergeField {
-    MergeField { name, child, list: None, map_keys: &[], retain: RetainKeys::No }
+    MergeField { name, child, list: None, map_keys: &[], has_retain_keys: false }
 }
 
 const fn keyed(name: &'static str, keys: &'static [&'static str]) -> MergeField {
@@ -83,28 +74,28 @@ const fn keyed_objects(
     child: &'static str,
 ) -> MergeField {
     let list = Some(ListMerge::ByKey(keys[0]));
-    MergeField { name, child, list, map_keys: keys, retain: RetainKeys::No }
+    MergeField { name, child, list, map_keys: keys, has_retain_keys: false }
 }
 
 const fn keyed_unions(name: &'static str, keys: &'static [&'static str]) -> MergeField {
     let list = Some(ListMerge::ByKey(keys[0]));
-    MergeField { name, child: "", list, map_keys: keys, retain: RetainKeys::Yes }
+    MergeField { name, child: "", list, map_keys: keys, has_retain_keys: true }
 }
 
 const fn set(name: &'static str) -> MergeField {
     let list = Some(ListMerge::Set);
-    MergeField { name, child: "", list, map_keys: &[], retain: RetainKeys::No }
+    MergeField { name, child: "", list, map_keys: &[], has_retain_keys: false }
 }
 
 /// An object that is replaced as a whole.
 const fn replaced(name: &'static str) -> MergeField {
     let list = Some(ListMerge::Whole);
-    MergeField { name, child: "", list, map_keys: &[], retain: RetainKeys::No }
+    MergeField { name, child: "", list, map_keys: &[], has_retain_keys: false }
 }
 
 /// A list that is replaced as a whole while its entries' own schema is known.
 const fn atomic_objects(name: &'static str, child: &'static str) -> MergeField {
-    MergeField { name, child, list: None, map_keys: &[], retain: RetainKeys::No }
+    MergeField { name, child, list: None, map_keys: &[], has_retain_keys: false }
 }
 
 /// Every schema in which something merges in a way of its own, by name.
@@ -158,7 +149,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
                 child: "",
                 list: None,
                 map_keys: &[],
-                retain: RetainKeys::Yes,
+                has_retain_keys: true,
             },
             object("template", POD_TEMPLATE_SPEC),
         ],

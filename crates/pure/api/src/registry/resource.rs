@@ -7,6 +7,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ListableResource, Metadata};
+pub use rekindle_types::ResourceScope;
 use rekindle_types::{ObjectJson, Tick};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -124,15 +125,6 @@ pub struct ResourceNames {
     pub categories: &'static [&'static str],
     /// Whether objects live in a namespace.
     pub scope: ResourceScope,
-}
-
-/// Whether objects of a kind live in a namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResourceScope {
-    /// In a namespace.
-    Namespaced,
-    /// In none.
-    Cluster,
 }
 
 /// A subresource; each has one handler in the machinery.

@@ -94,15 +94,17 @@ impl ObjectRenderer<'_> {
     }
 
     /// What a bookmark carries: an object of the kind with nothing but a revision.
-    pub fn bookmark(&self, revision: Revision, initial_events_end: InitialEventsEnd) -> Bytes {
+    pub fn bookmark(&self, revision: Revision, kind_of_bookmark: BookmarkKind) -> Bytes {
         let (kind, api_version) = match self.form {
             Representation::Objects => (self.entry.kind, self.entry.api_version),
             Representation::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
             Representation::Table(_) => ("Table", "meta.k8s.io/v1"),
         };
-        let annotations = match initial_events_end {
-            InitialEventsEnd::Yes => ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}",
-            InitialEventsEnd::No => "",
+        let annotations = match kind_of_bookmark {
+            BookmarkKind::InitialEventsEnd => {
+                ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}"
+            }
+            BookmarkKind::Progress => "",
         };
         let metadata = format!("\"metadata\":{{\"resourceVersion\":\"{revision}\"{annotations}}}");
         let rest = match self.form {
@@ -117,13 +119,13 @@ impl ObjectRenderer<'_> {
     }
 }
 
-/// Whether a bookmark says that the state at the start of the watch was sent completely.
+/// What a bookmark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InitialEventsEnd {
-    /// It does.
-    Yes,
-    /// It is an ordinary one.
-    No,
+pub enum BookmarkKind {
+    /// The state at the start of the watch was sent completely.
+    InitialEventsEnd,
+    /// The watch has come this far.
+    Progress,
 }
 
 #[derive(Deserialize)]

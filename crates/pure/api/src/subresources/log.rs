@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use rekindle_types::log_options::{ContainerRun, LogFollow, LogOptions, LogSince, Timestamps};
+use rekindle_types::log_options::{ContainerRun, LogOptions, LogSince};
 use rekindle_types::{PodUid, Tick};
 
 use crate::call::ApiCall;
@@ -83,8 +83,8 @@ fn options(call: &ApiCall<'_>) -> Result<LogOptions, ApiError> {
     }
     Ok(LogOptions {
         run: if yes("previous") { ContainerRun::Previous } else { ContainerRun::Current },
-        follow: if yes("follow") { LogFollow::Yes } else { LogFollow::No },
-        timestamps: if yes("timestamps") { Timestamps::Yes } else { Timestamps::No },
+        follow: yes("follow"),
+        timestamps: yes("timestamps"),
         tail_lines,
         limit_bytes,
         since,

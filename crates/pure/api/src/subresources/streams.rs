@@ -8,7 +8,7 @@ use super::log;
 use crate::auth::AccessAttributes;
 use crate::call::ApiCall;
 use crate::node_query::{
-    AttachQuery, ExecQuery, FileUse, PodOnNode, PortForwardQuery, StreamFiles, StreamQuery,
+    AttachQuery, ExecQuery, PodOnNode, PortForwardQuery, StreamFiles, StreamQuery,
 };
 use crate::outcome::RequestOutcome;
 use crate::status::ApiError;
@@ -99,15 +99,15 @@ fn container(call: &ApiCall<'_>, spec: &PodSpec) -> Result<String, ApiError> {
 }
 
 fn files(call: &ApiCall<'_>) -> Result<StreamFiles, ApiError> {
-    let wanted = |option| if call.options.flag(option) { FileUse::Yes } else { FileUse::No };
+    let wanted = |option| call.options.flag(option);
     let terminal = wanted("tty");
     let files = StreamFiles {
         stdin: wanted("stdin"),
         stdout: wanted("stdout"),
-        stderr: if terminal == FileUse::Yes { FileUse::No } else { wanted("stderr") },
+        stderr: !terminal && wanted("stderr"),
         terminal,
     };
-    if [files.stdin, files.stdout, files.stderr] == [FileUse::No; 3] {
+    if !(files.stdin || files.stdout || files.stderr) {
         let problem = "you must specify at least 1 of stdin, stdout, stderr";
         return Err(ApiError::bad_request(problem));
     }

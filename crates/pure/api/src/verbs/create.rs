@@ -1,13 +1,14 @@
 //! create: a new object under its own or a generated name.
 
 use http::StatusCode;
-use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
+use rekindle_store::{StoreError, WritePrecondition};
 
 use crate::admission::{self, AdmissionStage, WriteReview};
-use crate::call::{ApiCall, put};
+use crate::call::{ATTEMPTS_MAX, ApiCall, ApiWriteFailure, ObjectPart, put};
 use crate::outcome::RequestOutcome;
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;
+use crate::service_addresses::ServiceWrite;
 use crate::status::ApiError;
 use crate::validation::{self, Path};
 use crate::{decode, keys, object_meta};
@@ -56,15 +57,39 @@ fn write_named(
     warnings: &[String],
 ) -> Result<Result<RequestOutcome, String>, ApiError> {
     object.prepare_named();
-    let more =
-        admit(call, object.as_mut()).map_err(|error| error.with_warnings(warnings.to_vec()))?;
-    write(call, object, &[warnings, &more].concat())
+    // the addresses of a Service may be taken in between, by a record of the user's: choose again
+    for _ in 0..ATTEMPTS_MAX {
+        match write_once(call, object.boxed_clone(), warnings) {
+            Ok(written) => return Ok(written),
+            Err(ApiWriteFailure::Raced) => {}
+            Err(ApiWriteFailure::Api(error)) => return Err(error),
+        }
+    }
+    Err(ApiError::modified(call.entry, object_meta::name(object.as_ref())))
+}
+
+fn write_once(
+    call: &ApiCall<'_>,
+    mut object: Box<dyn AnyObject>,
+    warnings: &[String],
+) -> Result<Result<RequestOutcome, String>, ApiWriteFailure> {
+    let mut service = ServiceWrite::begin(call, ObjectPart::Main)?;
+    let more = admit(call, object.as_mut(), service.as_mut())
+        .map_err(|error| error.with_warnings(warnings.to_vec()))?;
+    write(call, object, service, &[warnings, &more].concat())
 }
 
 /// Checks an object that has its name. Gives the warnings.
-fn admit(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<Vec<String>, ApiError> {
+fn admit(
+    call: &ApiCall<'_>,
+    object: &mut dyn AnyObject,
+    service: Option<&mut ServiceWrite<'_>>,
+) -> Result<Vec<String>, ApiError> {
     let review = WriteReview::of_new(call);
     let mut warnings = review.run(AdmissionStage::Named, object)?;
+    if let Some(service) = service {
+        service.complete(object, None)?;
+    }
     validate(call, object)?;
     warnings.extend(review.run(AdmissionStage::Valid, object)?);
     warnings.extend(review.run(AdmissionStage::Final, object)?);
@@ -106,8 +131,9 @@ fn validate(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<(), ApiError> 
 fn write(
     call: &ApiCall<'_>,
     object: Box<dyn AnyObject>,
+    service: Option<ServiceWrite<'_>>,
     warnings: &[String],
-) -> Result<Result<RequestOutcome, String>, ApiError> {
+) -> Result<Result<RequestOutcome, String>, ApiWriteFailure> {
     let name = object_meta::name(object.as_ref()).to_owned();
     let key = keys::object(call.entry, &call.path.namespace, &name);
     match call.options.dry_run {
@@ -115,17 +141,22 @@ fn write(
         DryRun::All => {
             let answer =
                 call.answer_object(object.as_ref(), StatusCode::CREATED, warnings.to_vec());
-            return answer.map(Ok);
+            return Ok(answer.map(Ok)?);
         }
         DryRun::No => {}
     }
-    let mut pending: Vec<PendingWrite> = Vec::new();
-    match put(call.api, &key, WritePrecondition::Absent, object) {
-        Ok(write) => pending.push(write),
-        Err(StoreError::AlreadyExists { .. }) => return Ok(Err(name)),
+    let queued = match service {
+        Some(service) => service.queue(&key, WritePrecondition::Absent, object, call.request.now),
+        None => put(call.api, &key, WritePrecondition::Absent, object).map(|write| vec![write]),
+    };
+    let mut pending = match queued {
+        Ok(pending) => pending,
+        Err(StoreError::AlreadyExists { key: taken, .. }) if taken.as_str() == key => {
+            return Ok(Err(name));
+        }
         Err(error) => return Err(error.into()),
-    }
+    };
     pending.extend(admission::after_create(call, &name)?);
     call.note_event_write(&key);
-    call.when_written(pending, StatusCode::CREATED, warnings.to_vec()).map(Ok)
+    Ok(call.when_written(pending, StatusCode::CREATED, warnings.to_vec()).map(Ok)?)
 }

@@ -71,7 +71,7 @@ pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
 
 fn remove_now(
     call: &ApiCall<'_>,
-    stored: &StoredObject,
+    stored: &Arc<StoredObject>,
     object: &dyn AnyObject,
     wish: &DeleteRequest,
 ) -> Result<RequestOutcome, ApiWriteFailure> {
@@ -79,7 +79,7 @@ fn remove_now(
     if wish.dry_run == DryRun::All {
         return Ok(answer.into());
     }
-    let mut pending = vec![remove(call.api, stored)?];
+    let mut pending = remove(call.api, stored)?;
     pending.extend(admission::after_removal(call, &call.path.namespace, &call.path.name)?);
     Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |_| answer)))
 }
@@ -277,8 +277,8 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
     let mut pending = Vec::new();
     let mut deleted = Vec::new();
     for object in list::selected(call, &selection)? {
-        if let Some(write) = delete_one_of_many(call, object.key.as_str(), &wish)? {
-            pending.push(write);
+        if let Some(writes) = delete_one_of_many(call, object.key.as_str(), &wish)? {
+            pending.extend(writes);
             let (namespace, name) = names_of_key(call.entry, object.key.as_str());
             pending.extend(admission::after_removal(call, namespace, name)?);
             deleted.push(Arc::clone(&object));
@@ -299,7 +299,7 @@ fn delete_one_of_many(
     call: &ApiCall<'_>,
     key: &str,
     wish: &DeleteRequest,
-) -> Result<Option<PendingWrite>, ApiError> {
+) -> Result<Option<Vec<PendingWrite>>, ApiError> {
     for _ in 0..ATTEMPTS_MAX {
         let Some(stored) = call.api.store.newest(key) else { return Ok(None) };
         let (namespace, name) = names_of_key(call.entry, key);
@@ -312,6 +312,7 @@ fn delete_one_of_many(
             DeleteStep::Remove(_) => remove(call.api, &stored),
             DeleteStep::Mark(object) => {
                 put(call.api, key, WritePrecondition::Revision(stored.revision), object)
+                    .map(|write| vec![write])
             }
         };
         match result.map_err(ApiWriteFailure::from) {

@@ -1,5 +1,7 @@
 //! update: replaces an object. The steps that a patch shares are here too.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use rekindle_store::{StoredObject, WritePrecondition};
 
@@ -8,6 +10,7 @@ use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, put, remove};
 use crate::outcome::RequestOutcome;
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;
+use crate::service_addresses::ServiceWrite;
 use crate::status::ApiError;
 use crate::validation::{self, Path, new_mistakes};
 use crate::{decode, object_meta, removal, revision};
@@ -45,7 +48,9 @@ pub(crate) fn change(
         let mut proposal = propose(old.as_ref())?;
         check_preconditions(call, proposal.object.as_ref(), old.as_ref(), &stored)?;
         let review = WriteReview::of_change(call, part, old.as_ref());
-        let (mut object, admitted) = settle(&review, call, part, proposal.object, old.as_ref())
+        let mut service = ServiceWrite::begin(call, part)?;
+        let proposed = (proposal.object, service.as_mut());
+        let (mut object, admitted) = settle(&review, call, part, proposed, old.as_ref())
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
         proposal.warnings.extend(admitted);
         match part {
@@ -65,7 +70,7 @@ pub(crate) fn change(
             .run(AdmissionStage::Final, object.as_mut())
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
         proposal.warnings.extend(more);
-        store_change(call, &stored, old.as_ref(), object, proposal.warnings)
+        store_change(call, (&stored, old.as_ref()), object, service, proposal.warnings)
     })
 }
 
@@ -100,7 +105,7 @@ fn settle(
     review: &WriteReview<'_>,
     call: &ApiCall<'_>,
     part: ObjectPart,
-    mut object: Box<dyn AnyObject>,
+    (mut object, service): (Box<dyn AnyObject>, Option<&mut ServiceWrite<'_>>),
     old: &dyn AnyObject,
 ) -> Result<(Box<dyn AnyObject>, Vec<String>), ApiError> {
     object_meta::prepare_changed(object.meta_mut(), old.meta());
@@ -117,6 +122,9 @@ fn settle(
     }
     let mut warnings = review.run(AdmissionStage::Defaulted, object.as_mut())?;
     warnings.extend(review.run(AdmissionStage::Named, object.as_mut())?);
+    if let Some(service) = service {
+        service.complete(object.as_mut(), Some(old))?;
+    }
     let path = Path::new("metadata");
     let mut errors = validation::object_meta::check_update(object.meta(), old.meta(), &path);
     errors.extend(validation::object_meta::check(
@@ -142,9 +150,9 @@ fn settle(
 /// Writes the object, or removes it when that was all it waited for.
 pub(crate) fn store_change(
     call: &ApiCall<'_>,
-    stored: &StoredObject,
-    old: &dyn AnyObject,
+    (stored, old): (&Arc<StoredObject>, &dyn AnyObject),
     object: Box<dyn AnyObject>,
+    service: Option<ServiceWrite<'_>>,
     warnings: Vec<String>,
 ) -> Result<RequestOutcome, ApiWriteFailure> {
     let goes = removal::may_go(object.as_ref());
@@ -152,7 +160,8 @@ pub(crate) fn store_change(
         return Ok(call.answer_object(object.as_ref(), StatusCode::OK, warnings)?);
     }
     if goes {
-        let mut pending = vec![remove(call.api, stored)?];
+        drop(service);
+        let mut pending = remove(call.api, stored)?;
         pending.extend(admission::after_removal(call, &call.path.namespace, &call.path.name)?);
         return Ok(call.answer_object_after(pending, object.as_ref(), warnings)?);
     }
@@ -162,7 +171,11 @@ pub(crate) fn store_change(
         return Ok(call.answer_object_after(vec![pending], object.as_ref(), warnings)?);
     }
     let key = stored.key.as_str();
-    let pending = put(call.api, key, WritePrecondition::Revision(stored.revision), object)?;
+    let expect = WritePrecondition::Revision(stored.revision);
+    let pending = match service {
+        Some(service) => service.queue(key, expect, object, call.request.now)?,
+        None => vec![put(call.api, key, expect, object)?],
+    };
     call.note_event_write(key);
-    Ok(call.when_written(vec![pending], StatusCode::OK, warnings)?)
+    Ok(call.when_written(pending, StatusCode::OK, warnings)?)
 }

@@ -5,7 +5,7 @@ use rekindle_store::{RangeQuery, Revision};
 
 use super::list;
 use crate::call::ApiCall;
-use crate::event_stream::{Bookmarks, EventStream, WatchSource, WatchView};
+use crate::event_stream::{EventStream, WatchSource, WatchView};
 use crate::outcome::{RequestOutcome, WatchAnswer};
 use crate::request::Representation;
 use crate::request::options::RevisionMatch;
@@ -84,10 +84,7 @@ fn stream_after(
         Ok(watch) => WatchSource::Live(watch),
         Err(error) => WatchSource::Failed(error),
     };
-    let bookmarks = match call.options.allow_watch_bookmarks {
-        true => Bookmarks::Wanted,
-        false => Bookmarks::Unwanted,
-    };
+    let wants_bookmarks = call.options.allow_watch_bookmarks;
     let shown = WatchView { entry: call.entry.clone(), form, selection };
-    EventStream::new(shown, source, bookmarks, after, call.api.encoded_events.clone())
+    EventStream::new(shown, source, wants_bookmarks, after, call.api.encoded_events.clone())
 }

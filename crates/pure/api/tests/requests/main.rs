@@ -22,6 +22,7 @@ mod priorities;
 mod pull_secrets;
 mod rbac;
 mod runtime_classes;
+mod services;
 mod storage_classes;
 mod terms;
 mod tokens;

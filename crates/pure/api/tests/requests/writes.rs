@@ -26,8 +26,8 @@ fn a_created_object_has_what_the_server_gives() {
             "creationTimestamp": "2026-11-18T11:06:40Z",
             "name": "a",
             "namespace": "default",
-            "resourceVersion": "37",
-            "uid": "5608dfc4-41da-481e-8083-63bde27680d4"
+            "resourceVersion": "38",
+            "uid": "f7ae6c8f-dcc1-4b32-bac9-1bbdca7631e5"
           }
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&made).unwrap());
@@ -189,7 +189,7 @@ fn updates_replace_with_and_without_a_resource_version() {
     ];
     expect![[r#"
         409 Conflict: Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again
-        409 Conflict: Operation cannot be fulfilled on configmaps "a": Precondition failed: UID in precondition: x, UID in object meta: 5608dfc4-41da-481e-8083-63bde27680d4
+        409 Conflict: Operation cannot be fulfilled on configmaps "a": Precondition failed: UID in precondition: x, UID in object meta: f7ae6c8f-dcc1-4b32-bac9-1bbdca7631e5
         404 NotFound: configmaps "b" not found
         400 BadRequest: the name of the object (b) does not match the name on the URL (a)
         400 BadRequest: the namespace of the provided object does not match the namespace sent on the request

@@ -32,9 +32,9 @@ pub(crate) use streak::CreationPause;
 use std::collections::BTreeMap;
 
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, span};
+use rekindle_types::{EventSeverity, Tick, span};
 
-use crate::events::{EventNote, EventSeverity, EventSubject};
+use crate::events::{EventNote, EventSubject};
 use crate::plan::PlannedWrite;
 use crate::{ClusterView, ObjectId, ResourceKind, ViewObject, WritePlan};
 use series::SeriesMeasure;

@@ -6,12 +6,12 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use rekindle_cron::in_zone;
-use rekindle_types::Tick;
 use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, Tick};
 use serde_json::json;
 
 use super::COMPONENT;
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{DependentPolicy, PatchTarget, PlannedWrite, WriteNotes, WriteOperation};
 use crate::{NamespacedName, ObjectId, ResourceKind, ViewObject, owners};
 

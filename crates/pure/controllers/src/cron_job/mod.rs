@@ -24,9 +24,9 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
 use rekindle_cron::{Schedule, time_zone};
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::job::JobEnding;
 use crate::{
     ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,

@@ -10,10 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
 use rekindle_types::revisions::{self, HASH_LABEL};
-use rekindle_types::taints;
+use rekindle_types::{EventSeverity, taints};
 
 use super::COMPONENT;
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
 use crate::{ClusterView, ResourceKind, ViewObject, names, owners};
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use rekindle_types::EventSeverity;
 use rekindle_types::held::HeldPod;
 
 use super::places::{DaemonNode, DaemonNodes, DaemonPod, NodeFit};
 use super::rolling::{self, DaemonSetStrategy};
 use super::{COMPONENT, DaemonSetSync, make};
 use crate::creation_brake::{self, CreationSeries};
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::view::PodActivity;
 use crate::{ViewObject, pods};
 

@@ -140,7 +140,7 @@ pub(super) fn fit(pod: &impl AnyPod, node: &Node) -> NodeFit {
     {
         return NodeFit::Unfit;
     }
-    let untolerated: Vec<&str> = taints::of_node(node)
+    let untolerated: Vec<&str> = taints::node_taints(node)
         .iter()
         .filter(|taint| !taints::is_tolerated(taints::tolerations(pod), taint))
         .map(|taint| taint.effect.as_str())

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::conditions::{self, ConditionTruth};
 use super::fenceposts::{self, RolloutStrategy};
-use super::rollout::{DeploymentWrite, Rollout};
+use super::rollout::Rollout;
 use super::{annotations, status};
 use crate::plan::{PatchTarget, PlannedWrite, WriteNotes, WriteOperation};
 use crate::{NamespacedName, ObjectId, ResourceKind, names, owners};
@@ -73,7 +73,7 @@ impl Rollout<'_> {
         if current.map(String::as_str) == Some(revision.to_string().as_str()) {
             return;
         }
-        self.deployment_write = DeploymentWrite::Planned;
+        self.has_deployment_write = true;
         self.steps.push(PlannedWrite::from(WriteOperation::Patch {
             id: ObjectId::new(ResourceKind::Deployment, NamespacedName::from_meta(meta)),
             part: PatchTarget::Status,

@@ -1,7 +1,7 @@
 //! Strategy Recreate: every old pod is gone before a new one comes.
 
 use super::new_set::NewReplicaSet;
-use super::rollout::{Rollout, ScaleChanged};
+use super::rollout::Rollout;
 use super::status;
 use crate::pods;
 
@@ -11,13 +11,13 @@ impl Rollout<'_> {
         if self.find_new_set() == NewReplicaSet::InTheMaking {
             return;
         }
-        let mut scaled = ScaleChanged::No;
+        let mut has_scaled = false;
         for index in self.old() {
-            if self.sets[index].replicas != 0 && self.resize(index, 0) == ScaleChanged::Yes {
-                scaled = ScaleChanged::Yes;
+            if self.sets[index].replicas != 0 && self.resize(index, 0) {
+                has_scaled = true;
             }
         }
-        if scaled == ScaleChanged::Yes || self.old_pods_remain() {
+        if has_scaled || self.old_pods_remain() {
             self.sync_rollout_status();
             return;
         }

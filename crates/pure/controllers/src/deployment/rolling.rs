@@ -3,7 +3,7 @@
 
 use super::fenceposts;
 use super::new_set::NewReplicaSet;
-use super::rollout::{Rollout, RolloutReplicaSet, ScaleChanged};
+use super::rollout::{Rollout, RolloutReplicaSet};
 use super::status;
 
 impl Rollout<'_> {
@@ -13,7 +13,7 @@ impl Rollout<'_> {
             NewReplicaSet::InTheMaking | NewReplicaSet::Absent => return,
             NewReplicaSet::Ready => {}
         }
-        if self.scale_up_new() == ScaleChanged::No && self.scale_down_old() == ScaleChanged::No {
+        if !self.scale_up_new() && !self.scale_down_old() {
             let calculated = self.calculate_status();
             if status::is_complete(self.deployment, &calculated) {
                 self.clean_up_history();
@@ -33,31 +33,33 @@ impl Rollout<'_> {
         current + (max_total - total).min(wanted - current).max(0)
     }
 
-    fn scale_up_new(&mut self) -> ScaleChanged {
-        let Some(index) = self.new else { return ScaleChanged::No };
+    /// True if the new ReplicaSet has another size now.
+    fn scale_up_new(&mut self) -> bool {
+        let Some(index) = self.new else { return false };
         let current = self.sets[index].replicas;
         let wanted = self.wanted();
         let target = if current > wanted { wanted } else { self.room_for_new(current) };
-        if target == current { ScaleChanged::No } else { self.resize(index, target) }
+        target != current && self.resize(index, target)
     }
 
-    fn scale_down_old(&mut self) -> ScaleChanged {
-        let Some(new) = self.new else { return ScaleChanged::No };
+    /// True if an old ReplicaSet is smaller now.
+    fn scale_down_old(&mut self) -> bool {
+        let Some(new) = self.new else { return false };
         // A status that does not speak of the present spec may count pods that are being given up
         // (upstream trusts it, and may fall below the minimum for a moment). It will speak soon,
         // and that brings the next look.
         if self.old_total() == 0 || !self.sets.iter().all(RolloutReplicaSet::is_observed) {
-            return ScaleChanged::No;
+            return false;
         }
         let min_available = self.wanted() - fenceposts::max_unavailable(self.deployment);
         let new_unavailable = self.sets[new].replicas - self.sets[new].available();
         let spare = self.total() - min_available - new_unavailable;
         if spare <= 0 {
-            return ScaleChanged::No;
+            return false;
         }
         let cleaned = self.drop_unhealthy(spare);
         let dropped = self.drop_available(min_available, spare - cleaned);
-        if cleaned + dropped > 0 { ScaleChanged::Yes } else { ScaleChanged::No }
+        cleaned + dropped > 0
     }
 
     /// Old pods that are not available go first: they serve nobody. The result is how many.

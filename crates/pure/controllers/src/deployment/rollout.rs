@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
-use rekindle_types::Tick;
+use rekindle_types::{EventSeverity, Tick};
 
 use super::template::has_template;
 use super::{COMPONENT, annotations, fenceposts};
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{PlannedWrite, WriteNotes, WriteOperation};
 use crate::{ClusterView, ViewObject, WritePlan, replica_set};
 
@@ -27,7 +27,7 @@ pub(super) struct Rollout<'a> {
     pub(super) steps: Vec<PlannedWrite>,
     /// Whether one of `steps` changes the Deployment itself: its status then waits for the next
     /// look, for what it would be written over is about to be outdated.
-    pub(super) deployment_write: DeploymentWrite,
+    pub(super) has_deployment_write: bool,
     pub(super) plan: WritePlan,
 }
 
@@ -74,20 +74,6 @@ pub(super) fn age_order(a: &ReplicaSet, b: &ReplicaSet) -> Ordering {
         .cmp(&(&b.metadata.creation_timestamp, &b.metadata.name))
 }
 
-/// Whether a look writes the Deployment itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DeploymentWrite {
-    Planned,
-    None,
-}
-
-/// Whether a look changed the size of something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ScaleChanged {
-    Yes,
-    No,
-}
-
 impl<'a> Rollout<'a> {
     pub(super) fn new(
         view: &'a ClusterView,
@@ -105,7 +91,7 @@ impl<'a> Rollout<'a> {
             status: deployment.status.clone().unwrap_or_default(),
             now,
             steps: Vec::new(),
-            deployment_write: DeploymentWrite::None,
+            has_deployment_write: false,
             plan: WritePlan::default(),
         }
     }
@@ -131,20 +117,20 @@ impl<'a> Rollout<'a> {
         (0..self.sets.len()).filter(move |index| Some(*index) != new)
     }
 
-    /// Gives a ReplicaSet another size.
-    pub(super) fn resize(&mut self, index: usize, replicas: i32) -> ScaleChanged {
+    /// Gives a ReplicaSet this size. True if it had another one.
+    pub(super) fn resize(&mut self, index: usize, replicas: i32) -> bool {
         let deployment = self.deployment;
         let member = &mut self.sets[index];
         let mut set = member.edited.clone().unwrap_or_else(|| member.set.as_ref().clone());
         let annotations_changed = annotations::set_sizes(&mut set, deployment);
         let before = member.replicas;
         if before == replicas && !annotations_changed {
-            return ScaleChanged::No;
+            return false;
         }
         set.spec.replicas = Some(replicas);
         member.replicas = replicas;
         member.edited = Some(set);
-        if before == replicas { ScaleChanged::No } else { ScaleChanged::Yes }
+        before != replicas
     }
 
     /// The event about a ReplicaSet's new size.

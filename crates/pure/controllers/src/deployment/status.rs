@@ -5,7 +5,7 @@ use rekindle_types::{Tick, TickDuration};
 
 use super::conditions::{self, ConditionTruth};
 use super::fenceposts;
-use super::rollout::{DeploymentWrite, Rollout};
+use super::rollout::Rollout;
 use crate::NamespacedName;
 use crate::plan::WriteOperation;
 
@@ -222,12 +222,9 @@ impl Rollout<'_> {
     /// Adds the write of the status, if it differs.
     pub(super) fn write_status(&mut self) {
         let is_news = self.deployment.status.as_ref() != Some(&self.status);
-        match self.deployment_write {
-            DeploymentWrite::None if is_news => {
-                let write = self.status_write();
-                self.plan.then(write);
-            }
-            DeploymentWrite::None | DeploymentWrite::Planned => {}
+        if is_news && !self.has_deployment_write {
+            let write = self.status_write();
+            self.plan.then(write);
         }
     }
 

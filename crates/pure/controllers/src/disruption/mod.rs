@@ -21,9 +21,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use rekindle_types::held::HeldPod;
-use rekindle_types::{Tick, labels};
+use rekindle_types::{EventSeverity, Tick, labels};
 
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::WriteOperation;
 use crate::{
     ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, WritePlan,

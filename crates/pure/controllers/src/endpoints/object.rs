@@ -6,10 +6,11 @@ use k8s_openapi::api::core::v1::{
     EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Service,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::EventSeverity;
 
 use super::wanted::{self, AddressType, BackendPod, BackendPort};
 use super::{hostname, is_ours, mirrored};
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
 use crate::{
     ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject, WritePlan, owners, pods,

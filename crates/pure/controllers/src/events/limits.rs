@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::event_bucket::EventBucket;
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
-use super::{EventNote, EventSeverity, EventSubject};
+use super::{EventNote, EventSubject};
 
 /// So many different messages of one reason about one object, and from then on they are one event.
 const SIMILAR_MAX: usize = 10;
@@ -13,10 +14,6 @@ const SIMILAR_MAX: usize = 10;
 const SIMILAR_WITHIN: TickDuration = TickDuration::from_secs(600);
 /// Before the message of an event that stands for several.
 const COMBINED: &str = "(combined from similar events): ";
-/// Events that one component may write about one object at once.
-const BURST: u64 = 25;
-/// After these, one in this time.
-const REFILL: TickDuration = TickDuration::from_secs(300);
 /// Things remembered at most, of each sort.
 pub(super) const REMEMBERED_MAX: usize = 2048;
 
@@ -116,29 +113,10 @@ pub(super) struct EventQuota {
     buckets: BoundedMemory<(EventSubject, &'static str), EventBucket>,
 }
 
-#[derive(Clone, Debug)]
-struct EventBucket {
-    left: u64,
-    /// From when on the next refill is counted.
-    since: Tick,
-}
-
 impl EventQuota {
     /// Takes one write; false when there is none left.
     pub(super) fn take(&mut self, note: &EventNote, now: Tick) -> bool {
         let key = (note.about.clone(), note.component);
-        let bucket = self.buckets.recall(&key, now, || EventBucket { left: BURST, since: now });
-        let earned = now.since(bucket.since).as_micros() / REFILL.as_micros();
-        if bucket.left.saturating_add(earned) >= BURST {
-            *bucket = EventBucket { left: BURST, since: now };
-        } else {
-            bucket.left += earned;
-            bucket.since = bucket.since + REFILL.saturating_mul(earned);
-        }
-        if bucket.left == 0 {
-            return false;
-        }
-        bucket.left -= 1;
-        true
+        self.buckets.recall(&key, now, || EventBucket::full(now)).take(now)
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use rekindle_types::held::HeldPod;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use super::tally::{JobCourse, JobTally};
 use super::{COMPONENT, success};
 use crate::ViewObject;
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 
 const COMPLETE: &str = "Complete";
 const FAILED: &str = "Failed";

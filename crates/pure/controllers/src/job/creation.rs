@@ -9,14 +9,14 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::Tick;
 use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, Tick};
 
 use super::COMPONENT;
 use super::per_index::IndexFailures;
 use super::tracking::{FINALIZER, INDEX};
 use crate::avoidance::{self, Avoided};
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{PlannedWrite, WriteNotes, WriteOperation};
 use crate::{ClusterView, ResourceKind, ViewObject, WritePlan, names, owners};
 
@@ -36,7 +36,7 @@ pub(super) fn create(
 ) {
     let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
     let workload = owners::root_uid(view, &ViewObject::Job(job.clone()));
-    let avoided = avoidance::of_workload(view, namespace, &workload, now);
+    let avoided = avoidance::nodes_avoided_by_workload(view, namespace, &workload, now);
     let mut given = BTreeSet::new();
     let mut left = places;
     let mut batch_size = 1;

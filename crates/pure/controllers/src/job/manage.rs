@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
-use rekindle_types::Tick;
 use rekindle_types::held::HeldPod;
+use rekindle_types::{EventSeverity, Tick};
 
 use super::failure::FailureRule;
 use super::indexes::IndexSet;
 use super::tally::JobTally;
 use super::{COMPONENT, CompletionMode, backoff, creation, mode, number, tracking};
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
 use crate::{ClusterView, ViewObject, WritePlan, pods};
 

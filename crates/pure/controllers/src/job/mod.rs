@@ -32,9 +32,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::{Tick, TickDuration, labels};
+use rekindle_types::{EventSeverity, Tick, TickDuration, labels};
 
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
 use crate::{
     ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, WritePlan,

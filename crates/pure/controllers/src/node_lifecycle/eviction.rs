@@ -16,10 +16,10 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration, taints};
+use rekindle_types::{EventSeverity, Tick, TickDuration, taints};
 use serde_json::json;
 
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::patches::status_patch;
 use crate::plan::{DependentPolicy, WriteOperation};
 use crate::{
@@ -91,7 +91,7 @@ fn node_of<'a>(view: &'a ClusterView, pod: &HeldPod) -> Option<&'a Node> {
 }
 
 fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
-    taints::of_node(node).iter().filter(|taint| taint.effect == taints::NO_EXECUTE)
+    taints::node_taints(node).iter().filter(|taint| taint.effect == taints::NO_EXECUTE)
 }
 
 /// The shortest stay that the node's taints leave the pod.

@@ -53,7 +53,7 @@ pub(crate) fn affected(
         }
         // at whatever time: only whether something is to be changed matters here
         (_, Some(ViewObject::Node(node)))
-            if by_conditions(node, Tick::ZERO) != taints::of_node(node) =>
+            if by_conditions(node, Tick::ZERO) != taints::node_taints(node) =>
         {
             keys.insert(key());
         }
@@ -98,7 +98,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &str, now: Tick) -> WritePlan 
     if let Some(at) = look {
         plan.look_again(at);
     }
-    if taints != taints::of_node(node) {
+    if taints != taints::node_taints(node) {
         plan.then(WriteOperation::Patch {
             id: ObjectId::new(ResourceKind::Node, NamespacedName::new("", name)),
             part: PatchTarget::Whole,
@@ -115,7 +115,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &str, now: Tick) -> WritePlan 
 /// nothing of it runs any more.
 pub(crate) fn is_out_of_service(node: &Node) -> bool {
     zones::asked_for(node).is_some()
-        && taints::of_node(node).iter().any(|taint| taint.key == OUT_OF_SERVICE)
+        && taints::node_taints(node).iter().any(|taint| taint.key == OUT_OF_SERVICE)
 }
 
 /// The taints as they should be, and when another look at them is due.
@@ -156,7 +156,7 @@ fn by_conditions(node: &Node, now: Tick) -> Vec<Taint> {
     };
     let of_conditions =
         taints::OF_CONDITIONS.map(|(type_, status, key)| (says(type_, status), key));
-    let present = taints::of_node(node);
+    let present = taints::node_taints(node);
     let mut taints = present.to_vec();
     for (applies, key) in
         of_conditions.into_iter().chain([(nodes::is_cordoned(node), UNSCHEDULABLE)])

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Node;
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use super::silence::NAME;
-use crate::events::{EventNote, EventSeverity, EventSubject};
+use crate::events::{EventNote, EventSubject};
 use crate::{ClusterView, ControllerKey, ObjectChange, ResourceKind, ViewObject, WritePlan};
 
 /// How long a node is new. It may have registered before the controllers ran, or while others led.

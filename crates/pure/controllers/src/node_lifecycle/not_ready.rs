@@ -4,12 +4,12 @@
 //! Source: upstream's node lifecycle controller, `MarkPodsNotReady`, with its event.
 
 use k8s_openapi::api::core::v1::PodCondition;
-use rekindle_types::Tick;
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, Tick};
 use serde_json::json;
 
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::patches::status_patch;
 use crate::plan::PlannedWrite;
 use crate::{ClusterView, ResourceKind, ViewObject, WritePlan, pods};

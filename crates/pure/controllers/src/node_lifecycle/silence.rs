@@ -11,10 +11,10 @@
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 use serde_json::json;
 
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::patches::status_patch;
 use crate::{ClusterView, ResourceKind, ViewObject, WritePlan};
 

@@ -157,7 +157,7 @@ pub(super) fn zone_of(node: &Node) -> (&str, &str) {
 
 /// The taint of these two that the node has.
 pub(super) fn present(node: &Node) -> Option<&Taint> {
-    taints::of_node(node)
+    taints::node_taints(node)
         .iter()
         .find(|taint| taint.effect == NO_EXECUTE && KEYS.contains(&taint.key.as_str()))
 }

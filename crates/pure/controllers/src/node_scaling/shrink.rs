@@ -59,11 +59,11 @@ pub enum NodeKeepReason {
 /// Why the node stays; none when it is not needed.
 pub(super) fn need(view: &ClusterView, name: &str, used_percent: i64) -> Option<NodeNeed> {
     let Some(node) = view.node(name) else { return Some(NodeNeed::Absent) };
-    if let Some(need) = of_node(node) {
+    if let Some(need) = need_by_annotation(node) {
         return Some(need);
     }
     if !cluster::is_ready(node) {
-        return of_unready(view, node, name);
+        return need_of_unready_node(view, node, name);
     }
     let used = used(&view.requested_on(name), &ResourceAmounts::allocatable(node));
     if used >= used_percent {
@@ -85,7 +85,7 @@ pub(super) fn need(view: &ClusterView, name: &str, used_percent: i64) -> Option<
         .or_else(|| without_place(view, name, &movable))
 }
 
-fn of_node(node: &Node) -> Option<NodeNeed> {
+fn need_by_annotation(node: &Node) -> Option<NodeNeed> {
     let says = |key: &str| node.metadata.annotations.as_ref()?.get(key).map(String::as_str);
     if owners::is_terminating(&node.metadata) {
         return Some(NodeNeed::Absent);
@@ -101,7 +101,7 @@ fn of_node(node: &Node) -> Option<NodeNeed> {
 
 /// What is to end on it may never do so, as nobody is heard of there; what stays may come back with
 /// it.
-fn of_unready(view: &ClusterView, node: &Node, name: &str) -> Option<NodeNeed> {
+fn need_of_unready_node(view: &ClusterView, node: &Node, name: &str) -> Option<NodeNeed> {
     let is_over = |pod: &Arc<HeldPod>| {
         pods::is_finished(pod) || belongs_to_node(pod) || owners::is_terminating(&pod.metadata)
     };

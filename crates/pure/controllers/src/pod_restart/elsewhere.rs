@@ -62,11 +62,11 @@ fn only_avoided(view: &ClusterView, pod: &HeldPod, now: Tick) -> Option<AvoidedO
 /// What the pod that comes in this one's place keeps away from already.
 fn avoided_by_next(view: &ClusterView, pod: &HeldPod, now: Tick) -> Avoided {
     if owners::controller_of(&pod.metadata).is_none() {
-        let mut avoided = avoidance::of_pod(pod);
+        let mut avoided = avoidance::nodes_avoided_by(pod);
         avoided.retain(|_, until| Tick::from(&*until) > now);
         return avoided;
     }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let workload = owners::root_uid(view, &ViewObject::from(pod.clone()));
-    avoidance::of_workload(view, namespace, &workload, now)
+    avoidance::nodes_avoided_by_workload(view, namespace, &workload, now)
 }

@@ -102,7 +102,7 @@ pub(super) fn from_copy(
     now: Tick,
 ) -> Result<v1::Pod, serde_json::Error> {
     let mut pod = v1::Pod::from_value(&copy.0)?;
-    let mut avoided: Avoided = avoidance::of_pod(&pod);
+    let mut avoided: Avoided = avoidance::nodes_avoided_by(&pod);
     pod = avoidance::without_exclusions(pod);
     avoided.retain(|_, until| Tick::from(&*until) > now);
     if let Some(until) = &replacement.avoid_node_until {

@@ -40,7 +40,7 @@ pub fn preview(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick) -> Rest
     });
     // what has no phase is the node's to take up
     match planned.filter(|status| status.phase.is_some()) {
-        Some(status) => match of_status(status) {
+        Some(status) => match preview_from_status(status) {
             RestartPreview::Goes => evicted(&view, &asked),
             known => known,
         },
@@ -52,7 +52,7 @@ pub fn preview(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick) -> Rest
 }
 
 /// What the controller would write first.
-fn of_status(status: PodRestartStatus) -> RestartPreview {
+fn preview_from_status(status: PodRestartStatus) -> RestartPreview {
     let message = status.message.unwrap_or_default();
     let step = status.replacement.map(|replacement| replacement.step);
     match (status.phase, step) {
@@ -73,7 +73,7 @@ fn of_status(status: PodRestartStatus) -> RestartPreview {
 fn evicted(view: &ClusterView, restart: &PodRestart) -> RestartPreview {
     let why = match restart.spec.rung() {
         Rung::Recreate | Rung::Reschedule => {
-            view.pod(&pod_of(restart)).and_then(|pod| silence::of_eviction(view, pod))
+            view.pod(&pod_of(restart)).and_then(|pod| silence::why_no_eviction_ends(view, pod))
         }
         Rung::Container | Rung::Containers | Rung::Pod | Rung::Rollback => None,
     };
@@ -111,7 +111,7 @@ fn in_place(view: &ClusterView, restart: &PodRestart) -> RestartPreview {
             "restart {other} of pod {name} is in progress: it would be refused while that one stops all containers, and take its place after that"
         ));
     }
-    silence::of_restart_in_place(view, pod).map_or(RestartPreview::Goes, RestartPreview::Waits)
+    silence::why_no_restart_begins(view, pod).map_or(RestartPreview::Goes, RestartPreview::Waits)
 }
 
 /// Whether a regular container has run to its end.

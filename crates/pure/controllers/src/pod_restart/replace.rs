@@ -28,14 +28,14 @@ use rekindle_types::v1alpha1::{
     PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER, ReplacementHold,
     ReplacementStep, Rung,
 };
-use rekindle_types::{Tick, TickDuration, span};
+use rekindle_types::{EventSeverity, Tick, TickDuration, span};
 
 use super::unfilled::ReplacementFailure;
 use super::{
     again, budgets, elsewhere, finish, finish_owing, grace, kept, pod_of, silence, successor,
     unfilled,
 };
-use crate::events::{EventNote, EventSeverity, cut};
+use crate::events::{EventNote, cut};
 use crate::plan::{EvictWrite, NewObject, PlannedWrite, WriteNotes, WriteOperation, WriteRefusal};
 use crate::{ClusterView, NamespacedName, ViewObject, WritePlan, owners, pods};
 
@@ -339,15 +339,19 @@ impl Job<'_> {
             return plan.then_all(vec![self.eviction(pod)]);
         }
         let new_pod = match &replacement.workload_uid {
-            Some(workload) => successor::of(self.view, self.restart, replacement, workload),
+            Some(workload) => {
+                successor::find_successor(self.view, self.restart, replacement, workload)
+            }
             None => self.view.pod(&name).filter(|pod| !is_meant(pod, replacement)),
         };
         if let Some(new_pod) = new_pod {
             return plan.then(self.starting(replacement, new_pod));
         }
         let workload = replacement.workload_uid.as_deref();
-        let unfilled = workload
-            .and_then(|uid| unfilled::of(self.view, self.restart, replacement, uid).zip(Some(uid)));
+        let unfilled = workload.and_then(|uid| {
+            unfilled::failure_without_successor(self.view, self.restart, replacement, uid)
+                .zip(Some(uid))
+        });
         if let Some((ReplacementFailure { why, gone }, uid)) = unfilled {
             if let Some(id) = gone {
                 plan.then(WriteOperation::CheckAbsent { id, uid: Some(uid.to_owned()) });
@@ -371,7 +375,7 @@ impl Job<'_> {
 
     /// Why the pod does not end, unless the request says so already.
     fn news_of_silence(&self, pod: &HeldPod) -> Option<String> {
-        let why = silence::of_eviction(self.view, pod)?;
+        let why = silence::why_no_eviction_ends(self.view, pod)?;
         let message = format!("{}; {why}", doing(self.rung));
         (self.message() != Some(message.as_str())).then_some(message)
     }

@@ -10,11 +10,11 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use rekindle_types::v1alpha1::{
     PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER, RollbackStatus,
 };
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use super::{finish, pod_of};
 use crate::deployment::rollback::{self, RollbackObstacle};
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{PlannedWrite, WriteNotes, WriteOperation};
 use crate::{ClusterView, NamespacedName, ViewObject, WritePlan, owners};
 

@@ -14,14 +14,14 @@ pub(super) fn silent_node<'a>(view: &ClusterView, pod: &'a HeldPod) -> Option<&'
 }
 
 /// Why nobody takes a restart in place up.
-pub(super) fn of_restart_in_place(view: &ClusterView, pod: &HeldPod) -> Option<String> {
+pub(super) fn why_no_restart_begins(view: &ClusterView, pod: &HeldPod) -> Option<String> {
     let node = silent_node(view, pod)?;
     Some(format!("node {node} is not ready: nobody takes it up until its agent answers"))
 }
 
 /// Why a pod that is evicted does not end, when another one takes its place only after that: of the
 /// same name, or on the same node.
-pub(super) fn of_eviction(view: &ClusterView, pod: &HeldPod) -> Option<String> {
+pub(super) fn why_no_eviction_ends(view: &ClusterView, pod: &HeldPod) -> Option<String> {
     let controller = owners::controller_of(&pod.metadata).map(|owner| owner.kind.as_str());
     match controller {
         None | Some("StatefulSet" | "DaemonSet") => {}

@@ -17,7 +17,7 @@ use super::is_finished;
 use crate::{ClusterView, ResourceKind, ViewObject, owners, pods};
 
 /// The new pod, if it is there.
-pub(super) fn of<'a>(
+pub(super) fn find_successor<'a>(
     view: &'a ClusterView,
     restart: &'a PodRestart,
     replacement: &PodReplacement,

@@ -17,7 +17,7 @@ pub(super) struct ReplacementFailure {
 }
 
 /// None while another pod may come.
-pub(super) fn of(
+pub(super) fn failure_without_successor(
     view: &ClusterView,
     restart: &PodRestart,
     replacement: &PodReplacement,

@@ -21,10 +21,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use rekindle_types::held::HeldPod;
 use rekindle_types::labels::Labels;
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration, labels};
+use rekindle_types::{EventSeverity, Tick, TickDuration, labels};
 
 use crate::avoidance::{self, Avoided};
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
 use crate::view::{ManagedPod, PodActivity};
 use crate::{
@@ -166,7 +166,7 @@ pub(crate) fn wanted(rs: &ReplicaSet) -> i32 {
 fn create(view: &ClusterView, set: &ReplicaOwner, missing: usize, now: Tick, plan: &mut WritePlan) {
     let namespace = set.rs.metadata.namespace.as_deref().unwrap_or_default();
     let workload = owners::root_uid(view, &set.about);
-    let avoided = avoidance::of_workload(view, namespace, &workload, now);
+    let avoided = avoidance::nodes_avoided_by_workload(view, namespace, &workload, now);
     let meta = &set.rs.metadata;
     let stem = format!("{}-", names::base(meta.name.as_deref().unwrap_or_default()));
     let series = meta.uid.clone().unwrap_or_default();

@@ -29,13 +29,13 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PodCondition};
-use rekindle_types::Tick;
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, Tick};
 use serde_json::json;
 
 use crate::cluster::NodeEntry;
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::patches::status_patch;
 use crate::plan::{PlannedWrite, WriteNotes, WriteOperation};
 use crate::{

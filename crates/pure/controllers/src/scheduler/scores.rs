@@ -66,14 +66,14 @@ pub(super) fn best<'v>(
 fn liked(pod: &HeldPod, candidates: &[NodeCandidate<'_>]) -> Option<Vec<i64>> {
     let preferred = affinity::preferred(pod);
     let liked = candidates.iter().map(|c| affinity::preference(preferred, c.host.node));
-    (!preferred.is_empty()).then(|| of_greatest(liked.collect()))
+    (!preferred.is_empty()).then(|| percent_of_greatest(liked.collect()))
 }
 
 /// What the pods that are there and this one think of each other; nothing when none of them prefers
 /// anything.
 fn near(fit: &PodPlacement<'_>, candidates: &[NodeCandidate<'_>]) -> Option<Vec<i64>> {
     let near = candidates.iter().map(|candidate| fit.neighbours.preference(candidate.host.node));
-    fit.neighbours.have_preferences().then(|| of_range(near.collect()))
+    fit.neighbours.have_preferences().then(|| percent_of_range(near.collect()))
 }
 
 /// How many taints of each node the pod had better avoid; nothing when all of them are open.
@@ -83,18 +83,18 @@ fn avoided(pod: &HeldPod, candidates: &[NodeCandidate<'_>]) -> Option<Vec<i64>> 
     }
     let counts =
         candidates.iter().map(|candidate| taints::count_to_avoid(pod, candidate.host.node));
-    Some(of_greatest(counts.collect()))
+    Some(percent_of_greatest(counts.collect()))
 }
 
 /// Each as 0..=100 of the greatest.
-fn of_greatest(values: Vec<i64>) -> Vec<i64> {
+fn percent_of_greatest(values: Vec<i64>) -> Vec<i64> {
     let most = values.iter().copied().max().unwrap_or(0);
     let share = |value| if most == 0 { 0 } else { value * SCORE_MAX / most };
     values.into_iter().map(share).collect()
 }
 
 /// Each as 0..=100 of the way from the least to the greatest.
-fn of_range(values: Vec<i64>) -> Vec<i64> {
+fn percent_of_range(values: Vec<i64>) -> Vec<i64> {
     let least = values.iter().copied().min().unwrap_or(0);
     let span = values.iter().copied().max().unwrap_or(0) - least;
     let share = |value| if span == 0 { 0 } else { (value - least) * SCORE_MAX / span };

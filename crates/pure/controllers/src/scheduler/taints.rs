@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use rekindle_types::held::HeldPod;
 use rekindle_types::taints::{
     MEMORY_PRESSURE, NO_EXECUTE, NO_SCHEDULE, NOT_READY, PREFER_NO_SCHEDULE, UNSCHEDULABLE,
-    is_tolerated, of_node, tolerations,
+    is_tolerated, node_taints, tolerations,
 };
 
 use crate::cluster::ResourceAmounts;
@@ -12,7 +12,7 @@ use crate::cluster::ResourceAmounts;
 /// The first taint of the node that the pod does not tolerate. A pod that asks for something, or is
 /// limited in it, copes with want of memory [documentation, "Taint Nodes by Condition"].
 pub(super) fn first_untolerated<'a>(pod: &HeldPod, node: &'a Node) -> Option<&'a Taint> {
-    of_node(node)
+    node_taints(node)
         .iter()
         .filter(|taint| matches!(taint.effect.as_str(), NO_SCHEDULE | NO_EXECUTE))
         .filter(|taint| taint.key != MEMORY_PRESSURE || is_best_effort(pod))
@@ -21,7 +21,7 @@ pub(super) fn first_untolerated<'a>(pod: &HeldPod, node: &'a Node) -> Option<&'a
 
 /// How many `PreferNoSchedule` taints of the node the pod does not tolerate.
 pub(super) fn count_to_avoid(pod: &HeldPod, node: &Node) -> i64 {
-    let avoided = of_node(node)
+    let avoided = node_taints(node)
         .iter()
         .filter(|taint| taint.effect == PREFER_NO_SCHEDULE)
         .filter(|taint| !is_tolerated(tolerations(pod), taint));

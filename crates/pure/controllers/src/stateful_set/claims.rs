@@ -21,7 +21,7 @@ use crate::{ClusterView, NamespacedName, ResourceKind, ViewObject, owners};
 /// Whether the set wants the pod of an ordinal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrdinalNeed {
-    Yes,
+    Wanted,
     ScaledAway,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn needed(
 fn new(set: &StatefulSet, template: &PersistentVolumeClaim, name: String) -> PersistentVolumeClaim {
     let mut labels = template.metadata.labels.clone().unwrap_or_default();
     labels.extend(set.spec.selector.match_labels.clone().unwrap_or_default());
-    let owner = keeper(set, OrdinalNeed::Yes, None);
+    let owner = keeper(set, OrdinalNeed::Wanted, None);
     PersistentVolumeClaim {
         metadata: ObjectMeta {
             name: Some(name),
@@ -157,10 +157,10 @@ fn keeper(set: &StatefulSet, wanted: OrdinalNeed, pod: Option<&HeldPod>) -> Opti
         (OrdinalNeed::ScaledAway, Some(pod)) if when_scaled => {
             Some(owners::reference(ResourceKind::Pod, &pod.metadata))
         }
-        (OrdinalNeed::Yes | OrdinalNeed::ScaledAway, _) if when_deleted => {
+        (OrdinalNeed::Wanted | OrdinalNeed::ScaledAway, _) if when_deleted => {
             Some(owners::reference(ResourceKind::StatefulSet, &set.metadata))
         }
-        (OrdinalNeed::Yes | OrdinalNeed::ScaledAway, _) => None,
+        (OrdinalNeed::Wanted | OrdinalNeed::ScaledAway, _) => None,
     }
 }
 

@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 use serde_json::json;
 
 use super::claims::{self, OrdinalClaims, OrdinalNeed};
@@ -16,7 +16,7 @@ use super::rolling::{self, StatefulSetStrategy};
 use super::{COMPONENT, identity, make, writes};
 use crate::avoidance;
 use crate::creation_brake::{self, CreationPause, CreationSeries};
-use crate::events::{EventNote, EventSeverity, EventSubject};
+use crate::events::{EventNote, EventSubject};
 use crate::plan::{PatchTarget, PlannedWrite, WriteOperation};
 use crate::{ClusterView, NamespacedName, ViewObject, WritePlan, owners, pods, revisions};
 
@@ -178,7 +178,7 @@ impl<'a> StatefulSetSync<'a> {
             self.claims.extend(missing);
         }
         if self.has_claims {
-            self.keepers.extend(claims::retained(self.view, self.set, pod, OrdinalNeed::Yes));
+            self.keepers.extend(claims::retained(self.view, self.set, pod, OrdinalNeed::Wanted));
         }
         if !member.is_labelled {
             self.mends.push(labelled(pod, ordinal));
@@ -222,7 +222,8 @@ impl<'a> StatefulSetSync<'a> {
         let mut pod = make::pod(self.set, ordinal, template, revision);
         // a set that an operator of its own controls is known by that one, as its requests name it
         let workload = owners::root_uid(self.view, &ViewObject::StatefulSet(Arc::clone(self.set)));
-        let avoided = avoidance::of_workload(self.view, namespace, &workload, self.now);
+        let avoided =
+            avoidance::nodes_avoided_by_workload(self.view, namespace, &workload, self.now);
         avoidance::exclude(&mut pod, &avoided);
         self.claims.extend(missing);
         self.creations.push(writes::creation(self.set, pod));

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{self, PersistentVolumeClaim};
+use rekindle_types::EventSeverity;
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
 
 use super::{COMPONENT, identity};
 use crate::ViewObject;
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
 
 /// The creation of a pod, with the events that upstream makes of it.

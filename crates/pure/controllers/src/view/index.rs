@@ -126,7 +126,7 @@ impl ViewIndex {
         kind: ResourceKind,
     ) -> impl Iterator<Item = &ViewObject> {
         let all = self.dependents.get(owner_uid).into_iter();
-        all.flat_map(move |all| objects::of_kind(all, kind)).map(|(_, object)| object)
+        all.flat_map(move |all| objects::objects_of_kind(all, kind)).map(|(_, object)| object)
     }
 
     pub(super) fn members_of(&self, controller_uid: &str) -> impl Iterator<Item = &ManagedPod> {

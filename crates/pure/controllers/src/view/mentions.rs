@@ -32,7 +32,7 @@ impl ReferenceIndex {
         kind: ResourceKind,
     ) -> impl Iterator<Item = &'a ViewObject> + use<'a> {
         let all = self.0.get(named).into_iter();
-        all.flat_map(move |all| objects::of_kind(all, kind)).map(|(_, object)| object)
+        all.flat_map(move |all| objects::objects_of_kind(all, kind)).map(|(_, object)| object)
     }
 }
 

@@ -239,7 +239,7 @@ impl ClusterView {
 
     /// All objects of a kind.
     pub fn of_kind(&self, kind: ResourceKind) -> impl Iterator<Item = (&ObjectId, &ViewObject)> {
-        objects::of_kind(&self.objects, kind)
+        objects::objects_of_kind(&self.objects, kind)
     }
 
     /// All objects of a kind in a namespace.

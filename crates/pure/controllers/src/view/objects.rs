@@ -10,7 +10,7 @@ use crate::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 pub(super) type Objects = BTreeMap<ObjectId, ViewObject>;
 
 /// Those of a kind.
-pub(super) fn of_kind(
+pub(super) fn objects_of_kind(
     objects: &Objects,
     kind: ResourceKind,
 ) -> impl Iterator<Item = (&ObjectId, &ViewObject)> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
-use rekindle_types::local_path;
+use rekindle_types::{EventSeverity, local_path};
 use serde_json::{Value, json};
 
 use super::matching::{self, Reservation, reservation};
@@ -12,7 +12,7 @@ use super::{
     BIND_COMPLETED, BOUND_BY_CONTROLLER, COMPONENT, STORAGE_PROVISIONER, belongs_to, is_protected,
     users_of, volume_name, wanted_volume,
 };
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::patches::{decided_on, status_patch, without_finalizer};
 use crate::plan::{PatchTarget, WriteOperation};
 use crate::{

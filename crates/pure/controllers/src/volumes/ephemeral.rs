@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::EventSeverity;
 use rekindle_types::held::{HeldPod, HeldVolumeSource};
 use rekindle_types::reasons::event;
 
 use super::claim_of;
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::plan::{PlannedWrite, WriteNotes, WriteOperation};
 use crate::{ClusterView, NamespacedName, ResourceKind, ViewObject, WritePlan, owners, pods};
 

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
-use rekindle_types::{Tick, local_path};
+use rekindle_types::{EventSeverity, Tick, local_path};
 use serde_json::json;
 
 use super::{
     COMPONENT, claim_name, claim_ref, claim_uid, is_protected, volume_name, wanted_volume,
 };
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::patches::{status_patch, without_finalizer};
 use crate::plan::WriteOperation;
 use crate::{ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject, WritePlan, owners};

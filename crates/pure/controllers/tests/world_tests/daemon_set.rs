@@ -162,7 +162,7 @@ fn a_daemon_stays_on_a_node_that_is_lost_though_its_template_says_for_how_long()
     world.settle();
     let is_tainted = |object: &ViewObject| {
         matches!(object, ViewObject::Node(node)
-        if taints::of_node(node).iter().any(|taint| taint.effect == taints::NO_EXECUTE))
+        if taints::node_taints(node).iter().any(|taint| taint.effect == taints::NO_EXECUTE))
     };
     assert!(is_tainted(&world.api.objects[&id(ResourceKind::Node, "node-1")]));
     world.advance(TickDuration::from_secs(60));

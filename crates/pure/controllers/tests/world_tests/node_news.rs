@@ -1,9 +1,8 @@
 //! What is said of nodes that come and go, in upstream's words (`pkg/controller/nodelifecycle`).
 
-use rekindle_controllers::events::EventSeverity;
 use rekindle_controllers::plan::DependentPolicy;
 use rekindle_controllers::{ClusterView, ResourceKind};
-use rekindle_types::TickDuration;
+use rekindle_types::{EventSeverity, TickDuration};
 
 use crate::world::{World, id};
 

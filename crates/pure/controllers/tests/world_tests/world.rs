@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rekindle_controllers::events::EventNote;
-use rekindle_controllers::kind::KindScope;
 use rekindle_controllers::plan::PlanContinuation;
 use rekindle_controllers::{
     ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
     WriteOperation, WriteResult, affected, pods, reconcile,
 };
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{ResourceScope, Tick, TickDuration};
 use serde_json::json;
 
 use crate::api::{Event, FakeApi};
@@ -64,7 +63,9 @@ impl World {
     /// A user creates an object, of namespace `shop` unless it names another.
     pub(crate) fn create(&mut self, mut value: serde_json::Value) -> ObjectId {
         let kind = ResourceKind::ALL.into_iter().find(|k| value["kind"] == k.info().kind).unwrap();
-        if kind.info().scope == KindScope::Namespaced && value["metadata"]["namespace"].is_null() {
+        if kind.info().scope == ResourceScope::Namespaced
+            && value["metadata"]["namespace"].is_null()
+        {
             value["metadata"]["namespace"] = json!("shop");
         }
         value["apiVersion"] = json!(kind.api_version());
@@ -290,8 +291,8 @@ impl World {
 
 pub(crate) fn id(kind: ResourceKind, name: &str) -> ObjectId {
     let namespace = match kind.info().scope {
-        KindScope::Namespaced => "shop",
-        KindScope::Cluster => "",
+        ResourceScope::Namespaced => "shop",
+        ResourceScope::Cluster => "",
     };
     ObjectId::new(kind, NamespacedName::new(namespace, name))
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rekindle_diagnosis::{
     ContainerEnd, ContainerRestartPolicy, ContainerWait, EndContext, EventReading, MemoryLimit,
     PodReason, Prognosis, SandboxAtEnd, StartedBy, TerminatedReason, WaitFamily, WaitingReason,
-    of_end, of_wait,
+    diagnose_end, diagnose_wait,
 };
 use rekindle_types::ExitStatus;
 use rekindle_types::reasons::pod::AdmissionRefusal;
@@ -48,7 +48,7 @@ fn every_reason_for_which_a_container_waits_is_known() {
         let reason = WaitingReason::parse(&text);
         assert!(reason.is_known(), "{text}");
         assert_eq!(reason.as_str(), text);
-        let is_told = of_wait(&ContainerWait { reason, message: "x" }, "shop:v1").is_some();
+        let is_told = diagnose_wait(&ContainerWait { reason, message: "x" }, "shop:v1").is_some();
         let is_for_time = match reason.family() {
             WaitFamily::OnItsWay | WaitFamily::AfterFailure => true,
             WaitFamily::Image
@@ -189,12 +189,12 @@ fn a_reason_that_nobody_knows_keeps_its_text_and_nothing_is_claimed_of_it() {
     assert_eq!(EventReading::parse("Sparkling"), EventReading::Unknown);
     assert_eq!(PodReason::parse("Sparkling").remedy("x"), None);
     let wait = ContainerWait { reason: WaitingReason::parse("Sparkling"), message: "x" };
-    let told = of_wait(&wait, "shop:v1").expect("a reading");
+    let told = diagnose_wait(&wait, "shop:v1").expect("a reading");
     assert_eq!(told.account, "waits for a reason that is not known here: Sparkling");
     assert_eq!((told.prognosis, told.why_futile()), (Prognosis::Unknown, None));
     // a wait without any reason is one of a container that is on its way
     let wait = ContainerWait { reason: WaitingReason::parse(""), message: "" };
-    assert_eq!(of_wait(&wait, "shop:v1"), None);
+    assert_eq!(diagnose_wait(&wait, "shop:v1"), None);
     let end = ContainerEnd {
         exit_code: 3,
         signal: None,
@@ -212,5 +212,5 @@ fn a_reason_that_nobody_knows_keeps_its_text_and_nothing_is_claimed_of_it() {
         memory_limit: MemoryLimit::NotKnown,
         failure_threshold: None,
     };
-    assert_eq!(of_end(&end, context).account, "exited with 3 (Sparkling)");
+    assert_eq!(diagnose_end(&end, context).account, "exited with 3 (Sparkling)");
 }

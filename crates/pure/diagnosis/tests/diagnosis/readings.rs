@@ -5,7 +5,7 @@ use expect_test::expect;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStateWaiting};
 use rekindle_diagnosis::{
     ContainerEnd, ContainerRestartPolicy, ContainerWait, Diagnosis, EndContext, MemoryLimit,
-    Prognosis, SandboxAtEnd, StartedBy, of_end, of_no_sandbox, of_wait,
+    Prognosis, SandboxAtEnd, StartedBy, diagnose_end, diagnose_missing_sandbox, diagnose_wait,
 };
 use rekindle_types::restart_rules::RuleAction;
 use rekindle_types::{EndedByNode, NodeStopEnd, OomKill};
@@ -28,7 +28,7 @@ fn terminated(exit_code: i32, reason: &str, message: &str) -> ContainerStateTerm
 }
 
 fn read(exit_code: i32, reason: &str, message: &str, context: EndContext<'_>) -> Diagnosis {
-    of_end(&ContainerEnd::parse(&terminated(exit_code, reason, message)), context)
+    diagnose_end(&ContainerEnd::parse(&terminated(exit_code, reason, message)), context)
 }
 
 /// As the ladder tells it.
@@ -234,12 +234,12 @@ fn what_keeps_a_container_from_starting_is_told_from_what_merely_waits() {
             reason: Some(reason.to_owned()),
             message: Some(message.to_owned()),
         };
-        match of_wait(&ContainerWait::parse(&waiting), "registry/app:1") {
+        match diagnose_wait(&ContainerWait::parse(&waiting), "registry/app:1") {
             Some(told) => text.push_str(&format!("{}{}", sentence(&told), account(&told))),
             None => text.push_str(&format!("{reason}: on its way\n")),
         }
     }
-    text.push_str(&sentence(&of_no_sandbox()));
+    text.push_str(&sentence(&diagnose_missing_sandbox()));
     expect![[r#"
         waits for its image "registry/app:1", which cannot be had: futile: the node tries the image again by itself; mend the image's name, the registry or the credentials
         ImageUnavailable: waits for its image "registry/app:1", which cannot be had: mend the image's name, the registry or the credentials; the node tries again by itself

@@ -1,5 +1,6 @@
-//! Whatever the order of answers: no action goes ahead of its journal, every accepted status is
-//! written at last, and nothing is lost or done twice. The world checks each effect.
+//! Whatever the order of answers: no action goes ahead of its journal, no container is ended while
+//! rules lead to it, every accepted status is written at last, and nothing is lost or done twice.
+//! The world checks each effect.
 
 use proptest::prelude::*;
 use rekindle_pod::{CoreEvent, RestartRequest, Series};
@@ -16,6 +17,8 @@ enum Happening {
     /// It fails.
     Failed(usize),
     JournalWritten,
+    /// No rule leads to the pod any more.
+    Withdrawn,
     /// The disk is full.
     JournalLost,
     Status(ApiSays),
@@ -37,6 +40,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         12 => (0usize..4).prop_map(Happening::Answered),
         2 => (0usize..4).prop_map(Happening::Failed),
         12 => Just(Happening::JournalWritten),
+        4 => Just(Happening::Withdrawn),
         3 => Just(Happening::JournalLost),
         6 => says.prop_map(Happening::Status),
         3 => (any::<bool>(), 0i32..2).prop_map(|(app, code)| Happening::Exit(app, code)),
@@ -54,6 +58,7 @@ fn happen(world: &mut World, happening: Happening) {
         Happening::Answered(place) if place < world.under_way.len() => world.answer(place),
         Happening::Failed(place) if place < world.under_way.len() => world.fail(place),
         Happening::Answered(_) | Happening::Failed(_) => {}
+        Happening::Withdrawn => world.routes_end(),
         Happening::JournalWritten => world.journal_ends(true),
         Happening::JournalLost => world.journal_ends(false),
         Happening::Status(says) => world.status_ends(says),

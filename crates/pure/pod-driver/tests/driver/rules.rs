@@ -125,6 +125,7 @@ fn a_deleted_pod_ends_while_its_journal_cannot_be_written() {
     let mut world = running();
     world.delete(30);
     world.journal_ends(false);
+    world.routes_end();
     assert!(world.log.contains(&"signal"), "{:?}", world.log);
     world.settle_for(TickDuration::from_secs(40));
     assert_eq!(world.finishes, 1);
@@ -136,6 +137,9 @@ fn a_stopping_node_goes_on_without_a_journal_and_writes_nothing() {
     let written = world.written.len();
     world.driver.node_stops(world.now);
     world.drive();
+    world.journal_ends_of_stopping_node();
+    // nor does it tell of rules that take too long
+    world.pass(millis(1_000));
     while world.journal_in_flight.is_some() || !world.under_way.is_empty() {
         match world.journal_in_flight {
             Some(_) => world.journal_ends_of_stopping_node(),
@@ -221,4 +225,55 @@ fn the_last_status_goes_ahead_of_the_end() {
     world.driver.handle(world.now, CoreEvent::DeleteRequested { grace: millis(0) });
     world.drive();
     assert_eq!(world.finishes, 2, "asked for again when a finished pod is deleted");
+}
+
+#[test]
+fn a_deleted_pod_gets_its_signal_when_no_rule_leads_to_it() {
+    let mut world = running();
+    world.delete(30);
+    world.journal_ends(true);
+    assert!(world.log.contains(&"withdraw") && !world.log.contains(&"signal"), "{:?}", world.log);
+    world.routes_end();
+    assert!(world.log.ends_with(&["signal"]), "{:?}", world.log);
+    world.settle_for(millis(100));
+    assert_eq!(world.log.iter().filter(|word| **word == "withdraw").count(), 1);
+    assert_eq!(world.finishes, 1);
+}
+
+#[test]
+fn rules_that_cannot_be_written_hold_a_pod_for_a_second_at_most() {
+    let mut world = running();
+    world.delete(30);
+    world.journal_ends(true);
+    world.pass(millis(999));
+    assert!(!world.log.contains(&"signal"), "{:?}", world.log);
+    assert_eq!(world.driver.poll_timeout(), Some(world.now + millis(1)));
+    world.log.clear();
+    world.pass(millis(1));
+    assert_eq!(world.log[..2], ["event", "signal"], "{:?}", world.log);
+    // an answer that comes late changes nothing
+    world.routes_end();
+    world.settle_for(millis(100));
+    assert_eq!(world.finishes, 1);
+}
+
+#[test]
+fn connections_come_again_when_the_restarted_pod_is_ready() {
+    let mut world = running();
+    let request = rekindle_pod::RestartRequest {
+        id: "id".to_owned(),
+        name: "restart".to_owned(),
+        rung: rekindle_types::v1alpha1::Rung::Containers,
+        container: None,
+        empty_dirs: rekindle_types::v1alpha1::EmptyDirPolicy::Clear,
+        grace: None,
+        reason: String::new(),
+        series: rekindle_pod::Series::Anew,
+    };
+    world.driver.handle(world.now, CoreEvent::RestartRequested(request));
+    world.drive();
+    world.settle_for(millis(100));
+    let words = |word| world.log.iter().position(|logged| *logged == word);
+    let order = [words("withdraw"), words("signal"), words("start"), words("admit")];
+    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{:?}", world.log);
 }

@@ -25,6 +25,18 @@ pub(crate) enum DiskState {
     Behind,
 }
 
+/// Whether rules lead new connections to the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Routed {
+    Admitted,
+    /// They are asked to end, since then.
+    Asked(Tick),
+    Withdrawn,
+}
+
+/// Nothing waits longer for the rules.
+const WITHDRAWAL_MAX: TickDuration = TickDuration::from_secs(1);
+
 /// What the API says to a write of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApiSays {
@@ -43,6 +55,7 @@ pub(crate) struct World {
     /// Given out and not answered.
     pub(crate) under_way: Vec<(ActionId, CoreAction)>,
     performed: BTreeSet<ActionId>,
+    pub(crate) routed: Routed,
     pub(crate) journal_in_flight: Option<Arc<Journal>>,
     on_disk: Option<Arc<Journal>>,
     disk: DiskState,
@@ -70,6 +83,7 @@ impl World {
             version: 1,
             under_way: Vec::new(),
             performed: BTreeSet::new(),
+            routed: Routed::Admitted,
             journal_in_flight: None,
             on_disk: None,
             disk: DiskState::Newest,
@@ -97,6 +111,7 @@ impl World {
         self.driver = PodDriver::new(self.now, self.pod.clone(), journal, PodConfig::default());
         self.under_way.clear();
         self.performed.clear();
+        self.routed = Routed::Admitted;
         self.shown.clear();
         (self.journal_in_flight, self.status_in_flight) = (None, None);
         self.tell_snapshot();
@@ -112,6 +127,7 @@ impl World {
                 PodEffect::Perform(id, action) => {
                     assert!(self.performed.insert(id), "{action:?} is given out twice");
                     self.check_journal(&action);
+                    self.check_routes(&action);
                     self.under_way.push((id, action));
                 }
                 PodEffect::Advance if self.answers_at_once => {
@@ -123,6 +139,14 @@ impl World {
                 PodEffect::RequestResources(request) => {
                     let (ticket, decision) = (request.ticket, ResourceDecision::Granted);
                     self.driver.handle(self.now, CoreEvent::ResourcesDecided { ticket, decision });
+                }
+                PodEffect::WithdrawEndpoints => {
+                    assert_eq!(self.routed, Routed::Admitted);
+                    self.routed = Routed::Asked(self.now);
+                }
+                PodEffect::AdmitEndpoints => {
+                    assert!(!self.driver.core().is_ending());
+                    self.routed = Routed::Admitted;
                 }
                 PodEffect::Show(status) => self.shown.push(status),
                 PodEffect::WriteStatus(write) => {
@@ -138,6 +162,25 @@ impl World {
                     self.finishes += 1;
                 }
             }
+        }
+    }
+
+    /// Nothing ends a container that rules lead to, unless they take too long.
+    fn check_routes(&self, action: &CoreAction) {
+        let may_end = match self.routed {
+            Routed::Admitted => false,
+            Routed::Asked(since) => self.now.since(since) >= WITHDRAWAL_MAX,
+            Routed::Withdrawn => true,
+        };
+        assert!(may_end || !action.ends_container(), "{action:?} while {:?}", self.routed);
+    }
+
+    /// The rules that lead to the pod are gone, if that was asked for.
+    pub(crate) fn routes_end(&mut self) {
+        if let Routed::Asked(_) = self.routed {
+            self.routed = Routed::Withdrawn;
+            self.driver.endpoints_withdrawn();
+            self.drive();
         }
     }
 
@@ -290,6 +333,8 @@ impl World {
         for _ in 0..10_000 {
             if self.journal_in_flight.is_some() {
                 self.journal_ends(true);
+            } else if let Routed::Asked(_) = self.routed {
+                self.routes_end();
             } else if !self.under_way.is_empty() {
                 self.answer(0);
             } else if self.status_in_flight.is_some() {
@@ -343,6 +388,8 @@ fn word(effect: &PodEffect) -> &'static str {
             CoreAction::KillContainer { .. } => "kill",
             _ => "other",
         },
+        PodEffect::WithdrawEndpoints => "withdraw",
+        PodEffect::AdmitEndpoints => "admit",
         PodEffect::Advance => "advance",
         PodEffect::RequestResources(_) => "resources",
         PodEffect::Show(_) => "show",

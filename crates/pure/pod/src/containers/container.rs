@@ -157,15 +157,7 @@ pub(crate) struct StartImage {
     /// What that one is called, once the driver has said so.
     pub(super) name: Option<ImageName>,
     /// Whether they were made sure of for the start to come.
-    pub(super) checked: ImageCheck,
-}
-
-/// Whether the images of a start were made sure of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ImageCheck {
-    #[default]
-    No,
-    Yes,
+    pub(super) is_checked: bool,
 }
 
 impl PodContainer {

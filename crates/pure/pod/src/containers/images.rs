@@ -21,7 +21,7 @@ use rekindle_types::reasons::waiting;
 use rekindle_types::{ContainerName, Tick, TickDuration};
 
 use super::Containers;
-use super::container::{ImageCheck, PodContainer, ProcessState, PullStep, StartHold};
+use super::container::{PodContainer, ProcessState, PullStep, StartHold};
 use super::failed_pulls::ImageName;
 use crate::action::CoreAction;
 use crate::blueprint::Definition;
@@ -219,7 +219,7 @@ impl PodContainer {
             self.image.number += 1;
             self.look_for_image(outbox);
         } else {
-            self.image.checked = ImageCheck::Yes;
+            self.image.is_checked = true;
             self.state = ProcessState::Idle(StartHold::None);
         }
     }

@@ -3,7 +3,7 @@
 use rekindle_types::{ContainerAttempt, Tick, TickDuration};
 
 use super::Containers;
-use super::container::{ImageCheck, PodContainer, ProcessState, StartHold};
+use super::container::{PodContainer, ProcessState, StartHold};
 use crate::blueprint::RoleInPod;
 use crate::context::PodContext;
 use crate::journal::{ContainerStanding, RestartCause, RestartRecord, RestartStage, SidecarGate};
@@ -107,7 +107,7 @@ impl PodContainer {
             return; // see `ephemeral`
         }
         self.gate = SidecarGate::Closed;
-        self.image.checked = ImageCheck::No;
+        self.image.is_checked = false;
         match round {
             RoundCause::Afresh => {
                 self.standing = ContainerStanding::Due;

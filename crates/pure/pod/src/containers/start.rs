@@ -8,7 +8,7 @@ use rekindle_types::reasons::waiting;
 use rekindle_types::{Exit, ExitStatus, Tick};
 
 use super::Containers;
-use super::container::{ImageCheck, PodContainer, ProcessState, PullStep, StartHold};
+use super::container::{PodContainer, ProcessState, PullStep, StartHold};
 use super::end::EndConsequence;
 use super::strays::StrayStep;
 use crate::action::CoreAction;
@@ -62,9 +62,8 @@ impl Containers {
 
     fn begin_start(&mut self, place: usize, context: &PodContext<'_>, outbox: &mut Outbox) {
         let container = &mut self.list[place];
-        match std::mem::take(&mut container.image.checked) {
-            ImageCheck::Yes => return self.start(place, context, outbox),
-            ImageCheck::No => {}
+        if std::mem::take(&mut container.image.is_checked) {
+            return self.start(place, context, outbox);
         }
         let definition = &container.definition;
         // What was here when it started before is here: one round trip less on a restart.

@@ -186,6 +186,11 @@ impl PodCore {
         self.resize.granted().requests(self.desired.pod())
     }
 
+    /// Whether the pod is on its way to its end, and not only its containers to their next start.
+    pub fn is_ending(&self) -> bool {
+        self.lifecycle.is_ending()
+    }
+
     /// True after [`CoreReport::Finish`] was asked for: nothing of the pod is left here. Nothing
     /// follows but answers: a restart request is refused, a (first or repeated) deletion asks for
     /// `Finish` again.

@@ -2,11 +2,12 @@
 //! JSON.
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use rekindle_types::EventSeverity;
 use rekindle_types::reasons::event;
 use rekindle_types::resources::INFEASIBLE;
 use serde::Serialize;
 
-use crate::action::{PodEvent, PodEventSeverity};
+use crate::action::PodEvent;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,7 +38,7 @@ fn of_container(container: &Container) -> OfContainer<'_> {
 pub(super) fn started(pod: &Pod, generation: i64) -> PodEvent {
     let message = message("Pod resize started", pod, generation, None);
     PodEvent {
-        severity: PodEventSeverity::Normal,
+        severity: EventSeverity::Normal,
         reason: event::RESIZE_STARTED,
         message,
         field_path: None,
@@ -47,7 +48,7 @@ pub(super) fn started(pod: &Pod, generation: i64) -> PodEvent {
 /// All of it is in force.
 pub(super) fn completed(pod: &Pod, generation: i64) -> PodEvent {
     let message = message("Pod resize completed", pod, generation, None);
-    let (severity, reason) = (PodEventSeverity::Normal, event::RESIZE_COMPLETED);
+    let (severity, reason) = (EventSeverity::Normal, event::RESIZE_COMPLETED);
     PodEvent { severity, reason, message, field_path: None }
 }
 
@@ -55,7 +56,7 @@ pub(super) fn completed(pod: &Pod, generation: i64) -> PodEvent {
 pub(super) fn failed(pod: &Pod, generation: i64, error: &str) -> PodEvent {
     let message = message("Pod resize error", pod, generation, Some(error));
     PodEvent {
-        severity: PodEventSeverity::Warning,
+        severity: EventSeverity::Warning,
         reason: event::RESIZE_ERROR,
         message,
         field_path: None,
@@ -67,7 +68,7 @@ pub(super) fn refused(pod: &Pod, reason: &str, why: &str, generation: i64) -> Po
     let message = message(&format!("Pod resize {reason}"), pod, generation, Some(why));
     let reason =
         if reason == INFEASIBLE { event::RESIZE_INFEASIBLE } else { event::RESIZE_DEFERRED };
-    PodEvent { severity: PodEventSeverity::Warning, reason, message, field_path: None }
+    PodEvent { severity: EventSeverity::Warning, reason, message, field_path: None }
 }
 
 fn message(begin: &str, pod: &Pod, generation: i64, error: Option<&str>) -> String {

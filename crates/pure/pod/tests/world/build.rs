@@ -41,7 +41,7 @@ pub fn add_ephemeral(pod: &mut Pod, name: &str, target: Option<&str>, volume: Op
         ..VolumeMount::default()
     });
     let added = Container { volume_mounts: mount.map(|mount| vec![mount]), ..container(name) };
-    let ephemeral = ephemeral::of_container(added, target.map(str::to_owned));
+    let ephemeral = ephemeral::ephemeral_container(added, target.map(str::to_owned));
     spec(pod).ephemeral_containers.get_or_insert_default().push(ephemeral);
     pod.metadata.generation = pod.metadata.generation.map(|generation| generation + 1);
 }

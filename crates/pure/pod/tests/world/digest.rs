@@ -4,11 +4,10 @@ use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStatus, PodStatus, ResourceRequirements,
 };
 use rekindle_pod::{
-    ContainerStartKey, CoreAction, CoreReport, HookLimit, LimitStep, PodEventSeverity,
-    RestartReport, owns_condition,
+    ContainerStartKey, CoreAction, CoreReport, HookLimit, LimitStep, RestartReport, owns_condition,
 };
 use rekindle_types::resources::{Amounts, ResourceList};
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 pub fn action(action: &CoreAction) -> String {
     match action {
@@ -61,8 +60,8 @@ pub fn report(report: &CoreReport) -> String {
         CoreReport::WriteStatus(s) => format!("WriteStatus {}", status(s)),
         CoreReport::EmitEvent(event) => {
             let severity = match event.severity {
-                PodEventSeverity::Normal => "Normal",
-                PodEventSeverity::Warning => "Warning",
+                EventSeverity::Normal => "Normal",
+                EventSeverity::Warning => "Warning",
             };
             let path = event.field_path.as_deref().map(|p| format!(" [{p}]")).unwrap_or_default();
             format!("Event {severity} {}: {}{path}", event.reason, event.message)

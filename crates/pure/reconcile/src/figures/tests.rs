@@ -20,7 +20,7 @@ impl Story {
         Self { follower: LedgerFollower::new(Arc::clone(&figures)), figures, last: None }
     }
 
-    fn becomes(&mut self, secs: u64, status: &RestartLedgerStatus, news: ChangeNews) {
+    fn becomes(&mut self, secs: u64, status: &RestartLedgerStatus, age: ChangeAge) {
         let mut ledger = RestartLedger::default();
         ledger.metadata.name = Some("web-0".to_owned());
         ledger.metadata.namespace = Some("shop".to_owned());
@@ -28,7 +28,7 @@ impl Story {
         let after = ViewObject::from(ledger);
         let change =
             ObjectChange { id: after.id(), before: self.last.take(), after: Some(after.clone()) };
-        self.follower.follow(&change, news, at(secs));
+        self.follower.follow(&change, age, at(secs));
         self.last = Some(after);
     }
 
@@ -81,26 +81,26 @@ fn a_pod_that_climbs_waits_and_recovers_is_counted_step_by_step() {
         decisions: Some(vec![decided(Rung::Container, 0, None)]),
         ..RestartLedgerStatus::default()
     };
-    story.becomes(0, &ledger, ChangeNews::Now);
-    story.becomes(1, &ledger, ChangeNews::Now);
+    story.becomes(0, &ledger, ChangeAge::New);
+    story.becomes(1, &ledger, ChangeAge::New);
     ledger.failures_total = 3;
     ledger.phase = Some(LedgerPhase::Holding);
     ledger.held_by = Some(HoldReason::ClusterLimit);
-    story.becomes(4, &ledger, ChangeNews::Now);
+    story.becomes(4, &ledger, ChangeAge::New);
     ledger.phase = Some(LedgerPhase::Climbing);
     ledger.held_by = None;
     ledger.rung = Some(Rung::Pod);
     ledger.attempts = Some(vec![attempts(Rung::Container, &[0, 0]), attempts(Rung::Pod, &[10])]);
     ledger.decisions =
         Some(vec![decided(Rung::Container, 0, None), decided(Rung::Pod, 10, Some("web-0-pod-3"))]);
-    story.becomes(10, &ledger, ChangeNews::Now);
+    story.becomes(10, &ledger, ChangeAge::New);
     ledger.stable_since = Some(at(12).to_micro_time());
     ledger.conditions = Some(recovered());
-    story.becomes(22, &ledger, ChangeNews::Now);
+    story.becomes(22, &ledger, ChangeAge::New);
     let told = story.told();
     ledger.phase = Some(LedgerPhase::Healthy);
     (ledger.attempts, ledger.rung) = (None, None);
-    story.becomes(700, &ledger, ChangeNews::Now);
+    story.becomes(700, &ledger, ChangeAge::New);
     assert_eq!(story.told(), told, "what has recovered does not recover again when it is cleared");
     assert_eq!(
         told,
@@ -132,16 +132,16 @@ fn an_attempt_that_is_dated_anew_because_it_waited_is_counted_once() {
         ]),
         ..RestartLedgerStatus::default()
     };
-    story.becomes(10, &ledger, ChangeNews::Now);
+    story.becomes(10, &ledger, ChangeAge::New);
     (ledger.held_rung, ledger.held_by) = (None, None);
     ledger.attempts =
         Some(vec![attempts(Rung::Container, &[1190, 1200]), attempts(Rung::Pod, &[1200])]);
     ledger.decisions.get_or_insert_default().push(decided(Rung::Pod, 1200, Some("web-0-pod-3")));
-    story.becomes(1200, &ledger, ChangeNews::Now);
+    story.becomes(1200, &ledger, ChangeAge::New);
     // its node was silent, and began it later
     ledger.attempts =
         Some(vec![attempts(Rung::Container, &[1490, 1500]), attempts(Rung::Pod, &[1500])]);
-    story.becomes(1501, &ledger, ChangeNews::Now);
+    story.becomes(1501, &ledger, ChangeAge::New);
     let told = story.told();
     let told: Vec<&String> = told.iter().filter(|line| line.starts_with("attempts")).collect();
     assert_eq!(told, ["attempts_total{rung=\"Container\"} 2", "attempts_total{rung=\"Pod\"} 1"]);
@@ -157,15 +157,15 @@ fn what_was_before_the_process_began_is_not_counted_but_what_comes_of_it_is() {
         attempts: Some(vec![attempts(Rung::Container, &[0])]),
         ..RestartLedgerStatus::default()
     };
-    story.becomes(50, &ledger, ChangeNews::Before);
+    story.becomes(50, &ledger, ChangeAge::FromBefore);
     assert!(story.told().is_empty(), "{:?}", story.told());
     ledger.phase = Some(LedgerPhase::Exhausted);
     ledger.held_by = None;
-    story.becomes(60, &ledger, ChangeNews::Now);
+    story.becomes(60, &ledger, ChangeAge::New);
     ledger.phase = Some(LedgerPhase::Healthy);
     ledger.stable_since = Some(at(100).to_micro_time());
     ledger.conditions = Some(recovered());
-    story.becomes(700, &ledger, ChangeNews::Now);
+    story.becomes(700, &ledger, ChangeAge::New);
     assert_eq!(
         story.told(),
         [
@@ -188,12 +188,12 @@ fn a_rung_that_was_due_and_never_tried_has_no_success() {
         attempts: Some(vec![attempts(Rung::Container, &[0])]),
         ..RestartLedgerStatus::default()
     };
-    story.becomes(0, &ledger, ChangeNews::Now);
+    story.becomes(0, &ledger, ChangeAge::New);
     ledger.phase = Some(LedgerPhase::Climbing);
     (ledger.held_rung, ledger.held_by) = (None, None);
     ledger.stable_since = Some(at(12).to_micro_time());
     ledger.conditions = Some(recovered());
-    story.becomes(22, &ledger, ChangeNews::Now);
+    story.becomes(22, &ledger, ChangeAge::New);
     let recovered: Vec<String> = story
         .told()
         .into_iter()
@@ -216,10 +216,10 @@ fn a_pod_that_ran_for_the_window_and_was_never_ready_is_no_success_of_a_rung() {
             attempts: Some(vec![attempts(rung, &[0])]),
             ..RestartLedgerStatus::default()
         };
-        story.becomes(0, &ledger, ChangeNews::Now);
+        story.becomes(0, &ledger, ChangeAge::New);
         ledger.phase = Some(LedgerPhase::Healthy);
         ledger.attempts = None;
-        story.becomes(700, &ledger, ChangeNews::Now);
+        story.becomes(700, &ledger, ChangeAge::New);
         let told = story.told();
         let told = told.iter().filter(|line| line.starts_with("recovery_seconds_count"));
         assert_eq!(told.count(), successes, "{phase:?} {rung}");
@@ -237,14 +237,14 @@ fn the_time_in_which_a_pod_was_gone_is_no_time_to_recovery() {
         attempts: Some(vec![attempts(Rung::Pod, &[1])]),
         ..RestartLedgerStatus::default()
     };
-    story.becomes(0, &ledger, ChangeNews::Now);
+    story.becomes(0, &ledger, ChangeAge::New);
     (ledger.phase, ledger.rung) = (None, None); // scaled down
-    story.becomes(2, &ledger, ChangeNews::Now);
+    story.becomes(2, &ledger, ChangeAge::New);
     (ledger.phase, ledger.failures_total) = (Some(LedgerPhase::Climbing), 3); // and up again
-    story.becomes(500, &ledger, ChangeNews::Now);
+    story.becomes(500, &ledger, ChangeAge::New);
     ledger.stable_since = Some(at(505).to_micro_time());
     ledger.conditions = Some(recovered());
-    story.becomes(515, &ledger, ChangeNews::Now);
+    story.becomes(515, &ledger, ChangeAge::New);
     let told = story.told();
     assert!(told.contains(&"recovery_seconds_sum{rung=\"Pod\"} 5".to_owned()), "{told:?}");
 }

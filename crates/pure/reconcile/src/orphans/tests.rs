@@ -122,7 +122,7 @@ fn a_pod_that_a_request_has_still_to_create_is_not_told_to_be_gone() {
 #[test]
 fn who_ends_a_job_looks_at_the_ledgers_of_its_pods() {
     let view = world(Some(job(Some("Failed"))), "Climbing");
-    assert_eq!(of_controller(&view, "j").collect::<Vec<_>>(), [name()]);
+    assert_eq!(orphans_of_controller(&view, "j").collect::<Vec<_>>(), [name()]);
 }
 
 /// A controller of this kind, with a spec, and as its status says.

@@ -38,7 +38,7 @@ fn named(name: &str) -> NamespacedName {
 }
 
 fn told(view: &ClusterView, name: &str) -> Option<String> {
-    of(view, view.restart_ladder(&named(name)).unwrap())
+    overlap_warning(view, view.restart_ladder(&named(name)).unwrap())
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn look_at(view: &ClusterView, pod: &HeldPod, policy: &LadderPolicy, now: Tick) 
     let controller = owners::controller_of(&pod.metadata);
     let ledgers = controller.map(|controller| ledgers_by_pod(view, &controller.uid));
     let ledger = ledgers.as_ref().and_then(|ledgers| ledgers.get(uid));
-    of(view, pod, ledger.and_then(|ledger| ledger.status.as_ref()), policy, now)
+    revision_peers(view, pod, ledger.and_then(|ledger| ledger.status.as_ref()), policy, now)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Where the API has objects.
 
-use rekindle_controllers::kind::KindScope;
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
+use rekindle_types::ResourceScope;
 use rekindle_types::validation::names;
 
 /// Where objects of the kind of `id` are created and listed.
@@ -17,11 +17,11 @@ pub fn collection(id: &ObjectId) -> Result<String, PathError> {
     };
     let namespace = id.name.namespace.as_str();
     match info.scope {
-        KindScope::Namespaced if is_segment(namespace) => {
+        ResourceScope::Namespaced if is_segment(namespace) => {
             Ok(format!("{root}/namespaces/{namespace}/{}", info.plural))
         }
-        KindScope::Cluster if namespace.is_empty() => Ok(format!("{root}/{}", info.plural)),
-        KindScope::Namespaced | KindScope::Cluster => {
+        ResourceScope::Cluster if namespace.is_empty() => Ok(format!("{root}/{}", info.plural)),
+        ResourceScope::Namespaced | ResourceScope::Cluster => {
             Err(PathError::Namespace { kind: id.kind, name: id.name.clone() })
         }
     }

@@ -10,7 +10,7 @@ use futures_core::Stream;
 use rekindle_store::memory::{DiskFault, MemoryDisk};
 use rekindle_store::{
     Committer, Compaction, Mutation, RangeQuery, Revision, Store, StoreError, StoreLimits,
-    WritePrecondition,
+    StoreWrite, WritePrecondition,
 };
 
 use crate::support::{self, delete, drain, put, revision};
@@ -541,4 +541,50 @@ fn the_handles_can_move_between_threads() {
     moved::<Committer<MemoryDisk>>();
     moved::<rekindle_store::StoreWatch>();
     moved::<rekindle_store::PendingWrite>();
+}
+
+fn write<'a>(
+    key: &'a str,
+    expect: WritePrecondition,
+    encode: &'a dyn Fn(Revision) -> Bytes,
+) -> StoreWrite<'a> {
+    StoreWrite { key, expect, mutation: Mutation::Put(encode) }
+}
+
+#[test]
+fn several_writes_happen_together_or_not_at_all() {
+    let (store, mut committer, _) = open();
+    let value = |_| Bytes::from_static(b"1");
+    let both = ["/a", "/b"].map(|key| write(key, WritePrecondition::Absent, &value));
+    let pending = store.write_all(&both, store.epoch()).unwrap();
+    committer.commit_pending().unwrap();
+    assert_eq!(pending.iter().map(revision).collect::<Vec<_>>(), [Revision(1), Revision(2)]);
+
+    let second_is_taken = ["/c", "/b"].map(|key| write(key, WritePrecondition::Absent, &value));
+    let refused = store.write_all(&second_is_taken, store.epoch());
+    assert!(matches!(refused, Err(StoreError::AlreadyExists { .. })));
+    assert!(store.newest("/c").is_none());
+    assert_eq!(committer.commit_pending().unwrap().writes, 0);
+}
+
+#[test]
+fn a_write_that_was_decided_before_a_failed_commit_is_refused() {
+    let (store, mut committer, disk) = open();
+    let _kept = put(&store, "/a/1", WritePrecondition::Any, "1").unwrap();
+    committer.commit_pending().unwrap();
+    let _lost = delete(&store, "/a/1", WritePrecondition::Present).unwrap();
+    let _also_lost = put(&store, "/a/2", WritePrecondition::Absent, "2").unwrap();
+    let (seen, epoch) = store.newest_below("/a/");
+    assert_eq!(seen.iter().map(|object| object.key.as_str()).collect::<Vec<_>>(), ["/a/2"]);
+
+    disk.inject(DiskFault::Refused);
+    committer.commit_pending().unwrap_err();
+    let value = |_| Bytes::from_static(b"3");
+    let third = [write("/a/3", WritePrecondition::Absent, &value)];
+    assert!(matches!(store.write_all(&third, epoch), Err(StoreError::RolledBack)));
+    let (seen, epoch) = store.newest_below("/a/");
+    assert_eq!(seen.iter().map(|object| object.key.as_str()).collect::<Vec<_>>(), ["/a/1"]);
+    store.write_all(&third, epoch).unwrap();
+    committer.commit_pending().unwrap();
+    assert!(store.get("/a/3").is_some());
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
 use rekindle_types::v1alpha1::PodRestart;
-use rekindle_why::{AccountState, Cause, PodEvidence, of_pod, render};
+use rekindle_why::{AccountState, Cause, PodEvidence, explain_pod, render};
 use serde_json::json;
 
 use crate::support::{NOW, crashed, event, evidence, ledger, pod};
 
 fn check(evidence: &PodEvidence, expected: &Expect) {
-    expected.assert_eq(&render(&of_pod(evidence, NOW), NOW));
+    expected.assert_eq(&render(&explain_pod(evidence, NOW), NOW));
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_crash_loop_of_twenty_days_is_one_line() {
     );
     let lines = ["starting", "no such table: orders\u{1b}[2J"].map(str::to_owned).to_vec();
     evidence.last_lines = BTreeMap::from([("app".to_owned(), lines)]);
-    let account = of_pod(&evidence, NOW);
+    let account = explain_pod(&evidence, NOW);
     assert_eq!(account.history.len(), 2, "placed, and ended 5,941 times");
     check(
         &evidence,
@@ -64,7 +64,7 @@ fn restarts_that_are_asked_for_again_and_again_are_one_line() {
         });
         evidence.restarts.push(serde_json::from_value::<PodRestart>(restart).unwrap());
     }
-    let account = of_pod(&evidence, NOW);
+    let account = explain_pod(&evidence, NOW);
     let told: Vec<_> = account.history.iter().filter(|e| e.what.contains("PodRestart")).collect();
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!((told[0].count, told[0].every_seconds), (3, Some(60)));
@@ -115,7 +115,7 @@ fn a_restart_of_another_container_ended_nothing_here() {
         });
         let mut evidence = evidence(restarted(), vec![]);
         evidence.restarts.push(serde_json::from_value::<PodRestart>(restart).unwrap());
-        let account = of_pod(&evidence, NOW);
+        let account = explain_pod(&evidence, NOW);
         let asked = format!("PodRestart web-x7k2p, rung Container of container {container:?}, ");
         let told = account.history.iter().any(|entry| entry.what.starts_with(&asked));
         assert!(told, "{:?}", account.history);
@@ -133,7 +133,7 @@ fn a_restart_of_another_container_ended_nothing_here() {
         };
         let begun = tell("PodRestarting", "2026-11-21T11:57:30Z");
         let events = vec![begun, tell("PodRestarted", "2026-11-21T11:58:01Z")];
-        of_pod(&evidence(restarted(), events), NOW).containers[0].what.clone()
+        explain_pod(&evidence(restarted(), events), NOW).containers[0].what.clone()
     };
     assert_eq!(told("app"), "was ended by PodRestart web-x7k2p");
     assert!(told("proxy").starts_with("was killed by SIGKILL"));
@@ -158,7 +158,7 @@ fn a_restart_whose_object_is_gone_is_known_from_its_events() {
         over["lastTimestamp"] = json!(restarted);
         vec![begun, over]
     };
-    let what = |events| of_pod(&evidence(restarted(), events), NOW).containers[0].what.clone();
+    let what = |events| explain_pod(&evidence(restarted(), events), NOW).containers[0].what.clone();
     assert_eq!(what(events("2026-11-21T11:58:01Z")), "was ended by PodRestart web-x7k2p");
     // it was over before
     assert!(what(events("2026-11-21T11:57:31Z")).starts_with("was killed by SIGKILL"));
@@ -176,7 +176,7 @@ fn a_container_that_is_not_ready_after_a_restart_tells_of_its_probe() {
     let restart = serde_json::from_value::<PodRestart>(restart).unwrap();
     let mut silent = evidence(pod.clone(), vec![]);
     silent.restarts.push(restart.clone());
-    let account = of_pod(&silent, NOW);
+    let account = explain_pod(&silent, NOW);
     assert_eq!(
         (account.state, account.containers[0].cause),
         (AccountState::NotReady, Cause::Restarted)
@@ -185,7 +185,7 @@ fn a_container_that_is_not_ready_after_a_restart_tells_of_its_probe() {
     let unhealthy = event("Unhealthy", Some("app"), "Readiness probe failed: not yet", 3);
     let mut probed = evidence(pod, vec![unhealthy]);
     probed.restarts.push(restart);
-    assert_eq!(of_pod(&probed, NOW).containers[0].cause, Cause::ReadinessFailed);
+    assert_eq!(explain_pod(&probed, NOW).containers[0].cause, Cause::ReadinessFailed);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_container_that_runs_out_of_memory_tells_what_its_cgroup_said() {
 fn a_container_that_pretends_to_have_run_out_of_memory_is_not_believed() {
     let pod =
         crashed(0, json!({"exitCode": 1, "message": "OOM killer: 9 kills, no limit of its own"}));
-    let account = of_pod(&evidence(pod, vec![]), NOW);
+    let account = explain_pod(&evidence(pod, vec![]), NOW);
     assert_eq!(account.containers[0].memory, None);
     let says = "termination message: OOM killer: 9 kills, no limit of its own";
     assert_eq!(account.containers[0].evidence, [says]);
@@ -380,8 +380,10 @@ fn a_liveness_failure_is_told_with_what_the_probe_said() {
 #[test]
 fn a_liveness_failure_that_events_do_not_tell_of_any_more_is_told_by_the_status() {
     let message = "Ended by its node: liveness probe failed (\"stale lock\"): cleaning up";
-    let account =
-        of_pod(&evidence(crashed(1, json!({"exitCode": 137, "message": message})), vec![]), NOW);
+    let account = explain_pod(
+        &evidence(crashed(1, json!({"exitCode": 137, "message": message})), vec![]),
+        NOW,
+    );
     let app = &account.containers[0];
     assert_eq!(app.cause, Cause::LivenessFailed);
     assert_eq!(
@@ -446,7 +448,7 @@ fn what_began_first_and_goes_on_is_told_however_much_else_happened() {
         let letters: String = (0..=number).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
         event("Odd", None, &format!("something {letters}"), 1)
     });
-    let account = of_pod(&evidence(crashed(5940, json!({})), events.collect()), NOW);
+    let account = explain_pod(&evidence(crashed(5940, json!({})), events.collect()), NOW);
     assert_eq!(account.history.len(), 40);
     assert!(account.history.iter().any(|entry| entry.count == 5941), "{:?}", account.history);
 }
@@ -502,7 +504,7 @@ fn what_would_help_follows_from_why_no_node_takes_a_pod() {
         let mut pod = pod(json!({}));
         pod["status"] = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
             "reason": "Unschedulable", "message": format!("0/1 nodes are available: {message}.")}]});
-        let advice = of_pod(&evidence(pod, vec![]), NOW).advice;
+        let advice = explain_pod(&evidence(pod, vec![]), NOW).advice;
         assert!(advice[0].starts_with(helps), "{message}: {advice:?}");
     }
 }
@@ -627,7 +629,7 @@ fn a_readiness_probe_that_fails_is_not_a_crash() {
 #[test]
 fn the_json_names_cause_and_counts() {
     let pod = crashed(3, json!({"exitCode": 137, "reason": "OOMKilled"}));
-    let account = serde_json::to_value(of_pod(&evidence(pod, vec![]), NOW)).unwrap();
+    let account = serde_json::to_value(explain_pod(&evidence(pod, vec![]), NOW)).unwrap();
     assert_eq!(account["state"], "Failing");
     assert_eq!(account["containers"][0]["cause"], "OutOfMemory");
     assert_eq!(account["containers"][0]["ends"], 4);

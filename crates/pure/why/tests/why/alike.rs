@@ -1,6 +1,8 @@
 //! What is told as one, and what differs in more than its counts.
 
-use rekindle_why::{Account, PodEvidence, WorkloadEvidence, WorkloadObjects, of_pod, of_workload};
+use rekindle_why::{
+    Account, PodEvidence, WorkloadEvidence, WorkloadObjects, explain_pod, explain_workload,
+};
 use serde_json::{Value, json};
 
 use crate::support::{NOW, crashed, event, evidence, ledger, pod};
@@ -10,7 +12,7 @@ fn of_deployment(pods: Vec<PodEvidence>) -> Account {
         "spec": {"replicas": pods.len(), "selector": {}, "template": {}}});
     let deployment = serde_json::from_value(deployment).unwrap();
     let workload = WorkloadObjects::Deployment(Box::new(deployment), Vec::new());
-    of_workload(&WorkloadEvidence { workload, events: vec![], pods, gone: vec![] }, NOW)
+    explain_workload(&WorkloadEvidence { workload, events: vec![], pods, gone: vec![] }, NOW)
 }
 
 fn told(account: &Account, part: &str) -> Vec<(String, u32)> {
@@ -42,7 +44,7 @@ fn containers_whose_names_differ_in_a_digit_are_told_each_for_itself() {
     evidence.ledger = Some(ledger(
         json!({"failuresTotal": 2, "decisions": [decision("worker1"), decision("worker2")]}),
     ));
-    let account = of_pod(&evidence, NOW);
+    let account = explain_pod(&evidence, NOW);
     for (part, count) in [(" ended; last it", 5), ("Odd", 1), ("the whole pod", 1)] {
         let told = told(&account, part);
         let counts: Vec<u32> = told.iter().map(|(_, count)| *count).collect();

@@ -2,7 +2,7 @@
 //! on.
 
 use rekindle_types::v1alpha1::PodRestart;
-use rekindle_why::of_pod;
+use rekindle_why::explain_pod;
 use serde_json::json;
 
 use crate::support::{NOW, crashed, evidence};
@@ -94,7 +94,7 @@ fn a_restart_that_was_asked_for_and_does_not_go_on_says_what_it_waits_for() {
             "spec": {"podName": "web", "rung": rung}, "status": status
         });
         evidence.restarts = vec![serde_json::from_value::<PodRestart>(restart).unwrap()];
-        let account = of_pod(&evidence, NOW);
+        let account = explain_pod(&evidence, NOW);
         assert_eq!(account.next.map(|next| next.what).as_deref(), Some(next), "{rung}");
         let advice = account.advice.iter().map(String::as_str);
         let added: Vec<&str> = advice.filter(|advice| all.contains(advice)).collect();
@@ -115,7 +115,7 @@ fn a_restart_that_was_taken_up_for_an_earlier_pod_of_the_name_is_not_what_comes_
             "spec": {"podName": "web"}, "status": {"phase": "Running", "podUID": uid}
         });
         evidence.restarts = vec![serde_json::from_value::<PodRestart>(restart).unwrap()];
-        of_pod(&evidence, NOW).next.map(|next| next.what).unwrap_or_default()
+        explain_pod(&evidence, NOW).next.map(|next| next.what).unwrap_or_default()
     };
     assert!(next("own").contains("web-1"), "{}", next("own"));
     assert!(!next("earlier").contains("web-1"), "{}", next("earlier"));

@@ -1,7 +1,7 @@
 //! Whom an end is laid to, and which ends are told of a pod that is well.
 
 use expect_test::expect;
-use rekindle_why::{AccountState, Cause, PodEvidence, of_pod, render};
+use rekindle_why::{AccountState, Cause, PodEvidence, explain_pod, render};
 use serde_json::{Value, json};
 
 use crate::support::{NOW, event, evidence, ledger, pod};
@@ -38,14 +38,14 @@ fn an_init_container_that_failed_before_it_was_done_is_told_of() {
         What happened
           2026-11-01 12:00:00Z  placed on node-1
           2026-11-01 12:00:00Z  container "migrate" ended; last it exited with 1 (twice until 2026-11-21 11:49:51Z)
-    "#]].assert_eq(&render(&of_pod(&evidence(pod, vec![]), NOW), NOW));
+    "#]].assert_eq(&render(&explain_pod(&evidence(pod, vec![]), NOW), NOW));
 }
 
 #[test]
 fn an_init_container_that_was_done_each_time_has_nothing_to_tell() {
     let done = || end(0, "11:49:58", "11:49:59");
     for pod in [initialized(0, done(), None), initialized(1, done(), Some(done()))] {
-        let account = of_pod(&evidence(pod, vec![]), NOW);
+        let account = explain_pod(&evidence(pod, vec![]), NOW);
         assert_eq!(account.summary, "it runs and is ready; nothing has ended");
         assert!(account.containers.is_empty(), "{:?}", account.containers);
     }
@@ -57,7 +57,7 @@ fn failures_that_only_the_ladder_counted_are_told_too() {
     let done = || end(0, "11:49:58", "11:49:59");
     let mut evidence = evidence(initialized(3, done(), Some(done())), vec![]);
     evidence.ledger = Some(ledger(json!({"phase": "Healthy", "failuresTotal": 2})));
-    let account = of_pod(&evidence, NOW);
+    let account = explain_pod(&evidence, NOW);
     let says = "it runs and is ready now; ladder \"web\" has counted 2 failures";
     assert_eq!(account.summary, says);
 }
@@ -70,7 +70,7 @@ fn a_container_that_failed_before_it_was_done_does_not_spoil_its_pod() {
     }));
     pod["spec"]["restartPolicy"] = json!("OnFailure");
     pod["status"]["phase"] = json!("Succeeded");
-    let account = of_pod(&evidence(pod, vec![]), NOW);
+    let account = explain_pod(&evidence(pod, vec![]), NOW);
     let says =
         "all its containers ran to their end; container \"app\" exited with 3 before it was done";
     assert_eq!((account.state, account.summary.as_str()), (AccountState::Completed, says));
@@ -108,7 +108,7 @@ fn what_an_exhausted_ladder_ended_is_laid_to_the_ladder() {
         let good = (1, end(code, "11:57:00", "11:57:01"));
         let mut evidence = ended_as_failed("LadderExhausted", crash(), good);
         evidence.ledger = Some(ledger(exhausted()));
-        let account = of_pod(&evidence, NOW);
+        let account = explain_pod(&evidence, NOW);
         let [app, good] = account.containers.as_slice() else { panic!("{account:?}") };
         assert_eq!((app.cause, app.what.as_str()), (Cause::ExitCode, "exited with 9"));
         let says = "was ended by ladder \"web\", which is exhausted (onExhausted Fail)";
@@ -122,7 +122,7 @@ fn what_an_exhausted_ladder_ended_is_laid_to_the_ladder() {
 fn an_exhausted_ladder_whose_ledger_cannot_be_read_has_ended_what_a_signal_ended() {
     let crash = (2, end(9, "11:57:00", "11:57:00"));
     let evidence = ended_as_failed("LadderExhausted", crash, (1, end(137, "11:57:00", "11:57:01")));
-    let account = of_pod(&evidence, NOW);
+    let account = explain_pod(&evidence, NOW);
     let says = "was ended by its ladder, which is exhausted (onExhausted Fail)";
     assert_eq!(account.containers[1].what, says);
     assert_eq!(account.containers[0].cause, Cause::ExitCode);
@@ -143,7 +143,7 @@ fn what_was_ended_with_its_pod_is_not_asked_who_killed_it() {
 
         What would help
           - read its last lines; if they do not tell, the exit code is the app's own
-    "#]].assert_eq(&render(&of_pod(&evidence, NOW), NOW));
+    "#]].assert_eq(&render(&explain_pod(&evidence, NOW), NOW));
 }
 
 /// A ladder acts within a second of the crash, and statuses tell whole seconds.
@@ -162,7 +162,7 @@ fn a_kill_in_the_second_in_which_a_restart_began_is_laid_to_the_restart() {
                 "finishedAt": "2026-11-21T11:57:31Z"}
         });
         evidence.restarts.push(serde_json::from_value(restart).unwrap());
-        of_pod(&evidence, NOW).containers[0].what.clone()
+        explain_pod(&evidence, NOW).containers[0].what.clone()
     };
     assert_eq!(of(137), "was ended by PodRestart web-pod-2, rung Pod");
     assert_eq!(of(143), "was ended by PodRestart web-pod-2, rung Pod");
@@ -192,7 +192,7 @@ fn an_end_that_a_ladder_answered_at_once_is_not_laid_to_the_answer() {
                 "finishedAt": "2026-11-21T11:57:31Z"}
         });
         evidence.restarts.push(serde_json::from_value(restart).unwrap());
-        of_pod(&evidence, NOW).containers[0].what.clone()
+        explain_pod(&evidence, NOW).containers[0].what.clone()
     };
     assert_eq!(by_object("app"), "exited with 1");
     assert_eq!(by_object("proxy"), "was ended by PodRestart web-pod-1, rung Pod");
@@ -208,7 +208,7 @@ fn an_end_that_a_ladder_answered_at_once_is_not_laid_to_the_answer() {
             tell("PodRestarting", &begun, "2026-11-21T11:57:30Z"),
             tell("PodRestarted", over, "2026-11-21T11:57:31Z"),
         ];
-        of_pod(&evidence(ended(container), events), NOW).containers[0].what.clone()
+        explain_pod(&evidence(ended(container), events), NOW).containers[0].what.clone()
     };
     assert_eq!(by_events("app"), "exited with 1");
     assert_eq!(by_events("proxy"), "was ended by PodRestart web-pod-1");
@@ -267,7 +267,7 @@ fn an_app_that_ends_well_when_its_pod_is_ended_is_not_blamed() {
             vec![],
         ),
     ] {
-        let account = of_pod(&failed_pod(reason, message, code, further, events), NOW);
+        let account = explain_pod(&failed_pod(reason, message, code, further, events), NOW);
         let found = &account.containers[0];
         let says = format!("was ended with its pod ({reason})");
         assert_eq!((found.cause, &found.what), (Cause::EndedWithPod, &says), "{message} {code}");
@@ -290,7 +290,7 @@ fn an_app_that_had_ended_before_its_pod_was_ended_is_told_of() {
             Cause::ExitedUnasked,
         ),
     ] {
-        let account = of_pod(&failed_pod("Evicted", "x", code, further, events), NOW);
+        let account = explain_pod(&failed_pod("Evicted", "x", code, further, events), NOW);
         assert_eq!(account.containers[0].cause, expected, "{account:?}");
     }
 }
@@ -313,7 +313,7 @@ fn who_was_evicted_for_storage_is_told_what_to_do_about_it() {
         ),
         ("The node was low on resource: inodes. ", "free files"),
     ] {
-        let account = of_pod(&failed_pod("Evicted", message, 143, json!({}), vec![]), NOW);
+        let account = explain_pod(&failed_pod("Evicted", message, 143, json!({}), vec![]), NOW);
         assert!(account.advice[0].contains(part), "{message}: {:?}", account.advice);
     }
 }
@@ -324,7 +324,7 @@ fn what_ended_when_its_node_was_stopped_is_well_again() {
     last["message"] = json!("The container exited with 0 when its node was stopped: bye");
     let pod = pod(json!({"ready": true, "restartCount": 1, "lastState": {"terminated": last},
         "state": {"running": {"startedAt": "2026-11-21T11:58:00Z"}}}));
-    let account = of_pod(&evidence(pod, vec![]), NOW);
+    let account = explain_pod(&evidence(pod, vec![]), NOW);
     assert_eq!(
         account.summary,
         "it runs and is ready now; container \"app\" was ended when its node was stopped"

@@ -4,8 +4,8 @@ use expect_test::expect;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger};
 use rekindle_why::{
-    GoneEvidence, PodEvidence, WorkloadEvidence, WorkloadObjects, WorkloadRemains, left_behind,
-    of_workload, render,
+    GoneEvidence, PodEvidence, WorkloadEvidence, WorkloadObjects, WorkloadRemains,
+    explain_workload, left_behind, render,
 };
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ fn account(workload: WorkloadObjects, gone: Vec<GoneEvidence>) -> String {
         _ => vec![],
     };
     let evidence = WorkloadEvidence { workload, events: vec![], pods, gone };
-    render(&of_workload(&evidence, NOW), NOW)
+    render(&explain_workload(&evidence, NOW), NOW)
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use expect_test::expect;
-use rekindle_why::{AccountState, Cause, PodEvidence, of_pod, render};
+use rekindle_why::{AccountState, Cause, PodEvidence, explain_pod, render};
 use serde_json::{Value, json};
 
 use crate::support::{NOW, event, evidence, pod};
@@ -35,11 +35,11 @@ fn a_pod_that_no_node_is_large_enough_for_is_told_so() {
 
         What would help
           - lower its requests of cpu to at most 2, or add a node that has as much; to make room does not help
-    "#]].assert_eq(&render(&of_pod(&evidence, NOW), NOW));
+    "#]].assert_eq(&render(&explain_pod(&evidence, NOW), NOW));
     let evidence = waiting("2 Insufficient cpu", json!({"cpu": "2"}), &nodes);
-    assert!(of_pod(&evidence, NOW).advice[0].starts_with("make room"));
+    assert!(explain_pod(&evidence, NOW).advice[0].starts_with("make room"));
     let evidence = waiting("2 Insufficient cpu", json!({"cpu": "100"}), &[]);
-    assert!(of_pod(&evidence, NOW).advice[0].starts_with("make room"), "no node can be read");
+    assert!(explain_pod(&evidence, NOW).advice[0].starts_with("make room"), "no node can be read");
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn a_pod_whose_volume_lies_on_a_node_that_is_gone_is_told_which() {
 
         What would help
           - bring that node back under its name with its disk; or, if the data may be lost, delete the claim "data" and the pod, so that a new volume is made
-    "#]].assert_eq(&render(&of_pod(&of_volume("n-2"), NOW), NOW));
-    let there = of_pod(&of_volume("n-1"), NOW);
+    "#]].assert_eq(&render(&explain_pod(&of_volume("n-2"), NOW), NOW));
+    let there = explain_pod(&of_volume("n-1"), NOW);
     assert_eq!(there.advice, ["look at its PersistentVolumeClaims"]);
 }
 
@@ -74,7 +74,7 @@ fn a_pod_whose_probe_could_not_be_run_for_minutes_is_not_called_healthy() {
         let words = format!(
             "{probe} probe errored and resulted in unknown state: exec: \"/bin/check\": no such file"
         );
-        of_pod(&evidence(pod, vec![event("Unhealthy", Some("app"), &words, count)]), NOW)
+        explain_pod(&evidence(pod, vec![event("Unhealthy", Some("app"), &words, count)]), NOW)
     };
     let account = of(true, "Liveness", 40, "2026-11-01T12:00:00Z");
     expect![[r#"

@@ -1,7 +1,7 @@
 //! Pods that run and are not ready, and what is not to blame for it: ends that are long past.
 
 use expect_test::expect;
-use rekindle_why::{AccountState, Cause, NodeEvidence, of_node, of_pod, render};
+use rekindle_why::{AccountState, Cause, NodeEvidence, explain_node, explain_pod, render};
 use serde_json::{Value, json};
 
 use crate::support::{NOW, event, evidence, pod};
@@ -37,7 +37,7 @@ fn an_end_of_ten_days_ago_is_not_blamed_for_a_readiness_probe_that_fails_now() {
 
         What would help
           - look at what the probe asks for; no restart follows from a failed readiness probe
-    "#]].assert_eq(&render(&of_pod(&evidence, NOW), NOW));
+    "#]].assert_eq(&render(&explain_pod(&evidence, NOW), NOW));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn an_end_is_past_once_the_container_was_ready_again_or_ran_for_ten_minutes() {
         ("2026-11-21T11:50:00Z", "2026-11-21T11:50:00Z", false),
     ] {
         let unhealthy = event("Unhealthy", Some("app"), "Readiness probe failed: 503", 60);
-        let account = of_pod(&evidence(not_ready(started, since), vec![unhealthy]), NOW);
+        let account = explain_pod(&evidence(not_ready(started, since), vec![unhealthy]), NOW);
         let (state, cause) = match is_past {
             true => (AccountState::NotReady, Cause::ReadinessFailed),
             false => (AccountState::Failing, Cause::OutOfMemory),
@@ -60,7 +60,7 @@ fn an_end_is_past_once_the_container_was_ready_again_or_ran_for_ten_minutes() {
         assert_eq!((account.state, account.containers[0].cause), (state, cause), "{started}");
     }
     let silent = evidence(not_ready("2026-11-11T12:00:10Z", "2026-11-21T11:50:00Z"), vec![]);
-    let account = of_pod(&silent, NOW);
+    let account = explain_pod(&silent, NOW);
     assert_eq!(account.state, AccountState::NotReady);
     assert_eq!(account.summary, "it is not ready: containers with unready status: [app]");
     assert!(account.advice.is_empty(), "no memory is short now: {:?}", account.advice);
@@ -80,7 +80,7 @@ fn on_a_dead_node(name: &str, node: &str) -> Value {
 #[test]
 fn a_pod_on_a_dead_node_leads_to_its_node() {
     let events = vec![event("NodeNotReady", None, "Node is not ready", 1)];
-    let account = of_pod(&evidence(on_a_dead_node("web", "node-1"), events), NOW);
+    let account = explain_pod(&evidence(on_a_dead_node("web", "node-1"), events), NOW);
     assert_eq!(account.state, AccountState::NotReady);
     assert_eq!(account.summary, "it is not ready: its node \"node-1\" is not heard of");
     assert_eq!(account.advice, ["rekindle why node/node-1 tells how its node does"]);
@@ -88,7 +88,7 @@ fn a_pod_on_a_dead_node_leads_to_its_node() {
     // one of its containers is not ready: that is no word of the node's
     let mut gone = on_a_dead_node("web", "node-1");
     gone["status"]["containerStatuses"][0]["ready"] = json!(false);
-    assert!(!of_pod(&evidence(gone, vec![]), NOW).summary.contains("node-1"));
+    assert!(!explain_pod(&evidence(gone, vec![]), NOW).summary.contains("node-1"));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_node_names_its_pods_with_their_namespaces() {
         pod["metadata"]["namespace"] = json!(namespace);
         evidence(pod, vec![])
     });
-    let account = of_node(
+    let account = explain_node(
         &NodeEvidence {
             node: serde_json::from_value(node).unwrap(),
             pods: pods.into(),

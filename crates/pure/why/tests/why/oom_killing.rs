@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use rekindle_types::reasons::event::OOM_KILLING;
-use rekindle_why::{of_pod, render};
+use rekindle_why::{explain_pod, render};
 use serde_json::json;
 
 use crate::support::{NOW, event, evidence, pod};
@@ -26,7 +26,7 @@ fn kills_in_a_container_that_runs_on_are_told() {
         What would help
           - raise resources.limits.memory of container "app", or make it use less: what was killed in it may be missing
     "#]]
-        .assert_eq(&render(&of_pod(&evidence(running, vec![killing]), NOW), NOW));
+        .assert_eq(&render(&explain_pod(&evidence(running, vec![killing]), NOW), NOW));
 }
 
 #[test]
@@ -34,6 +34,6 @@ fn kills_of_a_run_before_are_not_told_of_this_one() {
     let running =
         pod(json!({"ready": true, "state": {"running": {"startedAt": "2026-11-21T11:59:00Z"}}}));
     let killing = event(OOM_KILLING, Some("app"), WORDS, 3);
-    let account = of_pod(&evidence(running, vec![killing]), NOW);
+    let account = explain_pod(&evidence(running, vec![killing]), NOW);
     assert_eq!(account.summary, "it runs and is ready; nothing has ended");
 }

@@ -3,14 +3,14 @@
 //! same test: crates/pure/ladder/tests/decisions/reasons.rs.
 
 use rekindle_diagnosis::{PodReason, TerminatedReason, WaitFamily, WaitingReason};
-use rekindle_why::{AccountState, Cause, of_pod};
+use rekindle_why::{AccountState, Cause, explain_pod};
 use serde_json::json;
 
 use crate::support::{NOW, crashed, evidence, pod};
 
 fn waits(reason: &str) -> rekindle_why::Account {
     let waits = pod(json!({"state": {"waiting": {"reason": reason, "message": "x"}}}));
-    of_pod(&evidence(waits, vec![]), NOW)
+    explain_pod(&evidence(waits, vec![]), NOW)
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_container_that_waits_after_its_hook_failed_was_killed_for_that() {
     let mut pod = crashed(1, json!({"exitCode": 137, "reason": "Error"}));
     pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] =
         json!("PostStartHookError");
-    let account = of_pod(&evidence(pod, vec![]), NOW);
+    let account = explain_pod(&evidence(pod, vec![]), NOW);
     let found = &account.containers[0];
     let says = "was killed because its postStart hook failed";
     assert_eq!((found.cause, found.what.as_str()), (Cause::PostStartFailed, says));
@@ -68,7 +68,7 @@ fn every_reason_for_which_a_container_ends_is_known() {
             TerminatedReason::Other(_) => panic!("{reason:?} is known"),
         };
         let end = json!({"exitCode": code, "reason": reason.as_str(), "message": "x"});
-        let account = of_pod(&evidence(crashed(1, end), vec![]), NOW);
+        let account = explain_pod(&evidence(crashed(1, end), vec![]), NOW);
         assert_eq!(account.containers[0].cause, cause, "{reason:?}");
         assert_eq!(account.advice.len(), 1, "{reason:?}");
     }
@@ -81,7 +81,7 @@ fn every_reason_for_which_a_pod_is_ended_comes_with_what_would_help() {
         pod["status"]["phase"] = json!("Failed");
         pod["status"]["reason"] = json!(reason.as_str());
         pod["status"]["message"] = json!("The node had condition: [DiskPressure]. ");
-        let account = of_pod(&evidence(pod, vec![]), NOW);
+        let account = explain_pod(&evidence(pod, vec![]), NOW);
         // an exhausted ladder's message says it all
         let has_advice = *reason != PodReason::LadderExhausted;
         assert_eq!(

@@ -2,7 +2,7 @@
 //! it remembers how it ended: the account stays.
 
 use rekindle_types::v1alpha1::{PodRestart, RestartLedger, RestartOutcome};
-use rekindle_why::{GoneEvidence, PodEvidence, asked_for, of_gone, of_pod, render};
+use rekindle_why::{GoneEvidence, PodEvidence, asked_for, explain_gone, explain_pod, render};
 use serde_json::{Value, json};
 
 use crate::support::{NOW, evidence, ledger, pod};
@@ -41,7 +41,7 @@ fn what_a_restart_has_ended_is_told_by_its_rung_when_the_request_is_gone() {
         let restarts = asked_for("web", there, Some(&ledger));
         let ledger = Some(ledger);
         let evidence = PodEvidence { restarts, ledger, ..evidence(restarted.clone(), vec![]) };
-        render(&of_pod(&evidence, NOW), NOW)
+        render(&explain_pod(&evidence, NOW), NOW)
     };
     let with_it = account(vec![request.clone()]);
     assert!(with_it.contains("was ended by PodRestart web-1, rung Containers"), "{with_it}");
@@ -77,7 +77,7 @@ fn who_took_a_pod_away_and_who_goes_on_is_told_when_the_request_is_gone() {
             let (namespace, name) = ("shop".to_owned(), "web".to_owned());
             let left =
                 GoneEvidence { namespace, name, events: vec![], ledger: Some(ledger), restarts };
-            render(&of_gone(&left), NOW)
+            render(&explain_gone(&left), NOW)
         };
         assert_eq!(account(vec![]), account(vec![request.clone()]), "{rung}");
         assert!(account(vec![]).contains("PodRestart web-1"), "{rung}: {}", account(vec![]));

@@ -7,7 +7,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::Node;
 use rekindle_why::{
     AccountState, GoneEvidence, NodeEvidence, PodEvidence, WorkloadEvidence, WorkloadObjects,
-    of_gone, of_node, of_pod, of_workload, render,
+    explain_gone, explain_node, explain_pod, explain_workload, render,
 };
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fn replicas_with_the_same_trouble_are_one_group() {
         What would help
           - read its last lines; if they do not tell, the exit code is the app's own
           - all pods that are not well have the same trouble: look at the revision or at what they all depend on
-    "#]].assert_eq(&render(&of_workload(&evidence, NOW), NOW));
+    "#]].assert_eq(&render(&explain_workload(&evidence, NOW), NOW));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_node_that_stopped_reporting_is_told_with_its_pods() {
         What would help
           - its agent has stopped reporting: look whether machine, network and agent are there
           - kubectl uncordon node-1, when it may take pods again
-    "#]].assert_eq(&render(&of_node(&evidence, NOW), NOW));
+    "#]].assert_eq(&render(&explain_node(&evidence, NOW), NOW));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_node_on_which_a_pod_failed_for_good_has_not_failed_itself() {
         pods: vec![failed_pod("import-a")],
         ..NodeEvidence::default()
     };
-    let account = of_node(&evidence, NOW);
+    let account = explain_node(&evidence, NOW);
     assert_eq!(
         (account.state, account.pods[0].state),
         (AccountState::Healthy, AccountState::Failed)
@@ -136,7 +136,7 @@ fn a_job_that_gave_up_tells_why_and_what_its_pods_said() {
         What would help
           - read its last lines; if they do not tell, the exit code is the app's own
           - all pods that are not well have the same trouble: look at the revision or at what they all depend on
-    "#]].assert_eq(&render(&of_workload(&evidence, NOW), NOW));
+    "#]].assert_eq(&render(&explain_workload(&evidence, NOW), NOW));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_job_that_works_counts_what_it_has() {
         }));
         let workload = WorkloadObjects::Job(Box::new(job));
         let evidence = WorkloadEvidence { workload, events: vec![], pods: vec![], gone: vec![] };
-        let text = render(&of_workload(&evidence, NOW), NOW);
+        let text = render(&explain_workload(&evidence, NOW), NOW);
         assert!(text.contains(&format!("job shop/import: {says}")), "{text}");
     }
 }
@@ -182,7 +182,7 @@ fn a_job_whose_first_pod_is_on_its_way_is_starting() {
         pods: vec![evidence(pod, vec![])],
         gone: vec![],
     };
-    assert_eq!(of_workload(&evidence, NOW).state, AccountState::Starting);
+    assert_eq!(explain_workload(&evidence, NOW).state, AccountState::Starting);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_cron_job_whose_jobs_fail_tells_them_in_one_line() {
 
         What would help
           - read its last lines; if they do not tell, the exit code is the app's own
-    "#]].assert_eq(&render(&of_workload(&evidence, NOW), NOW));
+    "#]].assert_eq(&render(&explain_workload(&evidence, NOW), NOW));
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_cron_job_is_judged_by_what_is_over_while_the_next_job_is_at_work() {
             "spec": {"schedule": "*/10 * * * *", "jobTemplate": {"spec": {"template": {}}}}});
         let cron_job = Box::new(serde_json::from_value(cron_job).unwrap());
         let workload = WorkloadObjects::CronJob(cron_job, jobs);
-        let account = of_workload(
+        let account = explain_workload(
             &WorkloadEvidence { workload, events: vec![], pods: vec![], gone: vec![] },
             NOW,
         );
@@ -319,7 +319,7 @@ fn a_pod_that_is_gone_is_told_from_what_it_left() {
 
         What would help
           - rekindle why pod/web-b -n shop tells how its successor does
-    "#]].assert_eq(&render(&of_gone(&evidence), NOW));
+    "#]].assert_eq(&render(&explain_gone(&evidence), NOW));
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn a_pod_that_left_events_only_tells_who_ended_it() {
         ..GoneEvidence::default()
     };
     assert!(!evidence.is_empty() && GoneEvidence::default().is_empty());
-    let account = of_gone(&evidence);
+    let account = explain_gone(&evidence);
     assert_eq!(account.state, AccountState::Gone);
     let says = "it is not there any more: TaintManagerEviction at 2026-11-21 11:57:59Z: Marking for deletion Pod shop/web";
     assert_eq!(account.summary, says);
@@ -361,7 +361,7 @@ fn replicas_that_run_out_of_memory_show_the_cgroup_and_the_ladder_of_one_of_them
         serde_json::from_value(controller).unwrap(),
     ));
     let evidence = WorkloadEvidence { workload, events: vec![], pods: pods.to_vec(), gone: vec![] };
-    let account = of_workload(&evidence, NOW);
+    let account = explain_workload(&evidence, NOW);
     expect![[r#"
         replicationcontroller shop/web: failing
           0 of 2 pods are well, 2 not
@@ -463,7 +463,7 @@ fn nodes_that_are_closed_to_a_pod_are_named_alike_ones_together() {
           - silent: its agent has stopped reporting: look whether machine, network and agent are there
           - cordoned: kubectl uncordon it, when it may take pods again
           - gpu: take the taint gpu=a100:NoSchedule away, or give the pod a toleration of it
-    "#]].assert_eq(&render(&of_pod(&evidence, NOW), NOW));
+    "#]].assert_eq(&render(&explain_pod(&evidence, NOW), NOW));
 
     let deployment = json!({"metadata": {"name": "web", "namespace": "shop"},
         "spec": {"replicas": 1, "selector": {}, "template": {}}});
@@ -488,7 +488,7 @@ fn nodes_that_are_closed_to_a_pod_are_named_alike_ones_together() {
           - silent: its agent has stopped reporting: look whether machine, network and agent are there
           - cordoned: kubectl uncordon it, when it may take pods again
           - gpu: take the taint gpu=a100:NoSchedule away, or give the pod a toleration of it
-    "#]].assert_eq(&render(&of_workload(&of_one, NOW), NOW));
+    "#]].assert_eq(&render(&explain_workload(&of_one, NOW), NOW));
 }
 
 #[test]
@@ -501,7 +501,7 @@ fn a_node_under_pressure_is_ready_and_restricted() {
         {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T11:00:00Z"},
     ]}});
     let node = serde_json::from_value(node).unwrap();
-    let account = of_node(&NodeEvidence { node, ..NodeEvidence::default() }, NOW);
+    let account = explain_node(&NodeEvidence { node, ..NodeEvidence::default() }, NOW);
     assert_eq!(account.state, AccountState::Restricted);
     expect!["DiskPressure is True for 5m (KubeletHasDiskPressure); 0 of 0 pods on it are well"]
         .assert_eq(&account.summary);
@@ -531,7 +531,7 @@ fn a_workload_that_is_well_again_tells_what_was() {
         What happened
           2026-11-01 12:00:00Z  container "app" ended; last it exited with 1 (3 times until 2026-11-21 11:58:00Z)
           2026-11-21 11:58:01Z  Pod: container "app" exited with 1
-    "#]].assert_eq(&render(&of_workload(&of_two, NOW), NOW));
+    "#]].assert_eq(&render(&explain_workload(&of_two, NOW), NOW));
 }
 
 /// One of the old revision serves on, and one of the new cannot.
@@ -554,6 +554,6 @@ fn a_workload_with_more_pods_than_it_wants_tells_how_many_are_well() {
         let workload = WorkloadObjects::Deployment(Box::new(deployment), Vec::new());
         let pods = pods.into_iter().map(|pod| evidence(pod.clone(), vec![])).collect();
         let evidence = WorkloadEvidence { workload, events: vec![], pods, gone: vec![] };
-        assert_eq!(of_workload(&evidence, NOW).summary, says);
+        assert_eq!(explain_workload(&evidence, NOW).summary, says);
     }
 }

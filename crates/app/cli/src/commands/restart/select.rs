@@ -59,7 +59,7 @@ pub(super) async fn pods(
         match target {
             RestartChoice::Pods(found) => {
                 let having = having(container, found, pass_over, &mut lacking);
-                pods.extend(of_group(args.rung, lookup, having, pass_over).await?);
+                pods.extend(select_from_group(args.rung, lookup, having, pass_over).await?);
             }
             RestartChoice::Target(CommandTarget { kind: TargetKind::Pod, name }) => {
                 let pod = lookup.object(TargetKind::Pod, &name).await?;
@@ -74,7 +74,7 @@ pub(super) async fn pods(
             RestartChoice::Target(target) => {
                 let found = lookup.pods_behind(&target).await?;
                 let having = having(container, found, pass_over, &mut lacking);
-                pods.extend(of_group(args.rung, lookup, having, pass_over).await?);
+                pods.extend(select_from_group(args.rung, lookup, having, pass_over).await?);
             }
         }
     }
@@ -153,7 +153,7 @@ async fn targets(args: &Restart, lookup: &Lookup) -> anyhow::Result<Vec<RestartC
     }
 }
 
-async fn of_group(
+async fn select_from_group(
     rung: RungArg,
     lookup: &Lookup,
     pods: Vec<Pod>,

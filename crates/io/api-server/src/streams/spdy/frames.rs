@@ -21,26 +21,19 @@ const HEADERS: u16 = 8;
 
 const FLAG_FIN: u8 = 1;
 
-/// Whether a side has nothing more to send on a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum StreamFinish {
-    Yes,
-    No,
-}
-
 /// What a client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum SpdyFrame {
-    /// A new stream.
-    SynStream { stream: u32, headers: Headers, finish: StreamFinish },
+    /// A new stream. The client sends nothing on it if this frame is its last.
+    SynStream { stream: u32, headers: Headers, is_last: bool },
     /// The end of a stream by force.
     Reset { stream: u32 },
     /// To be sent back.
     Ping { id: u32 },
     /// No more new streams.
     GoAway,
-    /// Content.
-    Data { stream: u32, bytes: Bytes, finish: StreamFinish },
+    /// Content. The client sends no more of it after the last frame.
+    Data { stream: u32, bytes: Bytes, is_last: bool },
     /// What nobody here needs to know.
     Other,
 }
@@ -75,26 +68,21 @@ impl SpdyDecoder {
         }
         self.input.advance(HEAD_BYTES);
         let bytes = self.input.split_to(length).freeze();
-        let finish = if flags & FLAG_FIN == 0 { StreamFinish::No } else { StreamFinish::Yes };
+        let is_last = flags & FLAG_FIN != 0;
         if a & 0x80 == 0 {
             return Ok(Some(SpdyFrame::Data {
                 stream: u32::from_be_bytes([a, b, c, d]),
                 bytes,
-                finish,
+                is_last,
             }));
         }
         match u16::from_be_bytes([a & 0x7f, b]) {
-            VERSION => self.control(u16::from_be_bytes([c, d]), &bytes, finish).map(Some),
+            VERSION => self.control(u16::from_be_bytes([c, d]), &bytes, is_last).map(Some),
             other => Err(SpdyError::Version(other)),
         }
     }
 
-    fn control(
-        &mut self,
-        kind: u16,
-        bytes: &[u8],
-        finish: StreamFinish,
-    ) -> Result<SpdyFrame, SpdyError> {
+    fn control(&mut self, kind: u16, bytes: &[u8], is_last: bool) -> Result<SpdyFrame, SpdyError> {
         let number = |at: usize| -> Result<u32, SpdyError> {
             let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
             let bytes = bytes.ok_or(SpdyError::CutOff(kind))?;
@@ -105,7 +93,7 @@ impl SpdyDecoder {
                 let stream = number(0)?;
                 // Behind it: another stream's number, priority, slot.
                 let block = bytes.get(10..).ok_or(SpdyError::CutOff(kind))?;
-                Ok(SpdyFrame::SynStream { stream, headers: self.headers.read(block)?, finish })
+                Ok(SpdyFrame::SynStream { stream, headers: self.headers.read(block)?, is_last })
             }
             HEADERS | SYN_REPLY => {
                 number(0)?;
@@ -137,8 +125,8 @@ fn control(kind: u16, flags: u8, content: &[u8]) -> Bytes {
 }
 
 /// Accepts a stream; the first answer of a connection also begins its headers.
-pub(in super::super) fn syn_reply(stream: u32, first: BlockPosition) -> Bytes {
-    let block = no_headers(first);
+pub(in super::super) fn syn_reply(stream: u32, position: BlockPosition) -> Bytes {
+    let block = no_headers(position);
     control(SYN_REPLY, 0, &[&stream.to_be_bytes()[..], &block].concat())
 }
 
@@ -165,15 +153,21 @@ pub(in super::super) fn ping(id: u32) -> Bytes {
     control(PING, 0, &id.to_be_bytes())
 }
 
-/// Content; at most [`FRAME_BYTES_MAX`].
-pub(in super::super) fn data(stream: u32, bytes: &[u8], finish: StreamFinish) -> Bytes {
+/// Content; at most [`FRAME_BYTES_MAX`]. More may follow.
+pub(in super::super) fn data(stream: u32, bytes: &[u8]) -> Bytes {
+    data_frame(stream, bytes, 0)
+}
+
+/// Content, as [`data`]. Nothing follows on the stream.
+pub(in super::super) fn last_data(stream: u32, bytes: &[u8]) -> Bytes {
+    data_frame(stream, bytes, FLAG_FIN)
+}
+
+fn data_frame(stream: u32, bytes: &[u8], flags: u8) -> Bytes {
     let length = u32::try_from(bytes.len()).expect("pieces are short").to_be_bytes();
     let mut frame = Vec::with_capacity(HEAD_BYTES + bytes.len());
     frame.extend_from_slice(&stream.to_be_bytes());
-    frame.push(match finish {
-        StreamFinish::Yes => FLAG_FIN,
-        StreamFinish::No => 0,
-    });
+    frame.push(flags);
     frame.extend_from_slice(&length[1..]);
     frame.extend_from_slice(bytes);
     frame.into()
@@ -198,9 +192,9 @@ mod tests {
             let mut stream = Vec::new();
             let mut expected = Vec::new();
             for (number, piece) in (1u32..).zip(&pieces) {
-                stream.extend(data(number, piece, StreamFinish::Yes));
+                stream.extend(last_data(number, piece));
                 let bytes = Bytes::from(piece.clone());
-                expected.push(SpdyFrame::Data { stream: number, bytes, finish: StreamFinish::Yes });
+                expected.push(SpdyFrame::Data { stream: number, bytes, is_last: true });
                 stream.extend(ping(number));
                 expected.push(SpdyFrame::Ping { id: number });
             }
@@ -247,8 +241,8 @@ mod tests {
     #[test]
     fn our_answers_are_frames() {
         let mut decoder = SpdyDecoder::new();
-        decoder.push(&syn_reply(1, BlockPosition::Yes));
-        decoder.push(&syn_reply(3, BlockPosition::No));
+        decoder.push(&syn_reply(1, BlockPosition::First));
+        decoder.push(&syn_reply(3, BlockPosition::Later));
         decoder.push(&reset(5, ResetReason::RefusedStream));
         let expected = [SpdyFrame::Other, SpdyFrame::Other, SpdyFrame::Reset { stream: 5 }];
         assert_eq!(all(&mut decoder).unwrap(), expected);

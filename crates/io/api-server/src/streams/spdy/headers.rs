@@ -29,14 +29,8 @@ pub(super) struct HeaderReader {
     /// A ring of what was read last.
     window: Vec<u8>,
     position: usize,
-    begin: ZlibHead,
-}
-
-/// Whether the head of the zlib stream was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ZlibHead {
-    Expected,
-    Done,
+    /// Whether the head of the zlib stream was read.
+    has_read_head: bool,
 }
 
 impl HeaderReader {
@@ -45,18 +39,17 @@ impl HeaderReader {
             inflater: Box::default(),
             window: vec![0; WINDOW_BYTES],
             position: 0,
-            begin: ZlibHead::Expected,
+            has_read_head: false,
         }
     }
 
     /// Reads one block.
     pub(super) fn read(&mut self, block: &[u8]) -> Result<Headers, SpdyError> {
-        let block = match self.begin {
-            ZlibHead::Done => block,
-            ZlibHead::Expected => {
-                self.begin = ZlibHead::Done;
-                self.read_begin(block)?
-            }
+        let block = if self.has_read_head {
+            block
+        } else {
+            self.has_read_head = true;
+            self.read_begin(block)?
         };
         parse(&self.inflate(block)?)
     }
@@ -138,22 +131,22 @@ fn take_text(block: &mut &[u8]) -> Result<String, SpdyError> {
 const CUT_OFF: SpdyError = SpdyError::Headers("they are cut off");
 
 /// Writes blocks without any headers.
-pub(super) fn no_headers(first: BlockPosition) -> Vec<u8> {
+pub(super) fn no_headers(position: BlockPosition) -> Vec<u8> {
     // Deflate without compression, then an empty block, at which the other side looks at what it
     // has.
     const STORED: [u8; 14] = [0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
     const ZLIB: [u8; 2] = [0x78, 0x01];
-    match first {
-        BlockPosition::Yes => [&ZLIB[..], &STORED].concat(),
-        BlockPosition::No => STORED.to_vec(),
+    match position {
+        BlockPosition::First => [&ZLIB[..], &STORED].concat(),
+        BlockPosition::Later => STORED.to_vec(),
     }
 }
 
-/// Whether a block begins the stream.
+/// Where a block is in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum BlockPosition {
-    Yes,
-    No,
+    First,
+    Later,
 }
 
 #[cfg(test)]
@@ -187,8 +180,8 @@ mod tests {
     #[test]
     fn our_own_blocks_can_be_read() {
         let mut reader = HeaderReader::new();
-        for first in [BlockPosition::Yes, BlockPosition::No, BlockPosition::No] {
-            assert_eq!(reader.read(&no_headers(first)), Ok(Headers::new()));
+        for position in [BlockPosition::First, BlockPosition::Later, BlockPosition::Later] {
+            assert_eq!(reader.read(&no_headers(position)), Ok(Headers::new()));
         }
     }
 

@@ -6,7 +6,7 @@ mod frames;
 mod headers;
 
 pub(super) use frames::{
-    ResetReason, SpdyDecoder, SpdyFrame, StreamFinish, data, ping, reset, syn_reply,
+    ResetReason, SpdyDecoder, SpdyFrame, data, last_data, ping, reset, syn_reply,
 };
 pub(super) use headers::{BlockPosition, Headers};
 

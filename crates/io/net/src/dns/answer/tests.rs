@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use rekindle_types::NamespacedName;
 
 use super::super::view::{DnsPod, DnsPort, DnsSlice};
 use super::*;
@@ -29,25 +30,34 @@ fn port(name: &str, protocol: &str, number: u16) -> DnsPort {
 fn view() -> DnsView {
     let mut view = DnsView::default();
     let mut slice = |service: &str, endpoints: Vec<DnsEndpoint>, ports: Vec<DnsPort>| {
-        view.set_service(DnsKey::new("shop", service), Some(DnsService::Endpoints));
+        view.set_service(NamespacedName::new("shop", service), Some(DnsService::Endpoints));
         let slice = DnsSlice { service: service.to_owned(), endpoints, ports };
-        view.set_slice(DnsKey::new("shop", format!("{service}-1")), Some(slice));
+        view.set_slice(NamespacedName::new("shop", format!("{service}-1")), Some(slice));
     };
     let web = vec![endpoint("10.88.0.2", Some("web-0")), endpoint("10.88.0.3", Some("web-1"))];
     slice("web", web, vec![port("http", "tcp", 8080), port("", "udp", 53)]);
     slice("api", vec![endpoint("10.88.0.4", None), endpoint("fd00::4", None)], Vec::new());
     slice("empty", Vec::new(), Vec::new());
+    let own = vec!["10.96.0.7".parse().unwrap()];
+    let ports = vec![port("http", "tcp", 80), port("dns", "udp", 53)];
+    view.set_service(NamespacedName::new("shop", "front"), Some(DnsService::Addresses(own, ports)));
+    let slice = DnsSlice {
+        service: "front".to_owned(),
+        endpoints: vec![endpoint("10.88.0.6", Some("front-0"))],
+        ports: vec![port("http", "tcp", 8080)],
+    };
+    view.set_slice(NamespacedName::new("shop", "front-1"), Some(slice));
     for (name, target) in [
         ("db", "DB.example.com"),
         ("alias", "web.shop.svc.cluster.local"),
         ("loop", "loop.shop.svc.cluster.local"),
     ] {
         let external = DnsService::External(target.to_owned());
-        view.set_service(DnsKey::new("shop", name), Some(external));
+        view.set_service(NamespacedName::new("shop", name), Some(external));
     }
     for (name, address) in [("web-0", "10.88.0.2"), ("alone", "10.88.0.9")] {
         let pod = DnsPod { address: address.parse().unwrap() };
-        view.set_pod(DnsKey::new("shop", name), Some(pod));
+        view.set_pod(NamespacedName::new("shop", name), Some(pod));
     }
     view
 }
@@ -123,6 +133,40 @@ fn names_of_services_are_those_of_their_ready_endpoints() {
     ] {
         assert_eq!(ask(&view, wanted, name), expected, "{wanted:?} {name}");
     }
+}
+
+#[test]
+fn a_service_with_an_address_of_its_own_has_that_one_whatever_its_endpoints_are() {
+    let mut view = view();
+    let host = "front.shop.svc.cluster.local";
+    for slice in [true, false] {
+        if !slice {
+            view.set_slice(NamespacedName::new("shop", "front-1"), None);
+        }
+        for (wanted, name, expected) in [
+            (RecordQuery::A, host.to_owned(), "10.96.0.7".to_owned()),
+            (RecordQuery::Aaaa, host.to_owned(), "no data".to_owned()),
+            (RecordQuery::A, format!("_http._tcp.{host}"), "10.96.0.7".to_owned()),
+            (RecordQuery::A, format!("_http._udp.{host}"), "no name".to_owned()),
+            (
+                RecordQuery::Srv,
+                format!("_dns._udp.{host}"),
+                format!("100 53 {host} with {host}=10.96.0.7"),
+            ),
+            (
+                RecordQuery::Srv,
+                host.to_owned(),
+                format!("50 80 {host}, 50 53 {host} with {host}=10.96.0.7"),
+            ),
+            (RecordQuery::Ptr, "7.0.96.10.in-addr.arpa".to_owned(), host.to_owned()),
+        ] {
+            assert_eq!(ask(&view, wanted, &name), expected, "{wanted:?} {name}");
+        }
+        let of_endpoint = if slice { "10.88.0.6" } else { "no name" };
+        assert_eq!(ask(&view, RecordQuery::A, &format!("front-0.{host}")), of_endpoint);
+    }
+    view.set_service(NamespacedName::new("shop", "front"), Some(DnsService::Endpoints));
+    assert_eq!(ask(&view, RecordQuery::Ptr, "7.0.96.10.in-addr.arpa"), "not ours");
 }
 
 #[test]
@@ -247,16 +291,16 @@ fn what_changes_or_goes_is_answered_so() {
         endpoints: vec![endpoint("10.88.0.7", Some("web-0"))],
         ports: Vec::new(),
     };
-    view.set_slice(DnsKey::new("shop", "web-1"), Some(slice.clone()));
+    view.set_slice(NamespacedName::new("shop", "web-1"), Some(slice.clone()));
     assert_eq!(web(&view), "10.88.0.7");
     assert_eq!(
         ask(&view, RecordQuery::Ptr, "7.0.88.10.in-addr.arpa"),
         "web-0.web.shop.svc.cluster.local"
     );
     slice.endpoints = vec![endpoint("10.88.0.8", None)];
-    view.set_slice(DnsKey::new("shop", "web-2"), Some(slice.clone()));
+    view.set_slice(NamespacedName::new("shop", "web-2"), Some(slice.clone()));
     assert_eq!(web(&view), "10.88.0.7, 10.88.0.8");
-    view.set_slices(BTreeMap::from([(DnsKey::new("shop", "web-2"), slice)]));
+    view.set_slices(BTreeMap::from([(NamespacedName::new("shop", "web-2"), slice)]));
     assert_eq!(web(&view), "10.88.0.8");
     assert_eq!(ask(&view, RecordQuery::Ptr, "7.0.88.10.in-addr.arpa"), "no name");
     view.set_services(BTreeMap::new());
@@ -268,7 +312,7 @@ fn what_changes_or_goes_is_answered_so() {
 
 #[test]
 fn what_is_listed_again_unchanged_is_no_change_of_the_zone() {
-    let web = DnsKey::new("shop", "web");
+    let web = NamespacedName::new("shop", "web");
     let endpoints = vec![endpoint("10.88.0.2", None)];
     let slice = DnsSlice { service: "web".to_owned(), endpoints, ports: Vec::new() };
     let services = BTreeMap::from([(web.clone(), DnsService::Endpoints)]);

@@ -4,8 +4,9 @@ use domain::base::iana::Rcode;
 use domain::base::{Message, MessageBuilder, Name, Rtype};
 use domain::rdata::A;
 use rekindle_testkit::claims::loopback_address;
+use rekindle_types::NamespacedName;
 
-use super::super::view::{DnsEndpoint, DnsKey, DnsService, DnsSlice};
+use super::super::view::{DnsEndpoint, DnsService, DnsSlice};
 use super::*;
 
 /// A server that knows one Service, at this address, beside a resolv.conf that names these
@@ -21,11 +22,11 @@ async fn serve(at: Ipv4Addr, subnet: &str, resolvers: &[Ipv4Addr]) -> (SocketAdd
     let server = server.unwrap();
     let udp = server.udp.local_addr().unwrap();
     let mut view = DnsView::default();
-    view.set_service(DnsKey::new("shop", "web"), Some(DnsService::Endpoints));
+    view.set_service(NamespacedName::new("shop", "web"), Some(DnsService::Endpoints));
     let endpoints = (0..100).map(|n| DnsEndpoint { address: [10, 0, 0, n].into(), hostname: None });
     let slice =
         DnsSlice { service: "web".to_owned(), endpoints: endpoints.collect(), ports: Vec::new() };
-    view.set_slice(DnsKey::new("shop", "web-1"), Some(slice));
+    view.set_slice(NamespacedName::new("shop", "web-1"), Some(slice));
     // both are served on one port
     let tcp = TcpListener::bind(udp).await.unwrap();
     let server = DnsServer { tcp, ..server };

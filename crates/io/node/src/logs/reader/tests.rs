@@ -36,7 +36,7 @@ impl Writer {
 
     fn reader(&self, tail_lines: Option<u64>) -> LogReader {
         let selection =
-            LogSelection { timestamps: Timestamps::No, tail_lines, since: None, limit_bytes: None };
+            LogSelection { timestamps: false, tail_lines, since: None, limit_bytes: None };
         LogReader::new(self.folder.join(""), ContainerAttempt(0), selection).unwrap()
     }
 }

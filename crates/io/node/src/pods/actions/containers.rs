@@ -5,12 +5,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::Container;
-use rekindle_pod::{
-    ActionError, ActionErrorKind, ActionOutcome, ContainerStartKey, PodEvent, PodEventSeverity,
-};
+use rekindle_pod::{ActionError, ActionErrorKind, ActionOutcome, ContainerStartKey, PodEvent};
 use rekindle_runtime::{ExpectedRestart, Mount, MountSource, Runtime};
-use rekindle_types::ContainerAttempt;
 use rekindle_types::reasons::event;
+use rekindle_types::{ContainerAttempt, EventSeverity};
 
 use super::{ActionResult, PodActions, config, made, other, runtime_error};
 use crate::container_spec::{ContainerInputs, MountPaths, container_spec, find_container};
@@ -83,7 +81,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             keys.join(", ")
         );
         let skipped = PodEvent {
-            severity: PodEventSeverity::Warning,
+            severity: EventSeverity::Warning,
             reason: event::INVALID_ENVIRONMENT_VARIABLE_NAMES,
             message,
             field_path: Some(format!("spec.containers{{{container}}}")),

@@ -1,11 +1,9 @@
 //! Probes and hooks of a container: each is run once for each time that the core asks.
 
-use rekindle_pod::{
-    ActionOutcome, ContainerStartKey, HookKind, HookLimit, PodEvent, PodEventSeverity, ProbeKind,
-};
+use rekindle_pod::{ActionOutcome, ContainerStartKey, HookKind, HookLimit, PodEvent, ProbeKind};
 use rekindle_runtime::Runtime;
-use rekindle_types::TickDuration;
 use rekindle_types::reasons::event::LIFECYCLE_HTTP_FALLBACK;
+use rekindle_types::{EventSeverity, TickDuration};
 
 use super::{ActionResult, PodActions, config, other};
 use crate::container_spec::find_container;
@@ -51,7 +49,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
                 let message = format!(
                     "request to HTTPS lifecycle hook {host} failed, retry with HTTP succeeded"
                 );
-                let (severity, reason) = (PodEventSeverity::Warning, LIFECYCLE_HTTP_FALLBACK);
+                let (severity, reason) = (EventSeverity::Warning, LIFECYCLE_HTTP_FALLBACK);
                 let event = PodEvent { severity, reason, message, field_path: None };
                 self.node.recorder.pod_event(&self.pod_ref, event);
                 Ok(ActionOutcome::Done)

@@ -1,11 +1,11 @@
 //! Making sure that an image is here: looking for it, and fetching it with the pod's pull secrets.
 
 use rekindle_pod::{
-    ActionError, ActionErrorKind, ActionOutcome, ImageSource, NeededImage, PodEvent,
-    PodEventSeverity, PullPolicy,
+    ActionError, ActionErrorKind, ActionOutcome, ImageSource, NeededImage, PodEvent, PullPolicy,
 };
 use rekindle_runtime::image::ImageReference;
 use rekindle_runtime::{ImageInfo, ImageOrigin, ImagePull, Runtime, RuntimeError};
+use rekindle_types::EventSeverity;
 use rekindle_types::reasons::event;
 
 use super::{ActionResult, PodActions, runtime_error};
@@ -85,7 +85,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
                 secrets.unusable.join(", ")
             );
             let reason = event::FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET;
-            let severity = PodEventSeverity::Warning;
+            let severity = EventSeverity::Warning;
             let event = PodEvent { severity, reason, message, field_path: None };
             self.node.recorder.pod_event(&self.pod_ref, event);
         }

@@ -2,11 +2,10 @@
 //! [`crate::shutdown`].
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::PodEventSeverity;
 use rekindle_pod_driver::spec_grace_seconds;
 use rekindle_runtime::Runtime;
-use rekindle_types::TickDuration;
 use rekindle_types::reasons::event::NODE_SHUTDOWN;
+use rekindle_types::{EventSeverity, TickDuration};
 use tokio::time::Instant;
 
 use super::super::inbox::WorkerInput;
@@ -36,7 +35,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let about = self.node.object_reference();
         self.node.recorder.record(
             about,
-            PodEventSeverity::Normal,
+            EventSeverity::Normal,
             NODE_SHUTDOWN,
             EVENT_MESSAGE.to_owned(),
         );

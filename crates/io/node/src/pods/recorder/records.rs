@@ -3,18 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use rekindle_pod::PodEventSeverity;
+use rekindle_types::event_bucket::EventBucket;
 use rekindle_types::name_stem::name_stem;
-use rekindle_types::{Tick, TickDuration};
+use rekindle_types::{EventSeverity, Tick};
 
 use super::EventOccurrence;
 
 /// Different events that are counted; the oldest are forgotten and would be new objects.
 pub(super) const RECORDS_MAX: usize = 2048;
-/// Events of one object at once.
-const BURST: u64 = 25;
-/// After which one more is allowed.
-const REFILL: TickDuration = TickDuration::from_secs(300);
 /// Different messages of one reason before they are combined.
 const SIMILAR_MAX: usize = 10;
 
@@ -42,7 +38,7 @@ pub(super) struct GroupKey {
 #[derive(Clone, Debug)]
 pub(super) struct EventRecord {
     pub(super) about: ObjectReference,
-    pub(super) severity: PodEventSeverity,
+    pub(super) severity: EventSeverity,
     pub(super) message: String,
     pub(super) name: String,
     pub(super) first: Tick,
@@ -66,19 +62,12 @@ pub(super) enum EventWriteState {
     Again,
 }
 
-/// How often an object may still speak.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct EventAllowance {
-    left: u64,
-    since: Tick,
-}
-
 /// All that is counted: bounded, and pure.
 #[derive(Debug, Default)]
 pub(super) struct EventRecords {
     pub(super) records: BTreeMap<EventKey, EventRecord>,
     pub(super) order: VecDeque<EventKey>,
-    pub(super) allowances: BTreeMap<String, EventAllowance>,
+    pub(super) buckets: BTreeMap<String, EventBucket>,
     pub(super) names: u64,
 }
 
@@ -92,7 +81,7 @@ impl EventRecords {
         let group = GroupKey {
             uid: about.uid.clone().unwrap_or_default(),
             field_path: about.field_path.clone().unwrap_or_default(),
-            warning: matches!(severity, PodEventSeverity::Warning),
+            warning: matches!(severity, EventSeverity::Warning),
             reason,
         };
         let key = self.key_of(group, message.clone());
@@ -141,21 +130,11 @@ impl EventRecords {
     }
 
     pub(super) fn allow(&mut self, uid: &str, at: Tick) -> bool {
-        if self.allowances.len() >= RECORDS_MAX && !self.allowances.contains_key(uid) {
+        if self.buckets.len() >= RECORDS_MAX && !self.buckets.contains_key(uid) {
             // those that have been silent long enough are as good as new ones
-            self.allowances
-                .retain(|_, allowance| at.since(allowance.since) < REFILL.saturating_mul(BURST));
+            self.buckets.retain(|_, bucket| !bucket.is_full(at));
         }
-        let fresh = EventAllowance { left: BURST, since: at };
-        let allowance = self.allowances.entry(uid.to_owned()).or_insert(fresh);
-        let earned = at.since(allowance.since).as_micros() / REFILL.as_micros();
-        if earned > 0 {
-            allowance.left = (allowance.left + earned).min(BURST);
-            allowance.since = allowance.since + REFILL.saturating_mul(earned);
-        }
-        let allowed = allowance.left > 0;
-        allowance.left = allowance.left.saturating_sub(1);
-        allowed
+        self.buckets.entry(uid.to_owned()).or_insert(EventBucket::full(at)).take(at)
     }
 
     pub(super) fn forget_oldest(&mut self) {

@@ -1,5 +1,5 @@
-use rekindle_pod::{PodEvent, PodEventSeverity};
-use rekindle_types::{PodRef, PodUid, TickDuration};
+use rekindle_pod::PodEvent;
+use rekindle_types::{EventSeverity, PodRef, PodUid, TickDuration};
 
 use super::records::RECORDS_MAX;
 use super::*;
@@ -14,7 +14,7 @@ fn occurrence(uid: &str, reason: &str, message: &str, at: Tick) -> EventOccurren
         ..ObjectReference::default()
     };
     let (reason, message) = (reason.to_owned(), message.to_owned());
-    EventOccurrence { about, severity: PodEventSeverity::Normal, reason, message, at }
+    EventOccurrence { about, severity: EventSeverity::Normal, reason, message, at }
 }
 
 fn pod_ref() -> PodRef {
@@ -23,7 +23,7 @@ fn pod_ref() -> PodRef {
 
 fn event(message: &str) -> PodEvent {
     PodEvent {
-        severity: PodEventSeverity::Warning,
+        severity: EventSeverity::Warning,
         reason: "BackOff",
         message: message.to_owned(),
         field_path: Some("spec.containers{app}".to_owned()),
@@ -116,5 +116,5 @@ fn memory_is_bounded_however_many_objects_speak() {
     }
     assert!(records.records.len() <= RECORDS_MAX);
     assert!(records.order.len() <= RECORDS_MAX);
-    assert!(records.allowances.len() <= RECORDS_MAX);
+    assert!(records.buckets.len() <= RECORDS_MAX);
 }

@@ -13,7 +13,7 @@ use crate::testing::{World, container, pod};
 
 fn with_ephemeral(pod: &Pod, added: Container, target: Option<&str>) -> Pod {
     let mut pod = pod.clone();
-    let added = ephemeral::of_container(added, target.map(str::to_owned));
+    let added = ephemeral::ephemeral_container(added, target.map(str::to_owned));
     pod.spec.as_mut().unwrap().ephemeral_containers.get_or_insert_default().push(added);
     pod
 }

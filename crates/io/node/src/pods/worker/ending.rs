@@ -56,6 +56,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
         self.blocking(move || remove_folder(&dirs)).await;
         let existence = self.driver.existence();
         self.shown_by.delete_object(&self.node.client, &self.pod_ref, existence).await;
+        self.node.routes.forget(self.pod_ref.uid.clone());
         self.node.index.remove(&self.pod_ref.uid);
         let dirs = self.dirs.clone();
         self.blocking(move || {

@@ -21,14 +21,14 @@ impl EngineCgroups {
         match &self.hierarchies {
             Hierarchies::V1(trees) => {
                 let folder = trees.memory().join(self.pod_path(key)).join(slot);
-                of_v1(&folder).map(Some)
+                v1_oom_event(&folder).map(Some)
             }
             Hierarchies::V2(_) => Ok(None),
         }
     }
 }
 
-fn of_v1(folder: &Path) -> Result<OwnedFd, CgroupError> {
+fn v1_oom_event(folder: &Path) -> Result<OwnedFd, CgroupError> {
     let failed = |error| CgroupError::new("watch the OOM kills of cgroup", folder, error);
     let notices = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .map_err(|errno| failed(errno.into()))?;

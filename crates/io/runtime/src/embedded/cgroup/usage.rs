@@ -41,16 +41,16 @@ impl EngineCgroups {
     /// The whole machine's.
     pub(crate) fn machine_usage(&self, now: Tick) -> Result<CgroupUsage, CgroupError> {
         let usage = match &self.hierarchies {
-            Hierarchies::V1(trees) => of_v1(trees, Path::new(""), now),
-            Hierarchies::V2(root) => of_v2_root(root, Path::new("/proc/meminfo"), now),
+            Hierarchies::V1(trees) => v1_usage(trees, Path::new(""), now),
+            Hierarchies::V2(root) => v2_root_usage(root, Path::new("/proc/meminfo"), now),
         };
         usage.map_err(MissingFigure::into_error)
     }
 
     fn usage(&self, path: &Path, now: Tick) -> Result<Option<CgroupUsage>, CgroupError> {
         let usage = match &self.hierarchies {
-            Hierarchies::V1(trees) => of_v1(trees, path, now),
-            Hierarchies::V2(root) => of_v2(&root.join(path), now),
+            Hierarchies::V1(trees) => v1_usage(trees, path, now),
+            Hierarchies::V2(root) => v2_usage(&root.join(path), now),
         };
         match usage {
             Ok(usage) => Ok(Some(usage)),
@@ -77,7 +77,7 @@ impl MissingFigure {
     }
 }
 
-pub(super) fn of_v1(
+pub(super) fn v1_usage(
     trees: &v1::CgroupTrees,
     path: &Path,
     now: Tick,
@@ -122,7 +122,7 @@ pub(super) fn of_v1(
     })
 }
 
-pub(super) fn of_v2(folder: &Path, now: Tick) -> Result<CgroupUsage, MissingFigure> {
+pub(super) fn v2_usage(folder: &Path, now: Tick) -> Result<CgroupUsage, MissingFigure> {
     let stat = StatFile::read(folder, "memory.stat")?;
     let usage_bytes = number(folder, "memory.current")?;
     let events = StatFile::read_or_empty(folder, "memory.events")?;
@@ -136,7 +136,7 @@ pub(super) fn of_v2(folder: &Path, now: Tick) -> Result<CgroupUsage, MissingFigu
 }
 
 /// The root group of version 2: as the kubelet's container library, with used = total − free.
-pub(super) fn of_v2_root(
+pub(super) fn v2_root_usage(
     root: &Path,
     meminfo: &Path,
     now: Tick,

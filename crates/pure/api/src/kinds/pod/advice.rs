@@ -14,7 +14,7 @@ const SHOWN_MAX: usize = 8;
 /// What a user should look at again.
 pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
     let field = Path::new(prefix);
-    let mut warnings = of_lists(spec, &field);
+    let mut warnings = warnings_about_lists(spec, &field);
     warnings.extend(hidden_files(spec, &field));
     warnings.extend(unsafe_sysctls(spec, &field));
     warnings.extend(runtime_class(spec, &field));
@@ -34,7 +34,7 @@ pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
     warnings
 }
 
-fn of_lists(spec: &PodSpec, field: &Path) -> Vec<String> {
+fn warnings_about_lists(spec: &PodSpec, field: &Path) -> Vec<String> {
     let mut warnings = Vec::new();
     let constraints = items(spec.topology_spread_constraints.as_ref()).iter().enumerate();
     for (index, _) in constraints.filter(|(_, constraint)| constraint.label_selector.is_none()) {

@@ -92,7 +92,7 @@ pub(crate) fn pod_spec(spec: &mut PodSpec) {
     for ephemeral in spec.ephemeral_containers.iter_mut().flatten() {
         let mut filled = ephemeral::as_container(ephemeral);
         self::container(&mut filled);
-        *ephemeral = ephemeral::of_container(filled, ephemeral.target_container_name.take());
+        *ephemeral = ephemeral::ephemeral_container(filled, ephemeral.target_container_name.take());
         defaults::drop_empty_text(&mut ephemeral.target_container_name);
     }
     for volume in spec.volumes.iter_mut().flatten() {

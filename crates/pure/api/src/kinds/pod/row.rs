@@ -80,15 +80,16 @@ impl PodRowSummary {
             restarted_at: None,
             reason: base_reason(status),
         };
-        let initialized = summary.count_init_containers(spec, status);
-        if initialized == InitState::Yes || condition_is_true(status, "Initialized") {
+        let is_initialized = summary.count_init_containers(spec, status);
+        if is_initialized || condition_is_true(status, "Initialized") {
             summary.count_containers(spec, status);
         }
         summary
     }
 
     /// Goes through the init containers up to the first that is not done, which gives the reason.
-    fn count_init_containers(&mut self, spec: &PodSpec, status: &PodStatus) -> InitState {
+    /// True if all of them are done.
+    fn count_init_containers(&mut self, spec: &PodSpec, status: &PodStatus) -> bool {
         let containers = items(spec.init_containers.as_ref());
         let sidecars = sidecars(spec);
         for (index, status) in items(status.init_container_statuses.as_ref()).iter().enumerate() {
@@ -108,9 +109,9 @@ impl PodRowSummary {
                 None if !matches!(waits_for, "" | "PodInitializing") => format!("Init:{waits_for}"),
                 None => format!("Init:{index}/{}", containers.len()),
             };
-            return InitState::No;
+            return false;
         }
-        InitState::Yes
+        true
     }
 
     /// Goes through the regular containers. Restarts of init containers that are done no longer
@@ -157,13 +158,6 @@ impl PodRowSummary {
 fn sidecars(spec: &PodSpec) -> ListKeys<&str> {
     let containers = items(spec.init_containers.as_ref()).iter();
     containers.filter(|init| init.is_sidecar()).map(|init| init.name.as_str()).collect()
-}
-
-/// Whether every init container is done.
-#[derive(PartialEq, Eq)]
-enum InitState {
-    Yes,
-    No,
 }
 
 fn base_reason(status: &PodStatus) -> String {

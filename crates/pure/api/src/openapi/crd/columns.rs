@@ -48,7 +48,7 @@ const RESTART_LEDGER: &[Shown] = &[
 ];
 
 /// The columns of a kind beside its name; none of a kind that is not ours.
-pub(super) fn of(kind: &str) -> Vec<Value> {
+pub(super) fn printer_columns(kind: &str) -> Vec<Value> {
     let shown = match kind {
         "PodRestart" => POD_RESTART,
         "RestartLadder" => RESTART_LADDER,

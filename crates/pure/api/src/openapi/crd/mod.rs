@@ -13,7 +13,7 @@ use crate::registry::{KindEntry, Registry, ResourceScope, Subresource};
 /// The definitions of the kinds of a group, by plural name.
 pub fn definitions(registry: &Registry, group: &str) -> Vec<Value> {
     let kinds: Vec<&KindEntry> = registry.in_group(group).collect();
-    let schemas = schemas::of(&kinds);
+    let schemas = schemas::schemas_for(&kinds);
     kinds.into_iter().map(|entry| definition(entry, &schemas)).collect()
 }
 
@@ -22,12 +22,13 @@ fn definition(entry: &KindEntry, schemas: &Map<String, Value>) -> Value {
         ResourceScope::Namespaced => "Namespaced",
         ResourceScope::Cluster => "Cluster",
     };
+    let schema = structural::schema_named((entry.schema_name)().as_ref(), schemas);
     let mut version = json!({
         "name": entry.version,
         "served": true,
         "storage": true,
-        "schema": {"openAPIV3Schema": structural::of((entry.schema_name)().as_ref(), schemas)},
-        "additionalPrinterColumns": columns::of(entry.kind),
+        "schema": {"openAPIV3Schema": schema},
+        "additionalPrinterColumns": columns::printer_columns(entry.kind),
     });
     if entry.subresources.contains(&Subresource::Status) {
         version["subresources"] = json!({"status": {}});

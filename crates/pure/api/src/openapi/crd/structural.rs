@@ -53,7 +53,7 @@ const UPSTREAM: [(&str, &str, &str, &str); 3] = [
 ];
 
 /// The schema of this name.
-pub(super) fn of(name: &str, schemas: &Map<String, Value>) -> Value {
+pub(super) fn schema_named(name: &str, schemas: &Map<String, Value>) -> Value {
     named(name, schemas)
 }
 

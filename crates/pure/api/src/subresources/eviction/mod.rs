@@ -17,6 +17,8 @@
 mod budget;
 mod request;
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use rekindle_store::{PendingWrite, StoredObject, WritePrecondition};
 use rekindle_types::Tick;
@@ -107,7 +109,7 @@ fn no_budget_counts(pod: &Pod) -> bool {
 /// of a pod that goes at once has the mark too.
 fn end(
     call: &ApiCall<'_>,
-    stored: &StoredObject,
+    stored: &Arc<StoredObject>,
     mut object: Box<dyn AnyObject>,
     wish: &DeleteRequest,
 ) -> Result<Vec<PendingWrite>, ApiWriteFailure> {
@@ -115,35 +117,37 @@ fn end(
     let expect = WritePrecondition::Revision(stored.revision);
     let marked = mark(object.as_mut(), call.request.now);
     match (DeleteStep::decide(object.boxed_clone(), wish, call.request.now), marked) {
-        (DeleteStep::Mark(object), _) | (DeleteStep::Leave(object), DisruptionMark::Now) => {
+        (DeleteStep::Mark(object), _) | (DeleteStep::Leave(object), DisruptionMark::SetNow) => {
             Ok(vec![put(call.api, key, expect, object)?])
         }
-        (DeleteStep::Leave(_), DisruptionMark::Before) => Ok(vec![call.api.store.barrier()?]),
-        (DeleteStep::Remove(_), DisruptionMark::Before) => Ok(vec![remove(call.api, stored)?]),
-        (DeleteStep::Remove(_), DisruptionMark::Now) => {
+        (DeleteStep::Leave(_), DisruptionMark::SetBefore) => Ok(vec![call.api.store.barrier()?]),
+        (DeleteStep::Remove(_), DisruptionMark::SetBefore) => Ok(remove(call.api, stored)?),
+        (DeleteStep::Remove(_), DisruptionMark::SetNow) => {
             let mark = put(call.api, key, expect, object)?;
-            Ok(vec![mark, remove(call.api, &*call.newest()?)?])
+            let mut pending = vec![mark];
+            pending.extend(remove(call.api, &call.newest()?)?);
+            Ok(pending)
         }
     }
 }
 
-/// Whether a pod carries the condition since just now.
+/// Since when a pod carries the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DisruptionMark {
-    Now,
-    Before,
+    SetNow,
+    SetBefore,
 }
 
 fn mark(object: &mut dyn AnyObject, now: Tick) -> DisruptionMark {
     let observed_generation = object.meta().generation;
     let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else {
-        return DisruptionMark::Before;
+        return DisruptionMark::SetBefore;
     };
     let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
     let known = conditions.iter_mut().find(|condition| condition.type_ == CONDITION);
     let was_true = known.as_ref().is_some_and(|condition| condition.status == "True");
     if was_true && known.as_ref().is_some_and(|known| known.reason.as_deref() == Some(REASON)) {
-        return DisruptionMark::Before;
+        return DisruptionMark::SetBefore;
     }
     let since = known.as_ref().filter(|_| was_true).and_then(|c| c.last_transition_time.clone());
     let condition = PodCondition {
@@ -159,5 +163,5 @@ fn mark(object: &mut dyn AnyObject, now: Tick) -> DisruptionMark {
         Some(known) => *known = condition,
         None => conditions.push(condition),
     }
-    DisruptionMark::Now
+    DisruptionMark::SetNow
 }

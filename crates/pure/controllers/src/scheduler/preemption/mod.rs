@@ -17,9 +17,9 @@ mod victims;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodCondition;
-use rekindle_types::Tick;
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, Tick};
 use serde_json::json;
 
 pub(crate) use budgets::breaking_a_budget;
@@ -27,7 +27,7 @@ pub(crate) use budgets::breaking_a_budget;
 use super::fit::PodPlacement;
 use super::refusal::{NodeRefusal, NodeRefusals};
 use super::{NAME, UnfitNodes, priority};
-use crate::events::{EventNote, EventSeverity};
+use crate::events::EventNote;
 use crate::patches::status_patch;
 use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
 use crate::{ClusterView, NamespacedName, ResourceKind, ViewObject, pods};

@@ -45,7 +45,7 @@ struct TopologyDomains<'a> {
 impl<'a> TopologySpread<'a> {
     /// Counts for the constraints that must hold.
     pub(super) fn new(view: &'a ClusterView, pod: &'a HeldPod) -> Self {
-        let constraints = of_pod(pod, "DoNotSchedule");
+        let constraints = constraints_of_pod(pod, "DoNotSchedule");
         let counts = count(view, pod, &constraints, NodeOccupants::new);
         let domains = constraints.iter().zip(counts).map(|(&constraint, counts)| {
             let own = i64::from(selects(constraint, pod.metadata.labels.as_ref()));
@@ -99,10 +99,10 @@ pub(super) fn scores(
     pod: &HeldPod,
     candidates: &[NodeCandidate<'_>],
 ) -> Option<Vec<i64>> {
-    if of_spec(pod).next().is_none() {
+    if constraints_of_spec(pod).next().is_none() {
         return defaults::scores(view, pod, candidates);
     }
-    let constraints = of_pod(pod, "ScheduleAnyway");
+    let constraints = constraints_of_pod(pod, "ScheduleAnyway");
     if constraints.is_empty() {
         return None;
     }
@@ -136,12 +136,15 @@ fn weight(
     points::weight(domains.len())
 }
 
-fn of_spec(pod: &HeldPod) -> impl Iterator<Item = &TopologySpreadConstraint> {
+fn constraints_of_spec(pod: &HeldPod) -> impl Iterator<Item = &TopologySpreadConstraint> {
     pod.spec.iter().flat_map(|spec| &spec.topology_spread_constraints)
 }
 
-fn of_pod<'a>(pod: &'a HeldPod, when_unsatisfiable: &str) -> Vec<&'a TopologySpreadConstraint> {
-    of_spec(pod).filter(|c| c.when_unsatisfiable == when_unsatisfiable).collect()
+fn constraints_of_pod<'a>(
+    pod: &'a HeldPod,
+    when_unsatisfiable: &str,
+) -> Vec<&'a TopologySpreadConstraint> {
+    constraints_of_spec(pod).filter(|c| c.when_unsatisfiable == when_unsatisfiable).collect()
 }
 
 /// The least of the counts. A domain that there ought to be and that is not there has none.

@@ -60,7 +60,7 @@ fn version_1_is_read_from_the_trees_of_its_controllers() {
         ("pids", "rw,pids"),
     ]);
     assert_eq!(
-        of_v1(&trees, Path::new("pod"), NOW).unwrap(),
+        v1_usage(&trees, Path::new("pod"), NOW).unwrap(),
         CgroupUsage {
             taken_at: NOW,
             cpu: Some(CpuUsage {
@@ -87,7 +87,7 @@ fn version_1_is_read_from_the_trees_of_its_controllers() {
 fn version_1_without_some_controllers_says_what_it_knows() {
     let groups = Groups::new(V1);
     let trees = groups.trees(&[("memory", "rw,memory")]);
-    let usage = of_v1(&trees, Path::new("pod"), NOW).unwrap();
+    let usage = v1_usage(&trees, Path::new("pod"), NOW).unwrap();
     assert_eq!((usage.cpu, usage.pids), (None, None));
     assert_eq!(usage.memory.usage_bytes, 50 << 20);
 }
@@ -109,7 +109,7 @@ fn version_2_is_read_from_its_one_tree() {
         ("pod/pids.current", "7\n"),
         ("pod/pids.events", "max 5\n"),
     ]);
-    let usage = of_v2(&groups.path("pod"), NOW).unwrap();
+    let usage = v2_usage(&groups.path("pod"), NOW).unwrap();
     assert_eq!(
         usage.cpu,
         Some(CpuUsage {
@@ -134,7 +134,7 @@ fn the_root_of_version_2_is_known_from_meminfo() {
             "MemTotal:       24684096 kB\nMemFree:         4684096 kB\nMemAvailable:   22819448 kB\n",
         ),
     ]);
-    let usage = of_v2_root(&groups.path("root"), &groups.path("meminfo"), NOW).unwrap();
+    let usage = v2_root_usage(&groups.path("root"), &groups.path("meminfo"), NOW).unwrap();
     assert_eq!(usage.memory.usage_bytes, 20_000_000 * 1024);
     assert_eq!(usage.memory.working_set_bytes, 20_000_000 * 1024 - 10_485_760);
     assert_eq!(usage.cpu.map(|cpu| cpu.usage_ns), Some(900_000));
@@ -144,6 +144,6 @@ fn the_root_of_version_2_is_known_from_meminfo() {
 #[test]
 fn a_group_that_has_gone_is_no_error_and_nonsense_is_one() {
     let groups = Groups::new(&[("bad/memory.stat", V2_STAT), ("bad/memory.current", "max\n")]);
-    assert!(matches!(of_v2(&groups.path("no"), NOW), Err(MissingFigure::Group(_))));
-    assert!(matches!(of_v2(&groups.path("bad"), NOW), Err(MissingFigure::Answer(_))));
+    assert!(matches!(v2_usage(&groups.path("no"), NOW), Err(MissingFigure::Group(_))));
+    assert!(matches!(v2_usage(&groups.path("bad"), NOW), Err(MissingFigure::Answer(_))));
 }

@@ -14,7 +14,7 @@ pub(super) fn host_ports(pod: &PodUnderReview<'_>) -> Option<ControlViolation> {
         let count = opened.filter(|port| *port != 0).map(|port| ports.insert(port.to_string()));
         count.count() > 0
     });
-    wording::of_containers("hostPort", &names, |containers| {
+    wording::violation_of_containers("hostPort", &names, |containers| {
         let uses = plural(names.len(), "uses", "use");
         let word = plural(ports.len(), "hostPort", "hostPorts");
         let ports: Vec<String> = ports.into_iter().collect();

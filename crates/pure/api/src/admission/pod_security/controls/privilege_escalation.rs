@@ -7,7 +7,7 @@ pub(super) fn allowed(pod: &PodUnderReview<'_>) -> Option<ControlViolation> {
     let names = pod.containers_that(|container| {
         container.security.and_then(|context| context.allow_privilege_escalation) != Some(false)
     });
-    wording::of_containers("allowPrivilegeEscalation != false", &names, |containers| {
+    wording::violation_of_containers("allowPrivilegeEscalation != false", &names, |containers| {
         format!("{containers} must set securityContext.allowPrivilegeEscalation=false")
     })
 }

@@ -7,7 +7,7 @@ use super::{ControlViolation, PodUnderReview, wording};
 /// Forbids privileged containers.
 pub(super) fn privileged(pod: &PodUnderReview<'_>) -> Option<ControlViolation> {
     let names = pod.containers_with_context(|context| context.privileged == Some(true));
-    wording::of_containers("privileged", &names, |containers| {
+    wording::violation_of_containers("privileged", &names, |containers| {
         format!("{containers} must not set securityContext.privileged=true")
     })
 }

@@ -18,7 +18,7 @@ pub(super) fn probe_hosts(pod: &PodUnderReview<'_>) -> Option<ControlViolation> 
         is_bad
     });
     names.sort_unstable();
-    wording::of_containers("probe or lifecycle host", &names, |containers| {
+    wording::violation_of_containers("probe or lifecycle host", &names, |containers| {
         let uses = plural(names.len(), "uses", "use");
         let word = plural(hosts.len(), "probe or lifecycle host", "probe or lifecycle hosts");
         format!("{containers} {uses} {word} {}", quoted(hosts))

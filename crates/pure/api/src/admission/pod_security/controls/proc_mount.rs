@@ -13,7 +13,7 @@ pub(super) fn unmasked(pod: &PodUnderReview<'_>) -> Option<ControlViolation> {
         values.extend(bad);
         bad.is_some()
     });
-    wording::of_containers("procMount", &names, |containers| {
+    wording::violation_of_containers("procMount", &names, |containers| {
         format!("{containers} must not set securityContext.procMount to {}", quoted(values))
     })
 }

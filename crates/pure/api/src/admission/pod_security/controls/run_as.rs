@@ -17,7 +17,7 @@ pub(super) fn may_be_root(pod: &PodUnderReview<'_>) -> Option<ControlViolation> 
     let implicit = pod.containers_that(|container| {
         container.security.is_none_or(|context| context.run_as_non_root.is_none())
     });
-    wording::of_containers(REASON, &implicit, |containers| {
+    wording::violation_of_containers(REASON, &implicit, |containers| {
         format!("pod or {containers} must set securityContext.runAsNonRoot=true")
     })
 }

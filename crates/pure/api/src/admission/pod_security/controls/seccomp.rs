@@ -68,7 +68,7 @@ pub(super) fn missing_profiles(pod: &PodUnderReview<'_>) -> Option<ControlViolat
     let names = pod.containers_that(|container| {
         container.security.is_none_or(|context| context.seccomp_profile.is_none())
     });
-    wording::of_containers(REASON, &names, |containers| {
+    wording::violation_of_containers(REASON, &names, |containers| {
         format!(
             "pod or {containers} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\""
         )

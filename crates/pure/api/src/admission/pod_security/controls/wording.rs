@@ -35,7 +35,7 @@ pub(super) fn setters(is_pod: bool, names: &[&str]) -> Option<String> {
 }
 
 /// The violation of containers, if there are any: `detail` gets their names.
-pub(super) fn of_containers(
+pub(super) fn violation_of_containers(
     reason: &'static str,
     names: &[&str],
     detail: impl FnOnce(String) -> String,

@@ -8,7 +8,7 @@ use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{ListKeys, Path, invalid_each, names, shortened, text};
 
 /// Checks the list of a pod.
-pub(super) fn of_pod(claims: &[PodResourceClaim], field: &Path) -> Vec<FieldError> {
+pub(super) fn validate_pod_claims(claims: &[PodResourceClaim], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, claim) in claims.iter().enumerate() {
@@ -56,7 +56,7 @@ fn source(claim: &PodResourceClaim, field: &Path) -> Vec<FieldError> {
 
 /// Checks which claims of its pod a container uses: each as a whole once, or some of its requests
 /// once each.
-pub(super) fn of_container(
+pub(super) fn validate_container_claims(
     used: &[ResourceClaim],
     pod: &CheckedPod<'_>,
     field: &Path,

@@ -32,7 +32,11 @@ pub(super) fn common(container: &Container, pod: &CheckedPod<'_>, field: &Path) 
     errors.extend(env::variables(items(container.env.as_ref()), pod, &field.child("env")));
     errors.extend(env::sources(items(container.env_from.as_ref()), &field.child("envFrom")));
     errors.extend(mounts::check(container, pod, field));
-    errors.extend(resources::of_container(container, pod, &field.child("resources")));
+    errors.extend(resources::validate_container_resources(
+        container,
+        pod,
+        &field.child("resources"),
+    ));
     errors.extend(resources::resize_policy(
         items(container.resize_policy.as_ref()),
         text(spec.restart_policy.as_ref()),

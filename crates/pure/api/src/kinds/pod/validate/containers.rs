@@ -21,7 +21,7 @@ pub(super) fn all(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<Field
         let field = regular.index(index);
         errors.extend(container::common(container, &pod, &field));
         errors.extend(unique_name(container, &mut names, &field));
-        errors.extend(handlers::of_container(container, spec, &field));
+        errors.extend(handlers::validate_handlers(container, spec, &field));
         errors.extend(restart_rules(container, &["Always", "OnFailure", "Never"], &field));
     }
     let all = spec.containers.iter().enumerate();
@@ -59,7 +59,7 @@ fn unique_name<'a>(
 /// Probes and hooks are for what keeps running: regular containers and sidecars.
 fn init_handlers(container: &Container, spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     if text(container.restart_policy.as_ref()) == "Always" {
-        return handlers::of_container(container, spec, field);
+        return handlers::validate_handlers(container, spec, field);
     }
     [
         ("lifecycle", container.lifecycle.is_some()),

@@ -9,7 +9,11 @@ use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names, numbers, ports, text};
 
 /// Checks the probes and hooks of a container that keeps running.
-pub(super) fn of_container(container: &Container, spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+pub(super) fn validate_handlers(
+    container: &Container,
+    spec: &PodSpec,
+    field: &Path,
+) -> Vec<FieldError> {
     let grace = spec.termination_grace_period_seconds.unwrap_or_default();
     let mut errors = Vec::new();
     if let Some(lifecycle) = &container.lifecycle {

@@ -99,14 +99,14 @@ struct ProjectedPath<'a> {
 
 /// Two sources may not give one path; where a token lies is not looked at, as upstream.
 fn named_paths(source: &VolumeProjection) -> impl Iterator<Item = ProjectedPath<'_>> {
-    let secret = source.secret.iter().flat_map(|secret| of_keys(&secret.name, &secret.items));
-    let config_map = source.config_map.iter().flat_map(|map| of_keys(&map.name, &map.items));
+    let secret = source.secret.iter().flat_map(|secret| paths_of_keys(&secret.name, &secret.items));
+    let config_map = source.config_map.iter().flat_map(|map| paths_of_keys(&map.name, &map.items));
     let files = source.downward_api.iter().flat_map(|api| api.items.iter().flatten());
     let downward = files.map(|file| ProjectedPath { path: &file.path, shown: &file.path });
     secret.chain(config_map).chain(downward)
 }
 
-fn of_keys<'a>(
+fn paths_of_keys<'a>(
     object: &'a str,
     keys: &'a Option<Vec<KeyToPath>>,
 ) -> impl Iterator<Item = ProjectedPath<'a>> {

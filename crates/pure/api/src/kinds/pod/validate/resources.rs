@@ -12,7 +12,7 @@ use super::checked_pod::CheckedPod;
 use super::claims;
 
 /// Checks the resources of a container of this pod.
-pub(super) fn of_container(
+pub(super) fn validate_container_resources(
     container: &Container,
     pod: &CheckedPod<'_>,
     field: &Path,
@@ -20,7 +20,7 @@ pub(super) fn of_container(
     let Some(resources) = &container.resources else { return Vec::new() };
     let mut errors = requirements(resources, field);
     let used = items(resources.claims.as_ref());
-    errors.extend(claims::of_container(used, pod, &field.child("claims")));
+    errors.extend(claims::validate_container_claims(used, pod, &field.child("claims")));
     errors
 }
 
@@ -61,11 +61,11 @@ fn pod_level_names(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError>
 /// higher limit.
 fn agree(spec: &PodSpec, own: &ResourceRequirements, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let of_container = |container: &Container| {
+    let validate_container_resources = |container: &Container| {
         Amounts::read(container.resources.as_ref().and_then(|r| r.requests.as_ref()))
     };
     let (requests, limits) = (Amounts::read(own.requests.as_ref()), own.limits.as_ref());
-    for (name, sum) in sum_over_containers(spec, of_container).iter() {
+    for (name, sum) in sum_over_containers(spec, validate_container_resources).iter() {
         let asked = requests.get(name);
         let is_named = own.requests.as_ref().is_some_and(|list| list.contains_key(name));
         if is_named && sum.millis() > asked.millis() {
@@ -75,8 +75,9 @@ fn agree(spec: &PodSpec, own: &ResourceRequirements, field: &Path) -> Vec<FieldE
         }
     }
     for (index, container) in spec.containers.iter().enumerate() {
-        let of_container = container.resources.as_ref().and_then(|r| r.limits.as_ref());
-        for (name, limit) in Amounts::read(of_container).iter() {
+        let validate_container_resources =
+            container.resources.as_ref().and_then(|r| r.limits.as_ref());
+        for (name, limit) in Amounts::read(validate_container_resources).iter() {
             let most = limits.and_then(|limits| quantities::read(limits.get(name)?).ok());
             if let Some(most) = most.filter(|most| limit.millis() > most.millis()) {
                 // The path is upstream's own.

@@ -14,7 +14,7 @@ pub(crate) fn pod_spec(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<
     let mut errors = Vec::new();
     errors.extend(volume::volumes(items(spec.volumes.as_ref()), holder, &field.child("volumes")));
     let devices = items(spec.resource_claims.as_ref());
-    errors.extend(claims::of_pod(devices, &field.child("resourceClaims")));
+    errors.extend(claims::validate_pod_claims(devices, &field.child("resourceClaims")));
     errors.extend(containers::all(spec, holder, field));
     errors.extend(one_of(
         spec.restart_policy.as_ref(),

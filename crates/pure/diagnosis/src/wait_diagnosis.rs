@@ -17,7 +17,7 @@ const SAME_AGAIN: &str = "the node tries again by itself, and a restart would do
 
 /// What a wait says; none when the container is merely on its way, or its last end tells why it
 /// waits. `image` is the container's.
-pub fn of_wait(wait: &ContainerWait<'_>, image: &str) -> Option<Diagnosis> {
+pub fn diagnose_wait(wait: &ContainerWait<'_>, image: &str) -> Option<Diagnosis> {
     Some(match wait.reason.family() {
         WaitFamily::OnItsWay | WaitFamily::AfterFailure => return None,
         WaitFamily::Image => no_image(wait.reason, image),
@@ -31,7 +31,7 @@ pub fn of_wait(wait: &ContainerWait<'_>, image: &str) -> Option<Diagnosis> {
         }
         WaitFamily::Creation => refused_by_runtime("cannot be created", wait.message),
         WaitFamily::Run => refused_by_runtime("cannot be run", wait.message),
-        WaitFamily::Sandbox => of_no_sandbox(),
+        WaitFamily::Sandbox => diagnose_missing_sandbox(),
         WaitFamily::Predecessor => {
             let what = "waits for what ran before, which the node cannot end or remove";
             let phrase = Phrase::new(what, in_brief("cannot end what ran before", wait.message));
@@ -57,7 +57,7 @@ pub fn of_wait(wait: &ContainerWait<'_>, image: &str) -> Option<Diagnosis> {
 
 /// What it says that no sandbox stands for long. The node tries again by itself, so that a restart
 /// in place would do the same.
-pub fn of_no_sandbox() -> Diagnosis {
+pub fn diagnose_missing_sandbox() -> Diagnosis {
     let what = Phrase::new(
         "has no sandbox: its node cannot make one, its network or its volumes",
         "no sandbox",

@@ -56,7 +56,7 @@ pub enum MemoryLimit<'a> {
 }
 
 /// What an end says.
-pub fn of_end(end: &ContainerEnd<'_>, context: EndContext<'_>) -> Diagnosis {
+pub fn diagnose_end(end: &ContainerEnd<'_>, context: EndContext<'_>) -> Diagnosis {
     if let Some(by_node) = end.ended_by_node {
         return killed_by_node(by_node, context);
     }
@@ -83,7 +83,7 @@ pub fn of_end(end: &ContainerEnd<'_>, context: EndContext<'_>) -> Diagnosis {
 }
 
 /// What ends say that were not seen: other ends came after them before the status was.
-pub fn of_unseen() -> Diagnosis {
+pub fn diagnose_unseen_ends() -> Diagnosis {
     let what = Phrase::new("ended and was restarted", "ended");
     let prognosis = Prognosis::Helps { from: Rung::Container };
     Diagnosis::new(Cause::Unknown, what, prognosis, READ_LAST_LINES)

@@ -1,0 +1,227 @@
+//! Which range the addresses of this engine's Services come from: what the user says, what the
+//! engine had before, or the first of a few that nothing on this machine uses.
+//!
+//! The range is kept in the data directory, because Services hold addresses of it. Other engines on
+//! the machine see it beside the run folders while the engine's node is not taken away.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use rekindle_api::ServiceRange;
+use rekindle_api_server::pki::write_private;
+use rekindle_net::Ipv4Net;
+
+use super::data_dir::{DataDir, RUN_ROOT};
+
+/// The file in the data directory.
+const FILE: &str = "service-cidr";
+/// What the file beside the run folders has behind the engine's id.
+const CLAIM_SUFFIX: &str = ".service-cidr";
+/// The second numbers of the default ranges 10.96.0.0/16, 10.97.0.0/16, … in the order of trial.
+const SECOND_NUMBERS: std::ops::RangeInclusive<u8> = 96..=127;
+/// The machine's IPv4 routes.
+const ROUTES: &str = "/proc/net/route";
+
+/// The range of an engine that is about to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenServiceRange {
+    pub range: ServiceRange,
+    /// The range that the engine had before, if this is another one.
+    pub replaces: Option<ServiceRange>,
+}
+
+impl ChosenServiceRange {
+    /// Chooses it. Routes of the device `bridge` are the engine's own.
+    ///
+    /// # Errors
+    /// When the range that the user wants is in use, or none is free.
+    pub fn choose(
+        asked: Option<ServiceRange>,
+        data_dir: &DataDir,
+        bridge: &str,
+    ) -> anyhow::Result<Self> {
+        let kept = kept(data_dir)?;
+        let routes = routes(bridge)?;
+        let Some(asked) = asked else {
+            let of_others = claims(data_dir);
+            let range = match kept {
+                Some(kept) => kept,
+                None => free_default(&routes, &of_others)?,
+            };
+            return Ok(Self { range, replaces: None });
+        };
+        if let Some(route) = routes.iter().find(|route| overlaps(asked, **route)) {
+            bail!(
+                "--service-cidr {asked} overlaps with the route {route} of this machine: give a range that no route uses"
+            );
+        }
+        Ok(Self { range: asked, replaces: kept.filter(|kept| *kept != asked) })
+    }
+
+    /// The range that the engine of this data directory had; the first default if it had none.
+    pub fn last(data_dir: &DataDir) -> anyhow::Result<Self> {
+        let range = match kept(data_dir)? {
+            Some(kept) => kept,
+            None => default_range(*SECOND_NUMBERS.start())?,
+        };
+        Ok(Self { range, replaces: None })
+    }
+
+    /// Keeps it, and shows it to other engines.
+    pub fn keep(&self, data_dir: &DataDir) -> anyhow::Result<()> {
+        let text = self.range.to_string();
+        if kept(data_dir)? != Some(self.range) {
+            let path = data_dir.join(FILE);
+            write_private(&path, text.as_bytes())
+                .with_context(|| format!("write {}", path.display()))?;
+        }
+        let claim = claim(data_dir);
+        let written = std::fs::create_dir_all(RUN_ROOT).and_then(|()| std::fs::write(&claim, text));
+        written.with_context(|| format!("write {}", claim.display()))
+    }
+
+    /// Refuses a range that meets the pods' addresses.
+    pub fn check_pods(&self, pods: Ipv4Net) -> anyhow::Result<()> {
+        if overlaps(self.range, pods) {
+            bail!(
+                "the range of Services {} overlaps with the pods' subnet {pods}: give another one with --service-cidr or --pod-cidr",
+                self.range
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Other engines may use the range from now on.
+pub fn withdraw(data_dir: &DataDir) {
+    let claim = claim(data_dir);
+    match std::fs::remove_file(&claim) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(%error, file = %claim.display(), "failed to remove file"),
+    }
+}
+
+fn claim(data_dir: &DataDir) -> PathBuf {
+    Path::new(RUN_ROOT).join([data_dir.engine_id(), CLAIM_SUFFIX].concat())
+}
+
+fn kept(data_dir: &DataDir) -> anyhow::Result<Option<ServiceRange>> {
+    let path = data_dir.join(FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let range = text.trim().parse();
+            range.with_context(|| format!("read {}: it is damaged", path.display())).map(Some)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+    }
+}
+
+/// The ranges of the other engines on the machine. One that cannot be read takes nothing.
+fn claims(data_dir: &DataDir) -> Vec<ServiceRange> {
+    let own = claim(data_dir);
+    let files = std::fs::read_dir(RUN_ROOT).into_iter().flatten().flatten();
+    files
+        .map(|file| file.path())
+        .filter(|path| *path != own && path.to_string_lossy().ends_with(CLAIM_SUFFIX))
+        .filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse().ok())
+        .collect()
+}
+
+/// The first default range that meets no route and no range of another engine. If other engines
+/// have all of them, the first that meets no route: their rules are their own.
+fn free_default(routes: &[Ipv4Net], of_others: &[ServiceRange]) -> anyhow::Result<ServiceRange> {
+    let mut usable = Vec::new();
+    for second in SECOND_NUMBERS {
+        let range = default_range(second)?;
+        if routes.iter().all(|route| !overlaps(range, *route)) {
+            usable.push(range);
+        }
+    }
+    let is_claimed = |range: &ServiceRange| {
+        of_others.iter().any(|other| range.overlaps(other.network(), other.prefix()))
+    };
+    let free = usable.iter().find(|range| !is_claimed(range)).or_else(|| usable.first());
+    free.copied().context(
+        "every default range of Services overlaps with a route of this machine: give one with --service-cidr",
+    )
+}
+
+fn default_range(second: u8) -> anyhow::Result<ServiceRange> {
+    Ok(ServiceRange::new(Ipv4Addr::new(10, second, 0, 0).into(), 16)?)
+}
+
+fn overlaps(range: ServiceRange, net: Ipv4Net) -> bool {
+    range.overlaps(IpAddr::V4(net.network()), net.prefix_len())
+}
+
+fn routes(bridge: &str) -> anyhow::Result<Vec<Ipv4Net>> {
+    match std::fs::read_to_string(ROUTES) {
+        Ok(table) => Ok(parse_routes(&table, bridge)),
+        // a machine without IPv4
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("read {ROUTES}")),
+    }
+}
+
+/// The destinations of a routing table, without default routes and those of one device.
+fn parse_routes(table: &str, bridge: &str) -> Vec<Ipv4Net> {
+    let number = |text: &str| u32::from_str_radix(text, 16).ok().map(u32::swap_bytes);
+    let lines = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines
+        .filter(|fields| fields.first().is_some_and(|device| *device != bridge))
+        .filter_map(|fields| {
+            let (destination, mask) = (number(fields.get(1)?)?, number(fields.get(7)?)?);
+            let prefix = u8::try_from(mask.count_ones()).ok().filter(|prefix| *prefix > 0)?;
+            Ipv4Net::new(destination.into(), prefix).ok()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nets(list: &[&str]) -> Vec<Ipv4Net> {
+        list.iter().map(|net| net.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn routes_are_read_without_the_default_and_those_of_the_bridge() {
+        let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+                     eth0\t00000000\t0100A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+                     eth0\t0000A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
+                     rk-1\t0000580A\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n";
+        assert_eq!(parse_routes(table, "rk-1"), nets(&["192.168.0.0/24"]));
+        assert_eq!(parse_routes(table, "rk-2"), nets(&["192.168.0.0/24", "10.88.0.0/16"]));
+    }
+
+    #[test]
+    fn the_first_default_that_meets_nothing_is_chosen() {
+        let cases: [(&[&str], &[&str], &str); 4] = [
+            (&[], &[], "10.96.0.0/16"),
+            (&["10.96.7.0/24"], &[], "10.97.0.0/16"),
+            (&["10.97.0.0/16"], &["10.96.0.0/16", "10.98.0.0/20"], "10.99.0.0/16"),
+            (&[], &["10.96.0.0/11"], "10.96.0.0/16"),
+        ];
+        for (routes, others, expected) in cases {
+            let others: Vec<ServiceRange> = others.iter().map(|it| it.parse().unwrap()).collect();
+            let chosen = free_default(&nets(routes), &others).unwrap();
+            assert_eq!(chosen.to_string(), expected, "{routes:?} {others:?}");
+        }
+        let error = free_default(&nets(&["10.0.0.0/8"]), &[]).unwrap_err().to_string();
+        assert!(error.ends_with("give one with --service-cidr"), "{error}");
+    }
+
+    #[test]
+    fn a_range_that_meets_the_pods_is_refused() {
+        let range = "10.96.0.0/16".parse().unwrap();
+        let chosen = ChosenServiceRange { range, replaces: None };
+        chosen.check_pods("10.88.0.0/16".parse().unwrap()).unwrap();
+        let error = chosen.check_pods("10.96.1.0/24".parse().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("10.96.1.0/24") && error.contains("--service-cidr"), "{error}");
+    }
+}

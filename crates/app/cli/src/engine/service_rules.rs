@@ -1,0 +1,137 @@
+//! The rules that lead connections to Services to their pods: one table of the engine's own, for the
+//! pods of all nodes.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use kube::Client;
+use rekindle_api::ServiceRange;
+use rekindle_net::rules::{LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership};
+use rekindle_net::{BridgeNetwork, ForwardingUsers, Ipv4Net};
+use rekindle_node::{PodRoutes, ServiceRules, serve_routes};
+use rekindle_types::causes;
+use tokio::task::JoinHandle;
+
+use super::data_dir::{DataDir, RUN_ROOT};
+use crate::unix_socket;
+
+/// Whom the API sees.
+pub const USER: &str = "system:kube-proxy";
+
+/// Where agents in processes of their own ask, in the engine's run folder.
+const SOCKET: &str = "service-rules.sock";
+
+/// The folder that says which engines need the machine to forward packets, beside the run folders.
+const FORWARDING: &str = "forwarding";
+
+/// The path of that socket.
+pub fn socket(engine_dir: &Path) -> Option<PathBuf> {
+    DataDir::run_dir_of(engine_dir).map(|run_dir| run_dir.join(SOCKET))
+}
+
+/// The writer of the rules, if the kernel can have any.
+pub struct RuleWriter {
+    /// How the node's pods ask for what concerns them.
+    pub routes: PodRoutes,
+    task: Option<JoinHandle<()>>,
+    config: RuleTableConfig,
+    forwarding: ForwardingUsers,
+    socket: Option<PathBuf>,
+}
+
+impl RuleWriter {
+    /// Begins to write. A machine without nftables does without: Services are names, and the log
+    /// says so.
+    pub async fn start(
+        bridge: &str,
+        network: &BridgeNetwork,
+        services: ServiceRange,
+        data_dir: &DataDir,
+        client: Client,
+    ) -> anyhow::Result<Self> {
+        let mut writer = Self::idle(bridge, network, data_dir.path());
+        writer.config.services = ipv4(services);
+        if let Some(range) = writer.config.services {
+            network.route_services(range).await.context("route the addresses of Services")?;
+        }
+        Ok(match ServiceRules::open(writer.config.clone()) {
+            Ok(rules) => {
+                // answers to what pods send out come in elsewhere than by the bridge
+                writer.forwarding.join().context("let the machine forward packets of pods")?;
+                let (routes, requests) = PodRoutes::new();
+                let listener = unix_socket::listen(&data_dir.run_dir()?.join(SOCKET))?;
+                let serve_others = serve_routes(listener, routes.clone());
+                let task = tokio::spawn(async move {
+                    tokio::select! {
+                        () = rules.serve(client, requests) => {}
+                        ended = serve_others => if let Err(error) = ended {
+                            tracing::error!(%error, "failed to listen to nodes that ask for rules of Services");
+                        }
+                    }
+                });
+                Self { routes, task: Some(task), ..writer }
+            }
+            Err(error) => {
+                tracing::warn!(
+                    error = causes(&error),
+                    "failed to prepare rules for Services: their addresses lead nowhere; connect to pods by name and port"
+                );
+                writer
+            }
+        })
+    }
+
+    /// One that writes nothing, for an engine that takes away what is left.
+    pub fn idle(bridge: &str, network: &BridgeNetwork, engine_dir: &Path) -> Self {
+        let config = RuleTableConfig {
+            bridge: bridge.to_owned(),
+            pods: network.subnet(),
+            services: None,
+            egress: PodEgress::Masquerade,
+            loopback_node_ports: LoopbackNodePorts::Serve,
+            ownership: TableOwnership::Exclusive,
+        };
+        let forwarding = ForwardingUsers::new(&Path::new(RUN_ROOT).join(FORWARDING), bridge);
+        let socket = socket(engine_dir);
+        Self { routes: PodRoutes::default(), task: None, config, forwarding, socket }
+    }
+
+    /// Whether Services lead to pods.
+    pub fn is_writing(&self) -> bool {
+        self.task.is_some()
+    }
+
+    /// Writes no more. The rules stay, and lead to pods that run on.
+    pub async fn stop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+            // it was told to stop: how it ended says nothing
+            drop(task.await);
+        }
+    }
+
+    /// Takes the rules away.
+    pub async fn remove(mut self) {
+        self.stop().await;
+        if let Err(error) = ServiceRules::remove(self.config).await {
+            tracing::warn!(error = causes(&error), "failed to remove the rules of Services");
+        }
+        if let Some(Err(error)) = self.socket.as_deref().map(unix_socket::remove) {
+            tracing::warn!(
+                "failed to remove the socket of nodes that ask for rules of Services: {error:#}"
+            );
+        }
+        if let Err(error) = self.forwarding.leave() {
+            tracing::warn!(error = causes(&error), "failed to put net.ipv4.ip_forward back");
+        }
+    }
+}
+
+/// The range, if it is one of IPv4: pods have no IPv6 addresses.
+fn ipv4(range: ServiceRange) -> Option<Ipv4Net> {
+    match range.network() {
+        IpAddr::V4(network) => Ipv4Net::new(network, range.prefix()).ok(),
+        IpAddr::V6(_) => None,
+    }
+}

@@ -1,0 +1,60 @@
+//! Services: where their addresses lead, and that restarts lose no connection.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a black-box test drives processes and files"
+)]
+
+mod no_loss;
+mod routing;
+
+use rekindle_testkit::Engine;
+
+/// A Deployment of servers without any preStop hook, and its Service, whose port is not theirs.
+pub fn web(replicas: u8, grace_seconds: u8) -> String {
+    format!(
+        "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: web}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec:
+      terminationGracePeriodSeconds: {grace_seconds}
+      containers:
+      - name: server
+        image: localhost/demo
+        args: [server, --port, '8080']
+        ports: [{{name: http, containerPort: 8080}}]
+        readinessProbe: {{httpGet: {{port: http}}, periodSeconds: 1}}
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: web}}
+spec:
+  type: NodePort
+  selector: {{app: web}}
+  ports: [{{port: 80, targetPort: http}}]
+"
+    )
+}
+
+/// Waits until all replicas run, and answers the Service's address and its port of the node.
+pub fn ready(engine: &Engine) -> (String, u16) {
+    engine.kubectl(&["rollout", "status", "deployment/web", "--timeout=120s"]);
+    let service = engine.get("service/web");
+    let address = service["spec"]["clusterIP"].as_str().unwrap().to_owned();
+    let node_port = service["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
+    (address, u16::try_from(node_port).unwrap())
+}
+
+/// The names of the replicas.
+pub fn replicas(engine: &Engine) -> Vec<String> {
+    let names = "jsonpath={.items[*].metadata.name}";
+    let names = engine.kubectl(&["get", "pods", "--selector=app=web", "-o", names]);
+    names.split_whitespace().map(str::to_owned).collect()
+}

@@ -1,0 +1,112 @@
+//! Connections under load, while pods end and are restarted. None of them has a preStop hook or
+//! sleeps before it stops to listen: the rules are gone before the stop signal (P15).
+
+use rekindle_testkit::load::Load;
+use rekindle_testkit::{Engine, text};
+
+use crate::{ready, replicas, web};
+
+fn restart(engine: &Engine, pod: &str, rung: &str) {
+    let output = engine.rekindle(&["restart", &format!("pod/{pod}"), "--rung", rung, "--wait"]);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    engine.wait_ready(pod);
+}
+
+#[test]
+fn a_rollout_and_restarts_of_each_replica_lose_no_connection() {
+    let engine = Engine::start();
+    engine.apply(&web(2, 10));
+    let (address, node_port) = ready(&engine);
+    let (by_address, by_port) = (Load::start(&address, 80), Load::start("127.0.0.1", node_port));
+    by_address.until_answered(100);
+    by_port.until_answered(100);
+    for rung in ["pod", "containers"] {
+        for pod in replicas(&engine) {
+            restart(&engine, &pod, rung);
+            by_address.until_answered(100);
+        }
+    }
+    engine.kubectl(&["rollout", "restart", "deployment/web"]);
+    ready(&engine);
+    for pod in replicas(&engine) {
+        engine.kubectl(&["delete", "pod", &pod]);
+        ready(&engine);
+    }
+    by_address.until_answered(100);
+    for load in [by_address, by_port] {
+        let result = load.stop();
+        assert!(
+            result.lost.is_empty(),
+            "{} of {}: {:?}",
+            result.lost.len(),
+            result.answered,
+            result.lost.first()
+        );
+    }
+}
+
+#[test]
+fn who_connects_to_a_pod_past_its_service_loses_connections_when_it_ends() {
+    let engine = Engine::start();
+    engine.apply(&web(1, 10));
+    ready(&engine);
+    let pod = replicas(&engine).remove(0);
+    let address = engine.get(&format!("pod/{pod}"))["status"]["podIP"].as_str().unwrap().to_owned();
+    let load = Load::start(&address, 8080);
+    load.until_answered(100);
+    restart(&engine, &pod, "pod");
+    assert!(!load.stop().lost.is_empty(), "the measurement cannot fail");
+}
+
+#[test]
+fn connections_go_on_while_no_engine_runs_and_when_the_next_one_starts() {
+    let mut engine = Engine::start();
+    engine.apply(&web(2, 10));
+    let (address, _) = ready(&engine);
+    let load = Load::start(&address, 80);
+    load.until_answered(100);
+    engine.kill();
+    load.until_answered(100);
+    engine.launch(&[]);
+    load.until_answered(100);
+    // the next engine knows whom it has to withdraw
+    for pod in replicas(&engine) {
+        restart(&engine, &pod, "pod");
+    }
+    let result = load.stop();
+    assert!(result.lost.is_empty(), "{:?}", result.lost.first());
+}
+
+#[test]
+fn pods_of_a_further_node_are_withdrawn_before_they_end_too() {
+    let engine = Engine::start_with(&["--nodes", "2"]);
+    engine.apply(&web(2, 10));
+    engine.kubectl(&[
+        "patch", "deployment/web", "--type=json",
+        "--patch=[{\"op\": \"add\", \"path\": \"/spec/template/spec/topologySpreadConstraints\", \"value\": [{\"maxSkew\": 1, \"topologyKey\": \"kubernetes.io/hostname\", \"whenUnsatisfiable\": \"DoNotSchedule\", \"labelSelector\": {\"matchLabels\": {\"app\": \"web\"}}}]}]",
+    ]);
+    let (address, _) = ready(&engine);
+    engine.kubectl(&[
+        "wait",
+        "--for=delete",
+        "pod",
+        "--selector=app=web",
+        "--field-selector=status.phase=Failed",
+        "--timeout=60s",
+    ]);
+    let load = Load::start(&address, 80);
+    load.until_answered(100);
+    let mut nodes: Vec<String> = Vec::new();
+    for pod in replicas(&engine) {
+        let node =
+            engine.get(&format!("pod/{pod}"))["spec"]["nodeName"].as_str().unwrap().to_owned();
+        nodes.push(node);
+        restart(&engine, &pod, "pod");
+        load.until_answered(100);
+    }
+    let result = load.stop();
+    nodes.sort();
+    nodes.dedup();
+    assert!(nodes.len() > 1, "{nodes:?}");
+    assert!(result.lost.is_empty(), "{:?}", result.lost.first());
+}

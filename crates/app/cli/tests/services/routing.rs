@@ -1,0 +1,104 @@
+//! Where the addresses and names of Services lead, from the node and from pods.
+
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use rekindle_testkit::guarded_child::GuardedChild;
+use rekindle_testkit::ports::{answers, forwarded_port};
+use rekindle_testkit::{Engine, text};
+
+use crate::{ready, web};
+
+/// A pod with a shell.
+const SHELL: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: shell}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: shell, image: localhost/host, command: [sleep, infinity]}]
+";
+
+fn in_shell(engine: &Engine, script: &str) -> String {
+    engine.kubectl(&["exec", "shell", "--", "bash", "-c", script])
+}
+
+/// Asks a server from inside the pod.
+fn asked_in_shell(engine: &Engine, host: &str, port: u16) -> String {
+    in_shell(
+        engine,
+        &format!(
+            "exec 3<>/dev/tcp/{host}/{port}; printf 'GET / HTTP/1.1\\r\\nHost: web\\r\\nConnection: close\\r\\n\\r\\n' >&3; head -n 1 <&3"
+        ),
+    )
+}
+
+fn tables() -> String {
+    let listed = Command::new("nft").args(["list", "tables"]).output().unwrap();
+    assert!(listed.status.success(), "{}", text(&listed.stderr));
+    text(&listed.stdout)
+}
+
+#[test]
+fn a_service_is_reached_by_address_name_and_port_of_the_node() {
+    let engine = Engine::start();
+    engine.apply(&web(2, 1));
+    engine.apply(SHELL);
+    let (address, node_port) = ready(&engine);
+    engine.wait_ready("shell");
+    let host_ip = engine.get("pod/shell")["status"]["hostIP"].as_str().unwrap().to_owned();
+    for (host, port) in [(&*address, 80), ("127.0.0.1", node_port), (&*host_ip, node_port)] {
+        assert!(answers(host, port), "from the node: {host}:{port}");
+    }
+    for (host, port) in [
+        (&*address, 80),
+        ("web", 80),
+        ("web.default.svc.cluster.local", 80),
+        (&*host_ip, node_port),
+    ] {
+        let answer = asked_in_shell(&engine, host, port);
+        assert!(answer.starts_with("HTTP/1.1 200"), "from a pod: {host}:{port}: {answer}");
+    }
+    // the API, by its name and by what in-cluster clients are told
+    in_shell(&engine, "exec 3<>/dev/tcp/kubernetes.default.svc/443");
+    in_shell(&engine, "exec 3<>/dev/tcp/$KUBERNETES_SERVICE_HOST/$KUBERNETES_SERVICE_PORT");
+
+    let mut forward = engine.kubectl_command(&["port-forward", "service/web", ":80"]);
+    let mut forward = GuardedChild::start(&mut forward);
+    let mut lines = forward.lines();
+    let port = forwarded_port(&mut lines, 8080);
+    assert!(answers("127.0.0.1", port), "kubectl port-forward");
+
+    // without endpoints a connection is turned away at once, and gets there again with them
+    engine.kubectl(&["scale", "deployment/web", "--replicas=0"]);
+    engine.kubectl(&["wait", "--for=delete", "pod", "--selector=app=web", "--timeout=60s"]);
+    let to = format!("{address}:80").parse().unwrap();
+    let refused = TcpStream::connect_timeout(&to, Duration::from_secs(60)).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    engine.kubectl(&["scale", "deployment/web", "--replicas=1"]);
+    ready(&engine);
+    assert!(answers(&address, 80));
+}
+
+#[test]
+fn rules_that_somebody_else_takes_away_are_back_and_go_with_the_engine() {
+    let mut engine = Engine::start();
+    engine.apply(&web(1, 1));
+    let (address, _) = ready(&engine);
+    let table = format!("table inet rekindle-{}", engine.bridge());
+    assert!(tables().contains(&table), "{}", tables());
+    engine.kill();
+    assert!(answers(&address, 80), "the rules do not end with the engine");
+    // nobody owns the table now
+    let deleted = Command::new("nft").arg(format!("delete {table}")).status().unwrap();
+    assert!(deleted.success());
+    engine.launch(&[]);
+    while !answers(&address, 80) {
+        assert!(tables().contains("table"), "no rules were written");
+    }
+    let down = engine.rekindle(&["down"]);
+    assert!(down.status.success(), "{}", text(&down.stderr));
+    engine.wait();
+    assert!(!tables().contains(&table), "{}", tables());
+}

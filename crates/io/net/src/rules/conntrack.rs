@@ -1,0 +1,155 @@
+//! Flows that the kernel has in mind (conntrack). A UDP flow goes where its first packet went, for
+//! as long as packets come; so flows to an endpoint that is gone are forgotten.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, Nla, NlasIterator, Parseable};
+use netlink_packet_netfilter::conntrack::{
+    ConntrackAttribute, ConntrackMessage, ConntrackMessageType, IPTuple, ProtoTuple, Protocol,
+    Tuple,
+};
+use netlink_packet_netfilter::{
+    NetfilterHeader, NetfilterMessage, NetfilterMessageInner, NetfilterProtoFamily,
+    NetfilterSubsystem,
+};
+use rekindle_services::{Frontend, StaleFlow, TransportProtocol};
+use rustix::io::Errno;
+
+use crate::rules::socket::{NetfilterSocket, malformed};
+
+/// `CTA_ID`: tells a flow from a later one with the same addresses.
+const ID: u16 = 12;
+/// `CTA_ZONE`.
+const ZONE: u16 = 18;
+/// `CTA_TUPLE_ORIG`.
+const TUPLE_ORIGINAL: u16 = 1;
+/// `CTA_FILTER`.
+const FILTER: u16 = 25;
+/// `CTA_FILTER_ORIG_FLAGS` with `CTA_FILTER_F_CTA_PROTO_NUM`: compare the protocol only.
+const FILTER_BY: u16 = 1;
+const BY_PROTOCOL: u32 = 1 << 3;
+
+/// Removes those flows and tells how many there were.
+pub(super) fn forget_udp_flows(
+    socket: &mut NetfilterSocket,
+    stale: &BTreeSet<StaleFlow>,
+) -> io::Result<usize> {
+    let mut forgotten = 0;
+    for flow in udp_flows(socket)?.into_iter().filter(|flow| is_stale(flow, stale)) {
+        let attributes = flow.into_iter().filter(|attribute| match attribute {
+            ConntrackAttribute::CtaTupleOrig(_) => true,
+            ConntrackAttribute::Other(other) => {
+                matches!(other.kind(), ID | ZONE)
+            }
+            _ => false,
+        });
+        let delete = of_flows(ConntrackMessage::Delete(attributes.collect()));
+        match socket.request(delete) {
+            Ok(()) => forgotten += 1,
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(forgotten)
+}
+
+/// The kernel lists flows of UDP only; one before Linux 5.8 lists all.
+fn udp_flows(socket: &mut NetfilterSocket) -> io::Result<Vec<Vec<ConntrackAttribute>>> {
+    let by = DefaultNla::new(FILTER_BY, BY_PROTOCOL.to_ne_bytes().to_vec());
+    let udp = Tuple::Proto(vec![ProtoTuple::Protocol(Protocol::Udp)]);
+    // not by the library's types: they lose the flag that a filter is nested
+    let attributes = vec![nested(TUPLE_ORIGINAL, &udp), nested(FILTER, &by)];
+    let header = NetfilterHeader::new(NetfilterProtoFamily::IPv4, 0, 0);
+    let inner = NetfilterMessageInner::Other {
+        subsys: NetfilterSubsystem::Conntrack,
+        message_type: ConntrackMessageType::Get.into(),
+        attributes,
+    };
+    let list = NetfilterMessage::new(header, inner);
+    let mut flows = Vec::new();
+    let listed = socket.dump(list, |attributes| {
+        let parse = |attribute: Result<_, _>| attribute.and_then(|a| ConntrackAttribute::parse(&a));
+        let flow: Result<_, _> = NlasIterator::new(attributes).map(parse).collect();
+        flows.push(flow.map_err(malformed)?);
+        Ok(())
+    });
+    match listed {
+        // flows come and go all the time; those of interest were there before
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        Ok(()) | Err(_) => Ok(flows),
+    }
+}
+
+fn nested(kind: u16, attribute: &impl Emitable) -> DefaultNla {
+    let mut value = vec![0; attribute.buffer_len()];
+    attribute.emit(&mut value);
+    DefaultNla::new(kind | NLA_F_NESTED, value)
+}
+
+fn is_stale(flow: &[ConntrackAttribute], stale: &BTreeSet<StaleFlow>) -> bool {
+    let ends = |original: bool| {
+        flow.iter().find_map(|attribute| match attribute {
+            ConntrackAttribute::CtaTupleOrig(tuple) if original => destination(tuple),
+            ConntrackAttribute::CtaTupleReply(tuple) if !original => source(tuple),
+            _ => None,
+        })
+    };
+    let (Some(sent_to), Some(endpoint)) = (ends(true), ends(false)) else {
+        return false;
+    };
+    [sent_to.ip(), Ipv4Addr::UNSPECIFIED.into()].into_iter().any(|address| {
+        let frontend = Frontend { address, protocol: TransportProtocol::Udp, port: sent_to.port() };
+        stale.contains(&StaleFlow { frontend, endpoint })
+    })
+}
+
+fn destination(tuple: &[Tuple]) -> Option<SocketAddr> {
+    udp_end(
+        tuple,
+        |part| match part {
+            IPTuple::DestinationAddress(address) => Some(*address),
+            _ => None,
+        },
+        |part| match part {
+            ProtoTuple::DestinationPort(port) => Some(*port),
+            _ => None,
+        },
+    )
+}
+
+fn source(tuple: &[Tuple]) -> Option<SocketAddr> {
+    udp_end(
+        tuple,
+        |part| match part {
+            IPTuple::SourceAddress(address) => Some(*address),
+            _ => None,
+        },
+        |part| match part {
+            ProtoTuple::SourcePort(port) => Some(*port),
+            _ => None,
+        },
+    )
+}
+
+fn udp_end(
+    tuple: &[Tuple],
+    address: fn(&IPTuple) -> Option<IpAddr>,
+    port: fn(&ProtoTuple) -> Option<u16>,
+) -> Option<SocketAddr> {
+    let address = tuple.iter().find_map(|part| match part {
+        Tuple::Ip(parts) => parts.iter().find_map(address),
+        _ => None,
+    })?;
+    let parts = tuple.iter().find_map(|part| match part {
+        Tuple::Proto(parts) => Some(parts),
+        _ => None,
+    })?;
+    let is_udp = parts.contains(&ProtoTuple::Protocol(Protocol::Udp));
+    Some(SocketAddr::new(address, parts.iter().find_map(port).filter(|_| is_udp)?))
+}
+
+fn of_flows(message: ConntrackMessage) -> NetfilterMessage {
+    NetfilterMessage::new(NetfilterHeader::new(NetfilterProtoFamily::IPv4, 0, 0), message)
+}

@@ -1,0 +1,130 @@
+use expect_test::{Expect, expect};
+use netlink_packet_core::Emitable;
+use netlink_packet_netfilter::nftables::SetElementList;
+
+use super::*;
+
+const WEB: Frontend = Frontend {
+    address: IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)),
+    protocol: TransportProtocol::Tcp,
+    port: 80,
+};
+
+fn endpoint() -> SocketAddr {
+    SocketAddr::from(([10, 88, 0, 2], 8080))
+}
+
+fn pick(sticky_s: Option<u32>) -> EndpointPick {
+    EndpointPick {
+        endpoints: NonZeroU16::new(3).unwrap(),
+        sticky_s: sticky_s.map(|time| NonZeroU32::new(time).unwrap()),
+    }
+}
+
+fn elements() -> [RuleElement; 7] {
+    [
+        RuleElement::Pick(WEB, pick(None)),
+        RuleElement::Pick(WEB, pick(Some(10_800))),
+        RuleElement::Endpoint(WEB, 2, endpoint()),
+        RuleElement::Member(WEB, endpoint()),
+        RuleElement::Refused(WEB, Refusal::Reject),
+        RuleElement::Refused(WEB, Refusal::Drop),
+        RuleElement::Hairpin(endpoint().ip()),
+    ]
+}
+
+fn hex(bytes: Option<Vec<u8>>) -> String {
+    let bytes = bytes.unwrap_or_default();
+    let words: Vec<String> = bytes
+        .chunks(4)
+        .map(|word| word.iter().map(|byte| format!("{byte:02x}")).collect())
+        .collect();
+    words.join(" ")
+}
+
+fn check(element: RuleElement, expected: Expect) {
+    let (key, data) = key_and_data(&element).unwrap();
+    let set = set_of(&element).name();
+    let shown = format!("{set}: {} -> {}\n{}", hex(Some(key)), hex(data), describe(&element));
+    expected.assert_eq(&shown);
+}
+
+#[test]
+#[cfg(target_endian = "little")]
+fn elements_are_encoded_as_the_rules_look_them_up() {
+    let [plain, sticky, endpoint, member, rejected, dropped, hairpin] = elements();
+    check(
+        plain,
+        expect![[r"
+        services: 0a600001 06000000 00500000 -> 00000000 03000000 00000000
+        10.96.0.1:80/TCP (endpoints: 3)"]],
+    );
+    check(
+        sticky,
+        expect![[r"
+        services: 0a600001 06000000 00500000 -> 302a0000 03000000 01000000
+        10.96.0.1:80/TCP (endpoints: 3, sticky for 10800 s)"]],
+    );
+    check(
+        endpoint,
+        expect![[r"
+        endpoints: 0a600001 06000000 00500000 02000000 -> 0a580002 1f900000
+        endpoint 10.88.0.2:8080, number 2 of 10.96.0.1:80/TCP"]],
+    );
+    check(
+        member,
+        expect![[r"
+        members: 0a600001 06000000 00500000 0a580002 1f900000 -> 
+        sticky endpoint 10.88.0.2:8080 of 10.96.0.1:80/TCP"]],
+    );
+    check(
+        rejected,
+        expect![[r"
+        rejected: 0a600001 06000000 00500000 -> 
+        rejection of 10.96.0.1:80/TCP"]],
+    );
+    check(
+        dropped,
+        expect![[r"
+        dropped: 0a600001 06000000 00500000 -> 
+        drop of 10.96.0.1:80/TCP"]],
+    );
+    check(
+        hairpin,
+        expect![[r"
+        hairpins: 0a580002 0a580002 -> 
+        hairpin of 10.88.0.2"]],
+    );
+}
+
+/// As the kernel would list it.
+fn listed(element: &RuleElement) -> ListedElement {
+    let message = SetElementList::Elements(vec![encode(element).unwrap()]);
+    let mut bytes = vec![0; message.buffer_len()];
+    message.emit(&mut bytes);
+    let mut listed = Vec::new();
+    ListedElement::read_all(&bytes, &mut listed).unwrap();
+    assert_eq!(listed.len(), 1);
+    listed.remove(0)
+}
+
+#[test]
+fn what_is_encoded_is_decoded() {
+    for element in elements() {
+        assert_eq!(decode(set_of(&element), &listed(&element)), Ok(element));
+    }
+}
+
+#[test]
+fn what_is_not_ours_is_not_decoded() {
+    let endpoint = listed(&elements()[2]);
+    for set in ElementSet::ALL.into_iter().filter(|set| *set != ElementSet::Endpoints) {
+        assert!(decode(set, &endpoint).unwrap_err().starts_with("unknown element"), "{set:?}");
+    }
+}
+
+#[test]
+fn only_affinity_names_a_chain() {
+    let sticky: Vec<bool> = elements().iter().map(|e| encode_sticky(e).is_some()).collect();
+    assert_eq!(sticky, [false, true, false, false, false, false, false]);
+}

@@ -1,0 +1,90 @@
+//! What can go wrong with the rules in the kernel.
+
+use std::io;
+
+use rekindle_services::RuleElement;
+
+use crate::rules::elements::describe;
+
+/// A failed operation on the rules. The kernel is as it was before.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleError {
+    /// The kernel has no nftables.
+    #[error("this kernel has no nf_tables, so Services cannot be routed; load module nf_tables")]
+    Unsupported {
+        /// What it said.
+        #[source]
+        source: io::Error,
+    },
+    /// The process may not change the rules.
+    #[error("no permission to change nftables rules: CAP_NET_ADMIN is needed")]
+    NoPermission {
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process owns the table.
+    #[error("another process owns nftables table {table}; stop the other engine with this bridge")]
+    TableBusy {
+        /// The table.
+        table: String,
+    },
+    /// The kernel refused a table, chain, set or rule.
+    #[error("put {object} into nftables table {table}")]
+    Refused {
+        /// What was refused.
+        object: String,
+        /// Where.
+        table: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel refused an element.
+    #[error("{operation} {} in nftables table {table}", describe(element))]
+    ElementRefused {
+        /// `add` or `remove`.
+        operation: &'static str,
+        /// The element.
+        element: Box<RuleElement>,
+        /// Where.
+        table: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// IPv6 is not built yet.
+    #[error("{}: rules for IPv6 are not supported", describe(element))]
+    Ipv6 {
+        /// The element with an IPv6 address.
+        element: Box<RuleElement>,
+    },
+    /// The configuration cannot work.
+    #[error(
+        "rules for bridge {bridge:?}: the name of an interface has 1 to 15 characters without / and spaces"
+    )]
+    BridgeName {
+        /// As given.
+        bridge: String,
+    },
+    /// The kernel's notifications cannot be read.
+    #[error("read notifications of nftables")]
+    Monitor(#[from] io::Error),
+    /// The socket to the kernel failed.
+    #[error("{operation}")]
+    Socket {
+        /// `open netlink socket`, `read nftables set endpoints`, …
+        operation: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel has something in our table that is not ours.
+    #[error("read nftables set {set}: {problem}")]
+    Unreadable {
+        /// The set.
+        set: String,
+        /// What is wrong.
+        problem: String,
+    },
+}

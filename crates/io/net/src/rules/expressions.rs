@@ -1,0 +1,320 @@
+//! The expressions that rules are made of (linux/netfilter/nf_tables.h), as nftables' virtual
+//! machine has them. What crate netlink-packet-netfilter has no type for is encoded here.
+
+use netlink_packet_core::DefaultNla;
+use netlink_packet_netfilter::nftables::{
+    Bitwise, Cmp, DataAttribute, ExpressionAttribute, Expressions, Immediate, ListAttribute,
+    Lookup, Meta, MetaKey, Operator, Payload, Register, Verdict, VerdictAttribute,
+};
+
+/// One expression of a rule.
+pub(super) type Expression = ListAttribute<ExpressionAttribute>;
+
+const NETWORK_HEADER: u32 = 1;
+const TRANSPORT_HEADER: u32 = 2;
+const IPV4_SOURCE: u32 = 12;
+const IPV4_DESTINATION: u32 = 16;
+const IPV4_LENGTH: u32 = 4;
+const PORT_LENGTH: u32 = 2;
+/// Of a port in the headers of TCP, UDP and SCTP alike.
+const SOURCE_PORT: u32 = 0;
+const DESTINATION_PORT: u32 = 2;
+/// `NFPROTO_IPV4`.
+const PROTOCOL_IPV4: u8 = 2;
+const INTERFACE_NAME: usize = 16;
+/// `NF_ACCEPT` and `NF_DROP`.
+const DROP: u32 = 0;
+const CONNTRACK_STATE: u32 = 0;
+const CONNTRACK_STATUS: u32 = 2;
+/// `NFT_CT_DST_IP` and `NFT_CT_PROTO_DST`.
+const CONNTRACK_DESTINATION: u32 = 20;
+const CONNTRACK_DESTINATION_PORT: u32 = 12;
+/// `NF_CT_STATE_BIT(IP_CT_NEW)`.
+const STATE_NEW: u32 = 8;
+/// `IPS_DST_NAT`.
+const STATUS_DESTINATION_CHANGED: u32 = 1 << 5;
+/// `NFT_FIB_RESULT_ADDRTYPE` of `NFTA_FIB_F_DADDR`.
+const FIB_ADDRESS_TYPE: u32 = 3;
+const FIB_DESTINATION: u32 = 2;
+/// `RTN_LOCAL`.
+const ADDRESS_LOCAL: u32 = 2;
+/// `NFT_NG_RANDOM`.
+const RANDOM: u32 = 1;
+/// `NFT_NAT_DNAT`.
+const DESTINATION_NAT: u32 = 1;
+const REJECT_ICMPX: u32 = 2;
+const REJECT_TCP_RESET: u32 = 1;
+/// `NFT_REJECT_ICMPX_PORT_UNREACH`.
+const PORT_UNREACHABLE: u8 = 1;
+
+/// How a dynamic set is changed by a packet (`nft_dynset_ops`).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SetUpdate {
+    /// Adds the element, or renews its timeout.
+    Renew { timeout_ms: u64 },
+    /// Removes it.
+    Remove,
+}
+
+/// The register with this number, from 0 to 15; each has four bytes, and what needs more goes on in
+/// the next ones.
+pub(super) fn register(number: u32) -> Register {
+    Register::from(u32::from(Register::Reg32_00) + number)
+}
+
+pub(super) fn is_ipv4() -> Vec<Expression> {
+    vec![meta(MetaKey::Nfproto, register(0)), equals(register(0), vec![PROTOCOL_IPV4])]
+}
+
+pub(super) fn is_new_connection() -> Vec<Expression> {
+    has_bit(CONNTRACK_STATE, STATE_NEW)
+}
+
+/// The connection's destination was changed by NAT.
+pub(super) fn is_redirected() -> Vec<Expression> {
+    has_bit(CONNTRACK_STATUS, STATUS_DESTINATION_CHANGED)
+}
+
+fn has_bit(key: u32, bit: u32) -> Vec<Expression> {
+    vec![
+        other("ct", vec![number(1, register(0).into()), number(2, key)]),
+        masked(register(0), bit.to_ne_bytes()),
+        compare(register(0), Operator::NotEqual, vec![0; 4]),
+    ]
+}
+
+/// The packet's destination is an address of this machine.
+pub(super) fn is_for_this_machine() -> Vec<Expression> {
+    let to = register(0).into();
+    let attributes = vec![number(1, to), number(2, FIB_ADDRESS_TYPE), number(3, FIB_DESTINATION)];
+    vec![other("fib", attributes), equals(register(0), ADDRESS_LOCAL.to_ne_bytes().to_vec())]
+}
+
+pub(super) fn comes_in_by(interface: &str) -> Vec<Expression> {
+    let name = meta(MetaKey::Iifname, Register::Reg1);
+    vec![name, equals(Register::Reg1, interface_name(interface))]
+}
+
+pub(super) fn leaves_not_by(interface: &str) -> Vec<Expression> {
+    let name = meta(MetaKey::Oifname, Register::Reg1);
+    vec![name, compare(Register::Reg1, Operator::NotEqual, interface_name(interface))]
+}
+
+fn interface_name(name: &str) -> Vec<u8> {
+    let mut bytes = name.as_bytes().to_vec();
+    bytes.resize(INTERFACE_NAME, 0);
+    bytes
+}
+
+/// What lies in a subnet, or does not.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SubnetTest {
+    Source,
+    Destination,
+    NotDestination,
+}
+
+pub(super) fn subnet(test: SubnetTest, subnet: ipnet::Ipv4Net) -> Vec<Expression> {
+    let (offset, operator) = match test {
+        SubnetTest::Source => (IPV4_SOURCE, Operator::Equal),
+        SubnetTest::Destination => (IPV4_DESTINATION, Operator::Equal),
+        SubnetTest::NotDestination => (IPV4_DESTINATION, Operator::NotEqual),
+    };
+    vec![
+        payload(NETWORK_HEADER, offset, IPV4_LENGTH, register(0)),
+        masked(register(0), subnet.netmask().octets()),
+        compare(register(0), operator, subnet.network().octets().to_vec()),
+    ]
+}
+
+pub(super) fn load_source(to: Register) -> Expression {
+    payload(NETWORK_HEADER, IPV4_SOURCE, IPV4_LENGTH, to)
+}
+
+pub(super) fn load_destination(to: Register) -> Expression {
+    payload(NETWORK_HEADER, IPV4_DESTINATION, IPV4_LENGTH, to)
+}
+
+pub(super) fn load_protocol(to: Register) -> Expression {
+    meta(MetaKey::L4Proto, to)
+}
+
+pub(super) fn load_destination_port(to: Register) -> Expression {
+    payload(TRANSPORT_HEADER, DESTINATION_PORT, PORT_LENGTH, to)
+}
+
+/// 0.0.0.0, made of an address: `nft` shows a masked address, but no bare number.
+pub(super) fn load_any_address(to: Register) -> Vec<Expression> {
+    vec![load_destination(to), masked(to, [0; 4])]
+}
+
+pub(super) fn load_source_port(to: Register) -> Expression {
+    payload(TRANSPORT_HEADER, SOURCE_PORT, PORT_LENGTH, to)
+}
+
+/// The destination that the connection had before NAT.
+pub(super) fn load_original_destination(to: Register) -> Expression {
+    of_connection(CONNTRACK_DESTINATION, to)
+}
+
+pub(super) fn load_original_destination_port(to: Register) -> Expression {
+    of_connection(CONNTRACK_DESTINATION_PORT, to)
+}
+
+/// 0.0.0.0, as [`load_any_address`] does it, when the destination is changed already.
+pub(super) fn load_any_original_address(to: Register) -> Vec<Expression> {
+    vec![load_original_destination(to), masked(to, [0; 4])]
+}
+
+fn of_connection(key: u32, to: Register) -> Expression {
+    const ORIGINAL: u8 = 0;
+    let direction = DefaultNla::new(3, vec![ORIGINAL]);
+    other("ct", vec![number(1, to.into()), number(2, key), direction])
+}
+
+/// The packet's mark.
+pub(super) fn load_mark(to: Register) -> Expression {
+    meta(MetaKey::Mark, to)
+}
+
+pub(super) fn load_random(below: u32, to: Register) -> Expression {
+    other("numgen", vec![number(1, to.into()), number(2, below), number(3, RANDOM)])
+}
+
+/// The rule ends here unless the set has the key.
+pub(super) fn is_in(set: &str, key: Register) -> Expression {
+    Expressions::Lookup(vec![Lookup::Set(set.to_owned()), Lookup::SourceRegister(key)]).into()
+}
+
+/// Loads what the map has for the key; the rule ends here if there is none. With
+/// [`Register::Verdict`] the map decides how the packet goes on.
+pub(super) fn look_up(map: &str, key: Register, to: Register) -> Expression {
+    Expressions::Lookup(vec![
+        Lookup::Set(map.to_owned()),
+        Lookup::SourceRegister(key),
+        Lookup::DestinationRegister(to),
+    ])
+    .into()
+}
+
+/// The rule ends here if the set is full.
+pub(super) fn update_map(
+    map: &str,
+    update: SetUpdate,
+    key: Register,
+    data: Register,
+) -> Expression {
+    let (operation, timeout) = match update {
+        SetUpdate::Renew { timeout_ms } => {
+            (1, Some(DefaultNla::new(6, timeout_ms.to_be_bytes().to_vec())))
+        }
+        SetUpdate::Remove => (2, None),
+    };
+    let mut attributes =
+        vec![text(1, map), number(3, operation), number(4, key.into()), number(5, data.into())];
+    attributes.extend(timeout);
+    other("dynset", attributes)
+}
+
+/// The connection goes to this address and port from now on.
+pub(super) fn redirect(address: Register, port: Register) -> Expression {
+    let family = u32::from(PROTOCOL_IPV4);
+    let attributes = vec![
+        number(1, DESTINATION_NAT),
+        number(2, family),
+        number(3, address.into()),
+        number(5, port.into()),
+    ];
+    other("nat", attributes)
+}
+
+pub(super) fn masquerade() -> Expression {
+    other("masq", Vec::new())
+}
+
+/// TCP gets a reset, everything else an ICMP message. Two rules.
+pub(super) fn reject() -> [Vec<Expression>; 2] {
+    const TCP: u8 = 6;
+    let is_tcp = vec![load_protocol(register(0)), equals(register(0), vec![TCP])];
+    let reset = other("reject", vec![number(1, REJECT_TCP_RESET)]);
+    let code = DefaultNla::new(2, vec![PORT_UNREACHABLE]);
+    let unreachable = other("reject", vec![number(1, REJECT_ICMPX), code]);
+    [[is_tcp, vec![reset]].concat(), vec![unreachable]]
+}
+
+pub(super) fn drop_packet() -> Expression {
+    verdict(vec![VerdictAttribute::Code(Verdict::Other(DROP))])
+}
+
+pub(super) fn jump(chain: &str) -> Expression {
+    let chain = VerdictAttribute::Chain(chain.to_owned());
+    verdict(vec![VerdictAttribute::Code(Verdict::Jump), chain])
+}
+
+pub(super) fn go_to(chain: &str) -> Expression {
+    verdict(verdict_go_to(chain))
+}
+
+/// The same as what a map says.
+pub(super) fn verdict_go_to(chain: &str) -> Vec<VerdictAttribute> {
+    vec![VerdictAttribute::Code(Verdict::Goto), VerdictAttribute::Chain(chain.to_owned())]
+}
+
+fn verdict(attributes: Vec<VerdictAttribute>) -> Expression {
+    Expressions::Immediate(vec![
+        Immediate::DestinationRegister(Register::Verdict),
+        Immediate::Data(DataAttribute::Verdict(attributes)),
+    ])
+    .into()
+}
+
+fn meta(key: MetaKey, to: Register) -> Expression {
+    Expressions::Meta(vec![Meta::DestinationRegister(to), Meta::Key(key)]).into()
+}
+
+fn payload(base: u32, offset: u32, length: u32, to: Register) -> Expression {
+    Expressions::Payload(vec![
+        Payload::DestinationRegister(to),
+        Payload::Base(base),
+        Payload::Offset(offset),
+        Payload::Len(length),
+    ])
+    .into()
+}
+
+fn equals(register: Register, value: Vec<u8>) -> Expression {
+    compare(register, Operator::Equal, value)
+}
+
+fn compare(register: Register, operator: Operator, value: Vec<u8>) -> Expression {
+    Expressions::Cmp(vec![
+        Cmp::SourceRegister(register),
+        Cmp::Op(operator),
+        Cmp::Data(DataAttribute::Value(value)),
+    ])
+    .into()
+}
+
+fn masked(register: Register, mask: [u8; 4]) -> Expression {
+    Expressions::Bitwise(vec![
+        Bitwise::SourceRegister(register),
+        Bitwise::DestinationRegister(register),
+        Bitwise::Length(4),
+        Bitwise::Mask(DataAttribute::Value(mask.to_vec())),
+        Bitwise::Xor(DataAttribute::Value(vec![0; 4])),
+    ])
+    .into()
+}
+
+/// An expression that the library has no type for.
+fn other(name: &str, attributes: Vec<DefaultNla>) -> Expression {
+    Expressions::Other { expression_type: name.to_owned(), attributes }.into()
+}
+
+fn number(kind: u16, value: u32) -> DefaultNla {
+    DefaultNla::new(kind, value.to_be_bytes().to_vec())
+}
+
+fn text(kind: u16, value: &str) -> DefaultNla {
+    DefaultNla::new(kind, [value.as_bytes(), &[0]].concat())
+}

@@ -1,0 +1,217 @@
+//! The rules in the kernel that route Services: one nftables table of the engine's own, made and
+//! changed over netlink.
+//!
+//! ```text
+//! RuleTable::open ──► replace(all elements) ──► apply(changes) … ──► remove
+//!                          ▲                        │
+//!                          └── changed_by_others ◄──┘
+//! ```
+//! The kernel changes rules in transactions: a kill -9 leaves those of before or those of after. A
+//! table that an earlier engine left behind works on until `replace`.
+//!
+//! `schema` has sets, chains and rules, `expressions` what rules are made of, `elements` how an
+//! element of the rules is one of a set. `batch` makes a transaction of them, `socket` talks to the
+//! kernel. `monitor` sees what others do to the table, `conntrack` forgets flows.
+
+mod batch;
+mod conntrack;
+mod elements;
+mod error;
+mod expressions;
+mod monitor;
+mod open_table;
+mod schema;
+mod socket;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ipnet::Ipv4Net;
+use rekindle_services::{RuleChanges, RuleElements, StaleFlow};
+
+pub use error::RuleError;
+use monitor::TableMonitor;
+use open_table::OpenTable;
+
+/// How the rules are to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleTableConfig {
+    /// The pods' bridge. The table is called after it.
+    pub bridge: String,
+    /// Where the pods' addresses come from.
+    pub pods: Ipv4Net,
+    /// Where the Services' cluster IPs come from: connections to those that nobody has are
+    /// rejected.
+    pub services: Option<Ipv4Net>,
+    /// What becomes of the pods' packets that leave the machine.
+    pub egress: PodEgress,
+    /// Whether NodePorts are served at 127.0.0.1.
+    pub loopback_node_ports: LoopbackNodePorts,
+    /// Who may change the table.
+    pub ownership: TableOwnership,
+}
+
+/// What becomes of the pods' packets that leave the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodEgress {
+    /// They get the machine's address, so that answers find back.
+    Masquerade,
+    /// They go as they are.
+    Leave,
+}
+
+/// Whether NodePorts are served at 127.0.0.1, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopbackNodePorts {
+    /// They are. The bridge gets `route_localnet`, and a rule that keeps pods from 127.0.0.0/8.
+    Serve,
+    /// A process of the host that listens there has the port.
+    Leave,
+}
+
+/// Who may change the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableOwnership {
+    /// This process only: `nft flush ruleset` passes the table by, and a second engine with this
+    /// bridge is refused. The rules stay when the process ends. Needs Linux 6.9; an earlier kernel
+    /// gets [`Self::Shared`].
+    Exclusive,
+    /// Everyone with the right to change rules.
+    Shared,
+}
+
+/// The table of one engine. Calls may come from any task.
+pub struct RuleTable {
+    table: Arc<Mutex<OpenTable>>,
+    monitor: Arc<TableMonitor>,
+    config: RuleTableConfig,
+}
+
+impl std::fmt::Debug for RuleTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RuleTable").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl RuleTable {
+    /// Looks whether the kernel can do it, and changes nothing. Must run inside a tokio runtime, in
+    /// the network namespace of the bridge.
+    pub fn open(config: RuleTableConfig) -> Result<Self, RuleError> {
+        let table = OpenTable::open(&config)?;
+        let monitor = TableMonitor::open(table.name(), table.port())
+            .map_err(|source| failed("open netlink socket that monitors nftables", source))?;
+        Ok(Self { table: Arc::new(Mutex::new(table)), monitor: Arc::new(monitor), config })
+    }
+
+    /// The name of the table.
+    pub fn name(&self) -> String {
+        lock(&self.table).name().to_owned()
+    }
+
+    /// Gives the table all its rules and exactly these elements. One that stands is renewed without
+    /// a gap: no connection is lost. Clients with affinity stay where they are.
+    pub async fn replace(&self, elements: &RuleElements) -> Result<(), RuleError> {
+        let elements = elements.clone();
+        let monitor = Arc::clone(&self.monitor);
+        let replace = move |table: &mut OpenTable| {
+            let replace = |table: &mut OpenTable| table.replace(&elements);
+            monitor.during_replacement(table, replace, OpenTable::is_there)
+        };
+        self.run(replace).await?;
+        if self.config.loopback_node_ports == LoopbackNodePorts::Serve {
+            self.route_loopback(RouteLocalnet::On);
+        }
+        Ok(())
+    }
+
+    /// Makes these changes, and returns when the kernel has made them. On an error nothing has
+    /// changed: an element to be removed was not there, or the table is gone.
+    pub async fn apply(&self, changes: &RuleChanges) -> Result<(), RuleError> {
+        let changes = changes.clone();
+        self.run(move |table| table.apply(&changes)).await
+    }
+
+    /// What the kernel has.
+    pub async fn read_back(&self) -> Result<RuleElements, RuleError> {
+        self.run(OpenTable::read_back).await
+    }
+
+    /// Returns when somebody else has changed the table or may have: it is to be replaced. Safe to
+    /// drop.
+    pub async fn changed_by_others(&self) -> Result<(), RuleError> {
+        let changed = self.monitor.changed().await;
+        changed.map_err(RuleError::from)
+    }
+
+    /// Has the kernel forget UDP flows that still go to endpoints that are gone, and tells how many
+    /// there were. Call it when the changes are applied.
+    pub async fn forget_udp_flows(&self, flows: &BTreeSet<StaleFlow>) -> Result<usize, RuleError> {
+        if flows.is_empty() {
+            return Ok(0);
+        }
+        let flows = flows.clone();
+        self.run(move |table| table.forget_udp_flows(&flows)).await
+    }
+
+    /// Removes the table. Absent is success.
+    pub async fn remove(&self) -> Result<(), RuleError> {
+        if self.config.loopback_node_ports == LoopbackNodePorts::Serve {
+            // while pods are still kept from the loopback
+            self.route_loopback(RouteLocalnet::Off);
+        }
+        self.run(OpenTable::remove).await
+    }
+
+    /// On a blocking thread, which goes on when the caller does not wait.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut OpenTable) -> T + Send + 'static,
+    ) -> T {
+        let table = Arc::clone(&self.table);
+        match tokio::task::spawn_blocking(move || work(&mut lock(&table))).await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // the runtime ends, and with it this task
+                Err(_cancelled) => std::future::pending().await,
+            },
+        }
+    }
+
+    /// Whether the bridge takes packets with addresses of the loopback: answers to 127.0.0.1 come
+    /// back by it. Not a reason to fail: only NodePorts at 127.0.0.1 need it.
+    fn route_loopback(&self, setting: RouteLocalnet) {
+        let bridge = &self.config.bridge;
+        let path = PathBuf::from(format!("/proc/sys/net/ipv4/conf/{bridge}/route_localnet"));
+        let value = match setting {
+            RouteLocalnet::On => "1",
+            RouteLocalnet::Off => "0",
+        };
+        match std::fs::write(&path, value) {
+            // with the bridge its settings are gone
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                tracing::debug!(bridge, "no bridge to set route_localnet of");
+            }
+            Err(error) => {
+                tracing::warn!(bridge, %error, "failed to set route_localnet; NodePorts do not work at 127.0.0.1");
+            }
+            Ok(()) => {}
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RouteLocalnet {
+    On,
+    Off,
+}
+
+fn lock(table: &Mutex<OpenTable>) -> std::sync::MutexGuard<'_, OpenTable> {
+    // what a transaction changes in it is written after the kernel has it
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn failed(operation: &str, source: std::io::Error) -> RuleError {
+    RuleError::Socket { operation: operation.to_owned(), source }
+}

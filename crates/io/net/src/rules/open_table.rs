@@ -1,0 +1,281 @@
+//! The table as one socket sees it. Each call is a transaction, and blocks while the kernel works.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use netlink_packet_core::NlasIterator;
+use netlink_packet_netfilter::nftables::{
+    NfTablesMessage, SetElementList, SetElementMessage, TableAttribute, TableFlags, TableMessage,
+};
+use rekindle_services::{RuleChanges, RuleElements, StaleFlow};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use crate::rules::batch::{RuleBatch, comment, of_table};
+use crate::rules::elements::{EncodedElement, ListedElement, decode};
+use crate::rules::error::RuleError;
+use crate::rules::schema::{self, AFFINITY, ElementSet, NODE_PICKS, NeededChain, PICKS, STICKY};
+use crate::rules::socket::{NetfilterSocket, malformed};
+use crate::rules::{RuleTableConfig, TableOwnership, conntrack, failed};
+
+/// Tries to list a set that changes while it is listed.
+const LIST_ATTEMPTS: u32 = 20;
+/// Characters of an interface name at most.
+const INTERFACE_NAME_MAX: usize = 15;
+
+/// See the module.
+pub(super) struct OpenTable {
+    config: RuleTableConfig,
+    name: String,
+    socket: NetfilterSocket,
+    flags: TableFlags,
+    /// Those in the kernel.
+    needed_chains: BTreeSet<NeededChain>,
+}
+
+impl OpenTable {
+    pub(super) fn open(config: &RuleTableConfig) -> Result<Self, RuleError> {
+        let bridge = &config.bridge;
+        let is_bad = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+        if bridge.is_empty() || bridge.len() > INTERFACE_NAME_MAX || bridge.contains(is_bad) {
+            return Err(RuleError::BridgeName { bridge: bridge.clone() });
+        }
+        let socket = NetfilterSocket::open().map_err(unavailable)?;
+        let flags = match config.ownership {
+            TableOwnership::Exclusive => TableFlags::Owner | TableFlags::Persisent,
+            TableOwnership::Shared => TableFlags::empty(),
+        };
+        let name = format!("rekindle-{bridge}");
+        let needed_chains = BTreeSet::new();
+        let mut table = Self { config: config.clone(), name, socket, flags, needed_chains };
+        table.look_up().map_err(unavailable)?;
+        Ok(table)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn port(&self) -> u32 {
+        self.socket.port()
+    }
+
+    /// Whether the table is in the kernel.
+    pub(super) fn is_there(&mut self) -> bool {
+        matches!(self.look_up(), Ok(Some(_)))
+    }
+
+    /// The description of the table in the kernel, as its bytes.
+    fn look_up(&mut self) -> io::Result<Option<Vec<u8>>> {
+        const USER_DATA: u16 = 6;
+        let attributes = vec![TableAttribute::Name(self.name.clone())];
+        let get = of_table(NfTablesMessage::GetTable(TableMessage { attributes }));
+        let answer = match self.socket.ask(get) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => return Ok(None),
+            answer => answer?,
+        };
+        let mut attributes = NlasIterator::new(answer.as_slice()).filter_map(Result::ok);
+        let description = attributes.find(|attribute| attribute.kind() == USER_DATA);
+        Ok(Some(description.map(|found| found.value().to_vec()).unwrap_or_default()))
+    }
+
+    pub(super) fn replace(&mut self, elements: &RuleElements) -> Result<(), RuleError> {
+        match self.renew_or_make(elements) {
+            // an earlier kernel knows no owners that leave their table behind
+            Err(RuleError::Refused { source, .. }) if self.is_unknown_flag(&source) => {
+                tracing::debug!(table = self.name, "this kernel has no owners of nftables tables");
+                self.flags = TableFlags::empty();
+                self.renew_or_make(elements)
+            }
+            result => result,
+        }
+    }
+
+    fn is_unknown_flag(&self, error: &io::Error) -> bool {
+        let errno = Errno::from_io_error(error);
+        !self.flags.is_empty() && matches!(errno, Some(Errno::OPNOTSUPP | Errno::INVAL))
+    }
+
+    fn renew_or_make(&mut self, elements: &RuleElements) -> Result<(), RuleError> {
+        let found = self.look_up();
+        let found = found.map_err(|source| failed("look for nftables table", source))?;
+        let is_of_this_version = found == Some(comment(&self.description()));
+        if is_of_this_version {
+            match self.renew(elements) {
+                Err(error @ (RuleError::TableBusy { .. } | RuleError::Ipv6 { .. })) => {
+                    return Err(error);
+                }
+                Err(RuleError::Refused { source, object, table })
+                    if self.is_unknown_flag(&source) =>
+                {
+                    return Err(RuleError::Refused { source, object, table });
+                }
+                Err(error) => {
+                    // somebody changed more than rules and elements
+                    tracing::debug!(table = self.name, %error, "nftables table is made anew");
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
+        let clients = self.clients();
+        self.make(found.is_some(), elements, clients)
+    }
+
+    /// What the table says about itself. It differs between versions of the rules, and with the
+    /// configuration.
+    fn description(&self) -> String {
+        let sets_and_chains = (schema::sets(), schema::chains(&self.config));
+        let digest = Sha256::digest(format!("{:?} {sets_and_chains:?}", self.config));
+        let version: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("made by Rekindle, which owns it; version {version}")
+    }
+
+    /// Makes the table anew, in one transaction. A connection of just this moment may miss both.
+    fn make(
+        &mut self,
+        exists: bool,
+        elements: &RuleElements,
+        clients: Vec<EncodedElement>,
+    ) -> Result<(), RuleError> {
+        let needed_chains: BTreeSet<NeededChain> =
+            elements.iter().flat_map(NeededChain::of_element).collect();
+        let mut batch = RuleBatch::new(&self.name);
+        if exists {
+            batch.delete_table();
+        }
+        batch.add_table(self.flags, &self.description());
+        for (id, set) in (1..).zip(schema::sets()) {
+            batch.add_set(id, &set);
+        }
+        for chain in schema::chains(&self.config) {
+            batch.add_chain(&chain);
+        }
+        for chain in &needed_chains {
+            batch.add_needed_chain(*chain);
+        }
+        batch.add_elements(elements)?;
+        batch.add_encoded(AFFINITY, clients);
+        batch.commit(&mut self.socket)?;
+        self.needed_chains = needed_chains;
+        Ok(())
+    }
+
+    /// Makes rules and elements right in a table that stands: first all rules, then the elements
+    /// that differ. No connection misses a rule, and clients stay remembered.
+    fn renew(&mut self, elements: &RuleElements) -> Result<(), RuleError> {
+        let present = self.read_back()?;
+        let needed_chains: BTreeSet<NeededChain> =
+            present.union(elements).flat_map(NeededChain::of_element).collect();
+        let mut batch = RuleBatch::new(&self.name);
+        batch.add_table(self.flags, &self.description());
+        for chain in schema::chains(&self.config) {
+            batch.add_chain_only(&chain);
+        }
+        for chain in &needed_chains {
+            batch.add_chain_only(&chain.definition());
+        }
+        batch.flush_rules();
+        for map in [PICKS, NODE_PICKS, STICKY] {
+            batch.flush_set(map);
+        }
+        for chain in schema::chains(&self.config) {
+            batch.add_rules(&chain);
+        }
+        for chain in &needed_chains {
+            batch.add_needed_chain(*chain);
+        }
+        batch.add_sticky(&present);
+        batch.commit(&mut self.socket)?;
+        self.needed_chains = needed_chains;
+        self.apply(&RuleChanges::between(&present, elements))
+    }
+
+    pub(super) fn apply(&mut self, changes: &RuleChanges) -> Result<(), RuleError> {
+        let needed: BTreeSet<NeededChain> =
+            changes.added.iter().flat_map(NeededChain::of_element).collect();
+        let missing: Vec<NeededChain> = needed.difference(&self.needed_chains).copied().collect();
+        if !missing.is_empty() {
+            // first: who sees the elements must not find chains whose rules do not count yet
+            let mut batch = RuleBatch::new(&self.name);
+            for chain in &missing {
+                batch.add_needed_chain(*chain);
+            }
+            batch.commit(&mut self.socket)?;
+            self.needed_chains.extend(missing);
+        }
+        let mut batch = RuleBatch::new(&self.name);
+        batch.remove_elements(&changes.removed)?;
+        batch.add_elements(&changes.added)?;
+        batch.commit(&mut self.socket)
+    }
+
+    pub(super) fn read_back(&mut self) -> Result<RuleElements, RuleError> {
+        let mut elements = RuleElements::new();
+        for set in ElementSet::ALL {
+            let unreadable =
+                |problem| RuleError::Unreadable { set: set.name().to_owned(), problem };
+            for element in self.list(set.name())? {
+                elements.insert(decode(set, &element).map_err(unreadable)?);
+            }
+        }
+        Ok(elements)
+    }
+
+    pub(super) fn forget_udp_flows(
+        &mut self,
+        flows: &BTreeSet<StaleFlow>,
+    ) -> Result<usize, RuleError> {
+        conntrack::forget_udp_flows(&mut self.socket, flows)
+            .map_err(|source| failed("forget UDP flows to endpoints that are gone", source))
+    }
+
+    pub(super) fn remove(&mut self) -> Result<(), RuleError> {
+        let found = self.look_up();
+        if found.map_err(|source| failed("look for nftables table", source))?.is_some() {
+            let mut batch = RuleBatch::new(&self.name);
+            batch.delete_table();
+            batch.commit(&mut self.socket)?;
+        }
+        self.needed_chains.clear();
+        Ok(())
+    }
+
+    /// The clients that stay with their endpoint, each with the time that is left to it. None can
+    /// be told of a table that is not there or not of this version.
+    fn clients(&mut self) -> Vec<EncodedElement> {
+        let clients = self.list(AFFINITY).unwrap_or_default();
+        clients.into_iter().map(ListedElement::encode).collect()
+    }
+
+    fn list(&mut self, set: &str) -> Result<Vec<ListedElement>, RuleError> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let attributes =
+                vec![SetElementList::Table(self.name.clone()), SetElementList::Set(set.to_owned())];
+            let get = NfTablesMessage::GetSetElement(SetElementMessage { attributes });
+            let mut elements = Vec::new();
+            let listed = self.socket.dump(of_table(get), |attributes| {
+                ListedElement::read_all(attributes, &mut elements).map_err(malformed)
+            });
+            match listed {
+                Err(error)
+                    if error.kind() == io::ErrorKind::Interrupted && attempt < LIST_ATTEMPTS => {}
+                Err(source) => return Err(failed(&format!("read nftables set {set}"), source)),
+                Ok(()) => return Ok(elements),
+            }
+        }
+    }
+}
+
+/// Why nftables cannot be used at all.
+fn unavailable(source: io::Error) -> RuleError {
+    match Errno::from_io_error(&source) {
+        Some(Errno::PERM | Errno::ACCESS) => RuleError::NoPermission { source },
+        // no netfilter, no netlink of it, no nf_tables
+        Some(Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT | Errno::INVAL | Errno::OPNOTSUPP) => {
+            RuleError::Unsupported { source }
+        }
+        _ => failed("open netlink socket to nftables", source),
+    }
+}

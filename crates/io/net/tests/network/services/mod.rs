@@ -1,0 +1,7 @@
+//! Services in real network namespaces: rules in the kernel, and connections through them.
+
+mod affinity;
+mod changes;
+mod routing;
+mod support;
+mod table;

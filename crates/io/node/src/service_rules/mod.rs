@@ -1,0 +1,242 @@
+//! Services in the kernel: follows Services and EndpointSlices, and keeps the rules of the engine's
+//! table as `rekindle_services` wants them. One table serves all nodes of a machine.
+//!
+//! ```text
+//!  watches ──────────────► ServiceRouter ── changes ──► RuleTable ──► kernel
+//!  workers ── withdraw ──►      ▲                           │ committed
+//!              ◄────────────────┼───────────────────────────┘
+//!                               └── all elements ◄── somebody else changed the table
+//! ```
+
+mod line;
+mod routes;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::{Api, Client, Resource};
+use rekindle_net::rules::{RuleError, RuleTable, RuleTableConfig};
+use rekindle_services::{RuleChanges, ServiceRouter};
+use rekindle_types::{NamespacedName, causes};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+pub use self::line::{follow_requests, serve_routes};
+pub use self::routes::{PodRoutes, RouteRequest};
+use crate::clock::sleep_until;
+use crate::object_watch::{WatchNews, watch_objects};
+
+/// Until rules that could not be written are tried again.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+/// What the log calls the reader of the watches.
+const READER: &str = "rules of Services";
+
+/// The rules of one engine.
+#[derive(Debug)]
+pub struct ServiceRules {
+    table: RuleTable,
+    router: ServiceRouter,
+    kernel: KernelRules,
+    /// Who waits until the kernel has the rules of now.
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+/// How the rules in the kernel are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KernelRules {
+    /// Those of an engine before, if any: what there is has not been listed yet.
+    Unlisted { services: bool, slices: bool },
+    /// As the router wants them.
+    Current,
+    /// Another's, or unknown: to be written anew at this time.
+    Stale { due: Instant },
+}
+
+impl ServiceRules {
+    /// Looks whether the kernel can do it. Must run inside a tokio runtime, in the network
+    /// namespace of the bridge.
+    ///
+    /// # Errors
+    /// When the kernel has no nftables, or this process may not change rules.
+    pub fn open(config: RuleTableConfig) -> Result<Self, RuleError> {
+        Ok(Self {
+            table: RuleTable::open(config)?,
+            router: ServiceRouter::default(),
+            kernel: KernelRules::Unlisted { services: false, slices: false },
+            waiting: Vec::new(),
+        })
+    }
+
+    /// Takes all rules of an engine away. For one that does not serve any more.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn remove(config: RuleTableConfig) -> Result<(), RuleError> {
+        RuleTable::open(config)?.remove().await
+    }
+
+    /// Keeps the rules as they are to be, until the watches end or nobody can ask any more.
+    pub async fn serve(
+        mut self,
+        client: Client,
+        mut requests: mpsc::UnboundedReceiver<RouteRequest>,
+    ) {
+        let mut services = watch_objects(Api::<Service>::all(client.clone()), READER);
+        let mut slices = watch_objects(Api::<EndpointSlice>::all(client), READER);
+        loop {
+            let retry = match self.kernel {
+                KernelRules::Stale { due } => Some(due),
+                KernelRules::Current | KernelRules::Unlisted { .. } => None,
+            };
+            tokio::select! {
+                biased;
+                request = requests.recv() => match request {
+                    Some(request) => self.requested(request).await,
+                    None => return,
+                },
+                news = slices.next() => match news {
+                    Some(news) => self.slices_changed(news).await,
+                    None => return,
+                },
+                news = services.next() => match news {
+                    Some(news) => self.services_changed(news).await,
+                    None => return,
+                },
+                changed = self.table.changed_by_others() => match changed {
+                    Ok(()) => self.rewrite("somebody else changed the rules of Services; they are written anew").await,
+                    Err(error) => {
+                        tracing::error!(error = causes(&error), "failed to follow changes of the rules of Services by others");
+                        self.rewrite("the rules of Services are written anew").await;
+                    }
+                },
+                () = sleep_until(retry), if retry.is_some() => self.replace().await,
+            }
+        }
+    }
+
+    async fn requested(&mut self, request: RouteRequest) {
+        match request {
+            RouteRequest::Withdraw(pod, cause, done) => {
+                let changes = self.router.withdraw(&pod, cause);
+                self.waiting.push(done);
+                self.apply(changes).await;
+            }
+            RouteRequest::Admit(pod, addresses) => {
+                let changes = self.router.admit(&pod, &addresses);
+                self.apply(changes).await;
+            }
+            RouteRequest::Forget(pod) => {
+                let changes = self.router.forget(&pod);
+                self.apply(changes).await;
+            }
+        }
+    }
+
+    async fn services_changed(&mut self, news: WatchNews<Service>) {
+        let changes = match news {
+            WatchNews::All(listed) => {
+                let changes = self.router.set_services(&by_key(listed));
+                if let KernelRules::Unlisted { services, .. } = &mut self.kernel {
+                    *services = true;
+                }
+                changes
+            }
+            WatchNews::Changed(service) => self.router.set_service(key(&service), Some(&service)),
+            WatchNews::Gone(service) => self.router.set_service(key(&service), None),
+        };
+        self.apply(changes).await;
+    }
+
+    async fn slices_changed(&mut self, news: WatchNews<EndpointSlice>) {
+        let changes = match news {
+            WatchNews::All(listed) => {
+                let changes = self.router.set_slices(&by_key(listed));
+                if let KernelRules::Unlisted { slices, .. } = &mut self.kernel {
+                    *slices = true;
+                }
+                changes
+            }
+            WatchNews::Changed(slice) => self.router.set_slice(key(&slice), Some(&slice)),
+            WatchNews::Gone(slice) => self.router.set_slice(key(&slice), None),
+        };
+        self.apply(changes).await;
+    }
+
+    /// Brings the kernel from the rules before these changes to those after them.
+    async fn apply(&mut self, changes: RuleChanges) {
+        match self.kernel {
+            KernelRules::Unlisted { services: true, slices: true } => self.replace().await,
+            KernelRules::Unlisted { .. } | KernelRules::Stale { .. } => {}
+            KernelRules::Current if changes.is_empty() => self.tell_waiting(),
+            KernelRules::Current => match self.table.apply(&changes).await {
+                Ok(()) => {
+                    self.forget_flows(&changes).await;
+                    self.tell_waiting();
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        error = causes(&error),
+                        "failed to change rules of Services; all are written anew"
+                    );
+                    self.replace().await;
+                }
+            },
+        }
+    }
+
+    async fn rewrite(&mut self, message: &'static str) {
+        match self.kernel {
+            KernelRules::Unlisted { .. } => {}
+            KernelRules::Current | KernelRules::Stale { .. } => {
+                tracing::info!(table = self.table.name(), "{message}");
+                self.replace().await;
+            }
+        }
+    }
+
+    /// Writes all rules.
+    async fn replace(&mut self) {
+        match self.table.replace(&self.router.elements()).await {
+            Ok(()) => {
+                self.kernel = KernelRules::Current;
+                self.tell_waiting();
+            }
+            Err(error) => {
+                tracing::warn!(
+                    error = causes(&error),
+                    "failed to write the rules of Services; they are tried again"
+                );
+                self.kernel = KernelRules::Stale { due: Instant::now() + RETRY_AFTER };
+            }
+        }
+    }
+
+    /// UDP has no connections that end: the kernel would send on to what is gone.
+    async fn forget_flows(&self, changes: &RuleChanges) {
+        let flows = changes.stale_flows();
+        if let Err(error) = self.table.forget_udp_flows(&flows).await {
+            tracing::warn!(
+                error = causes(&error),
+                "failed to end UDP flows to endpoints that are gone"
+            );
+        }
+    }
+
+    fn tell_waiting(&mut self) {
+        for waiting in self.waiting.drain(..) {
+            // a worker that waits no longer has gone on without
+            let (Ok(()) | Err(())) = waiting.send(());
+        }
+    }
+}
+
+fn key<K: Resource>(object: &K) -> NamespacedName {
+    NamespacedName::from_meta(object.meta())
+}
+
+fn by_key<K: Resource>(listed: Vec<K>) -> BTreeMap<NamespacedName, K> {
+    listed.into_iter().map(|object| (key(&object), object)).collect()
+}

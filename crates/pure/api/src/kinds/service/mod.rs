@@ -1,0 +1,100 @@
+//! Service (core/v1): one name and address for pods that come and go. [`crate::service_addresses`]
+//! chooses its addresses and its ports of the nodes.
+
+mod defaults;
+mod endpoint_fields;
+mod families;
+pub(crate) mod needs;
+mod ports;
+mod row;
+mod status;
+mod update;
+mod validate;
+
+use k8s_openapi::api::core::v1::{Service, ServiceSpec, ServiceStatus};
+use rekindle_types::Tick;
+
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{
+    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
+};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
+use crate::table::{AGE, NAME, age, column, list_or_none, or_none, wide};
+use crate::validation::{items, text};
+pub(crate) use endpoint_fields::{family_of_range, is_range, shown_as_address};
+pub(crate) use families::{ShownList, cluster_ip_errors, family_of};
+
+impl ApiKind for Service {
+    const NAMES: ResourceNames = ResourceNames {
+        singular: "service",
+        short_names: &["svc"],
+        categories: &["all"],
+        scope: ResourceScope::Namespaced,
+    };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const NAME_RULE: NameRule = NameRule::Dns1035Label;
+    const COLUMNS: &'static [TableColumn] = &[
+        NAME,
+        column("Type", "string", "How the Service is exposed."),
+        column("Cluster-IP", "string", "The IP address of the service."),
+        column("External-IP", "string", "The addresses outside the cluster at which it answers."),
+        column("Port(s)", "string", "The ports that are exposed by this service."),
+        AGE,
+        wide("Selector", "string", "The labels of the pods that traffic goes to."),
+    ];
+
+    fn set_defaults(&mut self) {
+        defaults::set(self);
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
+        self.status =
+            Some(ServiceStatus { load_balancer: Some(Default::default()), ..Default::default() });
+        if let Some(spec) = &mut self.spec {
+            update::complete_new(spec);
+        }
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
+        update::complete(self, old);
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        validate::all(self)
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        match (&self.spec, &old.spec) {
+            (Some(new), Some(old)) => validate::change(new, old),
+            (None, _) | (_, None) => Vec::new(),
+        }
+    }
+
+    fn row(&self, now: Tick) -> Vec<TableCell> {
+        let none = ServiceSpec::default();
+        let spec = self.spec.as_ref().unwrap_or(&none);
+        let selector: Vec<String> =
+            spec.selector.iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            text(spec.type_.as_ref()).into(),
+            or_none(items(spec.cluster_ips.as_ref()).first().or(spec.cluster_ip.as_ref())),
+            row::external_ip(spec, self.status.as_ref()).into(),
+            row::shown_ports(items(spec.ports.as_ref())).into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+            list_or_none(selector.iter().map(String::as_str)).into(),
+        ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for Service {
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
+        self.spec.clone_from(&old.spec);
+    }
+
+    fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
+        status::errors(self)
+    }
+}

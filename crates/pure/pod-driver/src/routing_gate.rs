@@ -1,0 +1,112 @@
+//! No container gets its stop signal before the rules that lead new connections to it are gone
+//! (P15).
+//!
+//! ```text
+//!            what ends a container is asked for         withdrawn, or the bound is over
+//!  Admitted ───────────────────────────► Withdrawing ─────────────────────────► Withdrawn
+//!     ▲                                  what ends containers waits                 │
+//!     └──────────────────────────── the pod is Ready again ─────────────────────────┘
+//! ```
+//! The bound keeps a node whose rules cannot be written from holding pods: their containers are
+//! ended then, and an Event says so.
+
+use std::collections::VecDeque;
+
+use rekindle_pod::{ActionId, CoreAction, PodEvent};
+use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, Tick, TickDuration};
+
+use crate::effect::PodEffect;
+
+/// For so long the rules may take.
+const WITHDRAWAL_MAX: TickDuration = TickDuration::from_secs(1);
+
+/// Whether new connections reach the pod, as far as the node has a say.
+#[derive(Debug, Default)]
+pub(crate) struct RoutingGate {
+    state: RoutingState,
+    /// What may be given out.
+    due: VecDeque<PodEffect>,
+}
+
+#[derive(Debug, Default)]
+enum RoutingState {
+    /// As the Services' slices say.
+    #[default]
+    Admitted,
+    /// They are being kept away.
+    Withdrawing {
+        until: Tick,
+        /// What ends containers.
+        held: Vec<(ActionId, CoreAction)>,
+    },
+    /// They do not.
+    Withdrawn,
+}
+
+impl RoutingGate {
+    /// An action that ends a container. It is given out in its time; what is to be done now
+    /// is answered.
+    pub(crate) fn pass(
+        &mut self,
+        now: Tick,
+        id: ActionId,
+        action: CoreAction,
+    ) -> Option<PodEffect> {
+        match &mut self.state {
+            RoutingState::Admitted => {
+                let until = now + WITHDRAWAL_MAX;
+                self.state = RoutingState::Withdrawing { until, held: vec![(id, action)] };
+                Some(PodEffect::WithdrawEndpoints)
+            }
+            RoutingState::Withdrawing { held, .. } => {
+                held.push((id, action));
+                None
+            }
+            RoutingState::Withdrawn => Some(PodEffect::Perform(id, action)),
+        }
+    }
+
+    /// No rule leads new connections to the pod.
+    pub(crate) fn withdrawn(&mut self) {
+        if let RoutingState::Withdrawing { held, .. } = &mut self.state {
+            self.due.extend(held.drain(..).map(|(id, action)| PodEffect::Perform(id, action)));
+            self.state = RoutingState::Withdrawn;
+        }
+    }
+
+    /// The pod is ready: connections may come.
+    pub(crate) fn ready(&mut self) {
+        if matches!(self.state, RoutingState::Withdrawn) {
+            self.state = RoutingState::Admitted;
+            self.due.push_back(PodEffect::AdmitEndpoints);
+        }
+    }
+
+    /// What may be given out by now.
+    pub(crate) fn poll(&mut self, now: Tick) -> Option<PodEffect> {
+        if let RoutingState::Withdrawing { until, .. } = self.state
+            && until <= now
+        {
+            self.due.push_back(PodEffect::Record(PodEvent {
+                severity: EventSeverity::Warning,
+                reason: event::FAILED_WITHDRAW_ENDPOINTS,
+                message: format!(
+                    "The node's rules still lead new connections to this pod after {} s; its containers are stopped all the same",
+                    WITHDRAWAL_MAX.as_secs()
+                ),
+                field_path: None,
+            }));
+            self.withdrawn();
+        }
+        self.due.pop_front()
+    }
+
+    /// When [`poll`](Self::poll) has something without a further input.
+    pub(crate) fn poll_timeout(&self) -> Option<Tick> {
+        match self.state {
+            RoutingState::Withdrawing { until, .. } => Some(until),
+            RoutingState::Admitted | RoutingState::Withdrawn => None,
+        }
+    }
+}

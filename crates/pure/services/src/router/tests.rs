@@ -1,0 +1,491 @@
+//! The router against examples, and against a model that knows no numbers and no order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn service(spec: Value) -> Service {
+    serde_json::from_value(json!({ "metadata": { "name": "web" }, "spec": spec })).unwrap()
+}
+
+fn web(ports: Value) -> Service {
+    service(json!({ "type": "ClusterIP", "clusterIP": "10.96.0.10", "ports": ports }))
+}
+
+fn plain() -> Service {
+    web(json!([{ "port": 80, "targetPort": 8080 }]))
+}
+
+fn slice_of(service: &str, ports: Value, endpoints: Value) -> EndpointSlice {
+    serde_json::from_value(json!({
+        "metadata": { "name": "a", "namespace": "shop",
+            "labels": { "kubernetes.io/service-name": service } },
+        "addressType": "IPv4",
+        "ports": ports,
+        "endpoints": endpoints,
+    }))
+    .unwrap()
+}
+
+fn slice(endpoints: Value) -> EndpointSlice {
+    slice_of("web", json!([{ "port": 8080 }]), endpoints)
+}
+
+fn ready(last: u8) -> Value {
+    json!({ "addresses": [format!("10.88.0.{last}")], "nodeName": "n", "targetRef": target(last) })
+}
+
+fn terminating(last: u8, serving: bool) -> Value {
+    let conditions = json!({ "ready": false, "serving": serving, "terminating": true });
+    json!({ "addresses": [format!("10.88.0.{last}")], "nodeName": "n", "conditions": conditions })
+}
+
+fn target(last: u8) -> Value {
+    json!({ "kind": "Pod", "uid": format!("u{last}") })
+}
+
+fn pod(last: u8) -> PodUid {
+    PodUid(format!("u{last}"))
+}
+
+fn key(name: &str) -> NamespacedName {
+    NamespacedName { namespace: "shop".to_owned(), name: name.to_owned() }
+}
+
+fn at(last: u8) -> IpAddr {
+    [10, 88, 0, last].into()
+}
+
+fn router(service: &Service, slice: &EndpointSlice) -> ServiceRouter {
+    let mut router = ServiceRouter::default();
+    router.set_service(key("web"), Some(service));
+    router.set_slice(key("web-a"), Some(slice));
+    router
+}
+
+/// The elements in short: a line each.
+fn shown(elements: impl IntoIterator<Item = RuleElement>) -> Vec<String> {
+    let line = |element| match element {
+        RuleElement::Pick(frontend, pick) => match pick.sticky_s {
+            None => format!("{frontend} one of {}", pick.endpoints),
+            Some(sticky) => format!("{frontend} one of {} for {sticky}s", pick.endpoints),
+        },
+        RuleElement::Endpoint(frontend, n, endpoint) => format!("{frontend} {n} {endpoint}"),
+        RuleElement::Member(frontend, endpoint) => format!("{frontend} has {endpoint}"),
+        RuleElement::Refused(frontend, refusal) => format!("{frontend} {refusal:?}"),
+        RuleElement::Hairpin(address) => format!("hairpin {address}"),
+    };
+    elements.into_iter().map(line).collect()
+}
+
+#[test]
+fn a_service_leads_to_the_target_ports_of_its_ready_endpoints() {
+    let not_ready = json!({ "addresses": ["10.88.0.4"], "conditions": { "ready": false } });
+    let router = router(&plain(), &slice(json!([ready(2), ready(3), not_ready])));
+    let expected = [
+        "10.96.0.10:80/TCP one of 2",
+        "10.96.0.10:80/TCP 0 10.88.0.2:8080",
+        "10.96.0.10:80/TCP 1 10.88.0.3:8080",
+        "hairpin 10.88.0.2",
+        "hairpin 10.88.0.3",
+    ];
+    assert_eq!(shown(router.elements()), expected);
+}
+
+#[test]
+fn a_service_without_an_address_has_no_rules() {
+    for spec in [
+        json!({ "type": "ClusterIP", "clusterIP": "None", "ports": [{ "port": 80 }] }),
+        json!({ "type": "ExternalName", "externalName": "db.example.com" }),
+        json!({ "type": "ClusterIP", "ports": [{ "port": 80 }] }),
+    ] {
+        let router = router(&service(spec.clone()), &slice(json!([ready(2)])));
+        assert_eq!(router.elements(), RuleElements::new(), "{spec}");
+    }
+}
+
+#[test]
+fn each_port_leads_to_the_endpoints_port_of_its_name_and_protocol() {
+    let ports = json!([
+        { "name": "http", "port": 80 },
+        { "name": "dns", "port": 53, "protocol": "UDP" },
+        { "name": "gone", "port": 7 },
+    ]);
+    let endpoints = json!([
+        { "name": "http", "port": 8080, "protocol": "TCP" },
+        { "name": "dns", "port": 5353, "protocol": "UDP" },
+    ]);
+    let router = router(&web(ports), &slice_of("web", endpoints, json!([ready(2)])));
+    let expected = [
+        "10.96.0.10:80/TCP one of 1",
+        "10.96.0.10:53/UDP one of 1",
+        "10.96.0.10:80/TCP 0 10.88.0.2:8080",
+        "10.96.0.10:53/UDP 0 10.88.0.2:5353",
+        "10.96.0.10:7/TCP Reject",
+        "hairpin 10.88.0.2",
+    ];
+    assert_eq!(shown(router.elements()), expected);
+}
+
+#[test]
+fn node_ports_external_addresses_and_a_balancers_address_lead_there_too() {
+    let mut service = service(json!({
+        "type": "LoadBalancer", "clusterIP": "10.96.0.10", "externalIPs": ["192.0.2.7"],
+        "ports": [{ "port": 80, "nodePort": 30080 }],
+    }));
+    service.status = serde_json::from_value(json!({
+        "loadBalancer": { "ingress": [{ "ip": "192.0.2.9" }, { "hostname": "elsewhere" }] },
+    }))
+    .unwrap();
+    let router = router(&service, &slice(json!([ready(2)])));
+    let picks: Vec<String> =
+        shown(router.elements()).into_iter().filter(|line| line.contains("one of")).collect();
+    let expected = [
+        "0.0.0.0:30080/TCP one of 1",
+        "10.96.0.10:80/TCP one of 1",
+        "192.0.2.7:80/TCP one of 1",
+        "192.0.2.9:80/TCP one of 1",
+    ];
+    assert_eq!(picks, expected);
+}
+
+#[test]
+fn a_node_port_of_a_cluster_ip_service_is_not_served() {
+    let ports = json!([{ "port": 80, "nodePort": 30080 }]);
+    let router = router(&web(ports), &slice(json!([ready(2)])));
+    assert!(!shown(router.elements()).iter().any(|line| line.contains("30080")));
+}
+
+#[test]
+fn a_policy_that_says_local_leaves_out_what_no_node_here_has() {
+    let outside = json!({ "addresses": ["198.51.100.1"] });
+    let spec = json!({
+        "type": "NodePort", "clusterIP": "10.96.0.10", "externalTrafficPolicy": "Local",
+        "ports": [{ "port": 80, "nodePort": 30080 }],
+    });
+    let only_outside = router(&service(spec.clone()), &slice(json!([outside])));
+    let lines = shown(only_outside.elements());
+    assert!(lines.contains(&"0.0.0.0:30080/TCP Drop".to_owned()), "{lines:?}");
+    assert!(lines.contains(&"10.96.0.10:80/TCP 0 198.51.100.1:8080".to_owned()), "{lines:?}");
+    let both = router(&service(spec), &slice(json!([outside, ready(2)])));
+    let lines = shown(both.elements());
+    assert!(lines.contains(&"0.0.0.0:30080/TCP one of 1".to_owned()), "{lines:?}");
+    assert!(lines.contains(&"10.96.0.10:80/TCP one of 2".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn sticky_clients_may_stay_with_the_endpoints_that_there_are() {
+    let service = service(json!({
+        "clusterIP": "10.96.0.10", "sessionAffinity": "ClientIP",
+        "sessionAffinityConfig": { "clientIP": { "timeoutSeconds": 60 } },
+        "ports": [{ "port": 80 }],
+    }));
+    let mut router = router(&service, &slice(json!([ready(2), ready(3)])));
+    let lines = shown(router.elements());
+    assert!(lines.contains(&"10.96.0.10:80/TCP one of 2 for 60s".to_owned()), "{lines:?}");
+    assert!(lines.contains(&"10.96.0.10:80/TCP has 10.88.0.3:8080".to_owned()), "{lines:?}");
+    let changes = router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
+    let gone = shown(changes.removed);
+    assert!(gone.contains(&"10.96.0.10:80/TCP has 10.88.0.3:8080".to_owned()), "{gone:?}");
+}
+
+#[test]
+fn what_ends_is_the_last_resort_only_while_it_serves() {
+    let cases = [
+        (json!([ready(2), terminating(3, true)]), "10.96.0.10:80/TCP 0 10.88.0.2:8080"),
+        (json!([terminating(3, true)]), "10.96.0.10:80/TCP 0 10.88.0.3:8080"),
+        (json!([terminating(3, false)]), "10.96.0.10:80/TCP Reject"),
+        (json!([]), "10.96.0.10:80/TCP Reject"),
+    ];
+    for (endpoints, expected) in cases {
+        let lines = shown(router(&plain(), &slice(endpoints.clone())).elements());
+        assert!(lines.contains(&expected.to_owned()), "{endpoints}: {lines:?}");
+        let leads = lines.iter().filter(|line| line.ends_with(":8080")).count();
+        assert!(leads <= 1, "{endpoints}: {lines:?}");
+    }
+}
+
+#[test]
+fn an_endpoint_that_comes_or_goes_is_a_few_elements() {
+    let mut router = router(&plain(), &slice(json!([ready(2), ready(3), ready(4)])));
+    let changes = router.set_slice(key("web-a"), Some(&slice(json!([ready(3), ready(4)]))));
+    assert_eq!(
+        shown(changes.removed),
+        [
+            "10.96.0.10:80/TCP one of 3",
+            "10.96.0.10:80/TCP 0 10.88.0.2:8080",
+            "10.96.0.10:80/TCP 2 10.88.0.4:8080",
+            "hairpin 10.88.0.2",
+        ]
+    );
+    // the last one took the number of the one that went
+    assert_eq!(
+        shown(changes.added),
+        ["10.96.0.10:80/TCP one of 2", "10.96.0.10:80/TCP 0 10.88.0.4:8080"]
+    );
+    let changes =
+        router.set_slice(key("web-a"), Some(&slice(json!([ready(3), ready(4), ready(5)]))));
+    assert_eq!(shown(changes.removed), ["10.96.0.10:80/TCP one of 2"]);
+    assert_eq!(changes.added.len(), 3);
+}
+
+#[test]
+fn what_the_node_withdraws_is_gone_until_it_is_admitted_whatever_slices_say() {
+    let all = slice(json!([ready(2), ready(3)]));
+    let mut router = router(&plain(), &all);
+    let before = router.elements();
+    let changes = router.withdraw(&pod(3), WithdrawalCause::Terminating);
+    assert!(shown(changes.removed).contains(&"10.96.0.10:80/TCP 1 10.88.0.3:8080".to_owned()));
+    assert!(router.withdraw(&pod(3), WithdrawalCause::Terminating).is_empty());
+    assert!(!router.leads_to(at(3)) && router.leads_to(at(2)));
+    // a slice that lags behind does not bring it back
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
+    router.set_slice(key("web-a"), Some(&all));
+    assert!(!router.leads_to(at(3)));
+    router.admit(&pod(3), &[at(3)]);
+    assert_eq!(router.elements(), before);
+    assert!(router.admit(&pod(3), &[at(3)]).is_empty());
+}
+
+#[test]
+fn a_pod_that_is_ready_at_another_address_is_not_looked_for_at_the_old_one() {
+    let mut router = router(&plain(), &slice(json!([ready(2), ready(3)])));
+    router.withdraw(&pod(3), WithdrawalCause::Restarting);
+    router.admit(&pod(3), &[at(9)]);
+    assert!(!router.leads_to(at(3)), "the slice is behind");
+    let moved = json!({ "addresses": ["10.88.0.9"], "nodeName": "n", "targetRef": target(3) });
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2), moved]))));
+    assert!(router.leads_to(at(9)));
+    assert!(router.forget(&pod(3)).is_empty());
+}
+
+#[test]
+fn the_only_endpoint_serves_on_while_its_pod_ends_but_not_while_it_is_restarted() {
+    let mut router = router(&plain(), &slice(json!([ready(2)])));
+    assert!(router.withdraw(&pod(2), WithdrawalCause::Terminating).is_empty());
+    let changes = router.withdraw(&pod(2), WithdrawalCause::Restarting);
+    assert_eq!(shown(changes.added), ["10.96.0.10:80/TCP Reject"]);
+}
+
+#[test]
+fn of_two_services_with_one_frontend_the_first_by_name_has_it() {
+    let spec = |ip: &str| {
+        service(json!({ "clusterIP": ip, "externalIPs": ["192.0.2.7"], "ports": [{ "port": 80 }] }))
+    };
+    let mut router = ServiceRouter::default();
+    router.set_service(key("b"), Some(&spec("10.96.0.11")));
+    let of = |service, last| slice_of(service, json!([{ "port": 8080 }]), json!([ready(last)]));
+    router.set_slice(key("b-1"), Some(&of("b", 3)));
+    let outside = |router: &ServiceRouter| {
+        let lines = shown(router.elements()).into_iter();
+        lines.filter(|line| line.starts_with("192.0.2.7:80/TCP 0")).collect::<Vec<_>>()
+    };
+    assert_eq!(outside(&router), ["192.0.2.7:80/TCP 0 10.88.0.3:8080"]);
+    router.set_service(key("a"), Some(&spec("10.96.0.12")));
+    router.set_slice(key("a-1"), Some(&of("a", 4)));
+    assert_eq!(outside(&router), ["192.0.2.7:80/TCP 0 10.88.0.4:8080"]);
+    router.set_service(key("a"), None);
+    assert_eq!(outside(&router), ["192.0.2.7:80/TCP 0 10.88.0.3:8080"]);
+}
+
+#[test]
+fn only_udp_flows_to_what_is_gone_are_to_be_forgotten() {
+    let ports = json!([
+        { "name": "u", "port": 53, "protocol": "UDP" }, { "name": "t", "port": 53 },
+    ]);
+    let numbers =
+        json!([{ "name": "u", "port": 5353, "protocol": "UDP" }, { "name": "t", "port": 5353 }]);
+    let of = |endpoints| slice_of("web", numbers.clone(), endpoints);
+    let mut router = router(&web(ports), &of(json!([ready(2), ready(3)])));
+    let changes = router.set_slice(key("web-a"), Some(&of(json!([ready(3)]))));
+    let stale: Vec<String> = changes
+        .stale_flows()
+        .into_iter()
+        .map(|flow| format!("{} {}", flow.frontend, flow.endpoint))
+        .collect();
+    assert_eq!(stale, ["10.96.0.10:53/UDP 10.88.0.2:5353"]);
+    let changes = router.set_service(key("web"), None);
+    assert_eq!(changes.stale_flows().len(), 1);
+    assert_eq!(router.elements(), RuleElements::new());
+}
+
+/// Something that happens to two Services with two slices each, and four addresses.
+#[derive(Clone, Debug)]
+enum Step {
+    Service(u8, Option<Service>),
+    Slice(u8, u8, Option<EndpointSlice>),
+    Withdraw(u8, WithdrawalCause),
+    Admit(u8, u8),
+    Forget(u8),
+    AllServices(BTreeMap<NamespacedName, Service>),
+}
+
+fn any_service() -> impl Strategy<Value = Service> {
+    let type_ = prop::sample::select(vec!["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]);
+    (type_, 1_u8..3, any::<bool>(), any::<bool>()).prop_map(|(type_, ip, sticky, local)| {
+        service(json!({
+            "type": type_,
+            "clusterIP": format!("10.96.0.{ip}"),
+            "externalIPs": ["192.0.2.7"],
+            "sessionAffinity": if sticky { "ClientIP" } else { "None" },
+            "externalTrafficPolicy": if local { "Local" } else { "Cluster" },
+            "ports": [{ "name": "t", "port": 80, "nodePort": 30080 },
+                { "name": "u", "port": 80, "protocol": "UDP" }],
+        }))
+    })
+}
+
+fn any_slice(service: u8) -> impl Strategy<Value = EndpointSlice> {
+    let condition = || prop::option::of(any::<bool>());
+    let endpoint = (2_u8..6, condition(), condition(), condition(), any::<bool>());
+    prop::collection::vec(endpoint, 0..5).prop_map(move |endpoints| {
+        let endpoints: Vec<Value> = endpoints
+            .into_iter()
+            .map(|(last, ready, serving, terminating, here)| {
+                json!({
+                    "addresses": [format!("10.88.0.{last}")],
+                    "conditions": { "ready": ready, "serving": serving, "terminating": terminating },
+                    "nodeName": here.then_some("n"),
+                    "targetRef": here.then(|| target(last)),
+                })
+            })
+            .collect();
+        let ports = json!([{ "name": "t", "port": 8080 },
+            { "name": "u", "port": 8081, "protocol": "UDP" }]);
+        slice_of(&format!("s{service}"), ports, json!(endpoints))
+    })
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let cause =
+        prop::sample::select(vec![WithdrawalCause::Terminating, WithdrawalCause::Restarting]);
+    let listed = prop::collection::btree_map(
+        (0_u8..2).prop_map(|n| key(&format!("s{n}"))),
+        any_service(),
+        0..3,
+    );
+    prop_oneof![
+        2 => (0_u8..2, prop::option::of(any_service())).prop_map(|(n, s)| Step::Service(n, s)),
+        4 => (0_u8..2, 0_u8..2).prop_flat_map(|(service, n)| {
+            prop::option::of(any_slice(service)).prop_map(move |s| Step::Slice(service, n, s))
+        }),
+        1 => (2_u8..6, cause).prop_map(|(last, cause)| Step::Withdraw(last, cause)),
+        1 => (2_u8..6, 2_u8..6).prop_map(|(pod, at)| Step::Admit(pod, at)),
+        1 => (2_u8..6).prop_map(Step::Forget),
+        1 => listed.prop_map(Step::AllServices),
+    ]
+}
+
+proptest! {
+    /// Whatever happened, the elements are those of a router that is told the last state only, but
+    /// for the numbers of endpoints; the changes lead from one state to the next; and each frontend
+    /// that picks has exactly as many endpoints, numbered from 0.
+    #[test]
+    fn the_way_to_a_state_does_not_matter(steps in prop::collection::vec(any_step(), 0..30)) {
+        let mut router = ServiceRouter::default();
+        let mut services = BTreeMap::new();
+        let mut slices = BTreeMap::new();
+        let mut pods = BTreeMap::new();
+        let mut kernel = RuleElements::new();
+        for step in steps {
+            let changes = match step {
+                Step::Service(n, service) => {
+                    let key = key(&format!("s{n}"));
+                    let changes = router.set_service(key.clone(), service.as_ref());
+                    put(&mut services, key, service);
+                    changes
+                }
+                Step::Slice(service, n, slice) => {
+                    let key = key(&format!("s{service}-{n}"));
+                    let changes = router.set_slice(key.clone(), slice.as_ref());
+                    put(&mut slices, key, slice);
+                    changes
+                }
+                Step::Withdraw(last, cause) => {
+                    pods.insert(pod(last), Err(cause));
+                    router.withdraw(&pod(last), cause)
+                }
+                Step::Admit(last, address) => {
+                    pods.insert(pod(last), Ok([at(address)]));
+                    router.admit(&pod(last), &[at(address)])
+                }
+                Step::Forget(last) => {
+                    pods.remove(&pod(last));
+                    router.forget(&pod(last))
+                }
+                Step::AllServices(listed) => {
+                    services = listed;
+                    router.set_services(&services)
+                }
+            };
+            for element in &changes.removed {
+                prop_assert!(kernel.remove(element), "{element:?} was not there");
+            }
+            for element in &changes.added {
+                prop_assert!(kernel.insert(*element), "{element:?} was there");
+            }
+            prop_assert_eq!(&kernel, &router.elements());
+            let mut anew = ServiceRouter::default();
+            for (pod, said) in &pods {
+                match said {
+                    Err(cause) => anew.withdraw(pod, *cause),
+                    Ok(addresses) => anew.admit(pod, addresses),
+                };
+            }
+            anew.set_slices(&slices);
+            anew.set_services(&services);
+            prop_assert_eq!(without_numbers(&kernel), without_numbers(&anew.elements()));
+            check_numbers(&kernel)?;
+        }
+    }
+}
+
+fn put<T>(map: &mut BTreeMap<NamespacedName, T>, key: NamespacedName, value: Option<T>) {
+    match value {
+        Some(value) => drop(map.insert(key, value)),
+        None => drop(map.remove(&key)),
+    }
+}
+
+fn without_numbers(elements: &RuleElements) -> BTreeSet<RuleElement> {
+    let plain = |element: &RuleElement| match *element {
+        RuleElement::Endpoint(frontend, _, endpoint) => {
+            RuleElement::Endpoint(frontend, 0, endpoint)
+        }
+        other => other,
+    };
+    elements.iter().map(plain).collect()
+}
+
+fn check_numbers(elements: &RuleElements) -> Result<(), TestCaseError> {
+    let mut numbers: BTreeMap<Frontend, Vec<u16>> = BTreeMap::new();
+    let mut endpoints: BTreeSet<(Frontend, SocketAddr)> = BTreeSet::new();
+    for element in elements {
+        if let RuleElement::Endpoint(frontend, number, endpoint) = element {
+            numbers.entry(*frontend).or_default().push(*number);
+            prop_assert!(endpoints.insert((*frontend, *endpoint)), "{endpoint} twice");
+        }
+    }
+    for element in elements {
+        match element {
+            RuleElement::Pick(frontend, pick) => {
+                let found = numbers.remove(frontend).unwrap_or_default();
+                let expected: Vec<u16> = (0..pick.endpoints.get()).collect();
+                prop_assert_eq!(found, expected);
+            }
+            RuleElement::Refused(frontend, _) => prop_assert!(!numbers.contains_key(frontend)),
+            RuleElement::Member(frontend, endpoint) => {
+                prop_assert!(endpoints.contains(&(*frontend, *endpoint)));
+            }
+            RuleElement::Endpoint(..) | RuleElement::Hairpin(_) => {}
+        }
+    }
+    prop_assert!(numbers.is_empty(), "endpoints that nothing picks: {numbers:?}");
+    Ok(())
+}
