@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 use rekindle_store::{RangeQuery, Revision, Store, StoredObject};
+use rekindle_types::ObjectJson;
 use rekindle_types::v1alpha1::PodRestart;
 
 use super::SimServer;
@@ -56,7 +57,7 @@ impl SimServer {
         drop(inner);
         let pod = known.or_else(|| self.kinds.pod(&self.api, stored))?;
         debug_assert!(
-            serde_json::from_slice(&stored.value).is_ok_and(|read: Pod| read == *pod),
+            Pod::from_json(&stored.value).is_ok_and(|read| read == *pod),
             "{} reads back as something else than it was",
             stored.key
         );
@@ -83,7 +84,7 @@ impl SimServer {
         let query = RangeQuery { prefix, at: Some(revision), ..RangeQuery::default() };
         let range = self.api.store().range(&query).ok()?;
         // not through the API, which holds the newest version of each
-        let pods = range.objects.iter().map(|stored| serde_json::from_slice(&stored.value));
+        let pods = range.objects.iter().map(|stored| Pod::from_json(&stored.value));
         pods.map(|pod| pod.map(Arc::new)).collect::<Result<Vec<_>, _>>().ok()
     }
 

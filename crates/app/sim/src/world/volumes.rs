@@ -9,7 +9,7 @@ use rekindle_controllers::events::EventNote;
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 use rekindle_types::labels::HOSTNAME;
 use rekindle_types::local_path::{self, VolumeCleanup};
-use rekindle_types::{EventSeverity, TickDuration};
+use rekindle_types::{EventSeverity, ObjectJson, TickDuration};
 use serde_json::{Value, json};
 
 use super::nodes::UNAVAILABLE;
@@ -111,7 +111,7 @@ impl World {
             }
         };
         let name = volume.metadata.name.clone().unwrap_or_default();
-        let volume = serde_json::to_value(volume).unwrap_or(Value::Null);
+        let volume = volume.to_value();
         let id = volume_id(&name);
         let code = self.write_volume(Method::POST, &collection(&id), "application/json", &volume);
         if code == 409 {

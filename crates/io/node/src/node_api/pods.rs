@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_runtime::{RuntimeContainerState, SandboxSnapshot};
+use rekindle_types::ObjectJson;
 use serde_json::{Value, json};
 
 use crate::pods::PodIndex;
@@ -16,7 +17,7 @@ pub(super) fn known(index: &PodIndex) -> Value {
         let status = view.status.borrow().as_ref().clone();
         let pod = Pod { status: Some(status), ..view.pod.borrow().as_ref().clone() };
         // kind and version are the list's, as in every list
-        let mut pod = json!(pod);
+        let mut pod = pod.to_value();
         if let Some(fields) = pod.as_object_mut() {
             fields.remove("kind");
             fields.remove("apiVersion");

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Client;
-use rekindle_types::EventSeverity;
 use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, ObjectJson};
 use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::mpsc;
@@ -213,7 +213,8 @@ impl ManifestFolder {
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(body)
             .map_err(kube::Error::HttpError)?;
-        self.client.request(request).await
+        let answer = self.client.request_text(request).await?;
+        Pod::from_json(answer.as_bytes()).map_err(kube::Error::SerdeError)
     }
 
     /// A file is no static pod; told of once. What its last good text asked for goes on.
