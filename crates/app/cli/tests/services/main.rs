@@ -53,9 +53,10 @@ pub fn ready(engine: &Engine) -> (String, u16) {
     (address, u16::try_from(node_port).unwrap())
 }
 
-/// The names of the replicas.
+/// The names of the replicas that are not being ended.
 pub fn replicas(engine: &Engine) -> Vec<String> {
-    let names = "jsonpath={.items[*].metadata.name}";
-    let names = engine.kubectl(&["get", "pods", "--selector=app=web", "-o", names]);
-    names.split_whitespace().map(str::to_owned).collect()
+    let pods = engine.get("pods");
+    let pods = pods["items"].as_array().unwrap().iter().map(|pod| &pod["metadata"]);
+    let stay = pods.filter(|meta| meta["deletionTimestamp"].is_null());
+    stay.map(|meta| meta["name"].as_str().unwrap().to_owned()).collect()
 }
