@@ -282,7 +282,7 @@ impl PodDriver {
                 Some(PodEffect::Persist(journal))
             }
             CoreReport::WriteStatus(status) => {
-                if ready(Some(&status)) == Some("True") && !self.core.is_ending() {
+                if ready(Some(&status)) == Some("True") && !self.core.is_stopping() {
                     self.routing.ready();
                 }
                 self.untold = Some(status);

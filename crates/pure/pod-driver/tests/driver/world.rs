@@ -7,8 +7,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_pod::{
-    ActionError, ActionErrorKind, ActionId, CoreAction, CoreEvent, HookKind, Journal, PodConfig,
-    ResourceDecision,
+    ActionError, ActionErrorKind, ActionId, ContainerStartKey, CoreAction, CoreEvent, HookKind,
+    Journal, PodConfig, ResourceDecision,
 };
 use rekindle_pod_driver::{JournalFailure, PodDriver, PodEffect, StatusAnswer, StatusToWrite};
 use rekindle_types::{ExitStatus, Tick, TickDuration};
@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) under_way: Vec<(ActionId, CoreAction)>,
     performed: BTreeSet<ActionId>,
     pub(crate) routed: Routed,
+    /// Asked to end by this agent.
+    ending: BTreeSet<ContainerStartKey>,
     pub(crate) journal_in_flight: Option<Arc<Journal>>,
     on_disk: Option<Arc<Journal>>,
     disk: DiskState,
@@ -84,6 +86,7 @@ impl World {
             under_way: Vec::new(),
             performed: BTreeSet::new(),
             routed: Routed::Admitted,
+            ending: BTreeSet::new(),
             journal_in_flight: None,
             on_disk: None,
             disk: DiskState::Newest,
@@ -112,6 +115,7 @@ impl World {
         self.under_way.clear();
         self.performed.clear();
         self.routed = Routed::Admitted;
+        self.ending.clear();
         self.shown.clear();
         (self.journal_in_flight, self.status_in_flight) = (None, None);
         self.tell_snapshot();
@@ -146,6 +150,8 @@ impl World {
                 }
                 PodEffect::AdmitEndpoints => {
                     assert!(!self.driver.core().is_ending());
+                    let ends = self.runtime.running().find(|key| self.ending.contains(key));
+                    assert_eq!(ends, None, "rules lead to what was asked to end");
                     self.routed = Routed::Admitted;
                 }
                 PodEffect::Show(status) => self.shown.push(status),
@@ -166,13 +172,19 @@ impl World {
     }
 
     /// Nothing ends a container that rules lead to, unless they take too long.
-    fn check_routes(&self, action: &CoreAction) {
+    fn check_routes(&mut self, action: &CoreAction) {
         let may_end = match self.routed {
             Routed::Admitted => false,
             Routed::Asked(since) => self.now.since(since) >= WITHDRAWAL_MAX,
             Routed::Withdrawn => true,
         };
         assert!(may_end || !action.ends_container(), "{action:?} while {:?}", self.routed);
+        match action {
+            CoreAction::SignalContainer { key } | CoreAction::KillContainer { key } => {
+                self.ending.insert(key.clone());
+            }
+            _ => {}
+        }
     }
 
     /// The rules that lead to the pod are gone, if that was asked for.

@@ -134,6 +134,14 @@ impl Containers {
         }
     }
 
+    /// Whether a container is on its way to its end.
+    pub(crate) fn is_any_stopping(&self) -> bool {
+        let is_stopping = |container: &PodContainer| {
+            matches!(container.state, ProcessState::Running { stop: Some(_), .. })
+        };
+        self.list.iter().any(is_stopping)
+    }
+
     /// Carries out what each container that is being stopped needs next.
     pub(crate) fn drive_stops(&mut self, context: &PodContext<'_>, outbox: &mut Outbox) {
         for container in &mut self.list {

@@ -191,6 +191,11 @@ impl PodCore {
         self.lifecycle.is_ending()
     }
 
+    /// Whether containers are on their way to their end, for good or to their next start.
+    pub fn is_stopping(&self) -> bool {
+        self.is_ending() || self.containers.is_any_stopping()
+    }
+
     /// True after [`CoreReport::Finish`] was asked for: nothing of the pod is left here. Nothing
     /// follows but answers: a restart request is refused, a (first or repeated) deletion asks for
     /// `Finish` again.
