@@ -318,8 +318,8 @@ fn only_udp_flows_to_what_is_gone_are_to_be_forgotten() {
 /// Something that happens to two Services with two slices each, and four addresses.
 #[derive(Clone, Debug)]
 enum Step {
-    Service(u8, Option<Service>),
-    Slice(u8, u8, Option<EndpointSlice>),
+    Service(u8, Box<Option<Service>>),
+    Slice(u8, u8, Box<Option<EndpointSlice>>),
     Withdraw(u8, WithdrawalCause),
     Admit(u8, u8),
     Forget(u8),
@@ -371,9 +371,9 @@ fn any_step() -> impl Strategy<Value = Step> {
         0..3,
     );
     prop_oneof![
-        2 => (0_u8..2, prop::option::of(any_service())).prop_map(|(n, s)| Step::Service(n, s)),
+        2 => (0_u8..2, prop::option::of(any_service())).prop_map(|(n, s)| Step::Service(n, s.into())),
         4 => (0_u8..2, 0_u8..2).prop_flat_map(|(service, n)| {
-            prop::option::of(any_slice(service)).prop_map(move |s| Step::Slice(service, n, s))
+            prop::option::of(any_slice(service)).prop_map(move |s| Step::Slice(service, n, s.into()))
         }),
         1 => (2_u8..6, cause).prop_map(|(last, cause)| Step::Withdraw(last, cause)),
         1 => (2_u8..6, 2_u8..6).prop_map(|(pod, at)| Step::Admit(pod, at)),
@@ -397,14 +397,14 @@ proptest! {
             let changes = match step {
                 Step::Service(n, service) => {
                     let key = key(&format!("s{n}"));
-                    let changes = router.set_service(key.clone(), service.as_ref());
-                    put(&mut services, key, service);
+                    let changes = router.set_service(key.clone(), (*service).as_ref());
+                    put(&mut services, key, *service);
                     changes
                 }
                 Step::Slice(service, n, slice) => {
                     let key = key(&format!("s{service}-{n}"));
-                    let changes = router.set_slice(key.clone(), slice.as_ref());
-                    put(&mut slices, key, slice);
+                    let changes = router.set_slice(key.clone(), (*slice).as_ref());
+                    put(&mut slices, key, *slice);
                     changes
                 }
                 Step::Withdraw(last, cause) => {
