@@ -1,6 +1,6 @@
 //! What of a Service and of an EndpointSlice decides where packets go.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
@@ -44,7 +44,7 @@ pub(crate) struct RoutedFrontend {
 
 impl RoutedService {
     /// Headless Services and other names have no frontends, and neither has one that is not given
-    /// an address yet.
+    /// an address yet. Addresses of IPv6 are left out: pods have none.
     pub(crate) fn new(service: &Service) -> Self {
         let Some(spec) = &service.spec else { return Self::default() };
         let type_ = spec.type_.as_deref().unwrap_or_default();
@@ -57,7 +57,7 @@ impl RoutedService {
         let mut addresses: Vec<(IpAddr, TrafficPolicy)> =
             cluster_ips.iter().map(|address| (*address, internal)).collect();
         let outside = spec.external_ips.iter().flatten().chain(balancer_ips(service));
-        addresses.extend(outside.filter_map(|text| Some((text.parse().ok()?, external))));
+        addresses.extend(outside.filter_map(|text| Some((ipv4(text)?, external))));
         let has_node_ports = matches!(type_, "NodePort" | "LoadBalancer");
         let mut frontends = Vec::new();
         for port in spec.ports.iter().flatten() {
@@ -76,9 +76,7 @@ impl RoutedService {
                 add(*address, port.port, *policy);
             }
             if let Some(number) = port.node_port.filter(|_| has_node_ports) {
-                for address in any_addresses(&cluster_ips) {
-                    add(address, number, external);
-                }
+                add(Ipv4Addr::UNSPECIFIED.into(), number, external);
             }
         }
         Self { frontends, sticky_s: sticky_s(spec) }
@@ -87,11 +85,15 @@ impl RoutedService {
 
 /// The addresses in the list, or the single one where the list is empty. `None` is not one.
 fn addresses<'a>(list: impl Iterator<Item = &'a String>, single: Option<&String>) -> Vec<IpAddr> {
-    let listed: Vec<IpAddr> = list.filter_map(|text| text.parse().ok()).collect();
+    let listed: Vec<IpAddr> = list.filter_map(|text| ipv4(text)).collect();
     match listed.is_empty() {
-        true => single.and_then(|text| text.parse().ok()).into_iter().collect(),
+        true => single.and_then(|text| ipv4(text)).into_iter().collect(),
         false => listed,
     }
+}
+
+fn ipv4(text: &str) -> Option<IpAddr> {
+    text.parse::<Ipv4Addr>().ok().map(IpAddr::V4)
 }
 
 /// The addresses that a load balancer has given it.
@@ -99,20 +101,6 @@ fn balancer_ips(service: &Service) -> impl Iterator<Item = &String> {
     let balancer = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     let ingress = balancer.and_then(|balancer| balancer.ingress.as_ref());
     ingress.into_iter().flatten().filter_map(|ingress| ingress.ip.as_ref())
-}
-
-/// Any address of the node, of each family that the Service has.
-fn any_addresses(cluster_ips: &[IpAddr]) -> Vec<IpAddr> {
-    let mut any: Vec<IpAddr> = cluster_ips
-        .iter()
-        .map(|address| match address {
-            IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-        })
-        .collect();
-    any.sort();
-    any.dedup();
-    any
 }
 
 fn policy(named: Option<&str>) -> TrafficPolicy {

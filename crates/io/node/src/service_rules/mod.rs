@@ -29,8 +29,9 @@ pub use self::routes::{PodRoutes, RouteRequest};
 use crate::clock::sleep_until;
 use crate::object_watch::{WatchNews, watch_objects};
 
-/// Until rules that could not be written are tried again.
-const RETRY_AFTER: Duration = Duration::from_millis(200);
+/// Until rules that could not be written are tried again: at first, and at most.
+const RETRY_AFTER_MIN: Duration = Duration::from_millis(200);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 /// What was on its way when the rules went has arrived after that: many servers close a connection
 /// whose request they have not read yet when they are told to stop.
 const SETTLES_IN: Duration = Duration::from_millis(10);
@@ -43,6 +44,8 @@ pub struct ServiceRules {
     table: RuleTable,
     router: ServiceRouter,
     kernel: KernelRules,
+    /// Whether the kernel tells what others do to the rules.
+    is_told_of_others: bool,
     /// Who waits until the kernel has the rules of now.
     waiting: Vec<oneshot::Sender<()>>,
 }
@@ -54,8 +57,8 @@ enum KernelRules {
     Unlisted { services: bool, slices: bool },
     /// As the router wants them.
     Current,
-    /// Another's, or unknown: to be written anew at this time.
-    Stale { due: Instant },
+    /// Another's, or unknown: to be written anew after this time.
+    Stale { since: Instant, after: Duration },
 }
 
 impl ServiceRules {
@@ -69,6 +72,7 @@ impl ServiceRules {
             table: RuleTable::open(config)?,
             router: ServiceRouter::default(),
             kernel: KernelRules::Unlisted { services: false, slices: false },
+            is_told_of_others: true,
             waiting: Vec::new(),
         })
     }
@@ -91,7 +95,7 @@ impl ServiceRules {
         let mut slices = watch_objects(Api::<EndpointSlice>::all(client), READER);
         loop {
             let retry = match self.kernel {
-                KernelRules::Stale { due } => Some(due),
+                KernelRules::Stale { since, after } => Some(since + after),
                 KernelRules::Current | KernelRules::Unlisted { .. } => None,
             };
             tokio::select! {
@@ -108,11 +112,11 @@ impl ServiceRules {
                     Some(news) => self.services_changed(news).await,
                     None => return,
                 },
-                changed = self.table.changed_by_others() => match changed {
-                    Ok(()) => self.rewrite("somebody else changed the rules of Services; they are written anew").await,
+                changed = self.table.changed_by_others(), if self.is_told_of_others => match changed {
+                    Ok(()) => self.rewrite().await,
                     Err(error) => {
-                        tracing::error!(error = causes(&error), "failed to follow changes of the rules of Services by others");
-                        self.rewrite("the rules of Services are written anew").await;
+                        self.is_told_of_others = false;
+                        tracing::error!(error = causes(&error), "failed to follow what others do to the rules of Services; they are not put back from now on");
                     }
                 },
                 () = sleep_until(retry), if retry.is_some() => self.replace().await,
@@ -190,11 +194,15 @@ impl ServiceRules {
         }
     }
 
-    async fn rewrite(&mut self, message: &'static str) {
+    async fn rewrite(&mut self) {
         match self.kernel {
             KernelRules::Unlisted { .. } => {}
             KernelRules::Current | KernelRules::Stale { .. } => {
-                tracing::info!(table = self.table.name(), "{message}");
+                let table = self.table.name();
+                tracing::info!(
+                    table,
+                    "somebody else changed the rules of Services; they are written anew"
+                );
                 self.replace().await;
             }
         }
@@ -212,7 +220,11 @@ impl ServiceRules {
                     error = causes(&error),
                     "failed to write the rules of Services; they are tried again"
                 );
-                self.kernel = KernelRules::Stale { due: Instant::now() + RETRY_AFTER };
+                let after = match self.kernel {
+                    KernelRules::Stale { after, .. } => (after * 2).min(RETRY_AFTER_MAX),
+                    KernelRules::Current | KernelRules::Unlisted { .. } => RETRY_AFTER_MIN,
+                };
+                self.kernel = KernelRules::Stale { since: Instant::now(), after };
             }
         }
     }

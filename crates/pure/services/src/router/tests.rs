@@ -156,6 +156,16 @@ fn node_ports_external_addresses_and_a_balancers_address_lead_there_too() {
 }
 
 #[test]
+fn addresses_of_ipv6_are_left_out_and_hold_up_nobody_else() {
+    let service = service(json!({
+        "type": "NodePort", "clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10", "fd00::10"],
+        "externalIPs": ["2001:db8::7", "192.0.2.7"], "ports": [{ "port": 80, "nodePort": 30080 }],
+    }));
+    let lines = shown(router(&service, &slice(json!([ready(2)]))).elements());
+    assert!(!lines.is_empty() && lines.iter().all(|line| !line.contains("::")), "{lines:?}");
+}
+
+#[test]
 fn a_node_port_of_a_cluster_ip_service_is_not_served() {
     let ports = json!([{ "port": 80, "nodePort": 30080 }]);
     let router = router(&web(ports), &slice(json!([ready(2)])));
