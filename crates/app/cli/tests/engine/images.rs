@@ -1,9 +1,12 @@
 //! Images from a real registry: pods that pull with their secrets, and the `rekindle image`
 //! commands.
 
+use std::cmp::Reverse;
+
 use rekindle_testkit::archive::TestImage;
 use rekindle_testkit::registry::{LoopbackRegistry, PASSWORD, RegistryAccess};
 use rekindle_testkit::{Engine, TIMEOUT, rekindle, text};
+use serde_json::Value;
 
 const SCRIPT: &str = "echo from the registry; exec sleep 1000";
 
@@ -86,11 +89,16 @@ fn the_pull_policy_decides_whether_the_registry_is_asked() {
     let told = events(&engine, "host");
     assert!(!told.contains("Pulling"), "{told}");
 
-    // the largest first: the demo, this one, the host
-    engine.kubectl(&["wait", "node/node-1", "--for=jsonpath={.status.images}", TIMEOUT]);
-    engine.wait_for("node/node-1", ".status.images[1].sizeBytes", &size.to_string());
-    let names = engine.get("node/node-1")["status"]["images"][1]["names"].clone();
-    assert!(names.as_array().unwrap().iter().any(|name| *name == image), "{names}");
+    // the largest first
+    let is_shown = |shown: &Value| {
+        let names = shown["names"].as_array().unwrap();
+        shown["sizeBytes"] == size && names.iter().any(|name| *name == image)
+    };
+    let node = engine.until_one("node/node-1", |node| {
+        node["status"]["images"].as_array().is_some_and(|images| images.iter().any(is_shown))
+    });
+    let images = node["status"]["images"].as_array().unwrap();
+    assert!(images.is_sorted_by_key(|image| Reverse(image["sizeBytes"].as_u64())), "{images:?}");
 }
 
 #[test]

@@ -3,7 +3,6 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use rekindle_testkit::{Engine, TIMEOUT, until_hung};
-use serde_json::Value;
 
 const APP: &str = "
 apiVersion: v1
@@ -88,11 +87,9 @@ fn a_service_leads_to_its_ready_pods_and_kubectl_shows_them() {
     assert!(all.iter().all(|address| shown.contains(address)), "{shown}");
     let described = engine.kubectl(&["describe", "svc", "web"]);
     assert!(all.iter().all(|a| described.contains(&format!("{a}:8080"))), "{described}");
-    let slices = engine.get("endpointslices");
-    let is_of_web =
-        |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "web";
-    let slice = slices["items"].as_array().unwrap().iter().find(is_of_web).unwrap();
-    assert_eq!(slice["endpoints"][0]["nodeName"], "node-1", "{slice}");
+    let node = "jsonpath={.items[0].endpoints[0].nodeName}";
+    let of_web = ["get", "endpointslices", "-l", "kubernetes.io/service-name=web", "-o"];
+    assert_eq!(engine.kubectl(&[&of_web[..], &[node]].concat()), "node-1");
 
     // The ReplicationController as kubectl knows it.
     let shown = engine.kubectl(&["get", "rc", "-o", "wide"]);
@@ -104,7 +101,7 @@ fn a_service_leads_to_its_ready_pods_and_kubectl_shows_them() {
     // A pod that is not selected any more is left out, and another takes its place.
     // the one that was scaled away may still be there, as terminating
     let path = "jsonpath={.items[0].endpoints[?(@.conditions.ready==true)].targetRef.name}";
-    let pod = engine.kubectl(&["get", "endpointslices", "-o", path]);
+    let pod = engine.kubectl(&[&of_web[..], &[path]].concat());
     engine.kubectl(&["label", "pod", &pod, "app=other", "--overwrite"]);
     both(&engine, |addresses| addresses.len() == 1 && addresses != left);
     assert_eq!(engine.get(&format!("pod/{pod}"))["metadata"].get("ownerReferences"), None);
@@ -112,7 +109,7 @@ fn a_service_leads_to_its_ready_pods_and_kubectl_shows_them() {
     // `elsewhere` has no selector: it is nobody's here.
     let said = engine.kubectl_fails(&["get", "ep", "elsewhere"], "");
     assert!(said.contains("not found"), "{said}");
-    let slice = engine.kubectl(&["get", "endpointslices", "-o", "name"]);
+    let slice = engine.kubectl(&[&of_web[..], &["name"]].concat());
     engine.kubectl(&["delete", "svc", "web"]);
     for gone in ["ep/web", slice.trim()] {
         engine.kubectl(&["wait", "--for=delete", gone, TIMEOUT]);
