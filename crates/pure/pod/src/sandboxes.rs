@@ -37,6 +37,8 @@ pub(crate) struct Sandboxes {
     /// The newest attempt that was given out.
     attempt: SandboxAttempt,
     state: SandboxStage,
+    /// The one that is being set up has died before the answer to its setup came.
+    died_in_setup: bool,
     old: Vec<OldSandbox>,
     /// As the newest sandbox that stood had them.
     ips: Vec<IpAddr>,
@@ -83,7 +85,7 @@ impl Sandboxes {
     /// As an earlier agent left them, as far as the journal tells.
     pub(crate) fn new(attempt: SandboxAttempt) -> Self {
         let state = SandboxStage::Absent(RetriedTask::due());
-        Self { attempt, state, old: Vec::new(), ips: Vec::new() }
+        Self { attempt, state, died_in_setup: false, old: Vec::new(), ips: Vec::new() }
     }
 
     pub(crate) fn attempt(&self) -> SandboxAttempt {
@@ -205,26 +207,32 @@ impl Sandboxes {
             if is_used {
                 self.attempt = self.attempt.next();
             }
+            self.died_in_setup = false;
             let action = CoreAction::SetUpSandbox { attempt: self.attempt };
             task.begin(outbox.act(action, PendingAnswer::SandboxSetUp));
         }
     }
 
+    /// The answer to a setup. True if what was set up has died meanwhile: that is to be told
+    /// [again](Self::died).
     pub(crate) fn answered(
         &mut self,
         now: Tick,
         id: ActionId,
         result: Result<ActionOutcome, ActionError>,
         outbox: &mut Outbox,
-    ) {
+    ) -> bool {
         let task = match &mut self.state {
             SandboxStage::Absent(task) if task.is(id) => task,
-            SandboxStage::Absent(_) | SandboxStage::Ready | SandboxStage::Dead { .. } => return,
+            SandboxStage::Absent(_) | SandboxStage::Ready | SandboxStage::Dead { .. } => {
+                return false;
+            }
         };
         match result {
             Ok(ActionOutcome::SandboxReady { ips }) => {
                 self.state = SandboxStage::Ready;
                 self.ips = ips;
+                return self.died_in_setup;
             }
             Ok(other) => {
                 task.failed(now, RetryDelays::USUAL);
@@ -236,11 +244,13 @@ impl Sandboxes {
                 outbox.emit(texts::failed_create_sandbox(&error.message));
             }
         }
+        false
     }
 
     /// The current sandbox went by itself: its containers get until `halt`, then all of it is
     /// replaced. False if it is another one that died, or if it did not stand.
     pub(crate) fn died(&mut self, attempt: SandboxAttempt, halt: Halt) -> bool {
+        self.died_in_setup |= attempt == self.attempt && self.is_in_flight();
         if attempt != self.attempt || !self.is_ready() {
             return false;
         }

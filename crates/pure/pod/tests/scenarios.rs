@@ -325,6 +325,11 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             request: request(words),
             problem: "image demo:1 of container web: no registry has it".to_owned(),
         }),
+        // a setup is carried out, and its answer comes behind the news of the sandbox's death
+        "dies-in-setup" => {
+            let place = waiting(world, words);
+            world.sandbox_dies_in_setup(place);
+        }
         "sandbox-dies" => world.sandbox_dies(match words.value("processes") {
             Some("live") => Processes::LiveOn,
             Some(_) | None => Processes::DieToo,

@@ -486,6 +486,7 @@ fn what_a_seed_showed_once_stays_mended() {
         (882, "a taint that goes in the moment in which a pod is ended for it is excused"),
         (983, "what cannot be written on a full disk is tried by one attempt at a time"),
         (989, "pods that are said to be not ready after their node was back are ready"),
+        (1005, "a sandbox that dies before the answer to its setup comes is replaced"),
         (1392, "which node is kept away from after an agent died is not what was asked for"),
         (1614, "as 882"),
         (

@@ -316,7 +316,9 @@ impl PodCore {
         match pending {
             PendingAnswer::Volumes => self.volumes.answered(now, id, result, &mut self.outbox),
             PendingAnswer::SandboxSetUp => {
-                self.sandboxes.answered(now, id, result, &mut self.outbox)
+                if self.sandboxes.answered(now, id, result, &mut self.outbox) {
+                    self.sandbox_died(self.sandboxes.attempt());
+                }
             }
             PendingAnswer::SandboxTearDown(attempt) => {
                 if self.sandboxes.teardown_answered(now, attempt, id, result, &mut self.outbox) {

@@ -361,6 +361,14 @@ impl World {
         assert!(carried_out.is_ok(), "it cannot be done");
     }
 
+    /// Carries out the waiting setup at this place; the sandbox dies, and then comes the answer.
+    pub fn sandbox_dies_in_setup(&mut self, place: usize) {
+        let (id, action) = self.waiting.remove(place);
+        let result = self.runtime.carry_out(self.now, &action);
+        self.sandbox_dies(Processes::DieToo);
+        self.answer(id, result.map_err(|kind| error(kind, "does not exist")));
+    }
+
     /// Lets the waiting action at this place fail. It has had no effect.
     pub fn fail(&mut self, place: usize, kind: ActionErrorKind, message: &str) {
         let (id, action) = self.waiting.remove(place);
