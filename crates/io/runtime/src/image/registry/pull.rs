@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
+use tokio::sync::RwLock;
 
 use super::error::RegistryError;
 use super::layer::{self, FetchError};
@@ -34,6 +35,9 @@ pub(super) struct ImagePullTask<'a> {
     pub(super) store: Arc<ImageStore>,
     pub(super) reference: ImageReference,
     pub(super) listener: Arc<Listener>,
+    /// Read by each layer that is being unpacked, also when the pull has failed and no longer waits
+    /// for it.
+    pub(super) unpacking: Arc<RwLock<()>>,
 }
 
 impl ImagePullTask<'_> {
@@ -154,7 +158,12 @@ impl ImagePullTask<'_> {
         })?;
         self.tell(remote, &planned, LayerState::Unpacking);
         let (store, layer, packed) = (self.store.clone(), planned.clone(), Arc::clone(&file));
-        let unpacked = self.blocking(move || store.unpack_fetched(&layer, &packed, size)).await;
+        let under_way = Arc::clone(&self.unpacking).read_owned().await;
+        let unpack = move || {
+            let _under_way = under_way;
+            store.unpack_fetched(&layer, &packed, size)
+        };
+        let unpacked = self.blocking(unpack).await;
         unpacked.map_err(|error| self.refused(error))?;
         self.tell(remote, &planned, LayerState::Done);
         Ok((digest.clone(), Fetched::from([(digest, (file, size))])))
@@ -165,7 +174,9 @@ impl ImagePullTask<'_> {
         (self.listener)(LayerProgress { layer: planned.blob.clone(), size_bytes, state });
     }
 
+    /// Removes the layers of a pull that failed, once none is being unpacked any more.
     async fn sweep(&self) {
+        let _none_under_way = self.unpacking.write().await;
         let store = self.store.clone();
         if let Err(error) = self.blocking(move || store.sweep_after_pull()).await {
             tracing::warn!(%error, "failed to remove the layers of a failed pull; the next sweep removes them");

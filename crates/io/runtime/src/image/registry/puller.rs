@@ -102,7 +102,8 @@ impl PullerState {
         let address = RegistryAddress::new(&reference, &self.settings.plain_http);
         let repository = reference.repository();
         let session = RegistrySession::new(transport, &self.settings, address, repository, logins);
-        ImagePullTask { session, store: self.store.clone(), reference, listener }.run().await
+        let (store, unpacking) = (self.store.clone(), Arc::default());
+        ImagePullTask { session, store, reference, listener, unpacking }.run().await
     }
 
     async fn transport(&self) -> Result<&RegistryTransport, RegistryError> {
