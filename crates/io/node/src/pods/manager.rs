@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
@@ -49,6 +49,8 @@ struct WorkerHandle {
     pod_ref: PodRef,
     updates: watch::Sender<Arc<Pod>>,
     inbox: mpsc::UnboundedSender<WorkerInput>,
+    /// As the worker shows it; the last one when the worker has ended.
+    status: watch::Receiver<Arc<PodStatus>>,
     failures: u32,
     object: ObjectPresence,
     source: PodSource,
@@ -355,6 +357,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             PodAdmission::Granted | PodAdmission::InQuestion { .. } => claimed_ports(&pod),
             PodAdmission::Refused(_) => Vec::new(),
         };
+        let (shown, status) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
         let (updates, updates_receiver) = watch::channel(pod);
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
         let found = self.found.remove(&uid).unwrap_or_default();
@@ -366,10 +369,19 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             admission,
             updates: updates_receiver,
             inbox: inbox_receiver,
+            shown,
             source: source.clone(),
         };
-        let object = ObjectPresence::There;
-        let handle = WorkerHandle { pod_ref, updates, inbox, failures: 0, object, source, ports };
+        let handle = WorkerHandle {
+            pod_ref,
+            updates,
+            inbox,
+            status,
+            failures: 0,
+            object: ObjectPresence::There,
+            source,
+            ports,
+        };
         let task = self.tasks.spawn(PodWorker::run(self.node.clone(), start));
         self.task_pods.insert(task.id(), uid.clone());
         self.workers.insert(uid.clone(), handle);
@@ -435,6 +447,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             .min(WORKER_RETRY_MAX);
         tracing::error!(pod = %handle.pod_ref, %error, ?wait, "restarted the worker of a pod: its task panicked");
         let (inbox, inbox_receiver) = mpsc::unbounded_channel();
+        let (shown, status) = watch::channel(handle.status.borrow().clone());
         let (node, pod_ref) = (self.node.clone(), handle.pod_ref.clone());
         let updates = handle.updates.subscribe();
         let (duty, source) = (self.duty(), handle.source.clone());
@@ -448,14 +461,21 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 Vec::new()
             });
             let found = found.into_iter().filter(|sandbox| sandbox.key.pod == pod_ref).collect();
-            let inbox = inbox_receiver;
-            let admission = PodAdmission::Granted;
-            let start = WorkerStart { pod_ref, found, duty, admission, updates, inbox, source };
+            let start = WorkerStart {
+                pod_ref,
+                found,
+                duty,
+                admission: PodAdmission::Granted,
+                updates,
+                inbox: inbox_receiver,
+                shown,
+                source,
+            };
             PodWorker::run(node, start).await;
         });
         self.task_pods.insert(task.id(), uid.clone());
         self.node.room.expect(uid.clone(), inbox.clone());
-        handle.inbox = inbox;
+        (handle.inbox, handle.status) = (inbox, status);
         self.workers.insert(uid.clone(), handle);
         self.tell_restarts(uid);
     }

@@ -60,6 +60,8 @@ pub(crate) struct WorkerStart {
     pub(crate) admission: PodAdmission,
     pub(crate) updates: watch::Receiver<Arc<Pod>>,
     pub(crate) inbox: mpsc::UnboundedReceiver<WorkerInput>,
+    /// Takes the pod's status, before it is written to the API.
+    pub(crate) shown: watch::Sender<Arc<PodStatus>>,
     pub(crate) source: PodSource,
 }
 
@@ -127,8 +129,8 @@ enum WorkerFlow {
 impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
     /// Takes the pod up where an earlier agent left it, or from the beginning.
     pub(crate) async fn run(node: Arc<NodeContext<R, N>>, start: WorkerStart) {
-        let WorkerStart { pod_ref, found, duty, admission, updates, inbox, source } = start;
-        let mut worker = Self::new(node, pod_ref, source.clone(), updates, inbox);
+        let WorkerStart { pod_ref, found, duty, admission, updates, inbox, shown, source } = start;
+        let mut worker = Self::new(node, pod_ref, source.clone(), updates, inbox, shown);
         worker.keep_pod(worker.driver.pod());
         match duty {
             AgentDuty::Serve => {}
@@ -150,6 +152,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
         source: PodSource,
         mut updates: watch::Receiver<Arc<Pod>>,
         inbox: mpsc::UnboundedReceiver<WorkerInput>,
+        shown: watch::Sender<Arc<PodStatus>>,
     ) -> Self {
         let pod = updates.borrow_and_update().clone();
         let dirs = node.dirs.pod(&pod_ref);
@@ -162,9 +165,8 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
         };
         let driver = PodDriver::new(now, pod.clone(), kept, node.core_config.clone());
         node.room.hold(&pod_ref.uid, driver.core().granted_requests(), Rank::from_pod(&pod));
-        let (shown, status) = watch::channel(Arc::new(pod.status.clone().unwrap_or_default()));
-        let view = PodView { pod_ref: pod_ref.clone(), pod: updates.clone(), status };
-        node.index.insert(view);
+        let status = shown.subscribe();
+        node.index.insert(PodView { pod_ref: pod_ref.clone(), pod: updates.clone(), status });
         let objects_changed = Arc::new(Notify::new());
         let objects = node.objects.subscribe(pod_references(&pod), objects_changed.clone());
         Self {

@@ -10,7 +10,7 @@ use rekindle_types::{PodUid, TickDuration};
 use super::super::placement;
 use super::super::shown_by::PodSource;
 use super::super::worker::PodAdmission;
-use super::{Manager, ManagerPhase, ObjectPresence};
+use super::{Manager, ManagerPhase, ObjectPresence, WorkerHandle};
 use crate::eviction;
 use crate::host_ports;
 use crate::network::PodNetwork;
@@ -73,14 +73,12 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         if wanted.is_empty() {
             return None;
         }
-        let is_over = |uid: &PodUid| {
-            let view = self.node.index.get(uid);
-            view.is_some_and(|view| view.status.borrow().phase.as_deref().is_some_and(is_final))
-        };
-        let holders = self.workers.iter().filter(|(uid, worker)| {
-            !worker.ports.is_empty() && worker.object == ObjectPresence::There && !is_over(uid)
+        let is_over =
+            |worker: &WorkerHandle| worker.status.borrow().phase.as_deref().is_some_and(is_final);
+        let holders = self.workers.values().filter(|worker| {
+            !worker.ports.is_empty() && worker.object == ObjectPresence::There && !is_over(worker)
         });
-        host_ports::refusal(&wanted, holders.flat_map(|(_, worker)| &worker.ports))
+        host_ports::refusal(&wanted, holders.flat_map(|worker| &worker.ports))
     }
 
     fn admission_by_node(&self, pod: &Pod, refusal: Option<PodEviction>) -> PodAdmission {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use rekindle_types::v1alpha1::Rung;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::events;
 use crate::testing::{FakeApi, World, container, pod, restart};
@@ -42,7 +42,7 @@ async fn a_port_leads_to_its_pod_through_restarts_and_agents_and_ends_with_it() 
     assert_eq!(first, address(&world, "web"));
 
     world.api.create("podrestarts", &restart("again", "web", Rung::Pod));
-    let done = |request: serde_json::Value| request["status"]["phase"] == "Succeeded";
+    let done = |request: Value| request["status"]["phase"] == "Succeeded";
     world.api.until("done", |api| api.get("podrestarts", "again").is_some_and(done)).await;
     world.until_running("web").await;
     world.machine.until("old sandbox gone", |machine| machine.sandboxes().len() == 1).await;
@@ -93,6 +93,23 @@ async fn a_pod_whose_port_another_one_of_the_node_has_fails_and_the_next_one_get
     world.api.create("pods", &with_port("third"));
     world.until_running("third").await;
     assert_eq!(target(&world), address(&world, "third"));
+}
+
+/// The scheduler gives the port of a pod that is over to the next one, which may be here before
+/// the object of the first is gone.
+#[tokio::test(start_paused = true)]
+async fn a_pod_gets_the_port_of_one_that_is_over_and_not_gone_yet() {
+    let world = World::new();
+    world.api.create("pods", &with_port("first"));
+    let _agent = world.agent().await;
+    world.until_running("first").await;
+    world.api.delete_pod("first", 1);
+    let is_over =
+        |pod: Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    world.api.until("over", |api| api.get("pods", "first").is_some_and(is_over)).await;
+    world.api.create("pods", &with_port("second"));
+    world.until_running("second").await;
+    assert_eq!(target(&world), address(&world, "second"));
 }
 
 /// An agent that starts again is told of pods in any order.
