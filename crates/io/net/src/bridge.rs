@@ -13,7 +13,7 @@ use rtnetlink::{Handle, LinkBridge, LinkUnspec, RouteMessageBuilder};
 use crate::error::NetError;
 use crate::forwarding;
 use crate::ipv6;
-use crate::links::{ENODEV, errno, find, mac_in, mac_of, netlink};
+use crate::links::{ENODEV, connect, errno, find, mac_in, mac_of, netlink};
 use crate::veth::VethNames;
 
 /// A bridge that stands.
@@ -110,6 +110,19 @@ pub(crate) async fn ports(
         }
     }
     Ok(names)
+}
+
+/// The subnets that the machine's routes lead to, those through the bridge of this name left out.
+/// Must run inside a tokio runtime, in the network namespace that the bridge belongs to.
+pub async fn routed_subnets(own_bridge: &str) -> Result<Vec<Ipv4Net>, NetError> {
+    let (handle, driver) = connect(own_bridge)?;
+    let found = async {
+        let bridge = find(&handle, own_bridge).await?.map(|link| link.header.index);
+        taken_subnets(&handle, bridge).await
+    };
+    let found = found.await;
+    driver.abort();
+    found
 }
 
 /// Subnets of the machine's routes, those through `own_bridge` left out.

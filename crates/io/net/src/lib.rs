@@ -42,6 +42,7 @@ mod subnet;
 mod sysctl;
 mod veth;
 
+pub use bridge::routed_subnets;
 pub use counters::{InterfaceCounters, interface_counters};
 pub use error::NetError;
 pub use forwarding::ForwardingUsers;

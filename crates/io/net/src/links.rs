@@ -7,6 +7,7 @@ use futures::TryStreamExt;
 use rtnetlink::Handle;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use rustix::io::Errno;
+use tokio::task::JoinHandle;
 
 use crate::error::NetError;
 
@@ -16,6 +17,27 @@ pub(crate) const ENOENT: i32 = 2;
 pub(crate) const EEXIST: i32 = 17;
 /// There is no such interface.
 pub(crate) const ENODEV: i32 = 19;
+
+/// Characters of an interface name at most.
+const INTERFACE_NAME_MAX: usize = 15;
+
+/// Whether the kernel takes this as the name of an interface.
+pub(crate) fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= INTERFACE_NAME_MAX
+        && name != "."
+        && name != ".."
+        && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':')
+}
+
+/// Opens a netlink socket in this network namespace, to see to the interface `name`. Its answers
+/// come while the task runs. Must run inside a tokio runtime.
+pub(crate) fn connect(name: &str) -> Result<(Handle, JoinHandle<()>), NetError> {
+    let (connection, handle, _multicast) = rtnetlink::new_connection().map_err(|source| {
+        NetError::Io { operation: "open netlink socket for", path: name.into(), source }
+    })?;
+    Ok((handle, tokio::spawn(connection)))
+}
 
 /// A hardware address that follows from the IPv4 address (`0a:58:` and its four numbers, as the CNI
 /// plugins have it): an address that comes back with another pod does not meet stale neighbour

@@ -27,8 +27,6 @@ use crate::veth::{self, VethNames, VethPlug};
 /// Deleting a veth holds the kernel's network lock for about 20 ms; so it waits until a pod restart
 /// under way is done.
 const DELETE_DELAY: Duration = Duration::from_millis(500);
-/// Characters of an interface name at most.
-const INTERFACE_NAME_MAX: usize = 15;
 
 /// How the network is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,13 +116,7 @@ impl BridgeNetwork {
     pub async fn open(config: NetworkConfig) -> Result<Self, NetError> {
         check(&config)?;
         let leases = LeaseFile::new(&config.state_dir)?;
-        let (connection, netlink, _multicast) =
-            rtnetlink::new_connection().map_err(|source| NetError::Io {
-                operation: "open netlink socket for",
-                path: PathBuf::from(&config.bridge),
-                source,
-            })?;
-        let driver = tokio::spawn(connection);
+        let (netlink, driver) = links::connect(&config.bridge)?;
         match Self::open_with(config, leases, netlink).await {
             Ok(inner) => Ok(Self {
                 inner: Arc::new(inner),
@@ -437,12 +429,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn check(config: &NetworkConfig) -> Result<(), NetError> {
     let name = &config.bridge;
-    let name_ok = !name.is_empty()
-        && name.len() <= INTERFACE_NAME_MAX
-        && name != "."
-        && name != ".."
-        && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':');
-    if !name_ok {
+    if !links::is_name(name) {
         return Err(NetError::Config {
             problem: format!(
                 "bridge {name:?} is no interface name: 1 to 15 characters, no blanks, / or :"

@@ -5,16 +5,13 @@ use std::num::NonZeroU32;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
-
-use rekindle_types::{NamespacedName, PodUid};
+use rekindle_types::{NamespacedName, PodUid, labels};
 
 use crate::frontend::{Frontend, TransportProtocol};
 
 /// Seconds for which a client stays with its endpoint when the Service does not say (API
 /// reference, `ClientIPConfig`).
 const STICKY_S: i32 = 10_800;
-/// The label of a slice that names its Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// Which endpoints a frontend leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +157,7 @@ pub(crate) enum EndpointUse {
 impl RoutedSlice {
     /// Nothing for a slice that belongs to no Service or holds no addresses.
     pub(crate) fn new(slice: &EndpointSlice) -> Option<Self> {
-        let name = slice.metadata.labels.as_ref()?.get(SERVICE_NAME)?;
+        let name = slice.metadata.labels.as_ref()?.get(labels::SERVICE_NAME)?;
         let namespace = slice.metadata.namespace.clone().unwrap_or_default();
         let ports = slice.ports.iter().flatten().filter_map(|port| {
             Some(EndpointPortNumber {

@@ -7,8 +7,8 @@ use std::num::NonZeroU16;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-
 use rekindle_types::{NamespacedName, PodUid};
+use serde::{Deserialize, Serialize};
 
 use crate::frontend::Frontend;
 use crate::routed::{
@@ -17,7 +17,7 @@ use crate::routed::{
 use crate::rules::{EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements};
 
 /// Why the node takes a pod out of the rules before the slices say so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WithdrawalCause {
     /// Its pod ends. As long as it serves, it is the last resort of a Service without another.
     Terminating,

@@ -14,6 +14,9 @@ pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// The label of a node that says in which zone it is. Source: the same.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
+/// The label of an EndpointSlice that names its Service. Source: the same.
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
 /// The labels that every node has. The architecture is spelt as in names of images: `amd64`.
 pub fn default_node_labels(name: &str, architecture: &str) -> Labels {
     let labels = [

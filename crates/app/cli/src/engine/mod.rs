@@ -90,7 +90,7 @@ impl Engine {
     /// nodes become Ready a moment later.
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let EngineOrders { settings, node, limits, candidacy, webhook, services } =
-            EngineOrders::read(args, &data_dir)?;
+            EngineOrders::read(args, &data_dir).await?;
         let engine_dir = EngineDir::new(data_dir.path());
         let routes = NodeRoutes::new(&settings.node_name, NodesFolder::from_engine(&engine_dir));
         let figures = Arc::new(LadderFigures::default());
@@ -164,13 +164,15 @@ impl Engine {
         let further = end_all(&self.further, ending, &self.client, self.serving.api.clock);
         let OwnNode { handle, network, runtime, mut rules, pod_server, .. } = self.own;
         tokio::join!(handle.stop(ending), further);
-        rules.stop().await;
-        if ending == AgentStopMode::EndPods {
-            rules.remove().await;
-            node::take_away(network, &runtime).await;
-            if let Err(error) = EngineSettings::forget(&self.data_dir) {
-                tracing::warn!("failed to remove the settings of this start: {error:#}");
+        match ending {
+            AgentStopMode::EndPods => {
+                rules.remove().await;
+                node::take_away(network, &runtime).await;
+                if let Err(error) = EngineSettings::forget(&self.data_dir) {
+                    tracing::warn!("failed to remove the settings of this start: {error:#}");
+                }
             }
+            AgentStopMode::LeavePods => rules.stop().await,
         }
         self.phases.stop();
         serving::wait_for(pod_server).await;

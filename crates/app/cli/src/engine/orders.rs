@@ -29,7 +29,7 @@ pub struct EngineOrders {
 impl EngineOrders {
     /// # Errors
     /// When an argument, or a file that one names, cannot be followed.
-    pub fn read(args: &Up, data_dir: &DataDir) -> anyhow::Result<Self> {
+    pub async fn read(args: &Up, data_dir: &DataDir) -> anyhow::Result<Self> {
         let settings = EngineSettings::new(args, data_dir);
         // Its data directory is this engine's alone: what an earlier one with this name held is
         // nobody's any more.
@@ -39,7 +39,8 @@ impl EngineOrders {
             limits: args.ladder.limits()?,
             candidacy: args.election.candidacy(identity)?,
             webhook: webhook(args)?,
-            services: ChosenServiceRange::choose(args.service_cidr, data_dir, &settings.bridge)?,
+            services: ChosenServiceRange::choose(args.service_cidr, data_dir, &settings.bridge)
+                .await?,
             settings,
         })
     }

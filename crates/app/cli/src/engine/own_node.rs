@@ -27,9 +27,6 @@ use crate::args::Up;
 /// Whom cluster DNS asks as.
 const CLUSTER_DNS: &str = "system:serviceaccount:kube-system:cluster-dns";
 
-/// The port of the Service `kubernetes`.
-const API_SERVICE_PORT: u16 = 443;
-
 /// A node that runs.
 pub struct OwnNode {
     pub handle: NodeHandle,
@@ -66,10 +63,7 @@ impl OwnNode {
         let pod_api = PodApi::open(&network, &settings.bridge, api, services, serving.address)?;
         publish(api, pod_api.addresses).await.context("publish the API to pods")?;
         let addresses = match rules.is_writing() {
-            true => ApiAddresses {
-                of_pods: (services.range.first(), API_SERVICE_PORT).into(),
-                ..pod_api.addresses
-            },
+            true => ApiAddresses { of_pods: services.range.api_service(), ..pod_api.addresses },
             false => pod_api.addresses,
         };
         let pod_server = pod_api.serve(&serving.threads, api.front.clone(), phases.stopped())?;

@@ -44,7 +44,7 @@ pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result
     let start = NodeStart::of_engine(settings, &data_dir, &api, NodePurpose::EndPods);
     let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
     node.stop(AgentStopMode::EndPods).await;
-    RuleWriter::idle(&settings.bridge, &network, data_dir.path()).remove().await;
+    RuleWriter::idle(&settings.bridge, &network, &data_dir)?.remove().await;
     node::take_away(network, &runtime).await;
     api.close();
     EngineSettings::forget(&data_dir)?;

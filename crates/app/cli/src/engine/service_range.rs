@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use rekindle_api::ServiceRange;
 use rekindle_api_server::pki::write_private;
-use rekindle_net::Ipv4Net;
+use rekindle_net::{Ipv4Net, routed_subnets};
 
 use super::data_dir::{DataDir, RUN_ROOT};
 
@@ -21,8 +21,6 @@ const FILE: &str = "service-cidr";
 const CLAIM_SUFFIX: &str = ".service-cidr";
 /// The second numbers of the default ranges 10.96.0.0/16, 10.97.0.0/16, … in the order of trial.
 const SECOND_NUMBERS: std::ops::RangeInclusive<u8> = 96..=127;
-/// The machine's IPv4 routes.
-const ROUTES: &str = "/proc/net/route";
 
 /// The range of an engine that is about to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +35,13 @@ impl ChosenServiceRange {
     ///
     /// # Errors
     /// When the range that the user wants is in use, or none is free.
-    pub fn choose(
+    pub async fn choose(
         asked: Option<ServiceRange>,
         data_dir: &DataDir,
         bridge: &str,
     ) -> anyhow::Result<Self> {
         let kept = kept(data_dir)?;
-        let routes = routes(bridge)?;
+        let routes = routed_subnets(bridge).await.context("read the routes of this machine")?;
         let Some(asked) = asked else {
             let of_others = claims(data_dir);
             let range = match kept {
@@ -158,45 +156,12 @@ fn overlaps(range: ServiceRange, net: Ipv4Net) -> bool {
     range.overlaps(IpAddr::V4(net.network()), net.prefix_len())
 }
 
-fn routes(bridge: &str) -> anyhow::Result<Vec<Ipv4Net>> {
-    match std::fs::read_to_string(ROUTES) {
-        Ok(table) => Ok(parse_routes(&table, bridge)),
-        // a machine without IPv4
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error).with_context(|| format!("read {ROUTES}")),
-    }
-}
-
-/// The destinations of a routing table, without default routes and those of one device.
-fn parse_routes(table: &str, bridge: &str) -> Vec<Ipv4Net> {
-    let number = |text: &str| u32::from_str_radix(text, 16).ok().map(u32::swap_bytes);
-    let lines = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
-    lines
-        .filter(|fields| fields.first().is_some_and(|device| *device != bridge))
-        .filter_map(|fields| {
-            let (destination, mask) = (number(fields.get(1)?)?, number(fields.get(7)?)?);
-            let prefix = u8::try_from(mask.count_ones()).ok().filter(|prefix| *prefix > 0)?;
-            Ipv4Net::new(destination.into(), prefix).ok()
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn nets(list: &[&str]) -> Vec<Ipv4Net> {
         list.iter().map(|net| net.parse().unwrap()).collect()
-    }
-
-    #[test]
-    fn routes_are_read_without_the_default_and_those_of_the_bridge() {
-        let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
-                     eth0\t00000000\t0100A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
-                     eth0\t0000A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
-                     rk-1\t0000580A\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n";
-        assert_eq!(parse_routes(table, "rk-1"), nets(&["192.168.0.0/24"]));
-        assert_eq!(parse_routes(table, "rk-2"), nets(&["192.168.0.0/24", "10.88.0.0/16"]));
     }
 
     #[test]

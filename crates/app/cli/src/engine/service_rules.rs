@@ -37,7 +37,7 @@ pub struct RuleWriter {
     task: Option<JoinHandle<()>>,
     config: RuleTableConfig,
     forwarding: ForwardingUsers,
-    socket: Option<PathBuf>,
+    socket: PathBuf,
 }
 
 impl RuleWriter {
@@ -50,7 +50,7 @@ impl RuleWriter {
         data_dir: &DataDir,
         client: Client,
     ) -> anyhow::Result<Self> {
-        let mut writer = Self::idle(bridge, network, data_dir.path());
+        let mut writer = Self::idle(bridge, network, data_dir)?;
         writer.config.services = ipv4(services);
         if let Some(range) = writer.config.services {
             network.route_services(range).await.context("route the addresses of Services")?;
@@ -60,7 +60,7 @@ impl RuleWriter {
                 // answers to what pods send out come in elsewhere than by the bridge
                 writer.forwarding.join().context("let the machine forward packets of pods")?;
                 let (routes, requests) = PodRoutes::new();
-                let listener = unix_socket::listen(&data_dir.run_dir()?.join(SOCKET))?;
+                let listener = unix_socket::listen(&writer.socket)?;
                 let serve_others = serve_routes(listener, routes.clone());
                 let task = tokio::spawn(async move {
                     tokio::select! {
@@ -83,7 +83,7 @@ impl RuleWriter {
     }
 
     /// One that writes nothing, for an engine that takes away what is left.
-    pub fn idle(bridge: &str, network: &BridgeNetwork, engine_dir: &Path) -> Self {
+    pub fn idle(bridge: &str, network: &BridgeNetwork, data_dir: &DataDir) -> anyhow::Result<Self> {
         let config = RuleTableConfig {
             bridge: bridge.to_owned(),
             pods: network.subnet(),
@@ -93,8 +93,8 @@ impl RuleWriter {
             ownership: TableOwnership::Exclusive,
         };
         let forwarding = ForwardingUsers::new(&Path::new(RUN_ROOT).join(FORWARDING), bridge);
-        let socket = socket(engine_dir);
-        Self { routes: PodRoutes::default(), task: None, config, forwarding, socket }
+        let socket = data_dir.run_dir()?.join(SOCKET);
+        Ok(Self { routes: PodRoutes::default(), task: None, config, forwarding, socket })
     }
 
     /// Whether Services lead to pods.
@@ -117,7 +117,7 @@ impl RuleWriter {
         if let Err(error) = ServiceRules::remove(self.config).await {
             tracing::warn!(error = causes(&error), "failed to remove the rules of Services");
         }
-        if let Some(Err(error)) = self.socket.as_deref().map(unix_socket::remove) {
+        if let Err(error) = unix_socket::remove(&self.socket) {
             tracing::warn!(
                 "failed to remove the socket of nodes that ask for rules of Services: {error:#}"
             );

@@ -21,8 +21,6 @@ use crate::agent::AgentTally;
 const RUN: TickDuration = TickDuration::from_secs(5 * 60);
 /// The CronJobs of campaigns have a run every seven minutes.
 const CRON_PERIOD: TickDuration = TickDuration::from_secs(8 * 60);
-/// The label that leads from an EndpointSlice to its Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 impl World {
     /// What is not as it was asked for.
@@ -145,7 +143,7 @@ impl World {
         let ours = ours.filter(|slice| {
             let labels = slice.metadata.labels.as_ref();
             slice.metadata.namespace.as_ref() == Some(&service.id().name.namespace)
-                && labels.and_then(|labels| labels.get(SERVICE_NAME))
+                && labels.and_then(|labels| labels.get(labels::SERVICE_NAME))
                     == Some(&service.id().name.name)
         });
         let serves = |endpoint: &Endpoint| {

@@ -24,15 +24,19 @@ mod schema;
 mod socket;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ipnet::Ipv4Net;
 use rekindle_services::{RuleChanges, RuleElements, StaleFlow};
+use rekindle_types::causes;
 
 pub use error::RuleError;
 use monitor::TableMonitor;
 use open_table::OpenTable;
+
+use crate::error::NetError;
+use crate::sysctl;
 
 /// How the rules are to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +124,7 @@ impl RuleTable {
         };
         self.run(replace).await?;
         if self.config.loopback_node_ports == LoopbackNodePorts::Serve {
-            self.route_loopback(RouteLocalnet::On);
+            self.route_loopback("1");
         }
         Ok(())
     }
@@ -158,7 +162,7 @@ impl RuleTable {
     pub async fn remove(&self) -> Result<(), RuleError> {
         if self.config.loopback_node_ports == LoopbackNodePorts::Serve {
             // while pods are still kept from the loopback
-            self.route_loopback(RouteLocalnet::Off);
+            self.route_loopback("0");
         }
         self.run(OpenTable::remove).await
     }
@@ -181,30 +185,24 @@ impl RuleTable {
 
     /// Whether the bridge takes packets with addresses of the loopback: answers to 127.0.0.1 come
     /// back by it. Not a reason to fail: only NodePorts at 127.0.0.1 need it.
-    fn route_loopback(&self, setting: RouteLocalnet) {
+    fn route_loopback(&self, value: &str) {
         let bridge = &self.config.bridge;
-        let path = PathBuf::from(format!("/proc/sys/net/ipv4/conf/{bridge}/route_localnet"));
-        let value = match setting {
-            RouteLocalnet::On => "1",
-            RouteLocalnet::Off => "0",
-        };
-        match std::fs::write(&path, value) {
+        match sysctl::set(&format!("ipv4/conf/{bridge}/route_localnet"), value) {
             // with the bridge its settings are gone
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(NetError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 tracing::debug!(bridge, "no bridge to set route_localnet of");
             }
             Err(error) => {
-                tracing::warn!(bridge, %error, "failed to set route_localnet; NodePorts do not work at 127.0.0.1");
+                let error = causes(&error);
+                tracing::warn!(
+                    bridge,
+                    error,
+                    "failed to set route_localnet; NodePorts do not work at 127.0.0.1"
+                );
             }
             Ok(()) => {}
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RouteLocalnet {
-    On,
-    Off,
 }
 
 fn lock(table: &Mutex<OpenTable>) -> std::sync::MutexGuard<'_, OpenTable> {

@@ -11,6 +11,7 @@ use rekindle_services::{RuleChanges, RuleElements, StaleFlow};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+use crate::links;
 use crate::rules::batch::{RuleBatch, comment, of_table};
 use crate::rules::elements::{EncodedElement, ListedElement, decode};
 use crate::rules::error::RuleError;
@@ -20,8 +21,6 @@ use crate::rules::{RuleTableConfig, TableOwnership, conntrack, failed};
 
 /// Tries to list a set that changes while it is listed.
 const LIST_ATTEMPTS: u32 = 20;
-/// Characters of an interface name at most.
-const INTERFACE_NAME_MAX: usize = 15;
 
 /// See the module.
 pub(super) struct OpenTable {
@@ -36,8 +35,7 @@ pub(super) struct OpenTable {
 impl OpenTable {
     pub(super) fn open(config: &RuleTableConfig) -> Result<Self, RuleError> {
         let bridge = &config.bridge;
-        let is_bad = |c: char| c == '/' || c.is_whitespace() || c.is_control();
-        if bridge.is_empty() || bridge.len() > INTERFACE_NAME_MAX || bridge.contains(is_bad) {
+        if !links::is_name(bridge) {
             return Err(RuleError::BridgeName { bridge: bridge.clone() });
         }
         let socket = NetfilterSocket::open().map_err(unavailable)?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rekindle_net::{
     BridgeNetwork, ForwardingUsers, NetError, NetworkConfig, SandboxAttachment, SubnetChoice,
+    routed_subnets,
 };
 
 use crate::support::Namespace;
@@ -224,6 +225,24 @@ fn subnets_in_use_are_avoided_or_refused() {
         let again = BridgeNetwork::open(config(dir.path())).await.unwrap();
         assert_eq!(again.subnet().to_string(), "10.89.0.0/16", "the choice stays");
     });
+}
+
+#[test]
+fn routes_are_told_without_the_default_and_those_of_the_own_bridge() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Namespace::new();
+    host.ip("link add other type veth peer name far");
+    host.ip("addr add 192.168.7.1/24 dev other");
+    host.ip("link set other up");
+    host.ip("route add default via 192.168.7.2");
+    let (own, of_another) = host.block_on(|| async {
+        let _network = BridgeNetwork::open(config(dir.path())).await.unwrap();
+        (routed_subnets("rktest0").await.unwrap(), routed_subnets("rktest1").await.unwrap())
+    });
+    let (machine, pods) = ("192.168.7.0/24".parse().unwrap(), "10.88.0.0/16".parse().unwrap());
+    assert!(own.contains(&machine) && !own.contains(&pods), "{own:?}");
+    assert!(of_another.contains(&machine) && of_another.contains(&pods), "{of_another:?}");
+    assert!(of_another.iter().all(|subnet| subnet.prefix_len() > 0), "{of_another:?}");
 }
 
 #[test]

@@ -4,11 +4,9 @@ use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use kube::core::{NotUsed, Object};
 use rekindle_net::dns;
+use rekindle_types::labels::SERVICE_NAME;
 use rekindle_types::pods::is_final;
 use serde::Deserialize;
-
-/// The label of a slice that names its Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// What a Service is called, if it is called anything.
 pub(super) fn service(service: &Service) -> Option<dns::DnsService> {

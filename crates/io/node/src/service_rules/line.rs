@@ -35,23 +35,16 @@ type MessageLines = Lines<BufReader<OwnedReadHalf>>;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum LineRequest {
-    Withdraw { pod: String, cause: LineCause },
-    Admit { pod: String, addresses: Vec<IpAddr> },
-    Forget { pod: String },
-}
-
-/// The cause of a withdrawal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum LineCause {
-    Terminating,
-    Restarting,
+    Withdraw { pod: PodUid, cause: WithdrawalCause },
+    Admit { pod: PodUid, addresses: Vec<IpAddr> },
+    Forget { pod: PodUid },
 }
 
 /// What the engine says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum LineAnswer {
-    Withdrawn(String),
+    Withdrawn(PodUid),
 }
 
 /// Serves the agents of other processes, each on a connection of its own.
@@ -82,14 +75,14 @@ async fn serve_agent(stream: UnixStream, routes: &PodRoutes) -> io::Result<()> {
             request = receive::<LineRequest>(&mut lines) => match request? {
                 None => return Ok(()),
                 Some(LineRequest::Withdraw { pod, cause }) => {
-                    let withdrawn = routes.withdraw(PodUid(pod.clone()), cause.into());
+                    let withdrawn = routes.withdraw(pod.clone(), cause);
                     withdrawals.push(async move {
                         withdrawn.await;
                         pod
                     });
                 }
-                Some(LineRequest::Admit { pod, addresses }) => routes.admit(PodUid(pod), addresses),
-                Some(LineRequest::Forget { pod }) => routes.forget(PodUid(pod)),
+                Some(LineRequest::Admit { pod, addresses }) => routes.admit(pod, addresses),
+                Some(LineRequest::Forget { pod }) => routes.forget(pod),
             },
         }
     }
@@ -136,13 +129,13 @@ async fn carry(
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
     for (pod, cause) in &asked.withdrawn {
-        let request = LineRequest::Withdraw { pod: pod.0.clone(), cause: (*cause).into() };
+        let request = LineRequest::Withdraw { pod: pod.clone(), cause: *cause };
         send(&mut write, &request).await?;
     }
     loop {
         tokio::select! {
             answer = receive::<LineAnswer>(&mut lines) => match answer? {
-                Some(LineAnswer::Withdrawn(pod)) => asked.answered(&PodUid(pod)),
+                Some(LineAnswer::Withdrawn(pod)) => asked.answered(&pod),
                 None => return Err(io::ErrorKind::UnexpectedEof.into()),
             },
             request = requests.recv() => match request {
@@ -163,16 +156,16 @@ impl AgentRequests {
             RouteRequest::Withdraw(pod, cause, done) => {
                 self.withdrawn.insert(pod.clone(), cause);
                 self.waiting.entry(pod.clone()).or_default().push(done);
-                LineRequest::Withdraw { pod: pod.0, cause: cause.into() }
+                LineRequest::Withdraw { pod, cause }
             }
             RouteRequest::Admit(pod, addresses) => {
                 self.withdrawn.remove(&pod);
-                LineRequest::Admit { pod: pod.0, addresses }
+                LineRequest::Admit { pod, addresses }
             }
             RouteRequest::Forget(pod) => {
                 self.withdrawn.remove(&pod);
                 self.waiting.remove(&pod);
-                LineRequest::Forget { pod: pod.0 }
+                LineRequest::Forget { pod }
             }
         }
     }
@@ -196,24 +189,6 @@ async fn receive<T: for<'a> Deserialize<'a>>(lines: &mut MessageLines) -> io::Re
     match lines.next_line().await? {
         Some(line) => Ok(Some(serde_json::from_str(&line)?)),
         None => Ok(None),
-    }
-}
-
-impl From<WithdrawalCause> for LineCause {
-    fn from(cause: WithdrawalCause) -> Self {
-        match cause {
-            WithdrawalCause::Terminating => Self::Terminating,
-            WithdrawalCause::Restarting => Self::Restarting,
-        }
-    }
-}
-
-impl From<LineCause> for WithdrawalCause {
-    fn from(cause: LineCause) -> Self {
-        match cause {
-            LineCause::Terminating => Self::Terminating,
-            LineCause::Restarting => Self::Restarting,
-        }
     }
 }
 

@@ -143,32 +143,23 @@ impl ServiceRules {
     }
 
     async fn services_changed(&mut self, news: WatchNews<Service>) {
-        let changes = match news {
-            WatchNews::All(listed) => {
-                let changes = self.router.set_services(&by_key(listed));
-                if let KernelRules::Unlisted { services, .. } = &mut self.kernel {
-                    *services = true;
-                }
-                changes
-            }
-            WatchNews::Changed(service) => self.router.set_service(key(&service), Some(&service)),
-            WatchNews::Gone(service) => self.router.set_service(key(&service), None),
-        };
+        if let (WatchNews::All(_), KernelRules::Unlisted { services, .. }) =
+            (&news, &mut self.kernel)
+        {
+            *services = true;
+        }
+        let (set, set_all) = (ServiceRouter::set_service, ServiceRouter::set_services);
+        let changes = changes_by(news, &mut self.router, set, set_all);
         self.apply(changes).await;
     }
 
     async fn slices_changed(&mut self, news: WatchNews<EndpointSlice>) {
-        let changes = match news {
-            WatchNews::All(listed) => {
-                let changes = self.router.set_slices(&by_key(listed));
-                if let KernelRules::Unlisted { slices, .. } = &mut self.kernel {
-                    *slices = true;
-                }
-                changes
-            }
-            WatchNews::Changed(slice) => self.router.set_slice(key(&slice), Some(&slice)),
-            WatchNews::Gone(slice) => self.router.set_slice(key(&slice), None),
-        };
+        if let (WatchNews::All(_), KernelRules::Unlisted { slices, .. }) = (&news, &mut self.kernel)
+        {
+            *slices = true;
+        }
+        let (set, set_all) = (ServiceRouter::set_slice, ServiceRouter::set_slices);
+        let changes = changes_by(news, &mut self.router, set, set_all);
         self.apply(changes).await;
     }
 
@@ -261,10 +252,23 @@ fn settled(waiting: oneshot::Sender<()>) -> oneshot::Sender<()> {
     done
 }
 
-fn key<K: Resource>(object: &K) -> NamespacedName {
-    NamespacedName::from_meta(object.meta())
+/// What the news of one kind change in the rules.
+fn changes_by<K: Resource>(
+    news: WatchNews<K>,
+    router: &mut ServiceRouter,
+    set: fn(&mut ServiceRouter, NamespacedName, Option<&K>) -> RuleChanges,
+    set_all: fn(&mut ServiceRouter, &BTreeMap<NamespacedName, K>) -> RuleChanges,
+) -> RuleChanges {
+    match news {
+        WatchNews::All(listed) => {
+            let listed = listed.into_iter().map(|object| (key(&object), object)).collect();
+            set_all(router, &listed)
+        }
+        WatchNews::Changed(object) => set(router, key(&object), Some(&object)),
+        WatchNews::Gone(object) => set(router, key(&object), None),
+    }
 }
 
-fn by_key<K: Resource>(listed: Vec<K>) -> BTreeMap<NamespacedName, K> {
-    listed.into_iter().map(|object| (key(&object), object)).collect()
+fn key<K: Resource>(object: &K) -> NamespacedName {
+    NamespacedName::from_meta(object.meta())
 }

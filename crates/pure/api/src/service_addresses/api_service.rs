@@ -14,7 +14,7 @@ use k8s_openapi::api::discovery::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_store::{PendingWrite, StoredObject, WritePrecondition};
-use rekindle_types::Tick;
+use rekindle_types::{Tick, labels};
 
 use super::service_write::{self, ServiceWrite};
 use crate::call::{ApiCall, put};
@@ -27,8 +27,6 @@ use crate::{keys, object_meta};
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
 const PORT_NAME: &str = "https";
-/// The port of the Service.
-const PORT: i32 = 443;
 /// Its objects, by group and plural name.
 const KINDS: [(&str, &str); 3] =
     [("", "services"), ("", "endpoints"), ("discovery.k8s.io", "endpointslices")];
@@ -157,16 +155,17 @@ fn metadata(labels: &[(&str, &str)]) -> ObjectMeta {
 }
 
 fn service(endpoint: SocketAddr, addresses: &super::ServiceAddresses) -> Service {
+    let shown_at = addresses.ranges().primary().api_service();
     let port = ServicePort {
         name: Some(PORT_NAME.to_owned()),
-        port: PORT,
+        port: shown_at.port().into(),
         target_port: Some(IntOrString::Int(endpoint.port().into())),
         ..ServicePort::default()
     };
     Service {
         metadata: metadata(&[("component", "apiserver"), ("provider", "kubernetes")]),
         spec: Some(ServiceSpec {
-            cluster_ip: Some(addresses.ranges().primary().first().to_string()),
+            cluster_ip: Some(shown_at.ip().to_string()),
             ports: Some(vec![port]),
             ..ServiceSpec::default()
         }),
@@ -199,7 +198,7 @@ fn slice(endpoint: SocketAddr) -> EndpointSlice {
         ..SlicePort::default()
     };
     EndpointSlice {
-        metadata: metadata(&[("kubernetes.io/service-name", NAME)]),
+        metadata: metadata(&[(labels::SERVICE_NAME, NAME)]),
         address_type: family_of(endpoint.ip()).to_owned(),
         endpoints: Some(vec![Endpoint {
             addresses: vec![endpoint.ip().to_string()],

@@ -1,7 +1,7 @@
 //! The ranges that cluster IPs come from.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -9,6 +9,8 @@ use std::str::FromStr;
 const DEFAULT: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 96, 0, 0), 16);
 /// The shortest prefixes, IPv4 and IPv6: upstream's largest ranges.
 const PREFIX_MIN: [u8; 2] = [8, 64];
+/// The port of the Service `kubernetes`.
+const API_SERVICE_PORT: u16 = 443;
 /// Bits of an address that a range leaves open at least: upstream wants eight addresses.
 const OPEN_BITS_MIN: u8 = 3;
 
@@ -66,6 +68,11 @@ impl ServiceRange {
     /// The first address that a Service can have: that of the Service `kubernetes`.
     pub fn first(&self) -> IpAddr {
         self.address(*self.assignable().start())
+    }
+
+    /// Where the Service `kubernetes` is.
+    pub fn api_service(&self) -> SocketAddr {
+        (self.first(), API_SERVICE_PORT).into()
     }
 
     /// Whether an address lies in it.

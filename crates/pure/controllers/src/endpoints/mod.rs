@@ -28,7 +28,7 @@ use crate::{
     pods,
 };
 pub(crate) use object::reconcile as reconcile_object;
-pub(crate) use slices::{SERVICE_NAME, is_of_service, reconcile as reconcile_slices};
+pub(crate) use slices::{is_of_service, reconcile as reconcile_slices};
 
 /// The label that makes a Service, and what is made for it, headless.
 const HEADLESS: &str = "service.kubernetes.io/headless";

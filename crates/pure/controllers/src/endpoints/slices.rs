@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::labels::Labels;
+use rekindle_types::labels::{Labels, SERVICE_NAME};
 
 use super::shown::{self, PodEndpoint};
 use super::wanted::{self, AddressType, BackendPod, BackendPort};
@@ -20,8 +20,6 @@ use crate::{
 
 /// Endpoints of one slice, at most (upstream's default).
 const ENDPOINTS_MAX: usize = 100;
-/// The label that names the Service.
-pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The label that says who made a slice.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use rekindle_types::labels::SERVICE_NAME;
+
 use super::objects::{self, Objects, remove_from};
-use crate::endpoints::SERVICE_NAME;
 use crate::{NamespacedName, ObjectId, ResourceKind, ViewObject, volumes};
 
 /// Objects by what they name.
