@@ -60,7 +60,7 @@ mod volumes;
 
 pub use agent::{AgentLauncher, AgentStopMode, NodeError, NodeHandle};
 pub use clock::Clock;
-pub use cluster_dns::ClusterDns;
+pub use cluster_dns::{ClusterDns, ServiceNames};
 pub use config::{AgentDuty, ApiAddresses, NodeConfig, RESOLV_CONF};
 pub use eviction::EvictionPolicy;
 pub use images::ImageGcPolicy;

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use kube::Client;
 use rekindle_net::BridgeNetwork;
-use rekindle_node::{ClusterDns, NodeSettings, RESOLV_CONF};
+use rekindle_node::{ClusterDns, NodeSettings, RESOLV_CONF, ServiceNames};
 use rekindle_types::causes;
 
 /// Serves until `stop` resolves, and answers where. A machine on which something else has the port
@@ -13,6 +13,7 @@ pub async fn start(
     network: &BridgeNetwork,
     settings: &NodeSettings,
     client: Client,
+    names: ServiceNames,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Option<Ipv4Addr> {
     let resolv_conf = settings.resolv_conf.clone().unwrap_or_else(|| RESOLV_CONF.into());
@@ -22,7 +23,7 @@ pub async fn start(
             tokio::spawn(async move {
                 tokio::select! {
                     () = stop => {}
-                    () = dns.serve(client) => tracing::error!("failed to keep cluster DNS running: its server ended"),
+                    () = dns.serve(client, names) => tracing::error!("failed to keep cluster DNS running: its server ended"),
                 }
             });
             Some(address)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use rekindle_net::BridgeNetwork;
-use rekindle_node::{ApiAddresses, NodeHandle, NodeSettings};
+use rekindle_node::{ApiAddresses, NodeHandle, NodeSettings, ServiceNames};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use tokio::task::JoinHandle;
 
@@ -54,17 +54,19 @@ impl OwnNode {
         let network = Arc::new(network::open(settings, data_dir).await?);
         services.check_pods(network.subnet())?;
         let api = &serving.api;
-        let client = api.client(CLUSTER_DNS);
-        let cluster_dns =
-            cluster_dns::start(&network, &node_settings, client, phases.stopped()).await;
         let user = api.client(service_rules::USER);
         let bridge = &settings.bridge;
         let rules = RuleWriter::start(bridge, &network, services.range, data_dir, user).await?;
+        let (client, names) = (api.client(CLUSTER_DNS), rules.service_names());
+        let cluster_dns =
+            cluster_dns::start(&network, &node_settings, client, names, phases.stopped()).await;
         let pod_api = PodApi::open(&network, &settings.bridge, api, services, serving.address)?;
         publish(api, pod_api.addresses).await.context("publish the API to pods")?;
-        let addresses = match rules.is_writing() {
-            true => ApiAddresses { of_pods: services.range.api_service(), ..pod_api.addresses },
-            false => pod_api.addresses,
+        let addresses = match names {
+            ServiceNames::ClusterIps => {
+                ApiAddresses { of_pods: services.range.api_service(), ..pod_api.addresses }
+            }
+            ServiceNames::Endpoints => pod_api.addresses,
         };
         let pod_server = pod_api.serve(&serving.threads, api.front.clone(), phases.stopped())?;
         let registries = node::registry_settings(&args.registries);

@@ -9,7 +9,7 @@ use kube::Client;
 use rekindle_api::ServiceRange;
 use rekindle_net::rules::{LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership};
 use rekindle_net::{BridgeNetwork, ForwardingUsers, Ipv4Net};
-use rekindle_node::{PodRoutes, ServiceRules, serve_routes};
+use rekindle_node::{PodRoutes, ServiceNames, ServiceRules, serve_routes};
 use rekindle_types::causes;
 use tokio::task::JoinHandle;
 
@@ -41,8 +41,8 @@ pub struct RuleWriter {
 }
 
 impl RuleWriter {
-    /// Begins to write. A machine without nftables does without: Services are names, and the log
-    /// says so.
+    /// Begins to write. A machine without nftables does without: only the names of Services lead to
+    /// pods, and the log says so.
     pub async fn start(
         bridge: &str,
         network: &BridgeNetwork,
@@ -75,7 +75,7 @@ impl RuleWriter {
             Err(error) => {
                 tracing::warn!(
                     error = causes(&error),
-                    "failed to prepare rules for Services: their addresses lead nowhere; connect to pods by name and port"
+                    "failed to prepare rules for Services: their addresses lead nowhere; their names lead to pods, at the ports of the pods"
                 );
                 writer
             }
@@ -97,9 +97,12 @@ impl RuleWriter {
         Ok(Self { routes: PodRoutes::default(), task: None, config, forwarding, socket })
     }
 
-    /// Whether Services lead to pods.
-    pub fn is_writing(&self) -> bool {
-        self.task.is_some()
+    /// What names of Services lead to.
+    pub fn service_names(&self) -> ServiceNames {
+        match self.task {
+            Some(_) => ServiceNames::ClusterIps,
+            None => ServiceNames::Endpoints,
+        }
     }
 
     /// Writes no more. The rules stay, and lead to pods that run on.

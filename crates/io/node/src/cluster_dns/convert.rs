@@ -30,6 +30,14 @@ pub(super) fn service(service: &Service) -> Option<dns::DnsService> {
     }
 }
 
+/// The same where nothing leads from cluster IPs to pods: names lead to the pods themselves.
+pub(super) fn service_without_routes(of: &Service) -> Option<dns::DnsService> {
+    service(of).map(|service| match service {
+        dns::DnsService::Addresses(..) => dns::DnsService::Endpoints,
+        other @ (dns::DnsService::Endpoints | dns::DnsService::External(_)) => other,
+    })
+}
+
 fn service_port(port: &ServicePort) -> Option<dns::DnsPort> {
     Some(dns::DnsPort {
         name: port.name.clone().unwrap_or_default(),
@@ -115,6 +123,20 @@ mod tests {
             let http =
                 dns::DnsPort { name: "http".to_owned(), protocol: "tcp".to_owned(), number: 80 };
             assert_eq!(of(spec), Some(dns::DnsService::Addresses(vec![address], vec![http])));
+        }
+    }
+
+    #[test]
+    fn where_no_rules_lead_on_a_service_is_its_endpoints_or_another_name() {
+        let of = |spec: Value| {
+            service_without_routes(
+                &serde_json::from_value(json!({ "spec": spec })).expect("a Service"),
+            )
+        };
+        let external = json!({ "type": "ExternalName", "externalName": "db.example.com" });
+        assert_eq!(of(external), Some(dns::DnsService::External("db.example.com".to_owned())));
+        for spec in [json!({ "clusterIP": "10.96.0.1" }), json!({ "clusterIP": "None" })] {
+            assert_eq!(of(spec), Some(dns::DnsService::Endpoints));
         }
     }
 

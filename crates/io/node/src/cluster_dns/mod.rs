@@ -23,6 +23,15 @@ use self::convert::PodStatus;
 use crate::config::CLUSTER_DOMAIN;
 use crate::object_watch::{WatchNews, watch_objects};
 
+/// What the name of a Service with a cluster IP means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceNames {
+    /// Its cluster IP: rules lead from there to its pods.
+    ClusterIps,
+    /// The pods themselves: the kernel cannot have such rules.
+    Endpoints,
+}
+
 /// A server that listens at the bridge of a network.
 #[derive(Debug)]
 pub struct ClusterDns(DnsServer);
@@ -49,13 +58,17 @@ impl ClusterDns {
 
     /// Serves, once it knows what there is: nobody is told that a name does not exist because it is
     /// not known yet. Ends when it is dropped.
-    pub async fn serve(self, client: Client) {
+    pub async fn serve(self, client: Client, names: ServiceNames) {
         let view = SharedView::default();
+        let service = match names {
+            ServiceNames::ClusterIps => convert::service,
+            ServiceNames::Endpoints => convert::service_without_routes,
+        };
         let services: Api<Service> = Api::all(client.clone());
         let slices: Api<EndpointSlice> = Api::all(client.clone());
         let pods: Api<PodStatus> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
         let mut watches = [
-            watch(services, convert::service, DnsView::set_service, DnsView::set_services),
+            watch(services, service, DnsView::set_service, DnsView::set_services),
             watch(slices, convert::slice, DnsView::set_slice, DnsView::set_slices),
             watch(pods, convert::pod, DnsView::set_pod, DnsView::set_pods),
         ];

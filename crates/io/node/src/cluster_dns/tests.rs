@@ -7,7 +7,7 @@ use rekindle_testkit::claims::loopback_address;
 use serde_json::json;
 use tokio::net::UdpSocket;
 
-use super::ClusterDns;
+use super::{ClusterDns, ServiceNames};
 use crate::testing::World;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,7 +63,7 @@ async fn names_are_what_the_api_says_from_the_first_answer_on() {
     let dns = ClusterDns::open(server(), subnet, resolv_conf).await.unwrap();
     let again = ClusterDns::open(server(), subnet, world.folder.join("x")).await.unwrap_err();
     assert_eq!(again.to_string(), format!("serve DNS at {}:53", server()));
-    let serving = tokio::spawn(dns.serve(world.api.client()));
+    let serving = tokio::spawn(dns.serve(world.api.client(), ServiceNames::ClusterIps));
     let (host, service) = ("web-0.web.shop.svc.cluster.local", "web.shop.svc.cluster.local");
     let address = Ipv4Addr::new(10, 88, 0, 2);
     assert_eq!(ask(host).await, (0, vec![address]), "nobody is told before all is known");
