@@ -1,10 +1,11 @@
 //! The driver's rules, one at a time.
 
-use rekindle_pod::{CoreAction, CoreEvent, Loss};
+use rekindle_pod::{CoreAction, CoreEvent, EvictionCause, Loss, PodEviction};
 use rekindle_pod_driver::Existence;
 use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
+use crate::runtime::Says;
 use crate::world::{ApiSays, World, pod};
 
 fn one_container() -> Value {
@@ -17,7 +18,11 @@ const fn millis(millis: u64) -> TickDuration {
 
 /// A pod that runs, with all of it written.
 fn running() -> World {
-    let mut world = World::new(pod(one_container()));
+    running_as(one_container())
+}
+
+fn running_as(spec: Value) -> World {
+    let mut world = World::new(pod(spec));
     world.settle_for(millis(100));
     assert_eq!((world.phase(), world.runtime.running().count()), (Some("Running"), 1));
     world.see();
@@ -273,7 +278,37 @@ fn connections_come_again_when_the_restarted_pod_is_ready() {
     world.driver.handle(world.now, CoreEvent::RestartRequested(request));
     world.drive();
     world.settle_for(millis(100));
-    let words = |word| world.log.iter().position(|logged| *logged == word);
-    let order = [words("withdraw"), words("signal"), words("start"), words("admit")];
-    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{:?}", world.log);
+    assert_in_order(&world, &["withdraw", "signal", "start", "admit"]);
+}
+
+#[test]
+fn a_container_that_fails_its_liveness_probe_gets_its_signal_when_no_rule_leads_to_it() {
+    let mut spec = one_container();
+    spec["containers"][0]["livenessProbe"] =
+        json!({"exec": {"command": ["check"]}, "periodSeconds": 1, "failureThreshold": 1});
+    let mut world = running_as(spec);
+    world.runtime.answers.insert("app Liveness".to_owned(), Says::Failure);
+    world.settle_for(millis(1_000));
+    world.runtime.answers.clear();
+    world.settle_for(millis(1_000));
+    assert_in_order(&world, &["withdraw", "signal", "start", "admit"]);
+}
+
+#[test]
+fn an_evicted_pod_gets_its_signal_when_no_rule_leads_to_it() {
+    let mut world = running();
+    let grace = TickDuration::from_secs(30);
+    let (cause, message) = (EvictionCause::NodePressure, "The node was low on memory".to_owned());
+    world.driver.handle(world.now, CoreEvent::Eviction(PodEviction { cause, message, grace }));
+    world.drive();
+    world.settle_for(millis(100));
+    assert_in_order(&world, &["withdraw", "signal", "finish"]);
+    assert!(!world.log.contains(&"admit"), "{:?}", world.log);
+}
+
+/// The first of each of these comes after the first of the one before it.
+fn assert_in_order(world: &World, words: &[&str]) {
+    let first = |word: &&str| world.log.iter().position(|logged| logged == word);
+    let places: Vec<_> = words.iter().map(first).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{:?}", world.log);
 }
