@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::Context;
 use tokio::net::UnixListener;
 
-/// Listens there. What a process that died left there is nobody's. The folder is to be closed to
-/// others: the mode is set a moment later.
+/// Listens there, also when a process that died has left its socket. The folder is to be closed
+/// to others: the mode is set a moment later.
 pub fn listen(path: &Path) -> anyhow::Result<UnixListener> {
     remove(path)?;
     let listener =

@@ -43,7 +43,7 @@ impl AnswerCount {
         let wanted = *count + more;
         let waited = self.changed.wait_timeout_while(count, PATIENCE, |count| *count < wanted);
         let is_late = waited.expect("no client panics with it").1.timed_out();
-        assert!(!is_late, "the server answers nobody");
+        assert!(!is_late, "the server does not answer");
     }
 }
 

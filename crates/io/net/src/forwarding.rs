@@ -116,7 +116,7 @@ pub(crate) fn refuse_redirects_on_new_interfaces() -> Result<(), NetError> {
 fn read(note: &Path) -> Result<String, NetError> {
     match fs::read_to_string(note) {
         Ok(text) => Ok(text),
-        // somebody has tidied up: then nothing is put back
+        // the file was deleted by hand: nothing is put back
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(ON.to_owned()),
         Err(source) => Err(failed("read", note, source)),
     }

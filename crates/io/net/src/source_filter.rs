@@ -84,7 +84,7 @@ pub(crate) struct AllowedFrames {
     pub(crate) mac: [u8; 6],
     /// Its address.
     pub(crate) address: Ipv4Addr,
-    /// Whom its packets go to.
+    /// Where its packets go.
     pub(crate) gateway_mac: [u8; 6],
 }
 

@@ -104,7 +104,7 @@ impl PreviewReader<'_> {
 
     async fn read_for_the_scheduler(&self, view: &mut ClusterView) -> Result<(), PreviewError> {
         for (kind, what) in [
-            // by their labels pods choose whose neighbours they are
+            // pods choose their neighbours by labels of namespaces, too
             (ResourceKind::Namespace, "the namespaces"),
             (ResourceKind::Node, "the nodes"),
             (ResourceKind::Pod, "all pods"),

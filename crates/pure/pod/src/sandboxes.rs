@@ -213,7 +213,7 @@ impl Sandboxes {
         }
     }
 
-    /// The answer to a setup. True if what was set up has died meanwhile: that is to be told
+    /// The answer to a setup. True if what was set up has died before it: that is to be told
     /// [again](Self::died).
     pub(crate) fn answered(
         &mut self,

@@ -21,7 +21,7 @@ use crate::rules::{EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements
 pub enum WithdrawalCause {
     /// Its pod ends. As long as it serves, it is the last resort of a Service without another.
     Terminating,
-    /// Its containers are restarted in place: nobody answers there for a while.
+    /// Its containers are restarted in place: nothing answers there for a while.
     Restarting,
 }
 

@@ -24,7 +24,7 @@ use super::settings::EngineSettings;
 use super::{cluster_dns, network, node};
 use crate::args::Up;
 
-/// Whom cluster DNS asks as.
+/// The user that cluster DNS is to the API.
 const CLUSTER_DNS: &str = "system:serviceaccount:kube-system:cluster-dns";
 
 /// A node that runs.
@@ -36,7 +36,7 @@ pub struct OwnNode {
     pub api: ApiAddresses,
     /// Where pods ask for names, if they can.
     pub cluster_dns: Option<Ipv4Addr>,
-    /// Who writes the rules of Services.
+    /// Writes the rules of Services.
     pub rules: RuleWriter,
     /// The server that pods reach.
     pub pod_server: JoinHandle<std::io::Result<()>>,

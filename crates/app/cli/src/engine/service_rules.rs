@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use super::data_dir::{DataDir, RUN_ROOT};
 use crate::unix_socket;
 
-/// Whom the API sees.
+/// The user that the writer is to the API.
 pub const USER: &str = "system:kube-proxy";
 
 /// Where agents in processes of their own ask, in the engine's run folder.

@@ -69,7 +69,7 @@ fn connections_go_on_while_no_engine_runs_and_when_the_next_one_starts() {
     load.until_answered(100);
     engine.launch(&[]);
     load.until_answered(100);
-    // the next engine knows whom it has to withdraw
+    // the next engine knows which pods it has to withdraw
     for pod in replicas(&engine) {
         restart(&engine, &pod, "pod");
     }

@@ -90,7 +90,7 @@ fn rules_that_somebody_else_takes_away_are_back_and_go_with_the_engine() {
     assert!(tables().contains(&table), "{}", tables());
     engine.kill();
     assert!(answers(&address, 80), "the rules do not end with the engine");
-    // nobody owns the table now
+    // the table has no owner now
     let deleted = Command::new("nft").arg(format!("delete {table}")).status().unwrap();
     assert!(deleted.success());
     engine.launch(&[]);

@@ -45,8 +45,8 @@ pub struct RuleTableConfig {
     pub bridge: String,
     /// Where the pods' addresses come from.
     pub pods: Ipv4Net,
-    /// Where the Services' cluster IPs come from: connections to those that nobody has are
-    /// rejected.
+    /// Where the Services' cluster IPs come from: connections to those of no Service
+    /// are rejected.
     pub services: Option<Ipv4Net>,
     /// What becomes of the pods' packets that leave the machine.
     pub egress: PodEgress,
@@ -141,8 +141,8 @@ impl RuleTable {
         self.run(OpenTable::read_back).await
     }
 
-    /// Returns when somebody else has changed the table or may have: it is to be replaced. Safe to
-    /// drop.
+    /// Returns when another process has changed the table or may have: it is to be replaced.
+    /// Safe to drop.
     pub async fn changed_by_others(&self) -> Result<(), RuleError> {
         let changed = self.monitor.changed().await;
         changed.map_err(RuleError::from)

@@ -1,4 +1,4 @@
-//! Tells when somebody else changes our table: `nft flush ruleset`, a firewall that reloads.
+//! Tells when another process changes our table: `nft flush ruleset`, a firewall that reloads.
 
 use std::future::poll_fn;
 use std::io;
@@ -32,7 +32,7 @@ pub(super) struct TableMonitor {
     replacing: AtomicBool,
     /// Notifications were lost during a replacement.
     overrun: AtomicBool,
-    /// Somebody else was seen to change the table while we replaced it.
+    /// A change by another process was seen while we replaced the table.
     seen: Notify,
 }
 
@@ -55,7 +55,7 @@ impl TableMonitor {
         })
     }
 
-    /// Returns when somebody else has changed the table, or may have: notifications were lost.
+    /// Returns when another process has changed the table, or may have: notifications were lost.
     pub(super) async fn changed(&self) -> io::Result<()> {
         let mut buffer = Vec::new();
         loop {

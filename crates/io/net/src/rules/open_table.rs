@@ -109,7 +109,7 @@ impl OpenTable {
                     return Err(RuleError::Refused { source, object, table });
                 }
                 Err(error) => {
-                    // somebody changed more than rules and elements
+                    // more than rules and elements was changed
                     tracing::debug!(table = self.name, %error, "nftables table is made anew");
                 }
                 Ok(()) => return Ok(()),
@@ -193,7 +193,7 @@ impl OpenTable {
             changes.added.iter().flat_map(NeededChain::of_element).collect();
         let missing: Vec<NeededChain> = needed.difference(&self.needed_chains).copied().collect();
         if !missing.is_empty() {
-            // first: who sees the elements must not find chains whose rules do not count yet
+            // first: elements must not lead to chains that have no rules yet
             let mut batch = RuleBatch::new(&self.name);
             for chain in &missing {
                 batch.add_needed_chain(*chain);

@@ -5,7 +5,7 @@
 //!  prerouting, output (nat, -100) ─────► route: `services` ─► 3 endpoints ─► `picks` ─► pick-3
 //!         pick-3: a random number below 3 ─► `endpoints` ─► destination is that address and port
 //!  prerouting, output (filter, -95) ───► remember: client and endpoint ─► `affinity`
-//!  prerouting, output (filter, -90) ───► vacant: still for the Services' range? nobody has it
+//!  prerouting, output (filter, -90) ───► vacant: still for the Services' range? no Service has it
 //!  postrouting (nat, 100) ─────────────► hide-source: hairpins, 127.0.0.1, pods that leave
 //! ```
 //! A chain `pick-…` exists once for each number of endpoints that some Service has. NodePorts have
@@ -206,7 +206,7 @@ pub(super) fn chains(config: &RuleTableConfig) -> Vec<ChainDefinition> {
     chains
 }
 
-/// Whose address a frontend has.
+/// What kind of address a frontend has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FrontendScope {
     /// The Service's own.

@@ -152,7 +152,7 @@ impl NetfilterSocket {
     }
 
     /// Hands out everything that the kernel lists: the attributes of each message, not parsed.
-    /// `ErrorKind::Interrupted`: it changed meanwhile.
+    /// `ErrorKind::Interrupted`: it changed while it was read.
     pub(crate) fn dump(
         &mut self,
         message: NetfilterMessage,

@@ -96,7 +96,7 @@ struct AgentRequests {
 }
 
 /// Carries the requests of this process's pods to the engine that listens at `socket`, and again to
-/// one that starts anew. Ends when nobody can ask any more.
+/// one that starts anew. Ends when no pod can ask any more.
 pub async fn follow_requests(socket: &Path, mut requests: mpsc::UnboundedReceiver<RouteRequest>) {
     let mut asked = AgentRequests::default();
     loop {

@@ -5,7 +5,7 @@
 //!  watches ──────────────► ServiceRouter ── changes ──► RuleTable ──► kernel
 //!  workers ── withdraw ──►      ▲                           │ committed
 //!              ◄────────────────┼───────────────────────────┘
-//!                               └── all elements ◄── somebody else changed the table
+//!                               └── all elements ◄── another process changed the table
 //! ```
 
 mod line;
@@ -85,7 +85,7 @@ impl ServiceRules {
         RuleTable::open(config)?.remove().await
     }
 
-    /// Keeps the rules as they are to be, until the watches end or nobody can ask any more.
+    /// Keeps the rules as they are to be, until the watches end or no pod can ask any more.
     pub async fn serve(
         mut self,
         client: Client,
@@ -192,7 +192,7 @@ impl ServiceRules {
                 let table = self.table.name();
                 tracing::info!(
                     table,
-                    "somebody else changed the rules of Services; they are written anew"
+                    "another process changed the rules of Services; they are written anew"
                 );
                 self.replace().await;
             }

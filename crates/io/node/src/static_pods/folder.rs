@@ -55,7 +55,7 @@ pub(crate) struct ManifestFolder {
     client: Client,
     recorder: EventRecorder,
     files: BTreeMap<PathBuf, FileState>,
-    /// Whether links are among the files: their targets change where nobody watches.
+    /// Whether links are among the files: their targets lie outside of what is watched.
     has_links: bool,
     /// What was told of the folder itself last.
     trouble: Option<String>,

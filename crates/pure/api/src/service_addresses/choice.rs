@@ -38,7 +38,7 @@ pub(super) struct AddressChoice<'c> {
     pub(super) held: ServiceHoldings,
     /// Whether the first address of a range is this Service's.
     pub(super) may_have_reserved: bool,
-    /// Whether somebody else has taken an address that no Service holds.
+    /// Whether an address that no Service holds is taken by another IPAddress.
     pub(super) is_foreign: &'c dyn Fn(IpAddr) -> bool,
     /// A random number.
     pub(super) seed: &'c dyn Fn() -> u128,

@@ -94,7 +94,7 @@ fn rebuilt(api: &ApiShared, ranges: ServiceRanges) -> (AddressBook, WriteEpoch) 
     let Some(entry) = services(api) else { return (book, api.store.epoch()) };
     let (stored, epoch) = api.store.newest_below(&keys::collection(entry, ""));
     for stored in stored {
-        // one that cannot be read is served to nobody, and holds nothing
+        // one that cannot be read is not served, and holds nothing
         let Ok(service) = decode_stored(entry, &stored) else { continue };
         if let Some(service) = service.as_any().downcast_ref::<Service>() {
             book.hold(&ServiceHoldings::of_service(service));

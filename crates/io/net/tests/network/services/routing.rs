@@ -127,7 +127,7 @@ async fn refuse(machine: &Machine) {
         (&machine.host, "10.96.0.1:80"),
         (&machine.outside, "192.0.2.1:30080"),
         (&machine.host, "127.0.0.1:30080"),
-        // nobody has it, or not this port
+        // no Service has it, or not this port
         (&machine.pods[0], "10.96.7.7:80"),
         (&machine.host, "10.96.0.2:81"),
     ] {

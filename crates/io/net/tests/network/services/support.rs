@@ -1,5 +1,5 @@
 //! A machine with pods, made of network namespaces: the host with a bridge, pods with addresses of
-//! their own (/32) that send everything to the bridge, and somebody outside.
+//! their own (/32) that send everything to the bridge, and a client outside.
 #![allow(unreachable_pub, reason = "a module of a test")]
 
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use crate::support::Namespace;
 pub const BRIDGE: &str = "rktest0";
 /// Where the pods' servers listen.
 pub const POD_PORT: u16 = 8080;
-/// The host as somebody outside knows it.
+/// The host's address for a client outside.
 pub const HOST_OUTSIDE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub const OUTSIDE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
@@ -93,7 +93,7 @@ impl Machine {
         Self { host, pods, outside }
     }
 
-    /// A server in each pod that says the pod's number to whoever connects, then echoes.
+    /// A server in each pod that sends the pod's number over each connection, then echoes.
     pub fn serve_tcp(&self) {
         for (number, pod) in self.pods.iter().enumerate() {
             serve_tcp(pod, SocketAddr::from((pod_ip(number), POD_PORT)), number);
