@@ -2,10 +2,10 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::ports::ask;
 
@@ -13,12 +13,22 @@ use crate::ports::ask;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Clients at the same time.
 const CLIENTS: usize = 4;
+/// Between two connections of a client. Many more would use up the ports of the machine in a
+/// minute, and a probe of the pod that happens on one that was used a moment ago fails.
+const PACE: Duration = Duration::from_millis(10);
 
 /// Clients at work.
 pub struct Load {
-    is_over: Arc<AtomicBool>,
     answered: Arc<AnswerCount>,
-    clients: Vec<JoinHandle<Vec<String>>>,
+    /// Each goes on as long as its sender is there.
+    clients: Vec<(Sender<()>, JoinHandle<ClientResult>)>,
+}
+
+/// What one client has seen.
+#[derive(Default)]
+struct ClientResult {
+    lost: Vec<String>,
+    slowest: Duration,
 }
 
 /// How many connections were answered as they should be.
@@ -54,32 +64,46 @@ pub struct LoadResult {
     pub answered: u64,
     /// What went wrong with others.
     pub lost: Vec<String>,
+    /// From the beginning of a connection to the end of its answer, at most.
+    pub slowest: Duration,
 }
 
 impl Load {
-    /// Begins to ask the server at this address, each time on a new connection, as fast as it
-    /// answers.
+    /// Begins to ask the server at this address, each time on a new connection: up to 400 a second.
     pub fn start(host: &str, port: u16) -> Self {
+        Self::start_with(host, port, PACE)
+    }
+
+    /// The same as fast as it answers, for a few seconds.
+    pub fn start_at_full_speed(host: &str, port: u16) -> Self {
+        Self::start_with(host, port, Duration::ZERO)
+    }
+
+    fn start_with(host: &str, port: u16, pace: Duration) -> Self {
         let address = SocketAddr::new(host.parse().expect("an address"), port);
-        let (is_over, answered) = (Arc::new(AtomicBool::new(false)), Arc::<AnswerCount>::default());
+        let answered = Arc::<AnswerCount>::default();
         let client = || {
-            let (is_over, answered) = (Arc::clone(&is_over), Arc::clone(&answered));
-            std::thread::spawn(move || {
-                let mut lost = Vec::new();
-                while !is_over.load(Ordering::Relaxed) {
+            let answered = Arc::clone(&answered);
+            let (load, goes_on) = mpsc::channel();
+            let client = std::thread::spawn(move || {
+                let mut result = ClientResult::default();
+                while goes_on.recv_timeout(pace) == Err(RecvTimeoutError::Timeout) {
+                    let begun = Instant::now();
                     match connect(address) {
                         Ok(answer) if answer.starts_with("HTTP/1.1 200") => {
+                            result.slowest = result.slowest.max(begun.elapsed());
                             answered.add_one();
                         }
-                        Ok(answer) => lost.push(format!("answered {answer:?}")),
-                        Err(error) => lost.push(error.to_string()),
+                        Ok(answer) => result.lost.push(format!("answered {answer:?}")),
+                        Err(error) => result.lost.push(error.to_string()),
                     }
                 }
-                lost
-            })
+                result
+            });
+            (load, client)
         };
         let clients = std::iter::repeat_with(client).take(CLIENTS).collect();
-        Self { is_over, answered, clients }
+        Self { answered, clients }
     }
 
     /// Waits until so many more were answered: the load is there.
@@ -89,9 +113,15 @@ impl Load {
 
     /// Ends it.
     pub fn stop(self) -> LoadResult {
-        self.is_over.store(true, Ordering::Relaxed);
-        let lost = self.clients.into_iter().flat_map(|client| client.join().expect("a client"));
-        LoadResult { lost: lost.collect(), answered: self.answered.get() }
+        let (loads, clients): (Vec<_>, Vec<_>) = self.clients.into_iter().unzip();
+        drop(loads);
+        let results = clients.into_iter().map(|client| client.join().expect("a client"));
+        let results: Vec<ClientResult> = results.collect();
+        LoadResult {
+            answered: self.answered.get(),
+            slowest: results.iter().map(|result| result.slowest).max().unwrap_or_default(),
+            lost: results.into_iter().flat_map(|result| result.lost).collect(),
+        }
     }
 }
 

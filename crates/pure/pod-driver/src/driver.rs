@@ -282,8 +282,9 @@ impl PodDriver {
                 Some(PodEffect::Persist(journal))
             }
             CoreReport::WriteStatus(status) => {
-                if ready(Some(&status)) == Some("True") && !self.core.is_stopping() {
-                    self.routing.ready();
+                match ready(Some(&status)) {
+                    Some("True") if !self.core.is_stopping() => self.routing.ready(),
+                    Some(_) | None => self.routing.not_ready(),
                 }
                 self.untold = Some(status);
                 Some(PodEffect::Advance)

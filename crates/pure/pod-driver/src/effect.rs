@@ -21,8 +21,12 @@ pub enum PodEffect {
     /// [`endpoints_withdrawn`](crate::PodDriver::endpoints_withdrawn). What ends containers waits
     /// for that, but not for ever.
     WithdrawEndpoints,
-    /// The pod is ready: new connections may come again. Not answered.
+    /// The pod is ready: new connections may come again, also where a slice says that it is not.
+    /// Not answered.
     AdmitEndpoints,
+    /// The pod is not ready any more: from now on slices say whether new connections come. Not
+    /// answered.
+    LeaveEndpointsToSlices,
     /// Let the actions under way go as far as they can without waiting, and give their answers to
     /// the driver. A status is told after that, so a start does not wait for it.
     Advance,

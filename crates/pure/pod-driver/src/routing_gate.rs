@@ -3,10 +3,13 @@
 //!
 //! ```text
 //!            what ends a container is asked for         withdrawn, or the bound is over
-//!  Admitted ───────────────────────────► Withdrawing ─────────────────────────► Withdrawn
-//!     ▲                                  what ends containers waits                 │
-//!     └──────────────────────────── the pod is Ready again ─────────────────────────┘
+//!  BySlices ───────────────────────────► Withdrawing ─────────────────────────► Withdrawn
+//!     ▲                                  ▲ what ends containers waits               │
+//!     └───── the pod is not Ready ──── Admitted ◄───── the pod is Ready again ──────┘
 //! ```
+//! Slices come later than the node knows. One that says that the pod is not ready may be of before
+//! it was ready again, so the node's word counts until the pod is not ready once more.
+//!
 //! The bound keeps a node whose rules cannot be written from holding pods: their containers are
 //! ended then, and an Event says so.
 
@@ -33,7 +36,7 @@ pub(crate) struct RoutingGate {
 enum RoutingState {
     /// As the Services' slices say.
     #[default]
-    Admitted,
+    BySlices,
     /// They are being kept away.
     Withdrawing {
         until: Tick,
@@ -42,6 +45,8 @@ enum RoutingState {
     },
     /// They do not.
     Withdrawn,
+    /// They do, whatever slices say.
+    Admitted,
 }
 
 impl RoutingGate {
@@ -54,7 +59,7 @@ impl RoutingGate {
         action: CoreAction,
     ) -> Option<PodEffect> {
         match &mut self.state {
-            RoutingState::Admitted => {
+            RoutingState::BySlices | RoutingState::Admitted => {
                 let until = now + WITHDRAWAL_MAX;
                 self.state = RoutingState::Withdrawing { until, held: vec![(id, action)] };
                 Some(PodEffect::WithdrawEndpoints)
@@ -83,6 +88,14 @@ impl RoutingGate {
         }
     }
 
+    /// The pod is not ready.
+    pub(crate) fn not_ready(&mut self) {
+        if matches!(self.state, RoutingState::Admitted) {
+            self.state = RoutingState::BySlices;
+            self.due.push_back(PodEffect::LeaveEndpointsToSlices);
+        }
+    }
+
     /// What may be given out by now.
     pub(crate) fn poll(&mut self, now: Tick) -> Option<PodEffect> {
         if let RoutingState::Withdrawing { until, .. } = self.state
@@ -106,7 +119,7 @@ impl RoutingGate {
     pub(crate) fn poll_timeout(&self) -> Option<Tick> {
         match self.state {
             RoutingState::Withdrawing { until, .. } => Some(until),
-            RoutingState::Admitted | RoutingState::Withdrawn => None,
+            RoutingState::BySlices | RoutingState::Withdrawn | RoutingState::Admitted => None,
         }
     }
 }

@@ -5,7 +5,8 @@ use std::num::NonZeroU32;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
-use rekindle_types::{NamespacedName, PodUid, labels};
+use rekindle_types::connection_hold::ConnectionHold;
+use rekindle_types::{NamespacedName, PodUid, labels as well_known};
 
 use crate::frontend::{Frontend, TransportProtocol};
 
@@ -23,11 +24,12 @@ pub(crate) enum TrafficPolicy {
 }
 
 /// A Service that has addresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RoutedService {
     pub(crate) frontends: Vec<RoutedFrontend>,
     /// Seconds for which a client stays with its endpoint.
     pub(crate) sticky_s: Option<NonZeroU32>,
+    pub(crate) hold: ConnectionHold,
 }
 
 /// One of its frontends.
@@ -40,14 +42,14 @@ pub(crate) struct RoutedFrontend {
 }
 
 impl RoutedService {
-    /// Headless Services and other names have no frontends, and neither has one that is not given
-    /// an address yet. Addresses of IPv6 are left out: pods have none.
-    pub(crate) fn new(service: &Service) -> Self {
-        let Some(spec) = &service.spec else { return Self::default() };
+    /// Nothing for one without frontends: headless Services and other names have none, and neither
+    /// has one that is not given an address yet. Addresses of IPv6 are left out: pods have none.
+    pub(crate) fn new(service: &Service) -> Option<Self> {
+        let spec = service.spec.as_ref()?;
         let type_ = spec.type_.as_deref().unwrap_or_default();
         let cluster_ips = addresses(spec.cluster_ips.iter().flatten(), spec.cluster_ip.as_ref());
         if type_ == "ExternalName" || cluster_ips.is_empty() {
-            return Self::default();
+            return None;
         }
         let internal = policy(spec.internal_traffic_policy.as_deref());
         let external = policy(spec.external_traffic_policy.as_deref());
@@ -76,7 +78,9 @@ impl RoutedService {
                 add(Ipv4Addr::UNSPECIFIED.into(), number, external);
             }
         }
-        Self { frontends, sticky_s: sticky_s(spec) }
+        let hold = ConnectionHold::from_annotations(service.metadata.annotations.as_ref());
+        let routed = Self { frontends, sticky_s: sticky_s(spec), hold };
+        Some(routed).filter(|routed| !routed.frontends.is_empty())
     }
 }
 
@@ -120,6 +124,8 @@ fn sticky_s(spec: &ServiceSpec) -> Option<NonZeroU32> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RoutedSlice {
     pub(crate) service: NamespacedName,
+    /// Whether it only repeats what its pods say, which the node knows before.
+    pub(crate) follows_pods: bool,
     pub(crate) endpoints: Vec<RoutedEndpoint>,
     pub(crate) ports: Vec<EndpointPortNumber>,
 }
@@ -157,7 +163,9 @@ pub(crate) enum EndpointUse {
 impl RoutedSlice {
     /// Nothing for a slice that belongs to no Service or holds no addresses.
     pub(crate) fn new(slice: &EndpointSlice) -> Option<Self> {
-        let name = slice.metadata.labels.as_ref()?.get(labels::SERVICE_NAME)?;
+        let labels = slice.metadata.labels.as_ref()?;
+        let name = labels.get(well_known::SERVICE_NAME)?;
+        let manager = labels.get(well_known::SLICE_MANAGED_BY).map(String::as_str);
         let namespace = slice.metadata.namespace.clone().unwrap_or_default();
         let ports = slice.ports.iter().flatten().filter_map(|port| {
             Some(EndpointPortNumber {
@@ -168,6 +176,7 @@ impl RoutedSlice {
         });
         Some(Self {
             service: NamespacedName { namespace, name: name.clone() },
+            follows_pods: manager == Some(well_known::SLICE_CONTROLLER),
             endpoints: slice.endpoints.iter().flatten().filter_map(RoutedEndpoint::new).collect(),
             ports: ports.collect(),
         })

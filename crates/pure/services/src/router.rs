@@ -7,10 +7,11 @@ use std::num::NonZeroU16;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use rekindle_types::{NamespacedName, PodUid};
+use rekindle_types::connection_hold::ConnectionHold;
+use rekindle_types::{NamespacedName, PodUid, TickDuration};
 use serde::{Deserialize, Serialize};
 
-use crate::frontend::Frontend;
+use crate::frontend::{Frontend, TransportProtocol};
 use crate::routed::{
     EndpointUse, RoutedEndpoint, RoutedFrontend, RoutedService, RoutedSlice, TrafficPolicy,
 };
@@ -50,7 +51,8 @@ pub struct ServiceRouter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PodRouting {
     Withdrawn(WithdrawalCause),
-    /// It answers at these addresses; a slice that has another one is behind.
+    /// It is ready at these addresses. A slice that says something else is behind, if it follows
+    /// pods.
     Admitted(Vec<IpAddr>),
 }
 
@@ -71,17 +73,23 @@ impl ServedFrontend {
         endpoints.chain(self.others.iter().copied())
     }
 
-    /// The endpoints are to be these. Those that stay keep their number if they can.
-    fn renumber(&mut self, wanted: &BTreeSet<SocketAddr>) {
+    /// These endpoints with numbers. Those that are there already keep theirs if they can.
+    fn renumbered(&self, wanted: &BTreeSet<SocketAddr>) -> Vec<SocketAddr> {
+        let mut numbered = self.numbered.clone();
         let mut number = 0;
-        while number < self.numbered.len() {
-            match wanted.contains(&self.numbered[number]) {
+        while number < numbered.len() {
+            match wanted.contains(&numbered[number]) {
                 true => number += 1,
-                false => drop(self.numbered.swap_remove(number)),
+                false => drop(numbered.swap_remove(number)),
             }
         }
-        let known: BTreeSet<SocketAddr> = self.numbered.iter().copied().collect();
-        self.numbered.extend(wanted.difference(&known));
+        let known: BTreeSet<SocketAddr> = numbered.iter().copied().collect();
+        numbered.extend(wanted.difference(&known));
+        numbered
+    }
+
+    fn holds(&self, frontend: Frontend) -> bool {
+        self.others.contains(&RuleElement::Held(frontend))
     }
 }
 
@@ -96,7 +104,7 @@ impl ServiceRouter {
 
     /// A Service is as given, or gone.
     pub fn set_service(&mut self, key: NamespacedName, service: Option<&Service>) -> RuleChanges {
-        let routed = service.map(RoutedService::new).filter(|routed| !routed.frontends.is_empty());
+        let routed = service.and_then(RoutedService::new);
         if self.services.get(&key) == routed.as_ref() {
             return RuleChanges::default();
         }
@@ -171,15 +179,31 @@ impl ServiceRouter {
         self.pod_is(pod, Some(PodRouting::Withdrawn(cause)))
     }
 
-    /// The pod is ready at these addresses: from now on the slices decide about it again, as far as
-    /// they know of them.
+    /// The pod is ready at these addresses: new connections go there, to the Services whose slices
+    /// have the pod.
     pub fn admit(&mut self, pod: &PodUid, addresses: &[IpAddr]) -> RuleChanges {
         self.pod_is(pod, Some(PodRouting::Admitted(addresses.to_vec())))
     }
 
-    /// The node has nothing more to say of the pod: it is gone.
+    /// The node has nothing more to say of the pod, which is gone or not ready: slices decide.
     pub fn forget(&mut self, pod: &PodUid) -> RuleChanges {
         self.pod_is(pod, None)
+    }
+
+    /// For how long new connections to this frontend wait from the moment on when they begin to;
+    /// `None` if they do not wait now. Then [`end_hold`](Self::end_hold).
+    pub fn hold(&self, frontend: Frontend) -> Option<TickDuration> {
+        self.served.get(&frontend).filter(|served| served.holds(frontend))?;
+        let (_, service) = self.owner(frontend)?;
+        Some(service.hold.time())
+    }
+
+    /// New connections to this frontend have waited long enough.
+    pub fn end_hold(&mut self, frontend: Frontend) -> RuleChanges {
+        let held = RuleElement::Held(frontend);
+        let Some(served) = self.served.get_mut(&frontend) else { return RuleChanges::default() };
+        let removed = served.others.extract_if(.., |element| *element == held).collect();
+        RuleChanges { removed, added: Vec::new() }
     }
 
     fn pod_is(&mut self, pod: &PodUid, routing: Option<PodRouting>) -> RuleChanges {
@@ -224,9 +248,7 @@ impl ServiceRouter {
         let mut touched = BTreeMap::new();
         for frontend in frontends {
             let old = self.served.remove(&frontend).unwrap_or_default();
-            let (wanted, others) = self.wanted(frontend);
-            let mut new = ServedFrontend { numbered: old.numbered.clone(), others };
-            new.renumber(&wanted);
+            let new = self.serve(frontend, &old);
             before.extend(old.elements(frontend));
             after.extend(new.elements(frontend));
             for address in old.numbered.iter().chain(&new.numbered).map(SocketAddr::ip) {
@@ -260,34 +282,46 @@ impl ServiceRouter {
         }
     }
 
-    /// Where a frontend is to lead: its endpoints, and its elements beside those.
-    fn wanted(&self, frontend: Frontend) -> (BTreeSet<SocketAddr>, Vec<RuleElement>) {
-        let owner = self.claims.get(&frontend).and_then(BTreeSet::first);
-        let Some((key, service)) = owner.and_then(|key| self.services.get_key_value(key)) else {
-            return Default::default();
-        };
+    /// The Service that has a frontend, of all that want it.
+    fn owner(&self, frontend: Frontend) -> Option<(&NamespacedName, &RoutedService)> {
+        let owner = self.claims.get(&frontend)?.first()?;
+        self.services.get_key_value(owner)
+    }
+
+    /// Where a frontend is to lead from now on.
+    fn serve(&self, frontend: Frontend, old: &ServedFrontend) -> ServedFrontend {
+        let Some((key, service)) = self.owner(frontend) else { return ServedFrontend::default() };
         let routed = service.frontends.iter().find(|routed| routed.frontend == frontend);
-        let Some(routed) = routed else { return Default::default() };
+        let Some(routed) = routed else { return ServedFrontend::default() };
         let found = self.endpoints_of(key, routed);
         let count = u16::try_from(found.usable.len()).ok().and_then(NonZeroU16::new);
         let Some(count) = count else {
-            let refusal = match found.is_elsewhere {
-                true => Refusal::Drop,
-                false => Refusal::Reject,
+            let others = match found.is_elsewhere {
+                true => vec![RuleElement::Refused(frontend, Refusal::Drop)],
+                false => {
+                    let refused = RuleElement::Refused(frontend, Refusal::Reject);
+                    let is_held = old.holds(frontend) || hold_begins(old, service, &found);
+                    // only TCP has a first packet after which the client waits for an answer
+                    let is_held = is_held && frontend.protocol == TransportProtocol::Tcp;
+                    [refused]
+                        .into_iter()
+                        .chain(is_held.then_some(RuleElement::Held(frontend)))
+                        .collect()
+                }
             };
-            return (BTreeSet::new(), vec![RuleElement::Refused(frontend, refusal)]);
+            return ServedFrontend { numbered: Vec::new(), others };
         };
         let pick = EndpointPick { endpoints: count, sticky_s: service.sticky_s };
-        let mut rest = vec![RuleElement::Pick(frontend, pick)];
+        let mut others = vec![RuleElement::Pick(frontend, pick)];
         if service.sticky_s.is_some() {
-            rest.extend(found.usable.iter().map(|e| RuleElement::Member(frontend, *e)));
+            others.extend(found.usable.iter().map(|e| RuleElement::Member(frontend, *e)));
         }
-        (found.usable, rest)
+        ServedFrontend { numbered: old.renumbered(&found.usable), others }
     }
 
     fn endpoints_of(&self, service: &NamespacedName, routed: &RoutedFrontend) -> FoundEndpoints {
         let (mut ready, mut last_resort) = (BTreeSet::new(), BTreeSet::new());
-        let mut is_elsewhere = false;
+        let (mut is_elsewhere, mut is_restarting) = (false, false);
         for name in self.slices_of.get(service).into_iter().flatten() {
             let key = NamespacedName { namespace: service.namespace.clone(), name: name.clone() };
             let Some(slice) = self.slices.get(&key) else { continue };
@@ -299,8 +333,11 @@ impl ServiceRouter {
                 if endpoint.address.is_ipv4() != routed.frontend.address.is_ipv4() {
                     continue;
                 }
-                let address = SocketAddr::new(endpoint.address, port.number);
-                let use_ = self.use_of(endpoint);
+                let routing = endpoint.pod.as_ref().and_then(|pod| self.pods.get(pod));
+                let (address, use_) = place_and_use(slice, endpoint, routing);
+                let address = SocketAddr::new(address, port.number);
+                is_restarting |=
+                    routing == Some(&PodRouting::Withdrawn(WithdrawalCause::Restarting));
                 let is_local = routed.policy == TrafficPolicy::Cluster || endpoint.is_on_node;
                 match (use_, is_local) {
                     (EndpointUse::None, _) => {}
@@ -311,27 +348,7 @@ impl ServiceRouter {
             }
         }
         let usable = if ready.is_empty() { last_resort } else { ready };
-        FoundEndpoints { usable, is_elsewhere }
-    }
-
-    /// What a slice says of an endpoint, and the node, which knows more.
-    fn use_of(&self, endpoint: &RoutedEndpoint) -> EndpointUse {
-        let routing = endpoint.pod.as_ref().and_then(|pod| self.pods.get(pod));
-        match (routing, endpoint.use_) {
-            (None, use_) => use_,
-            (Some(PodRouting::Admitted(addresses)), use_) => {
-                match addresses.contains(&endpoint.address) {
-                    true => use_,
-                    false => EndpointUse::None,
-                }
-            }
-            (Some(PodRouting::Withdrawn(WithdrawalCause::Restarting)), _)
-            | (Some(PodRouting::Withdrawn(_)), EndpointUse::None) => EndpointUse::None,
-            (
-                Some(PodRouting::Withdrawn(WithdrawalCause::Terminating)),
-                EndpointUse::Ready | EndpointUse::LastResort,
-            ) => EndpointUse::LastResort,
-        }
+        FoundEndpoints { usable, is_elsewhere, is_restarting }
     }
 
     /// A slice of this Service no longer has the pod; another one may.
@@ -352,6 +369,55 @@ struct FoundEndpoints {
     usable: BTreeSet<SocketAddr>,
     /// Whether there are some that the traffic policy leaves out, as another node has them.
     is_elsewhere: bool,
+    /// Whether there are some that are restarted in place.
+    is_restarting: bool,
+}
+
+/// What a slice says of an endpoint, and the node, which knows more.
+fn place_and_use(
+    slice: &RoutedSlice,
+    endpoint: &RoutedEndpoint,
+    routing: Option<&PodRouting>,
+) -> (IpAddr, EndpointUse) {
+    let address = endpoint.address;
+    match (routing, endpoint.use_) {
+        (None, use_) => (address, use_),
+        (Some(PodRouting::Admitted(addresses)), use_) if !slice.follows_pods => {
+            let is_there = addresses.contains(&address);
+            (address, if is_there { use_ } else { EndpointUse::None })
+        }
+        (Some(PodRouting::Admitted(addresses)), use_) => {
+            let is_of_family = |other: &&IpAddr| other.is_ipv4() == address.is_ipv4();
+            let place = match addresses.contains(&address) {
+                true => Some(&address),
+                false => addresses.iter().find(is_of_family),
+            };
+            match (place, use_) {
+                (None, _) => (address, EndpointUse::None),
+                (Some(place), EndpointUse::LastResort) => (*place, EndpointUse::LastResort),
+                (Some(place), EndpointUse::Ready | EndpointUse::None) => {
+                    (*place, EndpointUse::Ready)
+                }
+            }
+        }
+        (Some(PodRouting::Withdrawn(WithdrawalCause::Restarting)), _)
+        | (Some(PodRouting::Withdrawn(_)), EndpointUse::None) => (address, EndpointUse::None),
+        (
+            Some(PodRouting::Withdrawn(WithdrawalCause::Terminating)),
+            EndpointUse::Ready | EndpointUse::LastResort,
+        ) => (address, EndpointUse::LastResort),
+    }
+}
+
+/// Whether new connections to a frontend that has no endpoint begin to wait for one. Where they
+/// have waited in vain they do not begin again.
+fn hold_begins(old: &ServedFrontend, service: &RoutedService, found: &FoundEndpoints) -> bool {
+    let has_lost_its_last = !old.numbered.is_empty();
+    match service.hold {
+        ConnectionHold::OfRestarts => has_lost_its_last && found.is_restarting,
+        ConnectionHold::For(TickDuration::ZERO) => false,
+        ConnectionHold::For(_) => has_lost_its_last || *old == ServedFrontend::default(),
+    }
 }
 
 fn forget<K: Ord, V: Ord>(map: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {

@@ -1,7 +1,7 @@
 //! The rules of the node as a set of elements, and what changes between two such sets.
 //!
 //! ```text
-//!  packet ──► Refused? ──► Pick (how many endpoints?) ──► Endpoint (frontend, number) ──► DNAT
+//!  packet ──► Held? ──► Refused? ──► Pick (how many endpoints?) ──► Endpoint (frontend, number) ──► DNAT
 //!                              └─ sticky: the client's last endpoint, while it is a Member
 //! ```
 //! A Service has no rules of its own: rules exist once for each number of endpoints, and all that
@@ -28,6 +28,10 @@ pub enum RuleElement {
     Member(Frontend, SocketAddr),
     /// New connections to the frontend are turned away.
     Refused(Frontend, Refusal),
+    /// New connections to the frontend wait before anything else is decided: the kernel keeps their
+    /// first packet in a queue. It has no endpoint now, and is [`Refused`](Self::Refused), too, for
+    /// when they have waited long enough.
+    Held(Frontend),
     /// An address of endpoints: a connection from it to itself gets the node's address as source,
     /// or the answer would not come back through the node.
     Hairpin(IpAddr),
@@ -99,6 +103,7 @@ impl RuleChanges {
                 RuleElement::Pick(..)
                 | RuleElement::Member(..)
                 | RuleElement::Refused(..)
+                | RuleElement::Held(_)
                 | RuleElement::Hairpin(_) => None,
             };
             elements.iter().filter_map(flow).collect()

@@ -17,6 +17,13 @@ pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// The label of an EndpointSlice that names its Service. Source: the same.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
+/// The label of an EndpointSlice that says who writes it. Source: the same.
+pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+
+/// Its value for the slices of the controller that follows pods. Source: upstream's
+/// `pkg/controller/endpointslice`, `controllerName`.
+pub const SLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
+
 /// The labels that every node has. The architecture is spelt as in names of images: `amd64`.
 pub fn default_node_labels(name: &str, architecture: &str) -> Labels {
     let labels = [

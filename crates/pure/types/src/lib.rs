@@ -7,6 +7,7 @@ mod amounts;
 pub mod avoided_nodes;
 pub mod backoff;
 mod causes;
+pub mod connection_hold;
 pub mod digest;
 pub mod disruption;
 mod ended_by_node;

@@ -8,8 +8,11 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::core::ObjectMeta;
+use kube::runtime::wait::await_condition;
 use kube::runtime::{WatchStreamExt, watcher};
 use rekindle_testkit::load::Load;
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartSpec, Rung};
 use serde_json::{Value, json};
 
 use crate::engine::Engine;
@@ -18,6 +21,8 @@ use crate::sample::{Amount, Report};
 const NAME: &str = "web";
 const REPLICAS: i32 = 4;
 const ROLLOUTS: usize = 5;
+/// Of the only replica.
+const RESTARTS: usize = 10;
 const ROUNDS: usize = 4;
 const ROUND: Duration = Duration::from_secs(2);
 /// A status of which nothing changes for so long will not be what is waited for.
@@ -54,7 +59,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
 
     scale(&deployments, json!({ "replicas": REPLICAS })).await?;
     rolled_out(&deployments, REPLICAS).await?;
-    let load = Load::start(&address, 80);
+    let load = Load::start_at_full_speed(&address, 80);
     for round in 0..ROLLOUTS {
         let annotations = json!({ "round": round.to_string() });
         let template = json!({ "template": { "metadata": { "annotations": annotations } } });
@@ -68,12 +73,63 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
         Amount::cost(result.lost.len() as f64),
         format!("{} of {}", result.lost.len(), result.answered),
     );
+
+    scale(&deployments, json!({ "replicas": 1 })).await?;
+    rolled_out(&deployments, 1).await?;
+    let restarts = Api::<PodRestart>::namespaced(engine.client.clone(), "default");
+    let load = Load::start(&address, 80);
+    let mut taken = Vec::new();
+    for round in 0..RESTARTS {
+        taken.push(restart_only_pod(&pods, &restarts, round).await?);
+    }
+    let result = tokio::task::spawn_blocking(|| load.stop()).await?;
+    report.amount(
+        &format!("connections lost in {RESTARTS} whole-pod restarts of the only pod"),
+        "0",
+        Amount::cost(result.lost.len() as f64),
+        format!("{} of {}", result.lost.len(), result.answered),
+    );
+    report.durations("… from the request of a restart to the pod being ready", "–", taken);
+    report.durations("… the slowest of all connections", "restart + 5 ms", vec![result.slowest]);
     Ok(())
+}
+
+/// Restarts the only pod as a whole, and waits until it is ready again.
+async fn restart_only_pod(
+    pods: &Api<Pod>,
+    restarts: &Api<PodRestart>,
+    round: usize,
+) -> anyhow::Result<Duration> {
+    let pod = pods.list(&ListParams::default()).await?.items.pop().context("a pod")?;
+    let pod = pod.metadata.name.context("its name")?;
+    let spec =
+        PodRestartSpec { pod_name: pod.clone(), rung: Some(Rung::Pod), ..Default::default() };
+    let name = format!("round-{round}");
+    let metadata = ObjectMeta { name: Some(name.clone()), ..Default::default() };
+    let restart = PodRestart { metadata, spec, ..Default::default() };
+    let begun = Instant::now();
+    restarts.create(&PostParams::default(), &restart).await?;
+    let is_done = |restart: Option<&PodRestart>| {
+        let status = restart.and_then(|restart| restart.status.as_ref());
+        status.and_then(|status| status.phase) == Some(PodRestartPhase::Succeeded)
+    };
+    let done = tokio::time::timeout(NEXT_IS_DUE, await_condition(restarts.clone(), &name, is_done));
+    done.await.context("the restart stands still")??;
+    let is_ready = |pod: Option<&Pod>| {
+        let status = pod.and_then(|pod| pod.status.as_ref());
+        let conditions = status.and_then(|status| status.conditions.as_ref());
+        conditions.into_iter().flatten().any(|condition| {
+            (condition.type_.as_str(), condition.status.as_str()) == ("Ready", "True")
+        })
+    };
+    let ready = await_condition(pods.clone(), &pod, is_ready);
+    tokio::time::timeout(NEXT_IS_DUE, ready).await.context("the pod is not ready again")??;
+    Ok(begun.elapsed())
 }
 
 async fn connections_per_second(host: &str, port: u16) -> anyhow::Result<f64> {
     let begun = Instant::now();
-    let load = Load::start(host, port);
+    let load = Load::start_at_full_speed(host, port);
     tokio::time::sleep(ROUND).await;
     let result = tokio::task::spawn_blocking(|| load.stop()).await?;
     anyhow::ensure!(result.lost.is_empty(), "{:?}", result.lost.first());

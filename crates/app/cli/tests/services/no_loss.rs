@@ -45,6 +45,46 @@ fn a_rollout_and_restarts_of_each_replica_lose_no_connection() {
     }
 }
 
+/// With a Service whose connections wait for up to a minute: a restart may take longer than two
+/// seconds where many tests run at once.
+fn patient(manifest: &str) -> String {
+    let service = "kind: Service\nmetadata: {name: web";
+    assert!(manifest.contains(service));
+    let annotations = "annotations: {rekindle.dev/hold-connections: 1m}";
+    manifest.replace(service, &format!("{service}, {annotations}"))
+}
+
+/// Connections wait until it is ready again.
+#[test]
+fn restarts_of_the_only_replica_lose_no_connection() {
+    let engine = Engine::start();
+    engine.apply(&patient(&web(1, 10)));
+    let (address, node_port) = ready(&engine);
+    let (by_address, by_port) = (Load::start(&address, 80), Load::start("127.0.0.1", node_port));
+    for rung in ["pod", "containers"] {
+        by_address.until_answered(100);
+        restart(&engine, &replicas(&engine).remove(0), rung);
+    }
+    for load in [by_address, by_port] {
+        load.until_answered(100);
+        let result = load.stop();
+        assert!(result.lost.is_empty(), "{}: {:?}", result.lost.len(), result.lost.first());
+    }
+}
+
+/// `rekindle.dev/hold-connections` is heeded whatever the reason.
+#[test]
+fn a_connection_to_a_service_without_pods_waits_for_the_first_one() {
+    let engine = Engine::start();
+    engine.apply(&patient(&web(0, 1)));
+    let address = engine.get("service/web")["spec"]["clusterIP"].as_str().unwrap().to_owned();
+    let load = Load::start(&address, 80);
+    engine.kubectl(&["scale", "deployment/web", "--replicas=1"]);
+    load.until_answered(4);
+    let result = load.stop();
+    assert!(result.lost.is_empty(), "{}: {:?}", result.lost.len(), result.lost.first());
+}
+
 #[test]
 fn who_connects_to_a_pod_past_its_service_loses_connections_when_it_ends() {
     let engine = Engine::start();

@@ -33,6 +33,7 @@ pub(super) fn describe(element: &RuleElement) -> String {
         }
         RuleElement::Refused(frontend, Refusal::Reject) => format!("rejection of {frontend}"),
         RuleElement::Refused(frontend, Refusal::Drop) => format!("drop of {frontend}"),
+        RuleElement::Held(frontend) => format!("wait at {frontend}"),
         RuleElement::Hairpin(address) => format!("hairpin of {address}"),
     }
 }
@@ -45,6 +46,7 @@ pub(super) fn set_of(element: &RuleElement) -> ElementSet {
         RuleElement::Member(..) => ElementSet::Members,
         RuleElement::Refused(_, Refusal::Reject) => ElementSet::Rejected,
         RuleElement::Refused(_, Refusal::Drop) => ElementSet::Dropped,
+        RuleElement::Held(_) => ElementSet::Held,
         RuleElement::Hairpin(_) => ElementSet::Hairpins,
     }
 }
@@ -83,7 +85,9 @@ fn key_and_data(element: &RuleElement) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         RuleElement::Member(frontend, endpoint) => {
             ([frontend_key(frontend)?.as_slice(), &endpoint_bytes(endpoint)?].concat(), None)
         }
-        RuleElement::Refused(frontend, _) => (frontend_key(frontend)?.to_vec(), None),
+        RuleElement::Refused(frontend, _) | RuleElement::Held(frontend) => {
+            (frontend_key(frontend)?.to_vec(), None)
+        }
         RuleElement::Hairpin(address) => (ipv4(*address)?.repeat(2), None),
     })
 }
@@ -239,6 +243,7 @@ fn decode_parts(set: ElementSet, key: &[[u8; 4]], data: &[[u8; 4]]) -> Option<Ru
         (ElementSet::Dropped, [_, _, _], []) => {
             Some(RuleElement::Refused(frontend()?, Refusal::Drop))
         }
+        (ElementSet::Held, [_, _, _], []) => Some(RuleElement::Held(frontend()?)),
         (ElementSet::Hairpins, [from, to], []) if from == to => {
             Some(RuleElement::Hairpin(Ipv4Addr::from(*from).into()))
         }

@@ -242,6 +242,19 @@ pub(super) fn reject() -> [Vec<Expression>; 2] {
     [[is_tcp, vec![reset]].concat(), vec![unreachable]]
 }
 
+/// The packet waits in this queue for the word of the process that has it, and goes on at once
+/// where none has. By the target of x_tables (linux/netfilter/xt_NFQUEUE.h): kernels that have no
+/// module for nftables' own `queue` have this one.
+pub(super) fn wait_in_queue(queue: u16) -> Expression {
+    const REVISION: u32 = 3;
+    const QUEUES: u16 = 1;
+    const GO_ON_WITHOUT_PROCESS: u16 = 1;
+    const PADDING: u16 = 0;
+    let info = [queue, QUEUES, GO_ON_WITHOUT_PROCESS, PADDING].map(u16::to_ne_bytes);
+    let info = DefaultNla::new(3, info.as_flattened().to_vec());
+    other("target", vec![text(1, "NFQUEUE"), number(2, REVISION), info])
+}
+
 pub(super) fn drop_packet() -> Expression {
     verdict(vec![VerdictAttribute::Code(Verdict::Other(DROP))])
 }

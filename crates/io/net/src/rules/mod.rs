@@ -11,7 +11,8 @@
 //!
 //! `schema` has sets, chains and rules, `expressions` what rules are made of, `elements` how an
 //! element of the rules is one of a set. `batch` makes a transaction of them, `socket` talks to the
-//! kernel. `monitor` sees what others do to the table, `conntrack` forgets flows.
+//! kernel. `monitor` sees what others do to the table, `conntrack` forgets flows, `queue` has the
+//! connections that wait.
 
 mod batch;
 mod conntrack;
@@ -20,6 +21,7 @@ mod error;
 mod expressions;
 mod monitor;
 mod open_table;
+mod queue;
 mod schema;
 mod socket;
 
@@ -30,10 +32,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ipnet::Ipv4Net;
 use rekindle_services::{RuleChanges, RuleElements, StaleFlow};
 use rekindle_types::causes;
+use sha2::{Digest, Sha256};
 
 pub use error::RuleError;
 use monitor::TableMonitor;
 use open_table::OpenTable;
+pub use queue::HeldPacket;
+use queue::PacketQueue;
 
 use crate::error::NetError;
 use crate::sysctl;
@@ -89,6 +94,7 @@ pub enum TableOwnership {
 pub struct RuleTable {
     table: Arc<Mutex<OpenTable>>,
     monitor: Arc<TableMonitor>,
+    queue: Option<PacketQueue>,
     config: RuleTableConfig,
 }
 
@@ -102,10 +108,21 @@ impl RuleTable {
     /// Looks whether the kernel can do it, and changes nothing. Must run inside a tokio runtime, in
     /// the network namespace of the bridge.
     pub fn open(config: RuleTableConfig) -> Result<Self, RuleError> {
-        let table = OpenTable::open(&config)?;
+        let mut table = OpenTable::open(&config)?;
         let monitor = TableMonitor::open(table.name(), table.port())
             .map_err(|source| failed("open netlink socket that monitors nftables", source))?;
-        Ok(Self { table: Arc::new(Mutex::new(table)), monitor: Arc::new(monitor), config })
+        let queue = match open_queue(&mut table) {
+            Ok(queue) => Some(queue),
+            Err(error) => {
+                tracing::warn!(
+                    error = causes(&error),
+                    "failed to open a queue for connections that wait (modules nfnetlink_queue, xt_NFQUEUE and nft_compat): while the last pod of a Service is restarted they are refused"
+                );
+                None
+            }
+        };
+        let table = Arc::new(Mutex::new(table));
+        Ok(Self { table, monitor: Arc::new(monitor), queue, config })
     }
 
     /// The name of the table.
@@ -146,6 +163,26 @@ impl RuleTable {
     pub async fn changed_by_others(&self) -> Result<(), RuleError> {
         let changed = self.monitor.changed().await;
         changed.map_err(RuleError::from)
+    }
+
+    /// Connections that have begun to wait, because their frontend is [held]: each is to be
+    /// [released](Self::release). Safe to drop.
+    ///
+    /// [held]: rekindle_services::RuleElement::Held
+    pub async fn held(&self) -> Result<Vec<HeldPacket>, RuleError> {
+        match &self.queue {
+            Some(queue) => {
+                let held = queue.next().await;
+                held.map_err(|source| failed("read the queue of connections that wait", source))
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Lets a connection go on, by the rules that the kernel has now.
+    pub fn release(&self, packet: HeldPacket) -> Result<(), RuleError> {
+        let released = self.queue.as_ref().map_or(Ok(()), |queue| queue.release(packet));
+        released.map_err(|source| failed("let a connection go on that has waited", source))
     }
 
     /// Has the kernel forget UDP flows that still go to endpoints that are gone, and tells how many
@@ -203,6 +240,23 @@ impl RuleTable {
             Ok(()) => {}
         }
     }
+}
+
+/// Opens a queue, and has the table use it.
+fn open_queue(table: &mut OpenTable) -> Result<PacketQueue, RuleError> {
+    let queue = PacketQueue::open(first_queue(table.name()));
+    let queue = queue.map_err(|source| failed("open a queue of packets", source))?;
+    table.use_queue(queue.number())?;
+    Ok(queue)
+}
+
+/// The number of the queue that a table tries first. It is the same each time: a table that has to
+/// be made anew is without rules for a moment.
+fn first_queue(table: &str) -> u16 {
+    const BEGIN: u16 = 0x4000;
+    const COUNT: u16 = 0x4000;
+    let digest = Sha256::digest(table);
+    BEGIN + u16::from_be_bytes([digest[0], digest[1]]) % COUNT
 }
 
 fn lock(table: &Mutex<OpenTable>) -> std::sync::MutexGuard<'_, OpenTable> {

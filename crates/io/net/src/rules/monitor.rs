@@ -9,11 +9,10 @@ use netlink_packet_netfilter::nftables::NfTablesMessageType;
 use netlink_packet_netfilter::{NetfilterProtoFamily, NetfilterSubsystem};
 use netlink_sys::protocols::NETLINK_NETFILTER;
 use netlink_sys::{AsyncSocket, SocketAddr, TokioSocket};
-use rustix::io::Errno;
 use rustix::net::sockopt;
 use tokio::sync::Notify;
 
-use crate::rules::socket::{ANSWER_MAX, NETFILTER_HEADER_LENGTH, pieces, receive};
+use crate::rules::socket::{ANSWER_MAX, NETFILTER_HEADER_LENGTH, is_overrun, pieces, receive};
 
 /// `NFNLGRP_NFTABLES`.
 const GROUP_NFTABLES: u32 = 7;
@@ -145,8 +144,4 @@ impl TableMonitor {
 struct DrainedNotifications {
     changed: bool,
     overrun: bool,
-}
-
-fn is_overrun(error: &io::Error) -> bool {
-    Errno::from_io_error(error) == Some(Errno::NOBUFS)
 }

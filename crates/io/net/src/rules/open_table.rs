@@ -15,7 +15,10 @@ use crate::links;
 use crate::rules::batch::{RuleBatch, comment, of_table};
 use crate::rules::elements::{EncodedElement, ListedElement, decode};
 use crate::rules::error::RuleError;
-use crate::rules::schema::{self, AFFINITY, ElementSet, NODE_PICKS, NeededChain, PICKS, STICKY};
+use crate::rules::expressions::wait_in_queue;
+use crate::rules::schema::{
+    self, AFFINITY, ChainDefinition, ElementSet, NODE_PICKS, NeededChain, PICKS, STICKY,
+};
 use crate::rules::socket::{NetfilterSocket, malformed};
 use crate::rules::{RuleTableConfig, TableOwnership, conntrack, failed};
 
@@ -28,6 +31,8 @@ pub(super) struct OpenTable {
     name: String,
     socket: NetfilterSocket,
     flags: TableFlags,
+    /// Where connections wait.
+    queue: Option<u16>,
     /// Those in the kernel.
     needed_chains: BTreeSet<NeededChain>,
 }
@@ -45,9 +50,28 @@ impl OpenTable {
         };
         let name = format!("rekindle-{bridge}");
         let needed_chains = BTreeSet::new();
-        let mut table = Self { config: config.clone(), name, socket, flags, needed_chains };
+        let config = config.clone();
+        let mut table = Self { config, name, socket, flags, queue: None, needed_chains };
         table.look_up().map_err(unavailable)?;
         Ok(table)
+    }
+
+    /// Has connections wait in this queue from now on, if the kernel can have such rules.
+    pub(super) fn use_queue(&mut self, queue: u16) -> Result<(), RuleError> {
+        // a table that is gone in the same transaction
+        let name = format!("{}-trial", self.name);
+        let trial = ChainDefinition {
+            name: "hold".to_owned(),
+            base: None,
+            rules: vec![vec![wait_in_queue(queue)]],
+        };
+        let mut batch = RuleBatch::new(&name);
+        batch.add_table(TableFlags::empty(), "of Rekindle, for a moment");
+        batch.add_chain(&trial);
+        batch.delete_table();
+        batch.commit(&mut self.socket)?;
+        self.queue = Some(queue);
+        Ok(())
     }
 
     pub(super) fn name(&self) -> &str {
@@ -119,10 +143,14 @@ impl OpenTable {
         self.make(found.is_some(), elements, clients)
     }
 
+    fn chains(&self) -> Vec<ChainDefinition> {
+        schema::chains(&self.config, self.queue)
+    }
+
     /// What the table says about itself. It differs between versions of the rules, and with the
     /// configuration.
     fn description(&self) -> String {
-        let sets_and_chains = (schema::sets(), schema::chains(&self.config));
+        let sets_and_chains = (schema::sets(), self.chains());
         let digest = Sha256::digest(format!("{:?} {sets_and_chains:?}", self.config));
         let version: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         format!("made by Rekindle, which owns it; version {version}")
@@ -145,7 +173,7 @@ impl OpenTable {
         for (id, set) in (1..).zip(schema::sets()) {
             batch.add_set(id, &set);
         }
-        for chain in schema::chains(&self.config) {
+        for chain in self.chains() {
             batch.add_chain(&chain);
         }
         for chain in &needed_chains {
@@ -166,7 +194,7 @@ impl OpenTable {
             present.union(elements).flat_map(NeededChain::of_element).collect();
         let mut batch = RuleBatch::new(&self.name);
         batch.add_table(self.flags, &self.description());
-        for chain in schema::chains(&self.config) {
+        for chain in self.chains() {
             batch.add_chain_only(&chain);
         }
         for chain in &needed_chains {
@@ -176,7 +204,7 @@ impl OpenTable {
         for map in [PICKS, NODE_PICKS, STICKY] {
             batch.flush_set(map);
         }
-        for chain in schema::chains(&self.config) {
+        for chain in self.chains() {
             batch.add_rules(&chain);
         }
         for chain in &needed_chains {

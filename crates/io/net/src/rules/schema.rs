@@ -1,6 +1,7 @@
 //! The table of an engine: its sets, chains and rules.
 //!
 //! ```text
+//!  prerouting, output (filter, -120) ──► hold: in `held`? wait in the engine's queue
 //!  prerouting, output (filter, -110) ──► refuse: in `rejected`? in `dropped`?
 //!  prerouting, output (nat, -100) ─────► route: `services` ─► 3 endpoints ─► `picks` ─► pick-3
 //!         pick-3: a random number below 3 ─► `endpoints` ─► destination is that address and port
@@ -34,7 +35,7 @@ use crate::rules::expressions::{
     load_any_original_address, load_destination, load_destination_port, load_mark,
     load_original_destination, load_original_destination_port, load_protocol, load_random,
     load_source, load_source_port, look_up, masquerade, redirect, register, reject, subnet,
-    update_map,
+    update_map, wait_in_queue,
 };
 use crate::rules::{LoopbackNodePorts, PodEgress, RuleTableConfig};
 
@@ -44,6 +45,7 @@ pub(super) const AFFINITY: &str = "affinity";
 pub(super) const STICKY: &str = "sticky";
 pub(super) const PICKS: &str = "picks";
 pub(super) const NODE_PICKS: &str = "node-picks";
+const HOLD: &str = "hold";
 const REFUSE: &str = "refuse";
 const ROUTE: &str = "route";
 const REMEMBER: &str = "remember";
@@ -61,16 +63,18 @@ pub(super) enum ElementSet {
     Members,
     Rejected,
     Dropped,
+    Held,
     Hairpins,
 }
 
 impl ElementSet {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Services,
         Self::Endpoints,
         Self::Members,
         Self::Rejected,
         Self::Dropped,
+        Self::Held,
         Self::Hairpins,
     ];
 
@@ -81,6 +85,7 @@ impl ElementSet {
             Self::Members => "members",
             Self::Rejected => "rejected",
             Self::Dropped => "dropped",
+            Self::Held => "held",
             Self::Hairpins => "hairpins",
         }
     }
@@ -156,6 +161,7 @@ pub(super) fn sets() -> Vec<SetDefinition> {
         of(ElementSet::Members, member_key, SetData::None),
         of(ElementSet::Rejected, FRONTEND, SetData::None),
         of(ElementSet::Dropped, FRONTEND, SetData::None),
+        of(ElementSet::Held, FRONTEND, SetData::None),
         of(ElementSet::Hairpins, &[Address, Address], SetData::None),
         SetDefinition {
             name: AFFINITY,
@@ -171,8 +177,9 @@ pub(super) fn sets() -> Vec<SetDefinition> {
     ]
 }
 
-/// All chains that do not depend on elements, callees first.
-pub(super) fn chains(config: &RuleTableConfig) -> Vec<ChainDefinition> {
+/// All chains that do not depend on elements, callees first. Connections wait in `queue`, if there
+/// is one.
+pub(super) fn chains(config: &RuleTableConfig, queue: Option<u16>) -> Vec<ChainDefinition> {
     use ChainHook::{Output, Postrouting, Prerouting};
     let plain = |name: &str, rules| ChainDefinition { name: name.to_owned(), base: None, rules };
     let base = |name: &str, kind, hook, priority, rules| ChainDefinition {
@@ -189,12 +196,24 @@ pub(super) fn chains(config: &RuleTableConfig) -> Vec<ChainDefinition> {
     };
     let mut chains = vec![
         plain(TURN_AWAY, reject().to_vec()),
-        plain(REFUSE, refuse_rules(config)),
+        plain(
+            REFUSE,
+            [
+                new_connections_in(config, ElementSet::Rejected, &go_to(TURN_AWAY)),
+                new_connections_in(config, ElementSet::Dropped, &drop_packet()),
+            ]
+            .concat(),
+        ),
         plain(ROUTE, route_rules(config)),
         plain(REMEMBER, remember_rules()),
         base("guard-loopback", "filter", Prerouting, -300, guard_rules(config)),
         base("hide-source", "nat", Postrouting, 100, hide_source_rules(config)),
     ];
+    if let Some(queue) = queue {
+        let wait = wait_in_queue(queue);
+        chains.push(plain(HOLD, new_connections_in(config, ElementSet::Held, &wait)));
+        chains.extend(calls(HOLD, "filter", -120));
+    }
     chains.extend(calls(REFUSE, "filter", -110));
     chains.extend(calls(ROUTE, "nat", -100));
     chains.extend(calls(REMEMBER, "filter", -95));
@@ -240,6 +259,7 @@ impl NeededChain {
             RuleElement::Endpoint(..)
             | RuleElement::Member(..)
             | RuleElement::Refused(..)
+            | RuleElement::Held(_)
             | RuleElement::Hairpin(_) => [None, None],
         };
         chains.into_iter().flatten()
@@ -405,18 +425,19 @@ fn route_rules(config: &RuleTableConfig) -> Vec<Vec<Expression>> {
     ]
 }
 
-fn refuse_rules(config: &RuleTableConfig) -> Vec<Vec<Expression>> {
-    let sets = [(ElementSet::Rejected, go_to(TURN_AWAY)), (ElementSet::Dropped, drop_packet())];
-    let rules = sets.into_iter().flat_map(|(set, verdict)| {
-        let rule = |conditions, scope| {
-            let end = vec![is_in(set.name(), register(0)), verdict.clone()];
-            let new = [is_new_connection(), is_ipv4()].concat();
-            [new, conditions, load_frontend(scope, 0), end].concat()
-        };
-        let of_node = rule(is_for_node(config), FrontendScope::Node);
-        [rule(Vec::new(), FrontendScope::Service), of_node]
-    });
-    rules.collect()
+/// What becomes of new connections to the frontends in this set.
+fn new_connections_in(
+    config: &RuleTableConfig,
+    set: ElementSet,
+    verdict: &Expression,
+) -> Vec<Vec<Expression>> {
+    let rule = |conditions, scope| {
+        let end = vec![is_in(set.name(), register(0)), verdict.clone()];
+        let new = [is_new_connection(), is_ipv4()].concat();
+        [new, conditions, load_frontend(scope, 0), end].concat()
+    };
+    let of_node = rule(is_for_node(config), FrontendScope::Node);
+    vec![rule(Vec::new(), FrontendScope::Service), of_node]
 }
 
 /// A pod reaches no service of the host that listens on the loopback, although the bridge may carry

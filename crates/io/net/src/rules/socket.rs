@@ -114,18 +114,8 @@ impl NetfilterSocket {
 
     /// Sends one message and returns when the kernel has done it.
     pub(crate) fn request(&mut self, message: NetfilterMessage) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        self.append(&mut bytes, message, NLM_F_ACK);
-        let sequence = self.sequence;
-        self.send(&bytes)?;
-        loop {
-            self.receive()?;
-            for outcome in outcomes(&self.answers)? {
-                if outcome.sequence == sequence {
-                    return outcome.error.map_or(Ok(()), Err);
-                }
-            }
-        }
+        self.sequence = self.sequence.wrapping_add(1);
+        request(&self.socket, self.sequence, message, &mut self.answers)
     }
 
     /// Sends one question and returns the attributes of its answer.
@@ -188,14 +178,7 @@ impl NetfilterSocket {
 
     fn append(&mut self, bytes: &mut Vec<u8>, message: NetfilterMessage, flags: u16) {
         self.sequence = self.sequence.wrapping_add(1);
-        let mut header = NetlinkHeader::default();
-        header.flags = flags | NLM_F_REQUEST;
-        header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
-        message.finalize();
-        let start = bytes.len();
-        bytes.resize(start + message.buffer_len().next_multiple_of(4), 0);
-        message.serialize(&mut bytes[start..]);
+        append(bytes, message, flags, self.sequence);
     }
 
     /// All in one call: a message that is sent in parts is not one transaction.
@@ -214,6 +197,44 @@ impl NetfilterSocket {
     fn receive(&mut self) -> io::Result<()> {
         receive(&self.socket, &mut self.answers)
     }
+}
+
+/// Sends one message and returns when the kernel has done it.
+pub(crate) fn request(
+    socket: &Socket,
+    sequence: u32,
+    message: NetfilterMessage,
+    answers: &mut Vec<u8>,
+) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    append(&mut bytes, message, NLM_F_ACK, sequence);
+    socket.send(&bytes, 0)?;
+    loop {
+        receive(socket, answers)?;
+        for outcome in outcomes(answers)? {
+            if outcome.sequence == sequence {
+                return outcome.error.map_or(Ok(()), Err);
+            }
+        }
+    }
+}
+
+/// Sends one message to which the kernel gives no answer.
+pub(crate) fn tell(socket: &Socket, message: NetfilterMessage) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    append(&mut bytes, message, 0, 0);
+    socket.send(&bytes, 0).map(drop)
+}
+
+fn append(bytes: &mut Vec<u8>, message: NetfilterMessage, flags: u16, sequence: u32) {
+    let mut header = NetlinkHeader::default();
+    header.flags = flags | NLM_F_REQUEST;
+    header.sequence_number = sequence;
+    let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+    message.finalize();
+    let start = bytes.len();
+    bytes.resize(start + message.buffer_len().next_multiple_of(4), 0);
+    message.serialize(&mut bytes[start..]);
 }
 
 /// Reads what is there into `into`. `ErrorKind::WouldBlock`: nothing.
@@ -268,4 +289,9 @@ fn outcome(buffer: &NetlinkBuffer<&[u8]>) -> MessageOutcome {
 
 pub(crate) fn malformed(error: netlink_packet_core::DecodeError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+}
+
+/// The kernel had more to tell than there was room for.
+pub(crate) fn is_overrun(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::NOBUFS)
 }

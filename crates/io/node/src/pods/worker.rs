@@ -295,6 +295,9 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
                 PodEffect::AdmitEndpoints => {
                     self.node.routes.admit(self.pod_ref.uid.clone(), self.ips.clone());
                 }
+                PodEffect::LeaveEndpointsToSlices => {
+                    self.node.routes.forget(self.pod_ref.uid.clone());
+                }
                 PodEffect::Advance => self.advance(),
                 PodEffect::RequestResources(request) => {
                     let rank = Rank::from_pod(self.driver.pod());

@@ -132,6 +132,23 @@ fn what_cannot_be_had_is_refused_in_the_words_of_upstream() {
 }
 
 #[test]
+fn a_service_says_for_how_long_connections_wait_in_at_most_a_minute() {
+    let mut bench = Bench::new();
+    let mut annotated = |text: &str| {
+        let mut service = service("web", json!({}));
+        service["metadata"]["annotations"] = json!({"rekindle.dev/hold-connections": text});
+        bench.call("POST", SERVICES, &service.to_string()).text()
+    };
+    let refused = "422 Invalid: Service \"web\" is invalid: metadata.annotations[rekindle.dev/hold-connections]: Invalid value: ";
+    assert_eq!(
+        annotated("soon"),
+        format!("{refused}\"soon\": \"soon\" is not a duration such as 90s, 10m or 1h30m")
+    );
+    assert_eq!(annotated("5m"), format!("{refused}\"5m\": must be at most 1m"));
+    assert!(annotated("30s").starts_with("201"));
+}
+
+#[test]
 fn a_full_range_refuses() {
     let mut bench = Bench::new();
     let range = "10.96.0.0/29".parse().unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::labels::{Labels, SERVICE_NAME};
+use rekindle_types::labels::{Labels, SERVICE_NAME, SLICE_CONTROLLER, SLICE_MANAGED_BY};
 
 use super::shown::{self, PodEndpoint};
 use super::wanted::{self, AddressType, BackendPod, BackendPort};
@@ -20,9 +20,6 @@ use crate::{
 
 /// Endpoints of one slice, at most (upstream's default).
 const ENDPOINTS_MAX: usize = 100;
-/// The label that says who made a slice.
-const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-const MANAGER: &str = "endpointslice-controller.k8s.io";
 
 /// What is to be done for the slices of a Service.
 pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan {
@@ -32,7 +29,10 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan 
     let mut work = SliceSync {
         view,
         service,
-        labels: mirrored(service, &[(SERVICE_NAME, name.name.as_str()), (MANAGED_BY, MANAGER)]),
+        labels: mirrored(
+            service,
+            &[(SERVICE_NAME, name.name.as_str()), (SLICE_MANAGED_BY, SLICE_CONTROLLER)],
+        ),
         taken: 0,
         written: Vec::new(),
         deleted: Vec::new(),
@@ -93,7 +93,7 @@ fn left_over<'a>(
 /// The Service that a slice of ours is for, by its labels.
 pub(super) fn service_of(slice: &EndpointSlice) -> Option<&str> {
     let labels = slice.metadata.labels.as_ref()?;
-    labels.get(MANAGED_BY).filter(|manager| *manager == MANAGER)?;
+    labels.get(SLICE_MANAGED_BY).filter(|manager| *manager == SLICE_CONTROLLER)?;
     labels.get(SERVICE_NAME).map(String::as_str)
 }
 
@@ -104,9 +104,9 @@ pub(crate) fn is_of_service(slice: &EndpointSlice) -> bool {
 
 fn is_made_here(slice: &EndpointSlice, service_uid: &str, family: AddressType) -> bool {
     let meta = &slice.metadata;
-    let manager = meta.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY));
+    let manager = meta.labels.as_ref().and_then(|labels| labels.get(SLICE_MANAGED_BY));
     slice.address_type == family.name()
-        && manager.is_some_and(|manager| manager == MANAGER)
+        && manager.is_some_and(|manager| manager == SLICE_CONTROLLER)
         && owners::controller_of(meta).is_some_and(|owner| owner.uid == service_uid)
         && !owners::is_terminating(meta)
 }

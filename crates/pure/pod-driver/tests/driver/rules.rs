@@ -265,6 +265,12 @@ fn rules_that_cannot_be_written_hold_a_pod_for_a_second_at_most() {
 #[test]
 fn connections_come_again_when_the_restarted_pod_is_ready() {
     let mut world = running();
+    restart(&mut world);
+    world.settle_for(millis(100));
+    assert_in_order(&world, &["withdraw", "signal", "start", "admit"]);
+}
+
+fn restart(world: &mut World) {
     let request = rekindle_pod::RestartRequest {
         id: "id".to_owned(),
         name: "restart".to_owned(),
@@ -277,8 +283,6 @@ fn connections_come_again_when_the_restarted_pod_is_ready() {
     };
     world.driver.handle(world.now, CoreEvent::RestartRequested(request));
     world.drive();
-    world.settle_for(millis(100));
-    assert_in_order(&world, &["withdraw", "signal", "start", "admit"]);
 }
 
 #[test]
@@ -292,6 +296,30 @@ fn a_container_that_fails_its_liveness_probe_gets_its_signal_when_no_rule_leads_
     world.runtime.answers.clear();
     world.settle_for(millis(1_000));
     assert_in_order(&world, &["withdraw", "signal", "start", "admit"]);
+}
+
+/// A slice may say for a while that it is not ready, or that it still is.
+#[test]
+fn the_node_says_that_a_restarted_pod_is_ready_until_it_is_not() {
+    let mut spec = one_container();
+    spec["containers"][0]["readinessProbe"] =
+        json!({"exec": {"command": ["check"]}, "periodSeconds": 1, "failureThreshold": 1});
+    let mut world = running_as(spec);
+    world.runtime.answers.insert("app Readiness".to_owned(), Says::Failure);
+    world.settle_for(millis(1_000));
+    assert!(!world.log.contains(&"leave"), "slices have said it all the time: {:?}", world.log);
+    world.runtime.answers.clear();
+    restart(&mut world);
+    world.settle_for(millis(1_000));
+    assert_in_order(&world, &["withdraw", "signal", "start", "admit"]);
+    assert!(!world.log.contains(&"leave"), "{:?}", world.log);
+    world.runtime.answers.insert("app Readiness".to_owned(), Says::Failure);
+    world.settle_for(millis(1_000));
+    assert_in_order(&world, &["admit", "leave"]);
+    world.log.clear();
+    world.runtime.answers.clear();
+    world.settle_for(millis(1_000));
+    assert!(!world.log.contains(&"admit"), "slices say it: {:?}", world.log);
 }
 
 #[test]

@@ -154,6 +154,7 @@ impl World {
                     assert_eq!(ends, None, "rules lead to what was asked to end");
                     self.routed = Routed::Admitted;
                 }
+                PodEffect::LeaveEndpointsToSlices => assert_eq!(self.routed, Routed::Admitted),
                 PodEffect::Show(status) => self.shown.push(status),
                 PodEffect::WriteStatus(write) => {
                     assert!(self.status_in_flight.is_none(), "two statuses are in flight");
@@ -402,6 +403,7 @@ fn word(effect: &PodEffect) -> &'static str {
         },
         PodEffect::WithdrawEndpoints => "withdraw",
         PodEffect::AdmitEndpoints => "admit",
+        PodEffect::LeaveEndpointsToSlices => "leave",
         PodEffect::Advance => "advance",
         PodEffect::RequestResources(_) => "resources",
         PodEffect::Show(_) => "show",

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use proptest::prelude::*;
+use rekindle_types::connection_hold::ANNOTATION;
 use serde_json::{Value, json};
 
 use super::*;
@@ -25,7 +26,8 @@ fn plain() -> Service {
 fn slice_of(service: &str, ports: Value, endpoints: Value) -> EndpointSlice {
     serde_json::from_value(json!({
         "metadata": { "name": "a", "namespace": "shop",
-            "labels": { "kubernetes.io/service-name": service } },
+            "labels": { "kubernetes.io/service-name": service,
+                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io" } },
         "addressType": "IPv4",
         "ports": ports,
         "endpoints": endpoints,
@@ -79,6 +81,7 @@ fn shown(elements: impl IntoIterator<Item = RuleElement>) -> Vec<String> {
         RuleElement::Endpoint(frontend, n, endpoint) => format!("{frontend} {n} {endpoint}"),
         RuleElement::Member(frontend, endpoint) => format!("{frontend} has {endpoint}"),
         RuleElement::Refused(frontend, refusal) => format!("{frontend} {refusal:?}"),
+        RuleElement::Held(frontend) => format!("{frontend} waits"),
         RuleElement::Hairpin(address) => format!("hairpin {address}"),
     };
     elements.into_iter().map(line).collect()
@@ -264,15 +267,39 @@ fn what_the_node_withdraws_is_gone_until_it_is_admitted_whatever_slices_say() {
 }
 
 #[test]
-fn a_pod_that_is_ready_at_another_address_is_not_looked_for_at_the_old_one() {
+fn a_pod_that_is_ready_again_gets_connections_whatever_its_slice_still_says() {
     let mut router = router(&plain(), &slice(json!([ready(2), ready(3)])));
     router.withdraw(&pod(3), WithdrawalCause::Restarting);
     router.admit(&pod(3), &[at(9)]);
-    assert!(!router.leads_to(at(3)), "the slice is behind");
-    let moved = json!({ "addresses": ["10.88.0.9"], "nodeName": "n", "targetRef": target(3) });
-    router.set_slice(key("web-a"), Some(&slice(json!([ready(2), moved]))));
-    assert!(router.leads_to(at(9)));
+    let mut not_ready = ready(3);
+    not_ready["conditions"] = json!({ "ready": false });
+    let mut moved = ready(9);
+    moved["targetRef"] = target(3);
+    for says in [ready(3), not_ready, moved] {
+        router.set_slice(key("web-a"), Some(&slice(json!([ready(2), says.clone()]))));
+        assert!(router.leads_to(at(9)) && !router.leads_to(at(3)), "{says}");
+    }
     assert!(router.forget(&pod(3)).is_empty());
+    router.admit(&pod(3), &[at(9)]);
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
+    assert!(!router.leads_to(at(9)), "the Service does not select it any more");
+}
+
+#[test]
+fn what_a_user_writes_into_a_slice_counts_more_than_that_the_pod_is_ready() {
+    let by_hand = |endpoints: Value| {
+        let mut slice = slice(endpoints);
+        slice.metadata.labels.as_mut().unwrap().remove("endpointslice.kubernetes.io/managed-by");
+        slice
+    };
+    let mut not_ready = ready(3);
+    not_ready["conditions"] = json!({ "ready": false });
+    let mut router = router(&plain(), &by_hand(json!([ready(2), not_ready])));
+    router.admit(&pod(2), &[at(9)]);
+    router.admit(&pod(3), &[at(3)]);
+    for address in [2, 3, 9] {
+        assert!(!router.leads_to(at(address)), "{address}");
+    }
 }
 
 #[test]
@@ -280,7 +307,7 @@ fn the_only_endpoint_serves_on_while_its_pod_ends_but_not_while_it_is_restarted(
     let mut router = router(&plain(), &slice(json!([ready(2)])));
     assert!(router.withdraw(&pod(2), WithdrawalCause::Terminating).is_empty());
     let changes = router.withdraw(&pod(2), WithdrawalCause::Restarting);
-    assert_eq!(shown(changes.added), ["10.96.0.10:80/TCP Reject"]);
+    assert_eq!(shown(changes.added), ["10.96.0.10:80/TCP Reject", "10.96.0.10:80/TCP waits"]);
 }
 
 #[test]
@@ -333,6 +360,7 @@ enum Step {
     Withdraw(u8, WithdrawalCause),
     Admit(u8, u8),
     Forget(u8),
+    EndHolds,
     AllServices(BTreeMap<NamespacedName, Service>),
 }
 
@@ -388,8 +416,99 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => (2_u8..6, cause).prop_map(|(last, cause)| Step::Withdraw(last, cause)),
         1 => (2_u8..6, 2_u8..6).prop_map(|(pod, at)| Step::Admit(pod, at)),
         1 => (2_u8..6).prop_map(Step::Forget),
+        1 => Just(Step::EndHolds),
         1 => listed.prop_map(Step::AllServices),
     ]
+}
+
+fn web_frontend() -> Frontend {
+    Frontend { address: [10, 96, 0, 10].into(), protocol: TransportProtocol::Tcp, port: 80 }
+}
+
+/// Whether new connections to it wait.
+fn waits(router: &ServiceRouter) -> bool {
+    let held = router.elements().contains(&RuleElement::Held(web_frontend()));
+    assert_eq!(router.hold(web_frontend()).is_some(), held);
+    held
+}
+
+#[test]
+fn connections_wait_while_the_last_endpoint_is_restarted_in_place() {
+    let mut router = router(&plain(), &slice(json!([ready(2), ready(3)])));
+    router.withdraw(&pod(2), WithdrawalCause::Restarting);
+    assert!(!waits(&router), "there is another one");
+    let changes = router.withdraw(&pod(3), WithdrawalCause::Restarting);
+    assert_eq!(
+        shown(changes.added),
+        ["10.96.0.10:80/TCP Reject", "10.96.0.10:80/TCP waits"],
+        "both: they are refused when they have waited long enough"
+    );
+    router.set_slice(key("web-a"), Some(&slice(json!([]))));
+    assert!(waits(&router), "slices leave out pods without an address");
+    router.admit(&pod(3), &[at(4)]);
+    let moved = json!([{ "addresses": ["10.88.0.4"], "targetRef": target(3) }]);
+    let changes = router.set_slice(key("web-a"), Some(&slice(moved)));
+    assert_eq!(shown(changes.removed), ["10.96.0.10:80/TCP Reject", "10.96.0.10:80/TCP waits"],);
+    assert!(!waits(&router));
+}
+
+#[test]
+fn connections_that_waited_in_vain_are_refused_until_there_was_an_endpoint_again() {
+    let mut router = router(&plain(), &slice(json!([ready(2)])));
+    router.withdraw(&pod(2), WithdrawalCause::Restarting);
+    assert_eq!(router.hold(web_frontend()), Some(TickDuration::from_secs(2)));
+    assert_eq!(shown(router.end_hold(web_frontend()).removed), ["10.96.0.10:80/TCP waits"]);
+    assert_eq!(shown(router.elements()), ["10.96.0.10:80/TCP Reject"]);
+    assert!(router.end_hold(web_frontend()).is_empty());
+    router.set_slice(key("web-a"), Some(&slice(json!([]))));
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
+    assert!(!waits(&router));
+    router.admit(&pod(2), &[at(2)]);
+    router.withdraw(&pod(2), WithdrawalCause::Restarting);
+    assert!(waits(&router));
+}
+
+#[test]
+fn a_service_that_says_nothing_waits_for_restarts_only() {
+    let mut router = router(&plain(), &slice(json!([ready(2)])));
+    router.set_slice(key("web-a"), Some(&slice(json!([]))));
+    assert!(!waits(&router), "it was scaled to zero");
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
+    router.withdraw(&pod(2), WithdrawalCause::Terminating);
+    router.set_slice(key("web-a"), Some(&slice(json!([]))));
+    assert!(!waits(&router), "its pod was deleted");
+}
+
+#[test]
+fn a_service_says_for_how_long_connections_wait_whatever_the_reason() {
+    let with = |time: &str| {
+        let mut service = plain();
+        let annotation = (ANNOTATION.to_owned(), time.to_owned());
+        service.metadata.annotations = Some([annotation].into());
+        service
+    };
+    let nothing = slice(json!([]));
+    let mut router = router(&with("5s"), &nothing);
+    assert!(waits(&router), "it never had one");
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
+    assert!(!waits(&router));
+    router.set_slice(key("web-a"), Some(&nothing));
+    assert!(waits(&router));
+    router.set_service(key("web"), None);
+    assert!(router.elements().is_empty());
+    router.set_service(key("web"), Some(&with("0s")));
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
+    router.withdraw(&pod(2), WithdrawalCause::Restarting);
+    assert!(!waits(&router), "never");
+}
+
+#[test]
+fn packets_of_protocols_without_connections_do_not_wait() {
+    let ports = json!([{ "port": 53, "protocol": "UDP" }]);
+    let endpoints = json!([{ "port": 5353, "protocol": "UDP" }]);
+    let mut router = router(&web(ports), &slice_of("web", endpoints, json!([ready(2)])));
+    let changes = router.withdraw(&pod(2), WithdrawalCause::Restarting);
+    assert_eq!(shown(changes.added), ["10.96.0.10:53/UDP Reject"]);
 }
 
 proptest! {
@@ -429,6 +548,15 @@ proptest! {
                     pods.remove(&pod(last));
                     router.forget(&pod(last))
                 }
+                Step::EndHolds => {
+                    let held = kernel.iter().filter_map(|element| match element {
+                        RuleElement::Held(frontend) => Some(*frontend),
+                        _ => None,
+                    });
+                    let ended: Vec<_> = held.map(|frontend| router.end_hold(frontend)).collect();
+                    let removed = ended.into_iter().flat_map(|changes| changes.removed);
+                    RuleChanges { removed: removed.collect(), added: Vec::new() }
+                }
                 Step::AllServices(listed) => {
                     services = listed;
                     router.set_services(&services)
@@ -463,14 +591,16 @@ fn put<T>(map: &mut BTreeMap<NamespacedName, T>, key: NamespacedName, value: Opt
     }
 }
 
+/// Nor what has passed: whether connections wait depends on it.
 fn without_numbers(elements: &RuleElements) -> BTreeSet<RuleElement> {
+    let elements = elements.iter().filter(|element| !matches!(element, RuleElement::Held(_)));
     let plain = |element: &RuleElement| match *element {
         RuleElement::Endpoint(frontend, _, endpoint) => {
             RuleElement::Endpoint(frontend, 0, endpoint)
         }
         other => other,
     };
-    elements.iter().map(plain).collect()
+    elements.map(plain).collect()
 }
 
 fn check_numbers(elements: &RuleElements) -> Result<(), TestCaseError> {
@@ -492,6 +622,11 @@ fn check_numbers(elements: &RuleElements) -> Result<(), TestCaseError> {
             RuleElement::Refused(frontend, _) => prop_assert!(!numbers.contains_key(frontend)),
             RuleElement::Member(frontend, endpoint) => {
                 prop_assert!(endpoints.contains(&(*frontend, *endpoint)));
+            }
+            RuleElement::Held(frontend) => {
+                let refused = RuleElement::Refused(*frontend, Refusal::Reject);
+                prop_assert!(elements.contains(&refused), "{frontend} waits for nothing");
+                prop_assert_eq!(frontend.protocol, TransportProtocol::Tcp);
             }
             RuleElement::Endpoint(..) | RuleElement::Hairpin(_) => {}
         }

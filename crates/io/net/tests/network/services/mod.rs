@@ -2,6 +2,7 @@
 
 mod affinity;
 mod changes;
+mod held;
 mod routing;
 mod support;
 mod table;

@@ -1,6 +1,7 @@
 //! What is wrong with a Service, in the order in which upstream says it.
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use rekindle_types::connection_hold::{ANNOTATION, ConnectionHold};
 
 use super::needs::{
     HEADLESS, is_externally_accessible, is_headless, is_load_balancer, needs_cluster_ip,
@@ -23,7 +24,8 @@ const TOPOLOGY_ANNOTATIONS: [&str; 2] =
 pub(super) fn all(service: &Service) -> Vec<FieldError> {
     let Some(spec) = &service.spec else { return Vec::new() };
     let field = Path::new("spec");
-    let mut errors: Vec<FieldError> = topology_errors(service).into_iter().collect();
+    let mut errors: Vec<FieldError> =
+        topology_errors(service).into_iter().chain(hold_error(service)).collect();
     if items(spec.ports.as_ref()).is_empty() && !is_headless(spec) && needs_cluster_ip(spec) {
         errors.push(FieldError::required(field.child("ports"), ""));
     }
@@ -66,6 +68,14 @@ pub(super) fn change(new: &ServiceSpec, old: &ServiceSpec) -> Vec<FieldError> {
         errors.push(FieldError::invalid(field, port(new), "field is immutable"));
     }
     errors
+}
+
+/// For how long connections wait is ours to say: upstream knows no such annotation.
+fn hold_error(service: &Service) -> Option<FieldError> {
+    let text = service.metadata.annotations.as_ref()?.get(ANNOTATION)?;
+    let problem = ConnectionHold::parse(text).err()?;
+    let field = Path::new("metadata").child("annotations").key(ANNOTATION);
+    Some(FieldError::invalid(field, text, problem))
 }
 
 /// The two annotations for one thing must agree.

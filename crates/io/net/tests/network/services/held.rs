@@ -1,0 +1,131 @@
+//! Connections that wait until their frontend leads somewhere.
+
+use std::io::{ErrorKind, Read};
+use std::sync::Arc;
+
+use rekindle_net::rules::{HeldPacket, RuleTable};
+use rekindle_services::{Frontend, Refusal, RuleChanges, RuleElement, RuleElements};
+
+use super::support::{HOST_OUTSIDE, Machine, POD_PORT, connect, pod_ip, service, table_with, tcp};
+use crate::support::Namespace;
+
+type Client = tokio::task::JoinHandle<std::io::Result<usize>>;
+
+/// Which part of the machine connects.
+type From = fn(&Machine) -> &Namespace;
+
+fn held(frontend: Frontend) -> RuleElements {
+    [RuleElement::Refused(frontend, Refusal::Reject), RuleElement::Held(frontend)].into()
+}
+
+/// Begins to connect.
+fn client(machine: &Arc<Machine>, from: From, to: &str) -> Client {
+    let (machine, to) = (Arc::clone(machine), to.to_owned());
+    tokio::task::spawn_blocking(move || connect(from(&machine), &to).map(|found| found.pod))
+}
+
+/// The first packet of one that waits for this frontend.
+async fn waiting(table: &RuleTable, frontend: Frontend) -> HeldPacket {
+    let packets = table.held().await.unwrap();
+    assert_eq!(packets.len(), 1, "{packets:?}");
+    assert!(packets[0].frontends().any(|of| of == frontend), "{packets:?}");
+    packets[0]
+}
+
+#[test]
+fn connections_wait_and_go_on_to_where_the_rules_lead_then() {
+    let machine = Arc::new(Machine::new(2));
+    machine.serve_tcp();
+    machine.host.block_on(|| async {
+        let (service_ip, node_port) = (tcp("10.96.0.1:80"), tcp("0.0.0.0:30080"));
+        let before = &held(service_ip) | &held(node_port);
+        let after = &service(service_ip, &[1]) | &service(node_port, &[0]);
+        let table = table_with(&before).await;
+        assert_eq!(table.read_back().await.unwrap(), before);
+        let outside = format!("{HOST_OUTSIDE}:30080");
+        let cases: [(From, &str, Frontend, usize); 5] = [
+            (|machine| &machine.pods[0], "10.96.0.1:80", service_ip, 1),
+            (|machine| &machine.pods[1], "10.96.0.1:80", service_ip, 1),
+            (|machine| &machine.host, "10.96.0.1:80", service_ip, 1),
+            (|machine| &machine.outside, &outside, node_port, 0),
+            (|machine| &machine.host, "127.0.0.1:30080", node_port, 0),
+        ];
+        let mut clients = Vec::new();
+        for (from, to, frontend, pod) in cases {
+            let client = client(&machine, from, to);
+            let packet = waiting(&table, frontend).await;
+            clients.push((client, packet, to, pod));
+        }
+        table.apply(&RuleChanges::between(&before, &after)).await.unwrap();
+        for (client, packet, to, pod) in clients {
+            assert!(!client.is_finished(), "{to}");
+            table.release(packet).unwrap();
+            assert_eq!(client.await.unwrap().unwrap(), pod, "{to}");
+        }
+    });
+}
+
+#[test]
+fn a_connection_that_has_waited_comes_from_its_client() {
+    let machine = Arc::new(Machine::new(2));
+    machine.host.block_on(|| async {
+        let frontend = tcp("10.96.0.1:80");
+        let (before, after) = (held(frontend), service(frontend, &[1]));
+        let table = table_with(&before).await;
+        let server =
+            machine.pods[1].inside(|| std::net::TcpListener::bind((pod_ip(1), POD_PORT)).unwrap());
+        let client = client(&machine, |machine| &machine.pods[0], "10.96.0.1:80");
+        let packet = waiting(&table, frontend).await;
+        table.apply(&RuleChanges::between(&before, &after)).await.unwrap();
+        table.release(packet).unwrap();
+        let accepted = tokio::task::spawn_blocking(move || server.accept().unwrap().1);
+        assert_eq!(accepted.await.unwrap().ip(), pod_ip(0));
+        let ended = client.await.unwrap().unwrap_err();
+        assert!(matches!(ended.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset));
+    });
+}
+
+#[test]
+fn one_that_has_waited_in_vain_is_refused() {
+    let machine = Arc::new(Machine::new(1));
+    machine.host.block_on(|| async {
+        let frontend = tcp("10.96.0.1:80");
+        let table = table_with(&held(frontend)).await;
+        let clients: [From; 2] = [|machine| &machine.pods[0], |machine| &machine.host];
+        for from in clients {
+            let client = client(&machine, from, "10.96.0.1:80");
+            table.release(waiting(&table, frontend).await).unwrap();
+            let refused = client.await.unwrap().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        }
+    });
+}
+
+/// The rules outlive a kill -9, and nothing waits for a process that is gone.
+#[test]
+fn without_an_engine_no_connection_waits() {
+    let machine = Machine::new(1);
+    machine.host.block_on(|| async {
+        drop(table_with(&held(tcp("10.96.0.1:80"))).await);
+        let refused = connect(&machine.pods[0], "10.96.0.1:80").map(|_| ()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn established_connections_and_other_frontends_do_not_wait() {
+    let machine = Machine::new(2);
+    machine.serve_tcp();
+    machine.host.block_on(|| async {
+        let (frontend, other) = (tcp("10.96.0.1:80"), tcp("10.96.0.2:80"));
+        let before = &service(frontend, &[1]) | &service(other, &[1]);
+        let after = &held(frontend) | &service(other, &[1]);
+        let table = table_with(&before).await;
+        let mut open = connect(&machine.pods[0], "10.96.0.1:80").unwrap();
+        table.apply(&RuleChanges::between(&before, &after)).await.unwrap();
+        assert!(open.echoes());
+        assert_eq!(connect(&machine.pods[0], "10.96.0.2:80").unwrap().pod, 1);
+        open.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(open.stream.read(&mut [0]).unwrap(), 0, "it ends in order");
+    });
+}
