@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use kube::Client;
 use rekindle_api::ServiceRange;
-use rekindle_net::rules::{LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership};
+use rekindle_net::rules::{
+    LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership, forwarding_firewalls,
+};
 use rekindle_net::{BridgeNetwork, ForwardingUsers, Ipv4Net};
 use rekindle_node::{PodRoutes, ServiceNames, ServiceRules, serve_routes};
 use rekindle_types::causes;
@@ -59,6 +61,7 @@ impl RuleWriter {
             Ok(rules) => {
                 // answers to what pods send out come in elsewhere than by the bridge
                 writer.forwarding.join().context("let the machine forward packets of pods")?;
+                warn_of_firewalls(bridge);
                 let (routes, requests) = PodRoutes::new();
                 let listener = unix_socket::listen(&writer.socket)?;
                 let serve_others = serve_routes(listener, routes.clone());
@@ -128,6 +131,23 @@ impl RuleWriter {
         if let Err(error) = self.forwarding.leave() {
             tracing::warn!(error = causes(&error), "failed to put net.ipv4.ip_forward back");
         }
+    }
+}
+
+/// Packets between pods and the outside have to pass the machine's own firewall, too.
+fn warn_of_firewalls(bridge: &str) {
+    match forwarding_firewalls(bridge) {
+        Ok(found) => {
+            for firewall in found {
+                let (table, remedy) = (&firewall.table, firewall.remedy());
+                tracing::warn!(
+                    table,
+                    remedy,
+                    "dropped by {firewall}: packets between pods and the outside; the remedy lets them pass"
+                );
+            }
+        }
+        Err(error) => tracing::warn!(error = causes(&error), "failed to look at the firewall"),
     }
 }
 

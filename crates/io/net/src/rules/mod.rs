@@ -12,13 +12,14 @@
 //! `schema` has sets, chains and rules, `expressions` what rules are made of, `elements` how an
 //! element of the rules is one of a set. `batch` makes a transaction of them, `socket` talks to the
 //! kernel. `monitor` sees what others do to the table, `conntrack` forgets flows, `queue` has the
-//! connections that wait.
+//! connections that wait, `firewall` finds what stands in the way.
 
 mod batch;
 mod conntrack;
 mod elements;
 mod error;
 mod expressions;
+mod firewall;
 mod monitor;
 mod open_table;
 mod queue;
@@ -35,6 +36,7 @@ use rekindle_types::causes;
 use sha2::{Digest, Sha256};
 
 pub use error::RuleError;
+pub use firewall::{ForwardingFirewall, forwarding_firewalls};
 use monitor::TableMonitor;
 use open_table::OpenTable;
 pub use queue::HeldPacket;

@@ -2,6 +2,7 @@
 
 mod affinity;
 mod changes;
+mod firewall;
 mod held;
 mod routing;
 mod support;

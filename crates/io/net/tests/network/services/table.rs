@@ -22,6 +22,7 @@ fn nft_lists_the_table() {
         elements.extend(sticky_service(tcp("0.0.0.0:30080"), &[0], 60));
         elements.insert(RuleElement::Refused(tcp("10.96.0.3:80"), Refusal::Reject));
         elements.insert(RuleElement::Refused(tcp("0.0.0.0:30081"), Refusal::Drop));
+        elements.insert(RuleElement::Held(tcp("10.96.0.3:80")));
         let _table = table_with(&elements).await;
         let listed = machine.host.run("nft", "list ruleset");
         for expected in [
@@ -31,6 +32,7 @@ fn nft_lists_the_table() {
             "0x00000003 . 0x00000000 : goto pick-3",
             "dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 3 map @endpoints",
             "ct state new ip daddr . meta l4proto . th dport @rejected goto turn-away",
+            "ct state new ip daddr . meta l4proto . th dport @held queue num",
             "iifname \"rktest0\" ip daddr 127.0.0.0/8 drop",
             "ct status dnat ip saddr . ip daddr @hairpins masquerade",
         ] {

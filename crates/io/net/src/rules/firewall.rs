@@ -1,0 +1,173 @@
+//! Firewalls of the machine that stand in the way of what the engine's rules forward. Nothing of
+//! them is changed: the user gets the command that does.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+
+use netlink_packet_core::{DecodeError, NlasIterator};
+use netlink_packet_netfilter::nftables::{ChainMessage, NfTablesMessage, RuleMessage};
+use netlink_packet_netfilter::{NetfilterHeader, NetfilterMessage, NetfilterProtoFamily};
+
+use crate::rules::error::RuleError;
+use crate::rules::failed;
+use crate::rules::socket::{NetfilterSocket, malformed};
+
+/// `NFTA_CHAIN_TABLE` and `NFTA_RULE_TABLE`.
+const TABLE: u16 = 1;
+const CHAIN_NAME: u16 = 3;
+const CHAIN_HOOK: u16 = 4;
+const CHAIN_POLICY: u16 = 5;
+/// `NFTA_HOOK_HOOKNUM`, `NF_INET_FORWARD`.
+const HOOK_NUMBER: u16 = 1;
+const FORWARD: u32 = 2;
+/// `NF_DROP`.
+const POLICY_DROP: u32 = 0;
+/// Ends its chain for forwarded packets with a rule that rejects them, and not by a policy.
+const FIREWALLD: &str = "firewalld";
+
+/// A firewall that does not know the pods' bridge, and so drops what is forwarded from and to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForwardingFirewall {
+    /// The table of nftables that drops.
+    pub table: String,
+    kind: FirewallKind,
+    bridge: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirewallKind {
+    Docker,
+    Firewalld,
+    Ufw,
+    Other,
+}
+
+impl ForwardingFirewall {
+    /// What the user may do about it.
+    pub fn remedy(&self) -> String {
+        let bridge = &self.bridge;
+        match self.kind {
+            FirewallKind::Docker => format!(
+                "iptables -I DOCKER-USER -i {bridge} -j ACCEPT && iptables -I DOCKER-USER -o {bridge} -j ACCEPT"
+            ),
+            FirewallKind::Firewalld => {
+                format!(
+                    "firewall-cmd --permanent --zone=trusted --add-interface={bridge} && firewall-cmd --reload"
+                )
+            }
+            FirewallKind::Ufw => {
+                format!("ufw route allow in on {bridge} && ufw route allow out on {bridge}")
+            }
+            FirewallKind::Other => {
+                format!("accept forwarded packets from and to {bridge} in table {}", self.table)
+            }
+        }
+    }
+}
+
+impl fmt::Display for ForwardingFirewall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            FirewallKind::Docker => "Docker's firewall",
+            FirewallKind::Firewalld => "firewalld",
+            FirewallKind::Ufw => "ufw",
+            FirewallKind::Other => "a firewall",
+        })
+    }
+}
+
+/// A chain as the kernel lists it.
+struct ListedChain {
+    table: String,
+    name: String,
+    /// Whether it is called for forwarded packets and drops those that no rule accepts.
+    drops_forwarded: bool,
+}
+
+/// The firewalls in nftables (so those of `iptables-nft`, too) that drop forwarded packets and have
+/// no rule that names this bridge. Firewalls of the older `iptables-legacy` are not seen.
+pub fn forwarding_firewalls(bridge: &str) -> Result<Vec<ForwardingFirewall>, RuleError> {
+    find(bridge).map_err(|source| failed("look for firewalls that drop what pods send", source))
+}
+
+fn find(bridge: &str) -> io::Result<Vec<ForwardingFirewall>> {
+    let mut socket = NetfilterSocket::open()?;
+    let mut chains: Vec<ListedChain> = Vec::new();
+    let list = NfTablesMessage::GetChain(ChainMessage { attributes: Vec::new() });
+    socket.dump(of_all_families(list), |attributes| {
+        chains.extend(ListedChain::read(attributes).map_err(malformed)?);
+        Ok(())
+    })?;
+    let tables: BTreeSet<&str> = chains
+        .iter()
+        .filter(|chain| chain.drops_forwarded || chain.table == FIREWALLD)
+        .map(|chain| chain.table.as_str())
+        .collect();
+    if tables.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut know_bridge: BTreeSet<String> = BTreeSet::new();
+    let list = NfTablesMessage::GetRule(RuleMessage { attributes: Vec::new() });
+    socket.dump(of_all_families(list), |attributes| {
+        // the name as rules compare it, with zeros behind it up to the length of a name
+        let is_named = attributes
+            .windows(bridge.len() + 1)
+            .any(|bytes| bytes.strip_suffix(&[0]) == Some(bridge.as_bytes()));
+        if is_named {
+            know_bridge.extend(text(attributes, TABLE).map_err(malformed)?);
+        }
+        Ok(())
+    })?;
+    let has_chain = |table: &str, begin: &str| {
+        chains.iter().any(|chain| chain.table == table && chain.name.starts_with(begin))
+    };
+    let firewall = |table: &str| {
+        let kind = match table {
+            FIREWALLD => FirewallKind::Firewalld,
+            table if has_chain(table, "DOCKER-USER") => FirewallKind::Docker,
+            table if has_chain(table, "ufw-") => FirewallKind::Ufw,
+            _ => FirewallKind::Other,
+        };
+        ForwardingFirewall { table: table.to_owned(), kind, bridge: bridge.to_owned() }
+    };
+    let tables = tables.into_iter().filter(|table| !know_bridge.contains(*table));
+    Ok(tables.map(firewall).collect())
+}
+
+impl ListedChain {
+    fn read(attributes: &[u8]) -> Result<Option<Self>, DecodeError> {
+        let (Some(table), Some(name)) = (text(attributes, TABLE)?, text(attributes, CHAIN_NAME)?)
+        else {
+            return Ok(None);
+        };
+        let hook = value(attributes, CHAIN_HOOK)?.map(|hook| number(&hook, HOOK_NUMBER));
+        let is_forward = hook.transpose()?.flatten() == Some(FORWARD);
+        let drops = number(attributes, CHAIN_POLICY)? == Some(POLICY_DROP);
+        Ok(Some(Self { table, name, drops_forwarded: is_forward && drops }))
+    }
+}
+
+fn value(attributes: &[u8], kind: u16) -> Result<Option<Vec<u8>>, DecodeError> {
+    for attribute in NlasIterator::new(attributes) {
+        let attribute = attribute?;
+        if attribute.kind() == kind {
+            return Ok(Some(attribute.value().to_vec()));
+        }
+    }
+    Ok(None)
+}
+
+fn number(attributes: &[u8], kind: u16) -> Result<Option<u32>, DecodeError> {
+    let value = value(attributes, kind)?;
+    Ok(value.and_then(|value| Some(u32::from_be_bytes(*value.first_chunk()?))))
+}
+
+fn text(attributes: &[u8], kind: u16) -> Result<Option<String>, DecodeError> {
+    let value = value(attributes, kind)?;
+    Ok(value.map(|value| String::from_utf8_lossy(&value).trim_end_matches('\0').to_owned()))
+}
+
+fn of_all_families(message: NfTablesMessage) -> NetfilterMessage {
+    NetfilterMessage::new(NetfilterHeader::new(NetfilterProtoFamily::Unspec, 0, 0), message)
+}
