@@ -28,6 +28,7 @@ use crate::pods::{
     sandbox_network_ids,
 };
 use crate::register::{Heartbeat, MachineFacts, NodeFitness};
+use crate::service_links::ServiceLinks;
 use crate::shutdown::ShutdownPolicy;
 use crate::spares::{SpareKeeper, SparesAtStop};
 use crate::static_pods::{Listing, ManifestFolder, StaticPods};
@@ -187,6 +188,7 @@ fn context<R: Runtime, N: PodNetwork>(
         name: config.name.clone(),
         clock: config.clock,
         objects: ObjectCache::new(client.clone()),
+        services: ServiceLinks::follow(client.clone()),
         recorder: EventRecorder::start(client.clone(), &config.name, config.clock),
         index: PodIndex::default(),
         restart_owners: SharedRestartOwners::restore(dirs),

@@ -15,6 +15,7 @@ use crate::images::NodeImages;
 use crate::layout::NodeDirs;
 use crate::objects::ObjectCache;
 use crate::pods::{EventRecorder, NodeRoom, PodIndex, PodResolverSources, SharedRestartOwners};
+use crate::service_links::ServiceLinks;
 use crate::service_rules::PodRoutes;
 use crate::users::PodUsers;
 
@@ -28,6 +29,7 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) network: Arc<N>,
     pub(crate) dirs: NodeDirs,
     pub(crate) objects: Arc<ObjectCache>,
+    pub(crate) services: ServiceLinks,
     pub(crate) recorder: EventRecorder,
     pub(crate) index: PodIndex,
     /// Which of its pods has which request to restart it.

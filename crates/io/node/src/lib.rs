@@ -44,6 +44,7 @@ mod objects;
 mod pods;
 mod probes;
 mod register;
+mod service_links;
 pub mod service_rules;
 mod settings;
 pub mod shutdown;

@@ -44,8 +44,8 @@ fn tables() -> String {
 fn a_service_is_reached_by_address_name_and_port_of_the_node() {
     let engine = Engine::start();
     engine.apply(&web(2, 1));
-    engine.apply(SHELL);
     let (address, node_port) = ready(&engine);
+    engine.apply(SHELL);
     engine.wait_ready("shell");
     let host_ip = engine.get("pod/shell")["status"]["hostIP"].as_str().unwrap().to_owned();
     for (host, port) in [(&*address, 80), ("127.0.0.1", node_port), (&*host_ip, node_port)] {
@@ -63,6 +63,8 @@ fn a_service_is_reached_by_address_name_and_port_of_the_node() {
     // the API, by its name and by what in-cluster clients are told
     in_shell(&engine, "exec 3<>/dev/tcp/kubernetes.default.svc/443");
     in_shell(&engine, "exec 3<>/dev/tcp/$KUBERNETES_SERVICE_HOST/$KUBERNETES_SERVICE_PORT");
+    // and another Service; the Service web was there before the pod
+    in_shell(&engine, "exec 3<>/dev/tcp/$WEB_SERVICE_HOST/$WEB_SERVICE_PORT");
 
     let mut forward = engine.kubectl_command(&["port-forward", "service/web", ":80"]);
     let mut forward = GuardedChild::start(&mut forward);

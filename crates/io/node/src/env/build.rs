@@ -5,11 +5,11 @@ use k8s_openapi::api::core::v1::{
     SecretEnvSource,
 };
 
-use super::api_address::api_variables;
 use super::expansion::expand;
 use super::field_ref::{FieldRefError, PodFacts, downward_field};
 use super::files::{EnvFiles, FileKeyError};
 use super::resource_ref::{Allocatable, ResourceError, resource_value};
+use super::service_variables::{Variables, api_variables};
 use crate::objects::{FetchedObjects, ObjectRef};
 
 /// What a container's environment is made from.
@@ -27,13 +27,15 @@ pub(crate) struct EnvInputs<'a> {
     pub objects: &'a FetchedObjects,
     /// The files in the pod's volumes that it refers to.
     pub files: &'a EnvFiles,
+    /// Of the Services in the pod's namespace.
+    pub services: &'a Variables,
 }
 
 /// The variables in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Environment {
     /// Names and values; each name once.
-    pub variables: Vec<(String, String)>,
+    pub variables: Variables,
     /// Keys of envFrom sources that cannot name a variable and were left out, for an event.
     pub skipped: Vec<String>,
 }
@@ -79,12 +81,15 @@ pub(crate) enum EnvError {
     NoSource(String),
 }
 
-/// The address of the API, then envFrom over it, then env over both: a later entry of the same name
-/// wins, and a value may refer to what stands before it.
+/// The address of the API, then Services, envFrom and env: a later entry of the same name wins, and
+/// a value may refer to what stands before it.
 pub(crate) fn build_environment(inputs: EnvInputs<'_>) -> Result<Environment, EnvError> {
     let mut environment = Environment::default();
     for (name, value) in inputs.facts.api.into_iter().flat_map(api_variables) {
         environment.set(&name, value);
+    }
+    for (name, value) in inputs.services {
+        environment.set(name, value.clone());
     }
     for source in inputs.container.env_from.iter().flatten() {
         add_all_keys(inputs, source, &mut environment)?;

@@ -11,7 +11,8 @@ use serde_json::json;
 
 use super::expansion::{expand, expand_command};
 use super::{
-    Allocatable, EnvFiles, EnvInputs, PodFacts, build_environment, downward_field, resource_value,
+    Allocatable, EnvFiles, EnvInputs, PodFacts, Variables, build_environment, downward_field,
+    resource_value, service_variables,
 };
 use crate::container_spec::VolumePath;
 use crate::objects::{FetchedObjects, ObjectRef, ReferencedObject};
@@ -77,6 +78,7 @@ fn environment(container: serde_json::Value) -> String {
         allocatable: &Allocatable::default(),
         objects: &objects(),
         files: &EnvFiles::default(),
+        services: &Variables::new(),
     });
     match built {
         Ok(env) => {
@@ -104,6 +106,7 @@ fn every_container_is_told_where_the_api_is_unless_it_says_otherwise() {
             allocatable: &Allocatable::default(),
             objects: &objects,
             files: &EnvFiles::default(),
+            services: &Variables::new(),
         });
         built.unwrap().variables
     };
@@ -117,6 +120,41 @@ fn every_container_is_told_where_the_api_is_unless_it_says_otherwise() {
     has(&told, "URL", "https://10.88.0.1/");
     let own = of(json!([{ "name": "KUBERNETES_SERVICE_HOST", "value": "elsewhere" }]));
     has(&own, "KUBERNETES_SERVICE_HOST", "elsewhere");
+}
+
+/// Source: kubelet `pkg/kubelet/envvars`, `FromServices`.
+#[test]
+fn a_service_is_told_of_by_its_address_and_its_ports() {
+    let of = |spec: serde_json::Value| {
+        let service = json!({ "metadata": { "name": "web-app" }, "spec": spec });
+        let told = service_variables(&serde_json::from_value(service).unwrap());
+        told.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+    };
+    let ports = json!([
+        { "name": "http-alt", "port": 80 },
+        { "port": 53, "protocol": "UDP" },
+    ]);
+    assert_eq!(
+        of(json!({ "clusterIP": "10.96.0.9", "ports": ports })),
+        [
+            "WEB_APP_SERVICE_HOST=10.96.0.9",
+            "WEB_APP_SERVICE_PORT=80",
+            "WEB_APP_SERVICE_PORT_HTTP_ALT=80",
+            "WEB_APP_PORT=tcp://10.96.0.9:80",
+            "WEB_APP_PORT_80_TCP=tcp://10.96.0.9:80",
+            "WEB_APP_PORT_80_TCP_PROTO=tcp",
+            "WEB_APP_PORT_80_TCP_PORT=80",
+            "WEB_APP_PORT_80_TCP_ADDR=10.96.0.9",
+            "WEB_APP_PORT_53_UDP=udp://10.96.0.9:53",
+            "WEB_APP_PORT_53_UDP_PROTO=udp",
+            "WEB_APP_PORT_53_UDP_PORT=53",
+            "WEB_APP_PORT_53_UDP_ADDR=10.96.0.9",
+        ]
+    );
+    for address in [json!("None"), json!(""), serde_json::Value::Null] {
+        assert_eq!(of(json!({ "clusterIP": address, "ports": ports })), [""; 0]);
+    }
+    assert_eq!(of(json!({ "clusterIP": "10.96.0.9" })), [""; 0]);
 }
 
 #[test]
@@ -310,6 +348,7 @@ fn a_variable_is_taken_from_a_file_of_an_empty_dir() {
             allocatable: &Allocatable::default(),
             objects: &FetchedObjects::default(),
             files: &EnvFiles::read(&pod, &container, &volumes),
+            services: &Variables::new(),
         });
         match built {
             Ok(env) => {

@@ -9,6 +9,7 @@ use rekindle_types::pod_annotations::is_mirror;
 
 use super::signal::{EvictionSignal, StarvedResource};
 use crate::shutdown::CRITICAL_PRIORITY;
+use crate::static_pods::is_static;
 use crate::usage::{NodeUsage, PodUsage, VolumeMedium};
 
 /// What is left of something.
@@ -143,13 +144,8 @@ impl EvictionFigures {
     }
 }
 
-/// Critical by its priority, or a pod of the node's own manifests (annotation
-/// `kubernetes.io/config.source`), or the mirror of one.
+/// Critical by its priority, or a pod of the node's own manifests, or the mirror of one.
 pub(crate) fn is_critical(pod: &Pod) -> bool {
-    let annotations = pod.metadata.annotations.as_ref();
-    let annotation = |name: &str| annotations.and_then(|annotations| annotations.get(name));
-    let is_static =
-        annotation("kubernetes.io/config.source").is_some_and(|source| source.as_str() != "api");
     let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default();
-    is_static || is_mirror(pod) || priority >= CRITICAL_PRIORITY
+    is_static(pod) || is_mirror(pod) || priority >= CRITICAL_PRIORITY
 }

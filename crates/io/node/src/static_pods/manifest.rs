@@ -20,6 +20,12 @@ const NAMESPACE_DEFAULT: &str = "default";
 /// Hexadecimal digits of a UID that is made from a manifest.
 const UID_DIGITS: usize = 32;
 
+/// Whether it is a pod of the node's own manifests.
+pub(crate) fn is_static(pod: &Pod) -> bool {
+    let source = pod.metadata.annotations.as_ref().and_then(|all| all.get(SOURCE));
+    source.is_some_and(|source| source != "api")
+}
+
 /// Why a file is no static pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StaticPodError {

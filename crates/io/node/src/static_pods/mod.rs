@@ -21,6 +21,6 @@ mod set;
 mod tests;
 
 pub(crate) use folder::ManifestFolder;
-pub(crate) use manifest::{disown, hash_of_mirror};
+pub(crate) use manifest::{disown, hash_of_mirror, is_static};
 pub(crate) use mirror::MirrorKeeper;
 pub(crate) use set::{Listing, MirrorView, StaticPods};

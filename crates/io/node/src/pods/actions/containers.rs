@@ -35,6 +35,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let facts = self.facts();
         let volumes = volume_paths(&self.dirs, &self.pod);
         let files = EnvFiles::read(&self.pod, container, &volumes);
+        let services = self.node.services.variables(&self.pod).await;
+        let services = services.map_err(|e| config(e.to_string()))?;
         let env = build_environment(EnvInputs {
             pod: &self.pod,
             container,
@@ -42,6 +44,7 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
             allocatable: &self.node.allocatable,
             objects: &objects,
             files: &files,
+            services: &services,
         })
         .map_err(|e| config(e.to_string()))?;
         self.tell_skipped(&container.name, &env.skipped);

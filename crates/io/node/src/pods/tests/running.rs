@@ -49,6 +49,42 @@ async fn a_container_that_is_started_again_at_once_is_shown_when_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn containers_are_told_of_the_services_in_their_namespace_unless_they_do_not_want_to() {
+    let world = World::new();
+    let service = |name: &str, namespace: &str, address: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "name": name, "namespace": namespace },
+            "spec": { "clusterIP": address, "ports": [{ "port": 80 }] },
+        })
+    };
+    world.api.create("services", &service("db", "default", "10.96.0.5"));
+    world.api.create("services", &service("far", "elsewhere", "10.96.0.6"));
+    let mut silent = pod("silent", vec![container("quiet")]);
+    silent.spec.as_mut().unwrap().enable_service_links = Some(false);
+    world.api.create("pods", &silent);
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    world.until_running("silent").await;
+    let host = |container: &str, name: &str| {
+        let env = world.machine.spec(container).env;
+        env.into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    };
+    assert_eq!(host("app", "DB_SERVICE_HOST").as_deref(), Some("10.96.0.5"));
+    assert_eq!(host("app", "FAR_SERVICE_HOST"), None);
+    assert_eq!(host("quiet", "DB_SERVICE_HOST"), None);
+
+    world.api.create("services", &service("new", "default", "10.96.0.7"));
+    world.api.remove("services", "db");
+    world.machine.end("app", ExitStatus::Code { code: 1 });
+    world.api.until("again", |_| shown(&world, "web", "app")["restartCount"] == 1).await;
+    world.until_running("web").await;
+    assert_eq!(host("app", "NEW_SERVICE_HOST").as_deref(), Some("10.96.0.7"));
+    assert_eq!(host("app", "DB_SERVICE_HOST"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_agent_mounts_hosts_hostname_and_resolver() {
     let world = World::new();
     world.api.create("pods", &pod("web", vec![container("app")]));

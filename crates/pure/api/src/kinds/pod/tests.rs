@@ -34,7 +34,7 @@ const FIELDS: &[Fields] = &[
             "dnsConfig",
             "dnsPolicy",
             "ephemeralContainers", // by their subresource
-            "enableServiceLinks",  // there are no cluster addresses to make variables of
+            "enableServiceLinks",
             "hostAliases",
             "hostIPC",
             "hostNetwork",
