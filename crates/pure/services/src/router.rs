@@ -30,7 +30,7 @@ pub enum WithdrawalCause {
 ///
 /// Each call answers what changes in the rules; the caller puts these changes into the kernel in
 /// the order of the calls.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ServiceRouter {
     services: BTreeMap<NamespacedName, RoutedService>,
     slices: BTreeMap<NamespacedName, RoutedSlice>,
@@ -54,6 +54,8 @@ enum PodRouting {
     /// It is ready at these addresses. A slice that says something else is behind, if it follows
     /// pods.
     Admitted(Vec<IpAddr>),
+    /// It is no more. Until no slice has it: they are behind.
+    Gone,
 }
 
 /// A frontend as it is in the rules.
@@ -134,7 +136,8 @@ impl ServiceRouter {
             return RuleChanges::default();
         }
         let mut services = BTreeSet::new();
-        if let Some(old) = self.slices.remove(&key) {
+        let old = self.slices.remove(&key);
+        if let Some(old) = &old {
             services.insert(old.service.clone());
             forget(&mut self.slices_of, &old.service, &key.name);
             for pod in old.endpoints.iter().filter_map(|endpoint| endpoint.pod.as_ref()) {
@@ -149,6 +152,13 @@ impl ServiceRouter {
                 services.insert(new.service.clone());
             }
             self.slices.insert(key, new);
+        }
+        for pod in old.iter().flat_map(|old| &old.endpoints).filter_map(|e| e.pod.as_ref()) {
+            if self.pods.get(pod) == Some(&PodRouting::Gone)
+                && !self.services_of_pod.contains_key(pod)
+            {
+                self.pods.remove(pod);
+            }
         }
         self.update_services(services)
     }
@@ -174,7 +184,8 @@ impl ServiceRouter {
     }
 
     /// The node is about to end or restart the pod: no new connection goes there once the changes
-    /// are made, whatever slices say. Holds until [`admit`](Self::admit).
+    /// are made, whatever slices say. Holds until [`admit`](Self::admit) or
+    /// [`leave_to_slices`](Self::leave_to_slices).
     pub fn withdraw(&mut self, pod: &PodUid, cause: WithdrawalCause) -> RuleChanges {
         self.pod_is(pod, Some(PodRouting::Withdrawn(cause)))
     }
@@ -185,9 +196,15 @@ impl ServiceRouter {
         self.pod_is(pod, Some(PodRouting::Admitted(addresses.to_vec())))
     }
 
-    /// The node has nothing more to say of the pod, which is gone or not ready: slices decide.
-    pub fn forget(&mut self, pod: &PodUid) -> RuleChanges {
+    /// The node has nothing more to say of the pod: slices decide.
+    pub fn leave_to_slices(&mut self, pod: &PodUid) -> RuleChanges {
         self.pod_is(pod, None)
+    }
+
+    /// The pod is gone from its node: nothing goes there, whatever slices still say.
+    pub fn gone(&mut self, pod: &PodUid) -> RuleChanges {
+        let is_in_slices = self.services_of_pod.contains_key(pod);
+        self.pod_is(pod, is_in_slices.then_some(PodRouting::Gone))
     }
 
     /// For how long new connections to this frontend wait from the moment on when they begin to;
@@ -202,8 +219,10 @@ impl ServiceRouter {
     pub fn end_hold(&mut self, frontend: Frontend) -> RuleChanges {
         let held = RuleElement::Held(frontend);
         let Some(served) = self.served.get_mut(&frontend) else { return RuleChanges::default() };
-        let removed = served.others.extract_if(.., |element| *element == held).collect();
-        RuleChanges { removed, added: Vec::new() }
+        let ended: Vec<_> = served.others.extract_if(.., |element| *element == held).collect();
+        let mut changes = self.update([frontend].into());
+        changes.removed.extend(ended);
+        changes
     }
 
     fn pod_is(&mut self, pod: &PodUid, routing: Option<PodRouting>) -> RuleChanges {
@@ -294,29 +313,32 @@ impl ServiceRouter {
         let routed = service.frontends.iter().find(|routed| routed.frontend == frontend);
         let Some(routed) = routed else { return ServedFrontend::default() };
         let found = self.endpoints_of(key, routed);
-        let count = u16::try_from(found.usable.len()).ok().and_then(NonZeroU16::new);
+        // only TCP has a first packet after which the client waits for an answer
+        let waits = frontend.protocol == TransportProtocol::Tcp
+            && !found.is_elsewhere
+            && (old.holds(frontend) || hold_begins(old, service, &found));
+        let usable = match (found.ready.is_empty(), waits && found.is_restarting) {
+            (false, _) => found.ready,
+            // a restart is over soon; what is being ended may not answer any more
+            (true, true) => BTreeSet::new(),
+            (true, false) => found.last_resort,
+        };
+        let count = u16::try_from(usable.len()).ok().and_then(NonZeroU16::new);
         let Some(count) = count else {
-            let others = match found.is_elsewhere {
-                true => vec![RuleElement::Refused(frontend, Refusal::Drop)],
-                false => {
-                    let refused = RuleElement::Refused(frontend, Refusal::Reject);
-                    let is_held = old.holds(frontend) || hold_begins(old, service, &found);
-                    // only TCP has a first packet after which the client waits for an answer
-                    let is_held = is_held && frontend.protocol == TransportProtocol::Tcp;
-                    [refused]
-                        .into_iter()
-                        .chain(is_held.then_some(RuleElement::Held(frontend)))
-                        .collect()
-                }
+            let refused = |refusal| RuleElement::Refused(frontend, refusal);
+            let others = match (found.is_elsewhere, waits) {
+                (true, _) => vec![refused(Refusal::Drop)],
+                (false, true) => vec![refused(Refusal::Reject), RuleElement::Held(frontend)],
+                (false, false) => vec![refused(Refusal::Reject)],
             };
             return ServedFrontend { numbered: Vec::new(), others };
         };
         let pick = EndpointPick { endpoints: count, sticky_s: service.sticky_s };
         let mut others = vec![RuleElement::Pick(frontend, pick)];
         if service.sticky_s.is_some() {
-            others.extend(found.usable.iter().map(|e| RuleElement::Member(frontend, *e)));
+            others.extend(usable.iter().map(|e| RuleElement::Member(frontend, *e)));
         }
-        ServedFrontend { numbered: old.renumbered(&found.usable), others }
+        ServedFrontend { numbered: old.renumbered(&usable), others }
     }
 
     fn endpoints_of(&self, service: &NamespacedName, routed: &RoutedFrontend) -> FoundEndpoints {
@@ -347,8 +369,7 @@ impl ServiceRouter {
                 }
             }
         }
-        let usable = if ready.is_empty() { last_resort } else { ready };
-        FoundEndpoints { usable, is_elsewhere, is_restarting }
+        FoundEndpoints { ready, last_resort, is_elsewhere, is_restarting }
     }
 
     /// A slice of this Service no longer has the pod; another one may.
@@ -366,7 +387,9 @@ impl ServiceRouter {
 
 /// Where a frontend may lead.
 struct FoundEndpoints {
-    usable: BTreeSet<SocketAddr>,
+    ready: BTreeSet<SocketAddr>,
+    /// Those that are being ended and still serve.
+    last_resort: BTreeSet<SocketAddr>,
     /// Whether there are some that the traffic policy leaves out, as another node has them.
     is_elsewhere: bool,
     /// Whether there are some that are restarted in place.
@@ -400,7 +423,7 @@ fn place_and_use(
                 }
             }
         }
-        (Some(PodRouting::Withdrawn(WithdrawalCause::Restarting)), _)
+        (Some(PodRouting::Withdrawn(WithdrawalCause::Restarting) | PodRouting::Gone), _)
         | (Some(PodRouting::Withdrawn(_)), EndpointUse::None) => (address, EndpointUse::None),
         (
             Some(PodRouting::Withdrawn(WithdrawalCause::Terminating)),

@@ -11,7 +11,7 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::ObjectMeta;
 use kube::runtime::wait::await_condition;
 use kube::runtime::{WatchStreamExt, watcher};
-use rekindle_testkit::load::Load;
+use rekindle_testkit::load::{Load, LoadResult};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartSpec, Rung};
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
         &format!("connections lost in {ROLLOUTS} rollouts of {REPLICAS} pods without preStop"),
         "0",
         Amount::cost(result.lost.len() as f64),
-        format!("{} of {}", result.lost.len(), result.answered),
+        lost(&result),
     );
 
     scale(&deployments, json!({ "replicas": 1 })).await?;
@@ -87,11 +87,16 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
         &format!("connections lost in {RESTARTS} whole-pod restarts of the only pod"),
         "0",
         Amount::cost(result.lost.len() as f64),
-        format!("{} of {}", result.lost.len(), result.answered),
+        lost(&result),
     );
     report.durations("… from the request of a restart to the pod being ready", "–", taken);
     report.durations("… the slowest of all connections", "restart + 5 ms", vec![result.slowest]);
     Ok(())
+}
+
+fn lost(result: &LoadResult) -> String {
+    let first = result.lost.first().map(|first| format!(": {first}"));
+    format!("{} of {}{}", result.lost.len(), result.answered, first.unwrap_or_default())
 }
 
 /// Restarts the only pod as a whole, and waits until it is ready again.
@@ -100,7 +105,8 @@ async fn restart_only_pod(
     restarts: &Api<PodRestart>,
     round: usize,
 ) -> anyhow::Result<Duration> {
-    let pod = pods.list(&ListParams::default()).await?.items.pop().context("a pod")?;
+    let mut listed = pods.list(&ListParams::default()).await?.items.into_iter();
+    let pod = listed.find(|pod| pod.metadata.deletion_timestamp.is_none()).context("a pod")?;
     let pod = pod.metadata.name.context("its name")?;
     let spec =
         PodRestartSpec { pod_name: pod.clone(), rung: Some(Rung::Pod), ..Default::default() };

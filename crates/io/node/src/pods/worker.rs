@@ -132,6 +132,8 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
         let WorkerStart { pod_ref, found, duty, admission, updates, inbox, shown, source } = start;
         let mut worker = Self::new(node, pod_ref, source.clone(), updates, inbox, shown);
         worker.keep_pod(worker.driver.pod());
+        // what a worker before has said of the endpoints is not known to this one
+        worker.node.routes.leave(worker.pod_ref.uid.clone());
         match duty {
             AgentDuty::Serve => {}
             // before the core looks at what stands, so that it begins nothing
@@ -296,7 +298,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
                     self.node.routes.admit(self.pod_ref.uid.clone(), self.ips.clone());
                 }
                 PodEffect::LeaveEndpointsToSlices => {
-                    self.node.routes.forget(self.pod_ref.uid.clone());
+                    self.node.routes.leave(self.pod_ref.uid.clone());
                 }
                 PodEffect::Advance => self.advance(),
                 PodEffect::RequestResources(request) => {

@@ -37,7 +37,8 @@ type MessageLines = Lines<BufReader<OwnedReadHalf>>;
 enum LineRequest {
     Withdraw { pod: PodUid, cause: WithdrawalCause },
     Admit { pod: PodUid, addresses: Vec<IpAddr> },
-    Forget { pod: PodUid },
+    Leave { pod: PodUid },
+    Gone { pod: PodUid },
 }
 
 /// What the engine says.
@@ -82,7 +83,8 @@ async fn serve_agent(stream: UnixStream, routes: &PodRoutes) -> io::Result<()> {
                     });
                 }
                 Some(LineRequest::Admit { pod, addresses }) => routes.admit(pod, addresses),
-                Some(LineRequest::Forget { pod }) => routes.forget(pod),
+                Some(LineRequest::Leave { pod }) => routes.leave(pod),
+                Some(LineRequest::Gone { pod }) => routes.gone(pod),
             },
         }
     }
@@ -162,12 +164,20 @@ impl AgentRequests {
                 self.withdrawn.remove(&pod);
                 LineRequest::Admit { pod, addresses }
             }
-            RouteRequest::Forget(pod) => {
-                self.withdrawn.remove(&pod);
-                self.waiting.remove(&pod);
-                LineRequest::Forget { pod }
+            RouteRequest::Leave(pod) => {
+                self.forget(&pod);
+                LineRequest::Leave { pod }
+            }
+            RouteRequest::Gone(pod) => {
+                self.forget(&pod);
+                LineRequest::Gone { pod }
             }
         }
+    }
+
+    fn forget(&mut self, pod: &PodUid) {
+        self.withdrawn.remove(pod);
+        self.waiting.remove(pod);
     }
 
     fn answered(&mut self, pod: &PodUid) {

@@ -158,8 +158,12 @@ impl ServiceRules {
                 let changes = self.router.admit(&pod, &addresses);
                 self.apply(changes).await;
             }
-            RouteRequest::Forget(pod) => {
-                let changes = self.router.forget(&pod);
+            RouteRequest::Leave(pod) => {
+                let changes = self.router.leave_to_slices(&pod);
+                self.apply(changes).await;
+            }
+            RouteRequest::Gone(pod) => {
+                let changes = self.router.gone(&pod);
                 self.apply(changes).await;
             }
         }

@@ -15,8 +15,10 @@ pub enum RouteRequest {
     Withdraw(PodUid, WithdrawalCause, oneshot::Sender<()>),
     /// The pod is ready at these addresses.
     Admit(PodUid, Vec<IpAddr>),
-    /// The pod is gone from its node.
-    Forget(PodUid),
+    /// The node has nothing more to say of the pod: slices decide.
+    Leave(PodUid),
+    /// The pod is gone from its node, whatever slices still say.
+    Gone(PodUid),
 }
 
 /// The way to who writes the rules. Without one, nothing leads to pods by their Services, and there
@@ -50,8 +52,12 @@ impl PodRoutes {
         self.tell(RouteRequest::Admit(pod, addresses));
     }
 
-    pub(crate) fn forget(&self, pod: PodUid) {
-        self.tell(RouteRequest::Forget(pod));
+    pub(crate) fn leave(&self, pod: PodUid) {
+        self.tell(RouteRequest::Leave(pod));
+    }
+
+    pub(crate) fn gone(&self, pod: PodUid) {
+        self.tell(RouteRequest::Gone(pod));
     }
 
     fn tell(&self, request: RouteRequest) {

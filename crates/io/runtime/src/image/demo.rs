@@ -69,7 +69,7 @@ pub(super) fn size_bytes() -> u64 {
 fn config() -> ImageConfig {
     ImageConfig {
         entrypoint: vec!["/demo".to_owned()],
-        cmd: Vec::new(),
+        cmd: vec!["server".to_owned()],
         env: vec![("PATH".to_owned(), "/".to_owned())],
         working_dir: "/".to_owned(),
         user: String::new(),

@@ -279,7 +279,7 @@ fn a_pod_that_is_ready_again_gets_connections_whatever_its_slice_still_says() {
         router.set_slice(key("web-a"), Some(&slice(json!([ready(2), says.clone()]))));
         assert!(router.leads_to(at(9)) && !router.leads_to(at(3)), "{says}");
     }
-    assert!(router.forget(&pod(3)).is_empty());
+    assert!(router.leave_to_slices(&pod(3)).is_empty());
     router.admit(&pod(3), &[at(9)]);
     router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
     assert!(!router.leads_to(at(9)), "the Service does not select it any more");
@@ -359,7 +359,8 @@ enum Step {
     Slice(u8, u8, Box<Option<EndpointSlice>>),
     Withdraw(u8, WithdrawalCause),
     Admit(u8, u8),
-    Forget(u8),
+    Leave(u8),
+    Gone(u8),
     EndHolds,
     AllServices(BTreeMap<NamespacedName, Service>),
 }
@@ -415,10 +416,28 @@ fn any_step() -> impl Strategy<Value = Step> {
         }),
         1 => (2_u8..6, cause).prop_map(|(last, cause)| Step::Withdraw(last, cause)),
         1 => (2_u8..6, 2_u8..6).prop_map(|(pod, at)| Step::Admit(pod, at)),
-        1 => (2_u8..6).prop_map(Step::Forget),
+        1 => (2_u8..6).prop_map(Step::Leave),
+        1 => (2_u8..6).prop_map(Step::Gone),
         1 => Just(Step::EndHolds),
         1 => listed.prop_map(Step::AllServices),
     ]
+}
+
+#[test]
+fn a_pod_that_is_gone_gets_nothing_however_long_slices_have_it() {
+    let mut router = router(&plain(), &slice(json!([ready(2), ready(3)])));
+    router.withdraw(&pod(3), WithdrawalCause::Terminating);
+    router.gone(&pod(3));
+    router.withdraw(&pod(2), WithdrawalCause::Restarting);
+    assert!(!router.leads_to(at(3)), "not even as the last resort");
+    let mut ending = terminating(3, true);
+    ending["targetRef"] = target(3);
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2), ending]))));
+    assert!(!router.leads_to(at(3)));
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
+    assert!(router.pods.keys().eq([&pod(2)]), "nothing is kept of it");
+    router.gone(&pod(4));
+    assert!(router.pods.keys().eq([&pod(2)]), "no slice has it");
 }
 
 fn web_frontend() -> Frontend {
@@ -502,6 +521,21 @@ fn a_service_says_for_how_long_connections_wait_whatever_the_reason() {
     assert!(!waits(&router), "never");
 }
 
+/// A pod that is being ended may close its listener at any moment.
+#[test]
+fn connections_wait_for_a_restart_rather_than_go_to_a_pod_that_ends() {
+    let both = slice(json!([ready(2), ready(3)]));
+    let mut router = router(&plain(), &both);
+    router.withdraw(&pod(3), WithdrawalCause::Terminating);
+    router.withdraw(&pod(2), WithdrawalCause::Restarting);
+    assert!(waits(&router) && !router.leads_to(at(3)));
+    let changes = router.end_hold(web_frontend());
+    assert_eq!(shown(changes.removed), ["10.96.0.10:80/TCP Reject", "10.96.0.10:80/TCP waits"]);
+    assert!(router.leads_to(at(3)), "better than nothing");
+    router.set_slice(key("web-a"), Some(&both));
+    assert!(router.leads_to(at(3)));
+}
+
 #[test]
 fn packets_of_protocols_without_connections_do_not_wait() {
     let ports = json!([{ "port": 53, "protocol": "UDP" }]);
@@ -537,25 +571,24 @@ proptest! {
                     changes
                 }
                 Step::Withdraw(last, cause) => {
-                    pods.insert(pod(last), Err(cause));
+                    pods.insert(pod(last), PodRouting::Withdrawn(cause));
                     router.withdraw(&pod(last), cause)
                 }
                 Step::Admit(last, address) => {
-                    pods.insert(pod(last), Ok([at(address)]));
+                    pods.insert(pod(last), PodRouting::Admitted(vec![at(address)]));
                     router.admit(&pod(last), &[at(address)])
                 }
-                Step::Forget(last) => {
+                Step::Leave(last) => {
                     pods.remove(&pod(last));
-                    router.forget(&pod(last))
+                    router.leave_to_slices(&pod(last))
+                }
+                Step::Gone(last) => {
+                    pods.insert(pod(last), PodRouting::Gone);
+                    router.gone(&pod(last))
                 }
                 Step::EndHolds => {
-                    let held = kernel.iter().filter_map(|element| match element {
-                        RuleElement::Held(frontend) => Some(*frontend),
-                        _ => None,
-                    });
-                    let ended: Vec<_> = held.map(|frontend| router.end_hold(frontend)).collect();
-                    let removed = ended.into_iter().flat_map(|changes| changes.removed);
-                    RuleChanges { removed: removed.collect(), added: Vec::new() }
+                    end_holds(&mut router);
+                    RuleChanges::between(&kernel, &router.elements())
                 }
                 Step::AllServices(listed) => {
                     services = listed;
@@ -570,18 +603,31 @@ proptest! {
             }
             prop_assert_eq!(&kernel, &router.elements());
             let mut anew = ServiceRouter::default();
+            anew.set_slices(&slices);
+            // a pod that is gone is so until no slice has it
+            pods.retain(|pod, said| *said != PodRouting::Gone || has(&slices, pod));
             for (pod, said) in &pods {
                 match said {
-                    Err(cause) => anew.withdraw(pod, *cause),
-                    Ok(addresses) => anew.admit(pod, addresses),
+                    PodRouting::Withdrawn(cause) => anew.withdraw(pod, *cause),
+                    PodRouting::Admitted(addresses) => anew.admit(pod, addresses),
+                    PodRouting::Gone => anew.gone(pod),
                 };
             }
-            anew.set_slices(&slices);
             anew.set_services(&services);
-            prop_assert_eq!(without_numbers(&kernel), without_numbers(&anew.elements()));
+            // whether connections wait depends on what has passed
+            let mut settled = router.clone();
+            end_holds(&mut settled);
+            end_holds(&mut anew);
+            let (settled, anew) = (settled.elements(), anew.elements());
+            prop_assert_eq!(without_numbers(&settled), without_numbers(&anew));
             check_numbers(&kernel)?;
         }
     }
+}
+
+fn has(slices: &BTreeMap<NamespacedName, EndpointSlice>, pod: &PodUid) -> bool {
+    let slices = slices.values().filter_map(RoutedSlice::new);
+    slices.flat_map(|slice| slice.endpoints).any(|endpoint| endpoint.pod.as_ref() == Some(pod))
 }
 
 fn put<T>(map: &mut BTreeMap<NamespacedName, T>, key: NamespacedName, value: Option<T>) {
@@ -591,16 +637,29 @@ fn put<T>(map: &mut BTreeMap<NamespacedName, T>, key: NamespacedName, value: Opt
     }
 }
 
-/// Nor what has passed: whether connections wait depends on it.
+/// No connection waits any longer.
+fn end_holds(router: &mut ServiceRouter) {
+    for element in router.elements() {
+        if let RuleElement::Held(frontend) = element {
+            let before = router.elements();
+            let changes = router.end_hold(frontend);
+            assert!(changes.removed.contains(&element));
+            let mut after = before;
+            after.retain(|element| !changes.removed.contains(element));
+            after.extend(changes.added);
+            assert_eq!(after, router.elements());
+        }
+    }
+}
+
 fn without_numbers(elements: &RuleElements) -> BTreeSet<RuleElement> {
-    let elements = elements.iter().filter(|element| !matches!(element, RuleElement::Held(_)));
     let plain = |element: &RuleElement| match *element {
         RuleElement::Endpoint(frontend, _, endpoint) => {
             RuleElement::Endpoint(frontend, 0, endpoint)
         }
         other => other,
     };
-    elements.map(plain).collect()
+    elements.iter().map(plain).collect()
 }
 
 fn check_numbers(elements: &RuleElements) -> Result<(), TestCaseError> {

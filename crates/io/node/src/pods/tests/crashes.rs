@@ -11,7 +11,8 @@ use rekindle_types::v1alpha1::Rung;
 
 use super::{pod_with_scratch, shown};
 use crate::agent::NodeHandle;
-use crate::testing::{World, container, restart};
+use crate::service_rules::{PodRoutes, RouteRequest};
+use crate::testing::{World, container, pod, restart};
 
 /// More boundaries than any scenario has.
 const BOUNDARIES_MAX: u32 = 200;
@@ -274,4 +275,19 @@ async fn a_pod_re_created_under_its_name_gets_a_sandbox_of_its_own() {
     world.machine.until("its sandbox, too", |machine| machine.sandboxes().len() == 1).await;
     assert_ne!(world.machine.sandboxes(), first);
     assert_eq!(world.api.get("pods", "web").unwrap()["spec"]["containers"][0]["name"], "next");
+}
+
+/// One that withdrew a pod and died would keep it out of the rules for good.
+#[tokio::test(start_paused = true)]
+async fn each_agent_leaves_endpoints_to_slices_before_it_says_more() {
+    let world = World::new();
+    world.api.create("pods", &pod("web", vec![container("app")]));
+    for _ in 0..2 {
+        let (routes, mut requests) = PodRoutes::new();
+        let agent = world.agent_with(|config| config.routes = routes).await;
+        let first = requests.recv().await;
+        assert!(matches!(first, Some(RouteRequest::Leave(_))), "{first:?}");
+        world.until_running("web").await;
+        world.crash(agent);
+    }
 }

@@ -30,6 +30,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
     pub(super) async fn finish(mut self) {
         // what is still under way serves a pod that is over: a pull ends here
         self.under_way.clear();
+        self.node.routes.gone(self.pod_ref.uid.clone());
         self.node.room.release(&self.pod_ref.uid);
         let is_node_stopping = self.driver.is_node_stopping();
         let contents =
@@ -56,7 +57,6 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
         self.blocking(move || remove_folder(&dirs)).await;
         let existence = self.driver.existence();
         self.shown_by.delete_object(&self.node.client, &self.pod_ref, existence).await;
-        self.node.routes.forget(self.pod_ref.uid.clone());
         self.node.index.remove(&self.pod_ref.uid);
         let dirs = self.dirs.clone();
         self.blocking(move || {

@@ -432,6 +432,7 @@ fn builtin_names_cannot_be_taken() {
     );
     let demo = world.store().resolve("localhost/demo").unwrap().unwrap();
     assert_eq!(demo.config.entrypoint, ["/demo"]);
+    assert_eq!(demo.config.cmd, ["server"]);
     assert_eq!(world.store().resolve(&demo.id).unwrap(), Some(demo));
 }
 
