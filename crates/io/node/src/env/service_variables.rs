@@ -1,5 +1,5 @@
-//! The variables by which a container finds Services (`pkg/kubelet/envvars` of upstream): the API's,
-//! which every container gets, and those of the Services in the pod's namespace.
+//! The variables by which a container finds Services (upstream's `pkg/kubelet/envvars`): those of
+//! the API, which every container gets, and those of the Services in the pod's namespace.
 
 use std::net::{IpAddr, SocketAddr};
 

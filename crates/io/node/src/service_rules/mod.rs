@@ -10,10 +10,11 @@
 //! The first packet of a connection to a Service whose last pod is being restarted waits here, and
 //! goes on when the rules lead to a pod again, or when it has waited long enough (docs/adr/0060).
 
+mod holds;
 mod line;
 mod routes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -21,11 +22,12 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client, Resource};
 use rekindle_net::rules::{HeldPacket, RuleError, RuleTable, RuleTableConfig};
-use rekindle_services::{Frontend, RuleChanges, RuleElement, ServiceRouter};
+use rekindle_services::{RuleChanges, ServiceRouter};
 use rekindle_types::{NamespacedName, causes};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use self::holds::Holds;
 pub use self::line::{follow_requests, serve_routes};
 pub use self::routes::{PodRoutes, RouteRequest};
 use crate::clock::sleep_until;
@@ -50,12 +52,10 @@ pub struct ServiceRules {
     is_told_of_others: bool,
     /// Workers that wait until the kernel has the rules of now.
     waiting: Vec<oneshot::Sender<()>>,
-    /// Connections that wait, in the order in which they came.
-    held: Vec<HeldPacket>,
+    /// Connections that wait.
+    holds: Holds,
     /// Whether the kernel tells of them.
     is_told_of_held: bool,
-    /// When they have waited long enough, by the frontend that they wait for.
-    holds: BTreeSet<(Instant, Frontend)>,
 }
 
 /// How the rules in the kernel are.
@@ -82,9 +82,8 @@ impl ServiceRules {
             kernel: KernelRules::Unlisted { services: false, slices: false },
             is_told_of_others: true,
             waiting: Vec::new(),
-            held: Vec::new(),
+            holds: Holds::default(),
             is_told_of_held: true,
-            holds: BTreeSet::new(),
         })
     }
 
@@ -109,7 +108,7 @@ impl ServiceRules {
                 KernelRules::Stale { since, after } => Some(since + after),
                 KernelRules::Current | KernelRules::Unlisted { .. } => None,
             };
-            let hold_ends = self.holds.first().map(|(at, _)| *at);
+            let hold_ends = self.holds.next_end();
             tokio::select! {
                 biased;
                 request = requests.recv() => match request {
@@ -133,8 +132,8 @@ impl ServiceRules {
                 },
                 held = self.table.held(), if self.is_told_of_held => match held {
                     Ok(packets) => {
-                        self.held.extend(packets);
-                        self.release();
+                        let free = self.holds.add(packets, &self.router);
+                        self.release(free);
                     }
                     Err(error) => {
                         self.is_told_of_held = false;
@@ -190,21 +189,16 @@ impl ServiceRules {
         self.apply(changes).await;
     }
 
-    /// The connections that wait for the first of these frontends have waited long enough.
+    /// The connections that wait for a frontend have waited long enough.
     async fn end_hold(&mut self) {
-        if let Some((_, frontend)) = self.holds.pop_first() {
+        if let Some(frontend) = self.holds.pop_end() {
             let changes = self.router.end_hold(frontend);
             self.apply(changes).await;
         }
     }
 
-    /// Lets those connections go on whose frontend does not have them wait any more.
-    fn release(&mut self) {
-        let router = &self.router;
-        let waits = |packet: &mut HeldPacket| {
-            packet.frontends().any(|frontend| router.hold(frontend).is_some())
-        };
-        for packet in self.held.extract_if(.., |packet| !waits(packet)) {
+    fn release(&self, free: Vec<HeldPacket>) {
+        for packet in free {
             if let Err(error) = self.table.release(packet) {
                 // the kernel has it until this process ends; its client tries again by itself
                 tracing::warn!(error = causes(&error), "failed to let a connection go on");
@@ -212,30 +206,9 @@ impl ServiceRules {
         }
     }
 
-    /// Notes when these changes have connections begin to wait, and when they do so no more.
-    fn time_holds(&mut self, changes: &RuleChanges) {
-        let held = |elements: &[RuleElement]| -> BTreeSet<Frontend> {
-            let frontend = |element: &RuleElement| match *element {
-                RuleElement::Held(frontend) => Some(frontend),
-                RuleElement::Pick(..)
-                | RuleElement::Endpoint(..)
-                | RuleElement::Member(..)
-                | RuleElement::Refused(..)
-                | RuleElement::Hairpin(_) => None,
-            };
-            elements.iter().filter_map(frontend).collect()
-        };
-        let ended = held(&changes.removed);
-        self.holds.retain(|(_, frontend)| !ended.contains(frontend));
-        for frontend in held(&changes.added) {
-            let time = self.router.hold(frontend).unwrap_or_default();
-            self.holds.insert((Instant::now() + time.to_std(), frontend));
-        }
-    }
-
     /// Brings the kernel from the rules before these changes to those after them.
     async fn apply(&mut self, changes: RuleChanges) {
-        self.time_holds(&changes);
+        self.holds.note(&changes, &self.router);
         match self.kernel {
             KernelRules::Unlisted { services: true, slices: true } => self.replace().await,
             KernelRules::Unlisted { .. } | KernelRules::Stale { .. } => {}
@@ -244,7 +217,10 @@ impl ServiceRules {
                 Ok(()) => {
                     self.forget_flows(&changes).await;
                     self.tell_waiting();
-                    self.release();
+                    if holds::end_holds(&changes) {
+                        let free = self.holds.take_free(&self.router);
+                        self.release(free);
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(
@@ -277,7 +253,8 @@ impl ServiceRules {
             Ok(()) => {
                 self.kernel = KernelRules::Current;
                 self.tell_waiting();
-                self.release();
+                let free = self.holds.take_free(&self.router);
+                self.release(free);
             }
             Err(error) => {
                 tracing::warn!(
