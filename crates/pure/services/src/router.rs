@@ -317,9 +317,9 @@ impl ServiceRouter {
         let waits = frontend.protocol == TransportProtocol::Tcp
             && !found.is_elsewhere
             && (old.holds(frontend) || hold_begins(old, service, &found));
-        let usable = match (found.ready.is_empty(), waits && found.is_restarting) {
+        let usable = match (found.ready.is_empty(), waits) {
             (false, _) => found.ready,
-            // a restart is over soon; what is being ended may not answer any more
+            // what is being ended may not answer any more
             (true, true) => BTreeSet::new(),
             (true, false) => found.last_resort,
         };

@@ -537,6 +537,17 @@ fn connections_wait_for_a_restart_rather_than_go_to_a_pod_that_ends() {
 }
 
 #[test]
+fn connections_of_a_service_that_says_so_wait_for_the_next_pod_when_the_only_one_is_deleted() {
+    let mut service = plain();
+    service.metadata.annotations = Some([(ANNOTATION.to_owned(), "10s".to_owned())].into());
+    let mut router = router(&service, &slice(json!([ready(2)])));
+    router.withdraw(&pod(2), WithdrawalCause::Terminating);
+    assert!(waits(&router) && !router.leads_to(at(2)));
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2), ready(3)]))));
+    assert!(!waits(&router) && router.leads_to(at(3)));
+}
+
+#[test]
 fn packets_of_protocols_without_connections_do_not_wait() {
     let ports = json!([{ "port": 53, "protocol": "UDP" }]);
     let endpoints = json!([{ "port": 5353, "protocol": "UDP" }]);
