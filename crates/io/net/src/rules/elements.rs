@@ -18,26 +18,6 @@ use crate::rules::schema::{ElementSet, NeededChain};
 /// An element of a set as a message has it.
 pub(super) type EncodedElement = ListAttribute<SetElementAttribute>;
 
-/// The element as an error names it.
-pub(super) fn describe(element: &RuleElement) -> String {
-    match element {
-        RuleElement::Pick(frontend, pick) => {
-            let sticky = pick.sticky_s.map(|time| format!(", sticky for {time} s"));
-            format!("{frontend} (endpoints: {}{})", pick.endpoints, sticky.unwrap_or_default())
-        }
-        RuleElement::Endpoint(frontend, number, endpoint) => {
-            format!("endpoint {endpoint}, number {number} of {frontend}")
-        }
-        RuleElement::Member(frontend, endpoint) => {
-            format!("sticky endpoint {endpoint} of {frontend}")
-        }
-        RuleElement::Refused(frontend, Refusal::Reject) => format!("rejection of {frontend}"),
-        RuleElement::Refused(frontend, Refusal::Drop) => format!("drop of {frontend}"),
-        RuleElement::Held(frontend) => format!("wait at {frontend}"),
-        RuleElement::Hairpin(address) => format!("hairpin of {address}"),
-    }
-}
-
 /// The set that an element belongs to.
 pub(super) fn set_of(element: &RuleElement) -> ElementSet {
     match element {

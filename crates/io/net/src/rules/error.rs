@@ -2,9 +2,7 @@
 
 use std::io;
 
-use rekindle_services::RuleElement;
-
-use crate::rules::elements::describe;
+use rekindle_services::{Refusal, RuleElement};
 
 /// A failed operation on the rules. The kernel is as it was before.
 #[derive(Debug, thiserror::Error)]
@@ -87,4 +85,24 @@ pub enum RuleError {
         /// What is wrong.
         problem: String,
     },
+}
+
+/// The element as an error names it.
+pub(super) fn describe(element: &RuleElement) -> String {
+    match element {
+        RuleElement::Pick(frontend, pick) => {
+            let sticky = pick.sticky_s.map(|time| format!(", sticky for {time} s"));
+            format!("{frontend} (endpoints: {}{})", pick.endpoints, sticky.unwrap_or_default())
+        }
+        RuleElement::Endpoint(frontend, number, endpoint) => {
+            format!("endpoint {endpoint}, number {number} of {frontend}")
+        }
+        RuleElement::Member(frontend, endpoint) => {
+            format!("sticky endpoint {endpoint} of {frontend}")
+        }
+        RuleElement::Refused(frontend, Refusal::Reject) => format!("rejection of {frontend}"),
+        RuleElement::Refused(frontend, Refusal::Drop) => format!("drop of {frontend}"),
+        RuleElement::Held(frontend) => format!("wait at {frontend}"),
+        RuleElement::Hairpin(address) => format!("hairpin of {address}"),
+    }
 }

@@ -3,6 +3,7 @@ use netlink_packet_core::Emitable;
 use netlink_packet_netfilter::nftables::SetElementList;
 
 use super::*;
+use crate::rules::error::describe;
 
 const WEB: Frontend = Frontend {
     address: IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 
-use super::families::family_of;
+use super::families::{NOT_AN_ADDRESS, family_of};
 use super::needs::is_load_balancer;
 use crate::kinds::endpoint_slice::special_address;
 use crate::registry::field_error::FieldError;
@@ -16,9 +16,6 @@ const AFFINITIES: [&str; 2] = ["ClientIP", "None"];
 const CLIENT_IP_TIMEOUT_MAX_S: i32 = 86_400;
 /// The older form of `loadBalancerSourceRanges`.
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
-/// What every address must be.
-pub(super) const NOT_AN_ADDRESS: &str =
-    "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const NOT_A_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// The session affinity and its bounds.

@@ -5,10 +5,13 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::ServiceSpec;
 
-use super::endpoint_fields::NOT_AN_ADDRESS;
 use super::needs::{HEADLESS, is_headless, is_headless_without_selector, needs_cluster_ip};
 use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, items, text};
+
+/// What every address must be.
+pub(super) const NOT_AN_ADDRESS: &str =
+    "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
 
-use super::endpoint_fields::NOT_AN_ADDRESS;
+use super::families::NOT_AN_ADDRESS;
 use super::needs::is_load_balancer;
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names, text};
