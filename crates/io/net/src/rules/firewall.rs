@@ -11,7 +11,7 @@ use netlink_packet_netfilter::{NetfilterHeader, NetfilterMessage, NetfilterProto
 
 use crate::rules::error::RuleError;
 use crate::rules::failed;
-use crate::rules::socket::{NetfilterSocket, malformed};
+use crate::rules::socket::NetfilterSocket;
 
 /// `NFTA_CHAIN_TABLE` and `NFTA_RULE_TABLE`.
 const TABLE: u16 = 1;
@@ -93,10 +93,9 @@ pub fn forwarding_firewalls(bridge: &str) -> Result<Vec<ForwardingFirewall>, Rul
 
 fn find(bridge: &str) -> io::Result<Vec<ForwardingFirewall>> {
     let mut socket = NetfilterSocket::open()?;
-    let mut chains: Vec<ListedChain> = Vec::new();
     let list = NfTablesMessage::GetChain(ChainMessage { attributes: Vec::new() });
-    socket.dump(of_all_families(list), |attributes| {
-        chains.extend(ListedChain::read(attributes).map_err(malformed)?);
+    let chains = socket.list(&of_all_families(list), |attributes, chains| {
+        chains.extend(ListedChain::read(attributes)?);
         Ok(())
     })?;
     let tables: BTreeSet<&str> = chains
@@ -107,15 +106,14 @@ fn find(bridge: &str) -> io::Result<Vec<ForwardingFirewall>> {
     if tables.is_empty() {
         return Ok(Vec::new());
     }
-    let mut know_bridge: BTreeSet<String> = BTreeSet::new();
     let list = NfTablesMessage::GetRule(RuleMessage { attributes: Vec::new() });
-    socket.dump(of_all_families(list), |attributes| {
+    let know_bridge = socket.list(&of_all_families(list), |attributes, tables| {
         // the name as rules compare it, with zeros behind it up to the length of a name
         let is_named = attributes
             .windows(bridge.len() + 1)
             .any(|bytes| bytes.strip_suffix(&[0]) == Some(bridge.as_bytes()));
         if is_named {
-            know_bridge.extend(text(attributes, TABLE).map_err(malformed)?);
+            tables.extend(text(attributes, TABLE)?);
         }
         Ok(())
     })?;
@@ -131,7 +129,7 @@ fn find(bridge: &str) -> io::Result<Vec<ForwardingFirewall>> {
         };
         ForwardingFirewall { table: table.to_owned(), kind, bridge: bridge.to_owned() }
     };
-    let tables = tables.into_iter().filter(|table| !know_bridge.contains(*table));
+    let tables = tables.into_iter().filter(|table| !know_bridge.iter().any(|known| known == table));
     Ok(tables.map(firewall).collect())
 }
 

@@ -19,11 +19,8 @@ use crate::rules::expressions::wait_in_queue;
 use crate::rules::schema::{
     self, AFFINITY, ChainDefinition, ElementSet, NODE_PICKS, NeededChain, PICKS, STICKY,
 };
-use crate::rules::socket::{NetfilterSocket, malformed};
+use crate::rules::socket::NetfilterSocket;
 use crate::rules::{RuleTableConfig, TableOwnership, conntrack, failed};
-
-/// Tries to list a set that changes while it is listed.
-const LIST_ATTEMPTS: u32 = 20;
 
 /// See the module.
 pub(super) struct OpenTable {
@@ -274,23 +271,11 @@ impl OpenTable {
     }
 
     fn list(&mut self, set: &str) -> Result<Vec<ListedElement>, RuleError> {
-        let mut attempt = 0;
-        loop {
-            attempt += 1;
-            let attributes =
-                vec![SetElementList::Table(self.name.clone()), SetElementList::Set(set.to_owned())];
-            let get = NfTablesMessage::GetSetElement(SetElementMessage { attributes });
-            let mut elements = Vec::new();
-            let listed = self.socket.dump(of_table(get), |attributes| {
-                ListedElement::read_all(attributes, &mut elements).map_err(malformed)
-            });
-            match listed {
-                Err(error)
-                    if error.kind() == io::ErrorKind::Interrupted && attempt < LIST_ATTEMPTS => {}
-                Err(source) => return Err(failed(&format!("read nftables set {set}"), source)),
-                Ok(()) => return Ok(elements),
-            }
-        }
+        let attributes =
+            vec![SetElementList::Table(self.name.clone()), SetElementList::Set(set.to_owned())];
+        let get = of_table(NfTablesMessage::GetSetElement(SetElementMessage { attributes }));
+        let listed = self.socket.list(&get, ListedElement::read_all);
+        listed.map_err(|source| failed(&format!("read nftables set {set}"), source))
     }
 }
 

@@ -7,8 +7,8 @@
 use std::io;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload, NlasIterator,
+    DecodeError, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer,
+    NetlinkHeader, NetlinkMessage, NetlinkPayload, NlasIterator,
 };
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::{Socket, protocols::NETLINK_NETFILTER};
@@ -17,6 +17,8 @@ use rustix::net::sockopt;
 
 /// The kernel sends no more in one piece.
 pub(crate) const ANSWER_MAX: usize = 64 << 10;
+/// Tries to list what changes while it is listed.
+const LIST_ATTEMPTS: u32 = 20;
 /// What the kernel needs in the send buffer beside the message.
 const SEND_OVERHEAD: usize = 4 << 10;
 /// `NLM_F_DUMP_INTR`: the table changed while it was being listed.
@@ -137,6 +139,29 @@ impl NetfilterSocket {
                 }
                 let attributes = buffer.payload().get(NETFILTER_HEADER_LENGTH..);
                 return Ok(attributes.unwrap_or_default().to_vec());
+            }
+        }
+    }
+
+    /// Everything that the kernel lists, as `read` makes it of the attributes of each message. What
+    /// changes while it is listed is listed again.
+    pub(crate) fn list<T>(
+        &mut self,
+        message: &NetfilterMessage,
+        mut read: impl FnMut(&[u8], &mut Vec<T>) -> Result<(), DecodeError>,
+    ) -> io::Result<Vec<T>> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut found = Vec::new();
+            let listed = self.dump(message.clone(), |attributes| {
+                read(attributes, &mut found).map_err(malformed)
+            });
+            match listed {
+                Err(error)
+                    if error.kind() == io::ErrorKind::Interrupted && attempt < LIST_ATTEMPTS => {}
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(found),
             }
         }
     }
