@@ -57,9 +57,13 @@ impl Metrics {
         for name in types.iter().filter(|(_, kind)| *kind == "histogram").map(|(name, _)| name) {
             let mut last: BTreeMap<Labels, (f64, f64)> = BTreeMap::new();
             for (_, labels, value) in self.of(&format!("{name}_bucket")) {
-                let (le, rest) = labels.split_last().unwrap();
+                let (le, rest) = labels.split_last().expect("a bucket has a label le");
                 assert_eq!(le.0, "le");
-                let bound = if le.1 == "+Inf" { f64::INFINITY } else { le.1.parse().unwrap() };
+                let bound = if le.1 == "+Inf" {
+                    f64::INFINITY
+                } else {
+                    le.1.parse().expect("le is a number")
+                };
                 if let Some((before, count)) = last.get(rest) {
                     assert!(*before < bound && count <= value, "{name} {labels:?}");
                 }

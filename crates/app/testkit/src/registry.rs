@@ -43,9 +43,12 @@ pub struct LoopbackRegistry {
 impl LoopbackRegistry {
     /// Starts one with nothing in it.
     pub fn start(access: RegistryAccess) -> Self {
-        let dir = tempfile::Builder::new().prefix("rekindle-test-registry-").tempdir().unwrap();
+        let dir = tempfile::Builder::new()
+            .prefix("rekindle-test-registry-")
+            .tempdir()
+            .expect("a temporary folder");
         let password_file = dir.path().join("htpasswd");
-        std::fs::write(&password_file, HTPASSWD).unwrap();
+        std::fs::write(&password_file, HTPASSWD).expect("write the passwords");
         let mut config = json!({
             "version": 0.1,
             "storage": { "filesystem": { "rootdirectory": dir.path().join("data") } },
@@ -55,7 +58,7 @@ impl LoopbackRegistry {
             config["auth"] = json!({ "htpasswd": { "realm": "test", "path": password_file } });
         }
         let file = dir.path().join("config.yml");
-        std::fs::write(&file, config.to_string()).unwrap();
+        std::fs::write(&file, config.to_string()).expect("write the configuration");
         let mut child = Command::new(program())
             .arg("serve")
             .arg(&file)
@@ -205,17 +208,19 @@ fn shell_layer() -> PackedLayer {
     let mut header = tar::Header::new_gnu();
     header.set_size(busybox.len() as u64);
     header.set_mode(0o755);
-    builder.append_data(&mut header, "bin/busybox", &busybox[..]).unwrap();
+    builder.append_data(&mut header, "bin/busybox", &busybox[..]).expect("pack into memory");
     for name in ["sh", "sleep", "echo"] {
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(tar::EntryType::Symlink);
         header.set_size(0);
-        builder.append_link(&mut header, format!("bin/{name}"), "busybox").unwrap();
+        builder
+            .append_link(&mut header, format!("bin/{name}"), "busybox")
+            .expect("pack into memory");
     }
-    let tar = builder.into_inner().unwrap();
+    let tar = builder.into_inner().expect("pack into memory");
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(&tar).unwrap();
-    PackedLayer { gzip: encoder.finish().unwrap(), tar }
+    encoder.write_all(&tar).expect("pack into memory");
+    PackedLayer { gzip: encoder.finish().expect("pack into memory"), tar }
 }
 
 fn digest(bytes: &[u8]) -> String {

@@ -1,4 +1,4 @@
-//! What containers are told of the Services in their namespace (`enableServiceLinks`).
+//! The variables by which containers find the Services in their namespace (`enableServiceLinks`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::static_pods::is_static;
 
 /// A container's start waits no longer for the first list of Services.
 const FIRST_LIST_MAX: Duration = Duration::from_secs(5);
-/// The Service of the API, of which every container is told, by the address that the node has for
-/// it.
+/// The Service of the API: every container gets its variables, with the address that the node has
+/// for it.
 const API: (&str, &str) = ("default", "kubernetes");
 
 /// The variables of each Service, by its name.
@@ -43,13 +43,13 @@ impl ServiceLinks {
         let mut services = watch_objects(Api::<Service>::all(client), "variables of Services");
         let task = tokio::spawn(async move {
             while let Some(news) = services.next().await {
-                sender.send_modify(|known| heard(known, news));
+                sender.send_modify(|known| update(known, news));
             }
         });
         Self { known, task }
     }
 
-    /// What the containers of this pod are told.
+    /// Those for the containers of this pod.
     ///
     /// # Errors
     /// When the Services are not known yet. A static pod starts without: it may be the API.
@@ -77,20 +77,20 @@ impl Drop for ServiceLinks {
     }
 }
 
-fn heard(known: &mut Option<KnownServices>, news: WatchNews<Service>) {
+fn update(known: &mut Option<KnownServices>, news: WatchNews<Service>) {
     match news {
-        WatchNews::All(services) => *known = Some(services.iter().filter_map(told).collect()),
+        WatchNews::All(services) => *known = Some(services.iter().filter_map(entry).collect()),
         WatchNews::Changed(service) => {
             let known = known.get_or_insert_default();
             known.remove(&key(&service));
-            known.extend(told(&service));
+            known.extend(entry(&service));
         }
         WatchNews::Gone(service) => drop(known.get_or_insert_default().remove(&key(&service))),
     }
 }
 
-/// What is told of a Service, if anything is.
-fn told(service: &Service) -> Option<(NamespacedName, Variables)> {
+/// A Service with its variables, if it has any.
+fn entry(service: &Service) -> Option<(NamespacedName, Variables)> {
     let (key, variables) = (key(service), service_variables(service));
     let is_api = (key.namespace.as_str(), key.name.as_str()) == API;
     (!is_api && !variables.is_empty()).then_some((key, variables))

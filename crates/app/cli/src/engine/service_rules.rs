@@ -143,7 +143,7 @@ fn warn_of_firewalls(bridge: &str) {
                 tracing::warn!(
                     table,
                     remedy,
-                    "dropped by {firewall}: packets between pods and the outside; the remedy lets them pass"
+                    "found {firewall}, which drops packets between pods and the outside; run the remedy to let them pass"
                 );
             }
         }

@@ -72,7 +72,7 @@ fn restarts_of_the_only_replica_lose_no_connection() {
     }
 }
 
-/// `rekindle.dev/hold-connections` is heeded whatever the reason.
+/// `rekindle.dev/hold-connections` counts whatever the reason.
 #[test]
 fn a_connection_to_a_service_without_pods_waits_for_the_first_one() {
     let engine = Engine::start();

@@ -1,5 +1,5 @@
-//! Connections that wait. The kernel keeps their first packet in a queue and tells this process of
-//! it; told to, it goes on with the packet, which then meets the rules of that moment. So nothing
+//! Connections that wait. The kernel keeps their first packet in a queue and says so to this
+//! process. When it is released, the packet goes on and meets the rules of that moment. So nothing
 //! is copied, the client's address stays, and a connection that has gone on needs this process no
 //! more (linux/netfilter/nfnetlink_queue.h).
 

@@ -47,7 +47,7 @@ fn service_port(port: &ServicePort) -> Option<dns::DnsPort> {
 }
 
 /// The endpoints of a slice that are ready. One that says nothing of it is (API reference of
-/// EndpointConditions), and the controller that writes slices heeds `publishNotReadyAddresses`.
+/// EndpointConditions), and the controller that writes slices sees to `publishNotReadyAddresses`.
 pub(super) fn slice(slice: &EndpointSlice) -> Option<dns::DnsSlice> {
     let service = slice.metadata.labels.as_ref()?.get(SERVICE_NAME)?.clone();
     let ready = |endpoint: &&Endpoint| {

@@ -127,8 +127,8 @@ fn every_container_is_told_where_the_api_is_unless_it_says_otherwise() {
 fn a_service_is_told_of_by_its_address_and_its_ports() {
     let of = |spec: serde_json::Value| {
         let service = json!({ "metadata": { "name": "web-app" }, "spec": spec });
-        let told = service_variables(&serde_json::from_value(service).unwrap());
-        told.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        let variables = service_variables(&serde_json::from_value(service).unwrap());
+        variables.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
     };
     let ports = json!([
         { "name": "http-alt", "port": 80 },
