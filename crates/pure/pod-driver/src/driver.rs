@@ -9,7 +9,7 @@ use rekindle_pod::{
 };
 use rekindle_types::{Tick, TickDuration};
 
-use crate::effect::{Existence, JournalFailure, PodEffect};
+use crate::effect::{Existence, JournalFailure, NotReadyCause, PodEffect};
 use crate::grace::{deletion_grace_seconds, spec_grace_seconds};
 use crate::journal_gate::JournalGate;
 use crate::latest_write::Urgency;
@@ -283,8 +283,10 @@ impl PodDriver {
             }
             CoreReport::WriteStatus(status) => {
                 match ready(Some(&status)) {
-                    Some("True") if !self.core.is_stopping() => self.routing.ready(),
-                    Some(_) | None => self.routing.not_ready(),
+                    // it is about to be withdrawn, and serves until then
+                    Some("True") if self.core.is_stopping() => {}
+                    Some("True") => self.routing.ready(),
+                    Some(_) | None => self.routing.not_ready(not_ready_cause(&self.pod, &status)),
                 }
                 self.untold = Some(status);
                 Some(PodEffect::Advance)
@@ -325,5 +327,18 @@ impl PodDriver {
 
     fn is_serving(&self) -> bool {
         self.mode == DriverMode::Serving
+    }
+}
+
+/// Why a pod with this status is not ready.
+fn not_ready_cause(pod: &Pod, status: &PodStatus) -> NotReadyCause {
+    let never = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()) == Some("Never");
+    let runs = status.phase.as_deref() == Some("Running");
+    let mut containers = status.container_statuses.iter().flatten();
+    let is_down =
+        containers.any(|status| status.state.as_ref().is_none_or(|state| state.running.is_none()));
+    match runs && !never && is_down {
+        true => NotReadyCause::ContainerDown,
+        false => NotReadyCause::Unready,
     }
 }

@@ -24,9 +24,9 @@ pub enum PodEffect {
     /// The pod is ready: new connections may come again, also where a slice says that it is not.
     /// Not answered.
     AdmitEndpoints,
-    /// The pod is not ready any more: from now on slices say whether new connections come. Not
-    /// answered.
-    LeaveEndpointsToSlices,
+    /// The pod is not ready: no new connection is to come, also where a slice says that it is ready.
+    /// Not answered.
+    ExcludeEndpoints(NotReadyCause),
     /// Let the actions under way go as far as they can without waiting, and give their answers to
     /// the driver. A status is told after that, so a start does not wait for it.
     Advance,
@@ -45,6 +45,15 @@ pub enum PodEffect {
     /// [`CoreReport::Finish`](rekindle_pod::CoreReport::Finish). The
     /// journal is kept until [`is_status_settled`](crate::PodDriver::is_status_settled).
     Finish,
+}
+
+/// Why a pod that is to serve does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotReadyCause {
+    /// A container has ended by itself, and the node starts it again.
+    ContainerDown,
+    /// Its containers run and are not ready, or it has not begun, or it is over.
+    Unready,
 }
 
 /// Whether the API still has the pod.

@@ -35,7 +35,7 @@ mod routing_gate;
 pub mod status_queue;
 
 pub use driver::PodDriver;
-pub use effect::{Existence, JournalFailure, PodEffect};
+pub use effect::{Existence, JournalFailure, NotReadyCause, PodEffect};
 pub use grace::{deletion_grace_seconds, spec_grace_seconds};
 pub use latest_write::{LatestWrite, Urgency, WriteOutcome};
 pub use restart_owners::RestartOwners;

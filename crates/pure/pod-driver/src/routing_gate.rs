@@ -2,13 +2,15 @@
 //! (P15).
 //!
 //! ```text
-//!            what ends a container is asked for         withdrawn, or the bound is over
-//!  BySlices ───────────────────────────► Withdrawing ─────────────────────────► Withdrawn
-//!     ▲                                  ▲ what ends containers waits               │
-//!     └───── the pod is not Ready ──── Admitted ◄───── the pod is Ready again ──────┘
+//!                 what ends a container is asked for         withdrawn, or the bound is over
+//!  any of these ───────────────────────────► Withdrawing ─────────────────────────► Withdrawn
+//!                                     what ends containers waits                        │
+//!  BySlices ──┬── the pod is Ready ──────► Admitted ◄────── the pod is Ready again ─────┘
+//!             │                             │    ▲
+//!             └── it is not ──► Excluded ◄──┘    └── from Excluded, too
 //! ```
-//! Slices come later than the node knows. One that says that the pod is not ready may be of before
-//! it was ready again, so the node's word counts until the pod is not ready once more.
+//! Slices come later than the node knows. So the node's word counts from the first status on: a
+//! slice may still say that the pod is ready when its container has died, and the other way round.
 //!
 //! The bound keeps a node whose rules cannot be written from holding pods: their containers are
 //! ended then, and an Event says so.
@@ -19,7 +21,7 @@ use rekindle_pod::{ActionId, CoreAction, PodEvent};
 use rekindle_types::reasons::event;
 use rekindle_types::{EventSeverity, Tick, TickDuration};
 
-use crate::effect::PodEffect;
+use crate::effect::{NotReadyCause, PodEffect};
 
 /// For so long the rules may take.
 const WITHDRAWAL_MAX: TickDuration = TickDuration::from_secs(1);
@@ -34,9 +36,11 @@ pub(crate) struct RoutingGate {
 
 #[derive(Debug, Default)]
 enum RoutingState {
-    /// As the Services' slices say.
+    /// As the Services' slices say: the node has said nothing yet.
     #[default]
     BySlices,
+    /// They do not, as the pod is not ready.
+    Excluded(NotReadyCause),
     /// They are being kept away.
     Withdrawing {
         until: Tick,
@@ -59,7 +63,7 @@ impl RoutingGate {
         action: CoreAction,
     ) -> Option<PodEffect> {
         match &mut self.state {
-            RoutingState::BySlices | RoutingState::Admitted => {
+            RoutingState::BySlices | RoutingState::Excluded(_) | RoutingState::Admitted => {
                 let until = now + WITHDRAWAL_MAX;
                 self.state = RoutingState::Withdrawing { until, held: vec![(id, action)] };
                 Some(PodEffect::WithdrawEndpoints)
@@ -82,17 +86,28 @@ impl RoutingGate {
 
     /// The pod is ready: connections may come.
     pub(crate) fn ready(&mut self) {
-        if matches!(self.state, RoutingState::Withdrawn) {
-            self.state = RoutingState::Admitted;
-            self.due.push_back(PodEffect::AdmitEndpoints);
+        match self.state {
+            RoutingState::BySlices | RoutingState::Excluded(_) | RoutingState::Withdrawn => {
+                self.state = RoutingState::Admitted;
+                self.due.push_back(PodEffect::AdmitEndpoints);
+            }
+            RoutingState::Withdrawing { .. } | RoutingState::Admitted => {}
         }
     }
 
-    /// The pod is not ready.
-    pub(crate) fn not_ready(&mut self) {
-        if matches!(self.state, RoutingState::Admitted) {
-            self.state = RoutingState::BySlices;
-            self.due.push_back(PodEffect::LeaveEndpointsToSlices);
+    /// The pod is not ready: none are to come. A container that died while the pod was not ready is
+    /// news; one that runs again before the pod is ready is none.
+    pub(crate) fn not_ready(&mut self, cause: NotReadyCause) {
+        let is_news = match self.state {
+            RoutingState::BySlices | RoutingState::Admitted => true,
+            RoutingState::Excluded(known) => {
+                known == NotReadyCause::Unready && cause == NotReadyCause::ContainerDown
+            }
+            RoutingState::Withdrawing { .. } | RoutingState::Withdrawn => false,
+        };
+        if is_news {
+            self.state = RoutingState::Excluded(cause);
+            self.due.push_back(PodEffect::ExcludeEndpoints(cause));
         }
     }
 
@@ -119,7 +134,10 @@ impl RoutingGate {
     pub(crate) fn poll_timeout(&self) -> Option<Tick> {
         match self.state {
             RoutingState::Withdrawing { until, .. } => Some(until),
-            RoutingState::BySlices | RoutingState::Withdrawn | RoutingState::Admitted => None,
+            RoutingState::BySlices
+            | RoutingState::Excluded(_)
+            | RoutingState::Withdrawn
+            | RoutingState::Admitted => None,
         }
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct RoutedService {
     /// Seconds for which a client stays with its endpoint.
     pub(crate) sticky_s: Option<NonZeroU32>,
     pub(crate) hold: ConnectionHold,
+    /// Whether pods that are not ready are its endpoints, too (`publishNotReadyAddresses`).
+    pub(crate) publishes_unready: bool,
 }
 
 /// One of its frontends.
@@ -79,7 +81,8 @@ impl RoutedService {
             }
         }
         let hold = ConnectionHold::from_annotations(service.metadata.annotations.as_ref());
-        let routed = Self { frontends, sticky_s: sticky_s(spec), hold };
+        let publishes_unready = spec.publish_not_ready_addresses == Some(true);
+        let routed = Self { frontends, sticky_s: sticky_s(spec), hold, publishes_unready };
         Some(routed).filter(|routed| !routed.frontends.is_empty())
     }
 }

@@ -24,6 +24,20 @@ pub enum WithdrawalCause {
     Terminating,
     /// Its containers are restarted in place: nothing answers there for a while.
     Restarting,
+    /// A container of it has ended by itself, and is started again.
+    ContainerDown,
+    /// It is not ready.
+    Unready,
+}
+
+impl WithdrawalCause {
+    /// Whether the pod is back soon: new connections may wait for that.
+    const fn is_restart(self) -> bool {
+        match self {
+            Self::Restarting | Self::ContainerDown => true,
+            Self::Terminating | Self::Unready => false,
+        }
+    }
 }
 
 /// Where the packets of all Services go.
@@ -312,7 +326,7 @@ impl ServiceRouter {
         let Some((key, service)) = self.owner(frontend) else { return ServedFrontend::default() };
         let routed = service.frontends.iter().find(|routed| routed.frontend == frontend);
         let Some(routed) = routed else { return ServedFrontend::default() };
-        let found = self.endpoints_of(key, routed);
+        let found = self.endpoints_of((key, service), routed);
         // only TCP has a first packet after which the client waits for an answer
         let waits = frontend.protocol == TransportProtocol::Tcp
             && !found.is_elsewhere
@@ -341,11 +355,15 @@ impl ServiceRouter {
         ServedFrontend { numbered: old.renumbered(&usable), others }
     }
 
-    fn endpoints_of(&self, service: &NamespacedName, routed: &RoutedFrontend) -> FoundEndpoints {
+    fn endpoints_of(
+        &self,
+        (key, service): (&NamespacedName, &RoutedService),
+        routed: &RoutedFrontend,
+    ) -> FoundEndpoints {
         let (mut ready, mut last_resort) = (BTreeSet::new(), BTreeSet::new());
         let (mut is_elsewhere, mut is_restarting) = (false, false);
-        for name in self.slices_of.get(service).into_iter().flatten() {
-            let key = NamespacedName { namespace: service.namespace.clone(), name: name.clone() };
+        for name in self.slices_of.get(key).into_iter().flatten() {
+            let key = NamespacedName { namespace: key.namespace.clone(), name: name.clone() };
             let Some(slice) = self.slices.get(&key) else { continue };
             let port = slice.ports.iter().find(|port| {
                 port.name == routed.port_name && port.protocol == routed.frontend.protocol
@@ -356,10 +374,12 @@ impl ServiceRouter {
                     continue;
                 }
                 let routing = endpoint.pod.as_ref().and_then(|pod| self.pods.get(pod));
-                let (address, use_) = place_and_use(slice, endpoint, routing);
+                let (address, use_) = place_and_use(service, slice, endpoint, routing);
                 let address = SocketAddr::new(address, port.number);
-                is_restarting |=
-                    routing == Some(&PodRouting::Withdrawn(WithdrawalCause::Restarting));
+                is_restarting |= match routing {
+                    Some(PodRouting::Withdrawn(cause)) => cause.is_restart(),
+                    Some(PodRouting::Admitted(_) | PodRouting::Gone) | None => false,
+                };
                 let is_local = routed.policy == TrafficPolicy::Cluster || endpoint.is_on_node;
                 match (use_, is_local) {
                     (EndpointUse::None, _) => {}
@@ -398,6 +418,7 @@ struct FoundEndpoints {
 
 /// What a slice says of an endpoint, and the node, which knows more.
 fn place_and_use(
+    service: &RoutedService,
     slice: &RoutedSlice,
     endpoint: &RoutedEndpoint,
     routing: Option<&PodRouting>,
@@ -423,12 +444,22 @@ fn place_and_use(
                 }
             }
         }
-        (Some(PodRouting::Withdrawn(WithdrawalCause::Restarting) | PodRouting::Gone), _)
-        | (Some(PodRouting::Withdrawn(_)), EndpointUse::None) => (address, EndpointUse::None),
-        (
-            Some(PodRouting::Withdrawn(WithdrawalCause::Terminating)),
-            EndpointUse::Ready | EndpointUse::LastResort,
-        ) => (address, EndpointUse::LastResort),
+        (Some(PodRouting::Gone), _) => (address, EndpointUse::None),
+        (Some(PodRouting::Withdrawn(cause)), use_) => {
+            let use_ = match (cause, use_) {
+                (_, EndpointUse::None) | (WithdrawalCause::Restarting, _) => EndpointUse::None,
+                (WithdrawalCause::Terminating, EndpointUse::Ready | EndpointUse::LastResort) => {
+                    EndpointUse::LastResort
+                }
+                (WithdrawalCause::ContainerDown | WithdrawalCause::Unready, use_) => {
+                    match slice.follows_pods && !service.publishes_unready {
+                        true => EndpointUse::None,
+                        false => use_,
+                    }
+                }
+            };
+            (address, use_)
+        }
     }
 }
 

@@ -49,7 +49,7 @@ impl SimulatedPod {
                 }
                 // a virtual node has no rules of its own
                 PodEffect::WithdrawEndpoints => self.driver.endpoints_withdrawn(),
-                PodEffect::AdmitEndpoints | PodEffect::LeaveEndpointsToSlices => {}
+                PodEffect::AdmitEndpoints | PodEffect::ExcludeEndpoints(_) => {}
                 PodEffect::Show(status) => {
                     let status = self.said(status, faults.bug);
                     self.check_status(&status);

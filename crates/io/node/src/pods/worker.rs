@@ -16,7 +16,9 @@ use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ActionOutcome, ContainerStartKey, CoreAction,
     CoreEvent, EvictionCause, Journal, PodEviction, RestartReport, RestartRequest, oom_killing,
 };
-use rekindle_pod_driver::{Existence, JournalFailure, PodDriver, PodEffect, StatusAnswer};
+use rekindle_pod_driver::{
+    Existence, JournalFailure, NotReadyCause, PodDriver, PodEffect, StatusAnswer,
+};
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_services::WithdrawalCause;
 use rekindle_types::pods::is_final;
@@ -297,9 +299,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
                 PodEffect::AdmitEndpoints => {
                     self.node.routes.admit(self.pod_ref.uid.clone(), self.ips.clone());
                 }
-                PodEffect::LeaveEndpointsToSlices => {
-                    self.node.routes.leave(self.pod_ref.uid.clone());
-                }
+                PodEffect::ExcludeEndpoints(cause) => self.exclude(cause),
                 PodEffect::Advance => self.advance(),
                 PodEffect::RequestResources(request) => {
                     let rank = Rank::from_pod(self.driver.pod());
@@ -334,6 +334,15 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
             Some(()) => self.driver.endpoints_withdrawn(),
             None => self.withdrawal = Some(withdrawal),
         }
+    }
+
+    fn exclude(&self, cause: NotReadyCause) {
+        let cause = match cause {
+            NotReadyCause::ContainerDown => WithdrawalCause::ContainerDown,
+            NotReadyCause::Unready => WithdrawalCause::Unready,
+        };
+        // nothing waits for it
+        drop(self.node.routes.withdraw(self.pod_ref.uid.clone(), cause));
     }
 
     fn withdrawn(&mut self) {

@@ -6,7 +6,7 @@ use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
 use crate::runtime::Says;
-use crate::world::{ApiSays, World, pod};
+use crate::world::{ApiSays, Routed, World, pod};
 
 fn one_container() -> Value {
     json!({"restartPolicy": "Always", "containers": [{"name": "app", "image": "demo:1"}]})
@@ -298,28 +298,47 @@ fn a_container_that_fails_its_liveness_probe_gets_its_signal_when_no_rule_leads_
     assert_in_order(&world, &["withdraw", "signal", "start", "admit"]);
 }
 
-/// A slice may say for a while that it is not ready, or that it still is.
+/// Slices say it later.
 #[test]
-fn the_node_says_that_a_restarted_pod_is_ready_until_it_is_not() {
+fn the_node_says_that_a_pod_is_ready_and_that_it_is_not() {
     let mut spec = one_container();
     spec["containers"][0]["readinessProbe"] =
         json!({"exec": {"command": ["check"]}, "periodSeconds": 1, "failureThreshold": 1});
     let mut world = running_as(spec);
     world.runtime.answers.insert("app Readiness".to_owned(), Says::Failure);
     world.settle_for(millis(1_000));
-    assert!(!world.log.contains(&"leave"), "slices have said it all the time: {:?}", world.log);
+    assert_eq!(routes(&world), ["exclude"]);
     world.runtime.answers.clear();
     restart(&mut world);
     world.settle_for(millis(1_000));
     assert_in_order(&world, &["withdraw", "signal", "start", "admit"]);
-    assert!(!world.log.contains(&"leave"), "{:?}", world.log);
-    world.runtime.answers.insert("app Readiness".to_owned(), Says::Failure);
-    world.settle_for(millis(1_000));
-    assert_in_order(&world, &["admit", "leave"]);
     world.log.clear();
+    world.runtime.answers.insert("app Readiness".to_owned(), Says::Failure);
+    world.settle_for(millis(3_000));
     world.runtime.answers.clear();
     world.settle_for(millis(1_000));
-    assert!(!world.log.contains(&"admit"), "slices say it: {:?}", world.log);
+    assert_eq!(routes(&world), ["exclude", "admit"]);
+}
+
+#[test]
+fn a_container_that_dies_gets_no_connections_until_the_pod_is_ready_again() {
+    let mut world = running();
+    world.exit("app", 1);
+    world.settle_for(millis(100));
+    world.log.clear();
+    // the second restart waits for its back-off
+    world.exit("app", 1);
+    world.settle();
+    assert_eq!(routes(&world), ["exclude"]);
+    assert_eq!(world.routed, Routed::Excluded);
+    world.settle_for(TickDuration::from_secs(11));
+    assert_in_order(&world, &["exclude", "start", "admit"]);
+}
+
+/// What was said of the routes.
+fn routes(world: &World) -> Vec<&'static str> {
+    let words = world.log.iter().copied();
+    words.filter(|word| matches!(*word, "withdraw" | "admit" | "exclude")).collect()
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub(crate) enum DiskState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routed {
     Admitted,
+    /// They do not, as the pod is not ready. It may not be in the kernel yet.
+    Excluded,
     /// They are asked to end, since then.
     Asked(Tick),
     Withdrawn,
@@ -145,7 +147,7 @@ impl World {
                     self.driver.handle(self.now, CoreEvent::ResourcesDecided { ticket, decision });
                 }
                 PodEffect::WithdrawEndpoints => {
-                    assert_eq!(self.routed, Routed::Admitted);
+                    assert!(matches!(self.routed, Routed::Admitted | Routed::Excluded));
                     self.routed = Routed::Asked(self.now);
                 }
                 PodEffect::AdmitEndpoints => {
@@ -154,7 +156,10 @@ impl World {
                     assert_eq!(ends, None, "rules lead to what was asked to end");
                     self.routed = Routed::Admitted;
                 }
-                PodEffect::LeaveEndpointsToSlices => assert_eq!(self.routed, Routed::Admitted),
+                PodEffect::ExcludeEndpoints(_) => {
+                    assert!(matches!(self.routed, Routed::Admitted | Routed::Excluded));
+                    self.routed = Routed::Excluded;
+                }
                 PodEffect::Show(status) => self.shown.push(status),
                 PodEffect::WriteStatus(write) => {
                     assert!(self.status_in_flight.is_none(), "two statuses are in flight");
@@ -175,7 +180,7 @@ impl World {
     /// Nothing ends a container that rules lead to, unless they take too long.
     fn check_routes(&mut self, action: &CoreAction) {
         let may_end = match self.routed {
-            Routed::Admitted => false,
+            Routed::Admitted | Routed::Excluded => false,
             Routed::Asked(since) => self.now.since(since) >= WITHDRAWAL_MAX,
             Routed::Withdrawn => true,
         };
@@ -403,7 +408,7 @@ fn word(effect: &PodEffect) -> &'static str {
         },
         PodEffect::WithdrawEndpoints => "withdraw",
         PodEffect::AdmitEndpoints => "admit",
-        PodEffect::LeaveEndpointsToSlices => "leave",
+        PodEffect::ExcludeEndpoints(_) => "exclude",
         PodEffect::Advance => "advance",
         PodEffect::RequestResources(_) => "resources",
         PodEffect::Show(_) => "show",

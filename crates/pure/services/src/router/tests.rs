@@ -311,6 +311,32 @@ fn the_only_endpoint_serves_on_while_its_pod_ends_but_not_while_it_is_restarted(
 }
 
 #[test]
+fn a_pod_that_is_not_ready_gets_nothing_unless_its_service_wants_such_pods() {
+    let both = slice(json!([ready(2), ready(3)]));
+    for cause in [WithdrawalCause::Unready, WithdrawalCause::ContainerDown] {
+        let mut router = router(&plain(), &both);
+        router.withdraw(&pod(3), cause);
+        assert!(!router.leads_to(at(3)) && router.leads_to(at(2)), "{cause:?}");
+        let mut wants = plain();
+        wants.spec.as_mut().unwrap().publish_not_ready_addresses = Some(true);
+        router.set_service(key("web"), Some(&wants));
+        assert!(router.leads_to(at(3)), "{cause:?}");
+        router.withdraw(&pod(3), WithdrawalCause::Restarting);
+        assert!(!router.leads_to(at(3)), "its containers get a stop signal");
+    }
+}
+
+#[test]
+fn connections_wait_when_the_last_container_dies_but_not_when_its_probe_fails() {
+    for (cause, wait) in [(WithdrawalCause::ContainerDown, true), (WithdrawalCause::Unready, false)]
+    {
+        let mut router = router(&plain(), &slice(json!([ready(2)])));
+        router.withdraw(&pod(2), cause);
+        assert_eq!(waits(&router), wait, "{cause:?}");
+    }
+}
+
+#[test]
 fn of_two_services_with_one_frontend_the_first_by_name_has_it() {
     let spec = |ip: &str| {
         service(json!({ "clusterIP": ip, "externalIPs": ["192.0.2.7"], "ports": [{ "port": 80 }] }))
@@ -374,6 +400,7 @@ fn any_service() -> impl Strategy<Value = Service> {
             "externalIPs": ["192.0.2.7"],
             "sessionAffinity": if sticky { "ClientIP" } else { "None" },
             "externalTrafficPolicy": if local { "Local" } else { "Cluster" },
+            "publishNotReadyAddresses": sticky,
             "ports": [{ "name": "t", "port": 80, "nodePort": 30080 },
                 { "name": "u", "port": 80, "protocol": "UDP" }],
         }))
@@ -402,8 +429,12 @@ fn any_slice(service: u8) -> impl Strategy<Value = EndpointSlice> {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let cause =
-        prop::sample::select(vec![WithdrawalCause::Terminating, WithdrawalCause::Restarting]);
+    let cause = prop::sample::select(vec![
+        WithdrawalCause::Terminating,
+        WithdrawalCause::Restarting,
+        WithdrawalCause::ContainerDown,
+        WithdrawalCause::Unready,
+    ]);
     let listed = prop::collection::btree_map(
         (0_u8..2).prop_map(|n| key(&format!("s{n}"))),
         any_service(),
