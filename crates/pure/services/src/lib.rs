@@ -9,4 +9,6 @@ mod rules;
 
 pub use frontend::{Frontend, TransportProtocol};
 pub use router::{ServiceRouter, WithdrawalCause};
-pub use rules::{EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements, StaleFlow};
+pub use rules::{
+    EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements, SourceRange, StaleFlow,
+};

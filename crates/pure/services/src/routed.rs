@@ -6,9 +6,10 @@ use std::num::NonZeroU32;
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use rekindle_types::connection_hold::ConnectionHold;
-use rekindle_types::{NamespacedName, PodUid, labels as well_known};
+use rekindle_types::{NamespacedName, PodUid, labels as well_known, load_balancer};
 
 use crate::frontend::{Frontend, TransportProtocol};
+use crate::rules::SourceRange;
 
 /// Seconds for which a client stays with its endpoint when the Service does not say (API
 /// reference, `ClientIPConfig`).
@@ -30,6 +31,8 @@ pub(crate) struct RoutedService {
     /// Seconds for which a client stays with its endpoint.
     pub(crate) sticky_s: Option<NonZeroU32>,
     pub(crate) hold: ConnectionHold,
+    /// Where clients of a guarded frontend may be.
+    pub(crate) sources: Vec<SourceRange>,
     /// Whether pods that are not ready are its endpoints, too (`publishNotReadyAddresses`).
     pub(crate) publishes_unready: bool,
 }
@@ -41,6 +44,29 @@ pub(crate) struct RoutedFrontend {
     /// The name of the Service's port: the slices have the endpoints' ports by it.
     pub(crate) port_name: String,
     pub(crate) policy: TrafficPolicy,
+    /// Whether only some sources may connect.
+    pub(crate) guard: SourceGuard,
+    /// Whether the port has to be opened on the machine first.
+    pub(crate) opening: PortOpening,
+}
+
+/// Which sources may connect to a frontend: `loadBalancerSourceRanges` concern the addresses of
+/// load balancers only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SourceGuard {
+    /// All.
+    Open,
+    /// Those that the Service names.
+    Sources,
+}
+
+/// Whether a port of the machine has to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortOpening {
+    /// The range of node ports is the engine's own, and so are cluster IPs.
+    NotNeeded,
+    /// Any process of the machine may have it.
+    Needed,
 }
 
 impl RoutedService {
@@ -55,34 +81,53 @@ impl RoutedService {
         }
         let internal = policy(spec.internal_traffic_policy.as_deref());
         let external = policy(spec.external_traffic_policy.as_deref());
-        let mut addresses: Vec<(IpAddr, TrafficPolicy)> =
-            cluster_ips.iter().map(|address| (*address, internal)).collect();
-        let outside = spec.external_ips.iter().flatten().chain(balancer_ips(service));
-        addresses.extend(outside.filter_map(|text| Some((ipv4(text)?, external))));
+        let sources = source_ranges(service, type_);
+        let guard = match sources {
+            None => SourceGuard::Open,
+            Some(_) => SourceGuard::Sources,
+        };
+        let is_served_here = load_balancer::is_served_here(service);
         let has_node_ports = matches!(type_, "NodePort" | "LoadBalancer");
         let mut frontends = Vec::new();
         for port in spec.ports.iter().flatten() {
             let Some(protocol) = TransportProtocol::parse(port.protocol.as_deref()) else {
                 continue;
             };
-            let port_name = port.name.clone().unwrap_or_default();
-            let mut add = |address, number: i32, policy| {
-                let Some(port) = u16::try_from(number).ok().filter(|port| *port > 0) else {
-                    return;
-                };
-                let frontend = Frontend { address, protocol, port };
-                frontends.push(RoutedFrontend { frontend, port_name: port_name.clone(), policy });
+            let mut add = |address: IpAddr, number: i32, policy, guard, opening| {
+                if let Some(port_number) = u16::try_from(number).ok().filter(|port| *port > 0) {
+                    let frontend = Frontend { address, protocol, port: port_number };
+                    let port_name = port.name.clone().unwrap_or_default();
+                    frontends.push(RoutedFrontend { frontend, port_name, policy, guard, opening });
+                }
             };
-            for (address, policy) in &addresses {
-                add(*address, port.port, *policy);
+            let (open, ready) = (SourceGuard::Open, PortOpening::NotNeeded);
+            for address in &cluster_ips {
+                add(*address, port.port, internal, open, ready);
             }
+            for address in spec.external_ips.iter().flatten().filter_map(|text| ipv4(text)) {
+                add(address, port.port, external, open, ready);
+            }
+            let node = Ipv4Addr::UNSPECIFIED.into();
             if let Some(number) = port.node_port.filter(|_| has_node_ports) {
-                add(Ipv4Addr::UNSPECIFIED.into(), number, external);
+                add(node, number, external, open, ready);
+            }
+            match is_served_here {
+                true if balancer_ips(service).next().is_some() => {
+                    add(node, port.port, external, guard, PortOpening::Needed);
+                }
+                true => {}
+                false => {
+                    for address in balancer_ips(service).filter_map(|text| ipv4(text)) {
+                        add(address, port.port, external, guard, ready);
+                    }
+                }
             }
         }
         let hold = ConnectionHold::from_annotations(service.metadata.annotations.as_ref());
         let publishes_unready = spec.publish_not_ready_addresses == Some(true);
-        let routed = Self { frontends, sticky_s: sticky_s(spec), hold, publishes_unready };
+        let sticky_s = sticky_s(spec);
+        let sources = sources.unwrap_or_default();
+        let routed = Self { frontends, sticky_s, hold, sources, publishes_unready };
         Some(routed).filter(|routed| !routed.frontends.is_empty())
     }
 }
@@ -100,11 +145,33 @@ fn ipv4(text: &str) -> Option<IpAddr> {
     text.parse::<Ipv4Addr>().ok().map(IpAddr::V4)
 }
 
-/// The addresses that a load balancer has given it.
+/// Where clients of its load balancer may be; none: anywhere. A range of IPv6 lets no address of
+/// IPv4 in.
+fn source_ranges(service: &Service, type_: &str) -> Option<Vec<SourceRange>> {
+    if type_ != "LoadBalancer" {
+        return None;
+    }
+    let spec = service.spec.as_ref();
+    let ranges = spec.and_then(|spec| spec.load_balancer_source_ranges.as_ref());
+    let annotations = service.metadata.annotations.as_ref();
+    let older = annotations.and_then(|annotations| annotations.get(load_balancer::SOURCE_RANGES));
+    let mut sources: Vec<SourceRange> = match (ranges.filter(|ranges| !ranges.is_empty()), older) {
+        (Some(ranges), _) => ranges.iter().filter_map(|text| SourceRange::parse(text)).collect(),
+        (None, Some(older)) => older.split(',').filter_map(SourceRange::parse).collect(),
+        (None, None) => return None,
+    };
+    sources.sort_unstable();
+    sources.dedup();
+    Some(sources)
+}
+
+/// The addresses that a load balancer has given it, and whose packets come here as they are.
 fn balancer_ips(service: &Service) -> impl Iterator<Item = &String> {
     let balancer = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     let ingress = balancer.and_then(|balancer| balancer.ingress.as_ref());
-    ingress.into_iter().flatten().filter_map(|ingress| ingress.ip.as_ref())
+    let ingress = ingress.into_iter().flatten();
+    let comes_as_it_is = ingress.filter(|ingress| ingress.ip_mode.as_deref() != Some("Proxy"));
+    comes_as_it_is.filter_map(|ingress| ingress.ip.as_ref())
 }
 
 fn policy(named: Option<&str>) -> TrafficPolicy {

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::frontend::{Frontend, TransportProtocol};
 use crate::routed::{
-    EndpointUse, RoutedEndpoint, RoutedFrontend, RoutedService, RoutedSlice, TrafficPolicy,
+    EndpointUse, PortOpening, RoutedEndpoint, RoutedFrontend, RoutedService, RoutedSlice,
+    SourceGuard, TrafficPolicy,
 };
 use crate::rules::{EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements};
 
@@ -57,6 +58,10 @@ pub struct ServiceRouter {
     /// Which Services want a frontend. The first one has it.
     claims: BTreeMap<Frontend, BTreeSet<NamespacedName>>,
     served: BTreeMap<Frontend, ServedFrontend>,
+    /// Ports that Services want opened on the machine, by how many want each.
+    wanted_ports: BTreeMap<Frontend, usize>,
+    /// Those that are open: no other process has them.
+    open_ports: BTreeSet<Frontend>,
     /// How many frontends lead to an address.
     leading_to: BTreeMap<IpAddr, usize>,
 }
@@ -132,9 +137,15 @@ impl ServiceRouter {
                 self.claims.remove(&old.frontend);
             }
             frontends.insert(old.frontend);
+            if old.opening == PortOpening::Needed {
+                decrement(&mut self.wanted_ports, &old.frontend);
+            }
         }
         if let Some(routed) = routed {
             for new in &routed.frontends {
+                if new.opening == PortOpening::Needed {
+                    *self.wanted_ports.entry(new.frontend).or_default() += 1;
+                }
                 self.claims.entry(new.frontend).or_default().insert(key.clone());
                 frontends.insert(new.frontend);
             }
@@ -219,6 +230,33 @@ impl ServiceRouter {
     pub fn gone(&mut self, pod: &PodUid) -> RuleChanges {
         let is_in_slices = self.services_of_pod.contains_key(pod);
         self.pod_is(pod, is_in_slices.then_some(PodRouting::Gone))
+    }
+
+    /// The ports that Services want opened on the machine. They lead nowhere before
+    /// [`port_opened`](Self::port_opened).
+    pub fn wanted_ports(&self) -> impl Iterator<Item = Frontend> + '_ {
+        self.wanted_ports.keys().copied()
+    }
+
+    /// The Service that a frontend leads to, or would lead to.
+    pub fn service_of(&self, frontend: Frontend) -> Option<&NamespacedName> {
+        self.owner(frontend).map(|(key, _)| key)
+    }
+
+    /// A port of the machine is open: no other process can have it now.
+    pub fn port_opened(&mut self, frontend: Frontend) -> RuleChanges {
+        match self.open_ports.insert(frontend) {
+            true => self.update([frontend].into()),
+            false => RuleChanges::default(),
+        }
+    }
+
+    /// It is open no more.
+    pub fn port_closed(&mut self, frontend: Frontend) -> RuleChanges {
+        match self.open_ports.remove(&frontend) {
+            true => self.update([frontend].into()),
+            false => RuleChanges::default(),
+        }
     }
 
     /// For how long new connections to this frontend wait from the moment on when they begin to;
@@ -306,12 +344,7 @@ impl ServiceRouter {
             *self.leading_to.entry(address).or_default() += 1;
         }
         for address in old.iter().map(SocketAddr::ip) {
-            if let Entry::Occupied(mut count) = self.leading_to.entry(address) {
-                *count.get_mut() -= 1;
-                if *count.get() == 0 {
-                    count.remove();
-                }
-            }
+            decrement(&mut self.leading_to, &address);
         }
     }
 
@@ -326,6 +359,26 @@ impl ServiceRouter {
         let Some((key, service)) = self.owner(frontend) else { return ServedFrontend::default() };
         let routed = service.frontends.iter().find(|routed| routed.frontend == frontend);
         let Some(routed) = routed else { return ServedFrontend::default() };
+        if routed.opening == PortOpening::Needed && !self.open_ports.contains(&frontend) {
+            return ServedFrontend::default();
+        }
+        let mut served = self.lead(frontend, (key, service), routed, old);
+        if routed.guard == SourceGuard::Sources {
+            let sources = service.sources.iter().map(|range| RuleElement::Source(frontend, *range));
+            served.others.push(RuleElement::Guarded(frontend));
+            served.others.extend(sources);
+        }
+        served
+    }
+
+    /// To which endpoints it leads, or what becomes of its connections.
+    fn lead(
+        &self,
+        frontend: Frontend,
+        (key, service): (&NamespacedName, &RoutedService),
+        routed: &RoutedFrontend,
+        old: &ServedFrontend,
+    ) -> ServedFrontend {
         let found = self.endpoints_of((key, service), routed);
         // only TCP has a first packet after which the client waits for an answer
         let waits = frontend.protocol == TransportProtocol::Tcp
@@ -471,6 +524,15 @@ fn hold_begins(old: &ServedFrontend, service: &RoutedService, found: &FoundEndpo
         ConnectionHold::OfRestarts => has_lost_its_last && found.is_restarting,
         ConnectionHold::For(TickDuration::ZERO) => false,
         ConnectionHold::For(_) => has_lost_its_last || *old == ServedFrontend::default(),
+    }
+}
+
+fn decrement<K: Ord + Clone>(counts: &mut BTreeMap<K, usize>, key: &K) {
+    if let Entry::Occupied(mut count) = counts.entry(key.clone()) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
     }
 }
 

@@ -1,15 +1,15 @@
 //! The rules of the node as a set of elements, and what changes between two such sets.
 //!
 //! ```text
-//!  packet ──► Held? ──► Refused? ──► Pick (how many endpoints?) ──► Endpoint (frontend, number) ──► DNAT
-//!                              └─ sticky: the client's last endpoint, while it is a Member
+//!  packet ──► Guarded? from a Source? ──► Held? ──► Refused? ──► Pick (how many endpoints?) ──► Endpoint (frontend, number) ──► DNAT
+//!                                                        └─ sticky: the client's last endpoint, while it is a Member
 //! ```
 //! A Service has no rules of its own: rules exist once for each number of endpoints, and all that
 //! differs between Services lies in maps. So one that comes, goes or changes is a few elements, in
 //! one transaction (docs/adr/0058).
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU32};
 
 use crate::frontend::{Frontend, TransportProtocol};
@@ -32,9 +32,45 @@ pub enum RuleElement {
     /// first packet in a queue. It has no endpoint now, and is [`Refused`](Self::Refused), too, for
     /// when they have waited long enough.
     Held(Frontend),
+    /// New connections to the frontend are dropped unless they come from one of its sources.
+    Guarded(Frontend),
+    /// From there connections may come to the guarded frontend.
+    Source(Frontend, SourceRange),
     /// An address of endpoints: a connection from it to itself gets the node's address as source,
     /// or the answer would not come back through the node.
     Hairpin(IpAddr),
+}
+
+/// A range of addresses that clients have (`loadBalancerSourceRanges`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceRange {
+    /// The first address.
+    pub network: Ipv4Addr,
+    /// How many of its first bits count, 32 at most.
+    pub prefix: u8,
+}
+
+impl SourceRange {
+    /// From a text such as `192.0.2.0/24`. Bits of the address beyond the prefix do not count.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, prefix) = text.trim().split_once('/')?;
+        let prefix = prefix.parse().ok().filter(|prefix| *prefix <= Self::PREFIX_MAX)?;
+        let address: Ipv4Addr = address.parse().ok()?;
+        let network = Ipv4Addr::from(u32::from(address) & u32::from(Self::netmask(prefix)));
+        Some(Self { network, prefix })
+    }
+
+    /// The longest prefix: one address.
+    pub const PREFIX_MAX: u8 = 32;
+
+    /// The bits that count.
+    pub const fn netmask(prefix: u8) -> Ipv4Addr {
+        let host_bits = Self::PREFIX_MAX.saturating_sub(prefix) as u32;
+        Ipv4Addr::from_bits(match u32::MAX.checked_shl(host_bits) {
+            Some(mask) => mask,
+            None => 0,
+        })
+    }
 }
 
 /// How an endpoint is picked.
@@ -104,6 +140,8 @@ impl RuleChanges {
                 | RuleElement::Member(..)
                 | RuleElement::Refused(..)
                 | RuleElement::Held(_)
+                | RuleElement::Guarded(_)
+                | RuleElement::Source(..)
                 | RuleElement::Hairpin(_) => None,
             };
             elements.iter().filter_map(flow).collect()

@@ -20,6 +20,7 @@ pub mod host_image;
 pub mod ids;
 pub mod int_or_percent;
 pub mod labels;
+pub mod load_balancer;
 pub mod local_path;
 pub mod log_options;
 pub mod name_stem;

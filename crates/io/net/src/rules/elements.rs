@@ -9,7 +9,9 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use netlink_packet_core::{DecodeError, NlasIterator, parse_u64_be};
 use netlink_packet_netfilter::nftables::{DataAttribute, ListAttribute, SetElementAttribute};
-use rekindle_services::{EndpointPick, Frontend, Refusal, RuleElement, TransportProtocol};
+use rekindle_services::{
+    EndpointPick, Frontend, Refusal, RuleElement, SourceRange, TransportProtocol,
+};
 
 use crate::rules::error::RuleError;
 use crate::rules::expressions::verdict_go_to;
@@ -27,6 +29,8 @@ pub(super) fn set_of(element: &RuleElement) -> ElementSet {
         RuleElement::Refused(_, Refusal::Reject) => ElementSet::Rejected,
         RuleElement::Refused(_, Refusal::Drop) => ElementSet::Dropped,
         RuleElement::Held(_) => ElementSet::Held,
+        RuleElement::Guarded(_) => ElementSet::Guarded,
+        RuleElement::Source(..) => ElementSet::Sources,
         RuleElement::Hairpin(_) => ElementSet::Hairpins,
     }
 }
@@ -65,8 +69,12 @@ fn key_and_data(element: &RuleElement) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         RuleElement::Member(frontend, endpoint) => {
             ([frontend_key(frontend)?.as_slice(), &endpoint_bytes(endpoint)?].concat(), None)
         }
-        RuleElement::Refused(frontend, _) | RuleElement::Held(frontend) => {
-            (frontend_key(frontend)?.to_vec(), None)
+        RuleElement::Refused(frontend, _)
+        | RuleElement::Held(frontend)
+        | RuleElement::Guarded(frontend) => (frontend_key(frontend)?.to_vec(), None),
+        RuleElement::Source(frontend, SourceRange { network, prefix }) => {
+            let range = [network.octets(), SourceRange::netmask(*prefix).octets()];
+            ([frontend_key(frontend)?.as_slice(), range.as_flattened()].concat(), None)
         }
         RuleElement::Hairpin(address) => (ipv4(*address)?.repeat(2), None),
     })
@@ -224,6 +232,12 @@ fn decode_parts(set: ElementSet, key: &[[u8; 4]], data: &[[u8; 4]]) -> Option<Ru
             Some(RuleElement::Refused(frontend()?, Refusal::Drop))
         }
         (ElementSet::Held, [_, _, _], []) => Some(RuleElement::Held(frontend()?)),
+        (ElementSet::Guarded, [_, _, _], []) => Some(RuleElement::Guarded(frontend()?)),
+        (ElementSet::Sources, [_, _, _, network, mask], []) => {
+            let prefix = u8::try_from(u32::from_be_bytes(*mask).leading_ones()).ok()?;
+            let range = SourceRange { network: Ipv4Addr::from(*network), prefix };
+            Some(RuleElement::Source(frontend()?, range))
+        }
         (ElementSet::Hairpins, [from, to], []) if from == to => {
             Some(RuleElement::Hairpin(Ipv4Addr::from(*from).into()))
         }

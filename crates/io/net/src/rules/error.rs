@@ -102,6 +102,10 @@ pub(super) fn describe(element: &RuleElement) -> String {
         }
         RuleElement::Refused(frontend, Refusal::Reject) => format!("rejection of {frontend}"),
         RuleElement::Refused(frontend, Refusal::Drop) => format!("drop of {frontend}"),
+        RuleElement::Guarded(frontend) => format!("guard of {frontend}"),
+        RuleElement::Source(frontend, range) => {
+            format!("source {}/{} of {frontend}", range.network, range.prefix)
+        }
         RuleElement::Held(frontend) => format!("wait at {frontend}"),
         RuleElement::Hairpin(address) => format!("hairpin of {address}"),
     }

@@ -22,8 +22,9 @@ const DESTINATION_PORT: u32 = 2;
 /// `NFPROTO_IPV4`.
 const PROTOCOL_IPV4: u8 = 2;
 const INTERFACE_NAME: usize = 16;
-/// `NF_ACCEPT` and `NF_DROP`.
+/// `NF_DROP` and `NF_ACCEPT`.
 const DROP: u32 = 0;
+const ACCEPT: u32 = 1;
 const CONNTRACK_STATE: u32 = 0;
 const CONNTRACK_STATUS: u32 = 2;
 /// `NFT_CT_DST_IP` and `NFT_CT_PROTO_DST`.
@@ -148,6 +149,14 @@ pub(super) fn load_any_address(to: Register) -> Vec<Expression> {
     vec![load_destination(to), masked(to, [0; 4])]
 }
 
+/// The source as far as this mask goes, and the mask itself: a bare number could not be shown (see
+/// above).
+pub(super) fn load_source_within(mask: std::net::Ipv4Addr, to: [Register; 2]) -> Vec<Expression> {
+    let [network, netmask] = to;
+    let itself = bitwise(netmask, [0; 4], mask.octets());
+    vec![load_source(network), masked(network, mask.octets()), load_source(netmask), itself]
+}
+
 pub(super) fn load_source_port(to: Register) -> Expression {
     payload(TRANSPORT_HEADER, SOURCE_PORT, PORT_LENGTH, to)
 }
@@ -259,6 +268,11 @@ pub(super) fn drop_packet() -> Expression {
     verdict(vec![VerdictAttribute::Code(Verdict::Other(DROP))])
 }
 
+/// The chains of later priorities decide.
+pub(super) fn accept_packet() -> Expression {
+    verdict(vec![VerdictAttribute::Code(Verdict::Other(ACCEPT))])
+}
+
 pub(super) fn jump(chain: &str) -> Expression {
     let chain = VerdictAttribute::Chain(chain.to_owned());
     verdict(vec![VerdictAttribute::Code(Verdict::Jump), chain])
@@ -309,12 +323,16 @@ fn compare(register: Register, operator: Operator, value: Vec<u8>) -> Expression
 }
 
 fn masked(register: Register, mask: [u8; 4]) -> Expression {
+    bitwise(register, mask, [0; 4])
+}
+
+fn bitwise(register: Register, mask: [u8; 4], xor: [u8; 4]) -> Expression {
     Expressions::Bitwise(vec![
         Bitwise::SourceRegister(register),
         Bitwise::DestinationRegister(register),
         Bitwise::Length(4),
         Bitwise::Mask(DataAttribute::Value(mask.to_vec())),
-        Bitwise::Xor(DataAttribute::Value(vec![0; 4])),
+        Bitwise::Xor(DataAttribute::Value(xor.to_vec())),
     ])
     .into()
 }

@@ -1,6 +1,7 @@
 //! The table of an engine: its sets, chains and rules.
 //!
 //! ```text
+//!  prerouting, output (filter, -125) ──► guard: in `guarded`? dropped unless its source is in `sources`
 //!  prerouting, output (filter, -120) ──► hold: in `held`? wait in the engine's queue
 //!  prerouting, output (filter, -110) ──► refuse: in `rejected`? in `dropped`?
 //!  prerouting, output (nat, -100) ─────► route: `services` ─► 3 endpoints ─► `picks` ─► pick-3
@@ -27,15 +28,15 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use ipnet::Ipv4Net;
 use netlink_packet_netfilter::nftables::Register;
-use rekindle_services::RuleElement;
+use rekindle_services::{RuleElement, SourceRange};
 
 use crate::rules::expressions::{
-    Expression, SetUpdate, SubnetTest, comes_in_by, drop_packet, go_to, is_for_this_machine, is_in,
-    is_ipv4, is_new_connection, is_redirected, jump, leaves_not_by, load_any_address,
-    load_any_original_address, load_destination, load_destination_port, load_mark,
-    load_original_destination, load_original_destination_port, load_protocol, load_random,
-    load_source, load_source_port, look_up, masquerade, redirect, register, reject, subnet,
-    update_map, wait_in_queue,
+    Expression, SetUpdate, SubnetTest, accept_packet, comes_in_by, drop_packet, go_to,
+    is_for_this_machine, is_in, is_ipv4, is_new_connection, is_redirected, jump, leaves_not_by,
+    load_any_address, load_any_original_address, load_destination, load_destination_port,
+    load_mark, load_original_destination, load_original_destination_port, load_protocol,
+    load_random, load_source, load_source_port, load_source_within, look_up, masquerade, redirect,
+    register, reject, subnet, update_map, wait_in_queue,
 };
 use crate::rules::{LoopbackNodePorts, PodEgress, RuleTableConfig};
 
@@ -45,6 +46,7 @@ pub(super) const AFFINITY: &str = "affinity";
 pub(super) const STICKY: &str = "sticky";
 pub(super) const PICKS: &str = "picks";
 pub(super) const NODE_PICKS: &str = "node-picks";
+const GUARD: &str = "guard";
 const HOLD: &str = "hold";
 const REFUSE: &str = "refuse";
 const ROUTE: &str = "route";
@@ -64,17 +66,21 @@ pub(super) enum ElementSet {
     Rejected,
     Dropped,
     Held,
+    Guarded,
+    Sources,
     Hairpins,
 }
 
 impl ElementSet {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Services,
         Self::Endpoints,
         Self::Members,
         Self::Rejected,
         Self::Dropped,
         Self::Held,
+        Self::Guarded,
+        Self::Sources,
         Self::Hairpins,
     ];
 
@@ -86,6 +92,8 @@ impl ElementSet {
             Self::Rejected => "rejected",
             Self::Dropped => "dropped",
             Self::Held => "held",
+            Self::Guarded => "guarded",
+            Self::Sources => "sources",
             Self::Hairpins => "hairpins",
         }
     }
@@ -162,6 +170,9 @@ pub(super) fn sets() -> Vec<SetDefinition> {
         of(ElementSet::Rejected, FRONTEND, SetData::None),
         of(ElementSet::Dropped, FRONTEND, SetData::None),
         of(ElementSet::Held, FRONTEND, SetData::None),
+        of(ElementSet::Guarded, FRONTEND, SetData::None),
+        // a range of sources: its first address and its mask
+        of(ElementSet::Sources, &[Address, Protocol, Port, Address, Address], SetData::None),
         of(ElementSet::Hairpins, &[Address, Address], SetData::None),
         SetDefinition {
             name: AFFINITY,
@@ -206,9 +217,13 @@ pub(super) fn chains(config: &RuleTableConfig, queue: Option<u16>) -> Vec<ChainD
         ),
         plain(ROUTE, route_rules(config)),
         plain(REMEMBER, remember_rules()),
+        plain(&admit(FrontendScope::Service), admit_rules(FrontendScope::Service)),
+        plain(&admit(FrontendScope::Node), admit_rules(FrontendScope::Node)),
+        plain(GUARD, guarded_rules(config)),
         base("guard-loopback", "filter", Prerouting, -300, guard_rules(config)),
         base("hide-source", "nat", Postrouting, 100, hide_source_rules(config)),
     ];
+    chains.extend(calls(GUARD, "filter", -125));
     if let Some(queue) = queue {
         let wait = wait_in_queue(queue);
         chains.push(plain(HOLD, new_connections_in(config, ElementSet::Held, &wait)));
@@ -232,6 +247,16 @@ pub(super) enum FrontendScope {
     Service,
     /// Any address of the node.
     Node,
+}
+
+impl FrontendScope {
+    /// What names of its chains end with.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Service => "",
+            Self::Node => "-node",
+        }
+    }
 }
 
 /// A chain that exists because some Service needs it.
@@ -260,6 +285,8 @@ impl NeededChain {
             | RuleElement::Member(..)
             | RuleElement::Refused(..)
             | RuleElement::Held(_)
+            | RuleElement::Guarded(_)
+            | RuleElement::Source(..)
             | RuleElement::Hairpin(_) => [None, None],
         };
         chains.into_iter().flatten()
@@ -272,10 +299,7 @@ impl NeededChain {
     }
 
     pub(super) fn name(self) -> String {
-        let node = match self.scope() {
-            FrontendScope::Service => "",
-            FrontendScope::Node => "-node",
-        };
+        let node = self.scope().suffix();
         match self {
             Self::Pick { endpoints, sticky: true, .. } => format!("pick-{endpoints}-sticky{node}"),
             Self::Pick { endpoints, sticky: false, .. } => format!("pick-{endpoints}{node}"),
@@ -431,13 +455,45 @@ fn new_connections_in(
     set: ElementSet,
     verdict: &Expression,
 ) -> Vec<Vec<Expression>> {
+    new_connections_by_scope(config, set, |_| verdict.clone())
+}
+
+fn new_connections_by_scope(
+    config: &RuleTableConfig,
+    set: ElementSet,
+    verdict: impl Fn(FrontendScope) -> Expression,
+) -> Vec<Vec<Expression>> {
     let rule = |conditions, scope| {
-        let end = vec![is_in(set.name(), register(0)), verdict.clone()];
+        let end = vec![is_in(set.name(), register(0)), verdict(scope)];
         let new = [is_new_connection(), is_ipv4()].concat();
         [new, conditions, load_frontend(scope, 0), end].concat()
     };
     let of_node = rule(is_for_node(config), FrontendScope::Node);
     vec![rule(Vec::new(), FrontendScope::Service), of_node]
+}
+
+fn guarded_rules(config: &RuleTableConfig) -> Vec<Vec<Expression>> {
+    let ask = |scope| go_to(&admit(scope));
+    new_connections_by_scope(config, ElementSet::Guarded, ask)
+}
+
+/// The chain that asks where a connection to a guarded frontend comes from.
+fn admit(scope: FrontendScope) -> String {
+    format!("admit{}", scope.suffix())
+}
+
+/// Frontend in registers 0 to 2, source and mask in 3 and 4. One rule for each length of a prefix,
+/// so that a range is one element whatever its length.
+fn admit_rules(scope: FrontendScope) -> Vec<Vec<Expression>> {
+    let from_range_of = |prefix| {
+        let mask = SourceRange::netmask(prefix);
+        let source = load_source_within(mask, [register(3), register(4)]);
+        let is_source = is_in(ElementSet::Sources.name(), register(0));
+        [is_ipv4(), load_frontend(scope, 0), source, vec![is_source, accept_packet()]].concat()
+    };
+    let mut rules: Vec<_> = (0..=SourceRange::PREFIX_MAX).map(from_range_of).collect();
+    rules.push(vec![drop_packet()]);
+    rules
 }
 
 /// A pod reaches no service of the host that listens on the loopback, although the bridge may carry

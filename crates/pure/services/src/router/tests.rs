@@ -10,6 +10,7 @@ use rekindle_types::connection_hold::ANNOTATION;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::SourceRange;
 
 fn service(spec: Value) -> Service {
     serde_json::from_value(json!({ "metadata": { "name": "web" }, "spec": spec })).unwrap()
@@ -82,6 +83,10 @@ fn shown(elements: impl IntoIterator<Item = RuleElement>) -> Vec<String> {
         RuleElement::Member(frontend, endpoint) => format!("{frontend} has {endpoint}"),
         RuleElement::Refused(frontend, refusal) => format!("{frontend} {refusal:?}"),
         RuleElement::Held(frontend) => format!("{frontend} waits"),
+        RuleElement::Guarded(frontend) => format!("{frontend} is guarded"),
+        RuleElement::Source(frontend, SourceRange { network, prefix }) => {
+            format!("{frontend} from {network}/{prefix}")
+        }
         RuleElement::Hairpin(address) => format!("hairpin {address}"),
     };
     elements.into_iter().map(line).collect()
@@ -140,10 +145,11 @@ fn each_port_leads_to_the_endpoints_port_of_its_name_and_protocol() {
 fn node_ports_external_addresses_and_a_balancers_address_lead_there_too() {
     let mut service = service(json!({
         "type": "LoadBalancer", "clusterIP": "10.96.0.10", "externalIPs": ["192.0.2.7"],
-        "ports": [{ "port": 80, "nodePort": 30080 }],
+        "loadBalancerClass": "example.com/other", "ports": [{ "port": 80, "nodePort": 30080 }],
     }));
     service.status = serde_json::from_value(json!({
-        "loadBalancer": { "ingress": [{ "ip": "192.0.2.9" }, { "hostname": "elsewhere" }] },
+        "loadBalancer": { "ingress": [{ "ip": "192.0.2.9" }, { "hostname": "elsewhere" },
+            { "ip": "192.0.2.8", "ipMode": "Proxy" }] },
     }))
     .unwrap();
     let router = router(&service, &slice(json!([ready(2)])));
@@ -156,6 +162,55 @@ fn node_ports_external_addresses_and_a_balancers_address_lead_there_too() {
         "192.0.2.9:80/TCP one of 1",
     ];
     assert_eq!(picks, expected);
+}
+
+/// One that the engine serves, and that has its address.
+fn balanced(sources: Value) -> Service {
+    let mut service = service(json!({
+        "type": "LoadBalancer", "clusterIP": "10.96.0.10", "ports": [{ "port": 80 }],
+        "loadBalancerSourceRanges": sources,
+    }));
+    let status = json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.9" }] } });
+    service.status = serde_json::from_value(status).unwrap();
+    service
+}
+
+#[test]
+fn a_balancers_port_leads_to_pods_while_it_is_open() {
+    let mut router = router(&balanced(json!([])), &slice(json!([ready(2)])));
+    let before = router.elements();
+    assert!(shown(before.clone()).iter().all(|line| !line.contains("0.0.0.0")), "{before:?}");
+    let port: Vec<Frontend> = router.wanted_ports().collect();
+    let [port] = port[..] else { panic!("{port:?}") };
+    assert_eq!(port.to_string(), "0.0.0.0:80/TCP");
+    assert_eq!(router.service_of(port), Some(&key("web")));
+    let added = shown(router.port_opened(port).added);
+    assert_eq!(added, ["0.0.0.0:80/TCP one of 1", "0.0.0.0:80/TCP 0 10.88.0.2:8080"]);
+    assert!(router.port_opened(port).is_empty());
+    router.port_closed(port);
+    assert_eq!(router.elements(), before);
+    let mut without_address = balanced(json!([]));
+    without_address.status = None;
+    router.set_service(key("web"), Some(&without_address));
+    assert_eq!(router.wanted_ports().next(), None);
+}
+
+#[test]
+fn only_the_balancers_port_asks_where_clients_come_from() {
+    for (sources, expected) in [
+        (json!(["192.0.2.77/24", "198.51.100.7/32"]), vec!["192.0.2.0/24", "198.51.100.7/32"]),
+        (json!(["2001:db8::/64"]), vec![]),
+    ] {
+        let mut router = router(&balanced(sources), &slice(json!([ready(2)])));
+        let port = router.wanted_ports().next().unwrap();
+        router.port_opened(port);
+        let lines = shown(router.elements());
+        let guarded: Vec<&String> = lines.iter().filter(|line| line.contains("guarded")).collect();
+        assert_eq!(guarded, ["0.0.0.0:80/TCP is guarded"]);
+        let from: Vec<&str> =
+            lines.iter().filter_map(|line| line.split_once(" from ")?.1.into()).collect();
+        assert_eq!(from, expected);
+    }
 }
 
 #[test]
@@ -388,14 +443,16 @@ enum Step {
     Leave(u8),
     Gone(u8),
     EndHolds,
+    Ports(bool),
     AllServices(BTreeMap<NamespacedName, Service>),
 }
 
 fn any_service() -> impl Strategy<Value = Service> {
     let type_ = prop::sample::select(vec!["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]);
     (type_, 1_u8..3, any::<bool>(), any::<bool>()).prop_map(|(type_, ip, sticky, local)| {
-        service(json!({
+        let mut service = service(json!({
             "type": type_,
+            "loadBalancerSourceRanges": sticky.then_some(["192.0.2.0/24"]),
             "clusterIP": format!("10.96.0.{ip}"),
             "externalIPs": ["192.0.2.7"],
             "sessionAffinity": if sticky { "ClientIP" } else { "None" },
@@ -403,7 +460,11 @@ fn any_service() -> impl Strategy<Value = Service> {
             "publishNotReadyAddresses": sticky,
             "ports": [{ "name": "t", "port": 80, "nodePort": 30080 },
                 { "name": "u", "port": 80, "protocol": "UDP" }],
-        }))
+        }));
+        let ingress = local.then_some([json!({ "ip": "192.0.2.9" })]);
+        service.status =
+            serde_json::from_value(json!({ "loadBalancer": { "ingress": ingress } })).unwrap();
+        service
     })
 }
 
@@ -450,6 +511,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => (2_u8..6).prop_map(Step::Leave),
         1 => (2_u8..6).prop_map(Step::Gone),
         1 => Just(Step::EndHolds),
+        2 => any::<bool>().prop_map(Step::Ports),
         1 => listed.prop_map(Step::AllServices),
     ]
 }
@@ -632,6 +694,8 @@ proptest! {
                     end_holds(&mut router);
                     RuleChanges::between(&kernel, &router.elements())
                 }
+                Step::Ports(true) => opened(&mut router, ServiceRouter::port_opened),
+                Step::Ports(false) => opened(&mut router, ServiceRouter::port_closed),
                 Step::AllServices(listed) => {
                     services = listed;
                     router.set_services(&services)
@@ -655,6 +719,7 @@ proptest! {
                     PodRouting::Gone => anew.gone(pod),
                 };
             }
+            anew.open_ports = router.open_ports.clone();
             anew.set_services(&services);
             // whether connections wait depends on what has passed
             let mut settled = router.clone();
@@ -665,6 +730,18 @@ proptest! {
             check_numbers(&kernel)?;
         }
     }
+}
+
+/// All ports that are wanted come or go.
+fn opened(
+    router: &mut ServiceRouter,
+    change: fn(&mut ServiceRouter, Frontend) -> RuleChanges,
+) -> RuleChanges {
+    let before = router.elements();
+    for port in router.wanted_ports().collect::<Vec<_>>() {
+        change(router, port);
+    }
+    RuleChanges::between(&before, &router.elements())
 }
 
 fn has(slices: &BTreeMap<NamespacedName, EndpointSlice>, pod: &PodUid) -> bool {
@@ -729,7 +806,10 @@ fn check_numbers(elements: &RuleElements) -> Result<(), TestCaseError> {
                 prop_assert!(elements.contains(&refused), "{frontend} waits for nothing");
                 prop_assert_eq!(frontend.protocol, TransportProtocol::Tcp);
             }
-            RuleElement::Endpoint(..) | RuleElement::Hairpin(_) => {}
+            RuleElement::Source(frontend, _) => {
+                prop_assert!(elements.contains(&RuleElement::Guarded(*frontend)));
+            }
+            RuleElement::Endpoint(..) | RuleElement::Guarded(_) | RuleElement::Hairpin(_) => {}
         }
     }
     prop_assert!(numbers.is_empty(), "endpoints that nothing picks: {numbers:?}");

@@ -22,7 +22,7 @@ fn pick(sticky_s: Option<u32>) -> EndpointPick {
     }
 }
 
-fn elements() -> [RuleElement; 7] {
+fn elements() -> [RuleElement; 9] {
     [
         RuleElement::Pick(WEB, pick(None)),
         RuleElement::Pick(WEB, pick(Some(10_800))),
@@ -31,6 +31,8 @@ fn elements() -> [RuleElement; 7] {
         RuleElement::Refused(WEB, Refusal::Reject),
         RuleElement::Refused(WEB, Refusal::Drop),
         RuleElement::Hairpin(endpoint().ip()),
+        RuleElement::Guarded(WEB),
+        RuleElement::Source(WEB, SourceRange::parse("192.0.2.9/26").unwrap()),
     ]
 }
 
@@ -53,7 +55,7 @@ fn check(element: RuleElement, expected: Expect) {
 #[test]
 #[cfg(target_endian = "little")]
 fn elements_are_encoded_as_the_rules_look_them_up() {
-    let [plain, sticky, endpoint, member, rejected, dropped, hairpin] = elements();
+    let [plain, sticky, endpoint, member, rejected, dropped, hairpin, guarded, source] = elements();
     check(
         plain,
         expect![[r"
@@ -96,6 +98,18 @@ fn elements_are_encoded_as_the_rules_look_them_up() {
         hairpins: 0a580002 0a580002 -> 
         hairpin of 10.88.0.2"]],
     );
+    check(
+        guarded,
+        expect![[r"
+        guarded: 0a600001 06000000 00500000 -> 
+        guard of 10.96.0.1:80/TCP"]],
+    );
+    check(
+        source,
+        expect![[r"
+        sources: 0a600001 06000000 00500000 c0000200 ffffffc0 -> 
+        source 192.0.2.0/26 of 10.96.0.1:80/TCP"]],
+    );
 }
 
 /// As the kernel would list it.
@@ -127,5 +141,5 @@ fn what_is_not_ours_is_not_decoded() {
 #[test]
 fn only_affinity_names_a_chain() {
     let sticky: Vec<bool> = elements().iter().map(|e| encode_sticky(e).is_some()).collect();
-    assert_eq!(sticky, [false, true, false, false, false, false, false]);
+    assert_eq!(sticky, [false, true, false, false, false, false, false, false, false]);
 }

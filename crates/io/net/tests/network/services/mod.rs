@@ -5,5 +5,6 @@ mod changes;
 mod firewall;
 mod held;
 mod routing;
+mod sources;
 mod support;
 mod table;

@@ -23,6 +23,9 @@ fn nft_lists_the_table() {
         elements.insert(RuleElement::Refused(tcp("10.96.0.3:80"), Refusal::Reject));
         elements.insert(RuleElement::Refused(tcp("0.0.0.0:30081"), Refusal::Drop));
         elements.insert(RuleElement::Held(tcp("10.96.0.3:80")));
+        let range = rekindle_services::SourceRange::parse("192.0.2.0/24").unwrap();
+        elements.insert(RuleElement::Guarded(tcp("10.96.0.3:80")));
+        elements.insert(RuleElement::Source(tcp("10.96.0.3:80"), range));
         let _table = table_with(&elements).await;
         let listed = machine.host.run("nft", "list ruleset");
         for expected in [

@@ -14,8 +14,6 @@ use crate::validation::{Path, items, text};
 const AFFINITIES: [&str; 2] = ["ClientIP", "None"];
 /// A day: the most that a client sticks to its endpoint.
 const CLIENT_IP_TIMEOUT_MAX_S: i32 = 86_400;
-/// The older form of `loadBalancerSourceRanges`.
-const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const NOT_A_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// The session affinity and its bounds.
@@ -53,7 +51,8 @@ pub(super) fn source_ranges(
     field: &Path,
 ) -> Vec<FieldError> {
     let annotations = service.metadata.annotations.as_ref();
-    let annotated = annotations.and_then(|annotations| annotations.get(SOURCE_RANGES));
+    let annotated =
+        annotations.and_then(|annotations| annotations.get(load_balancer::SOURCE_RANGES));
     let (field, ranges): (Path, Vec<(Option<usize>, &str)>) =
         match (&spec.load_balancer_source_ranges, annotated) {
             (Some(ranges), _) => {
@@ -63,7 +62,8 @@ pub(super) fn source_ranges(
             }
             (None, Some(annotated)) => {
                 let ranges = annotated.trim().split(',').map(|range| (None, range.trim()));
-                let field = Path::new("metadata").child("annotations").key(SOURCE_RANGES);
+                let field =
+                    Path::new("metadata").child("annotations").key(load_balancer::SOURCE_RANGES);
                 (field, ranges.filter(|_| !annotated.trim().is_empty()).collect())
             }
             (None, None) => return Vec::new(),
