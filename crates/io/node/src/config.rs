@@ -37,6 +37,8 @@ pub struct NodeConfig {
     /// InternalIP addresses of the node, and `status.hostIP` of its pods: usually the bridge's
     /// gateway.
     pub addresses: Vec<IpAddr>,
+    /// Where the machine is reached from outside (ExternalIP): Services of type LoadBalancer get it.
+    pub external_address: Option<IpAddr>,
     /// Where containers reach the API; without it they are not told.
     pub api: Option<ApiAddresses>,
     /// The subnet that pods get addresses from, for `spec.podCIDR`.
@@ -118,6 +120,7 @@ impl NodeConfig {
             data_dir: data_dir.to_owned(),
             log_dir: log_dir.to_owned(),
             addresses: Vec::new(),
+            external_address: None,
             api: None,
             pod_cidr: None,
             max_pods: MAX_PODS,

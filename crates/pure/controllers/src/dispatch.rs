@@ -9,7 +9,8 @@ use crate::view::WriteDoubt;
 use crate::{
     ClusterView, ControllerKey, ObjectChange, ObjectId, PlannedWrite, WriteOperation, WritePlan,
     creation_brake, cron_job, daemon_set, deployment, disruption, endpoints, garbage, job,
-    namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler, stateful_set, volumes,
+    load_balancer, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler,
+    stateful_set, volumes,
 };
 
 /// The keys that a change of the view touches.
@@ -21,6 +22,7 @@ pub fn affected(view: &ClusterView, change: &ObjectChange) -> BTreeSet<Controlle
     deployment::affected(view, change, &mut keys);
     cron_job::affected(view, change, &mut keys);
     endpoints::affected(view, change, &mut keys);
+    load_balancer::affected(view, change, &mut keys);
     job::affected(view, change, &mut keys);
     scheduler::affected(view, change, &mut keys);
     garbage::affected(view, change, &mut keys);
@@ -45,6 +47,7 @@ pub fn turn(view: &ClusterView, key: &ControllerKey) -> scheduler::SchedulingRan
         | ControllerKey::StatefulSet(_)
         | ControllerKey::EndpointSlices(_)
         | ControllerKey::Endpoints(_)
+        | ControllerKey::LoadBalancer(_)
         | ControllerKey::DaemonSet(_)
         | ControllerKey::Deployment(_)
         | ControllerKey::CronJob(_)
@@ -88,6 +91,7 @@ fn planned(view: &ClusterView, key: &ControllerKey, now: Tick) -> WritePlan {
         ControllerKey::CronJob(name) => cron_job::reconcile(view, name, now),
         ControllerKey::EndpointSlices(name) => endpoints::reconcile_slices(view, name),
         ControllerKey::Endpoints(name) => endpoints::reconcile_object(view, name),
+        ControllerKey::LoadBalancer(name) => load_balancer::reconcile(view, name),
         ControllerKey::Job(name) => job::reconcile(view, name, now),
         ControllerKey::UntrackedPod(name) => job::reconcile_untracked(view, name),
         ControllerKey::Schedule(name) => scheduler::reconcile(view, name, now),

@@ -23,6 +23,8 @@ pub enum ControllerKey {
     EndpointSlices(NamespacedName),
     /// The Endpoints of a Service.
     Endpoints(NamespacedName),
+    /// The addresses of a Service of type LoadBalancer.
+    LoadBalancer(NamespacedName),
     /// The Job controller at a Job.
     Job(NamespacedName),
     /// The Job controller at a Pod that it tracks for a Job that may be gone.
@@ -73,7 +75,9 @@ impl ControllerKey {
                 id(ResourceKind::ReplicationController, name)
             }
             ControllerKey::StatefulSet(name) => id(ResourceKind::StatefulSet, name),
-            ControllerKey::EndpointSlices(name) => id(ResourceKind::Service, name),
+            ControllerKey::EndpointSlices(name) | ControllerKey::LoadBalancer(name) => {
+                id(ResourceKind::Service, name)
+            }
             // one that is left over has no Service any more
             ControllerKey::Endpoints(name) => id(ResourceKind::Endpoints, name),
             ControllerKey::DaemonSet(name) => id(ResourceKind::DaemonSet, name),
@@ -119,6 +123,7 @@ impl fmt::Display for ControllerKey {
                 write!(f, "reconcile EndpointSlices of Service {name}")
             }
             ControllerKey::Endpoints(name) => write!(f, "reconcile Endpoints {name}"),
+            ControllerKey::LoadBalancer(name) => write!(f, "give Service {name} its addresses"),
             ControllerKey::Job(name) => write!(f, "reconcile Job {name}"),
             ControllerKey::UntrackedPod(name) => write!(f, "let go of Pod {name}"),
             ControllerKey::Schedule(name) => write!(f, "schedule Pod {name}"),

@@ -41,6 +41,7 @@ pub mod job;
 pub mod key;
 pub mod kind;
 pub mod leader_election;
+mod load_balancer;
 mod memories;
 pub mod names;
 pub mod namespace;

@@ -101,6 +101,7 @@ impl EventReading {
             | event::MISSING_CLUSTER_DNS
             | event::FREE_DISK_SPACE_FAILED
             | event::FAILED_WITHDRAW_ENDPOINTS
+            | event::FAILED_OPEN_PORT
             | event::INSPECT_FAILED
             | event::ERR_IMAGE_NEVER_PULL
             | event::INVALID_ENVIRONMENT_VARIABLE_NAMES

@@ -8,7 +8,7 @@ mod router;
 mod rules;
 
 pub use frontend::{Frontend, TransportProtocol};
-pub use router::{ServiceRouter, WithdrawalCause};
+pub use router::{HealthCheck, ServiceIdentity, ServiceRouter, WithdrawalCause};
 pub use rules::{
     EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements, SourceRange, StaleFlow,
 };

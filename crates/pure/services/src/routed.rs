@@ -27,10 +27,13 @@ pub(crate) enum TrafficPolicy {
 /// A Service that has addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RoutedService {
+    pub(crate) uid: String,
     pub(crate) frontends: Vec<RoutedFrontend>,
     /// Seconds for which a client stays with its endpoint.
     pub(crate) sticky_s: Option<NonZeroU32>,
     pub(crate) hold: ConnectionHold,
+    /// Where load balancers ask whether this node has endpoints.
+    pub(crate) health_port: Option<u16>,
     /// Where clients of a guarded frontend may be.
     pub(crate) sources: Vec<SourceRange>,
     /// Whether pods that are not ready are its endpoints, too (`publishNotReadyAddresses`).
@@ -127,7 +130,10 @@ impl RoutedService {
         let publishes_unready = spec.publish_not_ready_addresses == Some(true);
         let sticky_s = sticky_s(spec);
         let sources = sources.unwrap_or_default();
-        let routed = Self { frontends, sticky_s, hold, sources, publishes_unready };
+        let health_port = health_port(spec);
+        let uid = service.metadata.uid.clone().unwrap_or_default();
+        let routed =
+            Self { uid, health_port, frontends, sticky_s, hold, sources, publishes_unready };
         Some(routed).filter(|routed| !routed.frontends.is_empty())
     }
 }
@@ -172,6 +178,15 @@ fn balancer_ips(service: &Service) -> impl Iterator<Item = &String> {
     let ingress = ingress.into_iter().flatten();
     let comes_as_it_is = ingress.filter(|ingress| ingress.ip_mode.as_deref() != Some("Proxy"));
     comes_as_it_is.filter_map(|ingress| ingress.ip.as_ref())
+}
+
+/// Only of load balancers that ask each node for its own endpoints (API reference,
+/// `healthCheckNodePort`).
+fn health_port(spec: &ServiceSpec) -> Option<u16> {
+    let asks_nodes = spec.type_.as_deref() == Some("LoadBalancer")
+        && policy(spec.external_traffic_policy.as_deref()) == TrafficPolicy::Local;
+    let port = spec.health_check_node_port.filter(|_| asks_nodes)?;
+    u16::try_from(port).ok().filter(|port| *port > 0)
 }
 
 fn policy(named: Option<&str>) -> TrafficPolicy {

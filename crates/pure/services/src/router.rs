@@ -62,8 +62,30 @@ pub struct ServiceRouter {
     wanted_ports: BTreeMap<Frontend, usize>,
     /// Those that are open: no other process has them.
     open_ports: BTreeSet<Frontend>,
+    /// Services with a health check port.
+    checked: BTreeSet<NamespacedName>,
     /// How many frontends lead to an address.
     leading_to: BTreeMap<IpAddr, usize>,
+}
+
+/// What a Service is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceIdentity {
+    /// Its namespace and name.
+    pub name: NamespacedName,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// What a load balancer outside is to hear of a Service on this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// Where it asks.
+    pub port: u16,
+    /// For which Service.
+    pub service: ServiceIdentity,
+    /// How many ready endpoints this node has.
+    pub local_endpoints: usize,
 }
 
 /// What the node says of a pod, which it knows before the slices do.
@@ -128,6 +150,10 @@ impl ServiceRouter {
         let routed = service.and_then(RoutedService::new);
         if self.services.get(&key) == routed.as_ref() {
             return RuleChanges::default();
+        }
+        match routed.as_ref().and_then(|routed| routed.health_port) {
+            Some(_) => drop(self.checked.insert(key.clone())),
+            None => drop(self.checked.remove(&key)),
         }
         let mut frontends = BTreeSet::new();
         for old in self.services.remove(&key).iter().flat_map(|routed| &routed.frontends) {
@@ -239,8 +265,24 @@ impl ServiceRouter {
     }
 
     /// The Service that a frontend leads to, or would lead to.
-    pub fn service_of(&self, frontend: Frontend) -> Option<&NamespacedName> {
-        self.owner(frontend).map(|(key, _)| key)
+    pub fn service_of(&self, frontend: Frontend) -> Option<ServiceIdentity> {
+        let (name, service) = self.owner(frontend)?;
+        Some(ServiceIdentity { name: name.clone(), uid: service.uid.clone() })
+    }
+
+    /// The health check ports, and what is to be said there.
+    pub fn health_checks(&self) -> impl Iterator<Item = HealthCheck> + '_ {
+        self.checked.iter().filter_map(|key| {
+            let service = self.services.get(key)?;
+            let is_local = |routed: &&RoutedFrontend| routed.policy == TrafficPolicy::Local;
+            let frontends = service.frontends.iter().filter(is_local);
+            let local = |routed| self.endpoints_of((key, service), routed).ready;
+            let addresses: BTreeSet<IpAddr> =
+                frontends.flat_map(local).map(|endpoint| endpoint.ip()).collect();
+            let identity = ServiceIdentity { name: key.clone(), uid: service.uid.clone() };
+            let (port, local_endpoints) = (service.health_port?, addresses.len());
+            Some(HealthCheck { port, service: identity, local_endpoints })
+        })
     }
 
     /// A port of the machine is open: no other process can have it now.

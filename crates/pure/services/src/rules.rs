@@ -122,6 +122,17 @@ impl RuleChanges {
         }
     }
 
+    /// These changes, and then the next ones, in one transaction.
+    #[must_use]
+    pub fn then(mut self, next: Self) -> Self {
+        let (undone, removed): (Vec<_>, Vec<_>) =
+            next.removed.into_iter().partition(|element| self.added.contains(element));
+        self.added.retain(|element| !undone.contains(element));
+        self.removed.extend(removed);
+        self.added.extend(next.added);
+        self
+    }
+
     /// Whether all stays as it is.
     pub fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.added.is_empty()

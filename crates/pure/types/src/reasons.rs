@@ -37,6 +37,7 @@ pub mod event {
         FAILED_POST_START_HOOK = "FailedPostStartHook";
         FAILED_PRE_STOP_HOOK = "FailedPreStopHook";
         FAILED_WITHDRAW_ENDPOINTS = "FailedWithdrawEndpoints";
+        FAILED_OPEN_PORT = "FailedOpenPort";
         FAILED_SYNC = "FailedSync";
         FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET = "FailedToRetrieveImagePullSecret";
         DNS_CONFIG_FORMING = "DNSConfigForming";

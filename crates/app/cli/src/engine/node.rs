@@ -1,7 +1,7 @@
 //! A node of this process: its runtime, its network and its agent. The engine's own, or that of a
 //! further node's process.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -100,6 +100,7 @@ pub async fn start(
     let data_dir = start.data_dir;
     let mut config = NodeConfig::new(start.name, data_dir.path(), &data_dir.join("logs"));
     config.addresses = vec![network.gateway().into()];
+    config.external_address = outside_address();
     config.pod_cidr = Some(network.range().to_string());
     config.max_container_restart_period = start.max_container_restart_period;
     config.pod_pids_limit = start.pod_pids_limit;
@@ -178,4 +179,13 @@ pub async fn take_away(network: Arc<BridgeNetwork>, runtime: &EmbeddedRuntime) {
     if let Err(error) = runtime.leave().await {
         tracing::warn!(error = error.chain(), "failed to remove what the pods left");
     }
+}
+
+/// The address that the machine has for the outside: that of its default route. Nothing is sent.
+fn outside_address() -> Option<IpAddr> {
+    /// Any address outside will do; this one belongs to documentation (RFC 5737).
+    const OUTSIDE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect(OUTSIDE).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
 }

@@ -56,7 +56,9 @@ impl OwnNode {
         let api = &serving.api;
         let user = api.client(service_rules::USER);
         let bridge = &settings.bridge;
-        let rules = RuleWriter::start(bridge, &network, services.range, data_dir, user).await?;
+        let clock = rekindle_node::Clock::showing(api.clock.now());
+        let rules =
+            RuleWriter::start(bridge, &network, services.range, data_dir, user, clock).await?;
         let (client, names) = (api.client(CLUSTER_DNS), rules.service_names());
         let cluster_dns =
             cluster_dns::start(&network, &node_settings, client, names, phases.stopped()).await;

@@ -51,6 +51,7 @@ impl RuleWriter {
         services: ServiceRange,
         data_dir: &DataDir,
         client: Client,
+        clock: rekindle_node::Clock,
     ) -> anyhow::Result<Self> {
         let mut writer = Self::idle(bridge, network, data_dir)?;
         writer.config.services = ipv4(services);
@@ -67,7 +68,7 @@ impl RuleWriter {
                 let serve_others = serve_routes(listener, routes.clone());
                 let task = tokio::spawn(async move {
                     tokio::select! {
-                        () = rules.serve(client, requests) => {}
+                        () = rules.serve(client, clock, requests) => {}
                         ended = serve_others => if let Err(error) = ended {
                             tracing::error!(%error, "failed to listen to nodes that ask for rules of Services");
                         }

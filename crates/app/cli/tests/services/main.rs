@@ -6,6 +6,7 @@
     reason = "a black-box test drives processes and files"
 )]
 
+mod load_balancers;
 mod no_loss;
 mod routing;
 

@@ -59,11 +59,15 @@ struct EventOccurrence {
 }
 
 impl EventRecorder {
-    /// Starts the task that writes; it ends with the last clone.
+    /// Starts the task that writes what the agent of a node says; it ends with the last clone.
     pub(crate) fn start(client: Client, node: &str, clock: Clock) -> Self {
+        let host = Some(node.to_owned());
+        Self::start_for(client, EventSource { component: Some(COMPONENT.to_owned()), host }, clock)
+    }
+
+    /// The same for what another component says.
+    pub(crate) fn start_for(client: Client, source: EventSource, clock: Clock) -> Self {
         let (queue, receiver) = mpsc::channel(QUEUE_MAX);
-        let source =
-            EventSource { component: Some(COMPONENT.to_owned()), host: Some(node.to_owned()) };
         let records = EventRecords::default();
         tokio::spawn(
             EventWriter {

@@ -72,12 +72,10 @@ fn maps_ids(kernel: &str) -> bool {
 }
 
 fn addresses(config: &NodeConfig) -> Vec<NodeAddress> {
-    let internal = config
-        .addresses
-        .iter()
-        .map(|ip| NodeAddress { type_: "InternalIP".to_owned(), address: ip.to_string() });
-    let hostname = NodeAddress { type_: "Hostname".to_owned(), address: config.name.clone() };
-    internal.chain([hostname]).collect()
+    let of_type = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
+    let internal = config.addresses.iter().map(|ip| of_type("InternalIP", ip.to_string()));
+    let external = config.external_address.map(|ip| of_type("ExternalIP", ip.to_string()));
+    internal.chain(external).chain([of_type("Hostname", config.name.clone())]).collect()
 }
 
 fn amounts(resources: &BTreeMap<String, Quantity>) -> BTreeMap<String, ApiQuantity> {

@@ -70,6 +70,8 @@ fn held_frontends(elements: &[RuleElement]) -> impl Iterator<Item = Frontend> {
         | RuleElement::Endpoint(..)
         | RuleElement::Member(..)
         | RuleElement::Refused(..)
+        | RuleElement::Guarded(_)
+        | RuleElement::Source(..)
         | RuleElement::Hairpin(_) => None,
     })
 }

@@ -10,28 +10,34 @@
 //! The first packet of a connection to a Service whose last pod is being restarted waits here, and
 //! goes on when the rules lead to a pod again, or when it has waited long enough (docs/adr/0060).
 
+mod health_checks;
 mod holds;
 mod line;
+mod open_ports;
 mod routes;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{EventSource, ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client, Resource};
 use rekindle_net::rules::{HeldPacket, RuleError, RuleTable, RuleTableConfig};
 use rekindle_services::{RuleChanges, ServiceRouter};
-use rekindle_types::{NamespacedName, causes};
+use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, NamespacedName, causes};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use self::health_checks::HealthChecks;
 use self::holds::Holds;
 pub use self::line::{follow_requests, serve_routes};
+use self::open_ports::{OpenPorts, PortTaken};
 pub use self::routes::{PodRoutes, RouteRequest};
-use crate::clock::sleep_until;
+use crate::clock::{Clock, sleep_until};
 use crate::object_watch::{WatchNews, watch_objects};
+use crate::pods::EventRecorder;
 
 /// Until rules that could not be written are tried again: at first, and at most.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(200);
@@ -41,6 +47,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 const SETTLES_IN: Duration = Duration::from_millis(10);
 /// What the log calls the reader of the watches.
 const READER: &str = "rules of Services";
+/// Who says what is to be said about Services; the name that people and tools look for.
+const COMPONENT: &str = "kube-proxy";
 
 /// The rules of one engine.
 #[derive(Debug)]
@@ -52,6 +60,10 @@ pub struct ServiceRules {
     is_told_of_others: bool,
     /// Workers that wait until the kernel has the rules of now.
     waiting: Vec<oneshot::Sender<()>>,
+    /// Ports of the machine that lead to Services.
+    ports: OpenPorts,
+    /// Ports where load balancers ask for endpoints of this node.
+    health: HealthChecks,
     /// Connections that wait.
     holds: Holds,
     /// Whether the kernel tells of them.
@@ -82,6 +94,8 @@ impl ServiceRules {
             kernel: KernelRules::Unlisted { services: false, slices: false },
             is_told_of_others: true,
             waiting: Vec::new(),
+            ports: OpenPorts::default(),
+            health: HealthChecks::default(),
             holds: Holds::default(),
             is_told_of_held: true,
         })
@@ -99,8 +113,11 @@ impl ServiceRules {
     pub async fn serve(
         mut self,
         client: Client,
+        clock: Clock,
         mut requests: mpsc::UnboundedReceiver<RouteRequest>,
     ) {
+        let source = EventSource { component: Some(COMPONENT.to_owned()), host: None };
+        let recorder = EventRecorder::start_for(client.clone(), source, clock);
         let mut services = watch_objects(Api::<Service>::all(client.clone()), READER);
         let mut slices = watch_objects(Api::<EndpointSlice>::all(client), READER);
         loop {
@@ -109,6 +126,7 @@ impl ServiceRules {
                 KernelRules::Current | KernelRules::Unlisted { .. } => None,
             };
             let hold_ends = self.holds.next_end();
+            let open_again = self.ports.retry_at();
             tokio::select! {
                 biased;
                 request = requests.recv() => match request {
@@ -120,7 +138,7 @@ impl ServiceRules {
                     None => return,
                 },
                 news = services.next() => match news {
-                    Some(news) => self.services_changed(news).await,
+                    Some(news) => self.services_changed(news, &recorder).await,
                     None => return,
                 },
                 changed = self.table.changed_by_others(), if self.is_told_of_others => match changed {
@@ -141,6 +159,10 @@ impl ServiceRules {
                     }
                 },
                 () = sleep_until(hold_ends), if hold_ends.is_some() => self.end_hold().await,
+                () = sleep_until(open_again), if open_again.is_some() => {
+                    let changes = self.open_ports(&recorder);
+                    self.apply(changes).await;
+                }
                 () = sleep_until(retry), if retry.is_some() => self.replace().await,
             }
         }
@@ -168,7 +190,7 @@ impl ServiceRules {
         }
     }
 
-    async fn services_changed(&mut self, news: WatchNews<Service>) {
+    async fn services_changed(&mut self, news: WatchNews<Service>, recorder: &EventRecorder) {
         if let (WatchNews::All(_), KernelRules::Unlisted { services, .. }) =
             (&news, &mut self.kernel)
         {
@@ -176,7 +198,33 @@ impl ServiceRules {
         }
         let (set, set_all) = (ServiceRouter::set_service, ServiceRouter::set_services);
         let changes = changes_by(news, &mut self.router, set, set_all);
-        self.apply(changes).await;
+        let of_ports = self.open_ports(recorder);
+        self.apply(changes.then(of_ports)).await;
+    }
+
+    /// Opens and closes ports of the machine as the Services want it.
+    fn open_ports(&mut self, recorder: &EventRecorder) -> RuleChanges {
+        let (changes, mut taken) = self.ports.follow(&mut self.router);
+        taken.extend(self.health.follow(&self.router));
+        if self.health.waits() {
+            self.ports.try_again();
+        }
+        for PortTaken { port, service, error } in taken {
+            let (number, protocol) = (port.port, port.protocol);
+            let message = format!(
+                "Port {number}/{protocol} of the machine cannot be opened: {error}; free the port, or give the Service another one"
+            );
+            let about = ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("Service".to_owned()),
+                namespace: Some(service.name.namespace),
+                name: Some(service.name.name),
+                uid: Some(service.uid),
+                ..ObjectReference::default()
+            };
+            recorder.record(about, EventSeverity::Warning, event::FAILED_OPEN_PORT, message);
+        }
+        changes
     }
 
     async fn slices_changed(&mut self, news: WatchNews<EndpointSlice>) {
@@ -209,6 +257,7 @@ impl ServiceRules {
     /// Brings the kernel from the rules before these changes to those after them.
     async fn apply(&mut self, changes: RuleChanges) {
         self.holds.note(&changes, &self.router);
+        self.health.tell(&self.router);
         match self.kernel {
             KernelRules::Unlisted { services: true, slices: true } => self.replace().await,
             KernelRules::Unlisted { .. } | KernelRules::Stale { .. } => {}

@@ -17,6 +17,7 @@ mod garbage;
 mod job;
 mod job_crashes;
 mod job_policies;
+mod load_balancers;
 mod machine_ports;
 mod naked_pods;
 mod namespace;

@@ -183,7 +183,7 @@ fn a_balancers_port_leads_to_pods_while_it_is_open() {
     let port: Vec<Frontend> = router.wanted_ports().collect();
     let [port] = port[..] else { panic!("{port:?}") };
     assert_eq!(port.to_string(), "0.0.0.0:80/TCP");
-    assert_eq!(router.service_of(port), Some(&key("web")));
+    assert_eq!(router.service_of(port).map(|service| service.name), Some(key("web")));
     let added = shown(router.port_opened(port).added);
     assert_eq!(added, ["0.0.0.0:80/TCP one of 1", "0.0.0.0:80/TCP 0 10.88.0.2:8080"]);
     assert!(router.port_opened(port).is_empty());

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use rekindle_types::load_balancer;
 
 use super::families::{NOT_AN_ADDRESS, family_of};
 use super::needs::is_load_balancer;
