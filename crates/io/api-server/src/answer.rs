@@ -1,6 +1,7 @@
 //! What the core decided becomes an answer: at once, when a write is durable, or by asking the
 //! nodes.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +11,14 @@ use http::{Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use rekindle_api::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
 use rekindle_api::outcome::{ApiAnswer, RequestOutcome};
+use rekindle_api::proxy_request::ProxyRequest;
 use rekindle_api::status::ApiError;
 
 use super::body::FrontBody;
 use super::front::Front;
 use super::logs::LogRequestError;
 use super::metrics::RequestLabels;
+use super::proxy::{self, ProxiedRequest};
 use super::response::{respond, stream};
 
 /// The request that is answered.
@@ -25,6 +28,8 @@ pub(super) struct AnswerContext<'r> {
     pub(super) parts: &'r Parts,
     /// The name of the user that it acts as.
     pub(super) user: &'r str,
+    /// Where the client is, if it is not a part of this process.
+    pub(super) client: Option<IpAddr>,
 }
 
 impl Front {
@@ -47,6 +52,7 @@ impl Front {
             }
             RequestOutcome::Log(query) => self.log(query).await,
             RequestOutcome::Stream(query) => self.stream(query, asked, upgrade),
+            RequestOutcome::Proxy(target) => self.proxy(*target, asked, upgrade).await,
             RequestOutcome::Node(question) => self.node(question).await,
             RequestOutcome::ResourceMetrics(query) => self.resource_metrics(&query).await,
             RequestOutcome::Metrics => self.own_metrics().await,
@@ -71,6 +77,21 @@ impl Front {
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *response.headers_mut() = self.streams.serve(accepted, upgrade, self.phase.subscribe());
         response
+    }
+
+    async fn proxy(
+        &self,
+        target: ProxyRequest,
+        AnswerContext { parts, user, client, .. }: AnswerContext<'_>,
+        upgrade: Option<OnUpgrade>,
+    ) -> Response<FrontBody> {
+        let slot = match self.streams.take_slot(user) {
+            Ok(slot) => slot,
+            Err(error) => return respond(error.into()),
+        };
+        let phase = self.phase.subscribe();
+        let request = ProxiedRequest { target, parts, client, upgrade, slot, phase };
+        proxy::hand_on(Arc::clone(&self.pods), request).await
     }
 
     async fn node(&self, question: NodeGet) -> Response<FrontBody> {
@@ -101,7 +122,7 @@ impl Front {
 
     async fn log(&self, query: LogQuery) -> Response<FrontBody> {
         match self.logs.read(query).await {
-            Ok(log) => stream(FrontBody::log(log), "text/plain"),
+            Ok(log) => stream(FrontBody::stream(log), "text/plain"),
             Err(LogRequestError::NotThere(why)) => respond(ApiError::bad_request(why).into()),
             Err(LogRequestError::NoNode(why)) => respond(ApiError::unavailable(why).into()),
             Err(LogRequestError::Failed(why)) => respond(ApiError::internal(why).into()),

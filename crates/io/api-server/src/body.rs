@@ -1,4 +1,4 @@
-//! The body of an answer: some bytes, the lines of a watch, or a log.
+//! The body of an answer: some bytes, the lines of a watch, a log, or what a pod answers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::clock::Clock;
 use super::metrics::OpenCount;
 use super::shares::RequestShare;
 
-/// The bytes of a log as they come. An error ends the answer; the client sees it cut off.
+/// Bytes as they come, of a log for example. An error ends the answer; the client sees it cut off.
 pub type LogStream = BoxStream<'static, Result<Bytes, std::io::Error>>;
 
 /// How often a quiet watch gets a bookmark, as upstream.
@@ -37,7 +37,7 @@ pub struct FrontBody {
 enum BodyKind {
     Full(Bytes),
     Watch(Pin<Box<WatchBody>>),
-    Log(LogStream),
+    Stream(LogStream),
 }
 
 /// Whether the front is going down.
@@ -76,7 +76,7 @@ impl FrontBody {
     pub(super) fn is_long_running(&self) -> bool {
         match &self.kind {
             BodyKind::Full(_) => false,
-            BodyKind::Watch(_) | BodyKind::Log(_) => true,
+            BodyKind::Watch(_) | BodyKind::Stream(_) => true,
         }
     }
 
@@ -84,7 +84,7 @@ impl FrontBody {
     pub(super) fn held_bytes(&self) -> usize {
         match &self.kind {
             BodyKind::Full(bytes) => bytes.len(),
-            BodyKind::Watch(_) | BodyKind::Log(_) => 0,
+            BodyKind::Watch(_) | BodyKind::Stream(_) => 0,
         }
     }
 
@@ -92,8 +92,9 @@ impl FrontBody {
         Self::new(BodyKind::Full(bytes))
     }
 
-    pub(super) fn log(stream: LogStream) -> Self {
-        Self::new(BodyKind::Log(stream))
+    /// Bytes as they come: a log, or what a pod answers.
+    pub(super) fn stream(stream: LogStream) -> Self {
+        Self::new(BodyKind::Stream(stream))
     }
 
     pub(super) fn watch(
@@ -167,7 +168,7 @@ impl Body for FrontBody {
                 .get_mut()
                 .poll_line(context)
                 .map(|line| line.map(|line| Ok(Frame::data(line)))),
-            BodyKind::Log(stream) => stream
+            BodyKind::Stream(stream) => stream
                 .as_mut()
                 .poll_next(context)
                 .map(|item| item.map(|bytes| bytes.map(Frame::data))),
@@ -181,7 +182,7 @@ impl Body for FrontBody {
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             BodyKind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            BodyKind::Watch(_) | BodyKind::Log(_) => SizeHint::default(),
+            BodyKind::Watch(_) | BodyKind::Stream(_) => SizeHint::default(),
         }
     }
 }

@@ -30,6 +30,7 @@ use super::impersonate;
 use super::logs::NodeLogs;
 use super::metrics::{FrontMetrics, RequestLabels};
 use super::nodes::{NoNodes, NodeQueries};
+use super::proxy::{NoPods, PodDialer};
 use super::request_body::{self, BodyError};
 use super::response::{respond, respond_and_close, without_body};
 use super::shares::{RequestShare, UserShares};
@@ -54,6 +55,7 @@ pub struct Front {
     pub(super) logs: Arc<dyn NodeLogs>,
     pub(super) streams: StreamServer,
     pub(super) nodes: Arc<dyn NodeQueries>,
+    pub(super) pods: Arc<dyn PodDialer>,
     pub(super) metrics: Arc<FrontMetrics>,
     pub(super) figures: Vec<Arc<dyn MetricsSource>>,
     pub(super) phase: PhaseSender,
@@ -73,6 +75,7 @@ impl Front {
             logs: parts.logs,
             streams: StreamServer::new(Arc::new(NoStreams)),
             nodes: Arc::new(NoNodes),
+            pods: Arc::new(NoPods),
             metrics: Arc::default(),
             figures: Vec::new(),
             phase: Arc::new(phase),
@@ -92,6 +95,12 @@ impl Front {
     /// The same front with figures of nodes from here.
     pub fn with_nodes(mut self, nodes: Arc<dyn NodeQueries>) -> Self {
         self.nodes = nodes;
+        self
+    }
+
+    /// The same front whose proxies reach pods by these connections.
+    pub fn with_pods(mut self, pods: Arc<dyn PodDialer>) -> Self {
+        self.pods = pods;
         self
     }
 
@@ -151,7 +160,11 @@ impl Front {
         let _open = self.metrics.begun(&labels);
         let begun = received.request.now;
         let HandledRequest { outcome, user, share } = self.handle(caller, received).await;
-        let asked = AnswerContext { labels: &labels, parts: &parts, user: &user };
+        let client = match caller {
+            RequestSource::InProcess(_) => None,
+            RequestSource::Connected(client) => Some(client.seat.source()),
+        };
+        let asked = AnswerContext { labels: &labels, parts: &parts, user: &user, client };
         let response = self.answer(outcome, asked, upgrade).await;
         let took = (self.clock)().since(begun);
         self.metrics.answered(&labels, response.status().as_u16(), took);

@@ -27,6 +27,7 @@ mod metrics;
 pub mod node_link;
 mod nodes;
 pub mod pki;
+mod proxy;
 mod request_body;
 mod response;
 mod server;
@@ -43,6 +44,7 @@ pub use front::{Front, FrontParts};
 pub use in_process::InProcessService;
 pub use logs::{LogRequestError, NoLogs, NodeLogs};
 pub use nodes::{NoNodes, NodeQueries, NodeUnavailable};
+pub use proxy::{PodConnection, PodDialer};
 pub use server::{ApiServer, ServerLimits};
 pub use streams::{
     NoStreams, NodeStreamError, NodeStreams, PortConnection, ProcessSession, Reader, Writer,

@@ -66,6 +66,7 @@ pub use config::{AgentDuty, ApiAddresses, NodeConfig, RESOLV_CONF};
 pub use eviction::EvictionPolicy;
 pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};
+pub use probes::connect_tls;
 pub use service_rules::{PodRoutes, RouteRequest, ServiceRules, follow_requests, serve_routes};
 pub use settings::{NodeSettings, SettingsError};
 pub use shutdown::{ShutdownGroup, ShutdownPolicy};

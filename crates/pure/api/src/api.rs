@@ -21,6 +21,7 @@ use crate::keys;
 use crate::node_query::MetricsQuery;
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::{AnyObject, KindEntry, Registry, ResourceScope, Subresource};
+use crate::request::path::PROXY;
 use crate::request::{
     ApiRequest, PathTarget, RequestLine, RequestOptions, RequestVerb, ResourcePath,
 };
@@ -242,7 +243,7 @@ impl Api {
         match PathTarget::parse(asked.path) {
             PathTarget::Other(path) => self.authorize_path(who, asked.method, &path),
             PathTarget::Resource(path) => {
-                let options = RequestOptions::parse(asked.query)?;
+                let options = RequestOptions::of_path(&path, asked.query)?;
                 let verb = RequestVerb::from_request(asked.method, &path, &options);
                 self.authorize_resource(who, asked.method, &path, (verb, &options))
             }
@@ -299,7 +300,7 @@ impl Api {
         request: &ApiRequest,
         path: &ResourcePath,
     ) -> Result<RequestOutcome, ApiError> {
-        let options = RequestOptions::parse(&request.query)?;
+        let options = RequestOptions::of_path(path, &request.query)?;
         let verb = RequestVerb::from_request(&request.method, path, &options);
         self.authorize_resource(&request.identity, &request.method, path, (verb, &options))?;
         if let Some(answer) = reviews::serve(&self.shared, request, path)? {
@@ -314,6 +315,10 @@ impl Api {
             .find(&path.group, &path.version, &path.resource)
             .ok_or_else(ApiError::no_such_path)?;
         check_scope(entry, path)?;
+        if path.subresource == PROXY && entry.subresources.contains(&Subresource::Proxy) {
+            let call = ApiCall { api: &self.shared, entry, path, options, request };
+            return subresources::proxy::connect(&call);
+        }
         let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
         let terms = &self.shared.terms;
         let _until_queued =
@@ -427,6 +432,7 @@ fn sub(call: &ApiCall<'_>, verb: RequestVerb) -> Result<RequestOutcome, ApiError
             | Subresource::Attach
             | Subresource::PortForward
             | Subresource::Token
+            | Subresource::Proxy
             | Subresource::NodeProxy,
             _,
         ) => Err(ApiError::method_not_allowed()),

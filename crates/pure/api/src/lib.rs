@@ -35,6 +35,7 @@ mod object_meta;
 pub mod openapi;
 pub mod outcome;
 pub mod patch;
+pub mod proxy_request;
 pub mod registry;
 mod removal;
 pub mod represent;

@@ -12,6 +12,7 @@ use rekindle_store::{DurableWrite, PendingWrite, StoreError};
 
 use crate::event_stream::EventStream;
 use crate::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
+use crate::proxy_request::ProxyRequest;
 use crate::status::{ApiError, Status};
 
 /// What becomes of a request.
@@ -26,6 +27,8 @@ pub enum RequestOutcome {
     Log(LogQuery),
     /// The node has streams, when the client upgrades its connection.
     Stream(StreamQuery),
+    /// A pod has the answer.
+    Proxy(Box<ProxyRequest>),
     /// The node has the answer.
     Node(NodeGet),
     /// The nodes have the figures.

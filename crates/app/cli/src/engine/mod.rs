@@ -36,6 +36,7 @@ mod orders;
 mod own_node;
 mod phase;
 mod pod_api;
+mod pod_dialer;
 pub mod preflight;
 pub mod remains;
 mod routes;

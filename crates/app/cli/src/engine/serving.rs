@@ -20,6 +20,7 @@ use super::api_threads::ApiThreads;
 use super::data_dir::DataDir;
 use super::opened::OpenedApi;
 use super::phase::PhaseNotifier;
+use super::pod_dialer::MachineDialer;
 use super::routes::NodeRoutes;
 use super::service_range::ChosenServiceRange;
 use crate::args::Up;
@@ -61,6 +62,7 @@ impl ServedApi {
             .front
             .with_streams(Arc::new(routes.clone()))
             .with_nodes(Arc::new(routes.clone()))
+            .with_pods(Arc::new(MachineDialer))
             .with_figures(figures.clone());
         let front = &api.front;
         front.api().set_default_toleration_seconds(args.default_toleration_seconds);

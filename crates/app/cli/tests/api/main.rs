@@ -12,3 +12,4 @@ mod identity;
 mod kubectl;
 mod own_kinds;
 mod pod_security;
+mod proxy;

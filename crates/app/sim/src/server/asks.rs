@@ -74,6 +74,7 @@ impl SimServer {
             RequestOutcome::Watch(_)
             | RequestOutcome::Log(_)
             | RequestOutcome::Stream(_)
+            | RequestOutcome::Proxy(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics => None,

@@ -38,7 +38,8 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::body::FrontPhase;
 use negotiate::{NegotiatedProtocol, RemoteCommandProtocol};
-use slots::{Slots, StreamSlot};
+use slots::Slots;
+pub(super) use slots::StreamSlot;
 
 /// How long a client may take to close its side, or to take the last words, when all is said.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -74,6 +75,14 @@ pub(super) struct AcceptedStream {
 impl StreamServer {
     pub(super) fn new(node: Arc<dyn NodeStreams>) -> Self {
         Self { node, slots: Slots::default() }
+    }
+
+    /// The place of a stream that is carried elsewhere.
+    ///
+    /// # Errors
+    /// 429 when there is none.
+    pub(super) fn take_slot(&self, user: &str) -> Result<StreamSlot, ApiError> {
+        self.slots.take(user)
     }
 
     /// Looks whether the client and we have a protocol in common. Nothing has reached the node yet.

@@ -23,7 +23,7 @@ struct OpenStreams {
 
 /// The place of one open stream. Dropping it makes room.
 #[derive(Debug)]
-pub(super) struct StreamSlot {
+pub(crate) struct StreamSlot {
     slots: Slots,
     user: String,
 }

@@ -16,6 +16,8 @@ mod port;
 mod tcp;
 mod tls;
 
+pub use tls::connect_tls;
+
 use std::net::IpAddr;
 use std::time::Duration;
 

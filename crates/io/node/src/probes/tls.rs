@@ -2,6 +2,7 @@
 //! pod's certificate is made out for names that clients use, not for the pod's address. The kubelet
 //! does the same. Nothing secret is sent.
 
+use std::io;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -42,6 +43,14 @@ impl TlsError {
 pub(super) enum TlsProtocol {
     Http1,
     Http2,
+}
+
+/// Puts TLS on a connection to a pod, whatever its certificate.
+///
+/// # Errors
+/// When the pod does not speak TLS.
+pub async fn connect_tls(host: &str, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    connect(host, stream, TlsProtocol::Http1).await.map_err(io::Error::other)
 }
 
 /// Puts TLS on a connection.

@@ -171,6 +171,9 @@ fn resource(entry: &KindEntry) -> DiscoveryResource {
     }
 }
 
+/// What a proxy passes on, in the words of authorization.
+const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
+
 fn subresource(entry: &KindEntry, sub: Subresource) -> DiscoveryResource {
     let own = DiscoveryKind { group: entry.group, version: entry.version, kind: entry.kind };
     let options = |kind| DiscoveryKind { group: "", version: "v1", kind };
@@ -197,6 +200,8 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> DiscoveryResource {
             DiscoveryKind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
             &["create"],
         ),
+        Subresource::Proxy if entry.kind == "Pod" => (options("PodProxyOptions"), PROXY_VERBS),
+        Subresource::Proxy => (options("ServiceProxyOptions"), PROXY_VERBS),
         Subresource::NodeProxy => (options("NodeProxyOptions"), &["get"]),
     };
     DiscoveryResource {

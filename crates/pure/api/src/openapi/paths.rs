@@ -231,6 +231,7 @@ impl<'a> PathResource<'a> {
             Subresource::PortForward => {
                 self.connect(&own, "Portforward", "portforward", parameters::port_forward())
             }
+            Subresource::Proxy => self.proxy(&own),
             Subresource::NodeProxy => self.node_proxy(&own),
             Subresource::Finalize => {
                 let subject = OperationSubject { suffix: "Finalize", ..own };
@@ -262,6 +263,27 @@ impl<'a> PathResource<'a> {
             "responses": answers(&[200, 201, 202], schema),
         });
         json!({"post": self.operation("post", &subject, &what, own)})
+    }
+
+    /// What a pod answers, whatever the method.
+    fn proxy(&self, own: &OperationSubject<'_>) -> (&'static str, Value) {
+        let options = format!("{}ProxyOptions", self.entry.kind);
+        let subject = OperationSubject { suffix: "Proxy", gvk: ["", "v1", &options], ..*own };
+        let operation = |method: &str| {
+            let text = json!({"*/*": {"schema": {"type": "string"}}});
+            let responses = json!({"200": {"description": "OK", "content": text}});
+            let what = format!("connect {} requests to proxy of", method.to_uppercase());
+            let mut operation =
+                self.operation("connect", &subject, &what, json!({"responses": responses}));
+            let title = title(self.entry.group, self.entry.version);
+            let (method, entry) = (capitalized(method), self.entry.kind);
+            operation["operationId"] =
+                format!("connect{title}{method}Namespaced{entry}Proxy").into();
+            operation
+        };
+        let methods = ["delete", "get", "head", "options", "patch", "post", "put"];
+        let operations = methods.into_iter().map(|method| (method.to_owned(), operation(method)));
+        ("proxy", Value::Object(operations.collect()))
     }
 
     /// What the node itself answers.

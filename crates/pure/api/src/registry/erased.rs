@@ -278,7 +278,7 @@ impl Subresource {
             Self::Token => "token",
             Self::Resize => "resize",
             Self::EphemeralContainers => "ephemeralcontainers",
-            Self::NodeProxy => "proxy",
+            Self::Proxy | Self::NodeProxy => "proxy",
         }
     }
 }

@@ -155,6 +155,8 @@ pub enum Subresource {
     Resize,
     /// `/ephemeralcontainers` of a Pod: get, update, patch.
     EphemeralContainers,
+    /// `/proxy/…` of a Pod or a Service: any method, answered by the pod.
+    Proxy,
     /// `/proxy/…` of a Node: get, answered by the node.
     NodeProxy,
 }

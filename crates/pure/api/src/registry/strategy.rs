@@ -130,6 +130,7 @@ impl<K> Strategies<K> {
                 | Subresource::PortForward
                 | Subresource::Finalize
                 | Subresource::Token
+                | Subresource::Proxy
                 | Subresource::NodeProxy => {}
             }
             at += 1;

@@ -1,6 +1,6 @@
 //! The options in a query string.
 
-use super::path::{PlusMeaning, decode_percent};
+use super::path::{PROXY, PlusMeaning, ResourcePath, decode_percent};
 use crate::decode::FieldValidation;
 use crate::status::ApiError;
 
@@ -61,6 +61,15 @@ pub enum DryRun {
 }
 
 impl RequestOptions {
+    /// Reads the query string of a request to this path. A pod that is asked through the API reads
+    /// its query itself.
+    pub fn of_path(path: &ResourcePath, query: &str) -> Result<Self, ApiError> {
+        match path.subresource.as_str() {
+            PROXY => Ok(Self::default()),
+            _ => Self::parse(query),
+        }
+    }
+
     /// Reads a query string.
     pub fn parse(query: &str) -> Result<Self, ApiError> {
         let mut options = Self::default();

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// The subresource that hands requests on to a pod or a node.
+pub(crate) const PROXY: &str = "proxy";
+
 /// What a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathTarget {

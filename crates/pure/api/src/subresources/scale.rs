@@ -98,6 +98,7 @@ fn as_scale(entry: &KindEntry, outcome: RequestOutcome) -> RequestOutcome {
         other @ (RequestOutcome::Watch(_)
         | RequestOutcome::Log(_)
         | RequestOutcome::Stream(_)
+        | RequestOutcome::Proxy(_)
         | RequestOutcome::Node(_)
         | RequestOutcome::ResourceMetrics(_)
         | RequestOutcome::Metrics) => other,

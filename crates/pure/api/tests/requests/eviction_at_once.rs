@@ -286,6 +286,7 @@ fn evictions_in_the_same_moment_share_what_the_budget_has_left() {
                 RequestOutcome::Watch(_)
                 | RequestOutcome::Log(_)
                 | RequestOutcome::Stream(_)
+                | RequestOutcome::Proxy(_)
                 | RequestOutcome::Node(_)
                 | RequestOutcome::ResourceMetrics(_)
                 | RequestOutcome::Metrics => panic!("no eviction"),

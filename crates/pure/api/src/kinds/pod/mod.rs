@@ -47,6 +47,7 @@ impl ApiKind for Pod {
         Subresource::Exec,
         Subresource::Attach,
         Subresource::PortForward,
+        Subresource::Proxy,
         Subresource::Resize,
         Subresource::EphemeralContainers,
     ];

@@ -32,7 +32,7 @@ impl ApiKind for Service {
         categories: &["all"],
         scope: ResourceScope::Namespaced,
     };
-    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Proxy];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const NAME_RULE: NameRule = NameRule::Dns1035Label;
     const COLUMNS: &'static [TableColumn] = &[

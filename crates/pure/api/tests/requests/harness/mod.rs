@@ -114,6 +114,7 @@ impl Bench {
             RequestOutcome::Watch(_)
             | RequestOutcome::Log(_)
             | RequestOutcome::Stream(_)
+            | RequestOutcome::Proxy(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics => {
@@ -164,6 +165,7 @@ impl Bench {
             RequestOutcome::Write(_)
             | RequestOutcome::Log(_)
             | RequestOutcome::Stream(_)
+            | RequestOutcome::Proxy(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics => {

@@ -1,0 +1,187 @@
+//! `pods/proxy` and `services/proxy`: a request is handed on to a pod, and its answer back. An
+//! upgrade makes both connections one.
+//!
+//! ```text
+//! core: who may, which address ─▶ headers ─▶ PodDialer ─▶ HTTP/1.1 ─┬▶ answer, piece by piece
+//!                                                                   └▶ 101: bytes both ways
+//! ```
+//! Source of behaviour: upstream's `UpgradeAwareHandler` and its proxy transport. Links in HTML are
+//! not rewritten.
+
+mod headers;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use http_body_util::{BodyDataStream, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use rekindle_api::proxy_request::{ProxyRequest, ProxyScheme};
+use rekindle_api::status::ApiError;
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::body::{FrontBody, FrontPhase};
+use super::response::respond;
+use super::streams::StreamSlot;
+
+/// A target that does not take the connection within this time is not there; upstream's dialer has
+/// the same limit.
+const CONNECT_WITHIN: Duration = Duration::from_secs(30);
+
+/// A connection to a pod.
+pub trait PodConnection: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<C: AsyncRead + AsyncWrite + Unpin + Send> PodConnection for C {}
+
+/// Connects to pods, wherever their network is.
+pub trait PodDialer: Send + Sync {
+    /// A connection to this address, with TLS if the scheme says so. The certificate does not
+    /// matter.
+    fn connect(
+        &self,
+        address: SocketAddr,
+        scheme: ProxyScheme,
+    ) -> BoxFuture<'static, io::Result<Box<dyn PodConnection>>>;
+}
+
+/// Where there are no pods.
+pub(super) struct NoPods;
+
+impl PodDialer for NoPods {
+    fn connect(
+        &self,
+        _address: SocketAddr,
+        _scheme: ProxyScheme,
+    ) -> BoxFuture<'static, io::Result<Box<dyn PodConnection>>> {
+        Box::pin(async { Err(io::Error::other("this API server has no pods")) })
+    }
+}
+
+/// A request on its way to a pod.
+pub(super) struct ProxiedRequest<'r> {
+    pub(super) target: ProxyRequest,
+    pub(super) parts: &'r Parts,
+    /// Where the client is, if it is not a part of this process.
+    pub(super) client: Option<std::net::IpAddr>,
+    pub(super) upgrade: Option<OnUpgrade>,
+    /// The place of the stream among those of its user.
+    pub(super) slot: StreamSlot,
+    pub(super) phase: watch::Receiver<FrontPhase>,
+}
+
+/// Hands the request on, and answers what comes back.
+pub(super) async fn hand_on(
+    dialer: Arc<dyn PodDialer>,
+    request: ProxiedRequest<'_>,
+) -> Response<FrontBody> {
+    if let Some(redirect) = with_slash(&request) {
+        return redirect;
+    }
+    match exchange(dialer, request).await {
+        Ok(response) => response,
+        Err(error) => {
+            let message = format!("error trying to reach service: {error}");
+            respond(ApiError::unavailable(message).into())
+        }
+    }
+}
+
+/// Relative links of a root page need the slash.
+fn with_slash(request: &ProxiedRequest<'_>) -> Option<Response<FrontBody>> {
+    let reads = matches!(request.parts.method, Method::GET | Method::HEAD);
+    if !request.target.path.is_empty() || !reads || headers::wants_upgrade(&request.parts.headers) {
+        return None;
+    }
+    let query = request.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let location = format!("{}/{query}", request.target.own_path);
+    let mut response = Response::new(FrontBody::full(Bytes::new()));
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
+    Some(response)
+}
+
+async fn exchange(
+    dialer: Arc<dyn PodDialer>,
+    request: ProxiedRequest<'_>,
+) -> io::Result<Response<FrontBody>> {
+    let ProxyRequest { scheme, address, own_path, path, body } = request.target;
+    let connect = timeout(CONNECT_WITHIN, dialer.connect(address, scheme));
+    let connection = connect.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(connection)).await.map_err(io::Error::other)?;
+    // it ends with its request: when the client goes, the answer's body is dropped
+    let connection = tokio::spawn(connection.with_upgrades());
+    let path = if path.is_empty() { "/" } else { &path };
+    let query = request.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let mut asked = http::Request::new(Full::new(body));
+    *asked.method_mut() = request.parts.method.clone();
+    *asked.uri_mut() = format!("{path}{query}").parse().map_err(io::Error::other)?;
+    *asked.headers_mut() = headers::to_target(request.parts, &own_path, request.client);
+    let mut answered = sender.send_request(asked).await.map_err(io::Error::other)?;
+    if answered.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let upgraded = hyper::upgrade::on(&mut answered);
+        let client = request.upgrade.ok_or_else(|| {
+            io::Error::other("the target upgrades a connection that cannot be upgraded")
+        })?;
+        let (slot, phase) = (request.slot, request.phase);
+        tokio::spawn(async move {
+            let _slot = slot;
+            join(client, upgraded, phase).await;
+        });
+        let (head, _) = answered.into_parts();
+        return Ok(Response::from_parts(head, FrontBody::full(Bytes::new())));
+    }
+    let (mut head, body) = answered.into_parts();
+    headers::to_client(&mut head.headers, &own_path, address);
+    head.version = http::Version::default();
+    let body = AnswerBody { body: BodyDataStream::new(body), _slot: request.slot, connection };
+    let body = futures::stream::unfold(body, |mut answer| async move {
+        let piece = answer.body.next().await?;
+        Some((piece.map_err(io::Error::other), answer))
+    });
+    Ok(Response::from_parts(head, FrontBody::stream(body.boxed())))
+}
+
+/// The body of an answer, and what it needs while it comes.
+struct AnswerBody {
+    body: BodyDataStream<Incoming>,
+    _slot: StreamSlot,
+    connection: tokio::task::JoinHandle<hyper::Result<()>>,
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+/// Bytes both ways, until one side closes or the front ends.
+async fn join(client: OnUpgrade, target: OnUpgrade, mut phase: watch::Receiver<FrontPhase>) {
+    let (client, target) = match tokio::try_join!(client, target) {
+        Ok(both) => both,
+        Err(error) => return tracing::debug!(%error, "upgrade a proxied connection"),
+    };
+    let (mut client, mut target) = (TokioIo::new(client), TokioIo::new(target));
+    let copy: Pin<Box<dyn Future<Output = _> + Send>> =
+        Box::pin(copy_bidirectional(&mut client, &mut target));
+    tokio::select! {
+        copied = copy => if let Err(error) = copied {
+            tracing::debug!(%error, "a proxied connection ended");
+        },
+        // An error means that the front is gone, which is the same.
+        _ = phase.wait_for(|phase| *phase == FrontPhase::Stopping) => {}
+    }
+}
