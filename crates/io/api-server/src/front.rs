@@ -13,11 +13,11 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Response, Version, header};
 use http_body::Body;
 use hyper::upgrade::OnUpgrade;
-use rekindle_api::Api;
 use rekindle_api::auth::ClientIdentity;
 use rekindle_api::outcome::RequestOutcome;
 use rekindle_api::request::{ApiRequest, RequestLine};
 use rekindle_api::status::ApiError;
+use rekindle_api::{Api, Impersonation};
 use rekindle_metrics::MetricsSource;
 use tokio::sync::{Notify, watch};
 
@@ -26,7 +26,6 @@ use super::bad_tokens::BadTokens;
 use super::body::{FrontBody, FrontPhase, PhaseSender};
 use super::caller::RequestSource;
 use super::clock::Clock;
-use super::impersonate;
 use super::logs::NodeLogs;
 use super::metrics::{FrontMetrics, RequestLabels};
 use super::nodes::{NoNodes, NodeQueries};
@@ -236,7 +235,7 @@ impl Front {
         if let (RequestSource::Connected(client), ClientIdentity::User(user)) = (caller, &who) {
             client.seat.identify(user)?;
         }
-        let acts_as = match impersonate::wanted(headers)? {
+        let acts_as = match Impersonation::from_headers(headers)? {
             Some(wanted) => self.api.impersonate(who.clone(), &wanted)?,
             None => who.clone(),
         };

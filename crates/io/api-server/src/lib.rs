@@ -20,7 +20,6 @@ mod caller;
 mod clock;
 mod connections;
 mod front;
-mod impersonate;
 mod in_process;
 mod logs;
 mod metrics;

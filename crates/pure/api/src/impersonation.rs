@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use http::HeaderMap;
+
 use crate::auth::user::AUTHENTICATED;
 use crate::auth::{AccessAttributes, ClientIdentity, UserInfo, service_account};
+use crate::request::path::decode_percent_in_header;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 
@@ -21,9 +24,42 @@ pub struct Impersonation {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
+const USER: &str = "impersonate-user";
+const GROUP: &str = "impersonate-group";
+const UID: &str = "impersonate-uid";
+const EXTRA: &str = "impersonate-extra-";
+const PREFIX: &str = "impersonate-";
+
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
 impl Impersonation {
+    /// What the headers of `kubectl --as` ask for; none when there is none.
+    ///
+    /// # Errors
+    /// 400 when they name no user.
+    pub fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, ApiError> {
+        let asked = headers.keys().any(|name| name.as_str().starts_with(PREFIX));
+        if !asked {
+            return Ok(None);
+        }
+        let values = |name: &str| {
+            let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+            values.map(str::to_owned).collect::<Vec<String>>()
+        };
+        let first = |name: &str| values(name).into_iter().find(|value| !value.is_empty());
+        let Some(user) = first(USER) else {
+            return Err(ApiError::bad_request(
+                "an impersonated user must be named when groups, a uid or extra fields are impersonated",
+            ));
+        };
+        let extra: BTreeMap<String, Vec<String>> = headers
+            .keys()
+            .filter_map(|name| Some((name, name.as_str().strip_prefix(EXTRA)?)))
+            .map(|(name, key)| (decode_percent_in_header(key), values(name.as_str())))
+            .collect();
+        Ok(Some(Impersonation { user, groups: values(GROUP), uid: first(UID), extra }))
+    }
+
     /// Who the request acts as. A service account without groups gets those that it has.
     pub fn identity(&self) -> ClientIdentity {
         if self.user == ClientIdentity::Anonymous.name() {
@@ -80,4 +116,38 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn the_headers_say_whom_to_act_as() {
+        assert_eq!(Impersonation::from_headers(&HeaderMap::new()), Ok(None));
+        let all = headers(&[
+            (USER, "bob"),
+            (GROUP, "dev"),
+            (GROUP, "ops"),
+            (UID, "u-1"),
+            ("impersonate-extra-acme.com%2fteam", "a"),
+        ]);
+        let bob = Impersonation {
+            user: "bob".to_owned(),
+            groups: vec!["dev".to_owned(), "ops".to_owned()],
+            uid: Some("u-1".to_owned()),
+            extra: [("acme.com/team".to_owned(), vec!["a".to_owned()])].into(),
+        };
+        assert_eq!(Impersonation::from_headers(&all), Ok(Some(bob)));
+        let no_user = headers(&[(GROUP, "system:masters")]);
+        assert_eq!(Impersonation::from_headers(&no_user).unwrap_err().code().as_u16(), 400);
+    }
 }

@@ -6,6 +6,7 @@
 )]
 
 mod ca_bundles;
+mod conversations;
 mod deletes;
 mod eviction;
 mod eviction_at_once;
