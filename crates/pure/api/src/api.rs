@@ -303,6 +303,9 @@ impl Api {
         let options = RequestOptions::of_path(path, &request.query)?;
         let verb = RequestVerb::from_request(&request.method, path, &options);
         self.authorize_resource(&request.identity, &request.method, path, (verb, &options))?;
+        if let Some(verb) = verb {
+            options.check(verb)?;
+        }
         if let Some(answer) = reviews::serve(&self.shared, request, path)? {
             return Ok(answer.into());
         }
@@ -320,11 +323,65 @@ impl Api {
             return subresources::proxy::connect(&call);
         }
         let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
+        check_collection(entry, path, verb)?;
         let terms = &self.shared.terms;
         let _until_queued =
             terms.admit(self.shared.state(), verb, path, (&options, &request.body))?;
+        if path.is_watch {
+            return self.serve_old_watch(request, (entry, path), options);
+        }
         let call = ApiCall { api: &self.shared, entry, path, options, request };
+        if path.subresource.is_empty() {
+            // before anything is written
+            call.form()?;
+        }
         if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) }
+    }
+
+    /// A watch by one of the old paths: of a collection, or of the one object that is named.
+    fn serve_old_watch(
+        &self,
+        request: &ApiRequest,
+        (entry, path): (&KindEntry, &ResourcePath),
+        mut options: RequestOptions,
+    ) -> Result<RequestOutcome, ApiError> {
+        if !path.subresource.is_empty() {
+            return Err(ApiError::no_such_path());
+        }
+        let mut path = path.clone();
+        let name = std::mem::take(&mut path.name);
+        if !name.is_empty() {
+            let selected = [options.field_selector.as_str(), &format!("metadata.name={name}")];
+            let selected: Vec<&str> = selected.into_iter().filter(|s| !s.is_empty()).collect();
+            options.field_selector = selected.join(",");
+        }
+        let call = ApiCall { api: &self.shared, entry, path: &path, options, request };
+        verbs::watch::watch(&call)
+    }
+}
+
+/// Collections of all namespaces, and that of the namespaces, cannot be deleted at once.
+fn check_collection(
+    entry: &KindEntry,
+    path: &ResourcePath,
+    verb: RequestVerb,
+) -> Result<(), ApiError> {
+    let is_of_one_namespace = match entry.scope {
+        ResourceScope::Namespaced => !path.namespace.is_empty(),
+        ResourceScope::Cluster => (entry.group, entry.plural) != ("", "namespaces"),
+    };
+    match verb {
+        RequestVerb::DeleteCollection if !is_of_one_namespace => {
+            Err(ApiError::method_not_allowed())
+        }
+        RequestVerb::DeleteCollection
+        | RequestVerb::Get
+        | RequestVerb::List
+        | RequestVerb::Watch
+        | RequestVerb::Create
+        | RequestVerb::Update
+        | RequestVerb::Patch
+        | RequestVerb::Delete => Ok(()),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 pub(crate) use crate::registry::ObjectPart;
 use crate::registry::{AnyObject, KindEntry, RequestContext};
 use crate::represent::ObjectRenderer;
-use crate::request::accept::{self, Representation};
+use crate::request::accept::{self, MetadataShape, Representation};
 use crate::request::{ApiRequest, RequestOptions, ResourcePath};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
@@ -42,8 +42,34 @@ impl<'a> ApiCall<'a> {
         accept::negotiate(&self.request.accept, &self.options.include_object)
     }
 
+    /// The form of a list.
+    pub(crate) fn list_form(&self) -> Result<Representation, ApiError> {
+        let kind = self.entry.list_kind;
+        match self.form()? {
+            Representation::Metadata(MetadataShape::Object) => {
+                Err(ApiError::not_acceptable_form(format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list ({kind})"
+                )))
+            }
+            form => Ok(form),
+        }
+    }
+
+    /// The form of one object.
+    fn object_form(&self) -> Result<Representation, ApiError> {
+        let kind = self.entry.kind;
+        match self.form()? {
+            Representation::Metadata(MetadataShape::List) => {
+                Err(ApiError::not_acceptable_form(format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list ({kind})"
+                )))
+            }
+            form => Ok(form),
+        }
+    }
+
     pub(crate) fn renderer(&self) -> Result<ObjectRenderer<'a>, ApiError> {
-        Ok(ObjectRenderer { entry: self.entry, form: self.form()?, now: self.request.now })
+        Ok(ObjectRenderer { entry: self.entry, form: self.object_form()?, now: self.request.now })
     }
 
     pub(crate) fn key(&self) -> String {
@@ -108,7 +134,7 @@ impl<'a> ApiCall<'a> {
         code: StatusCode,
         warnings: Vec<String>,
     ) -> Result<RequestOutcome, ApiError> {
-        let (entry, form, now) = (self.entry.clone(), self.form()?, self.request.now);
+        let (entry, form, now) = (self.entry.clone(), self.object_form()?, self.request.now);
         Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |written| {
             let first = written.into_iter().next();
             let object = first.and_then(|written| written.object.or(written.previous));

@@ -231,7 +231,7 @@ impl EventStream {
         };
         match self.shown.form {
             Representation::Objects => self.encoded.get_or(revision, EventType::Deleted, encode),
-            Representation::Table(_) | Representation::Metadata => encode(),
+            Representation::Table(_) | Representation::Metadata(_) => encode(),
         }
     }
 
@@ -240,7 +240,7 @@ impl EventStream {
             Representation::Objects => {
                 self.encoded.get_or(revision, kind, || self.render(kind, json, now))
             }
-            Representation::Table(_) | Representation::Metadata => self.render(kind, json, now),
+            Representation::Table(_) | Representation::Metadata(_) => self.render(kind, json, now),
         }
     }
 

@@ -14,7 +14,6 @@ pub(crate) fn prepare_new(meta: &mut ObjectMeta, uid: String, now: Tick) {
     meta.creation_timestamp = Some(now.to_time());
     meta.deletion_timestamp = None;
     meta.deletion_grace_period_seconds = None;
-    meta.generation = None;
     meta.resource_version = None;
     drop_unkept(meta);
     drop_empty(meta);
@@ -29,8 +28,13 @@ pub(crate) fn prepare_changed(meta: &mut ObjectMeta, old: &ObjectMeta) {
         meta.generate_name.clone_from(&old.generate_name);
     }
     meta.creation_timestamp.clone_from(&old.creation_timestamp);
-    meta.deletion_timestamp.clone_from(&old.deletion_timestamp);
-    meta.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
+    // a deletion cannot be taken back; one that is set here is refused as a change
+    if old.deletion_timestamp.is_some() {
+        meta.deletion_timestamp.clone_from(&old.deletion_timestamp);
+    }
+    if meta.deletion_grace_period_seconds.is_none() {
+        meta.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
+    }
     meta.generation = old.generation;
     drop_unkept(meta);
     drop_empty(meta);
@@ -62,8 +66,10 @@ pub(crate) fn settle_namespace(
 ) -> Result<(), ApiError> {
     let given = meta.namespace.as_deref().unwrap_or_default();
     match entry.scope {
-        // Upstream lets validation say that a cluster-scoped object has no namespace.
-        ResourceScope::Cluster => Ok(()),
+        ResourceScope::Cluster => {
+            meta.namespace = None;
+            Ok(())
+        }
         ResourceScope::Namespaced if given.is_empty() => {
             meta.namespace = Some(path.namespace.clone());
             Ok(())
@@ -75,13 +81,13 @@ pub(crate) fn settle_namespace(
     }
 }
 
-/// The name in a body must be that of the path, or absent.
-pub(crate) fn settle_name(meta: &mut ObjectMeta, path: &ResourcePath) -> Result<(), ApiError> {
+/// The name in a body must be that of the path.
+pub(crate) fn check_name(meta: &ObjectMeta, path: &ResourcePath) -> Result<(), ApiError> {
     match meta.name.as_deref().unwrap_or_default() {
-        "" => {
-            meta.name = Some(path.name.clone());
-            Ok(())
-        }
+        "" => Err(ApiError::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            path.name
+        ))),
         given if given == path.name => Ok(()),
         given => Err(ApiError::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({})",

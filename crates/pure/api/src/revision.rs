@@ -4,16 +4,16 @@ use rekindle_store::Revision;
 
 use crate::status::ApiError;
 
-/// Reads a `resourceVersion`; empty is none.
+/// Reads a `resourceVersion`; empty is none. What cannot be read is answered with 500, as
+/// upstream.
 pub(crate) fn parse(text: &str) -> Result<Option<Revision>, ApiError> {
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(|number| Some(Revision(number))).map_err(|_| {
-        ApiError::bad_request(format!(
-            "invalid resource version {text:?}: it must be a whole number"
-        ))
-    })
+    let number = text.parse().map_err(|_| {
+        ApiError::failure(format!("invalid resource version {text:?}: it must be a whole number"))
+    })?;
+    Ok(Some(Revision(number)))
 }
 
 /// Refuses a revision that the store has not reached: the client saw it elsewhere, or before the

@@ -27,7 +27,8 @@ pub struct Status {
     pub api_version: String,
     /// Always empty here.
     pub metadata: StatusListMeta,
-    /// `Success` or `Failure`.
+    /// `Success` or `Failure`; empty where upstream says neither.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status: String,
     /// For people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -38,8 +39,13 @@ pub struct Status {
     /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusErrorDetails>,
-    /// The HTTP status code.
+    /// The HTTP status code; 0, which is left out, in the answer to a deletion.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub code: u16,
+}
+
+const fn is_zero(code: &u16) -> bool {
+    *code == 0
 }
 
 /// `{}` in JSON, with room for the token of an expired list.
@@ -206,6 +212,11 @@ impl ApiError {
         error
     }
 
+    /// 422: these options of the request make no sense. `kind` is for example `ListOptions`.
+    pub fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
+        Self::invalid_kind("meta.k8s.io", kind, "", errors)
+    }
+
     /// 405: the resource does not know that method.
     pub fn method_not_allowed() -> Self {
         let mut error = Self::new(
@@ -219,17 +230,52 @@ impl ApiError {
 
     /// 406: none of the media types that the client accepts is served.
     pub fn not_acceptable() -> Self {
-        Self::new(
-            StatusCode::NOT_ACCEPTABLE,
-            "NotAcceptable",
-            "only the following media types are accepted: application/json",
-        )
+        let mut error = Self::not_acceptable_form(
+            "406: Not Acceptable\n\nAvailable representations: application/json, application/json;stream=watch",
+        );
+        error.0.details = Some(StatusErrorDetails::default());
+        error
+    }
+
+    /// 406: the media type is served, but not this form of it.
+    pub fn not_acceptable_form(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
     /// 409: an object of that name is there.
     pub fn already_exists(entry: &KindEntry, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", entry.resource());
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(entry, name)
+    }
+
+    /// 409: an object of that name is there, and is being deleted.
+    pub fn still_exists(entry: &KindEntry, name: &str) -> Self {
+        let mut error = Self::already_exists(entry, name);
+        error.0.message.insert_str(0, "object is being deleted: ");
+        error
+    }
+
+    /// 409: the object is not the one that a precondition of its deletion names.
+    pub fn unmet_precondition(entry: &KindEntry, name: &str, why: &str) -> Self {
+        let kind = entry.group_kind();
+        let message = format!("Operation cannot be fulfilled on {kind} {name:?}: {why}");
+        let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message).about(entry, name);
+        error.0.details.get_or_insert_default().kind = entry.kind.to_owned();
+        error
+    }
+
+    /// 409: the subresource cannot do that to the object as it is.
+    pub fn conflict_of_subresource(
+        entry: &KindEntry,
+        subresource: &str,
+        name: &str,
+        why: &str,
+    ) -> Self {
+        let resource = format!("{}/{subresource}", entry.plural);
+        let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
+        let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message).about(entry, name);
+        error.0.details.get_or_insert_default().kind = resource;
+        error
     }
 
     /// 409: the object is not as the client thinks.
@@ -295,6 +341,13 @@ impl ApiError {
     /// 415: a body of that type is not understood.
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    /// 415: a patch of that type is not understood.
+    pub fn unsupported_patch_type(message: impl Into<String>) -> Self {
+        let mut error = Self::unsupported_media_type(message);
+        error.0.details = Some(StatusErrorDetails::default());
+        error
     }
 
     /// 422: the object is wrong in these fields.
@@ -385,6 +438,14 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
+    /// The same without `status`: what upstream answers where a strategic merge patch contradicts
+    /// itself.
+    pub fn statusless_failure(message: impl Into<String>) -> Self {
+        let mut error = Self::failure(message);
+        error.0.status.clear();
+        error
+    }
+
     /// 500: it is our fault, or the disk's.
     pub fn internal(what: impl std::fmt::Display) -> Self {
         let mut error = Self::new(
@@ -446,7 +507,7 @@ impl Status {
                 uid: uid.to_owned(),
                 ..StatusErrorDetails::default()
             }),
-            code: 200,
+            code: 0,
         }
     }
 

@@ -74,6 +74,57 @@ macro_rules! object_json {
     };
 }
 
+impl ObjectJson for Pod {
+    fn from_json(text: &[u8]) -> Result<Self, Error> {
+        serde_json::from_str(checked(text)?)
+    }
+
+    /// With the times that conditions lack as null: upstream always prints them.
+    fn to_json(&self) -> Vec<u8> {
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        let Some(status) = self.status.as_ref().filter(|status| lacks_times(status)) else {
+            serde_json::to_writer(&mut text, self).expect(TEXT_KEYS);
+            return text;
+        };
+        let part = |text: &mut Vec<u8>, name: &str, part: Vec<u8>| {
+            text.extend_from_slice(format!(",\"{name}\":").as_bytes());
+            text.extend_from_slice(&part);
+        };
+        text.extend_from_slice(br#"{"apiVersion":"v1","kind":"Pod""#);
+        part(&mut text, "metadata", self.metadata.to_json());
+        if let Some(spec) = &self.spec {
+            part(&mut text, "spec", spec.to_json());
+        }
+        part(&mut text, "status", with_times(status).to_string().into_bytes());
+        text.push(b'}');
+        text
+    }
+
+    fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect(TEXT_KEYS)
+    }
+}
+
+fn lacks_times(status: &PodStatus) -> bool {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.any(|condition| {
+        condition.last_probe_time.is_none() || condition.last_transition_time.is_none()
+    })
+}
+
+/// A status whose conditions have their times, be they null.
+fn with_times(status: &PodStatus) -> Value {
+    let mut tree = status.to_value();
+    for condition in tree["conditions"].as_array_mut().into_iter().flatten() {
+        for time in ["lastProbeTime", "lastTransitionTime"] {
+            if condition.get(time).is_none() {
+                condition[time] = Value::Null;
+            }
+        }
+    }
+    tree
+}
+
 const TEXT_KEYS: &str = "API objects have text keys only, so JSON can hold them";
 
 /// Checks the text as a whole, which takes less than string by string.
@@ -99,7 +150,6 @@ object_json!(
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
-    Pod,
     PodDisruptionBudget,
     PodRestart,
     PriorityClass,

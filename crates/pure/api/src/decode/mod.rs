@@ -58,7 +58,7 @@ pub fn body_format(content_type: &str) -> Result<BodyFormat, ApiError> {
         "application/vnd.kubernetes.protobuf" => Ok(BodyFormat::Protobuf),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(BodyFormat::Yaml),
         _ => Err(ApiError::unsupported_media_type(format!(
-            "the body of the request was in an unknown format ({media_type}) - accepted media types include: \
+            "the body of the request was in an unknown format - accepted media types include: \
              application/json, application/yaml, application/vnd.kubernetes.protobuf"
         ))),
     }
@@ -147,7 +147,7 @@ pub fn object(
         ))
     };
     let (object, strict_errors) =
-        object_and_strict_errors(entry, body).map_err(|why| why.told(cannot))?;
+        object_and_strict_errors(entry, &body).map_err(|why| why.told(cannot))?;
     match validation {
         FieldValidation::Strict if !strict_errors.is_empty() => {
             Err(cannot(format!("strict decoding error: {}", strict_errors.join(", "))))
@@ -203,7 +203,7 @@ impl UnreadableBody {
 /// the field.
 pub fn object_and_strict_errors(
     entry: &KindEntry,
-    body: Body,
+    body: &Body,
 ) -> Result<(Box<dyn AnyObject>, Vec<String>), UnreadableBody> {
     let decoded = match (entry.decode)(&body.value) {
         Ok(decoded) => decoded,
@@ -212,7 +212,7 @@ pub fn object_and_strict_errors(
             // Go reads `null` as "not given" wherever it stands; so a null may be all that is
             // wrong.
             match has_nulls(&body.value) {
-                true => (entry.decode)(&without_nulls(body.value)).map_err(|_| why)?,
+                true => (entry.decode)(&without_nulls(body.value.clone())).map_err(|_| why)?,
                 false => return Err(why),
             }
         }
@@ -224,6 +224,9 @@ pub fn object_and_strict_errors(
 
 /// `apiVersion` and `kind` may be left out, but not differ from what the path says.
 fn check_type(entry: &KindEntry, value: &mut Value) -> Result<(), ApiError> {
+    if value.is_null() {
+        *value = Value::Object(serde_json::Map::new());
+    }
     let Some(fields) = value.as_object_mut() else {
         return Err(ApiError::bad_request(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into a {}",

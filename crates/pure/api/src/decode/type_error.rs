@@ -69,7 +69,7 @@ fn expected_name(expected: &str) -> &str {
 }
 
 /// What JSON calls the type of a value.
-pub(super) fn json_type(value: &Value) -> &'static str {
+pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use rekindle_types::Tick;
 
-use super::keyed_data;
+use super::{defaults, keyed_data};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
@@ -18,6 +18,11 @@ impl ApiKind for ConfigMap {
     };
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Data", "string", "Data contains the configuration data."), AGE];
+
+    fn set_defaults(&mut self) {
+        defaults::drop_empty_map(&mut self.data);
+        defaults::drop_empty_map(&mut self.binary_data);
+    }
 
     fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();

@@ -37,6 +37,9 @@ impl ApiKind for EndpointSlice {
     ];
 
     fn set_defaults(&mut self) {
+        for endpoint in self.endpoints.iter_mut().flatten() {
+            endpoint.conditions.get_or_insert_default();
+        }
         for port in self.ports.iter_mut().flatten() {
             port.name.get_or_insert_default();
             defaults::text(&mut port.protocol, "TCP");
@@ -54,6 +57,10 @@ impl ApiKind for EndpointSlice {
         };
         let desired = DesiredState::compare(&of(self), &of(old));
         preparation::next_generation(&mut self.metadata, &old.metadata, desired);
+    }
+
+    fn nulls(&self) -> Vec<&'static str> {
+        self.ports.is_none().then_some("ports").into_iter().collect()
     }
 
     fn validate(&self) -> Vec<FieldError> {

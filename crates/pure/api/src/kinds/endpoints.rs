@@ -18,6 +18,7 @@ impl ApiKind for Endpoints {
         categories: &[],
         scope: ResourceScope::Namespaced,
     };
+    const CREATES_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Endpoints", "string", "The addresses and ports behind the service."), AGE];
 

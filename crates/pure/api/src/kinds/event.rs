@@ -18,6 +18,7 @@ impl ApiKind for Event {
         categories: &[],
         scope: ResourceScope::Namespaced,
     };
+    const CREATES_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         column(
             "Last Seen",
@@ -47,6 +48,21 @@ impl ApiKind for Event {
         "source",
         "type",
     ];
+
+    fn set_defaults(&mut self) {
+        self.source.get_or_insert_default();
+        self.reporting_component.get_or_insert_default();
+        self.reporting_instance.get_or_insert_default();
+    }
+
+    fn nulls(&self) -> Vec<&'static str> {
+        let times = [
+            ("eventTime", self.event_time.is_none()),
+            ("firstTimestamp", self.first_timestamp.is_none()),
+            ("lastTimestamp", self.last_timestamp.is_none()),
+        ];
+        times.into_iter().filter(|(_, is_absent)| *is_absent).map(|(name, _)| name).collect()
+    }
 
     fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();

@@ -16,6 +16,7 @@ impl ApiKind for Lease {
         categories: &[],
         scope: ResourceScope::Namespaced,
     };
+    const CREATES_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Holder", "string", "The identity of the holder of a current lease."), AGE];
 

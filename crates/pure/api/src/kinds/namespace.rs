@@ -6,8 +6,8 @@ use rekindle_types::Tick;
 use super::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
-    TableColumn,
+    ApiKind, MetadataChecks, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource,
+    TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
@@ -28,6 +28,7 @@ impl ApiKind for Namespace {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Finalize];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const NAME_RULE: NameRule = NameRule::DnsLabel;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Status", "string", "The status of the namespace"), AGE];
     const SELECTABLE_FIELDS: &'static [&'static str] = &["name", "status.phase"];

@@ -6,7 +6,8 @@ use rekindle_types::{Tick, nodes, taints};
 use super::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none, wide};
@@ -25,6 +26,7 @@ impl ApiKind for Node {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::NodeProxy];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Status", "string", "The status of the node"),
@@ -43,6 +45,10 @@ impl ApiKind for Node {
         if let Some(spec) = &mut self.spec {
             defaults::drop_false(&mut spec.unschedulable);
             defaults::drop_empty_list(&mut spec.taints);
+            // the range of before there were several
+            if let (Some(range), None) = (&spec.pod_cidr, &spec.pod_cidrs) {
+                spec.pod_cidrs = Some(vec![range.clone()]);
+            }
         }
         if let Some(status) = &mut self.status {
             quantities::canonicalize_list(status.capacity.as_mut());

@@ -17,8 +17,8 @@ use super::storage;
 use super::template::{self, PodMaker};
 use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
-    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
-    TableColumn,
+    ApiKind, MetadataChecks, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource,
+    TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
@@ -38,6 +38,7 @@ impl ApiKind for StatefulSet {
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     // its pods' host names are made of it
     const NAME_RULE: NameRule = NameRule::DnsLabel;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Ready", "string", "Number of the pod with ready state"),
@@ -47,6 +48,9 @@ impl ApiKind for StatefulSet {
     ];
 
     fn set_defaults(&mut self) {
+        if let Some(status) = &mut self.status {
+            status.available_replicas.get_or_insert(0);
+        }
         let spec = &mut self.spec;
         template::set_defaults(&mut spec.template);
         spec.replicas.get_or_insert(1);
@@ -69,7 +73,8 @@ impl ApiKind for StatefulSet {
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
-        self.status = Some(StatefulSetStatus::default());
+        self.status =
+            Some(StatefulSetStatus { available_replicas: Some(0), ..StatefulSetStatus::default() });
     }
 
     preparation::updates_of_spec!();

@@ -19,7 +19,6 @@ pub(super) const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
 pub(super) enum PatchDirective {
     Replace,
     Delete,
-    Merge,
 }
 
 /// Whether an object in a patch says how it is to be merged.
@@ -33,10 +32,11 @@ pub(super) fn directive(patch: &Map<String, Value>) -> Result<Option<PatchDirect
         None => Ok(None),
         Some(Value::String(text)) if text == "replace" => Ok(Some(PatchDirective::Replace)),
         Some(Value::String(text)) if text == "delete" => Ok(Some(PatchDirective::Delete)),
-        Some(Value::String(text)) if text == "merge" => Ok(Some(PatchDirective::Merge)),
-        Some(other) => {
-            Err(PatchError::DoesNotFit(format!("unknown patch type {other} found in map")))
-        }
+        Some(other) => Err(PatchError::DoesNotFit(format!(
+            "unknown patch type: {} in map: {}",
+            super::go_map(other),
+            super::go_map(&Value::Object(patch.clone()))
+        ))),
     }
 }
 
@@ -72,6 +72,14 @@ pub(super) fn delete_from_list(
         PatchError::DoesNotFit(format!("{DELETE_FROM_LIST}{field} must be a list"))
     })?;
     if let Some(Value::Array(items)) = object.get_mut(field) {
+        if gone.iter().any(|item| !item.is_object()) && items.iter().any(|item| item.is_object()) {
+            let lists = [items.clone().into(), gone.clone().into()];
+            let shown: Vec<String> = lists.iter().map(super::go_map).collect();
+            return Err(PatchError::DoesNotFit(format!(
+                "list element types are not identical: [{}]",
+                shown.join(" ")
+            )));
+        }
         let gone = EntryPositions::new(None, gone, budget)?;
         for item in &*items {
             budget.measure(item, "merging lists")?;

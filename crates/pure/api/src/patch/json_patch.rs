@@ -2,36 +2,81 @@
 //! copied bytes, depth.
 
 use json_patch::jsonptr::Pointer;
-use json_patch::{Patch, PatchOperation};
+use json_patch::{AddOperation, PatchOperation};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::PatchError;
 use super::budget::{ValueSize, WorkBudget};
-use crate::decode::{BODY_BYTES_MAX, DEPTH_MAX};
+use crate::decode::{BODY_BYTES_MAX, DEPTH_MAX, type_error};
 use crate::status::ApiError;
 
 /// The most operations in one patch, as upstream.
 const OPERATIONS_MAX: usize = 10_000;
 
-pub(super) fn read(value: &Value) -> Result<Patch, ApiError> {
-    let operations = value.as_array().map_or(0, Vec::len);
-    if operations > OPERATIONS_MAX {
+/// The fields that an operation may have.
+const FIELDS: [&str; 4] = ["from", "op", "path", "value"];
+
+/// A JSON patch as read.
+#[derive(Clone, Debug)]
+pub(super) struct JsonPatch {
+    operations: Vec<JsonOperation>,
+    /// What a strict reader refuses.
+    pub(super) unknown_fields: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+enum JsonOperation {
+    Known(PatchOperation),
+    /// It cannot be carried out, for this reason. Upstream finds that when it is its turn.
+    Unusable(String),
+}
+
+pub(super) fn read(value: &Value) -> Result<JsonPatch, ApiError> {
+    let malformed = |found: &Value| {
+        let found = type_error::json_type(found);
+        ApiError::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {found} into a list of operations"
+        ))
+    };
+    let list = value.as_array().ok_or_else(|| malformed(value))?;
+    if list.len() > OPERATIONS_MAX {
         return Err(ApiError::too_large_because(&format!(
-            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {operations}"
+            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
+            list.len()
         )));
     }
-    Patch::deserialize(value)
-        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
+    let mut patch = JsonPatch { operations: Vec::new(), unknown_fields: Vec::new() };
+    for (index, operation) in list.iter().enumerate() {
+        let fields = operation.as_object().ok_or_else(|| malformed(operation))?;
+        let unknown = fields.keys().filter(|field| !FIELDS.contains(&field.as_str()));
+        let named = unknown.map(|field| format!("json patch unknown field \"[{index}].{field}\""));
+        patch.unknown_fields.extend(named);
+        patch.operations.push(match PatchOperation::deserialize(operation) {
+            Ok(operation) => JsonOperation::Known(operation),
+            Err(error) => JsonOperation::Unusable(format!("operation {index}: {error}")),
+        });
+    }
+    Ok(patch)
 }
 
 pub(super) fn apply(
-    patch: &Patch,
+    patch: &JsonPatch,
     mut object: Value,
     budget: &mut WorkBudget,
 ) -> Result<Value, PatchError> {
     let mut copied_bytes = 0;
-    for (index, operation) in patch.0.iter().enumerate() {
+    for (index, operation) in patch.operations.iter().enumerate() {
+        let operation = match operation {
+            JsonOperation::Known(operation) => operation,
+            JsonOperation::Unusable(why) => return Err(PatchError::DoesNotFit(why.clone())),
+        };
+        if finds_null(&object, operation) {
+            budget.spend(1, "following paths")?;
+            continue;
+        }
+        let lenient = as_upstream(&object, operation);
+        let operation = lenient.as_ref().unwrap_or(operation);
         check_work(&object, operation, budget)
             .and_then(|()| check_growth(&object, operation, &mut copied_bytes, budget))
             .map_err(|error| at_operation(error, index, operation))?;
@@ -48,6 +93,39 @@ pub(super) fn apply(
         )?;
     }
     Ok(object)
+}
+
+/// Whether an object lacks the field at its end of this path.
+fn is_absent(object: &Value, path: &Pointer) -> bool {
+    let parent = path.split_back().and_then(|(parent, _)| parent.resolve(object).ok());
+    parent.is_some_and(Value::is_object) && path.resolve(object).is_err()
+}
+
+/// Whether a test passes because an absent field is null. Source: upstream's library.
+fn finds_null(object: &Value, operation: &PatchOperation) -> bool {
+    matches!(operation, PatchOperation::Test(test) if test.value.is_null() && is_absent(object, &test.path))
+}
+
+/// The operation to carry out instead where upstream's library reads one more kindly than RFC 6902:
+/// a replacement of a field that is absent adds it, and a copy of one copies null.
+fn as_upstream(object: &Value, operation: &PatchOperation) -> Option<PatchOperation> {
+    let is_absent = |path: &Pointer| is_absent(object, path);
+    match operation {
+        PatchOperation::Replace(replace) if is_absent(&replace.path) => {
+            let (path, value) = (replace.path.clone(), replace.value.clone());
+            Some(PatchOperation::Add(AddOperation { path, value }))
+        }
+        PatchOperation::Copy(copy) if is_absent(&copy.from) => {
+            let (path, value) = (copy.path.clone(), Value::Null);
+            Some(PatchOperation::Add(AddOperation { path, value }))
+        }
+        PatchOperation::Replace(_)
+        | PatchOperation::Copy(_)
+        | PatchOperation::Test(_)
+        | PatchOperation::Add(_)
+        | PatchOperation::Remove(_)
+        | PatchOperation::Move(_) => None,
+    }
 }
 
 /// Says which operation asked too much.

@@ -27,7 +27,7 @@ pub struct Patch {
 
 #[derive(Clone, Debug)]
 enum PatchFormat {
-    Json(::json_patch::Patch),
+    Json(json_patch::JsonPatch),
     Merge,
     StrategicMerge,
 }
@@ -59,13 +59,13 @@ impl Patch {
             "application/merge-patch+json" => (PatchFormat::Merge, read()?),
             "application/strategic-merge-patch+json" => (PatchFormat::StrategicMerge, read()?),
             "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
-                return Err(ApiError::unsupported_media_type(format!(
+                return Err(ApiError::unsupported_patch_type(format!(
                     "server-side apply ({media_type}) is not supported yet - accepted media types include: {ACCEPTED}. \
                      Use kubectl apply without --server-side, or helm --server-side=false"
                 )));
             }
             other => {
-                return Err(ApiError::unsupported_media_type(format!(
+                return Err(ApiError::unsupported_patch_type(format!(
                     "the body of the request was in an unknown format ({other}) - accepted media types include: \
                      {ACCEPTED}"
                 )));
@@ -127,16 +127,22 @@ impl Patch {
             (PatchFormat::Json(_), PatchError::DoesNotFit(why)) => {
                 ApiError::unprocessable_patch(&why)
             }
-            (PatchFormat::Merge | PatchFormat::StrategicMerge, PatchError::DoesNotFit(why)) => {
-                ApiError::bad_request(why)
+            (PatchFormat::Merge, PatchError::DoesNotFit(why)) => ApiError::bad_request(why),
+            // 500, as upstream
+            (PatchFormat::StrategicMerge, PatchError::DoesNotFit(why)) => {
+                ApiError::statusless_failure(why)
             }
             (_, PatchError::TooMuch(why)) => ApiError::too_large_because(&why),
         })
     }
 
-    /// The patch as error texts show it.
-    pub fn shown(&self) -> String {
-        shown(&self.value)
+    /// What error texts show of a patch whose result cannot be read: a strategic one itself, of the
+    /// others what they make of the object.
+    pub fn shown(&self, patched: &Value) -> String {
+        match self.format {
+            PatchFormat::StrategicMerge => go_map(&self.value),
+            PatchFormat::Json(_) | PatchFormat::Merge => beginning(patched.to_string()),
+        }
     }
 
     /// Takes out the fields that stood twice in the patch. In a JSON patch they are no fields of
@@ -149,12 +155,60 @@ impl Patch {
             }
         }
     }
+
+    /// What a strict reader refuses of the patch itself.
+    pub fn take_unknown_fields(&mut self) -> Vec<String> {
+        match &mut self.format {
+            PatchFormat::Json(patch) => std::mem::take(&mut patch.unknown_fields),
+            PatchFormat::Merge | PatchFormat::StrategicMerge => Vec::new(),
+        }
+    }
 }
 
-/// A value as error texts show it.
-fn shown(value: &Value) -> String {
-    const SHOWN_CHARS_MAX: usize = 2_000;
-    let text = value.to_string();
+/// A value as upstream's error texts show those of strategic patches: `map[a:1 b:[x y]]`.
+fn go_map(value: &Value) -> String {
+    let mut text = String::new();
+    write_go(value, &mut text);
+    beginning(text)
+}
+
+const SHOWN_CHARS_MAX: usize = 2_000;
+
+fn write_go(value: &Value, text: &mut String) {
+    if text.len() > SHOWN_CHARS_MAX * 4 {
+        return;
+    }
+    match value {
+        Value::Null => text.push_str("<nil>"),
+        Value::String(word) => text.push_str(word),
+        Value::Bool(_) | Value::Number(_) => text.push_str(&value.to_string()),
+        Value::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(' ');
+                }
+                write_go(item, text);
+            }
+            text.push(']');
+        }
+        Value::Object(fields) => {
+            text.push_str("map[");
+            for (index, (name, item)) in fields.iter().enumerate() {
+                if index > 0 {
+                    text.push(' ');
+                }
+                text.push_str(name);
+                text.push(':');
+                write_go(item, text);
+            }
+            text.push(']');
+        }
+    }
+}
+
+/// As much of a text as an error shows.
+fn beginning(text: String) -> String {
     match text.char_indices().nth(SHOWN_CHARS_MAX) {
         None => text,
         Some((end, _)) => format!("{}...", &text[..end]),

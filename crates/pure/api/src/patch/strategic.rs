@@ -42,7 +42,7 @@ fn merge_objects(
     match directive(patch)? {
         Some(PatchDirective::Replace) => return Ok(without_directives(patch)),
         Some(PatchDirective::Delete) => return Ok(Map::new()),
-        Some(PatchDirective::Merge) | None => {}
+        None => {}
     }
     retain_keys(&mut object, patch, budget)?;
     for (name, value) in patch {
@@ -155,6 +155,7 @@ fn merge_list(
                     merged.push(copied(item, budget)?);
                 }
             }
+            check_order(by, &patch.iter().collect::<Vec<_>>(), order, budget)?;
             let wanted = EntryPositions::new(by, order.or_of(patch), budget)?;
             Ok(in_order(merged, &wanted, &places))
         }
@@ -207,7 +208,7 @@ impl<'a> KeyedPatch<'a> {
                     budget.measure(gone, "merging lists")?;
                     read.gone.insert(ValueKey(gone));
                 }
-                Some(PatchDirective::Merge) | None => read.entries.push(item),
+                None => read.entries.push(item),
             }
         }
         Ok(read)
@@ -235,6 +236,7 @@ fn merge_by_key(
     if replaces_all {
         return entries.into_iter().map(|item| replaced(item, budget)).collect();
     }
+    check_order(by, &entries, order, budget)?;
     let places = EntryPositions::new(by, &old, budget)?.into_owned(budget)?;
     let mut merged = old;
     if !gone.is_empty() {
@@ -266,6 +268,29 @@ fn merge_by_key(
         PatchOrder::OfThePatch => EntryPositions::new(by, entries, budget)?,
     };
     Ok(in_order(merged, &wanted, &places))
+}
+
+/// An order that is given has all entries of the patch, in the patch's order.
+fn check_order(
+    by: Option<ListMerge>,
+    entries: &[&Value],
+    order: PatchOrder<'_>,
+    budget: &mut WorkBudget,
+) -> Result<(), PatchError> {
+    let PatchOrder::Given(wanted) = order else { return Ok(()) };
+    let positions = EntryPositions::new(by, wanted, budget)?;
+    let places = entries.iter().map(|entry| positions.place(entry));
+    let is_in_order = places.clone().all(|place| place.is_some()) && places.is_sorted();
+    if is_in_order {
+        return Ok(());
+    }
+    let shown = |items: &mut dyn Iterator<Item = &Value>| super::go_map(&items.cloned().collect());
+    Err(PatchError::DoesNotFit(format!(
+        "The order in patch list:\n{}\n doesn't match {} list:\n{}\n",
+        shown(&mut entries.iter().copied()),
+        SET_ELEMENT_ORDER.trim_end_matches('/'),
+        shown(&mut wanted.iter())
+    )))
 }
 
 /// Where the entries of a list that is being merged stand, by their merge keys.
@@ -312,7 +337,7 @@ impl KeyIndex {
 
 fn key_value<'a>(fields: &'a Map<String, Value>, key: &str) -> Result<&'a Value, PatchError> {
     fields.get(key).ok_or_else(|| {
-        let shown = super::shown(&Value::Object(fields.clone()));
+        let shown = super::go_map(&Value::Object(fields.clone()));
         PatchError::DoesNotFit(format!("map: {shown} does not contain declared merge key: {key}"))
     })
 }

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::decode_error::DecodeError;
 use super::field_error::FieldError;
 use super::resource::{
-    ApiKind, NameRule, RequestContext, ResourceScope, Subresource, TableCell, TableColumn,
+    ApiKind, MetadataChecks, NameRule, RequestContext, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use super::strategy::ObjectPart;
 use super::{metadata, strict};
@@ -127,7 +128,7 @@ impl<K: ApiKind> AnyObject for K {
         ApiKind::row(self, now)
     }
     fn to_json(&self) -> Vec<u8> {
-        ObjectJson::to_json(self)
+        with_nulls(ObjectJson::to_json(self), &self.nulls())
     }
     fn to_value(&self) -> Value {
         ObjectJson::to_value(self)
@@ -160,6 +161,17 @@ impl<K: ApiKind> AnyObject for K {
     }
 }
 
+/// The text of an object with these fields, which it lacks.
+fn with_nulls(mut text: Vec<u8>, fields: &[&str]) -> Vec<u8> {
+    if !fields.is_empty() && text.pop() == Some(b'}') {
+        for field in fields {
+            text.extend_from_slice(format!(",\"{field}\":null").as_bytes());
+        }
+        text.push(b'}');
+    }
+    text
+}
+
 /// Reads an object that this registry wrote.
 pub type DecodeStored = fn(&[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error>;
 
@@ -190,6 +202,10 @@ pub struct KindEntry {
     pub subresources: &'static [Subresource],
     /// How names must look.
     pub name_rule: NameRule,
+    /// See [`ApiKind::CREATES_ON_UPDATE`].
+    pub creates_on_update: bool,
+    /// See [`ApiKind::METADATA_CHECKS`].
+    pub metadata_checks: MetadataChecks,
     /// The columns of a table.
     pub columns: &'static [TableColumn],
     /// What field selectors may ask for, beyond metadata.name and metadata.namespace.
@@ -234,6 +250,8 @@ impl KindEntry {
             scope: K::NAMES.scope,
             subresources: K::SUBRESOURCES,
             name_rule: K::NAME_RULE,
+            creates_on_update: K::CREATES_ON_UPDATE,
+            metadata_checks: K::METADATA_CHECKS,
             columns: K::COLUMNS,
             selectable_fields: K::SELECTABLE_FIELDS,
             decode: decode::<K>,

@@ -37,6 +37,10 @@ pub trait ApiKind:
     const STRATEGIES: Strategies<Self> = Strategies::NONE;
     /// How `metadata.name` must look.
     const NAME_RULE: NameRule = NameRule::DnsSubdomain;
+    /// Whether an update makes an object that is not there, as upstream for some kinds.
+    const CREATES_ON_UPDATE: bool = false;
+    /// What the kind checks of the metadata of a changed object.
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdateAndObject;
     /// The columns of its server-side table, after which `row` orders its cells.
     const COLUMNS: &'static [TableColumn];
 
@@ -61,6 +65,12 @@ pub trait ApiKind:
     /// may be left out. None when the kind has nothing large to leave out.
     fn status_alone(&self, _is_replaced: &dyn Fn(&str) -> bool) -> Option<Value> {
         None
+    }
+
+    /// The fields of the object itself that are printed as null where they are absent, as upstream
+    /// prints them. None, too, when they are there.
+    fn nulls(&self) -> Vec<&'static str> {
+        Vec::new()
     }
 
     /// Everything wrong with an object, metadata aside (the machinery checks that). All of it at
@@ -159,6 +169,15 @@ pub enum Subresource {
     Proxy,
     /// `/proxy/…` of a Node: get, answered by the node.
     NodeProxy,
+}
+
+/// What a kind checks of the metadata of a changed object, upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataChecks {
+    /// The change.
+    OfUpdate,
+    /// The change, and the object as if it were new.
+    OfUpdateAndObject,
 }
 
 /// How the name of an object must look.

@@ -52,7 +52,7 @@ impl ObjectRenderer<'_> {
     pub fn object(&self, json: &Bytes) -> Result<Bytes, ApiError> {
         match self.form {
             Representation::Objects => Ok(json.clone()),
-            Representation::Metadata => Ok(metadata_only(json)?.into()),
+            Representation::Metadata(_) => Ok(metadata_only(json)?.into()),
             Representation::Table(include) => {
                 let meta =
                     ListMeta { resource_version: resource_version(json)?, ..ListMeta::default() };
@@ -65,7 +65,7 @@ impl ObjectRenderer<'_> {
     pub fn list(&self, meta: &ListMeta, objects: &[Arc<StoredObject>]) -> Result<Bytes, ApiError> {
         let (kind, api_version) = match self.form {
             Representation::Objects => (self.entry.list_kind, self.entry.api_version),
-            Representation::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
+            Representation::Metadata(_) => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
             Representation::Table(include) => {
                 let values: Vec<Bytes> =
                     objects.iter().map(|object| object.value.clone()).collect();
@@ -83,9 +83,11 @@ impl ObjectRenderer<'_> {
                 json.push(b',');
             }
             match self.form {
-                Representation::Metadata => json.extend_from_slice(&metadata_only(&object.value)?),
+                Representation::Metadata(_) => {
+                    json.extend_from_slice(&metadata_only(&object.value)?)
+                }
                 Representation::Objects | Representation::Table(_) => {
-                    json.extend_from_slice(&object.value);
+                    extend_with_item(&mut json, self.entry, &object.value);
                 }
             }
         }
@@ -97,7 +99,7 @@ impl ObjectRenderer<'_> {
     pub fn bookmark(&self, revision: Revision, kind_of_bookmark: BookmarkKind) -> Bytes {
         let (kind, api_version) = match self.form {
             Representation::Objects => (self.entry.kind, self.entry.api_version),
-            Representation::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+            Representation::Metadata(_) => ("PartialObjectMetadata", "meta.k8s.io/v1"),
             Representation::Table(_) => ("Table", "meta.k8s.io/v1"),
         };
         let annotations = match kind_of_bookmark {
@@ -108,7 +110,7 @@ impl ObjectRenderer<'_> {
         };
         let metadata = format!("\"metadata\":{{\"resourceVersion\":\"{revision}\"{annotations}}}");
         let rest = match self.form {
-            Representation::Objects | Representation::Metadata => metadata,
+            Representation::Objects | Representation::Metadata(_) => metadata,
             // A table's metadata has no annotations: clients that stream lists ask for objects.
             Representation::Table(_) => format!(
                 "\"metadata\":{{\"resourceVersion\":\"{revision}\"}},\"columnDefinitions\":{},\"rows\":[]",
@@ -126,6 +128,19 @@ pub enum BookmarkKind {
     InitialEventsEnd,
     /// The watch has come this far.
     Progress,
+}
+
+/// Adds an object as an item of a list of its kind. Upstream's items say neither `apiVersion` nor
+/// `kind`, but for kinds that a user's definition adds; those of rekindle.dev are such there.
+fn extend_with_item(json: &mut Vec<u8>, entry: &KindEntry, object: &[u8]) {
+    let head = format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", entry.api_version, entry.kind);
+    match object.strip_prefix(head.as_bytes()) {
+        Some(rest) if entry.group != rekindle_types::v1alpha1::GROUP => {
+            json.push(b'{');
+            json.extend_from_slice(rest);
+        }
+        Some(_) | None => json.extend_from_slice(object),
+    }
 }
 
 #[derive(Deserialize)]

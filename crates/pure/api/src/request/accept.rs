@@ -9,8 +9,17 @@ pub enum Representation {
     Objects,
     /// Rows of a `Table` (meta.k8s.io/v1), as `kubectl get` asks for.
     Table(IncludeObject),
-    /// Only their metadata (`PartialObjectMetadata`, `PartialObjectMetadataList`).
-    Metadata,
+    /// Only their metadata, in this shape.
+    Metadata(MetadataShape),
+}
+
+/// What holds the metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataShape {
+    /// A `PartialObjectMetadata`: of one object, or of a watch.
+    Object,
+    /// A `PartialObjectMetadataList`.
+    List,
 }
 
 /// What a table row carries beside its cells.
@@ -65,6 +74,7 @@ pub fn negotiate(accept: &str, include_object: &str) -> Result<Representation, A
     if accept.trim().is_empty() {
         return Ok(Representation::Objects);
     }
+    let mut has_other_form = false;
     for clause in clauses(accept) {
         if !is_json(clause.media_type) {
             continue;
@@ -73,13 +83,21 @@ pub fn negotiate(accept: &str, include_object: &str) -> Result<Representation, A
         match clause.param("as") {
             "" => return Ok(Representation::Objects),
             "Table" if ours => return Ok(Representation::Table(include(include_object)?)),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" if ours => {
-                return Ok(Representation::Metadata);
+            "PartialObjectMetadata" if ours => {
+                return Ok(Representation::Metadata(MetadataShape::Object));
             }
-            _ => {}
+            "PartialObjectMetadataList" if ours => {
+                return Ok(Representation::Metadata(MetadataShape::List));
+            }
+            _ => has_other_form = true,
         }
     }
-    Err(ApiError::not_acceptable())
+    match has_other_form {
+        true => Err(ApiError::not_acceptable_form(
+            "only the following media types are accepted: application/json",
+        )),
+        false => Err(ApiError::not_acceptable()),
+    }
 }
 
 fn include(value: &str) -> Result<IncludeObject, ApiError> {
@@ -135,7 +153,7 @@ mod tests {
             ("application/json;q=0.5,application/json;as=Table;v=v1;g=meta.k8s.io", Some(table)),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-                Some(Representation::Metadata),
+                Some(Representation::Metadata(MetadataShape::List)),
             ),
         ] {
             assert_eq!(negotiate(accept, "").ok(), form, "{accept}");

@@ -2,6 +2,7 @@
 //! method; no IO.
 
 pub mod accept;
+pub mod option_mistakes;
 pub mod options;
 pub mod path;
 
@@ -11,7 +12,7 @@ use rekindle_types::Tick;
 
 use crate::auth::ClientIdentity;
 
-pub use accept::{IncludeObject, Representation};
+pub use accept::{IncludeObject, MetadataShape, Representation};
 pub use options::RequestOptions;
 pub use path::{PathTarget, ResourcePath};
 
@@ -91,9 +92,11 @@ impl RequestVerb {
     ) -> Option<Self> {
         let named = !path.name.is_empty();
         match *method {
-            Method::GET | Method::HEAD if named => Some(Self::Get),
-            Method::GET | Method::HEAD if options.watch => Some(Self::Watch),
-            Method::GET | Method::HEAD => Some(Self::List),
+            Method::GET if path.is_watch => Some(Self::Watch),
+            _ if path.is_watch => None,
+            Method::GET if named => Some(Self::Get),
+            Method::GET if options.watch => Some(Self::Watch),
+            Method::GET => Some(Self::List),
             Method::POST => Some(Self::Create),
             Method::PUT if named => Some(Self::Update),
             Method::PATCH if named => Some(Self::Patch),

@@ -15,7 +15,7 @@ pub struct RequestOptions {
     pub field_selector: String,
     /// `resourceVersion`.
     pub resource_version: String,
-    /// `resourceVersionMatch`.
+    /// `resourceVersionMatch`; none, too, when it is a word that there is not.
     pub resource_version_match: Option<RevisionMatch>,
     /// `limit`; 0 and less is no limit.
     pub limit: Option<usize>,
@@ -35,6 +35,8 @@ pub struct RequestOptions {
     pub grace_period_seconds: Option<i64>,
     /// `propagationPolicy` of a delete.
     pub propagation_policy: Option<String>,
+    /// `orphanDependents` of a delete.
+    pub orphan_dependents: Option<bool>,
     /// `includeObject` of a table.
     pub include_object: String,
     /// All pairs, for subresources with options of their own (`log`).
@@ -60,6 +62,13 @@ pub enum DryRun {
     All,
 }
 
+impl DryRun {
+    /// What the values of `dryRun` ask for.
+    pub fn of_values(values: &[impl AsRef<str>]) -> Self {
+        if values.is_empty() { Self::No } else { Self::All }
+    }
+}
+
 impl RequestOptions {
     /// Reads the query string of a request to this path. A pod that is asked through the API reads
     /// its query itself.
@@ -77,7 +86,10 @@ impl RequestOptions {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let name = decode_percent(name, PlusMeaning::IsBlank).into_owned();
             let value = decode_percent(value, PlusMeaning::IsBlank).into_owned();
-            options.set(&name, &value)?;
+            // of an option that is said twice the first counts, as upstream
+            if options.get(&name).is_none() {
+                options.set(&name, &value)?;
+            }
             options.pairs.push((name, value));
         }
         Ok(options)
@@ -89,7 +101,7 @@ impl RequestOptions {
             "labelSelector" => value.clone_into(&mut self.label_selector),
             "fieldSelector" => value.clone_into(&mut self.field_selector),
             "resourceVersion" => value.clone_into(&mut self.resource_version),
-            "resourceVersionMatch" => self.resource_version_match = revision_match(value)?,
+            "resourceVersionMatch" => self.resource_version_match = revision_match(value),
             "limit" => {
                 let limit: i64 = number(name, value)?.unwrap_or(0);
                 self.limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
@@ -102,14 +114,11 @@ impl RequestOptions {
                 self.timeout_seconds =
                     seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
             }
-            "dryRun" => self.dry_run = dry_run(value)?,
-            "fieldValidation" => self.field_validation = field_validation(value)?,
+            "dryRun" => self.dry_run = DryRun::of_values(&[value]),
+            "fieldValidation" => self.field_validation = field_validation(value),
             "gracePeriodSeconds" => self.grace_period_seconds = number(name, value)?,
             "propagationPolicy" => self.propagation_policy = Some(value.to_owned()),
-            "orphanDependents" => {
-                self.propagation_policy =
-                    Some(if boolean(value) { "Orphan" } else { "Background" }.to_owned());
-            }
+            "orphanDependents" => self.orphan_dependents = Some(boolean(value)),
             "includeObject" => value.clone_into(&mut self.include_object),
             // Upstream ignores what it does not know as well.
             _ => {}
@@ -117,9 +126,9 @@ impl RequestOptions {
         Ok(())
     }
 
-    /// The last value given for an option.
+    /// The first value given for an option.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.pairs.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// An option that is a truth value; upstream reads everything but `0` and `false` as true.
@@ -147,36 +156,22 @@ fn number(name: &str, value: &str) -> Result<Option<i64>, ApiError> {
     })
 }
 
-fn revision_match(value: &str) -> Result<Option<RevisionMatch>, ApiError> {
+const EXACT: &str = "Exact";
+const NOT_OLDER_THAN: &str = "NotOlderThan";
+
+fn revision_match(value: &str) -> Option<RevisionMatch> {
     match value {
-        "" => Ok(None),
-        "Exact" => Ok(Some(RevisionMatch::Exact)),
-        "NotOlderThan" => Ok(Some(RevisionMatch::NotOlderThan)),
-        other => Err(ApiError::bad_request(format!(
-            "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\""
-        ))),
+        EXACT => Some(RevisionMatch::Exact),
+        NOT_OLDER_THAN => Some(RevisionMatch::NotOlderThan),
+        _ => None,
     }
 }
 
-/// The value of `dryRun`, in a query or in the options of a delete.
-pub fn dry_run(value: &str) -> Result<DryRun, ApiError> {
+fn field_validation(value: &str) -> FieldValidation {
     match value {
-        "" => Ok(DryRun::No),
-        "All" => Ok(DryRun::All),
-        other => Err(ApiError::bad_request(format!(
-            "dryRun: Unsupported value: {other:?}: supported values: \"All\""
-        ))),
-    }
-}
-
-fn field_validation(value: &str) -> Result<FieldValidation, ApiError> {
-    match value {
-        "" | "Warn" => Ok(FieldValidation::Warn),
-        "Strict" => Ok(FieldValidation::Strict),
-        "Ignore" => Ok(FieldValidation::Ignore),
-        other => Err(ApiError::bad_request(format!(
-            "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
-        ))),
+        "Strict" => FieldValidation::Strict,
+        "Ignore" => FieldValidation::Ignore,
+        _ => FieldValidation::Warn,
     }
 }
 
@@ -203,20 +198,19 @@ mod tests {
     }
 
     #[test]
-    fn values_that_make_no_sense_are_refused_by_name() {
-        for (query, message) in [
-            ("limit=x", "invalid value for limit: \"x\" is not a whole number"),
-            ("dryRun=some", "dryRun: Unsupported value: \"some\": supported values: \"All\""),
-            (
-                "fieldValidation=hard",
-                "fieldValidation: Unsupported value: \"hard\": supported values: \"Ignore\", \"Strict\", \"Warn\"",
-            ),
-            (
-                "resourceVersionMatch=x",
-                "resourceVersionMatch: Unsupported value: \"x\": supported values: \"Exact\", \"NotOlderThan\"",
-            ),
-        ] {
-            assert_eq!(RequestOptions::parse(query).unwrap_err().to_string(), message);
-        }
+    fn a_number_that_is_none_is_refused_by_name() {
+        assert_eq!(
+            RequestOptions::parse("limit=x").unwrap_err().to_string(),
+            "invalid value for limit: \"x\" is not a whole number"
+        );
+    }
+
+    #[test]
+    fn of_an_option_that_is_said_twice_the_first_counts() {
+        let options = RequestOptions::parse("labelSelector=a&labelSelector=b").unwrap();
+        assert_eq!(
+            (options.label_selector.as_str(), options.get("labelSelector")),
+            ("a", Some("a"))
+        );
     }
 }

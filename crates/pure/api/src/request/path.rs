@@ -29,6 +29,9 @@ pub struct ResourcePath {
     pub name: String,
     /// The subresource.
     pub subresource: String,
+    /// Whether it is one of the old paths of watches (`/api/v1/watch/…`). The name is that of the
+    /// one object to watch.
+    pub is_watch: bool,
     /// What follows the subresource, for those that hand it on (`proxy`).
     pub rest: String,
 }
@@ -44,6 +47,10 @@ impl PathTarget {
             ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
             _ => return Self::Other(format!("/{}", parts.join("/"))),
         };
+        let (is_watch, rest) = match rest {
+            ["watch", watched @ ..] if !watched.is_empty() => (true, watched),
+            _ => (false, rest),
+        };
         let in_group = |namespace: &str, rest: &[&str]| {
             let part = |index: usize| rest.get(index).copied().unwrap_or_default().to_owned();
             ResourcePath {
@@ -53,6 +60,7 @@ impl PathTarget {
                 resource: part(0),
                 name: part(1),
                 subresource: part(2),
+                is_watch,
                 rest: rest.get(3..).unwrap_or_default().join("/"),
             }
         };
@@ -133,6 +141,7 @@ mod tests {
                 resource: rest[0].to_owned(),
                 name: rest[1].to_owned(),
                 subresource: rest[2].to_owned(),
+                is_watch: false,
                 rest: String::new(),
             })
         };

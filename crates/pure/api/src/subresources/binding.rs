@@ -8,7 +8,7 @@ use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError};
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Status};
-use crate::validation::items;
+use crate::validation::{items, text};
 use crate::{decode, object_meta};
 
 pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
@@ -16,7 +16,8 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let body = decode::read(format, &call.request.body)?;
     let binding: Binding = serde_json::from_value(body.value)
         .map_err(|error| ApiError::bad_request(format!("Binding cannot be read: {error}")))?;
-    let node = target(call, &binding)?;
+    check_names(call, &binding)?;
+    let node = target(&binding)?;
     call.with_retries(|| {
         let stored = call.newest()?;
         let mut object = call.decode_stored(&stored)?;
@@ -31,8 +32,22 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     })
 }
 
-/// The node that a binding names.
-fn target(call: &ApiCall<'_>, binding: &Binding) -> Result<String, ApiError> {
+/// A binding of another pod than the path's does not bind.
+fn check_names(call: &ApiCall<'_>, binding: &Binding) -> Result<(), ApiError> {
+    let namespace = text(binding.metadata.namespace.as_ref());
+    if !namespace.is_empty() && namespace != call.path.namespace {
+        return Err(ApiError::bad_request(
+            "namespace in URL does not match namespace in Binding object",
+        ));
+    }
+    if text(binding.metadata.name.as_ref()) != call.path.name {
+        return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+    }
+    Ok(())
+}
+
+/// The node that a binding names. A wrong one is answered with 500, as upstream.
+fn target(binding: &Binding) -> Result<String, ApiError> {
     let target = &binding.target;
     let kind = target.kind.as_deref().unwrap_or_default();
     let name = target.name.clone().unwrap_or_default();
@@ -43,10 +58,13 @@ fn target(call: &ApiCall<'_>, binding: &Binding) -> Result<String, ApiError> {
     if name.is_empty() {
         errors.push(FieldError::required("target.name", ""));
     }
-    if errors.is_empty() {
-        Ok(name)
-    } else {
-        Err(ApiError::invalid(call.entry, &call.path.name, &errors))
+    match errors.as_slice() {
+        [] => Ok(name),
+        [one] => Err(ApiError::failure(one.to_string())),
+        all => {
+            let all: Vec<String> = all.iter().map(FieldError::to_string).collect();
+            Err(ApiError::failure(format!("[{}]", all.join(", "))))
+        }
     }
 }
 
@@ -57,13 +75,15 @@ fn bind(
     binding: &Binding,
 ) -> Result<(), ApiError> {
     let name = &call.path.name;
-    let conflict = |why: String| Err(ApiError::conflict(call.entry, name, &why));
+    let conflict =
+        |why: String| Err(ApiError::conflict_of_subresource(call.entry, "binding", name, &why));
     let wanted = binding.metadata.uid.as_deref().unwrap_or_default();
     let actual = object.meta().uid.clone().unwrap_or_default();
     if !wanted.is_empty() && wanted != actual {
-        return conflict(format!(
+        let why = format!(
             "Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
-        ));
+        );
+        return Err(ApiError::conflict(call.entry, name, &why));
     }
     if object_meta::is_being_deleted(object.meta()) {
         return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::call::{ApiCall, ObjectPart};
 use crate::decode;
+use crate::object_meta;
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::patch::Patch;
 use crate::registry::{AnyObject, FieldError, KindEntry};
@@ -28,15 +29,23 @@ pub(crate) fn get(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
 pub(crate) fn update(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
     let body = decode::read(format, &call.request.body)?;
-    let scale = read(body.value)?;
+    let mut scale = read(body.value)?;
+    object_meta::settle_namespace(call.entry, &mut scale.metadata, call.path)?;
+    object_meta::check_name(&scale.metadata, call.path)?;
     change_scale(call, |_| Ok(scale.clone()))
 }
 
 pub(crate) fn patch(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let patch = Patch::read(&call.request.content_type, &call.request.body)?;
     change_scale(call, |old| {
-        let before = serde_json::to_value(scale_of(old)).map_err(ApiError::internal)?;
-        read(patch.clone().apply(SCHEMA, before)?)
+        let mut before = serde_json::to_value(scale_of(old)).map_err(ApiError::internal)?;
+        if before["spec"]["replicas"].is_null() {
+            before["spec"]["replicas"] = 0.into();
+        }
+        let mut scale = read(patch.clone().apply(SCHEMA, before)?)?;
+        object_meta::settle_namespace(call.entry, &mut scale.metadata, call.path)?;
+        object_meta::check_name(&scale.metadata, call.path)?;
+        Ok(scale)
     })
 }
 
@@ -60,7 +69,7 @@ fn change_scale(
                 replicas,
                 "must be greater than or equal to 0",
             );
-            return Err(ApiError::invalid(call.entry, &call.path.name, &[error]));
+            return Err(ApiError::invalid_kind("autoscaling", "Scale", &call.path.name, &[error]));
         }
         let mut value = old.to_value();
         value["spec"]["replicas"] = replicas.into();
@@ -121,7 +130,9 @@ fn scale_of(object: &dyn AnyObject) -> Scale {
             creation_timestamp: meta.creation_timestamp.clone(),
             ..ObjectMeta::default()
         },
-        spec: Some(ScaleSpec { replicas: number(&value["spec"]["replicas"]) }),
+        spec: Some(ScaleSpec {
+            replicas: number(&value["spec"]["replicas"]).filter(|replicas| *replicas != 0),
+        }),
         status: Some(ScaleStatus {
             replicas: number(&value["status"]["replicas"]).unwrap_or(0),
             selector: selector

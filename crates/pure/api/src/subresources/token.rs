@@ -55,6 +55,7 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     }
     request.metadata.name = Some(call.path.name.clone());
     request.metadata.namespace = Some(call.path.namespace.clone());
+    request.metadata.uid = Some(call.api.new_uid());
     request.metadata.creation_timestamp = Some(call.request.now.to_time());
     if call.options.dry_run == DryRun::No {
         let lifetime = TickDuration::of_field(seconds);
@@ -131,7 +132,7 @@ fn bind(
             "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been \
              deleted and then recreated"
         );
-        return Err(ApiError::conflict(entry, &name, &why));
+        return Err(ApiError::unmet_precondition(entry, &name, &why));
     }
     reference.uid = Some(uid.clone());
     *place = Some(BoundObject { name: name.clone(), uid });

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use super::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, labels, names, shortened, text};
 use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::registry::resource::{NameRule, ResourceScope};
+use crate::registry::resource::{MetadataChecks, NameRule, ResourceScope};
 
 /// Checks the metadata of a new object, and those parts of a changed one that may change.
 pub fn check(
@@ -26,6 +26,17 @@ pub fn check(
         errors.extend(invalid_each(&field.child("name"), name, names::by_rule(rule, name)));
     }
     errors.extend(check_namespace(text(meta.namespace.as_ref()), scope, &field.child("namespace")));
+    errors.extend(check_common(meta, field));
+    errors.extend(check_finalizer_domains(
+        items(meta.finalizers.as_ref()),
+        &field.child("finalizers"),
+    ));
+    errors
+}
+
+/// What upstream checks of the metadata of each object, whatever its kind says.
+fn check_common(meta: &ObjectMeta, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     if meta.generation.is_some_and(|generation| generation < 0) {
         errors.push(FieldError::invalid(
             field.child("generation"),
@@ -33,13 +44,17 @@ pub fn check(
             "must be greater than or equal to 0",
         ));
     }
-    errors.extend(labels::labels(meta.labels.as_ref(), &field.child("labels")));
-    errors.extend(labels::annotations(meta.annotations.as_ref(), &field.child("annotations")));
-    errors.extend(check_owners(
-        items(meta.owner_references.as_ref()),
-        &field.child("ownerReferences"),
-    ));
+    errors.extend(check_changeable(meta, field));
     errors.extend(check_finalizers(items(meta.finalizers.as_ref()), &field.child("finalizers")));
+    errors
+}
+
+/// Labels, annotations and owners.
+fn check_changeable(meta: &ObjectMeta, field: &Path) -> Vec<FieldError> {
+    let mut errors = labels::labels(meta.labels.as_ref(), &field.child("labels"));
+    errors.extend(labels::annotations(meta.annotations.as_ref(), &field.child("annotations")));
+    let owners = items(meta.owner_references.as_ref());
+    errors.extend(check_owners(owners, &field.child("ownerReferences")));
     errors
 }
 
@@ -57,45 +72,68 @@ fn check_namespace(namespace: &str, scope: ResourceScope, field: &Path) -> Vec<F
 fn check_owners(owners: &[OwnerReference], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut controller: Option<&OwnerReference> = None;
-    for (index, owner) in owners.iter().enumerate() {
+    for owner in owners {
         if errors.len() >= MISTAKES_MAX {
             break;
         }
-        let entry = field.index(index);
         if owner.api_version.is_empty() || owner.api_version.starts_with('/') {
             errors.push(FieldError::invalid(
-                entry.child("apiVersion"),
+                field.child("apiVersion"),
                 &owner.api_version,
                 "version must not be empty",
             ));
         }
         for (name, value) in [("kind", &owner.kind), ("name", &owner.name), ("uid", &owner.uid)] {
             if value.is_empty() {
-                errors.push(FieldError::invalid(entry.child(name), value, "must not be empty"));
+                errors.push(FieldError::invalid(field.child(name), value, "must not be empty"));
             }
         }
         if owner.kind == "Event" && matches!(owner.api_version.as_str(), "v1" | "events.k8s.io/v1")
         {
             let detail =
                 format!("{}, Kind=Event is disallowed from being an owner", owner.api_version);
-            errors.push(FieldError::invalid(&entry, &owner.name, detail));
+            errors.push(FieldError::invalid(field, &owner.name, detail));
         }
         if owner.controller == Some(true) {
             if let Some(first) = controller {
-                errors.push(FieldError::invalid(
-                    field,
-                    &owner.name,
-                    format!(
+                errors.push(FieldError {
+                    field: field.into(),
+                    problem: FieldProblem::Invalid(shown_owners(owners)),
+                    detail: format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
                         shortened(&first.kind), shortened(&first.name), owner.kind, owner.name
                     ),
-                ));
+                });
             } else {
                 controller = Some(owner);
             }
         }
     }
     errors
+}
+
+/// The owners as JSON, as far as an error shows them.
+fn shown_owners(owners: &[OwnerReference]) -> String {
+    const SHOWN_MAX: usize = 16;
+    let shown = owners.iter().take(SHOWN_MAX).map(|owner| {
+        let text = |text: &str| serde_json::Value::from(shortened(text));
+        let mut fields = format!(
+            "{{\"apiVersion\":{},\"kind\":{},\"name\":{},\"uid\":{}",
+            text(&owner.api_version),
+            text(&owner.kind),
+            text(&owner.name),
+            text(&owner.uid)
+        );
+        for (name, value) in
+            [("controller", owner.controller), ("blockOwnerDeletion", owner.block_owner_deletion)]
+        {
+            if let Some(value) = value {
+                fields.push_str(&format!(",\"{name}\":{value}"));
+            }
+        }
+        fields + "}"
+    });
+    format!("[{}]", shown.collect::<Vec<_>>().join(","))
 }
 
 fn check_finalizers(finalizers: &[String], field: &Path) -> Vec<FieldError> {
@@ -105,16 +143,6 @@ fn check_finalizers(finalizers: &[String], field: &Path) -> Vec<FieldError> {
             break;
         }
         errors.extend(invalid_each(field, finalizer, names::qualified(finalizer)));
-        // Upstream: unqualified names are kept for its own two and for the namespace's.
-        if !finalizer.contains('/')
-            && !matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes")
-        {
-            errors.push(FieldError::invalid(
-                field,
-                finalizer,
-                "name is neither a standard finalizer name nor is it fully qualified",
-            ));
-        }
     }
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
     if has("orphan") && has("foregroundDeletion") {
@@ -123,6 +151,42 @@ fn check_finalizers(finalizers: &[String], field: &Path) -> Vec<FieldError> {
             problem: FieldProblem::Invalid(format!("{finalizers:?}")),
             detail: "finalizer orphan and foregroundDeletion cannot be both set".to_owned(),
         });
+    }
+    errors
+}
+
+/// Unqualified names are kept for upstream's own two and for the namespace's.
+fn check_finalizer_domains(finalizers: &[String], field: &Path) -> Vec<FieldError> {
+    let is_known = |name: &str| {
+        name.contains('/') || matches!(name, "orphan" | "foregroundDeletion" | "kubernetes")
+    };
+    let unknown = finalizers.iter().enumerate().filter(|(_, finalizer)| !is_known(finalizer));
+    let errors = unknown.take(MISTAKES_MAX).map(|(index, finalizer)| {
+        let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        FieldError::invalid(field.index(index), finalizer, detail)
+    });
+    errors.collect()
+}
+
+/// Everything wrong with the metadata of a changed object. Upstream asks the machinery and the kind,
+/// and tells what both find twice; so do we, because clients count causes.
+pub fn check_change(
+    (new, old): (&ObjectMeta, &ObjectMeta),
+    rule: NameRule,
+    scope: ResourceScope,
+    kind: MetadataChecks,
+) -> Vec<FieldError> {
+    let field = Path::new("metadata");
+    let finalizers = items(new.finalizers.as_ref());
+    let mut errors = check_common(new, &field);
+    for _ in 0..2 {
+        errors.extend(check_update(new, old, &field));
+        errors.extend(check_changeable(new, &field));
+    }
+    errors.extend(check_finalizer_domains(finalizers, &field.child("finalizers")));
+    match kind {
+        MetadataChecks::OfUpdate => {}
+        MetadataChecks::OfUpdateAndObject => errors.extend(check(new, rule, scope, &field)),
     }
     errors
 }
@@ -150,6 +214,14 @@ pub fn check_update(new: &ObjectMeta, old: &ObjectMeta, field: &Path) -> Vec<Fie
             errors.push(immutable(field.child(name), &shown));
         }
     }
+    let grace = new.deletion_grace_period_seconds;
+    if grace != old.deletion_grace_period_seconds {
+        errors.push(FieldError::invalid(
+            field.child("deletionGracePeriodSeconds"),
+            grace.unwrap_or_default(),
+            "field is immutable",
+        ));
+    }
     if new.deletion_timestamp.is_some() {
         let old_finalizers: ListKeys<&String> = items(old.finalizers.as_ref()).iter().collect();
         let added: Vec<&String> = items(new.finalizers.as_ref())
@@ -157,10 +229,12 @@ pub fn check_update(new: &ObjectMeta, old: &ObjectMeta, field: &Path) -> Vec<Fie
             .filter(|finalizer| !old_finalizers.has(finalizer))
             .collect();
         if !added.is_empty() {
+            let added: Vec<String> = added.iter().map(|name| format!("{name:?}")).collect();
+            let added = added.join(", ");
             errors.push(FieldError::forbidden(
                 field.child("finalizers"),
                 format!(
-                    "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+                    "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{added}}}"
                 ),
             ));
         }

@@ -5,6 +5,7 @@ use rekindle_store::{StoreError, WritePrecondition};
 
 use crate::admission::{self, AdmissionStage, WriteReview};
 use crate::call::{ATTEMPTS_MAX, ApiCall, ApiWriteFailure, ObjectPart, put};
+use crate::decode::DecodedObject;
 use crate::outcome::RequestOutcome;
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;
@@ -20,6 +21,14 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
     let body = decode::read(format, &call.request.body)?;
     let decoded = decode::object(call.entry, body, call.options.field_validation)?;
+    create_decoded(call, decoded)
+}
+
+/// The same of an object that was read already.
+pub(super) fn create_decoded(
+    call: &ApiCall<'_>,
+    decoded: DecodedObject,
+) -> Result<RequestOutcome, ApiError> {
     let (mut object, mut warnings) = (decoded.object, decoded.warnings);
     check_new(call, object.as_mut())?;
     let review = WriteReview::of_new(call);
@@ -34,8 +43,7 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
 
     let prefix = object.meta().generate_name.clone().unwrap_or_default();
     if !object_meta::name(object.as_ref()).is_empty() || prefix.is_empty() {
-        return write_named(call, object, &warnings)?
-            .map_err(|name| ApiError::already_exists(call.entry, &name));
+        return write_named(call, object, &warnings)?.map_err(|name| taken_error(call, &name));
     }
     let mut taken = String::new();
     for _ in 0..NAMES_TRIED_MAX {
@@ -47,6 +55,17 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
         }
     }
     Err(ApiError::already_exists(call.entry, &taken))
+}
+
+/// 409, which says so when the object that has the name is being deleted.
+fn taken_error(call: &ApiCall<'_>, name: &str) -> ApiError {
+    let key = keys::object(call.entry, &call.path.namespace, name);
+    let stored = call.api.store.newest(&key);
+    let holder = stored.and_then(|stored| call.read(&stored).ok());
+    match holder.is_some_and(|holder| object_meta::is_being_deleted(holder.meta())) {
+        true => ApiError::still_exists(call.entry, name),
+        false => ApiError::already_exists(call.entry, name),
+    }
 }
 
 /// Prepares, checks and writes an object that has its name. The inner error is the name, when it
@@ -100,7 +119,8 @@ fn admit(
 fn check_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     let meta = object.meta_mut();
     if !matches!(meta.resource_version.as_deref().unwrap_or_default(), "" | "0") {
-        return Err(ApiError::bad_request(
+        // 500, as upstream
+        return Err(ApiError::failure(
             "resourceVersion should not be set on objects to be created",
         ));
     }

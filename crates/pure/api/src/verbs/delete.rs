@@ -7,16 +7,19 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
 use rekindle_store::{DurableWrite, PendingWrite, StoredObject, WritePrecondition};
 use rekindle_types::{Tick, TickDuration};
+use serde_json::Value;
 
 use super::list;
 use crate::call::{ATTEMPTS_MAX, ApiCall, ApiWriteFailure, put, remove};
 use crate::kinds::pod;
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
-use crate::registry::AnyObject;
+use crate::registry::{AnyObject, FieldError, KindEntry};
 use crate::represent::{ListMeta, ObjectRenderer};
-use crate::request::options::{self, DryRun};
+use crate::request::option_mistakes;
+use crate::request::options::DryRun;
 use crate::selectors::{Selection, names_of_key};
 use crate::status::{ApiError, Status};
+use crate::validation::items;
 use crate::{admission, decode, keys, removal};
 
 /// What a client wants to happen with the dependents of what it deletes.
@@ -51,6 +54,10 @@ pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
         let object = call.decode_stored(&stored)?;
         wish.check_preconditions(call, object.as_ref(), &stored)?;
         match DeleteStep::decide(object, &wish, call.request.now) {
+            // what was deleted at once is shown as it was
+            DeleteStep::Remove(object) if !object.as_any().is::<Pod>() => {
+                remove_now(call, &stored, call.read(&stored)?.as_ref(), &wish)
+            }
             DeleteStep::Remove(object) => remove_now(call, &stored, object.as_ref(), &wish),
             DeleteStep::Mark(object) if wish.dry_run == DryRun::All => {
                 Ok(call.answer_object(object.as_ref(), StatusCode::OK, Vec::new())?)
@@ -84,50 +91,65 @@ fn remove_now(
     Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |_| answer)))
 }
 
+/// Whether a deletion of this kind answers with the object, as upstream.
+fn shows_deleted(entry: &KindEntry) -> bool {
+    match entry.group {
+        "" => matches!(
+            entry.kind,
+            "PersistentVolume"
+                | "PersistentVolumeClaim"
+                | "Pod"
+                | "PodTemplate"
+                | "ResourceQuota"
+                | "Service"
+                | "ServiceAccount"
+        ),
+        "storage.k8s.io" => true,
+        _ => false,
+    }
+}
+
 /// Some kinds answer with the object as it last was, the others with a `Status`, as upstream.
 fn removed_answer(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<ApiAnswer, ApiError> {
-    if matches!((call.entry.group, call.entry.kind), ("", "Pod" | "Service" | "ServiceAccount")) {
+    if shows_deleted(call.entry) {
         let body = call.renderer()?.object(&object.to_json().into())?;
         return Ok(ApiAnswer::json(StatusCode::OK, body));
     }
     let uid = object.meta().uid.as_deref().unwrap_or_default();
-    Ok(ApiAnswer::status(&Status::deleted(call.entry, &call.path.name, uid)))
+    let status = Status::deleted(call.entry, &call.path.name, uid);
+    Ok(ApiAnswer::json(StatusCode::OK, status.to_json()))
 }
 
 impl DeleteRequest {
+    /// From the body; without one, from the query.
     fn from_call(call: &ApiCall<'_>) -> Result<Self, ApiError> {
-        let body = if call.request.body.is_empty() {
-            DeleteOptions::default()
-        } else {
-            let format = decode::body_format(&call.request.content_type)?;
-            let body = decode::read(format, &call.request.body)?;
-            serde_json::from_value(body.value).map_err(|error| {
-                ApiError::bad_request(format!("DeleteOptions cannot be read: {error}"))
-            })?
-        };
-        Self::of_options(body, call)
+        if call.request.body.is_empty() {
+            return Self::of_options(call.options.delete_options());
+        }
+        let format = decode::body_format(&call.request.content_type)?;
+        let body = decode::read(format, &call.request.body)?;
+        check_options_kind(&body.value)?;
+        let options = serde_json::from_value(body.value)
+            .map_err(|error| ApiError::failure(format!("DeleteOptions cannot be read: {error}")))?;
+        Self::of_options(options)
     }
 
-    /// The options of a body, completed from the query of the call.
-    pub(crate) fn of_options(body: DeleteOptions, call: &ApiCall<'_>) -> Result<Self, ApiError> {
-        let dry_run = match body.dry_run.as_ref().and_then(|list| list.first()) {
-            Some(value) => options::dry_run(value)?,
-            None => call.options.dry_run,
-        };
+    /// These options, when they make sense together.
+    pub(crate) fn of_options(options: DeleteOptions) -> Result<Self, ApiError> {
+        let errors = mistakes_in_options(&options);
+        if !errors.is_empty() {
+            return Err(ApiError::invalid_options("DeleteOptions", &errors));
+        }
         let orphan =
-            body.orphan_dependents.map(|orphan| if orphan { "Orphan" } else { "Background" });
-        let propagation = body
-            .propagation_policy
-            .as_deref()
-            .or(orphan)
-            .or(call.options.propagation_policy.as_deref());
-        let preconditions = body.preconditions.unwrap_or_default();
+            options.orphan_dependents.map(|orphan| if orphan { "Orphan" } else { "Background" });
+        let propagation = options.propagation_policy.as_deref().or(orphan);
+        let preconditions = options.preconditions.unwrap_or_default();
         Ok(Self {
-            grace_period_seconds: body.grace_period_seconds.or(call.options.grace_period_seconds),
-            propagation: DeletePropagation::parse(propagation.unwrap_or_default())?,
+            grace_period_seconds: options.grace_period_seconds,
+            propagation: DeletePropagation::parse(propagation.unwrap_or_default()),
             uid: preconditions.uid,
             resource_version: preconditions.resource_version,
-            dry_run,
+            dry_run: DryRun::of_values(items(options.dry_run.as_ref())),
         })
     }
 
@@ -145,7 +167,7 @@ impl DeleteRequest {
                 "the UID in the precondition ({wanted}) does not match the UID in record ({actual}). The object might \
                  have been deleted and then recreated"
             );
-            return Err(ApiError::conflict(call.entry, name, &why));
+            return Err(ApiError::unmet_precondition(call.entry, name, &why));
         }
         let actual = stored.revision.to_string();
         if let Some(wanted) = self.resource_version.as_deref().filter(|wanted| *wanted != actual) {
@@ -153,23 +175,54 @@ impl DeleteRequest {
                 "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
                  ({actual}). The object might have been modified"
             );
-            return Err(ApiError::conflict(call.entry, name, &why));
+            return Err(ApiError::unmet_precondition(call.entry, name, &why));
         }
         Ok(())
     }
 }
 
+/// A body of another kind is no wish to delete.
+fn check_options_kind(value: &Value) -> Result<(), ApiError> {
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+    match kind {
+        "" | DELETE_OPTIONS => Ok(()),
+        // 500, as upstream
+        other => Err(ApiError::failure(format!(
+            "the body of a deletion is a {DELETE_OPTIONS}, and this is a {other:?}"
+        ))),
+    }
+}
+
+fn mistakes_in_options(options: &DeleteOptions) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let policy = options.propagation_policy.as_deref();
+    if let (Some(policy), Some(_)) = (policy, options.orphan_dependents) {
+        errors.push(FieldError::invalid(
+            PROPAGATION_POLICY,
+            policy,
+            "orphanDependents and deletionPropagation cannot be both set",
+        ));
+    }
+    if let Some(policy) = policy.filter(|policy| !POLICIES.contains(policy)) {
+        let supported = ["Foreground", "Background", "Orphan", "nil"];
+        errors.push(FieldError::not_supported(PROPAGATION_POLICY, policy, &supported));
+    }
+    errors.extend(option_mistakes::dry_run_mistakes(items(options.dry_run.as_ref())));
+    errors
+}
+
+const DELETE_OPTIONS: &str = "DeleteOptions";
+const PROPAGATION_POLICY: &str = "propagationPolicy";
+const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
+
 impl DeletePropagation {
-    fn parse(text: &str) -> Result<Self, ApiError> {
+    /// Of a value that was checked.
+    fn parse(text: &str) -> Self {
         match text {
-            "" => Ok(Self::Unsaid),
-            "Background" => Ok(Self::Background),
-            "Foreground" => Ok(Self::Foreground),
-            "Orphan" => Ok(Self::Orphan),
-            other => Err(ApiError::bad_request(format!(
-                "propagationPolicy: Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \
-                 \"Orphan\", \"nil\""
-            ))),
+            "Background" => Self::Background,
+            "Foreground" => Self::Foreground,
+            "Orphan" => Self::Orphan,
+            _ => Self::Unsaid,
         }
     }
 
@@ -279,12 +332,14 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
     for object in list::selected(call, &selection)? {
         if let Some(writes) = delete_one_of_many(call, object.key.as_str(), &wish)? {
             pending.extend(writes);
-            let (namespace, name) = names_of_key(call.entry, object.key.as_str());
-            pending.extend(admission::after_removal(call, namespace, name)?);
+            if wish.dry_run == DryRun::No {
+                let (namespace, name) = names_of_key(call.entry, object.key.as_str());
+                pending.extend(admission::after_removal(call, namespace, name)?);
+            }
             deleted.push(Arc::clone(&object));
         }
     }
-    let (entry, form, now) = (call.entry.clone(), call.form()?, call.request.now);
+    let (entry, form, now) = (call.entry.clone(), call.list_form()?, call.request.now);
     pending.push(call.api.store.barrier()?);
     Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |written: Vec<DurableWrite>| {
         let revision = written.iter().map(|written| written.revision).max().unwrap_or_default();
@@ -307,7 +362,7 @@ fn delete_one_of_many(
         let object = call.decode_stored(&stored)?;
         admission::check_removal(call.entry, name)?;
         let result = match DeleteStep::decide(object, wish, call.request.now) {
-            _ if wish.dry_run == DryRun::All => return Ok(None),
+            _ if wish.dry_run == DryRun::All => return Ok(Some(Vec::new())),
             DeleteStep::Leave(_) => return Ok(None),
             DeleteStep::Remove(_) => remove(call.api, &stored),
             DeleteStep::Mark(object) => {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::call::ApiCall;
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::ResourceScope;
-use crate::represent::ListMeta;
+use crate::represent::{ListMeta, ObjectRenderer};
 use crate::request::options::RevisionMatch;
 use crate::selectors::Selection;
 use crate::status::ApiError;
@@ -31,7 +31,8 @@ const CONTINUE_VERSION: &str = "meta.k8s.io/v1";
 
 pub(crate) fn list(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let selection = Selection::parse(call.entry, &call.options)?;
-    let renderer = call.renderer()?;
+    let (entry, form, now) = (call.entry, call.list_form()?, call.request.now);
+    let renderer = ObjectRenderer { entry, form, now };
     let page = page(call, &selection)?;
     let mut meta = ListMeta::complete(page.revision);
     if let Some(last) = page.more_after {
@@ -134,18 +135,10 @@ fn start(
             Err(_) => (None, start, Consistency::Unpromised),
         });
     }
+    revision::parse(&options.resource_version)
+        .map_err(|error| ApiError::bad_request(error.to_string()))?;
     let asked = revision::check_reached(newest, &options.resource_version)?;
-    if options.resource_version_match.is_some() && asked.is_none() {
-        return Err(ApiError::bad_request(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-        ));
-    }
     let exact = match (options.resource_version_match, asked) {
-        (Some(RevisionMatch::Exact), Some(Revision(0))) => {
-            return Err(ApiError::bad_request(
-                "resourceVersionMatch: Forbidden: resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
-            ));
-        }
         (Some(RevisionMatch::Exact), asked) => asked,
         (Some(RevisionMatch::NotOlderThan), _) | (None, None | Some(Revision(0))) => None,
         // Upstream: without a match, a limit makes the revision exact.

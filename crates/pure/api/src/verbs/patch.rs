@@ -1,6 +1,7 @@
 //! patch: changes an object in part, in one of the patch formats.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 
 use super::update::{ProposedObject, change};
 use crate::call::{ApiCall, ObjectPart};
@@ -63,25 +64,19 @@ fn propose(
 ) -> Result<ProposedObject, ApiError> {
     let schema = (call.entry.schema_name)();
     let duplicate_fields = patch.take_duplicate_fields();
+    let mut strict_errors = patch.take_unknown_fields();
     let patched = patch.apply(&schema, old)?;
+    let body = decode::Body { value: patched, duplicate_fields };
     let invalid = |why: String| match read(call) {
-        Ok(patch) => ApiError::invalid_patch(&FieldError::invalid("patch", patch.shown(), why)),
+        Ok(patch) => {
+            ApiError::invalid_patch(&FieldError::invalid("patch", patch.shown(&body.value), why))
+        }
         Err(error) => error,
     };
-    let body = decode::Body { value: patched, duplicate_fields };
-    let fields = body.value.as_object();
-    let same = |name: &str, expected: &str| {
-        fields.and_then(|fields| fields.get(name)).and_then(serde_json::Value::as_str)
-            == Some(expected)
-    };
-    if !same("apiVersion", call.entry.api_version) || !same("kind", call.entry.kind) {
-        return Err(ApiError::bad_request(format!(
-            "the patch would make something else of the {}: apiVersion and kind cannot change",
-            call.entry.kind
-        )));
-    }
-    let (mut object, strict_errors) =
-        decode::object_and_strict_errors(call.entry, body).map_err(|why| why.told(invalid))?;
+    check_type(call, &body.value).map_err(invalid)?;
+    let (mut object, more) =
+        decode::object_and_strict_errors(call.entry, &body).map_err(|why| why.told(invalid))?;
+    strict_errors.extend(more);
     let warnings = match call.options.field_validation {
         FieldValidation::Strict if !strict_errors.is_empty() => {
             return Err(invalid(format!("strict decoding error: {}", strict_errors.join(", "))));
@@ -90,6 +85,19 @@ fn propose(
         FieldValidation::Strict | FieldValidation::Ignore => Vec::new(),
     };
     object_meta::settle_namespace(call.entry, object.meta_mut(), call.path)?;
-    object_meta::settle_name(object.meta_mut(), call.path)?;
+    object_meta::check_name(object.meta(), call.path)?;
     Ok(ProposedObject { object, warnings })
+}
+
+/// A patch makes nothing else of an object.
+fn check_type(call: &ApiCall<'_>, patched: &Value) -> Result<(), String> {
+    let text = |name: &str| patched.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if api_version == call.entry.api_version && kind == call.entry.kind {
+        return Ok(());
+    }
+    Err(format!(
+        "apiVersion and kind cannot change: they are {:?} and {:?}, not {api_version:?} and {kind:?}",
+        call.entry.api_version, call.entry.kind
+    ))
 }

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use rekindle_store::{StoredObject, WritePrecondition};
 
+use super::create;
 use crate::admission::{self, AdmissionStage, WriteReview};
+use crate::auth::AccessAttributes;
 use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, put, remove};
+use crate::decode::DecodedObject;
 use crate::outcome::RequestOutcome;
 use crate::registry::AnyObject;
+use crate::request::RequestVerb;
 use crate::request::options::DryRun;
 use crate::service_addresses::ServiceWrite;
 use crate::status::ApiError;
-use crate::validation::{self, Path, new_mistakes};
+use crate::validation::{self, new_mistakes, text};
 use crate::{decode, object_meta, removal, revision};
 
 pub(crate) fn update(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutcome, ApiError> {
@@ -21,10 +25,44 @@ pub(crate) fn update(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutc
     let decoded = decode::object(call.entry, body, call.options.field_validation)?;
     let mut object = decoded.object;
     object_meta::settle_namespace(call.entry, object.meta_mut(), call.path)?;
-    object_meta::settle_name(object.meta_mut(), call.path)?;
+    object_meta::check_name(object.meta(), call.path)?;
+    if part == ObjectPart::Main && is_to_be_created(call) {
+        let decoded = DecodedObject { object, warnings: decoded.warnings };
+        return create_in_place(call, decoded);
+    }
     change(call, part, |_| {
         Ok(ProposedObject { object: object.boxed_clone(), warnings: decoded.warnings.clone() })
     })
+}
+
+/// Whether the update makes the object: it is not there, and upstream lets an update of its kind do
+/// so.
+fn is_to_be_created(call: &ApiCall<'_>) -> bool {
+    call.entry.creates_on_update && call.api.store.newest(&call.key()).is_none()
+}
+
+/// An update of what is not there. It needs the right to create as well.
+fn create_in_place(call: &ApiCall<'_>, decoded: DecodedObject) -> Result<RequestOutcome, ApiError> {
+    let what = AccessAttributes::Resource {
+        verb: RequestVerb::Create.name(),
+        group: call.entry.group,
+        resource: call.entry.plural,
+        subresource: "",
+        namespace: &call.path.namespace,
+        name: &call.path.name,
+    };
+    call.api.authorize(&call.request.identity, &what)?;
+    let given = text(decoded.object.meta().uid.as_ref());
+    if !given.is_empty() {
+        return Err(unmet_uid(call, given, ""));
+    }
+    create::create_decoded(call, decoded)
+}
+
+fn unmet_uid(call: &ApiCall<'_>, given: &str, actual: &str) -> ApiError {
+    let why =
+        format!("Precondition failed: UID in precondition: {given}, UID in object meta: {actual}");
+    ApiError::conflict(call.entry, &call.path.name, &why)
 }
 
 /// What an object should become.
@@ -87,14 +125,10 @@ fn check_preconditions(
     if given.is_some_and(|given| given != stored.revision) {
         return Err(ApiError::modified(call.entry, name));
     }
-    let (given, actual) = (&new.meta().uid, &old.meta().uid);
-    let given = given.as_deref().unwrap_or_default();
-    let actual = actual.as_deref().unwrap_or_default();
-    if !given.is_empty() && given != actual {
-        let why = format!(
-            "Precondition failed: UID in precondition: {given}, UID in object meta: {actual}"
-        );
-        return Err(ApiError::conflict(call.entry, name, &why));
+    let (given, actual) = (text(new.meta().uid.as_ref()), text(old.meta().uid.as_ref()));
+    // in a patch it is a change of what cannot change, which validation refuses
+    if !given.is_empty() && given != actual && call.request.method != Method::PATCH {
+        return Err(unmet_uid(call, given, actual));
     }
     Ok(())
 }
@@ -125,14 +159,12 @@ fn settle(
     if let Some(service) = service {
         service.complete(object.as_mut(), Some(old))?;
     }
-    let path = Path::new("metadata");
-    let mut errors = validation::object_meta::check_update(object.meta(), old.meta(), &path);
-    errors.extend(validation::object_meta::check(
-        object.meta(),
+    let mut errors = validation::object_meta::check_change(
+        (object.meta(), old.meta()),
         call.entry.name_rule,
         call.entry.scope,
-        &path,
-    ));
+        call.entry.metadata_checks,
+    );
     match part {
         ObjectPart::Main | ObjectPart::EphemeralContainers | ObjectPart::Resize => {
             errors.extend(new_mistakes(object.validate(), || old.validate()));

@@ -48,17 +48,7 @@ enum WatchStart {
 fn start(call: &ApiCall<'_>) -> Result<WatchStart, ApiError> {
     let options = &call.options;
     let asked = revision::parse(&options.resource_version)?.filter(|asked| asked.0 > 0);
-    let forbidden =
-        |field: &str, why: &str| Err(ApiError::bad_request(format!("{field}: Forbidden: {why}")));
     match (options.send_initial_events, options.resource_version_match) {
-        (None, Some(_)) => forbidden(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        ),
-        (Some(_), None | Some(RevisionMatch::Exact)) => forbidden(
-            "resourceVersionMatch",
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        ),
         (Some(true), Some(RevisionMatch::NotOlderThan)) => {
             revision::check_reached(call.api.store.revision(), &options.resource_version)?;
             Ok(WatchStart::WithState { end_mark: options.allow_watch_bookmarks })
@@ -66,7 +56,8 @@ fn start(call: &ApiCall<'_>) -> Result<WatchStart, ApiError> {
         (Some(false), Some(RevisionMatch::NotOlderThan)) => {
             Ok(WatchStart::After(asked.unwrap_or_else(|| call.api.store.revision())))
         }
-        (None, None) => {
+        // a match with anything else was refused with the options
+        (None | Some(_), _) => {
             Ok(asked.map_or(WatchStart::WithState { end_mark: false }, WatchStart::After))
         }
     }

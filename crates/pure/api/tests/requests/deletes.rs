@@ -20,10 +20,10 @@ fn deletes_obey_preconditions() {
         bench.call("DELETE", "/api/v1/namespaces/default", ""),
     ];
     expect![[r#"
-        409 Conflict: Operation cannot be fulfilled on configmaps "a": the UID in the precondition (x) does not match the UID in record (f7ae6c8f-dcc1-4b32-bac9-1bbdca7631e5). The object might have been deleted and then recreated
-        409 Conflict: Operation cannot be fulfilled on configmaps "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (38). The object might have been modified
-        400 BadRequest: propagationPolicy: Unsupported value: "Sideways": supported values: "Foreground", "Background", "Orphan", "nil"
-        400 BadRequest: dryRun: Unsupported value: "Some": supported values: "All"
+        409 Conflict: Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition (x) does not match the UID in record (f7ae6c8f-dcc1-4b32-bac9-1bbdca7631e5). The object might have been deleted and then recreated
+        409 Conflict: Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (38). The object might have been modified
+        422 Invalid: DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Sideways": supported values: "Foreground", "Background", "Orphan", "nil"
+        422 Invalid: DeleteOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"
         404 NotFound: configmaps "b" not found
         403 Forbidden: namespaces "default" is forbidden: this namespace may not be deleted"#]].assert_eq(&texts(replies));
     let gone = bench.call("DELETE", &target, "").ok();
@@ -129,7 +129,7 @@ fn finalizers_hold_an_object_until_the_last_is_gone() {
         &target,
         r#"{"metadata":{"finalizers":["example.com/one","example.com/two"]}}"#,
     );
-    expect![[r#"422 Invalid: ConfigMap "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers ["example.com/two"]"#]].assert_eq(&more.text());
+    expect![[r#"422 Invalid: ConfigMap "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"example.com/two"}"#]].assert_eq(&more.text());
     bench.patch("merge-patch+json", &target, r#"{"metadata":{"finalizers":null}}"#).ok();
     assert_eq!(bench.call("GET", &target, "").code(), 404);
 }

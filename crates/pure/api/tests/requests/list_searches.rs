@@ -70,7 +70,7 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/storage/claim.rs", 1),
     ("kinds/storage/mod.rs", 3),
     ("kinds/storage/volume.rs", 2),
-    ("patch/directives.rs", 5),
+    ("patch/directives.rs", 7),
     ("patch/merge_keys.rs", 1),
     ("patch/mod.rs", 1),
     ("patch/strategic.rs", 2),

@@ -162,8 +162,8 @@ fn requests_that_make_no_sense_are_refused() {
         400 BadRequest: continue key is not valid: "eyJ2IjoieCJ9"
         504 Timeout: Timeout: Too large resource version: 99999, current: 47
         400 BadRequest: invalid resource version "x": it must be a whole number
-        400 BadRequest: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided
-        400 BadRequest: resourceVersionMatch: Forbidden: resourceVersionMatch "Exact" is forbidden for resourceVersion "0"
+        422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided
+        422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"
         400 BadRequest: invalid value for limit: "x" is not a whole number
         400 BadRequest: field label not supported: spec.x
         404 NotFound: configmaps "nosuch" not found

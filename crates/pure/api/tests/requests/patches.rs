@@ -123,14 +123,23 @@ fn patches_that_cannot_be_are_refused() {
         (
             json!({"containers": [{"name": "a"}]}),
             json!({"containers": [{"image": "x"}]}),
-            "map: {\"image\":\"x\"} does not contain declared merge key: name",
+            "map: map[image:x] does not contain declared merge key: name",
         ),
         (
             json!({"containers": [{"name": "a"}]}),
             json!({"containers": ["x"]}),
             "the entries of a list that merges by \"name\" must be objects",
         ),
-        (json!({}), json!({"$patch": "explode"}), "unknown patch type \"explode\" found in map"),
+        (
+            json!({}),
+            json!({"$patch": "explode"}),
+            "unknown patch type: explode in map: map[$patch:explode]",
+        ),
+        (
+            json!({"containers": []}),
+            json!({"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "b"}]}),
+            "The order in patch list:\n[map[name:b]]\n doesn't match $setElementOrder list:\n[map[name:a]]\n",
+        ),
         (json!({}), json!({"$retainKeys": ["a"], "b": 1}), "invalid patch format of retainKeys"),
         (
             json!({}),

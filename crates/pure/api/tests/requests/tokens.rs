@@ -149,7 +149,7 @@ fn what_makes_no_sense_is_refused_in_upstreams_words() {
         (
             "robot",
             of("Secret", "keys", "u-0"),
-            "409 Conflict: Operation cannot be fulfilled on secrets \"keys\": the UID in the bound object reference (u-0) does not match the UID in record. The object might have been deleted and then recreated",
+            "409 Conflict: Operation cannot be fulfilled on Secret \"keys\": the UID in the bound object reference (u-0) does not match the UID in record. The object might have been deleted and then recreated",
         ),
     ] {
         assert_eq!(ask(&mut bench, account, &spec).text(), refusal);

@@ -135,7 +135,11 @@ fn a_selector_turns_changes_into_arrivals_and_departures() {
     ));
     bench.create(PODS, pod("p"));
     bench
-        .call("POST", &format!("{PODS}/p/binding"), r#"{"target":{"kind":"Node","name":"n1"}}"#)
+        .call(
+            "POST",
+            &format!("{PODS}/p/binding"),
+            r#"{"metadata":{"name":"p"},"target":{"name":"n1"}}"#,
+        )
         .ok();
     assert_eq!(drain(&mut phase), ["ADDED p"]);
 }
@@ -194,10 +198,10 @@ fn watches_that_make_no_sense_are_refused() {
     .map(|query| bench.call("GET", &format!("{CONFIG_MAPS}?watch=1&{query}"), "").text())
     .collect();
     expect_test::expect![[r#"
-        400 BadRequest: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan
-        400 BadRequest: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided
-        400 BadRequest: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan
-        400 BadRequest: invalid resource version "x": it must be a whole number
+        422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan
+        422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided
+        422 Invalid: ListOptions.meta.k8s.io "" is invalid: [resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, resourceVersionMatch: Unsupported value: "Exact": supported values: "NotOlderThan"]
+        500 : invalid resource version "x": it must be a whole number
         400 BadRequest: unable to parse requirement: key: Invalid value: "-": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"#]].assert_eq(&texts.join("\n"));
 }
 
@@ -263,6 +267,14 @@ impl View {
     }
 }
 
+/// An item of a list, as a watch shows it: with its type.
+fn typed(item: &Value) -> Value {
+    let mut object = item.clone();
+    object["apiVersion"] = "v1".into();
+    object["kind"] = "ConfigMap".into();
+    object
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -273,7 +285,7 @@ proptest! {
         let start = revision(&bench);
         let mut view = View::default();
         for object in bench.get(&format!("{CONFIG_MAPS}?{selector}"))["items"].as_array().unwrap() {
-            view.objects.insert(object["metadata"]["name"].as_str().unwrap().to_owned(), object.clone());
+            view.objects.insert(object["metadata"]["name"].as_str().unwrap().to_owned(), typed(object));
         }
         let open = |bench: &Bench, from: &str| bench.watch(&format!("{CONFIG_MAPS}?watch=1&{selector}&allowWatchBookmarks=true&resourceVersion={from}"));
         let mut watch = open(&bench, &start);
@@ -297,7 +309,7 @@ proptest! {
         for event in events(&mut watch) { view.apply(&event); }
         let stored = bench.get(&format!("{CONFIG_MAPS}?{selector}"));
         let stored: BTreeMap<String, Value> = stored["items"].as_array().unwrap().iter()
-            .map(|object| (object["metadata"]["name"].as_str().unwrap().to_owned(), object.clone())).collect();
+            .map(|object| (object["metadata"]["name"].as_str().unwrap().to_owned(), typed(object))).collect();
         prop_assert_eq!(view.objects, stored);
     }
 }

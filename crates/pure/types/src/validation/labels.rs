@@ -12,7 +12,7 @@ pub fn labels(labels: Option<&BTreeMap<String, String>>, field: &Path) -> Vec<Fi
             break;
         }
         errors.extend(invalid_each(field, key, names::qualified(key)));
-        errors.extend(invalid_each(&field.key(key), value, names::label_value(value)));
+        errors.extend(invalid_each(field, value, names::label_value(value)));
     }
     errors
 }

@@ -13,7 +13,8 @@ use super::preparation;
 use super::{pod, template};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
@@ -31,6 +32,7 @@ impl ApiKind for CronJob {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Schedule", "string", "When a job is made, in the format of cron."),
@@ -51,7 +53,10 @@ impl ApiKind for CronJob {
         spec.successful_jobs_history_limit.get_or_insert(3);
         spec.failed_jobs_history_limit.get_or_insert(1);
         // The rest of the job is filled in when it is made, as upstream.
-        template::set_defaults(&mut spec.job_template.spec.get_or_insert_default().template);
+        spec.job_template.metadata.get_or_insert_default();
+        let template = &mut spec.job_template.spec.get_or_insert_default().template;
+        template.metadata.get_or_insert_default();
+        template::set_defaults(template);
     }
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {

@@ -16,7 +16,8 @@ use super::preparation;
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, human, wide};
@@ -42,6 +43,7 @@ impl ApiKind for Job {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Status", "string", "Status of the job."),
@@ -66,6 +68,7 @@ impl ApiKind for Job {
         spec.backoff_limit.get_or_insert(limit);
         defaults::text(&mut spec.completion_mode, "NonIndexed");
         spec.suspend.get_or_insert(false);
+        spec.manual_selector.get_or_insert(false);
         let replacement = match spec.pod_failure_policy {
             Some(_) => "Failed",
             None => "TerminatingOrFailed",

@@ -19,7 +19,12 @@ impl ApiKind for Role {
         scope: ResourceScope::Namespaced,
     };
     const NAME_RULE: NameRule = NameRule::PathSegment;
+    const CREATES_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[NAME, CREATED_AT];
+
+    fn nulls(&self) -> Vec<&'static str> {
+        self.rules.is_none().then_some("rules").into_iter().collect()
+    }
 
     fn validate(&self) -> Vec<FieldError> {
         rules::check(self.rules.as_ref(), ResourceScope::Namespaced)

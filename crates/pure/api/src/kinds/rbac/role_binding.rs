@@ -17,6 +17,7 @@ impl ApiKind for RoleBinding {
         scope: ResourceScope::Namespaced,
     };
     const NAME_RULE: NameRule = NameRule::PathSegment;
+    const CREATES_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = binding::COLUMNS;
 
     fn set_defaults(&mut self) {

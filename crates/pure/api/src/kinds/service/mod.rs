@@ -35,6 +35,7 @@ impl ApiKind for Service {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Proxy];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const NAME_RULE: NameRule = NameRule::Dns1035Label;
+    const CREATES_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Type", "string", "How the Service is exposed."),

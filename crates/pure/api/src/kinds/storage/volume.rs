@@ -58,9 +58,10 @@ impl ApiKind for PersistentVolume {
         defaults::text(&mut self.status.get_or_insert_default().phase, "Pending");
     }
 
-    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
+    fn prepare_for_create(&mut self, ctx: &RequestContext<'_>) {
         self.status = Some(PersistentVolumeStatus {
             phase: Some("Pending".to_owned()),
+            last_phase_transition_time: Some(ctx.now.to_time()),
             ..PersistentVolumeStatus::default()
         });
         let finalizers = self.metadata.finalizers.get_or_insert_default();
@@ -126,8 +127,13 @@ impl ApiKind for PersistentVolume {
 }
 
 impl SubresourceStrategy<StatusPart> for PersistentVolume {
-    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
+    fn prepare_part(&mut self, old: &Self, ctx: &RequestContext<'_>) {
         self.spec.clone_from(&old.spec);
+        let phase = |volume: &Self| volume.status.as_ref().and_then(|status| status.phase.clone());
+        if phase(self) != phase(old) {
+            let status = self.status.get_or_insert_default();
+            status.last_phase_transition_time = Some(ctx.now.to_time());
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::call::ApiCall;
 use crate::decode::{self, FieldValidation};
 use crate::object_meta;
 use crate::registry::{FieldError, strict};
+use crate::request::options::DryRun;
 use crate::status::ApiError;
 use crate::verbs::delete::DeleteRequest;
 
@@ -38,7 +39,10 @@ impl EvictionRequest {
             FieldValidation::Warn => strict_errors,
         };
         check_names(call, &mut eviction.metadata)?;
-        let options = eviction.delete_options.unwrap_or_default();
+        let mut options = eviction.delete_options.unwrap_or_default();
+        if call.options.dry_run == DryRun::All {
+            options.dry_run = call.options.delete_options().dry_run;
+        }
         if options.ignore_store_read_error_with_cluster_breaking_potential == Some(true) {
             let error = FieldError::invalid(
                 "deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential",
@@ -47,7 +51,7 @@ impl EvictionRequest {
             );
             return Err(ApiError::invalid_kind("policy", "Eviction", &call.path.name, &[error]));
         }
-        Ok(Self { wish: DeleteRequest::of_options(options, call)?, warnings })
+        Ok(Self { wish: DeleteRequest::of_options(options)?, warnings })
     }
 }
 
