@@ -240,6 +240,18 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         | ResourceKind::PriorityClass
         | ResourceKind::IpAddress
         | ResourceKind::ServiceCidr
+        | ResourceKind::PodTemplate
+        | ResourceKind::LimitRange
+        | ResourceKind::Ingress
+        | ResourceKind::CsiStorageCapacity
+        | ResourceKind::IngressClass
+        | ResourceKind::RuntimeClass
+        | ResourceKind::CsiDriver
+        | ResourceKind::CsiNode
+        | ResourceKind::VolumeAttachment
+        | ResourceKind::VolumeAttributesClass
+        | ResourceKind::PriorityLevelConfiguration
+        | ResourceKind::FlowSchema
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Event => Some(ViewObject::Metadata(kind, Arc::new(object.meta().clone()))),

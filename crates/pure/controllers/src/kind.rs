@@ -53,6 +53,14 @@ pub enum ResourceKind {
     RoleBinding,
     /// rbac.authorization.k8s.io/v1 Role.
     Role,
+    /// v1 PodTemplate.
+    PodTemplate,
+    /// v1 LimitRange.
+    LimitRange,
+    /// networking.k8s.io/v1 Ingress.
+    Ingress,
+    /// storage.k8s.io/v1 CSIStorageCapacity.
+    CsiStorageCapacity,
     /// coordination.k8s.io/v1 Lease.
     Lease,
     /// v1 Event.
@@ -71,6 +79,22 @@ pub enum ResourceKind {
     IpAddress,
     /// networking.k8s.io/v1 ServiceCIDR.
     ServiceCidr,
+    /// networking.k8s.io/v1 IngressClass.
+    IngressClass,
+    /// node.k8s.io/v1 RuntimeClass.
+    RuntimeClass,
+    /// storage.k8s.io/v1 CSIDriver.
+    CsiDriver,
+    /// storage.k8s.io/v1 CSINode.
+    CsiNode,
+    /// storage.k8s.io/v1 VolumeAttachment.
+    VolumeAttachment,
+    /// storage.k8s.io/v1 VolumeAttributesClass.
+    VolumeAttributesClass,
+    /// flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration.
+    PriorityLevelConfiguration,
+    /// flowcontrol.apiserver.k8s.io/v1 FlowSchema.
+    FlowSchema,
     /// rbac.authorization.k8s.io/v1 ClusterRoleBinding.
     ClusterRoleBinding,
     /// rbac.authorization.k8s.io/v1 ClusterRole.
@@ -108,7 +132,7 @@ pub enum ViewDetail {
 impl ResourceKind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so
     /// that nothing is re-created meanwhile.
-    pub const ALL: [ResourceKind; 33] = [
+    pub const ALL: [ResourceKind; 45] = [
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
         ResourceKind::ReplicaSet,
@@ -131,6 +155,10 @@ impl ResourceKind {
         ResourceKind::ServiceAccount,
         ResourceKind::RoleBinding,
         ResourceKind::Role,
+        ResourceKind::PodTemplate,
+        ResourceKind::LimitRange,
+        ResourceKind::Ingress,
+        ResourceKind::CsiStorageCapacity,
         ResourceKind::Lease,
         ResourceKind::Event,
         ResourceKind::PersistentVolume,
@@ -140,6 +168,14 @@ impl ResourceKind {
         ResourceKind::PriorityClass,
         ResourceKind::IpAddress,
         ResourceKind::ServiceCidr,
+        ResourceKind::IngressClass,
+        ResourceKind::RuntimeClass,
+        ResourceKind::CsiDriver,
+        ResourceKind::CsiNode,
+        ResourceKind::VolumeAttachment,
+        ResourceKind::VolumeAttributesClass,
+        ResourceKind::PriorityLevelConfiguration,
+        ResourceKind::FlowSchema,
         ResourceKind::ClusterRoleBinding,
         ResourceKind::ClusterRole,
     ];
@@ -206,6 +242,40 @@ impl ResourceKind {
             },
             ResourceKind::IpAddress => networking("IPAddress", "ipaddresses"),
             ResourceKind::ServiceCidr => networking("ServiceCIDR", "servicecidrs"),
+            ResourceKind::PodTemplate => {
+                namespaced("PodTemplate", "", "v1", "podtemplates", Metadata)
+            }
+            ResourceKind::LimitRange => namespaced("LimitRange", "", "v1", "limitranges", Metadata),
+            ResourceKind::Ingress => {
+                namespaced("Ingress", "networking.k8s.io", "v1", "ingresses", Metadata)
+            }
+            ResourceKind::CsiStorageCapacity => namespaced(
+                "CSIStorageCapacity",
+                "storage.k8s.io",
+                "v1",
+                "csistoragecapacities",
+                Metadata,
+            ),
+            ResourceKind::IngressClass => {
+                stored("IngressClass", "networking.k8s.io", "ingressclasses")
+            }
+            ResourceKind::RuntimeClass => stored("RuntimeClass", "node.k8s.io", "runtimeclasses"),
+            ResourceKind::CsiDriver => stored("CSIDriver", "storage.k8s.io", "csidrivers"),
+            ResourceKind::CsiNode => stored("CSINode", "storage.k8s.io", "csinodes"),
+            ResourceKind::VolumeAttachment => {
+                stored("VolumeAttachment", "storage.k8s.io", "volumeattachments")
+            }
+            ResourceKind::VolumeAttributesClass => {
+                stored("VolumeAttributesClass", "storage.k8s.io", "volumeattributesclasses")
+            }
+            ResourceKind::PriorityLevelConfiguration => stored(
+                "PriorityLevelConfiguration",
+                "flowcontrol.apiserver.k8s.io",
+                "prioritylevelconfigurations",
+            ),
+            ResourceKind::FlowSchema => {
+                stored("FlowSchema", "flowcontrol.apiserver.k8s.io", "flowschemas")
+            }
             ResourceKind::ClusterRoleBinding => {
                 rbac("ClusterRoleBinding", "clusterrolebindings", Cluster)
             }
@@ -255,6 +325,11 @@ const fn rbac(kind: &'static str, plural: &'static str, scope: ResourceScope) ->
 
 const fn networking(kind: &'static str, plural: &'static str) -> KindInfo {
     KindInfo { group: "networking.k8s.io", held: ViewDetail::Metadata, ..cluster(kind, plural) }
+}
+
+/// A cluster-scoped kind that no controller reads.
+const fn stored(kind: &'static str, group: &'static str, plural: &'static str) -> KindInfo {
+    KindInfo { group, held: ViewDetail::Metadata, ..cluster(kind, plural) }
 }
 
 const fn cluster(kind: &'static str, plural: &'static str) -> KindInfo {

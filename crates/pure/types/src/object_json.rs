@@ -10,16 +10,20 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    Affinity, ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodSpec, PodStatus, PodTemplateSpec, ReplicationController, Secret,
-    Service, ServiceAccount,
+    Affinity, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodSpec, PodStatus, PodTemplate, PodTemplateSpec,
+    ReplicationController, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
+use k8s_openapi::api::networking::v1::{IPAddress, Ingress, IngressClass, ServiceCIDR};
+use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{
+    CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::Error as _;
 use serde_json::{Error, Value};
@@ -144,6 +148,18 @@ object_json!(
     Endpoints,
     Event,
     IPAddress,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    FlowSchema,
+    Ingress,
+    IngressClass,
+    LimitRange,
+    PodTemplate,
+    PriorityLevelConfiguration,
+    RuntimeClass,
+    VolumeAttachment,
+    VolumeAttributesClass,
     Job,
     Lease,
     Namespace,

@@ -63,6 +63,11 @@ impl Quantity {
         clamp(div_ceil(self.nanos, NANO / 1000))
     }
 
+    /// How many times as much as another it is; without end where that is zero.
+    pub fn ratio_to(self, other: Self) -> f64 {
+        self.nanos as f64 / other.nanos as f64
+    }
+
     /// True below zero.
     pub const fn is_negative(self) -> bool {
         self.nanos < 0

@@ -1,30 +1,122 @@
-//! Which runtime a pod asks for. There is one, and no RuntimeClass: a pod that names one asks for
-//! another isolation than it would get, and its overhead is what such a class says.
+//! What a pod takes over from its RuntimeClass: the overhead, a node selector, tolerations. There is
+//! one runtime: a pod whose class has another handler is not bound to a node.
 //!
 //! Source: admission plugin RuntimeClass. It looks at pods that are created, not at templates.
 
-use k8s_openapi::api::core::v1::Pod;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::node::v1::RuntimeClass;
 
 use super::ObjectWrite;
+use crate::call::ApiCall;
+use crate::keys;
+use crate::kinds::runtime_class::HANDLER;
+use crate::registry::AnyObject;
 use crate::status::ApiError;
+use crate::validation::text;
 
-/// Refuses a new pod that names a class, or has an overhead without one.
-pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
-    let (call, object) = (write.call, write.new);
-    if !call.entry.group.is_empty() || call.entry.kind != "Pod" {
-        return Ok(());
+/// The class of this name, if there is one.
+fn class(call: &ApiCall<'_>, name: &str) -> Result<Option<Arc<RuntimeClass>>, ApiError> {
+    let Some(entry) = call.api.registry.find("node.k8s.io", "v1", "runtimeclasses") else {
+        return Ok(None);
+    };
+    let Some(stored) = call.api.store.newest(&keys::object(entry, "", name)) else {
+        return Ok(None);
+    };
+    call.api.read_as::<RuntimeClass>(entry, &stored)
+}
+
+fn refusal(call: &ApiCall<'_>, pod: &str, why: &str) -> ApiError {
+    ApiError::forbidden(call.entry, pod, why)
+}
+
+/// Gives a new pod what its class says, and refuses one that contradicts it.
+pub(super) fn fill_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
+    let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else { return Ok(()) };
+    let name = text(pod.metadata.name.as_ref()).to_owned();
+    let Some(spec) = &mut pod.spec else { return Ok(()) };
+    let Some(wanted) = spec.runtime_class_name.clone() else { return Ok(()) };
+    let Some(class) = class(call, &wanted)? else {
+        let why = format!("pod rejected: RuntimeClass {wanted:?} not found");
+        return Err(refusal(call, &name, &why));
+    };
+    let overhead = class.overhead.as_ref().and_then(|overhead| overhead.pod_fixed.clone());
+    if let Some(overhead) = overhead {
+        match &spec.overhead {
+            Some(own) if *own != overhead => {
+                let why =
+                    "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+                return Err(refusal(call, &name, why));
+            }
+            Some(_) | None => spec.overhead = Some(overhead),
+        }
     }
-    let Some(pod) = object.as_any().downcast_ref::<Pod>() else { return Ok(()) };
-    let Some(spec) = &pod.spec else { return Ok(()) };
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    if let Some(class) = &spec.runtime_class_name {
-        let why = format!("pod rejected: RuntimeClass {class:?} not found");
-        return Err(ApiError::forbidden(call.entry, name, &why));
+    take_scheduling(spec, &class).map_err(|why| refusal(call, &name, &why))
+}
+
+/// The nodes that have the runtime, and what it takes to run there.
+fn take_scheduling(spec: &mut PodSpec, class: &RuntimeClass) -> Result<(), String> {
+    let Some(scheduling) = &class.scheduling else { return Ok(()) };
+    for (key, value) in scheduling.node_selector.iter().flatten() {
+        let selector = spec.node_selector.get_or_insert_default();
+        match selector.get(key) {
+            Some(own) if own != value => {
+                return Err(format!(
+                    "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own}"
+                ));
+            }
+            Some(_) => {}
+            None => {
+                selector.insert(key.clone(), value.clone());
+            }
+        }
     }
-    if spec.overhead.as_ref().is_some_and(|overhead| !overhead.is_empty()) {
-        let why =
-            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
-        return Err(ApiError::forbidden(call.entry, name, why));
+    for toleration in scheduling.tolerations.iter().flatten() {
+        let own = spec.tolerations.get_or_insert_default();
+        if !own.contains(toleration) {
+            own.push(toleration.clone());
+        }
     }
     Ok(())
+}
+
+/// Refuses a new pod with an overhead that no class says, and one that names its node where the
+/// node lacks the handler.
+pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
+    let (call, object) = (write.call, write.new);
+    let Some(pod) = object.as_any().downcast_ref::<Pod>() else { return Ok(()) };
+    let Some(spec) = &pod.spec else { return Ok(()) };
+    let name = text(pod.metadata.name.as_ref());
+    let has_overhead = spec.overhead.as_ref().is_some_and(|overhead| !overhead.is_empty());
+    if has_overhead && spec.runtime_class_name.is_none() {
+        let why =
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+        return Err(refusal(call, name, why));
+    }
+    if text(spec.node_name.as_ref()).is_empty() {
+        return Ok(());
+    }
+    check_handler(call, name, spec)
+}
+
+/// Refuses to bind a pod whose runtime no node has.
+pub(crate) fn check_binding(call: &ApiCall<'_>, pod: &Pod) -> Result<(), ApiError> {
+    let name = text(pod.metadata.name.as_ref());
+    pod.spec.as_ref().map_or(Ok(()), |spec| check_handler(call, name, spec))
+}
+
+fn check_handler(call: &ApiCall<'_>, name: &str, spec: &PodSpec) -> Result<(), ApiError> {
+    let Some(wanted) = &spec.runtime_class_name else { return Ok(()) };
+    let handler = class(call, wanted)?.map(|class| class.handler.clone());
+    if handler.as_deref() == Some(HANDLER) {
+        return Ok(());
+    }
+    let why = match handler {
+        Some(handler) => {
+            format!("no node has the handler {handler:?} of the RuntimeClass {wanted:?}")
+        }
+        None => format!("pod rejected: RuntimeClass {wanted:?} not found"),
+    };
+    Err(refusal(call, name, &why))
 }

@@ -13,8 +13,8 @@
 use rekindle_store::PendingWrite;
 
 use super::{
-    disruption_budgets, escalation, ladders, namespaces, node_restriction, pod_security, priority,
-    runtime_classes, service_accounts, storage_classes, tolerations,
+    disruption_budgets, escalation, ladders, limit_ranger, namespaces, node_restriction,
+    pod_security, priority, runtime_classes, service_accounts, storage_classes, tolerations,
 };
 use crate::call::{ApiCall, ObjectPart};
 use crate::registry::{AnyObject, KindEntry};
@@ -97,7 +97,7 @@ pub(super) struct AdmissionRule {
 }
 
 /// Every rule. Those of a stage run from top to bottom.
-pub(super) const RULES: [AdmissionRule; 23] = [
+pub(super) const RULES: [AdmissionRule; 26] = [
     AdmissionRule {
         name: "NodeRestriction",
         why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
@@ -171,6 +171,24 @@ pub(super) const RULES: [AdmissionRule; 23] = [
         ),
     },
     AdmissionRule {
+        name: "LimitRanger",
+        why: "a container that does not say what it needs gets what its namespace says",
+        hook: RuleHook::Write(
+            AdmissionStage::Defaulted,
+            RuleScope::New,
+            WriteAction::Fill(limit_ranger::fill_new),
+        ),
+    },
+    AdmissionRule {
+        name: "RuntimeClass",
+        why: "a pod has the overhead, node selector and tolerations of its class",
+        hook: RuleHook::Write(
+            AdmissionStage::Defaulted,
+            RuleScope::New,
+            WriteAction::Fill(runtime_classes::fill_new),
+        ),
+    },
+    AdmissionRule {
         name: "RuntimeClass",
         why: "there is one runtime: a pod that asks for another does not get it in silence",
         hook: RuleHook::Write(
@@ -231,6 +249,15 @@ pub(super) const RULES: [AdmissionRule; 23] = [
             AdmissionStage::Valid,
             RuleScope::All,
             WriteAction::Check(escalation::check),
+        ),
+    },
+    AdmissionRule {
+        name: "LimitRanger",
+        why: "what a pod or a claim asks for lies within the bounds of its namespace",
+        hook: RuleHook::Write(
+            AdmissionStage::Valid,
+            RuleScope::All,
+            WriteAction::Check(limit_ranger::check),
         ),
     },
     AdmissionRule {

@@ -33,6 +33,8 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Defaulted Changed checks: NodeRestriction
         Defaulted All checks: Priority
         Defaulted New fills: DefaultStorageClass
+        Defaulted New fills: LimitRanger
+        Defaulted New fills: RuntimeClass
         Defaulted New checks: RuntimeClass
         Warned All warns: deadlocked budgets
         Warned All warns: misplaced ladders
@@ -40,6 +42,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Named All fills: namespace labels
         Named All fills: CA bundle
         Valid All checks: RBAC escalation
+        Valid All checks: LimitRanger
         Final All warns: PodSecurity
         Created: namespace furniture
         Removal: NamespaceLifecycle

@@ -7,15 +7,20 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    ReplicationController, Secret, Service, ServiceAccount,
+    ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, Secret, Service,
+    ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
+use k8s_openapi::api::networking::v1::{IPAddress, Ingress, IngressClass, ServiceCIDR};
+use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{
+    CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
+};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::registry::Registry;
@@ -29,16 +34,21 @@ mod deployment;
 mod endpoint_slice;
 mod endpoints;
 mod event;
+mod flow_control;
+mod ingress;
+mod ingress_class;
 mod ip_address;
 mod job;
 mod keyed_data;
 pub(crate) mod ladder_annotations;
 mod lease;
+pub(crate) mod limit_range;
 mod namespace;
 mod node;
 pub mod pod;
 pub(crate) mod pod_disruption_budget;
 mod pod_restart;
+mod pod_template;
 mod preparation;
 pub(crate) mod priority_class;
 pub(crate) mod rbac;
@@ -46,6 +56,7 @@ mod replica_set;
 mod replication_controller;
 mod restart_ladder;
 mod restart_ledger;
+pub(crate) mod runtime_class;
 mod secret;
 pub(crate) mod service;
 mod service_account;
@@ -64,14 +75,21 @@ pub fn all() -> Registry {
         .register::<ConfigMap>()
         .register::<ControllerRevision>()
         .register::<CronJob>()
+        .register::<CSIDriver>()
+        .register::<CSINode>()
+        .register::<CSIStorageCapacity>()
         .register::<DaemonSet>()
         .register::<Deployment>()
         .register::<EndpointSlice>()
         .register::<Endpoints>()
         .register::<Event>()
+        .register::<FlowSchema>()
         .register::<IPAddress>()
+        .register::<Ingress>()
+        .register::<IngressClass>()
         .register::<Job>()
         .register::<Lease>()
+        .register::<LimitRange>()
         .register::<Namespace>()
         .register::<Node>()
         .register::<PersistentVolume>()
@@ -79,19 +97,24 @@ pub fn all() -> Registry {
         .register::<Pod>()
         .register::<PodDisruptionBudget>()
         .register::<PodRestart>()
+        .register::<PodTemplate>()
         .register::<PriorityClass>()
+        .register::<PriorityLevelConfiguration>()
         .register::<ReplicaSet>()
         .register::<ReplicationController>()
         .register::<RestartLadder>()
         .register::<RestartLedger>()
         .register::<Role>()
         .register::<RoleBinding>()
+        .register::<RuntimeClass>()
         .register::<Secret>()
         .register::<Service>()
         .register::<ServiceAccount>()
         .register::<ServiceCIDR>()
         .register::<StatefulSet>()
-        .register::<StorageClass>();
+        .register::<StorageClass>()
+        .register::<VolumeAttachment>()
+        .register::<VolumeAttributesClass>();
     registry
 }
 

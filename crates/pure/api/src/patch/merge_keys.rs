@@ -306,6 +306,39 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ("io.k8s.api.rbac.v1.Role", &[object("metadata", META)]),
     ("io.k8s.api.rbac.v1.RoleBinding", &[object("metadata", META)]),
     ("io.k8s.api.scheduling.v1.PriorityClass", &[object("metadata", META)]),
+    ("io.k8s.api.core.v1.LimitRange", &[object("metadata", META)]),
+    (
+        "io.k8s.api.core.v1.PodTemplate",
+        &[object("metadata", META), object("template", POD_TEMPLATE_SPEC)],
+    ),
+    (
+        "io.k8s.api.flowcontrol.v1.FlowSchema",
+        &[object("metadata", META), object("status", "io.k8s.api.flowcontrol.v1.FlowSchemaStatus")],
+    ),
+    ("io.k8s.api.flowcontrol.v1.FlowSchemaStatus", &[keyed("conditions", &["type"])]),
+    (
+        "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
+        &[
+            object("metadata", META),
+            object("status", "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus"),
+        ],
+    ),
+    (
+        "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus",
+        &[keyed("conditions", &["type"])],
+    ),
+    ("io.k8s.api.networking.v1.Ingress", &[object("metadata", META)]),
+    ("io.k8s.api.networking.v1.IngressClass", &[object("metadata", META)]),
+    ("io.k8s.api.node.v1.RuntimeClass", &[object("metadata", META)]),
+    ("io.k8s.api.storage.v1.CSIDriver", &[object("metadata", META)]),
+    (
+        "io.k8s.api.storage.v1.CSINode",
+        &[object("metadata", META), object("spec", "io.k8s.api.storage.v1.CSINodeSpec")],
+    ),
+    ("io.k8s.api.storage.v1.CSINodeSpec", &[keyed("drivers", &["name"])]),
+    ("io.k8s.api.storage.v1.CSIStorageCapacity", &[object("metadata", META)]),
+    ("io.k8s.api.storage.v1.VolumeAttachment", &[object("metadata", META)]),
+    ("io.k8s.api.storage.v1.VolumeAttributesClass", &[object("metadata", META)]),
     (META, &[set("finalizers"), keyed("ownerReferences", &["uid"])]),
 ];
 

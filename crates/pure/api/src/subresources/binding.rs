@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Binding, Pod, PodCondition};
 use rekindle_store::WritePrecondition;
 
+use crate::admission::runtime_classes;
 use crate::call::{ApiCall, put};
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError};
@@ -95,6 +96,7 @@ fn bind(
     let Some(pod) = object.as_any_mut().downcast_mut::<Pod>() else {
         return Err(ApiError::method_not_allowed());
     };
+    runtime_classes::check_binding(call, pod)?;
     let spec = pod.spec.get_or_insert_default();
     if !items(spec.scheduling_gates.as_ref()).is_empty() {
         return conflict(format!("pod {name} has non-empty .spec.schedulingGates"));

@@ -10,6 +10,13 @@ use crate::registry::field_error::FieldError;
 /// All annotations of an object together, keys and values.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
+/// Labels as tables show them, `<none>` where there is none.
+pub fn format(labels: Option<&BTreeMap<String, String>>) -> String {
+    let labels: Vec<String> =
+        labels.into_iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
+    if labels.is_empty() { "<none>".to_owned() } else { labels.join(",") }
+}
+
 /// Checks the keys of annotations and their size together.
 pub fn annotations(
     annotations: Option<&BTreeMap<String, String>>,

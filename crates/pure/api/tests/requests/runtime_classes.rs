@@ -47,7 +47,28 @@ fn a_template_with_a_runtime_class_is_taken_with_a_warning() {
     let path = "/apis/apps/v1/namespaces/default/deployments";
     let reply = bench.call("POST", path, &deployment.to_string());
     assert_eq!(reply.code(), 201);
-    let warning =
-        "spec.template.spec.runtimeClassName: pods are refused: RuntimeClass \"gvisor\" not found";
+    let warning = "spec.template.spec.runtimeClassName: pods run only where the RuntimeClass \"gvisor\" has the handler \"rekindle\", the embedded runtime";
     assert!(reply.0.warnings.iter().any(|found| found == warning), "{:?}", reply.0.warnings);
+}
+
+/// There is one runtime. A pod that asks for another must not run with less isolation.
+#[test]
+fn a_pod_of_another_runtime_is_not_bound() {
+    let mut bench = Bench::new();
+    for (name, handler) in [("box", "gvisor"), ("plain", "rekindle")] {
+        let class = json!({"metadata": {"name": name}, "handler": handler});
+        bench.create("/apis/node.k8s.io/v1/runtimeclasses", class);
+        let mut pod = pod(name);
+        pod["spec"]["runtimeClassName"] = name.into();
+        bench.create(PODS, pod);
+    }
+    let mut bind = |name: &str| {
+        let body = json!({"metadata": {"name": name}, "target": {"name": "n1"}}).to_string();
+        bench.call("POST", &format!("{PODS}/{name}/binding"), &body).text()
+    };
+    assert_eq!(
+        bind("box"),
+        "403 Forbidden: pods \"box\" is forbidden: no node has the handler \"gvisor\" of the RuntimeClass \"box\""
+    );
+    assert_eq!(bind("plain"), "201 : ");
 }

@@ -114,6 +114,18 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         | ResourceKind::PriorityClass
         | ResourceKind::IpAddress
         | ResourceKind::ServiceCidr
+        | ResourceKind::PodTemplate
+        | ResourceKind::LimitRange
+        | ResourceKind::Ingress
+        | ResourceKind::CsiStorageCapacity
+        | ResourceKind::IngressClass
+        | ResourceKind::RuntimeClass
+        | ResourceKind::CsiDriver
+        | ResourceKind::CsiNode
+        | ResourceKind::VolumeAttachment
+        | ResourceKind::VolumeAttributesClass
+        | ResourceKind::PriorityLevelConfiguration
+        | ResourceKind::FlowSchema
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Event => {

@@ -45,6 +45,23 @@ pub fn dns_subdomain(name: &str) -> Vec<String> {
     messages
 }
 
+/// `*.` before an RFC 1123 subdomain: hosts of an Ingress.
+pub fn wildcard_dns_subdomain(name: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if name.len() > 253 {
+        messages.push(max_characters(253));
+    }
+    if !name.strip_prefix("*.").is_some_and(is_subdomain) {
+        messages.push(regex_message(
+            "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an \
+             alphanumeric character",
+            &format!("\\*\\.{LABEL_REGEX}(\\.{LABEL_REGEX})*"),
+            &["*.example.com"],
+        ));
+    }
+    messages
+}
+
 /// RFC 1123 subdomain whose labels may have underscores, at their begin too, as SRV records have
 /// them: search domains.
 pub fn dns_subdomain_with_underscore(name: &str) -> Vec<String> {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
 use rekindle_types::sysctls::{self, SysctlNamespace};
 
+use crate::kinds::runtime_class::HANDLER;
 use crate::validation::{ListKeys, Path, items, quantities, text};
 
 /// The most advice of one kind, so that a long manifest does not drown its own answer.
@@ -79,11 +80,13 @@ fn unsafe_sysctls(spec: &PodSpec, field: &Path) -> Option<String> {
     })
 }
 
-/// The API refuses such pods; a template is not looked at as closely, upstream neither.
+/// Of a class with another handler no pod is bound to a node.
 fn runtime_class(spec: &PodSpec, field: &Path) -> Option<String> {
     let class = spec.runtime_class_name.as_ref()?;
     let field = field.child("runtimeClassName");
-    Some(format!("{field}: pods are refused: RuntimeClass {class:?} not found"))
+    Some(format!(
+        "{field}: pods run only where the RuntimeClass {class:?} has the handler {HANDLER:?}, the embedded runtime"
+    ))
 }
 
 /// A file that has the path of a token: one hides the other.

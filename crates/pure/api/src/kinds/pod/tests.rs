@@ -47,12 +47,14 @@ const FIELDS: &[Fields] = &[
             "nodeName",
             "nodeSelector",
             "os",
+            "overhead", // that of the RuntimeClass
             "preemptionPolicy",
             "priority",
             "priorityClassName",
             "readinessGates",
             "resources",
             "restartPolicy",
+            "runtimeClassName", // of the embedded handler
             "schedulerName",
             "schedulingGates",
             "serviceAccount", // an old name of serviceAccountName
@@ -65,7 +67,7 @@ const FIELDS: &[Fields] = &[
             "topologySpreadConstraints",
             "volumes",
         ],
-        refused: &["overhead", "runtimeClassName"],
+        refused: &[],
     },
     Fields {
         schema: "Affinity",

@@ -1,8 +1,13 @@
-//! PersistentVolumeClaim, PersistentVolume (core/v1) and StorageClass (storage.k8s.io/v1).
+//! PersistentVolumeClaim, PersistentVolume (core/v1), and the kinds of storage.k8s.io/v1.
 
 mod claim;
 pub(crate) mod class;
+mod csi_driver;
+mod csi_node;
+mod csi_storage_capacity;
 mod volume;
+mod volume_attachment;
+mod volume_attributes_class;
 
 pub(crate) use claim::spec_errors as claim_errors;
 
@@ -31,6 +36,11 @@ const FILESYSTEM: &str = "Filesystem";
 /// asked for.
 fn unsupported(field: Path, why: &str) -> FieldError {
     FieldError::forbidden(field, format!("not supported by this version of Rekindle: {why}"))
+}
+
+/// The warning of a kind that has no controller here.
+fn stored_only(kind: &str, why: &str) -> Vec<String> {
+    vec![format!("a {kind} is stored only: {why}")]
 }
 
 /// Source: upstream's `ValidatePersistentVolumeClaimSpec` and `ValidatePersistentVolumeSpec`.

@@ -24,7 +24,7 @@ pub(crate) mod volume_claims;
 mod volume_files;
 mod windows;
 
-pub(super) use placement::tolerations;
+pub(in crate::kinds) use placement::tolerations;
 pub(crate) use projected::tokens_of_nobody;
 pub(crate) use spec::pod_spec;
 pub(crate) use status::pod_status;

@@ -29,10 +29,7 @@ pub(super) fn check(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
 }
 
 /// Checks tolerations; also those that an update adds.
-pub(in crate::kinds::pod) fn tolerations(
-    tolerations: &[Toleration],
-    field: &Path,
-) -> Vec<FieldError> {
+pub(in crate::kinds) fn tolerations(tolerations: &[Toleration], field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, toleration) in tolerations.iter().enumerate() {
         let field = field.index(index);

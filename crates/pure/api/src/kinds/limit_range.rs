@@ -1,0 +1,198 @@
+//! LimitRange (core/v1): the amounts that pods, containers and claims of a namespace may ask for,
+//! and what they get where they do not say. `admission/limit_ranger` applies it.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{LimitRange, LimitRangeItem};
+use rekindle_types::{Quantity, Tick};
+
+use super::defaults;
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
+use crate::table::{CREATED_AT, NAME, created_at};
+use crate::validation::quantities::{self, ResourceList};
+use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, names, text};
+
+/// The type of limits of each container.
+pub(crate) const CONTAINER: &str = "Container";
+/// The type of limits of all containers of a pod together.
+pub(crate) const POD: &str = "Pod";
+/// The type of limits of a claim.
+pub(crate) const CLAIM: &str = "PersistentVolumeClaim";
+
+impl ApiKind for LimitRange {
+    const NAMES: ResourceNames = ResourceNames {
+        singular: "limitrange",
+        short_names: &["limits"],
+        categories: &[],
+        scope: ResourceScope::Namespaced,
+    };
+    const CREATES_ON_UPDATE: bool = true;
+    const COLUMNS: &'static [TableColumn] = &[NAME, CREATED_AT];
+
+    fn set_defaults(&mut self) {
+        for limit in self.spec.iter_mut().flat_map(|spec| &mut spec.limits) {
+            for list in [
+                &mut limit.max,
+                &mut limit.min,
+                &mut limit.default,
+                &mut limit.default_request,
+                &mut limit.max_limit_request_ratio,
+            ] {
+                quantities::canonicalize_list(list.as_mut());
+                defaults::drop_empty_map(list);
+            }
+            if limit.type_ == CONTAINER {
+                fill_container_defaults(limit);
+            }
+        }
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let limits = self.spec.as_ref().map_or(&[][..], |spec| &spec.limits);
+        let field = Path::new("spec").child("limits");
+        let mut types: ListKeys<&str> = ListKeys::new();
+        let mut errors = Vec::new();
+        for (index, limit) in limits.iter().enumerate() {
+            if errors.len() >= MISTAKES_MAX {
+                break;
+            }
+            let field = field.index(index);
+            if limit.type_.is_empty() {
+                errors.push(FieldError::required(field.child("type"), ""));
+            } else {
+                let messages = names::qualified(&limit.type_);
+                errors.extend(invalid_each(&field.child("type"), &limit.type_, messages));
+            }
+            if types.add(&limit.type_).is_some() {
+                errors.push(FieldError::duplicate(field.child("type"), &limit.type_));
+            }
+            errors.extend(item_errors(limit, &field));
+        }
+        errors
+    }
+
+    fn row(&self, _now: Tick) -> Vec<TableCell> {
+        let meta = &self.metadata;
+        vec![text(meta.name.as_ref()).into(), created_at(meta.creation_timestamp.as_ref()).into()]
+    }
+}
+
+/// What a container gets without asking follows from the most and the least that it may.
+fn fill_container_defaults(limit: &mut LimitRangeItem) {
+    let mut limits = limit.default.take().unwrap_or_default();
+    for (resource, amount) in limit.max.iter().flatten() {
+        limits.entry(resource.clone()).or_insert_with(|| amount.clone());
+    }
+    let mut requests = limit.default_request.take().unwrap_or_default();
+    for (resource, amount) in limits.iter().chain(limit.min.iter().flatten()) {
+        requests.entry(resource.clone()).or_insert_with(|| amount.clone());
+    }
+    limit.default = Some(limits).filter(|list| !list.is_empty());
+    limit.default_request = Some(requests).filter(|list| !list.is_empty());
+}
+
+fn item_errors(limit: &LimitRangeItem, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let is_said = |list: &Option<ResourceList>| list.as_ref().is_some_and(|list| !list.is_empty());
+    if limit.type_ == POD {
+        let why = "may not be specified when `type` is 'Pod'";
+        for (name, list) in
+            [("default", &limit.default), ("defaultRequest", &limit.default_request)]
+        {
+            if is_said(list) {
+                errors.push(FieldError::forbidden(field.child(name), why));
+            }
+        }
+    }
+    let storage = |list: &Option<ResourceList>| {
+        list.as_ref().is_some_and(|list| list.contains_key("storage"))
+    };
+    if limit.type_ == CLAIM && !storage(&limit.min) && !storage(&limit.max) {
+        let why = "either minimum or maximum storage value is required, but neither was provided";
+        errors.push(FieldError::required(field.child("limits"), why));
+    }
+    let lists = [
+        ("max", &limit.max),
+        ("min", &limit.min),
+        ("default", &limit.default),
+        ("defaultRequest", &limit.default_request),
+        ("maxLimitRequestRatio", &limit.max_limit_request_ratio),
+    ];
+    let mut resources: BTreeSet<&String> = BTreeSet::new();
+    for (name, list) in lists {
+        for (resource, amount) in list.iter().flatten() {
+            let field = field.child(name).key(resource);
+            if resources.insert(resource) {
+                errors.extend(invalid_each(&field, resource, names::qualified(resource)));
+            }
+            errors.extend(quantities::check(amount, &field).err());
+        }
+    }
+    for resource in resources {
+        errors.extend(contradictions(limit, resource, field));
+    }
+    errors
+}
+
+/// An amount, and as it is written.
+type Amount<'a> = (Quantity, &'a str);
+
+fn amount<'a>(list: &'a Option<ResourceList>, resource: &str) -> Option<Amount<'a>> {
+    let text = list.as_ref()?.get(resource)?;
+    Some((quantities::read(text).ok()?, text.0.as_str()))
+}
+
+/// The amounts of one resource that do not fit together.
+fn contradictions(limit: &LimitRangeItem, resource: &str, field: &Path) -> Vec<FieldError> {
+    let (min, max) = (amount(&limit.min, resource), amount(&limit.max, resource));
+    let request = amount(&limit.default_request, resource);
+    let default = amount(&limit.default, resource);
+    let mut errors = Vec::new();
+    // which field, the value that is shown, the lesser and the greater amount with their names
+    let mut must_not_exceed =
+        |name: &str,
+         shown: Option<Amount<'_>>,
+         (low, low_name): (Option<Amount<'_>>, &str),
+         (high, high_name): (Option<Amount<'_>>, &str)| {
+            if let (Some(shown), Some(low), Some(high)) = (shown, low, high)
+                && high.0.saturating_sub(low.0).is_negative()
+            {
+                let why = format!("{low_name} {} is greater than {high_name} {}", low.1, high.1);
+                errors.push(FieldError::invalid(field.child(name).key(resource), shown.1, why));
+            }
+        };
+    must_not_exceed("min", min, (min, "min value"), (max, "max value"));
+    let of_request = "default request value";
+    must_not_exceed("defaultRequest", request, (min, "min value"), (request, of_request));
+    must_not_exceed("defaultRequest", request, (request, of_request), (max, "max value"));
+    let of_limit = "default limit value";
+    must_not_exceed("defaultRequest", request, (request, of_request), (default, of_limit));
+    must_not_exceed("default", min, (min, "min value"), (default, "default value"));
+    must_not_exceed("default", max, (default, "default value"), (max, "max value"));
+    let field = field.child("maxLimitRequestRatio").key(resource);
+    if let Some((ratio, shown)) = amount(&limit.max_limit_request_ratio, resource) {
+        let one = Quantity::from_units(1);
+        if ratio.saturating_sub(one).is_negative() {
+            let why = format!("ratio {shown} is less than 1");
+            errors.push(FieldError::invalid(&field, shown, why));
+        }
+        if let (Some((min, _)), Some((max, _))) = (min, max)
+            && !min.is_zero()
+            && ratio.ratio_to(one) > max.ratio_to(min)
+        {
+            let why = format!("ratio {shown} is greater than max/min = {:.6}", max.ratio_to(min));
+            errors.push(FieldError::invalid(&field, shown, why));
+        }
+    }
+    errors
+}
+
+/// The limits of these ranges of one type.
+pub(crate) fn limits_of_type<'a>(
+    range: &'a LimitRange,
+    type_: &'a str,
+) -> impl Iterator<Item = &'a LimitRangeItem> {
+    let limits = items(range.spec.as_ref().map(|spec| &spec.limits));
+    limits.iter().filter(move |limit| limit.type_ == type_)
+}
