@@ -82,14 +82,20 @@ impl Authority {
         if self.mode == AuthorizationMode::AlwaysAllow || user.is_in(MASTERS) {
             return Ok(AccessDecision::Allow(String::new()));
         }
-        let granted = {
+        let node = node_rights::node_of(user);
+        let (granted, is_named) = {
             let index = self.newest(state)?;
             let grant = index.policies.allows(user, what);
-            grant.map_or(AccessDecision::Deny, |grant| AccessDecision::Allow(grant.to_string()))
+            let granted = grant
+                .map_or(AccessDecision::Deny, |grant| AccessDecision::Allow(grant.to_string()));
+            (granted, node.is_some() && index.policies.allows_by_name(user, what))
         };
-        Ok(match node_rights::node_of(user) {
+        // the rights of all nodes end at what the node needs; a binding of the one node does not
+        Ok(match node {
             Some(node)
-                if granted != AccessDecision::Deny && !node_rights::allow(state, node, what) =>
+                if granted != AccessDecision::Deny
+                    && !is_named
+                    && !node_rights::allow(state, node, what) =>
             {
                 AccessDecision::Deny
             }

@@ -26,6 +26,8 @@ pub struct EventStream {
     /// The revision of that state, when its end is to be marked.
     end_mark: Option<Revision>,
     wants_bookmarks: bool,
+    /// Whether the columns of a table were sent.
+    sent_columns: bool,
     /// How far the client knows the watch to be.
     bookmarked: Revision,
     encoded: EncodedEvents,
@@ -86,7 +88,16 @@ impl EventStream {
         encoded: EncodedEvents,
     ) -> Self {
         let (initial, end_mark) = (VecDeque::new(), None);
-        Self { shown, source, initial, end_mark, wants_bookmarks, bookmarked: after, encoded }
+        Self {
+            shown,
+            source,
+            initial,
+            end_mark,
+            wants_bookmarks,
+            sent_columns: false,
+            bookmarked: after,
+            encoded,
+        }
     }
 
     /// Shows a state first: those of the objects that are selected, and, when given, a bookmark at
@@ -180,7 +191,9 @@ impl EventStream {
 
     fn next_of_state(&mut self, now: Tick) -> Option<Bytes> {
         if let Some(object) = self.initial.pop_front() {
-            return Some(self.render(EventType::Added, &object.value, now));
+            let line = self.render(EventType::Added, &object.value, now);
+            self.sent_columns = true;
+            return Some(line);
         }
         let revision = self.end_mark.take()?;
         self.bookmarked = revision;
@@ -218,6 +231,7 @@ impl EventStream {
             }
         };
         if line.is_some() {
+            self.sent_columns = true;
             // The event says as much as a bookmark would.
             self.bookmarked = revision;
         }
@@ -245,7 +259,10 @@ impl EventStream {
     }
 
     fn render(&self, kind: EventType, json: &Bytes, now: Tick) -> Bytes {
-        match self.renderer(now).object(json) {
+        let renderer = self.renderer(now);
+        let rendered =
+            if self.sent_columns { renderer.later_object(json) } else { renderer.object(json) };
+        match rendered {
             Ok(body) => line(kind, &body),
             Err(error) => line(EventType::Error, &error.status().to_json()),
         }

@@ -173,11 +173,7 @@ fn strategy_errors(strategy: &DaemonSetUpdateStrategy, field: &Path) -> Vec<Fiel
             Some(rolling) => rolling_errors(rolling, &field.child("rollingUpdate")),
             None => vec![FieldError::required(field.child("rollingUpdate"), "")],
         },
-        other => vec![FieldError::not_supported(
-            field.child("type"),
-            other,
-            &["RollingUpdate", "OnDelete"],
-        )],
+        other => vec![FieldError::not_supported(field, other, &["RollingUpdate", "OnDelete"])],
     }
 }
 

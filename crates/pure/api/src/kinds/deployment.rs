@@ -177,11 +177,7 @@ fn strategy_errors(strategy: &DeploymentStrategy, field: &Path) -> Vec<FieldErro
         "RollingUpdate" => strategy.rolling_update.as_ref().map_or_else(Vec::new, |rolling| {
             rolling_errors(rolling, &field.child("rollingUpdate"))
         }),
-        other => vec![FieldError::not_supported(
-            field.child("type"),
-            other,
-            &["Recreate", "RollingUpdate"],
-        )],
+        other => vec![FieldError::not_supported(field, other, &["Recreate", "RollingUpdate"])],
     }
 }
 

@@ -37,6 +37,7 @@ impl ApiKind for EndpointSlice {
     ];
 
     fn set_defaults(&mut self) {
+        defaults::drop_empty_list(&mut self.endpoints);
         for endpoint in self.endpoints.iter_mut().flatten() {
             endpoint.conditions.get_or_insert_default();
         }
@@ -60,7 +61,8 @@ impl ApiKind for EndpointSlice {
     }
 
     fn nulls(&self) -> Vec<&'static str> {
-        self.ports.is_none().then_some("ports").into_iter().collect()
+        let lists = [("endpoints", self.endpoints.is_none()), ("ports", self.ports.is_none())];
+        lists.into_iter().filter(|(_, is_absent)| *is_absent).map(|(name, _)| name).collect()
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -72,6 +74,7 @@ impl ApiKind for EndpointSlice {
                 errors.push(FieldError::not_supported("addressType", other, &ADDRESS_TYPES));
             }
         }
+        errors.extend(port_errors(items(self.ports.as_ref()), &Path::new("ports")));
         let endpoints = items(self.endpoints.as_ref());
         let field = Path::new("endpoints");
         if endpoints.len() > ENDPOINTS_MAX {
@@ -81,7 +84,6 @@ impl ApiKind for EndpointSlice {
                 errors.extend(endpoint_errors(endpoint, &self.address_type, &field.index(index)));
             }
         }
-        errors.extend(port_errors(items(self.ports.as_ref()), &Path::new("ports")));
         errors
     }
 

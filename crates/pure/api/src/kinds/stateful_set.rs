@@ -151,11 +151,8 @@ fn spec_errors(spec: &StatefulSetSpec, field: &Path) -> Vec<FieldError> {
             }
         }
     }
-    for (name, value) in [
-        ("replicas", spec.replicas),
-        ("minReadySeconds", spec.min_ready_seconds),
-        ("revisionHistoryLimit", spec.revision_history_limit),
-    ] {
+    for (name, value) in [("replicas", spec.replicas), ("minReadySeconds", spec.min_ready_seconds)]
+    {
         errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
     }
     let start = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);

@@ -3,6 +3,8 @@
 
 mod table;
 
+use table::TableColumns;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -56,9 +58,18 @@ impl ObjectRenderer<'_> {
             Representation::Table(include) => {
                 let meta =
                     ListMeta { resource_version: resource_version(json)?, ..ListMeta::default() };
-                table::table(self.entry, &meta, include, std::slice::from_ref(json), self.now)
+                let time = (self.now, TableColumns::Shown);
+                table::table(self.entry, &meta, include, std::slice::from_ref(json), time)
             }
         }
+    }
+
+    /// One object of a watch whose client knows the columns of the table.
+    pub(crate) fn later_object(&self, json: &Bytes) -> Result<Bytes, ApiError> {
+        let Representation::Table(include) = self.form else { return self.object(json) };
+        let meta = ListMeta { resource_version: resource_version(json)?, ..ListMeta::default() };
+        let time = (self.now, TableColumns::Known);
+        table::table(self.entry, &meta, include, std::slice::from_ref(json), time)
     }
 
     /// A list.
@@ -69,7 +80,8 @@ impl ObjectRenderer<'_> {
             Representation::Table(include) => {
                 let values: Vec<Bytes> =
                     objects.iter().map(|object| object.value.clone()).collect();
-                return table::table(self.entry, meta, include, &values, self.now);
+                let time = (self.now, TableColumns::Shown);
+                return table::table(self.entry, meta, include, &values, time);
             }
         };
         let size: usize = objects.iter().map(|object| object.value.len() + 1).sum();

@@ -16,7 +16,8 @@ struct TableDocument<'a> {
     kind: &'a str,
     api_version: &'a str,
     metadata: &'a ListMeta,
-    column_definitions: Vec<ColumnDefinition>,
+    /// None, which is null, where the client has them already.
+    column_definitions: Option<Vec<ColumnDefinition>>,
     rows: Vec<TableRow>,
 }
 
@@ -49,6 +50,15 @@ impl From<&TableColumn> for ColumnDefinition {
     }
 }
 
+/// Whether a table shows its columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TableColumns {
+    /// It does.
+    Shown,
+    /// The client of a watch has had them with the first event.
+    Known,
+}
+
 /// The columns of a kind as JSON.
 pub(super) fn columns_json(entry: &KindEntry) -> String {
     serde_json::to_string(&columns(entry)).expect("columns are plain texts and numbers")
@@ -64,7 +74,7 @@ pub(super) fn table(
     meta: &ListMeta,
     include: IncludeObject,
     objects: &[Bytes],
-    now: Tick,
+    (now, columns_of): (Tick, TableColumns),
 ) -> Result<Bytes, ApiError> {
     let rows =
         objects.iter().map(|json| row(entry, include, json, now)).collect::<Result<_, _>>()?;
@@ -72,7 +82,10 @@ pub(super) fn table(
         kind: "Table",
         api_version: "meta.k8s.io/v1",
         metadata: meta,
-        column_definitions: columns(entry),
+        column_definitions: match columns_of {
+            TableColumns::Shown => Some(columns(entry)),
+            TableColumns::Known => None,
+        },
         rows,
     };
     Ok(to_json(&table)?.into())

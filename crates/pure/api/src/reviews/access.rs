@@ -11,6 +11,8 @@ use super::{created, read};
 use crate::auth::{AccessAttributes, ClientIdentity, UserInfo};
 use crate::authority::AccessDecision;
 use crate::outcome::ApiAnswer;
+use crate::registry::FieldError;
+use crate::registry::field_error::FieldProblem;
 use crate::request::{ApiRequest, ResourcePath};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
@@ -58,10 +60,13 @@ pub(super) fn may_they_here(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    if asked != Some(path.namespace.as_str()) {
-        return Err(ApiError::bad_request(
-            "spec.resourceAttributes.namespace: Invalid value: must match metadata.namespace",
-        ));
+    if let Some(path) = &review.spec.non_resource_attributes {
+        let field = "spec.nonResourceAttributes";
+        return Err(invalid(field, shown_path(path), "disallowed on this kind of request"));
+    }
+    if let Some(asked) = asked.filter(|asked| *asked != path.namespace) {
+        let field = "spec.resourceAttributes.namespace";
+        return Err(invalid(field, format!("{asked:?}"), "must match metadata.namespace"));
     }
     review.metadata.namespace = Some(path.namespace.clone());
     review.status = Some(decide(api, &review.spec)?);
@@ -120,9 +125,8 @@ fn decide(
     let groups = items(spec.groups.as_ref());
     let name = text(spec.user.as_ref());
     if name.is_empty() && groups.is_empty() {
-        return Err(ApiError::bad_request(
-            "spec.user: Invalid value: at least one of user or group must be specified",
-        ));
+        let why = "at least one of user or group must be specified";
+        return Err(invalid("spec.user", "\"\"".to_owned(), why));
     }
     // Exactly the groups that were named: the asker knows whether the user is authenticated.
     let user = UserInfo {
@@ -150,20 +154,71 @@ fn attributes<'a>(
     path: &'a Option<NonResourceAttributes>,
 ) -> Result<AccessAttributes<'a>, ApiError> {
     match (resource, path) {
-        (Some(resource), None) => Ok(AccessAttributes::Resource {
-            verb: text(resource.verb.as_ref()),
-            group: text(resource.group.as_ref()),
-            resource: text(resource.resource.as_ref()),
-            subresource: text(resource.subresource.as_ref()),
-            namespace: text(resource.namespace.as_ref()),
-            name: text(resource.name.as_ref()),
-        }),
+        (Some(resource), None) => {
+            check_selectors(resource)?;
+            Ok(AccessAttributes::Resource {
+                verb: text(resource.verb.as_ref()),
+                group: text(resource.group.as_ref()),
+                resource: text(resource.resource.as_ref()),
+                subresource: text(resource.subresource.as_ref()),
+                namespace: text(resource.namespace.as_ref()),
+                name: text(resource.name.as_ref()),
+            })
+        }
         (None, Some(path)) => Ok(AccessAttributes::Path {
             verb: text(path.verb.as_ref()),
             path: text(path.path.as_ref()),
         }),
-        (Some(_), Some(_)) | (None, None) => Err(ApiError::bad_request(
-            "spec: Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        (Some(_), Some(path)) => Err(invalid(
+            "spec.nonResourceAttributes",
+            shown_path(path),
+            "cannot be specified in combination with resourceAttributes",
+        )),
+        (None, None) => Err(invalid(
+            "spec.resourceAttributes",
+            "null".to_owned(),
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
         )),
     }
+}
+
+/// A review that asks nothing that can be answered. Upstream names the group and no kind.
+fn invalid(field: &str, shown: String, why: &str) -> ApiError {
+    let error = FieldError {
+        field: field.to_owned(),
+        problem: FieldProblem::Invalid(shown),
+        detail: why.to_owned(),
+    };
+    ApiError::invalid_kind("authorization.k8s.io", "", "", &[error])
+}
+
+fn shown_path(path: &NonResourceAttributes) -> String {
+    format!("{{\"Path\":{:?},\"Verb\":{:?}}}", text(path.path.as_ref()), text(path.verb.as_ref()))
+}
+
+/// A selector is given as text or as requirements.
+fn check_selectors(resource: &ResourceAttributes) -> Result<(), ApiError> {
+    let why = "may not specified at the same time as requirements";
+    let of_fields = resource.field_selector.as_ref();
+    let of_labels = resource.label_selector.as_ref();
+    let selectors = [
+        (
+            "fieldSelector",
+            of_fields.and_then(|selector| selector.raw_selector.as_ref()),
+            of_fields.is_some_and(|selector| !items(selector.requirements.as_ref()).is_empty()),
+        ),
+        (
+            "labelSelector",
+            of_labels.and_then(|selector| selector.raw_selector.as_ref()),
+            of_labels.is_some_and(|selector| !items(selector.requirements.as_ref()).is_empty()),
+        ),
+    ];
+    for (name, raw, has_requirements) in selectors {
+        let raw = text(raw);
+        if !raw.is_empty() && has_requirements {
+            let field = format!("spec.resourceAttributes.{name}.rawSelector");
+            return Err(invalid(&field, format!("{raw:?}"), why));
+        }
+    }
+    Ok(())
 }

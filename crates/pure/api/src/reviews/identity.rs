@@ -11,6 +11,7 @@ use crate::outcome::ApiAnswer;
 use crate::request::{ApiRequest, ResourcePath};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
+use crate::tokens::TokenRefusal;
 use crate::validation::items;
 
 /// `selfsubjectreviews`.
@@ -28,6 +29,7 @@ pub(super) fn who_am_i(
         },
         ClientIdentity::User(user) => shown(user),
     };
+    review.metadata.creation_timestamp = Some(request.now.to_time());
     review.status = Some(SelfSubjectReviewStatus { user_info: Some(user_info) });
     created(&review)
 }
@@ -51,12 +53,26 @@ pub(super) fn whose_token(
             audiences: Some(known.audiences),
             error: None,
         },
-        Err(problem) => {
-            TokenReviewStatus { error: Some(problem.to_string()), ..TokenReviewStatus::default() }
-        }
+        Err(refusal) => TokenReviewStatus {
+            error: Some(shown_refusal(&refusal)),
+            user: Some(UserInfo::default()),
+            ..TokenReviewStatus::default()
+        },
     };
     review.status = Some(status);
     created(&review)
+}
+
+/// Of a token that is none of ours no more is said, as upstream.
+fn shown_refusal(refusal: &TokenRefusal) -> String {
+    match refusal {
+        TokenRefusal::Token(_) | TokenRefusal::NoKey | TokenRefusal::Issuer => {
+            "invalid bearer token".to_owned()
+        }
+        TokenRefusal::Time | TokenRefusal::Audience(..) | TokenRefusal::Gone(..) => {
+            refusal.to_string()
+        }
+    }
 }
 
 fn shown(user: &auth::UserInfo) -> UserInfo {

@@ -279,5 +279,5 @@ fn reviews_answer_with_reasons() {
     }
     let elsewhere = json!({"spec": {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "x"}}});
     let local = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
-    assert_eq!(bench.call("POST", local, &elsewhere.to_string()).code(), 400);
+    assert_eq!(bench.call("POST", local, &elsewhere.to_string()).code(), 422);
 }

@@ -117,7 +117,7 @@ fn a_token_is_for_its_audience() {
     assert_eq!(unknown["authenticated"], Value::Null, "{unknown}");
     assert!(unknown["error"].as_str().unwrap().contains("audiences"), "{unknown}");
     let nonsense = bench.create(REVIEWS, json!({"spec": {"token": "x.y.z"}}));
-    assert_eq!(nonsense["status"]["error"], "the token is malformed");
+    assert_eq!(nonsense["status"]["error"], "invalid bearer token");
 }
 
 #[test]

@@ -160,6 +160,17 @@ impl RbacPolicies {
             .find(|grant| grant.rules.iter().any(|rule| rule::allows(rule, what)))
     }
 
+    /// Whether a binding that names the user itself, and no group of theirs, allows it.
+    pub fn allows_by_name(&self, user: &UserInfo, what: &AccessAttributes<'_>) -> bool {
+        let namespace = match what {
+            AccessAttributes::Resource { namespace, .. } => *namespace,
+            AccessAttributes::Path { .. } => "",
+        };
+        self.grants(user, namespace)
+            .filter(|grant| grant.subject.kind == "User")
+            .any(|grant| grant.rules.iter().any(|rule| rule::allows(rule, what)))
+    }
+
     /// Everything that the user was given, in the cluster and (unless that is empty) in a
     /// namespace.
     pub fn grants<'a>(

@@ -108,6 +108,9 @@ fn container(container: &mut Container) {
     defaults::drop_empty_list(&mut container.command);
     defaults::drop_empty_list(&mut container.args);
     defaults::drop_empty_list(&mut container.env);
+    for variable in container.env.iter_mut().flatten() {
+        defaults::drop_empty_text(&mut variable.value);
+    }
     defaults::drop_empty_list(&mut container.env_from);
     defaults::drop_empty_list(&mut container.ports);
     defaults::drop_empty_list(&mut container.volume_mounts);

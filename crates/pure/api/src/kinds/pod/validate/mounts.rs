@@ -12,8 +12,10 @@ pub(super) fn check(container: &Container, pod: &CheckedPod<'_>, field: &Path) -
     let mut errors = Vec::new();
     let devices = VolumeUses::of_devices(items(container.volume_devices.as_ref()));
     let mut taken: ListKeys<&str> = ListKeys::new();
+    // upstream names these fields without the index of the mount
+    let of_all = field.child("volumeMounts");
     for (index, mount) in items(container.volume_mounts.as_ref()).iter().enumerate() {
-        let field = field.child("volumeMounts").index(index);
+        let field = of_all.index(index);
         errors.extend(known_volume(&mount.name, pod, &field));
         errors.extend(not_a_device(mount, &devices, &field));
         if mount.mount_path.is_empty() {
@@ -25,9 +27,9 @@ pub(super) fn check(container: &Container, pod: &CheckedPod<'_>, field: &Path) -
                 "must be unique",
             ));
         }
-        errors.extend(sub_paths(mount, &field));
-        errors.extend(propagation(mount, container, &field));
-        errors.extend(recursive_read_only(mount, &field));
+        errors.extend(sub_paths(mount, &of_all, &field));
+        errors.extend(propagation(mount, container, &of_all));
+        errors.extend(recursive_read_only(mount, &of_all));
         errors.extend(bind_options(mount, pod, &field));
     }
     errors.extend(self::devices(container, pod, &field.child("volumeDevices")));
@@ -79,12 +81,12 @@ fn known_volume(name: &str, pod: &CheckedPod<'_>, field: &Path) -> Option<FieldE
     (!known).then(|| FieldError::not_found(field.child("name"), name))
 }
 
-fn sub_paths(mount: &VolumeMount, field: &Path) -> Vec<FieldError> {
+fn sub_paths(mount: &VolumeMount, of_all: &Path, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let sub_path = text(mount.sub_path.as_ref());
     let expression = text(mount.sub_path_expr.as_ref());
     if !sub_path.is_empty() {
-        errors.extend(volume_files::descending_path(sub_path, &field.child("subPath")));
+        errors.extend(volume_files::descending_path(sub_path, &of_all.child("subPath")));
     }
     if !expression.is_empty() {
         let field = field.child("subPathExpr");

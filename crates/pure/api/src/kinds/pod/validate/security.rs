@@ -26,8 +26,8 @@ pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     let field = field.child("securityContext");
     for (name, id) in [
         ("fsGroup", context.fs_group),
-        ("runAsGroup", context.run_as_group),
         ("runAsUser", context.run_as_user),
+        ("runAsGroup", context.run_as_group),
     ] {
         errors.extend(id.and_then(|id| numbers::unix_id(id, &field.child(name))));
     }
@@ -104,7 +104,7 @@ fn sysctl_of_node(spec: &PodSpec, sysctl: &Sysctl, name: &str, field: Path) -> O
 pub(super) fn container(container: &Container, spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let Some(context) = &container.security_context else { return errors };
-    for (name, id) in [("runAsGroup", context.run_as_group), ("runAsUser", context.run_as_user)] {
+    for (name, id) in [("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group)] {
         errors.extend(id.and_then(|id| numbers::unix_id(id, &field.child(name))));
     }
     errors.extend(one_of_if_set(
