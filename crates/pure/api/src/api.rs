@@ -318,6 +318,9 @@ impl Api {
             .find(&path.group, &path.version, &path.resource)
             .ok_or_else(ApiError::no_such_path)?;
         check_scope(entry, path)?;
+        if path.name.contains('/') {
+            return Err(ApiError::no_such_path());
+        }
         if path.subresource == PROXY && entry.subresources.contains(&Subresource::Proxy) {
             let call = ApiCall { api: &self.shared, entry, path, options, request };
             return subresources::proxy::connect(&call);

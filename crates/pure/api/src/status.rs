@@ -27,8 +27,7 @@ pub struct Status {
     pub api_version: String,
     /// Always empty here.
     pub metadata: StatusListMeta,
-    /// `Success` or `Failure`; empty where upstream says neither.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    /// `Success` or `Failure`.
     pub status: String,
     /// For people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -436,14 +435,6 @@ impl ApiError {
     /// 500 without a reason: what upstream answers where it returns a plain error.
     pub fn failure(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
-    }
-
-    /// The same without `status`: what upstream answers where a strategic merge patch contradicts
-    /// itself.
-    pub fn statusless_failure(message: impl Into<String>) -> Self {
-        let mut error = Self::failure(message);
-        error.0.status.clear();
-        error
     }
 
     /// 500: it is our fault, or the disk's.

@@ -57,10 +57,10 @@ pub fn body_format(content_type: &str) -> Result<BodyFormat, ApiError> {
         "" | "application/json" => Ok(BodyFormat::Json),
         "application/vnd.kubernetes.protobuf" => Ok(BodyFormat::Protobuf),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(BodyFormat::Yaml),
-        _ => Err(ApiError::unsupported_media_type(format!(
+        _ => Err(ApiError::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: \
-             application/json, application/yaml, application/vnd.kubernetes.protobuf"
-        ))),
+             application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn retain_keys(
     budget: &mut WorkBudget,
 ) -> Result<(), PatchError> {
     let Some(retained) = patch.get(RETAIN_KEYS) else { return Ok(()) };
-    let bad = || PatchError::DoesNotFit("invalid patch format of retainKeys".to_owned());
+    let bad = || PatchError::Malformed("invalid patch format of retainKeys".to_owned());
     budget.measure(retained, "merging objects")?;
     budget.spend_entries(object.len(), "merging objects")?;
     let retained: BTreeSet<&str> =
@@ -69,7 +69,7 @@ pub(super) fn delete_from_list(
     budget: &mut WorkBudget,
 ) -> Result<(), PatchError> {
     let gone = gone.as_array().ok_or_else(|| {
-        PatchError::DoesNotFit(format!("{DELETE_FROM_LIST}{field} must be a list"))
+        PatchError::Malformed(format!("{DELETE_FROM_LIST}{field} must be a list"))
     })?;
     if let Some(Value::Array(items)) = object.get_mut(field) {
         if gone.iter().any(|item| !item.is_object()) && items.iter().any(|item| item.is_object()) {
@@ -97,9 +97,7 @@ pub(super) fn order_of<'a>(
     match patch.get(&format!("{SET_ELEMENT_ORDER}{field}")) {
         None => Ok(PatchOrder::OfThePatch),
         Some(Value::Array(items)) => Ok(PatchOrder::Given(items)),
-        Some(_) => {
-            Err(PatchError::DoesNotFit(format!("{SET_ELEMENT_ORDER}{field} must be a list")))
-        }
+        Some(_) => Err(PatchError::Malformed(format!("{SET_ELEMENT_ORDER}{field} must be a list"))),
     }
 }
 

@@ -135,7 +135,7 @@ fn at_operation(error: PatchError, index: usize, operation: &PatchOperation) -> 
             let path = operation.path().as_str();
             PatchError::TooMuch(format!("operation {index} at path {path:?}: {why}"))
         }
-        PatchError::DoesNotFit(why) => PatchError::DoesNotFit(why),
+        other @ (PatchError::DoesNotFit(_) | PatchError::Malformed(_)) => other,
     }
 }
 

@@ -38,6 +38,9 @@ pub enum PatchError {
     /// It cannot be applied to this object.
     #[error("{0}")]
     DoesNotFit(String),
+    /// It is no patch of its format.
+    #[error("{0}")]
+    Malformed(String),
     /// It would make something larger or deeper than allowed, or take more work.
     #[error("{0}")]
     TooMuch(String),
@@ -127,11 +130,11 @@ impl Patch {
             (PatchFormat::Json(_), PatchError::DoesNotFit(why)) => {
                 ApiError::unprocessable_patch(&why)
             }
-            (PatchFormat::Merge, PatchError::DoesNotFit(why)) => ApiError::bad_request(why),
-            // 500, as upstream
-            (PatchFormat::StrategicMerge, PatchError::DoesNotFit(why)) => {
-                ApiError::statusless_failure(why)
+            (_, PatchError::Malformed(why)) | (PatchFormat::Merge, PatchError::DoesNotFit(why)) => {
+                ApiError::bad_request(why)
             }
+            // 500, as upstream
+            (PatchFormat::StrategicMerge, PatchError::DoesNotFit(why)) => ApiError::failure(why),
             (_, PatchError::TooMuch(why)) => ApiError::too_large_because(&why),
         })
     }

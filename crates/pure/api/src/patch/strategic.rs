@@ -27,7 +27,7 @@ pub(super) fn apply(
         (Value::Object(object), Value::Object(patch)) => {
             merge_objects(schema, object, patch, budget).map(Value::Object)
         }
-        _ => Err(PatchError::DoesNotFit("a strategic merge patch must be an object".to_owned())),
+        _ => Err(PatchError::Malformed("a strategic merge patch must be an object".to_owned())),
     }
 }
 

@@ -6,6 +6,7 @@ use k8s_openapi::api::authorization::v1::{
     SubjectAccessReviewSpec, SubjectAccessReviewStatus, SubjectRulesReviewStatus,
 };
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{created, read};
 use crate::auth::{AccessAttributes, ClientIdentity, UserInfo};
@@ -25,6 +26,7 @@ pub(super) fn may_i(
     _path: &ResourcePath,
 ) -> Result<ApiAnswer, ApiError> {
     let mut review: SelfSubjectAccessReview = read(request)?;
+    check_metadata(&review.metadata)?;
     let spec = &review.spec;
     let what = attributes(&spec.resource_attributes, &spec.non_resource_attributes)?;
     review.status = Some(match &request.identity {
@@ -41,6 +43,7 @@ pub(super) fn may_they(
     _path: &ResourcePath,
 ) -> Result<ApiAnswer, ApiError> {
     let mut review: SubjectAccessReview = read(request)?;
+    check_metadata(&review.metadata)?;
     review.status = Some(decide(api, &review.spec)?);
     created(&review)
 }
@@ -194,6 +197,15 @@ fn invalid(field: &str, shown: String, why: &str) -> ApiError {
 
 fn shown_path(path: &NonResourceAttributes) -> String {
     format!("{{\"Path\":{:?},\"Verb\":{:?}}}", text(path.path.as_ref()), text(path.verb.as_ref()))
+}
+
+/// A review is no object and has no metadata.
+fn check_metadata(meta: &ObjectMeta) -> Result<(), ApiError> {
+    let given = ObjectMeta { managed_fields: None, ..meta.clone() };
+    match given == ObjectMeta::default() {
+        true => Ok(()),
+        false => Err(invalid("metadata", String::new(), "must be empty")),
+    }
 }
 
 /// A selector is given as text or as requirements.

@@ -176,6 +176,8 @@ fn devices(container: &Container, pod: &CheckedPod<'_>, field: &Path) -> Vec<Fie
         let field = field.index(index);
         let (name, path) = (&device.name, &device.device_path);
         errors.extend(known_volume(name, pod, &field));
+        let volume = pod.volume(name);
+        errors.extend(volume.map(|volume| device_of(volume, &field)));
         let mut wrong = |at: &str, value: &String, detail: &str| {
             errors.push(FieldError::invalid(field.child(at), value, detail));
         };
@@ -197,8 +199,6 @@ fn devices(container: &Container, pod: &CheckedPod<'_>, field: &Path) -> Vec<Fie
         if path.is_empty() {
             errors.push(FieldError::required(field.child("devicePath"), ""));
         }
-        let volume = pod.volume(name);
-        errors.extend(volume.map(|volume| device_of(volume, &field)));
     }
     errors
 }
