@@ -1,5 +1,5 @@
-//! What a pod takes over from its RuntimeClass: the overhead, a node selector, tolerations. There is
-//! one runtime: a pod whose class has another handler is not bound to a node.
+//! What a pod takes over from its RuntimeClass: the overhead, a node selector, tolerations. There
+//! is one runtime: a pod of a class with another handler is not bound to a node.
 //!
 //! Source: admission plugin RuntimeClass. It looks at pods that are created, not at templates.
 
@@ -100,7 +100,7 @@ pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
     check_handler(call, name, spec)
 }
 
-/// Refuses to bind a pod whose runtime no node has.
+/// Refuses to bind a pod of a runtime that no node has.
 pub(crate) fn check_binding(call: &ApiCall<'_>, pod: &Pod) -> Result<(), ApiError> {
     let name = text(pod.metadata.name.as_ref());
     pod.spec.as_ref().map_or(Ok(()), |spec| check_handler(call, name, spec))

@@ -64,7 +64,7 @@ impl ObjectRenderer<'_> {
         }
     }
 
-    /// One object of a watch whose client knows the columns of the table.
+    /// One object of a watch, for a client that knows the columns of the table.
     pub(crate) fn later_object(&self, json: &Bytes) -> Result<Bytes, ApiError> {
         let Representation::Table(include) = self.form else { return self.object(json) };
         let meta = ListMeta { resource_version: resource_version(json)?, ..ListMeta::default() };

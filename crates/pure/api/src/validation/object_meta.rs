@@ -168,8 +168,8 @@ fn check_finalizer_domains(finalizers: &[String], field: &Path) -> Vec<FieldErro
     errors.collect()
 }
 
-/// Everything wrong with the metadata of a changed object. Upstream asks the machinery and the kind,
-/// and tells what both find twice; so do we, because clients count causes.
+/// Everything wrong with the metadata of a changed object. Upstream asks the machinery and the
+/// kind, and tells what both find twice; so do we, because clients count causes.
 pub fn check_change(
     (new, old): (&ObjectMeta, &ObjectMeta),
     rule: NameRule,

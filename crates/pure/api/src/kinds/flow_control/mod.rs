@@ -1,5 +1,5 @@
-//! Kinds of flowcontrol.apiserver.k8s.io: stored for tools that read them. The limits of clients are
-//! the engine's own (docs/adr/0042), so a warning says that these change nothing.
+//! Kinds of flowcontrol.apiserver.k8s.io: stored for tools that read them. The limits of clients
+//! are the engine's own (docs/adr/0042), so a warning says that these change nothing.
 
 mod flow_schema;
 mod priority_level;
