@@ -110,7 +110,7 @@ async fn requests_are_served_in_process_with_warnings_and_codes() {
     assert_eq!(made.headers()["content-type"], "application/json");
     assert_eq!(json_of(made).await["metadata"]["name"], "a");
     let head = send(&service, "HEAD", &format!("{CONFIG_MAPS}/a"), "").await;
-    assert_eq!(head.status(), StatusCode::OK);
+    assert_eq!(head.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert!(head.into_body().collect().await.unwrap().to_bytes().is_empty());
     let missing = send(&service, "GET", &format!("{CONFIG_MAPS}/b"), "").await;
     assert_eq!(missing.status(), StatusCode::NOT_FOUND);
