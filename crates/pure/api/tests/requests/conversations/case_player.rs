@@ -201,6 +201,7 @@ fn answer(bench: &mut Bench, request: &ApiRequest) -> GivenAnswer {
         }
         RequestOutcome::Log(_)
         | RequestOutcome::Stream(_)
+        | RequestOutcome::Proxy(_)
         | RequestOutcome::Node(_)
         | RequestOutcome::ResourceMetrics(_)
         | RequestOutcome::Metrics => {
