@@ -14,11 +14,12 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     ("types", &[]),
     ("cron", &["types"]),
     ("metrics", &["types"]),
     ("store", &[]),
+    ("structured-merge", &[]),
     ("redb-disk", &["store"]),
     ("shim", &[]),
     ("demo", &[]),
@@ -31,7 +32,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("controllers", &["types", "cron"]),
     ("services", &["types"]),
     ("net", &["types", "services"]),
-    ("api", &["types", "cron", "metrics", "store"]),
+    ("api", &["types", "cron", "metrics", "store", "structured-merge"]),
     ("api-server", &["types", "metrics", "store", "api"]),
     ("runtime", &["types", "shim"]),
     ("reconcile", &["types", "metrics", "controllers", "ladder"]),
