@@ -204,6 +204,7 @@ impl Front {
             path: path.to_owned(),
             query: query.to_owned(),
             accept: text(header::ACCEPT),
+            user_agent: text(header::USER_AGENT),
             content_type: text(header::CONTENT_TYPE),
             body,
             identity: acts_as,

@@ -17,7 +17,6 @@ use crate::call::{ApiCall, ObjectPart};
 use crate::discovery::Discovery;
 use crate::expiry::EventExpiry;
 use crate::impersonation::{self, Impersonation};
-use crate::keys;
 use crate::node_query::MetricsQuery;
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::{AnyObject, KindEntry, Registry, ResourceScope, Subresource};
@@ -33,6 +32,7 @@ use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
 use crate::subresources;
 use crate::verbs;
+use crate::{keys, managed_fields};
 
 /// The API. Cheap to clone; all clones are the same.
 #[derive(Clone)]
@@ -338,6 +338,7 @@ impl Api {
             // before anything is written
             call.form()?;
         }
+        managed_fields::check_options(&call, verb)?;
         if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) }
     }
 

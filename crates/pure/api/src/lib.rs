@@ -29,6 +29,7 @@ mod expiry;
 mod impersonation;
 pub mod keys;
 pub mod kinds;
+mod managed_fields;
 pub mod node_query;
 mod node_rights;
 mod object_meta;

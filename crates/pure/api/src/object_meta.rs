@@ -40,10 +40,8 @@ pub(crate) fn prepare_changed(meta: &mut ObjectMeta, old: &ObjectMeta) {
     drop_empty(meta);
 }
 
-/// Fields that this server does not keep: managedFields belong to server-side apply, selfLink is
-/// gone upstream as well.
+/// Fields that this server does not keep: selfLink is gone upstream as well.
 fn drop_unkept(meta: &mut ObjectMeta) {
-    meta.managed_fields = None;
     meta.self_link = None;
 }
 

@@ -224,6 +224,7 @@ mod tests {
             path: path.to_owned(),
             query: String::new(),
             accept: String::new(),
+            user_agent: String::new(),
             content_type: String::new(),
             body: bytes::Bytes::new(),
             identity: crate::auth::ClientIdentity::Anonymous,

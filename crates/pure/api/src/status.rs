@@ -136,6 +136,18 @@ impl ApiError {
         self
     }
 
+    /// 409: an apply would change what others own.
+    pub fn apply_conflict(message: String, causes: Vec<FieldCause>) -> Self {
+        let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message);
+        error.0.details = Some(StatusErrorDetails { causes, ..StatusErrorDetails::default() });
+        error
+    }
+
+    /// 500 with nothing but a message: what upstream answers where it has no reason of its own.
+    pub fn without_reason(message: String) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
     /// The same with one more cause.
     pub fn with_cause(mut self, cause: FieldCause) -> Self {
         self.0.details.get_or_insert_default().causes.push(cause);

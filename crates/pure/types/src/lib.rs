@@ -15,6 +15,7 @@ pub mod ephemeral;
 pub mod event_bucket;
 mod event_severity;
 pub mod exit;
+mod fields_text;
 pub mod held;
 pub mod host_image;
 pub mod ids;

@@ -25,9 +25,11 @@ use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
 use serde::de::Error as _;
-use serde_json::{Error, Value};
+use serde_json::{Error, Serializer, Value};
 
+use crate::fields_text::FieldsText;
 use crate::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 /// Room for the text of most objects, so that it does not move while it grows.
@@ -41,7 +43,8 @@ pub trait ObjectJson: Sized {
     /// When the text is not JSON, or something else than this object.
     fn from_json(text: &[u8]) -> Result<Self, Error>;
 
-    /// Its text.
+    /// Its text. Where a `fieldsV1` of its managedFields is kept as one text, that text stands
+    /// there as the JSON that it is.
     fn to_json(&self) -> Vec<u8>;
 
     /// The same as a tree.
@@ -66,7 +69,8 @@ macro_rules! object_json {
 
                 fn to_json(&self) -> Vec<u8> {
                     let mut text = Vec::with_capacity(TEXT_BYTES);
-                    serde_json::to_writer(&mut text, self).expect(TEXT_KEYS);
+                    let mut writer = Serializer::with_formatter(&mut text, FieldsText::default());
+                    self.serialize(&mut writer).expect(TEXT_KEYS);
                     text
                 }
 

@@ -3,10 +3,6 @@ use std::path::Path;
 
 use rekindle_testkit::{Engine, text};
 
-/// Server-side apply comes later; until then `helm install` is told to patch from its side. What
-/// follows takes the method of the release before. See docs/compatibility.md.
-const CLIENT_SIDE: &str = "--server-side=false";
-
 const TEMPLATE: &str = "
 apiVersion: v1
 kind: ConfigMap
@@ -78,7 +74,7 @@ fn a_chart_is_installed_upgraded_rolled_back_and_uninstalled() {
     let chart = chart.to_str().unwrap();
     let wait = ["--wait", rekindle_testkit::TIMEOUT];
 
-    helm(&engine, &[&["install", "web", chart, CLIENT_SIDE], &wait[..]].concat());
+    helm(&engine, &[&["install", "web", chart], &wait[..]].concat());
     assert_release(&engine, 1, "hello");
     assert!(helm(&engine, &["list"]).contains("deployed"));
 
@@ -98,14 +94,29 @@ fn a_chart_is_installed_upgraded_rolled_back_and_uninstalled() {
     assert_eq!(left, "service/kubernetes\n", "helm's own records are gone, too");
 }
 
+/// helm applies by the server, so it owns what its charts say. Another owner of a field is a
+/// conflict, which helm names.
 #[test]
-fn without_the_flag_the_answer_says_which_flag_it_takes() {
+fn helm_owns_what_its_chart_says_and_names_who_else_does() {
     let engine = Engine::start();
     let folder = tempfile::tempdir().unwrap();
     write_chart(folder.path());
-    let install = ["install", "web", folder.path().to_str().unwrap()];
-    let output = engine.helm_command(&install).output().unwrap();
+    let chart = folder.path().to_str().unwrap();
+    helm(&engine, &["install", "web", chart]);
+    let owners =
+        engine.kubectl(&["get", "configmap/web-config", "--show-managed-fields", "-o", "yaml"]);
+    assert!(owners.contains("manager: helm") && owners.contains("operation: Apply"), "{owners}");
+
+    let by_hand =
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: web-config}, data: {greeting: hand}}";
+    let force = ["apply", "--server-side", "--force-conflicts", "--field-manager=hand", "-f", "-"];
+    engine.kubectl_with(&force, by_hand);
+    let upgrade = ["upgrade", "web", chart, "--set", "greeting=bye"];
+    let output = engine.helm_command(&upgrade).output().unwrap();
     assert!(!output.status.success());
     let error = text(&output.stderr);
-    assert!(error.contains("helm --server-side=false"), "{error}");
+    assert!(error.contains("conflict with \"hand\": .data.greeting"), "{error}");
+    helm(&engine, &[&upgrade[..], &["--force-conflicts"]].concat());
+    assert_eq!(engine.get("configmap/web-config")["data"]["greeting"], "bye");
+    helm(&engine, &["uninstall", "web"]);
 }

@@ -13,3 +13,4 @@ mod kubectl;
 mod own_kinds;
 mod pod_security;
 mod proxy;
+mod server_side_apply;

@@ -45,6 +45,7 @@ impl SimServer {
             path: path.to_owned(),
             query: query.to_owned(),
             accept: String::new(),
+            user_agent: String::new(),
             content_type: kind.to_owned(),
             body: body.into(),
             identity: ClientIdentity::clone(&self.identity),

@@ -88,6 +88,7 @@ mod tests {
                 path: path.to_owned(),
                 query: String::new(),
                 accept: String::new(),
+                user_agent: String::new(),
                 content_type: "application/json".to_owned(),
                 body: Bytes::from(body.to_string()),
                 identity: ClientIdentity::User(UserInfo::internal("tester")),

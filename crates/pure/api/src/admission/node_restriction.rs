@@ -226,6 +226,7 @@ fn wrong_with_volume(node: &str, new: &PersistentVolume, old: &PersistentVolume)
     let freed = PersistentVolume {
         metadata: ObjectMeta {
             finalizers: new.metadata.finalizers.clone(),
+            managed_fields: new.metadata.managed_fields.clone(),
             resource_version: new.metadata.resource_version.clone(),
             ..old.metadata.clone()
         },

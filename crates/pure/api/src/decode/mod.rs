@@ -5,7 +5,7 @@ mod protobuf;
 mod tracked;
 pub mod type_error;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::registry::{AnyObject, DecodeError, KindEntry};
 use crate::status::ApiError;
@@ -88,6 +88,32 @@ pub fn read_patch(bytes: &[u8]) -> Result<Body, ApiError> {
     let (value, duplicate_fields) = tracked::from_json(bytes)
         .map_err(|error| told(error, |why| format!("error decoding patch: {why}")))?;
     Ok(Body { value, duplicate_fields })
+}
+
+/// Reads the body of an apply: YAML, or JSON, which most clients send.
+pub fn read_apply(bytes: &[u8]) -> Result<Body, ApiError> {
+    if bytes.len() > BODY_BYTES_MAX {
+        return Err(ApiError::too_large(BODY_BYTES_MAX));
+    }
+    let looks_like_json = bytes.trim_ascii_start().starts_with(b"{");
+    let as_json = looks_like_json.then(|| tracked::from_json(bytes)).and_then(Result::ok);
+    let (value, duplicate_fields) = match as_json {
+        Some(read) => read,
+        None if bytes.trim_ascii().is_empty() => (Value::Null, Vec::new()),
+        None => tracked::from_yaml(bytes)
+            .map_err(|error| told(error, |why| format!("error decoding YAML: {why}")))?,
+    };
+    match value {
+        Value::Object(_) => Ok(Body { value, duplicate_fields }),
+        Value::Null => Ok(Body { value: Value::Object(Map::new()), duplicate_fields }),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(ApiError::bad_request(format!(
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
+                 unmarshal {} into Go value of type map[string]interface {{}}",
+                type_error::json_type(&value)
+            )))
+        }
+    }
 }
 
 /// As the client is told of it.

@@ -47,7 +47,7 @@ pub enum PatchError {
 }
 
 const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, \
-                        application/strategic-merge-patch+json";
+                        application/strategic-merge-patch+json, application/apply-patch+yaml";
 
 impl Patch {
     /// Reads a patch in the format that its content type names.
@@ -61,12 +61,6 @@ impl Patch {
             }
             "application/merge-patch+json" => (PatchFormat::Merge, read()?),
             "application/strategic-merge-patch+json" => (PatchFormat::StrategicMerge, read()?),
-            "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
-                return Err(ApiError::unsupported_patch_type(format!(
-                    "server-side apply ({media_type}) is not supported yet - accepted media types include: {ACCEPTED}. \
-                     Use kubectl apply without --server-side, or helm --server-side=false"
-                )));
-            }
             other => {
                 return Err(ApiError::unsupported_patch_type(format!(
                     "the body of the request was in an unknown format ({other}) - accepted media types include: \

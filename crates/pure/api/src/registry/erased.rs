@@ -16,6 +16,7 @@ use super::resource::{
 };
 use super::strategy::ObjectPart;
 use super::{metadata, strict};
+use crate::managed_fields::entries;
 
 /// An object of some served kind. Implemented for every [`ApiKind`]; the methods are the kind's
 /// own.
@@ -313,5 +314,7 @@ fn decode<K: ApiKind>(value: &Value) -> Result<ParsedObject, DecodeError> {
 }
 
 fn decode_stored<K: ApiKind>(json: &[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error> {
-    K::from_json(json).map(|object| Box::new(object) as Box<dyn AnyObject>)
+    let mut object = K::from_json(json)?;
+    entries::compact(object.metadata_mut());
+    Ok(Box::new(object))
 }

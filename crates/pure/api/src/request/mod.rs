@@ -29,6 +29,8 @@ pub struct ApiRequest {
     pub accept: String,
     /// The `Content-Type` header; empty when there is none.
     pub content_type: String,
+    /// The `User-Agent` header; empty when there is none.
+    pub user_agent: String,
     /// The body; the front has cut it off beyond [`crate::decode::BODY_BYTES_MAX`].
     pub body: Bytes,
     /// Who asks.

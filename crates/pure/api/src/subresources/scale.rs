@@ -9,14 +9,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::Value;
 
 use crate::call::{ApiCall, ObjectPart};
-use crate::decode;
-use crate::object_meta;
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::patch::Patch;
 use crate::registry::{AnyObject, FieldError, KindEntry};
 use crate::status::ApiError;
 use crate::validation::selector;
-use crate::verbs::update::{ProposedObject, change};
+use crate::verbs::update::{FieldOwnership, ProposedObject, change};
+use crate::{decode, managed_fields, object_meta};
 
 const SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 
@@ -36,6 +35,9 @@ pub(crate) fn update(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
 }
 
 pub(crate) fn patch(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
+    if managed_fields::is_apply(&call.request.content_type) {
+        return apply(call);
+    }
     let patch = Patch::read(&call.request.content_type, &call.request.body)?;
     change_scale(call, |old| {
         let mut before = serde_json::to_value(scale_of(old)).map_err(ApiError::internal)?;
@@ -47,6 +49,16 @@ pub(crate) fn patch(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
         object_meta::check_name(&scale.metadata, call.path)?;
         Ok(scale)
     })
+}
+
+fn apply(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
+    let config = managed_fields::apply_scale(call)?;
+    let outcome = change(call, ObjectPart::Main, |old| {
+        let object = config.change(call, ObjectPart::Main, old)?;
+        let warnings = config.warnings.clone();
+        Ok(ProposedObject { object, warnings, ownership: FieldOwnership::Applied })
+    })?;
+    Ok(as_scale(call.entry, outcome))
 }
 
 fn read(value: Value) -> Result<Scale, ApiError> {
@@ -79,7 +91,7 @@ fn change_scale(
         if let Some(uid) = scale.metadata.uid {
             object.meta_mut().uid = Some(uid);
         }
-        Ok(ProposedObject { object, warnings: Vec::new() })
+        Ok(ProposedObject { object, warnings: Vec::new(), ownership: FieldOwnership::Tracked })
     })?;
     Ok(as_scale(call.entry, outcome))
 }

@@ -5,13 +5,14 @@ use rekindle_store::{StoreError, WritePrecondition};
 
 use crate::admission::{self, AdmissionStage, WriteReview};
 use crate::call::{ATTEMPTS_MAX, ApiCall, ApiWriteFailure, ObjectPart, put};
-use crate::decode::DecodedObject;
+use crate::managed_fields::{self, ServerFilled};
 use crate::outcome::RequestOutcome;
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;
 use crate::service_addresses::ServiceWrite;
 use crate::status::ApiError;
 use crate::validation::{self, Path};
+use crate::verbs::update::FieldOwnership;
 use crate::{decode, keys, object_meta};
 
 /// How many generated names are tried before giving up.
@@ -21,21 +22,27 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
     let body = decode::read(format, &call.request.body)?;
     let decoded = decode::object(call.entry, body, call.options.field_validation)?;
-    create_decoded(call, decoded)
+    create_object(call, decoded.object, decoded.warnings, FieldOwnership::Tracked)
 }
 
-/// The same of an object that was read already.
-pub(super) fn create_decoded(
+/// Creates an object that was read.
+pub(crate) fn create_object(
     call: &ApiCall<'_>,
-    decoded: DecodedObject,
+    mut object: Box<dyn AnyObject>,
+    mut warnings: Vec<String>,
+    ownership: FieldOwnership,
 ) -> Result<RequestOutcome, ApiError> {
-    let (mut object, mut warnings) = (decoded.object, decoded.warnings);
     check_new(call, object.as_mut())?;
     let review = WriteReview::of_new(call);
     warnings.extend(review.run(AdmissionStage::Received, object.as_mut())?);
     object_meta::prepare_new(object.meta_mut(), call.api.new_uid(), call.request.now);
+    let filled = ServerFilled::of_new(object.as_ref());
     warnings.extend(review.run(AdmissionStage::Identified, object.as_mut())?);
     object.set_defaults();
+    match ownership {
+        FieldOwnership::Tracked => managed_fields::track_new(call, object.as_mut(), &filled),
+        FieldOwnership::Applied => {}
+    }
     object.prepare_for_create(&call.context());
     warnings.extend(review.run(AdmissionStage::Defaulted, object.as_mut())?);
     warnings.extend(object.warnings());

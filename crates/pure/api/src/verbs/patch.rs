@@ -1,18 +1,26 @@
 //! patch: changes an object in part, in one of the patch formats.
 
+use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use super::update::{ProposedObject, change};
-use crate::call::{ApiCall, ObjectPart};
+use super::create::create_object;
+use super::update::{FieldOwnership, ProposedObject, change};
+use crate::auth::AccessAttributes;
+use crate::call::{ATTEMPTS_MAX, ApiCall, ObjectPart};
 use crate::decode::{self, FieldValidation};
+use crate::managed_fields::{self, AppliedConfig};
 use crate::object_meta;
 use crate::outcome::RequestOutcome;
 use crate::patch::Patch;
 use crate::registry::{AnyObject, FieldError};
+use crate::request::RequestVerb;
 use crate::status::ApiError;
 
 pub(crate) fn patch(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutcome, ApiError> {
+    if managed_fields::is_apply(&call.request.content_type) {
+        return apply(call, part);
+    }
     let mut first = Some(read(call)?);
     change(call, part, |old| {
         // who has lost a race reads it once more, so that nobody else has to keep a copy
@@ -22,6 +30,53 @@ pub(crate) fn patch(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutco
             false => propose(call, patch, old.to_value()),
         }
     })
+}
+
+/// Applies a configuration: the object is made when it is not there.
+fn apply(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutcome, ApiError> {
+    let config = AppliedConfig::read(call)?;
+    for _ in 0..ATTEMPTS_MAX {
+        let is_new = part == ObjectPart::Main && call.api.store.newest(&call.key()).is_none();
+        if is_new {
+            match create_applied(call, &config) {
+                // it was made in between
+                Err(error) if error.status().reason == "AlreadyExists" => continue,
+                other => return other,
+            }
+        }
+        let applied = change(call, part, |old| {
+            let mut object = config.change(call, part, old)?;
+            object_meta::settle_namespace(call.entry, object.meta_mut(), call.path)?;
+            object_meta::check_name(object.meta(), call.path)?;
+            let warnings = config.warnings.clone();
+            Ok(ProposedObject { object, warnings, ownership: FieldOwnership::Applied })
+        });
+        match applied {
+            // it went in between
+            Err(error) if part == ObjectPart::Main && error.code() == StatusCode::NOT_FOUND => {}
+            other => return other,
+        }
+    }
+    Err(ApiError::modified(call.entry, &call.path.name))
+}
+
+fn create_applied(call: &ApiCall<'_>, config: &AppliedConfig) -> Result<RequestOutcome, ApiError> {
+    call.api.authorize(
+        &call.request.identity,
+        &AccessAttributes::Resource {
+            verb: RequestVerb::Create.name(),
+            group: &call.path.group,
+            resource: &call.path.resource,
+            subresource: "",
+            namespace: &call.path.namespace,
+            name: &call.path.name,
+        },
+    )?;
+    let mut object = config.create(call)?;
+    object_meta::settle_namespace(call.entry, object.meta_mut(), call.path)?;
+    object.meta_mut().name.get_or_insert_with(|| call.path.name.clone());
+    object_meta::check_name(object.meta(), call.path)?;
+    create_object(call, object, config.warnings.clone(), FieldOwnership::Applied)
 }
 
 fn read(call: &ApiCall<'_>) -> Result<Patch, ApiError> {
@@ -86,7 +141,7 @@ fn propose(
     };
     object_meta::settle_namespace(call.entry, object.meta_mut(), call.path)?;
     object_meta::check_name(object.meta(), call.path)?;
-    Ok(ProposedObject { object, warnings })
+    Ok(ProposedObject { object, warnings, ownership: FieldOwnership::Tracked })
 }
 
 /// A patch makes nothing else of an object.

@@ -17,7 +17,7 @@ use crate::request::options::DryRun;
 use crate::service_addresses::ServiceWrite;
 use crate::status::ApiError;
 use crate::validation::{self, new_mistakes, text};
-use crate::{decode, object_meta, removal, revision};
+use crate::{decode, managed_fields, object_meta, removal, revision};
 
 pub(crate) fn update(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
@@ -31,7 +31,11 @@ pub(crate) fn update(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutc
         return create_in_place(call, decoded);
     }
     change(call, part, |_| {
-        Ok(ProposedObject { object: object.boxed_clone(), warnings: decoded.warnings.clone() })
+        Ok(ProposedObject {
+            object: object.boxed_clone(),
+            warnings: decoded.warnings.clone(),
+            ownership: FieldOwnership::Tracked,
+        })
     })
 }
 
@@ -56,7 +60,8 @@ fn create_in_place(call: &ApiCall<'_>, decoded: DecodedObject) -> Result<Request
     if !given.is_empty() {
         return Err(unmet_uid(call, given, ""));
     }
-    create::create_decoded(call, decoded)
+    let DecodedObject { object, warnings } = decoded;
+    create::create_object(call, object, warnings, FieldOwnership::Tracked)
 }
 
 fn unmet_uid(call: &ApiCall<'_>, given: &str, actual: &str) -> ApiError {
@@ -71,6 +76,17 @@ pub(crate) struct ProposedObject {
     pub(crate) object: Box<dyn AnyObject>,
     /// For Warning headers.
     pub(crate) warnings: Vec<String>,
+    /// Who owns its fields.
+    pub(crate) ownership: FieldOwnership,
+}
+
+/// How it becomes known who owns the fields of a written object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldOwnership {
+    /// Who writes owns what the write changes.
+    Tracked,
+    /// An apply has decided it.
+    Applied,
 }
 
 /// Changes an object into what `propose` makes of its current state, again when somebody else
@@ -87,7 +103,7 @@ pub(crate) fn change(
         check_preconditions(call, proposal.object.as_ref(), old.as_ref(), &stored)?;
         let review = WriteReview::of_change(call, part, old.as_ref());
         let mut service = ServiceWrite::begin(call, part)?;
-        let proposed = (proposal.object, service.as_mut());
+        let proposed = (proposal.object, proposal.ownership, service.as_mut());
         let (mut object, admitted) = settle(&review, call, part, proposed, old.as_ref())
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
         proposal.warnings.extend(admitted);
@@ -108,6 +124,7 @@ pub(crate) fn change(
             .run(AdmissionStage::Final, object.as_mut())
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
         proposal.warnings.extend(more);
+        managed_fields::keep_times_of_unchanged(object.as_mut(), old.as_ref());
         store_change(call, (&stored, old.as_ref()), object, service, proposal.warnings)
     })
 }
@@ -139,12 +156,20 @@ fn settle(
     review: &WriteReview<'_>,
     call: &ApiCall<'_>,
     part: ObjectPart,
-    (mut object, service): (Box<dyn AnyObject>, Option<&mut ServiceWrite<'_>>),
+    (mut object, ownership, service): (
+        Box<dyn AnyObject>,
+        FieldOwnership,
+        Option<&mut ServiceWrite<'_>>,
+    ),
     old: &dyn AnyObject,
 ) -> Result<(Box<dyn AnyObject>, Vec<String>), ApiError> {
     object_meta::prepare_changed(object.meta_mut(), old.meta());
     object.meta_mut().resource_version.clone_from(&old.meta().resource_version);
     object.set_defaults();
+    match ownership {
+        FieldOwnership::Tracked => managed_fields::track_change(call, part, object.as_mut(), old),
+        FieldOwnership::Applied => {}
+    }
     match part {
         ObjectPart::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
         ObjectPart::Main

@@ -25,6 +25,21 @@ fn a_created_object_has_what_the_server_gives() {
           "metadata": {
             "creationTimestamp": "2026-11-18T11:06:40Z",
             "generation": 7,
+            "managedFields": [
+              {
+                "apiVersion": "v1",
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {
+                  "f:data": {
+                    ".": {},
+                    "f:k": {}
+                  }
+                },
+                "manager": "unknown",
+                "operation": "Update",
+                "time": "2026-11-18T11:06:40Z"
+              }
+            ],
             "name": "a",
             "namespace": "default",
             "resourceVersion": "38",
@@ -281,8 +296,8 @@ fn refused_patches_say_why() {
         400 BadRequest: the name of the object (other) does not match the name on the URL (web)
         409 Conflict: Operation cannot be fulfilled on deployments.apps "web": the object has been modified; please apply your changes to the latest version and try again
         500 : map: map[image:x] does not contain declared merge key: name
-        415 UnsupportedMediaType: server-side apply (application/apply-patch+yaml) is not supported yet - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json. Use kubectl apply without --server-side, or helm --server-side=false
-        415 UnsupportedMediaType: the body of the request was in an unknown format (application/xml) - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json
+        422 Invalid: PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch
+        415 UnsupportedMediaType: the body of the request was in an unknown format (application/xml) - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml
         404 NotFound: deployments.apps "nosuch" not found"#]].assert_eq(&texts(replies));
 }
 
@@ -317,6 +332,7 @@ fn a_patch_of_a_status_leaves_the_metadata_that_it_does_not_name() {
     let of_metadata = |object: &Value| {
         let mut metadata = object["metadata"].clone();
         metadata["resourceVersion"].take();
+        metadata["managedFields"].take();
         metadata
     };
     let before = bench.get(&format!("{PODS}/web"));

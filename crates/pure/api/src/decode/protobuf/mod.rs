@@ -207,9 +207,7 @@ fn read_value(
         ("Time" | "MicroTime", WireValue::Bytes(bytes)) => time(bytes, wrong)?,
         ("Quantity", WireValue::Bytes(bytes)) => Some(quantity(bytes, wrong)?),
         ("IntOrString", WireValue::Bytes(bytes)) => Some(int_or_string(bytes, wrong)?),
-        ("RawExtension", WireValue::Bytes(bytes)) => Some(raw(bytes, wrong)?),
-        // Kept for managedFields only, which this server drops.
-        ("FieldsV1", WireValue::Bytes(_)) => None,
+        ("RawExtension" | "FieldsV1", WireValue::Bytes(bytes)) => Some(raw(bytes, wrong)?),
         (message, WireValue::Bytes(bytes)) if message.contains('.') => {
             let mut tree = Map::new();
             read_message(message, bytes, &mut tree, depth + 1)?;

@@ -87,6 +87,7 @@ impl Bench {
             path: path.to_owned(),
             query: query.to_owned(),
             accept: String::new(),
+            user_agent: String::new(),
             content_type: if method == "PATCH" {
                 "application/merge-patch+json"
             } else {

@@ -1,0 +1,19 @@
+//! Who owns which fields of an object (`metadata.managedFields`), and server-side apply.
+//!
+//! `rekindle-structured-merge` has the rules. Here is what an API server adds: the types of its
+//! kinds, the owner that a request stands for, and the form in which entries are kept.
+//!
+//! Entries are kept in the object's metadata, each set of fields as one text
+//! ([`entries::write`]). `rekindle_types::ObjectJson` writes that text as the JSON that it is.
+
+mod apply;
+pub(crate) mod builtin_types;
+pub(crate) mod entries;
+mod last_applied;
+mod options;
+mod owner;
+mod tracking;
+
+pub(crate) use apply::{AppliedConfig, apply_scale};
+pub(crate) use options::{check as check_options, is_apply};
+pub(crate) use tracking::{ServerFilled, keep_times_of_unchanged, track_change, track_new};
