@@ -29,7 +29,7 @@ impl FieldChanges {
     }
 
     /// The same without these fields and what is below them.
-    pub fn without(&self, ignored: &FieldSet) -> Self {
+    pub fn without(self, ignored: &FieldSet) -> Self {
         Self {
             added: self.added.recursive_difference(ignored),
             modified: self.modified.recursive_difference(ignored),

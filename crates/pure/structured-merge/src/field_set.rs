@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::path_element::{FieldPath, PathElement, push_json_string};
 use crate::schema::TypedSchema;
@@ -20,6 +20,12 @@ struct FieldNode {
     /// Whether the field itself is in the set, and not only fields below it.
     is_member: bool,
     below: FieldSet,
+}
+
+impl FieldNode {
+    fn is_in_use(&self) -> bool {
+        self.is_member || !self.below.is_empty()
+    }
 }
 
 /// A text that is no set of fields.
@@ -113,6 +119,9 @@ impl FieldSet {
 
     /// The fields in either.
     pub fn union(mut self, other: &Self) -> Self {
+        if self.is_empty() {
+            return other.clone();
+        }
         for theirs in &other.nodes {
             match self.find(&theirs.step) {
                 Err(at) => self.nodes.insert(at, theirs.clone()),
@@ -127,20 +136,30 @@ impl FieldSet {
     }
 
     /// The fields in both.
-    pub fn intersection(&self, other: &Self) -> Self {
+    pub fn intersection(self, other: &Self) -> Self {
         self.combine(other, |ours, theirs| FieldNode {
-            step: ours.step.clone(),
+            step: ours.step,
             is_member: ours.is_member && theirs.is_some_and(|theirs| theirs.is_member),
             below: theirs.map(|theirs| ours.below.intersection(&theirs.below)).unwrap_or_default(),
         })
     }
 
+    /// Whether a field is in both.
+    pub fn intersects(&self, other: &Self) -> bool {
+        self.nodes.iter().any(|ours| {
+            let theirs = other.find(&ours.step).ok().map(|at| &other.nodes[at]);
+            theirs.is_some_and(|theirs| {
+                (ours.is_member && theirs.is_member) || ours.below.intersects(&theirs.below)
+            })
+        })
+    }
+
     /// The fields of this one that are not in the other. A field below one of the other's stays.
-    pub fn difference(&self, other: &Self) -> Self {
+    pub fn difference(self, other: &Self) -> Self {
         self.combine(other, |ours, theirs| match theirs {
-            None => ours.clone(),
+            None => ours,
             Some(theirs) => FieldNode {
-                step: ours.step.clone(),
+                step: ours.step,
                 is_member: ours.is_member && !theirs.is_member,
                 below: ours.below.difference(&theirs.below),
             },
@@ -148,14 +167,14 @@ impl FieldSet {
     }
 
     /// The same, also without the fields below those of the other.
-    pub fn recursive_difference(&self, other: &Self) -> Self {
+    pub fn recursive_difference(self, other: &Self) -> Self {
         self.combine(other, |ours, theirs| match theirs {
-            None => ours.clone(),
+            None => ours,
             Some(theirs) if theirs.is_member => {
-                FieldNode { step: ours.step.clone(), is_member: false, below: Self::default() }
+                FieldNode { step: ours.step, is_member: false, below: Self::default() }
             }
             Some(theirs) => FieldNode {
-                step: ours.step.clone(),
+                step: ours.step,
                 is_member: ours.is_member,
                 below: ours.below.recursive_difference(&theirs.below),
             },
@@ -163,15 +182,15 @@ impl FieldSet {
     }
 
     fn combine(
-        &self,
+        self,
         other: &Self,
-        combined: impl Fn(&FieldNode, Option<&FieldNode>) -> FieldNode,
+        combined: impl Fn(FieldNode, Option<&FieldNode>) -> FieldNode,
     ) -> Self {
-        let nodes = self.nodes.iter().map(|ours| {
+        let nodes = self.nodes.into_iter().map(|ours| {
             let theirs = other.find(&ours.step).ok().map(|at| &other.nodes[at]);
             combined(ours, theirs)
         });
-        Self { nodes: nodes.filter(|node| node.is_member || !node.below.is_empty()).collect() }
+        Self { nodes: nodes.filter(FieldNode::is_in_use).collect() }
     }
 
     /// The same with each declared field that has fields below it. So a struct goes when all that
@@ -254,6 +273,30 @@ struct ReadNode {
     set: FieldSet,
 }
 
+/// A step as read; none is the dot, which stands for the field itself.
+struct StepText(Option<PathElement>);
+
+impl<'de> Deserialize<'de> for StepText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct StepVisitor;
+        impl Visitor<'_> for StepVisitor {
+            type Value = StepText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path element")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<StepText, E> {
+                match text {
+                    "." => Ok(StepText(None)),
+                    _ => PathElement::parse(text).map(Some).map(StepText).map_err(E::custom),
+                }
+            }
+        }
+        deserializer.deserialize_str(StepVisitor)
+    }
+}
+
 impl<'de> Deserialize<'de> for ReadNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct NodeVisitor;
@@ -266,17 +309,19 @@ impl<'de> Deserialize<'de> for ReadNode {
 
             fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<ReadNode, A::Error> {
                 let mut read = ReadNode { has_dot: false, set: FieldSet::default() };
-                while let Some(step) = fields.next_key::<std::borrow::Cow<'de, str>>()? {
+                while let Some(StepText(step)) = fields.next_key()? {
                     let below: ReadNode = fields.next_value()?;
-                    if step == "." {
+                    let Some(step) = step else {
                         read.has_dot = true;
                         continue;
-                    }
-                    let step = PathElement::parse(&step).map_err(A::Error::custom)?;
+                    };
                     let node = read.set.node_mut(step);
                     // a field with nothing below it stands for itself
                     node.is_member |= below.has_dot || below.set.is_empty();
-                    node.below = std::mem::take(&mut node.below).union(&below.set);
+                    node.below = match node.below.is_empty() {
+                        true => below.set,
+                        false => std::mem::take(&mut node.below).union(&below.set),
+                    };
                 }
                 Ok(read)
             }
@@ -321,11 +366,16 @@ mod tests {
         let (a, b) =
             (set(r#"{"f:a":{".":{},"f:x":{}},"f:b":{}}"#), set(r#"{"f:a":{"f:x":{}},"f:c":{}}"#));
         assert_eq!(a.clone().union(&b), set(r#"{"f:a":{".":{},"f:x":{}},"f:b":{},"f:c":{}}"#));
-        assert_eq!(a.intersection(&b), set(r#"{"f:a":{"f:x":{}}}"#));
-        assert_eq!(a.difference(&b), set(r#"{"f:a":{},"f:b":{}}"#));
-        assert_eq!(b.difference(&set(r#"{"f:a":{}}"#)), b, "a field below another one stays");
-        assert_eq!(b.recursive_difference(&set(r#"{"f:a":{}}"#)), set(r#"{"f:c":{}}"#));
-        assert!(a.difference(&a).is_empty());
+        assert_eq!(a.clone().intersection(&b), set(r#"{"f:a":{"f:x":{}}}"#));
+        assert_eq!(a.clone().difference(&b), set(r#"{"f:a":{},"f:b":{}}"#));
+        assert_eq!(
+            b.clone().difference(&set(r#"{"f:a":{}}"#)),
+            b,
+            "a field below another one stays"
+        );
+        assert_eq!(b.clone().recursive_difference(&set(r#"{"f:a":{}}"#)), set(r#"{"f:c":{}}"#));
+        assert!(a.intersects(&b) && !a.intersects(&set(r#"{"f:a":{"f:y":{}}}"#)));
+        assert!(a.clone().difference(&a).is_empty());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! How a write changes an object and who owns its fields.
 
+use std::sync::LazyLock;
+
 use serde_json::Value;
 
 use crate::compare::FieldChanges;
@@ -34,7 +36,7 @@ pub struct AppliedObject {
 }
 
 /// Fields of an object's identity, which no owner has.
-fn without_identity(fields: &FieldSet) -> FieldSet {
+static IDENTITY: LazyLock<FieldSet> = LazyLock::new(|| {
     const OF_METADATA: [&str; 9] = [
         "name",
         "namespace",
@@ -48,7 +50,14 @@ fn without_identity(fields: &FieldSet) -> FieldSet {
     ];
     let of_metadata = OF_METADATA.iter().map(|name| FieldPath::of_fields(&["metadata", name]));
     let of_object = ["apiVersion", "kind", "metadata"].map(|name| FieldPath::of_fields(&[name]));
-    fields.difference(&FieldSet::from_paths(of_metadata.chain(of_object)))
+    FieldSet::from_paths(of_metadata.chain(of_object))
+});
+
+/// What an owner is left with when others set and removed these fields.
+fn take_from(owned: &mut OwnedFields, set: &FieldSet, removed: &FieldSet) {
+    if owned.fields.intersects(set) || owned.fields.intersects(removed) {
+        owned.fields = std::mem::take(&mut owned.fields).difference(set).difference(removed);
+    }
 }
 
 impl OwnershipChange<'_> {
@@ -69,11 +78,9 @@ impl OwnershipChange<'_> {
             return owners;
         }
         let set = changes.added.union(&changes.modified);
-        for owned in owners.owners.values_mut() {
-            owned.fields = owned.fields.difference(&set).difference(&changes.removed);
-        }
+        owners.owners.values_mut().for_each(|owned| take_from(owned, &set, &changes.removed));
         owners.owners.retain(|_, owned| !owned.fields.is_empty());
-        let set = without_identity(&set);
+        let set = set.difference(&IDENTITY);
         if !set.is_empty() {
             let before = owners.owners.remove(self.owner);
             let fields = match before {
@@ -128,7 +135,7 @@ impl OwnershipChange<'_> {
         if !is_forced {
             let conflicts: Vec<_> = others()
                 .flat_map(|(owner, owned)| {
-                    let paths = owned.fields.intersection(&set).paths();
+                    let paths = owned.fields.clone().intersection(&set).paths();
                     paths.into_iter().map(|path| FieldConflict { owner: owner.clone(), path })
                 })
                 .collect();
@@ -137,10 +144,10 @@ impl OwnershipChange<'_> {
             }
         }
         for (owner, owned) in &mut owners.owners {
-            owned.fields = match owner == self.owner {
-                true => without_identity(&owned.fields),
-                false => owned.fields.difference(&set).difference(&changes.removed),
-            };
+            match owner == self.owner {
+                true => owned.fields = std::mem::take(&mut owned.fields).difference(&IDENTITY),
+                false => take_from(owned, &set, &changes.removed),
+            }
         }
         owners.owners.retain(|_, owned| !owned.fields.is_empty());
         Ok(AppliedObject { object, owners })
@@ -165,7 +172,7 @@ impl OwnershipChange<'_> {
         let owned =
             owners.owners.values().fold(FieldSet::default(), |all, owned| all.union(&owned.fields));
         let kept = with_parents(&schema.field_set(&pruned)).union(&with_parents(&owned));
-        let pruned = schema.remove(merged.clone(), &all.difference(&kept));
+        let pruned = schema.remove(merged.clone(), &all.clone().difference(&kept));
         // with what went along although it was not applied: below what is gone
         let kept = with_parents(&schema.field_set(&pruned));
         schema.remove(merged, &all.difference(&kept).intersection(&last))

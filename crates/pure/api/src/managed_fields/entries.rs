@@ -89,6 +89,23 @@ pub(crate) fn compact(meta: &mut ObjectMeta) {
     }
 }
 
+/// Whether entries that this server wrote are the same but for their times.
+pub(crate) fn same_but_for_times(
+    one: &Option<Vec<ManagedFieldsEntry>>,
+    other: &Option<Vec<ManagedFieldsEntry>>,
+) -> bool {
+    let (one, other) = (one.as_deref().unwrap_or_default(), other.as_deref().unwrap_or_default());
+    let same = |a: &ManagedFieldsEntry, b: &ManagedFieldsEntry| {
+        a.manager == b.manager
+            && a.operation == b.operation
+            && a.subresource == b.subresource
+            && a.api_version == b.api_version
+            && a.fields_v1 == b.fields_v1
+    };
+    // their times decide about their order
+    one.len() == other.len() && one.iter().all(|entry| other.iter().any(|it| same(entry, it)))
+}
+
 /// Whether these entries ask to forget all owners: none at all, or one that says nothing.
 pub(crate) fn are_reset(entries: Option<&Vec<ManagedFieldsEntry>>) -> bool {
     match entries.map(Vec::as_slice) {

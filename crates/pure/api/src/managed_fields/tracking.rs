@@ -136,13 +136,8 @@ fn compared(part: ObjectPart, old: &dyn AnyObject, new: &mut dyn AnyObject) -> (
 /// changes nothing is none.
 pub(crate) fn keep_times_of_unchanged(object: &mut dyn AnyObject, old: &dyn AnyObject) {
     let kept = &old.meta().managed_fields;
-    if object.meta().managed_fields == *kept {
-        return;
-    }
-    let read =
-        |meta: &ObjectMeta| entries::read(meta.managed_fields.as_deref().unwrap_or_default());
-    let (Ok(before), Ok(now)) = (read(old.meta()), read(object.meta())) else { return };
-    if !before.same_but_for_times(&now) {
+    let is_same = object.meta().managed_fields == *kept;
+    if is_same || !entries::same_but_for_times(&object.meta().managed_fields, kept) {
         return;
     }
     let written = std::mem::replace(&mut object.meta_mut().managed_fields, kept.clone());
