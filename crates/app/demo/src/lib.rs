@@ -10,12 +10,21 @@
     reason = "a demo app is all IO: files, timers, sockets and signals"
 )]
 
+mod candidate;
+mod connections;
+mod controller;
 mod crash;
+mod lease_client;
 mod seed;
 mod server;
 mod signal;
 
 use std::time::Duration;
+
+pub use lease_client::LeaseClientError;
+
+/// The exit code of a program that SIGTERM ends, as shells and runtimes count it: 128 + 15.
+const EXIT_CODE_TERMINATED: u8 = 143;
 
 /// What the demo app does.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -24,6 +33,8 @@ pub enum Demo {
     Signal(signal::SignalDemo),
     /// Serve HTTP on /, /startz, /readyz and /healthz; drain on SIGTERM
     Server(server::ServerDemo),
+    /// Lead, or stand by: hold a Lease of the pod's namespace
+    Controller(controller::ControllerDemo),
     /// Crash after a while, on a schedule, or when a file is there
     Crash(crash::Crash),
     /// Leave a file behind, once: how a shared volume gets poisoned
@@ -48,9 +59,15 @@ pub enum DemoError {
         #[source]
         source: std::io::Error,
     },
-    /// The HTTP server stopped by itself.
-    #[error("serve HTTP")]
-    Serve(#[source] std::io::Error),
+    /// The Lease could not be read or written.
+    #[error(transparent)]
+    Lease(#[from] LeaseClientError),
+    /// The periods of a leader election do not fit together.
+    #[error(
+        "--retry-period must be above zero and shorter than --renew-deadline, which must be \
+         shorter than --lease-duration, in whole seconds"
+    )]
+    ElectionPeriods,
     /// A file could not be written.
     #[error("write {path}")]
     Write {
@@ -72,6 +89,7 @@ pub fn run(demo: Demo) -> Result<u8, DemoError> {
         match demo {
             Demo::Signal(signal) => signal.run().await,
             Demo::Server(server) => server.run().await,
+            Demo::Controller(controller) => controller.run().await,
             Demo::Crash(crash) => crash.run().await,
             Demo::Seed(seed) => seed.run(),
         }

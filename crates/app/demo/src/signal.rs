@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{DemoError, Termination, duration};
+use crate::{DemoError, EXIT_CODE_TERMINATED, Termination, duration};
 
 /// Wait, and obey or ignore SIGTERM.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,8 +23,10 @@ pub struct SignalDemo {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum OnTerm {
-    /// End with the exit code.
+    /// End with the exit code, after the delay.
     Exit,
+    /// End at once with 143, as a program that leaves signals to the kernel.
+    Die,
     /// Go on: only SIGKILL ends it.
     Ignore,
 }
@@ -35,18 +37,23 @@ impl SignalDemo {
         println!("started");
         tokio::select! {
             () = tokio::time::sleep(self.start_delay) => println!("ready"),
-            name = termination.next() => return Ok(self.obey(name).await),
+            name = termination.next(), if !matches!(self.on_term, OnTerm::Ignore) => {
+                return Ok(self.obey(name).await);
+            }
         }
         loop {
             let name = termination.next().await;
             match self.on_term {
-                OnTerm::Exit => return Ok(self.obey(name).await),
+                OnTerm::Exit | OnTerm::Die => return Ok(self.obey(name).await),
                 OnTerm::Ignore => println!("ignored {name}"),
             }
         }
     }
 
     async fn obey(&self, name: &str) -> u8 {
+        if matches!(self.on_term, OnTerm::Die) {
+            return EXIT_CODE_TERMINATED;
+        }
         println!("got {name}, ending in {}", humantime::format_duration(self.delay));
         tokio::time::sleep(self.delay).await;
         println!("ended");
