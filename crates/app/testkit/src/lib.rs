@@ -18,6 +18,7 @@ pub mod archive;
 pub mod claims;
 mod engine;
 pub mod guarded_child;
+mod kept_connection;
 pub mod load;
 mod network;
 pub mod ports;

@@ -1,4 +1,5 @@
-//! A client that makes new connections all the time, and counts what becomes of them.
+//! Clients that ask a server all the time, on new connections or on kept ones, and count what
+//! becomes of their requests.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -7,15 +8,19 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::kept_connection::KeptConnection;
 use crate::ports::ask;
 
 /// No connection is waited for longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Clients at the same time.
 const CLIENTS: usize = 4;
-/// Between two connections of a client. Many more would use up the ports of the machine in a
+/// From one connection of a client to its next. Many more would use up the ports of the machine in a
 /// minute, and a probe of the pod that happens on one that was used a moment ago fails.
 const PACE: Duration = Duration::from_millis(10);
+/// From one request to the next of a client that keeps its connection: 200 of them are 2,000 requests a
+/// second.
+const PACE_KEPT: Duration = Duration::from_millis(100);
 
 /// Clients at work.
 pub struct Load {
@@ -64,7 +69,8 @@ pub struct LoadResult {
     pub answered: u64,
     /// What went wrong with others.
     pub lost: Vec<String>,
-    /// From the beginning of a connection to the end of its answer, at most.
+    /// From the beginning of a request, or of the connection that it needs, to the end of its
+    /// answer, at most.
     pub slowest: Duration,
 }
 
@@ -74,22 +80,45 @@ impl Load {
         Self::start_with(host, port, PACE)
     }
 
+    /// The same with at most so many a second.
+    pub fn start_at(host: &str, port: u16, per_second: u32) -> Self {
+        Self::start_with(host, port, Duration::from_secs(CLIENTS as u64) / per_second)
+    }
+
     /// The same as fast as it answers, for a few seconds.
     pub fn start_at_full_speed(host: &str, port: u16) -> Self {
         Self::start_with(host, port, Duration::ZERO)
     }
 
     fn start_with(host: &str, port: u16, pace: Duration) -> Self {
-        let address = SocketAddr::new(host.parse().expect("an address"), port);
+        let server = server(host, port);
+        Self::start_clients(CLIENTS, pace, || move || connect(server))
+    }
+
+    /// Begins to ask the server at this address from so many clients, each on a connection that it
+    /// keeps: 10 requests a second from each.
+    pub fn start_kept(host: &str, port: u16, clients: usize) -> Self {
+        let server = server(host, port);
+        Self::start_clients(clients, PACE_KEPT, || {
+            let mut connection = KeptConnection::new(server, PATIENCE);
+            move || connection.ask()
+        })
+    }
+
+    fn start_clients<A>(clients: usize, pace: Duration, client: impl Fn() -> A) -> Self
+    where
+        A: FnMut() -> io::Result<String> + Send + 'static,
+    {
         let answered = Arc::<AnswerCount>::default();
-        let client = || {
+        let start = |mut ask: A| {
             let answered = Arc::clone(&answered);
             let (load, goes_on) = mpsc::channel();
             let client = std::thread::spawn(move || {
                 let mut result = ClientResult::default();
-                while goes_on.recv_timeout(pace) == Err(RecvTimeoutError::Timeout) {
+                let mut pause = pace;
+                while goes_on.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                     let begun = Instant::now();
-                    match connect(address) {
+                    match ask() {
                         Ok(answer) if answer.starts_with("HTTP/1.1 200") => {
                             result.slowest = result.slowest.max(begun.elapsed());
                             answered.add_one();
@@ -97,12 +126,13 @@ impl Load {
                         Ok(answer) => result.lost.push(format!("answered {answer:?}")),
                         Err(error) => result.lost.push(error.to_string()),
                     }
+                    pause = pace.saturating_sub(begun.elapsed());
                 }
                 result
             });
             (load, client)
         };
-        let clients = std::iter::repeat_with(client).take(CLIENTS).collect();
+        let clients = std::iter::repeat_with(|| start(client())).take(clients).collect();
         Self { answered, clients }
     }
 
@@ -123,6 +153,10 @@ impl Load {
             lost: results.into_iter().flat_map(|result| result.lost).collect(),
         }
     }
+}
+
+fn server(host: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(host.parse().expect("an address"), port)
 }
 
 fn connect(address: SocketAddr) -> io::Result<String> {

@@ -9,8 +9,18 @@ pub fn get(host: &str, port: u16) -> io::Result<String> {
 }
 
 /// The same on a connection that is there.
-pub fn ask(mut client: TcpStream) -> io::Result<String> {
-    client.write_all(b"GET / HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n")?;
+pub fn ask(client: TcpStream) -> io::Result<String> {
+    request(client, "GET /")
+}
+
+/// What it answers to a POST without a body.
+pub fn post(host: &str, port: u16, path: &str) -> io::Result<String> {
+    request(TcpStream::connect((host, port))?, &format!("POST {path}"))
+}
+
+fn request(mut client: TcpStream, what: &str) -> io::Result<String> {
+    let head = format!("{what} HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n");
+    client.write_all(head.as_bytes())?;
     let mut answer = String::new();
     client.read_to_string(&mut answer)?;
     Ok(answer)
