@@ -16,6 +16,7 @@ mod engine;
 mod handover;
 mod idle;
 mod machine;
+mod no_loss;
 mod node_api;
 mod peers;
 mod probes;
@@ -79,6 +80,7 @@ fn main() -> anyhow::Result<()> {
         }
         if wanted("services") {
             services::measure(&mut report).await?;
+            no_loss::measure(&mut report).await?;
         }
         if wanted("probes") {
             probes::measure(&mut report).await?;

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::engine::Engine;
 use crate::sample::{Amount, Report};
 
-const NAME: &str = "web";
+pub const NAME: &str = "web";
 const REPLICAS: i32 = 4;
 const ROLLOUTS: usize = 5;
 /// Of the only replica.
@@ -26,7 +26,7 @@ const RESTARTS: usize = 10;
 const ROUNDS: usize = 4;
 const ROUND: Duration = Duration::from_secs(2);
 /// A status of which nothing changes for so long will not be what is waited for.
-const NEXT_IS_DUE: Duration = Duration::from_secs(60);
+pub const NEXT_IS_DUE: Duration = Duration::from_secs(60);
 
 pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     let engine = Engine::start().await?;
@@ -108,9 +108,18 @@ async fn restart_only_pod(
     let mut listed = pods.list(&ListParams::default()).await?.items.into_iter();
     let pod = listed.find(|pod| pod.metadata.deletion_timestamp.is_none()).context("a pod")?;
     let pod = pod.metadata.name.context("its name")?;
+    restart_pod(pods, restarts, &pod, format!("round-{round}")).await
+}
+
+/// Restarts a pod as a whole by a request of this name, and waits until it is ready again.
+pub async fn restart_pod(
+    pods: &Api<Pod>,
+    restarts: &Api<PodRestart>,
+    pod: &str,
+    name: String,
+) -> anyhow::Result<Duration> {
     let spec =
-        PodRestartSpec { pod_name: pod.clone(), rung: Some(Rung::Pod), ..Default::default() };
-    let name = format!("round-{round}");
+        PodRestartSpec { pod_name: pod.to_owned(), rung: Some(Rung::Pod), ..Default::default() };
     let metadata = ObjectMeta { name: Some(name.clone()), ..Default::default() };
     let restart = PodRestart { metadata, spec, ..Default::default() };
     let begun = Instant::now();
@@ -121,16 +130,19 @@ async fn restart_only_pod(
     };
     let done = tokio::time::timeout(NEXT_IS_DUE, await_condition(restarts.clone(), &name, is_done));
     done.await.context("the restart stands still")??;
-    let is_ready = |pod: Option<&Pod>| {
-        let status = pod.and_then(|pod| pod.status.as_ref());
-        let conditions = status.and_then(|status| status.conditions.as_ref());
-        conditions.into_iter().flatten().any(|condition| {
-            (condition.type_.as_str(), condition.status.as_str()) == ("Ready", "True")
-        })
-    };
-    let ready = await_condition(pods.clone(), &pod, is_ready);
+    let ready = await_condition(pods.clone(), pod, is_ready);
     tokio::time::timeout(NEXT_IS_DUE, ready).await.context("the pod is not ready again")??;
     Ok(begun.elapsed())
+}
+
+/// Whether the pod is there and ready.
+pub fn is_ready(pod: Option<&Pod>) -> bool {
+    let status = pod.and_then(|pod| pod.status.as_ref());
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| (condition.type_.as_str(), condition.status.as_str()) == ("Ready", "True"))
 }
 
 async fn connections_per_second(host: &str, port: u16) -> anyhow::Result<f64> {
@@ -142,14 +154,14 @@ async fn connections_per_second(host: &str, port: u16) -> anyhow::Result<f64> {
     Ok(result.answered as f64 / begun.elapsed().as_secs_f64())
 }
 
-async fn scale(deployments: &Api<Deployment>, spec: Value) -> anyhow::Result<()> {
+pub async fn scale(deployments: &Api<Deployment>, spec: Value) -> anyhow::Result<()> {
     let patch = Patch::Merge(json!({ "spec": spec }));
     deployments.patch(NAME, &PatchParams::default(), &patch).await?;
     Ok(())
 }
 
 /// Until the newest revision has as many pods, all are available, and none is left of others.
-async fn rolled_out(deployments: &Api<Deployment>, replicas: i32) -> anyhow::Result<()> {
+pub async fn rolled_out(deployments: &Api<Deployment>, replicas: i32) -> anyhow::Result<()> {
     let config = watcher::Config::default().fields(&format!("metadata.name={NAME}"));
     let mut seen = Box::pin(watcher(deployments.clone(), config).applied_objects());
     loop {
@@ -165,7 +177,7 @@ async fn rolled_out(deployments: &Api<Deployment>, replicas: i32) -> anyhow::Res
     }
 }
 
-fn object<T: serde::de::DeserializeOwned>(object: Value) -> anyhow::Result<T> {
+pub fn object<T: serde::de::DeserializeOwned>(object: Value) -> anyhow::Result<T> {
     Ok(serde_json::from_value(object)?)
 }
 
@@ -192,7 +204,11 @@ fn deployment(replicas: i32) -> Value {
 }
 
 /// A Service of the pods with these labels; answers its address.
-async fn create(services: &Api<Service>, name: &str, selector: Value) -> anyhow::Result<String> {
+pub async fn create(
+    services: &Api<Service>,
+    name: &str,
+    selector: Value,
+) -> anyhow::Result<String> {
     let ports = json!([{ "port": 80, "targetPort": 8080 }]);
     let spec = json!({ "selector": selector, "ports": ports });
     let service = object(json!({ "metadata": { "name": name }, "spec": spec }))?;
