@@ -15,11 +15,11 @@ use crate::ports::ask;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Clients at the same time.
 const CLIENTS: usize = 4;
-/// From one connection of a client to its next. Many more would use up the ports of the machine in a
-/// minute, and a probe of the pod that happens on one that was used a moment ago fails.
+/// From one connection of a client to its next. Many more would use up the ports of the machine in
+/// a minute, and a probe of the pod that happens on one that was used a moment ago fails.
 const PACE: Duration = Duration::from_millis(10);
-/// From one request to the next of a client that keeps its connection: 200 of them are 2,000 requests a
-/// second.
+/// From one request to the next of a client that keeps its connection: 200 of them are 2,000
+/// requests a second.
 const PACE_KEPT: Duration = Duration::from_millis(100);
 
 /// Clients at work.
