@@ -37,7 +37,7 @@ pub struct NodeConfig {
     /// InternalIP addresses of the node, and `status.hostIP` of its pods: usually the bridge's
     /// gateway.
     pub addresses: Vec<IpAddr>,
-    /// Where the machine is reached from outside (ExternalIP): Services of type LoadBalancer get it.
+    /// Where the machine is reached from outside (ExternalIP). Load balancers get it.
     pub external_address: Option<IpAddr>,
     /// Where containers reach the API; without it they are not told.
     pub api: Option<ApiAddresses>,

@@ -24,8 +24,7 @@ pub enum PodEffect {
     /// The pod is ready: new connections may come again, also where a slice says that it is not.
     /// Not answered.
     AdmitEndpoints,
-    /// The pod is not ready: no new connection is to come, also where a slice says that it is ready.
-    /// Not answered.
+    /// The pod is not ready: no new connection is to come, whatever slices say. Not answered.
     ExcludeEndpoints(NotReadyCause),
     /// Let the actions under way go as far as they can without waiting, and give their answers to
     /// the driver. A status is told after that, so a start does not wait for it.

@@ -1,7 +1,7 @@
 //! Addresses of Services of type LoadBalancer: those of the nodes, whose machine opens the ports.
 //!
-//! Source of behaviour: the API reference of `ServiceStatus.loadBalancer`; which Services are meant,
-//! `spec.loadBalancerClass`; the addresses, k3s' ServiceLB: external ones first.
+//! Source of behaviour: the API reference of `ServiceStatus.loadBalancer` and of
+//! `spec.loadBalancerClass`; for the choice of addresses k3s' ServiceLB (external ones first).
 //!
 //! ```text
 //!   nodes ─► addresses ─┐
