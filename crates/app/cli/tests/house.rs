@@ -31,6 +31,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("why", &["types", "diagnosis"]),
     ("controllers", &["types", "cron"]),
     ("services", &["types"]),
+    ("network-policy", &["types", "services"]),
     ("net", &["types", "services"]),
     ("api", &["types", "cron", "metrics", "store", "structured-merge"]),
     ("api-server", &["types", "metrics", "store", "api"]),

@@ -1,0 +1,59 @@
+//! What NetworkPolicies need to know of a pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use rekindle_services::TransportProtocol;
+use rekindle_types::labels::Labels;
+
+/// A port as its pod names it.
+pub(crate) type NamedPort = (TransportProtocol, String);
+
+/// A pod with an address of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerPod {
+    pub(crate) labels: Labels,
+    pub(crate) address: Ipv4Addr,
+    /// Its ports that have a name.
+    pub(crate) ports: BTreeMap<NamedPort, BTreeSet<u16>>,
+}
+
+impl PeerPod {
+    /// At the address that its status has. None: it has none of its own, or no more.
+    pub fn of_status(pod: &Pod) -> Option<Self> {
+        let status = pod.status.as_ref()?;
+        if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
+            // another pod may have its address by now
+            return None;
+        }
+        let listed = status.pod_ips.iter().flatten().map(|listed| listed.ip.as_str());
+        let mut addresses = listed.chain(status.pod_ip.as_deref());
+        Self::at(pod, addresses.find_map(|address| address.parse().ok())?)
+    }
+
+    /// At this address, which its status may not have yet. None: it uses the node's network, where
+    /// no policy reaches it.
+    pub fn at(pod: &Pod, address: Ipv4Addr) -> Option<Self> {
+        let spec = pod.spec.as_ref()?;
+        if spec.host_network == Some(true) {
+            return None;
+        }
+        let labels = pod.metadata.labels.clone().unwrap_or_default();
+        Some(Self { labels, address, ports: named_ports(spec) })
+    }
+}
+
+/// Those of sidecars, too.
+fn named_ports(spec: &PodSpec) -> BTreeMap<NamedPort, BTreeSet<u16>> {
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let mut ports: BTreeMap<NamedPort, BTreeSet<u16>> = BTreeMap::new();
+    for port in containers.flat_map(|container| container.ports.iter().flatten()) {
+        let protocol = TransportProtocol::parse(port.protocol.as_deref());
+        let number = u16::try_from(port.container_port).ok();
+        if let (Some(name), Some(protocol), Some(number)) = (&port.name, protocol, number) {
+            ports.entry((protocol, name.clone())).or_default().insert(number);
+        }
+    }
+    ports
+}
