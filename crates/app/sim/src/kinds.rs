@@ -237,6 +237,7 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         | ResourceKind::ServiceAccount
         | ResourceKind::RoleBinding
         | ResourceKind::Role
+        | ResourceKind::NetworkPolicy
         | ResourceKind::PriorityClass
         | ResourceKind::IpAddress
         | ResourceKind::ServiceCidr

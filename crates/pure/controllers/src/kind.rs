@@ -65,6 +65,8 @@ pub enum ResourceKind {
     Lease,
     /// v1 Event.
     Event,
+    /// networking.k8s.io/v1 NetworkPolicy.
+    NetworkPolicy,
     /// v1 PersistentVolume.
     PersistentVolume,
     /// storage.k8s.io/v1 StorageClass.
@@ -132,7 +134,7 @@ pub enum ViewDetail {
 impl ResourceKind {
     /// Every kind, in the order in which a namespace is emptied: owners before what they own, so
     /// that nothing is re-created meanwhile.
-    pub const ALL: [ResourceKind; 45] = [
+    pub const ALL: [ResourceKind; 46] = [
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
         ResourceKind::ReplicaSet,
@@ -161,6 +163,7 @@ impl ResourceKind {
         ResourceKind::CsiStorageCapacity,
         ResourceKind::Lease,
         ResourceKind::Event,
+        ResourceKind::NetworkPolicy,
         ResourceKind::PersistentVolume,
         ResourceKind::StorageClass,
         ResourceKind::Node,
@@ -229,6 +232,9 @@ impl ResourceKind {
                 namespaced("Lease", "coordination.k8s.io", "v1", "leases", Whole)
             }
             ResourceKind::Event => namespaced("Event", "", "v1", "events", Nothing),
+            ResourceKind::NetworkPolicy => {
+                namespaced("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies", Metadata)
+            }
             ResourceKind::PersistentVolume => cluster("PersistentVolume", "persistentvolumes"),
             ResourceKind::StorageClass => {
                 KindInfo { group: "storage.k8s.io", ..cluster("StorageClass", "storageclasses") }

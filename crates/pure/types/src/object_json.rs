@@ -16,7 +16,9 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
-use k8s_openapi::api::networking::v1::{IPAddress, Ingress, IngressClass, ServiceCIDR};
+use k8s_openapi::api::networking::v1::{
+    IPAddress, Ingress, IngressClass, NetworkPolicy, ServiceCIDR,
+};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -167,6 +169,7 @@ object_json!(
     Job,
     Lease,
     Namespace,
+    NetworkPolicy,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,

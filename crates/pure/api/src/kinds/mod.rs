@@ -13,7 +13,9 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
-use k8s_openapi::api::networking::v1::{IPAddress, Ingress, IngressClass, ServiceCIDR};
+use k8s_openapi::api::networking::v1::{
+    IPAddress, Ingress, IngressClass, NetworkPolicy, ServiceCIDR,
+};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -44,6 +46,7 @@ pub(crate) mod ladder_annotations;
 mod lease;
 pub(crate) mod limit_range;
 mod namespace;
+mod network_policy;
 mod node;
 pub mod pod;
 pub(crate) mod pod_disruption_budget;
@@ -91,6 +94,7 @@ pub fn all() -> Registry {
         .register::<Lease>()
         .register::<LimitRange>()
         .register::<Namespace>()
+        .register::<NetworkPolicy>()
         .register::<Node>()
         .register::<PersistentVolume>()
         .register::<PersistentVolumeClaim>()

@@ -111,6 +111,7 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         | ResourceKind::ServiceAccount
         | ResourceKind::RoleBinding
         | ResourceKind::Role
+        | ResourceKind::NetworkPolicy
         | ResourceKind::PriorityClass
         | ResourceKind::IpAddress
         | ResourceKind::ServiceCidr
