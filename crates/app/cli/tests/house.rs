@@ -32,7 +32,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("controllers", &["types", "cron"]),
     ("services", &["types"]),
     ("network-policy", &["types", "services"]),
-    ("net", &["types", "services"]),
+    ("net", &["types", "services", "network-policy"]),
     ("api", &["types", "cron", "metrics", "store", "structured-merge"]),
     ("api-server", &["types", "metrics", "store", "api"]),
     ("runtime", &["types", "shim"]),

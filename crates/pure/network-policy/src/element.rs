@@ -22,6 +22,8 @@ pub enum PolicyElement {
     Ingress(Ipv4Addr, ClassNumber),
     /// The pod with this address is isolated for egress.
     Egress(Ipv4Addr, ClassNumber),
+    /// The isolated pod with this address may talk to itself, which it does by way of a Service.
+    Itself(Ipv4Addr),
     /// The pod with this address is selected as a peer.
     Peer(Ipv4Addr, ClassNumber),
     /// An isolated class, and a class of peers that may send and receive everything.

@@ -308,7 +308,8 @@ impl AddressClasses {
         let ingress = self.ingress.map(|class| PolicyElement::Ingress(address, class));
         let egress = self.egress.map(|class| PolicyElement::Egress(address, class));
         let peer = self.peer.map(|class| PolicyElement::Peer(address, class));
-        [ingress, egress, peer].into_iter().flatten()
+        let itself = self.ingress.or(self.egress).map(|_| PolicyElement::Itself(address));
+        [ingress, egress, peer, itself].into_iter().flatten()
     }
 }
 

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use crate::rules::elements::{EncodedElement, encode, encode_sticky, key_only, set_of};
 use crate::rules::error::RuleError;
 use crate::rules::expressions::verdict_go_to;
+use crate::rules::policies::part_lengths;
 use crate::rules::schema::{
     ChainDefinition, ChainHook, NeededChain, PartType, STICKY, SetData, SetDefinition, SetGrowth,
 };
@@ -131,6 +132,11 @@ impl RuleBatch {
         }
         match set.growth {
             SetGrowth::Static => {}
+            SetGrowth::Ranges => {
+                flags |= SetFlags::Interval | SetFlags::Concat;
+                let lengths = part_lengths(set.key.iter().map(|part| part.bytes()));
+                attributes.push(SetAttribute::Description(vec![SetDescription::Concat(lengths)]));
+            }
             SetGrowth::Dynamic { size } => {
                 flags |= SetFlags::Timeout | SetFlags::Eval;
                 attributes.push(SetAttribute::Description(vec![SetDescription::Size(size)]));
@@ -156,6 +162,7 @@ impl RuleBatch {
         if let Some((kind, hook, priority)) = chain.base {
             let hook = match hook {
                 ChainHook::Prerouting => InetHookNumber::PreRouting,
+                ChainHook::Forward => InetHookNumber::Forward,
                 ChainHook::Output => InetHookNumber::LocalOut,
                 ChainHook::Postrouting => InetHookNumber::PostRouting,
             };
@@ -211,8 +218,17 @@ impl RuleBatch {
         self.change_elements(ElementChange::Add, elements)
     }
 
-    /// Elements as they are, into a map that packets add to.
+    /// Elements as they are.
     pub(super) fn add_encoded(&mut self, set: &str, elements: Vec<EncodedElement>) {
+        self.change_encoded(ElementChange::Add, set, elements);
+    }
+
+    /// Elements as they are, without what they map to.
+    pub(super) fn remove_encoded(&mut self, set: &str, elements: Vec<EncodedElement>) {
+        self.change_encoded(ElementChange::Remove, set, elements);
+    }
+
+    fn change_encoded(&mut self, change: ElementChange, set: &str, elements: Vec<EncodedElement>) {
         let mut rest = elements.into_iter().peekable();
         while rest.peek().is_some() {
             let mut bytes = 0;
@@ -223,8 +239,12 @@ impl RuleBatch {
                 })
             })
             .collect();
-            let message = NfTablesMessage::NewSetElement(self.element_message(set, some));
-            self.push(message, NLM_F_CREATE, format!("elements of {set}"));
+            let message = self.element_message(set, some);
+            let (message, flags) = match change {
+                ElementChange::Add => (NfTablesMessage::NewSetElement(message), NLM_F_CREATE),
+                ElementChange::Remove => (NfTablesMessage::DeleteSetElement(message), 0),
+            };
+            self.push(message, flags, format!("elements of {set}"));
         }
     }
 

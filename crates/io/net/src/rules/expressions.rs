@@ -26,12 +26,15 @@ const INTERFACE_NAME: usize = 16;
 const DROP: u32 = 0;
 const ACCEPT: u32 = 1;
 const CONNTRACK_STATE: u32 = 0;
+const CONNTRACK_DIRECTION: u32 = 1;
 const CONNTRACK_STATUS: u32 = 2;
 /// `NFT_CT_DST_IP` and `NFT_CT_PROTO_DST`.
 const CONNTRACK_DESTINATION: u32 = 20;
 const CONNTRACK_DESTINATION_PORT: u32 = 12;
 /// `NF_CT_STATE_BIT(IP_CT_NEW)`.
 const STATE_NEW: u32 = 8;
+/// `NF_CT_STATE_BIT(IP_CT_RELATED)`.
+const STATE_RELATED: u32 = 4;
 /// `IPS_DST_NAT`.
 const STATUS_DESTINATION_CHANGED: u32 = 1 << 5;
 /// `NFT_FIB_RESULT_ADDRTYPE` of `NFTA_FIB_F_DADDR`.
@@ -74,6 +77,18 @@ pub(super) fn is_new_connection() -> Vec<Expression> {
 /// The connection's destination was changed by NAT.
 pub(super) fn is_redirected() -> Vec<Expression> {
     has_bit(CONNTRACK_STATUS, STATUS_DESTINATION_CHANGED)
+}
+
+/// An error that a connection causes (ICMP), or a connection that another one announced.
+pub(super) fn is_related() -> Vec<Expression> {
+    has_bit(CONNTRACK_STATE, STATE_RELATED)
+}
+
+/// The packet goes from the server of its connection to the client.
+pub(super) fn is_answer() -> Vec<Expression> {
+    const REPLY: u8 = 1;
+    let load = other("ct", vec![number(1, register(0).into()), number(2, CONNTRACK_DIRECTION)]);
+    vec![load, equals(register(0), vec![REPLY])]
 }
 
 fn has_bit(key: u32, bit: u32) -> Vec<Expression> {
@@ -271,6 +286,11 @@ pub(super) fn drop_packet() -> Expression {
 /// The chains of later priorities decide.
 pub(super) fn accept_packet() -> Expression {
     verdict(vec![VerdictAttribute::Code(Verdict::Other(ACCEPT))])
+}
+
+/// Back to the chain that called this one.
+pub(super) fn return_packet() -> Expression {
+    verdict(vec![VerdictAttribute::Code(Verdict::Return)])
 }
 
 pub(super) fn jump(chain: &str) -> Expression {

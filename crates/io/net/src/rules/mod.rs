@@ -22,6 +22,7 @@ mod expressions;
 mod firewall;
 mod monitor;
 mod open_table;
+mod policies;
 mod queue;
 mod schema;
 mod socket;
@@ -39,6 +40,7 @@ pub use error::RuleError;
 pub use firewall::{ForwardingFirewall, forwarding_firewalls};
 use monitor::TableMonitor;
 use open_table::OpenTable;
+pub use policies::PolicyTable;
 pub use queue::HeldPacket;
 use queue::PacketQueue;
 

@@ -110,6 +110,17 @@ pub(super) enum PartType {
     Number = 19,
 }
 
+impl PartType {
+    /// How many bytes of the part count; it fills a multiple of four.
+    pub(super) const fn bytes(self) -> u32 {
+        match self {
+            Self::Address | Self::Number => 4,
+            Self::Port => 2,
+            Self::Protocol => 1,
+        }
+    }
+}
+
 /// What a set maps its keys to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SetData {
@@ -124,7 +135,11 @@ pub(super) enum SetData {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SetGrowth {
     Static,
-    Dynamic { size: u32 },
+    Dynamic {
+        size: u32,
+    },
+    /// They do not, and each part of a key is a range.
+    Ranges,
 }
 
 /// A set to be made.
@@ -140,6 +155,7 @@ pub(super) struct SetDefinition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChainHook {
     Prerouting,
+    Forward,
     Output,
     Postrouting,
 }

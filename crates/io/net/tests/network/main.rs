@@ -8,5 +8,6 @@
 mod forgery;
 mod names;
 mod namespaces;
+mod policies;
 mod services;
 mod support;

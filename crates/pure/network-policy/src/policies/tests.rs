@@ -48,12 +48,13 @@ fn passes(elements: &PolicyElements, packet: Packet) -> bool {
                     && block.contains(peer)
                     && packet.port.is_some_and(|(of, port)| of == protocol && ports.contains(port))
             }
-            PolicyElement::Ingress(..) | PolicyElement::Egress(..) | PolicyElement::Peer(..) => {
-                false
-            }
+            PolicyElement::Ingress(..)
+            | PolicyElement::Egress(..)
+            | PolicyElement::Itself(_)
+            | PolicyElement::Peer(..) => false,
         })
     };
-    packet.from == packet.to
+    packet.from == packet.to && elements.contains(&PolicyElement::Itself(packet.to))
         || elements.iter().all(|element| match *element {
             PolicyElement::Ingress(pod, class) if pod == packet.to => allows(class, packet.from),
             PolicyElement::Egress(pod, class) if pod == packet.from => allows(class, packet.to),
@@ -349,6 +350,7 @@ fn overlap(elements: &PolicyElements) -> bool {
             | PolicyElement::AllowedPeer(..)
             | PolicyElement::Ingress(..)
             | PolicyElement::Egress(..)
+            | PolicyElement::Itself(_)
             | PolicyElement::Peer(..) => None,
         })
         .collect();
@@ -415,7 +417,7 @@ fn a_pod_of_a_known_class_is_an_element_for_each_of_its_classes() {
     policies.set_pod(&NamespacedName::new("x", "a"), PeerPod::of_status(&web_pod(2)));
     let name = NamespacedName::new("x", "b");
     let came = policies.set_pod(&name, PeerPod::of_status(&web_pod(3)));
-    assert_eq!((came.added.len(), came.removed.len()), (2, 0));
+    assert_eq!((came.added.len(), came.removed.len()), (3, 0));
     let went = policies.set_pod(&name, None);
     assert_eq!((went.added.len(), went.removed), (0, came.added));
 }

@@ -1,0 +1,95 @@
+//! Elements of NetworkPolicies as elements of nftables' sets.
+
+use std::net::Ipv4Addr;
+
+use netlink_packet_core::{DefaultNla, NLA_F_NESTED};
+use netlink_packet_netfilter::nftables::{DataAttribute, ListAttribute, SetElementAttribute};
+use rekindle_network_policy::{ClassNumber, PolicyElement};
+use rekindle_services::TransportProtocol;
+
+use super::schema;
+use crate::rules::elements::EncodedElement;
+
+/// `NFTA_DATA_VALUE`.
+const VALUE: u16 = 1;
+
+type Words = Vec<[u8; 4]>;
+
+/// The set, and the element without what it maps to.
+pub(super) fn encode_key(element: &PolicyElement) -> (&'static str, EncodedElement) {
+    let (set, first, last, _) = parts(element);
+    (set, ListAttribute::Element(key_attributes(&first, last.as_ref())))
+}
+
+/// The set, and the element.
+pub(super) fn encode(element: &PolicyElement) -> (&'static str, EncodedElement) {
+    let (set, first, last, data) = parts(element);
+    let mut attributes = key_attributes(&first, last.as_ref());
+    let data = data.map(|class| [[0; 4], number(class)].as_flattened().to_vec());
+    attributes.extend(data.map(|data| SetElementAttribute::Data(DataAttribute::Value(data))));
+    (set, ListAttribute::Element(attributes))
+}
+
+fn key_attributes(first: &Words, last: Option<&Words>) -> Vec<SetElementAttribute> {
+    let key = DataAttribute::Value(first.as_flattened().to_vec());
+    let mut attributes = vec![SetElementAttribute::Key(key)];
+    attributes.extend(last.map(|last| {
+        let value = DefaultNla::new(VALUE, last.as_flattened().to_vec());
+        SetElementAttribute::KeyEnd(vec![value])
+    }));
+    attributes
+}
+
+/// Set, key, where the key's range ends, and what it maps to.
+fn parts(element: &PolicyElement) -> (&'static str, Words, Option<Words>, Option<ClassNumber>) {
+    let class = |set, address: Ipv4Addr, class| (set, vec![address.octets()], None, Some(class));
+    match *element {
+        PolicyElement::Ingress(address, number) => class(schema::INGRESS, address, number),
+        PolicyElement::Egress(address, number) => class(schema::EGRESS, address, number),
+        PolicyElement::Peer(address, number) => class(schema::PEERS, address, number),
+        PolicyElement::Itself(address) => (schema::ITSELF, vec![address.octets(); 2], None, None),
+        PolicyElement::AllowedPeer(own, peer) => {
+            (schema::ALLOWED_PEERS, vec![number(own), number(peer)], None, None)
+        }
+        PolicyElement::AllowedPeerPorts(own, peer, of, ports) => {
+            let key = |at| vec![number(own), number(peer), protocol(of), port(at)];
+            (schema::ALLOWED_PEER_PORTS, key(ports.first), Some(key(ports.last)), None)
+        }
+        PolicyElement::AllowedBlock(own, block) => {
+            let key = |address: Ipv4Addr| vec![number(own), address.octets()];
+            (schema::ALLOWED_BLOCKS, key(block.first), Some(key(block.last)), None)
+        }
+        PolicyElement::AllowedBlockPorts(own, block, of, ports) => {
+            let key =
+                |address: Ipv4Addr, at| vec![number(own), address.octets(), protocol(of), port(at)];
+            let (first, last) = (key(block.first, ports.first), key(block.last, ports.last));
+            (schema::ALLOWED_BLOCK_PORTS, first, Some(last), None)
+        }
+    }
+}
+
+fn number(class: ClassNumber) -> [u8; 4] {
+    class.get().to_ne_bytes()
+}
+
+fn protocol(protocol: TransportProtocol) -> [u8; 4] {
+    [protocol.number(), 0, 0, 0]
+}
+
+fn port(port: u16) -> [u8; 4] {
+    let [high, low] = port.to_be_bytes();
+    [high, low, 0, 0]
+}
+
+/// `NFTA_SET_DESC_CONCAT`: how many bytes count of each part of a key.
+pub(in crate::rules) fn part_lengths(lengths: impl Iterator<Item = u32>) -> Vec<DefaultNla> {
+    const LIST_ELEMENT: u16 = 1;
+    const FIELD_LENGTH: u16 = 1;
+    const LENGTH_OF_LENGTH: u16 = 8;
+    let field = |length: u32| {
+        let [size, kind] = [LENGTH_OF_LENGTH, FIELD_LENGTH].map(u16::to_ne_bytes);
+        let value = [&size[..], &kind, &length.to_be_bytes()].concat();
+        DefaultNla::new(LIST_ELEMENT | NLA_F_NESTED, value)
+    };
+    lengths.map(field).collect()
+}
