@@ -207,6 +207,7 @@ fn context<R: Runtime, N: PodNetwork>(
         cluster_domain: config.cluster_domain.clone(),
         resolvers: PodResolverSources::from_config(config),
         routes: config.routes.clone(),
+        policies: config.policies.clone(),
         sandbox_taken: Arc::new(Notify::new()),
         client,
         runtime,

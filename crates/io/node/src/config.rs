@@ -9,6 +9,7 @@ use rekindle_types::TickDuration;
 use crate::clock::Clock;
 use crate::eviction::EvictionPolicy;
 use crate::images::ImageGcPolicy;
+use crate::network_policies::PolicyGate;
 use crate::service_rules::PodRoutes;
 use crate::shutdown::ShutdownPolicy;
 use crate::sysctls::AllowedSysctls;
@@ -80,6 +81,8 @@ pub struct NodeConfig {
     pub resolv_conf: Option<PathBuf>,
     /// Who keeps new connections away from pods that end.
     pub routes: PodRoutes,
+    /// Who says that NetworkPolicies hold for a pod.
+    pub policies: PolicyGate,
     /// Between two heartbeats: a quarter of the time that the node's Lease counts (the kubelet's
     /// `nodeLeaseDurationSeconds`).
     pub heartbeat_period: TickDuration,
@@ -138,6 +141,7 @@ impl NodeConfig {
             cluster_dns: None,
             resolv_conf: None,
             routes: PodRoutes::default(),
+            policies: PolicyGate::default(),
             heartbeat_period: TickDuration::from_secs(10),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),
             clock: Clock::system(),

@@ -13,6 +13,7 @@ use crate::counters::AgentCounters;
 use crate::env::Allocatable;
 use crate::images::NodeImages;
 use crate::layout::NodeDirs;
+use crate::network_policies::PolicyGate;
 use crate::objects::ObjectCache;
 use crate::pods::{EventRecorder, NodeRoom, PodIndex, PodResolverSources, SharedRestartOwners};
 use crate::service_links::ServiceLinks;
@@ -49,6 +50,8 @@ pub(crate) struct NodeContext<R, N> {
     pub(crate) resolvers: PodResolverSources,
     /// Who keeps new connections away from pods that end.
     pub(crate) routes: PodRoutes,
+    /// Who says that NetworkPolicies hold for a pod.
+    pub(crate) policies: PolicyGate,
     /// Told when a sandbox was set up: one made ahead may be gone.
     pub(crate) sandbox_taken: Arc<Notify>,
 }

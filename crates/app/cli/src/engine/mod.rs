@@ -28,6 +28,7 @@ pub mod images;
 pub mod lock;
 pub mod logs;
 pub mod network;
+mod network_policies;
 pub mod node;
 pub mod node_config;
 pub mod nodes;
@@ -163,17 +164,22 @@ impl Engine {
         self.serving.api.front.api().close_to_leaders();
         self.deciding.stop().await;
         let further = end_all(&self.further, ending, &self.client, self.serving.api.clock);
-        let OwnNode { handle, network, runtime, mut rules, pod_server, .. } = self.own;
+        let OwnNode { handle, network, runtime, mut rules, mut policies, pod_server, .. } =
+            self.own;
         tokio::join!(handle.stop(ending), further);
         match ending {
             AgentStopMode::EndPods => {
                 rules.remove().await;
+                policies.remove().await;
                 node::take_away(network, &runtime).await;
                 if let Err(error) = EngineSettings::forget(&self.data_dir) {
                     tracing::warn!("failed to remove the settings of this start: {error:#}");
                 }
             }
-            AgentStopMode::LeavePods => rules.stop().await,
+            AgentStopMode::LeavePods => {
+                rules.stop().await;
+                policies.stop().await;
+            }
         }
         self.phases.stop();
         serving::wait_for(pod_server).await;

@@ -11,6 +11,7 @@ use rekindle_api_server::{Clock, SystemClock};
 use rekindle_net::BridgeNetwork;
 use rekindle_node::{
     AgentDuty, AgentLauncher, ApiAddresses, NodeConfig, NodeHandle, NodeSettings, PodRoutes,
+    PolicyGate,
 };
 use rekindle_runtime::embedded::{self, EmbeddedRuntime};
 use rekindle_runtime::image::HostImage;
@@ -44,6 +45,8 @@ pub struct NodeService {
     pub cluster_dns: Option<Ipv4Addr>,
     /// Who keeps new connections away from pods that end.
     pub routes: PodRoutes,
+    /// Who says that NetworkPolicies hold for a pod.
+    pub policies: PolicyGate,
     /// The folder of static pods' manifests, which exists.
     pub static_pods: PathBuf,
 }
@@ -121,6 +124,7 @@ pub async fn start(
             config.cluster_dns = service.cluster_dns.map(IpAddr::V4);
             config.resolv_conf = service.settings.resolv_conf;
             config.routes = service.routes;
+            config.policies = service.policies;
             config.static_pods = Some(service.static_pods);
         }
         NodePurpose::EndPods => config.duty = AgentDuty::EndPods,

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::data_dir::DataDir;
 use super::images::EngineDir;
+use super::network_policies::{self, PolicyWriter};
 use super::node::{ImageSources, NodePurpose, NodeService, NodeStart};
 use super::opened::OpenedApi;
 use super::phase::PhaseNotifier;
@@ -38,6 +39,8 @@ pub struct OwnNode {
     pub cluster_dns: Option<Ipv4Addr>,
     /// Writes the rules of Services.
     pub rules: RuleWriter,
+    /// Writes the rules of NetworkPolicies.
+    pub policies: PolicyWriter,
     /// The server that pods reach.
     pub pod_server: JoinHandle<std::io::Result<()>>,
 }
@@ -59,6 +62,7 @@ impl OwnNode {
         let clock = rekindle_node::Clock::showing(api.clock.now());
         let rules =
             RuleWriter::start(bridge, &network, services.range, data_dir, user, clock).await?;
+        let policies = PolicyWriter::start(bridge, api.client(network_policies::USER));
         let (client, names) = (api.client(CLUSTER_DNS), rules.service_names());
         let cluster_dns =
             cluster_dns::start(&network, &node_settings, client, names, phases.stopped()).await;
@@ -83,13 +87,15 @@ impl OwnNode {
             api: addresses,
             cluster_dns,
             routes: rules.routes.clone(),
+            policies: policies.gate.clone(),
             static_pods,
         };
         let purpose = NodePurpose::Serve(Box::new(service));
         let mut start = NodeStart::of_engine(settings, data_dir, api, purpose);
         start.heartbeat_period = args.failing.heartbeat_period();
         let handle = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
-        Ok(Self { handle, network, runtime, api: addresses, cluster_dns, rules, pod_server })
+        let api = addresses;
+        Ok(Self { handle, network, runtime, api, cluster_dns, rules, policies, pod_server })
     }
 
     /// Resolves when the server for pods ends by itself, which it does not do while all is well.

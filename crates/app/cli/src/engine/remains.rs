@@ -14,6 +14,7 @@ use rustix::process::Signal;
 use super::data_dir::DataDir;
 use super::images::EngineDir;
 use super::network;
+use super::network_policies::PolicyWriter;
 use super::node::{self, ImageSources, NodePurpose, NodeStart};
 use super::opened::OpenedApi;
 use super::service_range::ChosenServiceRange;
@@ -45,6 +46,7 @@ pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result
     let node = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
     node.stop(AgentStopMode::EndPods).await;
     RuleWriter::idle(&settings.bridge, &network, &data_dir)?.remove().await;
+    PolicyWriter::idle(&settings.bridge).remove().await;
     node::take_away(network, &runtime).await;
     api.close();
     EngineSettings::forget(&data_dir)?;

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use rekindle_api_server::SystemClock;
 use rekindle_api_server::node_link::{self, NodeParts};
 use rekindle_net::BridgeNetwork;
-use rekindle_node::{AgentStopMode, ApiAddresses, PodRoutes, follow_requests};
+use rekindle_node::{AgentStopMode, ApiAddresses, PodRoutes, PolicyGate, follow_requests};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use rekindle_types::TickDuration;
 use tokio::task::JoinHandle;
@@ -86,6 +86,8 @@ impl RunningAgent {
             api: ApiAddresses { of_pods: common.api_of_pods, of_the_node: common.api_of_the_node },
             cluster_dns: common.cluster_dns,
             routes: routes(&common.engine_dir)?,
+            // the engine writes the rules when the pod's status has the address
+            policies: PolicyGate::default(),
             static_pods: data_dir.static_pods()?,
         };
         let start = NodeStart {

@@ -193,6 +193,8 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
 
     async fn put_on_network(&self, sandbox: &SandboxInfo) -> Result<Vec<IpAddr>, NetworkError> {
         let ips = network::addresses(&self.node, sandbox).await?;
+        // before anything leads there, and before a container can send
+        self.node.policies.enter(&self.pod, &ips).await;
         network::open_ports(&self.node, &self.pod, sandbox, &ips).await?;
         Ok(ips)
     }

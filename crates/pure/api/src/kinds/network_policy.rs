@@ -61,12 +61,6 @@ impl ApiKind for NetworkPolicy {
         spec_errors(self.spec.as_ref().unwrap_or(&none), &Path::new("spec"))
     }
 
-    fn warnings(&self) -> Vec<String> {
-        let warning = "spec: this version of Rekindle does not enforce NetworkPolicies; the pods \
-                       stay open to all others";
-        vec![warning.to_owned()]
-    }
-
     fn row(&self, now: Tick) -> Vec<TableCell> {
         let pods = self.spec.as_ref().and_then(|spec| spec.pod_selector.as_ref());
         vec![

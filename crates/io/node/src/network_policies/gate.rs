@@ -1,0 +1,55 @@
+//! What a pod's worker asks of who writes the rules of NetworkPolicies.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::{mpsc, oneshot};
+
+/// A worker waits so long for the rules at most: rules that cannot be written hold no pod.
+const WAITS_AT_MOST: Duration = Duration::from_secs(5);
+
+/// A pod has an address, and none of its containers runs yet.
+#[derive(Debug)]
+pub struct PolicyRequest {
+    pub(super) pod: Box<Pod>,
+    pub(super) address: Ipv4Addr,
+    /// Is answered when the kernel has the rules for it.
+    pub(super) done: oneshot::Sender<()>,
+}
+
+/// The way to who writes the rules. Without one there are no rules to wait for.
+#[derive(Clone, Debug, Default)]
+pub struct PolicyGate(Option<mpsc::UnboundedSender<PolicyRequest>>);
+
+impl PolicyGate {
+    /// One whose requests arrive at the receiver.
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<PolicyRequest>) {
+        let (requests, receiver) = mpsc::unbounded_channel();
+        (Self(Some(requests)), receiver)
+    }
+
+    /// Resolves when the rules for the pod at these addresses are in the kernel.
+    pub(crate) async fn enter(&self, pod: &Pod, addresses: &[IpAddr]) {
+        let Some(requests) = &self.0 else { return };
+        let address = addresses.iter().find_map(|address| match address {
+            IpAddr::V4(address) => Some(*address),
+            IpAddr::V6(_) => None,
+        });
+        let Some(address) = address else { return };
+        let (done, entered) = oneshot::channel();
+        let request = PolicyRequest { pod: Box::new(pod.clone()), address, done };
+        if requests.send(request).is_err() {
+            // the engine ends, and its rules stay as they are
+            return;
+        }
+        if tokio::time::timeout(WAITS_AT_MOST, entered).await.is_err() {
+            let (metadata, waited_s) = (&pod.metadata, WAITS_AT_MOST.as_secs());
+            let (namespace, pod) = (&metadata.namespace, &metadata.name);
+            tracing::warn!(
+                ?namespace, ?pod, %address, waited_s,
+                "failed to have the rules of NetworkPolicies in time; the pod starts without"
+            );
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! NetworkPolicies in the kernel: follows policies, namespaces and pods, and keeps the rules of the
+//! engine's table as `rekindle_network_policy` wants them. One table serves all nodes of a machine.
+//!
+//! ```text
+//!  watches ─────────────────► NetworkPolicies ── changes ──► PolicyTable ──► kernel
+//!  workers ── pod, address ──►      ▲                            │ committed
+//!           ◄───────────────────────┼────────────────────────────┘
+//!                                   └── all elements ◄── another process changed the table
+//! ```
+//! A worker asks before the first container of a pod starts, so that no pod is reachable against
+//! its policies. The address in the pod's status counts as soon as there is one.
+
+mod gate;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::{Api, Client, Resource};
+use rekindle_net::rules::{PolicyTable, RuleError, TableOwnership};
+use rekindle_network_policy::{NetworkPolicies, PeerPod, PolicyChanges};
+use rekindle_types::{NamespacedName, causes};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+pub use self::gate::{PolicyGate, PolicyRequest};
+use crate::clock::sleep_until;
+use crate::object_watch::{WatchNews, watch_objects};
+
+/// Until rules that could not be written are tried again: at first, and at most.
+const RETRY_AFTER_MIN: Duration = Duration::from_millis(200);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
+/// What the log calls the reader of the watches.
+const READER: &str = "rules of NetworkPolicies";
+
+/// The rules of NetworkPolicies of one engine.
+#[derive(Debug)]
+pub struct PolicyRules {
+    table: Arc<PolicyTable>,
+    policies: NetworkPolicies,
+    kernel: PolicyKernel,
+    /// Whether the kernel tells what others do to the rules.
+    is_told_of_others: bool,
+    /// Workers that wait until the kernel has the rules of now.
+    waiting: Vec<oneshot::Sender<()>>,
+    /// Pods that a worker named, until their status names the same address.
+    entered: BTreeMap<NamespacedName, Ipv4Addr>,
+}
+
+/// How the rules in the kernel are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PolicyKernel {
+    /// Those of an engine before, if any: what there is has not been listed yet.
+    Unlisted { policies: bool, namespaces: bool, pods: bool },
+    /// As the policies want them.
+    Current,
+    /// Another's, or unknown: to be written anew after this time.
+    Stale { since: Instant, after: Duration },
+}
+
+impl PolicyRules {
+    /// Looks whether the kernel can do it. Must run inside a tokio runtime, in the network
+    /// namespace of the bridge.
+    ///
+    /// # Errors
+    /// When the kernel has no nftables, or this process may not change rules.
+    pub fn open(bridge: &str, ownership: TableOwnership) -> Result<Self, RuleError> {
+        Ok(Self {
+            table: Arc::new(PolicyTable::open(bridge, ownership)?),
+            policies: NetworkPolicies::default(),
+            kernel: PolicyKernel::Unlisted { policies: false, namespaces: false, pods: false },
+            is_told_of_others: true,
+            waiting: Vec::new(),
+            entered: BTreeMap::new(),
+        })
+    }
+
+    /// Takes all rules of an engine away. For one that does not serve any more.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn remove(bridge: &str, ownership: TableOwnership) -> Result<(), RuleError> {
+        let table = PolicyTable::open(bridge, ownership)?;
+        blocking(move || table.remove()).await
+    }
+
+    /// Keeps the rules as they are to be, until the watches end or no pod can ask any more.
+    pub async fn serve(
+        mut self,
+        client: Client,
+        mut requests: mpsc::UnboundedReceiver<PolicyRequest>,
+    ) {
+        let mut policies = watch_objects(Api::<NetworkPolicy>::all(client.clone()), READER);
+        let mut namespaces = watch_objects(Api::<Namespace>::all(client.clone()), READER);
+        let mut pods = watch_objects(Api::<Pod>::all(client), READER);
+        loop {
+            let retry = match self.kernel {
+                PolicyKernel::Stale { since, after } => Some(since + after),
+                PolicyKernel::Current | PolicyKernel::Unlisted { .. } => None,
+            };
+            let table = Arc::clone(&self.table);
+            tokio::select! {
+                biased;
+                news = policies.next() => match news {
+                    Some(news) => self.policies_changed(news).await,
+                    None => return,
+                },
+                news = namespaces.next() => match news {
+                    Some(news) => self.namespaces_changed(news).await,
+                    None => return,
+                },
+                request = requests.recv() => match request {
+                    Some(request) => self.entered(request).await,
+                    None => return,
+                },
+                news = pods.next() => match news {
+                    Some(news) => self.pods_changed(news).await,
+                    None => return,
+                },
+                changed = table.changed_by_others(), if self.is_told_of_others => match changed {
+                    Ok(()) => self.rewrite().await,
+                    Err(error) => {
+                        self.is_told_of_others = false;
+                        tracing::error!(error = causes(&error), "failed to follow what others do to the rules of NetworkPolicies; they are not put back from now on");
+                    }
+                },
+                () = sleep_until(retry), if retry.is_some() => self.replace().await,
+            }
+        }
+    }
+
+    async fn policies_changed(&mut self, news: WatchNews<NetworkPolicy>) {
+        let changes = match news {
+            WatchNews::All(listed) => {
+                if let PolicyKernel::Unlisted { policies, .. } = &mut self.kernel {
+                    *policies = true;
+                }
+                let listed = listed.into_iter().map(|policy| (key(&policy), policy)).collect();
+                self.policies.set_policies(&listed)
+            }
+            WatchNews::Changed(policy) => self.policies.set_policy(key(&policy), Some(&policy)),
+            WatchNews::Gone(policy) => self.policies.set_policy(key(&policy), None),
+        };
+        self.apply(changes).await;
+    }
+
+    async fn namespaces_changed(&mut self, news: WatchNews<Namespace>) {
+        let labels = |namespace: Namespace| {
+            let name = namespace.metadata.name.unwrap_or_default();
+            (name, namespace.metadata.labels.unwrap_or_default())
+        };
+        let changes = match news {
+            WatchNews::All(listed) => {
+                if let PolicyKernel::Unlisted { namespaces, .. } = &mut self.kernel {
+                    *namespaces = true;
+                }
+                self.policies.set_namespaces(&listed.into_iter().map(labels).collect())
+            }
+            WatchNews::Changed(namespace) => {
+                let (name, labels) = labels(namespace);
+                self.policies.set_namespace(&name, Some(&labels))
+            }
+            WatchNews::Gone(namespace) => self.policies.set_namespace(&labels(namespace).0, None),
+        };
+        self.apply(changes).await;
+    }
+
+    async fn pods_changed(&mut self, news: WatchNews<Pod>) {
+        let changes = match news {
+            WatchNews::All(listed) => {
+                if let PolicyKernel::Unlisted { pods, .. } = &mut self.kernel {
+                    *pods = true;
+                }
+                let names: BTreeSet<NamespacedName> = listed.iter().map(key).collect();
+                self.entered.retain(|name, _| names.contains(name));
+                let peer = |pod: &Pod| Some((key(pod), self.peer(pod)?));
+                let peers = listed.iter().filter_map(peer).collect();
+                self.policies.set_pods(peers)
+            }
+            WatchNews::Changed(pod) => {
+                let (name, peer) = (key(&pod), self.peer(&pod));
+                if peer.is_none() || peer == PeerPod::of_status(&pod) {
+                    self.entered.remove(&name);
+                }
+                self.policies.set_pod(&name, peer)
+            }
+            WatchNews::Gone(pod) => {
+                self.entered.remove(&key(&pod));
+                self.policies.set_pod(&key(&pod), None)
+            }
+        };
+        self.apply(changes).await;
+    }
+
+    /// The pod as a peer. What its worker said counts until its status says the same.
+    fn peer(&self, pod: &Pod) -> Option<PeerPod> {
+        let of_status = PeerPod::of_status(pod);
+        let has_ended = pod
+            .status
+            .as_ref()
+            .is_some_and(|status| matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")));
+        match self.entered.get(&key(pod)) {
+            Some(address) if !has_ended => PeerPod::at(pod, *address),
+            Some(_) | None => of_status,
+        }
+    }
+
+    /// A worker says where its pod is.
+    async fn entered(&mut self, request: PolicyRequest) {
+        let PolicyRequest { pod, address, done } = request;
+        let name = key(&*pod);
+        self.waiting.push(done);
+        let peer = PeerPod::at(&pod, address);
+        if peer.is_some() {
+            self.entered.insert(name.clone(), address);
+        }
+        let changes = self.policies.set_pod(&name, peer);
+        self.apply(changes).await;
+    }
+
+    /// Brings the kernel from the rules before these changes to those after them.
+    async fn apply(&mut self, changes: PolicyChanges) {
+        match self.kernel {
+            PolicyKernel::Unlisted { policies: true, namespaces: true, pods: true } => {
+                self.replace().await;
+            }
+            PolicyKernel::Unlisted { .. } | PolicyKernel::Stale { .. } => {}
+            PolicyKernel::Current if changes.is_empty() => self.tell_waiting(),
+            PolicyKernel::Current => {
+                let table = Arc::clone(&self.table);
+                match blocking(move || table.apply(&changes)).await {
+                    Ok(()) => self.tell_waiting(),
+                    Err(error) => {
+                        tracing::warn!(
+                            error = causes(&error),
+                            "failed to change rules of NetworkPolicies; all are written anew"
+                        );
+                        self.replace().await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn rewrite(&mut self) {
+        match self.kernel {
+            PolicyKernel::Unlisted { .. } => {}
+            PolicyKernel::Current | PolicyKernel::Stale { .. } => {
+                tracing::info!(
+                    "another process changed the rules of NetworkPolicies; they are written anew"
+                );
+                self.replace().await;
+            }
+        }
+    }
+
+    /// Writes all rules.
+    async fn replace(&mut self) {
+        let (table, elements) = (Arc::clone(&self.table), self.policies.elements());
+        match blocking(move || table.replace(&elements)).await {
+            Ok(()) => {
+                self.kernel = PolicyKernel::Current;
+                self.tell_waiting();
+            }
+            Err(error) => {
+                tracing::warn!(
+                    error = causes(&error),
+                    "failed to write the rules of NetworkPolicies; they are tried again"
+                );
+                let after = match self.kernel {
+                    PolicyKernel::Stale { after, .. } => (after * 2).min(RETRY_AFTER_MAX),
+                    PolicyKernel::Current | PolicyKernel::Unlisted { .. } => RETRY_AFTER_MIN,
+                };
+                self.kernel = PolicyKernel::Stale { since: Instant::now(), after };
+            }
+        }
+    }
+
+    fn tell_waiting(&mut self) {
+        for waiting in self.waiting.drain(..) {
+            // a worker that waits no longer has gone on without
+            let (Ok(()) | Err(())) = waiting.send(());
+        }
+    }
+}
+
+/// On a blocking thread, which goes on when the caller does not wait.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // the runtime ends, and with it this task
+            Err(_cancelled) => std::future::pending().await,
+        },
+    }
+}
+
+fn key<K: Resource>(object: &K) -> NamespacedName {
+    NamespacedName::from_meta(object.meta())
+}
