@@ -7,6 +7,7 @@
 )]
 
 mod load_balancers;
+mod network_policies;
 mod no_loss;
 mod routing;
 
