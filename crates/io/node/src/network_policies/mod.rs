@@ -12,7 +12,7 @@
 
 mod gate;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::{Api, Client, Resource};
 use rekindle_net::rules::{PolicyTable, RuleError, TableOwnership};
 use rekindle_network_policy::{NetworkPolicies, PeerPod, PolicyChanges};
-use rekindle_types::{NamespacedName, causes};
+use rekindle_types::{NamespacedName, PodUid, causes};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -48,7 +48,14 @@ pub struct PolicyRules {
     /// Workers that wait until the kernel has the rules of now.
     waiting: Vec<oneshot::Sender<()>>,
     /// Pods that a worker named, until their status names the same address.
-    entered: BTreeMap<NamespacedName, Ipv4Addr>,
+    entered: BTreeMap<NamespacedName, EnteredPod>,
+}
+
+/// A pod that a worker named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct EnteredPod {
+    uid: PodUid,
+    address: Ipv4Addr,
 }
 
 /// How the rules in the kernel are.
@@ -175,11 +182,15 @@ impl PolicyRules {
                 if let PolicyKernel::Unlisted { pods, .. } = &mut self.kernel {
                     *pods = true;
                 }
-                let names: BTreeSet<NamespacedName> = listed.iter().map(key).collect();
-                self.entered.retain(|name, _| names.contains(name));
+                let uids: BTreeMap<_, _> = listed.iter().map(|pod| (key(pod), uid(pod))).collect();
+                self.entered.retain(|name, entered| uids.get(name) == Some(&entered.uid));
                 let peer = |pod: &Pod| Some((key(pod), self.peer(pod)?));
                 let peers = listed.iter().filter_map(peer).collect();
                 self.policies.set_pods(peers)
+            }
+            // its successor of the same name runs already
+            WatchNews::Changed(pod) | WatchNews::Gone(pod) if self.is_succeeded(&pod) => {
+                PolicyChanges::default()
             }
             WatchNews::Changed(pod) => {
                 let (name, peer) = (key(&pod), self.peer(&pod));
@@ -196,6 +207,11 @@ impl PolicyRules {
         self.apply(changes).await;
     }
 
+    /// Whether a worker has named a later pod of this name: the watch is behind.
+    fn is_succeeded(&self, pod: &Pod) -> bool {
+        self.entered.get(&key(pod)).is_some_and(|entered| entered.uid != uid(pod))
+    }
+
     /// The pod as a peer. What its worker said counts until its status says the same.
     fn peer(&self, pod: &Pod) -> Option<PeerPod> {
         let of_status = PeerPod::of_status(pod);
@@ -204,7 +220,7 @@ impl PolicyRules {
             .as_ref()
             .is_some_and(|status| matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")));
         match self.entered.get(&key(pod)) {
-            Some(address) if !has_ended => PeerPod::at(pod, *address),
+            Some(entered) if !has_ended => PeerPod::at(pod, entered.address),
             Some(_) | None => of_status,
         }
     }
@@ -216,7 +232,7 @@ impl PolicyRules {
         self.waiting.push(done);
         let peer = PeerPod::at(&pod, address);
         if peer.is_some() {
-            self.entered.insert(name.clone(), address);
+            self.entered.insert(name.clone(), EnteredPod { uid: uid(&pod), address });
         }
         let changes = self.policies.set_pod(&name, peer);
         self.apply(changes).await;
@@ -302,4 +318,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 
 fn key<K: Resource>(object: &K) -> NamespacedName {
     NamespacedName::from_meta(object.meta())
+}
+
+fn uid(pod: &Pod) -> PodUid {
+    PodUid(pod.metadata.uid.clone().unwrap_or_default())
 }
