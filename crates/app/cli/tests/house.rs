@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 25] = [
+const ARROWS: [(&str, &[&str]); 26] = [
     ("types", &[]),
     ("cron", &["types"]),
     ("metrics", &["types"]),
@@ -38,7 +38,20 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("runtime", &["types", "shim"]),
     ("reconcile", &["types", "metrics", "controllers", "ladder"]),
     ("operator", &["types", "controllers", "reconcile"]),
-    ("node", &["types", "metrics", "pod", "pod-driver", "services", "runtime", "net", "manifest"]),
+    (
+        "node",
+        &[
+            "types",
+            "metrics",
+            "pod",
+            "pod-driver",
+            "services",
+            "network-policy",
+            "runtime",
+            "net",
+            "manifest",
+        ],
+    ),
     ("sim", &["types", "store", "api", "pod", "pod-driver", "ladder", "controllers", "reconcile"]),
     ("testkit", &[]),
 ];
