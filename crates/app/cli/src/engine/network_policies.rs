@@ -1,4 +1,4 @@
-//! The rules that enforce NetworkPolicies: one table of the engine's own, for the pods of all nodes.
+//! The rules that enforce NetworkPolicies: a table of the engine, for the pods of all nodes.
 
 use kube::Client;
 use rekindle_net::rules::TableOwnership;
