@@ -49,9 +49,19 @@ impl ServedKinds {
     /// Where the store has the object of this text, and of which revision that is; none when it is
     /// no object, but a list or a Status.
     pub(crate) fn place_of(&self, text: &[u8]) -> Option<(ObjectKey, Revision)> {
-        let ObjectDocument { api_version, kind, metadata } = serde_json::from_slice(text).ok()?;
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        let entry = self.served.find_kind(group, &kind)?;
+        self.place_of_item(text, &ObjectType::default())
+    }
+
+    /// The same of an item of a list, which may leave its type to the list.
+    pub(crate) fn place_of_item(
+        &self,
+        text: &[u8],
+        of_list: &ObjectType<'_>,
+    ) -> Option<(ObjectKey, Revision)> {
+        let ObjectDocument { of_itself, metadata } = serde_json::from_slice(text).ok()?;
+        let type_ = if of_itself.kind.is_empty() { of_list } else { &of_itself };
+        let group = type_.api_version.split_once('/').map_or("", |(group, _)| group);
+        let entry = self.served.find_kind(group, type_.kind.trim_end_matches("List"))?;
         let NameMetadata { name, namespace, resource_version } = metadata;
         let key = keys::object(entry, &namespace, &name);
         Some((ObjectKey::from(key), Revision(resource_version.parse().ok()?)))
@@ -84,14 +94,20 @@ impl ServedKinds {
     /// watched.
     pub(crate) fn read(&self, api: &Api, stored: &StoredObject) -> Option<ViewObject> {
         let (kind, entry) = self.of(stored)?;
-        let object = shared(*kind, api.read(entry, stored).ok()?)?;
+        let object = api.read(entry, stored).ok()?;
         debug_assert!(
-            object_from_json(*kind, &stored.value).is_ok_and(|read| read == object),
+            is_same(*kind, &stored.value, &object.to_json()),
             "{} reads back as something else than it was",
             stored.key
         );
-        Some(object)
+        shared(*kind, object)
     }
+}
+
+/// Whether two texts are the same object to a view.
+fn is_same(kind: ResourceKind, one: &[u8], other: &[u8]) -> bool {
+    let read = |text| object_from_json(kind, text);
+    matches!((read(one), read(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// The name of the object of this text; none when it is no object.
@@ -123,10 +139,21 @@ pub(crate) fn is_leaving(text: &[u8]) -> bool {
     })
 }
 
-/// What a list says that there is, as texts, and of which revision it is; none of what is no list.
-pub(crate) fn list_of(text: &[u8]) -> Option<(Vec<&RawValue>, Revision)> {
-    let ListDocument { metadata, items } = serde_json::from_slice(text).ok()?;
-    Some((items, Revision(metadata.resource_version.parse().ok()?)))
+/// What a list says that there is, as texts, of which type the list is and of which revision; none
+/// of what is no list.
+pub(crate) fn list_of(text: &[u8]) -> Option<(Vec<&RawValue>, ObjectType<'_>, Revision)> {
+    let ListDocument { of_list, metadata, items } = serde_json::from_slice(text).ok()?;
+    Some((items, of_list, Revision(metadata.resource_version.parse().ok()?)))
+}
+
+/// The type that a document says it has; empty where it says none.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ObjectType<'a> {
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
@@ -143,6 +170,8 @@ struct DeletionMetadata {
 
 #[derive(Deserialize)]
 struct ListDocument<'a> {
+    #[serde(borrow, flatten)]
+    of_list: ObjectType<'a>,
     #[serde(borrow)]
     metadata: ListMetadata<'a>,
     #[serde(borrow)]
@@ -183,10 +212,8 @@ struct NamedObject<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ObjectDocument<'a> {
-    #[serde(borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
+    #[serde(borrow, flatten)]
+    of_itself: ObjectType<'a>,
     #[serde(borrow)]
     metadata: NameMetadata<'a>,
 }

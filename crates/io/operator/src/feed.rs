@@ -41,7 +41,9 @@ impl WatchFeed {
                 }
                 ViewDetail::Metadata => {
                     let decode = move |partial: PartialObjectMeta<ObjectText>| {
-                        Ok(ViewObject::Metadata(kind, Arc::new(partial.metadata)))
+                        let mut metadata = partial.metadata;
+                        metadata.managed_fields = None; // as of objects that are held whole
+                        Ok(ViewObject::Metadata(kind, Arc::new(metadata)))
                     };
                     watches.spawn(watch(kind, client, decode, sender))
                 }

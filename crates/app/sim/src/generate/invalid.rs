@@ -39,7 +39,7 @@ fn cases() -> Vec<Case> {
             ResourceKind::Deployment,
             "web-0",
             json!({"strategy": {"type": "Sideways"}}),
-            "spec.strategy.type",
+            "spec.strategy",
         ),
         (ResourceKind::Deployment, "web-0", json!({"replicas": "many"}), "spec.replicas"),
         (ResourceKind::StatefulSet, "db", json!({"serviceName": "other"}), "spec"),

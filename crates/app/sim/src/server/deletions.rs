@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{MachinePower, SimServer, SimServerState, below_version};
 use crate::acknowledgements::Acknowledgements;
-use crate::kinds;
+use crate::kinds::{self, ObjectType};
 
 impl SimServer {
     /// A deletion is granted with this answer. A Status says that the object is gone; an object is
@@ -17,17 +17,17 @@ impl SimServer {
     pub(super) fn note_deletion(&self, inner: &mut SimServerState, body: &Bytes) {
         let Some(told) = &mut inner.told else { return };
         let wrong = match kinds::list_of(body) {
-            Some((items, revision)) => {
+            Some((items, of_list, revision)) => {
                 told.heard_of(revision);
                 // all of them are noted, whatever is wrong with one
                 items.iter().fold(None, |wrong, item| {
-                    let of_this = self.note_left(told, item.get().as_bytes());
+                    let of_this = self.note_left(told, item.get().as_bytes(), &of_list);
                     wrong.or(of_this)
                 })
             }
             None => {
                 kinds::uid_of_gone(body).into_iter().for_each(|uid| told.answered_deleted(uid));
-                self.note_left(told, body)
+                self.note_left(told, body, &ObjectType::default())
             }
         };
         // what power was lost in is looked at when it is back
@@ -36,9 +36,14 @@ impl SimServer {
     }
 
     /// An object of which it is answered that it goes. What is wrong with that, if anything is.
-    fn note_left(&self, told: &mut Acknowledgements, answered: &[u8]) -> Option<String> {
+    fn note_left(
+        &self,
+        told: &mut Acknowledgements,
+        answered: &[u8],
+        of_list: &ObjectType<'_>,
+    ) -> Option<String> {
         let uid = kinds::uid_of(answered)?;
-        let (key, _) = self.kinds.place_of(answered)?;
+        let (key, _) = self.kinds.place_of_item(answered, of_list)?;
         let stored = self.api.store().get(key.as_str());
         let stored = stored.filter(|stored| kinds::uid_of(&stored.value).as_ref() == Some(&uid));
         let Some(stored) = stored else {
@@ -61,7 +66,7 @@ impl SimServer {
         let RequestOutcome::Answer(listed) = self.api.handle(&asked) else {
             return (request, None);
         };
-        let first = kinds::list_of(&listed.body).and_then(|(items, _)| {
+        let first = kinds::list_of(&listed.body).and_then(|(items, ..)| {
             items.first().and_then(|item| kinds::name_of(item.get().as_bytes()))
         });
         let Some(first) = first else { return (request, None) };

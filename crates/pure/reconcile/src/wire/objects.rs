@@ -1,5 +1,6 @@
 //! Objects as they are sent, and as they are read from answers and watches.
 
+use k8s_openapi::Metadata;
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
@@ -72,16 +73,19 @@ struct PartialObject {
     metadata: ObjectMeta,
 }
 
-/// Reads an object of a kind as the view holds it: whole, or its metadata.
+/// Reads an object of a kind as the view holds it: whole, or its metadata. Who wrote which field is
+/// left out: nothing is decided by it, and as a tree it takes more memory than most objects.
 ///
 /// # Errors
 /// When it is not JSON, or not an object of that kind.
 pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, Error> {
-    fn typed<T: ObjectJson>(json: &[u8]) -> Result<ViewObject, Error>
+    fn typed<T: ObjectJson + Metadata<Ty = ObjectMeta>>(json: &[u8]) -> Result<ViewObject, Error>
     where
         ViewObject: From<T>,
     {
-        T::from_json(json).map(ViewObject::from)
+        let mut object = T::from_json(json)?;
+        object.metadata_mut().managed_fields = None;
+        Ok(ViewObject::from(object))
     }
     match kind {
         ResourceKind::DaemonSet => typed::<DaemonSet>(json),
@@ -130,7 +134,8 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Event => {
-            let PartialObject { metadata } = serde_json::from_slice(json)?;
+            let PartialObject { mut metadata } = serde_json::from_slice(json)?;
+            metadata.managed_fields = None;
             Ok(ViewObject::Metadata(kind, metadata.into()))
         }
     }
