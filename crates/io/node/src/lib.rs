@@ -34,6 +34,7 @@ mod folder_watch;
 mod hooks;
 mod host_ports;
 mod images;
+mod kernel_rules;
 mod layout;
 mod local_path;
 pub mod logs;

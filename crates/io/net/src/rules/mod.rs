@@ -22,6 +22,7 @@ mod expressions;
 mod firewall;
 mod monitor;
 mod open_table;
+mod owned_table;
 mod policies;
 mod queue;
 mod schema;
@@ -208,20 +209,12 @@ impl RuleTable {
         self.run(OpenTable::remove).await
     }
 
-    /// On a blocking thread, which goes on when the caller does not wait.
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut OpenTable) -> T + Send + 'static,
     ) -> T {
         let table = Arc::clone(&self.table);
-        match tokio::task::spawn_blocking(move || work(&mut lock(&table))).await {
-            Ok(result) => result,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // the runtime ends, and with it this task
-                Err(_cancelled) => std::future::pending().await,
-            },
-        }
+        on_blocking_thread(move || work(&mut lock(&table))).await
     }
 
     /// Whether the bridge takes packets with addresses of the loopback: answers to 127.0.0.1 come
@@ -243,6 +236,18 @@ impl RuleTable {
             }
             Ok(()) => {}
         }
+    }
+}
+
+/// Does this where it may block. It goes on when the caller does not wait.
+pub async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // the runtime ends, and with it this task
+            Err(_cancelled) => std::future::pending().await,
+        },
     }
 }
 

@@ -1,33 +1,27 @@
 //! The table as one socket sees it. Each call is a transaction, and blocks while the kernel works.
 
 use std::collections::BTreeSet;
-use std::io;
 
-use netlink_packet_core::NlasIterator;
 use netlink_packet_netfilter::nftables::{
-    NfTablesMessage, SetElementList, SetElementMessage, TableAttribute, TableFlags, TableMessage,
+    NfTablesMessage, SetElementList, SetElementMessage, TableFlags,
 };
 use rekindle_services::{RuleChanges, RuleElements, StaleFlow};
-use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use crate::links;
 use crate::rules::batch::{RuleBatch, comment, of_table};
 use crate::rules::elements::{EncodedElement, ListedElement, decode};
 use crate::rules::error::RuleError;
 use crate::rules::expressions::wait_in_queue;
+use crate::rules::owned_table::OwnedTable;
 use crate::rules::schema::{
     self, AFFINITY, ChainDefinition, ElementSet, NODE_PICKS, NeededChain, PICKS, STICKY,
 };
-use crate::rules::socket::NetfilterSocket;
-use crate::rules::{RuleTableConfig, TableOwnership, conntrack, failed};
+use crate::rules::{RuleTableConfig, conntrack, failed};
 
 /// See the module.
 pub(super) struct OpenTable {
     config: RuleTableConfig,
-    name: String,
-    socket: NetfilterSocket,
-    flags: TableFlags,
+    table: OwnedTable,
     /// Where connections wait.
     queue: Option<u16>,
     /// Those in the kernel.
@@ -36,27 +30,15 @@ pub(super) struct OpenTable {
 
 impl OpenTable {
     pub(super) fn open(config: &RuleTableConfig) -> Result<Self, RuleError> {
-        let bridge = &config.bridge;
-        if !links::is_name(bridge) {
-            return Err(RuleError::BridgeName { bridge: bridge.clone() });
-        }
-        let socket = NetfilterSocket::open().map_err(unavailable)?;
-        let flags = match config.ownership {
-            TableOwnership::Exclusive => TableFlags::Owner | TableFlags::Persisent,
-            TableOwnership::Shared => TableFlags::empty(),
-        };
-        let name = format!("rekindle-{bridge}");
-        let needed_chains = BTreeSet::new();
-        let config = config.clone();
-        let mut table = Self { config, name, socket, flags, queue: None, needed_chains };
-        table.look_up().map_err(unavailable)?;
-        Ok(table)
+        let table = OwnedTable::open(&config.bridge, "", config.ownership)?;
+        let (config, needed_chains) = (config.clone(), BTreeSet::new());
+        Ok(Self { config, table, queue: None, needed_chains })
     }
 
     /// Has connections wait in this queue from now on, if the kernel can have such rules.
     pub(super) fn use_queue(&mut self, queue: u16) -> Result<(), RuleError> {
         // a table that is gone in the same transaction
-        let name = format!("{}-trial", self.name);
+        let name = format!("{}-trial", self.table.name);
         let trial = ChainDefinition {
             name: "hold".to_owned(),
             base: None,
@@ -66,58 +48,36 @@ impl OpenTable {
         batch.add_table(TableFlags::empty(), "of Rekindle, for a moment");
         batch.add_chain(&trial);
         batch.delete_table();
-        batch.commit(&mut self.socket)?;
+        batch.commit(&mut self.table.socket)?;
         self.queue = Some(queue);
         Ok(())
     }
 
     pub(super) fn name(&self) -> &str {
-        &self.name
+        &self.table.name
     }
 
     pub(super) fn port(&self) -> u32 {
-        self.socket.port()
+        self.table.socket.port()
     }
 
     /// Whether the table is in the kernel.
     pub(super) fn is_there(&mut self) -> bool {
-        matches!(self.look_up(), Ok(Some(_)))
-    }
-
-    /// The description of the table in the kernel, as its bytes.
-    fn look_up(&mut self) -> io::Result<Option<Vec<u8>>> {
-        const USER_DATA: u16 = 6;
-        let attributes = vec![TableAttribute::Name(self.name.clone())];
-        let get = of_table(NfTablesMessage::GetTable(TableMessage { attributes }));
-        let answer = match self.socket.ask(get) {
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => return Ok(None),
-            answer => answer?,
-        };
-        let mut attributes = NlasIterator::new(answer.as_slice()).filter_map(Result::ok);
-        let description = attributes.find(|attribute| attribute.kind() == USER_DATA);
-        Ok(Some(description.map(|found| found.value().to_vec()).unwrap_or_default()))
+        self.table.is_there()
     }
 
     pub(super) fn replace(&mut self, elements: &RuleElements) -> Result<(), RuleError> {
         match self.renew_or_make(elements) {
-            // an earlier kernel knows no owners that leave their table behind
-            Err(RuleError::Refused { source, .. }) if self.is_unknown_flag(&source) => {
-                tracing::debug!(table = self.name, "this kernel has no owners of nftables tables");
-                self.flags = TableFlags::empty();
+            Err(RuleError::Refused { source, .. }) if self.table.is_unknown_flag(&source) => {
+                self.table.share();
                 self.renew_or_make(elements)
             }
             result => result,
         }
     }
 
-    fn is_unknown_flag(&self, error: &io::Error) -> bool {
-        let errno = Errno::from_io_error(error);
-        !self.flags.is_empty() && matches!(errno, Some(Errno::OPNOTSUPP | Errno::INVAL))
-    }
-
     fn renew_or_make(&mut self, elements: &RuleElements) -> Result<(), RuleError> {
-        let found = self.look_up();
-        let found = found.map_err(|source| failed("look for nftables table", source))?;
+        let found = self.table.look_up()?;
         let is_of_this_version = found == Some(comment(&self.description()));
         if is_of_this_version {
             match self.renew(elements) {
@@ -125,13 +85,13 @@ impl OpenTable {
                     return Err(error);
                 }
                 Err(RuleError::Refused { source, object, table })
-                    if self.is_unknown_flag(&source) =>
+                    if self.table.is_unknown_flag(&source) =>
                 {
                     return Err(RuleError::Refused { source, object, table });
                 }
                 Err(error) => {
                     // more than rules and elements was changed
-                    tracing::debug!(table = self.name, %error, "nftables table is made anew");
+                    tracing::debug!(table = self.table.name, %error, "nftables table is made anew");
                 }
                 Ok(()) => return Ok(()),
             }
@@ -162,11 +122,11 @@ impl OpenTable {
     ) -> Result<(), RuleError> {
         let needed_chains: BTreeSet<NeededChain> =
             elements.iter().flat_map(NeededChain::of_element).collect();
-        let mut batch = RuleBatch::new(&self.name);
+        let mut batch = RuleBatch::new(&self.table.name);
         if exists {
             batch.delete_table();
         }
-        batch.add_table(self.flags, &self.description());
+        batch.add_table(self.table.flags, &self.description());
         for (id, set) in (1..).zip(schema::sets()) {
             batch.add_set(id, &set);
         }
@@ -178,7 +138,7 @@ impl OpenTable {
         }
         batch.add_elements(elements)?;
         batch.add_encoded(AFFINITY, clients);
-        batch.commit(&mut self.socket)?;
+        batch.commit(&mut self.table.socket)?;
         self.needed_chains = needed_chains;
         Ok(())
     }
@@ -189,8 +149,8 @@ impl OpenTable {
         let present = self.read_back()?;
         let needed_chains: BTreeSet<NeededChain> =
             present.union(elements).flat_map(NeededChain::of_element).collect();
-        let mut batch = RuleBatch::new(&self.name);
-        batch.add_table(self.flags, &self.description());
+        let mut batch = RuleBatch::new(&self.table.name);
+        batch.add_table(self.table.flags, &self.description());
         for chain in self.chains() {
             batch.add_chain_only(&chain);
         }
@@ -208,7 +168,7 @@ impl OpenTable {
             batch.add_needed_chain(*chain);
         }
         batch.add_sticky(&present);
-        batch.commit(&mut self.socket)?;
+        batch.commit(&mut self.table.socket)?;
         self.needed_chains = needed_chains;
         self.apply(&RuleChanges::between(&present, elements))
     }
@@ -219,17 +179,17 @@ impl OpenTable {
         let missing: Vec<NeededChain> = needed.difference(&self.needed_chains).copied().collect();
         if !missing.is_empty() {
             // first: elements must not lead to chains that have no rules yet
-            let mut batch = RuleBatch::new(&self.name);
+            let mut batch = RuleBatch::new(&self.table.name);
             for chain in &missing {
                 batch.add_needed_chain(*chain);
             }
-            batch.commit(&mut self.socket)?;
+            batch.commit(&mut self.table.socket)?;
             self.needed_chains.extend(missing);
         }
-        let mut batch = RuleBatch::new(&self.name);
+        let mut batch = RuleBatch::new(&self.table.name);
         batch.remove_elements(&changes.removed)?;
         batch.add_elements(&changes.added)?;
-        batch.commit(&mut self.socket)
+        batch.commit(&mut self.table.socket)
     }
 
     pub(super) fn read_back(&mut self) -> Result<RuleElements, RuleError> {
@@ -248,17 +208,12 @@ impl OpenTable {
         &mut self,
         flows: &BTreeSet<StaleFlow>,
     ) -> Result<usize, RuleError> {
-        conntrack::forget_udp_flows(&mut self.socket, flows)
+        conntrack::forget_udp_flows(&mut self.table.socket, flows)
             .map_err(|source| failed("forget UDP flows to endpoints that are gone", source))
     }
 
     pub(super) fn remove(&mut self) -> Result<(), RuleError> {
-        let found = self.look_up();
-        if found.map_err(|source| failed("look for nftables table", source))?.is_some() {
-            let mut batch = RuleBatch::new(&self.name);
-            batch.delete_table();
-            batch.commit(&mut self.socket)?;
-        }
+        self.table.remove()?;
         self.needed_chains.clear();
         Ok(())
     }
@@ -271,22 +226,12 @@ impl OpenTable {
     }
 
     fn list(&mut self, set: &str) -> Result<Vec<ListedElement>, RuleError> {
-        let attributes =
-            vec![SetElementList::Table(self.name.clone()), SetElementList::Set(set.to_owned())];
+        let attributes = vec![
+            SetElementList::Table(self.table.name.clone()),
+            SetElementList::Set(set.to_owned()),
+        ];
         let get = of_table(NfTablesMessage::GetSetElement(SetElementMessage { attributes }));
-        let listed = self.socket.list(&get, ListedElement::read_all);
+        let listed = self.table.socket.list(&get, ListedElement::read_all);
         listed.map_err(|source| failed(&format!("read nftables set {set}"), source))
-    }
-}
-
-/// Why nftables cannot be used at all.
-fn unavailable(source: io::Error) -> RuleError {
-    match Errno::from_io_error(&source) {
-        Some(Errno::PERM | Errno::ACCESS) => RuleError::NoPermission { source },
-        // no netfilter, no netlink of it, no nf_tables
-        Some(Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT | Errno::INVAL | Errno::OPNOTSUPP) => {
-            RuleError::Unsupported { source }
-        }
-        _ => failed("open netlink socket to nftables", source),
     }
 }

@@ -1,7 +1,7 @@
 //! The table of an engine: its sets, chains and rules.
 //!
 //! ```text
-//!  prerouting, output (filter, -125) ──► guard: in `guarded`? dropped unless its source is in `sources`
+//!  prerouting, output (filter, -125) ──► guard: in `guarded`? only from `sources`, else dropped
 //!  prerouting, output (filter, -120) ──► hold: in `held`? wait in the engine's queue
 //!  prerouting, output (filter, -110) ──► refuse: in `rejected`? in `dropped`?
 //!  prerouting, output (nat, -100) ─────► route: `services` ─► 3 endpoints ─► `picks` ─► pick-3

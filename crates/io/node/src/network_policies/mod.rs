@@ -15,25 +15,21 @@ mod gate;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::{Api, Client, Resource};
-use rekindle_net::rules::{PolicyTable, RuleError, TableOwnership};
+use rekindle_net::rules::{PolicyTable, RuleError, TableOwnership, on_blocking_thread};
 use rekindle_network_policy::{NetworkPolicies, PeerPod, PolicyChanges};
 use rekindle_types::{NamespacedName, PodUid, causes};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 pub use self::gate::{PolicyGate, PolicyRequest};
 use crate::clock::sleep_until;
+use crate::kernel_rules::KernelRules;
 use crate::object_watch::{WatchNews, watch_objects};
 
-/// Until rules that could not be written are tried again: at first, and at most.
-const RETRY_AFTER_MIN: Duration = Duration::from_millis(200);
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 /// What the log calls the reader of the watches.
 const READER: &str = "rules of NetworkPolicies";
 
@@ -42,7 +38,7 @@ const READER: &str = "rules of NetworkPolicies";
 pub struct PolicyRules {
     table: Arc<PolicyTable>,
     policies: NetworkPolicies,
-    kernel: PolicyKernel,
+    kernel: KernelRules<ListedPolicies>,
     /// Whether the kernel tells what others do to the rules.
     is_told_of_others: bool,
     /// Workers that wait until the kernel has the rules of now.
@@ -58,15 +54,12 @@ struct EnteredPod {
     address: Ipv4Addr,
 }
 
-/// How the rules in the kernel are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PolicyKernel {
-    /// Those of an engine before, if any: what there is has not been listed yet.
-    Unlisted { policies: bool, namespaces: bool, pods: bool },
-    /// As the policies want them.
-    Current,
-    /// Another's, or unknown: to be written anew after this time.
-    Stale { since: Instant, after: Duration },
+/// What has been listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ListedPolicies {
+    policies: bool,
+    namespaces: bool,
+    pods: bool,
 }
 
 impl PolicyRules {
@@ -79,7 +72,7 @@ impl PolicyRules {
         Ok(Self {
             table: Arc::new(PolicyTable::open(bridge, ownership)?),
             policies: NetworkPolicies::default(),
-            kernel: PolicyKernel::Unlisted { policies: false, namespaces: false, pods: false },
+            kernel: KernelRules::Unlisted(ListedPolicies::default()),
             is_told_of_others: true,
             waiting: Vec::new(),
             entered: BTreeMap::new(),
@@ -92,7 +85,7 @@ impl PolicyRules {
     /// As [`open`](Self::open).
     pub async fn remove(bridge: &str, ownership: TableOwnership) -> Result<(), RuleError> {
         let table = PolicyTable::open(bridge, ownership)?;
-        blocking(move || table.remove()).await
+        on_blocking_thread(move || table.remove()).await
     }
 
     /// Keeps the rules as they are to be, until the watches end or no pod can ask any more.
@@ -105,10 +98,7 @@ impl PolicyRules {
         let mut namespaces = watch_objects(Api::<Namespace>::all(client.clone()), READER);
         let mut pods = watch_objects(Api::<Pod>::all(client), READER);
         loop {
-            let retry = match self.kernel {
-                PolicyKernel::Stale { since, after } => Some(since + after),
-                PolicyKernel::Current | PolicyKernel::Unlisted { .. } => None,
-            };
+            let retry = self.kernel.retry_at();
             let table = Arc::clone(&self.table);
             tokio::select! {
                 biased;
@@ -143,7 +133,7 @@ impl PolicyRules {
     async fn policies_changed(&mut self, news: WatchNews<NetworkPolicy>) {
         let changes = match news {
             WatchNews::All(listed) => {
-                if let PolicyKernel::Unlisted { policies, .. } = &mut self.kernel {
+                if let KernelRules::Unlisted(ListedPolicies { policies, .. }) = &mut self.kernel {
                     *policies = true;
                 }
                 let listed = listed.into_iter().map(|policy| (key(&policy), policy)).collect();
@@ -162,7 +152,7 @@ impl PolicyRules {
         };
         let changes = match news {
             WatchNews::All(listed) => {
-                if let PolicyKernel::Unlisted { namespaces, .. } = &mut self.kernel {
+                if let KernelRules::Unlisted(ListedPolicies { namespaces, .. }) = &mut self.kernel {
                     *namespaces = true;
                 }
                 self.policies.set_namespaces(&listed.into_iter().map(labels).collect())
@@ -179,7 +169,7 @@ impl PolicyRules {
     async fn pods_changed(&mut self, news: WatchNews<Pod>) {
         let changes = match news {
             WatchNews::All(listed) => {
-                if let PolicyKernel::Unlisted { pods, .. } = &mut self.kernel {
+                if let KernelRules::Unlisted(ListedPolicies { pods, .. }) = &mut self.kernel {
                     *pods = true;
                 }
                 let uids: BTreeMap<_, _> = listed.iter().map(|pod| (key(pod), uid(pod))).collect();
@@ -241,14 +231,18 @@ impl PolicyRules {
     /// Brings the kernel from the rules before these changes to those after them.
     async fn apply(&mut self, changes: PolicyChanges) {
         match self.kernel {
-            PolicyKernel::Unlisted { policies: true, namespaces: true, pods: true } => {
+            KernelRules::Unlisted(ListedPolicies {
+                policies: true,
+                namespaces: true,
+                pods: true,
+            }) => {
                 self.replace().await;
             }
-            PolicyKernel::Unlisted { .. } | PolicyKernel::Stale { .. } => {}
-            PolicyKernel::Current if changes.is_empty() => self.tell_waiting(),
-            PolicyKernel::Current => {
+            KernelRules::Unlisted(_) | KernelRules::Stale { .. } => {}
+            KernelRules::Current if changes.is_empty() => self.tell_waiting(),
+            KernelRules::Current => {
                 let table = Arc::clone(&self.table);
-                match blocking(move || table.apply(&changes)).await {
+                match on_blocking_thread(move || table.apply(&changes)).await {
                     Ok(()) => self.tell_waiting(),
                     Err(error) => {
                         tracing::warn!(
@@ -264,8 +258,8 @@ impl PolicyRules {
 
     async fn rewrite(&mut self) {
         match self.kernel {
-            PolicyKernel::Unlisted { .. } => {}
-            PolicyKernel::Current | PolicyKernel::Stale { .. } => {
+            KernelRules::Unlisted(_) => {}
+            KernelRules::Current | KernelRules::Stale { .. } => {
                 tracing::info!(
                     "another process changed the rules of NetworkPolicies; they are written anew"
                 );
@@ -277,9 +271,9 @@ impl PolicyRules {
     /// Writes all rules.
     async fn replace(&mut self) {
         let (table, elements) = (Arc::clone(&self.table), self.policies.elements());
-        match blocking(move || table.replace(&elements)).await {
+        match on_blocking_thread(move || table.replace(&elements)).await {
             Ok(()) => {
-                self.kernel = PolicyKernel::Current;
+                self.kernel = KernelRules::Current;
                 self.tell_waiting();
             }
             Err(error) => {
@@ -287,11 +281,7 @@ impl PolicyRules {
                     error = causes(&error),
                     "failed to write the rules of NetworkPolicies; they are tried again"
                 );
-                let after = match self.kernel {
-                    PolicyKernel::Stale { after, .. } => (after * 2).min(RETRY_AFTER_MAX),
-                    PolicyKernel::Current | PolicyKernel::Unlisted { .. } => RETRY_AFTER_MIN,
-                };
-                self.kernel = PolicyKernel::Stale { since: Instant::now(), after };
+                self.kernel.failed();
             }
         }
     }
@@ -301,18 +291,6 @@ impl PolicyRules {
             // a worker that waits no longer has gone on without
             let (Ok(()) | Err(())) = waiting.send(());
         }
-    }
-}
-
-/// On a blocking thread, which goes on when the caller does not wait.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // the runtime ends, and with it this task
-            Err(_cancelled) => std::future::pending().await,
-        },
     }
 }
 

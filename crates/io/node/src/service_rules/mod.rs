@@ -28,7 +28,6 @@ use rekindle_services::{RuleChanges, ServiceRouter};
 use rekindle_types::reasons::event;
 use rekindle_types::{EventSeverity, NamespacedName, causes};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 use self::health_checks::HealthChecks;
 use self::holds::Holds;
@@ -36,12 +35,10 @@ pub use self::line::{follow_requests, serve_routes};
 use self::open_ports::{OpenPorts, PortTaken};
 pub use self::routes::{PodRoutes, RouteRequest};
 use crate::clock::{Clock, sleep_until};
+use crate::kernel_rules::KernelRules;
 use crate::object_watch::{WatchNews, watch_objects};
 use crate::pods::EventRecorder;
 
-/// Until rules that could not be written are tried again: at first, and at most.
-const RETRY_AFTER_MIN: Duration = Duration::from_millis(200);
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 /// What was on its way when the rules went has arrived after that: many servers close a connection
 /// whose request they have not read yet when they are told to stop.
 const SETTLES_IN: Duration = Duration::from_millis(10);
@@ -55,7 +52,7 @@ const COMPONENT: &str = "kube-proxy";
 pub struct ServiceRules {
     table: RuleTable,
     router: ServiceRouter,
-    kernel: KernelRules,
+    kernel: KernelRules<ListedServices>,
     /// Whether the kernel tells what others do to the rules.
     is_told_of_others: bool,
     /// Workers that wait until the kernel has the rules of now.
@@ -70,15 +67,11 @@ pub struct ServiceRules {
     is_told_of_held: bool,
 }
 
-/// How the rules in the kernel are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KernelRules {
-    /// Those of an engine before, if any: what there is has not been listed yet.
-    Unlisted { services: bool, slices: bool },
-    /// As the router wants them.
-    Current,
-    /// Another's, or unknown: to be written anew after this time.
-    Stale { since: Instant, after: Duration },
+/// What has been listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ListedServices {
+    services: bool,
+    slices: bool,
 }
 
 impl ServiceRules {
@@ -91,7 +84,7 @@ impl ServiceRules {
         Ok(Self {
             table: RuleTable::open(config)?,
             router: ServiceRouter::default(),
-            kernel: KernelRules::Unlisted { services: false, slices: false },
+            kernel: KernelRules::Unlisted(ListedServices::default()),
             is_told_of_others: true,
             waiting: Vec::new(),
             ports: OpenPorts::default(),
@@ -121,10 +114,7 @@ impl ServiceRules {
         let mut services = watch_objects(Api::<Service>::all(client.clone()), READER);
         let mut slices = watch_objects(Api::<EndpointSlice>::all(client), READER);
         loop {
-            let retry = match self.kernel {
-                KernelRules::Stale { since, after } => Some(since + after),
-                KernelRules::Current | KernelRules::Unlisted { .. } => None,
-            };
+            let retry = self.kernel.retry_at();
             let hold_ends = self.holds.next_end();
             let open_again = self.ports.retry_at();
             tokio::select! {
@@ -191,7 +181,7 @@ impl ServiceRules {
     }
 
     async fn services_changed(&mut self, news: WatchNews<Service>, recorder: &EventRecorder) {
-        if let (WatchNews::All(_), KernelRules::Unlisted { services, .. }) =
+        if let (WatchNews::All(_), KernelRules::Unlisted(ListedServices { services, .. })) =
             (&news, &mut self.kernel)
         {
             *services = true;
@@ -228,7 +218,8 @@ impl ServiceRules {
     }
 
     async fn slices_changed(&mut self, news: WatchNews<EndpointSlice>) {
-        if let (WatchNews::All(_), KernelRules::Unlisted { slices, .. }) = (&news, &mut self.kernel)
+        if let (WatchNews::All(_), KernelRules::Unlisted(ListedServices { slices, .. })) =
+            (&news, &mut self.kernel)
         {
             *slices = true;
         }
@@ -259,8 +250,10 @@ impl ServiceRules {
         self.holds.note(&changes, &self.router);
         self.health.tell(&self.router);
         match self.kernel {
-            KernelRules::Unlisted { services: true, slices: true } => self.replace().await,
-            KernelRules::Unlisted { .. } | KernelRules::Stale { .. } => {}
+            KernelRules::Unlisted(ListedServices { services: true, slices: true }) => {
+                self.replace().await
+            }
+            KernelRules::Unlisted(_) | KernelRules::Stale { .. } => {}
             KernelRules::Current if changes.is_empty() => self.tell_waiting(),
             KernelRules::Current => match self.table.apply(&changes).await {
                 Ok(()) => {
@@ -284,7 +277,7 @@ impl ServiceRules {
 
     async fn rewrite(&mut self) {
         match self.kernel {
-            KernelRules::Unlisted { .. } => {}
+            KernelRules::Unlisted(_) => {}
             KernelRules::Current | KernelRules::Stale { .. } => {
                 let table = self.table.name();
                 tracing::info!(
@@ -310,11 +303,7 @@ impl ServiceRules {
                     error = causes(&error),
                     "failed to write the rules of Services; they are tried again"
                 );
-                let after = match self.kernel {
-                    KernelRules::Stale { after, .. } => (after * 2).min(RETRY_AFTER_MAX),
-                    KernelRules::Current | KernelRules::Unlisted { .. } => RETRY_AFTER_MIN,
-                };
-                self.kernel = KernelRules::Stale { since: Instant::now(), after };
+                self.kernel.failed();
             }
         }
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!  forward (filter, -10) ─┬─ answer? ─► policy-answers  ┐  for the pod that is entered and the one
 //!                         └─ else ───► policy-requests ─┴─ that is left: in `ingress`, `egress`?
-//!        in it ─► check-…: itself? its class and the peer, by address or by class, allowed? or drop
+//!        in it ─► check-…: itself? its class and the peer, by address or class, allowed? or drop
 //! ```
 //! Every packet is judged, not only the first of a connection: one that a policy forbids ends when
 //! the policy comes. An answer is judged as the request that it answers, whose source and port of
