@@ -47,6 +47,7 @@ mod serving;
 pub mod settings;
 pub mod streams;
 mod webhook;
+mod writer_task;
 
 use std::sync::Arc;
 

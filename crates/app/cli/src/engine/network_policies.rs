@@ -4,7 +4,8 @@ use kube::Client;
 use rekindle_net::rules::TableOwnership;
 use rekindle_node::{PolicyGate, PolicyRules};
 use rekindle_types::causes;
-use tokio::task::JoinHandle;
+
+use super::writer_task::WriterTask;
 
 /// The user that the writer is to the API.
 pub const USER: &str = "system:network-policies";
@@ -13,7 +14,7 @@ pub const USER: &str = "system:network-policies";
 pub struct PolicyWriter {
     /// How the node's pods wait for their rules.
     pub gate: PolicyGate,
-    task: Option<JoinHandle<()>>,
+    task: WriterTask,
     bridge: String,
 }
 
@@ -26,7 +27,7 @@ impl PolicyWriter {
             Ok(rules) => {
                 let (gate, requests) = PolicyGate::new();
                 writer.gate = gate;
-                writer.task = Some(tokio::spawn(rules.serve(client, requests)));
+                writer.task = WriterTask::start(rules.serve(client, requests));
             }
             Err(error) => {
                 tracing::warn!(
@@ -40,16 +41,12 @@ impl PolicyWriter {
 
     /// One that writes nothing, for an engine that takes away what is left.
     pub fn idle(bridge: &str) -> Self {
-        Self { gate: PolicyGate::default(), task: None, bridge: bridge.to_owned() }
+        Self { gate: PolicyGate::default(), task: WriterTask::default(), bridge: bridge.to_owned() }
     }
 
     /// Writes no more. The rules stay, for pods that run on.
     pub async fn stop(&mut self) {
-        if let Some(task) = self.task.take() {
-            task.abort();
-            // it was told to stop: how it ended says nothing
-            drop(task.await);
-        }
+        self.task.stop().await;
     }
 
     /// Takes the rules away.

@@ -13,9 +13,9 @@ use rekindle_net::rules::{
 use rekindle_net::{BridgeNetwork, ForwardingUsers, Ipv4Net};
 use rekindle_node::{PodRoutes, ServiceNames, ServiceRules, serve_routes};
 use rekindle_types::causes;
-use tokio::task::JoinHandle;
 
 use super::data_dir::{DataDir, RUN_ROOT};
+use super::writer_task::WriterTask;
 use crate::unix_socket;
 
 /// The user that the writer is to the API.
@@ -36,7 +36,7 @@ pub fn socket(engine_dir: &Path) -> Option<PathBuf> {
 pub struct RuleWriter {
     /// How the node's pods ask for what concerns them.
     pub routes: PodRoutes,
-    task: Option<JoinHandle<()>>,
+    task: WriterTask,
     config: RuleTableConfig,
     forwarding: ForwardingUsers,
     socket: PathBuf,
@@ -66,7 +66,7 @@ impl RuleWriter {
                 let (routes, requests) = PodRoutes::new();
                 let listener = unix_socket::listen(&writer.socket)?;
                 let serve_others = serve_routes(listener, routes.clone());
-                let task = tokio::spawn(async move {
+                let task = WriterTask::start(async move {
                     tokio::select! {
                         () = rules.serve(client, clock, requests) => {}
                         ended = serve_others => if let Err(error) = ended {
@@ -74,7 +74,7 @@ impl RuleWriter {
                         }
                     }
                 });
-                Self { routes, task: Some(task), ..writer }
+                Self { routes, task, ..writer }
             }
             Err(error) => {
                 tracing::warn!(
@@ -98,24 +98,26 @@ impl RuleWriter {
         };
         let forwarding = ForwardingUsers::new(&Path::new(RUN_ROOT).join(FORWARDING), bridge);
         let socket = data_dir.run_dir()?.join(SOCKET);
-        Ok(Self { routes: PodRoutes::default(), task: None, config, forwarding, socket })
+        Ok(Self {
+            routes: PodRoutes::default(),
+            task: WriterTask::default(),
+            config,
+            forwarding,
+            socket,
+        })
     }
 
     /// What names of Services lead to.
     pub fn service_names(&self) -> ServiceNames {
-        match self.task {
-            Some(_) => ServiceNames::ClusterIps,
-            None => ServiceNames::Endpoints,
+        match self.task.is_there() {
+            true => ServiceNames::ClusterIps,
+            false => ServiceNames::Endpoints,
         }
     }
 
     /// Writes no more. The rules stay, and lead to pods that run on.
     pub async fn stop(&mut self) {
-        if let Some(task) = self.task.take() {
-            task.abort();
-            // it was told to stop: how it ended says nothing
-            drop(task.await);
-        }
+        self.task.stop().await;
     }
 
     /// Takes the rules away.
