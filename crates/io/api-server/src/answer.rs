@@ -28,7 +28,7 @@ pub(super) struct AnswerContext<'r> {
     pub(super) parts: &'r Parts,
     /// The name of the user that it acts as.
     pub(super) user: &'r str,
-    /// Where the client is, if it is not a part of this process.
+    /// The client's address, if it has one that is known.
     pub(super) client: Option<IpAddr>,
 }
 

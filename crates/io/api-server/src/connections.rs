@@ -132,6 +132,11 @@ impl ConnectionSeat {
         self.source
     }
 
+    /// The client's own address, where that is known: of IPv6 only its network is kept.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        Some(self.source).filter(IpAddr::is_ipv4)
+    }
+
     /// The client has said who it is. The first user counts, should it be several.
     ///
     /// # Errors

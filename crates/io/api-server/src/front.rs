@@ -161,7 +161,7 @@ impl Front {
         let HandledRequest { outcome, user, share } = self.handle(caller, received).await;
         let client = match caller {
             RequestSource::InProcess(_) => None,
-            RequestSource::Connected(client) => Some(client.seat.source()),
+            RequestSource::Connected(client) => client.seat.address(),
         };
         let asked = AnswerContext { labels: &labels, parts: &parts, user: &user, client };
         let response = self.answer(outcome, asked, upgrade).await;

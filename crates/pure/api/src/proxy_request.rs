@@ -9,7 +9,7 @@ use bytes::Bytes;
 pub enum ProxyScheme {
     /// In the clear.
     Http,
-    /// Over TLS. Whose certificate it is does not matter, as upstream.
+    /// Over TLS. Any certificate will do, as upstream.
     Https,
 }
 

@@ -5,7 +5,9 @@ use http::Method;
 
 use crate::api::Api;
 use crate::keys;
-use crate::request::{ApiRequest, PathTarget, RequestOptions};
+use crate::registry::KindEntry;
+use crate::request::path::PROXY;
+use crate::request::{ApiRequest, PathTarget, RequestOptions, ResourcePath};
 
 /// A body beyond this is heavy: most objects of users have less than 16 KiB.
 const BODY_BYTES: usize = 64 * 1024;
@@ -19,23 +21,30 @@ impl Api {
         if request.body.len() > BODY_BYTES || request.method == Method::PATCH {
             return true;
         }
+        let PathTarget::Resource(path) = PathTarget::parse(&request.path) else { return false };
+        if path.subresource == PROXY {
+            // a Service is resolved by the slices of its namespace
+            let slices = self.registry().find("discovery.k8s.io", "v1", "endpointslices");
+            return path.resource == "services" && self.has_many(slices, &path.namespace);
+        }
         match request.method {
-            Method::GET | Method::HEAD => self.is_long_list(request),
-            Method::DELETE => {
-                matches!(PathTarget::parse(&request.path), PathTarget::Resource(path) if path.name.is_empty())
-            }
+            Method::GET | Method::HEAD => self.is_long_list(&path, &request.query),
+            Method::DELETE => path.name.is_empty(),
             _ => false,
         }
     }
 
-    fn is_long_list(&self, request: &ApiRequest) -> bool {
-        let PathTarget::Resource(path) = PathTarget::parse(&request.path) else { return false };
+    fn is_long_list(&self, path: &ResourcePath, query: &str) -> bool {
         if !path.name.is_empty() {
             return false;
         }
-        let is_watch = RequestOptions::parse(&request.query).is_ok_and(|options| options.watch);
+        let is_watch = RequestOptions::parse(query).is_ok_and(|options| options.watch);
         let entry = self.registry().find(&path.group, &path.version, &path.resource);
-        let Some(entry) = entry.filter(|_| !is_watch) else { return false };
-        self.store().has_more_than(&keys::collection(entry, &path.namespace), LIGHT_LIST_OBJECTS)
+        self.has_many(entry.filter(|_| !is_watch), &path.namespace)
+    }
+
+    fn has_many(&self, entry: Option<&KindEntry>, namespace: &str) -> bool {
+        let collection = entry.map(|entry| keys::collection(entry, namespace));
+        collection.is_some_and(|prefix| self.store().has_more_than(&prefix, LIGHT_LIST_OBJECTS))
     }
 }

@@ -74,7 +74,7 @@ impl PodDialer for NoPods {
 pub(super) struct ProxiedRequest<'r> {
     pub(super) target: ProxyRequest,
     pub(super) parts: &'r Parts,
-    /// Where the client is, if it is not a part of this process.
+    /// The client's address, if it has one that is known.
     pub(super) client: Option<std::net::IpAddr>,
     pub(super) upgrade: Option<OnUpgrade>,
     /// The place of the stream among those of its user.

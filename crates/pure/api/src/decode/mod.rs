@@ -75,7 +75,7 @@ pub fn read(format: BodyFormat, bytes: &[u8]) -> Result<Body, ApiError> {
         BodyFormat::Yaml => (tracked::from_yaml(bytes), "yaml"),
     };
     let (value, duplicate_fields) = result.map_err(|error| {
-        told(error, |why| format!("couldn't get version/kind; {what} parse error: {why}"))
+        body_error(error, |why| format!("couldn't get version/kind; {what} parse error: {why}"))
     })?;
     Ok(Body { value, duplicate_fields })
 }
@@ -86,7 +86,7 @@ pub fn read_patch(bytes: &[u8]) -> Result<Body, ApiError> {
         return Err(ApiError::too_large(BODY_BYTES_MAX));
     }
     let (value, duplicate_fields) = tracked::from_json(bytes)
-        .map_err(|error| told(error, |why| format!("error decoding patch: {why}")))?;
+        .map_err(|error| body_error(error, |why| format!("error decoding patch: {why}")))?;
     Ok(Body { value, duplicate_fields })
 }
 
@@ -101,7 +101,7 @@ pub fn read_apply(bytes: &[u8]) -> Result<Body, ApiError> {
         Some(read) => read,
         None if bytes.trim_ascii().is_empty() => (Value::Null, Vec::new()),
         None => tracked::from_yaml(bytes)
-            .map_err(|error| told(error, |why| format!("error decoding YAML: {why}")))?,
+            .map_err(|error| body_error(error, |why| format!("error decoding YAML: {why}")))?,
     };
     match value {
         Value::Object(_) => Ok(Body { value, duplicate_fields }),
@@ -116,8 +116,8 @@ pub fn read_apply(bytes: &[u8]) -> Result<Body, ApiError> {
     }
 }
 
-/// As the client is told of it.
-fn told(error: BodyReadError, malformed: impl FnOnce(String) -> String) -> ApiError {
+/// What the client gets.
+fn body_error(error: BodyReadError, malformed: impl FnOnce(String) -> String) -> ApiError {
     match error {
         BodyReadError::TooManyValues => ApiError::too_large_because(&error.to_string()),
         BodyReadError::Malformed(why) => ApiError::bad_request(malformed(why)),
@@ -146,7 +146,7 @@ fn read_protobuf(bytes: &[u8]) -> Result<Body, ApiError> {
     // The smallest value takes two bytes of a body and 32 in the tree, so that they can be counted
     // at the end.
     if count_values(&value) > VALUES_MAX {
-        return Err(told(BodyReadError::TooManyValues, |why| why));
+        return Err(body_error(BodyReadError::TooManyValues, |why| why));
     }
     Ok(Body { value, duplicate_fields: Vec::new() })
 }
@@ -173,7 +173,7 @@ pub fn object(
         ))
     };
     let (object, strict_errors) =
-        object_and_strict_errors(entry, &body).map_err(|why| why.told(cannot))?;
+        object_and_strict_errors(entry, &body).map_err(|why| why.into_error(cannot))?;
     match validation {
         FieldValidation::Strict if !strict_errors.is_empty() => {
             Err(cannot(format!("strict decoding error: {}", strict_errors.join(", "))))
@@ -198,8 +198,8 @@ impl KindNames {
 
 /// Why a body is no object of its kind.
 pub enum UnreadableBody {
-    /// A field has a word that is none of its own: told as validation tells it, with the object's
-    /// name.
+    /// A field has a word that is none of its own. The error is that of validation, with the
+    /// object's name.
     Word(ApiError),
     /// A field has a value of a wrong type.
     Type(String),
@@ -216,8 +216,8 @@ impl UnreadableBody {
         }
     }
 
-    /// As the client is told of it, with this answer about a wrong type.
-    pub fn told(self, of_type: impl FnOnce(String) -> ApiError) -> ApiError {
+    /// What the client gets, with this answer about a wrong type.
+    pub fn into_error(self, of_type: impl FnOnce(String) -> ApiError) -> ApiError {
         match self {
             Self::Word(error) => error,
             Self::Type(why) => of_type(why),

@@ -199,8 +199,9 @@ fn decode_applied(
 ) -> Result<Box<dyn AnyObject>, ApiError> {
     let value = builtin_types::of_kind(call.entry).with_texts_for_nulls(applied.object);
     let body = decode::Body { value, duplicate_fields: Vec::new() };
-    let (mut object, _) = decode::object_and_strict_errors(call.entry, &body)
-        .map_err(|why| why.told(|why| ApiError::internal(format!("read the object: {why}"))))?;
+    let (mut object, _) = decode::object_and_strict_errors(call.entry, &body).map_err(|why| {
+        why.into_error(|why| ApiError::internal(format!("read the object: {why}")))
+    })?;
     object.meta_mut().managed_fields = applied.entries;
     Ok(object)
 }

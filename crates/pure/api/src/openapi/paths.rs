@@ -267,23 +267,11 @@ impl<'a> PathResource<'a> {
 
     /// What a pod answers, whatever the method.
     fn proxy(&self, own: &OperationSubject<'_>) -> (&'static str, Value) {
-        let options = format!("{}ProxyOptions", self.entry.kind);
-        let subject = OperationSubject { suffix: "Proxy", gvk: ["", "v1", &options], ..*own };
-        let operation = |method: &str| {
-            let text = json!({"*/*": {"schema": {"type": "string"}}});
-            let responses = json!({"200": {"description": "OK", "content": text}});
-            let what = format!("connect {} requests to proxy of", method.to_uppercase());
-            let mut operation =
-                self.operation("connect", &subject, &what, json!({"responses": responses}));
-            let title = title(self.entry.group, self.entry.version);
-            let (method, entry) = (capitalized(method), self.entry.kind);
-            operation["operationId"] =
-                format!("connect{title}{method}Namespaced{entry}Proxy").into();
-            operation
-        };
+        let kind = format!("{}ProxyOptions", self.entry.kind);
+        let subject = OperationSubject { suffix: "Proxy", gvk: ["", "v1", &kind], ..*own };
         let methods = ["delete", "get", "head", "options", "patch", "post", "put"];
-        let operations = methods.into_iter().map(|method| (method.to_owned(), operation(method)));
-        ("proxy", Value::Object(operations.collect()))
+        let operations = methods.map(|method| self.connect_by(method, &subject, "proxy"));
+        ("proxy", Value::Object(methods.map(str::to_owned).into_iter().zip(operations).collect()))
     }
 
     /// What the node itself answers.
@@ -308,22 +296,24 @@ impl<'a> PathResource<'a> {
         let kind =
             format!("Pod{}Options", if suffix == "Portforward" { "PortForward" } else { suffix });
         let subject = OperationSubject { suffix, gvk: ["", "v1", &kind], ..*own };
-        let operation = |method: &str| {
-            let text = json!({"*/*": {"schema": {"type": "string"}}});
-            let responses = json!({"200": {"description": "OK", "content": text}});
-            let what = format!("connect {} requests to {name} of", method.to_uppercase());
-            let mut operation =
-                self.operation("connect", &subject, &what, json!({"responses": responses}));
-            let title = title(self.entry.group, self.entry.version);
-            let method = capitalized(method);
-            let entry = self.entry.kind;
-            operation["operationId"] =
-                format!("connect{title}{method}Namespaced{entry}{suffix}").into();
-            operation
-        };
+        let operation = |method| self.connect_by(method, &subject, name);
         let operations =
             json!({"get": operation("get"), "post": operation("post"), "parameters": parameters});
         (name, operations)
+    }
+
+    /// A request by this method, which the node or a pod answers.
+    fn connect_by(&self, method: &str, subject: &OperationSubject<'_>, name: &str) -> Value {
+        let text = json!({"*/*": {"schema": {"type": "string"}}});
+        let responses = json!({"200": {"description": "OK", "content": text}});
+        let what = format!("connect {} requests to {name} of", method.to_uppercase());
+        let mut operation =
+            self.operation("connect", subject, &what, json!({"responses": responses}));
+        let title = title(self.entry.group, self.entry.version);
+        let (method, entry, suffix) = (capitalized(method), self.entry.kind, subject.suffix);
+        operation["operationId"] =
+            format!("connect{title}{method}Namespaced{entry}{suffix}").into();
+        operation
     }
 
     /// An operation with its marks, beside what is its own.

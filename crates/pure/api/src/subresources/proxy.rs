@@ -15,7 +15,6 @@ use crate::call::ApiCall;
 use crate::keys;
 use crate::outcome::RequestOutcome;
 use crate::proxy_request::{ProxyRequest, ProxyScheme};
-use crate::registry::ResourceScope;
 use crate::status::ApiError;
 
 /// Segments of a path before what follows `proxy`: api, version, namespaces, namespace, resource,
@@ -33,7 +32,6 @@ struct ProxyName<'n> {
 
 /// Any method, to anything that the target serves.
 pub(crate) fn connect(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    debug_assert_eq!(call.entry.scope, ResourceScope::Namespaced);
     let invalid = || {
         let kind = call.entry.singular;
         ApiError::bad_request(format!("invalid {kind} request {:?}", call.path.name))
@@ -43,12 +41,12 @@ pub(crate) fn connect(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let stored = call.api.store.get(&key);
     let stored = stored.ok_or_else(|| ApiError::not_found(call.entry, asked.name))?;
     let object = call.read(&stored)?;
-    let (scheme, address) = match object.as_any().downcast_ref::<Pod>() {
-        Some(pod) => (asked.scheme, address_of_pod(pod, asked)?),
+    let address = match object.as_any().downcast_ref::<Pod>() {
+        Some(pod) => address_of_pod(pod, asked)?,
         None => {
             let service = object.as_any().downcast_ref::<Service>();
             let service = service.ok_or_else(ApiError::method_not_allowed)?;
-            (asked.scheme, address_of_service(call, service, asked)?)
+            address_of_service(call, service, asked)?
         }
     };
     if !is_reachable(address.ip()) {
@@ -56,7 +54,7 @@ pub(crate) fn connect(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     }
     let (own_path, path) = split_path(&call.request.path);
     Ok(RequestOutcome::Proxy(Box::new(ProxyRequest {
-        scheme,
+        scheme: asked.scheme,
         address,
         own_path: own_path.to_owned(),
         path: path.to_owned(),

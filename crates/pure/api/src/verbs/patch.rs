@@ -129,8 +129,8 @@ fn propose(
         Err(error) => error,
     };
     check_type(call, &body.value).map_err(invalid)?;
-    let (mut object, more) =
-        decode::object_and_strict_errors(call.entry, &body).map_err(|why| why.told(invalid))?;
+    let (mut object, more) = decode::object_and_strict_errors(call.entry, &body)
+        .map_err(|why| why.into_error(invalid))?;
     strict_errors.extend(more);
     let warnings = match call.options.field_validation {
         FieldValidation::Strict if !strict_errors.is_empty() => {
