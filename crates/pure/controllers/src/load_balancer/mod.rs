@@ -1,11 +1,11 @@
-//! Addresses of Services of type LoadBalancer: those of the nodes, whose machine opens the ports.
+//! Addresses of Services of type LoadBalancer: those of the nodes. Their machine opens the ports.
 //!
 //! Source of behaviour: the API reference of `ServiceStatus.loadBalancer` and of
 //! `spec.loadBalancerClass`; for the choice of addresses k3s' ServiceLB (external ones first).
 //!
 //! ```text
 //!   nodes ─► addresses ─┐
-//!   other Services ─► does an older one want a port of it? ─► status.loadBalancer.ingress, or an Event
+//!   other Services ─► has an older one a port of it? ─► status.loadBalancer.ingress, or an Event
 //! ```
 //! A Service that is of another class is left alone: another implementation writes its status.
 
@@ -14,7 +14,7 @@ mod ports;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
+use k8s_openapi::api::core::v1::{LoadBalancerIngress, NodeAddress, Service};
 use rekindle_types::{EventSeverity, load_balancer};
 use serde_json::json;
 
@@ -37,33 +37,28 @@ pub(crate) fn affected(
     change: &ObjectChange,
     keys: &mut BTreeSet<ControllerKey>,
 ) {
-    match change.latest() {
-        ViewObject::Service(_) => {
-            let sides: Vec<&Arc<Service>> = change.sides().filter_map(balancer).collect();
-            if sides.is_empty() {
-                return;
-            }
-            if !change.is_removal() {
-                keys.insert(ControllerKey::LoadBalancer(change.id.name.clone()));
-            }
-            // its ports may be free for another one now
-            let rivals = balancers(view).filter(|other| {
-                let is_another = NamespacedName::from_meta(&other.metadata) != change.id.name;
-                is_another && sides.iter().any(|side| share_a_port(side, other))
-            });
-            keys.extend(rivals.map(|rival| key(rival)));
+    let sides: Vec<&Arc<Service>> = change.sides().filter_map(balancer).collect();
+    if !sides.is_empty() {
+        if !change.is_removal() {
+            keys.insert(ControllerKey::LoadBalancer(change.id.name.clone()));
         }
-        ViewObject::Node(_) => {
-            let addresses = |side: &Option<ViewObject>| match side {
-                Some(ViewObject::Node(node)) => node.status.as_ref()?.addresses.clone(),
-                Some(_) | None => None,
-            };
-            if addresses(&change.before) != addresses(&change.after) {
-                keys.extend(balancers(view).map(|service| key(service)));
-            }
-        }
-        _ => {}
+        // its ports may be free for another one now
+        let rivals = balancers(view).filter(|other| {
+            let is_another = NamespacedName::from_meta(&other.metadata) != change.id.name;
+            is_another && sides.iter().any(|side| share_a_port(side, other))
+        });
+        keys.extend(rivals.map(|rival| key(rival)));
     }
+    if node_addresses_of(change.before.as_ref()) != node_addresses_of(change.after.as_ref()) {
+        keys.extend(balancers(view).map(|service| key(service)));
+    }
+}
+
+/// The addresses of a node; none of anything else.
+fn node_addresses_of(object: Option<&ViewObject>) -> &[NodeAddress] {
+    let Some(ViewObject::Node(node)) = object else { return &[] };
+    let status = node.status.as_ref();
+    status.and_then(|status| status.addresses.as_deref()).unwrap_or_default()
 }
 
 /// What is to be done for a Service.
@@ -106,12 +101,8 @@ fn shown(service: &Service) -> &[LoadBalancerIngress] {
 /// share one.
 fn node_addresses(view: &ClusterView) -> Vec<LoadBalancerIngress> {
     let of_type = |type_: &str| -> BTreeSet<&str> {
-        let nodes = view.of_kind(ResourceKind::Node).filter_map(|(_, object)| match object {
-            ViewObject::Node(node) => Some(node),
-            _ => None,
-        });
-        let statuses = nodes.filter_map(|node| node.status.as_ref());
-        let addresses = statuses.flat_map(|status| status.addresses.iter().flatten());
+        let nodes = view.of_kind(ResourceKind::Node).map(|(_, object)| object);
+        let addresses = nodes.flat_map(|node| node_addresses_of(Some(node)));
         let addresses = addresses.filter(|address| address.type_ == type_);
         addresses.map(|address| address.address.as_str()).collect()
     };
@@ -131,10 +122,8 @@ fn balancers(view: &ClusterView) -> impl Iterator<Item = &Arc<Service>> {
 }
 
 fn balancer(object: &ViewObject) -> Option<&Arc<Service>> {
-    match object {
-        ViewObject::Service(service) if load_balancer::is_served_here(service) => Some(service),
-        _ => None,
-    }
+    let ViewObject::Service(service) = object else { return None };
+    Some(service).filter(|service| load_balancer::is_served_here(service))
 }
 
 fn key(service: &Service) -> ControllerKey {
