@@ -11,7 +11,6 @@ use rekindle_api::registry::{AnyObject, KindEntry, Registry};
 use rekindle_api::{Api, keys, kinds as served};
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 use rekindle_reconcile::kinds;
-use rekindle_reconcile::wire::object_from_json;
 use rekindle_store::{ObjectKey, RangeQuery, Revision, StoredObject};
 use rekindle_types::held;
 use serde::Deserialize;
@@ -96,18 +95,12 @@ impl ServedKinds {
         let (kind, entry) = self.of(stored)?;
         let object = api.read(entry, stored).ok()?;
         debug_assert!(
-            is_same(*kind, &stored.value, &object.to_json()),
+            object.to_json() == *stored.value,
             "{} reads back as something else than it was",
             stored.key
         );
         shared(*kind, object)
     }
-}
-
-/// Whether two texts are the same object to a view.
-fn is_same(kind: ResourceKind, one: &[u8], other: &[u8]) -> bool {
-    let read = |text| object_from_json(kind, text);
-    matches!((read(one), read(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// The name of the object of this text; none when it is no object.
