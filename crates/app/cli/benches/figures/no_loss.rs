@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::engine::Engine;
 use crate::sample::{Amount, Report};
 use crate::services::{
-    NAME, NEXT_IS_DUE, create, is_ready, object, restart_pod, rolled_out, scale,
+    NAME, NEXT_IS_DUE, create, deployment, is_ready, object, restart_pod, rolled_out, scale,
 };
 
 const REPLICAS: i32 = 4;
@@ -144,7 +144,9 @@ impl LoadedApp {
         let selector = json!({ "matchLabels": { "app": NAME } });
         let budget = json!({ "metadata": { "name": NAME }, "spec": { "maxUnavailable": 1, "selector": selector } });
         budgets.create(&PostParams::default(), &object(budget)?).await?;
-        deployments.create(&PostParams::default(), &object(deployment())?).await?;
+        deployments
+            .create(&PostParams::default(), &object(deployment(REPLICAS, server()))?)
+            .await?;
         let address = create(&services, NAME, json!({ "app": NAME })).await?;
         rolled_out(&deployments, REPLICAS).await?;
         Ok(Self {
@@ -238,14 +240,14 @@ impl LoadedApp {
         let gone =
             await_condition(self.deployments.clone(), NAME, |found: Option<&_>| found.is_none());
         tokio::time::timeout(NEXT_IS_DUE, gone).await.context("it does not go")??;
-        let mut deck = deployment();
-        deck["spec"]["replicas"] = json!(1);
-        let container = &mut deck["spec"]["template"]["spec"]["containers"][0];
-        *container = json!({
-            "name": "server",
-            "image": "localhost/demo",
-            "args": ["server", "--listen-delay", humantime::format_duration(LISTEN_DELAY).to_string()],
-        });
+        let deck = deployment(
+            1,
+            json!({
+                "name": "server",
+                "image": "localhost/demo",
+                "args": ["server", "--listen-delay", humantime::format_duration(LISTEN_DELAY).to_string()],
+            }),
+        );
         self.deployments.create(&PostParams::default(), &object(deck)?).await?;
         rolled_out(&self.deployments, 1).await?;
         tokio::time::sleep(2 * LISTEN_DELAY).await;
@@ -258,31 +260,16 @@ fn restart_count(pod: &Pod) -> i32 {
     status.into_iter().flatten().map(|container| container.restart_count).sum()
 }
 
-fn deployment() -> Value {
+fn server() -> Value {
     json!({
-        "metadata": { "name": NAME },
-        "spec": {
-            "replicas": REPLICAS,
-            "selector": { "matchLabels": { "app": NAME } },
-            "template": {
-                "metadata": { "labels": { "app": NAME } },
-                "spec": {
-                    "terminationGracePeriodSeconds": 10,
-                    "containers": [{
-                        "name": "server",
-                        "image": "localhost/demo",
-                        // long enough for each kept connection to get an answer that ends it
-                        "args": ["server", "--drain", "500ms"],
-                        "readinessProbe": {
-                            "httpGet": { "path": "/readyz", "port": 8080 }, "periodSeconds": 1,
-                        },
-                        "livenessProbe": {
-                            "httpGet": { "path": "/healthz", "port": 8080 }, "periodSeconds": 1,
-                            "failureThreshold": 2,
-                        },
-                    }],
-                },
-            },
+        "name": "server",
+        "image": "localhost/demo",
+        // long enough for each kept connection to get an answer that ends it
+        "args": ["server", "--drain", "500ms"],
+        "readinessProbe": { "httpGet": { "path": "/readyz", "port": 8080 }, "periodSeconds": 1 },
+        "livenessProbe": {
+            "httpGet": { "path": "/healthz", "port": 8080 }, "periodSeconds": 1,
+            "failureThreshold": 2,
         },
     })
 }

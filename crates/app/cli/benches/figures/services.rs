@@ -33,7 +33,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     let deployments = Api::<Deployment>::namespaced(engine.client.clone(), "default");
     let services = Api::<Service>::namespaced(engine.client.clone(), "default");
     let pods = Api::<Pod>::namespaced(engine.client.clone(), "default");
-    deployments.create(&PostParams::default(), &object(deployment(2))?).await?;
+    deployments.create(&PostParams::default(), &object(deployment(2, server()))?).await?;
     let address = create(&services, NAME, json!({ "app": NAME })).await?;
     rolled_out(&deployments, 2).await?;
     // A pod for each way: what one client has with a pod both ways shares the pod's side of
@@ -181,7 +181,8 @@ pub fn object<T: serde::de::DeserializeOwned>(object: Value) -> anyhow::Result<T
     Ok(serde_json::from_value(object)?)
 }
 
-fn deployment(replicas: i32) -> Value {
+/// A Deployment of pods with this container, and the label that the Service selects.
+pub fn deployment(replicas: i32, container: Value) -> Value {
     json!({
         "metadata": { "name": NAME },
         "spec": {
@@ -189,17 +190,18 @@ fn deployment(replicas: i32) -> Value {
             "selector": { "matchLabels": { "app": NAME } },
             "template": {
                 "metadata": { "labels": { "app": NAME } },
-                "spec": {
-                    "terminationGracePeriodSeconds": 10,
-                    "containers": [{
-                        "name": "server",
-                        "image": "localhost/demo",
-                        "args": ["server", "--port", "8080"],
-                        "readinessProbe": { "httpGet": { "port": 8080 }, "periodSeconds": 1 },
-                    }],
-                },
+                "spec": { "terminationGracePeriodSeconds": 10, "containers": [container] },
             },
         },
+    })
+}
+
+fn server() -> Value {
+    json!({
+        "name": "server",
+        "image": "localhost/demo",
+        "args": ["server", "--port", "8080"],
+        "readinessProbe": { "httpGet": { "port": 8080 }, "periodSeconds": 1 },
     })
 }
 
