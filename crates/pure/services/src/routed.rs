@@ -171,7 +171,7 @@ fn source_ranges(service: &Service, type_: &str) -> Option<Vec<SourceRange>> {
     Some(sources)
 }
 
-/// The addresses that a load balancer has given it, and whose packets come here as they are.
+/// The addresses that a load balancer has given it, if their packets come here as they are.
 fn balancer_ips(service: &Service) -> impl Iterator<Item = &String> {
     let balancer = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     let ingress = balancer.and_then(|balancer| balancer.ingress.as_ref());

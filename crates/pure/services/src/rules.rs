@@ -1,8 +1,9 @@
 //! The rules of the node as a set of elements, and what changes between two such sets.
 //!
 //! ```text
-//!  packet ──► Guarded? from a Source? ──► Held? ──► Refused? ──► Pick (how many endpoints?) ──► Endpoint (frontend, number) ──► DNAT
-//!                                                        └─ sticky: the client's last endpoint, while it is a Member
+//!  packet ─► Guarded? only from a Source ─► Held? ─► Refused? ─► Pick (how many endpoints?) ─┐
+//!                                     DNAT ◄─ Endpoint (frontend, number) ◄──────────────────┤
+//!                                     DNAT ◄─ sticky: the client's last one, while a Member ◄┘
 //! ```
 //! A Service has no rules of its own: rules exist once for each number of endpoints, and all that
 //! differs between Services lies in maps. So one that comes, goes or changes is a few elements, in

@@ -106,8 +106,8 @@ impl HealthServer {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        let (answer, told) = watch::channel(check);
-        Ok(Self { answer, task: tokio::spawn(serve(listener, told)) })
+        let (answer, checks) = watch::channel(check);
+        Ok(Self { answer, task: tokio::spawn(serve(listener, checks)) })
     }
 
     fn tell(&self, check: HealthCheck) {
@@ -115,15 +115,15 @@ impl HealthServer {
     }
 }
 
-async fn serve(listener: TcpListener, told: watch::Receiver<HealthCheck>) {
+async fn serve(listener: TcpListener, checks: watch::Receiver<HealthCheck>) {
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let seat = Arc::clone(&seats).acquire_owned().await.expect("the semaphore is not closed");
         match listener.accept().await {
             Ok((stream, _)) => {
-                let told = told.clone();
+                let checks = checks.clone();
                 tokio::spawn(async move {
-                    answer(stream, told).await;
+                    answer(stream, checks).await;
                     drop(seat);
                 });
             }
@@ -136,9 +136,9 @@ async fn serve(listener: TcpListener, told: watch::Receiver<HealthCheck>) {
 }
 
 /// One request of one connection.
-async fn answer(stream: TcpStream, told: watch::Receiver<HealthCheck>) {
+async fn answer(stream: TcpStream, checks: watch::Receiver<HealthCheck>) {
     let service = service_fn(|_request| {
-        let answer = response(&told.borrow());
+        let answer = response(&checks.borrow());
         async move { Ok::<_, Infallible>(answer) }
     });
     let connection = http1::Builder::new()
