@@ -277,6 +277,11 @@ impl Api {
         path: &ResourcePath,
         (verb, options): (Option<RequestVerb>, &RequestOptions),
     ) -> Result<(), ApiError> {
+        // who may read may ask for the head; that only a proxy answers it is another question
+        let verb = match *method {
+            Method::HEAD => RequestVerb::from_request(&Method::GET, path, options),
+            _ => verb,
+        };
         let verb_name =
             verb.map_or_else(|| method.as_str().to_ascii_lowercase(), |v| v.name().to_owned());
         // A selection by name counts as naming the object, so that rules with resourceNames allow

@@ -37,6 +37,20 @@ fn in_default(plural: &str) -> String {
     format!("{GROUP}/namespaces/default/{plural}")
 }
 
+/// As upstream's `RequestInfo` has it.
+#[test]
+fn the_head_of_what_may_be_read_may_be_asked_for() {
+    let mut bench = Bench::new();
+    bench.create(PODS, pod("web"));
+    bench.create(&in_default("roles"), role("reader", rules(&["get"], &[""], &["pods/proxy"])));
+    bench.create(&in_default("rolebindings"), binding("readers", "Role", "reader", to_bob()));
+    let ask = |bench: &mut Bench, target: &str| {
+        bench.as_user(bob(), |bench| bench.call("HEAD", target, "").code())
+    };
+    assert_eq!(ask(&mut bench, &format!("{PODS}/web/proxy/")), 400, "the pod has no address yet");
+    assert_eq!(ask(&mut bench, &format!("{PODS}/web")), 403);
+}
+
 #[test]
 fn a_binding_allows_from_the_moment_it_is_written_until_it_is_gone() {
     let mut bench = Bench::new();
