@@ -24,6 +24,13 @@ pub(crate) struct FieldsText {
     is_raw: bool,
 }
 
+impl FieldsText {
+    /// For metadata that is written without the object around it.
+    pub(crate) fn in_metadata() -> Self {
+        Self { depth: 1, on_way: 1, ..Self::default() }
+    }
+}
+
 impl Formatter for FieldsText {
     fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> Result<()> {
         self.depth += 1;
@@ -94,7 +101,7 @@ impl Formatter for FieldsText {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::api::core::v1::{ConfigMap, Pod};
     use serde_json::{Value, json};
 
     use crate::ObjectJson;
@@ -123,5 +130,29 @@ mod tests {
         let tree: Value = serde_json::from_str(fields).unwrap();
         assert_eq!(written(&object(json!(fields))), object(tree.clone()));
         assert_eq!(written(&object(tree.clone())), object(tree));
+    }
+
+    #[test]
+    fn the_fields_of_a_pod_are_written_as_they_are_whatever_its_conditions_lack() {
+        let entry = |fields: Value| json!([{"manager": "x", "fieldsV1": fields}]);
+        let with = |condition: Value, fields: Value| {
+            json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": "web", "managedFields": entry(fields)},
+                "status": {"conditions": [condition]},
+            })
+        };
+        let (text, tree) = (json!("{\"f:spec\":{}}"), json!({"f:spec": {}}));
+        let time = "2026-11-27T09:00:00Z";
+        for condition in [
+            json!({"type": "Ready", "status": "True"}),
+            json!({
+                "type": "Ready", "status": "True", "lastProbeTime": time, "lastTransitionTime": time,
+            }),
+        ] {
+            let pod: Pod = serde_json::from_value(with(condition, text.clone())).unwrap();
+            let written: Value = serde_json::from_slice(&pod.to_json()).unwrap();
+            assert_eq!(written["metadata"]["managedFields"], entry(tree.clone()));
+        }
     }
 }

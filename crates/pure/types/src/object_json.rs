@@ -93,7 +93,8 @@ impl ObjectJson for Pod {
     fn to_json(&self) -> Vec<u8> {
         let mut text = Vec::with_capacity(TEXT_BYTES);
         let Some(status) = self.status.as_ref().filter(|status| lacks_times(status)) else {
-            serde_json::to_writer(&mut text, self).expect(TEXT_KEYS);
+            let mut writer = Serializer::with_formatter(&mut text, FieldsText::default());
+            self.serialize(&mut writer).expect(TEXT_KEYS);
             return text;
         };
         let part = |text: &mut Vec<u8>, name: &str, part: Vec<u8>| {
@@ -189,4 +190,21 @@ object_json!(
     StatefulSet,
     StorageClass,
 );
-object_json!(Affinity, ObjectMeta, PodSpec, PodStatus, PodTemplateSpec);
+object_json!(Affinity, PodSpec, PodStatus, PodTemplateSpec);
+
+impl ObjectJson for ObjectMeta {
+    fn from_json(text: &[u8]) -> Result<Self, Error> {
+        serde_json::from_str(checked(text)?)
+    }
+
+    fn to_json(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        let mut writer = Serializer::with_formatter(&mut text, FieldsText::in_metadata());
+        self.serialize(&mut writer).expect(TEXT_KEYS);
+        text
+    }
+
+    fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect(TEXT_KEYS)
+    }
+}
