@@ -31,8 +31,15 @@ pub enum FieldProblem {
     Forbidden,
     /// It is longer than this many bytes, or characters; the detail says which.
     TooLong(usize),
-    /// It has more than this many entries.
-    TooMany(usize),
+    /// It has too many entries: how many were found, where that is shown, and how many it may have.
+    TooMany {
+        /// How many entries it has.
+        found: Option<usize>,
+        /// How many it may have.
+        max: usize,
+    },
+    /// The value has the wrong type. Carries it as shown to the user.
+    TypeInvalid(String),
 }
 
 impl FieldError {
@@ -113,8 +120,16 @@ impl FieldError {
     pub fn too_many(field: impl Into<String>, max_items: usize) -> Self {
         Self {
             field: field.into(),
-            problem: FieldProblem::TooMany(max_items),
+            problem: FieldProblem::TooMany { found: None, max: max_items },
             detail: format!("must have at most {max_items} items"),
+        }
+    }
+
+    /// A list beyond its limit, with the number of its entries.
+    pub fn too_many_of(field: impl Into<String>, found: usize, max_items: usize) -> Self {
+        Self {
+            problem: FieldProblem::TooMany { found: Some(found), max: max_items },
+            ..Self::too_many(field, max_items)
         }
     }
 
@@ -128,7 +143,8 @@ impl FieldError {
             FieldProblem::NotSupported(_) => "FieldValueNotSupported",
             FieldProblem::Forbidden => "FieldValueForbidden",
             FieldProblem::TooLong(_) => "FieldValueTooLong",
-            FieldProblem::TooMany(_) => "FieldValueTooMany",
+            FieldProblem::TooMany { .. } => "FieldValueTooMany",
+            FieldProblem::TypeInvalid(_) => "FieldValueTypeInvalid",
         }
     }
 
@@ -143,7 +159,9 @@ impl FieldError {
             FieldProblem::NotSupported(value) => format!("Unsupported value: {value}"),
             FieldProblem::Forbidden => "Forbidden".to_owned(),
             FieldProblem::TooLong(_) => "Too long".to_owned(),
-            FieldProblem::TooMany(_) => "Too many".to_owned(),
+            FieldProblem::TooMany { found: None, .. } => "Too many".to_owned(),
+            FieldProblem::TooMany { found: Some(found), .. } => format!("Too many: {found}"),
+            FieldProblem::TypeInvalid(value) => format!("Invalid value: {value}"),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
     }
