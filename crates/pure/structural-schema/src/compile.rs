@@ -2,7 +2,12 @@
 
 use serde_json::Value;
 
-use crate::{AdditionalFields, SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX, StructuralSchema};
+use crate::{
+    AdditionalFields, ListIdentity, SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX, SchemaType,
+    StructuralSchema,
+    schema_node::SchemaNode,
+    value_rules::{Junctors, ValueRules},
+};
 
 /// Why a schema cannot be compiled.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,43 +24,80 @@ pub enum SchemaCompileError {
 }
 
 impl StructuralSchema {
-    /// Compiles a schema that was checked to be structural.
+    /// Compiles a schema that [`check_definition_schema`](crate::check_definition_schema) found
+    /// nothing wrong with. Of another one, it ignores what it does not understand.
     pub fn compile(schema: &Value) -> Result<Self, SchemaCompileError> {
-        let mut nodes_left = SCHEMA_NODES_MAX;
-        node(schema, SCHEMA_DEPTH_MAX, &mut nodes_left)
+        Compiler { nodes_left: SCHEMA_NODES_MAX }.node(schema, SCHEMA_DEPTH_MAX)
     }
 }
 
-fn node(
-    schema: &Value,
-    depth_left: usize,
-    nodes_left: &mut usize,
-) -> Result<StructuralSchema, SchemaCompileError> {
-    let fields = schema.as_object().ok_or(SchemaCompileError::NotAnObject)?;
-    let depth_left = depth_left.checked_sub(1).ok_or(SchemaCompileError::TooDeep)?;
-    *nodes_left = nodes_left.checked_sub(1).ok_or(SchemaCompileError::TooLarge)?;
-    let is_set = |name: &str| fields.get(name) == Some(&Value::Bool(true));
-    let mut compiled = StructuralSchema {
-        default: fields.get("default").filter(|default| !default.is_null()).cloned(),
-        is_nullable: is_set("nullable"),
-        preserves_unknown_fields: is_set("x-kubernetes-preserve-unknown-fields"),
-        is_embedded_resource: is_set("x-kubernetes-embedded-resource"),
-        ..StructuralSchema::default()
-    };
-    for (name, field) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        compiled.properties.insert(name.as_str().into(), node(field, depth_left, nodes_left)?);
-    }
-    compiled.additional = match fields.get("additionalProperties") {
-        None | Some(Value::Bool(false) | Value::Null) => None,
-        Some(Value::Bool(true)) => Some(Box::new(AdditionalFields::Any)),
-        Some(other) => {
-            Some(Box::new(AdditionalFields::Schema(node(other, depth_left, nodes_left)?)))
+struct Compiler {
+    nodes_left: usize,
+}
+
+impl Compiler {
+    fn node(
+        &mut self,
+        schema: &Value,
+        depth_left: usize,
+    ) -> Result<StructuralSchema, SchemaCompileError> {
+        let node = SchemaNode::new(schema).ok_or(SchemaCompileError::NotAnObject)?;
+        let depth_left = depth_left.checked_sub(1).ok_or(SchemaCompileError::TooDeep)?;
+        self.nodes_left = self.nodes_left.checked_sub(1).ok_or(SchemaCompileError::TooLarge)?;
+        let mut compiled = StructuralSchema {
+            default: node.get("default").cloned(),
+            value_type: SchemaType::parse(node.type_name()),
+            list_identity: list_identity(node),
+            has_atomic_map: node.text("x-kubernetes-map-type") == "atomic",
+            is_int_or_string: node.is_int_or_string(),
+            is_nullable: node.is_set("nullable"),
+            preserves_unknown_fields: node.preserves_unknown_fields(),
+            is_embedded_resource: node.is_embedded_resource(),
+            ..StructuralSchema::default()
+        };
+        let properties = node.get("properties").and_then(Value::as_object);
+        for (name, field) in properties.into_iter().flatten() {
+            compiled.properties.insert(name.as_str().into(), self.node(field, depth_left)?);
         }
-    };
-    if let Some(items) = fields.get("items") {
-        compiled.items = Some(Box::new(node(items, depth_left, nodes_left)?));
+        compiled.additional = match node.get("additionalProperties") {
+            None => None,
+            Some(Value::Bool(false)) => Some(Box::new(AdditionalFields::Forbidden)),
+            Some(Value::Bool(true)) => Some(Box::new(AdditionalFields::Any)),
+            Some(other) => Some(Box::new(AdditionalFields::Schema(self.node(other, depth_left)?))),
+        };
+        if let Some(items) = node.get("items") {
+            compiled.items = Some(Box::new(self.node(items, depth_left)?));
+        }
+        compiled.values = ValueRules::read(node, self.junctors(node, depth_left)?);
+        Ok(compiled)
     }
-    Ok(compiled)
+
+    fn junctors(
+        &mut self,
+        node: SchemaNode<'_>,
+        depth_left: usize,
+    ) -> Result<Junctors, SchemaCompileError> {
+        let mut compile_all = |keyword: &str| {
+            let schemas = node.list(keyword).iter();
+            schemas.map(|schema| self.node(schema, depth_left)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Junctors {
+            all_of: compile_all("allOf")?,
+            any_of: compile_all("anyOf")?,
+            one_of: compile_all("oneOf")?,
+            not: node.get("not").map(|not| self.node(not, depth_left)).transpose()?,
+        })
+    }
+}
+
+fn list_identity(node: SchemaNode<'_>) -> ListIdentity {
+    match node.text("x-kubernetes-list-type") {
+        "set" => ListIdentity::Set,
+        "map" => {
+            ListIdentity::Map(node.texts("x-kubernetes-list-map-keys").map(Into::into).collect())
+        }
+        _ => ListIdentity::Atomic,
+    }
 }
 
 #[cfg(test)]

@@ -1,34 +1,107 @@
-//! Structural schemas of custom resources: what is pruned from an object, and what is defaulted.
+//! Structural schemas of custom resources: all that a version of a CustomResourceDefinition says
+//! of its objects.
 //!
-//! Source: the Kubernetes documentation on CustomResourceDefinitions (structural schemas, pruning,
-//! defaulting and nullable). A schema is compiled once for each version of a definition. It then
-//! works on JSON trees in place.
+//! | step | function |
+//! |---|---|
+//! | a definition is written | [`check_definition_schema`] |
+//! | a version is served | [`StructuralSchema::compile`] |
+//! | an object is decoded | [`StructuralSchema::coerce_embedded`], [`StructuralSchema::prune_resource`] |
+//! | its defaults are filled in | [`StructuralSchema::fill_defaults`] |
+//! | it is validated | [`StructuralSchema::validate`], or its parts one by one |
+//! | it is applied by the server | [`StructuralSchema::topology`] |
+//!
+//! A schema is compiled once for each version of a definition. It then works on JSON trees in
+//! place. Wording, order and limits are those of kube-apiserver 1.36 (apiextensions-apiserver and
+//! kube-openapi); the documentation on CustomResourceDefinitions is the other source.
 #![forbid(unsafe_code)]
 
 mod compile;
 mod defaulting;
+mod definition;
+mod formats;
+mod go_regex;
+mod list_items;
+mod object_meta;
 mod pruning;
+mod schema_node;
+mod shown;
+mod topology;
+mod validation;
+mod value_rules;
 
 use std::collections::BTreeMap;
 
 pub use compile::SchemaCompileError;
+pub use definition::{
+    DefinitionSchema, FieldPathError, check_definition_schema, resolve_field_path,
+};
 use serde_json::Value;
+pub use topology::Topology;
+pub use validation::has_blocking_error;
 
 /// How deep a schema may nest.
 pub const SCHEMA_DEPTH_MAX: usize = 64;
 /// How many nodes a schema may have.
 pub const SCHEMA_NODES_MAX: usize = 50_000;
 
-/// One node of a compiled schema: only what pruning and defaulting need.
+/// One node of a compiled schema.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StructuralSchema {
     properties: BTreeMap<Box<str>, StructuralSchema>,
     additional: Option<Box<AdditionalFields>>,
     items: Option<Box<StructuralSchema>>,
     default: Option<Value>,
+    value_type: Option<SchemaType>,
+    list_identity: ListIdentity,
+    has_atomic_map: bool,
+    is_int_or_string: bool,
     is_nullable: bool,
     preserves_unknown_fields: bool,
     is_embedded_resource: bool,
+    values: Option<Box<value_rules::ValueRules>>,
+}
+
+/// The types that a schema may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SchemaType {
+    Array,
+    Boolean,
+    Integer,
+    Number,
+    Object,
+    String,
+}
+
+impl SchemaType {
+    const ALL: [Self; 6] =
+        [Self::Array, Self::Boolean, Self::Integer, Self::Number, Self::Object, Self::String];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Array => "array",
+            Self::Boolean => "boolean",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Object => "object",
+            Self::String => "string",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+}
+
+/// How the items of a list are told apart (`x-kubernetes-list-type`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ListIdentity {
+    /// They are not: the list is replaced as a whole.
+    #[default]
+    Atomic,
+    /// By their value.
+    Set,
+    /// By these fields.
+    Map(Box<[Box<str>]>),
 }
 
 /// What `additionalProperties` says.
@@ -36,6 +109,8 @@ pub struct StructuralSchema {
 enum AdditionalFields {
     /// `true`: any field is kept, but nothing is known about its content.
     Any,
+    /// `false`: a field without a schema is an error.
+    Forbidden,
     /// The schema of each other field.
     Schema(StructuralSchema),
 }
@@ -43,7 +118,7 @@ enum AdditionalFields {
 impl AdditionalFields {
     fn schema(&self) -> Option<&StructuralSchema> {
         match self {
-            Self::Any => None,
+            Self::Any | Self::Forbidden => None,
             Self::Schema(schema) => Some(schema),
         }
     }

@@ -23,6 +23,11 @@ impl StructuralSchema {
         dropped
     }
 
+    /// Prunes a default, which is a whole resource only where the schema says so.
+    pub(crate) fn prune_default(&self, default: &mut Value) {
+        self.prune(default, false, "", &mut Vec::new());
+    }
+
     /// `keeps_unknown` comes from a list that preserves: its items preserve, too.
     fn prune(&self, value: &mut Value, keeps_unknown: bool, path: &str, dropped: &mut Vec<String>) {
         let keeps_unknown = keeps_unknown || self.preserves_unknown_fields;

@@ -1,0 +1,149 @@
+//! Walks over every node of a schema, below junctors too, and checks what OpenAPI v3 and the
+//! extensions of Kubernetes allow in it.
+
+use rekindle_types::validation::{FieldError, field_error::FieldProblem};
+use serde_json::Value;
+
+use super::{list_keywords, rule_texts};
+use crate::{
+    SchemaType,
+    schema_node::{Additional, SchemaNode, is_zero},
+};
+
+/// Everything that the walk finds: what is wrong with the schema, then with its rules.
+pub(super) fn check(root: SchemaNode<'_>, path: &str) -> Vec<FieldError> {
+    let mut walk = Walk { errors: Vec::new() };
+    walk.node(root, &Place { path: path.to_owned(), is_root: true, ..Place::default() });
+    walk.errors
+}
+
+/// Where a node stands, and what follows from it.
+#[derive(Clone, Default)]
+struct Place {
+    path: String,
+    is_root: bool,
+    is_in_metadata: bool,
+    /// Why no defaults are allowed here.
+    defaults_forbidden: Option<String>,
+}
+
+impl Place {
+    fn child(&self, part: &str) -> Self {
+        Self { path: format!("{}.{part}", self.path), is_root: false, ..self.clone() }
+    }
+}
+
+struct Walk {
+    errors: Vec<FieldError>,
+}
+
+impl Walk {
+    fn forbid(&mut self, place: &Place, keyword: &str, detail: &str) {
+        self.errors.push(FieldError::forbidden(format!("{}.{keyword}", place.path), detail));
+    }
+
+    fn node(&mut self, node: SchemaNode<'_>, place: &Place) {
+        self.supported(node, place);
+        if node.is_set("uniqueItems") {
+            let detail =
+                "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+            self.forbid(place, "uniqueItems", detail);
+        }
+        self.fields(node, place);
+        if let Some(schema) = node.child("not") {
+            self.node(schema, &place.child("not"));
+        }
+        for keyword in ["allOf", "oneOf", "anyOf"] {
+            for (at, schema) in node.schemas(keyword).enumerate() {
+                self.node(schema, &place.child(&format!("{keyword}[{at}]")));
+            }
+        }
+        let definitions = node.get("definitions").and_then(Value::as_object);
+        for (name, schema) in definitions.into_iter().flatten() {
+            if let Some(schema) = SchemaNode::new(schema) {
+                self.node(schema, &place.child(&format!("definitions[{name}]")));
+            }
+        }
+        if let Some(items) = node.child("items") {
+            self.node(items, &place.child("items"));
+        }
+        for (at, schema) in node.schemas("items").enumerate() {
+            self.node(schema, &place.child(&format!("items[{at}]")));
+        }
+        if node.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
+            self.errors.push(FieldError {
+                field: format!("{}.x-kubernetes-preserve-unknown-fields", place.path),
+                problem: FieldProblem::Invalid("false".to_owned()),
+                detail: "must be true or undefined".to_owned(),
+            });
+        }
+        list_keywords::check(node, &place.path, &mut self.errors);
+        rule_texts::check(node, &place.path, &mut self.errors);
+    }
+
+    fn fields(&mut self, node: SchemaNode<'_>, place: &Place) {
+        let is_said = match node.additional() {
+            Additional::Unsaid | Additional::Allowed(true) => false,
+            Additional::Allowed(false) | Additional::Schema(_) => true,
+        };
+        if is_said && node.has_properties() {
+            let detail = "additionalProperties and properties are mutual exclusive";
+            self.forbid(place, "additionalProperties", detail);
+        }
+        if let Additional::Schema(schema) = node.additional() {
+            let mut child = place.child("additionalProperties");
+            if place.is_in_metadata {
+                let reason = "inside additionalProperties applying to object metadata";
+                child.defaults_forbidden = Some(reason.to_owned());
+            }
+            self.node(schema, &child);
+        }
+        let is_resource = place.is_root || node.is_embedded_resource();
+        for (name, schema) in node.properties() {
+            let mut child = place.child(&format!("properties[{name}]"));
+            if is_resource && matches!(name, "metadata" | "kind" | "apiVersion") {
+                child.is_in_metadata = true;
+                if place.is_root {
+                    child.defaults_forbidden = Some(format!("in top-level {name}"));
+                }
+            }
+            self.node(schema, &child);
+        }
+    }
+
+    /// Reports keywords that are not supported, or not here.
+    fn supported(&mut self, node: SchemaNode<'_>, place: &Place) {
+        let type_name = node.type_name();
+        if !type_name.is_empty() && SchemaType::parse(type_name).is_none() {
+            let field = format!("{}.type", place.path);
+            let known = SchemaType::ALL.map(SchemaType::name);
+            self.errors.push(FieldError::not_supported(field, type_name, &known));
+        }
+        if let (Some(_), Some(reason)) = (node.get("default"), &place.defaults_forbidden) {
+            self.forbid(place, "default", &format!("must not be set {reason}"));
+        }
+        for keyword in
+            ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"]
+        {
+            let is_said = match (keyword, node.get(keyword)) {
+                (_, None) => false,
+                ("id" | "patternProperties" | "definitions", Some(value)) => !is_zero(value),
+                (_, Some(_)) => true,
+            };
+            if is_said {
+                self.forbid(place, keyword, &format!("{keyword} is not supported"));
+            }
+        }
+        if type_name == "null" {
+            let detail = "type cannot be set to null, use nullable as an alternative";
+            self.forbid(place, "type", detail);
+        }
+        if node.get("items").and_then(Value::as_array).is_some_and(|items| !items.is_empty()) {
+            self.forbid(place, "items", "items must be a schema object and not an array");
+        }
+        if place.is_in_metadata && node.is_embedded_resource() {
+            let detail = "must not be used inside of resource meta";
+            self.forbid(place, "x-kubernetes-embedded-resource", detail);
+        }
+    }
+}
