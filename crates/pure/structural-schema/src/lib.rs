@@ -15,6 +15,7 @@
 //! kube-openapi); the documentation on CustomResourceDefinitions is the other source.
 #![forbid(unsafe_code)]
 
+mod cel;
 mod compile;
 mod defaulting;
 mod definition;
@@ -37,7 +38,6 @@ pub use definition::{
 };
 use serde_json::Value;
 pub use topology::Topology;
-pub use validation::has_blocking_error;
 
 /// How deep a schema may nest.
 pub const SCHEMA_DEPTH_MAX: usize = 64;
@@ -59,6 +59,9 @@ pub struct StructuralSchema {
     preserves_unknown_fields: bool,
     is_embedded_resource: bool,
     values: Option<Box<value_rules::ValueRules>>,
+    rules: Box<[cel::rule::Rule]>,
+    /// Whether there are rules here or below.
+    has_rules: bool,
 }
 
 /// The types that a schema may name.

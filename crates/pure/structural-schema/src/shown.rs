@@ -105,8 +105,24 @@ fn go_number(number: &Number) -> String {
 
 /// A float as Go's `%v` prints it: an exponent only for very large and very small ones.
 pub(crate) fn go_float(float: f64) -> String {
+    go_float_below(float, 1e21)
+}
+
+/// A float as Go's `strconv.FormatFloat` prints it with the format `g`.
+pub(crate) fn go_float_short(float: f64) -> String {
+    let digits = format!("{:e}", float.abs());
+    let digits = digits.split('e').next().map_or(0, |digits| digits.replace('.', "").len());
+    let is_whole = float.fract() == 0.0 && digits <= 21;
+    let limit = if is_whole && digits > 6 { 10_f64.powi(digits as i32) } else { 1e6 };
+    go_float_below(float, limit.max(1e6))
+}
+
+fn go_float_below(float: f64, exponent_from: f64) -> String {
+    if float.is_infinite() {
+        return if float > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
     let size = float.abs();
-    if float == 0.0 || !float.is_finite() || (1e-4..1e21).contains(&size) {
+    if float == 0.0 || float.is_nan() || (1e-4..exponent_from).contains(&size) {
         return format!("{float}");
     }
     let text = format!("{float:e}");

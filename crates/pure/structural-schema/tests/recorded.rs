@@ -1,6 +1,8 @@
 //! Plays what schemas decide in recorded conversations with kube-apiserver 1.36: which definitions
 //! are refused and why, what an object becomes, and which objects are refused.
 
+#![allow(clippy::unwrap_used, reason = "a broken record fails the test")]
+
 use std::{collections::BTreeMap, fs, path::Path};
 
 use rekindle_structural_schema::{DefinitionSchema, StructuralSchema, check_definition_schema};
@@ -44,6 +46,7 @@ fn merge(into: &mut Value, patch: &Value) {
 #[derive(Default)]
 struct Played {
     schema: Option<StructuralSchema>,
+    has_status: bool,
     objects: BTreeMap<String, Value>,
     compared: usize,
 }
@@ -80,6 +83,7 @@ impl Played {
             _ => assert_eq!(causes_of(&found), [], "{name}: {schema}"),
         }
         self.compared += 1;
+        self.has_status = has_status;
         self.schema = StructuralSchema::compile(schema).ok();
     }
 
@@ -102,6 +106,12 @@ impl Played {
             }
             _ => return,
         };
+        if let Some(fields) = new.as_object_mut()
+            && self.has_status
+            && method == "POST"
+        {
+            fields.remove("status");
+        }
         if schema.coerce_embedded(&mut new).is_err() {
             assert_eq!(status, 400, "{name}: {body}");
             return;
@@ -109,7 +119,9 @@ impl Played {
         schema.prune_resource(&mut new);
         schema.fill_defaults(&mut new);
         let errors = if is_status {
-            schema.validate_status(&new, old.as_ref())
+            let mut errors = schema.validate_status(&new, old.as_ref());
+            errors.extend(schema.validate_rules(&errors, &new, old.as_ref()));
+            errors
         } else {
             schema.validate(&new, old.as_ref())
         };
@@ -144,9 +156,6 @@ fn schemas_decide_as_upstream_recorded_it() {
     let mut compared = 0;
     for conversation in conversations.as_array().unwrap() {
         let name = conversation["name"].as_str().unwrap();
-        if name.contains("cel") {
-            continue; // rules are not evaluated yet
-        }
         let mut played = Played::default();
         for step in conversation["steps"].as_array().unwrap() {
             played.step(name, step);

@@ -136,6 +136,16 @@ impl DefaultCheck {
                 }
             }
         }
-        self.errors.extend(node.validate_below(field, default, None));
+        let found = node.validate_below(field, default, None);
+        if found.is_empty() {
+            // as a value that stays, and as one that is new
+            let mut found =
+                node.run_rules(field, node.is_embedded_resource, default, Some(default));
+            if found.is_empty() {
+                found = node.run_rules(field, node.is_embedded_resource, default, None);
+            }
+            self.errors.extend(found);
+        }
+        self.errors.extend(found);
     }
 }

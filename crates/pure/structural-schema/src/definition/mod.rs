@@ -7,6 +7,7 @@ mod defaults;
 mod field_path;
 mod keywords;
 mod list_keywords;
+mod rule_checks;
 mod rule_texts;
 mod structural;
 mod walk;
@@ -87,16 +88,18 @@ pub fn check_definition_schema(definition: &DefinitionSchema<'_>) -> Vec<FieldEr
         let detail = "nullable cannot be true at the root";
         errors.push(FieldError::forbidden(format!("{path}.nullable"), detail));
     }
+    let mut structural = None;
     if structural::is_convertible(root) {
         let mut found = structural::check(root, path);
         if found.is_empty()
             && let Ok(compiled) = &compiled
         {
             found = defaults::check(compiled, path);
+            structural = found.is_empty().then_some(compiled);
         }
         errors.extend(found);
     }
-    errors.extend(walk::check(root, path));
+    errors.extend(walk::check(root, path, structural));
     errors.truncate(MISTAKES_MAX);
     errors
 }

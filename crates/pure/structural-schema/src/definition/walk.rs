@@ -4,45 +4,92 @@
 use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::Value;
 
-use super::{list_keywords, rule_texts};
+use super::{list_keywords, rule_checks::RuleChecks, rule_texts};
 use crate::{
-    SchemaType,
+    AdditionalFields, SchemaType, StructuralSchema,
     schema_node::{Additional, SchemaNode, is_zero},
 };
 
-/// Everything that the walk finds: what is wrong with the schema, then with its rules.
-pub(super) fn check(root: SchemaNode<'_>, path: &str) -> Vec<FieldError> {
-    let mut walk = Walk { errors: Vec::new() };
-    walk.node(root, &Place { path: path.to_owned(), is_root: true, ..Place::default() });
+/// Everything that the walk finds: what is wrong with the schema, then with its rules. `compiled`
+/// is there if the schema is structural: only then rules are compiled.
+pub(super) fn check(
+    root: SchemaNode<'_>,
+    path: &str,
+    compiled: Option<&StructuralSchema>,
+) -> Vec<FieldError> {
+    let mut walk = Walk { errors: Vec::new(), rules: RuleChecks::default() };
+    let rules = compiled.map(|node| RulePlace { node, count_max: Some(1) });
+    walk.node(root, &Place { path: path.to_owned(), is_root: true, rules, ..Place::default() });
+    walk.errors.extend(walk.rules.finish(path));
     walk.errors
+}
+
+/// A node whose rules can be compiled, and how often its values can be in an object.
+#[derive(Clone, Copy)]
+pub(super) struct RulePlace<'a> {
+    pub(super) node: &'a StructuralSchema,
+    /// Nothing if there is no limit.
+    pub(super) count_max: Option<u64>,
+}
+
+impl<'a> RulePlace<'a> {
+    /// The place of a node below.
+    fn child(self, node: Option<&'a StructuralSchema>) -> Option<Self> {
+        let rules = self.node.values.as_deref();
+        let limit = |limit: Option<i64>| limit.map(|max| u64::try_from(max).unwrap_or_default());
+        let each = match self.node.value_type {
+            Some(SchemaType::Object) if self.node.additional.is_some() => {
+                limit(rules.and_then(|rules| rules.max_properties))
+            }
+            Some(SchemaType::Array) => limit(rules.and_then(|rules| rules.max_items)),
+            Some(_) | None => Some(1),
+        };
+        let count_max = self.count_max.zip(each).map(|(count, each)| count.saturating_mul(each));
+        Some(Self { node: node?, count_max })
+    }
 }
 
 /// Where a node stands, and what follows from it.
 #[derive(Clone, Default)]
-struct Place {
-    path: String,
-    is_root: bool,
+pub(super) struct Place<'a> {
+    pub(super) path: String,
+    pub(super) is_root: bool,
     is_in_metadata: bool,
     /// Why no defaults are allowed here.
     defaults_forbidden: Option<String>,
+    /// The list above whose items have no old values.
+    pub(super) uncorrelated_below: Option<String>,
+    /// Where rules are compiled; not below junctors.
+    pub(super) rules: Option<RulePlace<'a>>,
 }
 
-impl Place {
-    fn child(&self, part: &str) -> Self {
-        Self { path: format!("{}.{part}", self.path), is_root: false, ..self.clone() }
+impl<'a> Place<'a> {
+    fn child(&self, part: &str, node: Option<&'a StructuralSchema>) -> Self {
+        Self {
+            path: format!("{}.{part}", self.path),
+            is_root: false,
+            rules: self.rules.and_then(|rules| rules.child(node)),
+            ..self.clone()
+        }
+    }
+
+    fn compiled(&self) -> Option<&'a StructuralSchema> {
+        self.rules.map(|rules| rules.node)
     }
 }
 
 struct Walk {
     errors: Vec<FieldError>,
+    rules: RuleChecks,
 }
 
 impl Walk {
-    fn forbid(&mut self, place: &Place, keyword: &str, detail: &str) {
+    fn forbid(&mut self, place: &Place<'_>, keyword: &str, detail: &str) {
         self.errors.push(FieldError::forbidden(format!("{}.{keyword}", place.path), detail));
     }
 
-    fn node(&mut self, node: SchemaNode<'_>, place: &Place) {
+    fn node(&mut self, node: SchemaNode<'_>, place: &Place<'_>) {
+        let errors_before = self.errors.len();
         self.supported(node, place);
         if node.is_set("uniqueItems") {
             let detail =
@@ -51,24 +98,29 @@ impl Walk {
         }
         self.fields(node, place);
         if let Some(schema) = node.child("not") {
-            self.node(schema, &place.child("not"));
+            self.node(schema, &place.child("not", None));
         }
         for keyword in ["allOf", "oneOf", "anyOf"] {
             for (at, schema) in node.schemas(keyword).enumerate() {
-                self.node(schema, &place.child(&format!("{keyword}[{at}]")));
+                self.node(schema, &place.child(&format!("{keyword}[{at}]"), None));
             }
         }
         let definitions = node.get("definitions").and_then(Value::as_object);
         for (name, schema) in definitions.into_iter().flatten() {
             if let Some(schema) = SchemaNode::new(schema) {
-                self.node(schema, &place.child(&format!("definitions[{name}]")));
+                self.node(schema, &place.child(&format!("definitions[{name}]"), None));
             }
         }
         if let Some(items) = node.child("items") {
-            self.node(items, &place.child("items"));
+            let compiled = place.compiled().and_then(|node| node.items.as_deref());
+            let mut child = place.child("items", compiled);
+            if node.text("x-kubernetes-list-type") != "map" {
+                child.uncorrelated_below.get_or_insert_with(|| place.path.clone());
+            }
+            self.node(items, &child);
         }
         for (at, schema) in node.schemas("items").enumerate() {
-            self.node(schema, &place.child(&format!("items[{at}]")));
+            self.node(schema, &place.child(&format!("items[{at}]"), None));
         }
         if node.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
             self.errors.push(FieldError {
@@ -79,9 +131,13 @@ impl Walk {
         }
         list_keywords::check(node, &place.path, &mut self.errors);
         rule_texts::check(node, &place.path, &mut self.errors);
+        // rules of a node with a broken schema, here or below, are not compiled
+        if self.errors.len() == errors_before {
+            self.rules.node(node, place);
+        }
     }
 
-    fn fields(&mut self, node: SchemaNode<'_>, place: &Place) {
+    fn fields(&mut self, node: SchemaNode<'_>, place: &Place<'_>) {
         let is_said = match node.additional() {
             Additional::Unsaid | Additional::Allowed(true) => false,
             Additional::Allowed(false) | Additional::Schema(_) => true,
@@ -91,7 +147,9 @@ impl Walk {
             self.forbid(place, "additionalProperties", detail);
         }
         if let Additional::Schema(schema) = node.additional() {
-            let mut child = place.child("additionalProperties");
+            let compiled = place.compiled().and_then(|node| node.additional.as_deref());
+            let compiled = compiled.and_then(AdditionalFields::schema);
+            let mut child = place.child("additionalProperties", compiled);
             if place.is_in_metadata {
                 let reason = "inside additionalProperties applying to object metadata";
                 child.defaults_forbidden = Some(reason.to_owned());
@@ -100,7 +158,8 @@ impl Walk {
         }
         let is_resource = place.is_root || node.is_embedded_resource();
         for (name, schema) in node.properties() {
-            let mut child = place.child(&format!("properties[{name}]"));
+            let compiled = place.compiled().and_then(|node| node.properties.get(name));
+            let mut child = place.child(&format!("properties[{name}]"), compiled);
             if is_resource && matches!(name, "metadata" | "kind" | "apiVersion") {
                 child.is_in_metadata = true;
                 if place.is_root {
@@ -112,7 +171,7 @@ impl Walk {
     }
 
     /// Reports keywords that are not supported, or not here.
-    fn supported(&mut self, node: SchemaNode<'_>, place: &Place) {
+    fn supported(&mut self, node: SchemaNode<'_>, place: &Place<'_>) {
         let type_name = node.type_name();
         if !type_name.is_empty() && SchemaType::parse(type_name).is_none() {
             let field = format!("{}.type", place.path);

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-pub(crate) use time::{parse_date, parse_date_time, parse_duration};
+pub(crate) use time::{parse_date, parse_date_time, parse_duration, parse_go_duration};
 
 /// A format of `type: string`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,11 @@ mod values;
 use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::Value;
 
-pub(crate) use self::value_path::{ValuePath, field_below};
 use self::{outcome::Reporter, unchanged::OldValue, values::Validator};
+pub(crate) use self::{
+    unchanged::{OldItems, is_unchanged},
+    value_path::{ValuePath, field_below},
+};
 use crate::StructuralSchema;
 
 impl StructuralSchema {
@@ -25,6 +28,7 @@ impl StructuralSchema {
         let mut errors = self.validate_values(new, old);
         errors.extend(self.validate_embedded(new));
         errors.extend(self.validate_lists(new, old));
+        errors.extend(self.validate_rules(&errors, new, old));
         errors
     }
 
@@ -57,7 +61,7 @@ impl StructuralSchema {
 }
 
 /// Whether errors keep the rules of an object from being run, as they keep them upstream.
-pub fn has_blocking_error(errors: &[FieldError]) -> bool {
+pub(crate) fn has_blocking_error(errors: &[FieldError]) -> bool {
     errors.iter().any(|error| match error.problem {
         FieldProblem::NotSupported(_)
         | FieldProblem::Required

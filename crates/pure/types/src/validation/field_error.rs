@@ -21,7 +21,7 @@ pub enum FieldProblem {
     Invalid(String),
     /// A value must be given.
     Required,
-    /// The value must be unique. Carries it.
+    /// The value must be unique. Carries it; empty where it is not shown.
     Duplicate(String),
     /// The value names something that is not there. Carries it.
     NotFound(String),
@@ -154,6 +154,7 @@ impl FieldError {
             FieldProblem::Invalid(value) if value.is_empty() => "Invalid value".to_owned(),
             FieldProblem::Invalid(value) => format!("Invalid value: {value}"),
             FieldProblem::Required => "Required value".to_owned(),
+            FieldProblem::Duplicate(value) if value.is_empty() => "Duplicate value".to_owned(),
             FieldProblem::Duplicate(value) => format!("Duplicate value: {value}"),
             FieldProblem::NotFound(value) => format!("Not found: {value}"),
             FieldProblem::NotSupported(value) => format!("Unsupported value: {value}"),

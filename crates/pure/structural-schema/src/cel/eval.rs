@@ -1,0 +1,424 @@
+//! Evaluates expressions and counts what they cost, as cel-go counts it.
+//!
+//! Nothing here depends on the size of an expression's values alone: each step has a cost, and
+//! work that upstream does lazily is counted apart. So an evaluation ends soon, whatever it does.
+
+use std::{borrow::Cow, cell::RefCell, cmp::Ordering, collections::BTreeMap, rc::Rc};
+
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators,
+};
+use regex::Regex;
+
+use super::{
+    check::is_type_name,
+    check_calls::LambdaCall,
+    cost::{self, CALL_COST_MAX},
+    functions, operations, signatures,
+    value::{CelList, CelMap, CelValue},
+};
+use crate::go_regex;
+
+/// How many elements the rules of one object may copy or compare.
+const WORK_MAX: u64 = 20_000_000;
+/// What compiling a regular expression counts for.
+const REGEX_WORK: usize = 100_000;
+
+/// Why an expression has no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum EvalError {
+    /// A failure of the expression, such as a division by zero.
+    Failed(String),
+    /// It costs too much.
+    TooExpensive,
+}
+
+impl EvalError {
+    pub(super) fn new(problem: impl Into<String>) -> Self {
+        Self::Failed(problem.into())
+    }
+
+    /// The arguments of a call have types that it does not take.
+    pub(super) fn no_overload() -> Self {
+        Self::new("no such overload")
+    }
+}
+
+pub(super) type EvalResult<'a> = Result<CelValue<'a>, EvalError>;
+
+/// What the evaluations for one object share.
+#[derive(Default)]
+pub(super) struct SharedWork {
+    work: u64,
+    regexes: BTreeMap<String, Result<Rc<Regex>, String>>,
+}
+
+/// One evaluation.
+pub(super) struct Evaluation<'a> {
+    variables: Vec<(&'a str, CelValue<'a>)>,
+    cost: u64,
+    shared: &'a RefCell<SharedWork>,
+}
+
+impl<'a> Evaluation<'a> {
+    pub(super) fn new(
+        shared: &'a RefCell<SharedWork>,
+        self_value: CelValue<'a>,
+        old_self: Option<CelValue<'a>>,
+    ) -> Self {
+        let old_self = old_self.map(|value| ("oldSelf", value));
+        let variables = [("self", self_value)].into_iter().chain(old_self).collect();
+        Self { variables, cost: 0, shared }
+    }
+
+    /// What the evaluation cost so far.
+    pub(super) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    pub(super) fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > CALL_COST_MAX { Err(EvalError::TooExpensive) } else { Ok(()) }
+    }
+
+    /// Counts elements that are copied or compared without a cost of their own.
+    pub(super) fn charge_work(&mut self, elements: usize) -> Result<(), EvalError> {
+        let mut shared = self.shared.borrow_mut();
+        shared.work = shared.work.saturating_add(elements as u64);
+        if shared.work > WORK_MAX { Err(EvalError::TooExpensive) } else { Ok(()) }
+    }
+
+    /// Compiles a regular expression, once for all rules of the object.
+    pub(super) fn regex(&mut self, pattern: &str) -> Result<Rc<Regex>, EvalError> {
+        if let Some(compiled) = self.shared.borrow().regexes.get(pattern) {
+            return compiled.clone().map_err(EvalError::Failed);
+        }
+        self.charge_work(REGEX_WORK)?;
+        let compiled = go_regex::compile(pattern).map(Rc::new);
+        self.shared.borrow_mut().regexes.insert(pattern.to_owned(), compiled.clone());
+        compiled.map_err(EvalError::Failed)
+    }
+
+    pub(super) fn run(&mut self, expression: &'a IdedExpr) -> EvalResult<'a> {
+        match &expression.expr {
+            Expr::Literal(literal) => Ok(literal_value(literal)),
+            Expr::Ident(name) => self.variable(name),
+            Expr::Select(select) => {
+                if is_type_name(select) {
+                    let name = match select.field.as_str() {
+                        "Duration" => "google.protobuf.Duration",
+                        _ => "google.protobuf.Timestamp",
+                    };
+                    return Ok(CelValue::TypeName(name));
+                }
+                let operand = self.run(&select.operand)?;
+                if select.test {
+                    return operations::has(&operand, &select.field).map(CelValue::Bool);
+                }
+                self.charge(cost::SELECT)?;
+                operations::select(&operand, &select.field)
+            }
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => {
+                let mut items = Vec::with_capacity(list.elements.len());
+                for (at, element) in list.elements.iter().enumerate() {
+                    match (self.run(element)?, list.optional_indices.contains(&at)) {
+                        (CelValue::Optional(inner), true) => {
+                            items.extend(inner.map(|inner| inner.as_ref().clone()));
+                        }
+                        (value, _) => items.push(value),
+                    }
+                }
+                self.charge(cost::NEW_LIST)?;
+                Ok(CelValue::List(CelList::made(items)))
+            }
+            Expr::Map(map) => {
+                let mut entries: Vec<(CelValue<'a>, CelValue<'a>)> = Vec::new();
+                for entry in &map.entries {
+                    let EntryExpr::MapEntry(entry) = &entry.expr else {
+                        return Err(EvalError::no_overload());
+                    };
+                    let (key, value) = (self.run(&entry.key)?, self.run(&entry.value)?);
+                    self.charge_work(entries.len())?;
+                    if entries.iter().any(|(known, _)| known.equals(&key)) {
+                        let problem = format!("Failed with repeated key: {}", key.shown());
+                        return Err(EvalError::new(problem));
+                    }
+                    match (value, entry.optional) {
+                        (CelValue::Optional(inner), true) => {
+                            entries.extend(inner.map(|inner| (key, inner.as_ref().clone())));
+                        }
+                        (value, _) => entries.push((key, value)),
+                    }
+                }
+                self.charge(cost::NEW_MAP)?;
+                Ok(CelValue::Map(CelMap::Made(Rc::new(entries))))
+            }
+            Expr::Comprehension(fold) => self.comprehension(fold),
+            Expr::Struct(_) | Expr::Unspecified => Err(EvalError::no_overload()),
+        }
+    }
+
+    fn variable(&mut self, name: &str) -> EvalResult<'a> {
+        self.charge(cost::SELECT)?;
+        if let Some((_, value)) = self.variables.iter().rev().find(|(known, _)| *known == name) {
+            return match value {
+                CelValue::Failure(problem) => Err(EvalError::new(&**problem)),
+                value => Ok(value.clone()),
+            };
+        }
+        operations::type_by_name(name)
+            .ok_or_else(|| EvalError::new(format!("no such attribute(s): {name}")))
+    }
+
+    fn comprehension(&mut self, fold: &'a ComprehensionExpr) -> EvalResult<'a> {
+        let range = self.run(&fold.iter_range)?;
+        let depth = self.variables.len();
+        let mut result = self.run(&fold.accu_init)?;
+        for item in operations::range_items(&range)? {
+            self.variables.push((&fold.accu_var, result));
+            self.variables.push((&fold.iter_var, item));
+            let goes_on = self.run(&fold.loop_cond);
+            if matches!(goes_on, Err(EvalError::TooExpensive)) {
+                return Err(EvalError::TooExpensive);
+            }
+            if matches!(goes_on, Ok(CelValue::Bool(false))) {
+                self.variables.truncate(depth + 1);
+                result = self.take_last();
+                break;
+            }
+            result = self.step(fold, depth)?;
+        }
+        self.variables.truncate(depth);
+        self.variables.push((&fold.accu_var, result));
+        let done = self.run(&fold.result);
+        self.variables.truncate(depth);
+        done
+    }
+
+    fn take_last(&mut self) -> CelValue<'a> {
+        self.variables.pop().map_or(CelValue::Null, |(_, value)| value)
+    }
+
+    /// One step of a comprehension. A step that appends to the result appends in place, so that
+    /// `map` and `filter` do not copy the list for each item.
+    fn step(&mut self, fold: &'a ComprehensionExpr, depth: usize) -> EvalResult<'a> {
+        let mut step = &fold.loop_step;
+        if let Expr::Call(call) = &step.expr
+            && call.func_name == operators::CONDITIONAL
+            && let [condition, yes, no] = call.args.as_slice()
+            && is_variable(no, &fold.accu_var)
+        {
+            let is_true = matches!(self.run(condition)?, CelValue::Bool(true));
+            if !is_true {
+                self.charge(cost::SELECT)?;
+                self.variables.truncate(depth + 1);
+                return Ok(self.take_last());
+            }
+            step = yes;
+        }
+        if let Expr::Call(call) = &step.expr
+            && call.func_name == operators::ADD
+            && let [accumulated, added] = call.args.as_slice()
+            && is_variable(accumulated, &fold.accu_var)
+            && let Expr::List(list) = &added.expr
+            && let [element] = list.elements.as_slice()
+            && list.optional_indices.is_empty()
+        {
+            let item = self.run(element)?;
+            self.charge(cost::SELECT + cost::NEW_LIST + 1)?;
+            self.variables.truncate(depth + 1);
+            return match self.take_last() {
+                CelValue::List(CelList::Made(mut items)) => {
+                    Rc::make_mut(&mut items).push(item);
+                    Ok(CelValue::List(CelList::Made(items)))
+                }
+                _ => Err(EvalError::no_overload()),
+            };
+        }
+        let result = self.run(step);
+        self.variables.truncate(depth);
+        match result {
+            // a failure of one item may be made good by another: it is kept as the result
+            Err(EvalError::Failed(problem)) if is_logical(step) => {
+                Ok(CelValue::Failure(problem.into()))
+            }
+            other => other,
+        }
+    }
+
+    fn call(&mut self, call: &'a CallExpr) -> EvalResult<'a> {
+        if let Some((kind, names, parts)) = LambdaCall::read(call) {
+            return self.lambda(call, kind, &names, parts);
+        }
+        match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::LOGICAL_AND, [a, b]) => return self.logical(a, b, false),
+            (operators::LOGICAL_OR, [a, b]) => return self.logical(a, b, true),
+            (operators::CONDITIONAL, [condition, yes, no]) => {
+                return match self.run(condition)? {
+                    CelValue::Bool(true) => self.run(yes),
+                    CelValue::Bool(false) => self.run(no),
+                    _ => Err(EvalError::no_overload()),
+                };
+            }
+            (operators::NOT_STRICTLY_FALSE, [value]) => {
+                let value = match self.run(value) {
+                    Err(EvalError::TooExpensive) => return Err(EvalError::TooExpensive),
+                    Ok(CelValue::Bool(value)) => value,
+                    Ok(_) | Err(EvalError::Failed(_)) => true,
+                };
+                self.charge(1)?;
+                return Ok(CelValue::Bool(value));
+            }
+            _ => {}
+        }
+        let dotted = self.dotted_name(call);
+        let target = call.target.as_deref().filter(|_| dotted.is_none());
+        let mut arguments = Vec::with_capacity(call.args.len() + 1);
+        for argument in target.into_iter().chain(&call.args) {
+            arguments.push(self.run(argument)?);
+        }
+        let name = dotted.as_deref().unwrap_or(&call.func_name);
+        if let Some(result) = operations::operator(self, name, &arguments) {
+            return result;
+        }
+        functions::call(self, name, target.is_some(), &arguments)
+    }
+
+    fn dotted_name(&self, call: &CallExpr) -> Option<String> {
+        let Expr::Ident(namespace) = &call.target.as_ref()?.expr else { return None };
+        let is_variable = self.variables.iter().any(|(known, _)| *known == namespace.as_str());
+        if is_variable { None } else { signatures::dotted(namespace, &call.func_name) }
+    }
+
+    /// `&&` and `||`: one side that decides makes a failure of the other good.
+    fn logical(&mut self, a: &'a IdedExpr, b: &'a IdedExpr, decides: bool) -> EvalResult<'a> {
+        let mut failure = None;
+        for side in [a, b] {
+            match self.run(side) {
+                Ok(CelValue::Bool(value)) if value == decides => {
+                    return Ok(CelValue::Bool(decides));
+                }
+                Ok(CelValue::Bool(_)) => {}
+                Ok(_) => failure = failure.or(Some(EvalError::no_overload())),
+                Err(EvalError::TooExpensive) => return Err(EvalError::TooExpensive),
+                Err(other) => failure = failure.or(Some(other)),
+            }
+        }
+        failure.map_or(Ok(CelValue::Bool(!decides)), Err)
+    }
+
+    fn lambda(
+        &mut self,
+        call: &'a CallExpr,
+        kind: LambdaCall,
+        names: &[&'a str],
+        parts: &'a [IdedExpr],
+    ) -> EvalResult<'a> {
+        let target = match &call.target {
+            Some(target) => self.run(target)?,
+            None => return Err(EvalError::no_overload()),
+        };
+        if let LambdaCall::OptMap | LambdaCall::OptFlatMap = kind {
+            let CelValue::Optional(inner) = target else { return Err(EvalError::no_overload()) };
+            self.charge(3)?;
+            let Some(inner) = inner else { return Ok(CelValue::Optional(None)) };
+            let value = self.with(&[(names[0], inner.as_ref().clone())], &parts[0])?;
+            return Ok(match (kind, value) {
+                (LambdaCall::OptFlatMap, optional @ CelValue::Optional(_)) => optional,
+                (_, value) => CelValue::Optional(Some(Rc::new(value))),
+            });
+        }
+        self.two_variables(kind, &operations::entries(&target)?, names, parts)
+    }
+
+    fn two_variables(
+        &mut self,
+        kind: LambdaCall,
+        entries: &[(CelValue<'a>, CelValue<'a>)],
+        names: &[&'a str],
+        parts: &'a [IdedExpr],
+    ) -> EvalResult<'a> {
+        let (mut found, mut failure) = (0_usize, None);
+        let (mut list, mut map) = (Vec::new(), Vec::new());
+        for (key, value) in entries {
+            self.charge(3)?;
+            let variables = [(names[0], key.clone()), (names[1], value.clone())];
+            let (filter, part) = match parts {
+                [filter, part] => (Some(filter), part),
+                [part] => (None, part),
+                _ => return Err(EvalError::no_overload()),
+            };
+            if let Some(filter) = filter
+                && !matches!(self.with(&variables, filter)?, CelValue::Bool(true))
+            {
+                continue;
+            }
+            match (kind, self.with(&variables, part)) {
+                (_, Err(EvalError::TooExpensive)) => return Err(EvalError::TooExpensive),
+                (LambdaCall::All, Ok(CelValue::Bool(false))) => return Ok(CelValue::Bool(false)),
+                (LambdaCall::Exists, Ok(CelValue::Bool(true))) => return Ok(CelValue::Bool(true)),
+                (LambdaCall::All | LambdaCall::Exists, Err(problem)) => failure = Some(problem),
+                (_, Err(problem)) => return Err(problem),
+                (LambdaCall::ExistsOne, Ok(CelValue::Bool(true))) => found += 1,
+                (LambdaCall::TransformList, Ok(value)) => list.push(value),
+                (LambdaCall::TransformMap, Ok(value)) => map.push((key.clone(), value)),
+                (_, Ok(_)) => {}
+            }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        Ok(match kind {
+            LambdaCall::All => CelValue::Bool(true),
+            LambdaCall::Exists => CelValue::Bool(false),
+            LambdaCall::ExistsOne => CelValue::Bool(found == 1),
+            LambdaCall::TransformList => CelValue::List(CelList::made(list)),
+            LambdaCall::TransformMap => CelValue::Map(CelMap::Made(Rc::new(map))),
+            LambdaCall::OptMap | LambdaCall::OptFlatMap => CelValue::Null,
+        })
+    }
+
+    fn with(
+        &mut self,
+        variables: &[(&'a str, CelValue<'a>)],
+        part: &'a IdedExpr,
+    ) -> EvalResult<'a> {
+        let depth = self.variables.len();
+        self.variables.extend_from_slice(variables);
+        let value = self.run(part);
+        self.variables.truncate(depth);
+        value
+    }
+}
+
+fn is_variable(expression: &IdedExpr, name: &str) -> bool {
+    matches!(&expression.expr, Expr::Ident(found) if found == name)
+}
+
+fn is_logical(step: &IdedExpr) -> bool {
+    matches!(&step.expr, Expr::Call(call)
+        if matches!(call.func_name.as_str(), operators::LOGICAL_AND | operators::LOGICAL_OR))
+}
+
+fn literal_value(literal: &LiteralValue) -> CelValue<'_> {
+    match literal {
+        LiteralValue::Boolean(flag) => CelValue::Bool(*flag.inner()),
+        LiteralValue::Bytes(bytes) => CelValue::Bytes(bytes.inner().into()),
+        LiteralValue::Double(double) => CelValue::Double(*double.inner()),
+        LiteralValue::Int(int) => CelValue::Int(*int.inner()),
+        LiteralValue::Null => CelValue::Null,
+        LiteralValue::String(text) => CelValue::Text(Cow::Borrowed(text.inner())),
+        LiteralValue::UInt(uint) => CelValue::Uint(*uint.inner()),
+    }
+}
+
+/// The cost of comparing two values: as much as the smaller one has.
+pub(super) fn comparison_cost(a: &CelValue<'_>, b: &CelValue<'_>) -> u64 {
+    cost::traverse(a.size().min(b.size()))
+}
+
+/// An order as `compareTo` gives it.
+pub(super) fn as_int<'a>(order: Ordering) -> CelValue<'a> {
+    CelValue::Int(order as i64)
+}

@@ -1,0 +1,22 @@
+//! Rules in CEL (`x-kubernetes-validations`).
+//!
+//! The library `cel` parses expressions. Types, estimates of cost, and evaluation with a budget are
+//! here: the library has no types from schemas and counts no cost (ADR 0071).
+
+mod check;
+mod check_calls;
+pub(crate) mod cost;
+mod estimate;
+mod eval;
+mod functions;
+mod names;
+mod operations;
+mod parse;
+mod quantity;
+pub(crate) mod rule;
+pub(crate) mod run;
+mod semver;
+mod signatures;
+mod text_format;
+pub(crate) mod types;
+mod value;
