@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     AdditionalFields, ListIdentity, SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX, SchemaType,
     StructuralSchema,
-    cel::rule::Rule,
+    cel::rule::CelRule,
     schema_node::SchemaNode,
     value_rules::{Junctors, ValueRules},
 };
@@ -71,7 +71,7 @@ impl Compiler {
         }
         compiled.values = ValueRules::read(node, self.junctors(node, depth_left)?);
         let rules = node.schemas("x-kubernetes-validations");
-        compiled.rules = rules.map(|rule| Rule::read(rule, schema)).collect();
+        compiled.rules = rules.map(|rule| CelRule::read(rule, schema)).collect();
         let others = compiled.additional.as_deref().and_then(AdditionalFields::schema);
         let mut below = compiled.properties.values().chain(compiled.items.as_deref()).chain(others);
         compiled.has_rules = !compiled.rules.is_empty() || below.any(|below| below.has_rules);

@@ -64,7 +64,7 @@ impl PartialEq for LazyRegex {
 
 /// What stands before a repetition.
 #[derive(Clone, Copy, PartialEq)]
-enum Before {
+enum RepeatOperand {
     Nothing,
     Atom,
     /// A repetition that began at this byte; one more would nest.
@@ -77,12 +77,12 @@ struct Rewriter<'a> {
     out: String,
     /// Where groups that are still open began.
     open_groups: usize,
-    before: Before,
+    before: RepeatOperand,
 }
 
 impl<'a> Rewriter<'a> {
     fn new(pattern: &'a str) -> Self {
-        Self { pattern, at: 0, out: String::new(), open_groups: 0, before: Before::Nothing }
+        Self { pattern, at: 0, out: String::new(), open_groups: 0, before: RepeatOperand::Nothing }
     }
 
     fn rest(&self) -> &'a str {
@@ -114,7 +114,7 @@ impl<'a> Rewriter<'a> {
                 '{' => self.counted(start)?,
                 '|' => {
                     self.out.push('|');
-                    self.before = Before::Nothing;
+                    self.before = RepeatOperand::Nothing;
                 }
                 '}' | ']' | '&' | '~' | '#' | '-' => {
                     self.out.push('\\');
@@ -131,31 +131,31 @@ impl<'a> Rewriter<'a> {
 
     fn atom(&mut self, text: &str) {
         self.out.push_str(text);
-        self.before = Before::Atom;
+        self.before = RepeatOperand::Atom;
     }
 
     fn push_atom(&mut self, sign: char) {
         self.out.push(sign);
-        self.before = Before::Atom;
+        self.before = RepeatOperand::Atom;
     }
 
     fn repetition(&mut self, start: usize) -> Result<(), String> {
         match self.before {
-            Before::Nothing => {
+            RepeatOperand::Nothing => {
                 let operator = &self.pattern[start..self.at];
                 return Err(refused("missing argument to repetition operator", operator));
             }
-            Before::Repetition(first) => {
+            RepeatOperand::Repetition(first) => {
                 let operators = &self.pattern[first..self.at];
                 return Err(refused("invalid nested repetition operator", operators));
             }
-            Before::Atom => {}
+            RepeatOperand::Atom => {}
         }
         if self.rest().starts_with('?') {
             self.at += 1;
         }
         self.out.push_str(&self.pattern[start..self.at]);
-        self.before = Before::Repetition(start);
+        self.before = RepeatOperand::Repetition(start);
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl<'a> Rewriter<'a> {
 
     fn group(&mut self, start: usize) -> Result<(), String> {
         self.open_groups += 1;
-        self.before = Before::Nothing;
+        self.before = RepeatOperand::Nothing;
         if !self.rest().starts_with('?') {
             self.out.push('(');
             return Ok(());
@@ -241,7 +241,7 @@ impl<'a> Rewriter<'a> {
                 let escaped = self.escaped_set(start, &mut out);
                 self.out = out;
                 escaped?;
-                self.before = Before::Atom;
+                self.before = RepeatOperand::Atom;
             }
         }
         Ok(())

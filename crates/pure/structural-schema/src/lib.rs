@@ -5,7 +5,8 @@
 //! |---|---|
 //! | a definition is written | [`check_definition_schema`] |
 //! | a version is served | [`StructuralSchema::compile`] |
-//! | an object is decoded | [`StructuralSchema::coerce_embedded`], [`StructuralSchema::prune_resource`] |
+//! | embedded metadata is decoded | [`StructuralSchema::coerce_embedded`] |
+//! | unknown fields are dropped | [`StructuralSchema::prune_resource`] |
 //! | its defaults are filled in | [`StructuralSchema::fill_defaults`] |
 //! | it is validated | [`StructuralSchema::validate`], or its parts one by one |
 //! | it is applied by the server | [`StructuralSchema::topology`] |
@@ -59,7 +60,7 @@ pub struct StructuralSchema {
     preserves_unknown_fields: bool,
     is_embedded_resource: bool,
     values: Option<Box<value_rules::ValueRules>>,
-    rules: Box<[cel::rule::Rule]>,
+    rules: Box<[cel::rule::CelRule]>,
     /// Whether there are rules here or below.
     has_rules: bool,
 }

@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a broken record fails the test")]
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::collections::BTreeMap;
 
 use rekindle_structural_schema::{DefinitionSchema, StructuralSchema, check_definition_schema};
 use rekindle_types::validation::FieldError;
 use serde_json::Value;
 
-const CONVERSATIONS: &str = "../api/tests/requests/conversations/crd.json";
+const CONVERSATIONS: &str = include_str!("../../api/tests/requests/conversations/crd.json");
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const SCHEMA_PATH: &str = "spec.validation.openAPIV3Schema";
 
@@ -151,8 +151,7 @@ impl Played {
 
 #[test]
 fn schemas_decide_as_upstream_recorded_it() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(CONVERSATIONS);
-    let conversations: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    let conversations: Value = serde_json::from_str(CONVERSATIONS).unwrap();
     let mut compared = 0;
     for conversation in conversations.as_array().unwrap() {
         let name = conversation["name"].as_str().unwrap();

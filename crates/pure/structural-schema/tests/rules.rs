@@ -1,5 +1,6 @@
 //! What rules in CEL mean, what they may cost, and how a wrong one is refused.
 #![allow(clippy::unwrap_used, reason = "a broken schema fails the test")]
+#![allow(clippy::disallowed_methods, reason = "how long a bomb burns is measured")]
 
 use std::time::{Duration, Instant};
 
@@ -254,6 +255,35 @@ fn old_self_is_refused_where_items_have_no_old_values() {
     let new = json!({"l": [{"k": "b", "v": 4}, {"k": "a", "v": 1}, {"k": "c", "v": 0}]});
     let found = object_errors(&map, &new, Some(&old));
     assert_eq!(found, ["spec.l[0]: Invalid value: failed rule: self.v >= oldSelf.v"]);
+}
+
+#[test]
+fn lists_of_a_type_are_compared_and_added_by_it() {
+    let item = json!({
+        "type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
+        "required": ["k"],
+    });
+    let rules = [
+        json!({"rule": "self.s == self.r && self.s + self.r == self.s && self.a != self.b"}),
+        json!({"rule": "(self.m + self.o).map(i, i.v) == [1, 9, 3]"}),
+    ];
+    let set = json!({
+        "type": "array", "maxItems": 9, "items": {"type": "string", "maxLength": 9},
+        "x-kubernetes-list-type": "set",
+    });
+    let map = json!({
+        "type": "array", "maxItems": 9, "items": item,
+        "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+    });
+    let list = json!({"type": "array", "maxItems": 9, "items": {"type": "integer"}});
+    let properties = json!({"s": set, "r": set, "a": list, "b": list, "m": map, "o": map});
+    let schema = schema(&properties, &rules);
+    assert_eq!(definition_errors(&schema), [""; 0]);
+    let spec = json!({
+        "s": ["x", "y"], "r": ["y", "x"], "a": [1, 2], "b": [2, 1],
+        "m": [{"k": "a", "v": 1}, {"k": "b", "v": 2}], "o": [{"k": "b", "v": 9}, {"k": "c", "v": 3}],
+    });
+    assert_eq!(object_errors(&schema, &spec, None), [""; 0]);
 }
 
 /// An expression that would run for hours ends in an error at once.

@@ -23,30 +23,39 @@ pub(super) fn function(
         Expr::Literal(LiteralValue::Int(count)) => u64::try_from(*count.inner()).ok(),
         _ => None,
     };
-    let (own, size) = match name {
+    let (own, size) = text_function(name, arguments, &literal)
+        .or_else(|| list_function(name, &result, arguments, &literal))
+        .unwrap_or_else(|| match name {
+            "containsIP" | "containsCIDR" => {
+                let text = match &arguments[1].cel_type {
+                    CelType::Text(size) | CelType::Any(size) => cost::traverse(*size),
+                    _ => 0,
+                };
+                (4 + 3 + text, 1)
+            }
+            "validate" => {
+                let regex = FORMAT_REGEX_CHARACTERS * cost::PER_REGEX_CHARACTER;
+                (cost::times(cost::traverse(size(1)), regex), u64::MAX)
+            }
+            "dyn" => (1, first),
+            _ => (1, result.size()),
+        });
+    Checked::new(result.with_size(size), given.saturating_add(own))
+}
+
+/// The cost of a function of texts, and the size of its result.
+fn text_function(
+    name: &str,
+    arguments: &[Checked],
+    literal: &dyn Fn(usize) -> Option<u64>,
+) -> Option<(u64, u64)> {
+    let size = |at: usize| arguments.get(at).map_or(0, |argument| argument.cel_type.size());
+    let first = size(0);
+    Some(match name {
         "startsWith" | "endsWith" => (cost::traverse(size(1)), 1),
         "contains" => (cost::traverse(first).saturating_mul(cost::traverse(size(1))), 1),
         "matches" => (cost::matching(first, size(1)), 1),
         "find" | "findAll" => (cost::matching(first, size(1)), first),
-        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes"
-        | "distinct" | "sort" | "sets.contains" | "sets.equivalent" | "sets.intersects"
-        | "flatten" | "reverse" | "slice" => {
-            let each = match arguments.first().map(|list| &list.cel_type) {
-                Some(CelType::List(item, _)) => match item.as_ref() {
-                    CelType::Text(size) | CelType::Bytes(size) => {
-                        cost::traverse(*size).saturating_add(1)
-                    }
-                    _ => 1,
-                },
-                _ => 1,
-            };
-            let other = if name.starts_with("sets.") { size(1).max(1) } else { 1 };
-            (first.saturating_mul(each).saturating_mul(other), result.size().min(first))
-        }
-        "lists.range" => {
-            let count = literal(0).unwrap_or(u64::MAX);
-            (count, count)
-        }
         "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "charAt" => {
             (cost::traverse(first), first)
         }
@@ -80,19 +89,39 @@ pub(super) fn function(
             // upstream knows no size here, and so refuses to add such a text to another
             _ => (1, PRINTED_CHARACTERS),
         },
-        "containsIP" | "containsCIDR" => {
-            let text = match &arguments[1].cel_type {
-                CelType::Text(size) | CelType::Any(size) => cost::traverse(*size),
-                _ => 0,
+        _ => return None,
+    })
+}
+
+/// The cost of a function of lists, and the size of its result.
+fn list_function(
+    name: &str,
+    result: &CelType,
+    arguments: &[Checked],
+    literal: &dyn Fn(usize) -> Option<u64>,
+) -> Option<(u64, u64)> {
+    let size = |at: usize| arguments.get(at).map_or(0, |argument| argument.cel_type.size());
+    let first = size(0);
+    Some(match name {
+        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes"
+        | "distinct" | "sort" | "sets.contains" | "sets.equivalent" | "sets.intersects"
+        | "flatten" | "reverse" | "slice" => {
+            let each = match arguments.first().map(|list| &list.cel_type) {
+                Some(CelType::List(item, _)) => match item.as_ref() {
+                    CelType::Text(size) | CelType::Bytes(size) => {
+                        cost::traverse(*size).saturating_add(1)
+                    }
+                    _ => 1,
+                },
+                _ => 1,
             };
-            (4 + 3 + text, 1)
+            let other = if name.starts_with("sets.") { size(1).max(1) } else { 1 };
+            (first.saturating_mul(each).saturating_mul(other), result.size().min(first))
         }
-        "validate" => {
-            let regex = FORMAT_REGEX_CHARACTERS * cost::PER_REGEX_CHARACTER;
-            (cost::times(cost::traverse(size(1)), regex), u64::MAX)
+        "lists.range" => {
+            let count = literal(0).unwrap_or(u64::MAX);
+            (count, count)
         }
-        "dyn" => (1, first),
-        _ => (1, result.size()),
-    };
-    Checked::new(result.with_size(size), given.saturating_add(own))
+        _ => return None,
+    })
 }

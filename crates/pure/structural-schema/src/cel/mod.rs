@@ -5,10 +5,13 @@
 
 mod check;
 mod check_calls;
+mod check_operators;
 pub(crate) mod cost;
 mod estimate;
 mod eval;
+mod eval_macros;
 mod functions;
+mod list_sums;
 mod names;
 mod operations;
 mod parse;

@@ -7,6 +7,7 @@ use cel::common::ast::operators;
 use super::{
     cost,
     eval::{EvalError, EvalResult, Evaluation, comparison_cost},
+    list_sums,
     value::{CelList, CelMap, CelValue},
 };
 
@@ -264,8 +265,7 @@ fn add<'a>(evaluation: &mut Evaluation<'a>, a: &CelValue<'a>, b: &CelValue<'a>) 
         }
         (CelValue::List(x), CelValue::List(y)) => {
             evaluation.charge(1)?;
-            evaluation.charge_work(x.len() + y.len())?;
-            Ok(CelValue::List(CelList::made(x.iter().chain(y.iter()).collect())))
+            list_sums::add(evaluation, x, y)
         }
         _ => evaluation.charge(1).and_then(|()| arithmetic(operators::ADD, a, b)),
     }

@@ -18,7 +18,7 @@ use crate::{schema_node::SchemaNode, shown::json as shown_json};
 
 /// A rule of a node. Its expressions are parsed when they first run.
 #[derive(Debug)]
-pub(crate) struct Rule {
+pub(crate) struct CelRule {
     pub(crate) rule: Box<str>,
     pub(crate) message: Box<str>,
     pub(crate) message_expression: Box<str>,
@@ -51,7 +51,7 @@ pub(crate) enum RuleReason {
     Required,
 }
 
-impl Rule {
+impl CelRule {
     /// Reads a rule of the node `schema`.
     pub(crate) fn read(rule: SchemaNode<'_>, schema: &Value) -> Self {
         let path = rule.text("fieldPath");
@@ -94,7 +94,7 @@ impl Rule {
     }
 }
 
-impl Clone for Rule {
+impl Clone for CelRule {
     fn clone(&self) -> Self {
         Self {
             rule: self.rule.clone(),
@@ -108,7 +108,7 @@ impl Clone for Rule {
     }
 }
 
-impl PartialEq for Rule {
+impl PartialEq for CelRule {
     fn eq(&self, other: &Self) -> bool {
         self.rule == other.rule
             && self.message == other.message

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     cost::OBJECT_COST_MAX,
     eval::{EvalError, Evaluation, SharedWork},
-    rule::{ParsedRule, Rule, RuleReason},
+    rule::{CelRule, ParsedRule, RuleReason},
     value::{CelValue, from_json},
 };
 use crate::{
@@ -160,7 +160,7 @@ impl<'a> RuleRun<'a, '_> {
         }
     }
 
-    fn rule(&mut self, rule: &'a Rule, node: &RuleNode<'a, '_>, path: &ValuePath<'_>) {
+    fn rule(&mut self, rule: &'a CelRule, node: &RuleNode<'a, '_>, path: &ValuePath<'_>) {
         let prefix = self.prefix;
         let field = || field_below(prefix, &path.text());
         let type_name = node.schema.value_type.map_or("", |known| known.name());
@@ -221,7 +221,7 @@ impl<'a> RuleRun<'a, '_> {
     fn evaluate(
         &self,
         expression: &'a IdedExpr,
-        rule: &Rule,
+        rule: &CelRule,
         parsed: &ParsedRule,
         node: &RuleNode<'a, '_>,
     ) -> (Result<CelValue<'a>, EvalError>, u64) {
@@ -239,7 +239,7 @@ impl<'a> RuleRun<'a, '_> {
     /// The error of a rule that is not met. None, if it was not met before either.
     fn failed(
         &mut self,
-        rule: &'a Rule,
+        rule: &'a CelRule,
         parsed: &'a ParsedRule,
         node: &RuleNode<'a, '_>,
         field: &str,
@@ -289,7 +289,7 @@ impl<'a> RuleRun<'a, '_> {
         &mut self,
         result: Result<CelValue<'a>, EvalError>,
         cost: u64,
-        rule: &Rule,
+        rule: &CelRule,
     ) -> Result<Option<String>, String> {
         if !self.spend(cost) {
             return Err("messageExpression evaluation failed due to running out of cost budget, \

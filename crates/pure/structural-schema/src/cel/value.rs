@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::{names, quantity::CelQuantity, semver::CelSemver};
 use crate::{
-    AdditionalFields, SchemaType, StructuralSchema,
+    AdditionalFields, ListIdentity, SchemaType, StructuralSchema,
     formats::{StringFormat, parse_date, parse_date_time, parse_duration},
-    shown::{GoNumber, go_float_short},
+    shown::{GoNumber, go_float_short, json as json_text},
     value_rules::ValueFormat,
 };
 
@@ -89,6 +89,34 @@ impl<'a> CelList<'a> {
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = CelValue<'a>> + '_ {
         (0..self.len()).filter_map(|at| self.get(at))
+    }
+}
+
+impl CelList<'_> {
+    /// How the items of a list of an object are told apart.
+    pub(super) fn identity(&self) -> &ListIdentity {
+        match self {
+            Self::Json(_, schema) => &schema.list_identity,
+            Self::Made(_) => &ListIdentity::Atomic,
+        }
+    }
+
+    /// Whether two lists hold the same. The order does not count in sets and maps.
+    fn equals(&self, other: &Self) -> bool {
+        if self.len() != other.len() {
+            return false;
+        }
+        if let (Self::Json(a, _), Self::Json(b, _)) = (self, other)
+            && *self.identity() != ListIdentity::Atomic
+        {
+            let sorted = |items: &[Value]| {
+                let mut texts: Vec<String> = items.iter().map(json_text).collect();
+                texts.sort_unstable();
+                texts
+            };
+            return sorted(a) == sorted(b);
+        }
+        self.iter().zip(other.iter()).all(|(a, b)| a.equals(&b))
     }
 }
 
@@ -252,9 +280,7 @@ impl<'a> CelValue<'a> {
                 (Some(a), Some(b)) => a.equals(b),
                 _ => false,
             },
-            (Self::List(a), Self::List(b)) => {
-                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.equals(&b))
-            }
+            (Self::List(a), Self::List(b)) => a.equals(b),
             (
                 Self::Map(CelMap::Json { fields: a, .. }),
                 Self::Map(CelMap::Json { fields: b, .. }),

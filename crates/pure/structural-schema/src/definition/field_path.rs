@@ -40,7 +40,7 @@ pub fn resolve_field_path<'a>(
 ) -> Result<(String, &'a Value), FieldPathError> {
     let mut at = schema;
     let mut shown = String::new();
-    let mut tokens = Tokens { rest: path };
+    let mut tokens = PathTokens { rest: path };
     while let Some(token) = tokens.next() {
         let name = match token {
             "." => tokens.next().ok_or(FieldPathError::Incomplete)?.to_owned(),
@@ -78,11 +78,11 @@ pub fn resolve_field_path<'a>(
 }
 
 /// Splits a path at `.`, `[` and `]`, but for what is quoted.
-struct Tokens<'a> {
+struct PathTokens<'a> {
     rest: &'a str,
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> PathTokens<'a> {
     fn next(&mut self) -> Option<&'a str> {
         let rest = self.rest;
         let first = rest.chars().next()?;

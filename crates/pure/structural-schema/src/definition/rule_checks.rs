@@ -3,7 +3,7 @@
 use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::Value;
 
-use super::walk::{Place, RulePlace};
+use super::walk::{RulePlace, SchemaPlace};
 use crate::{
     cel::{
         cost::{RULE_ESTIMATE_MAX, SCHEMA_ESTIMATE_MAX, over_budget},
@@ -26,7 +26,7 @@ pub(super) struct RuleChecks {
 
 impl RuleChecks {
     /// Checks the rules of a node.
-    pub(super) fn node(&mut self, node: SchemaNode<'_>, place: &Place<'_>) {
+    pub(super) fn node(&mut self, node: SchemaNode<'_>, place: &SchemaPlace<'_>) {
         let Some(rules) = place.rules.filter(|rules| !rules.node.rules.is_empty()) else { return };
         let is_resource = place.is_root || node.is_embedded_resource();
         let Some(declared) = declare(rules.node, is_resource) else {
@@ -51,7 +51,7 @@ impl RuleChecks {
         path: &str,
         rules: RulePlace<'_>,
         declared: &Declared,
-        place: &Place<'_>,
+        place: &SchemaPlace<'_>,
     ) {
         let mut found = Vec::new();
         let Some(estimate) = check_rule(rule, &declared.cel_type, path, &mut found) else {

@@ -19,7 +19,10 @@ pub(super) fn check(
 ) -> Vec<FieldError> {
     let mut walk = Walk { errors: Vec::new(), rules: RuleChecks::default() };
     let rules = compiled.map(|node| RulePlace { node, count_max: Some(1) });
-    walk.node(root, &Place { path: path.to_owned(), is_root: true, rules, ..Place::default() });
+    walk.node(
+        root,
+        &SchemaPlace { path: path.to_owned(), is_root: true, rules, ..SchemaPlace::default() },
+    );
     walk.errors.extend(walk.rules.finish(path));
     walk.errors
 }
@@ -51,7 +54,7 @@ impl<'a> RulePlace<'a> {
 
 /// Where a node stands, and what follows from it.
 #[derive(Clone, Default)]
-pub(super) struct Place<'a> {
+pub(super) struct SchemaPlace<'a> {
     pub(super) path: String,
     pub(super) is_root: bool,
     is_in_metadata: bool,
@@ -63,7 +66,7 @@ pub(super) struct Place<'a> {
     pub(super) rules: Option<RulePlace<'a>>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SchemaPlace<'a> {
     fn child(&self, part: &str, node: Option<&'a StructuralSchema>) -> Self {
         Self {
             path: format!("{}.{part}", self.path),
@@ -84,11 +87,11 @@ struct Walk {
 }
 
 impl Walk {
-    fn forbid(&mut self, place: &Place<'_>, keyword: &str, detail: &str) {
+    fn forbid(&mut self, place: &SchemaPlace<'_>, keyword: &str, detail: &str) {
         self.errors.push(FieldError::forbidden(format!("{}.{keyword}", place.path), detail));
     }
 
-    fn node(&mut self, node: SchemaNode<'_>, place: &Place<'_>) {
+    fn node(&mut self, node: SchemaNode<'_>, place: &SchemaPlace<'_>) {
         let errors_before = self.errors.len();
         self.supported(node, place);
         if node.is_set("uniqueItems") {
@@ -137,7 +140,7 @@ impl Walk {
         }
     }
 
-    fn fields(&mut self, node: SchemaNode<'_>, place: &Place<'_>) {
+    fn fields(&mut self, node: SchemaNode<'_>, place: &SchemaPlace<'_>) {
         let is_said = match node.additional() {
             Additional::Unsaid | Additional::Allowed(true) => false,
             Additional::Allowed(false) | Additional::Schema(_) => true,
@@ -171,7 +174,7 @@ impl Walk {
     }
 
     /// Reports keywords that are not supported, or not here.
-    fn supported(&mut self, node: SchemaNode<'_>, place: &Place<'_>) {
+    fn supported(&mut self, node: SchemaNode<'_>, place: &SchemaPlace<'_>) {
         let type_name = node.type_name();
         if !type_name.is_empty() && SchemaType::parse(type_name).is_none() {
             let field = format!("{}.type", place.path);

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::{
-    outcome::{Outcome, Reporter},
+    outcome::{Reporter, ValueOutcome},
     value_path::ValuePath,
 };
 use crate::{
@@ -28,8 +28,8 @@ pub(super) struct NumberCheck<'a> {
 }
 
 impl NumberCheck<'_> {
-    pub(super) fn run(&self, rules: Option<&ValueRules>) -> Outcome {
-        let mut outcome = Outcome { checks: 1, ..Outcome::default() };
+    pub(super) fn run(&self, rules: Option<&ValueRules>) -> ValueOutcome {
+        let mut outcome = ValueOutcome { checks: 1, ..ValueOutcome::default() };
         self.range(self.number, rules, "Checked", &mut outcome);
         let Some(rules) = rules else { return outcome };
         if let Some(factor) = rules.multiple_of {
@@ -59,7 +59,7 @@ impl NumberCheck<'_> {
         number: GoNumber,
         rules: Option<&ValueRules>,
         what: &str,
-        outcome: &mut Outcome,
+        outcome: &mut ValueOutcome,
     ) -> bool {
         let format = rules.and_then(|rules| rules.format.as_ref());
         let is_integer =
@@ -100,7 +100,7 @@ impl NumberCheck<'_> {
         }
     }
 
-    fn multiple_of(&self, factor: f64, fits: bool, outcome: &mut Outcome) {
+    fn multiple_of(&self, factor: f64, fits: bool, outcome: &mut ValueOutcome) {
         let whole_factor = factor as i64;
         let (is_positive, is_multiple, shown) = match self.number {
             GoNumber::Int(int) if fits => (

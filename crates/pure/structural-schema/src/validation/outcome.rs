@@ -9,12 +9,12 @@ use crate::shown::shown;
 /// The errors of a value, and how many checks it went through. Of the alternatives of `anyOf` and
 /// `oneOf`, the one with most checks explains the failure, as in kube-openapi.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct ValueOutcome {
     pub(super) errors: Vec<FieldError>,
     pub(super) checks: usize,
 }
 
-impl Outcome {
+impl ValueOutcome {
     pub(super) fn is_valid(&self) -> bool {
         self.errors.is_empty()
     }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     numbers::{NumberCheck, is_json_integer},
-    outcome::{Outcome, Reporter},
+    outcome::{Reporter, ValueOutcome},
     unchanged::{OldItems, OldValue, is_unchanged},
     value_path::ValuePath,
 };
@@ -26,11 +26,11 @@ impl Validator<'_> {
         value: &Value,
         old: OldValue<'_>,
         path: &ValuePath<'_>,
-    ) -> Outcome {
+    ) -> ValueOutcome {
         let outcome = self.all_of_value(schema, value, old, path);
         let is_kept =
             !outcome.is_valid() && old.get().is_some_and(|old| is_unchanged(schema, value, old));
-        if is_kept { Outcome { checks: outcome.checks, errors: Vec::new() } } else { outcome }
+        if is_kept { ValueOutcome { checks: outcome.checks, errors: Vec::new() } } else { outcome }
     }
 
     fn all_of_value(
@@ -39,9 +39,9 @@ impl Validator<'_> {
         value: &Value,
         old: OldValue<'_>,
         path: &ValuePath<'_>,
-    ) -> Outcome {
+    ) -> ValueOutcome {
         let rules = schema.values.as_deref();
-        let mut outcome = Outcome::default();
+        let mut outcome = ValueOutcome::default();
         if value.is_null() {
             self.value_type(schema, value, path, &mut outcome);
             self.allowed(rules, value, path, &mut outcome);
@@ -94,7 +94,7 @@ impl Validator<'_> {
         schema: &StructuralSchema,
         value: &Value,
         path: &ValuePath<'_>,
-        outcome: &mut Outcome,
+        outcome: &mut ValueOutcome,
     ) {
         let expected: &[SchemaType] = match (schema.is_int_or_string, &schema.value_type) {
             (true, _) => &[SchemaType::Integer, SchemaType::String],
@@ -155,8 +155,8 @@ impl Validator<'_> {
         }
     }
 
-    fn junctors(&self, rules: &ValueRules, value: &Value, path: &ValuePath<'_>) -> Outcome {
-        let mut all = Outcome { checks: 1, ..Outcome::default() };
+    fn junctors(&self, rules: &ValueRules, value: &Value, path: &ValuePath<'_>) -> ValueOutcome {
+        let mut all = ValueOutcome { checks: 1, ..ValueOutcome::default() };
         let validate = |schema: &StructuralSchema| {
             self.all_of_value(schema, value, OldValue::Uncorrelated, path)
         };
@@ -209,7 +209,7 @@ impl Validator<'_> {
         value: &Value,
         text: &str,
         path: &ValuePath<'_>,
-        outcome: &mut Outcome,
+        outcome: &mut ValueOutcome,
     ) {
         let length = text.chars().count();
         if let Some(max) = rules.max_length.filter(|max| exceeds(length, *max)) {
@@ -244,7 +244,7 @@ impl Validator<'_> {
         items: &[Value],
         old: OldValue<'_>,
         path: &ValuePath<'_>,
-        outcome: &mut Outcome,
+        outcome: &mut ValueOutcome,
     ) {
         if let Some(of_item) = &schema.items {
             let old_items = OldItems::new(schema, old.get());
@@ -268,7 +268,7 @@ impl Validator<'_> {
         rules: Option<&ValueRules>,
         value: &Value,
         path: &ValuePath<'_>,
-        outcome: &mut Outcome,
+        outcome: &mut ValueOutcome,
     ) {
         let Some(rules) = rules.filter(|rules| !rules.allowed.is_empty()) else { return };
         let is_same = |allowed: &Value| match (allowed, value) {
@@ -289,7 +289,7 @@ impl Validator<'_> {
         fields: &Map<String, Value>,
         old: OldValue<'_>,
         path: &ValuePath<'_>,
-        outcome: &mut Outcome,
+        outcome: &mut ValueOutcome,
     ) {
         let rules = schema.values.as_deref();
         if let Some(rules) = rules {
@@ -336,9 +336,12 @@ impl Validator<'_> {
 }
 
 /// How many alternatives are valid, and the one that explains best. Looking ends with `enough`.
-fn alternatives(outcomes: impl Iterator<Item = Outcome>, enough: usize) -> (usize, Outcome) {
+fn alternatives(
+    outcomes: impl Iterator<Item = ValueOutcome>,
+    enough: usize,
+) -> (usize, ValueOutcome) {
     let mut valid = 0;
-    let mut best: Option<Outcome> = None;
+    let mut best: Option<ValueOutcome> = None;
     for outcome in outcomes {
         if outcome.is_valid() {
             valid += 1;

@@ -152,10 +152,10 @@ fn of_ip<'a>(name: &str, ip: IpAddr) -> Option<EvalResult<'a>> {
         "isLoopback" => CelValue::Bool(ip.is_loopback()),
         "isLinkLocalMulticast" => CelValue::Bool(is_link_local_multicast),
         "isLinkLocalUnicast" => CelValue::Bool(is_link_local),
-        "isGlobalUnicast" => CelValue::Bool(
-            !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_link_local)
-                && !is_broadcast,
-        ),
+        "isGlobalUnicast" => {
+            let is_special = ip.is_unspecified() || ip.is_loopback() || ip.is_multicast();
+            CelValue::Bool(!(is_special || is_link_local || is_broadcast))
+        }
         _ => return None,
     }))
 }
