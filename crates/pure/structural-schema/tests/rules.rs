@@ -228,6 +228,28 @@ fn what_was_wrong_before_and_did_not_change_is_not_refused() {
     );
 }
 
+/// Rules of the kinds that published definitions have: upstream takes them without further limits.
+#[test]
+fn estimates_refuse_no_rule_that_upstream_takes() {
+    let text = json!({"type": "string", "maxLength": 4096});
+    let labels = json!({
+        "type": "object", "maxProperties": 8, "additionalProperties": text,
+        "x-kubernetes-validations": [
+            {"rule": "self.all(key, key.matches('^([a-z0-9]+/)?[A-Za-z0-9][-A-Za-z0-9_.]{0,61}$'))"},
+            {"rule": "self.all(key, key.split('/')[0].size() < 253)"},
+        ],
+    });
+    let span = json!({
+        "type": "string", "maxLength": 20,
+        "x-kubernetes-validations": [{"rule": "duration(self) >= duration('0s')"}],
+    });
+    let rules = [json!({
+        "rule": "self.n < 5", "messageExpression": "'n must be below 5, and is ' + string(self.n)",
+    })];
+    let schema = schema(&json!({"labels": labels, "span": span, "n": {"type": "integer"}}), &rules);
+    assert_eq!(definition_errors(&schema), [""; 0]);
+}
+
 #[test]
 fn old_self_is_refused_where_items_have_no_old_values() {
     let items =

@@ -195,7 +195,8 @@ pub(crate) fn declare(schema: &StructuralSchema, is_resource: bool) -> Option<De
                 let value = declare(values, values.is_embedded_resource)?;
                 let max = rules.and_then(|rules| rules.max_properties).map(limit);
                 let max = max.unwrap_or(longest / (value.bytes_min + 6));
-                let key = Arc::new(CelType::text());
+                // upstream takes keys for empty when it estimates
+                let key = Arc::new(CelType::Text(0));
                 return Declared::new(CelType::Map(key, Arc::new(value.cel_type), max), 2);
             }
             Some(declare_object(schema, is_resource))
