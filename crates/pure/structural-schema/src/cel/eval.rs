@@ -112,6 +112,7 @@ impl<'a> Evaluation<'a> {
                     return Ok(CelValue::TypeName(name));
                 }
                 let operand = self.run(&select.operand)?;
+                self.charge_work(operations::lookup_work(&operand))?;
                 if select.test {
                     return operations::has(&operand, &select.field).map(CelValue::Bool);
                 }
@@ -173,6 +174,9 @@ impl<'a> Evaluation<'a> {
 
     fn comprehension(&mut self, fold: &'a ComprehensionExpr) -> EvalResult<'a> {
         let range = self.run(&fold.iter_range)?;
+        if let CelValue::Map(map) = &range {
+            self.charge_work(map.len())?; // the keys are copied
+        }
         let depth = self.variables.len();
         let mut result = self.run(&fold.accu_init)?;
         for item in operations::range_items(&range)? {
@@ -344,7 +348,13 @@ fn literal_value(literal: &LiteralValue) -> CelValue<'_> {
 
 /// The cost of comparing two values: as much as the smaller one has.
 pub(super) fn comparison_cost(a: &CelValue<'_>, b: &CelValue<'_>) -> u64 {
-    cost::traverse(a.size().min(b.size()))
+    match (a, b) {
+        // the longer text is not counted
+        (CelValue::Text(x), CelValue::Text(y)) => {
+            cost::traverse(if x.len() < y.len() { a.size() } else { b.size() })
+        }
+        _ => cost::traverse(a.size().min(b.size())),
+    }
 }
 
 /// An order as `compareTo` gives it.

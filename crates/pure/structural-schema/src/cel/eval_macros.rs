@@ -33,6 +33,7 @@ impl<'a> Evaluation<'a> {
                 (_, value) => CelValue::Optional(Some(Rc::new(value))),
             });
         }
+        self.charge_work(usize::try_from(target.size()).unwrap_or(usize::MAX))?;
         self.two_variables(kind, &operations::entries(&target)?, names, parts)
     }
 

@@ -108,12 +108,13 @@ pub(super) fn operator<'a>(
         }
         (operators::LOGICAL_NOT, _) => Err(EvalError::no_overload()),
         (operators::IN, [item, within]) => contains(evaluation, item, within),
-        (operators::INDEX, [from, at]) => evaluation.charge(1).and_then(|()| index(from, at)),
-        (operators::OPT_INDEX, [from, at]) => {
-            evaluation.charge(1).and_then(|()| optional_index(from, at))
-        }
-        (operators::OPT_SELECT, [from, at]) => {
-            evaluation.charge(1).and_then(|()| optional_index(from, at))
+        (operators::INDEX | operators::OPT_INDEX | operators::OPT_SELECT, [from, at]) => {
+            let charged = evaluation.charge(1);
+            let charged = charged.and_then(|()| evaluation.charge_work(lookup_work(from)));
+            charged.and_then(|()| match name {
+                operators::INDEX => index(from, at),
+                _ => optional_index(from, at),
+            })
         }
         (operators::NEGATE, [value]) => evaluation.charge(1).and_then(|()| match value {
             CelValue::Int(int) => int.checked_neg().map(CelValue::Int).ok_or_else(overflow),
@@ -139,8 +140,20 @@ fn equals<'a>(
     b: &CelValue<'a>,
 ) -> Result<bool, EvalError> {
     evaluation.charge(comparison_cost(a, b))?;
-    evaluation.charge_work(elements_of(a).min(elements_of(b)))?;
+    let is_container = matches!(a, CelValue::List(_) | CelValue::Map(_));
+    if is_container && a.size() == b.size() {
+        evaluation.charge_work(elements_of(a))?;
+    }
     Ok(a.equals(b))
+}
+
+/// How many entries are looked at to find a key.
+pub(super) fn lookup_work(value: &CelValue<'_>) -> usize {
+    match value {
+        CelValue::Map(CelMap::Made(entries)) => entries.len(),
+        CelValue::Optional(Some(inner)) => lookup_work(inner),
+        _ => 0,
+    }
 }
 
 /// How many values there are in a value, as far as they are looked at.
@@ -150,7 +163,9 @@ pub(super) fn elements_of(value: &CelValue<'_>) -> usize {
         CelValue::List(list) => list.iter().map(|item| elements_of(&item) + 1).sum(),
         CelValue::Map(CelMap::Json { fields, .. }) => fields.values().map(json_elements).sum(),
         CelValue::Map(CelMap::Made(entries)) => {
-            entries.iter().map(|(_, value)| elements_of(value) + 1).sum()
+            // each key is looked for among all
+            let inside = entries.iter().map(|(_, value)| elements_of(value)).sum::<usize>();
+            inside.saturating_add(entries.len().saturating_mul(entries.len()))
         }
         CelValue::Text(text) => text.len() / 64,
         _ => 1,
@@ -204,6 +219,7 @@ fn contains<'a>(
         }
         CelValue::Map(map) => {
             evaluation.charge(1)?;
+            evaluation.charge_work(lookup_work(within))?;
             Ok(CelValue::Bool(map.get(item).is_some()))
         }
         _ => Err(EvalError::no_overload()),

@@ -45,6 +45,9 @@ pub(super) fn call<'a>(
     }
     if let ("size", [value]) = (name, arguments) {
         evaluation.charge(1)?;
+        if let CelValue::Text(text) = value {
+            evaluation.charge_work(text.len() / 64)?;
+        }
         return match value {
             CelValue::Text(_) | CelValue::Bytes(_) | CelValue::List(_) | CelValue::Map(_) => {
                 Ok(CelValue::Int(i64::try_from(value.size()).unwrap_or(i64::MAX)))

@@ -31,6 +31,9 @@ pub(super) fn call<'a>(
 ) -> Option<EvalResult<'a>> {
     let (CelValue::Text(text), rest) = arguments.split_first()? else { return None };
     let own = &arguments[0];
+    if let Err(error) = evaluation.charge_work(text.len() / 64) {
+        return Some(Err(error));
+    }
     let charged = match (name, rest) {
         ("contains", [part]) => {
             let cost = cost::traverse(own.size()).saturating_mul(cost::traverse(part.size()));
