@@ -1,6 +1,6 @@
 //! Compiles the rules of a schema, and adds up what they may cost.
 
-use rekindle_types::validation::{FieldError, field_error::FieldProblem};
+use rekindle_types::validation::{FieldError, MISTAKES_MAX, field_error::FieldProblem};
 use serde_json::Value;
 
 use super::walk::{RulePlace, SchemaPlace};
@@ -16,12 +16,22 @@ use crate::{
 /// How many of the most expensive rules are named.
 const NAMED_MAX: usize = 4;
 
+/// How many problems are given their places in an expression.
+const PLACES_MAX: usize = 100;
+
 /// What is wrong with rules, and what they cost together.
-#[derive(Default)]
 pub(super) struct RuleChecks {
     errors: Vec<FieldError>,
+    places_left: usize,
     total: u64,
     most_expensive: Vec<(u64, String)>,
+}
+
+impl Default for RuleChecks {
+    fn default() -> Self {
+        let (errors, most_expensive) = (Vec::new(), Vec::new());
+        Self { errors, places_left: PLACES_MAX, total: 0, most_expensive }
+    }
 }
 
 impl RuleChecks {
@@ -40,6 +50,9 @@ impl RuleChecks {
             return;
         };
         for (at, rule) in node.schemas("x-kubernetes-validations").enumerate() {
+            if self.errors.len() >= MISTAKES_MAX {
+                return;
+            }
             let path = format!("{}.x-kubernetes-validations[{at}]", place.path);
             self.rule(rule, &path, rules, &declared, place);
         }
@@ -54,7 +67,9 @@ impl RuleChecks {
         place: &SchemaPlace<'_>,
     ) {
         let mut found = Vec::new();
-        let Some(estimate) = check_rule(rule, &declared.cel_type, path, &mut found) else {
+        let Some(estimate) =
+            check_rule(rule, &declared.cel_type, path, &mut self.places_left, &mut found)
+        else {
             self.errors.extend(found);
             return;
         };
