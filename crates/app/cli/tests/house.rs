@@ -34,7 +34,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
     ("services", &["types"]),
     ("network-policy", &["types", "services"]),
     ("net", &["types", "services", "network-policy"]),
-    ("api", &["types", "cron", "metrics", "store", "structured-merge"]),
+    ("api", &["types", "cron", "metrics", "store", "structural-schema", "structured-merge"]),
     ("api-server", &["types", "metrics", "store", "api"]),
     ("runtime", &["types", "shim"]),
     ("reconcile", &["types", "metrics", "controllers", "ladder"]),
@@ -62,7 +62,7 @@ const TESTKIT: &str = "rekindle-testkit";
 
 /// All that a pure crate may use beside those: types, formats and macros. What is not here needs a
 /// look whether it does IO before it is added.
-const PURE_LIBRARIES: [&str; 15] = [
+const PURE_LIBRARIES: [&str; 16] = [
     "base64",
     "bytes",
     "cel",
@@ -70,6 +70,7 @@ const PURE_LIBRARIES: [&str; 15] = [
     "http",
     "jiff",
     "json-patch",
+    "jsonpath-rust",
     "k8s-openapi",
     "regex",
     "schemars",

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use rekindle_api::registry::{AnyObject, KindEntry, Registry};
 use rekindle_api::{Api, keys, kinds as served};
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
 use rekindle_reconcile::kinds;
+use rekindle_reconcile::wire::object_from_json;
 use rekindle_store::{ObjectKey, RangeQuery, Revision, StoredObject};
 use rekindle_types::held;
 use serde::Deserialize;
@@ -21,7 +23,7 @@ use serde_json::value::RawValue;
 pub(crate) struct ServedKinds {
     served: Registry,
     /// By the first segment of their keys.
-    by_segment: BTreeMap<String, (ResourceKind, KindEntry)>,
+    by_segment: BTreeMap<String, (ResourceKind, Arc<KindEntry>)>,
 }
 
 impl ServedKinds {
@@ -29,15 +31,16 @@ impl ServedKinds {
         let registry = served::all();
         let served = |kind: ResourceKind| {
             let info = kind.info();
-            let entry = registry.find_kind(info.group, info.kind)?;
-            Some((entry.resource(), (kind, entry.clone())))
+            let entry = registry.share(info.group, info.version, info.plural)?;
+            Some((entry.resource(), (kind, entry)))
         };
         let by_segment = kinds().filter_map(served).collect();
         Self { by_segment, served: registry }
     }
 
     fn entry(&self, kind: ResourceKind) -> Option<&KindEntry> {
-        self.by_segment.values().find(|(of, _)| *of == kind).map(|(_, entry)| entry)
+        let mut all = self.by_segment.values();
+        all.find(|(of, _)| *of == kind).map(|(_, entry)| &**entry)
     }
 
     /// Where the store keeps an object; none when its kind is not watched.
@@ -79,7 +82,7 @@ impl ServedKinds {
     }
 
     /// What kind an object is of; none when it is not watched.
-    fn of(&self, stored: &StoredObject) -> Option<&(ResourceKind, KindEntry)> {
+    fn of(&self, stored: &StoredObject) -> Option<&(ResourceKind, Arc<KindEntry>)> {
         self.by_segment.get(stored.key.as_str().split('/').nth(1)?)
     }
 
@@ -92,7 +95,7 @@ impl ServedKinds {
     /// The object, with the resourceVersion that it was stored with; none when its kind is not
     /// watched.
     pub(crate) fn read(&self, api: &Api, stored: &StoredObject) -> Option<ViewObject> {
-        let (kind, entry) = self.of(stored)?;
+        let Some((kind, entry)) = self.of(stored) else { return self.read_custom(api, stored) };
         let object = api.read(entry, stored).ok()?;
         debug_assert!(
             object.to_json() == *stored.value,
@@ -100,6 +103,20 @@ impl ServedKinds {
             stored.key
         );
         shared(*kind, object)
+    }
+
+    /// An object of a kind that a definition describes.
+    fn read_custom(&self, api: &Api, stored: &StoredObject) -> Option<ViewObject> {
+        let segment = stored.key.as_str().split('/').nth(1)?;
+        let kind = ResourceKind::CustomResourceDefinition;
+        let entry = self.entry(kind)?;
+        let definition = api.store().get(&keys::object(entry, "", segment))?;
+        match shared(kind, api.read(entry, &definition).ok()?)? {
+            ViewObject::CustomResourceDefinition(definition) => {
+                object_from_json(ResourceKind::Custom(definition.kind?), &stored.value).ok()
+            }
+            _ => None,
+        }
     }
 }
 
@@ -252,6 +269,8 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         ResourceKind::StorageClass => typed(object).map(ViewObject::StorageClass),
         ResourceKind::Node => typed(object).map(ViewObject::Node),
         ResourceKind::Namespace => typed(object).map(ViewObject::Namespace),
+        ResourceKind::CustomResourceDefinition => typed::<CustomResourceDefinition>(object)
+            .map(|definition| CustomResourceDefinition::clone(&definition).into()),
         ResourceKind::ConfigMap
         | ResourceKind::Secret
         | ResourceKind::ServiceAccount
@@ -275,6 +294,7 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         | ResourceKind::FlowSchema
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
+        | ResourceKind::Custom(_)
         | ResourceKind::Event => Some(ViewObject::Metadata(kind, Arc::new(object.meta().clone()))),
     }
 }

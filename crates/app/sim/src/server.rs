@@ -171,7 +171,11 @@ impl SimServer {
             ca_bundle: String::new(),
         });
         api.set_remembered(REMEMBERED);
-        api.bootstrap(now)?;
+        api.bootstrap(now).map_err(|error| SimError::Refused {
+            operation: "prepare",
+            object: "the API".to_owned(),
+            message: error.to_string(),
+        })?;
         committer.commit_pending().map_err(|error| SimError::Disk(error.to_string()))?;
         let identity = Arc::new(ClientIdentity::User(UserInfo::internal("system:rekindle:sim")));
         let inner = SimServerState {

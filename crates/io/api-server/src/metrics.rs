@@ -220,9 +220,9 @@ fn store(text: &mut Text, api: &Api) {
         MetricKind::Gauge,
         "Number of stored objects at the time of last check split by kind.",
     );
-    for entry in api.registry().kinds() {
+    for entry in api.served().kinds() {
         let count = api.store().count(&keys::collection(entry, ""));
-        text.sample(&[("group", entry.group), ("resource", entry.plural)], count as f64);
+        text.sample(&[("group", &entry.group), ("resource", &entry.plural)], count as f64);
     }
     text.single(
         "rekindle_store_revision",

@@ -1,5 +1,6 @@
 //! Watches every kind that the view holds and hands on what they show, kind by kind in order.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use rekindle_controllers::{ResourceKind, ViewObject};
 use rekindle_reconcile::{WatchUpdate, kinds};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::object_text::ObjectText;
 
@@ -34,21 +35,11 @@ impl WatchFeed {
         let mut watches = JoinSet::new();
         for kind in kinds() {
             let (client, sender) = (client.clone(), sender.clone());
-            match kind.info().held {
-                ViewDetail::Whole => {
-                    let decode = move |object: ObjectText| object.decode(kind);
-                    watches.spawn(watch(kind, client, decode, sender))
-                }
-                ViewDetail::Metadata => {
-                    let decode = move |partial: PartialObjectMeta<ObjectText>| {
-                        let mut metadata = partial.metadata;
-                        metadata.managed_fields = None; // as of objects that are held whole
-                        Ok(ViewObject::Metadata(kind, Arc::new(metadata)))
-                    };
-                    watches.spawn(watch(kind, client, decode, sender))
-                }
-                ViewDetail::Nothing => continue,
-            };
+            if kind == ResourceKind::CustomResourceDefinition {
+                watches.spawn(watch_definitions(client, sender));
+            } else {
+                watches.spawn(watch_kind(kind, client, sender));
+            }
         }
         Self { seen, _watches: watches }
     }
@@ -61,6 +52,94 @@ impl WatchFeed {
     /// The next thing seen, if it is there already.
     pub(crate) fn try_next(&mut self) -> Option<WatchUpdate> {
         self.seen.try_recv().ok()
+    }
+}
+
+/// Watches as much of a kind as the view holds.
+async fn watch_kind(
+    kind: ResourceKind,
+    client: Client,
+    sender: mpsc::UnboundedSender<WatchUpdate>,
+) {
+    match kind.info().held {
+        ViewDetail::Whole => {
+            let decode = move |object: ObjectText| object.decode(kind);
+            watch(kind, client, decode, sender).await;
+        }
+        ViewDetail::Metadata => {
+            let decode = move |partial: PartialObjectMeta<ObjectText>| {
+                let mut metadata = partial.metadata;
+                metadata.managed_fields = None; // as of objects that are held whole
+                Ok(ViewObject::Metadata(kind, Arc::new(metadata)))
+            };
+            watch(kind, client, decode, sender).await;
+        }
+        ViewDetail::Nothing => {}
+    }
+}
+
+/// Watches definitions, and the kinds that they describe for as long as they do.
+async fn watch_definitions(client: Client, sender: mpsc::UnboundedSender<WatchUpdate>) {
+    let (of_definitions, mut definitions) = mpsc::unbounded_channel();
+    let mut watches = JoinSet::new();
+    watches.spawn(watch_kind(
+        ResourceKind::CustomResourceDefinition,
+        client.clone(),
+        of_definitions,
+    ));
+    let mut described = DescribedKinds::default();
+    let mut watched: BTreeMap<ResourceKind, AbortHandle> = BTreeMap::new();
+    while let Some(update) = definitions.recv().await {
+        described.see(&update);
+        if sender.send(update).is_err() {
+            return;
+        }
+        let wanted: BTreeSet<ResourceKind> = described.kinds();
+        let over: Vec<_> = watched.keys().filter(|kind| !wanted.contains(kind)).copied().collect();
+        for kind in over {
+            if let Some(watch) = watched.remove(&kind) {
+                watch.abort();
+            }
+            // none of its objects is there under this name any more
+            if sender.send(WatchUpdate::List(kind, Vec::new())).is_err() {
+                return;
+            }
+        }
+        for kind in wanted {
+            watched
+                .entry(kind)
+                .or_insert_with(|| watches.spawn(watch_kind(kind, client.clone(), sender.clone())));
+        }
+    }
+}
+
+/// The kinds that definitions describe, by the names of these.
+#[derive(Default)]
+struct DescribedKinds(BTreeMap<String, Option<ResourceKind>>);
+
+impl DescribedKinds {
+    fn see(&mut self, update: &WatchUpdate) {
+        match update {
+            WatchUpdate::List(_, objects) => {
+                self.0.clear();
+                objects.iter().for_each(|object| self.add(object));
+            }
+            WatchUpdate::Applied(object) => self.add(object),
+            WatchUpdate::Deleted(id, _) => {
+                self.0.remove(&id.name.name);
+            }
+        }
+    }
+
+    fn add(&mut self, object: &ViewObject) {
+        if let ViewObject::CustomResourceDefinition(definition) = object {
+            let name = definition.metadata.name.clone().unwrap_or_default();
+            self.0.insert(name, definition.kind.map(ResourceKind::Custom));
+        }
+    }
+
+    fn kinds(&self) -> BTreeSet<ResourceKind> {
+        self.0.values().flatten().copied().collect()
     }
 }
 
@@ -129,8 +208,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     /// Only the collector takes away the finalizers of a deletion in the foreground: an object of a
@@ -142,7 +219,7 @@ mod tests {
         // The API gives Events no such finalizer.
         let exceptions = BTreeSet::from([("", "Event")]);
         let registry = rekindle_api::kinds::all();
-        let served = registry.kinds().map(|entry| (entry.group, entry.kind));
+        let served = registry.kinds().map(|entry| entry.group_and_kind());
         let unwatched: BTreeSet<_> = served.filter(|kind| !watched.contains(kind)).collect();
         assert_eq!(unwatched, exceptions);
     }

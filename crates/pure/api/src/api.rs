@@ -14,7 +14,7 @@ use crate::admission::pod_security::PodSecurityConfiguration;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, ClientIdentity};
 use crate::call::{ApiCall, ObjectPart};
-use crate::discovery::Discovery;
+use crate::discovery::{self, Discovery};
 use crate::expiry::EventExpiry;
 use crate::impersonation::{self, Impersonation};
 use crate::node_query::MetricsQuery;
@@ -32,7 +32,7 @@ use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
 use crate::subresources;
 use crate::verbs;
-use crate::{keys, managed_fields};
+use crate::{custom, keys, managed_fields};
 
 /// The API. Cheap to clone; all clones are the same.
 #[derive(Clone)]
@@ -63,12 +63,13 @@ impl Api {
     ///
     /// # Errors
     /// When the store refuses. The caller waits for what is returned.
-    pub fn bootstrap(&self, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
+    pub fn bootstrap(&self, now: Tick) -> Result<Vec<PendingWrite>, ApiError> {
         let mut pending = admission::namespaces::bootstrap(&self.shared, now)?;
         pending.extend(admission::default_roles::bootstrap(&self.shared, now)?);
         pending.extend(admission::priority::bootstrap(&self.shared, now)?);
         pending.extend(admission::storage_classes::bootstrap(&self.shared, now)?);
         pending.extend(service_addresses::bootstrap(&self.shared, now)?);
+        pending.extend(custom::cleanup::resume(&self.shared, now)?);
         Ok(pending)
     }
 
@@ -229,7 +230,12 @@ impl Api {
         &self.shared.store
     }
 
-    /// The kinds it serves.
+    /// The kinds it serves, with those that durable definitions describe.
+    pub fn served(&self) -> Registry {
+        self.shared.custom.served(&self.shared)
+    }
+
+    /// The built-in kinds.
     pub fn registry(&self) -> &Registry {
         &self.shared.registry
     }
@@ -317,12 +323,8 @@ impl Api {
         if let Some(outcome) = resource_metrics::query(request, path, &options)? {
             return Ok(outcome);
         }
-        let entry = self
-            .shared
-            .registry
-            .find(&path.group, &path.version, &path.resource)
-            .ok_or_else(ApiError::no_such_path)?;
-        check_scope(entry, path)?;
+        let entry = self.shared.kind(path).filter(|entry| is_in_scope(entry, path));
+        let Some(entry) = &entry else { return Ok(discovery::no_page().into()) };
         if path.name.contains('/') {
             return Err(ApiError::no_such_path());
         }
@@ -344,14 +346,19 @@ impl Api {
             call.form()?;
         }
         managed_fields::check_options(&call, verb)?;
-        if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) }
+        let outcome =
+            if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) };
+        match entry.deprecation() {
+            Some(warning) => with_warning(outcome, warning),
+            None => outcome,
+        }
     }
 
     /// A watch by one of the old paths: of a collection, or of the one object that is named.
     fn serve_old_watch(
         &self,
         request: &ApiRequest,
-        (entry, path): (&KindEntry, &ResourcePath),
+        (entry, path): (&Arc<KindEntry>, &ResourcePath),
         mut options: RequestOptions,
     ) -> Result<RequestOutcome, ApiError> {
         if !path.subresource.is_empty() {
@@ -369,6 +376,31 @@ impl Api {
     }
 }
 
+/// The same with a warning.
+fn with_warning(
+    outcome: Result<RequestOutcome, ApiError>,
+    warning: &str,
+) -> Result<RequestOutcome, ApiError> {
+    let warnings = vec![warning.to_owned()];
+    match outcome {
+        Ok(RequestOutcome::Answer(answer)) => Ok(answer.with_warnings(warnings).into()),
+        Ok(RequestOutcome::Write(write)) => {
+            Ok(RequestOutcome::Write(write.then(move |answer| answer.with_warnings(warnings))))
+        }
+        // these have no warnings
+        Ok(
+            other @ (RequestOutcome::Watch(_)
+            | RequestOutcome::Log(_)
+            | RequestOutcome::Stream(_)
+            | RequestOutcome::Proxy(_)
+            | RequestOutcome::Node(_)
+            | RequestOutcome::ResourceMetrics(_)
+            | RequestOutcome::Metrics),
+        ) => Ok(other),
+        Err(error) => Err(error.with_warnings(warnings)),
+    }
+}
+
 /// Collections of all namespaces, and that of the namespaces, cannot be deleted at once.
 fn check_collection(
     entry: &KindEntry,
@@ -377,7 +409,7 @@ fn check_collection(
 ) -> Result<(), ApiError> {
     let is_of_one_namespace = match entry.scope {
         ResourceScope::Namespaced => !path.namespace.is_empty(),
-        ResourceScope::Cluster => (entry.group, entry.plural) != ("", "namespaces"),
+        ResourceScope::Cluster => entry.group_and_plural() != ("", "namespaces"),
     };
     match verb {
         RequestVerb::DeleteCollection if !is_of_one_namespace => {
@@ -411,13 +443,10 @@ fn selected_name(verb: Option<RequestVerb>, options: &RequestOptions) -> String 
 }
 
 /// A namespaced object is found in its namespace only; a cluster-scoped one in none.
-fn check_scope(entry: &KindEntry, path: &ResourcePath) -> Result<(), ApiError> {
+fn is_in_scope(entry: &KindEntry, path: &ResourcePath) -> bool {
     match entry.scope {
-        ResourceScope::Cluster if !path.namespace.is_empty() => Err(ApiError::no_such_path()),
-        ResourceScope::Namespaced if path.namespace.is_empty() && !path.name.is_empty() => {
-            Err(ApiError::no_such_path())
-        }
-        ResourceScope::Cluster | ResourceScope::Namespaced => Ok(()),
+        ResourceScope::Cluster => path.namespace.is_empty(),
+        ResourceScope::Namespaced => !path.namespace.is_empty() || path.name.is_empty(),
     }
 }
 

@@ -165,7 +165,7 @@ impl AuthorityIndex {
                     StoreEvent::Delete { previous, .. } => {
                         let (namespace, name) = names_of_key(entry, previous.key.as_str());
                         self.policies.remove(DeletedPolicy {
-                            plural: entry.plural,
+                            plural: &entry.plural,
                             namespace,
                             name,
                         });

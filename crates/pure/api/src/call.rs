@@ -23,7 +23,7 @@ use crate::{expiry, keys, service_addresses};
 /// One request to one kind, with everything that its handling needs.
 pub(crate) struct ApiCall<'a> {
     pub(crate) api: &'a ApiShared,
-    pub(crate) entry: &'a KindEntry,
+    pub(crate) entry: &'a Arc<KindEntry>,
     pub(crate) path: &'a ResourcePath,
     pub(crate) options: RequestOptions,
     pub(crate) request: &'a ApiRequest,
@@ -44,7 +44,7 @@ impl<'a> ApiCall<'a> {
 
     /// The form of a list.
     pub(crate) fn list_form(&self) -> Result<Representation, ApiError> {
-        let kind = self.entry.list_kind;
+        let kind = &self.entry.list_kind;
         match self.form()? {
             Representation::Metadata(MetadataShape::Object) => {
                 Err(ApiError::not_acceptable_form(format!(
@@ -57,7 +57,7 @@ impl<'a> ApiCall<'a> {
 
     /// The form of one object.
     fn object_form(&self) -> Result<Representation, ApiError> {
-        let kind = self.entry.kind;
+        let kind = &self.entry.kind;
         match self.form()? {
             Representation::Metadata(MetadataShape::List) => {
                 Err(ApiError::not_acceptable_form(format!(

@@ -11,7 +11,7 @@ use rekindle_store::{Revision, StoreError, StoreEvent, StoredObject};
 use rekindle_types::Tick;
 use serde_json::Value;
 
-use crate::registry::KindEntry;
+use crate::registry::{KindEntry, KindOrigin};
 use crate::represent::{BookmarkKind, ObjectRenderer};
 use crate::request::Representation;
 use crate::selectors::Selection;
@@ -35,7 +35,7 @@ pub struct EventStream {
 
 /// What a watch shows, and how.
 pub(crate) struct WatchView {
-    pub(crate) entry: KindEntry,
+    pub(crate) entry: Arc<KindEntry>,
     pub(crate) form: Representation,
     pub(crate) selection: Selection,
 }
@@ -243,19 +243,23 @@ impl EventStream {
             let json = with_revision(&previous.value, revision);
             self.render(EventType::Deleted, &json, now)
         };
-        match self.shown.form {
-            Representation::Objects => self.encoded.get_or(revision, EventType::Deleted, encode),
-            Representation::Table(_) | Representation::Metadata(_) => encode(),
+        match self.is_line_shared() {
+            true => self.encoded.get_or(revision, EventType::Deleted, encode),
+            false => encode(),
         }
     }
 
     fn object_line(&self, kind: EventType, revision: Revision, json: &Bytes, now: Tick) -> Bytes {
-        match self.shown.form {
-            Representation::Objects => {
-                self.encoded.get_or(revision, kind, || self.render(kind, json, now))
-            }
-            Representation::Table(_) | Representation::Metadata(_) => self.render(kind, json, now),
+        match self.is_line_shared() {
+            true => self.encoded.get_or(revision, kind, || self.render(kind, json, now)),
+            false => self.render(kind, json, now),
         }
+    }
+
+    /// Whether every watcher of a change as objects gets the same line: not where versions differ.
+    fn is_line_shared(&self) -> bool {
+        let entry = &self.shown.entry;
+        self.shown.form == Representation::Objects && entry.origin == KindOrigin::BuiltIn
     }
 
     fn render(&self, kind: EventType, json: &Bytes, now: Tick) -> Bytes {

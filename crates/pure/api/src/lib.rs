@@ -20,6 +20,7 @@ mod api;
 pub mod auth;
 mod authority;
 mod call;
+mod custom;
 pub mod decode;
 mod decoded;
 mod discovery;

@@ -12,12 +12,14 @@ use crate::auth::rbac::RbacPolicies;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, AuthorizationMode, ClientIdentity, UserInfo};
 use crate::authority::{AccessDecision, Authority};
+use crate::custom::CustomKinds;
 use crate::decoded::DecodeCache;
 use crate::entropy::{self, Entropy};
 use crate::event_stream::EncodedEvents;
 use crate::expiry::EventExpiry;
 use crate::kinds::pod::defaults::TOLERATION_SECONDS;
-use crate::registry::{AnyObject, KindEntry, Registry};
+use crate::registry::{AnyObject, KindEntry, KindOrigin, Registry};
+use crate::request::ResourcePath;
 use crate::service_addresses::ServiceAddresses;
 use crate::status::ApiError;
 use crate::stored::{StoredState, decode_stored};
@@ -45,7 +47,9 @@ pub struct ApiParts {
 
 /// What all requests share.
 pub(crate) struct ApiShared {
+    /// The built-in kinds.
     pub(crate) registry: Registry,
+    pub(crate) custom: CustomKinds,
     pub(crate) store: Store,
     pub(crate) tokens: TokenIssuer,
     authority: Authority,
@@ -66,6 +70,7 @@ impl ApiShared {
         let expiry = EventExpiry::new(&parts.registry, &parts.store);
         Self {
             registry: parts.registry,
+            custom: CustomKinds::default(),
             store: parts.store,
             authority: Authority::new(parts.authorizer),
             tokens: TokenIssuer::new(key),
@@ -82,12 +87,22 @@ impl ApiShared {
         }
     }
 
+    /// The kind that a path names.
+    pub(crate) fn kind(&self, path: &ResourcePath) -> Option<Arc<KindEntry>> {
+        let built_in = self.registry.share(&path.group, &path.version, &path.resource);
+        built_in.or_else(|| self.custom.find(self, path))
+    }
+
     /// What is behind a stored text.
     pub(crate) fn read(
         &self,
         entry: &KindEntry,
         stored: &StoredObject,
     ) -> Result<Arc<dyn AnyObject>, ApiError> {
+        // what a text of a custom kind is depends on the version that reads it
+        if entry.origin != KindOrigin::BuiltIn {
+            return Ok(decode_stored(entry, stored)?.into());
+        }
         if let Some(known) = self.decoded.get(stored) {
             return Ok(known);
         }

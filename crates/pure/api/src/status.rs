@@ -7,7 +7,7 @@ use http::StatusCode;
 use rekindle_types::term::TERM_OVER;
 use serde::{Deserialize, Serialize};
 
-use crate::registry::{FieldError, KindEntry};
+use crate::registry::{FieldError, FieldProblem, KindEntry};
 
 /// The most errors that one answer tells of; of the others it tells how many there are. Upstream
 /// tells of all. What repairs its manifest by them needs the first, and a body of the largest size
@@ -129,8 +129,8 @@ impl ApiError {
     fn about(mut self, entry: &KindEntry, name: &str) -> Self {
         self.0.details = Some(StatusErrorDetails {
             name: name.to_owned(),
-            group: entry.group.to_owned(),
-            kind: entry.plural.to_owned(),
+            group: entry.group.to_string(),
+            kind: entry.plural.to_string(),
             ..StatusErrorDetails::default()
         });
         self
@@ -230,11 +230,14 @@ impl ApiError {
 
     /// 405: the resource does not know that method.
     pub fn method_not_allowed() -> Self {
-        let mut error = Self::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "MethodNotAllowed",
+        Self::method_not_allowed_because(
             "the server does not allow this method on the requested resource",
-        );
+        )
+    }
+
+    /// 405, for another reason.
+    pub fn method_not_allowed_because(why: &str) -> Self {
+        let mut error = Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", why);
         error.0.details = Some(StatusErrorDetails::default());
         error
     }
@@ -271,7 +274,7 @@ impl ApiError {
         let kind = entry.group_kind();
         let message = format!("Operation cannot be fulfilled on {kind} {name:?}: {why}");
         let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message).about(entry, name);
-        error.0.details.get_or_insert_default().kind = entry.kind.to_owned();
+        error.0.details.get_or_insert_default().kind = entry.kind.to_string();
         error
     }
 
@@ -363,7 +366,17 @@ impl ApiError {
 
     /// 422: the object is wrong in these fields.
     pub fn invalid(entry: &KindEntry, name: &str, errors: &[FieldError]) -> Self {
-        Self::invalid_named(&entry.group_kind(), entry.group, entry.kind, name, errors)
+        Self::invalid_named(&entry.group_kind(), &entry.group, &entry.kind, name, errors)
+    }
+
+    /// 422: an update that must say which version of the object it replaces.
+    pub fn unconditional_update(entry: &KindEntry, name: &str) -> Self {
+        let error = FieldError {
+            field: "metadata.resourceVersion".to_owned(),
+            problem: FieldProblem::Invalid("0".to_owned()),
+            detail: "must be specified for an update".to_owned(),
+        };
+        Self::invalid_named(&entry.resource(), &entry.group, &entry.plural, name, &[error])
     }
 
     /// 422: an object of a kind without an entry of its own is wrong in these fields.
@@ -505,8 +518,8 @@ impl Status {
             reason: String::new(),
             details: Some(StatusErrorDetails {
                 name: name.to_owned(),
-                group: entry.group.to_owned(),
-                kind: entry.plural.to_owned(),
+                group: entry.group.to_string(),
+                kind: entry.plural.to_string(),
                 uid: uid.to_owned(),
                 ..StatusErrorDetails::default()
             }),

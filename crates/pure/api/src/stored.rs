@@ -12,7 +12,7 @@ pub(crate) fn decode_stored(
     entry: &KindEntry,
     object: &StoredObject,
 ) -> Result<Box<dyn AnyObject>, ApiError> {
-    let mut decoded = (entry.decode_stored)(&object.value).map_err(|error| {
+    let mut decoded = entry.codec.decode_stored(&object.value).map_err(|error| {
         ApiError::internal(format!("read {} at {}: {error}", entry.kind, object.key))
     })?;
     decoded.meta_mut().resource_version = Some(object.revision.to_string());

@@ -20,8 +20,8 @@ use crate::kind::ViewDetail;
 use crate::patches::{references_patch, without_finalizer};
 use crate::plan::{DeleteGrace, DeleteWrite, DependentPolicy, PlannedWrite, WriteOperation};
 use crate::{
-    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
-    WritePlan, owners,
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ViewObject, WritePlan,
+    owners,
 };
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -144,7 +144,7 @@ fn orphan_dependents(view: &ClusterView, owner: &ViewObject, plan: &mut WritePla
 fn await_dependents(view: &ClusterView, owner: &ViewObject, plan: &mut WritePlan) {
     let blocks = |object: &ViewObject| {
         object.uid() != owner.uid()
-            && owners::references(object.meta()).iter().any(|r| blocks(r, object, owner))
+            && owners::references(object.meta()).iter().any(|r| blocks(view, r, object, owner))
     };
     if !view.dependents(owner.uid()).any(blocks) {
         plan.then(without_finalizer(owner, FOREGROUND));
@@ -178,7 +178,7 @@ fn waiting_owners<'a>(
 ) -> impl Iterator<Item = &'a ViewObject> {
     owners::references(object.meta()).iter().filter_map(|reference| {
         view.by_uid(&reference.uid).filter(|owner| {
-            finalizers(owner) == Finalizers::Foreground && blocks(reference, object, owner)
+            finalizers(owner) == Finalizers::Foreground && blocks(view, reference, object, owner)
         })
     })
 }
@@ -194,10 +194,15 @@ fn unblocked(object: &ViewObject) -> WriteOperation {
 
 /// True for a reference by which the deletion of this owner waits for the object. One that looks
 /// for the owner where it is not does not: it never finds out that the owner waits.
-fn blocks(reference: &OwnerReference, object: &ViewObject, owner: &ViewObject) -> bool {
+fn blocks(
+    view: &ClusterView,
+    reference: &OwnerReference,
+    object: &ViewObject,
+    owner: &ViewObject,
+) -> bool {
     reference.uid == owner.uid()
         && reference.block_owner_deletion == Some(true)
-        && owner_id(object, reference) == OwnerLookup::Known(owner.id())
+        && owner_id(view, object, reference) == OwnerLookup::Known(owner.id())
 }
 
 /// Where the owner of a reference is to be found.
@@ -211,8 +216,8 @@ enum OwnerLookup {
     Elsewhere,
 }
 
-fn owner_id(object: &ViewObject, reference: &OwnerReference) -> OwnerLookup {
-    let kind = ResourceKind::of_reference(&reference.api_version, &reference.kind);
+fn owner_id(view: &ClusterView, object: &ViewObject, reference: &OwnerReference) -> OwnerLookup {
+    let kind = view.kind_of_reference(&reference.api_version, &reference.kind);
     let Some(kind) = kind.filter(|kind| kind.info().held != ViewDetail::Nothing) else {
         return OwnerLookup::Elsewhere;
     };
@@ -242,7 +247,7 @@ enum OwnerState {
 }
 
 fn standing(view: &ClusterView, object: &ViewObject, reference: &OwnerReference) -> OwnerState {
-    let id = match owner_id(object, reference) {
+    let id = match owner_id(view, object, reference) {
         OwnerLookup::Known(id) => id,
         OwnerLookup::Nowhere => return OwnerState::Misplaced,
         OwnerLookup::Elsewhere => return OwnerState::Solid,

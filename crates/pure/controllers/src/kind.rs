@@ -6,6 +6,8 @@ use std::fmt;
 
 use rekindle_types::ResourceScope;
 
+use crate::definition::CustomKind;
+
 /// One kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ResourceKind {
@@ -101,6 +103,10 @@ pub enum ResourceKind {
     ClusterRoleBinding,
     /// rbac.authorization.k8s.io/v1 ClusterRole.
     ClusterRole,
+    /// apiextensions.k8s.io/v1 CustomResourceDefinition.
+    CustomResourceDefinition,
+    /// A kind that a CustomResourceDefinition describes.
+    Custom(CustomKind),
 }
 
 /// The names of a kind, and how much of it is watched.
@@ -132,9 +138,9 @@ pub enum ViewDetail {
 }
 
 impl ResourceKind {
-    /// Every kind, in the order in which a namespace is emptied: owners before what they own, so
+    /// Every built-in kind, in the order in which a namespace is emptied: owners before what they own, so
     /// that nothing is re-created meanwhile.
-    pub const ALL: [ResourceKind; 46] = [
+    pub const ALL: [ResourceKind; 47] = [
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
         ResourceKind::ReplicaSet,
@@ -181,6 +187,7 @@ impl ResourceKind {
         ResourceKind::FlowSchema,
         ResourceKind::ClusterRoleBinding,
         ResourceKind::ClusterRole,
+        ResourceKind::CustomResourceDefinition,
     ];
 
     /// Its names.
@@ -286,6 +293,11 @@ impl ResourceKind {
                 rbac("ClusterRoleBinding", "clusterrolebindings", Cluster)
             }
             ResourceKind::ClusterRole => rbac("ClusterRole", "clusterroles", Cluster),
+            ResourceKind::CustomResourceDefinition => KindInfo {
+                group: "apiextensions.k8s.io",
+                ..cluster("CustomResourceDefinition", "customresourcedefinitions")
+            },
+            ResourceKind::Custom(kind) => kind.info(),
         }
     }
 
@@ -299,7 +311,7 @@ impl ResourceKind {
         }
     }
 
-    /// The kind that an owner reference names. The version does not matter: it is the same object
+    /// The built-in kind that an owner reference names. The version does not matter: it is the same object
     /// in each.
     pub fn of_reference(api_version: &str, kind: &str) -> Option<ResourceKind> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);

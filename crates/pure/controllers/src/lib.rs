@@ -30,6 +30,7 @@ pub mod cluster;
 pub mod creation_brake;
 pub mod cron_job;
 pub mod daemon_set;
+mod definition;
 pub mod deployment;
 mod dispatch;
 pub mod disruption;

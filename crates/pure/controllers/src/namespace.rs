@@ -52,7 +52,9 @@ pub(crate) fn reconcile(view: &ClusterView, name: &str, now: Tick) -> WritePlan 
         return plan;
     }
     let kinds = || {
-        ResourceKind::ALL.into_iter().filter(|kind| kind.info().scope == ResourceScope::Namespaced)
+        // owners of a user's own kinds go first: their operators make again what goes before them
+        let all = view.custom_kinds().chain(ResourceKind::ALL);
+        all.filter(|kind| kind.info().scope == ResourceScope::Namespaced)
     };
     let left = RemainingContent::count(view, name, kinds());
     for kind in kinds() {

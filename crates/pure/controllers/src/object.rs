@@ -15,12 +15,14 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::NamespacedName;
 use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::ResourceKind;
+use crate::definition::HeldDefinition;
 
 /// Kind, namespace and name: what an object is called. Ordered by kind, then namespace, then name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,6 +93,8 @@ pub enum ViewObject {
     Node(Arc<Node>),
     /// A Namespace.
     Namespace(Arc<Namespace>),
+    /// A CustomResourceDefinition.
+    CustomResourceDefinition(Arc<HeldDefinition>),
     /// The metadata of an object of another kind.
     Metadata(ResourceKind, Arc<ObjectMeta>),
 }
@@ -121,6 +125,7 @@ impl ViewObject {
             ViewObject::StorageClass(_) => ResourceKind::StorageClass,
             ViewObject::Node(_) => ResourceKind::Node,
             ViewObject::Namespace(_) => ResourceKind::Namespace,
+            ViewObject::CustomResourceDefinition(_) => ResourceKind::CustomResourceDefinition,
             ViewObject::Metadata(kind, _) => *kind,
         }
     }
@@ -150,6 +155,7 @@ impl ViewObject {
             ViewObject::StorageClass(o) => &o.metadata,
             ViewObject::Node(o) => &o.metadata,
             ViewObject::Namespace(o) => &o.metadata,
+            ViewObject::CustomResourceDefinition(o) => &o.metadata,
             ViewObject::Metadata(_, meta) => meta,
         }
     }
@@ -216,6 +222,13 @@ impl From<v1::Pod> for ViewObject {
     /// As it is held.
     fn from(pod: v1::Pod) -> Self {
         ViewObject::from(HeldPod::from(pod))
+    }
+}
+
+impl From<CustomResourceDefinition> for ViewObject {
+    /// As it is held.
+    fn from(definition: CustomResourceDefinition) -> Self {
+        ViewObject::CustomResourceDefinition(Arc::new(HeldDefinition::from(&definition)))
     }
 }
 

@@ -179,6 +179,7 @@ pub(crate) fn touched(
         | ViewObject::StorageClass(_)
         | ViewObject::Node(_)
         | ViewObject::Namespace(_)
+        | ViewObject::CustomResourceDefinition(_)
         | ViewObject::Metadata(..) => {}
     }
     work

@@ -26,6 +26,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde::de::Error as _;
@@ -114,6 +115,56 @@ impl ObjectJson for Pod {
     fn to_value(&self) -> Value {
         serde_json::to_value(self).expect(TEXT_KEYS)
     }
+}
+
+impl ObjectJson for CustomResourceDefinition {
+    fn from_json(text: &[u8]) -> Result<Self, Error> {
+        serde_json::from_str(checked(text)?)
+    }
+
+    fn to_json(&self) -> Vec<u8> {
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        let mut writer = Serializer::with_formatter(&mut text, FieldsText::default());
+        self.to_value().serialize(&mut writer).expect(TEXT_KEYS);
+        text
+    }
+
+    /// With whole numbers where a schema's bounds are whole, as upstream prints them.
+    fn to_value(&self) -> Value {
+        let mut tree = serde_json::to_value(self).expect(TEXT_KEYS);
+        whole_bounds(&mut tree["spec"]);
+        tree
+    }
+}
+
+/// Writes the bounds in a schema as whole numbers where they are.
+fn whole_bounds(tree: &mut Value) {
+    match tree {
+        Value::Array(items) => items.iter_mut().for_each(whole_bounds),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::Number(number) if BOUNDS.contains(&name.as_str()) => {
+                        if let Some(whole) = number.as_f64().and_then(whole) {
+                            *value = whole.into();
+                        }
+                    }
+                    other => whole_bounds(other),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The keywords of a schema whose values are any numbers.
+const BOUNDS: [&str; 3] = ["maximum", "minimum", "multipleOf"];
+
+/// The same number without a fraction, where it has none that it would lose.
+fn whole(number: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
 }
 
 fn lacks_times(status: &PodStatus) -> bool {

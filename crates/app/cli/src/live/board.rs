@@ -93,6 +93,7 @@ fn row(key: &Key, pod: &Pod, ledger: Option<&RestartLedger>, now: Tick) -> PodRo
     let mut cells = pod.row(now).into_iter().map(|cell| match cell {
         TableCell::Text(text) => text,
         TableCell::Int(number) => number.to_string(),
+        TableCell::Json(value) => value.to_string(),
     });
     let mut cell = || cells.next().unwrap_or_default();
     let (name, ready, status, restarts) = (cell(), cell(), cell(), cell());

@@ -7,6 +7,7 @@
 )]
 
 mod cluster_dns;
+mod custom_kinds;
 mod helm;
 mod identity;
 mod kubectl;

@@ -88,7 +88,7 @@ fn of_pods(call: &ApiCall<'_>, object: &dyn AnyObject) -> Option<String> {
     if controller_of(object.meta()).is_some() {
         return None;
     }
-    let template = match call.entry.kind {
+    let template = match call.entry.kind.as_ref() {
         "Pod" => None,
         "CronJob" => Some("/spec/jobTemplate/spec/template/metadata/labels"),
         "DaemonSet"

@@ -70,6 +70,8 @@ impl<'w> WriteReview<'w> {
                 RuleHook::Write(at, scope, action) if *at == stage && self.is_in(*scope) => action,
                 RuleHook::Write(..)
                 | RuleHook::Created(_)
+                | RuleHook::Changed(_)
+                | RuleHook::Marked(_)
                 | RuleHook::Removal(_)
                 | RuleHook::Removed(_) => continue,
             };
@@ -105,10 +107,23 @@ pub(crate) fn check_removal(entry: &KindEntry, name: &str) -> Result<(), ApiErro
     for rule in &RULES {
         match &rule.hook {
             RuleHook::Removal(check) => check(entry, name)?,
-            RuleHook::Write(..) | RuleHook::Created(_) | RuleHook::Removed(_) => {}
+            RuleHook::Write(..)
+            | RuleHook::Created(_)
+            | RuleHook::Changed(_)
+            | RuleHook::Marked(_)
+            | RuleHook::Removed(_) => {}
         }
     }
     Ok(())
+}
+
+/// The writes that follow from one that is queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum QueuedWrite {
+    Created,
+    Changed,
+    Marked,
+    Removed,
 }
 
 /// Queues what comes with a new object, in the batch of its write.
@@ -116,14 +131,32 @@ pub(crate) fn check_removal(entry: &KindEntry, name: &str) -> Result<(), ApiErro
 /// # Errors
 /// When the store refuses.
 pub(crate) fn after_create(call: &ApiCall<'_>, name: &str) -> Result<Vec<PendingWrite>, ApiError> {
-    let mut pending = Vec::new();
-    for rule in &RULES {
-        match &rule.hook {
-            RuleHook::Created(queue) => pending.extend(queue(call, &call.path.namespace, name)?),
-            RuleHook::Write(..) | RuleHook::Removal(_) | RuleHook::Removed(_) => {}
-        }
-    }
-    Ok(pending)
+    follow(QueuedWrite::Created, call, &call.path.namespace, name)
+}
+
+/// Queues what comes with a change of an object, in the batch of its write.
+///
+/// # Errors
+/// When the store refuses.
+pub(crate) fn after_change(
+    call: &ApiCall<'_>,
+    namespace: &str,
+    name: &str,
+) -> Result<Vec<PendingWrite>, ApiError> {
+    follow(QueuedWrite::Changed, call, namespace, name)
+}
+
+/// Queues what comes with the deletion of an object that stays for a while, in the batch of its
+/// write.
+///
+/// # Errors
+/// When the store refuses.
+pub(crate) fn after_mark(
+    call: &ApiCall<'_>,
+    namespace: &str,
+    name: &str,
+) -> Result<Vec<PendingWrite>, ApiError> {
+    follow(QueuedWrite::Marked, call, namespace, name)
 }
 
 /// Queues what has to be there in spite of a removal, in the batch of the removal.
@@ -135,11 +168,26 @@ pub(crate) fn after_removal(
     namespace: &str,
     name: &str,
 ) -> Result<Vec<PendingWrite>, ApiError> {
+    follow(QueuedWrite::Removed, call, namespace, name)
+}
+
+fn follow(
+    write: QueuedWrite,
+    call: &ApiCall<'_>,
+    namespace: &str,
+    name: &str,
+) -> Result<Vec<PendingWrite>, ApiError> {
     let mut pending = Vec::new();
     for rule in &RULES {
-        match &rule.hook {
-            RuleHook::Removed(queue) => pending.extend(queue(call, namespace, name)?),
-            RuleHook::Write(..) | RuleHook::Created(_) | RuleHook::Removal(_) => {}
+        let (at, queue) = match &rule.hook {
+            RuleHook::Created(queue) => (QueuedWrite::Created, queue),
+            RuleHook::Changed(queue) => (QueuedWrite::Changed, queue),
+            RuleHook::Marked(queue) => (QueuedWrite::Marked, queue),
+            RuleHook::Removed(queue) => (QueuedWrite::Removed, queue),
+            RuleHook::Write(..) | RuleHook::Removal(_) => continue,
+        };
+        if at == write {
+            pending.extend(queue(call, namespace, name)?);
         }
     }
     Ok(pending)

@@ -188,8 +188,8 @@ pub(super) fn furnish_again(
 /// Whether an object is one that every namespace has.
 fn is_furniture(entry: &KindEntry, name: &str) -> bool {
     matches!(
-        (entry.group, entry.kind, name),
-        ("", "ServiceAccount", "default") | ("", "ConfigMap", CA_BUNDLE)
+        (entry.group_and_kind(), name),
+        (("", "ServiceAccount"), "default") | (("", "ConfigMap"), CA_BUNDLE)
     )
 }
 

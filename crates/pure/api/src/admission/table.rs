@@ -6,8 +6,8 @@
 //!  create  Received ─ Identified ─ Defaulted ─ Warned ─ Named ─ (validation)
 //!            ─ Valid ─ Final ─ write ─ Created
 //!  update  Defaulted ─ Named ─ (validation) ─ Valid ─ Warned ─ Final ─ write
-//!            ─ Removed, if the object goes
-//!  delete  Removal ─ write ─ Removed
+//!            ─ Changed, or Removed if the object goes
+//!  delete  Removal ─ write ─ Removed, or Marked if the object stays for a while
 //! ```
 
 use rekindle_store::PendingWrite;
@@ -17,6 +17,7 @@ use super::{
     pod_security, priority, runtime_classes, service_accounts, storage_classes, tolerations,
 };
 use crate::call::{ApiCall, ObjectPart};
+use crate::custom;
 use crate::registry::{AnyObject, KindEntry};
 use crate::service_addresses;
 use crate::status::ApiError;
@@ -46,6 +47,10 @@ pub(super) enum RuleHook {
     Write(AdmissionStage, RuleScope, WriteAction),
     /// When the write of a new object is queued.
     Created(QueueWrites),
+    /// When the write of a changed object is queued.
+    Changed(QueueWrites),
+    /// When an object is deleted and stays for a while.
+    Marked(QueueWrites),
     /// When an object is asked to go: refuses that for the object of this name, or not.
     Removal(fn(&KindEntry, &str) -> Result<(), ApiError>),
     /// When the removal of an object is queued.
@@ -97,7 +102,7 @@ pub(super) struct AdmissionRule {
 }
 
 /// Every rule. Those of a stage run from top to bottom.
-pub(super) const RULES: [AdmissionRule; 26] = [
+pub(super) const RULES: [AdmissionRule; 31] = [
     AdmissionRule {
         name: "NodeRestriction",
         why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
@@ -303,5 +308,30 @@ pub(super) const RULES: [AdmissionRule; 26] = [
         name: "IPAddress",
         why: "a held address has its record",
         hook: RuleHook::Removed(|call, _, name| service_addresses::restore_record(call, name)),
+    },
+    AdmissionRule {
+        name: "definition names",
+        why: "a definition has its names, and its kind is served, when its write is answered",
+        hook: RuleHook::Created(custom::names::settle_written),
+    },
+    AdmissionRule {
+        name: "definition names",
+        why: "a changed definition may ask for other names",
+        hook: RuleHook::Changed(custom::names::settle_written),
+    },
+    AdmissionRule {
+        name: "definition names",
+        why: "others may have waited for the names of a definition that went",
+        hook: RuleHook::Removed(custom::names::settle_written),
+    },
+    AdmissionRule {
+        name: "definition objects",
+        why: "the objects of a definition go with it",
+        hook: RuleHook::Marked(custom::cleanup::after_write),
+    },
+    AdmissionRule {
+        name: "definition objects",
+        why: "with the last of its objects a definition goes that waited for it",
+        hook: RuleHook::Removed(custom::cleanup::after_write),
     },
 ];

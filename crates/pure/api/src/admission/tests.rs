@@ -18,6 +18,8 @@ fn the_rules_run_in_this_order_and_each_says_why() {
                 format!("{stage:?} {scope:?} {does}")
             }
             RuleHook::Created(_) => "Created".to_owned(),
+            RuleHook::Changed(_) => "Changed".to_owned(),
+            RuleHook::Marked(_) => "Marked".to_owned(),
             RuleHook::Removal(_) => "Removal".to_owned(),
             RuleHook::Removed(_) => "Removed".to_owned(),
         };
@@ -51,6 +53,11 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Removed: namespace furniture
         Removed: Service kubernetes
         Removed: IPAddress
+        Created: definition names
+        Changed: definition names
+        Removed: definition names
+        Marked: definition objects
+        Removed: definition objects
     "#]]
     .assert_eq(&text);
 }

@@ -7,7 +7,7 @@ pub mod type_error;
 
 use serde_json::{Map, Value};
 
-use crate::registry::{AnyObject, DecodeError, KindEntry};
+use crate::registry::{AnyObject, DecodeError, FieldError, KindEntry, KindOrigin};
 use crate::status::ApiError;
 
 use protobuf::ProtobufError;
@@ -167,7 +167,7 @@ pub fn object(
 ) -> Result<DecodedObject, ApiError> {
     check_type(entry, &mut body.value)?;
     let cannot = |why: String| {
-        let KindNames { kind, version } = KindNames::from_entry(entry);
+        let (kind, version) = (&entry.kind, &entry.version);
         ApiError::bad_request(format!(
             "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
         ))
@@ -182,17 +182,6 @@ pub fn object(
         FieldValidation::Strict | FieldValidation::Ignore => {
             Ok(DecodedObject { object, warnings: Vec::new() })
         }
-    }
-}
-
-struct KindNames {
-    kind: &'static str,
-    version: &'static str,
-}
-
-impl KindNames {
-    fn from_entry(entry: &KindEntry) -> Self {
-        Self { kind: entry.kind, version: entry.version }
     }
 }
 
@@ -231,14 +220,14 @@ pub fn object_and_strict_errors(
     entry: &KindEntry,
     body: &Body,
 ) -> Result<(Box<dyn AnyObject>, Vec<String>), UnreadableBody> {
-    let decoded = match (entry.decode)(&body.value) {
+    let decoded = match entry.codec.decode(&body.value) {
         Ok(decoded) => decoded,
         Err(first) => {
             let why = UnreadableBody::new(entry, &body.value, &first);
             // Go reads `null` as "not given" wherever it stands; so a null may be all that is
             // wrong.
             match has_nulls(&body.value) {
-                true => (entry.decode)(&without_nulls(body.value.clone())).map_err(|_| why)?,
+                true => entry.codec.decode(&without_nulls(body.value.clone())).map_err(|_| why)?,
                 false => return Err(why),
             }
         }
@@ -262,11 +251,26 @@ fn check_type(entry: &KindEntry, value: &mut Value) -> Result<(), ApiError> {
     };
     let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if entry.origin != KindOrigin::BuiltIn {
+        for (field, said) in [("apiVersion", api_version), ("kind", kind)] {
+            if said.is_empty() {
+                return Err(ApiError::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {}): {field} is missing",
+                    entry.kind
+                )));
+            }
+        }
+    }
     if !api_version.is_empty() && api_version != entry.api_version {
         return Err(ApiError::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({})",
             entry.api_version
         )));
+    }
+    if kind != entry.kind && entry.origin != KindOrigin::BuiltIn {
+        let error = FieldError::invalid("kind", kind, format!("must be {}", entry.kind));
+        let name = fields.get("metadata").and_then(|meta| meta["name"].as_str());
+        return Err(ApiError::invalid_kind(&entry.group, kind, name.unwrap_or_default(), &[error]));
     }
     if !kind.is_empty() && kind != entry.kind {
         return Err(ApiError::bad_request(format!(
@@ -274,8 +278,8 @@ fn check_type(entry: &KindEntry, value: &mut Value) -> Result<(), ApiError> {
             entry.version, entry.kind, entry.plural
         )));
     }
-    fields.insert("apiVersion".to_owned(), entry.api_version.into());
-    fields.insert("kind".to_owned(), entry.kind.into());
+    fields.insert("apiVersion".to_owned(), entry.api_version.as_ref().into());
+    fields.insert("kind".to_owned(), entry.kind.as_ref().into());
     Ok(())
 }
 

@@ -23,7 +23,7 @@ pub(super) fn groups(registry: &Registry) -> Result<ApiAnswer, ApiError> {
 
 fn list(all: &[GroupVersion], wanted: impl Fn(&str) -> bool) -> ApiAnswer {
     let mut names: Vec<&str> =
-        all.iter().map(|known| known.group).filter(|group| wanted(group)).collect();
+        all.iter().map(|known| known.group.as_ref()).filter(|group| wanted(group)).collect();
     names.dedup();
     let items: Vec<Value> = names
         .into_iter()

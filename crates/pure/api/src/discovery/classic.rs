@@ -40,7 +40,7 @@ pub(super) fn core_versions() -> Result<ApiAnswer, ApiError> {
 pub(super) fn groups(registry: &Registry) -> Result<ApiAnswer, ApiError> {
     let all = group_versions(registry);
     let mut names: Vec<&str> =
-        all.iter().map(|known| known.group).filter(|group| !group.is_empty()).collect();
+        all.iter().map(|known| known.group.as_ref()).filter(|group| !group.is_empty()).collect();
     names.dedup();
     let groups: Vec<Value> = names.into_iter().map(|name| group_json(&all, name)).collect();
     Ok(json(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
@@ -83,7 +83,7 @@ pub(super) fn resources(
         .ok_or_else(ApiError::no_such_path)?;
     let mut resources = Vec::new();
     for resource in &known.resources {
-        resources.push(resource_json(known, resource, resource.name.to_owned()));
+        resources.push(resource_json(known, resource, resource.name.to_string()));
         for sub in &resource.subresources {
             resources.push(resource_json(known, sub, format!("{}/{}", resource.name, sub.name)));
         }
@@ -112,9 +112,10 @@ fn resource_json(known: &GroupVersion, resource: &DiscoveryResource, name: Strin
     if !resource.categories.is_empty() {
         value["categories"] = json!(resource.categories);
     }
-    if (resource.kind.group, resource.kind.version) != (known.group, known.version) {
-        value["group"] = resource.kind.group.into();
-        value["version"] = resource.kind.version.into();
+    let kind = &resource.kind;
+    if (&kind.group, &kind.version) != (&known.group, &known.version) {
+        value["group"] = kind.group.as_ref().into();
+        value["version"] = kind.version.as_ref().into();
     }
     value
 }

@@ -9,6 +9,9 @@ mod version;
 
 pub(crate) use version::MINOR;
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
 use http::{Method, StatusCode};
 
 use crate::outcome::{ApiAnswer, RequestOutcome};
@@ -50,7 +53,7 @@ impl Discovery {
         parts: &[&str],
         request: &ApiRequest,
     ) -> Result<ApiAnswer, ApiError> {
-        let registry = &api.registry;
+        let registry = &api.custom.served(api);
         let aggregated = accept::wants_aggregated_discovery(&request.accept);
         match parts {
             [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
@@ -75,36 +78,56 @@ impl Discovery {
             [".well-known", "openid-configuration"] => api.tokens.configuration(),
             ["openid", "v1", "jwks"] => api.tokens.keys(),
             [] => classic::paths(registry),
-            _ => Ok(ApiAnswer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
+            _ => Ok(no_page()),
         }
     }
 }
 
+/// The answer where nothing is served.
+pub(crate) fn no_page() -> ApiAnswer {
+    ApiAnswer::text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
 /// One group version with its resources: what both forms of discovery show.
 struct GroupVersion {
-    group: &'static str,
-    version: &'static str,
+    group: Cow<'static, str>,
+    version: Cow<'static, str>,
     resources: Vec<DiscoveryResource>,
 }
 
 /// One resource, or a subresource.
 struct DiscoveryResource {
     /// `pods`, or the name of a subresource.
-    name: &'static str,
+    name: Cow<'static, str>,
     kind: DiscoveryKind,
     scope: crate::registry::ResourceScope,
-    singular: &'static str,
+    singular: Cow<'static, str>,
     verbs: &'static [&'static str],
-    short_names: &'static [&'static str],
-    categories: &'static [&'static str],
+    short_names: Vec<Cow<'static, str>>,
+    categories: Vec<Cow<'static, str>>,
     subresources: Vec<DiscoveryResource>,
 }
 
 /// What kind of object an answer holds.
 struct DiscoveryKind {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
+    group: Cow<'static, str>,
+    version: Cow<'static, str>,
+    kind: Cow<'static, str>,
+}
+
+impl DiscoveryKind {
+    const fn new(group: &'static str, version: &'static str, kind: &'static str) -> Self {
+        Self {
+            group: Cow::Borrowed(group),
+            version: Cow::Borrowed(version),
+            kind: Cow::Borrowed(kind),
+        }
+    }
+
+    fn of_entry(entry: &KindEntry) -> Self {
+        let (group, version, kind) = (&entry.group, &entry.version, &entry.kind);
+        Self { group: group.clone(), version: version.clone(), kind: kind.clone() }
+    }
 }
 
 const ALL_VERBS: &[&str] =
@@ -116,8 +139,8 @@ fn group_versions(registry: &Registry) -> Vec<GroupVersion> {
         .group_versions()
         .into_iter()
         .map(|(group, version)| GroupVersion {
-            group,
-            version,
+            group: group.to_owned().into(),
+            version: version.to_owned().into(),
             resources: registry
                 .in_group(group)
                 .filter(|entry| entry.version == version)
@@ -130,43 +153,67 @@ fn group_versions(registry: &Registry) -> Vec<GroupVersion> {
         match all.iter_mut().find(|known| known.group == review.group) {
             Some(known) => known.resources.push(resource),
             None => all.push(GroupVersion {
-                group: review.group,
-                version: reviews::VERSION,
+                group: review.group.into(),
+                version: reviews::VERSION.into(),
                 resources: vec![resource],
             }),
         }
     }
     all.push(metrics_group());
-    all.sort_by_key(|known| (known.group, known.version));
+    all.sort_by(|a, b| a.group.cmp(&b.group).then_with(|| by_maturity(&a.version, &b.version)));
     all
+}
+
+/// Versions as upstream orders them: stable ones first, then beta, then alpha, each from the newest
+/// to the oldest; then all other names.
+fn by_maturity(a: &str, b: &str) -> Ordering {
+    let rank = |version: &str| -> Option<(u32, u32, u32)> {
+        let rest = version.strip_prefix('v')?;
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (major, rest) = rest.split_at(end);
+        let major = major.parse().ok()?;
+        let minor = |digits: &str| digits.parse().ok();
+        match rest {
+            "" => Some((2, major, 0)),
+            rest if rest.starts_with("beta") => Some((1, major, minor(&rest[4..])?)),
+            rest if rest.starts_with("alpha") => Some((0, major, minor(&rest[5..])?)),
+            _ => None,
+        }
+    };
+    match (rank(a), rank(b)) {
+        (Some(a), Some(b)) => b.cmp(&a),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.cmp(b),
+    }
 }
 
 /// What is used now, which is asked of the nodes and never stored.
 fn metrics_group() -> GroupVersion {
     let (group, version) = (resource_metrics::GROUP, resource_metrics::VERSION);
     let resource = |metrics: &resource_metrics::MetricsKind| DiscoveryResource {
-        name: metrics.plural,
-        kind: DiscoveryKind { group, version, kind: metrics.kind },
+        name: metrics.plural.into(),
+        kind: DiscoveryKind::new(group, version, metrics.kind),
         scope: metrics.scope,
-        singular: "",
+        singular: "".into(),
         verbs: &["get", "list"],
-        short_names: &[],
-        categories: &[],
+        short_names: Vec::new(),
+        categories: Vec::new(),
         subresources: Vec::new(),
     };
     let resources = resource_metrics::KINDS.iter().map(resource).collect();
-    GroupVersion { group, version, resources }
+    GroupVersion { group: group.into(), version: version.into(), resources }
 }
 
 fn resource(entry: &KindEntry) -> DiscoveryResource {
     DiscoveryResource {
-        name: entry.plural,
-        kind: DiscoveryKind { group: entry.group, version: entry.version, kind: entry.kind },
+        name: entry.plural.clone(),
+        kind: DiscoveryKind::of_entry(entry),
         scope: entry.scope,
-        singular: entry.singular,
+        singular: entry.singular.clone(),
         verbs: ALL_VERBS,
-        short_names: entry.short_names,
-        categories: entry.categories,
+        short_names: entry.short_names.clone(),
+        categories: entry.categories.clone(),
         subresources: entry.subresources.iter().map(|sub| subresource(entry, *sub)).collect(),
     }
 }
@@ -175,56 +222,50 @@ fn resource(entry: &KindEntry) -> DiscoveryResource {
 const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 
 fn subresource(entry: &KindEntry, sub: Subresource) -> DiscoveryResource {
-    let own = DiscoveryKind { group: entry.group, version: entry.version, kind: entry.kind };
-    let options = |kind| DiscoveryKind { group: "", version: "v1", kind };
+    let own = DiscoveryKind::of_entry(entry);
+    let options = |kind| DiscoveryKind::new("", "v1", kind);
     let (kind, verbs): (DiscoveryKind, &[&str]) = match sub {
         Subresource::Status | Subresource::Resize | Subresource::EphemeralContainers => {
             (own, &["get", "patch", "update"])
         }
-        Subresource::Scale => (
-            DiscoveryKind { group: "autoscaling", version: "v1", kind: "Scale" },
-            &["get", "patch", "update"],
-        ),
-        Subresource::Binding => {
-            (DiscoveryKind { group: "", version: "v1", kind: "Binding" }, &["create"])
+        Subresource::Scale => {
+            (DiscoveryKind::new("autoscaling", "v1", "Scale"), &["get", "patch", "update"])
         }
-        Subresource::Eviction => {
-            (DiscoveryKind { group: "policy", version: "v1", kind: "Eviction" }, &["create"])
-        }
+        Subresource::Binding => (DiscoveryKind::new("", "v1", "Binding"), &["create"]),
+        Subresource::Eviction => (DiscoveryKind::new("policy", "v1", "Eviction"), &["create"]),
         Subresource::Log => (own, &["get"]),
         Subresource::Exec => (options("PodExecOptions"), &["create", "get"]),
         Subresource::Attach => (options("PodAttachOptions"), &["create", "get"]),
         Subresource::PortForward => (options("PodPortForwardOptions"), &["create", "get"]),
         Subresource::Finalize => (own, &["update"]),
-        Subresource::Token => (
-            DiscoveryKind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
-            &["create"],
-        ),
+        Subresource::Token => {
+            (DiscoveryKind::new("authentication.k8s.io", "v1", "TokenRequest"), &["create"])
+        }
         Subresource::Proxy if entry.kind == "Pod" => (options("PodProxyOptions"), PROXY_VERBS),
         Subresource::Proxy => (options("ServiceProxyOptions"), PROXY_VERBS),
         Subresource::NodeProxy => (options("NodeProxyOptions"), &["get"]),
     };
     DiscoveryResource {
-        name: sub.name(),
+        name: sub.name().into(),
         kind,
         scope: entry.scope,
-        singular: "",
+        singular: "".into(),
         verbs,
-        short_names: &[],
-        categories: &[],
+        short_names: Vec::new(),
+        categories: Vec::new(),
         subresources: Vec::new(),
     }
 }
 
 fn review_resource(review: &reviews::ReviewKind) -> DiscoveryResource {
     DiscoveryResource {
-        name: review.plural,
-        kind: DiscoveryKind { group: review.group, version: reviews::VERSION, kind: review.kind },
+        name: review.plural.into(),
+        kind: DiscoveryKind::new(review.group, reviews::VERSION, review.kind),
         scope: review.scope,
-        singular: review.singular,
+        singular: review.singular.into(),
         verbs: &["create"],
-        short_names: &[],
-        categories: &[],
+        short_names: Vec::new(),
+        categories: Vec::new(),
         subresources: Vec::new(),
     }
 }

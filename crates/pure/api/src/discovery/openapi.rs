@@ -10,6 +10,7 @@ use http::{StatusCode, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::kinds;
 use crate::openapi;
 use crate::outcome::ApiAnswer;
 use crate::registry::Registry;
@@ -18,8 +19,8 @@ use crate::status::ApiError;
 
 #[derive(Debug, Default)]
 pub(super) struct OpenApi {
-    /// The hash of each document, by path (`api/v1`).
-    hashes: OnceLock<BTreeMap<String, String>>,
+    /// The hashes of the documents of built-in kinds, by path (`api/v1`).
+    built_in: OnceLock<BTreeMap<String, String>>,
 }
 
 impl OpenApi {
@@ -50,7 +51,8 @@ impl OpenApi {
         }
         let mut answer = super::json(&openapi::document(registry, group, version));
         let wanted = RequestOptions::parse(&request.query)?;
-        let hash = self.hashes(registry).get(&path(group, version));
+        let hashes = self.hashes(registry);
+        let hash = hashes.get(&path(group, version));
         if wanted.get("hash").is_some() && wanted.get("hash") == hash.map(String::as_str) {
             answer
                 .headers
@@ -63,20 +65,32 @@ impl OpenApi {
         Ok(answer)
     }
 
-    fn hashes(&self, registry: &Registry) -> &BTreeMap<String, String> {
-        self.hashes.get_or_init(|| {
-            registry
-                .group_versions()
-                .into_iter()
-                .map(|(group, version)| {
-                    let document = openapi::document(registry, group, version).to_string();
-                    let digest = Sha256::digest(document.as_bytes());
-                    let hash: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
-                    (path(group, version), hash)
-                })
-                .collect()
-        })
+    /// The hash of each document. That of a document with kinds of definitions is a hash of the
+    /// definitions: there may be thousands of these documents, and each of them changes.
+    fn hashes(&self, registry: &Registry) -> BTreeMap<String, String> {
+        let built_in = self.built_in.get_or_init(|| {
+            let built_in = kinds::all();
+            let hash = |(group, version)| {
+                let document = openapi::document(&built_in, group, version).to_string();
+                (path(group, version), hash(&document))
+            };
+            built_in.group_versions().into_iter().map(hash).collect()
+        });
+        let mut hashes = built_in.clone();
+        for (group, version) in registry.group_versions() {
+            let of_version = registry.in_group(group).filter(|entry| entry.version == version);
+            let sources: Vec<String> =
+                of_version.filter_map(|entry| entry.codec.schema_source()).collect();
+            if !sources.is_empty() {
+                hashes.insert(path(group, version), hash(&sources.join("\n")));
+            }
+        }
+        hashes
     }
+}
+
+fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 fn path(group: &str, version: &str) -> String {

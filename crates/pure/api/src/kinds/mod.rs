@@ -23,6 +23,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::registry::Registry;
@@ -30,6 +31,7 @@ use crate::registry::Registry;
 mod config_map;
 mod controller_revision;
 mod cron_job;
+mod custom_resource_definition;
 mod daemon_set;
 mod defaults;
 mod deployment;
@@ -81,6 +83,7 @@ pub fn all() -> Registry {
         .register::<CSIDriver>()
         .register::<CSINode>()
         .register::<CSIStorageCapacity>()
+        .register::<CustomResourceDefinition>()
         .register::<DaemonSet>()
         .register::<Deployment>()
         .register::<EndpointSlice>()

@@ -44,7 +44,7 @@ fn decode<'a>(registry: &'a Registry, value: &Value) -> (&'a KindEntry, Box<dyn 
     let api_version = value["apiVersion"].as_str().unwrap();
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let entry = registry.find_kind(group, value["kind"].as_str().unwrap()).unwrap();
-    let decoded = (entry.decode)(value).unwrap();
+    let decoded = entry.codec.decode(value).unwrap();
     assert_eq!(decoded.unknown_fields, [""; 0]);
     (entry, decoded.object)
 }
@@ -161,6 +161,7 @@ fn tables_read_as_kubectl_users_know_them() {
             let shown = |cell: TableCell| match cell {
                 TableCell::Text(text) => text,
                 TableCell::Int(number) => number.to_string(),
+                TableCell::Json(value) => value.to_string(),
             };
             rows.push(row.into_iter().map(shown).collect());
         }
@@ -189,8 +190,8 @@ fn every_kind_gives_the_fields_it_says_it_can_select() {
             "apiVersion": entry.api_version, "kind": entry.kind, "metadata": {"name": "x"},
         });
         // Kinds with required fields are left out here; their own tables test them.
-        let Ok(decoded) = (entry.decode)(&value) else { continue };
-        let names: Vec<&str> =
+        let Ok(decoded) = entry.codec.decode(&value) else { continue };
+        let names: Vec<_> =
             decoded.object.selectable_fields().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, entry.selectable_fields, "{entry:?}");
     }

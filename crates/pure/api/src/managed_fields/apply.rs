@@ -47,8 +47,8 @@ struct AppliedTree {
 impl AppliedConfig {
     /// Reads and checks the body of an apply to an object of the call's kind.
     pub(crate) fn read(call: &ApiCall<'_>) -> Result<Self, ApiError> {
-        let expected = ObjectType { api_version: call.entry.api_version, kind: call.entry.kind };
-        Self::read_as(call, expected, builtin_types::of_kind(call.entry))
+        let expected = ObjectType { api_version: &call.entry.api_version, kind: &call.entry.kind };
+        Self::read_as(call, expected, call.entry.codec.merge_schema())
     }
 
     fn read_as(
@@ -180,14 +180,14 @@ pub(crate) fn apply_scale(call: &ApiCall<'_>) -> Result<AppliedConfig, ApiError>
 }
 
 fn ownership_change<'a>(
-    call: &ApiCall<'_>,
+    call: &'a ApiCall<'_>,
     owner: &'a FieldOwner,
     ignored: &'a FieldSet,
 ) -> OwnershipChange<'a> {
     OwnershipChange {
-        schema: builtin_types::of_kind(call.entry),
+        schema: call.entry.codec.merge_schema(),
         owner,
-        api_version: call.entry.api_version,
+        api_version: &call.entry.api_version,
         ignored,
         now_seconds: call.request.now.to_time().0.as_second(),
     }
@@ -197,7 +197,7 @@ fn decode_applied(
     call: &ApiCall<'_>,
     applied: AppliedTree,
 ) -> Result<Box<dyn AnyObject>, ApiError> {
-    let value = builtin_types::of_kind(call.entry).with_texts_for_nulls(applied.object);
+    let value = call.entry.codec.merge_schema().with_texts_for_nulls(applied.object);
     let body = decode::Body { value, duplicate_fields: Vec::new() };
     let (mut object, _) = decode::object_and_strict_errors(call.entry, &body).map_err(|why| {
         why.into_error(|why| ApiError::internal(format!("read the object: {why}")))

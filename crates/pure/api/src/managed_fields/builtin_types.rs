@@ -10,8 +10,6 @@ use rekindle_structured_merge::{
 };
 use serde_json::Value;
 
-use crate::registry::KindEntry;
-
 const TABLE: &str = include_str!("builtin_types.txt");
 
 static BUILTIN: LazyLock<BuiltinTypes> = LazyLock::new(BuiltinTypes::read);
@@ -19,17 +17,27 @@ static BUILTIN: LazyLock<BuiltinTypes> = LazyLock::new(BuiltinTypes::read);
 /// What a table line can refer to that every object has.
 const OBJECT_META: &str = "apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// How objects of a kind merge. A kind that the table lacks has known metadata, and the rest merges
+/// How objects merge whose schema has this name. One that the table lacks has known metadata, and the rest merges
 /// by what it looks like.
-pub(crate) fn of_kind(entry: &KindEntry) -> TypedSchema<'static> {
-    let name = (entry.schema_name)();
-    BUILTIN.get(name.strip_prefix("io.k8s.").unwrap_or(&name))
+pub(crate) fn of_schema(name: &str) -> TypedSchema<'static> {
+    BUILTIN.get(name.strip_prefix("io.k8s.").unwrap_or(name))
 }
 
 /// How an autoscaling/v1 Scale merges.
 pub(crate) fn of_scale() -> TypedSchema<'static> {
     BUILTIN.get("api.autoscaling.v1.Scale")
 }
+
+/// A schema with the types of metadata, and that of an object's own: for kinds that are described
+/// elsewhere.
+pub(crate) fn with_metadata() -> (MergeSchema, TypeId) {
+    let reader = TableReader::read(|name| name.starts_with(OF_METADATA));
+    let metadata = reader.named(OBJECT_META);
+    (reader.schema, metadata)
+}
+
+/// What the names of the types begin with that metadata is made of.
+const OF_METADATA: &str = "apimachinery.pkg.apis.meta.v1.";
 
 struct BuiltinTypes {
     schema: MergeSchema,
@@ -43,21 +51,7 @@ impl BuiltinTypes {
     }
 
     fn read() -> Self {
-        let lines = || TABLE.lines().filter(|line| !line.starts_with('#'));
-        let mut schema = MergeSchema::new();
-        let scalars = [ScalarType::Text, ScalarType::Number, ScalarType::Boolean, ScalarType::Any]
-            .map(|scalar| schema.add(MergeType::Scalar(scalar)));
-        let mut reader = TableReader { schema, scalars, by_name: BTreeMap::new() };
-        for line in lines() {
-            let name = line.split(' ').next().unwrap_or_default();
-            let id = reader.schema.add(MergeType::Anything(MapGranularity::Atomic));
-            reader.by_name.insert(name, id);
-        }
-        let content: BTreeMap<_, _> = lines().filter_map(|line| line.split_once(' ')).collect();
-        for (name, text) in &content {
-            let map = reader.map(text, &content);
-            reader.schema.define(reader.by_name[name], MergeType::Map(map));
-        }
+        let mut reader = TableReader::read(|_| true);
         let metadata = reader.named(OBJECT_META);
         let unknown = MapType {
             fields: vec![MapField {
@@ -84,6 +78,29 @@ struct TableReader {
 type TableLines = BTreeMap<&'static str, &'static str>;
 
 impl TableReader {
+    /// Reads the lines of these types.
+    fn read(is_wanted: impl Fn(&str) -> bool) -> Self {
+        let lines = || {
+            let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
+            lines.filter(|line| is_wanted(line.split(' ').next().unwrap_or_default()))
+        };
+        let mut schema = MergeSchema::new();
+        let scalars = [ScalarType::Text, ScalarType::Number, ScalarType::Boolean, ScalarType::Any]
+            .map(|scalar| schema.add(MergeType::Scalar(scalar)));
+        let mut reader = TableReader { schema, scalars, by_name: BTreeMap::new() };
+        for line in lines() {
+            let name = line.split(' ').next().unwrap_or_default();
+            let id = reader.schema.add(MergeType::Anything(MapGranularity::Atomic));
+            reader.by_name.insert(name, id);
+        }
+        let content: BTreeMap<_, _> = lines().filter_map(|line| line.split_once(' ')).collect();
+        for (name, text) in &content {
+            let map = reader.map(text, &content);
+            reader.schema.define(reader.by_name[name], MergeType::Map(map));
+        }
+        reader
+    }
+
     fn named(&self, name: &str) -> TypeId {
         *self.by_name.get(name).unwrap_or_else(|| panic!("the table has the type {name}"))
     }
@@ -213,7 +230,7 @@ mod tests {
     #[test]
     fn every_kind_that_is_served_has_its_line() {
         for entry in kinds::all().kinds() {
-            let name = (entry.schema_name)();
+            let name = entry.codec.schema_name();
             let name = name.strip_prefix("io.k8s.").unwrap_or(&name);
             assert!(BUILTIN.by_name.contains_key(name), "{name}");
         }

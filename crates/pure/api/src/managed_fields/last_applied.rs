@@ -26,7 +26,7 @@ pub(super) fn unchanged_since(
     let config = annotation(live).and_then(|text| serde_json::from_str::<Value>(text).ok());
     match config {
         Some(config)
-            if config.get("apiVersion").and_then(Value::as_str) == Some(entry.api_version)
+            if config.get("apiVersion").and_then(Value::as_str) == Some(&entry.api_version)
                 && change.schema.validate(&config).is_empty() =>
         {
             change.unchanged_since(&config, live)

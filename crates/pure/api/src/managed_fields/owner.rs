@@ -18,7 +18,7 @@ pub(super) fn of_call(call: &ApiCall<'_>, operation: FieldOperation) -> FieldOwn
         operation,
         api_version: match operation {
             FieldOperation::Apply => String::new(),
-            FieldOperation::Update => call.entry.api_version.to_owned(),
+            FieldOperation::Update => call.entry.api_version.to_string(),
         },
         subresource: call.path.subresource.clone(),
     }
@@ -60,7 +60,7 @@ pub(super) fn ignored(entry: &KindEntry, part: ObjectPart) -> FieldSet {
             fields(&[&["status"]])
         }
         ObjectPart::Main => FieldSet::default(),
-        ObjectPart::Status => match (entry.group, entry.kind) {
+        ObjectPart::Status => match entry.group_and_kind() {
             ("apps", "Deployment") => fields(&[&["spec"], &["metadata", "labels"]]),
             ("", "Pod") => fields(&[
                 &["spec"],

@@ -7,7 +7,7 @@ use rekindle_structured_merge::{
 };
 use serde_json::{Value, json};
 
-use super::{builtin_types, entries, owner};
+use super::{entries, owner};
 use crate::call::{ApiCall, ObjectPart};
 use crate::registry::AnyObject;
 
@@ -50,12 +50,12 @@ fn track_new_with(
     filled: &ServerFilled,
     owners: FieldOwners,
 ) {
-    let schema = builtin_types::of_kind(call.entry);
+    let schema = call.entry.codec.merge_schema();
     let owner = owner::of_call(call, FieldOperation::Update);
     let change = OwnershipChange {
         schema,
         owner: &owner,
-        api_version: call.entry.api_version,
+        api_version: &call.entry.api_version,
         ignored: &owner::ignored(call.entry, ObjectPart::Main).union(&filled.0),
         now_seconds: call.request.now.to_time().0.as_second(),
     };
@@ -90,9 +90,9 @@ pub(crate) fn track_change(
     let owner = owner::of_call(call, FieldOperation::Update);
     let (before, now) = compared(part, old, object);
     let change = OwnershipChange {
-        schema: builtin_types::of_kind(call.entry),
+        schema: call.entry.codec.merge_schema(),
         owner: &owner,
-        api_version: call.entry.api_version,
+        api_version: &call.entry.api_version,
         ignored: &owner::ignored(call.entry, part),
         now_seconds: call.request.now.to_time().0.as_second(),
     };

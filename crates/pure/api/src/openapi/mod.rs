@@ -30,7 +30,7 @@ pub fn document(registry: &Registry, group: &str, version: &str) -> Value {
 }
 
 /// A reference to a schema of the same document.
-fn reference(schema: &str) -> Value {
+pub(crate) fn reference(schema: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{schema}")})
 }
 

@@ -6,15 +6,14 @@ use super::{
     BINDING, DELETE_OPTIONS, EVICTION, PATCH, RESOURCE_LIST, SCALE, STATUS, TOKEN_REQUEST,
     list_schema, parameters, reference,
 };
-use crate::registry::{KindEntry, ResourceScope, Subresource};
+use crate::registry::{KindEntry, KindOrigin, ResourceScope, Subresource};
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
-const PATCH_TYPES: [&str; 3] = [
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-];
+/// The formats of patches that every kind has.
+const PATCH_TYPES: [&str; 2] = ["application/json-patch+json", "application/merge-patch+json"];
+/// That of the built-in kinds. kubectl sends it where it stands here.
+const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// The paths of all kinds of a group version.
 pub(super) fn paths_of_group(
@@ -59,20 +58,20 @@ struct OperationSubject<'a> {
 
 impl<'a> PathResource<'a> {
     fn new(entry: &'a KindEntry) -> Self {
-        Self { entry, schema: (entry.schema_name)().into_owned() }
+        Self { entry, schema: entry.codec.schema_name().into_owned() }
     }
 
     fn subject(&self) -> OperationSubject<'_> {
         let entry = self.entry;
         OperationSubject {
             schema: &self.schema,
-            gvk: [entry.group, entry.version, entry.kind],
+            gvk: [&entry.group, &entry.version, &entry.kind],
             suffix: "",
         }
     }
 
     fn add_to(&self, paths: &mut Map<String, Value>, root: &str) {
-        let plural = self.entry.plural;
+        let plural = &self.entry.plural;
         let (base, mut common) = match self.entry.scope {
             ResourceScope::Cluster => (format!("{root}/{plural}"), vec![parameters::pretty()]),
             ResourceScope::Namespaced => {
@@ -88,10 +87,10 @@ impl<'a> PathResource<'a> {
             }
         };
         paths.insert(base.clone(), self.collection(&common));
-        common.insert(0, parameters::name(self.entry.kind));
+        common.insert(0, parameters::name(&self.entry.kind));
         let item = format!("{base}/{{name}}");
         paths.insert(item.clone(), self.item(&common));
-        for subresource in self.entry.subresources {
+        for subresource in &self.entry.subresources {
             let (name, operations) = self.subresource(*subresource, &common);
             paths.insert(format!("{item}/{name}"), operations);
         }
@@ -159,9 +158,14 @@ impl<'a> PathResource<'a> {
     fn get_put_patch(&self, subject: &OperationSubject<'_>) -> Value {
         let mut patch_parameters = parameters::write();
         patch_parameters.push(parameters::force());
+        let strategic = match self.entry.origin {
+            KindOrigin::BuiltIn => Some(STRATEGIC_MERGE_PATCH),
+            KindOrigin::Definition(_) => None,
+        };
         let patch_content: Map<String, Value> = PATCH_TYPES
-            .iter()
-            .map(|format| ((*format).to_owned(), json!({"schema": reference(PATCH)})))
+            .into_iter()
+            .chain(strategic)
+            .map(|format| (format.to_owned(), json!({"schema": reference(PATCH)})))
             .collect();
         json!({
             "get": self.operation("get", subject, "read the specified", json!({
@@ -309,8 +313,8 @@ impl<'a> PathResource<'a> {
         let what = format!("connect {} requests to {name} of", method.to_uppercase());
         let mut operation =
             self.operation("connect", subject, &what, json!({"responses": responses}));
-        let title = title(self.entry.group, self.entry.version);
-        let (method, entry, suffix) = (capitalized(method), self.entry.kind, subject.suffix);
+        let title = title(&self.entry.group, &self.entry.version);
+        let (method, entry, suffix) = (capitalized(method), &self.entry.kind, subject.suffix);
         operation["operationId"] =
             format!("connect{title}{method}Namespaced{entry}{suffix}").into();
         operation
@@ -336,12 +340,12 @@ impl<'a> PathResource<'a> {
             ResourceScope::Namespaced if subject.suffix != "ForAllNamespaces" => "Namespaced",
             ResourceScope::Namespaced | ResourceScope::Cluster => "",
         };
-        let title = title(entry.group, entry.version);
+        let title = title(&entry.group, &entry.version);
         let [group, version, kind] = subject.gvk;
         let mut operation = json!({
             "description": format!("{what} {}", entry.kind),
             "operationId": format!("{verb}{title}{scope}{}{}", entry.kind, subject.suffix),
-            "tags": [tag(entry.group, entry.version)],
+            "tags": [tag(&entry.group, &entry.version)],
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
         });

@@ -5,7 +5,7 @@ use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::Binding;
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
-    APIResourceList, DeleteOptions, ListMeta, Status,
+    APIResourceList, DeleteOptions, ListMeta, ObjectMeta, Status,
 };
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ const OURS: &str = "dev.rekindle.";
 pub(super) fn schemas_for(kinds: &[&KindEntry]) -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
     for entry in kinds {
-        (entry.schema)(&mut generator);
+        entry.codec.add_schema(&mut generator);
     }
     let serves = |subresource| kinds.iter().any(|kind| kind.subresources.contains(&subresource));
     if serves(Subresource::Binding) {
@@ -36,6 +36,7 @@ pub(super) fn schemas_for(kinds: &[&KindEntry]) -> Map<String, Value> {
     if serves(Subresource::Token) {
         generator.subschema_for::<TokenRequest>();
     }
+    generator.subschema_for::<ObjectMeta>();
     generator.subschema_for::<APIResourceList>();
     generator.subschema_for::<DeleteOptions>();
     generator.subschema_for::<ListMeta>();
@@ -49,9 +50,12 @@ pub(super) fn schemas_for(kinds: &[&KindEntry]) -> Map<String, Value> {
     }
     inline_enums(&mut schemas);
     for entry in kinds {
-        let name = (entry.schema_name)();
+        let name = entry.codec.schema_name();
+        if let Some(published) = entry.codec.published_schema() {
+            schemas.insert(name.clone().into_owned(), published);
+        }
         schemas.insert(list_schema(&name), list_of(entry, &name));
-        mark(&mut schemas, &name, &[entry.group, entry.version, entry.kind]);
+        mark(&mut schemas, &name, &[&entry.group, &entry.version, &entry.kind]);
     }
     mark(&mut schemas, super::SCALE, &["autoscaling", "v1", "Scale"]);
     mark(&mut schemas, super::TOKEN_REQUEST, &["authentication.k8s.io", "v1", "TokenRequest"]);

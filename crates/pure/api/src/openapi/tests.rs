@@ -46,16 +46,16 @@ fn kubectl_finds_field_validation_on_every_kinds_patch() {
     // parameter.
     let registry = kinds::all();
     for entry in registry.kinds() {
-        let document = document(&registry, entry.group, entry.version);
+        let document = document(&registry, &entry.group, &entry.version);
         let paths = document["paths"].as_object().unwrap();
         let patches: Vec<&Value> = paths
             .values()
             .filter_map(|path| path.get("patch"))
             .filter(|patch| {
                 let gvk = &patch["x-kubernetes-group-version-kind"];
-                gvk["group"] == entry.group
-                    && gvk["version"] == entry.version
-                    && gvk["kind"] == entry.kind
+                gvk["group"] == *entry.group
+                    && gvk["version"] == *entry.version
+                    && gvk["kind"] == *entry.kind
             })
             .collect();
         assert!(!patches.is_empty(), "{entry:?}");
@@ -72,15 +72,15 @@ fn kubectl_finds_field_validation_on_every_kinds_patch() {
 fn kubectl_explain_finds_each_resource_and_its_schema() {
     let registry = kinds::all();
     for entry in registry.kinds() {
-        let document = document(&registry, entry.group, entry.version);
-        let root = match entry.group {
+        let document = document(&registry, &entry.group, &entry.version);
+        let root = match &*entry.group {
             "" => format!("/api/{}", entry.version),
             group => format!("/apis/{group}/{}", entry.version),
         };
         let list = &document["paths"][format!("{root}/{}", entry.plural)]["get"];
-        assert_eq!(list["x-kubernetes-group-version-kind"]["kind"], entry.kind);
-        let schema = &document["components"]["schemas"][(entry.schema_name)().as_ref()];
-        assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], entry.kind);
+        assert_eq!(list["x-kubernetes-group-version-kind"]["kind"], *entry.kind);
+        let schema = &document["components"]["schemas"][entry.codec.schema_name().as_ref()];
+        assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], *entry.kind);
         assert!(schema["properties"].get("metadata").is_some(), "{entry:?}");
     }
 }

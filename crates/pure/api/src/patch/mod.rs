@@ -48,11 +48,25 @@ pub enum PatchError {
 
 const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, \
                         application/strategic-merge-patch+json, application/apply-patch+yaml";
+/// Without merge keys there is no strategic merge.
+const ACCEPTED_FOR_CUSTOM: &str = "application/json-patch+json, application/merge-patch+json, \
+                                   application/apply-patch+yaml";
 
 impl Patch {
+    /// Reads a patch of an object whose kind a definition describes.
+    ///
+    /// # Errors
+    /// 415 in a format that such kinds do not have, and those of [`Patch::read`].
+    pub fn read_for_custom(content_type: &str, body: &[u8]) -> Result<Self, ApiError> {
+        if media_type(content_type) == STRATEGIC {
+            return Err(unknown_format(STRATEGIC, ACCEPTED_FOR_CUSTOM));
+        }
+        Self::read(content_type, body)
+    }
+
     /// Reads a patch in the format that its content type names.
     pub fn read(content_type: &str, body: &[u8]) -> Result<Self, ApiError> {
-        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        let media_type = media_type(content_type);
         let read = || decode::read_patch(body);
         let (format, body) = match media_type {
             "application/json-patch+json" => {
@@ -60,13 +74,8 @@ impl Patch {
                 (PatchFormat::Json(json_patch::read(&body.value)?), body)
             }
             "application/merge-patch+json" => (PatchFormat::Merge, read()?),
-            "application/strategic-merge-patch+json" => (PatchFormat::StrategicMerge, read()?),
-            other => {
-                return Err(ApiError::unsupported_patch_type(format!(
-                    "the body of the request was in an unknown format ({other}) - accepted media types include: \
-                     {ACCEPTED}"
-                )));
-            }
+            STRATEGIC => (PatchFormat::StrategicMerge, read()?),
+            other => return Err(unknown_format(other, ACCEPTED)),
         };
         if !body.value.is_object() && !matches!(format, PatchFormat::Json(_)) {
             return Err(ApiError::bad_request(
@@ -160,6 +169,19 @@ impl Patch {
             PatchFormat::Merge | PatchFormat::StrategicMerge => Vec::new(),
         }
     }
+}
+
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+fn media_type(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+fn unknown_format(given: &str, accepted: &str) -> ApiError {
+    ApiError::unsupported_patch_type(format!(
+        "the body of the request was in an unknown format ({given}) - accepted media types include: \
+         {accepted}"
+    ))
 }
 
 /// A value as upstream's error texts show those of strategic patches: `map[a:1 b:[x y]]`.

@@ -2,9 +2,12 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_structured_merge::TypedSchema;
 use rekindle_types::{ObjectJson, Tick};
 use serde_json::{Value, json};
 
@@ -16,7 +19,8 @@ use super::resource::{
 };
 use super::strategy::ObjectPart;
 use super::{metadata, strict};
-use crate::managed_fields::entries;
+use crate::managed_fields::{builtin_types, entries};
+use crate::validation::object_meta::{FinalizerRule, MetadataRules};
 
 /// An object of some served kind. Implemented for every [`ApiKind`]; the methods are the kind's
 /// own.
@@ -44,7 +48,7 @@ pub trait AnyObject: Send + Sync + 'static {
     /// See [`ApiKind::warnings`].
     fn warnings(&self) -> Vec<String>;
     /// See [`ApiKind::selectable_fields`].
-    fn selectable_fields(&self) -> Vec<(&'static str, String)>;
+    fn selectable_fields(&self) -> Vec<(Cow<'static, str>, String)>;
     /// See [`ApiKind::deletion_grace_period_seconds`].
     fn deletion_grace_period_seconds(&self) -> i64;
     /// See [`ApiKind::row`].
@@ -119,8 +123,9 @@ impl<K: ApiKind> AnyObject for K {
     fn warnings(&self) -> Vec<String> {
         ApiKind::warnings(self)
     }
-    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
-        ApiKind::selectable_fields(self)
+    fn selectable_fields(&self) -> Vec<(Cow<'static, str>, String)> {
+        let fields = ApiKind::selectable_fields(self).into_iter();
+        fields.map(|(path, value)| (path.into(), value)).collect()
     }
     fn deletion_grace_period_seconds(&self) -> i64 {
         ApiKind::deletion_grace_period_seconds(self)
@@ -173,34 +178,68 @@ fn with_nulls(mut text: Vec<u8>, fields: &[&str]) -> Vec<u8> {
     text
 }
 
-/// Reads an object that this registry wrote.
-pub type DecodeStored = fn(&[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error>;
+/// How objects of a kind are read, and how they look: the part of a kind that differs between
+/// those that are Rust types and those that a CustomResourceDefinition describes.
+pub trait KindCodec: Send + Sync + 'static {
+    /// Reads an object strictly; see [`crate::decode`].
+    ///
+    /// # Errors
+    /// A field has a value of the wrong type.
+    fn decode(&self, value: &Value) -> Result<ParsedObject, DecodeError>;
+
+    /// Reads an object that this registry wrote.
+    ///
+    /// # Errors
+    /// The text is no object of this kind.
+    fn decode_stored(&self, json: &[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error>;
+
+    /// Adds its schema, and those that it refers to, for OpenAPI.
+    fn add_schema(&self, generator: &mut schemars::SchemaGenerator);
+
+    /// Its schema, where that is published as it stands.
+    fn published_schema(&self) -> Option<Value>;
+
+    /// What its schema is made of: another schema has another source. None of a built-in kind.
+    fn schema_source(&self) -> Option<String>;
+
+    /// The name of its schema, for example `io.k8s.api.core.v1.Pod`.
+    fn schema_name(&self) -> Cow<'static, str>;
+
+    /// How its objects merge in server-side apply.
+    fn merge_schema(&self) -> TypedSchema<'_>;
+
+    /// A stored text as clients of this version get it.
+    ///
+    /// # Errors
+    /// The text is no object of this kind.
+    fn shown(&self, stored: &Bytes) -> Result<Bytes, serde_json::Error>;
+}
 
 /// One served kind: its names and how to read its objects.
 #[derive(Clone)]
 pub struct KindEntry {
     /// The group; empty for the core group.
-    pub group: &'static str,
+    pub group: Cow<'static, str>,
     /// The version.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
     /// `v1`, or `apps/v1`.
-    pub api_version: &'static str,
+    pub api_version: Cow<'static, str>,
     /// `Pod`.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// `PodList`.
-    pub list_kind: &'static str,
+    pub list_kind: Cow<'static, str>,
     /// `pods`.
-    pub plural: &'static str,
+    pub plural: Cow<'static, str>,
     /// `pod`.
-    pub singular: &'static str,
+    pub singular: Cow<'static, str>,
     /// `po`.
-    pub short_names: &'static [&'static str],
+    pub short_names: Vec<Cow<'static, str>>,
     /// `all`.
-    pub categories: &'static [&'static str],
+    pub categories: Vec<Cow<'static, str>>,
     /// Whether objects live in a namespace.
     pub scope: ResourceScope,
     /// The subresources.
-    pub subresources: &'static [Subresource],
+    pub subresources: Vec<Subresource>,
     /// How names must look.
     pub name_rule: NameRule,
     /// See [`ApiKind::CREATES_ON_UPDATE`].
@@ -208,17 +247,29 @@ pub struct KindEntry {
     /// See [`ApiKind::METADATA_CHECKS`].
     pub metadata_checks: MetadataChecks,
     /// The columns of a table.
-    pub columns: &'static [TableColumn],
+    pub columns: Cow<'static, [TableColumn]>,
     /// What field selectors may ask for, beyond metadata.name and metadata.namespace.
-    pub selectable_fields: &'static [&'static str],
-    /// Reads an object strictly; see [`crate::decode`].
-    pub decode: fn(&Value) -> Result<ParsedObject, DecodeError>,
-    /// Reads an object that this registry wrote.
-    pub decode_stored: DecodeStored,
-    /// Its schema, for OpenAPI.
-    pub schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
-    /// The name of its schema, for example `io.k8s.api.core.v1.Pod`.
-    pub schema_name: fn() -> Cow<'static, str>,
+    pub selectable_fields: Vec<Cow<'static, str>>,
+    /// Who describes it.
+    pub origin: KindOrigin,
+    /// How its objects are read.
+    pub codec: Arc<dyn KindCodec>,
+}
+
+/// Who describes a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KindOrigin {
+    /// This program: its objects are Rust types.
+    BuiltIn,
+    /// A CustomResourceDefinition.
+    Definition(DefinedKind),
+}
+
+/// What a definition says of a kind beside its objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinedKind {
+    /// For Warning headers, of a version that is deprecated.
+    pub deprecation: Option<String>,
 }
 
 /// An object as read, with what the kind does not know.
@@ -238,34 +289,64 @@ impl KindEntry {
                 "each subresource that changes the object needs its strategy"
             );
         }
+        let names = |names: &'static [&'static str]| names.iter().copied().map(Cow::from).collect();
         Self {
-            group: K::GROUP,
-            version: K::VERSION,
-            api_version: K::API_VERSION,
-            kind: K::KIND,
-            list_kind: K::LIST_KIND,
-            plural: K::URL_PATH_SEGMENT,
-            singular: K::NAMES.singular,
-            short_names: K::NAMES.short_names,
-            categories: K::NAMES.categories,
+            group: K::GROUP.into(),
+            version: K::VERSION.into(),
+            api_version: K::API_VERSION.into(),
+            kind: K::KIND.into(),
+            list_kind: K::LIST_KIND.into(),
+            plural: K::URL_PATH_SEGMENT.into(),
+            singular: K::NAMES.singular.into(),
+            short_names: names(K::NAMES.short_names),
+            categories: names(K::NAMES.categories),
             scope: K::NAMES.scope,
-            subresources: K::SUBRESOURCES,
+            subresources: K::SUBRESOURCES.to_vec(),
             name_rule: K::NAME_RULE,
             creates_on_update: K::CREATES_ON_UPDATE,
             metadata_checks: K::METADATA_CHECKS,
-            columns: K::COLUMNS,
-            selectable_fields: K::SELECTABLE_FIELDS,
-            decode: decode::<K>,
-            decode_stored: decode_stored::<K>,
-            schema: |generator| generator.subschema_for::<K>(),
-            schema_name: K::schema_name,
+            columns: K::COLUMNS.into(),
+            selectable_fields: names(K::SELECTABLE_FIELDS),
+            origin: KindOrigin::BuiltIn,
+            codec: Arc::new(TypeCodec::<K>(PhantomData)),
         }
+    }
+
+    /// The warning for who uses it in a version that is deprecated.
+    pub fn deprecation(&self) -> Option<&str> {
+        match &self.origin {
+            KindOrigin::BuiltIn => None,
+            KindOrigin::Definition(kind) => kind.deprecation.as_deref(),
+        }
+    }
+
+    /// How the metadata of its objects must look.
+    pub fn metadata_rules(&self) -> MetadataRules {
+        MetadataRules {
+            name: self.name_rule,
+            scope: self.scope,
+            finalizers: match self.origin {
+                KindOrigin::BuiltIn => FinalizerRule::Qualified,
+                KindOrigin::Definition(_) => FinalizerRule::Any,
+            },
+            checks: self.metadata_checks,
+        }
+    }
+
+    /// The group and the kind.
+    pub fn group_and_kind(&self) -> (&str, &str) {
+        (&self.group, &self.kind)
+    }
+
+    /// The group and the plural name.
+    pub fn group_and_plural(&self) -> (&str, &str) {
+        (&self.group, &self.plural)
     }
 
     /// `pods`, or `deployments.apps`: the resource as error texts name it.
     pub fn resource(&self) -> String {
         if self.group.is_empty() {
-            self.plural.to_owned()
+            self.plural.clone().into_owned()
         } else {
             format!("{}.{}", self.plural, self.group)
         }
@@ -274,7 +355,7 @@ impl KindEntry {
     /// `Pod`, or `Deployment.apps`: the kind as error texts name it.
     pub fn group_kind(&self) -> String {
         if self.group.is_empty() {
-            self.kind.to_owned()
+            self.kind.clone().into_owned()
         } else {
             format!("{}.{}", self.kind, self.group)
         }
@@ -308,13 +389,43 @@ impl std::fmt::Debug for KindEntry {
     }
 }
 
-fn decode<K: ApiKind>(value: &Value) -> Result<ParsedObject, DecodeError> {
-    let (object, unknown_fields) = strict::read::<K>(value)?;
-    Ok(ParsedObject { object: Box::new(object), unknown_fields })
-}
+/// The codec of a Rust type.
+struct TypeCodec<K>(PhantomData<fn() -> K>);
 
-fn decode_stored<K: ApiKind>(json: &[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error> {
-    let mut object = K::from_json(json)?;
-    entries::compact(object.metadata_mut());
-    Ok(Box::new(object))
+impl<K: ApiKind> KindCodec for TypeCodec<K> {
+    fn decode(&self, value: &Value) -> Result<ParsedObject, DecodeError> {
+        let (object, unknown_fields) = strict::read::<K>(value)?;
+        Ok(ParsedObject { object: Box::new(object), unknown_fields })
+    }
+
+    fn decode_stored(&self, json: &[u8]) -> Result<Box<dyn AnyObject>, serde_json::Error> {
+        let mut object = K::from_json(json)?;
+        entries::compact(object.metadata_mut());
+        Ok(Box::new(object))
+    }
+
+    fn add_schema(&self, generator: &mut schemars::SchemaGenerator) {
+        generator.subschema_for::<K>();
+    }
+
+    fn published_schema(&self) -> Option<Value> {
+        None
+    }
+
+    fn schema_source(&self) -> Option<String> {
+        None
+    }
+
+    fn schema_name(&self) -> Cow<'static, str> {
+        K::schema_name()
+    }
+
+    fn merge_schema(&self) -> TypedSchema<'_> {
+        builtin_types::of_schema(&K::schema_name())
+    }
+
+    /// A kind of this program has one version, and a text is stored as it is shown.
+    fn shown(&self, stored: &Bytes) -> Result<Bytes, serde_json::Error> {
+        Ok(stored.clone())
+    }
 }

@@ -5,6 +5,8 @@
 //! registry. Everything else (create, list, watch, patch, tables, discovery, OpenAPI) is the same
 //! code for every kind.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ListableResource, Metadata};
 pub use rekindle_types::ResourceScope;
@@ -194,16 +196,16 @@ pub enum NameRule {
 }
 
 /// One column of a server-side table (meta.k8s.io/v1 TableColumnDefinition).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TableColumn {
     /// The heading in title case, as kubectl shows it in capitals.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// `string`, `integer`, `boolean` or `date`.
-    pub type_: &'static str,
+    pub type_: Cow<'static, str>,
     /// `name` for the name column, else empty.
-    pub format: &'static str,
+    pub format: Cow<'static, str>,
     /// What it means.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// 0: always shown; 1 and more: only with `-o wide`.
     pub priority: i32,
 }
@@ -215,4 +217,6 @@ pub enum TableCell {
     Text(String),
     /// A number.
     Int(i64),
+    /// Any value.
+    Json(Value),
 }

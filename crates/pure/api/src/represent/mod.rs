@@ -13,7 +13,7 @@ use rekindle_types::Tick;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::registry::KindEntry;
+use crate::registry::{KindEntry, KindOrigin};
 use crate::request::Representation;
 use crate::status::ApiError;
 
@@ -53,7 +53,7 @@ impl ObjectRenderer<'_> {
     /// One object, given as JSON.
     pub fn object(&self, json: &Bytes) -> Result<Bytes, ApiError> {
         match self.form {
-            Representation::Objects => Ok(json.clone()),
+            Representation::Objects => shown(self.entry, json),
             Representation::Metadata(_) => Ok(metadata_only(json)?.into()),
             Representation::Table(include) => {
                 let meta =
@@ -75,7 +75,7 @@ impl ObjectRenderer<'_> {
     /// A list.
     pub fn list(&self, meta: &ListMeta, objects: &[Arc<StoredObject>]) -> Result<Bytes, ApiError> {
         let (kind, api_version) = match self.form {
-            Representation::Objects => (self.entry.list_kind, self.entry.api_version),
+            Representation::Objects => (&*self.entry.list_kind, &*self.entry.api_version),
             Representation::Metadata(_) => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
             Representation::Table(include) => {
                 let values: Vec<Bytes> =
@@ -88,7 +88,7 @@ impl ObjectRenderer<'_> {
         let mut json = Vec::with_capacity(size + 200);
         let head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":");
         json.extend_from_slice(head.as_bytes());
-        json.extend_from_slice(&to_json(meta)?);
+        json.extend_from_slice(&self.list_meta(meta)?);
         json.extend_from_slice(b",\"items\":[");
         for (index, object) in objects.iter().enumerate() {
             if index > 0 {
@@ -99,7 +99,7 @@ impl ObjectRenderer<'_> {
                     json.extend_from_slice(&metadata_only(&object.value)?)
                 }
                 Representation::Objects | Representation::Table(_) => {
-                    extend_with_item(&mut json, self.entry, &object.value);
+                    extend_with_item(&mut json, self.entry, &shown(self.entry, &object.value)?);
                 }
             }
         }
@@ -107,10 +107,21 @@ impl ObjectRenderer<'_> {
         Ok(json.into())
     }
 
+    /// What a list says of itself. Upstream says so where nothing follows for the kinds of
+    /// definitions only.
+    fn list_meta(&self, meta: &ListMeta) -> Result<Vec<u8>, ApiError> {
+        let mut json = to_json(meta)?;
+        let is_last = meta.continue_token.is_empty() && self.form == Representation::Objects;
+        if is_last && self.entry.origin != KindOrigin::BuiltIn {
+            json.splice(1..1, *b"\"continue\":\"\",");
+        }
+        Ok(json)
+    }
+
     /// What a bookmark carries: an object of the kind with nothing but a revision.
     pub fn bookmark(&self, revision: Revision, kind_of_bookmark: BookmarkKind) -> Bytes {
         let (kind, api_version) = match self.form {
-            Representation::Objects => (self.entry.kind, self.entry.api_version),
+            Representation::Objects => (&*self.entry.kind, &*self.entry.api_version),
             Representation::Metadata(_) => ("PartialObjectMetadata", "meta.k8s.io/v1"),
             Representation::Table(_) => ("Table", "meta.k8s.io/v1"),
         };
@@ -142,12 +153,20 @@ pub enum BookmarkKind {
     Progress,
 }
 
+/// A stored object as clients of its kind's version get it.
+fn shown(entry: &KindEntry, json: &Bytes) -> Result<Bytes, ApiError> {
+    let shown = entry.codec.shown(json);
+    shown.map_err(|error| ApiError::internal(format!("read a stored {}: {error}", entry.kind)))
+}
+
 /// Adds an object as an item of a list of its kind. Upstream's items say neither `apiVersion` nor
 /// `kind`, but for kinds that a user's definition adds; those of rekindle.dev are such there.
 fn extend_with_item(json: &mut Vec<u8>, entry: &KindEntry, object: &[u8]) {
     let head = format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", entry.api_version, entry.kind);
+    let is_ours = entry.group == rekindle_types::v1alpha1::GROUP;
+    let is_custom = is_ours || entry.origin != KindOrigin::BuiltIn;
     match object.strip_prefix(head.as_bytes()) {
-        Some(rest) if entry.group != rekindle_types::v1alpha1::GROUP => {
+        Some(rest) if !is_custom => {
             json.push(b'{');
             json.extend_from_slice(rest);
         }

@@ -5,7 +5,7 @@ use rekindle_types::Tick;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{ListMeta, metadata_only, to_json};
+use super::{ListMeta, metadata_only, shown, to_json};
 use crate::registry::{KindEntry, TableCell, TableColumn};
 use crate::request::IncludeObject;
 use crate::status::ApiError;
@@ -17,17 +17,17 @@ struct TableDocument<'a> {
     api_version: &'a str,
     metadata: &'a ListMeta,
     /// None, which is null, where the client has them already.
-    column_definitions: Option<Vec<ColumnDefinition>>,
+    column_definitions: Option<Vec<ColumnDefinition<'a>>>,
     rows: Vec<TableRow>,
 }
 
 #[derive(Serialize)]
-struct ColumnDefinition {
-    name: &'static str,
+struct ColumnDefinition<'a> {
+    name: &'a str,
     #[serde(rename = "type")]
-    type_: &'static str,
-    format: &'static str,
-    description: &'static str,
+    type_: &'a str,
+    format: &'a str,
+    description: &'a str,
     priority: i32,
 }
 
@@ -38,13 +38,13 @@ struct TableRow {
     object: Option<Box<RawValue>>,
 }
 
-impl From<&TableColumn> for ColumnDefinition {
-    fn from(column: &TableColumn) -> Self {
+impl<'a> From<&'a TableColumn> for ColumnDefinition<'a> {
+    fn from(column: &'a TableColumn) -> Self {
         Self {
-            name: column.name,
-            type_: column.type_,
-            format: column.format,
-            description: column.description,
+            name: &column.name,
+            type_: &column.type_,
+            format: &column.format,
+            description: &column.description,
             priority: column.priority,
         }
     }
@@ -64,7 +64,7 @@ pub(super) fn columns_json(entry: &KindEntry) -> String {
     serde_json::to_string(&columns(entry)).expect("columns are plain texts and numbers")
 }
 
-fn columns(entry: &KindEntry) -> Vec<ColumnDefinition> {
+fn columns(entry: &KindEntry) -> Vec<ColumnDefinition<'_>> {
     entry.columns.iter().map(ColumnDefinition::from).collect()
 }
 
@@ -97,12 +97,14 @@ fn row(
     json: &Bytes,
     now: Tick,
 ) -> Result<TableRow, ApiError> {
-    let object = (entry.decode_stored)(json)
+    let object = entry
+        .codec
+        .decode_stored(json)
         .map_err(|error| ApiError::internal(format!("read a stored {}: {error}", entry.kind)))?;
     let cells = object.row(now).into_iter().map(cell).collect::<Result<_, _>>()?;
     let object = match include {
         IncludeObject::Metadata => Some(raw(metadata_only(json)?)?),
-        IncludeObject::Object => Some(raw(json.to_vec())?),
+        IncludeObject::Object => Some(raw(shown(entry, json)?.to_vec())?),
         IncludeObject::None => None,
     };
     Ok(TableRow { cells, object })
@@ -112,6 +114,7 @@ fn cell(cell: TableCell) -> Result<Box<RawValue>, ApiError> {
     match cell {
         TableCell::Text(text) => to_raw_value(&text),
         TableCell::Int(number) => to_raw_value(&number),
+        TableCell::Json(value) => to_raw_value(&value),
     }
     .map_err(ApiError::internal)
 }

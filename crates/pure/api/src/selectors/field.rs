@@ -76,7 +76,7 @@ impl FieldSelector {
             let field = term.field.as_str();
             let known = field == "metadata.name"
                 || (field == "metadata.namespace" && entry.scope == ResourceScope::Namespaced)
-                || entry.selectable_fields.contains(&field);
+                || entry.selectable_fields.iter().any(|known| known == field);
             if known {
                 continue;
             }

@@ -65,7 +65,9 @@ impl Selection {
         }
         // What this registry wrote it can read; if not, the object is shown to nobody rather than
         // to the wrong one.
-        (entry.decode_stored)(&object.value)
+        entry
+            .codec
+            .decode_stored(&object.value)
             .is_ok_and(|object| self.selects_object(object.as_ref()))
     }
 

@@ -65,7 +65,7 @@ pub(crate) fn restore(
     namespace: &str,
     name: &str,
 ) -> Result<Vec<PendingWrite>, ApiError> {
-    let is_of_it = KINDS.contains(&(call.entry.group, call.entry.plural));
+    let is_of_it = KINDS.contains(&call.entry.group_and_plural());
     match call.api.service_addresses.endpoint.get() {
         Some(endpoint) if is_of_it && (namespace, name) == (NAMESPACE, NAME) => {
             publish(call.api, *endpoint, call.request.now)

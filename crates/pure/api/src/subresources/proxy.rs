@@ -33,7 +33,7 @@ struct ProxyName<'n> {
 /// Any method, to anything that the target serves.
 pub(crate) fn connect(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let invalid = || {
-        let kind = call.entry.singular;
+        let kind = &call.entry.singular;
         ApiError::bad_request(format!("invalid {kind} request {:?}", call.path.name))
     };
     let asked = ProxyName::parse(&call.path.name).ok_or_else(invalid)?;

@@ -1,14 +1,16 @@
 //! `scale`: the replica count of a workload as an `autoscaling/v1` Scale, whatever the workload's
 //! kind.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use http::StatusCode;
 use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::call::{ApiCall, ObjectPart};
+use crate::custom::{CustomObject, ScalePaths};
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::patch::Patch;
 use crate::registry::{AnyObject, FieldError, KindEntry};
@@ -21,7 +23,7 @@ const SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 pub(crate) fn get(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let stored = call.stored()?;
-    let scale = scale_of(call.decode_stored(&stored)?.as_ref());
+    let scale = scale_of(call.decode_stored(&stored)?.as_ref())?;
     Ok(ApiAnswer::json(StatusCode::OK, to_json(&scale)?).into())
 }
 
@@ -40,7 +42,9 @@ pub(crate) fn patch(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     }
     let patch = Patch::read(&call.request.content_type, &call.request.body)?;
     change_scale(call, |old| {
-        let mut before = serde_json::to_value(scale_of(old)).map_err(ApiError::internal)?;
+        // a count that is missing is 0 to a patch
+        let before = scale_of_value(old, &with_replicas(old));
+        let mut before = serde_json::to_value(before).map_err(ApiError::internal)?;
         if before["spec"]["replicas"].is_null() {
             before["spec"]["replicas"] = 0.into();
         }
@@ -84,8 +88,8 @@ fn change_scale(
             return Err(ApiError::invalid_kind("autoscaling", "Scale", &call.path.name, &[error]));
         }
         let mut value = old.to_value();
-        value["spec"]["replicas"] = replicas.into();
-        let decoded = (call.entry.decode)(&value).map_err(ApiError::internal)?;
+        set(&mut value, &paths_of(old).spec_replicas, replicas.into());
+        let decoded = call.entry.codec.decode(&value).map_err(ApiError::internal)?;
         let mut object = decoded.object;
         object.meta_mut().resource_version = scale.metadata.resource_version;
         if let Some(uid) = scale.metadata.uid {
@@ -102,9 +106,12 @@ fn as_scale(entry: &KindEntry, outcome: RequestOutcome) -> RequestOutcome {
         if !answer.code.is_success() {
             return answer;
         }
-        let scale = (entry.decode_stored)(&answer.body)
+        let scale = entry
+            .codec
+            .decode_stored(&answer.body)
             .map_err(ApiError::internal)
-            .and_then(|object| to_json(&scale_of(object.as_ref())));
+            .and_then(|object| scale_of(object.as_ref()))
+            .and_then(|scale| to_json(&scale));
         match scale {
             Ok(json) => ApiAnswer { body: json.into(), ..answer },
             Err(error) => error.into(),
@@ -126,12 +133,63 @@ fn as_scale(entry: &KindEntry, outcome: RequestOutcome) -> RequestOutcome {
     }
 }
 
-/// The Scale of a workload: every kind that serves it has `spec.replicas`, `spec.selector` and
-/// `status.replicas`.
-fn scale_of(object: &dyn AnyObject) -> Scale {
+/// Where the built-in kinds that serve a Scale have what it shows.
+static OF_WORKLOADS: ScalePaths = ScalePaths {
+    spec_replicas: Cow::Borrowed(".spec.replicas"),
+    status_replicas: Cow::Borrowed(".status.replicas"),
+    selector: Some(Cow::Borrowed(".spec.selector")),
+};
+
+fn paths_of(object: &dyn AnyObject) -> &ScalePaths {
+    let custom = object.as_any().downcast_ref::<CustomObject>();
+    custom.and_then(CustomObject::scale_paths).unwrap_or(&OF_WORKLOADS)
+}
+
+fn names_of(path: &str) -> impl Iterator<Item = &str> {
+    path.split('.').filter(|name| !name.is_empty())
+}
+
+fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
+    names_of(path).try_fold(object, |value, name| value.get(name))
+}
+
+fn set(object: &mut Value, path: &str, value: Value) {
+    let mut place = object;
+    for name in names_of(path) {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[name];
+    }
+    *place = value;
+}
+
+/// The object with a count of 0 where it has none.
+fn with_replicas(object: &dyn AnyObject) -> Value {
+    let mut value = object.to_value();
+    let path = &paths_of(object).spec_replicas;
+    if at(&value, path).is_none_or(Value::is_null) {
+        set(&mut value, path, 0.into());
+    }
+    value
+}
+
+/// The Scale of an object.
+fn scale_of(object: &dyn AnyObject) -> Result<Scale, ApiError> {
     let value = object.to_value();
-    let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());
-    let selector = selector_of(&value["spec"]["selector"]);
+    let path = &paths_of(object).spec_replicas;
+    if object.as_any().is::<CustomObject>() && at(&value, path).is_none() {
+        let why = format!("the spec replicas field {path:?} does not exist");
+        return Err(ApiError::internal(why));
+    }
+    Ok(scale_of_value(object, &value))
+}
+
+fn scale_of_value(object: &dyn AnyObject, value: &Value) -> Scale {
+    let paths = paths_of(object);
+    let number = |path: &str| at(value, path).and_then(Value::as_i64);
+    let number = |path: &str| number(path).and_then(|number| i32::try_from(number).ok());
+    let selector = paths.selector.as_ref().and_then(|path| at(value, path));
     let meta = object.meta();
     Scale {
         metadata: ObjectMeta {
@@ -143,15 +201,22 @@ fn scale_of(object: &dyn AnyObject) -> Scale {
             ..ObjectMeta::default()
         },
         spec: Some(ScaleSpec {
-            replicas: number(&value["spec"]["replicas"]).filter(|replicas| *replicas != 0),
+            replicas: number(&paths.spec_replicas).filter(|replicas| *replicas != 0),
         }),
         status: Some(ScaleStatus {
-            replicas: number(&value["status"]["replicas"]).unwrap_or(0),
-            selector: selector
-                .filter(|selector| !selector::is_empty(selector))
-                .map(|s| selector::format(&s)),
+            replicas: number(&paths.status_replicas).unwrap_or(0),
+            selector: selector.and_then(shown_selector),
         }),
     }
+}
+
+/// The text of a selector; that of a custom object is a text.
+fn shown_selector(value: &Value) -> Option<String> {
+    if let Some(text) = value.as_str() {
+        return Some(text.to_owned()).filter(|text| !text.is_empty());
+    }
+    let selector = selector_of(value)?;
+    (!selector::is_empty(&selector)).then(|| selector::format(&selector))
 }
 
 /// A selector, or the plain labels that a ReplicationController has in its place.

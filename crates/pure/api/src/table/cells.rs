@@ -1,13 +1,15 @@
 //! Columns and cells that many tables share.
 
+use std::borrow::Cow;
+
 use crate::registry::resource::{TableCell, TableColumn};
 
 /// The name column.
 pub const NAME: TableColumn = TableColumn {
-    name: "Name",
-    type_: "string",
-    format: "name",
-    description: "Name must be unique within a namespace.",
+    name: Cow::Borrowed("Name"),
+    type_: Cow::Borrowed("string"),
+    format: Cow::Borrowed("name"),
+    description: Cow::Borrowed("Name must be unique within a namespace."),
     priority: 0,
 };
 
@@ -31,7 +33,7 @@ pub const fn column(
     type_: &'static str,
     description: &'static str,
 ) -> TableColumn {
-    TableColumn { name, type_, format: "", description, priority: 0 }
+    labelled(name, type_, description, 0)
 }
 
 /// A column of `-o wide`.
@@ -40,7 +42,22 @@ pub const fn wide(
     type_: &'static str,
     description: &'static str,
 ) -> TableColumn {
-    TableColumn { name, type_, format: "", description, priority: 1 }
+    labelled(name, type_, description, 1)
+}
+
+const fn labelled(
+    name: &'static str,
+    type_: &'static str,
+    description: &'static str,
+    priority: i32,
+) -> TableColumn {
+    TableColumn {
+        name: Cow::Borrowed(name),
+        type_: Cow::Borrowed(type_),
+        format: Cow::Borrowed(""),
+        description: Cow::Borrowed(description),
+        priority,
+    }
 }
 
 /// The text, or `<none>` where there is none.

@@ -6,13 +6,31 @@ use super::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, labels, names, sh
 use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{MetadataChecks, NameRule, ResourceScope};
 
+/// How the metadata of a kind's objects must look.
+#[derive(Clone, Copy, Debug)]
+pub struct MetadataRules {
+    /// The name.
+    pub name: NameRule,
+    /// The namespace.
+    pub scope: ResourceScope,
+    /// The finalizers.
+    pub finalizers: FinalizerRule,
+    /// What is checked of a change.
+    pub checks: MetadataChecks,
+}
+
+/// How the names of finalizers must look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinalizerRule {
+    /// They have a domain, or are Kubernetes' own.
+    Qualified,
+    /// They may be any, but those without a domain deserve a warning.
+    Any,
+}
+
 /// Checks the metadata of a new object, and those parts of a changed one that may change.
-pub fn check(
-    meta: &ObjectMeta,
-    rule: NameRule,
-    scope: ResourceScope,
-    field: &Path,
-) -> Vec<FieldError> {
+pub fn check(meta: &ObjectMeta, rules: &MetadataRules, field: &Path) -> Vec<FieldError> {
+    let (rule, scope) = (rules.name, rules.scope);
     let mut errors = Vec::new();
     let generate_name = text(meta.generate_name.as_ref());
     let name = text(meta.name.as_ref());
@@ -27,10 +45,7 @@ pub fn check(
     }
     errors.extend(check_namespace(text(meta.namespace.as_ref()), scope, &field.child("namespace")));
     errors.extend(check_common(meta, field));
-    errors.extend(check_finalizer_domains(
-        items(meta.finalizers.as_ref()),
-        &field.child("finalizers"),
-    ));
+    errors.extend(check_finalizer_domains(meta, rules, field));
     errors
 }
 
@@ -156,11 +171,17 @@ fn check_finalizers(finalizers: &[String], field: &Path) -> Vec<FieldError> {
 }
 
 /// Unqualified names are kept for upstream's own two and for the namespace's.
-fn check_finalizer_domains(finalizers: &[String], field: &Path) -> Vec<FieldError> {
-    let is_known = |name: &str| {
-        name.contains('/') || matches!(name, "orphan" | "foregroundDeletion" | "kubernetes")
+fn check_finalizer_domains(
+    meta: &ObjectMeta,
+    rules: &MetadataRules,
+    field: &Path,
+) -> Vec<FieldError> {
+    let finalizers = match rules.finalizers {
+        FinalizerRule::Qualified => items(meta.finalizers.as_ref()),
+        FinalizerRule::Any => &[],
     };
-    let unknown = finalizers.iter().enumerate().filter(|(_, finalizer)| !is_known(finalizer));
+    let field = field.child("finalizers");
+    let unknown = finalizers.iter().enumerate().filter(|(_, name)| !is_qualified(name));
     let errors = unknown.take(MISTAKES_MAX).map(|(index, finalizer)| {
         let detail = "name is neither a standard finalizer name nor is it fully qualified";
         FieldError::invalid(field.index(index), finalizer, detail)
@@ -168,25 +189,39 @@ fn check_finalizer_domains(finalizers: &[String], field: &Path) -> Vec<FieldErro
     errors.collect()
 }
 
+fn is_qualified(finalizer: &str) -> bool {
+    finalizer.contains('/') || matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
+}
+
+/// The warnings about finalizers that might be those of somebody else, of an object whose
+/// finalizers may be any.
+pub fn finalizer_warnings(meta: &ObjectMeta) -> Vec<String> {
+    let unknown = items(meta.finalizers.as_ref()).iter().filter(|name| !is_qualified(name));
+    let warning = |name: &String| {
+        format!(
+            "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid \
+             accidental conflicts with other finalizer writers"
+        )
+    };
+    unknown.take(MISTAKES_MAX).map(warning).collect()
+}
+
 /// Everything wrong with the metadata of a changed object. Upstream asks the machinery and the
 /// kind, and tells what both find twice; so do we, because clients count causes.
 pub fn check_change(
     (new, old): (&ObjectMeta, &ObjectMeta),
-    rule: NameRule,
-    scope: ResourceScope,
-    kind: MetadataChecks,
+    rules: &MetadataRules,
 ) -> Vec<FieldError> {
     let field = Path::new("metadata");
-    let finalizers = items(new.finalizers.as_ref());
     let mut errors = check_common(new, &field);
     for _ in 0..2 {
         errors.extend(check_update(new, old, &field));
         errors.extend(check_changeable(new, &field));
     }
-    errors.extend(check_finalizer_domains(finalizers, &field.child("finalizers")));
-    match kind {
+    errors.extend(check_finalizer_domains(new, rules, &field));
+    match rules.checks {
         MetadataChecks::OfUpdate => {}
-        MetadataChecks::OfUpdateAndObject => errors.extend(check(new, rule, scope, &field)),
+        MetadataChecks::OfUpdateAndObject => errors.extend(check(new, rules, &field)),
     }
     errors
 }

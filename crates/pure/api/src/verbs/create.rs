@@ -140,12 +140,8 @@ fn check_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiEr
 }
 
 fn validate(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
-    let mut errors = validation::object_meta::check(
-        object.meta(),
-        call.entry.name_rule,
-        call.entry.scope,
-        &Path::new("metadata"),
-    );
+    let rules = call.entry.metadata_rules();
+    let mut errors = validation::object_meta::check(object.meta(), &rules, &Path::new("metadata"));
     errors.extend(object.validate());
     errors.extend(object.validate_new());
     if errors.is_empty() {
@@ -172,6 +168,7 @@ fn write(
         }
         DryRun::No => {}
     }
+    let _until_queued = call.api.custom.admit_new(call)?;
     let queued = match service {
         Some(service) => service.queue(&key, WritePrecondition::Absent, object, call.request.now),
         None => put(call.api, &key, WritePrecondition::Absent, object).map(|write| vec![write]),

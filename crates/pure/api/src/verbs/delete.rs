@@ -20,12 +20,13 @@ use crate::request::options::DryRun;
 use crate::selectors::{Selection, names_of_key};
 use crate::status::{ApiError, Status};
 use crate::validation::items;
-use crate::{admission, decode, keys, removal};
+use crate::{admission, custom, decode, keys, removal};
 
 /// What a client wants to happen with the dependents of what it deletes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum DeletePropagation {
     /// As the object's finalizers say, or as it is usual for its kind.
+    #[default]
     Unsaid,
     /// The garbage collector deletes them afterwards.
     Background,
@@ -36,7 +37,7 @@ enum DeletePropagation {
 }
 
 /// The options of a delete, from body and query.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteRequest {
     grace_period_seconds: Option<i64>,
     propagation: DeletePropagation,
@@ -64,9 +65,10 @@ pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
             }
             DeleteStep::Mark(object) => {
                 let key = stored.key.as_str();
-                let pending =
-                    put(call.api, key, WritePrecondition::Revision(stored.revision), object)?;
-                Ok(call.when_written(vec![pending], StatusCode::OK, Vec::new())?)
+                let mut pending =
+                    vec![put(call.api, key, WritePrecondition::Revision(stored.revision), object)?];
+                pending.extend(admission::after_mark(call, &call.path.namespace, &call.path.name)?);
+                Ok(call.when_written(pending, StatusCode::OK, Vec::new())?)
             }
             DeleteStep::Leave(object) => {
                 let pending = call.api.store.barrier()?;
@@ -93,9 +95,9 @@ fn remove_now(
 
 /// Whether a deletion of this kind answers with the object, as upstream.
 fn shows_deleted(entry: &KindEntry) -> bool {
-    match entry.group {
+    match entry.group.as_ref() {
         "" => matches!(
-            entry.kind,
+            entry.kind.as_ref(),
             "PersistentVolume"
                 | "PersistentVolumeClaim"
                 | "Pod"
@@ -282,6 +284,7 @@ impl DeleteStep {
                 // Upstream: observers may want to act on the deletion, so it counts as a change of
                 // the spec.
                 meta.generation = meta.generation.map(|generation| generation + 1);
+                custom::cleanup::hold(object.as_mut(), now);
             }
             Some(deadline) => {
                 let known = meta.deletion_grace_period_seconds.unwrap_or(0);
@@ -366,8 +369,15 @@ fn delete_one_of_many(
             DeleteStep::Leave(_) => return Ok(None),
             DeleteStep::Remove(_) => remove(call.api, &stored),
             DeleteStep::Mark(object) => {
-                put(call.api, key, WritePrecondition::Revision(stored.revision), object)
-                    .map(|write| vec![write])
+                let expect = WritePrecondition::Revision(stored.revision);
+                match put(call.api, key, expect, object) {
+                    Ok(write) => {
+                        let mut pending = vec![write];
+                        pending.extend(admission::after_mark(call, namespace, name)?);
+                        Ok(pending)
+                    }
+                    Err(error) => Err(error),
+                }
             }
         };
         match result.map_err(ApiWriteFailure::from) {

@@ -13,7 +13,7 @@ use crate::managed_fields::{self, AppliedConfig};
 use crate::object_meta;
 use crate::outcome::RequestOutcome;
 use crate::patch::Patch;
-use crate::registry::{AnyObject, FieldError};
+use crate::registry::{AnyObject, FieldError, KindOrigin};
 use crate::request::RequestVerb;
 use crate::status::ApiError;
 
@@ -80,7 +80,12 @@ fn create_applied(call: &ApiCall<'_>, config: &AppliedConfig) -> Result<RequestO
 }
 
 fn read(call: &ApiCall<'_>) -> Result<Patch, ApiError> {
-    Patch::read(&call.request.content_type, &call.request.body)
+    match call.entry.origin {
+        KindOrigin::BuiltIn => Patch::read(&call.request.content_type, &call.request.body),
+        KindOrigin::Definition(_) => {
+            Patch::read_for_custom(&call.request.content_type, &call.request.body)
+        }
+    }
 }
 
 /// The same of a patch of metadata and status: the rest of the object comes from the old one,
@@ -117,7 +122,7 @@ fn propose(
     mut patch: Patch,
     old: serde_json::Value,
 ) -> Result<ProposedObject, ApiError> {
-    let schema = (call.entry.schema_name)();
+    let schema = call.entry.codec.schema_name();
     let duplicate_fields = patch.take_duplicate_fields();
     let mut strict_errors = patch.take_unknown_fields();
     let patched = patch.apply(&schema, old)?;

@@ -11,7 +11,7 @@ use crate::auth::AccessAttributes;
 use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, put, remove};
 use crate::decode::DecodedObject;
 use crate::outcome::RequestOutcome;
-use crate::registry::AnyObject;
+use crate::registry::{AnyObject, KindOrigin};
 use crate::request::RequestVerb;
 use crate::request::options::DryRun;
 use crate::service_addresses::ServiceWrite;
@@ -49,8 +49,8 @@ fn is_to_be_created(call: &ApiCall<'_>) -> bool {
 fn create_in_place(call: &ApiCall<'_>, decoded: DecodedObject) -> Result<RequestOutcome, ApiError> {
     let what = AccessAttributes::Resource {
         verb: RequestVerb::Create.name(),
-        group: call.entry.group,
-        resource: call.entry.plural,
+        group: &call.entry.group,
+        resource: &call.entry.plural,
         subresource: "",
         namespace: &call.path.namespace,
         name: &call.path.name,
@@ -139,6 +139,10 @@ fn check_preconditions(
     let name = &call.path.name;
     let given = new.meta().resource_version.as_deref().unwrap_or_default();
     let given = revision::parse(given)?.filter(|given| given.0 != 0);
+    let is_replacement = call.request.method == Method::PUT && call.path.subresource != "scale";
+    if given.is_none() && is_replacement && call.entry.origin != KindOrigin::BuiltIn {
+        return Err(ApiError::unconditional_update(call.entry, name));
+    }
     if given.is_some_and(|given| given != stored.revision) {
         return Err(ApiError::modified(call.entry, name));
     }
@@ -184,12 +188,8 @@ fn settle(
     if let Some(service) = service {
         service.complete(object.as_mut(), Some(old))?;
     }
-    let mut errors = validation::object_meta::check_change(
-        (object.meta(), old.meta()),
-        call.entry.name_rule,
-        call.entry.scope,
-        call.entry.metadata_checks,
-    );
+    let rules = call.entry.metadata_rules();
+    let mut errors = validation::object_meta::check_change((object.meta(), old.meta()), &rules);
     match part {
         ObjectPart::Main | ObjectPart::EphemeralContainers | ObjectPart::Resize => {
             errors.extend(new_mistakes(object.validate(), || old.validate()));
@@ -229,10 +229,11 @@ pub(crate) fn store_change(
     }
     let key = stored.key.as_str();
     let expect = WritePrecondition::Revision(stored.revision);
-    let pending = match service {
+    let mut pending = match service {
         Some(service) => service.queue(key, expect, object, call.request.now)?,
         None => vec![put(call.api, key, expect, object)?],
     };
+    pending.extend(admission::after_change(call, &call.path.namespace, &call.path.name)?);
     call.note_event_write(key);
     Ok(call.when_written(pending, StatusCode::OK, warnings)?)
 }

@@ -104,6 +104,7 @@ pub(crate) fn affected(
         | ViewObject::StorageClass(_)
         | ViewObject::Node(_)
         | ViewObject::Namespace(_)
+        | ViewObject::CustomResourceDefinition(_)
         | ViewObject::Metadata(..) => {}
     }
 }

@@ -242,6 +242,27 @@ impl ClusterView {
         objects::objects_of_kind(&self.objects, kind)
     }
 
+    /// The kinds that definitions describe.
+    pub fn custom_kinds(&self) -> impl Iterator<Item = ResourceKind> {
+        self.of_kind(ResourceKind::CustomResourceDefinition).filter_map(
+            |(_, object)| match object {
+                ViewObject::CustomResourceDefinition(definition) => {
+                    definition.kind.map(ResourceKind::Custom)
+                }
+                _ => None,
+            },
+        )
+    }
+
+    /// The kind that an owner reference names.
+    pub(crate) fn kind_of_reference(&self, api_version: &str, kind: &str) -> Option<ResourceKind> {
+        ResourceKind::of_reference(api_version, kind).or_else(|| {
+            let group = api_version.split_once('/').map_or("", |(group, _)| group);
+            let mut custom = self.custom_kinds();
+            custom.find(|custom| custom.info().kind == kind && custom.info().group == group)
+        })
+    }
+
     /// All objects of a kind in a namespace.
     pub fn in_namespace<'a>(
         &'a self,

@@ -145,6 +145,7 @@ pub(crate) fn affected(
         | ViewObject::Lease(_)
         | ViewObject::Node(_)
         | ViewObject::Namespace(_)
+        | ViewObject::CustomResourceDefinition(_)
         | ViewObject::Metadata(..) => {}
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{self, Namespace};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::plan::{
     DeleteGrace, DeleteWrite, DependentPolicy, EvictWrite, PatchTarget,
@@ -384,6 +385,18 @@ fn encode(object: &ViewObject) -> Value {
         ViewObject::CronJob(o) => serde_json::to_value(o.as_ref()),
         ViewObject::Job(o) => serde_json::to_value(o.as_ref()),
         ViewObject::Pod(_) => panic!("less than all of a pod is held"),
+        ViewObject::CustomResourceDefinition(o) => {
+            let names = o.kind.expect("tests have definitions of kinds that are served").info();
+            Ok(json!({
+                "metadata": o.metadata,
+                "spec": {
+                    "group": names.group, "scope": format!("{:?}", names.scope),
+                    "names": {"plural": names.plural, "kind": names.kind},
+                    "versions": [{"name": names.version, "served": true, "storage": true}],
+                },
+                "status": {"conditions": [{"type": "Established", "status": "True"}]},
+            }))
+        }
         ViewObject::RestartLadder(o) => serde_json::to_value(o.as_ref()),
         ViewObject::PodRestart(o) => serde_json::to_value(o.as_ref()),
         ViewObject::RestartLedger(o) => serde_json::to_value(o.as_ref()),
@@ -429,6 +442,9 @@ fn decode(kind: ResourceKind, mut value: Value) -> ViewObject {
         ResourceKind::StorageClass => ViewObject::StorageClass(typed(value)),
         ResourceKind::Node => ViewObject::Node(typed(value)),
         ResourceKind::Namespace => ViewObject::Namespace(typed(value)),
+        ResourceKind::CustomResourceDefinition => {
+            ViewObject::from(typed::<CustomResourceDefinition>(value))
+        }
         other => ViewObject::Metadata(other, typed(value["metadata"].clone())),
     }
 }

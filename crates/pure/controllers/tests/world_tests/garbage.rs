@@ -1,7 +1,7 @@
 //! Garbage collection, after the Kubernetes documentation on owners and dependents.
 
 use rekindle_controllers::plan::DependentPolicy;
-use rekindle_controllers::{ObjectId, ResourceKind, WriteOperation};
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, WriteOperation, WriteResult};
 use serde_json::{Value, json};
 
 use crate::build::{deployment, pod, replica_set};
@@ -207,4 +207,60 @@ fn kinds_of_which_only_metadata_is_held_are_owners_and_dependents_as_all_others(
             );
         }
     }
+}
+
+/// A kind that a user's definition describes, and an object of it.
+fn kite(world: &mut World) -> ObjectId {
+    world.create(json!({
+        "kind": "CustomResourceDefinition", "metadata": {"name": "kites.example.org"},
+        "spec": {
+            "group": "example.org", "scope": "Namespaced",
+            "names": {"plural": "kites", "kind": "Kite"},
+            "versions": [{"name": "v1", "served": true, "storage": true}],
+        },
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+    }));
+    world.settle();
+    let kind = world.view.custom_kinds().next().unwrap();
+    let object = json!({"metadata": {"name": "red", "namespace": "shop"}});
+    match world.api.create(kind, object) {
+        WriteResult::Stored(object) => object.id(),
+        refused => panic!("{refused:?}"),
+    }
+}
+
+#[test]
+fn objects_of_a_users_kind_own_others_as_built_in_ones_do() {
+    let mut world = World::new();
+    let kite = kite(&mut world);
+    let tail = world.create(owned("tail", json!([reference(&world, &kite)])));
+    world.converge();
+    assert!(world.api.objects.contains_key(&tail), "its owner is there");
+    world.api.user_deletes(&kite, DependentPolicy::Background);
+    world.converge();
+    assert!(!world.api.objects.contains_key(&tail), "its owner is gone");
+    world.assert_view_is_true();
+}
+
+#[test]
+fn the_owner_of_a_users_kind_waits_for_its_dependents_in_the_foreground() {
+    let mut world = World::new();
+    let kite = kite(&mut world);
+    let tail = world.create(owned("tail", json!([reference(&world, &kite)])));
+    world.converge();
+    world.api.user_deletes(&kite, DependentPolicy::Foreground);
+    assert!(world.api.objects.contains_key(&kite));
+    world.converge();
+    assert!(!world.api.objects.contains_key(&kite) && !world.api.objects.contains_key(&tail));
+}
+
+#[test]
+fn a_namespace_takes_the_objects_of_users_kinds_with_it() {
+    let mut world = World::new();
+    let kite = kite(&mut world);
+    world.converge();
+    let shop = ObjectId::new(ResourceKind::Namespace, NamespacedName::new("", "shop"));
+    world.api.user_deletes(&shop, DependentPolicy::Background);
+    world.converge();
+    assert!(!world.api.objects.contains_key(&kite));
 }

@@ -235,7 +235,9 @@ proptest! {
                 model.delete(*n, propagation);
             }
         }
-        ResourceKind::ALL.into_iter().for_each(|kind| world.takes(&Chance::Relist(kind as u8, 0)));
+        for (at, _) in (0..).zip(ResourceKind::ALL) {
+            world.takes(&Chance::Relist(at, 0));
+        }
         world.converge();
         prop_assert_eq!(left(&world), model.left());
         world.assert_view_is_true();

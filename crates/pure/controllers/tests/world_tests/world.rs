@@ -75,6 +75,11 @@ impl World {
         }
     }
 
+    /// The built-in kinds, and those of which there ever was an object.
+    fn kinds(&self) -> BTreeSet<ResourceKind> {
+        ResourceKind::ALL.into_iter().chain(self.api.log.keys().copied()).collect()
+    }
+
     /// The watch of a kind shows its next event. False when there is none.
     pub(crate) fn watch_next(&mut self, kind: ResourceKind) -> bool {
         let seen = self.seen.entry(kind).or_default();
@@ -179,7 +184,7 @@ impl World {
     /// unreasonably long.
     pub(crate) fn settle(&mut self) {
         for _ in 0..20_000 {
-            let shown = ResourceKind::ALL.into_iter().filter(|kind| self.watch_next(*kind)).count();
+            let shown = self.kinds().into_iter().filter(|kind| self.watch_next(*kind)).count();
             if shown > 0 {
                 continue;
             }
@@ -251,7 +256,7 @@ impl World {
 
     /// The view shows exactly what the server has.
     pub(crate) fn assert_view_is_true(&self) {
-        for kind in ResourceKind::ALL {
+        for kind in self.kinds() {
             let of_view: BTreeMap<_, _> =
                 self.view.of_kind(kind).map(|(id, object)| (id.clone(), object.clone())).collect();
             let of_api: BTreeMap<_, _> = self

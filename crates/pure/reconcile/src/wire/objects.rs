@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::{NewObject, ResourceKind, ViewObject};
 use rekindle_types::ObjectJson;
@@ -44,6 +45,9 @@ pub(super) fn json_of_object(object: &ViewObject) -> Result<Vec<u8>, Error> {
             return Err(Error::custom(
                 "less than all of a pod is held: one is changed by patches, and created from a manifest",
             ));
+        }
+        ViewObject::CustomResourceDefinition(_) => {
+            return Err(Error::custom("no more than the names of a definition are held"));
         }
         ViewObject::RestartLadder(o) => o.to_json(),
         ViewObject::PodRestart(o) => o.to_json(),
@@ -110,6 +114,7 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         ResourceKind::StorageClass => typed::<StorageClass>(json),
         ResourceKind::Node => typed::<Node>(json),
         ResourceKind::Namespace => typed::<Namespace>(json),
+        ResourceKind::CustomResourceDefinition => typed::<CustomResourceDefinition>(json),
         ResourceKind::ConfigMap
         | ResourceKind::Secret
         | ResourceKind::ServiceAccount
@@ -133,6 +138,7 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         | ResourceKind::FlowSchema
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
+        | ResourceKind::Custom(_)
         | ResourceKind::Event => {
             let PartialObject { mut metadata } = serde_json::from_slice(json)?;
             metadata.managed_fields = None;

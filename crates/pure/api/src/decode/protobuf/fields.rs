@@ -131,8 +131,10 @@ mod tests {
 
     #[test]
     fn every_served_built_in_kind_is_in_the_table() {
-        for entry in crate::kinds::all().kinds().filter(|entry| entry.group != "rekindle.dev") {
-            assert!(message_of(entry.api_version, entry.kind).is_some(), "{entry:?}");
+        // of definitions, whose schemas are messages of their own, only JSON is read
+        let without = ["rekindle.dev", "apiextensions.k8s.io"];
+        for entry in crate::kinds::all().kinds().filter(|entry| !without.contains(&&*entry.group)) {
+            assert!(message_of(&entry.api_version, &entry.kind).is_some(), "{entry:?}");
         }
     }
 }

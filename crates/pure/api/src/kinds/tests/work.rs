@@ -49,7 +49,7 @@ fn count(entry: &KindEntry, body: &Value) -> Counted {
     object.prepare_named();
     let object = object.as_ref();
     let metadata = Path::new("metadata");
-    let mut errors = object_meta::check(object.meta(), entry.name_rule, entry.scope, &metadata);
+    let mut errors = object_meta::check(object.meta(), &entry.metadata_rules(), &metadata);
     errors.extend(object_meta::check_update(given.meta(), given.meta(), &metadata));
     errors.extend(new_mistakes(object.validate(), || object.validate()));
     errors.extend(object.validate());
@@ -65,6 +65,7 @@ fn count(entry: &KindEntry, body: &Value) -> Counted {
     let cells = object.row(Tick::ZERO).into_iter().map(|cell| match cell {
         TableCell::Text(text) => text.len(),
         TableCell::Int(_) => 8,
+        TableCell::Json(value) => value.to_string().len(),
     });
     Counted {
         steps: steps::taken() - before,

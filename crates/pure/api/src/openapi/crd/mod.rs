@@ -22,13 +22,13 @@ fn definition(entry: &KindEntry, schemas: &Map<String, Value>) -> Value {
         ResourceScope::Namespaced => "Namespaced",
         ResourceScope::Cluster => "Cluster",
     };
-    let schema = structural::schema_named((entry.schema_name)().as_ref(), schemas);
+    let schema = structural::schema_named(entry.codec.schema_name().as_ref(), schemas);
     let mut version = json!({
         "name": entry.version,
         "served": true,
         "storage": true,
         "schema": {"openAPIV3Schema": schema},
-        "additionalPrinterColumns": columns::printer_columns(entry.kind),
+        "additionalPrinterColumns": columns::printer_columns(&entry.kind),
     });
     if entry.subresources.contains(&Subresource::Status) {
         version["subresources"] = json!({"status": {}});

@@ -340,7 +340,7 @@ fn the_defaults_of_the_schema_are_those_of_our_server() {
         let object = json!({
             "apiVersion": "rekindle.dev/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec,
         });
-        let mut read = (entry.decode)(&object).unwrap().object;
+        let mut read = entry.codec.decode(&object).unwrap().object;
         read.set_defaults();
         let filled: Value = serde_json::from_slice(&read.to_json()).unwrap();
         let defaults = defaults_of(schema(&definitions, plural), "");

@@ -134,7 +134,7 @@ impl Bench {
             let resource = stored.key.as_str().split('/').nth(1).unwrap();
             let entry = registry.kinds().find(|entry| entry.resource() == resource).unwrap();
             let remembered = self.api.read(entry, &stored).unwrap();
-            let read = (entry.decode_stored)(&stored.value).unwrap();
+            let read = entry.codec.decode_stored(&stored.value).unwrap();
             let text = String::from_utf8_lossy(&stored.value);
             assert!(remembered.same_as(read.as_ref()), "{}: {text}", stored.key.as_str());
         }

@@ -117,7 +117,7 @@ fn fault(entry: &KindEntry, schema: &Value, schemas: &Value, way: &[Step]) -> Op
         let mut body = body(schema, schemas, way, entries);
         body["apiVersion"] = json!(entry.api_version);
         body["kind"] = json!(entry.kind);
-        (entry.decode)(&body).is_ok().then(|| count(entry, &body))
+        entry.codec.decode(&body).is_ok().then(|| count(entry, &body))
     };
     let (small, large) = (counted(ENTRIES)?, counted(4 * ENTRIES)?);
     let is_fine = large.steps <= 4 * small.steps + 64
@@ -134,11 +134,11 @@ fn the_steps_of_a_write_grow_with_every_list_of_every_kind() {
     let registry: Registry = crate::kinds::all();
     let (mut faults, mut looked_at) = (Vec::new(), 0);
     for entry in registry.kinds() {
-        let document = openapi::document(&registry, entry.group, entry.version);
+        let document = openapi::document(&registry, &entry.group, &entry.version);
         let schemas = &document["components"]["schemas"];
-        let schema = &schemas[(entry.schema_name)().as_ref()];
+        let schema = &schemas[entry.codec.schema_name().as_ref()];
         let mut found = Vec::new();
-        lists(schema, schemas, entry.kind, &[], &mut found);
+        lists(schema, schemas, &entry.kind, &[], &mut found);
         looked_at += found.len();
         faults.extend(found.iter().filter_map(|way| fault(entry, schema, schemas, way)));
     }

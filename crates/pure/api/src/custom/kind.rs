@@ -1,0 +1,136 @@
+//! What a definition says of its kind: names, versions, whether it is served.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionNames, CustomResourceDefinitionVersion,
+};
+use rekindle_store::StoredObject;
+
+use super::version::VersionCodec;
+use super::{columns, definitions_entry};
+use crate::registry::erased::DefinedKind;
+use crate::registry::resource::MetadataChecks;
+use crate::registry::{KindEntry, KindOrigin, NameRule, ResourceScope, Subresource};
+use crate::shared::ApiShared;
+use crate::validation::text;
+
+/// The finalizer that keeps a definition until its objects are gone.
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// A kind as its definition describes it.
+pub(crate) struct CustomKind {
+    pub(crate) group: String,
+    /// The names that it asks for.
+    pub(crate) wanted: CustomResourceDefinitionNames,
+    /// The names that it has.
+    pub(crate) accepted: CustomResourceDefinitionNames,
+    pub(crate) scope: ResourceScope,
+    is_established: bool,
+    has_conflict: bool,
+    is_going: bool,
+    versions: Vec<Arc<KindEntry>>,
+}
+
+impl CustomKind {
+    /// Of a definition as stored; none when it cannot be read.
+    pub(super) fn read(api: &ApiShared, stored: &Arc<StoredObject>) -> Option<Self> {
+        let entry = definitions_entry(api)?;
+        let object = entry.codec.decode_stored(&stored.value).ok()?;
+        let definition = object.as_any().downcast_ref::<CustomResourceDefinition>()?;
+        let status = definition.status.as_ref();
+        let conditions = || status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let mut kind = Self {
+            group: definition.spec.group.clone(),
+            wanted: definition.spec.names.clone(),
+            accepted: status.and_then(|s| s.accepted_names.clone()).unwrap_or_default(),
+            scope: match definition.spec.scope.as_str() {
+                "Cluster" => ResourceScope::Cluster,
+                _ => ResourceScope::Namespaced,
+            },
+            is_established: conditions().any(|c| c.type_ == "Established" && c.status == "True"),
+            has_conflict: conditions().any(|c| c.type_ == "NamesAccepted" && c.status != "True"),
+            is_going: definition.metadata.deletion_timestamp.is_some(),
+            versions: Vec::new(),
+        };
+        let spec = &definition.spec;
+        let storage = spec.versions.iter().find(|version| version.storage);
+        let storage = storage.map_or("", |version| &version.name);
+        for (index, version) in spec.versions.iter().enumerate().filter(|(_, one)| one.served) {
+            let codec = VersionCodec::new(Arc::clone(stored), index, storage);
+            kind.versions.push(Arc::new(kind.entry(version, codec)));
+        }
+        Some(kind)
+    }
+
+    /// The kind in this version, when it is served.
+    pub(super) fn version(&self, version: &str) -> Option<Arc<KindEntry>> {
+        let mut versions = self.versions.iter().filter(|_| self.is_established);
+        versions.find(|entry| entry.version == version).cloned()
+    }
+
+    /// The kind in each version that is served.
+    pub(super) fn served(&self) -> Vec<Arc<KindEntry>> {
+        if self.is_established { self.versions.clone() } else { Vec::new() }
+    }
+
+    /// Whether it asks for names that it does not have, or has not been told that it has them.
+    pub(crate) fn waits_for_names(&self) -> bool {
+        !self.is_established || self.has_conflict || self.wanted != self.accepted
+    }
+
+    /// Whether its definition was deleted, and waits for its objects.
+    pub(crate) const fn is_going(&self) -> bool {
+        self.is_going
+    }
+
+    /// What the keys of its objects begin with.
+    pub(crate) fn prefix(&self) -> String {
+        ["/", &self.wanted.plural, ".", &self.group, "/"].concat()
+    }
+
+    /// Any version of it, served or not established yet, to read stored objects with.
+    pub(crate) fn any_version(&self) -> Option<&Arc<KindEntry>> {
+        self.versions.first()
+    }
+
+    fn entry(&self, version: &CustomResourceDefinitionVersion, codec: VersionCodec) -> KindEntry {
+        let names = &self.accepted;
+        let owned = |text: &str| Cow::Owned(text.to_owned());
+        let all = |names: &Option<Vec<String>>| names.iter().flatten().map(|n| owned(n)).collect();
+        let api_version = format!("{}/{}", self.group, version.name);
+        let mut subresources = Vec::new();
+        if let Some(served) = &version.subresources {
+            subresources.extend(served.status.as_ref().map(|_| Subresource::Status));
+            subresources.extend(served.scale.as_ref().map(|_| Subresource::Scale));
+        }
+        let deprecation = match (version.deprecated, &version.deprecation_warning) {
+            (Some(true), Some(warning)) => Some(warning.clone()),
+            (Some(true), None) => Some(format!("{api_version} {} is deprecated", names.kind)),
+            (Some(false) | None, _) => None,
+        };
+        let selectable = version.selectable_fields.iter().flatten();
+        let selectable = selectable.map(|field| owned(field.json_path.trim_start_matches('.')));
+        KindEntry {
+            group: Cow::Owned(self.group.clone()),
+            version: owned(&version.name),
+            kind: owned(&names.kind),
+            list_kind: owned(text(names.list_kind.as_ref())),
+            plural: owned(&names.plural),
+            singular: owned(text(names.singular.as_ref())),
+            short_names: all(&names.short_names),
+            categories: all(&names.categories),
+            scope: self.scope,
+            subresources,
+            name_rule: NameRule::DnsSubdomain,
+            creates_on_update: false,
+            metadata_checks: MetadataChecks::OfUpdateAndObject,
+            columns: columns::of_version(version).into(),
+            selectable_fields: selectable.collect(),
+            origin: KindOrigin::Definition(DefinedKind { deprecation }),
+            codec: Arc::new(codec),
+            api_version: api_version.into(),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Kinds that CustomResourceDefinitions describe.
+//!
+//! The store has the truth: what is served is what the durable definitions say. What is made of a
+//! definition is kept by its revision, and made anew when that is another one. So there is no
+//! moment at which a definition is written and its kind not yet served, and nothing to load when
+//! the engine starts.
+//!
+//! [`kind`] reads a definition, [`version`] compiles one of its versions, [`object`] is an object
+//! of such a version. [`names`] decides which names a definition gets, and [`cleanup`] removes the
+//! objects of one that goes.
+
+pub(crate) mod cleanup;
+mod columns;
+mod json_path;
+mod kind;
+mod merge_types;
+pub(crate) mod names;
+mod object;
+mod version;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use rekindle_store::{Revision, StoredObject};
+
+pub(crate) use json_path::read as read_json_path;
+pub(crate) use kind::{CLEANUP_FINALIZER, CustomKind};
+pub(crate) use object::CustomObject;
+pub(crate) use version::ScalePaths;
+
+use crate::call::ApiCall;
+use crate::registry::{KindEntry, KindOrigin, Registry};
+use crate::request::ResourcePath;
+use crate::shared::ApiShared;
+use crate::status::ApiError;
+
+/// What the keys of all definitions begin with.
+pub(crate) const DEFINITIONS: &str = "/customresourcedefinitions.apiextensions.k8s.io/";
+
+/// What is known of the definitions, by their keys.
+#[derive(Default)]
+pub(crate) struct CustomKinds {
+    known: Mutex<BTreeMap<String, KnownKind>>,
+    /// Held to write while a definition is marked as going and its objects are removed, and to read
+    /// while an object is made: no object is made behind the back of a definition that goes.
+    pub(crate) creation: RwLock<()>,
+}
+
+struct KnownKind {
+    revision: Revision,
+    kind: Arc<CustomKind>,
+}
+
+impl CustomKinds {
+    /// What a definition, in this version of it, describes. None when it cannot be read.
+    pub(crate) fn of(
+        &self,
+        api: &ApiShared,
+        stored: &Arc<StoredObject>,
+    ) -> Option<Arc<CustomKind>> {
+        let key = stored.key.as_str();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(key).filter(|known| known.revision == stored.revision) {
+            return Some(Arc::clone(&known.kind));
+        }
+        let kind = Arc::new(CustomKind::read(api, stored)?);
+        let revision = stored.revision;
+        known.insert(key.to_owned(), KnownKind { revision, kind: Arc::clone(&kind) });
+        Some(kind)
+    }
+
+    /// The kind that a path names, if a durable definition serves it.
+    pub(crate) fn find(&self, api: &ApiShared, path: &ResourcePath) -> Option<Arc<KindEntry>> {
+        let key = key_of_definition(&path.resource, &path.group);
+        let Some(stored) = api.store.get(&key) else {
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            return None;
+        };
+        self.of(api, &stored)?.version(&path.version)
+    }
+
+    /// Every kind of which a durable definition is there.
+    pub(crate) fn all(&self, api: &ApiShared) -> Vec<Arc<CustomKind>> {
+        let query = rekindle_store::RangeQuery {
+            prefix: DEFINITIONS.to_owned(),
+            ..rekindle_store::RangeQuery::default()
+        };
+        let Ok(page) = api.store.range(&query) else { return Vec::new() };
+        page.objects.iter().filter_map(|stored| self.of(api, stored)).collect()
+    }
+
+    /// The same with definitions that are still on their way to the disk.
+    pub(crate) fn newest(&self, api: &ApiShared) -> Vec<(Arc<StoredObject>, Arc<CustomKind>)> {
+        let (objects, _) = api.store.newest_below(DEFINITIONS);
+        let kind = |stored: Arc<StoredObject>| Some((Arc::clone(&stored), self.of(api, &stored)?));
+        objects.into_iter().filter_map(kind).collect()
+    }
+
+    /// Lets an object be made, and holds back the end of its kind while the guard lives.
+    ///
+    /// # Errors
+    /// 405 when the definition of the kind is going.
+    pub(crate) fn admit_new(
+        &self,
+        call: &ApiCall<'_>,
+    ) -> Result<Option<RwLockReadGuard<'_, ()>>, ApiError> {
+        match call.entry.origin {
+            KindOrigin::BuiltIn => return Ok(None),
+            KindOrigin::Definition(_) => {}
+        }
+        let guard = self.creation.read().unwrap_or_else(PoisonError::into_inner);
+        let key = key_of_definition(&call.entry.plural, &call.entry.group);
+        let kind = call.api.store.newest(&key).and_then(|stored| self.of(call.api, &stored));
+        match kind {
+            Some(kind) if !kind.is_going() => Ok(Some(guard)),
+            Some(_) | None => Err(ApiError::method_not_allowed_because(
+                "create not allowed while custom resource definition is terminating",
+            )),
+        }
+    }
+
+    /// The built-in kinds with those of definitions.
+    pub(crate) fn served(&self, api: &ApiShared) -> Registry {
+        let custom = self.all(api).into_iter().flat_map(|kind| kind.served());
+        api.registry.with(custom)
+    }
+}
+
+/// The kind of definitions.
+fn definitions_entry(api: &ApiShared) -> Option<&KindEntry> {
+    api.registry.find(GROUP, "v1", PLURAL)
+}
+
+/// Whether the objects of a kind are definitions.
+pub(crate) fn is_definition(entry: &KindEntry) -> bool {
+    entry.group_and_plural() == (GROUP, PLURAL)
+}
+
+const GROUP: &str = "apiextensions.k8s.io";
+const PLURAL: &str = "customresourcedefinitions";
+
+/// The key of the definition of a kind.
+fn key_of_definition(plural: &str, group: &str) -> String {
+    [DEFINITIONS, plural, ".", group].concat()
+}

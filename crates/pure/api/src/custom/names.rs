@@ -1,0 +1,180 @@
+//! Which of the names that definitions ask for they get, and whether their kinds are served.
+//!
+//! Upstream's naming and establishing controllers do this a moment after the write (package
+//! `apiextensions-apiserver/pkg/controller/status`). Here it is part of the write's batch.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionCondition, CustomResourceDefinitionNames,
+};
+use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
+use rekindle_types::Tick;
+
+use super::{DEFINITIONS, definitions_entry, is_definition};
+use crate::call::{ApiCall, put};
+use crate::registry::AnyObject;
+use crate::shared::ApiShared;
+use crate::status::ApiError;
+use crate::validation::text;
+
+const NAMES_ACCEPTED: &str = "NamesAccepted";
+const ESTABLISHED: &str = "Established";
+
+/// Settles the names of all definitions of a group, after one of them was written or removed.
+pub(crate) fn settle_written(
+    call: &ApiCall<'_>,
+    _namespace: &str,
+    _name: &str,
+) -> Result<Vec<PendingWrite>, ApiError> {
+    if is_definition(call.entry) { Ok(settle(call.api, call.request.now)?) } else { Ok(Vec::new()) }
+}
+
+/// Settles the names of all definitions. One that had its names first keeps them.
+fn settle(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
+    let mut pending = Vec::new();
+    let mut definitions = api.custom.newest(api);
+    // a definition that has all that it asks for changes nothing, and others may wait for a name
+    definitions.retain(|(_, kind)| kind.waits_for_names());
+    for (stored, _) in definitions {
+        let Some(entry) = definitions_entry(api) else { continue };
+        let Ok(object) = api.read(entry, &stored) else { continue };
+        let Some(definition) = object.as_any().downcast_ref::<CustomResourceDefinition>() else {
+            continue;
+        };
+        let taken = TakenNames::of_others(api, definition);
+        let mut settled = definition.clone();
+        taken.settle(&mut settled, now);
+        if settled.same_as(definition) {
+            continue;
+        }
+        let expect = WritePrecondition::Revision(stored.revision);
+        match put(api, stored.key.as_str(), expect, Box::new(settled)) {
+            Ok(write) => pending.push(write),
+            // who has written it in between settles it
+            Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(pending)
+}
+
+/// The names that the definitions of a group have.
+struct TakenNames {
+    resources: Vec<String>,
+    kinds: Vec<String>,
+}
+
+impl TakenNames {
+    /// Those of all other definitions of this group.
+    fn of_others(api: &ApiShared, definition: &CustomResourceDefinition) -> Self {
+        let own = [DEFINITIONS, text(definition.metadata.name.as_ref())].concat();
+        let mut taken = Self { resources: Vec::new(), kinds: Vec::new() };
+        for (stored, kind) in api.custom.newest(api) {
+            if stored.key.as_str() == own || kind.group != definition.spec.group {
+                continue;
+            }
+            let names = &kind.accepted;
+            taken.resources.push(names.plural.clone());
+            taken.resources.extend(names.singular.clone());
+            taken.resources.extend(names.short_names.iter().flatten().cloned());
+            taken.kinds.push(names.kind.clone());
+            taken.kinds.extend(names.list_kind.clone());
+        }
+        taken.resources.retain(|name| !name.is_empty());
+        taken.kinds.retain(|name| !name.is_empty());
+        taken
+    }
+
+    fn settle(&self, definition: &mut CustomResourceDefinition, now: Tick) {
+        let wanted = definition.spec.names.clone();
+        let status = definition.status.get_or_insert_default();
+        let had = status.accepted_names.clone().unwrap_or_default();
+        let (accepted, conflict) = self.accept(&wanted, &had);
+        status.accepted_names = Some(accepted);
+        let conditions = status.conditions.get_or_insert_default();
+        let (is_accepted, reason, message) = match conflict {
+            None => ("True", "NoConflicts", "no conflicts found".to_owned()),
+            Some((reason, message)) => ("False", reason, message),
+        };
+        set(conditions, NAMES_ACCEPTED, (is_accepted, reason, &message), now);
+        let is_established =
+            conditions.iter().any(|one| one.type_ == ESTABLISHED && one.status == "True");
+        if is_established {
+            return;
+        }
+        let established = match is_accepted {
+            "True" => ("True", "InitialNamesAccepted", "the initial names have been accepted"),
+            _ => ("False", "NotAccepted", "not all names are accepted"),
+        };
+        set(conditions, ESTABLISHED, established, now);
+    }
+
+    /// The names that a definition gets, and the last of its conflicts: reason and message.
+    fn accept(
+        &self,
+        wanted: &CustomResourceDefinitionNames,
+        had: &CustomResourceDefinitionNames,
+    ) -> (CustomResourceDefinitionNames, Option<(&'static str, String)>) {
+        let mut accepted = had.clone();
+        let mut conflict = None;
+        let mut decide = |taken: &[String], wanted: &str, had: &str, reason: &'static str| {
+            let is_free = wanted == had || !taken.iter().any(|name| name == wanted);
+            if !is_free {
+                conflict = Some((reason, format!("{wanted:?} is already in use")));
+            }
+            is_free
+        };
+        let optional = |name: &Option<String>| text(name.as_ref()).to_owned();
+        if decide(&self.resources, &wanted.plural, &had.plural, "PluralConflict") {
+            accepted.plural.clone_from(&wanted.plural);
+        }
+        let (singular, old) = (optional(&wanted.singular), optional(&had.singular));
+        if decide(&self.resources, &singular, &old, "SingularConflict") {
+            accepted.singular.clone_from(&wanted.singular);
+        }
+        let known = had.short_names.clone().unwrap_or_default();
+        let short_names = wanted.short_names.iter().flatten();
+        let new = short_names.filter(|name| !known.contains(name));
+        // all of them are looked at, so that the message names the last
+        let mut are_free = true;
+        for name in new {
+            are_free &= decide(&self.resources, name, "", "ShortNamesConflict");
+        }
+        if are_free {
+            accepted.short_names.clone_from(&wanted.short_names);
+        }
+        if decide(&self.kinds, &wanted.kind, &had.kind, "KindConflict") {
+            accepted.kind.clone_from(&wanted.kind);
+        }
+        let (list_kind, old) = (optional(&wanted.list_kind), optional(&had.list_kind));
+        if decide(&self.kinds, &list_kind, &old, "ListKindConflict") {
+            accepted.list_kind.clone_from(&wanted.list_kind);
+        }
+        accepted.categories.clone_from(&wanted.categories);
+        (accepted, conflict)
+    }
+}
+
+/// Sets a condition; its time changes with its status only.
+pub(super) fn set(
+    conditions: &mut Vec<CustomResourceDefinitionCondition>,
+    type_: &str,
+    (status, reason, message): (&str, &str, &str),
+    now: Tick,
+) {
+    let at = conditions.iter().position(|condition| condition.type_ == type_);
+    let same_since = at.map(|at| &conditions[at]).filter(|old| old.status == status);
+    let condition = CustomResourceDefinitionCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_transition_time: same_since
+            .and_then(|old| old.last_transition_time.clone())
+            .or_else(|| Some(now.to_time())),
+        ..CustomResourceDefinitionCondition::default()
+    };
+    match at {
+        Some(at) => conditions[at] = condition,
+        None => conditions.push(condition),
+    }
+}

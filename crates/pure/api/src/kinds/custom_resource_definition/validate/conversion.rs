@@ -1,0 +1,84 @@
+//! How a definition says that objects get from one version to another.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinitionSpec, WebhookClientConfig, WebhookConversion,
+};
+
+use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::validation::{Path, text};
+
+/// The versions of ConversionReview that upstream speaks.
+const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
+
+pub(super) fn errors(spec: &CustomResourceDefinitionSpec, field: &Path) -> Vec<FieldError> {
+    let Some(conversion) = &spec.conversion else { return Vec::new() };
+    let strategy = field.child("strategy");
+    let mut errors = Vec::new();
+    match conversion.strategy.as_str() {
+        "None" => errors.extend(unused(conversion.webhook.as_ref(), field)),
+        "Webhook" => {
+            errors.extend(webhook_errors(conversion.webhook.as_ref(), field));
+            // with one version there is nothing to convert
+            if errors.is_empty() && spec.versions.len() > 1 {
+                errors.push(FieldError::forbidden(
+                    strategy,
+                    "this server does not call conversion webhooks: serve one version, or use None",
+                ));
+            }
+        }
+        "" => errors.push(FieldError::required(strategy, "")),
+        other => errors.push(FieldError::not_supported(strategy, other, &["None", "Webhook"])),
+    }
+    errors
+}
+
+fn unused(webhook: Option<&WebhookConversion>, field: &Path) -> Vec<FieldError> {
+    let Some(webhook) = webhook else { return Vec::new() };
+    let must = "should not be set when strategy is not set to Webhook";
+    let mut errors = Vec::new();
+    if webhook.client_config.is_some() {
+        errors.push(FieldError::forbidden(field.child("webhookClientConfig"), must));
+    }
+    if !webhook.conversion_review_versions.is_empty() {
+        errors.push(FieldError::forbidden(field.child("conversionReviewVersions"), must));
+    }
+    errors
+}
+
+fn webhook_errors(webhook: Option<&WebhookConversion>, field: &Path) -> Vec<FieldError> {
+    let client = field.child("webhookClientConfig");
+    let mut errors = Vec::new();
+    match webhook.and_then(|webhook| webhook.client_config.as_ref()) {
+        None => {
+            errors.push(FieldError::required(client, "required when strategy is set to Webhook"));
+        }
+        Some(config) => errors.extend(client_error(config, &client)),
+    }
+    let field = field.child("conversionReviewVersions");
+    let versions = webhook.map_or(&[][..], |webhook| &webhook.conversion_review_versions);
+    if versions.is_empty() {
+        errors.push(FieldError::required(field, ""));
+    } else if !versions.iter().any(|version| REVIEW_VERSIONS.contains(&version.as_str())) {
+        errors.push(FieldError {
+            field: field.into(),
+            problem: FieldProblem::Invalid(serde_json::json!(versions).to_string()),
+            detail: format!("must include at least one of {}", REVIEW_VERSIONS.join(", ")),
+        });
+    }
+    errors
+}
+
+fn client_error(config: &WebhookClientConfig, field: &Path) -> Option<FieldError> {
+    let url = text(config.url.as_ref());
+    match (&config.url, &config.service) {
+        (Some(_), Some(_)) | (None, None) => {
+            Some(FieldError::required(field, "exactly one of url or service is required"))
+        }
+        (Some(_), None) if !url.starts_with("https://") => Some(FieldError::invalid(
+            field.child("url"),
+            url.split(':').next().unwrap_or_default(),
+            "'https' is the only allowed URL scheme; desired format: https://host[/path]",
+        )),
+        (Some(_), None) | (None, Some(_)) => None,
+    }
+}
