@@ -69,7 +69,7 @@ impl Api {
         pending.extend(admission::priority::bootstrap(&self.shared, now)?);
         pending.extend(admission::storage_classes::bootstrap(&self.shared, now)?);
         pending.extend(service_addresses::bootstrap(&self.shared, now)?);
-        pending.extend(custom::cleanup::resume(&self.shared, now)?);
+        pending.extend(custom::resume(&self.shared, now)?);
         Ok(pending)
     }
 
@@ -228,6 +228,11 @@ impl Api {
     /// The store below.
     pub fn store(&self) -> &Store {
         &self.shared.store
+    }
+
+    /// The kind that a path names.
+    pub(crate) fn kind(&self, path: &ResourcePath) -> Option<Arc<KindEntry>> {
+        self.shared.kind(path)
     }
 
     /// The kinds it serves, with those that durable definitions describe.

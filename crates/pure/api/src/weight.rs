@@ -4,6 +4,7 @@
 use http::Method;
 
 use crate::api::Api;
+use crate::custom::DEFINITIONS;
 use crate::keys;
 use crate::registry::KindEntry;
 use crate::request::path::PROXY;
@@ -14,6 +15,9 @@ const BODY_BYTES: usize = 64 * 1024;
 /// A list of more objects is heavy. A light request lists no more inside either.
 pub(crate) const LIGHT_LIST_OBJECTS: usize = 250;
 
+/// Definitions that discovery shows at once.
+const LIGHT_DEFINITIONS: usize = 50;
+
 impl Api {
     /// Whether handling the request may take long: patches, large bodies, long lists and deletions
     /// of many.
@@ -21,7 +25,10 @@ impl Api {
         if request.body.len() > BODY_BYTES || request.method == Method::PATCH {
             return true;
         }
-        let PathTarget::Resource(path) = PathTarget::parse(&request.path) else { return false };
+        let PathTarget::Resource(path) = PathTarget::parse(&request.path) else {
+            // what is said of all kinds is as long as there are definitions
+            return self.store().has_more_than(DEFINITIONS, LIGHT_DEFINITIONS);
+        };
         if path.subresource == PROXY {
             // a Service is resolved by the slices of its namespace
             let slices = self.registry().find("discovery.k8s.io", "v1", "endpointslices");
@@ -29,7 +36,8 @@ impl Api {
         }
         match request.method {
             Method::GET | Method::HEAD => self.is_long_list(&path, &request.query),
-            Method::DELETE => path.name.is_empty(),
+            // the objects of a definition go with it
+            Method::DELETE => path.name.is_empty() || path.resource == "customresourcedefinitions",
             _ => false,
         }
     }
@@ -39,8 +47,8 @@ impl Api {
             return false;
         }
         let is_watch = RequestOptions::parse(query).is_ok_and(|options| options.watch);
-        let entry = self.registry().find(&path.group, &path.version, &path.resource);
-        self.has_many(entry.filter(|_| !is_watch), &path.namespace)
+        let entry = self.kind(path).filter(|_| !is_watch);
+        self.has_many(entry.as_deref(), &path.namespace)
     }
 
     fn has_many(&self, entry: Option<&KindEntry>, namespace: &str) -> bool {

@@ -39,7 +39,7 @@ pub(crate) fn hold(object: &mut dyn AnyObject, now: Tick) {
 ///
 /// # Errors
 /// When the store refuses.
-pub(crate) fn resume(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, ApiError> {
+pub(super) fn resume(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, ApiError> {
     let mut pending = Vec::new();
     for (stored, kind) in api.custom.newest(api) {
         pending.extend(clear(api, &stored, &kind, now)?);
@@ -84,6 +84,8 @@ fn clear(
     let (left, _) = api.store.newest_below(&kind.prefix());
     if left.is_empty() {
         pending.extend(release(api, definition)?);
+        // others may have waited for its names
+        pending.extend(names::settle(api, now)?);
     }
     Ok(pending)
 }
@@ -115,7 +117,9 @@ fn release(api: &ApiShared, stored: &Arc<StoredObject>) -> Result<Vec<PendingWri
     let finalizers = object.meta_mut().finalizers.take().unwrap_or_default();
     let left: Vec<_> = finalizers.into_iter().filter(|one| one != CLEANUP_FINALIZER).collect();
     if left.is_empty() {
-        return or_raced(remove(api, stored));
+        let removed = or_raced(remove(api, stored));
+        api.custom.forget(stored.key.as_str());
+        return removed;
     }
     object.meta_mut().finalizers = Some(left);
     let expect = WritePrecondition::Revision(stored.revision);

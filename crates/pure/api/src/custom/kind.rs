@@ -30,7 +30,12 @@ pub(crate) struct CustomKind {
     is_established: bool,
     has_conflict: bool,
     is_going: bool,
-    versions: Vec<Arc<KindEntry>>,
+    versions: Vec<KindVersion>,
+}
+
+struct KindVersion {
+    entry: Arc<KindEntry>,
+    is_served: bool,
 }
 
 impl CustomKind {
@@ -57,22 +62,23 @@ impl CustomKind {
         let spec = &definition.spec;
         let storage = spec.versions.iter().find(|version| version.storage);
         let storage = storage.map_or("", |version| &version.name);
-        for (index, version) in spec.versions.iter().enumerate().filter(|(_, one)| one.served) {
+        for (index, version) in spec.versions.iter().enumerate() {
             let codec = VersionCodec::new(Arc::clone(stored), index, storage);
-            kind.versions.push(Arc::new(kind.entry(version, codec)));
+            let entry = Arc::new(kind.entry(version, codec));
+            kind.versions.push(KindVersion { entry, is_served: version.served });
         }
         Some(kind)
     }
 
     /// The kind in this version, when it is served.
     pub(super) fn version(&self, version: &str) -> Option<Arc<KindEntry>> {
-        let mut versions = self.versions.iter().filter(|_| self.is_established);
-        versions.find(|entry| entry.version == version).cloned()
+        self.served().into_iter().find(|entry| entry.version == version)
     }
 
     /// The kind in each version that is served.
     pub(super) fn served(&self) -> Vec<Arc<KindEntry>> {
-        if self.is_established { self.versions.clone() } else { Vec::new() }
+        let versions = self.versions.iter().filter(|one| self.is_established && one.is_served);
+        versions.map(|one| Arc::clone(&one.entry)).collect()
     }
 
     /// Whether it asks for names that it does not have, or has not been told that it has them.
@@ -92,7 +98,7 @@ impl CustomKind {
 
     /// Any version of it, served or not established yet, to read stored objects with.
     pub(crate) fn any_version(&self) -> Option<&Arc<KindEntry>> {
-        self.versions.first()
+        self.versions.first().map(|one| &one.entry)
     }
 
     fn entry(&self, version: &CustomResourceDefinitionVersion, codec: VersionCodec) -> KindEntry {

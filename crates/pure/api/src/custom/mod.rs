@@ -21,7 +21,8 @@ mod version;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use rekindle_store::{Revision, StoredObject};
+use rekindle_store::{PendingWrite, Revision, StoredObject};
+use rekindle_types::Tick;
 
 pub(crate) use json_path::read as read_json_path;
 pub(crate) use kind::{CLEANUP_FINALIZER, CustomKind};
@@ -72,11 +73,13 @@ impl CustomKinds {
     /// The kind that a path names, if a durable definition serves it.
     pub(crate) fn find(&self, api: &ApiShared, path: &ResourcePath) -> Option<Arc<KindEntry>> {
         let key = key_of_definition(&path.resource, &path.group);
-        let Some(stored) = api.store.get(&key) else {
-            self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-            return None;
-        };
+        let stored = api.store.get(&key)?;
         self.of(api, &stored)?.version(&path.version)
+    }
+
+    /// Drops what is known of a definition that goes.
+    fn forget(&self, key: &str) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
     /// Every kind of which a durable definition is there.
@@ -124,6 +127,17 @@ impl CustomKinds {
         let custom = self.all(api).into_iter().flat_map(|kind| kind.served());
         api.registry.with(custom)
     }
+}
+
+/// Goes on with what was under way when the engine ended: names that were not settled, and
+/// definitions that were going.
+///
+/// # Errors
+/// When the store refuses.
+pub(crate) fn resume(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, ApiError> {
+    let mut pending = names::settle(api, now)?;
+    pending.extend(cleanup::resume(api, now)?);
+    Ok(pending)
 }
 
 /// The kind of definitions.

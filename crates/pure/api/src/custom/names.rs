@@ -29,7 +29,7 @@ pub(crate) fn settle_written(
 }
 
 /// Settles the names of all definitions. One that had its names first keeps them.
-fn settle(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
+pub(super) fn settle(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
     let mut pending = Vec::new();
     let mut definitions = api.custom.newest(api);
     // a definition that has all that it asks for changes nothing, and others may wait for a name

@@ -7,6 +7,7 @@
 
 mod ca_bundles;
 mod conversations;
+mod definitions;
 mod deletes;
 mod eviction;
 mod eviction_at_once;
