@@ -138,8 +138,8 @@ pub enum ViewDetail {
 }
 
 impl ResourceKind {
-    /// Every built-in kind, in the order in which a namespace is emptied: owners before what they own, so
-    /// that nothing is re-created meanwhile.
+    /// Every built-in kind, in the order in which a namespace is emptied: owners before what they
+    /// own, so that nothing is made again in between.
     pub const ALL: [ResourceKind; 47] = [
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
@@ -311,8 +311,8 @@ impl ResourceKind {
         }
     }
 
-    /// The built-in kind that an owner reference names. The version does not matter: it is the same object
-    /// in each.
+    /// The built-in kind that an owner reference names. The version does not matter: it is the same
+    /// object in each.
     pub fn of_reference(api_version: &str, kind: &str) -> Option<ResourceKind> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         ResourceKind::ALL.into_iter().find(|k| k.info().kind == kind && k.info().group == group)
