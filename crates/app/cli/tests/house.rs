@@ -14,10 +14,11 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 27] = [
+const ARROWS: [(&str, &[&str]); 28] = [
     ("types", &[]),
     ("cron", &["types"]),
     ("metrics", &["types"]),
+    ("quota", &["types"]),
     ("store", &[]),
     ("structured-merge", &[]),
     ("structural-schema", &["types"]),
@@ -30,11 +31,14 @@ const ARROWS: [(&str, &[&str]); 27] = [
     ("diagnosis", &["types"]),
     ("ladder", &["types", "diagnosis"]),
     ("why", &["types", "diagnosis"]),
-    ("controllers", &["types", "cron"]),
+    ("controllers", &["types", "cron", "quota"]),
     ("services", &["types"]),
     ("network-policy", &["types", "services"]),
     ("net", &["types", "services", "network-policy"]),
-    ("api", &["types", "cron", "metrics", "store", "structural-schema", "structured-merge"]),
+    (
+        "api",
+        &["types", "cron", "metrics", "quota", "store", "structural-schema", "structured-merge"],
+    ),
     ("api-server", &["types", "metrics", "store", "api"]),
     ("runtime", &["types", "shim"]),
     ("reconcile", &["types", "metrics", "controllers", "ladder"]),

@@ -266,6 +266,7 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         ResourceKind::Endpoints => typed(object).map(ViewObject::Endpoints),
         ResourceKind::Lease => typed(object).map(ViewObject::Lease),
         ResourceKind::PersistentVolume => typed(object).map(ViewObject::PersistentVolume),
+        ResourceKind::ResourceQuota => typed(object).map(ViewObject::ResourceQuota),
         ResourceKind::StorageClass => typed(object).map(ViewObject::StorageClass),
         ResourceKind::Node => typed(object).map(ViewObject::Node),
         ResourceKind::Namespace => typed(object).map(ViewObject::Namespace),

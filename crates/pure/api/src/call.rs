@@ -10,12 +10,15 @@ use rekindle_store::{
     WritePrecondition,
 };
 
+use rekindle_types::Tick;
+
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 pub(crate) use crate::registry::ObjectPart;
 use crate::registry::{AnyObject, KindEntry, RequestContext};
 use crate::represent::ObjectRenderer;
 use crate::request::accept::{self, MetadataShape, Representation};
 use crate::request::{ApiRequest, RequestOptions, ResourcePath};
+use crate::resource_quotas::QuotaWrite;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::{expiry, keys, service_addresses};
@@ -309,14 +312,20 @@ pub(crate) fn put_together(
 /// Queues the removal of an object at the revision that was looked at, with what goes with it.
 pub(crate) fn remove(
     api: &ApiShared,
+    entry: &KindEntry,
     object: &Arc<StoredObject>,
+    now: Tick,
 ) -> Result<Vec<PendingWrite>, StoreError> {
-    let key = object.key.as_str();
-    if service_addresses::is_service_key(api, key) {
-        return service_addresses::remove(api, object);
+    let quotas = || QuotaWrite::of_removal(api, entry, object, now);
+    if service_addresses::is_service(entry) {
+        return service_addresses::remove(api, object, quotas);
     }
-    let pending =
-        api.store.write(key, WritePrecondition::Revision(object.revision), Mutation::Delete)?;
+    if let Some(quotas) = quotas() {
+        return quotas.queue(ObjectChange::Remove(Arc::clone(object)));
+    }
+    let key = object.key.as_str();
+    let expect = WritePrecondition::Revision(object.revision);
+    let pending = api.store.write(key, expect, Mutation::Delete)?;
     api.decoded.forget(key);
     Ok(vec![pending])
 }

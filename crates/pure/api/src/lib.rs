@@ -43,6 +43,7 @@ mod removal;
 pub mod represent;
 pub mod request;
 pub mod resource_metrics;
+mod resource_quotas;
 mod reviews;
 mod revision;
 pub mod selectors;

@@ -20,6 +20,7 @@ use crate::expiry::EventExpiry;
 use crate::kinds::pod::defaults::TOLERATION_SECONDS;
 use crate::registry::{AnyObject, KindEntry, KindOrigin, Registry};
 use crate::request::ResourcePath;
+use crate::resource_quotas::NamespaceLocks;
 use crate::service_addresses::ServiceAddresses;
 use crate::status::ApiError;
 use crate::stored::{StoredState, decode_stored};
@@ -60,6 +61,7 @@ pub(crate) struct ApiShared {
     pub(crate) terms: TermGuard,
     pub(crate) pod_security: PodSecurity,
     pub(crate) service_addresses: ServiceAddresses,
+    pub(crate) namespace_locks: NamespaceLocks,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
     token_seconds_max: AtomicI64,
@@ -81,6 +83,7 @@ impl ApiShared {
             terms: TermGuard::default(),
             pod_security: PodSecurity::default(),
             service_addresses: ServiceAddresses::default(),
+            namespace_locks: NamespaceLocks::default(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
             token_seconds_max: AtomicI64::new(TOKEN_SECONDS_MAX),

@@ -19,8 +19,8 @@ pub(crate) const LIGHT_LIST_OBJECTS: usize = 250;
 const LIGHT_DEFINITIONS: usize = 50;
 
 impl Api {
-    /// Whether handling the request may take long: patches, large bodies, long lists and deletions
-    /// of many.
+    /// Whether handling the request may take long: patches, large bodies, long lists, deletions of
+    /// many, and quotas.
     pub fn is_heavy(&self, request: &ApiRequest) -> bool {
         if request.body.len() > BODY_BYTES || request.method == Method::PATCH {
             return true;
@@ -38,6 +38,10 @@ impl Api {
             Method::GET | Method::HEAD => self.is_long_list(&path, &request.query),
             // the objects of a definition go with it
             Method::DELETE => path.name.is_empty() || path.resource == "customresourcedefinitions",
+            // it is counted over its namespace
+            Method::POST | Method::PUT => {
+                path.group.is_empty() && path.resource == "resourcequotas"
+            }
             _ => false,
         }
     }

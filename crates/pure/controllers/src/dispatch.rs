@@ -9,8 +9,8 @@ use crate::view::WriteDoubt;
 use crate::{
     ClusterView, ControllerKey, ObjectChange, ObjectId, PlannedWrite, WriteOperation, WritePlan,
     creation_brake, cron_job, daemon_set, deployment, disruption, endpoints, garbage, job,
-    load_balancer, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, scheduler,
-    stateful_set, volumes,
+    load_balancer, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, resource_quota,
+    scheduler, stateful_set, volumes,
 };
 
 /// The keys that a change of the view touches.
@@ -35,6 +35,7 @@ pub fn affected(view: &ClusterView, change: &ObjectChange) -> BTreeSet<Controlle
     node_lifecycle::news::affected(change, &mut keys);
     node_lifecycle::eviction::affected(view, change, &mut keys);
     volumes::affected(view, change, &mut keys);
+    resource_quota::affected(view, change, &mut keys);
     keys
 }
 
@@ -58,6 +59,7 @@ pub fn turn(view: &ClusterView, key: &ControllerKey) -> scheduler::SchedulingRan
         | ControllerKey::PodGc(_)
         | ControllerKey::PodRestart(_)
         | ControllerKey::Disruption(_)
+        | ControllerKey::ResourceQuota(_)
         | ControllerKey::StaleDisruption(_)
         | ControllerKey::NodeLifecycle(_)
         | ControllerKey::NodeNews { .. }
@@ -100,6 +102,7 @@ fn planned(view: &ClusterView, key: &ControllerKey, now: Tick) -> WritePlan {
         ControllerKey::PodGc(name) => pod_gc::reconcile(view, name, now),
         ControllerKey::PodRestart(name) => pod_restart::reconcile(view, name, now),
         ControllerKey::Disruption(name) => disruption::reconcile(view, name, now),
+        ControllerKey::ResourceQuota(name) => resource_quota::reconcile(view, name, now),
         ControllerKey::StaleDisruption(name) => disruption::reconcile_target(view, name, now),
         ControllerKey::NodeLifecycle(name) => node_lifecycle::reconcile(view, name, now),
         ControllerKey::NodeNews { name, uid } => {

@@ -40,6 +40,8 @@ pub enum ControllerKey {
     PodGc(NamespacedName),
     /// The PodRestart controller at a PodRestart: requests that no node will answer, and old ones.
     PodRestart(NamespacedName),
+    /// The quota controller at a ResourceQuota.
+    ResourceQuota(NamespacedName),
     /// The disruption controller at a PodDisruptionBudget.
     Disruption(NamespacedName),
     /// The disruption controller at a Pod that was to go and did not.
@@ -95,6 +97,7 @@ impl ControllerKey {
                 ResourceKind::PersistentVolume,
                 NamespacedName::new("", name.as_str()),
             ),
+            ControllerKey::ResourceQuota(name) => id(ResourceKind::ResourceQuota, name),
             ControllerKey::Disruption(name) => id(ResourceKind::PodDisruptionBudget, name),
             ControllerKey::Namespace(name) => {
                 ObjectId::new(ResourceKind::Namespace, NamespacedName::new("", name.as_str()))
@@ -131,6 +134,7 @@ impl fmt::Display for ControllerKey {
             ControllerKey::Namespace(name) => write!(f, "empty Namespace {name}"),
             ControllerKey::PodGc(name) => write!(f, "clear away Pod {name}"),
             ControllerKey::PodRestart(name) => write!(f, "look after PodRestart {name}"),
+            ControllerKey::ResourceQuota(name) => write!(f, "count ResourceQuota {name}"),
             ControllerKey::Disruption(name) => write!(f, "reconcile PodDisruptionBudget {name}"),
             ControllerKey::Claim(name) => write!(f, "bind PersistentVolumeClaim {name}"),
             ControllerKey::Volume(name) => write!(f, "look after PersistentVolume {name}"),

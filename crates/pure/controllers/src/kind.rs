@@ -59,6 +59,8 @@ pub enum ResourceKind {
     PodTemplate,
     /// v1 LimitRange.
     LimitRange,
+    /// v1 ResourceQuota.
+    ResourceQuota,
     /// networking.k8s.io/v1 Ingress.
     Ingress,
     /// storage.k8s.io/v1 CSIStorageCapacity.
@@ -140,7 +142,7 @@ pub enum ViewDetail {
 impl ResourceKind {
     /// Every built-in kind, in the order in which a namespace is emptied: owners before what they
     /// own, so that nothing is made again in between.
-    pub const ALL: [ResourceKind; 47] = [
+    pub const ALL: [ResourceKind; 48] = [
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
         ResourceKind::ReplicaSet,
@@ -165,6 +167,7 @@ impl ResourceKind {
         ResourceKind::Role,
         ResourceKind::PodTemplate,
         ResourceKind::LimitRange,
+        ResourceKind::ResourceQuota,
         ResourceKind::Ingress,
         ResourceKind::CsiStorageCapacity,
         ResourceKind::Lease,
@@ -259,6 +262,9 @@ impl ResourceKind {
                 namespaced("PodTemplate", "", "v1", "podtemplates", Metadata)
             }
             ResourceKind::LimitRange => namespaced("LimitRange", "", "v1", "limitranges", Metadata),
+            ResourceKind::ResourceQuota => {
+                namespaced("ResourceQuota", "", "v1", "resourcequotas", Whole)
+            }
             ResourceKind::Ingress => {
                 namespaced("Ingress", "networking.k8s.io", "v1", "ingresses", Metadata)
             }

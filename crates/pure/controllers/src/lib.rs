@@ -56,6 +56,7 @@ pub mod pod_gc;
 pub mod pod_restart;
 pub mod pods;
 pub mod replica_set;
+pub mod resource_quota;
 mod revisions;
 pub mod scheduler;
 pub mod stateful_set;

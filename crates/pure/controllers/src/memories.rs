@@ -10,6 +10,7 @@ use crate::creation_brake::CreationLedger;
 use crate::cron_job::ScheduleChanges;
 use crate::node_lifecycle::{NodeHeartbeats, Zones};
 use crate::pod_gc::LostNodes;
+use crate::resource_quota::QuotaActivity;
 use crate::scheduler::SchedulingAttempts;
 
 /// The memories of all controllers.
@@ -25,6 +26,8 @@ pub(crate) struct ControllerMemories {
     pub(crate) lost_nodes: LostNodes,
     /// The CronJob controller's.
     pub(crate) schedule_changes: ScheduleChanges,
+    /// The quota controller's.
+    pub(crate) quota_activity: QuotaActivity,
     /// That of the brake on creations, which stands before every controller. It looks at the whole
     /// view for a change, and is told by the view itself.
     pub(crate) creations: CreationLedger,
@@ -45,5 +48,6 @@ impl ControllerMemories {
         self.zones.follow(before, after);
         self.lost_nodes.follow((before, after), cluster, has_pods, now);
         self.schedule_changes.follow(before, after, now);
+        self.quota_activity.follow(before, after, now);
     }
 }

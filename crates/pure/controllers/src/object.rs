@@ -10,7 +10,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     self, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
-    ReplicationController, Service,
+    ReplicationController, ResourceQuota, Service,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -67,6 +67,8 @@ pub enum ViewObject {
     Job(Arc<Job>),
     /// A Pod.
     Pod(Arc<HeldPod>),
+    /// A ResourceQuota.
+    ResourceQuota(Arc<ResourceQuota>),
     /// A RestartLadder.
     RestartLadder(Arc<RestartLadder>),
     /// A PodRestart.
@@ -112,6 +114,7 @@ impl ViewObject {
             ViewObject::CronJob(_) => ResourceKind::CronJob,
             ViewObject::Job(_) => ResourceKind::Job,
             ViewObject::Pod(_) => ResourceKind::Pod,
+            ViewObject::ResourceQuota(_) => ResourceKind::ResourceQuota,
             ViewObject::RestartLadder(_) => ResourceKind::RestartLadder,
             ViewObject::PodRestart(_) => ResourceKind::PodRestart,
             ViewObject::RestartLedger(_) => ResourceKind::RestartLedger,
@@ -142,6 +145,7 @@ impl ViewObject {
             ViewObject::CronJob(o) => &o.metadata,
             ViewObject::Job(o) => &o.metadata,
             ViewObject::Pod(o) => &o.metadata,
+            ViewObject::ResourceQuota(o) => &o.metadata,
             ViewObject::RestartLadder(o) => &o.metadata,
             ViewObject::PodRestart(o) => &o.metadata,
             ViewObject::RestartLedger(o) => &o.metadata,
@@ -241,6 +245,7 @@ object_from!(
     ControllerRevision,
     CronJob,
     Job,
+    ResourceQuota,
     RestartLadder,
     PodRestart,
     RestartLedger,

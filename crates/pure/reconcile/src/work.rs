@@ -176,6 +176,7 @@ pub(crate) fn touched(
         | ViewObject::PersistentVolumeClaim(_)
         | ViewObject::Lease(_)
         | ViewObject::PersistentVolume(_)
+        | ViewObject::ResourceQuota(_)
         | ViewObject::StorageClass(_)
         | ViewObject::Node(_)
         | ViewObject::Namespace(_)

@@ -2,6 +2,7 @@
 //! queue for the disk.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -150,7 +151,9 @@ impl StoreWriter {
         &'w self,
         prefix: &'w str,
     ) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectVersion)> {
-        self.heads.iter().filter(move |(key, _)| key.as_str().starts_with(prefix))
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let after = self.heads.range::<str, _>(from);
+        after.take_while(move |(key, _)| key.as_str().starts_with(prefix))
     }
 
     /// An answer for when everything accepted so far is durable.

@@ -144,3 +144,8 @@ impl From<RunningSum> for Amounts {
 pub(crate) fn requests(resources: Option<&ResourceRequirements>) -> Amounts {
     Amounts::read(resources.and_then(|resources| resources.requests.as_ref()))
 }
+
+/// `limits` of what a pod or container is given.
+pub(crate) fn limits(resources: Option<&ResourceRequirements>) -> Amounts {
+    Amounts::read(resources.and_then(|resources| resources.limits.as_ref()))
+}

@@ -12,7 +12,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     Affinity, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume,
     PersistentVolumeClaim, Pod, PodSpec, PodStatus, PodTemplate, PodTemplateSpec,
-    ReplicationController, Secret, Service, ServiceAccount,
+    ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
@@ -230,6 +230,7 @@ object_json!(
     PriorityClass,
     ReplicaSet,
     ReplicationController,
+    ResourceQuota,
     RestartLadder,
     RestartLedger,
     Role,

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::amounts::{Amounts, requests};
+use crate::amounts::{Amounts, limits, requests};
 use crate::ids::{PodRef, PodUid};
 
 /// A pod as the kubelet's messages name it: [`PodRef::in_full`], whatever of it is missing.
@@ -63,8 +63,14 @@ pub trait AnySpec {
     fn tolerations(&self) -> &[Toleration];
     /// `resources.requests`: what the pod as a whole asks for.
     fn requests(&self) -> Cow<'_, Amounts>;
+    /// `resources.limits`: what the pod as a whole may use.
+    fn limits(&self) -> Cow<'_, Amounts>;
     /// `overhead`.
     fn overhead(&self) -> Cow<'_, Amounts>;
+    /// `activeDeadlineSeconds`.
+    fn active_deadline_seconds(&self) -> Option<i64>;
+    /// `priorityClassName`, or empty.
+    fn priority_class_name(&self) -> &str;
     /// The containers that run as long as the pod does, sidecars among them.
     fn lasting(&self) -> impl Iterator<Item = &Self::Container> {
         let sidecars = self.init_containers().iter().filter(|init| init.is_sidecar());
@@ -86,6 +92,8 @@ pub trait AnyContainer {
     fn restart_policy_rules(&self) -> &[ContainerRestartRule];
     /// `resources.requests`.
     fn requests(&self) -> Cow<'_, Amounts>;
+    /// `resources.limits`.
+    fn limits(&self) -> Cow<'_, Amounts>;
     /// Whether it is a sidecar, as an init container that is always restarted is (KEP-753).
     fn is_sidecar(&self) -> bool {
         self.restart_policy() == Some("Always")
@@ -195,8 +203,20 @@ impl AnySpec for PodSpec {
         Cow::Owned(requests(self.resources.as_ref()))
     }
 
+    fn limits(&self) -> Cow<'_, Amounts> {
+        Cow::Owned(limits(self.resources.as_ref()))
+    }
+
     fn overhead(&self) -> Cow<'_, Amounts> {
         Cow::Owned(Amounts::read(self.overhead.as_ref()))
+    }
+
+    fn active_deadline_seconds(&self) -> Option<i64> {
+        self.active_deadline_seconds
+    }
+
+    fn priority_class_name(&self) -> &str {
+        self.priority_class_name.as_deref().unwrap_or_default()
     }
 }
 
@@ -215,6 +235,10 @@ impl AnyContainer for Container {
 
     fn requests(&self) -> Cow<'_, Amounts> {
         Cow::Owned(requests(self.resources.as_ref()))
+    }
+
+    fn limits(&self) -> Cow<'_, Amounts> {
+        Cow::Owned(limits(self.resources.as_ref()))
     }
 }
 

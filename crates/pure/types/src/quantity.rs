@@ -88,6 +88,21 @@ impl Quantity {
         self.nanos % (NANO / 1000) == 0
     }
 
+    /// True when it is more than another one, however the two are written.
+    pub const fn exceeds(self, other: Self) -> bool {
+        self.nanos > other.nanos
+    }
+
+    /// The sum as upstream writes it: in the format of `self`, unless that is zero.
+    pub const fn plus(self, other: Self) -> Self {
+        if self.is_zero() { other } else { self.saturating_add(other) }
+    }
+
+    /// The next whole number of units, in the same format; itself when it is whole.
+    pub fn rounded_up(self) -> Self {
+        Self { nanos: div_ceil(self.nanos, NANO) * NANO, format: self.format }
+    }
+
     /// The sum, in the format of `self`.
     pub const fn saturating_add(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_add(other.nanos), format: self.format }

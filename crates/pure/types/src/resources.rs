@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
 
 pub use crate::amounts::{Amounts, ResourceList};
-use crate::amounts::{RunningSum, requests};
+use crate::amounts::{RunningSum, limits, requests};
 use crate::pods::{AnyContainer, AnyPod, AnySpec, GrantedResources, condition};
 
 /// The condition of a pod whose resources in the spec are not granted.
@@ -129,6 +129,41 @@ fn pod_level_usage(
     }
     // only what the pod has of its own
     known.of_names(|name| wanted.names(name))
+}
+
+/// What a pod may use at most: the larger of what its spec allows each container and what is in
+/// force. A resource that a container does not bound counts with the others' bounds, as upstream.
+pub fn pod_limits(pod: &impl AnyPod) -> Amounts {
+    let Some(spec) = pod.spec() else { return Amounts::default() };
+    let mut total = sum_over_containers(spec, |container| {
+        let mut most = container.limits().into_owned();
+        most.raise_to(&limits(pod.granted_to(container.name()).in_force));
+        most
+    });
+    let mut own = spec.limits().into_owned();
+    own.raise_to(&limits(pod.granted().in_force).of_names(|name| own_names(spec, name)));
+    total.replace_by(&own.of_names(is_pod_level));
+    let bounded: Vec<String> = total.iter().map(|(name, _)| name.to_owned()).collect();
+    let overhead = spec.overhead().into_owned();
+    total.add(&overhead.of_names(|name| bounded.iter().any(|bounded| bounded == name)));
+    total
+}
+
+/// Whether a pod bounds a resource as a whole.
+fn own_names(spec: &impl AnySpec, name: &str) -> bool {
+    spec.limits().names(name)
+}
+
+/// Whether a pod asks for neither CPU nor memory, and bounds neither: its QoS class is BestEffort.
+pub fn is_best_effort(spec: &impl AnySpec) -> bool {
+    let says = |list: &Amounts| ["cpu", "memory"].iter().any(|name| !list.get(name).is_zero());
+    let (requests, limits) = (spec.requests(), spec.limits());
+    let mut own = requests.iter().chain(limits.iter());
+    if own.any(|(name, _)| is_pod_level(name)) {
+        return !says(&requests) && !says(&limits);
+    }
+    let mut containers = spec.containers().iter().chain(spec.init_containers());
+    !containers.any(|container| says(&container.requests()) || says(&container.limits()))
 }
 
 /// Why a resize is not granted, if one is not.

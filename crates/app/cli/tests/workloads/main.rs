@@ -15,6 +15,7 @@ mod endpoints;
 mod eviction;
 mod jobs;
 mod leaders;
+mod resource_quotas;
 mod scenarios_of_workloads;
 mod scheduling;
 mod stateful_sets;

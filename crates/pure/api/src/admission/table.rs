@@ -1,11 +1,12 @@
 //! The rules of admission, in one table: who looks at a write beyond the object itself, when, and
 //! why. The verbs name the stages; no verb calls a rule. [`service_addresses`] is no rule: it keeps
-//! its choice from validation to the write.
+//! its choice from validation to the write. `resource_quotas` is none either: it comes last, and
+//! what it charges is written with the object.
 //!
 //! ```text
 //!  create  Received ─ Identified ─ Defaulted ─ Warned ─ Named ─ (validation)
-//!            ─ Valid ─ Final ─ write ─ Created
-//!  update  Defaulted ─ Named ─ (validation) ─ Valid ─ Warned ─ Final ─ write
+//!            ─ Valid ─ Final ─ (quotas) ─ write ─ Created
+//!  update  Defaulted ─ Named ─ (validation) ─ Valid ─ Warned ─ Final ─ (quotas) ─ write
 //!            ─ Changed, or Removed if the object goes
 //!  delete  Removal ─ write ─ Removed, or Marked if the object stays for a while
 //! ```

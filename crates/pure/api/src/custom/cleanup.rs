@@ -83,7 +83,7 @@ fn clear(
     }
     let (left, _) = api.store.newest_below(&kind.prefix());
     if left.is_empty() {
-        pending.extend(release(api, definition)?);
+        pending.extend(release(api, definition, now)?);
         // others may have waited for its names
         pending.extend(names::settle(api, now)?);
     }
@@ -100,7 +100,7 @@ fn delete(
     let object = entry.codec.decode_stored(&stored.value).map_err(ApiError::internal)?;
     let written = match DeleteStep::decide(object, &DeleteRequest::default(), now) {
         DeleteStep::Leave(_) => return Ok(Vec::new()),
-        DeleteStep::Remove(_) => remove(api, stored),
+        DeleteStep::Remove(_) => remove(api, entry, stored, now),
         DeleteStep::Mark(object) => {
             let expect = WritePrecondition::Revision(stored.revision);
             put(api, stored.key.as_str(), expect, object).map(|write| vec![write])
@@ -110,14 +110,18 @@ fn delete(
 }
 
 /// Takes the finalizer away; without another one the definition goes.
-fn release(api: &ApiShared, stored: &Arc<StoredObject>) -> Result<Vec<PendingWrite>, ApiError> {
+fn release(
+    api: &ApiShared,
+    stored: &Arc<StoredObject>,
+    now: Tick,
+) -> Result<Vec<PendingWrite>, ApiError> {
     debug_assert!(stored.key.as_str().starts_with(DEFINITIONS));
     let Some(entry) = definitions_entry(api) else { return Ok(Vec::new()) };
     let mut object = api.read(entry, stored)?.boxed_clone();
     let finalizers = object.meta_mut().finalizers.take().unwrap_or_default();
     let left: Vec<_> = finalizers.into_iter().filter(|one| one != CLEANUP_FINALIZER).collect();
     if left.is_empty() {
-        let removed = or_raced(remove(api, stored));
+        let removed = or_raced(remove(api, entry, stored, now));
         api.custom.forget(stored.key.as_str());
         return removed;
     }

@@ -82,6 +82,17 @@ impl CustomKinds {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
+    /// The kind of a resource in any version that is served.
+    pub(crate) fn served_as(
+        &self,
+        api: &ApiShared,
+        group: &str,
+        plural: &str,
+    ) -> Option<Arc<KindEntry>> {
+        let stored = api.store.newest(&key_of_definition(plural, group))?;
+        self.of(api, &stored)?.served().first().cloned()
+    }
+
     /// Every kind of which a durable definition is there.
     pub(crate) fn all(&self, api: &ApiShared) -> Vec<Arc<CustomKind>> {
         let query = rekindle_store::RangeQuery {

@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, Secret, Service,
+    PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, ResourceQuota, Secret, Service,
     ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -59,6 +59,7 @@ pub(crate) mod priority_class;
 pub(crate) mod rbac;
 mod replica_set;
 mod replication_controller;
+mod resource_quota;
 mod restart_ladder;
 mod restart_ledger;
 pub(crate) mod runtime_class;
@@ -109,6 +110,7 @@ pub fn all() -> Registry {
         .register::<PriorityLevelConfiguration>()
         .register::<ReplicaSet>()
         .register::<ReplicationController>()
+        .register::<ResourceQuota>()
         .register::<RestartLadder>()
         .register::<RestartLedger>()
         .register::<Role>()

@@ -278,6 +278,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ),
     ("io.k8s.api.core.v1.ReplicationControllerSpec", &[object("template", POD_TEMPLATE_SPEC)]),
     ("io.k8s.api.core.v1.ReplicationControllerStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.core.v1.ResourceQuota", &[object("metadata", META)]),
     ("io.k8s.api.core.v1.Secret", &[object("metadata", META)]),
     (
         "io.k8s.api.core.v1.Service",

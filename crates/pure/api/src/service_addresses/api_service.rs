@@ -99,7 +99,7 @@ fn bring_about(
     let mut found = api.store.newest(&key);
     if let Some(stored) = found.take_if(|stored| has_other_address(api, entry, stored, &*wanted)) {
         // its address cannot change
-        pending.extend(service_write::remove(api, &stored)?);
+        pending.extend(service_write::remove(api, &stored, || None)?);
     }
     let (expect, old) = match &found {
         None => {
@@ -125,7 +125,7 @@ fn bring_about(
     let mut write = ServiceWrite::of_api(api, entry)?;
     write.complete(wanted.as_mut(), old.as_deref())?;
     if old.is_none_or(|old| !wanted.same_as(old.as_ref())) {
-        pending.extend(write.queue(&key, expect, wanted, now)?);
+        pending.extend(write.queue(&key, expect, wanted, (now, None))?);
     }
     Ok(pending)
 }

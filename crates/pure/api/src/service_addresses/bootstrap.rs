@@ -49,7 +49,7 @@ fn complete_older(
         return Ok(Vec::new());
     }
     let expect = WritePrecondition::Revision(stored.revision);
-    write.queue(stored.key.as_str(), expect, object, now)
+    write.queue(stored.key.as_str(), expect, object, (now, None))
 }
 
 /// Makes the records that are missing, and removes those of addresses that no Service holds.

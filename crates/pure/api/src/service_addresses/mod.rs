@@ -39,7 +39,7 @@ pub(crate) use bootstrap::bootstrap;
 use holders::ServiceHoldings;
 pub use range::{ServiceRange, ServiceRangeError, ServiceRanges};
 pub(crate) use records::{check_removal, restore_record};
-pub(crate) use service_write::{ServiceWrite, is_service_key, remove};
+pub(crate) use service_write::{ServiceWrite, is_service, remove};
 
 /// The addresses of the Services of one API.
 #[derive(Default)]

@@ -11,9 +11,9 @@ use super::choice::{AddressChoice, ChoiceError};
 use super::holders::ServiceHoldings;
 use super::{BookOfEpoch, api_service, records, services};
 use crate::call::{ApiCall, ObjectChange, ObjectPart, put_together};
-use crate::keys;
 use crate::object_meta;
 use crate::registry::{AnyObject, KindEntry};
+use crate::resource_quotas::QuotaWrite;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 
@@ -100,8 +100,8 @@ impl<'a> ServiceWrite<'a> {
         }
     }
 
-    /// Queues the Service, and the records of its addresses as they change. From then on these
-    /// count.
+    /// Queues the Service, with the records of its addresses as they change and with what it
+    /// changes of quotas. From then on the addresses count.
     ///
     /// # Errors
     /// Those of the store: nothing is written then, and nothing is held.
@@ -110,13 +110,14 @@ impl<'a> ServiceWrite<'a> {
         key: &str,
         expect: WritePrecondition,
         object: Box<dyn AnyObject>,
-        now: Tick,
+        (now, mut quotas): (Tick, Option<QuotaWrite<'_>>),
     ) -> Result<Vec<PendingWrite>, StoreError> {
         let meta = object.meta().clone();
         let mut changes = vec![ObjectChange::Put { key: key.to_owned(), expect, object }];
         for address in self.after.addresses.difference(&self.before.addresses) {
             changes.extend(records::to_make(self.api, &meta, *address, now));
         }
+        changes.extend(quotas.as_mut().map(QuotaWrite::take_changes).unwrap_or_default());
         self.queue_with(changes)
     }
 
@@ -137,27 +138,27 @@ impl<'a> ServiceWrite<'a> {
 }
 
 /// Queues the removal of a stored Service, with that of the records of its addresses, which are
-/// free from then on.
-pub(crate) fn remove(
+/// free from then on, and with what `quotas` says of its quotas. These are locked after the book,
+/// as in every write of a Service.
+pub(crate) fn remove<'q>(
     api: &ApiShared,
     object: &Arc<StoredObject>,
+    quotas: impl FnOnce() -> Option<QuotaWrite<'q>>,
 ) -> Result<Vec<PendingWrite>, StoreError> {
-    let removal = ObjectChange::Remove(Arc::clone(object));
+    let mut changes = vec![ObjectChange::Remove(Arc::clone(object))];
     let Some(entry) = services(api) else {
-        return put_together(api, vec![removal], api.store.epoch());
+        return put_together(api, changes, api.store.epoch());
     };
     let (held, epoch) = api.service_addresses.current(api)?;
+    let mut quotas = quotas();
+    changes.extend(quotas.as_mut().map(QuotaWrite::take_changes).unwrap_or_default());
     let service = api.read_as::<Service>(entry, object).ok().flatten();
     let before = service.as_deref().map(ServiceHoldings::of_service).unwrap_or_default();
     let after = ServiceHoldings::default();
-    ServiceWrite { api, entry, held, epoch, before, after }.queue_with(vec![removal])
+    ServiceWrite { api, entry, held, epoch, before, after }.queue_with(changes)
 }
 
-/// Whether this is the key of a Service.
-pub(crate) fn is_service_key(api: &ApiShared, key: &str) -> bool {
-    services(api).is_some_and(|entry| key.starts_with(&keys::collection(entry, "")))
-}
-
-fn is_service(entry: &KindEntry) -> bool {
+/// Whether this is the kind.
+pub(crate) fn is_service(entry: &KindEntry) -> bool {
     entry.group.is_empty() && entry.kind == "Service"
 }

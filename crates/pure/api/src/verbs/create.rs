@@ -1,14 +1,15 @@
 //! create: a new object under its own or a generated name.
 
 use http::StatusCode;
-use rekindle_store::{StoreError, WritePrecondition};
+use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 
 use crate::admission::{self, AdmissionStage, WriteReview};
-use crate::call::{ATTEMPTS_MAX, ApiCall, ApiWriteFailure, ObjectPart, put};
+use crate::call::{ATTEMPTS_MAX, ApiCall, ApiWriteFailure, ObjectChange, ObjectPart, put};
 use crate::managed_fields::{self, ServerFilled};
 use crate::outcome::RequestOutcome;
 use crate::registry::AnyObject;
 use crate::request::options::DryRun;
+use crate::resource_quotas::QuotaWrite;
 use crate::service_addresses::ServiceWrite;
 use crate::status::ApiError;
 use crate::validation::{self, Path};
@@ -153,12 +154,16 @@ fn validate(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<(), ApiError> 
 /// Queues the write. The inner error is the name that was taken already.
 fn write(
     call: &ApiCall<'_>,
-    object: Box<dyn AnyObject>,
+    mut object: Box<dyn AnyObject>,
     service: Option<ServiceWrite<'_>>,
     warnings: &[String],
 ) -> Result<Result<RequestOutcome, String>, ApiWriteFailure> {
     let name = object_meta::name(object.as_ref()).to_owned();
     let key = keys::object(call.entry, &call.path.namespace, &name);
+    // its lock comes before those of namespaces
+    let _until_queued = call.api.custom.admit_new(call)?;
+    let quotas = QuotaWrite::of_create(call, object.as_mut())
+        .map_err(|error| error.with_warnings(warnings.to_vec()))?;
     match call.options.dry_run {
         DryRun::All if call.api.store.newest(&key).is_some() => return Ok(Err(name)),
         DryRun::All => {
@@ -168,12 +173,8 @@ fn write(
         }
         DryRun::No => {}
     }
-    let _until_queued = call.api.custom.admit_new(call)?;
-    let queued = match service {
-        Some(service) => service.queue(&key, WritePrecondition::Absent, object, call.request.now),
-        None => put(call.api, &key, WritePrecondition::Absent, object).map(|write| vec![write]),
-    };
-    let mut pending = match queued {
+    let expect = WritePrecondition::Absent;
+    let mut pending = match queue(call, &key, expect, object, (service, quotas)) {
         Ok(pending) => pending,
         Err(StoreError::AlreadyExists { key: taken, .. }) if taken.as_str() == key => {
             return Ok(Err(name));
@@ -183,4 +184,21 @@ fn write(
     pending.extend(admission::after_create(call, &name)?);
     call.note_event_write(&key);
     Ok(call.when_written(pending, StatusCode::CREATED, warnings.to_vec()).map(Ok)?)
+}
+
+/// Queues the write of an object, with what is counted with it.
+pub(super) fn queue(
+    call: &ApiCall<'_>,
+    key: &str,
+    expect: WritePrecondition,
+    object: Box<dyn AnyObject>,
+    (service, quotas): (Option<ServiceWrite<'_>>, Option<QuotaWrite<'_>>),
+) -> Result<Vec<PendingWrite>, StoreError> {
+    match (service, quotas) {
+        (Some(service), quotas) => service.queue(key, expect, object, (call.request.now, quotas)),
+        (None, Some(quotas)) => {
+            quotas.queue(ObjectChange::Put { key: key.to_owned(), expect, object })
+        }
+        (None, None) => put(call.api, key, expect, object).map(|write| vec![write]),
+    }
 }

@@ -88,7 +88,7 @@ fn remove_now(
     if wish.dry_run == DryRun::All {
         return Ok(answer.into());
     }
-    let mut pending = remove(call.api, stored)?;
+    let mut pending = remove(call.api, call.entry, stored, call.request.now)?;
     pending.extend(admission::after_removal(call, &call.path.namespace, &call.path.name)?);
     Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |_| answer)))
 }
@@ -367,7 +367,7 @@ fn delete_one_of_many(
         let result = match DeleteStep::decide(object, wish, call.request.now) {
             _ if wish.dry_run == DryRun::All => return Ok(Some(Vec::new())),
             DeleteStep::Leave(_) => return Ok(None),
-            DeleteStep::Remove(_) => remove(call.api, &stored),
+            DeleteStep::Remove(_) => remove(call.api, call.entry, &stored, call.request.now),
             DeleteStep::Mark(object) => {
                 let expect = WritePrecondition::Revision(stored.revision);
                 match put(call.api, key, expect, object) {

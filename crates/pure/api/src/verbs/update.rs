@@ -8,12 +8,13 @@ use rekindle_store::{StoredObject, WritePrecondition};
 use super::create;
 use crate::admission::{self, AdmissionStage, WriteReview};
 use crate::auth::AccessAttributes;
-use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, put, remove};
+use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, remove};
 use crate::decode::DecodedObject;
 use crate::outcome::RequestOutcome;
 use crate::registry::{AnyObject, KindOrigin};
 use crate::request::RequestVerb;
 use crate::request::options::DryRun;
+use crate::resource_quotas::QuotaWrite;
 use crate::service_addresses::ServiceWrite;
 use crate::status::ApiError;
 use crate::validation::{self, new_mistakes, text};
@@ -125,7 +126,8 @@ pub(crate) fn change(
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
         proposal.warnings.extend(more);
         managed_fields::keep_times_of_unchanged(object.as_mut(), old.as_ref());
-        store_change(call, (&stored, old.as_ref()), object, service, proposal.warnings)
+        let before = ChangedObject { stored: &stored, old: old.as_ref(), part };
+        store_change(call, &before, object, service, proposal.warnings)
     })
 }
 
@@ -204,23 +206,33 @@ fn settle(
     Ok((object, warnings))
 }
 
+/// An object as it is before a change.
+struct ChangedObject<'o> {
+    stored: &'o Arc<StoredObject>,
+    old: &'o dyn AnyObject,
+    part: ObjectPart,
+}
+
 /// Writes the object, or removes it when that was all it waited for.
-pub(crate) fn store_change(
+fn store_change(
     call: &ApiCall<'_>,
-    (stored, old): (&Arc<StoredObject>, &dyn AnyObject),
-    object: Box<dyn AnyObject>,
+    before: &ChangedObject<'_>,
+    mut object: Box<dyn AnyObject>,
     service: Option<ServiceWrite<'_>>,
     warnings: Vec<String>,
 ) -> Result<RequestOutcome, ApiWriteFailure> {
+    let ChangedObject { stored, old, part } = *before;
     let goes = removal::may_go(object.as_ref());
-    if call.options.dry_run == DryRun::All {
-        return Ok(call.answer_object(object.as_ref(), StatusCode::OK, warnings)?);
-    }
-    if goes {
+    if goes && call.options.dry_run == DryRun::No {
         drop(service);
-        let mut pending = remove(call.api, stored)?;
+        let mut pending = remove(call.api, call.entry, stored, call.request.now)?;
         pending.extend(admission::after_removal(call, &call.path.namespace, &call.path.name)?);
         return Ok(call.answer_object_after(pending, object.as_ref(), warnings)?);
+    }
+    let quotas = QuotaWrite::of_change(call, part, object.as_mut(), old)
+        .map_err(|error| error.with_warnings(warnings.clone()))?;
+    if call.options.dry_run == DryRun::All {
+        return Ok(call.answer_object(object.as_ref(), StatusCode::OK, warnings)?);
     }
     if object.same_as(old) {
         // Nothing to write; but what is shown must be durable.
@@ -229,10 +241,7 @@ pub(crate) fn store_change(
     }
     let key = stored.key.as_str();
     let expect = WritePrecondition::Revision(stored.revision);
-    let mut pending = match service {
-        Some(service) => service.queue(key, expect, object, call.request.now)?,
-        None => vec![put(call.api, key, expect, object)?],
-    };
+    let mut pending = create::queue(call, key, expect, object, (service, quotas))?;
     pending.extend(admission::after_change(call, &call.path.namespace, &call.path.name)?);
     call.note_event_write(key);
     Ok(call.when_written(pending, StatusCode::OK, warnings)?)

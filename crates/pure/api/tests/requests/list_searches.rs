@@ -67,6 +67,7 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/pod_disruption_budget/deadlock.rs", 1),
     ("kinds/priority_class.rs", 1),
     ("kinds/rbac/binding.rs", 1),
+    ("kinds/resource_quota.rs", 1),
     ("kinds/service/families.rs", 1),
     ("kinds/service/ports.rs", 1),
     ("kinds/service/update.rs", 2),

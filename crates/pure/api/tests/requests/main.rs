@@ -23,6 +23,7 @@ mod pod_security;
 mod priorities;
 mod pull_secrets;
 mod rbac;
+mod resource_quotas;
 mod runtime_classes;
 mod services;
 mod storage_classes;

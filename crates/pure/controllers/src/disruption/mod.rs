@@ -95,6 +95,7 @@ pub(crate) fn affected(
         | ViewObject::Job(_)
         | ViewObject::Pod(_)
         | ViewObject::ControllerRevision(_)
+        | ViewObject::ResourceQuota(_)
         | ViewObject::RestartLadder(_)
         | ViewObject::PodRestart(_)
         | ViewObject::RestartLedger(_)

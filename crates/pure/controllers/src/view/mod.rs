@@ -21,7 +21,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
-    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Service,
+    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, ResourceQuota, Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -363,6 +363,14 @@ impl ClusterView {
         self.failures.get(id)
     }
 
+    /// The same of every object of a namespace.
+    pub(crate) fn failures_in<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = (&'a ObjectId, &'a WriteFailure)> {
+        self.failures.iter().filter(move |(id, _)| id.name.namespace == namespace)
+    }
+
     /// Writes for `key_object` of which nobody knows whether they were done. They are resolved
     /// before anything else is planned.
     pub fn doubts<'a>(
@@ -466,6 +474,8 @@ typed_getters! {
     daemon_set: DaemonSet;
     /// A Deployment by name.
     deployment: Deployment;
+    /// A ResourceQuota by name.
+    resource_quota: ResourceQuota;
     /// A Service by name.
     service: Service;
     /// An Endpoints by name.

@@ -174,7 +174,7 @@ impl ClusterView {
     }
 
     /// A change without a difference: what is known about the object changed, not the object.
-    fn touched(&self, id: &ObjectId) -> Option<ObjectChange> {
+    pub(crate) fn touched(&self, id: &ObjectId) -> Option<ObjectChange> {
         let object = self.objects.get(id)?.clone();
         Some(ObjectChange { id: id.clone(), before: Some(object.clone()), after: Some(object) })
     }

@@ -138,6 +138,7 @@ pub(crate) fn affected(
         | ViewObject::ReplicaSet(_)
         | ViewObject::CronJob(_)
         | ViewObject::Job(_)
+        | ViewObject::ResourceQuota(_)
         | ViewObject::RestartLadder(_)
         | ViewObject::PodRestart(_)
         | ViewObject::RestartLedger(_)

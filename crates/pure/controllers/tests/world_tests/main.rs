@@ -32,6 +32,7 @@ mod random;
 mod replacement;
 mod replica_set;
 mod replication_controller;
+mod resource_quota;
 mod rollout_limits;
 mod scheduler;
 mod scheduler_filters;

@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    ReplicationController, Service,
+    ReplicationController, ResourceQuota, Service,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -37,6 +37,7 @@ pub(super) fn json_of_object(object: &ViewObject) -> Result<Vec<u8>, Error> {
         ViewObject::Deployment(o) => o.to_json(),
         ViewObject::ReplicaSet(o) => o.to_json(),
         ViewObject::ReplicationController(o) => o.to_json(),
+        ViewObject::ResourceQuota(o) => o.to_json(),
         ViewObject::StatefulSet(o) => o.to_json(),
         ViewObject::ControllerRevision(o) => o.to_json(),
         ViewObject::CronJob(o) => o.to_json(),
@@ -101,6 +102,7 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         ResourceKind::CronJob => typed::<CronJob>(json),
         ResourceKind::Job => typed::<Job>(json),
         ResourceKind::Pod => typed::<Pod>(json),
+        ResourceKind::ResourceQuota => typed::<ResourceQuota>(json),
         ResourceKind::RestartLadder => typed::<RestartLadder>(json),
         ResourceKind::PodRestart => typed::<PodRestart>(json),
         ResourceKind::RestartLedger => typed::<RestartLedger>(json),

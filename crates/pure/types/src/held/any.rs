@@ -47,8 +47,20 @@ impl AnySpec for HeldPodSpec {
         Cow::Borrowed(&self.requests)
     }
 
+    fn limits(&self) -> Cow<'_, Amounts> {
+        Cow::Borrowed(&self.limits)
+    }
+
     fn overhead(&self) -> Cow<'_, Amounts> {
         Cow::Borrowed(&self.overhead)
+    }
+
+    fn active_deadline_seconds(&self) -> Option<i64> {
+        self.active_deadline_seconds
+    }
+
+    fn priority_class_name(&self) -> &str {
+        self.priority_class_name.as_deref().unwrap_or_default()
     }
 }
 
@@ -67,5 +79,9 @@ impl AnyContainer for HeldContainer {
 
     fn requests(&self) -> Cow<'_, Amounts> {
         Cow::Borrowed(&self.requests)
+    }
+
+    fn limits(&self) -> Cow<'_, Amounts> {
+        Cow::Borrowed(&self.limits)
     }
 }

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::amounts::{Amounts, requests};
+use crate::amounts::{Amounts, limits, requests};
 use crate::digest::fold;
 use crate::owners::controller_of;
 use crate::revisions::{RevisionMark, mark_of};
@@ -23,6 +23,7 @@ use crate::service_account;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the API reference of PodSpec has them")]
 pub struct HeldPodSpec {
+    pub active_deadline_seconds: Option<i64>,
     pub affinity: Option<Box<Affinity>>,
     pub containers: Arc<[HeldContainer]>,
     /// Their names.
@@ -30,10 +31,13 @@ pub struct HeldPodSpec {
     pub host_network: Option<bool>,
     pub hostname: Option<String>,
     pub init_containers: Arc<[HeldContainer]>,
+    /// `resources.limits`: what the pod as a whole may use.
+    pub limits: Amounts,
     pub node_selector: BTreeMap<String, String>,
     pub overhead: Amounts,
     pub preemption_policy: Option<String>,
     pub priority: Option<i32>,
+    pub priority_class_name: Option<Box<str>>,
     /// `resources.requests`: what the pod as a whole asks for.
     pub requests: Amounts,
     pub restart_policy: Option<String>,
@@ -56,6 +60,8 @@ pub struct HeldPodSpec {
 #[expect(missing_docs, reason = "the API reference of Container has them")]
 pub struct HeldContainer {
     pub image: Option<String>,
+    /// `resources.limits`.
+    pub limits: Amounts,
     pub name: String,
     /// Those that have a name or a port of the node.
     pub ports: Box<[ContainerPort]>,
@@ -102,6 +108,7 @@ impl HeldPodSpec {
     /// pod without a controller: nobody else could create it again.
     pub(super) fn new(spec: &v1::PodSpec, pod: &ObjectMeta) -> Self {
         let v1::PodSpec {
+            active_deadline_seconds,
             affinity,
             containers,
             ephemeral_containers,
@@ -112,6 +119,7 @@ impl HeldPodSpec {
             overhead,
             preemption_policy,
             priority,
+            priority_class_name,
             resources,
             restart_policy,
             scheduler_name,
@@ -124,7 +132,6 @@ impl HeldPodSpec {
             // beside the spec
             node_name: _,
             // of the node, or of the API, alone
-            active_deadline_seconds: _,
             automount_service_account_token: _,
             dns_config: _,
             dns_policy: _,
@@ -137,7 +144,6 @@ impl HeldPodSpec {
             hostname_override: _,
             image_pull_secrets: _,
             os: _,
-            priority_class_name: _,
             readiness_gates: _,
             resource_claims: _,
             runtime_class_name: _,
@@ -149,16 +155,19 @@ impl HeldPodSpec {
             share_process_namespace: _,
         } = spec;
         Self {
+            active_deadline_seconds: *active_deadline_seconds,
             affinity: affinity.clone().map(Box::new),
             containers: containers.iter().map(HeldContainer::from).collect(),
             ephemeral_containers: list(ephemeral_containers).map(|one| one.name.clone()).collect(),
             host_network: *host_network,
             hostname: hostname.clone(),
             init_containers: list(init_containers).map(HeldContainer::from).collect(),
+            limits: limits(resources.as_ref()),
             node_selector: node_selector.clone().unwrap_or_default(),
             overhead: Amounts::read(overhead.as_ref()),
             preemption_policy: preemption_policy.clone(),
             priority: *priority,
+            priority_class_name: priority_class_name.as_deref().map(Box::from),
             requests: requests(resources.as_ref()),
             restart_policy: restart_policy.clone(),
             runs: (mark_of(pod) == RevisionMark::Containers).then(|| runs(spec)),
@@ -257,6 +266,7 @@ impl From<&v1::Container> for HeldContainer {
             |port: &&ContainerPort| port.name.is_some() || port.host_port.is_some();
         Self {
             image: image.clone(),
+            limits: limits(resources.as_ref()),
             name: name.clone(),
             ports: list(ports).filter(is_asked_about).cloned().collect(),
             requests: requests(resources.as_ref()),

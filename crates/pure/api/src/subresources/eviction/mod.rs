@@ -121,11 +121,13 @@ fn end(
             Ok(vec![put(call.api, key, expect, object)?])
         }
         (DeleteStep::Leave(_), DisruptionMark::SetBefore) => Ok(vec![call.api.store.barrier()?]),
-        (DeleteStep::Remove(_), DisruptionMark::SetBefore) => Ok(remove(call.api, stored)?),
+        (DeleteStep::Remove(_), DisruptionMark::SetBefore) => {
+            Ok(remove(call.api, call.entry, stored, call.request.now)?)
+        }
         (DeleteStep::Remove(_), DisruptionMark::SetNow) => {
             let mark = put(call.api, key, expect, object)?;
             let mut pending = vec![mark];
-            pending.extend(remove(call.api, &call.newest()?)?);
+            pending.extend(remove(call.api, call.entry, &call.newest()?, call.request.now)?);
             Ok(pending)
         }
     }

@@ -1,0 +1,296 @@
+//! ResourceQuota (core/v1): how much the objects of a namespace may use all together.
+//! `resource_quotas` counts that in each write.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{
+    ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopedResourceSelectorRequirement,
+};
+use rekindle_quota::{QuotaAmount, QuotaScope, ScopeOperator, is_standard_name};
+use rekindle_types::Tick;
+
+use super::{defaults, preparation};
+use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::registry::resource::{
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+};
+use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
+use crate::table::{AGE, NAME, age, column};
+use crate::validation::quantities::{self, ResourceList};
+use crate::validation::{MISTAKES_MAX, Path, invalid_each, items, names, text};
+
+/// Scopes of which no object is in both.
+const OPPOSITES: [[QuotaScope; 2]; 2] = [
+    [QuotaScope::BestEffort, QuotaScope::NotBestEffort],
+    [QuotaScope::Terminating, QuotaScope::NotTerminating],
+];
+
+impl ApiKind for ResourceQuota {
+    const NAMES: ResourceNames = ResourceNames {
+        singular: "resourcequota",
+        short_names: &["quota"],
+        categories: &[],
+        scope: ResourceScope::Namespaced,
+    };
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
+    const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const COLUMNS: &'static [TableColumn] = &[
+        NAME,
+        column("Request", "string", "What is used of the requests and counts that are bounded."),
+        column("Limit", "string", "What is used of the limits that are bounded."),
+        AGE,
+    ];
+
+    fn set_defaults(&mut self) {
+        let spec = self.spec.get_or_insert_default();
+        canonicalize(&mut spec.hard);
+        defaults::drop_empty_list(&mut spec.scopes);
+        if let Some(status) = &mut self.status {
+            canonicalize(&mut status.hard);
+            canonicalize(&mut status.used);
+        }
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
+        self.status = Some(ResourceQuotaStatus::default());
+    }
+
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
+        self.status.clone_from(&old.status);
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let field = Path::new("spec");
+        let mut errors = list_errors(spec.hard.as_ref(), &field.child("hard"));
+        errors.extend(scope_errors(spec, &field.child("scopes")));
+        errors.extend(selector_errors(spec, &field));
+        errors
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        let scopes = |quota: &Self| -> BTreeSet<String> {
+            let scopes = quota.spec.as_ref().and_then(|spec| spec.scopes.as_ref());
+            items(scopes).iter().cloned().collect()
+        };
+        if scopes(self) == scopes(old) {
+            return Vec::new();
+        }
+        let listed = self.spec.as_ref().and_then(|spec| spec.scopes.as_ref());
+        let field = Path::new("spec").child("scopes");
+        vec![invalid_list(&field, items(listed), "field is immutable")]
+    }
+
+    fn row(&self, now: Tick) -> Vec<TableCell> {
+        let status = self.status.as_ref();
+        let used = status.and_then(|status| status.used.as_ref());
+        let (mut requests, mut limits) = (Vec::new(), Vec::new());
+        for (name, hard) in status.and_then(|status| status.hard.as_ref()).into_iter().flatten() {
+            let used = used.and_then(|used| used.get(name)).map_or("0", |used| used.0.as_str());
+            let column = if name.starts_with("limits.") { &mut limits } else { &mut requests };
+            column.push(format!("{name}: {used}/{}", hard.0));
+        }
+        vec![
+            text(self.metadata.name.as_ref()).into(),
+            requests.join(", ").into(),
+            limits.join(", ").into(),
+            age(self.metadata.creation_timestamp.as_ref(), now).into(),
+        ]
+    }
+}
+
+impl SubresourceStrategy<StatusPart> for ResourceQuota {
+    preparation::updates_of_status!();
+
+    fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
+        let Some(status) = &self.status else { return Vec::new() };
+        let field = Path::new("status");
+        let mut errors = list_errors(status.hard.as_ref(), &field.child("hard"));
+        errors.extend(list_errors(status.used.as_ref(), &field.child("used")));
+        errors
+    }
+}
+
+fn canonicalize(list: &mut Option<ResourceList>) {
+    quantities::canonicalize_list(list.as_mut());
+    defaults::drop_empty_map(list);
+}
+
+/// What is wrong with amounts by name.
+fn list_errors(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (name, amount) in list.into_iter().flatten() {
+        if errors.len() >= MISTAKES_MAX {
+            break;
+        }
+        let field = field.key(name);
+        errors.extend(name_errors(name, &field));
+        match quantities::check_non_negative(amount, &field) {
+            Ok(quantity) if is_whole_amount(name) && !quantity.is_whole() => {
+                errors.push(FieldError::invalid(&field, &amount.0, "must be an integer"));
+            }
+            Ok(_) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    errors
+}
+
+fn name_errors(name: &str, field: &Path) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> = invalid_each(field, name, names::qualified(name)).collect();
+    if name.contains('/') || is_standard_name(name) {
+        return errors;
+    }
+    if errors.is_empty() && name != "storage" {
+        let why = "must be a standard resource type or fully qualified";
+        errors.push(FieldError::invalid(field, name, why));
+    }
+    errors.push(FieldError::invalid(field, name, "must be a standard resource for quota"));
+    errors
+}
+
+/// Whether an amount is a number of things, which are not divided.
+fn is_whole_amount(name: &str) -> bool {
+    if name.contains('/') {
+        return !name.contains("kubernetes.io/") && !name.starts_with("requests.");
+    }
+    match QuotaAmount::of_name(name) {
+        Some(
+            QuotaAmount::Objects(_)
+            | QuotaAmount::LivePods
+            | QuotaAmount::NodePorts
+            | QuotaAmount::LoadBalancers,
+        ) => true,
+        Some(
+            QuotaAmount::Requests(_)
+            | QuotaAmount::Limits(_)
+            | QuotaAmount::Storage
+            | QuotaAmount::ClaimsOfClass(_)
+            | QuotaAmount::StorageOfClass(_),
+        )
+        | None => false,
+    }
+}
+
+/// What is wrong with `spec.scopes`.
+fn scope_errors(spec: &ResourceQuotaSpec, field: &Path) -> Vec<FieldError> {
+    let scopes = items(spec.scopes.as_ref());
+    let mut errors = Vec::new();
+    for name in scopes {
+        if errors.len() >= MISTAKES_MAX {
+            return errors;
+        }
+        let scope = QuotaScope::of_name(name);
+        if scope.is_none() {
+            errors.push(invalid_list(field, scopes, "unsupported scope"));
+        }
+        errors.extend(
+            unfit_amounts(spec, scope)
+                .map(|()| invalid_list(field, scopes, "unsupported scope applied to resource")),
+        );
+    }
+    let known: BTreeSet<QuotaScope> =
+        scopes.iter().filter_map(|name| QuotaScope::of_name(name)).collect();
+    errors.extend(conflicts(&known).map(|()| invalid_list(field, scopes, "conflicting scopes")));
+    errors
+}
+
+/// What is wrong with `spec.scopeSelector`.
+fn selector_errors(spec: &ResourceQuotaSpec, field: &Path) -> Vec<FieldError> {
+    let Some(selector) = &spec.scope_selector else { return Vec::new() };
+    let requirements = items(selector.match_expressions.as_ref());
+    let expressions = field.child("scopeSelector").child("matchExpressions");
+    let mut errors = Vec::new();
+    let mut known = BTreeSet::new();
+    for requirement in requirements {
+        if errors.len() >= MISTAKES_MAX {
+            return errors;
+        }
+        let scope = QuotaScope::of_name(&requirement.scope_name);
+        known.extend(scope);
+        if scope.is_none() {
+            let field = expressions.child("scopeName");
+            errors.push(FieldError::invalid(field, &requirement.scope_name, "unsupported scope"));
+        }
+        errors.extend(unfit_amounts(spec, scope).map(|()| FieldError {
+            field: (&expressions).into(),
+            problem: FieldProblem::Invalid(
+                serde_json::to_string(selector).expect("a selector holds texts, so JSON can"),
+            ),
+            detail: "unsupported scope applied to resource".to_owned(),
+        }));
+        errors.extend(operator_errors(requirement, scope, &expressions));
+    }
+    let scopes = items(spec.scopes.as_ref());
+    errors.extend(
+        conflicts(&known).map(|()| invalid_list(&expressions, scopes, "conflicting scopes")),
+    );
+    errors
+}
+
+fn operator_errors(
+    requirement: &ScopedResourceSelectorRequirement,
+    scope: Option<QuotaScope>,
+    field: &Path,
+) -> Vec<FieldError> {
+    let ScopedResourceSelectorRequirement { operator: given, values, .. } = requirement;
+    let operator = ScopeOperator::of_name(given);
+    let values = items(values.as_ref());
+    let mut errors = Vec::new();
+    if scope.is_some_and(QuotaScope::only_exists) && operator != Some(ScopeOperator::Exists) {
+        let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                   ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
+                   ResourceQuotaScopeNotBestEffort or \
+                   ResourceQuotaScopeCrossNamespacePodAffinity";
+        errors.push(FieldError::invalid(field.child("operator"), given, why));
+    }
+    match operator {
+        Some(ScopeOperator::In | ScopeOperator::NotIn) if values.is_empty() => {
+            let why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope \
+                       selector";
+            errors.push(FieldError::required(field.child("values"), why));
+        }
+        Some(ScopeOperator::Exists | ScopeOperator::DoesNotExist) if !values.is_empty() => {
+            let why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope \
+                       selector";
+            errors.push(invalid_list(&field.child("values"), values, why));
+        }
+        Some(
+            ScopeOperator::In
+            | ScopeOperator::NotIn
+            | ScopeOperator::Exists
+            | ScopeOperator::DoesNotExist,
+        ) => {}
+        None => {
+            let why = "not a valid selector operator";
+            errors.push(FieldError::invalid(field.child("operator"), given, why));
+        }
+    }
+    errors
+}
+
+/// One for each standard amount that a quota of this scope cannot bound.
+fn unfit_amounts(spec: &ResourceQuotaSpec, scope: Option<QuotaScope>) -> impl Iterator<Item = ()> {
+    let names = spec.hard.iter().flat_map(|hard| hard.keys());
+    let unfit = names.filter(move |name| {
+        is_standard_name(name) && scope.is_some_and(|scope| !scope.allows(name))
+    });
+    unfit.map(|_| ()).take(MISTAKES_MAX)
+}
+
+/// One for each pair of scopes that exclude each other.
+fn conflicts(scopes: &BTreeSet<QuotaScope>) -> impl Iterator<Item = ()> {
+    let both = |pair: &[QuotaScope; 2]| pair.iter().all(|scope| scopes.contains(scope));
+    OPPOSITES.into_iter().filter(move |pair| both(pair)).map(|_| ())
+}
+
+/// A list that is not acceptable, shown as JSON has it.
+fn invalid_list(field: &Path, list: &[String], why: &str) -> FieldError {
+    FieldError {
+        field: field.into(),
+        problem: FieldProblem::Invalid(
+            serde_json::to_string(list).expect("a list of texts is one of JSON"),
+        ),
+        detail: why.to_owned(),
+    }
+}
