@@ -237,6 +237,11 @@ pub struct NodeArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[serde(default)]
     pub allowed_unsafe_sysctls: Vec<String>,
+    /// How long the end of a container waits for the rules that lead new connections to its pod,
+    /// 100ms to 30s [default: 1s]
+    #[arg(long, value_name = "DURATION")]
+    #[serde(default)]
+    pub endpoint_withdrawal_timeout: Option<String>,
     /// Whether pods may use the image localhost/host, which shows what any user may read of this
     /// machine's files: on or off
     #[arg(long, value_name = "on|off", default_value = "on")]

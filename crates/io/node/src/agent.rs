@@ -203,6 +203,7 @@ fn context<R: Runtime, N: PodNetwork>(
         core_config: rekindle_pod::PodConfig {
             max_container_restart_period: config.max_container_restart_period,
             host_ips: config.addresses.clone(),
+            endpoint_withdrawal_timeout: config.endpoint_withdrawal_timeout,
         },
         cluster_domain: config.cluster_domain.clone(),
         resolvers: PodResolverSources::from_config(config),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use rekindle_pod::PodConfig;
 use rekindle_types::TickDuration;
 
 use crate::clock::Clock;
@@ -81,6 +82,8 @@ pub struct NodeConfig {
     pub resolv_conf: Option<PathBuf>,
     /// Who keeps new connections away from pods that end.
     pub routes: PodRoutes,
+    /// For so long their containers wait for that, at most.
+    pub endpoint_withdrawal_timeout: TickDuration,
     /// Who says that NetworkPolicies hold for a pod.
     pub policies: PolicyGate,
     /// Between two heartbeats: a quarter of the time that the node's Lease counts (the kubelet's
@@ -141,6 +144,7 @@ impl NodeConfig {
             cluster_dns: None,
             resolv_conf: None,
             routes: PodRoutes::default(),
+            endpoint_withdrawal_timeout: PodConfig::ENDPOINT_WITHDRAWAL_TIMEOUT,
             policies: PolicyGate::default(),
             heartbeat_period: TickDuration::from_secs(10),
             version: format!("v1.37.0+rekindle.{}", env!("CARGO_PKG_VERSION")),

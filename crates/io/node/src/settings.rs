@@ -34,6 +34,9 @@ pub struct NodeSettings {
     pub user_ids: UserIdRanges,
     /// Kernel settings that pods may have beside the safe ones.
     pub sysctls: AllowedSysctls,
+    /// For so long the end of a container waits for the rules that lead new connections to its pod;
+    /// none: the default.
+    pub endpoint_withdrawal_timeout: Option<TickDuration>,
 }
 
 /// Settings that cannot be used.
@@ -102,6 +105,8 @@ struct SettingsFile {
     resolv_conf: Option<PathBuf>,
     user_namespaces: UserNamespaces,
     allowed_unsafe_sysctls: Vec<String>,
+    /// Ours: kubelet and kube-proxy do not wait for each other.
+    endpoint_withdrawal_timeout: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -143,6 +148,7 @@ impl NodeSettings {
             eviction: eviction(&file)?,
             shutdown: shutdown(&file)?,
             image_gc: image_gc(&file)?,
+            endpoint_withdrawal_timeout: endpoint_withdrawal_timeout(&file)?,
             max_pods: file.max_pods,
             resolv_conf: resolv_conf(file.resolv_conf)?,
             user_ids: UserIdRanges::new(
@@ -151,6 +157,20 @@ impl NodeSettings {
             )?,
             sysctls: AllowedSysctls::new(&file.allowed_unsafe_sysctls)?,
         })
+    }
+}
+
+/// Less is over before the rules can be written; more than a usual grace period helps nobody.
+fn endpoint_withdrawal_timeout(file: &SettingsFile) -> Result<Option<TickDuration>, SettingsError> {
+    const FIELD: &str = "endpointWithdrawalTimeout";
+    const MIN: TickDuration = TickDuration::from_millis(100);
+    const MAX: TickDuration = TickDuration::from_secs(30);
+    let timeout = duration(FIELD, &file.endpoint_withdrawal_timeout)?;
+    match timeout {
+        Some(timeout) if !(MIN..=MAX).contains(&timeout) => {
+            Err(SettingsError::Combination(format!("{FIELD}: must be from 100ms to 30s")))
+        }
+        timeout => Ok(timeout),
     }
 }
 

@@ -51,6 +51,7 @@ impl PodDriver {
     /// the first `CoreEvent::RuntimeSnapshot`.
     pub fn new(now: Tick, pod: Arc<Pod>, journal: Option<Journal>, config: PodConfig) -> Self {
         let statuses = StatusQueue::new(&pod);
+        let routing = RoutingGate::new(config.endpoint_withdrawal_timeout);
         let core = match journal {
             Some(journal) => PodCore::recover(now, pod.clone(), journal, config),
             None => PodCore::new(now, pod.clone(), config),
@@ -61,7 +62,7 @@ impl PodDriver {
             mode: DriverMode::Serving,
             existence: Existence::Exists,
             gate: JournalGate::Open,
-            routing: RoutingGate::default(),
+            routing,
             leading_on: BTreeSet::new(),
             untold: None,
             statuses,

@@ -23,21 +23,19 @@ use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use crate::effect::{NotReadyCause, PodEffect};
 
-/// For so long the rules may take.
-const WITHDRAWAL_MAX: TickDuration = TickDuration::from_secs(1);
-
 /// Whether new connections reach the pod, as far as the node has a say.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RoutingGate {
     state: RoutingState,
+    /// For so long the rules may take.
+    timeout: TickDuration,
     /// What may be given out.
     due: VecDeque<PodEffect>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum RoutingState {
     /// As the Services' slices say: the node has said nothing yet.
-    #[default]
     BySlices,
     /// They do not, as the pod is not ready.
     Excluded(NotReadyCause),
@@ -54,6 +52,10 @@ enum RoutingState {
 }
 
 impl RoutingGate {
+    pub(crate) const fn new(timeout: TickDuration) -> Self {
+        Self { state: RoutingState::BySlices, timeout, due: VecDeque::new() }
+    }
+
     /// An action that ends a container. It is given out in its time; what is to be done now
     /// is answered.
     pub(crate) fn pass(
@@ -64,7 +66,7 @@ impl RoutingGate {
     ) -> Option<PodEffect> {
         match &mut self.state {
             RoutingState::BySlices | RoutingState::Excluded(_) | RoutingState::Admitted => {
-                let until = now + WITHDRAWAL_MAX;
+                let until = now + self.timeout;
                 self.state = RoutingState::Withdrawing { until, held: vec![(id, action)] };
                 Some(PodEffect::WithdrawEndpoints)
             }
@@ -120,8 +122,8 @@ impl RoutingGate {
                 severity: EventSeverity::Warning,
                 reason: event::FAILED_WITHDRAW_ENDPOINTS,
                 message: format!(
-                    "The node's rules still lead new connections to this pod after {} s; its containers are stopped all the same",
-                    WITHDRAWAL_MAX.as_secs()
+                    "The node's rules still lead new connections to this pod after {} ms; its containers are stopped all the same",
+                    self.timeout.as_micros() / 1000
                 ),
                 field_path: None,
             }));

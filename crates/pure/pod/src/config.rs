@@ -12,11 +12,23 @@ pub struct PodConfig {
     pub max_container_restart_period: TickDuration,
     /// The node's addresses: `status.hostIP` and `status.hostIPs`.
     pub host_ips: Vec<IpAddr>,
+    /// For so long the rules that lead new connections to a pod hold back the end of its
+    /// containers, at most.
+    pub endpoint_withdrawal_timeout: TickDuration,
 }
 
 impl Default for PodConfig {
     /// The kubelet's own defaults, on a node without an address.
     fn default() -> Self {
-        Self { max_container_restart_period: TickDuration::from_secs(300), host_ips: Vec::new() }
+        Self {
+            max_container_restart_period: TickDuration::from_secs(300),
+            host_ips: Vec::new(),
+            endpoint_withdrawal_timeout: Self::ENDPOINT_WITHDRAWAL_TIMEOUT,
+        }
     }
+}
+
+impl PodConfig {
+    /// What `endpoint_withdrawal_timeout` is unless it is set.
+    pub const ENDPOINT_WITHDRAWAL_TIMEOUT: TickDuration = TickDuration::from_secs(1);
 }

@@ -117,6 +117,9 @@ pub async fn start(
             config.image_gc = service.settings.image_gc;
             config.user_ids = service.settings.user_ids.of_node(start.number);
             config.sysctls = service.settings.sysctls;
+            if let Some(timeout) = service.settings.endpoint_withdrawal_timeout {
+                config.endpoint_withdrawal_timeout = timeout;
+            }
             if let Some(max_pods) = service.settings.max_pods {
                 config.max_pods = max_pods;
             }

@@ -20,6 +20,7 @@ pub fn read(args: &NodeArgs) -> anyhow::Result<NodeSettings> {
     for (name, given) in [
         ("shutdownGracePeriod", &args.shutdown_grace_period),
         ("shutdownGracePeriodCriticalPods", &args.shutdown_grace_period_critical_pods),
+        ("endpointWithdrawalTimeout", &args.endpoint_withdrawal_timeout),
     ] {
         if let Some(given) = given {
             settings.insert(name.to_owned(), Value::String(given.clone()));
@@ -79,6 +80,27 @@ mod tests {
         let wrong = NodeArgs { allowed_unsafe_sysctls: flag, ..NodeArgs::default() };
         let error = format!("{:#}", read(&wrong).unwrap_err());
         assert!(error.contains("\"vm.max_map_count\" is not known to be namespaced"), "{error}");
+    }
+
+    #[test]
+    fn the_timeout_of_withdrawals_is_that_of_the_flag_or_else_of_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("node.yaml");
+        std::fs::write(&file, "endpointWithdrawalTimeout: 3s\n").unwrap();
+        let seconds = |args: &NodeArgs| {
+            let timeout = read(args).unwrap().endpoint_withdrawal_timeout;
+            timeout.map(rekindle_types::TickDuration::as_secs)
+        };
+        assert_eq!(seconds(&NodeArgs::default()), None);
+        let with_file = args(Some(&file), None);
+        assert_eq!(seconds(&with_file), Some(3));
+        let flag = |text: &str| NodeArgs {
+            endpoint_withdrawal_timeout: Some(text.to_owned()),
+            ..with_file.clone()
+        };
+        assert_eq!(seconds(&flag("5s")), Some(5));
+        let error = format!("{:#}", read(&flag("1m")).unwrap_err());
+        assert!(error.contains("endpointWithdrawalTimeout: must be from 100ms to 30s"), "{error}");
     }
 
     #[test]

@@ -167,6 +167,12 @@ fn what_the_kubelet_would_not_take_is_refused_by_name() {
         ),
         (json!({"evictionMonitoringPeriod": "1ms"}), "evictionMonitoringPeriod: must be"),
         (
+            json!({"endpointWithdrawalTimeout": "99ms"}),
+            "endpointWithdrawalTimeout: must be from 100ms to 30s",
+        ),
+        (json!({"endpointWithdrawalTimeout": "31s"}), "endpointWithdrawalTimeout: must be from"),
+        (json!({"endpointWithdrawalTimeout": "soon"}), "endpointWithdrawalTimeout: \"soon\""),
+        (
             json!({"evictionMaxPodGracePeriod": -1}),
             "evictionMaxPodGracePeriod: must not be negative",
         ),
@@ -197,5 +203,14 @@ fn user_ids_are_set_in_the_kubelets_name_and_ours() {
     ] {
         let error = NodeSettings::read(&json!({"userNamespaces": file})).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn the_end_of_a_container_waits_for_the_rules_as_long_as_is_set() {
+    assert_eq!(read(&json!({})).endpoint_withdrawal_timeout, None);
+    for (text, millis) in [("100ms", 100), ("2500ms", 2500), ("30s", 30_000)] {
+        let timeout = read(&json!({"endpointWithdrawalTimeout": text})).endpoint_withdrawal_timeout;
+        assert_eq!(timeout, Some(TickDuration::from_millis(millis)));
     }
 }

@@ -37,7 +37,7 @@ pub(crate) enum Routed {
 }
 
 /// Nothing waits longer for the rules.
-const WITHDRAWAL_MAX: TickDuration = TickDuration::from_secs(1);
+const WITHDRAWAL_MAX: TickDuration = PodConfig::ENDPOINT_WITHDRAWAL_TIMEOUT;
 
 /// What the API says to a write of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
