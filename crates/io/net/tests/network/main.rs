@@ -9,5 +9,6 @@ mod forgery;
 mod names;
 mod namespaces;
 mod policies;
+mod policy_table;
 mod services;
 mod support;

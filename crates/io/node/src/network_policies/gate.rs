@@ -53,3 +53,48 @@ impl PolicyGate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const ADDRESSES: [IpAddr; 1] = [IpAddr::V4(Ipv4Addr::new(10, 88, 0, 2))];
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_enters_when_the_kernel_has_its_rules() {
+        let (gate, mut requests) = PolicyGate::new();
+        let pod = Pod::default();
+        let mut entering = std::pin::pin!(gate.enter(&pod, &ADDRESSES));
+        assert!(entering.as_mut().now_or_never().is_none(), "it waits");
+        let request = requests.recv().await.unwrap();
+        assert_eq!(request.address, Ipv4Addr::new(10, 88, 0, 2));
+        let before = Instant::now();
+        request.done.send(()).unwrap();
+        entering.await;
+        assert_eq!(Instant::now(), before, "and no longer than that");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rules_of_policies_that_cannot_be_written_hold_a_pod_for_a_bounded_time() {
+        let (gate, mut requests) = PolicyGate::new();
+        let before = Instant::now();
+        gate.enter(&Pod::default(), &ADDRESSES).await;
+        assert_eq!(Instant::now() - before, WAITS_AT_MOST);
+        assert!(requests.try_recv().is_ok(), "it was asked for");
+        // an engine that ends, and one that has no rules
+        drop(requests);
+        gate.enter(&Pod::default(), &ADDRESSES).await;
+        PolicyGate::default().enter(&Pod::default(), &ADDRESSES).await;
+        assert_eq!(Instant::now() - before, WAITS_AT_MOST, "nothing to wait for");
+    }
+
+    #[tokio::test]
+    async fn a_pod_without_an_address_of_its_own_is_not_asked_for() {
+        let (gate, mut requests) = PolicyGate::new();
+        gate.enter(&Pod::default(), &["fd00::2".parse().unwrap()]).await;
+        assert!(requests.try_recv().is_err());
+    }
+}
