@@ -6,8 +6,6 @@ use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
 
-use crate::host_port::PortProtocol;
-
 /// A failed network operation.
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
@@ -35,17 +33,6 @@ pub enum NetError {
         /// Why.
         #[source]
         source: rtnetlink::Error,
-    },
-    /// A port of the node cannot be opened.
-    #[error("open port {} of the node for {protocol} at {}", listen.port(), listen.ip())]
-    HostPort {
-        /// Where.
-        listen: SocketAddr,
-        /// What for.
-        protocol: PortProtocol,
-        /// Why.
-        #[source]
-        source: std::io::Error,
     },
     /// Cluster DNS cannot be served.
     #[error("serve DNS at {address}")]

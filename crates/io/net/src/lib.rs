@@ -5,8 +5,8 @@
 //! Network::open ── bridge up, gateway address ──> attach(id, netns) ──> detach(id) ──> (veth gone) ──> address free, reused last
 //! ```
 //!
-//! Ports of the node that lead to pods are served by `host_ports`, the names of Services and pods
-//! by `dns`.
+//! Where connections to Services and to ports of the node go is in `rules`, the names of Services
+//! and pods are in `dns`.
 //!
 //! Who owns what: `pool` decides addresses and `share` whose they are when several agents share a
 //! bridge (both pure), `leases` makes the decision durable, `bridge`, `veth` and `bridge_port` talk
@@ -27,8 +27,6 @@ pub mod dns;
 mod error;
 pub mod files;
 mod forwarding;
-mod host_port;
-mod host_ports;
 mod ipv6;
 mod leases;
 mod links;
@@ -46,7 +44,6 @@ pub use bridge::routed_subnets;
 pub use counters::{InterfaceCounters, interface_counters};
 pub use error::NetError;
 pub use forwarding::ForwardingUsers;
-pub use host_port::{HostPort, PortProtocol};
 pub use ipnet::Ipv4Net;
 pub use network::{BridgeNetwork, NetworkConfig, SandboxAttachment, SubnetChoice};
 pub use share::BridgeShare;

@@ -1,7 +1,7 @@
 //! The pod network as the node agent sees it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -13,8 +13,6 @@ use tokio::sync::watch;
 use crate::bridge::{self, Bridge};
 use crate::bridge_port::forget_neighbours;
 use crate::error::NetError;
-use crate::host_port::HostPort;
-use crate::host_ports::HostPorts;
 use crate::leases::{LeaseFile, LeaseFileContent};
 use crate::links;
 use crate::netns::{NetNs, NetNsIdentity, lookup_socket};
@@ -73,7 +71,6 @@ pub struct BridgeNetwork {
     inner: Arc<SharedNetwork>,
     /// A change ends the delay of all deletions under way; they give up when it is dropped.
     hurry: watch::Sender<()>,
-    host_ports: HostPorts,
     /// Drives the netlink socket.
     driver: tokio::task::JoinHandle<()>,
 }
@@ -118,12 +115,7 @@ impl BridgeNetwork {
         let leases = LeaseFile::new(&config.state_dir)?;
         let (netlink, driver) = links::connect(&config.bridge)?;
         match Self::open_with(config, leases, netlink).await {
-            Ok(inner) => Ok(Self {
-                inner: Arc::new(inner),
-                hurry: watch::Sender::new(()),
-                host_ports: HostPorts::new(),
-                driver,
-            }),
+            Ok(inner) => Ok(Self { inner: Arc::new(inner), hurry: watch::Sender::new(()), driver }),
             Err(error) => {
                 driver.abort();
                 Err(error)
@@ -243,36 +235,6 @@ impl BridgeNetwork {
             PlugPurpose::Later => drop(lock(&self.inner.prepared).insert(id.to_owned(), identity)),
         }
         Ok(attachment)
-    }
-
-    /// Opens ports of the node that lead to `pod` in its sandbox `id` at `target`: all of them, or
-    /// none and an error. Those that the pod has open already, for a sandbox before, lead to this
-    /// one from now on.
-    pub async fn open_ports(
-        &self,
-        pod: &str,
-        id: &str,
-        target: IpAddr,
-        ports: &[HostPort],
-    ) -> Result<(), NetError> {
-        self.host_ports.open(pod, id, target, ports).await
-    }
-
-    /// The same for a pod that runs already: what can be opened is open now, the rest within ten
-    /// seconds of being free. Answers why it is not.
-    pub async fn reopen_ports(
-        &self,
-        pod: &str,
-        id: &str,
-        target: IpAddr,
-        ports: &[HostPort],
-    ) -> Vec<NetError> {
-        self.host_ports.reopen(pod, id, target, ports).await
-    }
-
-    /// Closes the ports of the node that lead to sandbox `id`. They are free when it returns.
-    pub async fn close_ports(&self, id: &str) {
-        self.host_ports.close(id).await;
     }
 
     /// Sends what the machine itself sends to Services into the bridge, where rules lead it to

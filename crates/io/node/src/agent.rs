@@ -29,6 +29,7 @@ use crate::pods::{
 };
 use crate::register::{Heartbeat, MachineFacts, NodeFitness};
 use crate::service_links::ServiceLinks;
+use crate::service_rules::AddressesInUse;
 use crate::shutdown::ShutdownPolicy;
 use crate::spares::{SpareKeeper, SparesAtStop};
 use crate::static_pods::{Listing, ManifestFolder, StaticPods};
@@ -113,7 +114,7 @@ impl AgentLauncher {
         network: Arc<N>,
     ) -> Result<NodeHandle, NodeError> {
         let dirs = make_folders(&config)?;
-        let found = take_stock(&config.name, runtime.as_ref(), network.as_ref()).await?;
+        let found = take_stock(&config, runtime.as_ref(), network.as_ref()).await?;
         let machine = MachineFacts::read(&config);
         let node = context(&config, client, runtime, network, &machine, &dirs, &found);
         let node = Arc::new(node);
@@ -333,18 +334,22 @@ fn follow_static_pods<R: Runtime, N: PodNetwork>(
 /// What an earlier agent left, as the runtime shows it; the network forgets all else. Before any
 /// pod is served: what it attaches later is not in this list.
 async fn take_stock<R: Runtime, N: PodNetwork>(
-    node: &str,
+    config: &NodeConfig,
     runtime: &R,
     network: &N,
 ) -> Result<Vec<SandboxSnapshot>, NodeError> {
+    let node = || config.name.clone();
     let found = runtime
         .snapshot()
         .await
-        .map_err(|source| NodeError::Runtime { node: node.to_owned(), source: Box::new(source) })?;
-    network
+        .map_err(|source| NodeError::Runtime { node: node(), source: Box::new(source) })?;
+    let addresses = network
         .release_all_except(&sandbox_network_ids(&found))
         .await
-        .map_err(|source| NodeError::Network { node: node.to_owned(), source })?;
+        .map_err(|source| NodeError::Network { node: node(), source })?;
+    if let Some(range) = config.pod_cidr.as_deref().and_then(|range| range.parse().ok()) {
+        config.routes.keep_ports(AddressesInUse { range, addresses });
+    }
     Ok(found)
 }
 

@@ -1,11 +1,11 @@
 //! The ports of the node that a pod's spec asks for (`hostPort`, `hostIP`).
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
-use rekindle_net::{HostPort, PortProtocol};
 use rekindle_pod::{EvictionCause, PodEviction};
 use rekindle_runtime::NamespaceOwner;
+use rekindle_services::{Frontend, HostPort, TransportProtocol};
 use rekindle_types::pods::{AnySpec, is_finished};
 use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::{TickDuration, node_ports};
@@ -13,20 +13,22 @@ use rekindle_types::{TickDuration, node_ports};
 use crate::container_spec::pod_namespaces;
 
 /// Those to be opened, each once. None of a pod on the node's network: its containers open them
-/// themselves. SCTP is not carried; the API has warned of it.
+/// themselves. Pods have no address of IPv6, so nothing leads to them from one; the API has warned
+/// of it.
 pub(crate) fn host_ports(pod: &Pod) -> Vec<HostPort> {
     match pod_namespaces(pod).network {
         NamespaceOwner::Own => {}
         NamespaceOwner::Host => return Vec::new(),
     }
-    let mut found: Vec<HostPort> = named_ports(pod).filter_map(host_port).collect();
+    let ports = named_ports(pod).filter_map(host_port);
+    let mut found: Vec<HostPort> = ports.filter(|it| it.frontend.address.is_ipv4()).collect();
     found.sort();
     found.dedup();
     found
 }
 
 /// Those that no other pod of the node may have with this one: what is opened for it, and what a
-/// pod on the node's network names as its own. SCTP is left out, as above.
+/// pod on the node's network names as its own.
 pub(crate) fn claimed_ports(pod: &Pod) -> Vec<HostPort> {
     named_ports(pod).filter_map(host_port).collect()
 }
@@ -56,21 +58,14 @@ fn named_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {
 
 fn host_port(port: &ContainerPort) -> Option<HostPort> {
     let number = |port: i32| u16::try_from(port).ok().filter(|port| *port != 0);
-    let protocol = match port.protocol.as_deref() {
-        None | Some("TCP") => PortProtocol::Tcp,
-        Some("UDP") => PortProtocol::Udp,
-        Some(_) => return None,
-    };
+    let protocol = TransportProtocol::parse(port.protocol.as_deref())?;
     let address = match port.host_ip.as_deref() {
         None | Some("") => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         // validation lets only addresses in
         Some(text) => text.parse().ok()?,
     };
-    Some(HostPort {
-        protocol,
-        listen: SocketAddr::new(address, number(port.host_port?)?),
-        pod_port: number(port.container_port)?,
-    })
+    let frontend = Frontend { address, protocol, port: number(port.host_port?)? };
+    Some(HostPort { frontend, pod_port: number(port.container_port)? })
 }
 
 /// The other pod of a machine with one of these addresses that has a port which `pod` asks for, and
@@ -96,10 +91,7 @@ pub(crate) fn holder(pod: &Pod, machine: &[IpAddr], others: &[Pod]) -> Option<St
 }
 
 fn clash(one: HostPort, other: HostPort) -> bool {
-    let (a, b) = (one.listen.ip(), other.listen.ip());
-    one.protocol == other.protocol
-        && one.listen.port() == other.listen.port()
-        && (a == b || a.is_unspecified() || b.is_unspecified())
+    one.frontend.overlaps(&other.frontend)
 }
 
 #[cfg(test)]
@@ -110,7 +102,7 @@ mod tests {
 
     fn ports_of(spec: Value) -> Vec<String> {
         let pod = serde_json::from_value(json!({ "spec": spec })).expect("a pod");
-        let text = |p: &HostPort| format!("{} {} -> {}", p.protocol, p.listen, p.pod_port);
+        let text = |port: &HostPort| format!("{} -> {}", port.frontend, port.pod_port);
         host_ports(&pod).iter().map(text).collect()
     }
 
@@ -122,6 +114,7 @@ mod tests {
             { "containerPort": 81 },
             { "containerPort": 82, "hostPort": 0 },
             { "containerPort": 83, "hostPort": 8083, "protocol": "SCTP" },
+            { "containerPort": 84, "hostPort": 8084, "hostIP": "::1" },
         ]);
         let spec = json!({
             "containers": [{ "name": "a", "ports": server }, { "name": "b", "ports": server }],
@@ -130,7 +123,12 @@ mod tests {
                 { "name": "i", "ports": [{ "containerPort": 3, "hostPort": 4 }] },
             ],
         });
-        let expected = ["TCP 0.0.0.0:2 -> 1", "TCP 0.0.0.0:8080 -> 80", "UDP 127.0.0.1:5353 -> 53"];
+        let expected = [
+            "0.0.0.0:2/TCP -> 1",
+            "0.0.0.0:8080/TCP -> 80",
+            "0.0.0.0:8083/SCTP -> 83",
+            "127.0.0.1:5353/UDP -> 53",
+        ];
         assert_eq!(ports_of(spec), expected);
     }
 

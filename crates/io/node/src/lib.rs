@@ -70,7 +70,10 @@ pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};
 pub use network_policies::{PolicyGate, PolicyRules};
 pub use probes::connect_tls;
-pub use service_rules::{PodRoutes, RouteRequest, ServiceRules, follow_requests, serve_routes};
+pub use service_rules::{
+    AddressesInUse, PodPorts, PodRoutes, PortDemand, RouteRequest, ServiceRules, follow_requests,
+    serve_routes,
+};
 pub use settings::{NodeSettings, SettingsError};
 pub use shutdown::{ShutdownGroup, ShutdownPolicy};
 pub use sysctls::{AllowedSysctls, SysctlsError};

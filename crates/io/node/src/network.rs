@@ -1,5 +1,5 @@
 //! What the agent needs of the pod network: an address per sandbox, and ports of the node that lead
-//! there.
+//! there. Who writes the rules opens those (`service_rules`).
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -9,12 +9,15 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
-use rekindle_net::HostPort;
+use rekindle_pod::PodEvent;
 use rekindle_runtime::{NamespaceOwner, SandboxInfo};
-use rekindle_types::{PodUid, causes};
+use rekindle_types::reasons::event::FAILED_OPEN_PORT;
+use rekindle_types::{EventSeverity, causes};
 
 use crate::context::NodeContext;
 use crate::host_ports::{holder, host_ports};
+use crate::pods::pod_ref;
+use crate::service_rules::{PodPorts, PortDemand, PortOutcome};
 
 /// Gives each sandbox its interface and address. Every call is idempotent by the sandbox's id.
 pub trait PodNetwork: Send + Sync + 'static {
@@ -34,35 +37,15 @@ pub trait PodNetwork: Send + Sync + 'static {
         netns: &Path,
     ) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
-    /// Opens ports of the node that lead to `pod` in sandbox `id` at `target`: all, or none and an
-    /// error. Those that the pod has open already lead to this sandbox from now on.
-    fn open_ports(
-        &self,
-        pod: &PodUid,
-        id: &str,
-        target: IpAddr,
-        ports: &[HostPort],
-    ) -> impl Future<Output = Result<(), NetworkError>> + Send;
-
-    /// The same for a pod that runs already: what can be opened is open now, the rest within ten
-    /// seconds of being free. Answers why it is not.
-    fn reopen_ports(
-        &self,
-        pod: &PodUid,
-        id: &str,
-        target: IpAddr,
-        ports: &[HostPort],
-    ) -> impl Future<Output = Vec<NetworkError>> + Send;
-
-    /// Takes the sandbox off the network, closes what ports of the node lead to it, and frees its
-    /// address. Unknown is success.
+    /// Takes the sandbox off the network, and frees its address. Unknown is success.
     fn detach(&self, id: &str) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
-    /// Frees what belongs to no sandbox in `ids`: left by an agent that died in between.
+    /// Frees what belongs to no sandbox in `ids`: left by an agent that died in between. Answers
+    /// the addresses that stay.
     fn release_all_except(
         &self,
         ids: &BTreeSet<String>,
-    ) -> impl Future<Output = Result<(), NetworkError>> + Send;
+    ) -> impl Future<Output = Result<BTreeSet<IpAddr>, NetworkError>> + Send;
 }
 
 /// The addresses of a sandbox: those that it has on the network, which it is put on, and the node's
@@ -85,14 +68,25 @@ pub(crate) async fn open_ports<R, N: PodNetwork>(
     sandbox: &SandboxInfo,
     addresses: &[IpAddr],
 ) -> Result<(), NetworkError> {
-    let ports = host_ports(pod);
-    let (Some(target), Some(uid)) = (addresses.first(), &pod.metadata.uid) else { return Ok(()) };
-    if ports.is_empty() {
+    let Some(wanted) = wanted_ports(pod, sandbox, addresses, PortDemand::All) else {
         return Ok(());
-    }
-    match node.network.open_ports(&PodUid(uid.clone()), &sandbox.id, *target, &ports).await {
-        Ok(()) => Ok(()),
-        Err(NetworkError(refused)) => Err(NetworkError(refused + &said_of_holder(node, pod).await)),
+    };
+    let pod_ref = wanted.pod.clone();
+    match node.routes.open_ports(wanted).await {
+        PortOutcome::Open => Ok(()),
+        PortOutcome::Refused(refused) => {
+            Err(NetworkError(refused.join("; ") + &said_of_holder(node, pod).await))
+        }
+        PortOutcome::Late => {
+            Err(NetworkError("open ports of the node: its rules were not written in time".into()))
+        }
+        PortOutcome::Unsupported => {
+            let message = "Host ports of this pod are not opened: the node has no rules for them. The log of the engine says why".to_owned();
+            let (severity, reason) = (EventSeverity::Warning, FAILED_OPEN_PORT);
+            let event = PodEvent { severity, reason, message, field_path: None };
+            node.recorder.pod_event(&pod_ref, event);
+            Ok(())
+        }
     }
 }
 
@@ -104,14 +98,40 @@ pub(crate) async fn reopen_ports<R, N: PodNetwork>(
     sandbox: &SandboxInfo,
     addresses: &[IpAddr],
 ) -> Option<String> {
+    let wanted = wanted_ports(pod, sandbox, addresses, PortDemand::WhatIsFree)?;
+    match node.routes.open_ports(wanted).await {
+        // they are opened when the rules can be written
+        PortOutcome::Open | PortOutcome::Late | PortOutcome::Unsupported => None,
+        PortOutcome::Refused(refused) => {
+            Some(refused.join("; ") + &said_of_holder(node, pod).await)
+        }
+    }
+}
+
+/// What leads to the sandbox ends, if anything of the node leads to this pod.
+pub(crate) async fn close_ports<R, N: PodNetwork>(
+    node: &NodeContext<R, N>,
+    pod: &Pod,
+    sandbox: &str,
+) {
+    if !host_ports(pod).is_empty() {
+        node.routes.close_ports(sandbox).await;
+    }
+}
+
+/// `None`: the pod asks for none.
+fn wanted_ports(
+    pod: &Pod,
+    sandbox: &SandboxInfo,
+    addresses: &[IpAddr],
+    demand: PortDemand,
+) -> Option<PodPorts> {
     let ports = host_ports(pod);
-    let (target, uid) = (addresses.first()?, PodUid(pod.metadata.uid.clone()?));
-    let refused = node.network.reopen_ports(&uid, &sandbox.id, *target, &ports).await;
-    if refused.is_empty() {
+    if ports.is_empty() {
         return None;
     }
-    let refused: Vec<String> = refused.into_iter().map(|NetworkError(refused)| refused).collect();
-    Some(refused.join("; ") + &said_of_holder(node, pod).await)
+    let (pod, address) = (pod_ref(pod)?, *addresses.first()?);
+    Some(PodPorts { pod, sandbox: sandbox.id.clone(), address, ports, demand })
 }
 
 /// Which pod has a port that this one asks for, to be added to a refusal. The scheduler knows of
@@ -148,35 +168,18 @@ impl PodNetwork for rekindle_net::BridgeNetwork {
         Self::prepare(self, id, netns).await.map_err(|error| in_one_line(&error))
     }
 
-    async fn open_ports(
-        &self,
-        pod: &PodUid,
-        id: &str,
-        target: IpAddr,
-        ports: &[HostPort],
-    ) -> Result<(), NetworkError> {
-        Self::open_ports(self, &pod.0, id, target, ports).await.map_err(|error| in_one_line(&error))
-    }
-
-    async fn reopen_ports(
-        &self,
-        pod: &PodUid,
-        id: &str,
-        target: IpAddr,
-        ports: &[HostPort],
-    ) -> Vec<NetworkError> {
-        let refused = Self::reopen_ports(self, &pod.0, id, target, ports).await;
-        refused.iter().map(|error| in_one_line(error)).collect()
-    }
-
     async fn detach(&self, id: &str) -> Result<(), NetworkError> {
-        Self::close_ports(self, id).await;
         Self::detach(self, id);
         Ok(())
     }
 
-    async fn release_all_except(&self, ids: &BTreeSet<String>) -> Result<(), NetworkError> {
-        Self::release_all_except(self, ids).await.map_err(|error| in_one_line(&error))
+    async fn release_all_except(
+        &self,
+        ids: &BTreeSet<String>,
+    ) -> Result<BTreeSet<IpAddr>, NetworkError> {
+        Self::release_all_except(self, ids).await.map_err(|error| in_one_line(&error))?;
+        let leases = self.leases().into_iter().filter(|(id, _)| ids.contains(id));
+        Ok(leases.map(|(_, address)| IpAddr::V4(address)).collect())
     }
 }
 

@@ -102,6 +102,7 @@ impl EventReading {
             | event::FREE_DISK_SPACE_FAILED
             | event::FAILED_WITHDRAW_ENDPOINTS
             | event::FAILED_OPEN_PORT
+            | event::FAILED_WRITE_RULES
             | event::INSPECT_FAILED
             | event::ERR_IMAGE_NEVER_PULL
             | event::INVALID_ENVIRONMENT_VARIABLE_NAMES

@@ -1,10 +1,12 @@
 //! What the packets of a Service are addressed to.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
 
 /// A protocol that has ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TransportProtocol {
     /// TCP, the default.
     Tcp,
@@ -51,22 +53,45 @@ impl fmt::Display for TransportProtocol {
     }
 }
 
-/// An address and port at which a Service is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// An address and port at which a Service or a pod's host port is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Frontend {
-    /// The cluster IP, an external IP or a load balancer's IP; 0.0.0.0 or :: for any address of the
-    /// node (NodePort).
+    /// The cluster IP, an external IP, a load balancer's IP or a `hostIP`; 0.0.0.0 or :: for any
+    /// address of the node (NodePort, `hostPort`).
     pub address: IpAddr,
     /// Of the port.
     pub protocol: TransportProtocol,
-    /// The Service's port, or its node port.
+    /// The Service's port, its node port, or the host port.
     pub port: u16,
+}
+
+/// A port of the node that leads to a port of a pod (`hostPort`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HostPort {
+    /// Where the node is asked: `hostIP`, or any address of the node.
+    pub frontend: Frontend,
+    /// The port in the pod.
+    pub pod_port: u16,
 }
 
 impl Frontend {
     /// Whether it stands for any address of the node.
     pub fn is_node_port(&self) -> bool {
         self.address.is_unspecified()
+    }
+
+    /// The same port at any address of the node.
+    #[must_use]
+    pub const fn of_node(self) -> Self {
+        Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), ..self }
+    }
+
+    /// Whether one packet may be for both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let is_anywhere = self.is_node_port() || other.is_node_port();
+        self.protocol == other.protocol
+            && self.port == other.port
+            && (self.address == other.address || is_anywhere)
     }
 }
 

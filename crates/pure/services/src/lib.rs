@@ -7,8 +7,8 @@ mod routed;
 mod router;
 mod rules;
 
-pub use frontend::{Frontend, TransportProtocol};
-pub use router::{HealthCheck, ServiceIdentity, ServiceRouter, WithdrawalCause};
+pub use frontend::{Frontend, HostPort, TransportProtocol};
+pub use router::{HealthCheck, ServiceIdentity, ServiceRouter, WithdrawalCause, host_ports_in};
 pub use rules::{
     EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements, SourceRange, StaleFlow,
 };

@@ -51,6 +51,8 @@ pub(crate) struct RoutedFrontend {
     pub(crate) guard: SourceGuard,
     /// Whether the port has to be opened on the machine first.
     pub(crate) opening: PortOpening,
+    /// The field of the Service that its address or port comes from.
+    pub(crate) field: &'static str,
 }
 
 /// Which sources may connect to a frontend: `loadBalancerSourceRanges` concern the addresses of
@@ -96,32 +98,36 @@ impl RoutedService {
             let Some(protocol) = TransportProtocol::parse(port.protocol.as_deref()) else {
                 continue;
             };
-            let mut add = |address: IpAddr, number: i32, policy, guard, opening| {
+            let mut add = |address: IpAddr, number: i32, policy, guard, opening, field| {
                 if let Some(port_number) = u16::try_from(number).ok().filter(|port| *port > 0) {
                     let frontend = Frontend { address, protocol, port: port_number };
                     let port_name = port.name.clone().unwrap_or_default();
-                    frontends.push(RoutedFrontend { frontend, port_name, policy, guard, opening });
+                    let routed =
+                        RoutedFrontend { frontend, port_name, policy, guard, opening, field };
+                    frontends.push(routed);
                 }
             };
             let (open, ready) = (SourceGuard::Open, PortOpening::NotNeeded);
             for address in &cluster_ips {
-                add(*address, port.port, internal, open, ready);
+                add(*address, port.port, internal, open, ready, "spec.clusterIPs");
             }
             for address in spec.external_ips.iter().flatten().filter_map(|text| ipv4(text)) {
-                add(address, port.port, external, open, ready);
+                add(address, port.port, external, open, ready, "spec.externalIPs");
             }
             let node = Ipv4Addr::UNSPECIFIED.into();
             if let Some(number) = port.node_port.filter(|_| has_node_ports) {
-                add(node, number, external, open, ready);
+                add(node, number, external, open, ready, "spec.ports[*].nodePort");
             }
             match is_served_here {
                 true if balancer_ips(service).next().is_some() => {
-                    add(node, port.port, external, guard, PortOpening::Needed);
+                    let field = "spec.ports[*].port";
+                    add(node, port.port, external, guard, PortOpening::Needed, field);
                 }
                 true => {}
                 false => {
                     for address in balancer_ips(service).filter_map(|text| ipv4(text)) {
-                        add(address, port.port, external, guard, ready);
+                        let field = "status.loadBalancer.ingress[*].ip";
+                        add(address, port.port, external, guard, ready, field);
                     }
                 }
             }

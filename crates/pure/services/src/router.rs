@@ -7,16 +7,23 @@ use std::num::NonZeroU16;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use rekindle_types::connection_hold::ConnectionHold;
 use rekindle_types::{NamespacedName, PodUid, TickDuration};
 use serde::{Deserialize, Serialize};
 
+use self::left_out::LeftOutElements;
+use self::served_frontend::{ServedFrontend, hold_begins};
 use crate::frontend::{Frontend, TransportProtocol};
-use crate::routed::{
-    EndpointUse, PortOpening, RoutedEndpoint, RoutedFrontend, RoutedService, RoutedSlice,
-    SourceGuard, TrafficPolicy,
-};
+use crate::routed::{PortOpening, RoutedFrontend, RoutedService, RoutedSlice, SourceGuard};
 use crate::rules::{EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements};
+
+mod endpoints;
+mod health_checks;
+mod host_ports;
+mod left_out;
+mod served_frontend;
+
+pub use self::health_checks::HealthCheck;
+pub use self::host_ports::host_ports_in;
 
 /// Why the node takes a pod out of the rules before the slices say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +73,10 @@ pub struct ServiceRouter {
     checked: BTreeSet<NamespacedName>,
     /// How many frontends lead to an address.
     leading_to: BTreeMap<IpAddr, usize>,
+    /// Ports of the machine that lead to one pod each. No Service has them.
+    host_ports: BTreeMap<Frontend, SocketAddr>,
+    /// What the kernel has refused.
+    left_out: LeftOutElements,
 }
 
 /// What a Service is called.
@@ -75,17 +86,6 @@ pub struct ServiceIdentity {
     pub name: NamespacedName,
     /// Its UID.
     pub uid: String,
-}
-
-/// What a load balancer outside is to hear of a Service on this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthCheck {
-    /// Where it asks.
-    pub port: u16,
-    /// For which Service.
-    pub service: ServiceIdentity,
-    /// How many ready endpoints this node has.
-    pub local_endpoints: usize,
 }
 
 /// What the node says of a pod, which it knows before the slices do.
@@ -99,50 +99,13 @@ enum PodRouting {
     Gone,
 }
 
-/// A frontend as it is in the rules.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct ServedFrontend {
-    /// Its endpoints. One keeps its number while others come, and the last takes the number of one
-    /// that goes: so few elements change.
-    numbered: Vec<SocketAddr>,
-    /// Its elements beside those.
-    others: Vec<RuleElement>,
-}
-
-impl ServedFrontend {
-    fn elements(&self, frontend: Frontend) -> impl Iterator<Item = RuleElement> + '_ {
-        let endpoints = (0_u16..).zip(&self.numbered);
-        let endpoints = endpoints.map(move |(n, e)| RuleElement::Endpoint(frontend, n, *e));
-        endpoints.chain(self.others.iter().copied())
-    }
-
-    /// These endpoints with numbers. Those that are there already keep theirs if they can.
-    fn renumbered(&self, wanted: &BTreeSet<SocketAddr>) -> Vec<SocketAddr> {
-        let mut numbered = self.numbered.clone();
-        let mut number = 0;
-        while number < numbered.len() {
-            match wanted.contains(&numbered[number]) {
-                true => number += 1,
-                false => drop(numbered.swap_remove(number)),
-            }
-        }
-        let known: BTreeSet<SocketAddr> = numbered.iter().copied().collect();
-        numbered.extend(wanted.difference(&known));
-        numbered
-    }
-
-    fn holds(&self, frontend: Frontend) -> bool {
-        self.others.contains(&RuleElement::Held(frontend))
-    }
-}
-
 impl ServiceRouter {
     /// All that the rules are to say now.
     pub fn elements(&self) -> RuleElements {
         let frontends = self.served.iter();
         let of_frontends = frontends.flat_map(|(frontend, served)| served.elements(*frontend));
-        let hairpins = self.leading_to.keys().map(|address| RuleElement::Hairpin(*address));
-        of_frontends.chain(hairpins).collect()
+        let addresses = self.leading_to.keys().filter(|address| self.has_hairpin(**address));
+        of_frontends.chain(addresses.map(|address| RuleElement::Hairpin(*address))).collect()
     }
 
     /// A Service is as given, or gone.
@@ -270,21 +233,6 @@ impl ServiceRouter {
         Some(ServiceIdentity { name: name.clone(), uid: service.uid.clone() })
     }
 
-    /// The health check ports, and what is to be said there.
-    pub fn health_checks(&self) -> impl Iterator<Item = HealthCheck> + '_ {
-        self.checked.iter().filter_map(|key| {
-            let service = self.services.get(key)?;
-            let is_local = |routed: &&RoutedFrontend| routed.policy == TrafficPolicy::Local;
-            let frontends = service.frontends.iter().filter(is_local);
-            let local = |routed| self.endpoints_of((key, service), routed).ready;
-            let addresses: BTreeSet<IpAddr> =
-                frontends.flat_map(local).map(|endpoint| endpoint.ip()).collect();
-            let identity = ServiceIdentity { name: key.clone(), uid: service.uid.clone() };
-            let (port, local_endpoints) = (service.health_port?, addresses.len());
-            Some(HealthCheck { port, service: identity, local_endpoints })
-        })
-    }
-
     /// A port of the machine is open: no other process can have it now.
     pub fn port_opened(&mut self, frontend: Frontend) -> RuleChanges {
         match self.open_ports.insert(frontend) {
@@ -330,9 +278,9 @@ impl ServiceRouter {
         self.update_services(self.services_of_pod.get(pod).cloned().unwrap_or_default())
     }
 
-    /// Whether any Service leads to this address.
-    fn leads_to(&self, address: IpAddr) -> bool {
-        self.leading_to.contains_key(&address)
+    /// Whether the rules have a hairpin of this address: some frontend leads there.
+    fn has_hairpin(&self, address: IpAddr) -> bool {
+        self.leading_to.contains_key(&address) && !self.left_out.has_hairpin(address)
     }
 
     /// Many changes as one.
@@ -362,20 +310,24 @@ impl ServiceRouter {
         for frontend in frontends {
             let old = self.served.remove(&frontend).unwrap_or_default();
             let new = self.serve(frontend, &old);
+            let new = self.left_out.pass(frontend, new);
             before.extend(old.elements(frontend));
             after.extend(new.elements(frontend));
             for address in old.numbered.iter().chain(&new.numbered).map(SocketAddr::ip) {
-                touched.entry(address).or_insert_with(|| self.leads_to(address));
+                touched.entry(address).or_insert_with(|| self.has_hairpin(address));
             }
             self.count(&old.numbered, &new.numbered);
             if new != ServedFrontend::default() {
                 self.served.insert(frontend, new);
             }
         }
-        for (address, was_led_to) in touched {
+        for (address, had_hairpin) in touched {
             let hairpin = RuleElement::Hairpin(address);
-            before.extend(was_led_to.then_some(hairpin));
-            after.extend(self.leads_to(address).then_some(hairpin));
+            if !self.leading_to.contains_key(&address) {
+                self.left_out.forget_hairpin(address);
+            }
+            before.extend(had_hairpin.then_some(hairpin));
+            after.extend(self.has_hairpin(address).then_some(hairpin));
         }
         RuleChanges::between(&before, &after)
     }
@@ -398,6 +350,9 @@ impl ServiceRouter {
 
     /// Where a frontend is to lead from now on.
     fn serve(&self, frontend: Frontend, old: &ServedFrontend) -> ServedFrontend {
+        if let Some(endpoint) = self.host_ports.get(&frontend) {
+            return ServedFrontend::of_host_port(frontend, *endpoint);
+        }
         let Some((key, service)) = self.owner(frontend) else { return ServedFrontend::default() };
         let routed = service.frontends.iter().find(|routed| routed.frontend == frontend);
         let Some(routed) = routed else { return ServedFrontend::default() };
@@ -448,124 +403,6 @@ impl ServiceRouter {
             others.extend(usable.iter().map(|e| RuleElement::Member(frontend, *e)));
         }
         ServedFrontend { numbered: old.renumbered(&usable), others }
-    }
-
-    fn endpoints_of(
-        &self,
-        (key, service): (&NamespacedName, &RoutedService),
-        routed: &RoutedFrontend,
-    ) -> FoundEndpoints {
-        let (mut ready, mut last_resort) = (BTreeSet::new(), BTreeSet::new());
-        let (mut is_elsewhere, mut is_restarting) = (false, false);
-        for name in self.slices_of.get(key).into_iter().flatten() {
-            let key = NamespacedName { namespace: key.namespace.clone(), name: name.clone() };
-            let Some(slice) = self.slices.get(&key) else { continue };
-            let port = slice.ports.iter().find(|port| {
-                port.name == routed.port_name && port.protocol == routed.frontend.protocol
-            });
-            let Some(port) = port else { continue };
-            for endpoint in &slice.endpoints {
-                if endpoint.address.is_ipv4() != routed.frontend.address.is_ipv4() {
-                    continue;
-                }
-                let routing = endpoint.pod.as_ref().and_then(|pod| self.pods.get(pod));
-                let (address, use_) = place_and_use(service, slice, endpoint, routing);
-                let address = SocketAddr::new(address, port.number);
-                is_restarting |= match routing {
-                    Some(PodRouting::Withdrawn(cause)) => cause.is_restart(),
-                    Some(PodRouting::Admitted(_) | PodRouting::Gone) | None => false,
-                };
-                let is_local = routed.policy == TrafficPolicy::Cluster || endpoint.is_on_node;
-                match (use_, is_local) {
-                    (EndpointUse::None, _) => {}
-                    (EndpointUse::Ready | EndpointUse::LastResort, false) => is_elsewhere = true,
-                    (EndpointUse::Ready, true) => drop(ready.insert(address)),
-                    (EndpointUse::LastResort, true) => drop(last_resort.insert(address)),
-                }
-            }
-        }
-        FoundEndpoints { ready, last_resort, is_elsewhere, is_restarting }
-    }
-
-    /// A slice of this Service no longer has the pod; another one may.
-    fn look_at_pod_again(&mut self, pod: &PodUid, service: &NamespacedName) {
-        let names = self.slices_of.get(service).into_iter().flatten();
-        let mut slices = names.filter_map(|name| {
-            let namespace = service.namespace.clone();
-            self.slices.get(&NamespacedName { namespace, name: name.clone() })
-        });
-        if !slices.any(|slice| slice.endpoints.iter().any(|e| e.pod.as_ref() == Some(pod))) {
-            forget(&mut self.services_of_pod, pod, service);
-        }
-    }
-}
-
-/// Where a frontend may lead.
-struct FoundEndpoints {
-    ready: BTreeSet<SocketAddr>,
-    /// Those that are being ended and still serve.
-    last_resort: BTreeSet<SocketAddr>,
-    /// Whether there are some that the traffic policy leaves out, as another node has them.
-    is_elsewhere: bool,
-    /// Whether there are some that are restarted in place.
-    is_restarting: bool,
-}
-
-/// What a slice says of an endpoint, and the node, which knows more.
-fn place_and_use(
-    service: &RoutedService,
-    slice: &RoutedSlice,
-    endpoint: &RoutedEndpoint,
-    routing: Option<&PodRouting>,
-) -> (IpAddr, EndpointUse) {
-    let address = endpoint.address;
-    match (routing, endpoint.use_) {
-        (None, use_) => (address, use_),
-        (Some(PodRouting::Admitted(addresses)), use_) if !slice.follows_pods => {
-            let is_there = addresses.contains(&address);
-            (address, if is_there { use_ } else { EndpointUse::None })
-        }
-        (Some(PodRouting::Admitted(addresses)), use_) => {
-            let is_of_family = |other: &&IpAddr| other.is_ipv4() == address.is_ipv4();
-            let place = match addresses.contains(&address) {
-                true => Some(&address),
-                false => addresses.iter().find(is_of_family),
-            };
-            match (place, use_) {
-                (None, _) => (address, EndpointUse::None),
-                (Some(place), EndpointUse::LastResort) => (*place, EndpointUse::LastResort),
-                (Some(place), EndpointUse::Ready | EndpointUse::None) => {
-                    (*place, EndpointUse::Ready)
-                }
-            }
-        }
-        (Some(PodRouting::Gone), _) => (address, EndpointUse::None),
-        (Some(PodRouting::Withdrawn(cause)), use_) => {
-            let use_ = match (cause, use_) {
-                (_, EndpointUse::None) | (WithdrawalCause::Restarting, _) => EndpointUse::None,
-                (WithdrawalCause::Terminating, EndpointUse::Ready | EndpointUse::LastResort) => {
-                    EndpointUse::LastResort
-                }
-                (WithdrawalCause::ContainerDown | WithdrawalCause::Unready, use_) => {
-                    match slice.follows_pods && !service.publishes_unready {
-                        true => EndpointUse::None,
-                        false => use_,
-                    }
-                }
-            };
-            (address, use_)
-        }
-    }
-}
-
-/// Whether new connections to a frontend that has no endpoint begin to wait for one. Where they
-/// have waited in vain they do not begin again.
-fn hold_begins(old: &ServedFrontend, service: &RoutedService, found: &FoundEndpoints) -> bool {
-    let has_lost_its_last = !old.numbered.is_empty();
-    match service.hold {
-        ConnectionHold::OfRestarts => has_lost_its_last && found.is_restarting,
-        ConnectionHold::For(TickDuration::ZERO) => false,
-        ConnectionHold::For(_) => has_lost_its_last || *old == ServedFrontend::default(),
     }
 }
 

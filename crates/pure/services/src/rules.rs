@@ -37,9 +37,29 @@ pub enum RuleElement {
     Guarded(Frontend),
     /// From there connections may come to the guarded frontend.
     Source(Frontend, SourceRange),
+    /// The frontend is a port of the machine that leads to one pod (`hostPort`). Later engines know
+    /// it by this, and at an address of the loopback only the machine itself reaches it.
+    HostPort(Frontend),
     /// An address of endpoints: a connection from it to itself gets the node's address as source,
     /// or the answer would not come back through the node.
     Hairpin(IpAddr),
+}
+
+impl RuleElement {
+    /// The frontend that it is about, if it is about one.
+    pub const fn frontend(&self) -> Option<Frontend> {
+        match *self {
+            Self::Pick(frontend, _)
+            | Self::Endpoint(frontend, ..)
+            | Self::Member(frontend, _)
+            | Self::Refused(frontend, _)
+            | Self::Held(frontend)
+            | Self::Guarded(frontend)
+            | Self::Source(frontend, _)
+            | Self::HostPort(frontend) => Some(frontend),
+            Self::Hairpin(_) => None,
+        }
+    }
 }
 
 /// A range of addresses that clients have (`loadBalancerSourceRanges`).
@@ -105,7 +125,7 @@ pub struct RuleChanges {
 }
 
 /// A frontend that no longer leads to this endpoint. Of UDP the kernel would send on there for as
-/// long as packets come.
+/// long as packets come. Where the endpoint is the frontend itself, packets went to the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StaleFlow {
     /// Where clients send.
@@ -140,25 +160,30 @@ impl RuleChanges {
     }
 
     /// The UDP flows to be forgotten once these changes are made: what has gone and not only got
-    /// another number.
+    /// another number, and what went to the machine before its port led to a pod.
     pub fn stale_flows(&self) -> BTreeSet<StaleFlow> {
-        let flows = |elements: &[RuleElement]| -> BTreeSet<StaleFlow> {
-            let flow = |element: &RuleElement| match *element {
-                RuleElement::Endpoint(frontend, _, endpoint) => {
-                    let is_udp = frontend.protocol == TransportProtocol::Udp;
-                    is_udp.then_some(StaleFlow { frontend, endpoint })
-                }
-                RuleElement::Pick(..)
-                | RuleElement::Member(..)
-                | RuleElement::Refused(..)
-                | RuleElement::Held(_)
-                | RuleElement::Guarded(_)
-                | RuleElement::Source(..)
-                | RuleElement::Hairpin(_) => None,
-            };
-            elements.iter().filter_map(flow).collect()
-        };
-        let added = flows(&self.added);
-        flows(&self.removed).into_iter().filter(|flow| !added.contains(flow)).collect()
+        let added: BTreeSet<_> = self.added.iter().filter_map(StaleFlow::to_endpoint).collect();
+        let gone = self.removed.iter().filter_map(StaleFlow::to_endpoint);
+        let before = self.added.iter().filter_map(StaleFlow::to_machine);
+        gone.filter(|flow| !added.contains(flow)).chain(before).collect()
+    }
+}
+
+impl StaleFlow {
+    /// What an element of the rules leads to, once it is gone.
+    fn to_endpoint(element: &RuleElement) -> Option<Self> {
+        let RuleElement::Endpoint(frontend, _, endpoint) = *element else { return None };
+        Some(Self { frontend, endpoint }).filter(Self::is_udp)
+    }
+
+    /// Where packets went before a port led to a pod.
+    fn to_machine(element: &RuleElement) -> Option<Self> {
+        let RuleElement::HostPort(frontend) = *element else { return None };
+        let endpoint = SocketAddr::new(frontend.address, frontend.port);
+        Some(Self { frontend, endpoint }).filter(Self::is_udp)
+    }
+
+    fn is_udp(&self) -> bool {
+        self.frontend.protocol == TransportProtocol::Udp
     }
 }

@@ -38,6 +38,7 @@ pub mod event {
         FAILED_PRE_STOP_HOOK = "FailedPreStopHook";
         FAILED_WITHDRAW_ENDPOINTS = "FailedWithdrawEndpoints";
         FAILED_OPEN_PORT = "FailedOpenPort";
+        FAILED_WRITE_RULES = "FailedWriteRules";
         FAILED_SYNC = "FailedSync";
         FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET = "FailedToRetrieveImagePullSecret";
         DNS_CONFIG_FORMING = "DNSConfigForming";

@@ -67,6 +67,9 @@ fn a_port_of_the_node_leads_to_its_pod_whatever_is_restarted_and_is_free_when_it
     assert!(answers("127.0.0.1", local));
     assert!(!answers(&host_ip, local), "hostIP names the loopback only");
 
+    let taken = TcpListener::bind(("127.0.0.1", everywhere)).unwrap_err();
+    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse, "no process gets what a pod has");
+
     let guarded = guarded_ports(&engine);
     assert!(guarded > 0);
 
@@ -97,8 +100,10 @@ fn a_port_of_the_node_leads_to_its_pod_whatever_is_restarted_and_is_free_when_it
     engine.kubectl(&["delete", "pod", "patient", "--now"]);
 
     engine.kill();
-    assert!(!answers("127.0.0.1", everywhere), "the engine carries the bytes");
+    assert!(answers("127.0.0.1", everywhere), "rules lead there without an engine");
     engine.launch(&[]);
+    assert!(answers("127.0.0.1", everywhere) && answers("127.0.0.1", local));
+    TcpListener::bind(("127.0.0.1", everywhere)).unwrap_err();
     restart(&engine, "container", 2);
     assert!(answers("127.0.0.1", everywhere) && answers("127.0.0.1", local));
 

@@ -101,7 +101,9 @@ fn is_stale(flow: &[ConntrackAttribute], stale: &BTreeSet<StaleFlow>) -> bool {
     };
     [sent_to.ip(), Ipv4Addr::UNSPECIFIED.into()].into_iter().any(|address| {
         let frontend = Frontend { address, protocol: TransportProtocol::Udp, port: sent_to.port() };
+        let to_machine = SocketAddr::new(address, sent_to.port());
         stale.contains(&StaleFlow { frontend, endpoint })
+            || endpoint == sent_to && stale.contains(&StaleFlow { frontend, endpoint: to_machine })
     })
 }
 

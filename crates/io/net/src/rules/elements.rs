@@ -31,6 +31,7 @@ pub(super) fn set_of(element: &RuleElement) -> ElementSet {
         RuleElement::Held(_) => ElementSet::Held,
         RuleElement::Guarded(_) => ElementSet::Guarded,
         RuleElement::Source(..) => ElementSet::Sources,
+        RuleElement::HostPort(_) => ElementSet::HostPorts,
         RuleElement::Hairpin(_) => ElementSet::Hairpins,
     }
 }
@@ -71,7 +72,8 @@ fn key_and_data(element: &RuleElement) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         }
         RuleElement::Refused(frontend, _)
         | RuleElement::Held(frontend)
-        | RuleElement::Guarded(frontend) => (frontend_key(frontend)?.to_vec(), None),
+        | RuleElement::Guarded(frontend)
+        | RuleElement::HostPort(frontend) => (frontend_key(frontend)?.to_vec(), None),
         RuleElement::Source(frontend, SourceRange { network, prefix }) => {
             let range = [network.octets(), SourceRange::netmask(*prefix).octets()];
             ([frontend_key(frontend)?.as_slice(), range.as_flattened()].concat(), None)
@@ -238,6 +240,7 @@ fn decode_parts(set: ElementSet, key: &[[u8; 4]], data: &[[u8; 4]]) -> Option<Ru
             let range = SourceRange { network: Ipv4Addr::from(*network), prefix };
             Some(RuleElement::Source(frontend()?, range))
         }
+        (ElementSet::HostPorts, [_, _, _], []) => Some(RuleElement::HostPort(frontend()?)),
         (ElementSet::Hairpins, [from, to], []) if from == to => {
             Some(RuleElement::Hairpin(Ipv4Addr::from(*from).into()))
         }

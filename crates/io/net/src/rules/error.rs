@@ -3,6 +3,7 @@
 use std::io;
 
 use rekindle_services::{Refusal, RuleElement};
+use rustix::io::Errno;
 
 /// A failed operation on the rules. The kernel is as it was before.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +88,34 @@ pub enum RuleError {
     },
 }
 
+impl RuleError {
+    /// The element that keeps all others from being written. `None`: it is not because of one.
+    pub fn refused_element(&self) -> Option<&RuleElement> {
+        match self {
+            // a table that has no room refuses whatever comes next
+            Self::ElementRefused { source, .. } if is_lack_of_room(source) => None,
+            Self::ElementRefused { operation: "add", element, .. } | Self::Ipv6 { element } => {
+                Some(element)
+            }
+            Self::ElementRefused { .. }
+            | Self::Unsupported { .. }
+            | Self::NoPermission { .. }
+            | Self::TableBusy { .. }
+            | Self::Refused { .. }
+            | Self::BridgeName { .. }
+            | Self::Monitor(_)
+            | Self::Socket { .. }
+            | Self::Unreadable { .. } => None,
+        }
+    }
+}
+
+fn is_lack_of_room(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    error.kind() == io::ErrorKind::OutOfMemory
+        || matches!(errno, Some(Errno::NOBUFS | Errno::NFILE | Errno::NOSPC))
+}
+
 /// The element as an error names it.
 pub(super) fn describe(element: &RuleElement) -> String {
     match element {
@@ -107,6 +136,7 @@ pub(super) fn describe(element: &RuleElement) -> String {
             format!("source {}/{} of {frontend}", range.network, range.prefix)
         }
         RuleElement::Held(frontend) => format!("wait at {frontend}"),
+        RuleElement::HostPort(frontend) => format!("host port {frontend}"),
         RuleElement::Hairpin(address) => format!("hairpin of {address}"),
     }
 }

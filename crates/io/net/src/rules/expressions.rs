@@ -111,6 +111,11 @@ pub(super) fn comes_in_by(interface: &str) -> Vec<Expression> {
     vec![name, equals(Register::Reg1, interface_name(interface))]
 }
 
+pub(super) fn comes_in_not_by(interface: &str) -> Vec<Expression> {
+    let name = meta(MetaKey::Iifname, Register::Reg1);
+    vec![name, compare(Register::Reg1, Operator::NotEqual, interface_name(interface))]
+}
+
 pub(super) fn leaves_not_by(interface: &str) -> Vec<Expression> {
     let name = meta(MetaKey::Oifname, Register::Reg1);
     vec![name, compare(Register::Reg1, Operator::NotEqual, interface_name(interface))]

@@ -30,10 +30,11 @@ mod socket;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ipnet::Ipv4Net;
-use rekindle_services::{RuleChanges, RuleElements, StaleFlow};
+use rekindle_services::{Frontend, RuleChanges, RuleElements, StaleFlow};
 use rekindle_types::causes;
 use sha2::{Digest, Sha256};
 
@@ -161,6 +162,11 @@ impl RuleTable {
     /// What the kernel has.
     pub async fn read_back(&self) -> Result<RuleElements, RuleError> {
         self.run(OpenTable::read_back).await
+    }
+
+    /// The host ports that the kernel has, and where each leads.
+    pub async fn host_ports(&self) -> Result<Vec<(Frontend, SocketAddr)>, RuleError> {
+        self.run(OpenTable::host_ports).await
     }
 
     /// Returns when another process has changed the table or may have: it is to be replaced.

@@ -1,11 +1,12 @@
 //! The table as one socket sees it. Each call is a transaction, and blocks while the kernel works.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use netlink_packet_netfilter::nftables::{
     NfTablesMessage, SetElementList, SetElementMessage, TableFlags,
 };
-use rekindle_services::{RuleChanges, RuleElements, StaleFlow};
+use rekindle_services::{Frontend, RuleChanges, RuleElements, StaleFlow, host_ports_in};
 use sha2::{Digest, Sha256};
 
 use crate::rules::batch::{RuleBatch, comment, of_table};
@@ -193,12 +194,25 @@ impl OpenTable {
     }
 
     pub(super) fn read_back(&mut self) -> Result<RuleElements, RuleError> {
+        self.read_sets(&ElementSet::ALL)
+    }
+
+    pub(super) fn host_ports(&mut self) -> Result<Vec<(Frontend, SocketAddr)>, RuleError> {
+        // the endpoints may be many
+        if self.read_sets(&[ElementSet::HostPorts])?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let elements = self.read_sets(&[ElementSet::HostPorts, ElementSet::Endpoints])?;
+        Ok(host_ports_in(&elements).collect())
+    }
+
+    fn read_sets(&mut self, sets: &[ElementSet]) -> Result<RuleElements, RuleError> {
         let mut elements = RuleElements::new();
-        for set in ElementSet::ALL {
+        for set in sets {
             let unreadable =
                 |problem| RuleError::Unreadable { set: set.name().to_owned(), problem };
             for element in self.list(set.name())? {
-                elements.insert(decode(set, &element).map_err(unreadable)?);
+                elements.insert(decode(*set, &element).map_err(unreadable)?);
             }
         }
         Ok(elements)

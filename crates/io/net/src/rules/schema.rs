@@ -31,12 +31,12 @@ use netlink_packet_netfilter::nftables::Register;
 use rekindle_services::{RuleElement, SourceRange};
 
 use crate::rules::expressions::{
-    Expression, SetUpdate, SubnetTest, accept_packet, comes_in_by, drop_packet, go_to,
-    is_for_this_machine, is_in, is_ipv4, is_new_connection, is_redirected, jump, leaves_not_by,
-    load_any_address, load_any_original_address, load_destination, load_destination_port,
-    load_mark, load_original_destination, load_original_destination_port, load_protocol,
-    load_random, load_source, load_source_port, load_source_within, look_up, masquerade, redirect,
-    register, reject, subnet, update_map, wait_in_queue,
+    Expression, SetUpdate, SubnetTest, accept_packet, comes_in_by, comes_in_not_by, drop_packet,
+    go_to, is_for_this_machine, is_in, is_ipv4, is_new_connection, is_redirected, jump,
+    leaves_not_by, load_any_address, load_any_original_address, load_destination,
+    load_destination_port, load_mark, load_original_destination, load_original_destination_port,
+    load_protocol, load_random, load_source, load_source_port, load_source_within, look_up,
+    masquerade, redirect, register, reject, subnet, update_map, wait_in_queue,
 };
 use crate::rules::{LoopbackNodePorts, PodEgress, RuleTableConfig};
 
@@ -68,11 +68,12 @@ pub(super) enum ElementSet {
     Held,
     Guarded,
     Sources,
+    HostPorts,
     Hairpins,
 }
 
 impl ElementSet {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Services,
         Self::Endpoints,
         Self::Members,
@@ -81,6 +82,7 @@ impl ElementSet {
         Self::Held,
         Self::Guarded,
         Self::Sources,
+        Self::HostPorts,
         Self::Hairpins,
     ];
 
@@ -94,6 +96,7 @@ impl ElementSet {
             Self::Held => "held",
             Self::Guarded => "guarded",
             Self::Sources => "sources",
+            Self::HostPorts => "host-ports",
             Self::Hairpins => "hairpins",
         }
     }
@@ -189,6 +192,7 @@ pub(super) fn sets() -> Vec<SetDefinition> {
         of(ElementSet::Guarded, FRONTEND, SetData::None),
         // a range of sources: its first address and its mask
         of(ElementSet::Sources, &[Address, Protocol, Port, Address, Address], SetData::None),
+        of(ElementSet::HostPorts, FRONTEND, SetData::None),
         of(ElementSet::Hairpins, &[Address, Address], SetData::None),
         SetDefinition {
             name: AFFINITY,
@@ -303,6 +307,7 @@ impl NeededChain {
             | RuleElement::Held(_)
             | RuleElement::Guarded(_)
             | RuleElement::Source(..)
+            | RuleElement::HostPort(_)
             | RuleElement::Hairpin(_) => [None, None],
         };
         chains.into_iter().flatten()
@@ -513,10 +518,17 @@ fn admit_rules(scope: FrontendScope) -> Vec<Vec<Expression>> {
 }
 
 /// A pod reaches no service of the host that listens on the loopback, although the bridge may carry
-/// such addresses (`route_localnet`).
+/// such addresses (`route_localnet`). And no other machine reaches a host port there: its packets
+/// would get the pod's address before the kernel looks at theirs.
 fn guard_rules(config: &RuleTableConfig) -> Vec<Vec<Expression>> {
-    let to_loopback = subnet(SubnetTest::Destination, loopback());
-    vec![[is_ipv4(), comes_in_by(&config.bridge), to_loopback, vec![drop_packet()]].concat()]
+    let to_loopback = || subnet(SubnetTest::Destination, loopback());
+    let frontend = load_frontend(FrontendScope::Service, 0);
+    let drop_host_ports = vec![is_in(ElementSet::HostPorts.name(), register(0)), drop_packet()];
+    let from_elsewhere = comes_in_not_by("lo");
+    vec![
+        [is_ipv4(), comes_in_by(&config.bridge), to_loopback(), vec![drop_packet()]].concat(),
+        [is_ipv4(), from_elsewhere, to_loopback(), frontend, drop_host_ports].concat(),
+    ]
 }
 
 fn hide_source_rules(config: &RuleTableConfig) -> Vec<Vec<Expression>> {

@@ -202,6 +202,10 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
     async fn tear_down_sandbox(self, attempt: SandboxAttempt) -> ActionResult {
         let key = self.sandbox_key(attempt);
         let id = self.node.runtime.sandbox_id(&key);
+        if let Some(id) = &id {
+            // first: what is removed would not answer, not even with a refusal
+            network::close_ports(&self.node, &self.pod, id).await;
+        }
         self.node.runtime.remove_sandbox(&key).await.map_err(|e| runtime_error(&e))?;
         // One that did not stand any more was taken off the network when this agent started.
         let Some(id) = id else { return Ok(ActionOutcome::Done) };

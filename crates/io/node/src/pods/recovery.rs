@@ -69,6 +69,7 @@ pub(crate) async fn remove_orphans<R: Runtime, N: PodNetwork>(
             left.insert(sandbox.key.pod.uid);
             continue;
         }
+        node.routes.close_ports(&sandbox.id).await;
         if let Err(error) = node.network.detach(&sandbox.id).await {
             tracing::warn!(%error, "failed to release the address of an orphaned sandbox; trying again at the next start");
         }

@@ -72,6 +72,7 @@ fn held_frontends(elements: &[RuleElement]) -> impl Iterator<Item = Frontend> {
         | RuleElement::Refused(..)
         | RuleElement::Guarded(_)
         | RuleElement::Source(..)
+        | RuleElement::HostPort(_)
         | RuleElement::Hairpin(_) => None,
     })
 }

@@ -14,8 +14,9 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use rekindle_services::WithdrawalCause;
 use rekindle_types::PodUid;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
+use super::routes::{AddressesInUse, PodPorts, PortDemand};
 use super::{PodRoutes, RouteRequest};
 
 /// Until an engine that is not there is looked for again.
@@ -39,6 +41,9 @@ enum LineRequest {
     Admit { pod: PodUid, addresses: Vec<IpAddr> },
     Leave { pod: PodUid },
     Gone { pod: PodUid },
+    OpenPorts(PodPorts),
+    ClosePorts { sandbox: String },
+    KeepPorts(AddressesInUse),
 }
 
 /// What the engine says.
@@ -46,6 +51,8 @@ enum LineRequest {
 #[serde(rename_all = "camelCase")]
 enum LineAnswer {
     Withdrawn(PodUid),
+    PortsOpened { pod: PodUid, refused: Vec<String> },
+    PortsClosed { sandbox: String },
 }
 
 /// Serves the agents of other processes, each on a connection of its own.
@@ -67,24 +74,33 @@ pub async fn serve_routes(listener: UnixListener, routes: PodRoutes) -> io::Resu
 async fn serve_agent(stream: UnixStream, routes: &PodRoutes) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
-    let mut withdrawals = FuturesUnordered::new();
+    let mut answers: FuturesUnordered<BoxFuture<'static, Option<LineAnswer>>> =
+        FuturesUnordered::new();
     loop {
         tokio::select! {
-            Some(pod) = withdrawals.next(), if !withdrawals.is_empty() => {
-                send(&mut write, &LineAnswer::Withdrawn(pod)).await?;
-            }
+            Some(answer) = answers.next(), if !answers.is_empty() => if let Some(answer) = answer {
+                send(&mut write, &answer).await?;
+            },
             request = receive::<LineRequest>(&mut lines) => match request? {
                 None => return Ok(()),
                 Some(LineRequest::Withdraw { pod, cause }) => {
                     let withdrawn = routes.withdraw(pod.clone(), cause);
-                    withdrawals.push(async move {
-                        withdrawn.await;
-                        pod
-                    });
+                    answers.push(withdrawn.map(|()| Some(LineAnswer::Withdrawn(pod))).boxed());
                 }
                 Some(LineRequest::Admit { pod, addresses }) => routes.admit(pod, addresses),
                 Some(LineRequest::Leave { pod }) => routes.leave(pod),
                 Some(LineRequest::Gone { pod }) => routes.gone(pod),
+                Some(LineRequest::OpenPorts(ports)) => {
+                    let (pod, opened) = (ports.pod.uid.clone(), routes.ask_to_open(ports));
+                    let answer = |refused| LineAnswer::PortsOpened { pod, refused };
+                    answers.push(opened.map(|refused| refused.ok().map(answer)).boxed());
+                }
+                Some(LineRequest::ClosePorts { sandbox }) => {
+                    let closed = routes.ask_to_close(&sandbox);
+                    let answer = |()| LineAnswer::PortsClosed { sandbox };
+                    answers.push(closed.map(|done| done.ok().map(answer)).boxed());
+                }
+                Some(LineRequest::KeepPorts(in_use)) => routes.keep_ports(in_use),
             },
         }
     }
@@ -95,6 +111,13 @@ async fn serve_agent(stream: UnixStream, routes: &PodRoutes) -> io::Result<()> {
 struct AgentRequests {
     withdrawn: BTreeMap<PodUid, WithdrawalCause>,
     waiting: BTreeMap<PodUid, Vec<oneshot::Sender<()>>>,
+    /// The ports of each pod.
+    ports: BTreeMap<PodUid, PodPorts>,
+    opening: BTreeMap<PodUid, Vec<oneshot::Sender<Vec<String>>>>,
+    /// Sandboxes whose ports are being closed.
+    closing: BTreeMap<String, Vec<oneshot::Sender<()>>>,
+    /// The addresses that sandboxes had when this process began.
+    in_use: Option<AddressesInUse>,
 }
 
 /// Carries the requests of this process's pods to the engine that listens at `socket`, and again to
@@ -130,14 +153,13 @@ async fn carry(
 ) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
-    for (pod, cause) in &asked.withdrawn {
-        let request = LineRequest::Withdraw { pod: pod.clone(), cause: *cause };
+    for request in asked.again() {
         send(&mut write, &request).await?;
     }
     loop {
         tokio::select! {
             answer = receive::<LineAnswer>(&mut lines) => match answer? {
-                Some(LineAnswer::Withdrawn(pod)) => asked.answered(&pod),
+                Some(answer) => asked.answered(answer),
                 None => return Err(io::ErrorKind::UnexpectedEof.into()),
             },
             request = requests.recv() => match request {
@@ -172,7 +194,38 @@ impl AgentRequests {
                 self.forget(&pod);
                 LineRequest::Gone { pod }
             }
+            RouteRequest::OpenPorts(ports, answer) => {
+                let pod = ports.pod.uid.clone();
+                self.opening.entry(pod.clone()).or_default().push(answer);
+                self.ports.insert(pod, ports.clone());
+                LineRequest::OpenPorts(ports)
+            }
+            RouteRequest::ClosePorts(sandbox, done) => {
+                self.ports.retain(|_, ports| ports.sandbox != sandbox);
+                self.closing.entry(sandbox.clone()).or_default().push(done);
+                LineRequest::ClosePorts { sandbox }
+            }
+            RouteRequest::KeepPorts(in_use) => {
+                self.in_use = Some(in_use.clone());
+                LineRequest::KeepPorts(in_use)
+            }
         }
+    }
+
+    /// What an engine that starts anew is asked again.
+    fn again(&self) -> impl Iterator<Item = LineRequest> + '_ {
+        let withdrawals = self
+            .withdrawn
+            .iter()
+            .map(|(pod, cause)| LineRequest::Withdraw { pod: pod.clone(), cause: *cause });
+        let closing = self.closing.keys().cloned();
+        let closing = closing.map(|sandbox| LineRequest::ClosePorts { sandbox });
+        let in_use = self.in_use.clone().map(|mut in_use| {
+            in_use.addresses.extend(self.ports.values().map(|ports| ports.address));
+            LineRequest::KeepPorts(in_use)
+        });
+        let ports = self.ports.values().cloned().map(LineRequest::OpenPorts);
+        withdrawals.chain(closing).chain(in_use).chain(ports)
     }
 
     fn forget(&mut self, pod: &PodUid) {
@@ -180,10 +233,33 @@ impl AgentRequests {
         self.waiting.remove(pod);
     }
 
-    fn answered(&mut self, pod: &PodUid) {
-        for waiting in self.waiting.remove(pod).into_iter().flatten() {
-            // a worker that waits no longer has gone on without
-            let (Ok(()) | Err(())) = waiting.send(());
+    fn answered(&mut self, answer: LineAnswer) {
+        // a worker that waits no longer has gone on without
+        match answer {
+            LineAnswer::Withdrawn(pod) => {
+                for waiting in self.waiting.remove(&pod).into_iter().flatten() {
+                    let (Ok(()) | Err(())) = waiting.send(());
+                }
+            }
+            LineAnswer::PortsOpened { pod, refused } => {
+                match self.ports.get_mut(&pod) {
+                    // the pod asks again
+                    Some(ports) if ports.demand == PortDemand::All && !refused.is_empty() => {
+                        self.ports.remove(&pod);
+                    }
+                    // it runs with them: a later engine does not close all for one
+                    Some(ports) => ports.demand = PortDemand::WhatIsFree,
+                    None => {}
+                }
+                for waiting in self.opening.remove(&pod).into_iter().flatten() {
+                    drop(waiting.send(refused.clone()));
+                }
+            }
+            LineAnswer::PortsClosed { sandbox } => {
+                for waiting in self.closing.remove(&sandbox).into_iter().flatten() {
+                    let (Ok(()) | Err(())) = waiting.send(());
+                }
+            }
         }
     }
 }
@@ -212,6 +288,37 @@ mod tests {
         PodUid(uid.to_owned())
     }
 
+    fn ports(pod: &str, demand: PortDemand) -> PodPorts {
+        let uid = PodUid(pod.to_owned());
+        let pod =
+            rekindle_types::PodRef { namespace: "shop".to_owned(), name: pod.to_owned(), uid };
+        let (sandbox, address) = (format!("{}-0", pod.name), [10, 88, 0, 9].into());
+        PodPorts { pod, sandbox, address, ports: Vec::new(), demand }
+    }
+
+    /// On a runtime of its own: it ends with all its connections, as a process does.
+    fn start_engine(socket: &Path) -> (EngineRuntime, mpsc::UnboundedReceiver<RouteRequest>) {
+        let (routes, requests) = PodRoutes::new();
+        let engine = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let listener = {
+            let _inside = engine.enter();
+            UnixListener::bind(socket).unwrap()
+        };
+        engine.spawn(serve_routes(listener, routes));
+        (EngineRuntime(Some(engine)), requests)
+    }
+
+    /// A runtime that may end inside another one.
+    struct EngineRuntime(Option<tokio::runtime::Runtime>);
+
+    impl Drop for EngineRuntime {
+        fn drop(&mut self) {
+            if let Some(engine) = self.0.take() {
+                engine.shutdown_background();
+            }
+        }
+    }
+
     async fn next(requests: &mut mpsc::UnboundedReceiver<RouteRequest>) -> RouteRequest {
         tokio::time::timeout(PATIENCE, requests.recv()).await.unwrap().unwrap()
     }
@@ -226,14 +333,7 @@ mod tests {
         // the engine is not there yet
         let mut withdrawn = far.withdraw(pod("a"), WithdrawalCause::Restarting);
 
-        let (routes, mut requests) = PodRoutes::new();
-        // a runtime of its own ends with all its connections, as a process does
-        let engine = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        let listener = {
-            let _inside = engine.enter();
-            UnixListener::bind(&socket).unwrap()
-        };
-        engine.spawn(serve_routes(listener, routes));
+        let (engine, mut requests) = start_engine(&socket);
         let RouteRequest::Withdraw(uid, cause, done) = next(&mut requests).await else { panic!() };
         assert_eq!((uid, cause), (pod("a"), WithdrawalCause::Restarting));
         assert!(futures::poll!(&mut withdrawn).is_pending());
@@ -245,12 +345,45 @@ mod tests {
             matches!(next(&mut requests).await, RouteRequest::Admit(uid, _) if uid == pod("b"))
         );
 
-        engine.shutdown_background();
+        drop(engine);
         std::fs::remove_file(&socket).unwrap();
-        let (routes, mut requests) = PodRoutes::new();
-        let listener = UnixListener::bind(&socket).unwrap();
-        tokio::spawn(serve_routes(listener, routes));
+        let (_engine, mut requests) = start_engine(&socket);
         let again = next(&mut requests).await;
         assert!(matches!(again, RouteRequest::Withdraw(uid, ..) if uid == pod("a")));
+    }
+
+    #[tokio::test]
+    async fn ports_of_a_far_pod_are_opened_here_and_again_by_an_engine_that_starts_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("routes.sock");
+        let (far, far_requests) = PodRoutes::new();
+        let path = socket.clone();
+        tokio::spawn(async move { follow_requests(&path, far_requests).await });
+        let (engine, mut requests) = start_engine(&socket);
+        let why = vec!["Service shop/web has it".to_owned()];
+        for (pod, refused) in [("a", Vec::new()), ("b", why), ("c", Vec::new())] {
+            let answered = far.ask_to_open(ports(pod, PortDemand::All));
+            let RouteRequest::OpenPorts(asked, answer) = next(&mut requests).await else {
+                panic!("{pod}")
+            };
+            assert_eq!(asked, ports(pod, PortDemand::All));
+            answer.send(refused.clone()).unwrap();
+            assert_eq!(tokio::time::timeout(PATIENCE, answered).await.unwrap().unwrap(), refused);
+        }
+        let mut closed = far.ask_to_close("c-0");
+        let RouteRequest::ClosePorts(sandbox, done) = next(&mut requests).await else { panic!() };
+        assert_eq!(sandbox, "c-0");
+        assert!(closed.try_recv().is_err(), "not before the kernel has it");
+        done.send(()).unwrap();
+        tokio::time::timeout(PATIENCE, closed).await.unwrap().unwrap();
+
+        drop(engine);
+        std::fs::remove_file(&socket).unwrap();
+        let (_engine, mut requests) = start_engine(&socket);
+        let RouteRequest::OpenPorts(again, answer) = next(&mut requests).await else { panic!() };
+        assert_eq!(again, ports("a", PortDemand::WhatIsFree), "it runs: not all or none");
+        answer.send(Vec::new()).unwrap();
+        far.leave(pod("z"));
+        assert!(matches!(next(&mut requests).await, RouteRequest::Leave(_)), "b and c have none");
     }
 }

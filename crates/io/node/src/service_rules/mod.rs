@@ -12,28 +12,35 @@
 
 mod health_checks;
 mod holds;
+mod host_ports;
 mod line;
 mod open_ports;
+mod port_hold;
+mod refused_elements;
 mod routes;
+mod service_events;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{EventSource, ObjectReference, Service};
+use k8s_openapi::api::core::v1::{EventSource, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client, Resource};
 use rekindle_net::rules::{HeldPacket, RuleError, RuleTable, RuleTableConfig};
-use rekindle_services::{RuleChanges, ServiceRouter};
-use rekindle_types::reasons::event;
-use rekindle_types::{EventSeverity, NamespacedName, causes};
+use rekindle_services::{RuleChanges, RuleElements, ServiceRouter};
+use rekindle_types::{NamespacedName, causes};
 use tokio::sync::{mpsc, oneshot};
 
 use self::health_checks::HealthChecks;
 use self::holds::Holds;
+use self::host_ports::{ContestedPort, HostPorts};
 pub use self::line::{follow_requests, serve_routes};
 use self::open_ports::{OpenPorts, PortTaken};
-pub use self::routes::{PodRoutes, RouteRequest};
+use self::refused_elements::{LeftOutElement, write_all_but_refused};
+pub(crate) use self::routes::PortOutcome;
+pub use self::routes::{AddressesInUse, PodPorts, PodRoutes, PortDemand, RouteRequest};
+use self::service_events::report_closed_port;
 use crate::clock::{Clock, sleep_until};
 use crate::kernel_rules::KernelRules;
 use crate::object_watch::{WatchNews, watch_objects};
@@ -59,8 +66,12 @@ pub struct ServiceRules {
     waiting: Vec<oneshot::Sender<()>>,
     /// Ports of the machine that lead to Services.
     ports: OpenPorts,
+    /// Those that lead to one pod each.
+    host_ports: HostPorts,
     /// Ports where load balancers ask for endpoints of this node.
     health: HealthChecks,
+    /// What the kernel has refused, and is not reported yet.
+    left_out: Vec<LeftOutElement>,
     /// Connections that wait.
     holds: Holds,
     /// Whether the kernel tells of them.
@@ -88,7 +99,9 @@ impl ServiceRules {
             is_told_of_others: true,
             waiting: Vec::new(),
             ports: OpenPorts::default(),
+            host_ports: HostPorts::default(),
             health: HealthChecks::default(),
+            left_out: Vec::new(),
             holds: Holds::default(),
             is_told_of_held: true,
         })
@@ -113,10 +126,13 @@ impl ServiceRules {
         let recorder = EventRecorder::start_for(client.clone(), source, clock);
         let mut services = watch_objects(Api::<Service>::all(client.clone()), READER);
         let mut slices = watch_objects(Api::<EndpointSlice>::all(client), READER);
+        self.adopt_host_ports().await;
         loop {
+            self.report_left_out(&recorder);
             let retry = self.kernel.retry_at();
             let hold_ends = self.holds.next_end();
-            let open_again = self.ports.retry_at();
+            let open_again = [self.ports.retry_at(), self.host_ports.retry_at()];
+            let open_again = open_again.into_iter().flatten().min();
             tokio::select! {
                 biased;
                 request = requests.recv() => match request {
@@ -150,7 +166,8 @@ impl ServiceRules {
                 },
                 () = sleep_until(hold_ends), if hold_ends.is_some() => self.end_hold().await,
                 () = sleep_until(open_again), if open_again.is_some() => {
-                    let changes = self.open_ports(&recorder);
+                    let of_pods = self.host_ports.try_again(&mut self.router);
+                    let changes = of_pods.then(self.open_ports(&recorder));
                     self.apply(changes).await;
                 }
                 () = sleep_until(retry), if retry.is_some() => self.replace().await,
@@ -177,6 +194,34 @@ impl ServiceRules {
                 let changes = self.router.gone(&pod);
                 self.apply(changes).await;
             }
+            RouteRequest::OpenPorts(ports, answer) => {
+                let demand = ports.demand;
+                let (changes, refused) = self.host_ports.open(&mut self.router, ports);
+                match demand {
+                    PortDemand::All if refused.is_empty() => self.waiting.push(opened(answer)),
+                    // a worker that waits no longer has gone on without
+                    PortDemand::All | PortDemand::WhatIsFree => drop(answer.send(refused)),
+                }
+                self.apply(changes).await;
+            }
+            RouteRequest::ClosePorts(sandbox, done) => {
+                let changes = self.host_ports.close(&mut self.router, &sandbox);
+                self.waiting.push(done);
+                self.apply(changes).await;
+            }
+            RouteRequest::KeepPorts(in_use) => {
+                let changes = self.host_ports.keep(&mut self.router, &in_use);
+                self.apply(changes).await;
+            }
+        }
+    }
+
+    /// Host ports of an engine before lead on until their agents have said which pods still run.
+    async fn adopt_host_ports(&mut self) {
+        match self.table.host_ports().await {
+            Ok(found) => self.host_ports.adopt(&mut self.router, found),
+            // no table, or one of another version: agents open the ports again
+            Err(error) => tracing::debug!(error = causes(&error), "no host ports are found"),
         }
     }
 
@@ -200,19 +245,10 @@ impl ServiceRules {
             self.ports.try_again();
         }
         for PortTaken { port, service, error } in taken {
-            let (number, protocol) = (port.port, port.protocol);
-            let message = format!(
-                "Port {number}/{protocol} of the machine cannot be opened: {error}; free the port, or give the Service another one"
-            );
-            let about = ObjectReference {
-                api_version: Some("v1".to_owned()),
-                kind: Some("Service".to_owned()),
-                namespace: Some(service.name.namespace),
-                name: Some(service.name.name),
-                uid: Some(service.uid),
-                ..ObjectReference::default()
-            };
-            recorder.record(about, EventSeverity::Warning, event::FAILED_OPEN_PORT, message);
+            report_closed_port(recorder, port, service, &error.to_string());
+        }
+        for ContestedPort { port, service, pod } in self.host_ports.newly_contested(&self.router) {
+            report_closed_port(recorder, port, service, &format!("{pod} has it"));
         }
         changes
     }
@@ -289,9 +325,12 @@ impl ServiceRules {
         }
     }
 
-    /// Writes all rules.
+    /// Writes all rules, or all that the kernel takes.
     async fn replace(&mut self) {
-        match self.table.replace(&self.router.elements()).await {
+        let table = &self.table;
+        let write = |elements: RuleElements| async move { table.replace(&elements).await };
+        let written = write_all_but_refused(&mut self.router, &mut self.left_out, write).await;
+        match written {
             Ok(()) => {
                 self.kernel = KernelRules::Current;
                 self.tell_waiting();
@@ -305,6 +344,12 @@ impl ServiceRules {
                 );
                 self.kernel.failed();
             }
+        }
+    }
+
+    fn report_left_out(&mut self, recorder: &EventRecorder) {
+        for left_out in std::mem::take(&mut self.left_out) {
+            left_out.report(recorder, &self.router, &self.host_ports);
         }
     }
 
@@ -325,6 +370,18 @@ impl ServiceRules {
             let (Ok(()) | Err(())) = waiting.send(());
         }
     }
+}
+
+/// Tells a worker that its ports are open when it is told itself.
+fn opened(answer: oneshot::Sender<Vec<String>>) -> oneshot::Sender<()> {
+    let (done, committed) = oneshot::channel();
+    tokio::spawn(async move {
+        if committed.await.is_ok() {
+            // a worker that waits no longer has gone on without
+            drop(answer.send(Vec::new()));
+        }
+    });
+    done
 }
 
 /// Tells `waiting` a moment after it is told itself.

@@ -1,14 +1,14 @@
-//! Ports of the machine that lead to Services of type LoadBalancer. They are held by sockets that
-//! nothing listens on, so that no process of the machine takes one, and none loses its own.
+//! Ports of the machine that lead to Services of type LoadBalancer. They are held by sockets: no
+//! process of the machine takes one, and none loses its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use rekindle_services::{Frontend, RuleChanges, ServiceIdentity, ServiceRouter, TransportProtocol};
-use tokio::net::TcpSocket;
+use rekindle_services::{Frontend, RuleChanges, ServiceIdentity, ServiceRouter};
 use tokio::time::Instant;
+
+use super::port_hold::{PortHold, hold};
 
 /// Until a port that another process has is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
@@ -20,17 +20,6 @@ pub(super) struct OpenPorts {
     /// Those that another process has. Each is reported once.
     taken: BTreeSet<Frontend>,
     retry_at: Option<Instant>,
-}
-
-/// What keeps other processes from a port.
-#[derive(Debug)]
-enum PortHold {
-    #[expect(dead_code, reason = "it holds the port until it is dropped")]
-    Tcp(TcpSocket),
-    #[expect(dead_code, reason = "it holds the port until it is dropped")]
-    Udp(UdpSocket),
-    /// Nothing: hardly a process of a machine speaks SCTP.
-    Sctp,
 }
 
 /// A port that cannot be opened.
@@ -90,24 +79,12 @@ impl OpenPorts {
     }
 }
 
-fn hold(port: Frontend) -> io::Result<PortHold> {
-    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.port));
-    match port.protocol {
-        TransportProtocol::Tcp => {
-            let socket = TcpSocket::new_v4()?;
-            socket.bind(address)?;
-            Ok(PortHold::Tcp(socket))
-        }
-        TransportProtocol::Udp => UdpSocket::bind(address).map(PortHold::Udp),
-        TransportProtocol::Sctp => Ok(PortHold::Sctp),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, UdpSocket};
 
     use k8s_openapi::api::core::v1::Service;
+    use rekindle_services::TransportProtocol;
     use rekindle_types::NamespacedName;
     use serde_json::json;
 

@@ -1,14 +1,16 @@
-//! A network that only remembers who has which address and which ports.
+//! A network that only remembers who has which address, and a writer of rules that remembers which
+//! port of the node leads where.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use rekindle_net::HostPort;
+use rekindle_services::HostPort;
 use rekindle_types::PodUid;
 
 use crate::network::{NetworkError, PodNetwork};
+use crate::service_rules::{PodPorts, PodRoutes, PortDemand, RouteRequest};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FakeNetwork(Arc<Mutex<State>>);
@@ -17,16 +19,9 @@ pub(crate) struct FakeNetwork(Arc<Mutex<State>>);
 struct State {
     addresses: BTreeMap<String, Ipv4Addr>,
     given: u8,
-    ports: BTreeMap<PodUid, OpenPorts>,
+    ports: BTreeMap<PodUid, PodPorts>,
     /// Ports that a process of the machine has.
     foreign: BTreeSet<SocketAddr>,
-}
-
-#[derive(Debug)]
-struct OpenPorts {
-    sandbox: String,
-    target: IpAddr,
-    ports: Vec<HostPort>,
 }
 
 impl FakeNetwork {
@@ -37,7 +32,8 @@ impl FakeNetwork {
     /// The ports of the node that are open, each with the address that it leads to.
     pub(crate) fn open_ports(&self) -> Vec<(SocketAddr, IpAddr)> {
         let state = self.0.lock().unwrap();
-        let of = |open: &OpenPorts| open.ports.iter().map(|p| (p.listen, open.target)).collect();
+        let of =
+            |open: &PodPorts| open.ports.iter().map(|port| (address(port), open.address)).collect();
         state.ports.values().flat_map(|open| -> Vec<_> { of(open) }).collect()
     }
 
@@ -46,10 +42,63 @@ impl FakeNetwork {
         self.0.lock().unwrap().foreign = ports.iter().copied().collect();
     }
 
-    /// As when an agent ends: what it served is closed, addresses stay.
+    /// As when the engine ends and its table of rules is taken away: addresses stay.
     pub(crate) fn forget_ports(&self) {
         self.0.lock().unwrap().ports.clear();
     }
+
+    /// The way to who writes the rules: he writes at once.
+    pub(crate) fn routes(&self) -> PodRoutes {
+        let (routes, mut requests) = PodRoutes::new();
+        let network = self.clone();
+        tokio::spawn(async move {
+            while let Some(request) = requests.recv().await {
+                network.requested(request);
+            }
+        });
+        routes
+    }
+
+    fn requested(&self, request: RouteRequest) {
+        let mut state = self.0.lock().unwrap();
+        match request {
+            RouteRequest::Withdraw(_, _, done) => {
+                let (Ok(()) | Err(())) = done.send(());
+            }
+            RouteRequest::Admit(..) | RouteRequest::Leave(_) | RouteRequest::Gone(_) => {}
+            RouteRequest::OpenPorts(wanted, answer) => drop(answer.send(state.open(wanted))),
+            RouteRequest::ClosePorts(sandbox, done) => {
+                state.ports.retain(|_, open| open.sandbox != sandbox);
+                let (Ok(()) | Err(())) = done.send(());
+            }
+            RouteRequest::KeepPorts(in_use) => {
+                state.ports.retain(|_, open| in_use.addresses.contains(&open.address));
+            }
+        }
+    }
+}
+
+impl State {
+    fn open(&mut self, wanted: PodPorts) -> Vec<String> {
+        let taken = |port: &&HostPort| {
+            let mut others = self.ports.values().filter(|open| open.pod != wanted.pod);
+            self.foreign.contains(&address(port)) || others.any(|open| open.ports.contains(port))
+        };
+        let refused: Vec<String> = wanted
+            .ports
+            .iter()
+            .filter(taken)
+            .map(|port| format!("open port {} of the node", address(port)))
+            .collect();
+        if refused.is_empty() || wanted.demand == PortDemand::WhatIsFree {
+            self.ports.insert(wanted.pod.uid.clone(), wanted);
+        }
+        refused
+    }
+}
+
+fn address(port: &HostPort) -> SocketAddr {
+    SocketAddr::new(port.frontend.address, port.frontend.port)
 }
 
 impl PodNetwork for FakeNetwork {
@@ -67,46 +116,18 @@ impl PodNetwork for FakeNetwork {
         self.attach(id, netns).await.map(drop)
     }
 
-    async fn open_ports(
-        &self,
-        pod: &PodUid,
-        id: &str,
-        target: IpAddr,
-        ports: &[HostPort],
-    ) -> Result<(), NetworkError> {
-        let mut state = self.0.lock().unwrap();
-        let taken = |port: &HostPort| {
-            let mut others = state.ports.iter().filter(|(other, _)| *other != pod);
-            state.foreign.contains(&port.listen)
-                || others.any(|(_, open)| open.ports.contains(port))
-        };
-        if let Some(port) = ports.iter().find(|port| taken(port)) {
-            return Err(NetworkError(format!("open port {} of the node", port.listen)));
-        }
-        let open = OpenPorts { sandbox: id.to_owned(), target, ports: ports.to_vec() };
-        state.ports.insert(pod.clone(), open);
-        Ok(())
-    }
-
-    async fn reopen_ports(
-        &self,
-        pod: &PodUid,
-        id: &str,
-        target: IpAddr,
-        ports: &[HostPort],
-    ) -> Vec<NetworkError> {
-        PodNetwork::open_ports(self, pod, id, target, ports).await.err().into_iter().collect()
-    }
-
     async fn detach(&self, id: &str) -> Result<(), NetworkError> {
         let mut state = self.0.lock().unwrap();
         state.addresses.remove(id);
-        state.ports.retain(|_, open| open.sandbox != id);
         Ok(())
     }
 
-    async fn release_all_except(&self, ids: &BTreeSet<String>) -> Result<(), NetworkError> {
-        self.0.lock().unwrap().addresses.retain(|id, _| ids.contains(id));
-        Ok(())
+    async fn release_all_except(
+        &self,
+        ids: &BTreeSet<String>,
+    ) -> Result<BTreeSet<IpAddr>, NetworkError> {
+        let mut state = self.0.lock().unwrap();
+        state.addresses.retain(|id, _| ids.contains(id));
+        Ok(state.addresses.values().copied().map(IpAddr::V4).collect())
     }
 }

@@ -55,6 +55,11 @@ impl World {
         self.agent_with(|_| {}).await
     }
 
+    /// As [`agent`](Self::agent), on a node with rules: host ports are opened.
+    pub(crate) async fn agent_with_rules(&self) -> NodeHandle {
+        self.agent_with(|config| config.routes = self.network.routes()).await
+    }
+
     /// As [`agent`](Self::agent), with another configuration.
     pub(crate) async fn agent_with(&self, change: impl FnOnce(&mut NodeConfig)) -> NodeHandle {
         let runtime = Arc::new(self.machine.connect());

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::SourceRange;
 
-fn service(spec: Value) -> Service {
+pub(super) fn service(spec: Value) -> Service {
     serde_json::from_value(json!({ "metadata": { "name": "web" }, "spec": spec })).unwrap()
 }
 
@@ -20,7 +20,7 @@ fn web(ports: Value) -> Service {
     service(json!({ "type": "ClusterIP", "clusterIP": "10.96.0.10", "ports": ports }))
 }
 
-fn plain() -> Service {
+pub(super) fn plain() -> Service {
     web(json!([{ "port": 80, "targetPort": 8080 }]))
 }
 
@@ -36,11 +36,11 @@ fn slice_of(service: &str, ports: Value, endpoints: Value) -> EndpointSlice {
     .unwrap()
 }
 
-fn slice(endpoints: Value) -> EndpointSlice {
+pub(super) fn slice(endpoints: Value) -> EndpointSlice {
     slice_of("web", json!([{ "port": 8080 }]), endpoints)
 }
 
-fn ready(last: u8) -> Value {
+pub(super) fn ready(last: u8) -> Value {
     json!({ "addresses": [format!("10.88.0.{last}")], "nodeName": "n", "targetRef": target(last) })
 }
 
@@ -53,11 +53,11 @@ fn target(last: u8) -> Value {
     json!({ "kind": "Pod", "uid": format!("u{last}") })
 }
 
-fn pod(last: u8) -> PodUid {
+pub(super) fn pod(last: u8) -> PodUid {
     PodUid(format!("u{last}"))
 }
 
-fn key(name: &str) -> NamespacedName {
+pub(super) fn key(name: &str) -> NamespacedName {
     NamespacedName { namespace: "shop".to_owned(), name: name.to_owned() }
 }
 
@@ -65,7 +65,7 @@ fn at(last: u8) -> IpAddr {
     [10, 88, 0, last].into()
 }
 
-fn router(service: &Service, slice: &EndpointSlice) -> ServiceRouter {
+pub(super) fn router(service: &Service, slice: &EndpointSlice) -> ServiceRouter {
     let mut router = ServiceRouter::default();
     router.set_service(key("web"), Some(service));
     router.set_slice(key("web-a"), Some(slice));
@@ -73,7 +73,7 @@ fn router(service: &Service, slice: &EndpointSlice) -> ServiceRouter {
 }
 
 /// The elements in short: a line each.
-fn shown(elements: impl IntoIterator<Item = RuleElement>) -> Vec<String> {
+pub(super) fn shown(elements: impl IntoIterator<Item = RuleElement>) -> Vec<String> {
     let line = |element| match element {
         RuleElement::Pick(frontend, pick) => match pick.sticky_s {
             None => format!("{frontend} one of {}", pick.endpoints),
@@ -87,6 +87,7 @@ fn shown(elements: impl IntoIterator<Item = RuleElement>) -> Vec<String> {
         RuleElement::Source(frontend, SourceRange { network, prefix }) => {
             format!("{frontend} from {network}/{prefix}")
         }
+        RuleElement::HostPort(frontend) => format!("{frontend} is a host port"),
         RuleElement::Hairpin(address) => format!("hairpin {address}"),
     };
     elements.into_iter().map(line).collect()
@@ -311,11 +312,11 @@ fn what_the_node_withdraws_is_gone_until_it_is_admitted_whatever_slices_say() {
     let changes = router.withdraw(&pod(3), WithdrawalCause::Terminating);
     assert!(shown(changes.removed).contains(&"10.96.0.10:80/TCP 1 10.88.0.3:8080".to_owned()));
     assert!(router.withdraw(&pod(3), WithdrawalCause::Terminating).is_empty());
-    assert!(!router.leads_to(at(3)) && router.leads_to(at(2)));
+    assert!(!router.has_hairpin(at(3)) && router.has_hairpin(at(2)));
     // a slice that lags behind does not bring it back
     router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
     router.set_slice(key("web-a"), Some(&all));
-    assert!(!router.leads_to(at(3)));
+    assert!(!router.has_hairpin(at(3)));
     router.admit(&pod(3), &[at(3)]);
     assert_eq!(router.elements(), before);
     assert!(router.admit(&pod(3), &[at(3)]).is_empty());
@@ -332,12 +333,12 @@ fn a_pod_that_is_ready_again_gets_connections_whatever_its_slice_still_says() {
     moved["targetRef"] = target(3);
     for says in [ready(3), not_ready, moved] {
         router.set_slice(key("web-a"), Some(&slice(json!([ready(2), says.clone()]))));
-        assert!(router.leads_to(at(9)) && !router.leads_to(at(3)), "{says}");
+        assert!(router.has_hairpin(at(9)) && !router.has_hairpin(at(3)), "{says}");
     }
     assert!(router.leave_to_slices(&pod(3)).is_empty());
     router.admit(&pod(3), &[at(9)]);
     router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
-    assert!(!router.leads_to(at(9)), "the Service does not select it any more");
+    assert!(!router.has_hairpin(at(9)), "the Service does not select it any more");
 }
 
 #[test]
@@ -353,7 +354,7 @@ fn what_a_user_writes_into_a_slice_counts_more_than_that_the_pod_is_ready() {
     router.admit(&pod(2), &[at(9)]);
     router.admit(&pod(3), &[at(3)]);
     for address in [2, 3, 9] {
-        assert!(!router.leads_to(at(address)), "{address}");
+        assert!(!router.has_hairpin(at(address)), "{address}");
     }
 }
 
@@ -371,13 +372,13 @@ fn a_pod_that_is_not_ready_gets_nothing_unless_its_service_wants_such_pods() {
     for cause in [WithdrawalCause::Unready, WithdrawalCause::ContainerDown] {
         let mut router = router(&plain(), &both);
         router.withdraw(&pod(3), cause);
-        assert!(!router.leads_to(at(3)) && router.leads_to(at(2)), "{cause:?}");
+        assert!(!router.has_hairpin(at(3)) && router.has_hairpin(at(2)), "{cause:?}");
         let mut wants = plain();
         wants.spec.as_mut().unwrap().publish_not_ready_addresses = Some(true);
         router.set_service(key("web"), Some(&wants));
-        assert!(router.leads_to(at(3)), "{cause:?}");
+        assert!(router.has_hairpin(at(3)), "{cause:?}");
         router.withdraw(&pod(3), WithdrawalCause::Restarting);
-        assert!(!router.leads_to(at(3)), "its containers get a stop signal");
+        assert!(!router.has_hairpin(at(3)), "its containers get a stop signal");
     }
 }
 
@@ -445,6 +446,7 @@ enum Step {
     EndHolds,
     Ports(bool),
     AllServices(BTreeMap<NamespacedName, Service>),
+    HostPort(u16, Option<u8>),
 }
 
 fn any_service() -> impl Strategy<Value = Service> {
@@ -513,6 +515,9 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => Just(Step::EndHolds),
         2 => any::<bool>().prop_map(Step::Ports),
         1 => listed.prop_map(Step::AllServices),
+        // one that Services want, too
+        1 => (prop::sample::select(vec![30080, 8000]), prop::option::of(2_u8..6))
+            .prop_map(|(port, last)| Step::HostPort(port, last)),
     ]
 }
 
@@ -522,11 +527,11 @@ fn a_pod_that_is_gone_gets_nothing_however_long_slices_have_it() {
     router.withdraw(&pod(3), WithdrawalCause::Terminating);
     router.gone(&pod(3));
     router.withdraw(&pod(2), WithdrawalCause::Restarting);
-    assert!(!router.leads_to(at(3)), "not even as the last resort");
+    assert!(!router.has_hairpin(at(3)), "not even as the last resort");
     let mut ending = terminating(3, true);
     ending["targetRef"] = target(3);
     router.set_slice(key("web-a"), Some(&slice(json!([ready(2), ending]))));
-    assert!(!router.leads_to(at(3)));
+    assert!(!router.has_hairpin(at(3)));
     router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
     assert!(router.pods.keys().eq([&pod(2)]), "nothing is kept of it");
     router.gone(&pod(4));
@@ -621,12 +626,12 @@ fn connections_wait_for_a_restart_rather_than_go_to_a_pod_that_ends() {
     let mut router = router(&plain(), &both);
     router.withdraw(&pod(3), WithdrawalCause::Terminating);
     router.withdraw(&pod(2), WithdrawalCause::Restarting);
-    assert!(waits(&router) && !router.leads_to(at(3)));
+    assert!(waits(&router) && !router.has_hairpin(at(3)));
     let changes = router.end_hold(web_frontend());
     assert_eq!(shown(changes.removed), ["10.96.0.10:80/TCP Reject", "10.96.0.10:80/TCP waits"]);
-    assert!(router.leads_to(at(3)), "better than nothing");
+    assert!(router.has_hairpin(at(3)), "better than nothing");
     router.set_slice(key("web-a"), Some(&both));
-    assert!(router.leads_to(at(3)));
+    assert!(router.has_hairpin(at(3)));
 }
 
 #[test]
@@ -635,9 +640,9 @@ fn connections_of_a_service_that_says_so_wait_for_the_next_pod_when_the_only_one
     service.metadata.annotations = Some([(ANNOTATION.to_owned(), "10s".to_owned())].into());
     let mut router = router(&service, &slice(json!([ready(2)])));
     router.withdraw(&pod(2), WithdrawalCause::Terminating);
-    assert!(waits(&router) && !router.leads_to(at(2)));
+    assert!(waits(&router) && !router.has_hairpin(at(2)));
     router.set_slice(key("web-a"), Some(&slice(json!([ready(2), ready(3)]))));
-    assert!(!waits(&router) && router.leads_to(at(3)));
+    assert!(!waits(&router) && router.has_hairpin(at(3)));
 }
 
 #[test]
@@ -700,6 +705,12 @@ proptest! {
                     services = listed;
                     router.set_services(&services)
                 }
+                Step::HostPort(port, last) => {
+                    let address = std::net::Ipv4Addr::UNSPECIFIED.into();
+                    let port = Frontend { address, protocol: TransportProtocol::Tcp, port };
+                    let endpoint = last.map(|last| SocketAddr::new(at(last), 9090));
+                    router.set_host_port(port, endpoint)
+                }
             };
             for element in &changes.removed {
                 prop_assert!(kernel.remove(element), "{element:?} was not there");
@@ -720,6 +731,9 @@ proptest! {
                 };
             }
             anew.open_ports = router.open_ports.clone();
+            for (port, endpoint) in &router.host_ports {
+                anew.set_host_port(*port, Some(*endpoint));
+            }
             anew.set_services(&services);
             // whether connections wait depends on what has passed
             let mut settled = router.clone();
@@ -809,7 +823,10 @@ fn check_numbers(elements: &RuleElements) -> Result<(), TestCaseError> {
             RuleElement::Source(frontend, _) => {
                 prop_assert!(elements.contains(&RuleElement::Guarded(*frontend)));
             }
-            RuleElement::Endpoint(..) | RuleElement::Guarded(_) | RuleElement::Hairpin(_) => {}
+            RuleElement::Endpoint(..)
+            | RuleElement::Guarded(_)
+            | RuleElement::HostPort(_)
+            | RuleElement::Hairpin(_) => {}
         }
     }
     prop_assert!(numbers.is_empty(), "endpoints that nothing picks: {numbers:?}");

@@ -4,6 +4,7 @@ mod affinity;
 mod changes;
 mod firewall;
 mod held;
+mod host_ports;
 mod routing;
 mod sources;
 mod support;

@@ -26,6 +26,7 @@ fn nft_lists_the_table() {
         let range = rekindle_services::SourceRange::parse("192.0.2.0/24").unwrap();
         elements.insert(RuleElement::Guarded(tcp("10.96.0.3:80")));
         elements.insert(RuleElement::Source(tcp("10.96.0.3:80"), range));
+        elements.insert(RuleElement::HostPort(tcp("127.0.0.1:8000")));
         let _table = table_with(&elements).await;
         let listed = machine.host.run("nft", "list ruleset");
         for expected in [
@@ -37,6 +38,7 @@ fn nft_lists_the_table() {
             "ct state new ip daddr . meta l4proto . th dport @rejected goto turn-away",
             "ct state new ip daddr . meta l4proto . th dport @held queue num",
             "iifname \"rktest0\" ip daddr 127.0.0.0/8 drop",
+            "iifname != \"lo\" ip daddr 127.0.0.0/8 ip daddr . meta l4proto . th dport @host-ports drop",
             "ct status dnat ip saddr . ip daddr @hairpins masquerade",
         ] {
             assert!(listed.contains(expected), "{expected} in\n{listed}");
@@ -154,6 +156,29 @@ fn an_error_names_the_element_and_changes_nothing() {
         let ipv6 = RuleElement::Hairpin("fd00::1".parse().unwrap());
         let error = table.replace(&RuleElements::from([ipv6])).await.unwrap_err();
         assert_eq!(error.to_string(), "hairpin of fd00::1: rules for IPv6 are not supported");
+        assert_eq!(table.read_back().await.unwrap(), elements);
+    });
+}
+
+#[test]
+fn an_element_that_the_kernel_refuses_is_named_and_the_others_are_written_without_it() {
+    let host = Namespace::new();
+    host.block_on(|| async {
+        let frontend = tcp("10.96.0.1:80");
+        let mut elements = service(frontend, &[0, 1]);
+        elements.extend(service(tcp("10.96.0.2:80"), &[0]));
+        let (table, before) = (table_with(&elements).await, elements.clone());
+        // one key of a map leads to one number of endpoints only
+        let twice = RuleElement::Pick(frontend, pick(7, None));
+        elements.insert(twice);
+        let error = table.replace(&elements).await.unwrap_err();
+        let RuleError::ElementRefused { source, .. } = &error else { panic!("{error}") };
+        assert_eq!(source.raw_os_error(), Some(17), "EEXIST: {source}");
+        assert_eq!(error.refused_element(), Some(&twice));
+        assert_eq!(table.read_back().await.unwrap(), before);
+        let refused = error.refused_element().unwrap().frontend();
+        elements.retain(|element| element.frontend() != refused);
+        table.replace(&elements).await.unwrap();
         assert_eq!(table.read_back().await.unwrap(), elements);
     });
 }

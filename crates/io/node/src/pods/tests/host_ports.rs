@@ -35,7 +35,7 @@ fn address(world: &World, pod: &str) -> Option<String> {
 async fn a_port_leads_to_its_pod_through_restarts_and_agents_and_ends_with_it() {
     let world = World::new();
     world.api.create("pods", &with_port("web"));
-    let agent = world.agent().await;
+    let agent = world.agent_with_rules().await;
     world.until_running("web").await;
     let first = target(&world);
     assert!(first.is_some());
@@ -52,7 +52,7 @@ async fn a_port_leads_to_its_pod_through_restarts_and_agents_and_ends_with_it() 
 
     world.crash(agent);
     world.network.forget_ports();
-    let _agent = world.agent().await;
+    let _agent = world.agent_with_rules().await;
     world.api.until("open again", |_| target(&world).is_some()).await;
     assert_eq!(target(&world), second);
     assert_eq!(world.machine.starts("app"), 2, "the next agent restarts nothing");
@@ -73,7 +73,7 @@ fn is_refused(api: &FakeApi, name: &str) -> bool {
 async fn a_pod_whose_port_another_one_of_the_node_has_fails_and_the_next_one_gets_it() {
     let world = World::new();
     world.api.create("pods", &with_port("first"));
-    let _agent = world.agent().await;
+    let _agent = world.agent_with_rules().await;
     world.until_running("first").await;
     world.api.create("pods", &with_port("second"));
     world.api.until("refused", |api| is_refused(api, "second")).await;
@@ -100,8 +100,10 @@ async fn a_pod_whose_port_another_one_of_the_node_has_fails_and_the_next_one_get
 #[tokio::test(start_paused = true)]
 async fn a_pod_gets_the_port_of_one_that_is_over_and_not_gone_yet() {
     let world = World::new();
-    world.api.create("pods", &with_port("first"));
-    let _agent = world.agent().await;
+    let mut first = with_port("first");
+    first.metadata.finalizers = Some(vec!["example.com/wait".to_owned()]);
+    world.api.create("pods", &first);
+    let _agent = world.agent_with_rules().await;
     world.until_running("first").await;
     world.api.delete_pod("first", 1);
     let is_over =
@@ -117,13 +119,13 @@ async fn a_pod_gets_the_port_of_one_that_is_over_and_not_gone_yet() {
 async fn a_new_pod_waits_until_it_is_known_which_ports_are_taken() {
     let world = World::new();
     world.api.create("pods", &with_port("web"));
-    let agent = world.agent().await;
+    let agent = world.agent_with_rules().await;
     world.until_running("web").await;
     world.crash(agent);
     world.network.forget_ports();
     // listed before it, by name
     world.api.create("pods", &with_port("another"));
-    let _agent = world.agent().await;
+    let _agent = world.agent_with_rules().await;
     world.api.until("refused", |api| is_refused(api, "another")).await;
     world.api.until("open again", |_| target(&world).is_some()).await;
     assert_eq!(target(&world), address(&world, "web"));
@@ -136,11 +138,22 @@ async fn a_pod_whose_port_a_process_of_the_machine_has_says_so_and_starts_when_i
     let world = World::new();
     world.network.occupy(&["0.0.0.0:8080".parse().unwrap()]);
     world.api.create("pods", &with_port("web"));
-    let _agent = world.agent().await;
+    let _agent = world.agent_with_rules().await;
     world.api.until("told", |_| !events(&world, "FailedCreatePodSandBox").is_empty()).await;
     let told = events(&world, "FailedCreatePodSandBox");
     assert!(told[0].contains("open port 0.0.0.0:8080 of the node"), "{told:?}");
     world.network.occupy(&[]);
     world.until_running("web").await;
     assert_eq!(target(&world), address(&world, "web"));
+}
+
+/// As Services do there: nothing leads to them.
+#[tokio::test(start_paused = true)]
+async fn a_pod_on_a_node_without_rules_runs_and_an_event_says_that_its_port_is_not_open() {
+    let world = World::new();
+    world.api.create("pods", &with_port("web"));
+    let _agent = world.agent().await;
+    world.until_running("web").await;
+    world.api.until("told", |_| !events(&world, "FailedOpenPort").is_empty()).await;
+    assert_eq!(target(&world), None);
 }

@@ -3,6 +3,7 @@
 //! its line goes.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, ContainerPort, LifecycleHandler, PodSecurityContext, PodSpec,
@@ -178,8 +179,8 @@ pub const UNENFORCED: &[UnenforcedField] = &[
     ),
     own_network(
         "ports[*].hostPort",
-        |c| items(c.ports.as_ref()).iter().any(asks_for_sctp),
-        "ports of the node are opened for TCP and UDP, not for SCTP",
+        |c| items(c.ports.as_ref()).iter().any(asks_for_ipv6),
+        "ports of the node are opened at its IPv4 addresses only",
     ),
     container(
         "resources.claims",
@@ -248,8 +249,9 @@ fn connects(hook: Option<&LifecycleHandler>) -> bool {
     hook.is_some_and(|hook| hook.tcp_socket.is_some())
 }
 
-fn asks_for_sctp(port: &ContainerPort) -> bool {
-    port.host_port.unwrap_or(0) != 0 && port.protocol.as_deref() == Some("SCTP")
+fn asks_for_ipv6(port: &ContainerPort) -> bool {
+    let address = port.host_ip.as_deref().and_then(|address| address.parse::<IpAddr>().ok());
+    port.host_port.unwrap_or(0) != 0 && address.is_some_and(|address| address.is_ipv6())
 }
 
 fn limits_something_else(container: &Container) -> bool {
