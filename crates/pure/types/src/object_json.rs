@@ -7,6 +7,9 @@
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
+use k8s_openapi::api::autoscaling::v2::{
+    HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus,
+};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
@@ -98,16 +101,12 @@ impl ObjectJson for Pod {
             self.serialize(&mut writer).expect(TEXT_KEYS);
             return text;
         };
-        let part = |text: &mut Vec<u8>, name: &str, part: Vec<u8>| {
-            text.extend_from_slice(format!(",\"{name}\":").as_bytes());
-            text.extend_from_slice(&part);
-        };
         text.extend_from_slice(br#"{"apiVersion":"v1","kind":"Pod""#);
-        part(&mut text, "metadata", self.metadata.to_json());
+        append_field(&mut text, "metadata", &self.metadata.to_json());
         if let Some(spec) = &self.spec {
-            part(&mut text, "spec", spec.to_json());
+            append_field(&mut text, "spec", &spec.to_json());
         }
-        part(&mut text, "status", with_times(status).to_string().into_bytes());
+        append_field(&mut text, "status", with_times(status).to_string().as_bytes());
         text.push(b'}');
         text
     }
@@ -165,6 +164,55 @@ fn whole(number: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
     (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
+}
+
+/// Appends one more field to the text of an object.
+fn append_field(object: &mut Vec<u8>, name: &str, value: &[u8]) {
+    object.extend_from_slice(format!(",\"{name}\":").as_bytes());
+    object.extend_from_slice(value);
+}
+
+impl ObjectJson for HorizontalPodAutoscaler {
+    fn from_json(text: &[u8]) -> Result<Self, Error> {
+        serde_json::from_str(checked(text)?)
+    }
+
+    /// With the metrics that its status lacks as null: upstream always prints them.
+    fn to_json(&self) -> Vec<u8> {
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        text.extend_from_slice(
+            br#"{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler""#,
+        );
+        append_field(&mut text, "metadata", &self.metadata.to_json());
+        append_field(&mut text, "spec", &self.spec.to_json());
+        if let Some(status) = &self.status {
+            append_field(&mut text, "status", &status.to_json());
+        }
+        text.push(b'}');
+        text
+    }
+
+    fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect(TEXT_KEYS)
+    }
+}
+
+impl ObjectJson for HorizontalPodAutoscalerStatus {
+    fn from_json(text: &[u8]) -> Result<Self, Error> {
+        serde_json::from_str(checked(text)?)
+    }
+
+    fn to_json(&self) -> Vec<u8> {
+        let mut tree = self.to_value();
+        if self.current_metrics.is_none() {
+            tree["currentMetrics"] = Value::Null;
+        }
+        tree.to_string().into_bytes()
+    }
+
+    fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect(TEXT_KEYS)
+    }
 }
 
 fn lacks_times(status: &PodStatus) -> bool {
@@ -242,7 +290,7 @@ object_json!(
     StatefulSet,
     StorageClass,
 );
-object_json!(Affinity, PodSpec, PodStatus, PodTemplateSpec);
+object_json!(Affinity, HorizontalPodAutoscalerSpec, PodSpec, PodStatus, PodTemplateSpec);
 
 impl ObjectJson for ObjectMeta {
     fn from_json(text: &[u8]) -> Result<Self, Error> {

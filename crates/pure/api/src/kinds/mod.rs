@@ -4,6 +4,7 @@
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
@@ -39,6 +40,7 @@ mod endpoint_slice;
 mod endpoints;
 mod event;
 mod flow_control;
+mod horizontal_pod_autoscaler;
 mod ingress;
 mod ingress_class;
 mod ip_address;
@@ -91,6 +93,7 @@ pub fn all() -> Registry {
         .register::<Endpoints>()
         .register::<Event>()
         .register::<FlowSchema>()
+        .register::<HorizontalPodAutoscaler>()
         .register::<IPAddress>()
         .register::<Ingress>()
         .register::<IngressClass>()

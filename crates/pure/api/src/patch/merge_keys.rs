@@ -176,6 +176,14 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ("io.k8s.api.apps.v1.StatefulSetSpec", &[object("template", POD_TEMPLATE_SPEC)]),
     ("io.k8s.api.apps.v1.StatefulSetStatus", &[keyed("conditions", &["type"])]),
     (
+        "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
+        &[
+            object("metadata", META),
+            object("status", "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus"),
+        ],
+    ),
+    ("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus", &[keyed("conditions", &["type"])]),
+    (
         "io.k8s.api.batch.v1.CronJob",
         &[object("metadata", META), object("spec", "io.k8s.api.batch.v1.CronJobSpec")],
     ),

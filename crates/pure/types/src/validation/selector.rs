@@ -23,6 +23,36 @@ pub fn check(selector: &LabelSelector, field: &Path) -> Vec<FieldError> {
     errors
 }
 
+/// The selector as text, as tables show it: `app=web,tier in (a,b)`; `<none>` when empty
+/// (apimachinery `FormatLabelSelector`).
+pub fn format(selector: &LabelSelector) -> String {
+    let mut parts: Vec<(&str, String)> = Vec::new();
+    for (key, value) in selector.match_labels.iter().flatten() {
+        parts.push((key, format!("{key}={value}")));
+    }
+    for requirement in items(selector.match_expressions.as_ref()) {
+        let key = &requirement.key;
+        let mut values = items(requirement.values.as_ref()).to_vec();
+        values.sort();
+        let values = values.join(",");
+        parts.push((
+            key,
+            match requirement.operator.as_str() {
+                "In" => format!("{key} in ({values})"),
+                "NotIn" => format!("{key} notin ({values})"),
+                "Exists" => key.clone(),
+                "DoesNotExist" => format!("!{key}"),
+                _ => "<error>".to_owned(),
+            },
+        ));
+    }
+    if parts.is_empty() {
+        return "<none>".to_owned();
+    }
+    parts.sort_by(|a, b| a.0.cmp(b.0));
+    parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
+}
+
 fn check_requirement(requirement: &LabelSelectorRequirement, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let values = items(requirement.values.as_ref());
