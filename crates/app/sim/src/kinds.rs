@@ -253,6 +253,9 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         ResourceKind::ReplicationController => typed(object).map(ViewObject::ReplicationController),
         ResourceKind::StatefulSet => typed(object).map(ViewObject::StatefulSet),
         ResourceKind::ControllerRevision => typed(object).map(ViewObject::ControllerRevision),
+        ResourceKind::HorizontalPodAutoscaler => {
+            typed(object).map(ViewObject::HorizontalPodAutoscaler)
+        }
         ResourceKind::CronJob => typed(object).map(ViewObject::CronJob),
         ResourceKind::Job => typed(object).map(ViewObject::Job),
         ResourceKind::Pod => typed::<v1::Pod>(object).map(|pod| held::HeldPod::from(&*pod).into()),

@@ -355,7 +355,8 @@ impl LeaderWorld {
                 operator.on_their_way.push((at, term, work, step));
                 self.arrive(number);
             }
-            PlannerTask::Record(_) => {}
+            // what is elected here scales nothing
+            PlannerTask::Record(_) | PlannerTask::ReadUsage(_) => {}
         }
         true
     }

@@ -18,6 +18,7 @@ mod html;
 mod kinds;
 mod known_bugs;
 mod leaders;
+mod load;
 mod outcome;
 mod pace;
 mod report;
@@ -43,6 +44,7 @@ pub use faults::{
 };
 pub use known_bugs::KnownBug;
 pub use leaders::{Fencing, LeaderWorld};
+pub use load::PodLoad;
 pub use outcome::PolicyOutcome;
 pub use report::ScenarioReport;
 pub use scenario::{Scenario, ScenarioPolicy};

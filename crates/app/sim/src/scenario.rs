@@ -239,6 +239,7 @@ impl Scenario {
         for object in namespaces.iter().chain(policy.ladders_added()).chain(&others) {
             world.apply(object)?;
         }
+        world.set_load(script.load.clone());
         world.measure(script.duration);
         world.turn_what_runs(script.duration);
         for part in 1..=TOLD {

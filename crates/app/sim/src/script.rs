@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::behaviour::{Behaviour, duration, some_duration};
 use crate::entropy::Seeded;
 use crate::error::SimError;
+use crate::load::PodLoad;
 
 /// The longest run.
 const DURATION_MAX: TickDuration = TickDuration::from_secs(366 * 86_400);
@@ -35,6 +36,8 @@ pub(crate) struct Script {
     pub(crate) max_container_restart_period: Option<TickDuration>,
     #[serde(default)]
     pub(crate) behaviours: Vec<Behaviour>,
+    #[serde(default)]
+    pub(crate) load: Vec<PodLoad>,
     #[serde(default)]
     node_loss: Vec<NodeLoss>,
     #[serde(default)]
@@ -134,6 +137,9 @@ impl Script {
                 check_node(&format!("{path}.nodes[{index}]"), name, self.nodes)?;
             }
         }
+        for (index, load) in self.load.iter().enumerate() {
+            load.check(&format!("spec.load[{index}]"))?;
+        }
         for (index, loss) in self.node_loss.iter().enumerate() {
             loss.check(&format!("spec.nodeLoss[{index}]"), self.nodes)?;
         }
@@ -200,7 +206,8 @@ impl Script {
             let end = behaviour.until.map(|until| (until, format!("{which}: {what} no more")));
             begin.into_iter().chain(end)
         });
-        changes.chain(losses).chain(behaviours).collect()
+        let loads = self.load.iter().flat_map(PodLoad::turns);
+        changes.chain(losses).chain(behaviours).chain(loads).collect()
     }
 
     /// What is done when, by the path of the field. Which nodes a share is follows from the seed.

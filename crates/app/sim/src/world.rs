@@ -21,6 +21,7 @@ mod restarts;
 mod shown;
 mod stranded;
 mod tasks;
+mod usage;
 mod verdict;
 mod volumes;
 
@@ -46,6 +47,7 @@ use crate::behaviour::{Behaviour, Behaviours, DefaultBehaviour};
 use crate::clocks::Clocks;
 use crate::error::SimError;
 use crate::faults::{Faults, WatchRecovery, WorldEvent};
+use crate::load::PodLoad;
 use crate::script::WorldChange;
 use crate::selected::SelectedLadders;
 use crate::server::{MachinePower, SimServer};
@@ -137,6 +139,8 @@ pub struct World {
     watch: StoreWatch,
     planner: Planner,
     behaviours: Behaviours,
+    /// What pods use.
+    load: Vec<PodLoad>,
     /// How the controllers are set.
     patience: NodeLifecycleSettings,
     /// Those that chose a start of a container.
@@ -227,6 +231,7 @@ impl World {
             watch,
             planner,
             behaviours: Behaviours { all: behaviours, unchosen: DefaultBehaviour::default() },
+            load: Vec::new(),
             patience: NodeLifecycleSettings::default(),
             behaviours_used: BTreeSet::new(),
             behaviours_probed: BTreeSet::new(),

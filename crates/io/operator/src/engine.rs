@@ -1,5 +1,6 @@
 //! The loop around the planner: watches, writes and the clock.
 
+use rekindle_controllers::usage::UsageReading;
 use rekindle_controllers::{PlannedWrite, WriteResult};
 use rekindle_reconcile::{Planner, PlannerTask, WatchUpdate, WorkItem};
 use tokio::task::JoinSet;
@@ -16,12 +17,14 @@ pub(crate) struct OperatorLoop {
     writer: PlanWriter,
     planner: Planner,
     writes: JoinSet<(WorkItem, Box<PlannedWrite>, WriteResult)>,
+    readings: JoinSet<(String, UsageReading)>,
 }
 
 /// What woke the loop.
 enum LoopWake {
     Seen(Option<WatchUpdate>),
     Written(Box<(WorkItem, Box<PlannedWrite>, WriteResult)>),
+    Measured(String, UsageReading),
     Due,
 }
 
@@ -41,6 +44,7 @@ impl OperatorLoop {
             clock,
             planner,
             writes: JoinSet::new(),
+            readings: JoinSet::new(),
         }
     }
 
@@ -65,6 +69,12 @@ impl OperatorLoop {
                     }
                     self.planner.settle((self.clock)(), &work, &step, outcome);
                 }
+                LoopWake::Measured(namespace, reading) => {
+                    if let Err(why) = &reading {
+                        tracing::debug!(namespace, why, "read what pods use");
+                    }
+                    self.planner.measured((self.clock)(), &namespace, reading);
+                }
                 LoopWake::Due => {}
             }
             self.planner.begin_due((self.clock)());
@@ -84,6 +94,12 @@ impl OperatorLoop {
                 }
                 PlannerTask::Record(event) => {
                     tokio::spawn(async move { writer.record(event).await });
+                }
+                PlannerTask::ReadUsage(namespace) => {
+                    self.readings.spawn(async move {
+                        let reading = writer.read_usage(&namespace).await;
+                        (namespace, reading)
+                    });
                 }
             }
         }
@@ -106,6 +122,13 @@ impl OperatorLoop {
                     // A write task does not panic; if it does, its work is found again by the next
                     // change.
                     tracing::error!(%error, "failed to write: the task panicked");
+                    LoopWake::Due
+                }
+            },
+            Some(measured) = self.readings.join_next() => match measured {
+                Ok((namespace, reading)) => LoopWake::Measured(namespace, reading),
+                Err(error) => {
+                    tracing::error!(%error, "failed to read what pods use: the task panicked");
                     LoopWake::Due
                 }
             },

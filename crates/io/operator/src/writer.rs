@@ -5,9 +5,11 @@ use http::{Method, Request};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 use kube::Client;
 use rekindle_controllers::events::EventWrite;
+use rekindle_controllers::usage::UsageReading;
 use rekindle_controllers::{WriteOperation, WriteResult};
 use rekindle_reconcile::wire::{
-    event_requests, is_expected_event_refusal, outcome_of_refusal, outcome_of_success, request_for,
+    USAGE_TIMEOUT, event_requests, is_expected_event_refusal, outcome_of_refusal,
+    outcome_of_success, request_for, usage_of_refusal, usage_of_success, usage_request,
 };
 use rekindle_types::causes;
 
@@ -46,6 +48,18 @@ impl PlanWriter {
             Ok(text) => outcome_of_success(write, text.as_bytes()),
             Err(kube::Error::Api(status)) => outcome_of_refusal(write, api_status(&status)),
             Err(error) => WriteResult::Unknown { message: error.to_string() },
+        }
+    }
+
+    /// Reads what the pods of a namespace use.
+    pub(crate) async fn read_usage(&self, namespace: &str) -> UsageReading {
+        let request = usage_request(namespace).map_err(|error| causes(&error))?;
+        let answer = self.client.request_text(request);
+        match tokio::time::timeout(USAGE_TIMEOUT.to_std(), answer).await {
+            Ok(Ok(text)) => usage_of_success(text.as_bytes()),
+            Ok(Err(kube::Error::Api(status))) => usage_of_refusal(&api_status(&status)),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_elapsed) => Err(format!("no answer within {} s", USAGE_TIMEOUT.as_secs())),
         }
     }
 

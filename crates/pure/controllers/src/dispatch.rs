@@ -8,9 +8,9 @@ use crate::plan::PatchTarget;
 use crate::view::WriteDoubt;
 use crate::{
     ClusterView, ControllerKey, ObjectChange, ObjectId, PlannedWrite, WriteOperation, WritePlan,
-    creation_brake, cron_job, daemon_set, deployment, disruption, endpoints, garbage, job,
-    load_balancer, namespace, node_lifecycle, pod_gc, pod_restart, replica_set, resource_quota,
-    scheduler, stateful_set, volumes,
+    creation_brake, cron_job, daemon_set, deployment, disruption, endpoints, garbage,
+    horizontal_autoscaler, job, load_balancer, namespace, node_lifecycle, pod_gc, pod_restart,
+    replica_set, resource_quota, scheduler, stateful_set, volumes,
 };
 
 /// The keys that a change of the view touches.
@@ -21,6 +21,7 @@ pub fn affected(view: &ClusterView, change: &ObjectChange) -> BTreeSet<Controlle
     daemon_set::affected(view, change, &mut keys);
     deployment::affected(view, change, &mut keys);
     cron_job::affected(view, change, &mut keys);
+    horizontal_autoscaler::affected(change, &mut keys);
     endpoints::affected(view, change, &mut keys);
     load_balancer::affected(view, change, &mut keys);
     job::affected(view, change, &mut keys);
@@ -52,6 +53,7 @@ pub fn turn(view: &ClusterView, key: &ControllerKey) -> scheduler::SchedulingRan
         | ControllerKey::DaemonSet(_)
         | ControllerKey::Deployment(_)
         | ControllerKey::CronJob(_)
+        | ControllerKey::HorizontalAutoscaler(_)
         | ControllerKey::Job(_)
         | ControllerKey::UntrackedPod(_)
         | ControllerKey::Garbage(_)
@@ -91,6 +93,9 @@ fn planned(view: &ClusterView, key: &ControllerKey, now: Tick) -> WritePlan {
         ControllerKey::DaemonSet(name) => daemon_set::reconcile(view, name, now),
         ControllerKey::Deployment(name) => deployment::reconcile(view, name, now),
         ControllerKey::CronJob(name) => cron_job::reconcile(view, name, now),
+        ControllerKey::HorizontalAutoscaler(name) => {
+            horizontal_autoscaler::reconcile(view, name, now)
+        }
         ControllerKey::EndpointSlices(name) => endpoints::reconcile_slices(view, name),
         ControllerKey::Endpoints(name) => endpoints::reconcile_object(view, name),
         ControllerKey::LoadBalancer(name) => load_balancer::reconcile(view, name),

@@ -17,6 +17,8 @@ pub enum ControllerKey {
     DaemonSet(NamespacedName),
     /// The Deployment controller at a Deployment.
     Deployment(NamespacedName),
+    /// The autoscaler at a HorizontalPodAutoscaler.
+    HorizontalAutoscaler(NamespacedName),
     /// The CronJob controller at a CronJob.
     CronJob(NamespacedName),
     /// The EndpointSlices of a Service.
@@ -84,6 +86,9 @@ impl ControllerKey {
             ControllerKey::Endpoints(name) => id(ResourceKind::Endpoints, name),
             ControllerKey::DaemonSet(name) => id(ResourceKind::DaemonSet, name),
             ControllerKey::Deployment(name) => id(ResourceKind::Deployment, name),
+            ControllerKey::HorizontalAutoscaler(name) => {
+                id(ResourceKind::HorizontalPodAutoscaler, name)
+            }
             ControllerKey::CronJob(name) => id(ResourceKind::CronJob, name),
             ControllerKey::Job(name) => id(ResourceKind::Job, name),
             ControllerKey::Schedule(name)
@@ -121,6 +126,9 @@ impl fmt::Display for ControllerKey {
             ControllerKey::StatefulSet(name) => write!(f, "reconcile StatefulSet {name}"),
             ControllerKey::DaemonSet(name) => write!(f, "reconcile DaemonSet {name}"),
             ControllerKey::Deployment(name) => write!(f, "reconcile Deployment {name}"),
+            ControllerKey::HorizontalAutoscaler(name) => {
+                write!(f, "reconcile HorizontalPodAutoscaler {name}")
+            }
             ControllerKey::CronJob(name) => write!(f, "reconcile CronJob {name}"),
             ControllerKey::EndpointSlices(name) => {
                 write!(f, "reconcile EndpointSlices of Service {name}")

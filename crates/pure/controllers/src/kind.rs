@@ -11,6 +11,8 @@ use crate::definition::CustomKind;
 /// One kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ResourceKind {
+    /// autoscaling/v2 HorizontalPodAutoscaler.
+    HorizontalPodAutoscaler,
     /// apps/v1 Deployment.
     Deployment,
     /// apps/v1 DaemonSet.
@@ -142,7 +144,8 @@ pub enum ViewDetail {
 impl ResourceKind {
     /// Every built-in kind, in the order in which a namespace is emptied: owners before what they
     /// own, so that nothing is made again in between.
-    pub const ALL: [ResourceKind; 48] = [
+    pub const ALL: [ResourceKind; 49] = [
+        ResourceKind::HorizontalPodAutoscaler,
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
         ResourceKind::ReplicaSet,
@@ -198,6 +201,13 @@ impl ResourceKind {
         use ResourceScope::{Cluster, Namespaced};
         use ViewDetail::{Metadata, Nothing, Whole};
         match self {
+            ResourceKind::HorizontalPodAutoscaler => namespaced(
+                "HorizontalPodAutoscaler",
+                "autoscaling",
+                "v2",
+                "horizontalpodautoscalers",
+                Whole,
+            ),
             ResourceKind::Deployment => {
                 namespaced("Deployment", "apps", "v1", "deployments", Whole)
             }

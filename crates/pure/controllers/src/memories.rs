@@ -8,6 +8,7 @@ use crate::ViewObject;
 use crate::cluster::ClusterIndex;
 use crate::creation_brake::CreationLedger;
 use crate::cron_job::ScheduleChanges;
+use crate::horizontal_autoscaler::history::ScalingHistories;
 use crate::node_lifecycle::{NodeHeartbeats, Zones};
 use crate::pod_gc::LostNodes;
 use crate::resource_quota::QuotaActivity;
@@ -28,6 +29,8 @@ pub(crate) struct ControllerMemories {
     pub(crate) schedule_changes: ScheduleChanges,
     /// The quota controller's.
     pub(crate) quota_activity: QuotaActivity,
+    /// The autoscaler's.
+    pub(crate) scaling: ScalingHistories,
     /// That of the brake on creations, which stands before every controller. It looks at the whole
     /// view for a change, and is told by the view itself.
     pub(crate) creations: CreationLedger,
@@ -49,5 +52,6 @@ impl ControllerMemories {
         self.lost_nodes.follow((before, after), cluster, has_pods, now);
         self.schedule_changes.follow(before, after, now);
         self.quota_activity.follow(before, after, now);
+        self.scaling.follow(before, after);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
@@ -49,6 +50,8 @@ impl fmt::Display for ObjectId {
 /// One object of the view: whole, or its metadata only.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ViewObject {
+    /// A HorizontalPodAutoscaler.
+    HorizontalPodAutoscaler(Arc<HorizontalPodAutoscaler>),
     /// A Deployment.
     Deployment(Arc<Deployment>),
     /// A DaemonSet.
@@ -105,6 +108,7 @@ impl ViewObject {
     /// Its kind.
     pub fn kind(&self) -> ResourceKind {
         match self {
+            ViewObject::HorizontalPodAutoscaler(_) => ResourceKind::HorizontalPodAutoscaler,
             ViewObject::Deployment(_) => ResourceKind::Deployment,
             ViewObject::DaemonSet(_) => ResourceKind::DaemonSet,
             ViewObject::ReplicaSet(_) => ResourceKind::ReplicaSet,
@@ -136,6 +140,7 @@ impl ViewObject {
     /// Its metadata.
     pub fn meta(&self) -> &ObjectMeta {
         match self {
+            ViewObject::HorizontalPodAutoscaler(o) => &o.metadata,
             ViewObject::Deployment(o) => &o.metadata,
             ViewObject::DaemonSet(o) => &o.metadata,
             ViewObject::ReplicaSet(o) => &o.metadata,
@@ -237,6 +242,7 @@ impl From<CustomResourceDefinition> for ViewObject {
 }
 
 object_from!(
+    HorizontalPodAutoscaler,
     Deployment,
     DaemonSet,
     ReplicaSet,

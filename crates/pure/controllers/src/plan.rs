@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::creation_brake::CreationSeries;
 use crate::events::EventNote;
+use crate::horizontal_autoscaler::ReplicaRecommendation;
 use crate::scheduler::SchedulingAttempt;
 use crate::{NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject};
 
@@ -32,6 +33,9 @@ pub struct WritePlan {
     /// the view at once
     /// ([`ClusterView::creation_pauses_told`](crate::ClusterView::creation_pauses_told)).
     pub paused: Vec<CreationSeries>,
+    /// What the metrics of an autoscaler ask for. The driver gives it to the view at once
+    /// ([`ClusterView::recommend`](crate::ClusterView::recommend)).
+    pub recommendation: Option<ReplicaRecommendation>,
 }
 
 /// One write and what is said about it.
@@ -74,6 +78,8 @@ pub enum WriteOperation {
         /// The merge patch.
         patch: Value,
     },
+    /// Write how many replicas a workload should have (subresource `scale`).
+    Scale(ScaleWrite),
     /// Delete it.
     Delete(DeleteWrite),
     /// Delete everything of a kind in a namespace, in the background.
@@ -178,6 +184,23 @@ pub enum PatchTarget {
     Whole,
     /// Its status subresource.
     Status,
+}
+
+/// A number of replicas with what it must find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScaleWrite {
+    /// The workload.
+    pub target: ObjectId,
+    /// Its UID: another workload of that name is not scaled.
+    pub uid: String,
+    /// What it was decided on: one that has changed since is not scaled.
+    pub resource_version: String,
+    /// How many it should have.
+    pub replicas: i32,
+    /// How many more that are; negative for less.
+    pub change: i32,
+    /// The UID of the autoscaler, in whose history the change counts.
+    pub autoscaler: String,
 }
 
 /// A delete with what it must find.

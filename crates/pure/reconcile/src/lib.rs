@@ -30,6 +30,7 @@ mod restart_queue;
 mod resumption;
 mod revisions;
 pub mod scaling;
+mod usage_schedule;
 mod watched;
 pub mod wire;
 mod work;

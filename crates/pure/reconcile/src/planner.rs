@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rekindle_controllers::events::{EventCorrelator, EventNote, EventWrite};
 use rekindle_controllers::plan::{PlanContinuation, WriteRecency};
+use rekindle_controllers::usage::UsageReading;
 use rekindle_controllers::{
     ClusterView, ControllerKey, ObjectChange, PlannedWrite, ResourceKind, Settlement, WritePlan,
     WriteResult,
@@ -20,6 +21,7 @@ use crate::ledgers;
 use crate::queue::WorkQueue;
 use crate::restart_context::RestartContext;
 use crate::restart_queue::{PlanPermission, RestartQueue};
+use crate::usage_schedule::UsageSchedule;
 use crate::watched::{WatchUpdate, kinds};
 use crate::work::{WorkItem, touched};
 
@@ -37,6 +39,7 @@ pub struct Planner {
     unseen: BTreeSet<ResourceKind>,
     /// Plans under way, by their work: each work has one at most.
     under_way: BTreeMap<WorkItem, PlanInProgress>,
+    usage: UsageSchedule,
     tasks: VecDeque<PlannerTask>,
 }
 
@@ -47,6 +50,8 @@ pub enum PlannerTask {
     Write(WorkItem, Box<PlannedWrite>),
     /// Write an event; nobody waits for it.
     Record(EventWrite),
+    /// Read what the pods of this namespace use, and tell [`Planner::measured`].
+    ReadUsage(String),
 }
 
 /// A plan that is being carried out.
@@ -79,6 +84,7 @@ impl Planner {
             follower: LedgerFollower::new(Arc::default()),
             unseen: kinds().collect(),
             under_way: BTreeMap::new(),
+            usage: UsageSchedule::default(),
             tasks: VecDeque::new(),
         }
     }
@@ -101,7 +107,8 @@ impl Planner {
 
     /// When something becomes due that is not due yet.
     pub fn next_due(&self) -> Option<Tick> {
-        self.queue.next_due()
+        let usage = self.usage.next_due().filter(|_| self.unseen.is_empty());
+        [self.queue.next_due(), usage].into_iter().flatten().min()
     }
 
     /// The next thing to do, oldest first; several may be under way at a time.
@@ -130,10 +137,23 @@ impl Planner {
         self.follow(now, changes, age);
     }
 
+    /// What the pods of a namespace use, as it was read.
+    pub fn measured(&mut self, now: Tick, namespace: &str, reading: UsageReading) {
+        self.view.set_time(now);
+        if !self.usage.answered(namespace) {
+            return;
+        }
+        let scaled: Vec<ControllerKey> = self.view.measured(namespace, reading).collect();
+        scaled.into_iter().map(WorkItem::Controller).for_each(|work| self.enqueue(work));
+    }
+
     /// Queues what changes touch.
     fn follow(&mut self, now: Tick, changes: Vec<ObjectChange>, age: ChangeAge) {
         for change in changes {
             self.follower.follow(&change, age, now);
+            if let Some(namespace) = self.usage.follow(&change, now) {
+                self.view.forget_usage(&namespace);
+            }
             ledgers::register(&mut self.register, &change);
             for work in touched(&self.view, &self.register, &change) {
                 self.enqueue(work);
@@ -154,6 +174,8 @@ impl Planner {
             return;
         }
         self.view.set_time(now);
+        let readings = self.usage.begin_due(now).into_iter();
+        self.tasks.extend(readings.map(PlannerTask::ReadUsage));
         loop {
             let due = self.queue.take(now);
             if due.is_empty() {
@@ -182,9 +204,10 @@ impl Planner {
         if self.restart_queue.ask(&work, &plan, now) == PlanPermission::Waits {
             return;
         }
-        let WritePlan { batches, notes, again_at, unfit, paused } = plan;
+        let WritePlan { batches, notes, again_at, unfit, paused, recommendation } = plan;
         unfit.into_iter().for_each(|attempt| self.view.remember(attempt));
         self.view.creation_pauses_told(&paused);
+        recommendation.iter().for_each(|made| self.view.recommend(made));
         self.record(notes, now);
         if let Some(at) = again_at {
             // never in a circle without time passing
@@ -285,7 +308,9 @@ fn worse(one: PlanContinuation, other: PlanContinuation) -> PlanContinuation {
 
 #[cfg(test)]
 mod tests {
+    use rekindle_controllers::usage::UsageReport;
     use rekindle_controllers::{ViewObject, WriteOperation};
+    use rekindle_types::TickDuration;
     use serde_json::{Value, json};
 
     use super::*;
@@ -316,6 +341,37 @@ mod tests {
             }
         }
         None
+    }
+
+    #[test]
+    fn what_pods_use_is_read_while_an_autoscaler_is_there_and_it_looks_at_each_reading() {
+        let autoscaler = json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": "5"},
+            "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
+        });
+        let kind = ResourceKind::HorizontalPodAutoscaler;
+        let autoscaler = object_from_json(kind, autoscaler.to_string().as_bytes()).unwrap();
+        let mut planner = Planner::new(RestartLimits::default());
+        planner.see(NOW, WatchUpdate::List(kind, vec![autoscaler.clone()]));
+        assert_eq!(planner.next_due(), None, "nothing is asked before everything is seen");
+        kinds()
+            .filter(|other| *other != kind)
+            .for_each(|other| planner.see(NOW, WatchUpdate::List(other, Vec::new())));
+        planner.begin_due(NOW);
+        let task = planner.poll_task();
+        assert!(matches!(&task, Some(PlannerTask::ReadUsage(of)) if of == "shop"), "{task:?}");
+        assert!(planner.poll_task().is_none(), "it waits for the first reading");
+        planner.measured(NOW, "shop", Ok(UsageReport::default()));
+        assert_eq!(planner.next_due(), Some(NOW + TickDuration::from_secs(15)));
+        planner.begin_due(NOW);
+        let status = std::iter::from_fn(|| planner.poll_task()).find_map(|task| match task {
+            PlannerTask::Write(_, step) => Some(step.write),
+            PlannerTask::Record(_) | PlannerTask::ReadUsage(_) => None,
+        });
+        assert!(matches!(status, Some(WriteOperation::UpdateStatus(_))), "{status:?}");
+        planner.see(NOW, WatchUpdate::Deleted(autoscaler.id(), "u1".to_owned()));
+        planner.begin_due(NOW + TickDuration::from_secs(60));
+        assert!(planner.poll_task().is_none());
     }
 
     #[test]

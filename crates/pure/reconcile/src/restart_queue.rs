@@ -99,6 +99,7 @@ fn restart_of(plan: &WritePlan) -> Option<&PodRestart> {
         | WriteOperation::Update(_)
         | WriteOperation::UpdateStatus(_)
         | WriteOperation::Patch { .. }
+        | WriteOperation::Scale(_)
         | WriteOperation::Delete(_)
         | WriteOperation::DeleteAll { .. }
         | WriteOperation::Bind { .. }

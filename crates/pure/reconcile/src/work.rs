@@ -171,6 +171,7 @@ pub(crate) fn touched(
         | ViewObject::Endpoints(_)
         | ViewObject::ControllerRevision(_)
         | ViewObject::CronJob(_)
+        | ViewObject::HorizontalPodAutoscaler(_)
         | ViewObject::Job(_)
         | ViewObject::PodDisruptionBudget(_)
         | ViewObject::PersistentVolumeClaim(_)

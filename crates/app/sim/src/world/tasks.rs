@@ -42,6 +42,10 @@ impl World {
                     self.check_ladders();
                 }
             }
+            PlannerTask::ReadUsage(namespace) => {
+                let reading = self.usage_of(&namespace);
+                self.planner.measured(self.desk_now(), &namespace, reading);
+            }
             PlannerTask::Record(event) => match self.records {
                 EventRecording::Written => self.server.record(&event),
                 EventRecording::Counted => self.server.count_event(),

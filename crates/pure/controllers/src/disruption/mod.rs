@@ -88,6 +88,7 @@ pub(crate) fn affected(
         }
         ViewObject::PodDisruptionBudget(_)
         | ViewObject::CronJob(_)
+        | ViewObject::HorizontalPodAutoscaler(_)
         | ViewObject::DaemonSet(_)
         | ViewObject::EndpointSlice(_)
         | ViewObject::Endpoints(_)

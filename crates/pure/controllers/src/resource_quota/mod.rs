@@ -155,6 +155,7 @@ fn counted(object: &ViewObject) -> CountedObject<'_, HeldPod> {
         | ViewObject::Endpoints(_)
         | ViewObject::Job(_)
         | ViewObject::Lease(_)
+        | ViewObject::HorizontalPodAutoscaler(_)
         | ViewObject::Metadata(..)
         | ViewObject::Namespace(_)
         | ViewObject::Node(_)

@@ -14,11 +14,13 @@ mod objects;
 mod own_writes;
 mod selectors;
 mod settle;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
     Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, ResourceQuota, Service,
@@ -32,6 +34,7 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use crate::cluster::{ClusterIndex, ResourceAmounts};
 use crate::memories::ControllerMemories;
 use crate::node_lifecycle::NodeLifecycleSettings;
+use crate::usage::UsageReadings;
 use crate::{
     NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject, failed_pods, owners, pods,
 };
@@ -55,6 +58,7 @@ pub struct ClusterView {
     doubts: DoubtfulWrites,
     failures: BTreeMap<ObjectId, WriteFailure>,
     memories: ControllerMemories,
+    usage: UsageReadings,
     node_settings: NodeLifecycleSettings,
     now: Tick,
 }
@@ -466,6 +470,8 @@ typed_getters! {
     replica_set: ReplicaSet;
     /// A StatefulSet by name.
     stateful_set: StatefulSet;
+    /// A HorizontalPodAutoscaler by name.
+    horizontal_pod_autoscaler: HorizontalPodAutoscaler;
     /// A CronJob by name.
     cron_job: CronJob;
     /// A Job by name.

@@ -3,7 +3,8 @@
 use super::own_writes::AssumedPlace;
 use super::{ClusterView, WriteDoubt, own_writes};
 use crate::plan::{
-    PlanContinuation, PlannedWrite, Settlement, WriteOperation, WriteRecency, WriteRefusal,
+    PlanContinuation, PlannedWrite, ScaleWrite, Settlement, WriteOperation, WriteRecency,
+    WriteRefusal,
 };
 use crate::{ObjectChange, ObjectId, ResourceKind, ViewObject, WriteResult};
 
@@ -164,6 +165,7 @@ impl ClusterView {
             // These are refused or without effect when they are done a second time.
             WriteOperation::Bind { .. }
             | WriteOperation::Nominate { .. }
+            | WriteOperation::Scale(_)
             | WriteOperation::Evict(_)
             | WriteOperation::DeleteAll { .. }
             | WriteOperation::Finalize(_) => {}
@@ -223,6 +225,9 @@ impl ClusterView {
                     changes.extend(self.remove(id));
                 }
             }
+            WriteOperation::Scale(ScaleWrite { autoscaler, change, .. }) => {
+                self.memories.scaling.scaled(autoscaler, *change, self.now);
+            }
             WriteOperation::Create(_)
             | WriteOperation::TryCreate(_)
             | WriteOperation::Update(_)
@@ -272,6 +277,7 @@ impl ClusterView {
             },
             WriteOperation::Create(_)
             | WriteOperation::TryCreate(_)
+            | WriteOperation::Scale(_)
             | WriteOperation::Evict(_)
             | WriteOperation::DeleteAll { .. }
             | WriteOperation::CheckAbsent { .. }

@@ -137,6 +137,7 @@ pub(crate) fn affected(
         | ViewObject::ControllerRevision(_)
         | ViewObject::ReplicaSet(_)
         | ViewObject::CronJob(_)
+        | ViewObject::HorizontalPodAutoscaler(_)
         | ViewObject::Job(_)
         | ViewObject::ResourceQuota(_)
         | ViewObject::RestartLadder(_)

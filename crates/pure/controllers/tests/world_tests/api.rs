@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{self, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::plan::{
-    DeleteGrace, DeleteWrite, DependentPolicy, EvictWrite, PatchTarget,
+    DeleteGrace, DeleteWrite, DependentPolicy, EvictWrite, PatchTarget, ScaleWrite,
 };
 use rekindle_controllers::{
     NamespacedName, NewObject, ObjectId, ResourceKind, ViewObject, WriteOperation, WriteRefusal,
@@ -37,6 +37,8 @@ pub(crate) struct FakeApi {
     pub(crate) now: Tick,
     /// Creations of kinds listed here are refused with this message.
     pub(crate) refuse_creation: Option<(ResourceKind, String)>,
+    /// Scales are refused with this message.
+    pub(crate) refuse_scale: Option<String>,
     /// Evictions are refused with this message, as a disruption budget does.
     pub(crate) refuse_eviction: Option<String>,
 }
@@ -56,6 +58,7 @@ impl FakeApi {
             WriteOperation::Update(object) => self.update(object, PatchTarget::Whole),
             WriteOperation::UpdateStatus(object) => self.update(object, PatchTarget::Status),
             WriteOperation::Patch { id, part, patch } => self.patch(id, *part, patch),
+            WriteOperation::Scale(scale) => self.scale(scale),
             WriteOperation::Delete(delete) => self.delete(delete),
             WriteOperation::DeleteAll { of } => {
                 for id in self.ids(of.kind, &of.name.namespace) {
@@ -205,6 +208,21 @@ impl FakeApi {
             }
         }
         self.store(id.kind, value)
+    }
+
+    /// The answer is a Scale, of which the view learns nothing.
+    fn scale(&mut self, scale: &ScaleWrite) -> WriteResult {
+        if let Some(message) = &self.refuse_scale {
+            return refuse(WriteRefusal::Other, message);
+        }
+        let patch = json!({
+            "metadata": {"uid": scale.uid, "resourceVersion": scale.resource_version},
+            "spec": {"replicas": scale.replicas},
+        });
+        match self.patch(&scale.target, PatchTarget::Whole, &patch) {
+            WriteResult::Stored(_) => WriteResult::Done,
+            other => other,
+        }
     }
 
     fn evict(&mut self, evict: &EvictWrite) -> WriteResult {
@@ -382,6 +400,7 @@ fn encode(object: &ViewObject) -> Value {
         ViewObject::ReplicaSet(o) => serde_json::to_value(o.as_ref()),
         ViewObject::StatefulSet(o) => serde_json::to_value(o.as_ref()),
         ViewObject::ControllerRevision(o) => serde_json::to_value(o.as_ref()),
+        ViewObject::HorizontalPodAutoscaler(o) => serde_json::to_value(o.as_ref()),
         ViewObject::CronJob(o) => serde_json::to_value(o.as_ref()),
         ViewObject::Job(o) => serde_json::to_value(o.as_ref()),
         ViewObject::Pod(_) => panic!("less than all of a pod is held"),
@@ -430,6 +449,7 @@ fn decode(kind: ResourceKind, mut value: Value) -> ViewObject {
         ResourceKind::ReplicaSet => ViewObject::ReplicaSet(typed(value)),
         ResourceKind::StatefulSet => ViewObject::StatefulSet(typed(value)),
         ResourceKind::ControllerRevision => ViewObject::ControllerRevision(typed(value)),
+        ResourceKind::HorizontalPodAutoscaler => ViewObject::HorizontalPodAutoscaler(typed(value)),
         ResourceKind::CronJob => ViewObject::CronJob(typed(value)),
         ResourceKind::Job => ViewObject::Job(typed(value)),
         ResourceKind::Pod => ViewObject::Pod(typed(value)),

@@ -14,6 +14,7 @@ mod deployment;
 mod disruption;
 mod endpoints;
 mod garbage;
+mod horizontal_autoscaler;
 mod job;
 mod job_crashes;
 mod job_policies;

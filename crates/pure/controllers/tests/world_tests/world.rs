@@ -137,6 +137,7 @@ impl World {
         let plan = reconcile(&self.view, key, self.api.now);
         self.notes.extend(plan.notes);
         plan.unfit.into_iter().for_each(|attempt| self.view.remember(attempt));
+        plan.recommendation.iter().for_each(|made| self.view.recommend(made));
         self.view.creation_pauses_told(&plan.paused);
         match plan.again_at {
             Some(at) => self.timers.insert(key.clone(), at),

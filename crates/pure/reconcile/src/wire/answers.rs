@@ -19,6 +19,7 @@ pub fn stored_kind(write: &WriteOperation) -> Option<ResourceKind> {
         WriteOperation::Patch { id, .. } => Some(id.kind),
         WriteOperation::Nominate { pod, .. } => Some(pod.kind),
         WriteOperation::TryCreate(_)
+        | WriteOperation::Scale(_)
         | WriteOperation::Delete(_)
         | WriteOperation::DeleteAll { .. }
         | WriteOperation::Bind { .. }
@@ -49,6 +50,7 @@ pub fn outcome_of_success(write: &WriteOperation, text: &[u8]) -> WriteResult {
         | WriteOperation::Update(_)
         | WriteOperation::UpdateStatus(_)
         | WriteOperation::Patch { .. }
+        | WriteOperation::Scale(_)
         | WriteOperation::DeleteAll { .. }
         | WriteOperation::Bind { .. }
         | WriteOperation::Nominate { .. }
@@ -70,6 +72,7 @@ pub fn outcome_of_refusal(write: &WriteOperation, status: Status) -> WriteResult
         | WriteOperation::Update(_)
         | WriteOperation::UpdateStatus(_)
         | WriteOperation::Patch { .. }
+        | WriteOperation::Scale(_)
         | WriteOperation::Delete(_)
         | WriteOperation::DeleteAll { .. }
         | WriteOperation::Bind { .. }

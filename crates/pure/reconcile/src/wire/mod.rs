@@ -12,6 +12,7 @@ mod answers;
 mod objects;
 mod paths;
 mod requests;
+mod usage;
 
 pub use answers::{
     budget_refusal, is_expected_event_refusal, outcome_of_refusal, outcome_of_success, stored_kind,
@@ -19,6 +20,7 @@ pub use answers::{
 pub use objects::object_from_json;
 pub use paths::{PathError, collection, path};
 pub use requests::{WriteRequestError, event_requests, request_for};
+pub use usage::{USAGE_TIMEOUT, usage_of_refusal, usage_of_success, usage_request};
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use k8s_openapi::Metadata;
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
@@ -40,6 +41,7 @@ pub(super) fn json_of_object(object: &ViewObject) -> Result<Vec<u8>, Error> {
         ViewObject::ResourceQuota(o) => o.to_json(),
         ViewObject::StatefulSet(o) => o.to_json(),
         ViewObject::ControllerRevision(o) => o.to_json(),
+        ViewObject::HorizontalPodAutoscaler(o) => o.to_json(),
         ViewObject::CronJob(o) => o.to_json(),
         ViewObject::Job(o) => o.to_json(),
         ViewObject::Pod(_) => {
@@ -99,6 +101,7 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         ResourceKind::ReplicationController => typed::<ReplicationController>(json),
         ResourceKind::StatefulSet => typed::<StatefulSet>(json),
         ResourceKind::ControllerRevision => typed::<ControllerRevision>(json),
+        ResourceKind::HorizontalPodAutoscaler => typed::<HorizontalPodAutoscaler>(json),
         ResourceKind::CronJob => typed::<CronJob>(json),
         ResourceKind::Job => typed::<Job>(json),
         ResourceKind::Pod => typed::<Pod>(json),

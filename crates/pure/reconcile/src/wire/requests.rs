@@ -4,7 +4,7 @@ use http::{Method, Request};
 use k8s_openapi::api::core::v1::Namespace;
 use rekindle_controllers::events::EventWrite;
 use rekindle_controllers::plan::{
-    DeleteGrace, DeleteWrite, DependentPolicy, EvictWrite, PatchTarget,
+    DeleteGrace, DeleteWrite, DependentPolicy, EvictWrite, PatchTarget, ScaleWrite,
 };
 use rekindle_controllers::{
     NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation, WriteRefusal, WriteResult,
@@ -73,6 +73,9 @@ pub fn request_for(
             };
             sender.patch(&path(id, subresource)?, patch)
         }
+        WriteOperation::Scale(scale) => {
+            sender.patch(&path(&scale.target, "/scale")?, &scale_patch(scale))
+        }
         WriteOperation::Delete(delete) => {
             sender.delete(&path(&delete.id, "")?, &delete_options(delete))
         }
@@ -119,6 +122,14 @@ pub fn event_requests(
             Ok(vec![sender.patch(&path(&id, "")?, &repeat)?, create])
         }
     }
+}
+
+/// Of a workload that is the one that it was decided on, and has not changed since.
+fn scale_patch(scale: &ScaleWrite) -> Value {
+    json!({
+        "metadata": {"uid": scale.uid, "resourceVersion": scale.resource_version},
+        "spec": {"replicas": scale.replicas},
+    })
 }
 
 fn delete_options(delete: &DeleteWrite) -> Value {

@@ -1,7 +1,7 @@
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use rekindle_controllers::events::EventWrite;
-use rekindle_controllers::plan::{EvictWrite, PatchTarget};
+use rekindle_controllers::plan::{EvictWrite, PatchTarget, ScaleWrite};
 use rekindle_controllers::{
     NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation, WriteRefusal, WriteResult,
 };
@@ -89,6 +89,29 @@ fn what_has_no_name_is_not_asked_for() {
     }
     let named = WriteOperation::CheckAbsent { id: pod("web-0"), uid: None };
     assert_eq!(asked(&named, None), "GET /api/v1/namespaces/shop/pods/web-0");
+}
+
+#[test]
+fn a_scale_names_the_workload_and_the_version_that_it_was_decided_on() {
+    let name = NamespacedName::new("shop", "web");
+    let write = WriteOperation::Scale(ScaleWrite {
+        target: ObjectId::new(ResourceKind::Deployment, name),
+        uid: "u1".to_owned(),
+        resource_version: "7".to_owned(),
+        replicas: 4,
+        change: 3,
+        autoscaler: "u2".to_owned(),
+    });
+    let term: Term = "ns/lease/uid/2".parse().unwrap();
+    let path = "/apis/apps/v1/namespaces/shop/deployments/web/scale";
+    let expected = format!("PATCH {path}?leaderTerm=ns/lease/uid/2");
+    assert_eq!(asked(&write, Some(&term)), expected);
+    let body: Value = serde_json::from_slice(request_for(&write, None).unwrap().body()).unwrap();
+    let precondition = json!({"uid": "u1", "resourceVersion": "7"});
+    assert_eq!(body, json!({"metadata": precondition, "spec": {"replicas": 4}}));
+    // the answer is a Scale, and no Deployment
+    let scale = json!({"kind": "Scale", "metadata": {"name": "web", "resourceVersion": "8"}});
+    assert_eq!(outcome_of_success(&write, scale.to_string().as_bytes()), WriteResult::Done);
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! The workload that an autoscaler scales, as its scale says it.
+
+use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use rekindle_types::labels;
+
+use crate::{ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject};
+
+/// What `/scale` of a workload says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ScaleTarget<'a> {
+    pub(super) object: &'a ViewObject,
+    /// `spec.replicas`.
+    pub(super) wanted: i32,
+    /// Absent where it would select everything.
+    pub(super) selector: Option<LabelSelector>,
+}
+
+/// Why there is no scale. The texts are upstream's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoScale {
+    #[error("no matches for kind {kind:?} in group {group:?}")]
+    UnknownKind { kind: String, group: String },
+    #[error("the server could not find the requested resource")]
+    NotScalable,
+    #[error("{resource} {name:?} not found")]
+    NotFound { resource: String, name: String },
+}
+
+/// The target of a reference in this namespace.
+///
+/// # Errors
+/// When it is not there, or its kind has no scale that is watched here.
+pub(super) fn find<'a>(
+    view: &'a ClusterView,
+    namespace: &str,
+    reference: &CrossVersionObjectReference,
+) -> Result<ScaleTarget<'a>, NoScale> {
+    let api_version = reference.api_version.as_deref().unwrap_or_default();
+    let Some(kind) = ResourceKind::of_reference(api_version, &reference.kind) else {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        return Err(NoScale::UnknownKind { kind: reference.kind.clone(), group: group.to_owned() });
+    };
+    if !is_scalable(kind) {
+        return Err(NoScale::NotScalable);
+    }
+    let id = ObjectId::new(kind, NamespacedName::new(namespace, reference.name.as_str()));
+    let found = view.get(&id).and_then(scale);
+    found.ok_or_else(|| {
+        let info = kind.info();
+        let group = if info.group.is_empty() { String::new() } else { format!(".{}", info.group) };
+        let resource = format!("{}/scale{group}", info.plural);
+        NoScale::NotFound { resource, name: reference.name.clone() }
+    })
+}
+
+const fn is_scalable(kind: ResourceKind) -> bool {
+    matches!(
+        kind,
+        ResourceKind::Deployment
+            | ResourceKind::ReplicaSet
+            | ResourceKind::StatefulSet
+            | ResourceKind::ReplicationController
+    )
+}
+
+fn scale(object: &ViewObject) -> Option<ScaleTarget<'_>> {
+    let (wanted, selector) = match object {
+        ViewObject::Deployment(of) => (of.spec.replicas, Some(of.spec.selector.clone())),
+        ViewObject::ReplicaSet(of) => (of.spec.replicas, Some(of.spec.selector.clone())),
+        ViewObject::StatefulSet(of) => (of.spec.replicas, Some(of.spec.selector.clone())),
+        ViewObject::ReplicationController(of) => {
+            let spec = of.spec.as_ref()?;
+            let match_labels = spec.selector.clone();
+            let selector = LabelSelector { match_labels, ..LabelSelector::default() };
+            (spec.replicas, Some(selector))
+        }
+        ViewObject::DaemonSet(_)
+        | ViewObject::HorizontalPodAutoscaler(_)
+        | ViewObject::CustomResourceDefinition(_)
+        | ViewObject::ControllerRevision(_)
+        | ViewObject::CronJob(_)
+        | ViewObject::Job(_)
+        | ViewObject::Pod(_)
+        | ViewObject::RestartLadder(_)
+        | ViewObject::PodRestart(_)
+        | ViewObject::RestartLedger(_)
+        | ViewObject::PodDisruptionBudget(_)
+        | ViewObject::PersistentVolumeClaim(_)
+        | ViewObject::Service(_)
+        | ViewObject::EndpointSlice(_)
+        | ViewObject::Endpoints(_)
+        | ViewObject::Lease(_)
+        | ViewObject::PersistentVolume(_)
+        | ViewObject::StorageClass(_)
+        | ViewObject::Node(_)
+        | ViewObject::Namespace(_)
+        | ViewObject::ResourceQuota(_)
+        | ViewObject::Metadata(..) => return None,
+    };
+    let selector = selector.filter(|selector| !labels::is_empty(selector));
+    Some(ScaleTarget { object, wanted: wanted.unwrap_or(1), selector })
+}

@@ -1,0 +1,4 @@
+//! Tables from upstream's documented rules, and properties.
+
+mod calculator;
+mod limited;

@@ -1,0 +1,62 @@
+//! What pods use, as `metrics.k8s.io` says it. No watch shows it: the driver reads it from time to
+//! time, for the namespaces that have an autoscaler, and gives it to the view.
+
+use std::collections::BTreeMap;
+
+use rekindle_types::resources::Amounts;
+use rekindle_types::{Tick, TickDuration};
+
+/// What the pods of a namespace use, or why that is not known.
+pub type UsageReading = Result<UsageReport, String>;
+
+/// What the pods of one namespace use.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UsageReport {
+    /// By the pod's name.
+    pub pods: BTreeMap<String, MeasuredPod>,
+}
+
+/// What one pod uses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredPod {
+    /// When it was measured.
+    pub taken_at: Tick,
+    /// CPU is the mean over this time before.
+    pub window: TickDuration,
+    /// Its running containers by name.
+    pub containers: BTreeMap<String, Amounts>,
+}
+
+impl MeasuredPod {
+    /// Thousandths of a resource in all containers, or in the one of this name; none when one of
+    /// them does not say.
+    pub(crate) fn millis(&self, resource: &str, container: Option<&str>) -> Option<i64> {
+        let counted = |name: &str| container.is_none_or(|wanted| wanted == name);
+        let mut found = self.containers.iter().filter(|(name, _)| counted(name)).peekable();
+        found.peek()?;
+        found.try_fold(0_i64, |sum, (_, used)| {
+            used.names(resource).then(|| sum.saturating_add(used.get(resource).millis()))
+        })
+    }
+}
+
+/// The newest reading of each namespace.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UsageReadings(BTreeMap<String, UsageReading>);
+
+impl UsageReadings {
+    /// Takes the place of the reading before.
+    pub(crate) fn replace(&mut self, namespace: &str, reading: UsageReading) {
+        self.0.insert(namespace.to_owned(), reading);
+    }
+
+    /// Nothing in the namespace is scaled any more.
+    pub(crate) fn forget(&mut self, namespace: &str) {
+        self.0.remove(namespace);
+    }
+
+    /// The newest one; none when none has come yet.
+    pub(crate) fn get(&self, namespace: &str) -> Option<&UsageReading> {
+        self.0.get(namespace)
+    }
+}

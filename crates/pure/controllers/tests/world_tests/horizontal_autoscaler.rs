@@ -1,0 +1,461 @@
+//! The autoscaler at work: a load that is shared by the pods that are ready, read every 15 s.
+//! Reasons and messages are upstream's (`pkg/controller/podautoscaler/horizontal.go`).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerStatus;
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use rekindle_controllers::usage::{MeasuredPod, UsageReading, UsageReport};
+use rekindle_controllers::{ClusterView, ResourceKind, ViewObject, WriteOperation, pods};
+use rekindle_types::TickDuration;
+use rekindle_types::held::HeldPod;
+use rekindle_types::resources::Amounts;
+use serde_json::{Value, json};
+
+use crate::build::deployment;
+use crate::world::{Answer, World, id};
+
+const PERIOD: TickDuration = TickDuration::from_secs(15);
+
+/// A Deployment whose pods ask for 100m, and what else its spec says.
+fn web(replicas: i32) -> Value {
+    let mut web = deployment("web", replicas, "one");
+    web["spec"]["template"]["spec"]["containers"][0]["resources"] =
+        json!({"requests": {"cpu": "100m"}});
+    web
+}
+
+/// An autoscaler of it, at half of what its pods ask for.
+fn autoscaler(name: &str, spec: Value) -> Value {
+    let mut object = json!({
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 1, "maxReplicas": 10,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 50}}}],
+        },
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        object["spec"][field] = value.clone();
+    }
+    object
+}
+
+fn amounts(cpu_millis: i64) -> Amounts {
+    let list = json!({"limits": {"cpu": format!("{cpu_millis}m"), "memory": "1Mi"}});
+    let list: ResourceRequirements = serde_json::from_value(list).unwrap();
+    Amounts::read(list.limits.as_ref())
+}
+
+/// What the pods use when those that are ready share this load.
+fn shared(world: &World, load_millis: i64) -> UsageReport {
+    let ready: Vec<String> = world
+        .api
+        .pods()
+        .into_iter()
+        .filter(|pod| pods::is_ready(*pod) && !pods::is_terminating(pod))
+        .map(|pod| pod.metadata.name.clone().unwrap())
+        .collect();
+    let share = load_millis / i64::try_from(ready.len().max(1)).unwrap();
+    let measured = MeasuredPod {
+        taken_at: world.api.now,
+        window: PERIOD,
+        containers: BTreeMap::from([("main".to_owned(), amounts(share))]),
+    };
+    UsageReport { pods: ready.into_iter().map(|name| (name, measured.clone())).collect() }
+}
+
+fn measure(world: &mut World, reading: UsageReading) {
+    let keys: Vec<_> = world.view.measured("shop", reading).collect();
+    world.queue.extend(keys);
+    world.settle();
+}
+
+/// So many readings under this load, each after the kubelet has got everything on.
+fn run(world: &mut World, load_millis: i64, readings: usize) {
+    for _ in 0..readings {
+        world.converge();
+        world.advance(PERIOD);
+        let report = shared(world, load_millis);
+        measure(world, Ok(report));
+    }
+    world.converge();
+}
+
+/// A world in which the pods have run for so long that their CPU counts.
+fn running(replicas: i32, spec: Value) -> World {
+    let mut world = World::with_node();
+    world.create(web(replicas));
+    world.create(autoscaler("web", spec));
+    world.converge();
+    started_long_ago(&mut world);
+    world
+}
+
+/// The fake kubelet gives pods no start time; without one they count as starting.
+fn started_long_ago(world: &mut World) {
+    let started = (world.api.now - TickDuration::from_secs(600)).to_time();
+    for id in world.api.ids(ResourceKind::Pod, "shop") {
+        world.api.change(&id, |pod| pod["status"]["startTime"] = json!(started));
+    }
+    world.settle();
+}
+
+fn status(world: &World, name: &str) -> HorizontalPodAutoscalerStatus {
+    match &world.api.objects[&id(ResourceKind::HorizontalPodAutoscaler, name)] {
+        ViewObject::HorizontalPodAutoscaler(object) => object.status.clone().unwrap_or_default(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// `TYPE=STATUS REASON: MESSAGE` of the condition.
+fn condition(world: &World, name: &str, type_: &str) -> String {
+    let conditions = status(world, name).conditions.unwrap_or_default();
+    let found = conditions.into_iter().find(|condition| condition.type_ == type_).unwrap();
+    assert!(found.last_transition_time.is_some());
+    format!("{} {}: {}", found.status, found.reason.unwrap(), found.message.unwrap())
+}
+
+/// The autoscaler's own events, in order.
+fn said(world: &World) -> Vec<String> {
+    let own = world.notes.iter().filter(|note| note.component == "horizontal-pod-autoscaler");
+    own.map(|note| format!("{}: {}", note.reason, note.message)).collect()
+}
+
+fn replicas(world: &World) -> i32 {
+    world.deployment("web").spec.replicas.unwrap()
+}
+
+#[test]
+fn a_load_is_followed_up_at_once_and_down_after_five_minutes() {
+    let mut world = running(1, json!({}));
+    run(&mut world, 180, 1);
+    assert_eq!(replicas(&world), 4, "180 % of 50 %");
+    let event = "SuccessfulRescale: New size: 4; reason: cpu resource utilization (percentage of \
+                request) above target";
+    assert!(said(&world).contains(&event.to_owned()), "{:?}", said(&world));
+    assert_eq!(
+        condition(&world, "web", "AbleToScale"),
+        "True SucceededRescale: the HPA controller was able to update the target scale to 4"
+    );
+    let shown = status(&world, "web");
+    assert_eq!((shown.current_replicas, shown.desired_replicas), (Some(1), 4));
+    assert!(shown.last_scale_time.is_some());
+    let metric = serde_json::to_value(shown.current_metrics).unwrap();
+    let current = json!({"averageUtilization": 180, "averageValue": "180m"});
+    assert_eq!(metric[0]["resource"], json!({"name": "cpu", "current": current}));
+
+    started_long_ago(&mut world);
+    run(&mut world, 180, 1);
+    assert_eq!((replicas(&world), status(&world, "web").current_replicas), (4, Some(4)));
+    assert_eq!(
+        condition(&world, "web", "ScalingLimited"),
+        "False DesiredWithinRange: the desired count is within the acceptable range"
+    );
+    // less load: the highest recommendation of five minutes holds
+    run(&mut world, 40, 10);
+    assert_eq!(replicas(&world), 4);
+    assert!(condition(&world, "web", "AbleToScale").starts_with("True ScaleDownStabilized: "));
+    run(&mut world, 40, 12);
+    assert_eq!(replicas(&world), 1);
+    assert!(
+        said(&world).contains(
+            &"SuccessfulRescale: New size: 1; reason: All metrics below target".to_owned()
+        )
+    );
+}
+
+#[test]
+fn a_reading_that_changes_nothing_is_answered_by_no_write() {
+    let mut world = running(2, json!({}));
+    run(&mut world, 100, 1);
+    world.writes.clear();
+    run(&mut world, 100, 40);
+    assert_eq!(world.writes, [], "{:?}", status(&world, "web"));
+}
+
+#[test]
+fn the_range_holds_without_a_look_at_metrics() {
+    for (start, spec, expected, reason) in [
+        (1, json!({"minReplicas": 3}), 3, "Current number of replicas below Spec.MinReplicas"),
+        (9, json!({"maxReplicas": 4}), 4, "Current number of replicas above Spec.MaxReplicas"),
+    ] {
+        let mut world = running(start, spec);
+        measure(&mut world, Err("nothing is known".to_owned()));
+        assert_eq!(replicas(&world), expected);
+        let event = format!("SuccessfulRescale: New size: {expected}; reason: {reason}");
+        assert_eq!(said(&world).last(), Some(&event));
+    }
+}
+
+#[test]
+fn a_target_of_no_replicas_is_left_alone() {
+    let mut world = running(0, json!({}));
+    run(&mut world, 900, 2);
+    assert_eq!(replicas(&world), 0);
+    assert_eq!(
+        condition(&world, "web", "ScalingActive"),
+        "False ScalingDisabled: scaling is disabled since the replica count of the target is zero"
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_said_and_changes_nothing() {
+    let no_requests = |world: &mut World| {
+        world.create(deployment("web", 2, "one"));
+    };
+    let with_requests = |world: &mut World| {
+        world.create(web(2));
+    };
+    type Prepare = fn(&mut World);
+    let container = json!({"metrics": [{"type": "ContainerResource", "containerResource": {
+        "name": "cpu", "container": "absent", "target": {"type": "Utilization", "averageUtilization": 50}}}]});
+    let pods = json!({"metrics": [{"type": "Pods", "pods": {
+        "metric": {"name": "requests"}, "target": {"type": "AverageValue", "averageValue": "1"}}}]});
+    for (prepare, spec, answers, reason, message) in [
+        (
+            with_requests as Prepare,
+            json!({}),
+            false,
+            "FailedGetResourceMetric",
+            "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch \
+             metrics from resource metrics API: nothing is known",
+        ),
+        (
+            no_requests as Prepare,
+            json!({}),
+            true,
+            "FailedGetResourceMetric",
+            "failed to get cpu utilization: missing request for cpu in container main of Pod ",
+        ),
+        (
+            with_requests as Prepare,
+            container,
+            true,
+            "FailedGetContainerResourceMetric",
+            "failed to get cpu utilization: unable to get metrics for resource cpu: container absent \
+             not present in metrics for pod shop/web-",
+        ),
+        (
+            with_requests as Prepare,
+            pods,
+            true,
+            "FailedGetPodsMetric",
+            "unable to get metric requests: no API here serves metrics of type Pods",
+        ),
+    ] {
+        let mut world = World::with_node();
+        prepare(&mut world);
+        world.create(autoscaler("web", spec));
+        world.converge();
+        started_long_ago(&mut world);
+        let reading = match answers {
+            true => Ok(shared(&world, 900)),
+            false => Err("nothing is known".to_owned()),
+        };
+        measure(&mut world, reading);
+        assert_eq!(replicas(&world), 2);
+        let active = condition(&world, "web", "ScalingActive");
+        let expected =
+            format!("False {reason}: the HPA was unable to compute the replica count: {message}");
+        assert!(active.starts_with(&expected), "{active}");
+        let events = said(&world);
+        assert!(events[0].starts_with(&format!("{reason}: {message}")), "{events:?}");
+        let summary = "FailedComputeMetricsReplicas: invalid metrics (1 invalid out of 1), first \
+                       error is: failed to get ";
+        assert!(events[1].starts_with(summary), "{events:?}");
+    }
+}
+
+#[test]
+fn of_several_metrics_the_most_counts_and_one_that_is_unknown_never_leads_to_fewer() {
+    let metrics = json!([
+        {"type": "Resource", "resource": {"name": "cpu",
+            "target": {"type": "Utilization", "averageUtilization": 50}}},
+        {"type": "Resource", "resource": {"name": "memory",
+            "target": {"type": "AverageValue", "averageValue": "256Ki"}}},
+    ]);
+    let mut world = running(2, json!({"metrics": metrics}));
+    run(&mut world, 100, 1);
+    assert_eq!(
+        replicas(&world),
+        4,
+        "twice, as memory would ask for eight and doubling is the most"
+    );
+    let event = "SuccessfulRescale: New size: 4; reason: memory resource above target";
+    assert_eq!(said(&world).last(), Some(&event.to_owned()));
+
+    let mut metrics = metrics;
+    metrics[1] = json!({"type": "External", "external": {"metric": {"name": "queue"},
+        "target": {"type": "Value", "value": "1"}}});
+    let mut world = running(2, json!({"metrics": metrics}));
+    run(&mut world, 10, 30);
+    assert_eq!(replicas(&world), 2, "the queue may be long");
+    run(&mut world, 300, 1);
+    assert_eq!(replicas(&world), 4, "more are made all the same");
+}
+
+#[test]
+fn a_scale_that_is_refused_is_said_and_tried_again() {
+    let mut world = running(1, json!({}));
+    world.api.refuse_scale = Some("no".to_owned());
+    run(&mut world, 180, 1);
+    assert_eq!(replicas(&world), 1);
+    assert_eq!(
+        condition(&world, "web", "AbleToScale"),
+        "False FailedUpdateScale: the HPA controller was unable to update the target scale: no"
+    );
+    assert_eq!(status(&world, "web").last_scale_time, None);
+    let event = "FailedRescale: New size: 4; reason: cpu resource utilization (percentage of \
+                request) above target; error: no";
+    assert!(said(&world).contains(&event.to_owned()), "{:?}", said(&world));
+    world.api.refuse_scale = None;
+    world.advance(TickDuration::from_secs(1));
+    assert_eq!(replicas(&world), 4);
+    run(&mut world, 180, 1);
+    assert!(condition(&world, "web", "AbleToScale").starts_with("True "));
+    assert!(status(&world, "web").last_scale_time.is_some());
+}
+
+#[test]
+fn a_decision_on_an_old_target_is_not_carried_out() {
+    let mut world = running(1, json!({}));
+    let report = shared(&world, 180);
+    let web = id(ResourceKind::Deployment, "web");
+    // a user scales, and no watch has shown it yet
+    world.api.change(&web, |web| web["spec"]["replicas"] = json!(7));
+    let key = world.view.measured("shop", Ok(report)).next().unwrap();
+    world.work(&key, |_| Answer::Arrives);
+    assert_eq!(replicas(&world), 7);
+    assert!(!said(&world).iter().any(|said| said.contains("Rescale")), "{:?}", said(&world));
+}
+
+#[test]
+fn two_autoscalers_of_the_same_pods_do_nothing_and_say_so() {
+    let mut world = running(1, json!({}));
+    world.create(autoscaler("other", json!({"maxReplicas": 3})));
+    run(&mut world, 180, 1);
+    assert_eq!(replicas(&world), 1);
+    for name in ["web", "other"] {
+        assert_eq!(
+            condition(&world, name, "ScalingActive"),
+            "False AmbiguousSelector: pods by selector app=web are controlled by multiple HPAs: \
+             [shop/other shop/web]"
+        );
+    }
+}
+
+#[test]
+fn a_target_that_is_not_there_is_said_in_upstreams_words() {
+    for (reference, text) in [
+        (
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "absent"}),
+            "deployments/scale.apps \"absent\" not found",
+        ),
+        (
+            json!({"apiVersion": "v1", "kind": "ReplicationController", "name": "absent"}),
+            "replicationcontrollers/scale \"absent\" not found",
+        ),
+        (
+            json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "absent"}),
+            "the server could not find the requested resource",
+        ),
+        (
+            json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "absent"}),
+            "no matches for kind \"Widget\" in group \"example.com\"",
+        ),
+    ] {
+        let mut world = running(1, json!({"scaleTargetRef": reference}));
+        run(&mut world, 180, 1);
+        assert_eq!(said(&world).last(), Some(&format!("FailedGetScale: {text}")));
+        assert_eq!(
+            condition(&world, "web", "AbleToScale"),
+            format!(
+                "False FailedGetScale: the HPA controller was unable to get the target's current \
+                 scale: {text}"
+            )
+        );
+    }
+}
+
+#[test]
+fn pods_that_start_neither_speed_up_nor_slow_down_a_decision() {
+    let mut world = running(2, json!({}));
+    run(&mut world, 160, 1);
+    assert_eq!(replicas(&world), 4);
+    // the two new pods are not ready, and burn CPU as they start
+    world.converge();
+    let mut report = shared(&world, 200);
+    let is_new =
+        |pod: &&HeldPod| pod.status.as_ref().is_none_or(|status| status.start_time.is_none());
+    let pods = world.api.pods();
+    let new: Vec<String> =
+        pods.into_iter().filter(is_new).map(|pod| pod.metadata.name.clone().unwrap()).collect();
+    assert_eq!(new.len(), 2);
+    for (name, pod) in &mut report.pods {
+        let used = if new.contains(name) { 900 } else { 50 };
+        pod.containers.insert("main".to_owned(), amounts(used));
+    }
+    measure(&mut world, Ok(report));
+    assert_eq!(replicas(&world), 4);
+    let active = condition(&world, "web", "ScalingActive");
+    assert!(active.starts_with("True ValidMetricFound: "), "{active}");
+}
+
+#[test]
+fn policies_count_what_was_scaled_before() {
+    let behavior = json!({
+        "scaleUp": {"stabilizationWindowSeconds": 0, "selectPolicy": "Max",
+            "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]},
+        "scaleDown": {"stabilizationWindowSeconds": 0, "selectPolicy": "Max",
+            "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]},
+    });
+    let mut world = running(1, json!({"behavior": behavior}));
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        started_long_ago(&mut world);
+        run(&mut world, 900, 1);
+        counts.push(replicas(&world));
+    }
+    assert_eq!(counts, [2, 2, 2], "one a minute");
+    assert_eq!(
+        condition(&world, "web", "ScalingLimited"),
+        "True ScaleUpLimit: the desired replica count is increasing faster than the maximum scale rate"
+    );
+    world.advance(TickDuration::from_secs(60));
+    started_long_ago(&mut world);
+    run(&mut world, 900, 1);
+    assert_eq!(replicas(&world), 3);
+    started_long_ago(&mut world);
+    run(&mut world, 30, 1);
+    assert_eq!(replicas(&world), 1, "down at once");
+}
+
+#[test]
+fn a_lost_answer_scales_once() {
+    let mut world = running(1, json!({}));
+    let report = shared(&world, 180);
+    let key = world.view.measured("shop", Ok(report)).next().unwrap();
+    let is_scale = |write: &WriteOperation| matches!(write, WriteOperation::Scale(_));
+    world.work(&key, |write| if is_scale(write) { Answer::IsLost } else { Answer::Arrives });
+    world.advance(TickDuration::from_secs(1));
+    assert_eq!(replicas(&world), 4);
+    assert_eq!(world.writes.iter().filter(|write| is_scale(write)).count(), 1);
+}
+
+#[test]
+fn a_new_controller_does_not_scale_down_at_once() {
+    let mut world = running(4, json!({}));
+    run(&mut world, 200, 1);
+    assert_eq!(replicas(&world), 4);
+    // another leader: it remembers nothing
+    world.view = ClusterView::new();
+    ResourceKind::ALL.into_iter().for_each(|kind| world.relist(kind, 0));
+    run(&mut world, 40, 10);
+    assert_eq!(replicas(&world), 4);
+    assert!(condition(&world, "web", "AbleToScale").starts_with("True ScaleDownStabilized: "));
+    run(&mut world, 40, 12);
+    assert_eq!(replicas(&world), 1);
+}
