@@ -7,6 +7,7 @@
     reason = "a black-box test drives processes and files"
 )]
 
+mod autoscaling;
 mod cron_jobs;
 mod daemon_sets;
 mod deployments;
