@@ -1,9 +1,11 @@
 //! What can be typed after `rekindle`.
 
 mod admission;
+mod controllers_role;
 mod ladder;
 mod leader_election;
 mod nodes;
+mod operator;
 #[cfg(test)]
 mod tests;
 
@@ -13,9 +15,11 @@ use std::path::PathBuf;
 pub use admission::AdmissionArgs;
 use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use controllers_role::ControllersRole;
 pub use ladder::LadderArgs;
 pub use leader_election::LeaderElection;
 pub use nodes::NodesWanted;
+pub use operator::{OperatorArgs, ReportArgs, ReportOutput};
 use rekindle_api::{ServiceRange, ServiceRangeError};
 use rekindle_runtime::image::HostImage;
 use serde::{Deserialize, Serialize};
@@ -65,6 +69,11 @@ pub enum Command {
     /// Run controllers, scheduler and ladders in this process: a standby that acts when those of
     /// the engine do not
     Controllers(Controllers),
+    /// Run the ladders of a Kubernetes cluster that is not Rekindle's; without --mode act they are
+    /// only observed
+    Operator(OperatorArgs),
+    /// Show what ladders did on a cluster, what they would have done, and ladders to begin with
+    Report(ReportArgs),
     /// The process of a further node's agent
     #[command(hide = true)]
     NodeAgent(NodeAgent),
@@ -169,6 +178,8 @@ pub struct Up {
     #[arg(long)]
     pub no_controllers: bool,
     #[command(flatten)]
+    pub role: ControllersRole,
+    #[command(flatten)]
     pub election: LeaderElection,
     #[command(flatten)]
     pub registries: Registries,
@@ -185,6 +196,8 @@ pub struct Controllers {
     pub context: Option<String>,
     #[command(flatten)]
     pub data_dir: DataDirArg,
+    #[command(flatten)]
+    pub role: ControllersRole,
     #[command(flatten)]
     pub ladder: LadderArgs,
     #[command(flatten)]

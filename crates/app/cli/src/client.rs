@@ -10,6 +10,9 @@ use crate::args::ApiAccess;
 use crate::kubeconfig::{self, KubeconfigSources};
 use crate::target::Lookup;
 
+/// Where a pod finds the name of its namespace.
+const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
 /// A client, and the namespace that the command is about, as these arguments say.
 pub async fn connect_to(access: &ApiAccess) -> anyhow::Result<Lookup> {
     let kubeconfig = match &access.kubeconfig {
@@ -36,6 +39,39 @@ pub async fn connect_with(path: &Path) -> anyhow::Result<Client> {
 async fn client_of(kubeconfig: Kubeconfig) -> anyhow::Result<Client> {
     let config = config_of(kubeconfig, &KubeConfigOptions::default()).await?;
     Client::try_from(config).context("connect to the API")
+}
+
+/// Whether an API of this version is an engine of ours, by the `gitVersion` that it tells.
+pub fn is_engine(git_version: &str) -> bool {
+    git_version.contains("rekindle")
+}
+
+/// How an operator reaches its cluster: by a kubeconfig that is named, or by the account of the pod
+/// that it runs in. It never guesses: it would restart pods of another cluster.
+pub async fn operator_config(
+    kubeconfig: Option<&Path>,
+    context: Option<String>,
+) -> anyhow::Result<kube::Config> {
+    let options = KubeConfigOptions { context, ..Default::default() };
+    let sources = KubeconfigSources::of_this_process();
+    let kubeconfig = match (kubeconfig, sources.named()?) {
+        (Some(path), _) => kubeconfig::read(path)?,
+        (None, Some(named)) => named,
+        (None, None) => {
+            let mut config = kube::Config::incluster().context(
+                "neither --kubeconfig nor KUBECONFIG names a cluster, and this is no pod of one",
+            )?;
+            config.default_retry = false;
+            return Ok(config);
+        }
+    };
+    config_of(kubeconfig, &options).await
+}
+
+/// The namespace of the pod that this process runs in.
+pub fn own_namespace() -> Option<String> {
+    let namespace = std::fs::read_to_string(NAMESPACE_FILE).ok()?;
+    Some(namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())
 }
 
 /// A disruption budget says no with 429, which is an answer: the client does not ask again by

@@ -34,16 +34,26 @@ impl KubeconfigSources {
     }
 }
 
+impl KubeconfigSources {
+    /// That of the variable KUBECONFIG, if it is set.
+    ///
+    /// # Errors
+    /// When it names no file that is there, or one that cannot be read.
+    pub fn named(&self) -> anyhow::Result<Option<Kubeconfig>> {
+        let listed = self.kubeconfig.iter().flat_map(std::env::split_paths);
+        let listed: Vec<PathBuf> = listed.filter(|path| !path.as_os_str().is_empty()).collect();
+        if listed.is_empty() { Ok(None) } else { merged(&listed).map(Some) }
+    }
+}
+
 /// The first that is there.
 ///
 /// # Errors
 /// When none is, or one cannot be read. A KUBECONFIG whose files are all missing is not passed by
 /// for another cluster.
 pub fn find(surroundings: &KubeconfigSources, data_dir: &Path) -> anyhow::Result<Kubeconfig> {
-    let listed = surroundings.kubeconfig.iter().flat_map(std::env::split_paths);
-    let listed: Vec<PathBuf> = listed.filter(|path| !path.as_os_str().is_empty()).collect();
-    if !listed.is_empty() {
-        return merged(&listed);
+    if let Some(named) = surroundings.named()? {
+        return Ok(named);
     }
     let of_kubectl = surroundings.of_kubectl.as_deref().map(read_if_there).transpose()?.flatten();
     match of_kubectl {

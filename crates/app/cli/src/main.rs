@@ -51,6 +51,8 @@ fn main() -> ExitCode {
         Command::Image(ImageCommand::List(list)) => commands::image::list(&list),
         Command::Node(command) => commands::node::run(&command),
         Command::Controllers(controllers) => commands::controllers::run(&controllers),
+        Command::Operator(operator) => commands::operator::run(&operator),
+        Command::Report(report) => commands::report::run(&report),
         Command::NodeAgent(agent) => nodes::agent::run(&agent),
         Command::Demo(demo) => rekindle_demo::run(demo).map(ExitCode::from).map_err(Into::into),
     };

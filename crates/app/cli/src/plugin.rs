@@ -7,6 +7,10 @@ use std::path::Path;
 /// The names of the links, and the subcommands that they stand for.
 pub const PLUGINS: [(&str, &str); 2] = [("kubectl-restart", "restart"), ("kubectl-why", "why")];
 
+/// The name of the link that stands for the program itself: `kubectl rekindle report`. It is of use
+/// on a cluster; an engine does not ask for it.
+const PROGRAM: &str = "kubectl-rekindle";
+
 /// How to make kubectl know them, in one short line; none when it does already.
 pub fn hint() -> Option<String> {
     let path = std::env::var_os("PATH")?;
@@ -24,7 +28,14 @@ fn how_to_link(names: &[&str]) -> String {
 
 /// Whether this process was called as one.
 pub fn is_called() -> bool {
-    std::env::args_os().next().is_some_and(|called| subcommand(Path::new(&called)).is_some())
+    std::env::args_os().next().is_some_and(|called| {
+        let called = Path::new(&called);
+        is_program(called) || subcommand(called).is_some()
+    })
+}
+
+fn is_program(called: &Path) -> bool {
+    called.file_name().is_some_and(|called| called == PROGRAM)
 }
 
 /// The subcommand that a program of this name stands for.
@@ -37,7 +48,9 @@ fn subcommand(called: &Path) -> Option<&'static str> {
 pub fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = given.into_iter().collect();
     let called = arguments.first().map(Path::new);
-    if let Some(subcommand) = called.and_then(subcommand) {
+    if called.is_some_and(is_program) {
+        arguments[0] = "rekindle".into();
+    } else if let Some(subcommand) = called.and_then(subcommand) {
         arguments[0] = "rekindle".into();
         arguments.insert(1, subcommand.into());
     }
@@ -63,6 +76,7 @@ mod tests {
                 vec!["rekindle", "restart", "pod/a", "-n", "b"],
             ),
             (vec!["kubectl-why", "pod/a"], vec!["rekindle", "why", "pod/a"]),
+            (vec!["kubectl-rekindle", "report"], vec!["rekindle", "report"]),
             (vec!["./rekindle", "why", "pod/a"], vec!["./rekindle", "why", "pod/a"]),
             (vec![], vec![]),
         ] {

@@ -1,8 +1,8 @@
 //! The loop around the planner: watches, writes and the clock.
 
 use rekindle_controllers::usage::UsageReading;
-use rekindle_controllers::{PlannedWrite, WriteResult};
-use rekindle_reconcile::{Planner, PlannerTask, WatchUpdate, WorkItem};
+use rekindle_controllers::{PlannedWrite, WriteRefusal, WriteResult};
+use rekindle_reconcile::{Planner, PlannerRole, PlannerTask, WatchUpdate, WorkItem};
 use tokio::task::JoinSet;
 
 use crate::feed::WatchFeed;
@@ -14,6 +14,8 @@ use crate::{Clock, OperatorParts};
 pub(crate) struct OperatorLoop {
     clock: Clock,
     feed: WatchFeed,
+    /// The API is a cluster's, which gives it no more rights than it needs.
+    is_guest: bool,
     writer: PlanWriter,
     planner: Planner,
     writes: JoinSet<(WorkItem, Box<PlannedWrite>, WriteResult)>,
@@ -31,12 +33,15 @@ enum LoopWake {
 impl OperatorLoop {
     /// Which says in each write in which term it is made, if it is elected.
     pub(crate) fn new(parts: OperatorParts, in_term: Option<LeaderTerm>) -> Self {
-        let OperatorParts { client, clock, limits, nodes, figures } = parts;
+        let OperatorParts { client, clock, role, limits, nodes, figures } = parts;
         let writer = PlanWriter::new(client.clone());
-        let mut planner = Planner::new(limits).with_figures(figures);
+        let feed = WatchFeed::start(&client, &role);
+        let is_guest = matches!(role, PlannerRole::Cluster(_));
+        let mut planner = Planner::new(limits).with_role(role).with_figures(figures);
         planner.set_node_settings(nodes);
         Self {
-            feed: WatchFeed::start(&client),
+            feed,
+            is_guest,
             writer: match in_term {
                 Some(in_term) => writer.in_term(in_term),
                 None => writer,
@@ -62,11 +67,7 @@ impl OperatorLoop {
                 }
                 LoopWake::Written(written) => {
                     let (work, step, outcome) = *written;
-                    if let WriteResult::Refused { message, .. } | WriteResult::Unknown { message } =
-                        &outcome
-                    {
-                        tracing::debug!(%work, message, "write");
-                    }
+                    self.log(&work, &outcome);
                     self.planner.settle((self.clock)(), &work, &step, outcome);
                 }
                 LoopWake::Measured(namespace, reading) => {
@@ -79,6 +80,19 @@ impl OperatorLoop {
             }
             self.planner.begin_due((self.clock)());
             self.begin_tasks();
+        }
+    }
+
+    /// On a cluster a right may be missing, which nothing else tells.
+    fn log(&self, work: &WorkItem, outcome: &WriteResult) {
+        match outcome {
+            WriteResult::Refused { refusal: WriteRefusal::Other, message } if self.is_guest => {
+                tracing::warn!(%work, error = message, "failed to write: the API refused");
+            }
+            WriteResult::Refused { message, .. } | WriteResult::Unknown { message } => {
+                tracing::debug!(%work, message, "write");
+            }
+            WriteResult::Stored(_) | WriteResult::Done | WriteResult::Gone => {}
         }
     }
 

@@ -12,7 +12,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use rekindle_controllers::kind::ViewDetail;
 use rekindle_controllers::{ResourceKind, ViewObject};
-use rekindle_reconcile::{WatchUpdate, kinds};
+use rekindle_reconcile::{PlannerRole, WatchUpdate};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -30,10 +30,10 @@ pub(crate) struct WatchFeed {
 
 impl WatchFeed {
     /// Begins to watch.
-    pub(crate) fn start(client: &Client) -> Self {
+    pub(crate) fn start(client: &Client, role: &PlannerRole) -> Self {
         let (sender, seen) = mpsc::unbounded_channel();
         let mut watches = JoinSet::new();
-        for kind in kinds() {
+        for kind in role.kinds() {
             let (client, sender) = (client.clone(), sender.clone());
             if kind == ResourceKind::CustomResourceDefinition {
                 watches.spawn(watch_definitions(client, sender));
@@ -214,8 +214,12 @@ mod tests {
     /// kind that is not watched would be there for ever.
     #[test]
     fn every_kind_that_is_served_is_watched() {
-        let watched: BTreeSet<_> =
-            kinds().map(|kind| kind.info()).map(|i| (i.group, i.kind)).collect();
+        let watched: BTreeSet<_> = PlannerRole::Engine
+            .kinds()
+            .into_iter()
+            .map(|kind| kind.info())
+            .map(|i| (i.group, i.kind))
+            .collect();
         // The API gives Events no such finalizer.
         let exceptions = BTreeSet::from([("", "Event")]);
         let registry = rekindle_api::kinds::all();

@@ -20,6 +20,7 @@ mod feed;
 mod in_term;
 mod object_text;
 mod preview;
+mod report;
 mod scaling;
 mod snapshot;
 mod webhook;
@@ -33,8 +34,12 @@ pub use rekindle_controllers::NamespacedName;
 pub use rekindle_controllers::leader_election::{Candidacy, ElectionTiming, ElectionTimingError};
 pub use rekindle_controllers::node_scaling::{SCALE_DOWN, ScalingSettings};
 pub use rekindle_controllers::pod_restart::RestartPreview;
-pub use rekindle_reconcile::{LadderFigures, NodeLifecycleSettings, RestartLimits, TokenBucket};
+pub use rekindle_reconcile::{
+    ClusterLadders, ClusterReport, LADDER_LABEL, LADDER_LABEL_ENABLED, LadderFigures, LadderMode,
+    NodeLifecycleSettings, PlannerRole, RestartLimits, TokenBucket, WorkloadReport,
+};
 use rekindle_types::Tick;
+pub use report::{ReportError, report};
 pub use scaling::{NodeScaler, NodeSupply, SupplyError, no_longer_scaled, say_being_removed};
 pub use webhook::{Webhook, WebhookError, notify};
 
@@ -48,6 +53,8 @@ pub struct OperatorParts {
     pub client: Client,
     /// The time.
     pub clock: Clock,
+    /// What is run.
+    pub role: PlannerRole,
     /// Over all ladders.
     pub limits: RestartLimits,
     /// Over nodes that fail.

@@ -40,6 +40,14 @@ pub fn affected(view: &ClusterView, change: &ObjectChange) -> BTreeSet<Controlle
     keys
 }
 
+/// The requests to restart a pod that a change of the view touches: all that is decided where
+/// another cluster has controllers of its own.
+pub fn affected_restarts(view: &ClusterView, change: &ObjectChange) -> BTreeSet<ControllerKey> {
+    let mut keys = BTreeSet::new();
+    pod_restart::affected(view, change, &mut keys);
+    keys
+}
+
 /// The place of a key among those that are due at the same time.
 pub fn turn(view: &ClusterView, key: &ControllerKey) -> scheduler::SchedulingRank {
     match key {

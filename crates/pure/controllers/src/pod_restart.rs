@@ -466,6 +466,11 @@ pub fn waits_for_room(restart: &PodRestart, why: &str, now: Tick) -> Option<Writ
     (!is_told).then(|| again(restart, why.to_owned(), None, replacement, now))
 }
 
+/// It cannot be carried out, and nothing was begun.
+pub fn refuse(restart: &PodRestart, why: String, now: Tick) -> WriteOperation {
+    finish(restart, PodRestartPhase::Refused, why, now)
+}
+
 /// The ladder that asked does not any more, and nothing was begun.
 pub fn withdraw(restart: &PodRestart, why: String, now: Tick) -> WriteOperation {
     finish(restart, PodRestartPhase::Withdrawn, why, now)

@@ -20,8 +20,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use rekindle_ladder::{
-    BudgetApplicant, LadderPolicy, LedgerRegister, LimitUsage, Occupancy, RestartDecision,
-    RestartLimits, RevisionPeers, Situation, decide,
+    BudgetApplicant, LadderAuthority, LadderPolicy, LedgerRegister, LimitUsage, Occupancy,
+    RestartDecision, RestartLimits, RevisionPeers, Situation, decide,
 };
 use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{
@@ -130,6 +130,7 @@ fn decided(
         limits: &RestartLimits::default(),
         peers: &RevisionPeers::default(),
         rollback: None,
+        authority: LadderAuthority::default(),
     })
 }
 

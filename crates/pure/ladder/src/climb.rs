@@ -16,7 +16,7 @@ use crate::failures::{CountedFailure, ExpectedEnds, FailedPart, StartedWhen};
 use crate::ledger_reading::cut;
 use crate::policy::RungPolicy;
 use crate::sentence::{self, FailureStory, QuotedOutput};
-use crate::{RevisionPeers, Situation, Trial, limits, stability};
+use crate::{LadderMode, NodeOutage, RevisionPeers, Situation, Trial, limits, stability};
 
 /// A revision whose containers cannot be configured or created is rolled back when the pod is on
 /// its node for so long.
@@ -51,6 +51,7 @@ impl<'a> Decider<'a> {
         let not_carried_out = self.not_carried_out().map(|(.., why)| why);
         let not_carried_out = not_carried_out.as_deref();
         let (pod, only) = (self.view.name, self.view.only_container());
+        let passed_over = self.passed_over.clone();
         let story = |failure, failures| FailureStory {
             now,
             policy,
@@ -64,6 +65,8 @@ impl<'a> Decider<'a> {
             node_says: self.situation.peers.node_says.as_deref(),
             given_up: None,
             not_carried_out,
+            passed_over: &passed_over,
+            mode: self.situation.authority.mode,
             quotes: QuotedOutput::Given,
         };
         if self.is_exhausted() {
@@ -142,6 +145,9 @@ impl<'a> Decider<'a> {
                     self.draft.decide(LedgerPhase::Climbing, None, &story.runs_again(since));
                     return;
                 }
+                if let Some(outage) = &self.situation.peers.outage {
+                    return self.await_node(step, outage, &story.node_outage(outage));
+                }
                 let step = match common.map(|common| (common, self.leave(common, step.rung))) {
                     None | Some((_, RungPermission::Given)) => step,
                     Some((common, RungPermission::After(trial))) => {
@@ -217,6 +223,15 @@ impl<'a> Decider<'a> {
         self.draft.wake(trial.over_at);
     }
 
+    /// Most pods of the node ended together.
+    fn await_node(&mut self, step: &RungPolicy, outage: &NodeOutage, why: &DecisionText) {
+        self.draft.ledger.rung = Some(step.rung);
+        self.draft.ledger.held_rung = Some(step.rung);
+        self.draft.hold(HoldReason::Node, why);
+        self.draft.tell(EventSeverity::Warning, LADDER_HOLD, why);
+        self.draft.wake(outage.over_at);
+    }
+
     /// Most replicas fail alike: restarting one after the other would not help, and make it worse.
     pub(crate) fn hold_common(&mut self, why: &DecisionText) {
         self.draft.ledger.held_rung = None;
@@ -225,9 +240,15 @@ impl<'a> Decider<'a> {
     }
 
     pub(crate) fn exhaust(&mut self, why: &DecisionText) {
-        match self.situation.policy.on_exhausted {
-            OnExhausted::Hold => {}
-            OnExhausted::Fail => {
+        let Situation { policy, authority, .. } = *self.situation;
+        let noted = match authority.mode {
+            LadderMode::Act => None,
+            LadderMode::Observe => Some(why.only_noted()),
+        };
+        let why = noted.as_ref().unwrap_or(why);
+        match (policy.on_exhausted, authority.mode) {
+            (OnExhausted::Hold, _) | (OnExhausted::Fail, LadderMode::Observe) => {}
+            (OnExhausted::Fail, LadderMode::Act) => {
                 self.draft.ledger.failing_pod_uid = Some(self.view.uid.to_owned());
             }
         }
@@ -293,8 +314,12 @@ impl<'a> Decider<'a> {
     }
 
     fn restart(&mut self, step: &RungPolicy, why: &DecisionText) {
-        let name = self.free_name(step.rung);
         self.release_held(self.situation.now);
+        match self.situation.authority.mode {
+            LadderMode::Act => {}
+            LadderMode::Observe => return self.note_restart(step, why),
+        }
+        let name = self.free_name(step.rung);
         self.draft.attempt(step.rung, 1);
         self.draft.ledger.next_attempt_at = Some(self.situation.now.to_micro_time());
         self.draft.decide(LedgerPhase::Climbing, Some(step.rung), why);
@@ -331,7 +356,11 @@ impl<'a> Decider<'a> {
         if held_at.is_some_and(|held| self.requests.is_begun_since(Tick::from(&held.at))) {
             return;
         }
-        let was_trial = self.draft.ledger.held_by == Some(HoldReason::Trial);
+        if let Some(outage) = &self.situation.peers.outage {
+            return self.draft.wake(outage.over_at);
+        }
+        let held_by = self.draft.ledger.held_by;
+        let was_trial = held_by == Some(HoldReason::Trial);
         if let FailureCorrelation::OfRevision(common) =
             correlation::read(self.situation.peers, self.situation.policy)
         {
@@ -353,6 +382,9 @@ impl<'a> Decider<'a> {
         match self.room() {
             BudgetState::Free if was_trial => {
                 self.restart(step, &sentence::after_trial(self.situation.peers, step, number));
+            }
+            BudgetState::Free if held_by == Some(HoldReason::Node) => {
+                self.restart(step, &sentence::after_outage(step, number));
             }
             BudgetState::Free => self.restart(step, &sentence::held_restart(step, number)),
             BudgetState::Concurrent { .. }

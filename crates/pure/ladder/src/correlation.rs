@@ -12,6 +12,8 @@
 
 use rekindle_types::v1alpha1::Rung;
 
+use rekindle_types::Tick;
+
 use crate::{LadderPolicy, Trial, TrialState};
 
 /// What a pod's peers do. All counts hold the pod itself.
@@ -33,6 +35,8 @@ pub struct RevisionPeers {
     /// Set when the node is worse off than another, and the revision does not fail alike
     /// everywhere.
     pub node: Option<NodeTrouble>,
+    /// Set on a cluster when most pods of the node ended together.
+    pub outage: Option<NodeOutage>,
     /// What the node itself says that is wrong with it: a condition, as `NetworkUnavailable`.
     pub node_says: Option<String>,
 }
@@ -46,6 +50,20 @@ pub struct NodeTrouble {
     pub pods: usize,
     /// Those that fail, in whatever way.
     pub failing: usize,
+}
+
+/// Most pods of a node ended together, and had been well before: its runtime or its network was
+/// restarted, or the node was. The kubelet starts them again; new pods would only add to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeOutage {
+    /// The node.
+    pub name: String,
+    /// Its pods.
+    pub pods: usize,
+    /// Those that ended.
+    pub ended: usize,
+    /// Until then the kubelet is given time.
+    pub over_at: Tick,
 }
 
 /// What it amounts to.
@@ -126,8 +144,6 @@ pub enum FailureLikeness {
 
 #[cfg(test)]
 mod tests {
-    use rekindle_types::Tick;
-
     use super::*;
 
     fn policy(rungs: &[Rung]) -> LadderPolicy {

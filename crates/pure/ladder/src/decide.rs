@@ -1,6 +1,8 @@
 //! From what is known of a pod to what is done. The order of the steps is the order of the
 //! functions.
 
+use std::borrow::Cow;
+
 use rekindle_diagnosis::{Prognosis, diagnose_wait};
 use rekindle_types::digest::fold;
 use rekindle_types::name_stem::name_stem;
@@ -17,7 +19,9 @@ use crate::observation::{FinalPhase, ObservedPod, PodCourse, PodObject};
 use crate::requests::PodRestartRequests;
 use crate::sentence::FailureSubject;
 use crate::stability;
-use crate::{LadderAction, PodRestartPlan, RestartDecision, Situation, outcomes, sentence};
+use crate::{
+    LadderAction, LadderMode, PodRestartPlan, RestartDecision, Situation, outcomes, sentence,
+};
 
 /// Bytes of the pod's name that go into a PodRestart's name, which may have 253.
 const NAME_BYTES_MAX: usize = 200;
@@ -32,12 +36,16 @@ pub fn decide(situation: &Situation<'_>) -> RestartDecision {
         PodObject::Itself => {}
         PodObject::Mirror => policy.to_mut().on_exhausted = OnExhausted::Hold,
     }
+    let passed_over = situation.authority.rungs_without_agent(&policy);
+    if !passed_over.is_empty() {
+        policy = Cow::Owned(policy.without(&passed_over).into_owned());
+    }
     let situation = &Situation { policy: &policy, ..*situation };
     let mut draft = DecisionDraft::new(situation.ledger, situation.now);
     outcomes::note(&mut draft.ledger, situation.restarts, situation.now);
     let requests = PodRestartRequests::new(situation.now, view.uid, situation.restarts);
     let course = view.course;
-    let mut decider = Decider { situation, view, requests, draft };
+    let mut decider = Decider { situation, view, requests, draft, passed_over };
     match course {
         PodCourse::Over => {
             decider.note_eviction();
@@ -77,10 +85,13 @@ pub(crate) struct Decider<'a> {
     pub(crate) view: ObservedPod<'a>,
     pub(crate) requests: PodRestartRequests<'a>,
     pub(crate) draft: DecisionDraft,
+    /// Rungs of the ladder that the pod's node has no agent for.
+    pub(crate) passed_over: Vec<Rung>,
 }
 
 impl<'a> Decider<'a> {
     fn run(mut self) -> RestartDecision {
+        self.forget_dry_run();
         self.note_revision();
         let is_same_pod = self.take_over_ledger();
         if is_same_pod {
@@ -269,7 +280,8 @@ impl<'a> Decider<'a> {
             PodObject::Itself => true,
             PodObject::Mirror => false, // it was asked to by a ladder that did not know better
         };
-        if can_fail && ledger.failing_pod_uid.as_deref() == Some(self.view.uid) {
+        let acts = self.situation.authority.mode == LadderMode::Act;
+        if acts && can_fail && ledger.failing_pod_uid.as_deref() == Some(self.view.uid) {
             let message = ledger.message.clone().unwrap_or_default();
             self.draft.action = LadderAction::Fail { message };
         }

@@ -6,7 +6,7 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{EventSeverity, Tick};
 
-use crate::{LadderPolicy, LimitUsage, Occupancy, RestartLimits, RevisionPeers};
+use crate::{LadderAuthority, LadderPolicy, LimitUsage, Occupancy, RestartLimits, RevisionPeers};
 
 /// What is known when a decision is taken.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ pub struct Situation<'a> {
     /// The revision that a Rollback would go back to; none when there is none that was healthy, or
     /// nothing to go back from.
     pub rollback: Option<&'a RollbackTarget>,
+    /// What may be done for the pod.
+    pub authority: LadderAuthority,
 }
 
 /// A revision of a Deployment that was healthy, before the one that the pod is of.

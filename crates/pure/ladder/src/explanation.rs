@@ -5,6 +5,7 @@ use rekindle_diagnosis::one_line;
 use rekindle_types::v1alpha1::RestartLedgerStatus;
 
 use crate::ledger_reading::cut;
+use crate::sentence::NOTHING_DONE;
 
 pub(crate) use rekindle_diagnosis::Phrase;
 
@@ -23,6 +24,8 @@ pub(crate) struct DecisionText {
     pub(crate) summary: String,
     /// The summary's part before the action.
     cause: String,
+    /// The summary's part after it.
+    action: String,
 }
 
 impl DecisionText {
@@ -34,20 +37,27 @@ impl DecisionText {
         let room = SUMMARY_CHARS_MAX.saturating_sub(length(&action) + length(separator));
         let kept = shorten(&cause, room.max(CAUSE_CHARS_MIN));
         let summary = shorten(&format!("{kept}{separator}{action}"), SUMMARY_CHARS_MAX);
-        Self { message: message.into(), summary, cause }
+        Self { message: message.into(), summary, cause, action }
     }
 
     /// What has no cause beside itself.
     pub(crate) fn from_phrase(phrase: Phrase) -> Self {
         let Phrase { full: message, brief } = phrase;
         let cause = one_line(&brief);
-        Self { message, summary: shorten(&cause, SUMMARY_CHARS_MAX), cause }
+        let summary = shorten(&cause, SUMMARY_CHARS_MAX);
+        Self { message, summary, cause, action: String::new() }
     }
 
     /// The same cause, and in place of the action something that comes before it.
     pub(crate) fn delayed(&self, why: &Phrase) -> Self {
         let message = format!("{}; {}", self.message, why.full);
         Self::new(message, &self.cause, &why.brief)
+    }
+
+    /// The same, which nothing follows from: an operator observes.
+    pub(crate) fn only_noted(&self) -> Self {
+        let message = format!("{}; {NOTHING_DONE}", self.message);
+        Self::new(message, &self.cause, &format!("would be: {}", self.action))
     }
 
     /// What the ledger says from now on.

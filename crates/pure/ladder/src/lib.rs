@@ -46,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 mod attempts;
+mod authority;
 mod budget;
 mod choice;
 mod climb;
@@ -54,6 +55,7 @@ mod dating;
 mod decide;
 mod decision;
 mod draft;
+mod dry_run;
 mod explanation;
 mod failures;
 mod held_request;
@@ -79,8 +81,9 @@ mod trial;
 mod unselected;
 mod verdict;
 
+pub use authority::{InPlaceSupport, LadderAuthority, LadderMode, needs_agent};
 pub use budget::{Occupancy, decided_lately};
-pub use correlation::{FailureLikeness, NodeTrouble, RevisionPeers};
+pub use correlation::{FailureLikeness, NodeOutage, NodeTrouble, RevisionPeers};
 pub use decide::decide;
 pub use decision::{
     LadderAction, LadderEvent, PodRestartPlan, RestartDecision, RollbackTarget, Situation,
@@ -95,7 +98,7 @@ pub use register::{BudgetApplicant, LedgerRegister, PendingDecision};
 pub use resumption::{BudgetExhausted, room_to_go_on};
 pub use revision::PodRevision;
 pub use selection::select;
-pub use symptom::{FailureSymptom, fails_repeatedly, symptom_of};
+pub use symptom::{FailureSymptom, ended_unforeseen, fails_repeatedly, symptom_of};
 pub use trial::{Trial, TrialState, has_recovered, is_news_of_trial, tried};
 pub use unselected::{unselected, without_pod};
-pub use verdict::{ladder_status, tells_of_overlap};
+pub use verdict::{LadderReach, ladder_status, tells_of_overlap};

@@ -40,7 +40,7 @@ impl Decider<'_> {
         if self.is_exhausted() || self.on_its_way().is_some() || self.is_restarting() {
             return;
         }
-        let Situation { now, policy, peers, rollback, .. } = *self.situation;
+        let Situation { now, policy, peers, rollback, authority, .. } = *self.situation;
         let diagnosis = diagnose_missing_sandbox();
         let failure = CountedFailure { part: FailedPart::Pod, count: 1, diagnosis, ran: None };
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
@@ -70,6 +70,8 @@ impl Decider<'_> {
             node_says,
             given_up: None, // that is answered before
             not_carried_out: not_carried_out.as_deref(),
+            passed_over: &[], // nothing in place would help
+            mode: authority.mode,
             quotes: QuotedOutput::Given,
         };
         match choose(policy, tried, rollback, from, 0).turn {

@@ -86,8 +86,8 @@ impl LadderPolicy {
         }
     }
 
-    /// Completes what keeps the rules.
-    pub(crate) fn of_spec(
+    /// Completes a spec that keeps the rules.
+    pub fn of_spec(
         name: String,
         generation: Option<i64>,
         spec: &RestartLadderSpec,

@@ -4,12 +4,14 @@
 //! | file | sentences of |
 //! |---|---|
 //! | `story` | containers that failed: what did not help, and what is done now |
+//! | `authority` | rungs that have no agent, and an operator that only observes |
 //! | `alike` | pods of one revision that fail in the same way |
 //! | `waiting` | restarts that a budget holds back |
 //! | `requests` | PodRestarts that wait, are given up, or come to nothing |
 //! | `outcome` | pods that run again, have finished, or have no ladder any more; ladders with nothing left |
 
 mod alike;
+mod authority;
 mod outcome;
 mod requests;
 mod story;
@@ -26,6 +28,7 @@ use crate::policy::RungPolicy;
 use crate::{LadderPolicy, RollbackTarget};
 
 pub(crate) use alike::{after_trial, awaits_trial, held_for_all};
+pub(crate) use authority::{NOTHING_DONE, acts_now};
 pub(crate) use outcome::{
     cleared, finished, gone, nothing_left, other_revision, running, unselected,
 };
@@ -36,7 +39,7 @@ pub(crate) use requests::{
 pub(crate) use story::{
     FailureStory, FailureSubject, QuotedOutput, cannot_start, no_sandbox, stuck_rollback,
 };
-pub(crate) use waiting::{held, held_restart, waits_for_room};
+pub(crate) use waiting::{after_outage, held, held_restart, waits_for_room};
 
 /// After the last rung.
 const BACKOFF_GOES_ON: &str = "only the container's own backoff goes on";

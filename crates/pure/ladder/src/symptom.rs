@@ -129,6 +129,18 @@ pub fn fails_repeatedly(pod: &HeldPod, now: Tick, window: TickDuration) -> bool 
     }
 }
 
+/// When a container of a pod failed last that had not failed before, or had run for as long as the
+/// window: what ends again and again tells nothing of its node.
+pub fn ended_unforeseen(pod: &HeldPod, window: TickDuration) -> Option<Tick> {
+    let view = ObservedPod::from_pod(pod);
+    let ends = view.containers.iter().filter_map(|container| {
+        let end = container.last_end.filter(|end| container.has_failed(end))?;
+        let ran_well = end.ran().is_some_and(|ran| ran >= window);
+        end.finished_at.filter(|_| ran_well || container.ended <= 1)
+    });
+    ends.max()
+}
+
 /// How long the last attempt ran, when it was not the first that ended inside the window.
 fn last_of_several(
     container: &ContainerView<'_>,

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{RestartLadder, RestartLadderStatus};
 
-use crate::LadderPolicy;
+use crate::{InPlaceSupport, LadderAuthority, LadderPolicy};
 
 const ACCEPTED: &str = "Accepted";
 const OVERLAPPED: &str = "Overlapped";
@@ -13,10 +13,22 @@ const OVERLAP_OVER: &str = "no older ladder selects pods of this one any more";
 /// A message quotes what a person wrote, which may be of any length.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
+/// Whether a ladder reaches the pods that it selects, and with which rungs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LadderReach {
+    /// It does.
+    Pods(InPlaceSupport),
+    /// Its namespace is not enabled; says what to do.
+    NotEnabled(String),
+    /// What says which pods it is meant for cannot be read; says why.
+    Misread(String),
+}
+
 /// The status to write; equal to the present one when nothing changed. `overlapped` tells of the
 /// older ladders that decide for pods of this one.
 pub fn ladder_status(
     ladder: &RestartLadder,
+    reach: &LadderReach,
     overlapped: Option<&str>,
     now: Tick,
 ) -> RestartLadderStatus {
@@ -35,7 +47,7 @@ pub fn ladder_status(
             type_: type_.to_owned(),
         }
     };
-    let (status, reason, message) = verdict(ladder);
+    let (status, reason, message) = verdict(ladder, reach);
     let accepted = condition(ACCEPTED, status, reason, message);
     let overlapped = match overlapped {
         Some(by) => Some(condition(OVERLAPPED, "True", "OlderLadder", by.to_owned())),
@@ -56,15 +68,28 @@ pub fn tells_of_overlap(ladder: &RestartLadder, overlapped: &str) -> bool {
     conditions.any(|c| c.type_ == OVERLAPPED && c.status == "True" && c.message == overlapped)
 }
 
-fn verdict(ladder: &RestartLadder) -> (&'static str, &'static str, String) {
-    match LadderPolicy::from_ladder(ladder) {
-        Ok(_) => {
+fn verdict(ladder: &RestartLadder, reach: &LadderReach) -> (&'static str, &'static str, String) {
+    let policy = LadderPolicy::from_ladder(ladder);
+    match (policy, reach) {
+        (Ok(_), LadderReach::NotEnabled(why)) => ("False", "NotEnabled", why.clone()),
+        (Ok(_), LadderReach::Misread(why)) => ("False", "Invalid", why.clone()),
+        (Ok(policy), LadderReach::Pods(in_place)) => {
+            let authority = LadderAuthority { in_place: *in_place, ..LadderAuthority::default() };
+            let without = authority.rungs_without_agent(&policy);
+            let names: Vec<&str> = without.iter().map(|rung| rung.name()).collect();
+            let carried_out = match names.as_slice() {
+                [] => "every rung is carried out".to_owned(),
+                names => format!(
+                    "every rung but {} is carried out: no node has an agent",
+                    names.join(" and ")
+                ),
+            };
             let never = ladder.spec.never_climbs();
             let but = never.map(|(index, text)| format!("; spec.rungs[{index}].attempts: {text}"));
             let but = but.unwrap_or_default();
-            ("True", "Accepted", format!("every rung is carried out{but}"))
+            ("True", "Accepted", format!("{carried_out}{but}"))
         }
-        Err(error) => ("False", "Invalid", error.to_string()),
+        (Err(error), _) => ("False", "Invalid", error.to_string()),
     }
 }
 

@@ -248,7 +248,8 @@ fn is_wait(by: HoldReason) -> bool {
         | HoldReason::WorkloadLimit
         | HoldReason::NamespaceLimit
         | HoldReason::ClusterLimit
-        | HoldReason::Eviction => true,
+        | HoldReason::Eviction
+        | HoldReason::Node => true,
     }
 }
 

@@ -8,13 +8,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use rekindle_controllers::events::EventNote;
 use rekindle_controllers::plan::PatchTarget;
 use rekindle_controllers::{
-    ClusterView, NamespacedName, ObjectChange, ObjectId, PlannedWrite, ResourceKind, ViewObject,
-    WriteOperation, WritePlan, owners, pods,
+    NamespacedName, ObjectChange, ObjectId, PlannedWrite, ResourceKind, ViewObject, WriteOperation,
+    WritePlan, owners, pods,
 };
 use rekindle_ladder::{
-    BudgetApplicant, LadderAction, LadderPolicy, LedgerRegister, LimitUsage, Occupancy,
-    PodRestartPlan, RestartDecision, RevisionPeers, RollbackTarget, Situation, decide,
-    ladder_status, symptom_of, tells_of_overlap, unselected,
+    BudgetApplicant, LadderAction, LadderMode, LadderPolicy, LadderReach, LedgerRegister,
+    LimitUsage, Occupancy, PodRestartPlan, RestartDecision, RevisionPeers, RollbackTarget,
+    Situation, decide, ladder_status, symptom_of, tells_of_overlap, unselected,
 };
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_OVERLAPPED};
@@ -24,6 +24,7 @@ use rekindle_types::v1alpha1::{
 use rekindle_types::{EventSeverity, Tick};
 
 use crate::ledgers::{self, PodLedger};
+use crate::planner_role::PlannerRole;
 use crate::restart_context::{COMPONENT, RestartContext};
 use crate::{overlaps, peers, policies, revisions};
 
@@ -32,7 +33,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     let mut plan = WritePlan::default();
     let RestartContext { view, limits, .. } = *context;
     let Some(pod) = view.pod(name) else { return plan };
-    let policy = match policies::policy_of_pod(view, pod) {
+    let policy = match policies::policy_of_pod(context, pod) {
         Ok(Some(policy)) => policy,
         Ok(None) => {
             plan.batches.extend(settle_unselected(context, pod, now));
@@ -58,6 +59,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
             limits,
             peers: &inputs.peers,
             rollback: inputs.rollback.as_ref(),
+            authority: context.role.authority(),
         })
     };
     // To read the inputs costs a walk over other pods, and most pods are well. A failure of a well
@@ -72,13 +74,20 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
         pod_name: name.name.clone(),
         pod_uid: pod.metadata.uid.clone().unwrap_or_default(),
     };
-    match ledger_write(&place, spec, &decision) {
-        LedgerWrite::TakeOver(write) => {
+    match ledger_write(context, &place, spec, &decision) {
+        LedgerWrite::First(write) => {
             plan.then(write); // the answer brings us here again
             return plan;
         }
         LedgerWrite::Status(write) => plan.then(write),
         LedgerWrite::None => {}
+    }
+    if let Some(at) = decision.again_at {
+        plan.look_again(at);
+    }
+    match context.role.authority().mode {
+        LadderMode::Act => {}
+        LadderMode::Observe => return plan, // the ledger says all of it
     }
     match &decision.action {
         LadderAction::None => {}
@@ -91,9 +100,6 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     for event in decision.events {
         let note = EventNote::new(&about, event.severity, event.reason, event.message, COMPONENT);
         plan.notes.push(note.of_kind(event.kind));
-    }
-    if let Some(at) = decision.again_at {
-        plan.look_again(at);
     }
     plan
 }
@@ -172,10 +178,15 @@ impl DecisionInputs {
     ) -> Self {
         let RestartContext { view, register, granted, .. } = *context;
         let asker = asker(pod, &policy.name);
+        let mut peers = peers::revision_peers(view, pod, ledger, policy, now);
+        // an engine of ours knows why its pods ended, and starts them again at once
+        if context.role.cluster().is_some() {
+            peers.outage = peers::node_outage(view, pod, now, policy.window);
+        }
         Self {
             others: register.occupancy(now, &asker),
             crowd: register.crowd(now, &asker, granted),
-            peers: peers::revision_peers(view, pod, ledger, policy, now),
+            peers,
             rollback: revisions::target_of(view, pod),
         }
     }
@@ -207,14 +218,16 @@ pub(crate) fn asker<'a>(pod: &'a HeldPod, ladder: &'a str) -> BudgetApplicant<'a
 enum LedgerWrite {
     /// Nothing changed.
     None,
-    /// It speaks of another pod, or under another ladder: from now on of this one. Nothing else is
-    /// done before that is written, for it is what gives a ledger one heir and an heir one ledger.
-    TakeOver(WriteOperation),
+    /// Nothing else is done before that is written. The ledger speaks of another pod, or under
+    /// another ladder: from now on of this one, which gives a ledger one heir and an heir one
+    /// ledger. Or it is new, and on a cluster its status needs a write of its own.
+    First(WriteOperation),
     /// A new ledger, or a new status.
     Status(WriteOperation),
 }
 
 fn ledger_write(
+    context: &RestartContext<'_>,
     place: &PodLedger<'_>,
     spec: RestartLedgerSpec,
     decision: &RestartDecision,
@@ -232,11 +245,20 @@ fn ledger_write(
                     ..ObjectMeta::default()
                 },
                 spec,
-                status: Some(status.clone()),
                 ..RestartLedger::default()
             };
-            // the API keeps the status of a new ledger, so the first entry needs no second write
-            LedgerWrite::Status(WriteOperation::Create(ledger.into()))
+            match context.role {
+                // our API keeps the status of a new ledger: the first entry needs no second write
+                PlannerRole::Engine | PlannerRole::EngineWithoutLadders => {
+                    let status = Some(status.clone());
+                    let ledger = RestartLedger { status, ..ledger };
+                    LedgerWrite::Status(WriteOperation::Create(ledger.into()))
+                }
+                // others drop it: a custom resource has its status by its subresource alone
+                PlannerRole::Cluster(_) => {
+                    LedgerWrite::First(WriteOperation::Create(ledger.into()))
+                }
+            }
         }
         Some(before) if before.status.as_ref() == Some(status) => LedgerWrite::None,
         Some(before) if before.spec != spec => {
@@ -250,7 +272,17 @@ fn ledger_write(
                 "spec": spec,
             });
             let id = ObjectId::new(ResourceKind::RestartLedger, place.name.clone());
-            LedgerWrite::TakeOver(WriteOperation::Patch { id, part: PatchTarget::Whole, patch })
+            LedgerWrite::First(WriteOperation::Patch { id, part: PatchTarget::Whole, patch })
+        }
+        // of a cluster's API no more is asked than has to be kept
+        Some(before)
+            if context.role.cluster().is_some()
+                && before
+                    .status
+                    .as_ref()
+                    .is_some_and(|before| tells_a_start_only(before, status)) =>
+        {
+            LedgerWrite::None
         }
         Some(before) => {
             let ledger = before.as_ref().clone();
@@ -258,6 +290,17 @@ fn ledger_write(
             LedgerWrite::Status(WriteOperation::UpdateStatus(ViewObject::from(with_status)))
         }
     }
+}
+
+/// Whether a status says no more than the one before, but that what failed runs again: the pod says
+/// that itself, and the next decision finds it there.
+fn tells_a_start_only(before: &RestartLedgerStatus, status: &RestartLedgerStatus) -> bool {
+    let without_start = |status: &RestartLedgerStatus| RestartLedgerStatus {
+        stable_since: None,
+        next_attempt_at: None,
+        ..status.clone()
+    };
+    status.next_attempt_at.is_none() && without_start(before) == without_start(status)
 }
 
 /// The object to create. What is restarted in place goes with the pod; what replaces the pod
@@ -287,11 +330,20 @@ fn pod_restart(plan: &PodRestartPlan, pod: &HeldPod, place: &PodLedger<'_>) -> P
 
 /// Whether a ladder can be carried out, and whether an older one decides for its pods, in its
 /// status.
-pub(crate) fn status(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+pub(crate) fn status(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> WritePlan {
     let mut plan = WritePlan::default();
+    let view = context.view;
     if let Some(ladder) = view.restart_ladder(name) {
         let overlapped = overlaps::overlap_warning(view, ladder);
-        let status = ladder_status(ladder, overlapped.as_deref(), now);
+        let role = context.role;
+        let not_enabled = role.why_not_enabled(view, &name.namespace);
+        let unknown = || role.cluster().and_then(|_| policies::unknown_inclusion(ladder));
+        let reach = match (not_enabled, unknown()) {
+            (Some(why), _) => LadderReach::NotEnabled(why),
+            (None, Some(why)) => LadderReach::Misread(why),
+            (None, None) => LadderReach::Pods(role.authority().in_place),
+        };
+        let status = ladder_status(ladder, &reach, overlapped.as_deref(), now);
         if let Some(message) = overlapped.filter(|message| !tells_of_overlap(ladder, message)) {
             let about = ViewObject::RestartLadder(Arc::clone(ladder));
             let reason = LADDER_OVERLAPPED;

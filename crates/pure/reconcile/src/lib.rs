@@ -15,6 +15,9 @@
 //! clock, and the simulator.
 #![forbid(unsafe_code)]
 
+mod avoided_nodes;
+mod cluster_report;
+mod cluster_requests;
 mod exhaustion;
 mod figures;
 mod ladder;
@@ -23,7 +26,9 @@ mod orphans;
 mod overlaps;
 mod peers;
 mod planner;
+mod planner_role;
 mod policies;
+mod proposed_ladder;
 mod queue;
 mod restart_context;
 mod restart_queue;
@@ -35,12 +40,16 @@ mod watched;
 pub mod wire;
 mod work;
 
+pub use cluster_report::{ClusterReport, REPORT_KINDS, WorkloadReport, cluster_report};
 pub use exhaustion::{
     DeliveryResult, DeliveryStep, ExhaustionNotice, LedgerRef, NoticeDelivery, NoticeOutbox,
 };
 pub use figures::LadderFigures;
 pub use planner::{Planner, PlannerTask};
+pub use planner_role::{ClusterLadders, LADDER_LABEL, LADDER_LABEL_ENABLED, PlannerRole};
+pub use policies::INCLUDES_ANNOTATION;
+pub use proposed_ladder::proposed_spec;
 pub use rekindle_controllers::node_lifecycle::NodeLifecycleSettings;
-pub use rekindle_ladder::{RestartLimits, TokenBucket};
+pub use rekindle_ladder::{LadderMode, RestartLimits, TokenBucket};
 pub use watched::{WatchUpdate, kinds};
 pub use work::WorkItem;

@@ -19,13 +19,15 @@ use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RestartLedger};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::ladder::open_requests;
+use crate::restart_context::RestartContext;
 use crate::{ledgers, policies};
 
 /// How long the ledger of a pod is kept that is gone, when its ladder is gone too.
 const KEPT_WITHOUT_LADDER: TickDuration = TickDuration::from_secs(600);
 
 /// What is to be done for a ledger whose pod may be gone.
-pub(crate) fn plan(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> WritePlan {
+    let view = context.view;
     let mut plan = WritePlan::default();
     let Some(ledger) = view.restart_ledger(name) else { return plan };
     let is_needed = ledgers::has_pod(view, ledger)
@@ -46,7 +48,7 @@ pub(crate) fn plan(view: &ClusterView, name: &NamespacedName, now: Tick) -> Writ
         plan.then(WriteOperation::delete(&object, DependentPolicy::Background));
         return plan;
     }
-    if let Some(write) = told(view, ledger, now) {
+    if let Some(write) = told(context, ledger, now) {
         plan.then(write);
     }
     plan.look_again(last + kept);
@@ -99,14 +101,15 @@ fn dated_ahead(ledger: &RestartLedger, now: Tick) -> Option<WriteOperation> {
 
 /// How the restarts ended that it asked for, and that the pod is gone for good, unless the ledger
 /// says so already.
-fn told(view: &ClusterView, ledger: &RestartLedger, now: Tick) -> Option<WriteOperation> {
+fn told(context: &RestartContext<'_>, ledger: &RestartLedger, now: Tick) -> Option<WriteOperation> {
+    let view = context.view;
     let before = ledger.status.as_ref()?;
     let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
     let asked = open_requests(before).filter_map(|request| {
         view.pod_restart(&NamespacedName::new(namespace, request)).map(Arc::as_ref)
     });
     let mut status = with_outcomes(before, &asked.collect::<Vec<&PodRestart>>(), now);
-    if !may_have_heir(view, ledger) && !is_owed(view, ledger) {
+    if !may_have_heir(context, ledger) && !is_owed(view, ledger) {
         status = without_pod(&status, now);
     }
     if *before == status {
@@ -118,18 +121,20 @@ fn told(view: &ClusterView, ledger: &RestartLedger, now: Tick) -> Option<WriteOp
 
 /// Whether another pod comes for this one, or is there and takes the ledger over. A pod without a
 /// controller is made by nobody, and a controller that was scaled down, or is over, makes none.
-fn may_have_heir(view: &ClusterView, ledger: &RestartLedger) -> bool {
+fn may_have_heir(context: &RestartContext<'_>, ledger: &RestartLedger) -> bool {
+    let view = context.view;
     let Some(owner) = ledger.metadata.owner_references.iter().flatten().next() else {
         return false;
     };
     let Some(controller) = view.by_uid(&owner.uid) else { return true };
     let pod_name = ledger.spec.pod_name.as_str();
     let vacancy = PodVacancy { pod_name, node_name: node_of(owner, ledger) };
-    vacancy::is_to_be_filled(view, controller, vacancy) || has_heir(view, &owner.uid, ledger)
+    vacancy::is_to_be_filled(view, controller, vacancy) || has_heir(context, &owner.uid, ledger)
 }
 
 /// Whether a pod of the controller that has no ledger may take this one over.
-fn has_heir(view: &ClusterView, controller: &str, ledger: &RestartLedger) -> bool {
+fn has_heir(context: &RestartContext<'_>, controller: &str, ledger: &RestartLedger) -> bool {
+    let view = context.view;
     let taken: BTreeSet<&str> = view
         .dependents_of(controller, ResourceKind::RestartLedger)
         .filter_map(|object| match object {
@@ -144,7 +149,7 @@ fn has_heir(view: &ClusterView, controller: &str, ledger: &RestartLedger) -> boo
             && may_inherit(pod, ledger)
             && identity(pod).lineage == Lineage::Controller
     });
-    heirs.any(|pod| policies::policy_of_pod(view, pod).is_ok_and(|policy| policy.is_some()))
+    heirs.any(|pod| policies::policy_of_pod(context, pod).is_ok_and(|policy| policy.is_some()))
 }
 
 /// True when a request that failed has still to create the pod again.

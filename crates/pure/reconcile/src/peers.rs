@@ -7,8 +7,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use rekindle_controllers::{ClusterView, NamespacedName, ResourceKind, ViewObject, owners, pods};
 use rekindle_ladder::{
-    FailureLikeness, LadderPolicy, NodeTrouble, PodRevision, RevisionPeers, TrialState,
-    fails_repeatedly, symptom_of, tried,
+    FailureLikeness, LadderPolicy, NodeOutage, NodeTrouble, PodRevision, RevisionPeers, TrialState,
+    ended_unforeseen, fails_repeatedly, symptom_of, tried,
 };
 use rekindle_types::held::HeldPod;
 use rekindle_types::owners::is_controlled_by;
@@ -145,6 +145,38 @@ fn node_trouble(
         name: name.to_owned(),
         pods: own.len(),
         failing: failing.len(),
+    })
+}
+
+/// So long a kubelet is given time for what ended together.
+const OUTAGE_LASTS: TickDuration = TickDuration::from_secs(120);
+/// Of fewer pods nothing follows.
+const OUTAGE_PODS_MIN: usize = 3;
+
+/// Whether most pods of the pod's node ended together, of at least two workloads, that had been
+/// well: a runtime that is restarted may end all of them (containerd#7843).
+pub(crate) fn node_outage(
+    view: &ClusterView,
+    pod: &HeldPod,
+    now: Tick,
+    window: TickDuration,
+) -> Option<NodeOutage> {
+    let name = pods::node(pod)?;
+    let own = active_on(view, name);
+    let ends = own.iter().filter_map(|pod| {
+        let at = ended_unforeseen(pod, window).filter(|at| now.since(*at) < OUTAGE_LASTS)?;
+        Some((owners::root_uid(view, &ViewObject::Pod(Arc::clone(pod))), at))
+    });
+    let ends: Vec<(String, Tick)> = ends.collect();
+    let workloads: BTreeSet<&str> = ends.iter().map(|(workload, _)| workload.as_str()).collect();
+    let latest = ends.iter().map(|(_, at)| *at).max()?;
+    let is_outage =
+        workloads.len() >= 2 && ends.len() >= OUTAGE_PODS_MIN && ends.len() * 2 > own.len();
+    is_outage.then(|| NodeOutage {
+        name: name.to_owned(),
+        pods: own.len(),
+        ended: ends.len(),
+        over_at: latest + OUTAGE_LASTS,
     })
 }
 

@@ -18,6 +18,7 @@ use rekindle_types::Tick;
 use crate::NodeLifecycleSettings;
 use crate::figures::{ChangeAge, LadderFigures, LedgerFollower};
 use crate::ledgers;
+use crate::planner_role::PlannerRole;
 use crate::queue::WorkQueue;
 use crate::restart_context::RestartContext;
 use crate::restart_queue::{PlanPermission, RestartQueue};
@@ -27,6 +28,7 @@ use crate::work::{WorkItem, touched};
 
 /// Controllers and ladder at work.
 pub struct Planner {
+    role: PlannerRole,
     limits: RestartLimits,
     view: ClusterView,
     register: LedgerRegister,
@@ -75,6 +77,7 @@ impl Planner {
     /// A planner that has seen nothing yet; `limits` hold over all ladders.
     pub fn new(limits: RestartLimits) -> Self {
         Self {
+            role: PlannerRole::default(),
             limits,
             view: ClusterView::new(),
             register: LedgerRegister::default(),
@@ -92,6 +95,13 @@ impl Planner {
     /// When nodes count as silent, and how fast their pods have to go; before anything is seen.
     pub fn set_node_settings(&mut self, settings: NodeLifecycleSettings) {
         self.view.set_node_settings(settings);
+    }
+
+    /// The same planner in this role; before anything is seen.
+    pub fn with_role(mut self, role: PlannerRole) -> Self {
+        self.unseen = role.kinds().into_iter().collect();
+        self.role = role;
+        self
     }
 
     /// The same planner, which counts here what ladders do.
@@ -155,13 +165,16 @@ impl Planner {
                 self.view.forget_usage(&namespace);
             }
             ledgers::register(&mut self.register, &change);
-            for work in touched(&self.view, &self.register, &change) {
+            for work in touched(&self.role, &self.view, &self.register, &change) {
                 self.enqueue(work);
             }
         }
     }
 
     fn enqueue(&mut self, work: WorkItem) {
+        if !self.role.runs(&work) {
+            return;
+        }
         match self.under_way.get_mut(&work) {
             Some(under_way) => under_way.freshness = PlanFreshness::Stale,
             None => self.queue.add(work),
@@ -199,6 +212,7 @@ impl Planner {
             register: &self.register,
             limits: &self.limits,
             granted: &self.restart_queue.granted(),
+            role: &self.role,
         };
         let plan = work.plan(&context, now);
         if self.restart_queue.ask(&work, &plan, now) == PlanPermission::Waits {

@@ -5,18 +5,96 @@ use std::sync::Arc;
 
 use rekindle_controllers::events::EventNote;
 use rekindle_controllers::{ClusterView, NamespacedName, ResourceKind, ViewObject};
-use rekindle_ladder::{LadderPolicy, LadderPolicyError, policy_of};
+use rekindle_ladder::{LadderMode, LadderPolicy, LadderPolicyError, policy_of};
 use rekindle_types::EventSeverity;
 use rekindle_types::held::HeldPod;
+use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::event::LADDER_INVALID;
 use rekindle_types::v1alpha1::{RestartLadder, RestartLedger};
 
-/// The policy of a pod; none when no ladder has anything to do with it.
+use crate::proposed_ladder::proposed_policy;
+use crate::restart_context::RestartContext;
+
+/// The policy of a pod; none when no ladder has anything to do with it. On a cluster its namespace
+/// has to be enabled, and a pod of the node itself has to be named; while an operator only
+/// observes, a pod without a ladder goes by the one that would be proposed for it.
 pub(crate) fn policy_of_pod(
-    view: &ClusterView,
+    context: &RestartContext<'_>,
     pod: &HeldPod,
 ) -> Result<Option<LadderPolicy>, LadderPolicyError> {
-    policy_of(ladders(view, pod.metadata.namespace.as_deref().unwrap_or_default()), pod)
+    let view = context.view;
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let Some(cluster) = context.role.cluster() else {
+        return policy_of(ladders(view, namespace), pod);
+    };
+    if !cluster.enables(view, namespace) {
+        return Ok(None);
+    }
+    let of_node = PodOfNode::from_pod(pod);
+    let named =
+        ladders(view, namespace).filter(|ladder| of_node.is_none_or(|of| of.is_named(ladder)));
+    let policy = policy_of(named, pod)?;
+    Ok(match cluster.mode {
+        LadderMode::Act => policy,
+        LadderMode::Observe if of_node.is_some() => policy,
+        LadderMode::Observe => policy.or_else(|| proposed_policy(pod)),
+    })
+}
+
+/// A pod that belongs to its node more than to its namespace: a network plugin or a node's own
+/// component may be among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PodOfNode {
+    /// It is made from a file of the node.
+    Static,
+    /// It has the node's network.
+    HostNetwork,
+}
+
+/// On a RestartLadder of a cluster: the pods of the node that it is meant for beside all others
+/// that it selects, `Static` and `HostNetwork`, with a comma between them. A pod's own annotations
+/// name the pod itself.
+pub const INCLUDES_ANNOTATION: &str = "rekindle.dev/ladder-includes";
+
+impl PodOfNode {
+    fn from_pod(pod: &HeldPod) -> Option<Self> {
+        let has_host_network =
+            pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
+        if is_mirror(pod) {
+            Some(PodOfNode::Static)
+        } else {
+            has_host_network.then_some(PodOfNode::HostNetwork)
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            PodOfNode::Static => "Static",
+            PodOfNode::HostNetwork => "HostNetwork",
+        }
+    }
+
+    /// Whether a ladder names pods of this kind.
+    fn is_named(self, ladder: &RestartLadder) -> bool {
+        included(ladder).any(|word| word == self.name())
+    }
+}
+
+fn included(ladder: &RestartLadder) -> impl Iterator<Item = &str> {
+    let annotations = ladder.metadata.annotations.as_ref();
+    let words = annotations.and_then(|all| all.get(INCLUDES_ANNOTATION));
+    let words = words.into_iter().flat_map(|words| words.split(','));
+    words.map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// What of a ladder's annotation names no pods; none when all of it does.
+pub(crate) fn unknown_inclusion(ladder: &RestartLadder) -> Option<String> {
+    let known = [PodOfNode::Static, PodOfNode::HostNetwork].map(PodOfNode::name);
+    let unknown = included(ladder).find(|word| !known.contains(word))?;
+    Some(format!(
+        "annotation {INCLUDES_ANNOTATION}: {unknown:?} is none of {}",
+        known.join(" and ")
+    ))
 }
 
 /// The policy that a ledger was kept by, whose pod may be gone. That of a pod's annotations is gone

@@ -3,6 +3,8 @@
 use rekindle_controllers::ClusterView;
 use rekindle_ladder::{LedgerRegister, PendingDecision, RestartLimits};
 
+use crate::PlannerRole;
+
 /// `source.component` of the ladder's events.
 pub(crate) const COMPONENT: &str = "restart-ladder";
 
@@ -17,4 +19,18 @@ pub(crate) struct RestartContext<'a> {
     pub(crate) limits: &'a RestartLimits,
     /// Decisions to restart a pod that are being written.
     pub(crate) granted: &'a [PendingDecision],
+    /// Where ladders run, and what they may do there.
+    pub(crate) role: &'a PlannerRole,
+}
+
+/// A context of an engine of ours, for this view alone.
+#[cfg(test)]
+pub(crate) fn in_engine<T>(view: &ClusterView, plan: impl FnOnce(&RestartContext<'_>) -> T) -> T {
+    plan(&RestartContext {
+        view,
+        register: &LedgerRegister::default(),
+        limits: &RestartLimits::default(),
+        granted: &[],
+        role: &PlannerRole::Engine,
+    })
 }

@@ -18,11 +18,13 @@ use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, ReplacementHold, Run
 use rekindle_types::{Tick, TickDuration, span};
 
 use crate::restart_context::RestartContext;
-use crate::{ladder, policies};
+use crate::{avoided_nodes, cluster_requests, ladder, policies};
 
 /// Room is asked for again after this long, also when nobody tells that there is some: a request
 /// that was refused by its disruption budget meanwhile has given its room back.
 const ASK_AGAIN: TickDuration = TickDuration::from_secs(5);
+/// A node that is to be avoided carries its taint after this.
+const TAINTED_WITHIN: TickDuration = TickDuration::from_millis(100);
 /// A ladder waits no longer than this for a node that could take its pod. On a single node there
 /// will never be one.
 const NO_NODE_MAX: TickDuration = TickDuration::from_secs(600);
@@ -31,8 +33,10 @@ const NO_NODE_MAX: TickDuration = TickDuration::from_secs(600);
 pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> WritePlan {
     let view = context.view;
     if let Some(restart) = view.pod_restart(name) {
-        let withdrawn = not_asked_any_more(view, restart).map(|why| withdraw(restart, why, now));
-        let over = withdrawn.or_else(|| {
+        let refused = cluster_requests::refusal(context, restart, now);
+        let withdrawn =
+            || not_asked_any_more(context, restart).map(|why| withdraw(restart, why, now));
+        let over = refused.or_else(withdrawn).or_else(|| {
             too_long_without_node(view, restart, now).map(|why| give_up(restart, why, now))
         });
         if let Some(write) = over {
@@ -42,6 +46,12 @@ pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tic
         }
     }
     let plan = reconcile(view, &ControllerKey::PodRestart(name.clone()), now);
+    let waits = |restart: &Arc<PodRestart>| avoided_nodes::waits_for_taint(context, restart, now);
+    if evicts(&plan) && view.pod_restart(name).is_some_and(waits) {
+        let mut later = WritePlan::default();
+        later.look_again(now + TAINTED_WITHIN);
+        return later;
+    }
     let held = view.pod_restart(name).filter(|restart| is_held(restart) && evicts(&plan));
     let Some(restart) = held else { return plan };
     let Some(BudgetExhausted { until, why }) = no_room(context, restart, now) else { return plan };
@@ -56,7 +66,8 @@ pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tic
 /// Why a ladder's request to replace a pod, which is not begun, has nobody who asks for it: the
 /// ladder is gone, selects the pod no more, or does not list the rung. A ladder that cannot be read
 /// may be so by mistake: its requests wait.
-fn not_asked_any_more(view: &ClusterView, restart: &PodRestart) -> Option<String> {
+fn not_asked_any_more(context: &RestartContext<'_>, restart: &PodRestart) -> Option<String> {
+    let view = context.view;
     let ladder = restart.spec.ladder_name.as_deref()?;
     let rung = restart.spec.rung();
     match rung {
@@ -68,7 +79,7 @@ fn not_asked_any_more(view: &ClusterView, restart: &PodRestart) -> Option<String
         return None;
     }
     let pod = pod_of(view, restart)?;
-    let policy = policies::policy_of_pod(view, pod).ok()?;
+    let policy = policies::policy_of_pod(context, pod).ok()?;
     let asks = policy.filter(|policy| policy.name == ladder && policy.step(rung).is_some());
     let name = NamespacedName::from_meta(&pod.metadata);
     asks.is_none()
@@ -115,10 +126,10 @@ fn no_room(
     restart: &PodRestart,
     now: Tick,
 ) -> Option<BudgetExhausted> {
-    let RestartContext { view, register, limits, granted } = *context;
+    let RestartContext { view, register, limits, granted, role: _ } = *context;
     let ladder = restart.spec.ladder_name.as_deref()?;
     let pod = pod_of(view, restart)?;
-    let policy = policies::policy_of_pod(view, pod).ok().flatten();
+    let policy = policies::policy_of_pod(context, pod).ok().flatten();
     let policy = policy.filter(|policy| policy.name == ladder);
     let asker = ladder::asker(pod, ladder);
     let (others, crowd) = (register.occupancy(now, &asker), register.crowd(now, &asker, granted));

@@ -21,6 +21,7 @@ use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
 use crate::policies;
+use crate::restart_context::RestartContext;
 
 /// The revision that a Rollback would go back to for this pod.
 pub(crate) fn target_of(view: &ClusterView, pod: &HeldPod) -> Option<RollbackTarget> {
@@ -33,7 +34,8 @@ pub(crate) fn target_of(view: &ClusterView, pod: &HeldPod) -> Option<RollbackTar
 
 /// Notes on a ReplicaSet that it has been healthy, when a ladder with the rung Rollback will want
 /// to know.
-pub(crate) fn prove(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
+pub(crate) fn prove(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> WritePlan {
+    let view = context.view;
     let mut plan = WritePlan::default();
     let Some(set) = view.replica_set(name).filter(|set| !rollback::was_healthy(set)) else {
         return plan;
@@ -42,7 +44,7 @@ pub(crate) fn prove(view: &ClusterView, name: &NamespacedName, now: Tick) -> Wri
     // first whether anybody will want to know: of a thousand pods one tells that
     let mut all = view.pods_of(uid).filter(|pod| pods::is_active(pod));
     let Some(first) = all.next() else { return plan };
-    let Some(window) = rollback_window(view, first) else { return plan };
+    let Some(window) = rollback_window(context, first) else { return plan };
     let active: Vec<&Arc<HeldPod>> = std::iter::once(first).chain(all).collect();
     let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
     let Some(since) = ready_since(&active).filter(|_| active.len() == wanted) else { return plan };
@@ -55,8 +57,8 @@ pub(crate) fn prove(view: &ClusterView, name: &NamespacedName, now: Tick) -> Wri
 }
 
 /// The window of the pod's ladder, if it lists Rollback.
-fn rollback_window(view: &ClusterView, pod: &HeldPod) -> Option<TickDuration> {
-    let policy = policies::policy_of_pod(view, pod).ok()??;
+fn rollback_window(context: &RestartContext<'_>, pod: &HeldPod) -> Option<TickDuration> {
+    let policy = policies::policy_of_pod(context, pod).ok()??;
     policy.steps.iter().any(|step| step.rung == Rung::Rollback).then_some(policy.window)
 }
 

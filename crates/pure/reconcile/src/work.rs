@@ -7,13 +7,14 @@ use std::fmt;
 use rekindle_controllers::creation_brake::hold_back;
 use rekindle_controllers::{
     ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind,
-    SchedulingRank, ViewObject, WritePlan, affected, owners, reconcile, turn,
+    SchedulingRank, ViewObject, WritePlan, affected, affected_restarts, owners, reconcile, turn,
 };
 use rekindle_ladder::LedgerRegister;
 use rekindle_types::Tick;
 
+use crate::planner_role::PlannerRole;
 use crate::restart_context::RestartContext;
-use crate::{ladder, ledgers, orphans, overlaps, resumption, revisions};
+use crate::{avoided_nodes, ladder, ledgers, orphans, overlaps, resumption, revisions};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +29,8 @@ pub enum WorkItem {
     OldLedger(NamespacedName),
     /// A ReplicaSet that may be known to have been healthy.
     Revision(NamespacedName),
+    /// A node of a cluster that pods may be moved away from.
+    AvoidedNode(String),
 }
 
 impl WorkItem {
@@ -41,6 +44,9 @@ impl WorkItem {
             }
             WorkItem::OldLedger(name) => ObjectId::new(ResourceKind::RestartLedger, name.clone()),
             WorkItem::Revision(name) => ObjectId::new(ResourceKind::ReplicaSet, name.clone()),
+            WorkItem::AvoidedNode(name) => {
+                ObjectId::new(ResourceKind::Node, NamespacedName::new("", name.as_str()))
+            }
         }
     }
 
@@ -52,7 +58,8 @@ impl WorkItem {
             WorkItem::Climb(_)
             | WorkItem::LadderStatus(_)
             | WorkItem::OldLedger(_)
-            | WorkItem::Revision(_) => SchedulingRank::default(),
+            | WorkItem::Revision(_)
+            | WorkItem::AvoidedNode(_) => SchedulingRank::default(),
         }
     }
 
@@ -64,7 +71,8 @@ impl WorkItem {
             WorkItem::Climb(_)
             | WorkItem::LadderStatus(_)
             | WorkItem::OldLedger(_)
-            | WorkItem::Revision(_) => {
+            | WorkItem::Revision(_)
+            | WorkItem::AvoidedNode(_) => {
                 hold_back(context.view, &self.object(), &mut plan, now);
             }
         }
@@ -79,9 +87,10 @@ impl WorkItem {
             }
             WorkItem::Controller(key) => reconcile(view, key, now),
             WorkItem::Climb(pod) => ladder::climb(context, pod, now),
-            WorkItem::LadderStatus(name) => ladder::status(view, name, now),
-            WorkItem::OldLedger(name) => orphans::plan(view, name, now),
-            WorkItem::Revision(name) => revisions::prove(view, name, now),
+            WorkItem::LadderStatus(name) => ladder::status(context, name, now),
+            WorkItem::OldLedger(name) => orphans::plan(context, name, now),
+            WorkItem::Revision(name) => revisions::prove(context, name, now),
+            WorkItem::AvoidedNode(name) => avoided_nodes::plan(context, name, now),
         }
     }
 }
@@ -94,18 +103,23 @@ impl fmt::Display for WorkItem {
             WorkItem::LadderStatus(name) => write!(f, "look at RestartLadder {name}"),
             WorkItem::OldLedger(name) => write!(f, "look at RestartLedger {name}"),
             WorkItem::Revision(name) => write!(f, "look at the revision of ReplicaSet {name}"),
+            WorkItem::AvoidedNode(name) => write!(f, "taint Node {name} while it is avoided"),
         }
     }
 }
 
 /// Everything that a change of the view touches.
 pub(crate) fn touched(
+    role: &PlannerRole,
     view: &ClusterView,
     register: &LedgerRegister,
     change: &ObjectChange,
 ) -> BTreeSet<WorkItem> {
-    let mut work: BTreeSet<WorkItem> =
-        affected(view, change).into_iter().map(WorkItem::Controller).collect();
+    let keys = match role {
+        PlannerRole::Engine | PlannerRole::EngineWithoutLadders => affected(view, change),
+        PlannerRole::Cluster(_) => affected_restarts(view, change),
+    };
+    let mut work: BTreeSet<WorkItem> = keys.into_iter().map(WorkItem::Controller).collect();
     let name = change.id.name.clone();
     if let Some(uid) = orphans::controller_of_news(change) {
         work.extend(orphans::orphans_of_controller(view, uid).map(WorkItem::OldLedger));
@@ -139,6 +153,8 @@ pub(crate) fn touched(
                 work.extend(ledgers::ledgers_of_pod(register, &pod).map(WorkItem::OldLedger));
             }
             work.insert(WorkItem::Climb(pod));
+            let node = avoided_nodes::node_of(view, restart);
+            work.extend(node.map(|node| WorkItem::AvoidedNode(node.to_owned())));
             // its ledger goes on with the pod that took the other one's place
             let status = restart.status.as_ref();
             let replacement = status.and_then(|status| status.replacement.as_ref());
@@ -179,10 +195,18 @@ pub(crate) fn touched(
         | ViewObject::PersistentVolume(_)
         | ViewObject::ResourceQuota(_)
         | ViewObject::StorageClass(_)
-        | ViewObject::Node(_)
-        | ViewObject::Namespace(_)
         | ViewObject::CustomResourceDefinition(_)
         | ViewObject::Metadata(..) => {}
+        ViewObject::Node(_) => drop(work.insert(WorkItem::AvoidedNode(name.name.clone()))),
+        ViewObject::Namespace(_) if role.cluster().is_some() => {
+            // its labels say whether ladders are at work in it
+            let namespace = &name.name;
+            let pods = view.in_namespace(ResourceKind::Pod, namespace);
+            work.extend(pods.map(|pod| WorkItem::Climb(pod.id().name)));
+            let ladders = view.in_namespace(ResourceKind::RestartLadder, namespace);
+            work.extend(ladders.map(|ladder| WorkItem::LadderStatus(ladder.id().name)));
+        }
+        ViewObject::Namespace(_) => {}
     }
     work
 }

@@ -9,8 +9,7 @@ use rekindle_operator::{Candidacy, ElectionTiming, NamespacedName};
 /// The Lease that whoever acts holds.
 const LEASE: (&str, &str) = ("kube-system", "rekindle-controllers");
 
-/// When controllers and ladders take over from others that hold the Lease
-/// kube-system/rekindle-controllers.
+/// When controllers and ladders take over from others that hold their Lease.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LeaderElection {
     /// How long others wait after they last saw the leader renew its lease
@@ -30,14 +29,26 @@ impl LeaderElection {
     /// # Errors
     /// When the periods do not fit together.
     pub fn candidacy(&self, identity: String) -> anyhow::Result<Candidacy> {
+        let (namespace, name) = LEASE;
+        self.candidacy_for(NamespacedName::new(namespace, name), identity)
+    }
+
+    /// The same for another Lease.
+    ///
+    /// # Errors
+    /// When the periods do not fit together.
+    pub fn candidacy_for(
+        &self,
+        lease: NamespacedName,
+        identity: String,
+    ) -> anyhow::Result<Candidacy> {
         let timing = ElectionTiming {
             lease_duration: self.leader_elect_lease_duration.into(),
             renew_deadline: self.leader_elect_renew_deadline.into(),
             retry_period: self.leader_elect_retry_period.into(),
         };
         let timing = timing.check().context("--leader-elect-...")?;
-        let (namespace, name) = LEASE;
-        Ok(Candidacy { lease: NamespacedName::new(namespace, name), identity, timing })
+        Ok(Candidacy { lease, identity, timing })
     }
 }
 

@@ -32,8 +32,8 @@ pub fn run(args: &Controllers) -> anyhow::Result<ExitCode> {
         let version = client.apiserver_version().await.context("reach the API")?;
         // on a cluster they would fight with those that are there
         ensure!(
-            version.git_version.contains("rekindle"),
-            "the API is not Rekindle's but {}, which has controllers of its own: give the kubeconfig of an engine",
+            client::is_engine(&version.git_version),
+            "the API is not Rekindle's but {}, which has controllers of its own: give the kubeconfig of an engine, or run the ladders alone with rekindle operator",
             version.git_version
         );
         output::tell(format!(
@@ -46,6 +46,7 @@ pub fn run(args: &Controllers) -> anyhow::Result<ExitCode> {
         let parts = OperatorParts {
             client,
             clock: SystemClock::start().shared(),
+            role: args.role.role(),
             limits,
             nodes: args.failing.settings(),
             figures: Arc::new(LadderFigures::default()),
@@ -59,7 +60,7 @@ pub fn run(args: &Controllers) -> anyhow::Result<ExitCode> {
 }
 
 /// As client-go makes it: the host's name, and what no other process has.
-fn identity() -> String {
+pub(super) fn identity() -> String {
     let mut bytes = [0_u8; 8];
     OsEntropy::default().fill(&mut bytes);
     let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();

@@ -6,6 +6,8 @@ pub mod down;
 pub mod image;
 pub mod image_pull;
 pub mod node;
+pub mod operator;
+pub mod report;
 pub mod restart;
 pub mod sim;
 pub mod status;

@@ -47,6 +47,7 @@ impl DecisionTasks {
         let parts = OperatorParts {
             client: api.client(OPERATOR),
             clock: api.clock.shared(),
+            role: args.role.role(),
             limits,
             nodes: args.failing.settings(),
             figures,

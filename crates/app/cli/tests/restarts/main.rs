@@ -8,6 +8,7 @@
 
 mod kill9;
 mod node_local_fault;
+mod operator;
 mod poisoned;
 mod privilege;
 mod restart;

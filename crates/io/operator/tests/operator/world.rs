@@ -103,7 +103,8 @@ impl World {
         let (clock, limits) = (self.clock.shared(), self.limits);
         let figures = Arc::default();
         let dead = async move { dead.notified().await };
-        let parts = OperatorParts { client, clock, limits, nodes: Default::default(), figures };
+        let (nodes, role) = Default::default();
+        let parts = OperatorParts { client, clock, role, limits, nodes, figures };
         rekindle_operator::run(parts, dead).await;
     }
 
@@ -115,6 +116,7 @@ impl World {
                 "default",
             ),
             clock: self.clock.shared(),
+            role: Default::default(),
             limits: self.limits,
             nodes: Default::default(),
             figures: Arc::default(),

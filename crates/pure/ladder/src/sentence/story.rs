@@ -5,6 +5,7 @@ use rekindle_types::Tick;
 use rekindle_types::span::show;
 use rekindle_types::v1alpha1::Rung;
 
+use super::authority::without_agent;
 use super::{
     BACKOFF_GOES_ON, after_the_last, alike, attempt, clock, done, requests, rolling_back,
     short_name,
@@ -13,7 +14,9 @@ use crate::attempts::LedgerAttempts;
 use crate::explanation::{DecisionText, Phrase};
 use crate::failures::{CountedFailure, FailedPart};
 use crate::policy::RungPolicy;
-use crate::{LadderPolicy, NodeTrouble, RevisionPeers, RollbackTarget, Trial};
+use crate::{
+    LadderMode, LadderPolicy, NodeOutage, NodeTrouble, RevisionPeers, RollbackTarget, Trial,
+};
 
 /// Where no restart helps.
 const HOLDING: &str = "holding, no restart helps";
@@ -43,6 +46,10 @@ pub(crate) struct FailureStory<'a> {
     pub(crate) given_up: Option<&'a str>,
     /// Why the last attempt was over before anything was done to the pod.
     pub(crate) not_carried_out: Option<&'a str>,
+    /// Rungs of the ladder that the pod's node has no agent for.
+    pub(crate) passed_over: &'a [Rung],
+    /// Whether the attempts were made, or only noted.
+    pub(crate) mode: LadderMode,
     pub(crate) quotes: QuotedOutput,
 }
 
@@ -173,6 +180,10 @@ impl FailureStory<'_> {
         }
         let done = done(self.policy, self.tried, rung);
         let ago = self.tried.last(rung).map(|at| self.now.since(at));
+        let done = match self.mode {
+            LadderMode::Act => done,
+            LadderMode::Observe => format!("{done} was noted"),
+        };
         match ago.filter(|ago| ago.as_secs() > 0).map(show) {
             Some(ago) => Phrase::new(
                 format!("{subject} again, {ago} after {done}"),
@@ -180,6 +191,14 @@ impl FailureStory<'_> {
             ),
             None => Phrase::new(format!("{subject} again, right after {done}"), again),
         }
+    }
+
+    /// The rungs that would have had their turn before this one, if there were an agent.
+    fn passed_over_before(&self, next: Option<Rung>) -> String {
+        let tried = self.tried.highest().unwrap_or(Rung::Container);
+        let is_due = |rung: &Rung| *rung >= tried && next.is_none_or(|next| *rung < next);
+        let due: Vec<Rung> = self.passed_over.iter().copied().filter(is_due).collect();
+        without_agent(&due)
     }
 
     /// A restart above Container, the `number`th of its rung.
@@ -207,7 +226,12 @@ impl FailureStory<'_> {
             None => (String::new(), brief),
         };
         let says = self.node_says.map(|says| format!("; its node says {says}")).unwrap_or_default();
-        DecisionText::new(format!("{full}{node}{says}: {doing}"), &cause, &doing.brief)
+        let passed_over = match self.elsewhere {
+            Some(_) => String::new(), // nothing in place would help
+            None => self.passed_over_before(Some(step.rung)),
+        };
+        let message = format!("{full}{node}{passed_over}{says}: {doing}");
+        DecisionText::new(message, &cause, &doing.brief)
     }
 
     /// Most pods of the revision fail alike.
@@ -220,6 +244,19 @@ impl FailureStory<'_> {
         followed_by(&self.so_far(), &alike::trial_first(peers, trial, self.pod))
     }
 
+    /// Most pods of the node ended together.
+    pub(crate) fn node_outage(&self, outage: &NodeOutage) -> DecisionText {
+        let NodeOutage { name, pods, ended, over_at } = outage;
+        let until = clock(*over_at);
+        let then = Phrase::new(
+            format!(
+                "{ended} of {pods} pods of node {name} ended together: the ladder waits until {until}, the kubelet starts them again"
+            ),
+            format!("holding, {ended} of {pods} pods of node ended"),
+        );
+        followed_by(&self.so_far(), &then)
+    }
+
     /// The same of what is a state: the same words however long it lasts.
     pub(crate) fn common_state(&self, peers: &RevisionPeers, rung: Rung) -> DecisionText {
         followed_by(&self.subject(), &alike::all_held(peers, rung))
@@ -230,7 +267,9 @@ impl FailureStory<'_> {
         let story = FailureStory { quotes: QuotedOutput::LeftOut, ..*self }; // a webhook may carry it far away
         let (so_far, after) = (story.so_far(), after_the_last(self.policy));
         let action = format!("{}, {}", left.brief, after.brief);
-        DecisionText::new(format!("{so_far}; {left}: {after}"), &so_far.brief, &action)
+        let passed_over = self.passed_over_before(None);
+        let message = format!("{so_far}{passed_over}; {left}: {after}");
+        DecisionText::new(message, &so_far.brief, &action)
     }
 
     /// No restart helps.

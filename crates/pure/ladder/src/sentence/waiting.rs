@@ -72,6 +72,13 @@ pub(crate) fn held_restart(step: &RungPolicy, number: u32) -> DecisionText {
     DecisionText::new(format!("{why}: {attempt}"), "budget has room", &attempt.brief)
 }
 
+/// What ended together with most pods of its node was given time, and does not run again.
+pub(crate) fn after_outage(step: &RungPolicy, number: u32) -> DecisionText {
+    let attempt = attempt(step, number);
+    let message = format!("it does not run again as its node's other pods do: {attempt}");
+    DecisionText::new(message, "not up again with its node", &attempt.brief)
+}
+
 /// A budget lets a request that was held back not go on yet. The PodRestart says this itself.
 pub(crate) fn waits_for_room(room: BudgetState) -> String {
     let which = match room {

@@ -3,6 +3,9 @@ use rekindle_types::v1alpha1::{LadderRung, Rung};
 
 use super::*;
 
+/// An engine of ours.
+const REACH: LadderReach = LadderReach::Pods(InPlaceSupport::Available);
+
 fn ladder(rungs: &[Rung]) -> RestartLadder {
     let mut ladder = RestartLadder::default();
     ladder.metadata.name = Some("web".to_owned());
@@ -19,7 +22,7 @@ fn ladder(rungs: &[Rung]) -> RestartLadder {
 }
 
 fn accepted(ladder: &RestartLadder) -> (String, String, String) {
-    let status = ladder_status(ladder, None, Tick::from_secs(1));
+    let status = ladder_status(ladder, &REACH, None, Tick::from_secs(1));
     let condition = status.conditions.expect("a condition").remove(0);
     assert_eq!(condition.type_, "Accepted");
     (condition.status, condition.reason, condition.message)
@@ -139,12 +142,12 @@ fn a_message_stays_short_whatever_the_spec_says() {
 #[test]
 fn a_verdict_that_stays_keeps_its_time_and_is_written_once() {
     let mut ladder = ladder(&[Rung::Pod]);
-    let first = ladder_status(&ladder, None, Tick::from_secs(1));
+    let first = ladder_status(&ladder, &REACH, None, Tick::from_secs(1));
     assert_eq!(first.observed_generation, Some(3));
     ladder.status = Some(first.clone());
-    assert_eq!(ladder_status(&ladder, None, Tick::from_secs(2)), first);
+    assert_eq!(ladder_status(&ladder, &REACH, None, Tick::from_secs(2)), first);
     ladder.spec.rungs.clear();
-    let refused = ladder_status(&ladder, None, Tick::from_secs(3));
+    let refused = ladder_status(&ladder, &REACH, None, Tick::from_secs(3));
     let since = &refused.conditions.expect("a condition")[0].last_transition_time;
     assert_eq!(*since, Tick::from_secs(3).to_time());
 }
@@ -153,7 +156,7 @@ fn a_verdict_that_stays_keeps_its_time_and_is_written_once() {
 fn an_overlap_is_told_while_there_is_one_and_not_of_a_ladder_that_never_had_one() {
     let mut ladder = ladder(&[Rung::Pod]);
     let told = |ladder: &RestartLadder, by: Option<&str>, at: u64| {
-        let status = ladder_status(ladder, by, Tick::from_secs(at));
+        let status = ladder_status(ladder, &REACH, by, Tick::from_secs(at));
         let conditions = status.conditions.iter().flatten();
         let told = conditions.map(|c| (c.type_.clone(), c.status.clone(), c.message.clone()));
         let told =
@@ -172,4 +175,29 @@ fn an_overlap_is_told_while_there_is_one_and_not_of_a_ladder_that_never_had_one(
     assert_eq!(words, [format!("Overlapped False: {OVERLAP_OVER}")]);
     ladder.status = Some(status);
     assert!(!tells_of_overlap(&ladder, by));
+}
+
+#[test]
+fn a_ladder_of_a_cluster_says_what_it_cannot_do_there() {
+    let ladder = ladder(&[Rung::Container, Rung::Containers, Rung::Pod, Rung::Recreate]);
+    let mut before = ladder;
+    for (reach, expected) in [
+        (
+            LadderReach::Pods(InPlaceSupport::NoAgent),
+            [
+                "True",
+                "Accepted",
+                "every rung but Containers and Pod is carried out: no node has an agent",
+            ],
+        ),
+        (LadderReach::NotEnabled("label it".to_owned()), ["False", "NotEnabled", "label it"]),
+        (LadderReach::Misread("no such pods".to_owned()), ["False", "Invalid", "no such pods"]),
+    ] {
+        let status = ladder_status(&before, &reach, None, Tick::from_secs(1));
+        let conditions = status.conditions.clone().unwrap_or_default();
+        let told: Vec<_> =
+            conditions.iter().map(|c| [&*c.status, &*c.reason, &*c.message]).collect();
+        assert_eq!(told, [expected]);
+        before.status = Some(status);
+    }
 }

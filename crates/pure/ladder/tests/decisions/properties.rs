@@ -4,7 +4,8 @@
 
 use proptest::prelude::*;
 use rekindle_ladder::{
-    LadderAction, LadderPolicy, NodeTrouble, Occupancy, RevisionPeers, RollbackTarget, Trial,
+    InPlaceSupport, LadderAction, LadderAuthority, LadderMode, LadderPolicy, NodeTrouble,
+    Occupancy, RestartDecision, RevisionPeers, RollbackTarget, Trial, needs_agent,
 };
 use rekindle_types::v1alpha1::{
     CarriedOutBy, LadderBudget, LadderRung, LedgerPhase, PodRestart, PodRestartPhase,
@@ -88,6 +89,7 @@ impl Peer {
             tried: (self == Peer::InVain).then_some(Rung::Pod),
             trial: (self == Peer::OnTrial).then_some(trial),
             helped: (self == Peer::Helped).then_some(Rung::Pod),
+            outage: None,
             node: (self == Peer::OfNode).then(|| NodeTrouble {
                 name: "n1".to_owned(),
                 pods: 4,
@@ -384,6 +386,7 @@ impl Play {
             }
         }
         self.check_bounds()?;
+        self.check_authority(&decision)?;
         if let LadderAction::Restart(plan) = &decision.action {
             let is_new = self.asked.iter().all(|(name, ..)| *name != plan.name);
             if is_new {
@@ -437,6 +440,21 @@ impl Play {
             let enough = stable.is_some_and(|span| span >= self.world.policy.window);
             prop_assert!(enough, "exhausted until a stable run as long as the window");
         }
+        Ok(())
+    }
+
+    /// Nothing is asked for that cannot be carried out, or is not to be.
+    fn check_authority(&self, decision: &RestartDecision) -> Result<(), TestCaseError> {
+        let LadderAuthority { mode, in_place } = self.world.authority;
+        match (mode, in_place, &decision.action) {
+            (LadderMode::Observe, _, action) => prop_assert_eq!(action, &LadderAction::None),
+            (LadderMode::Act, InPlaceSupport::NoAgent, LadderAction::Restart(plan)) => {
+                prop_assert!(!needs_agent(plan.rung), "{} has no agent", plan.rung);
+            }
+            (LadderMode::Act, _, _) => {}
+        }
+        let noted = decision.ledger.decisions.iter().flatten().any(|d| d.is_dry_run());
+        prop_assert!(!noted || mode == LadderMode::Observe, "what is done is no dry run");
         Ok(())
     }
 
@@ -547,6 +565,20 @@ proptest! {
         // Before there is a ledger, an old pod's status does not prove when all of its ends were:
         // see `05_counting.txt`.
         play.play(&Step::Exit { container: 0, code: 1 })?;
+        for step in &steps {
+            play.play(step)?;
+        }
+        play.recovers()?;
+    }
+
+    #[test]
+    fn the_ladder_keeps_its_promises_without_an_agent_and_while_it_only_observes(
+        policy in policy(),
+        steps in proptest::collection::vec(step(), 1..60),
+        mode in prop_oneof![Just(LadderMode::Act), Just(LadderMode::Observe)],
+    ) {
+        let mut play = Play::new(policy, Node::WhenItPleases);
+        play.world.authority = LadderAuthority { mode, in_place: InPlaceSupport::NoAgent };
         for step in &steps {
             play.play(step)?;
         }

@@ -26,9 +26,12 @@
 //! crowd namespace=N cluster=N workload=N                     restarts of other ladders' pods, just now
 //! peers failing=N of=N [tried=RUNG] [trial=RUNG] [helped=RUNG]   pods of the revision that fail alike
 //! node failing=N of=N          pods of the node that fail, while another node does better
+//! node ended=N of=N            pods of the node that ended together, just now
 //! of DaemonSet                 the pod is of a DaemonSet
 //! node says CONDITION          what the node says is wrong with it
 //! rollback N                   revision N was healthy
+//! agent none                   the pod's node restarts nothing in place
+//! mode observe | act           whether decisions are carried out
 //! recreated                    the pod comes back under the same name with another UID, and runs; requests for the old one are gone
 //! recreated meanwhile          … and nothing runs yet; requests for the old one are there
 //! delete | phase Failed | phase Succeeded
@@ -41,7 +44,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use rekindle_ladder::{
-    LadderAction, LadderPolicy, LimitUsage, NodeTrouble, RestartDecision, RollbackTarget, Trial,
+    InPlaceSupport, LadderAction, LadderMode, LadderPolicy, LimitUsage, NodeOutage, NodeTrouble,
+    RestartDecision, RollbackTarget, Trial,
 };
 use rekindle_types::v1alpha1::{
     LadderBudget, LadderRung, OnExhausted, PodRestartPhase, PodRestartSpec, ReplacementStep,
@@ -188,13 +192,23 @@ impl Player {
                 };
             }
             ["peers", options @ ..] => self.set_peers(&options_of(options)),
+            ["node", "well"] => self.world().peers.outage = None,
             ["node", options @ ..] => {
                 let options = options_of(options);
                 let number = |key: &str| options[key].parse().expect("a number");
-                let (failing, pods) = (number("failing"), number("of"));
                 let name = "n1".to_owned();
+                if options.contains_key("ended") {
+                    let (ended, pods) = (number("ended"), number("of"));
+                    let over_at = self.world().now + TickDuration::from_secs(120);
+                    self.world().peers.outage = Some(NodeOutage { name, pods, ended, over_at });
+                    return;
+                }
+                let (failing, pods) = (number("failing"), number("of"));
                 self.world().peers.node = Some(NodeTrouble { name, pods, failing });
             }
+            ["agent", "none"] => self.world().authority.in_place = InPlaceSupport::NoAgent,
+            ["mode", "observe"] => self.world().authority.mode = LadderMode::Observe,
+            ["mode", "act"] => self.world().authority.mode = LadderMode::Act,
             ["rollback", "none"] => self.world().rollback = None,
             ["rollback", revision] => {
                 let revision = revision.parse().expect("a number");

@@ -3,8 +3,8 @@
 
 use k8s_openapi::api::core::v1;
 use rekindle_ladder::{
-    LadderAction, LadderPolicy, LimitUsage, Occupancy, RestartDecision, RestartLimits,
-    RevisionPeers, Situation, decide, symptom_of,
+    LadderAction, LadderAuthority, LadderPolicy, LimitUsage, Occupancy, RestartDecision,
+    RestartLimits, RevisionPeers, Situation, decide, symptom_of,
 };
 use rekindle_types::held::{HeldContainerState, HeldPod};
 use rekindle_types::v1alpha1::{LedgerPhase, PodRestart, RestartLadder, RestartLedgerStatus, Rung};
@@ -97,6 +97,7 @@ fn look_among(
         limits: &RestartLimits::default(),
         peers: &peers,
         rollback: None,
+        authority: LadderAuthority::default(),
     })
 }
 
@@ -440,6 +441,7 @@ fn a_rung_that_was_held_back_waits_for_what_comes_of_a_restart_that_began_since(
             limits: &limits,
             peers: &peers,
             rollback: None,
+            authority: LadderAuthority::default(),
         })
     };
     let held = now(6, None, &[], &crowd);

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use rekindle_ladder::{
-    LadderAction, LadderPolicy, LimitUsage, Occupancy, RestartDecision, RestartLimits,
-    RevisionPeers, RollbackTarget, Situation, decide,
+    LadderAction, LadderAuthority, LadderPolicy, LimitUsage, Occupancy, RestartDecision,
+    RestartLimits, RevisionPeers, RollbackTarget, Situation, decide,
 };
 use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{
@@ -47,6 +47,7 @@ pub(crate) struct World {
     pub(crate) crowd: LimitUsage,
     pub(crate) peers: RevisionPeers,
     pub(crate) rollback: Option<RollbackTarget>,
+    pub(crate) authority: LadderAuthority,
     /// Restarts that decisions asked for, by name: how often.
     pub(crate) asked: BTreeMap<String, u32>,
 }
@@ -107,6 +108,7 @@ impl World {
             crowd: LimitUsage::default(),
             peers: RevisionPeers::default(),
             rollback: None,
+            authority: LadderAuthority::default(),
             asked: BTreeMap::new(),
         }
     }
@@ -282,6 +284,7 @@ impl World {
             limits: &RestartLimits::default(),
             peers: &self.peers,
             rollback: self.rollback.as_ref(),
+            authority: self.authority,
         });
         if self.ledger.is_some() || decision.ledger != RestartLedgerStatus::default() {
             self.ledger = Some(decision.ledger.clone());

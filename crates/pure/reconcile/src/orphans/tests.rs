@@ -2,6 +2,7 @@ use rekindle_types::v1alpha1::LedgerPhase;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::restart_context::in_engine;
 
 const NOW: Tick = Tick::from_secs(1_795_262_400);
 
@@ -43,7 +44,7 @@ fn job(condition: Option<&str>) -> ViewObject {
 
 /// What the ledger says then, if that is written.
 fn written(view: &ClusterView) -> Option<(Option<LedgerPhase>, String)> {
-    plan(view, &name(), NOW).writes().find_map(|write| match write {
+    in_engine(view, |context| plan(context, &name(), NOW)).writes().find_map(|write| match write {
         WriteOperation::UpdateStatus(ViewObject::RestartLedger(ledger)) => {
             let status = ledger.status.clone().unwrap();
             assert_eq!((status.failures_total, status.rung), (2, None));
@@ -81,7 +82,10 @@ fn what_a_clock_that_was_ahead_decided_about_a_pod_that_is_gone_is_of_now() {
         decision.at = ahead.clone();
     }
     view.apply(ledger.into());
-    let mut writes = plan(&view, &name(), NOW).writes().cloned().collect::<Vec<_>>();
+    let mut writes = in_engine(&view, |context| plan(context, &name(), NOW))
+        .writes()
+        .cloned()
+        .collect::<Vec<_>>();
     let Some(WriteOperation::UpdateStatus(ViewObject::RestartLedger(written))) = writes.pop()
     else {
         panic!("{writes:?}");
@@ -97,7 +101,7 @@ fn what_a_clock_that_was_ahead_decided_about_a_pod_that_is_gone_is_of_now() {
         may_inherit(heir, &written) && !may_inherit(heir, view.restart_ledger(&name()).unwrap())
     );
     view.apply(ViewObject::RestartLedger(written));
-    let next = plan(&view, &name(), NOW);
+    let next = in_engine(&view, |context| plan(context, &name(), NOW));
     assert_eq!(
         (next.writes().count(), next.again_at),
         (0, Some(NOW + TickDuration::from_secs(600)))
@@ -205,7 +209,8 @@ fn the_daemon_of_a_node_that_is_gone_or_unfit_does_not_come_again() {
         ledger.metadata.creation_timestamp = Some(NOW.to_time());
         view.apply(ViewObject::from(ledger));
         let name = NamespacedName::new("shop", "jj.n");
-        let is_told = plan(&view, &name, NOW).writes().next().is_some();
+        let is_told =
+            in_engine(&view, |context| plan(context, &name, NOW)).writes().next().is_some();
         assert_eq!(is_told, is_gone, "{case}");
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::ladder::status;
+use crate::restart_context::in_engine;
 use crate::wire::object_from_json;
 
 const NOW: Tick = Tick::from_secs(1_795_262_400);
@@ -85,7 +86,7 @@ fn of_many_older_ladders_a_few_are_named() {
 fn an_overlap_is_one_warning_about_the_younger_ladder_while_nothing_else_is_to_be_said() {
     let mut view =
         world([ladder("a", 2, json!({"app": "web"})), ladder("b", 1, json!({"app": "web"}))]);
-    let plan = status(&view, &named("a"), NOW);
+    let plan = in_engine(&view, |context| status(context, &named("a"), NOW));
     let [note] = plan.notes.as_slice() else { panic!("{:?}", plan.notes) };
     assert_eq!((note.about.kind, note.about.name.as_str()), ("RestartLadder", "a"));
     assert_eq!(note.reason, "LadderOverlapped");
@@ -94,9 +95,12 @@ fn an_overlap_is_one_warning_about_the_younger_ladder_while_nothing_else_is_to_b
     let ViewObject::RestartLadder(mut after) = after else { panic!() };
     Arc::make_mut(&mut after).metadata.resource_version = Some("2".to_owned());
     view.apply(ViewObject::RestartLadder(after));
-    let again = status(&view, &named("a"), NOW);
+    let again = in_engine(&view, |context| status(context, &named("a"), NOW));
     assert!(again.notes.is_empty() && again.writes().next().is_none());
-    assert!(status(&view, &named("b"), NOW).notes.is_empty(), "the one that decides");
+    assert!(
+        in_engine(&view, |context| status(context, &named("b"), NOW)).notes.is_empty(),
+        "the one that decides"
+    );
 }
 
 #[test]

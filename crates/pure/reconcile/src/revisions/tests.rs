@@ -1,6 +1,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::restart_context::in_engine;
 
 const NOW: Tick = Tick::from_secs(1_000_000);
 
@@ -58,7 +59,7 @@ fn a_revision_is_healthy_when_all_its_replicas_have_been_ready_for_the_window() 
         ([Some(700), Some(599)], None),
         ([Some(700), None], None),
     ] {
-        let plan = prove(&world("Rollback", ready_for), &set(), NOW);
+        let plan = in_engine(&world("Rollback", ready_for), |context| prove(context, &set(), NOW));
         let noted = plan.writes().find_map(|write| match write {
             WriteOperation::Patch { patch, .. } => {
                 patch["metadata"]["annotations"][rollback::HEALTHY].as_str()
@@ -72,20 +73,25 @@ fn a_revision_is_healthy_when_all_its_replicas_have_been_ready_for_the_window() 
 
 #[test]
 fn a_revision_that_is_ready_is_looked_at_again_when_the_window_is_over() {
-    let plan = prove(&world("Rollback", [Some(700), Some(200)]), &set(), NOW);
+    let plan = in_engine(&world("Rollback", [Some(700), Some(200)]), |context| {
+        prove(context, &set(), NOW)
+    });
     assert_eq!(plan.again_at, Some(NOW + TickDuration::from_secs(400)));
 }
 
 #[test]
 fn nobody_asks_whether_a_revision_is_healthy_without_the_rung_rollback_or_twice() {
-    assert_eq!(prove(&world("Recreate", [Some(700); 2]), &set(), NOW), WritePlan::default());
+    assert_eq!(
+        in_engine(&world("Recreate", [Some(700); 2]), |context| prove(context, &set(), NOW)),
+        WritePlan::default()
+    );
     let mut view = world("Rollback", [Some(700); 2]);
     let mut noted = view.replica_set(&set()).unwrap().as_ref().clone();
     noted.metadata.resource_version = Some("2".to_owned());
     let annotation = (rollback::HEALTHY.to_owned(), "2026-01-01T00:00:00Z".to_owned());
     noted.metadata.annotations = Some([annotation].into());
     view.apply(ViewObject::from(noted));
-    assert_eq!(prove(&view, &set(), NOW), WritePlan::default());
+    assert_eq!(in_engine(&view, |context| prove(context, &set(), NOW)), WritePlan::default());
 }
 
 #[test]

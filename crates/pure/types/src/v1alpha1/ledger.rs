@@ -117,6 +117,10 @@ pub struct RestartLedgerStatus {
     /// cleared last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_vain: Option<Rung>,
+    /// True when attempts above Container were only noted, by an operator that observes. One that
+    /// acts does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
     /// How long what failed again had been running, in seconds; absent when that is not known, when
     /// it was longer than the window, and after a first failure. Nothing has recovered before it
     /// has run for twice as long.
@@ -171,6 +175,8 @@ pub enum HoldReason {
     ClusterLimit,
     /// A disruption budget forbids the eviction, or there is no other node.
     Eviction,
+    /// Most pods of the node ended together.
+    Node,
 }
 
 impl RestartLedger {
@@ -190,7 +196,7 @@ impl RestartLedgerStatus {
 
 impl HoldReason {
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Futile,
         Self::Revision,
         Self::Trial,
@@ -199,6 +205,7 @@ impl HoldReason {
         Self::NamespaceLimit,
         Self::ClusterLimit,
         Self::Eviction,
+        Self::Node,
     ];
 
     /// As the API has it.
@@ -212,6 +219,7 @@ impl HoldReason {
             Self::NamespaceLimit => "NamespaceLimit",
             Self::ClusterLimit => "ClusterLimit",
             Self::Eviction => "Eviction",
+            Self::Node => "Node",
         }
     }
 }
@@ -240,6 +248,14 @@ pub struct ObservedContainer {
     /// The attempt (counted from 0, as restartCount) that a PodRestart ends: its end is no failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excused_attempt: Option<u32>,
+}
+
+impl LedgerDecision {
+    /// Whether a restart above Container was only noted: an operator that acts asks for a
+    /// PodRestart in the same decision.
+    pub fn is_dry_run(&self) -> bool {
+        self.pod_restart.is_none() && self.rung.is_some_and(|rung| rung > Rung::Container)
+    }
 }
 
 /// One decision, with its reason. The same decision again raises the count.

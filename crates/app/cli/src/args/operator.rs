@@ -1,0 +1,87 @@
+//! The ladder on a cluster: the operator and its report.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use rekindle_operator::LadderMode;
+
+use super::{ApiAccess, LadderArgs, LeaderElection};
+
+/// `rekindle operator`.
+#[derive(Args, Clone, Debug)]
+pub struct OperatorArgs {
+    /// Whether ladders are carried out, or only decided and noted in RestartLedgers
+    #[arg(long, value_enum, default_value_t = ModeArg::Observe, env = "REKINDLE_MODE")]
+    pub mode: ModeArg,
+    /// The kubeconfig [default: KUBECONFIG, or the account of the pod that this runs in]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The namespace of the operator and its lease; no ladder acts in it [default: that of the pod
+    /// that this runs in, or rekindle-system]
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// In mode act, give a node that a pod is moved away from the taint rekindle.dev/avoid of
+    /// effect PreferNoSchedule for as long; it needs the right to patch nodes
+    #[arg(long)]
+    pub taint_avoided_nodes: bool,
+    #[command(flatten)]
+    pub ladder: LadderArgs,
+    #[command(flatten)]
+    pub election: LeaderElection,
+    /// Run the ladders of an engine that was started with --no-ladders or --no-controllers
+    #[arg(long, hide = true)]
+    pub on_engine: bool,
+}
+
+/// Whether ladders are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModeArg {
+    /// Decide, and write RestartLedgers only.
+    Observe,
+    /// Evict pods and roll Deployments back as the ladders say.
+    Act,
+}
+
+impl ModeArg {
+    /// As the ladder has it.
+    pub fn mode(self) -> LadderMode {
+        match self {
+            ModeArg::Observe => LadderMode::Observe,
+            ModeArg::Act => LadderMode::Act,
+        }
+    }
+
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            ModeArg::Observe => "observe",
+            ModeArg::Act => "act",
+        }
+    }
+}
+
+/// `rekindle report`.
+#[derive(Args, Clone, Debug)]
+pub struct ReportArgs {
+    /// A table for people, JSON (its shape: docs/how-to/try-the-ladder-on-your-cluster.md), or the
+    /// ladders that are proposed, to be applied: rekindle report -o yaml | kubectl apply -f -
+    #[arg(short, long, value_enum, default_value_t = ReportOutput::Table)]
+    pub output: ReportOutput,
+    /// All enabled namespaces are reported on, unless --namespace names one
+    #[command(flatten)]
+    pub access: ApiAccess,
+}
+
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportOutput {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+    /// The proposed ladders as manifests.
+    Yaml,
+}

@@ -1,0 +1,181 @@
+//! The chart `deploy/chart` with the real helm, on an engine that plays a cluster. Its operator
+//! is a pod there, with the rights that the chart gives and no others.
+use std::path::Path;
+
+use rekindle_testkit::{Engine, TIMEOUT, rekindle_path, text};
+use serde_json::Value;
+
+const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/chart");
+const NAMESPACE: &str = "rekindle-system";
+const ACCOUNT: &str = "--as=system:serviceaccount:rekindle-system:rekindle-operator";
+
+const SICK: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: sick}
+spec:
+  selector: {matchLabels: {app: sick}}
+  template:
+    metadata: {labels: {app: sick}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - {name: app, image: localhost/demo, args: [crash, --after, 100ms]}
+---
+apiVersion: rekindle.dev/v1alpha1
+kind: RestartLadder
+metadata: {name: sick}
+spec:
+  selector: {matchLabels: {app: sick}}
+  rungs: [{rung: Container, attempts: 1}, {rung: Recreate, attempts: 1}]
+";
+
+#[track_caller]
+fn helm(engine: &Engine, arguments: &[&str]) -> String {
+    let output = engine.helm_command(arguments).output().unwrap();
+    let printed = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "helm {arguments:?}: {printed}");
+    printed
+}
+
+/// Whether the operator's account may do this in namespace `default`.
+fn may(engine: &Engine, what: &str) -> bool {
+    let words: Vec<&str> = what.split(' ').collect();
+    let output = engine.try_kubectl(&[&["auth", "can-i", ACCOUNT], &words[..]].concat(), "");
+    output.status.success()
+}
+
+/// The rights that are given of those that are asked for.
+fn given<'a>(engine: &Engine, asked: &[&'a str]) -> Vec<&'a str> {
+    asked.iter().copied().filter(|what| may(engine, what)).collect()
+}
+
+const ASKED: [&str; 12] = [
+    "list pods",
+    "update restartledgers.rekindle.dev --subresource=status",
+    "create podrestarts.rekindle.dev",
+    "create pods --subresource=eviction",
+    "create events",
+    "create pods",
+    "delete pods",
+    "patch pods --subresource=status",
+    "update deployments.apps",
+    "get secrets",
+    "patch nodes",
+    "create pods --subresource=exec",
+];
+
+#[test]
+fn the_operator_of_the_chart_observes_and_acts_with_the_rights_it_is_given() {
+    let engine = Engine::start_with(&["--no-ladders", "--max-container-restart-period", "1s"]);
+    engine.kubectl(&["label", "namespace", "default", "rekindle.dev/ladder=enabled"]);
+    engine.kubectl(&["create", "namespace", NAMESPACE]);
+    let binary = rekindle_path().display().to_string();
+    let command = format!("image.command={{{binary}}}");
+    let values = [
+        "--set=image.repository=localhost/host,image.tag=latest",
+        "--set",
+        &command,
+        "--set=extraArgs={--on-engine}",
+    ];
+    let release = ["rekindle", CHART, "--namespace", NAMESPACE, "--skip-crds"];
+    helm(&engine, &[&["install"], &release[..], &values[..], &["--wait", TIMEOUT]].concat());
+    assert_eq!(
+        given(&engine, &ASKED),
+        ["list pods", "update restartledgers.rekindle.dev --subresource=status"],
+        "mode observe touches no pod"
+    );
+    engine.apply(SICK);
+    let observed = engine.until(&["restartledgers"], |ledgers| {
+        ledgers.values().any(|ledger| ledger["status"]["phase"] == "Exhausted")
+    });
+    let said = observed.values().next().unwrap()["status"]["message"].clone();
+    assert!(said.as_str().unwrap().ends_with("mode observe: nothing was done"), "{said}");
+    let before = engine.get("pods")["items"][0]["metadata"]["uid"].clone();
+
+    let act = ["--reuse-values", "--set=mode=act", "--wait", TIMEOUT];
+    helm(&engine, &[&["upgrade"], &release[..4], &act[..]].concat());
+    assert_eq!(
+        given(&engine, &ASKED),
+        [
+            "list pods",
+            "update restartledgers.rekindle.dev --subresource=status",
+            "create podrestarts.rekindle.dev",
+            "create pods --subresource=eviction",
+            "create events",
+        ]
+    );
+    engine.until(&["pods"], |pods| {
+        let mut uids = pods.values().map(|pod| &pod["metadata"]["uid"]);
+        !pods.is_empty() && uids.all(|uid| *uid != before)
+    });
+
+    helm(&engine, &["rollback", "rekindle", "1", "--namespace", NAMESPACE, "--wait", TIMEOUT]);
+    assert!(!may(&engine, "create pods --subresource=eviction"));
+    helm(&engine, &["uninstall", "rekindle", "--namespace", NAMESPACE, "--wait", TIMEOUT]);
+    let left = "clusterroles,clusterrolebindings,roles,rolebindings,deployments,poddisruptionbudgets,networkpolicies,serviceaccounts";
+    let left = engine.kubectl(&[
+        "get",
+        left,
+        "--namespace",
+        NAMESPACE,
+        "-l",
+        "app.kubernetes.io/name=rekindle",
+        "-o",
+        "name",
+    ]);
+    assert_eq!(left, "");
+    // nothing of ours holds up the deletion of what is the user's
+    engine.kubectl(&["delete", "restartladder/sick", "deployment/sick", "--wait", TIMEOUT]);
+    engine.kubectl(&["delete", "podrestarts", "--all", TIMEOUT]);
+}
+
+/// A rendered manifest of the chart with these values.
+fn rendered(engine: &Engine, values: &[&str]) -> Result<String, String> {
+    let image = ["--set=image.repository=registry.example/rekindle"];
+    let arguments = [&["template", "rekindle", CHART], &image[..], values].concat();
+    let output = engine.helm_command(&arguments).output().unwrap();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+#[test]
+fn the_chart_is_sound_and_refuses_values_that_it_does_not_know() {
+    let engine = Engine::start();
+    let restricted = "pod-security.kubernetes.io/warn=restricted";
+    engine.kubectl(&["label", "namespace", "default", restricted]);
+    helm(&engine, &["lint", "--strict", CHART, "--set=image.repository=registry.example/rekindle"]);
+    for values in [vec![], vec!["--set=mode=act,replicas=1,networkPolicy.enabled=false"]] {
+        let manifest = rendered(&engine, &values).unwrap();
+        let dry_run = ["apply", "--server-side", "--dry-run=server", "-f", "-"];
+        let output = engine.try_kubectl(&dry_run, &manifest);
+        let said = text(&output.stderr);
+        assert!(output.status.success() && !said.contains("would violate"), "{said}");
+    }
+    for (value, named) in [
+        ("mode=both", "mode"),
+        ("replicas=0", "replicas"),
+        ("rights.everything=true", "everything"),
+        ("limits.clusterBurst=0", "clusterBurst"),
+    ] {
+        let error = rendered(&engine, &[&format!("--set={value}")]).unwrap_err();
+        assert!(error.contains(named), "{value}: {error}");
+    }
+    let arguments = ["template", "rekindle", CHART];
+    let output = engine.helm_command(&arguments).output().unwrap();
+    let error = text(&output.stderr);
+    assert!(!output.status.success() && error.contains("no image is published yet"), "{error}");
+}
+
+#[test]
+fn the_chart_has_the_definitions_of_this_version() {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let chart = Path::new(CHART);
+    assert!(
+        read(&chart.join("crds/crds.yaml")) == read(&chart.join("../crds.yaml")),
+        "cp deploy/crds.yaml deploy/chart/crds/crds.yaml"
+    );
+    let version = read(&chart.join("Chart.yaml"));
+    assert!(version.contains(&format!("appVersion: {}", env!("CARGO_PKG_VERSION"))), "{version}");
+    let schema: Value = serde_json::from_str(&read(&chart.join("values.schema.json"))).unwrap();
+    assert_eq!(schema["additionalProperties"], false);
+}

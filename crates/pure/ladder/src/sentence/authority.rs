@@ -1,0 +1,27 @@
+//! What is not done for want of an agent, or because an operator only observes.
+
+use rekindle_types::v1alpha1::Rung;
+
+use crate::explanation::DecisionText;
+
+/// Of a restart that is only noted.
+pub(crate) const NOTHING_DONE: &str = "mode observe: nothing was done";
+
+/// An operator acts where one only observed before.
+pub(crate) fn acts_now() -> DecisionText {
+    DecisionText::new(
+        "the operator acts from now on: what it only noted before is no attempt",
+        "the operator acts now",
+        "noted attempts are dropped",
+    )
+}
+
+/// The rungs that need an agent on the pod's node, which has none; empty when there are none.
+pub(crate) fn without_agent(rungs: &[Rung]) -> String {
+    let names: Vec<&str> = rungs.iter().map(|rung| rung.name()).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!("; the pod's node has no agent for rung {one}"),
+        several => format!("; the pod's node has no agent for rungs {}", several.join(" and ")),
+    }
+}

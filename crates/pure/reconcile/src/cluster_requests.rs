@@ -1,0 +1,48 @@
+//! Requests on a cluster that is not ours. One that cannot be carried out there, or may not be, is
+//! refused at once: nothing else would ever answer it. What was begun goes on, also when the
+//! operator only observes since: a pod without a controller may be waiting to be created again.
+//! Pure, as the controllers are.
+
+use rekindle_controllers::WriteOperation;
+use rekindle_controllers::pod_restart::refuse;
+use rekindle_ladder::LadderMode;
+use rekindle_types::Tick;
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep};
+
+use crate::restart_context::RestartContext;
+
+/// The refusal of a request, if it has to be refused.
+pub(crate) fn refusal(
+    context: &RestartContext<'_>,
+    restart: &PodRestart,
+    now: Tick,
+) -> Option<WriteOperation> {
+    let ladders = context.role.cluster()?;
+    if is_over_or_begun(restart) {
+        return None;
+    }
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    let rung = restart.spec.rung();
+    let why = match (ladders.mode, rung.carried_out_by()) {
+        (LadderMode::Observe, _) => {
+            "the operator only observes: start it with --mode act".to_owned()
+        }
+        (LadderMode::Act, CarriedOutBy::Node) => format!(
+            "the pod's node has no agent for rung {rung}: ask for Recreate, Reschedule or Rollback"
+        ),
+        (LadderMode::Act, CarriedOutBy::Operator) => {
+            context.role.why_not_enabled(context.view, namespace)?
+        }
+    };
+    Some(refuse(restart, why, now))
+}
+
+fn is_over_or_begun(restart: &PodRestart) -> bool {
+    let Some(status) = &restart.status else { return false };
+    let is_replacing =
+        status.replacement.as_ref().is_some_and(|replacement| match replacement.step {
+            ReplacementStep::Held => false,
+            ReplacementStep::Evicting | ReplacementStep::Starting => true,
+        });
+    status.phase.is_some_and(PodRestartPhase::is_final) || is_replacing || status.rollback.is_some()
+}

@@ -1,0 +1,168 @@
+//! What a planner runs: all of an engine of ours, a part of it, or ladders alone on a cluster that
+//! has controllers, a scheduler and kubelets of its own. Pure, as the controllers are.
+
+use rekindle_controllers::{ClusterView, ControllerKey, NamespacedName, ResourceKind};
+use rekindle_ladder::{InPlaceSupport, LadderAuthority, LadderMode};
+
+use crate::watched;
+use crate::work::WorkItem;
+
+/// The label that opts a namespace of a cluster in, and its value.
+pub const LADDER_LABEL: &str = "rekindle.dev/ladder";
+/// See [`LADDER_LABEL`].
+pub const LADDER_LABEL_ENABLED: &str = "enabled";
+/// Never opted in, whatever its labels say: what a cluster needs to run at all.
+pub(crate) const SYSTEM_NAMESPACE: &str = "kube-system";
+
+/// What a planner runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PlannerRole {
+    /// The controllers, the scheduler and the ladders of an engine of ours.
+    #[default]
+    Engine,
+    /// The same without the ladders, which run in another process.
+    EngineWithoutLadders,
+    /// Ladders alone, on a cluster that is not ours.
+    Cluster(ClusterLadders),
+}
+
+/// How ladders run on a cluster that is not ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterLadders {
+    /// Whether decisions are carried out.
+    pub mode: LadderMode,
+    /// The namespace that the operator itself runs in; its pods are never restarted.
+    pub own_namespace: String,
+    /// Whether a node that a pod is moved away from gets a taint of effect PreferNoSchedule for a
+    /// while; it needs a right.
+    pub taints_nodes: bool,
+}
+
+/// What is watched on a cluster: what ladders read, and nothing that holds secrets.
+const CLUSTER_KINDS: [ResourceKind; 17] = [
+    ResourceKind::Namespace,
+    ResourceKind::Node,
+    ResourceKind::Pod,
+    ResourceKind::ReplicaSet,
+    ResourceKind::Deployment,
+    ResourceKind::StatefulSet,
+    ResourceKind::DaemonSet,
+    ResourceKind::ReplicationController,
+    ResourceKind::Job,
+    ResourceKind::CronJob,
+    ResourceKind::PodDisruptionBudget,
+    ResourceKind::PersistentVolumeClaim,
+    ResourceKind::PersistentVolume,
+    ResourceKind::StorageClass,
+    ResourceKind::RestartLadder,
+    ResourceKind::PodRestart,
+    ResourceKind::RestartLedger,
+];
+
+impl PlannerRole {
+    /// The kinds that are watched.
+    pub fn kinds(&self) -> Vec<ResourceKind> {
+        match self {
+            PlannerRole::Engine | PlannerRole::EngineWithoutLadders => watched::kinds().collect(),
+            PlannerRole::Cluster(_) => CLUSTER_KINDS.to_vec(),
+        }
+    }
+
+    /// Whether a work is this planner's.
+    pub(crate) fn runs(&self, work: &WorkItem) -> bool {
+        match self {
+            PlannerRole::Engine => !matches!(work, WorkItem::AvoidedNode(_)),
+            PlannerRole::EngineWithoutLadders => !is_of_ladders(work),
+            PlannerRole::Cluster(ladders) => match work {
+                WorkItem::Climb(_)
+                | WorkItem::OldLedger(_)
+                | WorkItem::Controller(ControllerKey::PodRestart(_) | ControllerKey::Doubt(_)) => {
+                    true
+                }
+                // these write to a RestartLadder and to a ReplicaSet
+                WorkItem::LadderStatus(_) | WorkItem::Revision(_) => {
+                    ladders.mode == LadderMode::Act
+                }
+                WorkItem::AvoidedNode(_) => ladders.mode == LadderMode::Act && ladders.taints_nodes,
+                WorkItem::Controller(_) => false,
+            },
+        }
+    }
+
+    /// What may be done for a pod. On a cluster no node has an agent of ours.
+    pub(crate) fn authority(&self) -> LadderAuthority {
+        match self {
+            PlannerRole::Engine | PlannerRole::EngineWithoutLadders => LadderAuthority::default(),
+            PlannerRole::Cluster(ladders) => {
+                LadderAuthority { mode: ladders.mode, in_place: InPlaceSupport::NoAgent }
+            }
+        }
+    }
+
+    /// How ladders run on a cluster; none on an engine of ours.
+    pub(crate) fn cluster(&self) -> Option<&ClusterLadders> {
+        match self {
+            PlannerRole::Engine | PlannerRole::EngineWithoutLadders => None,
+            PlannerRole::Cluster(ladders) => Some(ladders),
+        }
+    }
+
+    /// Why nothing is done in a namespace; none where ladders are at work.
+    pub(crate) fn why_not_enabled(&self, view: &ClusterView, namespace: &str) -> Option<String> {
+        let ladders = self.cluster().filter(|ladders| !ladders.enables(view, namespace))?;
+        Some(if namespace == SYSTEM_NAMESPACE {
+            format!("ladders never act in namespace {namespace}")
+        } else if namespace == ladders.own_namespace {
+            format!("ladders never act in namespace {namespace}, which is the operator's")
+        } else {
+            format!(
+                "namespace {namespace} is not enabled: kubectl label namespace {namespace} {LADDER_LABEL}={LADDER_LABEL_ENABLED}"
+            )
+        })
+    }
+}
+
+impl ClusterLadders {
+    /// Whether ladders are at work in a namespace.
+    pub fn enables(&self, view: &ClusterView, namespace: &str) -> bool {
+        let labels = view.namespace(&NamespacedName::new("", namespace));
+        let labels = labels.and_then(|namespace| namespace.metadata.labels.as_ref());
+        let value = labels.and_then(|labels| labels.get(LADDER_LABEL));
+        namespace != SYSTEM_NAMESPACE
+            && namespace != self.own_namespace
+            && value.is_some_and(|value| value == LADDER_LABEL_ENABLED)
+    }
+}
+
+fn is_of_ladders(work: &WorkItem) -> bool {
+    match work {
+        WorkItem::Climb(_)
+        | WorkItem::LadderStatus(_)
+        | WorkItem::OldLedger(_)
+        | WorkItem::Revision(_)
+        | WorkItem::AvoidedNode(_)
+        | WorkItem::Controller(ControllerKey::PodRestart(_)) => true,
+        WorkItem::Controller(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_controllers::kind::ViewDetail;
+
+    use super::*;
+
+    /// A kind of which the view holds nothing has no watch, and its list would be waited for.
+    #[test]
+    fn every_kind_of_a_cluster_is_held_whole_and_none_holds_secrets() {
+        let cluster = PlannerRole::Cluster(ClusterLadders {
+            mode: LadderMode::Observe,
+            own_namespace: "rekindle-system".to_owned(),
+            taints_nodes: false,
+        });
+        for kind in cluster.kinds() {
+            assert_eq!(kind.info().held, ViewDetail::Whole, "{kind}");
+            assert!(!matches!(kind, ResourceKind::Secret | ResourceKind::ConfigMap));
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Mode act: the rungs that need no agent are carried out, and every crash of the operator between
+//! two writes ends in the same state.
+
+use rekindle_reconcile::LadderMode;
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
+use serde_json::json;
+
+use crate::world::{SHOP, World, typed};
+
+fn world_with_ladder() -> World {
+    let mut world = World::new(LadderMode::Act);
+    let rungs = json!([
+        {"rung": "Container", "attempts": 2}, {"rung": "Pod", "attempts": 2}, {"rung": "Recreate"},
+    ]);
+    world.ladder(SHOP, rungs, json!({}));
+    world
+}
+
+#[test]
+fn the_rung_that_needs_no_agent_comes_next_and_the_ledger_says_why() {
+    let mut world = world_with_ladder();
+    world.replica_set("web");
+    world.pod(SHOP, "web-a", Some("web"), json!({}));
+    world.crash(SHOP, "web-a");
+    world.crash_again(SHOP, "web-a");
+    assert_eq!(world.count("evict"), 0, "these are the kubelet's own restarts");
+    world.crash_again(SHOP, "web-a");
+    assert!(world.said().contains("the pod's node has no agent for rung Pod"), "{}", world.said());
+    assert_eq!(world.count("evict Pod shop/web-a"), 1, "{:?}", world.writes);
+    assert_eq!(world.requests()[0].spec.rung, Some(Rung::Recreate));
+    assert_eq!(world.accepted().1, "every rung but Pod is carried out: no node has an agent");
+}
+
+#[test]
+fn the_restart_of_a_container_costs_two_writes_at_most() {
+    let mut world = world_with_ladder();
+    world.pod(SHOP, "web", None, json!({}));
+    world.settle();
+    let before = world.writes.len();
+    world.crash(SHOP, "web");
+    let first = world.writes.len() + world.events - before;
+    assert!(first <= 3, "one more for a ledger that is new: {:?}", world.writes);
+    world.crash_again(SHOP, "web");
+    let second = world.writes.len() + world.events - before - first;
+    assert!(second <= 2, "{:?}", world.writes);
+}
+
+#[test]
+fn a_pod_without_a_controller_is_created_again_whenever_the_operator_is_killed() {
+    let mut without_kill = None;
+    for killed_after in [None].into_iter().chain((0..12).map(Some)) {
+        let mut world = world_with_ladder();
+        world.pod(SHOP, "web", None, json!({}));
+        world.crash(SHOP, "web");
+        world.crash_again(SHOP, "web");
+        world.killed_after = killed_after;
+        world.crash_again(SHOP, "web");
+        world.run(SHOP, "web");
+        world.advance(60);
+        let request = world.requests().remove(0);
+        let phase = request.status.as_ref().and_then(|status| status.phase);
+        assert_eq!(phase, Some(PodRestartPhase::Succeeded), "{killed_after:?}: {request:?}");
+        assert_eq!(request.metadata.finalizers.unwrap_or_default(), Vec::<String>::new());
+        assert_eq!(world.pod_names(), ["shop/web"], "{killed_after:?}");
+        let creations = world.count("create Pod shop/web");
+        assert!(creations >= 1, "{:?}", world.writes);
+        let requests = world.requests().len();
+        let end = (requests, world.ledgers().len());
+        assert_eq!(*without_kill.get_or_insert(end), end, "{killed_after:?}: {:?}", world.writes);
+    }
+}
+
+#[test]
+fn a_request_that_needs_an_agent_is_refused_with_what_can_be_asked_for() {
+    let mut world = world_with_ladder();
+    world.pod(SHOP, "web", None, json!({}));
+    for rung in ["Container", "Containers", "Pod"] {
+        world.put(typed::<PodRestart>(json!({
+            "metadata": {"name": rung.to_lowercase(), "namespace": SHOP},
+            "spec": {"podName": "web", "rung": rung},
+        })));
+    }
+    world.settle();
+    for request in world.requests() {
+        let status = request.status.unwrap();
+        assert_eq!(status.phase, Some(PodRestartPhase::Refused));
+        let rung = request.spec.rung.unwrap();
+        let why = format!(
+            "the pod's node has no agent for rung {rung}: ask for Recreate, Reschedule or Rollback"
+        );
+        assert_eq!(status.message, Some(why));
+    }
+}
+
+#[test]
+fn pods_of_a_node_that_end_together_are_left_to_the_kubelet_first() {
+    let mut world = World::new(LadderMode::Act);
+    world.ladder(SHOP, json!([{"rung": "Recreate", "attempts": 2}]), json!({}));
+    for pod in ["one", "two", "three", "four"] {
+        world.pod(SHOP, pod, None, json!({}));
+    }
+    // its runtime is restarted
+    world.advance(3600);
+    for pod in ["one", "two", "three"] {
+        world.end(SHOP, pod);
+    }
+    world.settle();
+    world.advance(100);
+    assert_eq!(world.count("evict"), 0, "{:?}", world.writes);
+    let said = world.ledgers().remove(0).1.message.unwrap();
+    assert!(said.contains("3 of 4 pods of node n1 ended together"), "{said}");
+    // what the kubelet could not start again by then is replaced
+    world.run(SHOP, "one");
+    world.run(SHOP, "two");
+    world.advance(60);
+    assert_eq!(world.count("evict Pod shop/three"), 1, "{:?}", world.writes);
+    assert_eq!(world.count("evict"), 1, "{:?}", world.writes);
+}
+
+/// A pod of a ReplicaSet fails on n1, and its ladder moves it away.
+fn world_that_moves_a_pod() -> World {
+    let mut world = World::new(LadderMode::Act);
+    world.let_it_taint();
+    world.ladder(SHOP, json!([{"rung": "Reschedule", "avoidNodeFor": "20m"}]), json!({}));
+    world.replica_set("web");
+    world.pod(SHOP, "web-a", Some("web"), json!({}));
+    world
+}
+
+#[test]
+fn a_node_that_a_pod_is_moved_from_is_avoided_for_a_while() {
+    for killed_after in [None].into_iter().chain((0..8).map(Some)) {
+        let mut world = world_that_moves_a_pod();
+        world.killed_after = killed_after;
+        world.crash(SHOP, "web-a");
+        world.advance(1);
+        assert_eq!(world.count("evict Pod shop/web-a"), 1, "{killed_after:?} {:?}", world.writes);
+        let at = |what: &str| world.writes.iter().position(|write| write == what);
+        let order = (at("patch Node n1"), at("evict Pod shop/web-a"));
+        assert!(order.0 < order.1 && order.0.is_some(), "{:?}", world.writes);
+        assert_eq!(world.taints("n1"), ["rekindle.dev/avoid"]);
+        world.advance(19 * 60);
+        assert_eq!(world.taints("n1"), ["rekindle.dev/avoid"], "{killed_after:?}");
+        world.advance(2 * 60);
+        assert_eq!(world.taints("n1"), Vec::<String>::new(), "{killed_after:?}");
+        assert_eq!(world.count("patch Node n2"), 0);
+    }
+}
+
+#[test]
+fn a_taint_that_is_refused_holds_nothing_up_for_long() {
+    let mut world = world_that_moves_a_pod();
+    world.forbids_taints = true;
+    world.crash(SHOP, "web-a");
+    world.advance(3);
+    assert_eq!(world.count("evict"), 0, "it may still come");
+    world.advance(4);
+    assert_eq!(world.count("evict Pod shop/web-a"), 1, "{:?}", world.writes);
+}
+
+#[test]
+fn without_the_right_to_taint_a_pod_is_moved_all_the_same() {
+    let mut world = World::new(LadderMode::Act);
+    world.ladder(SHOP, json!([{"rung": "Reschedule"}]), json!({}));
+    world.replica_set("web");
+    world.pod(SHOP, "web-a", Some("web"), json!({}));
+    world.crash(SHOP, "web-a");
+    assert_eq!(world.count("evict Pod shop/web-a"), 1, "{:?}", world.writes);
+    assert_eq!(world.count("patch Node"), 0);
+}
