@@ -41,7 +41,7 @@ async fn client_of(kubeconfig: Kubeconfig) -> anyhow::Result<Client> {
     Client::try_from(config).context("connect to the API")
 }
 
-/// Whether an API of this version is an engine of ours, by the `gitVersion` that it tells.
+/// Whether an API of this version is an engine of ours, by the `gitVersion` that it reports.
 pub fn is_engine(git_version: &str) -> bool {
     git_version.contains("rekindle")
 }

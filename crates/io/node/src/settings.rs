@@ -160,7 +160,7 @@ impl NodeSettings {
     }
 }
 
-/// Less is over before the rules can be written; more than a usual grace period helps nobody.
+/// Less is over before the rules can be written; more than a usual grace period helps no client.
 fn endpoint_withdrawal_timeout(file: &SettingsFile) -> Result<Option<TickDuration>, SettingsError> {
     const FIELD: &str = "endpointWithdrawalTimeout";
     const MIN: TickDuration = TickDuration::from_millis(100);

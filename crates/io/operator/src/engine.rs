@@ -83,7 +83,7 @@ impl OperatorLoop {
         }
     }
 
-    /// On a cluster a right may be missing, which nothing else tells.
+    /// On a cluster a right may be missing, which nothing else shows.
     fn log(&self, work: &WorkItem, outcome: &WriteResult) {
         match outcome {
             WriteResult::Refused { refusal: WriteRefusal::Other, message } if self.is_guest => {

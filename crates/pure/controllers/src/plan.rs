@@ -199,7 +199,7 @@ pub struct ScaleWrite {
     pub replicas: i32,
     /// How many more that are; negative for less.
     pub change: i32,
-    /// The UID of the autoscaler, in whose history the change counts.
+    /// The UID of the autoscaler. The change counts in its history.
     pub autoscaler: String,
 }
 

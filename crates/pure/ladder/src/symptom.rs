@@ -130,7 +130,7 @@ pub fn fails_repeatedly(pod: &HeldPod, now: Tick, window: TickDuration) -> bool 
 }
 
 /// When a container of a pod failed last that had not failed before, or had run for as long as the
-/// window: what ends again and again tells nothing of its node.
+/// window: what ends again and again says nothing about its node.
 pub fn ended_unforeseen(pod: &HeldPod, window: TickDuration) -> Option<Tick> {
     let view = ObservedPod::from_pod(pod);
     let ends = view.containers.iter().filter_map(|container| {

@@ -82,7 +82,7 @@ impl<'n> QuotaAmount<'n> {
         is_counted.then_some(Self::Requests(resource))
     }
 
-    /// The resource whose objects it is an amount of.
+    /// The resource that it counts objects of.
     pub const fn resource(self) -> CountedResource<'n> {
         match self {
             Self::Objects(resource) => resource,

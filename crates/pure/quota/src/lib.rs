@@ -5,7 +5,7 @@
 //! recounts by the same rules. So both come to the same figures.
 //!
 //! ```text
-//!  ResourceQuota ─► QuotaTerms ─┬─ amounts ─► QuotaAmount: what a name means, and of which resource
+//!  ResourceQuota ─► QuotaTerms ─┬─ amounts ─► QuotaAmount: what a name means, of which resource
 //!                               └─ scopes  ─► which pods or claims are covered
 //!  QuotaTerms::usage_of(resource, object, now) ─► QuotaUsage
 //! ```

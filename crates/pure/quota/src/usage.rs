@@ -137,8 +137,8 @@ impl<'o, P: AnyPod> MeasuredObject<'o, P> {
     }
 }
 
-/// Whether a pod uses compute resources, as a quota sees it. One that is over does not. One whose
-/// node does not end it in its time does not either: it would keep others from taking its place.
+/// Whether a pod uses compute resources, as a quota sees it. One that is over does not. One that
+/// its node does not end in time does not either: it would keep others from taking its place.
 pub fn counts_for_now(pod: &impl AnyPod, now: Tick) -> bool {
     !pods::is_finished(pod) && counts_until(pod).is_none_or(|until| now <= until)
 }

@@ -108,7 +108,7 @@ fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
     node.spec.iter().flat_map(|spec| spec.taints.iter().flatten())
 }
 
-/// A list is replaced as a whole, so nobody else may have changed it.
+/// A list is replaced as a whole, so no other writer may have changed it.
 fn patch(node: &Arc<Node>, is_avoided: bool) -> WriteOperation {
     let mut taints: Vec<Taint> =
         taints(node).filter(|taint| taint.key != AVOID_TAINT).cloned().collect();

@@ -48,7 +48,7 @@ pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tic
         plan.then(WriteOperation::delete(&object, DependentPolicy::Background));
         return plan;
     }
-    if let Some(write) = told(context, ledger, now) {
+    if let Some(write) = noted(context, ledger, now) {
         plan.then(write);
     }
     plan.look_again(last + kept);
@@ -101,7 +101,11 @@ fn dated_ahead(ledger: &RestartLedger, now: Tick) -> Option<WriteOperation> {
 
 /// How the restarts ended that it asked for, and that the pod is gone for good, unless the ledger
 /// says so already.
-fn told(context: &RestartContext<'_>, ledger: &RestartLedger, now: Tick) -> Option<WriteOperation> {
+fn noted(
+    context: &RestartContext<'_>,
+    ledger: &RestartLedger,
+    now: Tick,
+) -> Option<WriteOperation> {
     let view = context.view;
     let before = ledger.status.as_ref()?;
     let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
@@ -115,8 +119,8 @@ fn told(context: &RestartContext<'_>, ledger: &RestartLedger, now: Tick) -> Opti
     if *before == status {
         return None;
     }
-    let told = RestartLedger { status: Some(status), ..ledger.clone() };
-    Some(WriteOperation::UpdateStatus(ViewObject::from(told)))
+    let noted = RestartLedger { status: Some(status), ..ledger.clone() };
+    Some(WriteOperation::UpdateStatus(ViewObject::from(noted)))
 }
 
 /// Whether another pod comes for this one, or is there and takes the ledger over. A pod without a

@@ -52,7 +52,7 @@ pub enum PlannerTask {
     Write(WorkItem, Box<PlannedWrite>),
     /// Write an event; nobody waits for it.
     Record(EventWrite),
-    /// Read what the pods of this namespace use, and tell [`Planner::measured`].
+    /// Read what the pods of this namespace use, and call [`Planner::measured`].
     ReadUsage(String),
 }
 

@@ -54,7 +54,7 @@ impl UsageSchedule {
         }
     }
 
-    /// The namespaces whose reading is due; each is under way from now on.
+    /// The namespaces with a reading due; each is under way from now on.
     pub(crate) fn begin_due(&mut self, now: Tick) -> Vec<String> {
         let mut due = Vec::new();
         for (namespace, scaled) in &mut self.0 {
@@ -66,7 +66,7 @@ impl UsageSchedule {
         due
     }
 
-    /// A reading is there. False when nobody waits for it any more.
+    /// A reading is there. False when no autoscaler waits for it any more.
     pub(crate) fn answered(&mut self, namespace: &str) -> bool {
         let Some(scaled) = self.0.get_mut(namespace) else { return false };
         if let ReadingState::UnderWay(began) = scaled.reading {

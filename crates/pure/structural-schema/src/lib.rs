@@ -96,7 +96,7 @@ impl SchemaType {
     }
 }
 
-/// How the items of a list are told apart (`x-kubernetes-list-type`).
+/// What identifies an item of a list (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ListIdentity {
     /// They are not: the list is replaced as a whole.

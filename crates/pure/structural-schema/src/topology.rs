@@ -15,7 +15,7 @@ pub enum Topology<'a> {
     List {
         /// The schema of its items.
         items: Option<&'a StructuralSchema>,
-        /// How its items are told apart.
+        /// What identifies its items.
         identity: &'a ListIdentity,
     },
     /// An object or a map.

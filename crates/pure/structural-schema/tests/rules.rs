@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rekindle_structural_schema::{DefinitionSchema, StructuralSchema, check_definition_schema};
 use serde_json::{Value, json};
 
-/// A schema whose `spec` has these properties and rules.
+/// A schema with a `spec` that has these properties and rules.
 fn schema(properties: &Value, rules: &[Value]) -> Value {
     json!({"type": "object", "properties": {"spec": {
         "type": "object", "properties": properties, "x-kubernetes-validations": rules,

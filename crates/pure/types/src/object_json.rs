@@ -156,7 +156,7 @@ fn whole_bounds(tree: &mut Value) {
     }
 }
 
-/// The keywords of a schema whose values are any numbers.
+/// The keywords of a schema that have any number as their value.
 const BOUNDS: [&str; 3] = ["maximum", "minimum", "multipleOf"];
 
 /// The same number without a fraction, where it has none that it would lose.

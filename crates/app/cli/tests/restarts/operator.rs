@@ -1,4 +1,4 @@
-//! `rekindle operator` on a cluster whose controllers, scheduler and kubelet run without it: an
+//! `rekindle operator` on a cluster with its own controllers, scheduler and kubelet: an
 //! engine with --no-ladders plays it.
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -26,7 +26,7 @@ spec:
 ";
 const NAMESPACE: &str = "rekindle-system";
 
-/// A cluster whose namespace `default` is enabled.
+/// A cluster with the namespace `default` enabled.
 fn cluster() -> Engine {
     let engine = Engine::start_with(&["--no-ladders", "--max-container-restart-period", "1s"]);
     engine.kubectl(&["create", "namespace", NAMESPACE]);
@@ -106,8 +106,8 @@ fn it_observes_reports_and_when_it_acts_makes_a_new_pod() {
     assert_eq!(before.len(), 1, "no pod was touched: {before:?}");
     assert!(before[0]["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap() >= 5);
     assert_eq!(items(&engine, "podrestarts"), Vec::<Value>::new());
-    let told = |event: &Value| event["source"]["component"] == "restart-ladder";
-    assert!(!items(&engine, "events").iter().any(told));
+    let is_of_ladder = |event: &Value| event["source"]["component"] == "restart-ladder";
+    assert!(!items(&engine, "events").iter().any(is_of_ladder));
 
     let table = report(&engine, &[]);
     assert!(table.contains("deployment/sick") && table.contains("(proposed)"), "{table}");

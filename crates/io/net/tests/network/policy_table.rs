@@ -106,7 +106,7 @@ fn an_owned_table_of_policies_outlives_a_flush_and_other_engines() {
         pods.host.run("nft", "flush ruleset");
         assert!(!pods.connects(server), "after a flush");
 
-        // a second engine on another bridge, whose rules are its own
+        // a second engine on another bridge, with rules of its own
         let other = PolicyTable::open("rktest1", TableOwnership::Exclusive).unwrap();
         let elsewhere = Ipv4Addr::new(10, 99, 0, 2);
         other.replace(&denied(elsewhere)).unwrap();

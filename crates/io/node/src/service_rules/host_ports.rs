@@ -3,7 +3,8 @@
 //! ```text
 //!  open ──► held by a socket ──► leads to the pod's sandbox ──► … to its next one ──► close
 //!              ▲                                                     ▲
-//!              └── another process gives it back                     └── its rules are found again by the next engine (adopt)
+//!              └── another process gives it back                     └── adopt: the next engine
+//!                                                                        finds its rules
 //! ```
 //! A pod that starts gets all of its ports or waits. One that runs already goes on without a port
 //! that a process has taken, and so does its next sandbox: it is tried again until it is free.

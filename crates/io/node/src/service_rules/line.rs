@@ -114,7 +114,7 @@ struct AgentRequests {
     /// The ports of each pod.
     ports: BTreeMap<PodUid, PodPorts>,
     opening: BTreeMap<PodUid, Vec<oneshot::Sender<Vec<String>>>>,
-    /// Sandboxes whose ports are being closed.
+    /// Sandboxes that have their ports closed now.
     closing: BTreeMap<String, Vec<oneshot::Sender<()>>>,
     /// The addresses that sandboxes had when this process began.
     in_use: Option<AddressesInUse>,

@@ -372,7 +372,7 @@ impl ServiceRules {
     }
 }
 
-/// Tells a worker that its ports are open when it is told itself.
+/// Reports to a worker that its ports are open, once that is reported here.
 fn opened(answer: oneshot::Sender<Vec<String>>) -> oneshot::Sender<()> {
     let (done, committed) = oneshot::channel();
     tokio::spawn(async move {

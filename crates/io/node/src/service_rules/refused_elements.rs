@@ -1,5 +1,5 @@
 //! Elements that the kernel refuses. One of them must not keep all other rules from being written:
-//! its frontend is left out, and an event names whose it is.
+//! its frontend is left out, and an event names its Service or pod.
 
 use rekindle_net::rules::RuleError;
 use rekindle_pod::PodEvent;
@@ -44,7 +44,7 @@ pub(super) async fn write_all_but_refused<W: Future<Output = Result<(), RuleErro
 }
 
 impl LeftOutElement {
-    /// Says so to whom it concerns.
+    /// Records an event about the Service or pod that it belongs to.
     pub(super) fn report(
         self,
         recorder: &EventRecorder,

@@ -39,7 +39,7 @@ pub enum RouteRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodPorts {
-    /// Whose they are. They stay its own while it goes from one sandbox to the next.
+    /// The pod that has them. It keeps them while it goes from one sandbox to the next.
     pub pod: PodRef,
     /// The id of the sandbox that they lead to.
     pub sandbox: String,

@@ -81,7 +81,8 @@ impl CustomKind {
         versions.map(|one| Arc::clone(&one.entry)).collect()
     }
 
-    /// Whether it asks for names that it does not have, or has not been told that it has them.
+    /// Whether it asks for names that it does not have, or its status does not say that it has
+    /// them.
     pub(crate) fn waits_for_names(&self) -> bool {
         !self.is_established || self.has_conflict || self.wanted != self.accepted
     }

@@ -17,8 +17,8 @@ static BUILTIN: LazyLock<BuiltinTypes> = LazyLock::new(BuiltinTypes::read);
 /// What a table line can refer to that every object has.
 const OBJECT_META: &str = "apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// How objects merge whose schema has this name. One that the table lacks has known metadata, and
-/// the rest merges by what it looks like.
+/// How objects of the schema with this name merge. One that the table lacks has known metadata,
+/// and the rest merges by what it looks like.
 pub(crate) fn of_schema(name: &str) -> TypedSchema<'static> {
     BUILTIN.get(name.strip_prefix("io.k8s.").unwrap_or(name))
 }

@@ -53,7 +53,7 @@ const ACCEPTED_FOR_CUSTOM: &str = "application/json-patch+json, application/merg
                                    application/apply-patch+yaml";
 
 impl Patch {
-    /// Reads a patch of an object whose kind a definition describes.
+    /// Reads a patch of a custom object.
     ///
     /// # Errors
     /// 415 in a format that such kinds do not have, and those of [`Patch::read`].

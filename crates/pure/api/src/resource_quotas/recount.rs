@@ -33,7 +33,7 @@ pub(super) fn counted(object: &dyn AnyObject) -> CountedObject<'_, Pod> {
     }
 }
 
-/// The names of a quota that are counted: those whose kind is served.
+/// The names of a quota that are counted: those of kinds that are served.
 pub(super) fn counted_names<'t>(
     api: &'t ApiShared,
     terms: &'t QuotaTerms,

@@ -193,8 +193,8 @@ fn is_qualified(finalizer: &str) -> bool {
     finalizer.contains('/') || matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
 }
 
-/// The warnings about finalizers that might be those of somebody else, of an object whose
-/// finalizers may be any.
+/// The warnings about finalizers that might be those of another writer, of an object with
+/// any finalizers.
 pub fn finalizer_warnings(meta: &ObjectMeta) -> Vec<String> {
     let unknown = items(meta.finalizers.as_ref()).iter().filter(|name| !is_qualified(name));
     let warning = |name: &String| {

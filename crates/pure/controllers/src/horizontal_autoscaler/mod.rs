@@ -2,9 +2,9 @@
 //! use.
 //!
 //! ```text
-//!  reading of metrics.k8s.io (every 15 s) ─► samples ─► replica_count ─► metrics ─► limits ─► /scale of the target
-//!                                                        one metric       the most   windows,
-//!                                                                         of all     policies, range
+//!  reading of metrics.k8s.io, every 15 s
+//!    ─► samples ─► replica_count ─► metrics ─► limits ─► /scale of the target
+//!                   one metric       the most   windows, policies, range
 //! ```
 //! Each reading makes the controller look once. What it remembers between two looks lies in
 //! [`history`]. Source of behaviour: the documentation of HorizontalPodAutoscaler, KEP-853

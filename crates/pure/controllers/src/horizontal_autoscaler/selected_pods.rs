@@ -1,4 +1,4 @@
-//! The pods of an autoscaler's target: those that its selector matches, whoever made them, as
+//! The pods of an autoscaler's target: those that its selector matches, of any controller, as
 //! upstream. No other autoscaler may have one of them.
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;

@@ -125,7 +125,7 @@ impl NamespaceCount {
     }
 }
 
-/// The kind whose objects an amount is about; none when the view does not hold it.
+/// The kind that an amount counts objects of; none when the view does not hold it.
 fn kind_of(amount: QuotaAmount<'_>) -> Option<ResourceKind> {
     let resource = amount.resource();
     ResourceKind::ALL.into_iter().find(|kind| {

@@ -17,7 +17,7 @@ use crate::world::{Answer, World, id};
 
 const PERIOD: TickDuration = TickDuration::from_secs(15);
 
-/// A Deployment whose pods ask for 100m, and what else its spec says.
+/// A Deployment with pods that ask for 100m, and what else its spec says.
 fn web(replicas: i32) -> Value {
     let mut web = deployment("web", replicas, "one");
     web["spec"]["template"]["spec"]["containers"][0]["resources"] =

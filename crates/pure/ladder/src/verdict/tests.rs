@@ -195,9 +195,9 @@ fn a_ladder_of_a_cluster_says_what_it_cannot_do_there() {
     ] {
         let status = ladder_status(&before, &reach, None, Tick::from_secs(1));
         let conditions = status.conditions.clone().unwrap_or_default();
-        let told: Vec<_> =
+        let noted: Vec<_> =
             conditions.iter().map(|c| [&*c.status, &*c.reason, &*c.message]).collect();
-        assert_eq!(told, [expected]);
+        assert_eq!(noted, [expected]);
         before.status = Some(status);
     }
 }

@@ -1,4 +1,4 @@
-//! What `rekindle report` tells after an operator has observed.
+//! What `rekindle report` shows after an operator has observed.
 
 use std::collections::BTreeMap;
 

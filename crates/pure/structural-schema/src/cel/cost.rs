@@ -38,7 +38,7 @@ pub(crate) fn matching(text: u64, regex: u64) -> u64 {
     traverse(text.saturating_add(1)).saturating_mul(times(regex, PER_REGEX_CHARACTER))
 }
 
-/// Why a rule is refused whose estimate is over a limit.
+/// Why a rule with an estimate over a limit is refused.
 pub(crate) fn over_budget(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = if factor > 100.0 {

@@ -89,7 +89,7 @@ const SIGNATURES: &str = "
 /// Names before a dot that belong to a function, and are no variables.
 const NAMESPACES: [&str; 6] = ["strings", "lists", "sets", "ip", "format", "optional"];
 
-/// The global functions whose names have a dot.
+/// The global functions with a dot in their names.
 const DOTTED: [&str; 22] = [
     "strings.quote",
     "lists.range",

@@ -93,7 +93,7 @@ impl<'a> CelList<'a> {
 }
 
 impl CelList<'_> {
-    /// How the items of a list of an object are told apart.
+    /// What identifies an item of an object's list.
     pub(super) fn identity(&self) -> &ListIdentity {
         match self {
             Self::Json(_, schema) => &schema.list_identity,

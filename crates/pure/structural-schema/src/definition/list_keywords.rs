@@ -146,7 +146,7 @@ impl ListCheck<'_, '_> {
         }
     }
 
-    /// Items that are told apart are never null, and have their keys.
+    /// Items that keys identify are never null, and have their keys.
     fn items_have_keys(&mut self, list_type: &str) {
         let Some(items) = self.node.child("items") else { return };
         if items.is_set("nullable") {

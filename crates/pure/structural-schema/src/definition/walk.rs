@@ -27,7 +27,7 @@ pub(super) fn check(
     walk.errors
 }
 
-/// A node whose rules can be compiled, and how often its values can be in an object.
+/// A node with rules that can be compiled, and how often its values can be in an object.
 #[derive(Clone, Copy)]
 pub(super) struct RulePlace<'a> {
     pub(super) node: &'a StructuralSchema,
@@ -60,7 +60,7 @@ pub(super) struct SchemaPlace<'a> {
     is_in_metadata: bool,
     /// Why no defaults are allowed here.
     defaults_forbidden: Option<String>,
-    /// The list above whose items have no old values.
+    /// The list above with items that have no old values.
     pub(super) uncorrelated_below: Option<String>,
     /// Where rules are compiled; not below junctors.
     pub(super) rules: Option<RulePlace<'a>>,

@@ -4,7 +4,7 @@ fn digits_of(text: &str) -> Vec<u32> {
     text.chars().filter_map(|sign| sign.to_digit(10)).collect()
 }
 
-/// A number of a known issuer whose last digit is right (Luhn).
+/// A number of a known issuer with the right check digit (Luhn).
 pub(super) fn is_credit_card(text: &str) -> bool {
     let digits = digits_of(text);
     let starts = |from: u32, to: u32, len: usize| {
@@ -42,7 +42,7 @@ fn without_separators(text: &str) -> String {
     text.chars().filter(|sign| !matches!(sign, ' ' | '-' | '\t' | '\n' | '\r')).collect()
 }
 
-/// Ten digits, the last of which may be an X, whose weighted sum is a multiple of 11.
+/// Ten digits with a weighted sum that is a multiple of 11. The last may be an X.
 pub(super) fn is_isbn10(text: &str) -> bool {
     let bare = without_separators(text);
     if bare.len() != 10 {

@@ -139,7 +139,10 @@ async fn a_pod_whose_port_a_process_of_the_machine_has_says_so_and_starts_when_i
     world.network.occupy(&["0.0.0.0:8080".parse().unwrap()]);
     world.api.create("pods", &with_port("web"));
     let _agent = world.agent_with_rules().await;
-    world.api.until("told", |_| !events(&world, "FailedCreatePodSandBox").is_empty()).await;
+    world
+        .api
+        .until("an event says so", |_| !events(&world, "FailedCreatePodSandBox").is_empty())
+        .await;
     let told = events(&world, "FailedCreatePodSandBox");
     assert!(told[0].contains("open port 0.0.0.0:8080 of the node"), "{told:?}");
     world.network.occupy(&[]);
@@ -154,6 +157,6 @@ async fn a_pod_on_a_node_without_rules_runs_and_an_event_says_that_its_port_is_n
     world.api.create("pods", &with_port("web"));
     let _agent = world.agent().await;
     world.until_running("web").await;
-    world.api.until("told", |_| !events(&world, "FailedOpenPort").is_empty()).await;
+    world.api.until("an event says so", |_| !events(&world, "FailedOpenPort").is_empty()).await;
     assert_eq!(target(&world), None);
 }

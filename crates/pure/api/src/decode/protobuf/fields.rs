@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn every_served_built_in_kind_is_in_the_table() {
-        // of definitions, whose schemas are messages of their own, only JSON is read
+        // definitions are read as JSON only: their schemas are messages of their own
         let without = ["rekindle.dev", "apiextensions.k8s.io"];
         for entry in crate::kinds::all().kinds().filter(|entry| !without.contains(&&*entry.group)) {
             assert!(message_of(&entry.api_version, &entry.kind).is_some(), "{entry:?}");
