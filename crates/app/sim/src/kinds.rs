@@ -31,7 +31,7 @@ impl ServedKinds {
         let registry = served::all();
         let served = |kind: ResourceKind| {
             let info = kind.info();
-            let entry = registry.share(info.group, info.version, info.plural)?;
+            let entry = registry.find(info.group, info.version, info.plural)?.clone();
             Some((entry.resource(), (kind, entry)))
         };
         let by_segment = kinds().filter_map(served).collect();
@@ -71,6 +71,10 @@ impl ServedKinds {
 
     /// What all keys of a kind begin with; none when it is not watched.
     pub(crate) fn prefix(&self, kind: ResourceKind) -> Option<String> {
+        if let ResourceKind::Custom(kind) = kind {
+            let info = kind.info();
+            return Some(format!("/{}.{}/", info.plural, info.group));
+        }
         Some(keys::collection(self.entry(kind)?, ""))
     }
 

@@ -176,6 +176,7 @@ impl SimServer {
             object: "the API".to_owned(),
             message: error.to_string(),
         })?;
+        let _failures = api.resume_definitions(now).failures;
         committer.commit_pending().map_err(|error| SimError::Disk(error.to_string()))?;
         let identity = Arc::new(ClientIdentity::User(UserInfo::internal("system:rekindle:sim")));
         let inner = SimServerState {

@@ -14,12 +14,13 @@ use crate::admission::pod_security::PodSecurityConfiguration;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, ClientIdentity};
 use crate::call::{ApiCall, ObjectPart};
+use crate::custom::{self, ResumedDefinitions};
 use crate::discovery::{self, Discovery};
 use crate::expiry::EventExpiry;
 use crate::impersonation::{self, Impersonation};
 use crate::node_query::MetricsQuery;
 use crate::outcome::{ApiAnswer, RequestOutcome};
-use crate::registry::{AnyObject, KindEntry, Registry, ResourceScope, Subresource};
+use crate::registry::{AnyObject, KindEntry, KindOrigin, Registry, ResourceScope, Subresource};
 use crate::request::path::PROXY;
 use crate::request::{
     ApiRequest, PathTarget, RequestLine, RequestOptions, RequestVerb, ResourcePath,
@@ -32,7 +33,7 @@ use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
 use crate::subresources;
 use crate::verbs;
-use crate::{custom, keys, managed_fields};
+use crate::{keys, managed_fields};
 
 /// The API. Cheap to clone; all clones are the same.
 #[derive(Clone)]
@@ -69,8 +70,14 @@ impl Api {
         pending.extend(admission::priority::bootstrap(&self.shared, now)?);
         pending.extend(admission::storage_classes::bootstrap(&self.shared, now)?);
         pending.extend(service_addresses::bootstrap(&self.shared, now)?);
-        pending.extend(custom::resume(&self.shared, now)?);
         Ok(pending)
+    }
+
+    /// Goes on with what the end of the engine has interrupted: names of definitions that were not
+    /// settled, and definitions that were going. To be called once, after [`Api::bootstrap`]. What
+    /// fails stops no start; the caller waits for the writes and logs the failures.
+    pub fn resume_definitions(&self, now: Tick) -> ResumedDefinitions {
+        custom::resume(&self.shared, now)
     }
 
     /// The ranges that addresses of Services come from, 10.96.0.0/16 unless told. To be called
@@ -477,7 +484,11 @@ fn sub(call: &ApiCall<'_>, verb: RequestVerb) -> Result<RequestOutcome, ApiError
         .iter()
         .find(|subresource| subresource.name() == call.path.subresource)
         .filter(|found| path.rest.is_empty() || **found == Subresource::NodeProxy)
-        .ok_or_else(ApiError::no_such_path)?;
+        .ok_or_else(|| match call.entry.origin {
+            KindOrigin::BuiltIn => ApiError::no_such_path(),
+            // as upstream, where another server answers for these
+            KindOrigin::Definition(_) => call.not_found(),
+        })?;
     let streams = call.request.method != Method::HEAD;
     match (subresource, verb) {
         (Subresource::Status, RequestVerb::Get) => verbs::get::get(call),

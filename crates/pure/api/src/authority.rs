@@ -6,7 +6,7 @@
 //! at it. What the role of node agents gives is narrowed to their own (`node_rights`). What a
 //! client was told is durable is seen by its next request.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use rekindle_store::{
@@ -40,7 +40,7 @@ pub(crate) struct Authority {
 struct AuthorityIndex {
     policies: RbacPolicies,
     /// Empty until the first decision, and after an index that fell behind the store's history.
-    feeds: Vec<(KindEntry, StoreWatch)>,
+    feeds: Vec<(Arc<KindEntry>, StoreWatch)>,
 }
 
 /// The answer, with the reason that a review shows.

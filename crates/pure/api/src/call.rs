@@ -36,6 +36,25 @@ pub(crate) struct ApiCall<'a> {
 /// reads the newest state, so only a storm of writes to one object gets near it.
 pub(crate) const ATTEMPTS_MAX: usize = 64;
 
+/// Runs `attempt` until no other writer comes in between.
+///
+/// # Errors
+/// That of the attempt, and 409 for the object of this name when others wrote each time.
+pub(crate) fn with_retries<T>(
+    entry: &KindEntry,
+    name: &str,
+    mut attempt: impl FnMut() -> Result<T, ApiWriteFailure>,
+) -> Result<T, ApiError> {
+    for _ in 0..ATTEMPTS_MAX {
+        match attempt() {
+            Ok(outcome) => return Ok(outcome),
+            Err(ApiWriteFailure::Raced) => {}
+            Err(ApiWriteFailure::Api(error)) => return Err(error),
+        }
+    }
+    Err(ApiError::modified(entry, name))
+}
+
 impl<'a> ApiCall<'a> {
     pub(crate) fn context(&self) -> RequestContext<'a> {
         RequestContext { now: self.request.now, user: self.request.identity.name() }
@@ -115,19 +134,12 @@ impl<'a> ApiCall<'a> {
         }
     }
 
-    /// Runs `attempt` until no other writer comes in between.
+    /// See [`with_retries`], for the object that the path names.
     pub(crate) fn with_retries(
         &self,
-        mut attempt: impl FnMut() -> Result<RequestOutcome, ApiWriteFailure>,
+        attempt: impl FnMut() -> Result<RequestOutcome, ApiWriteFailure>,
     ) -> Result<RequestOutcome, ApiError> {
-        for _ in 0..ATTEMPTS_MAX {
-            match attempt() {
-                Ok(outcome) => return Ok(outcome),
-                Err(ApiWriteFailure::Raced) => {}
-                Err(ApiWriteFailure::Api(error)) => return Err(error),
-            }
-        }
-        Err(ApiError::modified(self.entry, &self.path.name))
+        with_retries(self.entry, &self.path.name, attempt)
     }
 
     /// The answer to a write that is on its way: the object as written.

@@ -61,6 +61,7 @@ mod weight;
 
 pub use admission::pod_security::{PodSecurityConfiguration, PodSecurityConfigurationError};
 pub use api::Api;
+pub use custom::ResumedDefinitions;
 pub use entropy::Entropy;
 pub use event_stream::EventStream;
 pub use impersonation::Impersonation;

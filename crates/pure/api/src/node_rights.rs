@@ -14,6 +14,8 @@
 //! it writes to, the newest. The status of PodRestarts is looked at when it is written
 //! (`admission::node_restriction`).
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 use rekindle_store::RangeQuery;
 use rekindle_types::references::{ObjectRef, pod_references};
@@ -94,7 +96,7 @@ fn is_volume_of(state: StoredState<'_>, node: &str, name: &str) -> bool {
     })
 }
 
-fn pods<'a>(state: StoredState<'a>) -> Option<&'a KindEntry> {
+fn pods<'a>(state: StoredState<'a>) -> Option<&'a Arc<KindEntry>> {
     state.registry.find("", "v1", "pods")
 }
 

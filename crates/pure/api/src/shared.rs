@@ -92,8 +92,8 @@ impl ApiShared {
 
     /// The kind that a path names.
     pub(crate) fn kind(&self, path: &ResourcePath) -> Option<Arc<KindEntry>> {
-        let built_in = self.registry.share(&path.group, &path.version, &path.resource);
-        built_in.or_else(|| self.custom.find(self, path))
+        let built_in = self.registry.find(&path.group, &path.version, &path.resource);
+        built_in.cloned().or_else(|| self.custom.find(self, path))
     }
 
     /// What is behind a stored text.

@@ -1,10 +1,13 @@
 //! Which requests may take long, decided before they are handled. The front does these apart from
 //! all others.
 
+use std::sync::Arc;
+
 use http::Method;
 
 use crate::api::Api;
 use crate::custom::DEFINITIONS;
+use crate::discovery;
 use crate::keys;
 use crate::registry::KindEntry;
 use crate::request::path::PROXY;
@@ -25,9 +28,12 @@ impl Api {
         if request.body.len() > BODY_BYTES || request.method == Method::PATCH {
             return true;
         }
-        let PathTarget::Resource(path) = PathTarget::parse(&request.path) else {
-            // what is said of all kinds is as long as there are definitions
-            return self.store().has_more_than(DEFINITIONS, LIGHT_DEFINITIONS);
+        let path = match PathTarget::parse(&request.path) {
+            PathTarget::Resource(path) => path,
+            PathTarget::Other(path) => {
+                return discovery::lists_kinds(&path)
+                    && self.store().has_more_than(DEFINITIONS, LIGHT_DEFINITIONS);
+            }
         };
         if path.subresource == PROXY {
             // a Service is resolved by the slices of its namespace
@@ -52,10 +58,10 @@ impl Api {
         }
         let is_watch = RequestOptions::parse(query).is_ok_and(|options| options.watch);
         let entry = self.kind(path).filter(|_| !is_watch);
-        self.has_many(entry.as_deref(), &path.namespace)
+        self.has_many(entry.as_ref(), &path.namespace)
     }
 
-    fn has_many(&self, entry: Option<&KindEntry>, namespace: &str) -> bool {
+    fn has_many(&self, entry: Option<&Arc<KindEntry>>, namespace: &str) -> bool {
         let collection = entry.map(|entry| keys::collection(entry, namespace));
         collection.is_some_and(|prefix| self.store().has_more_than(&prefix, LIGHT_LIST_OBJECTS))
     }

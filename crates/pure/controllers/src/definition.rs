@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::ResourceScope;
+use rekindle_types::definition::is_established;
 
 use crate::kind::{KindInfo, ViewDetail};
 
@@ -73,14 +74,10 @@ pub struct HeldDefinition {
 
 impl From<&CustomResourceDefinition> for HeldDefinition {
     fn from(definition: &CustomResourceDefinition) -> Self {
-        let status = definition.status.as_ref();
-        let mut conditions = status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let is_established =
-            conditions.any(|one| one.type_ == "Established" && one.status == "True");
         // any version shows the same metadata; the stored one is there the longest
         let served = || definition.spec.versions.iter().filter(|version| version.served);
         let version = served().find(|version| version.storage).or_else(|| served().next());
-        let kind = version.filter(|_| is_established).map(|version| {
+        let kind = version.filter(|_| is_established(definition)).map(|version| {
             let names = CustomKindNames {
                 group: definition.spec.group.clone(),
                 version: version.name.clone(),

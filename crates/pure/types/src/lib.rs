@@ -8,6 +8,7 @@ pub mod avoided_nodes;
 pub mod backoff;
 mod causes;
 pub mod connection_hold;
+pub mod definition;
 pub mod digest;
 pub mod disruption;
 mod ended_by_node;

@@ -10,6 +10,7 @@ use rekindle_api_server::pki::{CertificateAuthority, TokenKey};
 use rekindle_api_server::{Front, FrontParts, NodeLogs, OsEntropy, SystemClock};
 use rekindle_redb_disk::RedbDisk;
 use rekindle_store::{Compaction, Store, StoreLimits};
+use rekindle_types::Tick;
 
 use super::data_dir::{DataDir, PKI};
 use super::service_range::ChosenServiceRange;
@@ -50,6 +51,7 @@ impl OpenedApi {
         for pending in api.bootstrap(clock.now()).context("prepare the API")? {
             pending.wait().context("prepare the API")?;
         }
+        resume_definitions(&api, clock.now());
         let front = Front::new(FrontParts { api, clock: clock.shared(), logs });
         Ok(Self { clock, pki: Arc::new(pki), front, store, committer })
     }
@@ -69,6 +71,20 @@ impl OpenedApi {
         self.store.close();
         if self.committer.join().is_err() {
             tracing::error!("failed to keep the store's writer running: it panicked");
+        }
+    }
+}
+
+/// Goes on with definitions that the end of the engine before has interrupted. What fails stops no
+/// start: it concerns these definitions only.
+fn resume_definitions(api: &Api, now: Tick) {
+    let resumed = api.resume_definitions(now);
+    for (definition, error) in resumed.failures {
+        tracing::warn!(definition, %error, "failed to resume CustomResourceDefinition");
+    }
+    for pending in resumed.pending {
+        if let Err(error) = pending.wait() {
+            tracing::warn!(%error, "failed to persist resumed CustomResourceDefinition");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! date when any cluster role changes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use rekindle_store::{RangeQuery, StoreError, StoreWatch, WritePrecondition};
@@ -22,7 +23,7 @@ pub(crate) fn watch(api: &ApiShared) -> Result<Option<StoreWatch>, StoreError> {
     api.store.watch(&keys::collection(entry, ""), api.store.revision()).map(Some)
 }
 
-fn roles(api: &ApiShared) -> Option<&KindEntry> {
+fn roles(api: &ApiShared) -> Option<&Arc<KindEntry>> {
     api.registry.find(GROUP, "v1", "clusterroles")
 }
 

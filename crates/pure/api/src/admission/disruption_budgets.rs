@@ -106,7 +106,7 @@ fn scale_of(call: &ApiCall<'_>, controller: &OwnerReference) -> WorkloadScale {
     }
 }
 
-fn kind_of<'a>(call: &'a ApiCall<'_>, owner: &OwnerReference) -> Option<&'a KindEntry> {
+fn kind_of<'a>(call: &'a ApiCall<'_>, owner: &OwnerReference) -> Option<&'a Arc<KindEntry>> {
     let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
     let entry = call.api.registry.find_kind(group, &owner.kind);
     entry.filter(|entry| entry.api_version == owner.api_version)

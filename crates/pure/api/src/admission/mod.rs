@@ -147,7 +147,7 @@ pub(crate) fn after_change(
 }
 
 /// Queues what comes with the deletion of an object that stays for a while, in the batch of its
-/// write.
+/// write. A further deletion queues what the first one has left.
 ///
 /// # Errors
 /// When the store refuses.

@@ -27,7 +27,7 @@ const PLURAL: &str = "priorityclasses";
 const PRIORITY_DEFAULT: i32 = 0;
 
 /// The kind, where it is served.
-fn entry(api: &ApiShared) -> Option<&KindEntry> {
+fn entry(api: &ApiShared) -> Option<&Arc<KindEntry>> {
     api.registry.find(GROUP, "v1", PLURAL)
 }
 

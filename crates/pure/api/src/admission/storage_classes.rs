@@ -1,6 +1,7 @@
 //! The class of claims that name none, and the class that every cluster has.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -91,6 +92,6 @@ fn built_in() -> StorageClass {
     }
 }
 
-fn classes(registry: &Registry) -> Option<&KindEntry> {
+fn classes(registry: &Registry) -> Option<&Arc<KindEntry>> {
     registry.find(GROUP, "v1", "storageclasses")
 }

@@ -50,7 +50,7 @@ pub(super) enum RuleHook {
     Created(QueueWrites),
     /// When the write of a changed object is queued.
     Changed(QueueWrites),
-    /// When an object is deleted and stays for a while.
+    /// When an object is deleted and stays for a while, and again with each further deletion.
     Marked(QueueWrites),
     /// When an object is asked to go: refuses that for the object of this name, or not.
     Removal(fn(&KindEntry, &str) -> Result<(), ApiError>),

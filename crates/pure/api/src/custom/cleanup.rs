@@ -4,21 +4,23 @@
 //! finalizers hold stay until these are gone. With the last object the definition goes, too.
 //! Upstream's finalizing controller does the same a moment later.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use rekindle_store::{PendingWrite, StoreError, StoredObject, WritePrecondition};
+use rekindle_store::{PendingWrite, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::{
     CLEANUP_FINALIZER, CustomKind, DEFINITIONS, definitions_entry, is_definition,
     key_of_definition, names,
 };
-use crate::call::{ApiCall, ApiWriteFailure, put, remove};
-use crate::registry::{AnyObject, KindEntry, KindOrigin};
+use crate::call::{ApiCall, put, remove, with_retries};
+use crate::object_meta;
+use crate::registry::{AnyObject, KindOrigin};
+use crate::selectors::names_of_key;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::verbs::delete::{DeleteRequest, DeleteStep};
+use crate::verbs::delete::{DeleteRequest, StoredDeletion, delete_stored};
 
 /// Notes in a definition that it is going, and holds it until its objects are gone. `object` is
 /// marked for deletion.
@@ -35,18 +37,6 @@ pub(crate) fn hold(object: &mut dyn AnyObject, now: Tick) {
     names::set(conditions, "Terminating", ("True", "InstanceDeletionPending", message), now);
 }
 
-/// Goes on with every definition that was going when the engine ended.
-///
-/// # Errors
-/// When the store refuses.
-pub(super) fn resume(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, ApiError> {
-    let mut pending = Vec::new();
-    for (stored, kind) in api.custom.newest(api) {
-        pending.extend(clear(api, &stored, &kind, now)?);
-    }
-    Ok(pending)
-}
-
 /// After a definition was marked, or an object of one was removed.
 pub(crate) fn after_write(
     call: &ApiCall<'_>,
@@ -58,83 +48,76 @@ pub(crate) fn after_write(
         KindOrigin::BuiltIn if is_definition(call.entry) => [DEFINITIONS, name].concat(),
         KindOrigin::BuiltIn => return Ok(Vec::new()),
     };
-    let Some(stored) = call.api.store.newest(&key) else { return Ok(Vec::new()) };
-    let Some(kind) = call.api.custom.of(call.api, &stored) else { return Ok(Vec::new()) };
-    clear(call.api, &stored, &kind, call.request.now)
+    go_on(call.api, &key, call.request.now)
 }
 
-/// Deletes the objects of a definition that is going, and with the last of them the definition.
-fn clear(
-    api: &ApiShared,
-    definition: &Arc<StoredObject>,
-    kind: &CustomKind,
-    now: Tick,
-) -> Result<Vec<PendingWrite>, ApiError> {
-    if !kind.is_going() {
+/// Deletes the objects of the definition of this key if it is going, and with the last of them the
+/// definition.
+///
+/// # Errors
+/// That of the first object that cannot be deleted, once the others are: what is left stays for the
+/// next attempt.
+pub(super) fn go_on(api: &ApiShared, key: &str, now: Tick) -> Result<Vec<PendingWrite>, ApiError> {
+    if going(api, key).is_none() {
         return Ok(Vec::new());
     }
-    let _none_is_made = api.custom.creation.write().unwrap_or_else(PoisonError::into_inner);
-    let mut pending = Vec::new();
-    let (objects, _) = api.store.newest_below(&kind.prefix());
-    if let Some(entry) = kind.any_version() {
-        for object in &objects {
-            pending.extend(delete(api, entry, object, now)?);
+    let none_is_made = api.custom.hold_creations();
+    // another may have ended it before the lock was free
+    let Some(kind) = going(api, key) else { return Ok(Vec::new()) };
+    let (mut pending, mut failure) = (Vec::new(), None);
+    for object in kind.objects(api) {
+        let Some(entry) = kind.any_version() else { continue };
+        let deletion =
+            delete_stored(api, entry, object.key.as_str(), (&DeleteRequest::default(), now));
+        match deletion {
+            Ok(StoredDeletion::Marked(writes) | StoredDeletion::Removed(writes)) => {
+                pending.extend(writes);
+            }
+            Ok(StoredDeletion::Gone | StoredDeletion::Going) => {}
+            Err(error) => failure = failure.or(Some(error)),
         }
     }
-    let (left, _) = api.store.newest_below(&kind.prefix());
-    if left.is_empty() {
-        pending.extend(release(api, definition, now)?);
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    if kind.objects(api).is_empty() {
+        pending.extend(release(api, key, now)?);
+        drop(none_is_made);
         // others may have waited for its names
         pending.extend(names::settle(api, now)?);
     }
     Ok(pending)
 }
 
-/// Deletes one object as a client would.
-fn delete(
-    api: &ApiShared,
-    entry: &KindEntry,
-    stored: &Arc<StoredObject>,
-    now: Tick,
-) -> Result<Vec<PendingWrite>, ApiError> {
-    let object = entry.codec.decode_stored(&stored.value).map_err(ApiError::internal)?;
-    let written = match DeleteStep::decide(object, &DeleteRequest::default(), now) {
-        DeleteStep::Leave(_) => return Ok(Vec::new()),
-        DeleteStep::Remove(_) => remove(api, entry, stored, now),
-        DeleteStep::Mark(object) => {
-            let expect = WritePrecondition::Revision(stored.revision);
-            put(api, stored.key.as_str(), expect, object).map(|write| vec![write])
-        }
-    };
-    or_raced(written)
+/// The kind of the definition of this key, with writes that are on their way, if it is going.
+fn going(api: &ApiShared, key: &str) -> Option<Arc<CustomKind>> {
+    let stored = api.store.newest(key)?;
+    api.custom.of(api, &stored).filter(|kind| kind.is_going())
 }
 
 /// Takes the finalizer away; without another one the definition goes.
-fn release(
-    api: &ApiShared,
-    stored: &Arc<StoredObject>,
-    now: Tick,
-) -> Result<Vec<PendingWrite>, ApiError> {
-    debug_assert!(stored.key.as_str().starts_with(DEFINITIONS));
+fn release(api: &ApiShared, key: &str, now: Tick) -> Result<Vec<PendingWrite>, ApiError> {
     let Some(entry) = definitions_entry(api) else { return Ok(Vec::new()) };
-    let mut object = api.read(entry, stored)?.boxed_clone();
-    let finalizers = object.meta_mut().finalizers.take().unwrap_or_default();
-    let left: Vec<_> = finalizers.into_iter().filter(|one| one != CLEANUP_FINALIZER).collect();
-    if left.is_empty() {
-        let removed = or_raced(remove(api, entry, stored, now));
-        api.custom.forget(stored.key.as_str());
-        return removed;
-    }
-    object.meta_mut().finalizers = Some(left);
-    let expect = WritePrecondition::Revision(stored.revision);
-    or_raced(put(api, stored.key.as_str(), expect, object).map(|write| vec![write]))
-}
-
-/// Who has written in between has what follows from it to do.
-fn or_raced(written: Result<Vec<PendingWrite>, StoreError>) -> Result<Vec<PendingWrite>, ApiError> {
-    match written.map_err(ApiWriteFailure::from) {
-        Ok(pending) => Ok(pending),
-        Err(ApiWriteFailure::Raced) => Ok(Vec::new()),
-        Err(ApiWriteFailure::Api(error)) => Err(error),
-    }
+    let (_, name) = names_of_key(entry, key);
+    with_retries(entry, name, || {
+        let Some(stored) = api.store.newest(key) else { return Ok(Vec::new()) };
+        let mut object = api.read(entry, &stored)?.boxed_clone();
+        if !object_meta::is_being_deleted(object.meta()) {
+            return Ok(Vec::new()); // a new one has its name
+        }
+        let mut finalizers = object.meta_mut().finalizers.take().unwrap_or_default();
+        let held = finalizers.len();
+        finalizers.retain(|finalizer| finalizer != CLEANUP_FINALIZER);
+        if finalizers.is_empty() {
+            let removed = remove(api, entry, &stored, now)?;
+            api.custom.forget(key);
+            return Ok(removed);
+        }
+        if finalizers.len() == held {
+            return Ok(Vec::new());
+        }
+        object.meta_mut().finalizers = Some(finalizers);
+        let expect = WritePrecondition::Revision(stored.revision);
+        Ok(vec![put(api, key, expect, object)?])
+    })
 }

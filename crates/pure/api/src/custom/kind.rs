@@ -7,6 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionNames, CustomResourceDefinitionVersion,
 };
 use rekindle_store::StoredObject;
+use rekindle_types::definition::is_established;
 
 use super::version::VersionCodec;
 use super::{columns, definitions_entry};
@@ -38,6 +39,11 @@ struct KindVersion {
     is_served: bool,
 }
 
+/// Whether objects of this group and plural name are those of a built-in kind.
+fn is_place_of_server(api: &ApiShared, group: &str, plural: &str) -> bool {
+    api.registry.find_resource(group, plural).is_some()
+}
+
 impl CustomKind {
     /// Of a definition as stored; none when it cannot be read.
     pub(super) fn read(api: &ApiShared, stored: &Arc<StoredObject>) -> Option<Self> {
@@ -45,7 +51,9 @@ impl CustomKind {
         let object = entry.codec.decode_stored(&stored.value).ok()?;
         let definition = object.as_any().downcast_ref::<CustomResourceDefinition>()?;
         let status = definition.status.as_ref();
-        let conditions = || status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let mut conditions = status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let is_free =
+            !is_place_of_server(api, &definition.spec.group, &definition.spec.names.plural);
         let mut kind = Self {
             group: definition.spec.group.clone(),
             wanted: definition.spec.names.clone(),
@@ -54,8 +62,8 @@ impl CustomKind {
                 "Cluster" => ResourceScope::Cluster,
                 _ => ResourceScope::Namespaced,
             },
-            is_established: conditions().any(|c| c.type_ == "Established" && c.status == "True"),
-            has_conflict: conditions().any(|c| c.type_ == "NamesAccepted" && c.status != "True"),
+            is_established: is_free && is_established(definition),
+            has_conflict: conditions.any(|c| c.type_ == "NamesAccepted" && c.status != "True"),
             is_going: definition.metadata.deletion_timestamp.is_some(),
             versions: Vec::new(),
         };
@@ -92,9 +100,14 @@ impl CustomKind {
         self.is_going
     }
 
-    /// What the keys of its objects begin with.
-    pub(crate) fn prefix(&self) -> String {
-        ["/", &self.wanted.plural, ".", &self.group, "/"].concat()
+    /// Its objects, with writes that are on their way. A definition that asks for the place of a
+    /// kind of this server has none: those that are there are not its own.
+    pub(super) fn objects(&self, api: &ApiShared) -> Vec<Arc<StoredObject>> {
+        if is_place_of_server(api, &self.group, &self.wanted.plural) {
+            return Vec::new();
+        }
+        let prefix = ["/", &self.wanted.plural, ".", &self.group, "/"].concat();
+        api.store.newest_below(&prefix).0
     }
 
     /// Any version of it, served or not established yet, to read stored objects with.

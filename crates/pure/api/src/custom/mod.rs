@@ -1,9 +1,9 @@
 //! Kinds that CustomResourceDefinitions describe.
 //!
 //! The store has the truth: what is served is what the durable definitions say. What is made of a
-//! definition is kept by its revision, and made anew when that is another one. So there is no
-//! moment at which a definition is written and its kind not yet served, and nothing to load when
-//! the engine starts.
+//! definition is kept by its revision and text, and made anew when these are others. So there is no
+//! moment at which a definition is written and its kind not yet served, and no registry to load at
+//! the start.
 //!
 //! [`kind`] reads a definition, [`version`] compiles one of its versions, [`object`] is an object
 //! of such a version. [`names`] decides which names a definition gets, and [`cleanup`] removes the
@@ -19,9 +19,9 @@ mod object;
 mod version;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use rekindle_store::{PendingWrite, Revision, StoredObject};
+use rekindle_store::{PendingWrite, StoredObject};
 use rekindle_types::Tick;
 
 pub(crate) use json_path::read as read_json_path;
@@ -42,14 +42,23 @@ pub(crate) const DEFINITIONS: &str = "/customresourcedefinitions.apiextensions.k
 #[derive(Default)]
 pub(crate) struct CustomKinds {
     known: Mutex<BTreeMap<String, KnownKind>>,
-    /// Held to write while a definition is marked as going and its objects are removed, and to read
-    /// while an object is made: no object is made behind the back of a definition that goes.
-    pub(crate) creation: RwLock<()>,
+    creation: RwLock<()>,
+    settling: Mutex<()>,
 }
 
+/// What is made of a definition. It counts only for the very text that it was made of: the store
+/// may have given a revision again after a write that failed.
 struct KnownKind {
-    revision: Revision,
+    stored: Arc<StoredObject>,
     kind: Arc<CustomKind>,
+}
+
+impl KnownKind {
+    fn is_of(&self, stored: &Arc<StoredObject>) -> bool {
+        let same =
+            |known: &StoredObject| known.revision == stored.revision && known.value == stored.value;
+        Arc::ptr_eq(&self.stored, stored) || same(&self.stored)
+    }
 }
 
 impl CustomKinds {
@@ -61,13 +70,24 @@ impl CustomKinds {
     ) -> Option<Arc<CustomKind>> {
         let key = stored.key.as_str();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(key).filter(|known| known.revision == stored.revision) {
+        if let Some(known) = known.get(key).filter(|known| known.is_of(stored)) {
             return Some(Arc::clone(&known.kind));
         }
         let kind = Arc::new(CustomKind::read(api, stored)?);
-        let revision = stored.revision;
-        known.insert(key.to_owned(), KnownKind { revision, kind: Arc::clone(&kind) });
+        let (stored, known_kind) = (Arc::clone(stored), Arc::clone(&kind));
+        known.insert(key.to_owned(), KnownKind { stored, kind: known_kind });
         Some(kind)
+    }
+
+    /// Held while the objects of a definition that goes are deleted: none is made behind its back.
+    fn hold_creations(&self) -> RwLockWriteGuard<'_, ()> {
+        self.creation.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held from the look at the names that are taken to the writes that take others: two requests
+    /// at once would give one name to two definitions.
+    fn hold_names(&self) -> MutexGuard<'_, ()> {
+        self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The kind that a path names, if a durable definition serves it.
@@ -140,19 +160,36 @@ impl CustomKinds {
     }
 }
 
+/// What was gone on with when the engine started.
+#[derive(Default)]
+pub struct ResumedDefinitions {
+    /// The writes that do so.
+    pub pending: Vec<PendingWrite>,
+    /// What could not be done: the key of the definition, and why. The next deletion of the
+    /// definition, or of one of its objects, tries again, and so does the next start.
+    pub failures: Vec<(String, ApiError)>,
+}
+
 /// Goes on with what was under way when the engine ended: names that were not settled, and
 /// definitions that were going.
-///
-/// # Errors
-/// When the store refuses.
-pub(crate) fn resume(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, ApiError> {
-    let mut pending = names::settle(api, now)?;
-    pending.extend(cleanup::resume(api, now)?);
-    Ok(pending)
+pub(crate) fn resume(api: &ApiShared, now: Tick) -> ResumedDefinitions {
+    let mut resumed = ResumedDefinitions::default();
+    match names::settle(api, now) {
+        Ok(pending) => resumed.pending.extend(pending),
+        Err(error) => resumed.failures.push((DEFINITIONS.to_owned(), error.into())),
+    }
+    for (stored, _) in api.custom.newest(api) {
+        let key = stored.key.as_str();
+        match cleanup::go_on(api, key, now) {
+            Ok(pending) => resumed.pending.extend(pending),
+            Err(error) => resumed.failures.push((key.to_owned(), error)),
+        }
+    }
+    resumed
 }
 
 /// The kind of definitions.
-fn definitions_entry(api: &ApiShared) -> Option<&KindEntry> {
+fn definitions_entry(api: &ApiShared) -> Option<&Arc<KindEntry>> {
     api.registry.find(GROUP, "v1", PLURAL)
 }
 
@@ -168,3 +205,6 @@ const PLURAL: &str = "customresourcedefinitions";
 fn key_of_definition(plural: &str, group: &str) -> String {
     [DEFINITIONS, plural, ".", group].concat()
 }
+
+#[cfg(test)]
+mod tests;

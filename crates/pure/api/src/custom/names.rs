@@ -1,17 +1,21 @@
 //! Which of the names that definitions ask for they get, and whether their kinds are served.
 //!
 //! Upstream's naming and establishing controllers do this a moment after the write (package
-//! `apiextensions-apiserver/pkg/controller/status`). Here it is part of the write's batch.
+//! `apiextensions-apiserver/pkg/controller/status`). Here it comes with the write, which is
+//! answered when both are durable.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionCondition, CustomResourceDefinitionNames,
 };
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
+use rekindle_types::definition::is_established;
 
 use super::{DEFINITIONS, definitions_entry, is_definition};
 use crate::call::{ApiCall, put};
 use crate::registry::AnyObject;
+use crate::resource_metrics;
+use crate::reviews::REVIEWS;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::validation::text;
@@ -30,6 +34,7 @@ pub(crate) fn settle_written(
 
 /// Settles the names of all definitions. One that had its names first keeps them.
 pub(super) fn settle(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
+    let _one_at_a_time = api.custom.hold_names();
     let mut pending = Vec::new();
     let mut definitions = api.custom.newest(api);
     // a definition that has all that it asks for changes nothing, and others may wait for a name
@@ -57,14 +62,14 @@ pub(super) fn settle(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, St
     Ok(pending)
 }
 
-/// The names that the definitions of a group have.
+/// The names that the kinds of a group have.
 struct TakenNames {
     resources: Vec<String>,
     kinds: Vec<String>,
 }
 
 impl TakenNames {
-    /// Those of all other definitions of this group.
+    /// Those of the server's own kinds and of all other definitions of this group.
     fn of_others(api: &ApiShared, definition: &CustomResourceDefinition) -> Self {
         let own = [DEFINITIONS, text(definition.metadata.name.as_ref())].concat();
         let mut taken = Self { resources: Vec::new(), kinds: Vec::new() };
@@ -79,13 +84,33 @@ impl TakenNames {
             taken.kinds.push(names.kind.clone());
             taken.kinds.extend(names.list_kind.clone());
         }
+        taken.add_built_in(api, &definition.spec.group);
         taken.resources.retain(|name| !name.is_empty());
         taken.kinds.retain(|name| !name.is_empty());
         taken
     }
 
+    /// Those that the server has by itself, stored or not: they are never free.
+    fn add_built_in(&mut self, api: &ApiShared, group: &str) {
+        for entry in api.registry.in_group(group) {
+            self.resources.extend([entry.plural.to_string(), entry.singular.to_string()]);
+            self.resources.extend(entry.short_names.iter().map(ToString::to_string));
+            self.kinds.extend([entry.kind.to_string(), entry.list_kind.to_string()]);
+        }
+        for review in REVIEWS.iter().filter(|review| review.group == group) {
+            self.resources.extend([review.plural, review.singular].map(str::to_owned));
+            self.kinds.push(review.kind.to_owned());
+        }
+        if group == resource_metrics::GROUP {
+            self.resources
+                .extend(resource_metrics::KINDS.iter().map(|kind| kind.plural.to_owned()));
+            self.kinds.extend(resource_metrics::KINDS.iter().map(|kind| kind.kind.to_owned()));
+        }
+    }
+
     fn settle(&self, definition: &mut CustomResourceDefinition, now: Tick) {
         let wanted = definition.spec.names.clone();
+        let is_established = is_established(definition);
         let status = definition.status.get_or_insert_default();
         let had = status.accepted_names.clone().unwrap_or_default();
         let (accepted, conflict) = self.accept(&wanted, &had);
@@ -96,8 +121,6 @@ impl TakenNames {
             Some((reason, message)) => ("False", reason, message),
         };
         set(conditions, NAMES_ACCEPTED, (is_accepted, reason, &message), now);
-        let is_established =
-            conditions.iter().any(|one| one.type_ == ESTABLISHED && one.status == "True");
         if is_established {
             return;
         }

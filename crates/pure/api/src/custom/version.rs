@@ -8,8 +8,11 @@ use rekindle_store::StoredObject;
 use rekindle_structural_schema::StructuralSchema;
 use rekindle_structured_merge::TypedSchema;
 use rekindle_types::ObjectJson;
+use serde::Deserialize;
 use serde::de::Error as _;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::columns::{self, ColumnCells};
 use super::json_path::{self, JsonPath};
@@ -101,12 +104,46 @@ pub(super) struct VersionCodec {
     index: usize,
     storage: String,
     compiled: OnceLock<Result<Arc<CustomVersion>, String>>,
+    /// See [`KindCodec::schema_source`].
+    source: OnceLock<String>,
+}
+
+/// The parts of a definition that documents show. No other write of it makes another document.
+#[derive(Deserialize)]
+struct PublishedParts<'d> {
+    #[serde(borrow)]
+    spec: &'d RawValue,
+    #[serde(borrow, default)]
+    status: PublishedStatus<'d>,
+}
+
+#[derive(Default, Deserialize)]
+struct PublishedStatus<'d> {
+    #[serde(borrow, rename = "acceptedNames")]
+    accepted_names: Option<&'d RawValue>,
 }
 
 impl VersionCodec {
     /// Of the version at this place in the definition.
     pub(super) fn new(definition: Arc<StoredObject>, index: usize, storage: &str) -> Self {
-        Self { definition, index, storage: storage.to_owned(), compiled: OnceLock::new() }
+        let storage = storage.to_owned();
+        Self { definition, index, storage, compiled: OnceLock::new(), source: OnceLock::new() }
+    }
+
+    /// The version, the key of the definition, and a digest of what it says: the same after a
+    /// restart, and another one for what another cluster has under the same key.
+    fn read_source(&self) -> String {
+        let (key, text) = (&self.definition.key, &self.definition.value);
+        let mut digest = Sha256::new();
+        match serde_json::from_slice::<PublishedParts<'_>>(text) {
+            Ok(PublishedParts { spec, status }) => {
+                digest.update(spec.get());
+                digest.update(status.accepted_names.map_or("", RawValue::get));
+            }
+            Err(_) => digest.update(text),
+        }
+        let hex: String = digest.finalize().iter().map(|byte| format!("{byte:02X}")).collect();
+        format!("{} {key} {hex}", self.index)
     }
 
     fn version(&self) -> Result<&Arc<CustomVersion>, &str> {
@@ -180,7 +217,7 @@ impl KindCodec for VersionCodec {
     }
 
     fn schema_source(&self) -> Option<String> {
-        Some(format!("{}@{}", self.definition.key, self.definition.revision))
+        Some(self.source.get_or_init(|| self.read_source()).clone())
     }
 
     /// The group backwards, the version, the kind: `org.example.v1.Kite`.

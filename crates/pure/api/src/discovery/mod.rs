@@ -10,6 +10,7 @@ mod version;
 pub(crate) use version::MINOR;
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::cmp::Ordering;
 
 use http::{Method, StatusCode};
@@ -53,7 +54,7 @@ impl Discovery {
         parts: &[&str],
         request: &ApiRequest,
     ) -> Result<ApiAnswer, ApiError> {
-        let registry = &api.custom.served(api);
+        let registry = &LazyCell::new(|| api.custom.served(api));
         let aggregated = accept::wants_aggregated_discovery(&request.accept);
         match parts {
             [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
@@ -81,6 +82,13 @@ impl Discovery {
             _ => Ok(no_page()),
         }
     }
+}
+
+/// Whether the answer at a path is made of all kinds that are served: the index of paths, discovery
+/// and OpenAPI.
+pub(crate) fn lists_kinds(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next();
+    matches!(first, Some("" | "api" | "apis" | "openapi"))
 }
 
 /// The answer where nothing is served.
@@ -144,13 +152,16 @@ fn group_versions(registry: &Registry) -> Vec<GroupVersion> {
             resources: registry
                 .in_group(group)
                 .filter(|entry| entry.version == version)
-                .map(resource)
+                .map(|entry| resource(entry))
                 .collect(),
         })
         .collect();
     for review in &reviews::REVIEWS {
         let resource = review_resource(review);
-        match all.iter_mut().find(|known| known.group == review.group) {
+        let is_of_version = |known: &&mut GroupVersion| {
+            known.group == review.group && known.version == reviews::VERSION
+        };
+        match all.iter_mut().find(is_of_version) {
             Some(known) => known.resources.push(resource),
             None => all.push(GroupVersion {
                 group: review.group.into(),
@@ -159,7 +170,12 @@ fn group_versions(registry: &Registry) -> Vec<GroupVersion> {
             }),
         }
     }
-    all.push(metrics_group());
+    let metrics = metrics_group();
+    let mut known = all.iter_mut();
+    match known.find(|known| known.group == metrics.group && known.version == metrics.version) {
+        Some(known) => known.resources.extend(metrics.resources),
+        None => all.push(metrics),
+    }
     all.sort_by(|a, b| a.group.cmp(&b.group).then_with(|| by_maturity(&a.version, &b.version)));
     all
 }

@@ -25,12 +25,12 @@ pub(super) struct OpenApi {
 
 impl OpenApi {
     pub(super) fn index(&self, registry: &Registry) -> Result<ApiAnswer, ApiError> {
-        let paths: Map<String, Value> = self
-            .hashes(registry)
-            .iter()
-            .map(|(path, hash)| {
+        let versions = registry.group_versions().into_iter();
+        let paths: Map<String, Value> = versions
+            .map(|(group, version)| {
+                let (path, hash) = (path(group, version), self.hash_of(registry, group, version));
                 let url = format!("/openapi/v3/{path}?hash={hash}");
-                (path.clone(), json!({"serverRelativeURL": url}))
+                (path, json!({"serverRelativeURL": url}))
             })
             .collect();
         Ok(super::json(&json!({"paths": paths})))
@@ -51,23 +51,27 @@ impl OpenApi {
         }
         let mut answer = super::json(&openapi::document(registry, group, version));
         let wanted = RequestOptions::parse(&request.query)?;
-        let hashes = self.hashes(registry);
-        let hash = hashes.get(&path(group, version));
-        if wanted.get("hash").is_some() && wanted.get("hash") == hash.map(String::as_str) {
+        let hash = self.hash_of(registry, group, version);
+        if wanted.get("hash") == Some(hash.as_str()) {
             answer
                 .headers
                 .push((header::CACHE_CONTROL, "public, immutable, max-age=31536000".to_owned()));
         }
-        if let Some(hash) = hash {
-            answer.headers.push((header::ETAG, format!("\"{hash}\"")));
-        }
+        answer.headers.push((header::ETAG, format!("\"{hash}\"")));
         debug_assert_eq!(answer.code, StatusCode::OK);
         Ok(answer)
     }
 
-    /// The hash of each document. That of a document with kinds of definitions is a hash of the
-    /// definitions: there may be thousands of these documents, and each of them changes.
-    fn hashes(&self, registry: &Registry) -> BTreeMap<String, String> {
+    /// The hash of a document. Where definitions have a part in it, it is a hash of these and of
+    /// the version of this program: there may be thousands of such documents, and each of them
+    /// changes.
+    fn hash_of(&self, registry: &Registry, group: &str, version: &str) -> String {
+        let of_version = registry.in_group(group).filter(|entry| entry.version == version);
+        let sources: Vec<String> =
+            of_version.filter_map(|entry| entry.codec.schema_source()).collect();
+        if !sources.is_empty() {
+            return hash(&[PROGRAM_VERSION, &sources.join("\n")].concat());
+        }
         let built_in = self.built_in.get_or_init(|| {
             let built_in = kinds::all();
             let hash = |(group, version)| {
@@ -76,18 +80,12 @@ impl OpenApi {
             };
             built_in.group_versions().into_iter().map(hash).collect()
         });
-        let mut hashes = built_in.clone();
-        for (group, version) in registry.group_versions() {
-            let of_version = registry.in_group(group).filter(|entry| entry.version == version);
-            let sources: Vec<String> =
-                of_version.filter_map(|entry| entry.codec.schema_source()).collect();
-            if !sources.is_empty() {
-                hashes.insert(path(group, version), hash(&sources.join("\n")));
-            }
-        }
-        hashes
+        built_in.get(&path(group, version)).cloned().unwrap_or_default()
     }
 }
+
+/// A client keeps a document for a year under its hash, and another program may make another one.
+const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02X}")).collect()

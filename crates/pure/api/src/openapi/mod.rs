@@ -14,13 +14,16 @@ mod parameters;
 mod paths;
 mod schemas;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::registry::Registry;
 
 /// The document of a group version. A group version without kinds has one without paths.
 pub fn document(registry: &Registry, group: &str, version: &str) -> Value {
-    let kinds: Vec<_> = registry.in_group(group).filter(|entry| entry.version == version).collect();
+    let kinds = registry.in_group(group).filter(|entry| entry.version == version);
+    let kinds: Vec<_> = kinds.map(Arc::as_ref).collect();
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Rekindle", "version": concat!("v", env!("CARGO_PKG_VERSION"))},

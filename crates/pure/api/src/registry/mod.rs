@@ -7,8 +7,6 @@ pub mod resource;
 pub mod strategy;
 pub(crate) mod strict;
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use decode_error::DecodeError;
@@ -23,60 +21,63 @@ pub use strategy::{ObjectPart, Strategies, SubresourceStrategy};
 /// The served kinds. Built once at start; adding a kind is one [`Registry::register`] line.
 #[derive(Debug, Default)]
 pub struct Registry {
-    by_resource: BTreeMap<ResourceKey, Arc<KindEntry>>,
+    /// By [`place`], each place once.
+    kinds: Vec<Arc<KindEntry>>,
 }
 
 /// Group, plural name and version.
-type ResourceKey = (Cow<'static, str>, Cow<'static, str>, Cow<'static, str>);
-
-fn key_of(entry: &KindEntry) -> ResourceKey {
-    (entry.group.clone(), entry.plural.clone(), entry.version.clone())
+fn place(entry: &Arc<KindEntry>) -> (&str, &str, &str) {
+    (&entry.group, &entry.plural, &entry.version)
 }
 
 impl Registry {
     /// Adds a kind, under its group, plural name and version.
     pub fn register<K: ApiKind>(&mut self) -> &mut Self {
-        let entry = KindEntry::new::<K>();
-        self.by_resource.insert(key_of(&entry), Arc::new(entry));
+        let entry = Arc::new(KindEntry::new::<K>());
+        match self.kinds.binary_search_by(|known| place(known).cmp(&place(&entry))) {
+            Ok(at) => self.kinds[at] = entry,
+            Err(at) => self.kinds.insert(at, entry),
+        }
         self
     }
 
     /// The same kinds with others, which do not displace them.
     pub fn with(&self, others: impl IntoIterator<Item = Arc<KindEntry>>) -> Self {
-        let mut by_resource = self.by_resource.clone();
-        for entry in others {
-            by_resource.entry(key_of(&entry)).or_insert(entry);
-        }
-        Self { by_resource }
+        let mut kinds = self.kinds.clone();
+        kinds.extend(others);
+        // the sort is stable, so that of two in one place the first is the one of this registry
+        kinds.sort_by(|a, b| place(a).cmp(&place(b)));
+        kinds.dedup_by(|later, first| place(later) == place(first));
+        Self { kinds }
     }
 
     /// The kind served as `plural` in `group` (empty: the core group), in this version.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&KindEntry> {
-        self.in_group(group).find(|entry| entry.version == version && entry.plural == plural)
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<KindEntry>> {
+        let wanted = (group, plural, version);
+        let at = self.kinds.binary_search_by(|known| place(known).cmp(&wanted)).ok()?;
+        Some(&self.kinds[at])
     }
 
-    /// The same, for who keeps it.
-    pub fn share(&self, group: &str, version: &str, plural: &str) -> Option<Arc<KindEntry>> {
-        let mut all = self.by_resource.values();
-        let is_wanted = |entry: &&Arc<KindEntry>| {
-            entry.group == group && entry.version == version && entry.plural == plural
-        };
-        all.find(is_wanted).cloned()
+    /// The kind served as `plural` in `group`, in any version.
+    pub fn find_resource(&self, group: &str, plural: &str) -> Option<&Arc<KindEntry>> {
+        self.in_group(group).find(|entry| entry.plural == plural)
     }
 
     /// The kind called `kind` in `group`.
-    pub fn find_kind(&self, group: &str, kind: &str) -> Option<&KindEntry> {
+    pub fn find_kind(&self, group: &str, kind: &str) -> Option<&Arc<KindEntry>> {
         self.in_group(group).find(|entry| entry.kind == kind)
     }
 
     /// Every kind, by group, then by plural name.
     pub fn kinds(&self) -> impl Iterator<Item = &KindEntry> {
-        self.by_resource.values().map(Arc::as_ref)
+        self.kinds.iter().map(Arc::as_ref)
     }
 
     /// The kinds of one group, by plural name.
-    pub fn in_group(&self, group: &str) -> impl Iterator<Item = &KindEntry> {
-        self.kinds().filter(move |entry| entry.group == group)
+    pub fn in_group(&self, group: &str) -> impl Iterator<Item = &Arc<KindEntry>> + use<'_> {
+        let from = self.kinds.partition_point(|known| *known.group < *group);
+        let to = self.kinds.partition_point(|known| *known.group <= *group);
+        self.kinds[from..to].iter()
     }
 
     /// Every served (group, version), the core group first, then by name.

@@ -285,7 +285,7 @@ fn read_quota(
     quotas(api).map_or(Ok(None), |entry| api.read_as::<ResourceQuota>(entry, stored))
 }
 
-fn quotas(api: &ApiShared) -> Option<&KindEntry> {
+fn quotas(api: &ApiShared) -> Option<&Arc<KindEntry>> {
     api.registry.find("", "v1", "resourcequotas")
 }
 

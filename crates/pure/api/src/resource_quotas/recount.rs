@@ -44,11 +44,8 @@ pub(super) fn counted_names<'t>(
 /// The kind of a resource that lives in namespaces, built in or described by a definition.
 fn entry_of(api: &ApiShared, resource: CountedResource<'_>) -> Option<Arc<KindEntry>> {
     let CountedResource { group, plural } = resource;
-    let built_in = api.registry.in_group(group).find(|entry| entry.plural == plural);
-    let entry = match built_in {
-        Some(entry) => api.registry.share(&entry.group, &entry.version, &entry.plural),
-        None => api.custom.served_as(api, group, plural),
-    };
+    let built_in = api.registry.find_resource(group, plural).cloned();
+    let entry = built_in.or_else(|| api.custom.served_as(api, group, plural));
     entry.filter(|entry| entry.scope == ResourceScope::Namespaced)
 }
 

@@ -24,7 +24,7 @@ mod records;
 mod service_write;
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use k8s_openapi::api::core::v1::Service;
 use rekindle_store::{StoreError, WriteEpoch};
@@ -103,6 +103,6 @@ fn rebuilt(api: &ApiShared, ranges: ServiceRanges) -> (AddressBook, WriteEpoch) 
     (book, epoch)
 }
 
-fn services(api: &ApiShared) -> Option<&KindEntry> {
+fn services(api: &ApiShared) -> Option<&Arc<KindEntry>> {
     api.registry.find("", "v1", "services")
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::{
@@ -30,7 +31,7 @@ const MANAGED_BY: (&str, &str) = ("ipaddress.kubernetes.io/managed-by", "ipalloc
 /// Keeps a ServiceCIDR while addresses of it are held.
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
-pub(super) fn addresses(api: &ApiShared) -> Option<&KindEntry> {
+pub(super) fn addresses(api: &ApiShared) -> Option<&Arc<KindEntry>> {
     api.registry.find(GROUP, "v1", "ipaddresses")
 }
 

@@ -4,7 +4,7 @@ use http::StatusCode;
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 
 use crate::admission::{self, AdmissionStage, WriteReview};
-use crate::call::{ATTEMPTS_MAX, ApiCall, ApiWriteFailure, ObjectChange, ObjectPart, put};
+use crate::call::{ApiCall, ApiWriteFailure, ObjectChange, ObjectPart, put, with_retries};
 use crate::managed_fields::{self, ServerFilled};
 use crate::outcome::RequestOutcome;
 use crate::registry::AnyObject;
@@ -85,14 +85,9 @@ fn write_named(
 ) -> Result<Result<RequestOutcome, String>, ApiError> {
     object.prepare_named();
     // the addresses of a Service may be taken in between, by a record of the user's: choose again
-    for _ in 0..ATTEMPTS_MAX {
-        match write_once(call, object.boxed_clone(), warnings) {
-            Ok(written) => return Ok(written),
-            Err(ApiWriteFailure::Raced) => {}
-            Err(ApiWriteFailure::Api(error)) => return Err(error),
-        }
-    }
-    Err(ApiError::modified(call.entry, object_meta::name(object.as_ref())))
+    with_retries(call.entry, object_meta::name(object.as_ref()), || {
+        write_once(call, object.boxed_clone(), warnings)
+    })
 }
 
 fn write_once(

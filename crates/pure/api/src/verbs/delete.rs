@@ -10,7 +10,7 @@ use rekindle_types::{Tick, TickDuration};
 use serde_json::Value;
 
 use super::list;
-use crate::call::{ATTEMPTS_MAX, ApiCall, ApiWriteFailure, put, remove};
+use crate::call::{ApiCall, ApiWriteFailure, put, remove, with_retries};
 use crate::kinds::pod;
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError, KindEntry};
@@ -18,6 +18,7 @@ use crate::represent::{ListMeta, ObjectRenderer};
 use crate::request::option_mistakes;
 use crate::request::options::DryRun;
 use crate::selectors::{Selection, names_of_key};
+use crate::shared::ApiShared;
 use crate::status::{ApiError, Status};
 use crate::validation::items;
 use crate::{admission, custom, decode, keys, removal};
@@ -71,8 +72,13 @@ pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
                 Ok(call.when_written(pending, StatusCode::OK, Vec::new())?)
             }
             DeleteStep::Leave(object) => {
-                let pending = call.api.store.barrier()?;
-                Ok(call.answer_object_after(vec![pending], object.as_ref(), Vec::new())?)
+                let mut pending = vec![call.api.store.barrier()?];
+                // what an error or a kill has kept from following goes on
+                if wish.dry_run == DryRun::No {
+                    let (namespace, name) = (&call.path.namespace, &call.path.name);
+                    pending.extend(admission::after_mark(call, namespace, name)?);
+                }
+                Ok(call.answer_object_after(pending, object.as_ref(), Vec::new())?)
             }
         }
     })
@@ -333,14 +339,18 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
     let mut pending = Vec::new();
     let mut deleted = Vec::new();
     for object in list::selected(call, &selection)? {
-        if let Some(writes) = delete_one_of_many(call, object.key.as_str(), &wish)? {
-            pending.extend(writes);
-            if wish.dry_run == DryRun::No {
-                let (namespace, name) = names_of_key(call.entry, object.key.as_str());
-                pending.extend(admission::after_removal(call, namespace, name)?);
-            }
-            deleted.push(Arc::clone(&object));
+        let (namespace, name) = names_of_key(call.entry, object.key.as_str());
+        admission::check_removal(call.entry, name)?;
+        let stored = (&wish, call.request.now);
+        let deletion = delete_stored(call.api, call.entry, object.key.as_str(), stored)?;
+        let is_shown = match &deletion {
+            StoredDeletion::Gone | StoredDeletion::Going => false,
+            StoredDeletion::Marked(_) | StoredDeletion::Removed(_) => true,
+        };
+        if wish.dry_run == DryRun::No {
+            pending.extend(deletion.followed_up(call, (namespace, name))?);
         }
+        deleted.extend(is_shown.then(|| Arc::clone(&object)));
     }
     let (entry, form, now) = (call.entry.clone(), call.list_form()?, call.request.now);
     pending.push(call.api.store.barrier()?);
@@ -352,40 +362,63 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
     })))
 }
 
-/// None when it is gone, or nothing is to be written.
-fn delete_one_of_many(
-    call: &ApiCall<'_>,
-    key: &str,
-    wish: &DeleteRequest,
-) -> Result<Option<Vec<PendingWrite>>, ApiError> {
-    for _ in 0..ATTEMPTS_MAX {
-        let Some(stored) = call.api.store.newest(key) else { return Ok(None) };
-        let (namespace, name) = names_of_key(call.entry, key);
-        debug_assert_eq!(keys::object(call.entry, namespace, name), key);
-        let object = call.decode_stored(&stored)?;
-        admission::check_removal(call.entry, name)?;
-        let result = match DeleteStep::decide(object, wish, call.request.now) {
-            _ if wish.dry_run == DryRun::All => return Ok(Some(Vec::new())),
-            DeleteStep::Leave(_) => return Ok(None),
-            DeleteStep::Remove(_) => remove(call.api, call.entry, &stored, call.request.now),
-            DeleteStep::Mark(object) => {
-                let expect = WritePrecondition::Revision(stored.revision);
-                match put(call.api, key, expect, object) {
-                    Ok(write) => {
-                        let mut pending = vec![write];
-                        pending.extend(admission::after_mark(call, namespace, name)?);
-                        Ok(pending)
-                    }
-                    Err(error) => Err(error),
-                }
-            }
+/// What became of a stored object that was to be deleted.
+pub(crate) enum StoredDeletion {
+    /// Another was faster.
+    Gone,
+    /// It was going already, and nothing changed.
+    Going,
+    /// It is going now, and stays for a while.
+    Marked(Vec<PendingWrite>),
+    /// It went at once.
+    Removed(Vec<PendingWrite>),
+}
+
+impl StoredDeletion {
+    /// Its writes, with those that come with the deletion of an object of this namespace and name.
+    fn followed_up(
+        self,
+        call: &ApiCall<'_>,
+        (namespace, name): (&str, &str),
+    ) -> Result<Vec<PendingWrite>, ApiError> {
+        let (mut pending, more) = match self {
+            Self::Gone => return Ok(Vec::new()),
+            Self::Going => (Vec::new(), admission::after_mark(call, namespace, name)?),
+            Self::Marked(pending) => (pending, admission::after_mark(call, namespace, name)?),
+            Self::Removed(pending) => (pending, admission::after_removal(call, namespace, name)?),
         };
-        match result.map_err(ApiWriteFailure::from) {
-            Ok(pending) => return Ok(Some(pending)),
-            Err(ApiWriteFailure::Raced) => {}
-            Err(ApiWriteFailure::Api(error)) => return Err(error),
-        }
+        pending.extend(more);
+        Ok(pending)
     }
-    let (_, name) = names_of_key(call.entry, key);
-    Err(ApiError::modified(call.entry, name))
+}
+
+/// Deletes the object of a key as it is, also when others write in between. What follows from the
+/// deletion is the caller's.
+///
+/// # Errors
+/// When the object cannot be read, or the store refuses.
+pub(crate) fn delete_stored(
+    api: &ApiShared,
+    entry: &KindEntry,
+    key: &str,
+    (wish, now): (&DeleteRequest, Tick),
+) -> Result<StoredDeletion, ApiError> {
+    let (namespace, name) = names_of_key(entry, key);
+    debug_assert_eq!(keys::object(entry, namespace, name), key);
+    with_retries(entry, name, || {
+        let Some(stored) = api.store.newest(key) else { return Ok(StoredDeletion::Gone) };
+        let object = api.read(entry, &stored)?.boxed_clone();
+        Ok(match (DeleteStep::decide(object, wish, now), wish.dry_run) {
+            (DeleteStep::Leave(_), _) => StoredDeletion::Going,
+            (DeleteStep::Remove(_), DryRun::All) => StoredDeletion::Removed(Vec::new()),
+            (DeleteStep::Mark(_), DryRun::All) => StoredDeletion::Marked(Vec::new()),
+            (DeleteStep::Remove(_), DryRun::No) => {
+                StoredDeletion::Removed(remove(api, entry, &stored, now)?)
+            }
+            (DeleteStep::Mark(object), DryRun::No) => {
+                let expect = WritePrecondition::Revision(stored.revision);
+                StoredDeletion::Marked(vec![put(api, key, expect, object)?])
+            }
+        })
+    })
 }

@@ -1,11 +1,15 @@
 //! Definitions of kinds, where the recorded conversations do not look: several versions, the end of
 //! a definition, and what a kill leaves.
 
+use rekindle_api::auth::AuthorizationMode;
+use rekindle_api::{Api, ApiParts, RequestOutcome, kinds};
+use rekindle_store::memory::DiskFault;
 use rekindle_store::{Mutation, WritePrecondition};
 use serde_json::{Value, json};
 
-use crate::harness::{Bench, events};
+use crate::harness::{Bench, Counting, events};
 
+const KEY: &str = "/customresourcedefinitions.apiextensions.k8s.io/kites.example.org";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const KITES: &str = "/apis/example.org/v1/namespaces/default/kites";
 
@@ -38,6 +42,31 @@ fn kite(name: &str) -> Value {
         "apiVersion": "example.org/v1", "kind": "Kite",
         "metadata": {"name": name}, "spec": {"colour": "red"},
     })
+}
+
+/// Writes behind the back of the API.
+fn store(bench: &mut Bench, key: &str, object: &Value) {
+    let text = |_| object.to_string().into();
+    let expect = match bench.api.store().get(key) {
+        Some(stored) => WritePrecondition::Revision(stored.revision),
+        None => WritePrecondition::Absent,
+    };
+    let _pending = bench.api.store().write(key, expect, Mutation::Put(&text)).unwrap();
+    bench.committer.commit_pending().unwrap();
+}
+
+/// The definition is going and its objects are all there, as it is when a deletion failed halfway.
+fn interrupt_deletion(bench: &mut Bench) {
+    let mut going = bench.get(&format!("{DEFINITIONS}/kites.example.org"));
+    going["metadata"]["deletionTimestamp"] = json!("2026-11-18T11:06:40Z");
+    going["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    going["metadata"]["finalizers"] = json!(["customresourcecleanup.apiextensions.k8s.io"]);
+    store(bench, KEY, &going);
+}
+
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition["status"]["conditions"].as_array().unwrap();
+    conditions.iter().any(|one| one["type"] == "Established" && one["status"] == "True")
 }
 
 #[test]
@@ -100,13 +129,9 @@ fn names_that_were_not_settled_are_settled_at_the_next_start() {
     // as it is when a kill has cut the batch in two
     let mut unsettled = of_one_version();
     unsettled["status"] = json!({"storedVersions": ["v1"]});
-    let key = "/customresourcedefinitions.apiextensions.k8s.io/kites.example.org";
-    let text = |_| unsettled.to_string().into();
-    let put = Mutation::Put(&text);
-    let _pending = bench.api.store().write(key, WritePrecondition::Absent, put).unwrap();
-    bench.committer.commit_pending().unwrap();
+    store(&mut bench, KEY, &unsettled);
     assert_eq!(bench.call("GET", KITES, "").code(), 404);
-    bench.api.bootstrap(bench.now).unwrap();
+    assert!(bench.api.resume_definitions(bench.now).failures.is_empty());
     bench.committer.commit_pending().unwrap();
     assert_eq!(bench.call("GET", KITES, "").code(), 200);
 }
@@ -123,4 +148,223 @@ fn a_name_that_becomes_free_goes_to_the_definition_that_waited() {
     assert_eq!(bench.call("GET", dragons, "").code(), 404);
     bench.call("DELETE", &format!("{DEFINITIONS}/kites.example.org"), "").ok();
     assert_eq!(bench.call("GET", dragons, "").code(), 200);
+}
+
+#[test]
+fn a_further_deletion_of_a_definition_that_goes_deletes_what_the_first_has_left() {
+    for target in [format!("{DEFINITIONS}/kites.example.org"), DEFINITIONS.to_owned()] {
+        let mut bench = Bench::new();
+        bench.create(DEFINITIONS, of_one_version());
+        bench.create(KITES, kite("a"));
+        interrupt_deletion(&mut bench);
+        bench.call("DELETE", &format!("{target}?dryRun=All"), "").ok();
+        assert_eq!(bench.api.store().count("/kites.example.org/"), 1, "it was a question only");
+        bench.call("DELETE", &target, "").ok();
+        assert_eq!(bench.api.store().count("/kites.example.org/"), 0);
+        assert_eq!(bench.call("GET", &format!("{DEFINITIONS}/kites.example.org"), "").code(), 404);
+    }
+}
+
+#[test]
+fn an_object_that_cannot_be_read_stops_no_start_and_keeps_its_definition_only() {
+    let mut bench = Bench::new();
+    bench.create(DEFINITIONS, of_one_version());
+    for name in ["a", "c"] {
+        bench.create(KITES, kite(name));
+    }
+    store(&mut bench, "/kites.example.org/default/b", &json!({"spec": {}}));
+    interrupt_deletion(&mut bench);
+    bench.api.bootstrap(bench.now).unwrap();
+    let resumed = bench.api.resume_definitions(bench.now);
+    let failures: Vec<_> =
+        resumed.failures.iter().map(|(key, error)| format!("{key}: {error}")).collect();
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    assert!(failures[0].starts_with(KEY) && failures[0].contains("no metadata"), "{failures:?}");
+    bench.committer.commit_pending().unwrap();
+    assert_eq!(bench.api.store().count("/kites.example.org/"), 1, "the others went");
+    // mended by hand
+    store(&mut bench, "/kites.example.org/default/b", &json!({"metadata": {"name": "b"}}));
+    bench.call("DELETE", &format!("{DEFINITIONS}/kites.example.org"), "").ok();
+    assert_eq!(bench.api.store().count(KEY), 0);
+}
+
+#[test]
+fn a_definition_gets_no_name_of_a_built_in_kind_and_its_end_deletes_none_of_their_objects() {
+    let mut bench = Bench::new();
+    let ingresses = "/apis/networking.k8s.io/v1/namespaces/default/ingresses";
+    let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
+    bench.create(
+        ingresses,
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+            "metadata": {"name": "web"}, "spec": {"defaultBackend": backend},
+        }),
+    );
+    let definition = |group: &str, plural: &str, kind: &str| {
+        let mut definition = of_one_version();
+        definition["metadata"] = json!({
+            "name": format!("{plural}.{group}"),
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
+        });
+        definition["spec"]["group"] = json!(group);
+        definition["spec"]["names"] = json!({"plural": plural, "kind": kind});
+        definition
+    };
+    for (group, plural, kind, reason) in [
+        ("networking.k8s.io", "ingresses", "Other", "PluralConflict"),
+        ("networking.k8s.io", "others", "Ingress", "ListKindConflict"),
+        ("rekindle.dev", "restartladders", "Other", "PluralConflict"),
+        ("apiextensions.k8s.io", "customresourcedefinitions", "Other", "PluralConflict"),
+        ("authorization.k8s.io", "selfsubjectaccessreviews", "Other", "PluralConflict"),
+        ("metrics.k8s.io", "pods", "Other", "PluralConflict"),
+    ] {
+        let name = format!("{plural}.{group}");
+        let written = bench.create(DEFINITIONS, definition(group, plural, kind));
+        assert_eq!(written["metadata"]["name"], name);
+        let stored = bench.get(&format!("{DEFINITIONS}/{name}"));
+        let accepted = stored["status"]["conditions"].as_array().unwrap().iter();
+        let reasons: Vec<_> = accepted.map(|one| (&one["type"], &one["reason"])).collect();
+        assert!(reasons.contains(&(&json!("NamesAccepted"), &json!(reason))), "{stored}");
+        assert!(!is_established(&stored), "{stored}");
+        bench.call("DELETE", &format!("{DEFINITIONS}/{name}"), "").ok();
+        assert_eq!(bench.call("GET", &format!("{DEFINITIONS}/{name}"), "").code(), 404);
+    }
+    // as a store may have it
+    let mut established = definition("networking.k8s.io", "ingresses", "Other");
+    established["spec"]["versions"][0]["name"] = json!("v7");
+    established["status"] = json!({
+        "acceptedNames": established["spec"]["names"],
+        "conditions": [{"type": "Established", "status": "True"}],
+    });
+    let key = KEY.replace("kites.example.org", "ingresses.networking.k8s.io");
+    store(&mut bench, &key, &established);
+    assert_eq!(bench.call("GET", "/apis/networking.k8s.io/v7/ingresses", "").code(), 404);
+    bench.call("DELETE", &format!("{DEFINITIONS}/ingresses.networking.k8s.io"), "").ok();
+    assert_eq!(bench.get(ingresses)["items"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_definition_that_gets_the_revision_of_one_that_failed_is_read_anew() {
+    let mut bench = Bench::new();
+    bench.create(DEFINITIONS, of_one_version());
+    bench.create(KITES, kite("a"));
+    let with_default = |size: i64| {
+        let spec = json!({"size": {"type": "integer", "default": size}});
+        json!({"spec": {"versions": [version("v1", true, spec)]}})
+    };
+    let of_definition = format!("{DEFINITIONS}/kites.example.org");
+    let failed = |bench: &mut Bench| {
+        let mut request = bench.request("PATCH", &of_definition, &with_default(1).to_string());
+        request.content_type = "application/merge-patch+json".to_owned();
+        bench.disk.inject(DiskFault::Refused);
+        bench.answer(&request).code.as_u16()
+    };
+    assert_eq!(failed(&mut bench), 500);
+    bench.patch("merge-patch+json", &of_definition, &with_default(2).to_string()).ok();
+    assert_eq!(bench.get(&format!("{KITES}/a"))["spec"], json!({"size": 2}));
+}
+
+#[test]
+fn a_field_that_objects_are_selected_by_has_a_path_that_can_be_read() {
+    let mut bench = Bench::new();
+    let long = "a".repeat(1_000);
+    let mut definition = definition(json!([version(
+        "v1",
+        true,
+        json!({
+            "colour": {"type": "string"}, long.clone(): {"type": "string"},
+        })
+    )]));
+    let select = |path: &str| json!([{"jsonPath": path}]);
+    definition["spec"]["versions"][0]["selectableFields"] = select(&format!(".spec.{long}"));
+    let refused = bench.call("POST", DEFINITIONS, &definition.to_string());
+    assert_eq!(refused.code(), 422);
+    let text = refused.text();
+    assert!(text.contains("spec.selectableFields[0].jsonPath: Invalid value"), "{text}");
+    definition["spec"]["versions"][0]["selectableFields"] = select(".spec.colour");
+    bench.create(DEFINITIONS, definition);
+    bench.create(KITES, kite("a"));
+    let selected = bench.get(&format!("{KITES}?fieldSelector=spec.colour%3Dred"));
+    assert_eq!(selected["items"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_versions_have_in_common_is_named_so_and_what_differs_by_version() {
+    let wrong = json!({"colour": {"type": "text"}});
+    let right = json!({"colour": {"type": "string"}});
+    for (second, field) in [
+        (&wrong, "spec.validation.openAPIV3Schema.properties[spec].properties[colour].type"),
+        (
+            &right,
+            "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[colour].type",
+        ),
+    ] {
+        let mut bench = Bench::new();
+        let versions =
+            json!([version("v1", true, wrong.clone()), version("v2", false, second.clone())]);
+        let refused = bench.call("POST", DEFINITIONS, &definition(versions).to_string());
+        assert_eq!(refused.code(), 422);
+        assert!(refused.text().contains(field), "{}", refused.text());
+    }
+}
+
+#[test]
+fn only_what_lists_kinds_is_heavy_when_there_are_many_definitions() {
+    let mut bench = Bench::new();
+    for number in 0..51 {
+        let mut definition = of_one_version();
+        definition["metadata"]["name"] = json!(format!("kites{number}.example.org"));
+        let kind = format!("Kite{number}");
+        definition["spec"]["names"] = json!({"plural": format!("kites{number}"), "kind": kind});
+        bench.create(DEFINITIONS, definition);
+    }
+    for (path, is_heavy) in [
+        ("/", true),
+        ("/api", true),
+        ("/apis", true),
+        ("/apis/example.org/v1", true),
+        ("/openapi/v3", true),
+        ("/openapi/v3/apis/example.org/v1", true),
+        ("/healthz", false),
+        ("/readyz/ping", false),
+        ("/version", false),
+        ("/metrics", false),
+    ] {
+        assert_eq!(bench.api.is_heavy(&bench.request("GET", path, "")), is_heavy, "{path}");
+    }
+}
+
+#[test]
+fn the_hash_of_an_openapi_document_follows_what_definitions_say_and_nothing_else() {
+    let hash = |api: &Api, bench: &Bench| {
+        let index = match api.handle(&bench.request("GET", "/openapi/v3", "")) {
+            RequestOutcome::Answer(answer) => crate::harness::Reply(answer).ok(),
+            _ => panic!("the index is an answer"),
+        };
+        let url = index["paths"]["apis/example.org/v1"]["serverRelativeURL"].clone();
+        url.as_str().unwrap().to_owned()
+    };
+    let mut bench = Bench::new();
+    bench.create(DEFINITIONS, of_one_version());
+    let first = hash(&bench.api, &bench);
+    let of_definition = format!("{DEFINITIONS}/kites.example.org");
+    let label = r#"{"metadata": {"labels": {"a": "b"}}}"#;
+    bench.patch("merge-patch+json", &of_definition, label).ok();
+    assert_eq!(hash(&bench.api, &bench), first, "a label is not in the document");
+    let restarted = Api::new(ApiParts {
+        registry: kinds::all(),
+        store: bench.api.store().clone(),
+        entropy: Box::new(Counting::new()),
+        authorizer: AuthorizationMode::Rbac,
+        ca_bundle: String::new(),
+    });
+    assert_eq!(hash(&restarted, &bench), first);
+    // the same key at the same revision, in another cluster
+    let mut other = Bench::new();
+    other.create(DEFINITIONS, definition(json!([version("v1", true, json!({}))])));
+    let of_other = hash(&other.api, &other);
+    assert_ne!(of_other, first);
+    let schema = json!({"spec": {"versions": [version("v1", true, json!({}))]}}).to_string();
+    bench.patch("merge-patch+json", &of_definition, &schema).ok();
+    assert_eq!(hash(&bench.api, &bench), of_other, "the same definition, written otherwise");
 }

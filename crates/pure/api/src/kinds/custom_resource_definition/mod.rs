@@ -61,10 +61,6 @@ impl ApiKind for CustomResourceDefinition {
         validate::update(self, old)
     }
 
-    fn warnings(&self) -> Vec<String> {
-        validate::warnings(self)
-    }
-
     fn row(&self, _now: Tick) -> Vec<TableCell> {
         let meta = &self.metadata;
         vec![text(meta.name.as_ref()).into(), created_at(meta.creation_timestamp.as_ref()).into()]

@@ -12,6 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use rekindle_structural_schema::{DefinitionSchema, check_definition_schema};
 use rekindle_types::ObjectJson;
+use rekindle_types::definition::is_established;
 use serde_json::Value;
 
 use crate::custom::read_json_path;
@@ -83,9 +84,7 @@ pub(super) fn update(
     old: &CustomResourceDefinition,
 ) -> Vec<FieldError> {
     let field = Path::new("spec");
-    let conditions = old.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let is_established =
-        conditions.into_iter().any(|one| one.type_ == "Established" && one.status == "True");
+    let is_established = is_established(old);
     let (spec, before) = (&new.spec, &old.spec);
     let names = field.child("names");
     let fixed = [
@@ -98,11 +97,6 @@ pub(super) fn update(
     changed.map(|(field, new, ..)| immutable(field, new)).collect()
 }
 
-/// What is accepted and does nothing here.
-pub(super) fn warnings(_definition: &CustomResourceDefinition) -> Vec<String> {
-    Vec::new()
-}
-
 /// Whether all versions say the same, names aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InCommon {
@@ -112,17 +106,14 @@ enum InCommon {
 
 impl InCommon {
     fn of(versions: &[CustomResourceDefinitionVersion]) -> Self {
-        let content = |version: &CustomResourceDefinitionVersion| {
-            (
-                version.schema.clone(),
-                version.subresources.clone(),
-                version.additional_printer_columns.clone(),
-                version.selectable_fields.clone(),
-            )
-        };
         let Some((first, others)) = versions.split_first() else { return Self::Yes };
-        let first = content(first);
-        if others.iter().all(|other| content(other) == first) { Self::Yes } else { Self::No }
+        let is_alike = |other: &CustomResourceDefinitionVersion| {
+            other.schema == first.schema
+                && other.subresources == first.subresources
+                && other.additional_printer_columns == first.additional_printer_columns
+                && other.selectable_fields == first.selectable_fields
+        };
+        if others.iter().all(is_alike) { Self::Yes } else { Self::No }
     }
 }
 
@@ -378,6 +369,8 @@ fn selectable_errors(
             errors.push(FieldError::required(field, ""));
         } else if let Err(why) = selectable::check(path, schema) {
             errors.push(FieldError::invalid(field, path, why));
+        } else if let Err(why) = read_json_path(path) {
+            errors.push(FieldError::invalid(field, path, format!("is an invalid path: {why}")));
         } else if !known.insert(path) {
             errors.push(FieldError::duplicate(field, path));
         }

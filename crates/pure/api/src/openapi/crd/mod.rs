@@ -5,6 +5,8 @@
 mod columns;
 mod structural;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::schemas;
@@ -12,7 +14,7 @@ use crate::registry::{KindEntry, Registry, ResourceScope, Subresource};
 
 /// The definitions of the kinds of a group, by plural name.
 pub fn definitions(registry: &Registry, group: &str) -> Vec<Value> {
-    let kinds: Vec<&KindEntry> = registry.in_group(group).collect();
+    let kinds: Vec<&KindEntry> = registry.in_group(group).map(Arc::as_ref).collect();
     let schemas = schemas::schemas_for(&kinds);
     kinds.into_iter().map(|entry| definition(entry, &schemas)).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use rekindle_api::{ApiAnswer, ApiRequest, Impersonation, RequestOutcome};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -147,7 +147,10 @@ impl RecordedStep {
             None => String::new(),
         };
         request.body = Bytes::from(body.unwrap_or_default());
-        match Impersonation::from_headers(&self.header_map(&fill)) {
+        let headers = self.header_map(&fill);
+        let user_agent = headers.get(USER_AGENT).map(|value| value.to_str().unwrap());
+        request.user_agent = user_agent.unwrap_or_default().to_owned();
+        match Impersonation::from_headers(&headers) {
             Ok(None) => {}
             Ok(Some(wanted)) => match bench.api.impersonate(request.identity, &wanted) {
                 Ok(identity) => request.identity = identity,

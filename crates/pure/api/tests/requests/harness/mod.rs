@@ -16,7 +16,13 @@ use rekindle_types::{Tick, TickDuration};
 use serde_json::Value;
 
 /// Counts up: names and UIDs are the same in every run.
-struct Counting(u64);
+pub struct Counting(u64);
+
+impl Counting {
+    pub fn new() -> Self {
+        Self(1)
+    }
+}
 
 impl Entropy for Counting {
     fn fill(&mut self, bytes: &mut [u8]) {
@@ -54,7 +60,7 @@ impl Bench {
         let parts = ApiParts {
             registry: kinds::all(),
             store,
-            entropy: Box::new(Counting(1)),
+            entropy: Box::new(Counting::new()),
             authorizer: AuthorizationMode::Rbac,
             ca_bundle: "CA\n".to_owned(),
         };
