@@ -279,7 +279,7 @@ impl LeaderWorld {
                 WatchUpdate::Applied(_) | WatchUpdate::Deleted(..) | WatchUpdate::List(..) => {}
             }
             if let Some((_, planner)) = &mut operator.acts {
-                planner.see(now, seen);
+                self.server.show(planner, now, seen);
             }
         }
     }
@@ -330,7 +330,8 @@ impl LeaderWorld {
         let Some(term) = leads else { return };
         let mut planner = Planner::new(RestartLimits::default());
         for kind in kinds() {
-            planner.see(now, WatchUpdate::List(kind, self.server.list(kind)));
+            let list = WatchUpdate::List(kind, self.server.list(kind));
+            self.server.show(&mut planner, now, list);
         }
         operator.acts = Some((term.clone(), planner));
         operator.inbox.clear();

@@ -7,8 +7,8 @@ use rekindle_types::Tick;
 use crate::plan::PatchTarget;
 use crate::view::WriteDoubt;
 use crate::{
-    ClusterView, ControllerKey, ObjectChange, ObjectId, PlannedWrite, WriteOperation, WritePlan,
-    creation_brake, cron_job, daemon_set, deployment, disruption, endpoints, garbage,
+    ClusterView, ControllerKey, ObjectChange, ObjectId, PlannedWrite, ResourceKind, WriteOperation,
+    WritePlan, creation_brake, cron_job, daemon_set, deployment, disruption, endpoints, garbage,
     horizontal_autoscaler, job, load_balancer, namespace, node_lifecycle, pod_gc, pod_restart,
     replica_set, resource_quota, scheduler, stateful_set, volumes,
 };
@@ -38,6 +38,18 @@ pub fn affected(view: &ClusterView, change: &ObjectChange) -> BTreeSet<Controlle
     volumes::affected(view, change, &mut keys);
     resource_quota::affected(view, change, &mut keys);
     keys
+}
+
+/// Whether a controller would decide by objects of these kinds, which have not been listed yet: an
+/// empty view is not an empty world. Only the garbage collector looks at objects of kinds that
+/// definitions describe without asking the API first.
+pub fn depends_on(
+    view: &ClusterView,
+    key: &ControllerKey,
+    unlisted: &BTreeSet<ResourceKind>,
+) -> bool {
+    let ControllerKey::Garbage(id) = key else { return false };
+    garbage::depends_on(view, id, unlisted)
 }
 
 /// The requests to restart a pod that a change of the view touches: all that is decided where

@@ -20,8 +20,8 @@ use crate::kind::ViewDetail;
 use crate::patches::{references_patch, without_finalizer};
 use crate::plan::{DeleteGrace, DeleteWrite, DependentPolicy, PlannedWrite, WriteOperation};
 use crate::{
-    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ViewObject, WritePlan,
-    owners,
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
+    WritePlan, owners,
 };
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -115,6 +115,22 @@ fn finalizers(object: &ViewObject) -> Finalizers {
     } else {
         Finalizers::None
     }
+}
+
+/// Whether what is to be done about an object depends on objects of these kinds. One that waits for
+/// its dependents, or for letting them go, may have some of any kind; all others depend on their
+/// owners.
+pub(crate) fn depends_on(
+    view: &ClusterView,
+    id: &ObjectId,
+    kinds: &BTreeSet<ResourceKind>,
+) -> bool {
+    let Some(object) = view.get(id).filter(|_| !kinds.is_empty()) else { return false };
+    finalizers(object).waits_for_collector()
+        || owners::references(object.meta()).iter().any(|reference| {
+            let kind = view.kind_of_reference(&reference.api_version, &reference.kind);
+            kind.is_some_and(|kind| kinds.contains(&kind))
+        })
 }
 
 /// What is to be done about an object that may be garbage.

@@ -18,6 +18,7 @@
 mod avoided_nodes;
 mod cluster_report;
 mod cluster_requests;
+mod custom_lists;
 mod exhaustion;
 mod figures;
 mod ladder;

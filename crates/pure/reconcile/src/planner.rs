@@ -16,6 +16,7 @@ use rekindle_ladder::{LedgerRegister, RestartLimits};
 use rekindle_types::Tick;
 
 use crate::NodeLifecycleSettings;
+use crate::custom_lists::CustomLists;
 use crate::figures::{ChangeAge, LadderFigures, LedgerFollower};
 use crate::ledgers;
 use crate::planner_role::PlannerRole;
@@ -39,6 +40,7 @@ pub struct Planner {
     /// Kinds whose first list has not been seen. Nothing is decided before: an empty view is not an
     /// empty world.
     unseen: BTreeSet<ResourceKind>,
+    custom: CustomLists,
     /// Plans under way, by their work: each work has one at most.
     under_way: BTreeMap<WorkItem, PlanInProgress>,
     usage: UsageSchedule,
@@ -86,6 +88,7 @@ impl Planner {
             recorder: EventCorrelator::new(),
             follower: LedgerFollower::new(Arc::default()),
             unseen: kinds().collect(),
+            custom: CustomLists::default(),
             under_way: BTreeMap::new(),
             usage: UsageSchedule::default(),
             tasks: VecDeque::new(),
@@ -130,11 +133,13 @@ impl Planner {
     pub fn see(&mut self, now: Tick, seen: WatchUpdate) {
         self.view.set_time(now);
         let mut age = ChangeAge::New;
+        let mut lists_changed = false;
         let changes = match seen {
             WatchUpdate::List(kind, objects) => {
                 if self.unseen.remove(&kind) {
                     age = ChangeAge::FromBefore;
                 }
+                lists_changed = self.custom.listed(kind);
                 let reset = self.view.reset(kind, objects);
                 let doubts =
                     reset.doubtful.into_iter().map(ControllerKey::Doubt).map(WorkItem::Controller);
@@ -144,7 +149,19 @@ impl Planner {
             WatchUpdate::Applied(object) => self.view.apply(object).into_iter().collect(),
             WatchUpdate::Deleted(id, uid) => self.view.delete(&id, &uid).into_iter().collect(),
         };
+        if changes.iter().any(|change| change.id.kind == ResourceKind::CustomResourceDefinition) {
+            self.custom.described(self.view.custom_kinds().collect());
+            lists_changed = true;
+        }
         self.follow(now, changes, age);
+        if lists_changed {
+            self.custom.take_ready(&self.view).into_iter().for_each(|work| self.enqueue(work));
+        }
+    }
+
+    /// The kinds of definitions that are to be listed; see [`WatchUpdate::List`].
+    pub fn unlisted_kinds(&self) -> impl Iterator<Item = ResourceKind> {
+        self.custom.unlisted()
     }
 
     /// What the pods of a namespace use, as it was read.
@@ -207,6 +224,7 @@ impl Planner {
     }
 
     fn begin(&mut self, work: WorkItem, now: Tick) {
+        let Some(work) = self.custom.ready(&self.view, work) else { return };
         let context = RestartContext {
             view: &self.view,
             register: &self.register,
@@ -334,8 +352,12 @@ mod tests {
 
     /// A pod that is being deleted in the foreground.
     fn pod(version: u32, finalizers: Value) -> ViewObject {
+        named_pod("web", version, finalizers)
+    }
+
+    fn named_pod(name: &str, version: u32, finalizers: Value) -> ViewObject {
         let pod = json!({"metadata": {
-            "name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": version.to_string(),
+            "name": name, "namespace": "shop", "uid": format!("u-{name}"), "resourceVersion": version.to_string(),
             "deletionTimestamp": "2026-11-21T11:00:00Z", "deletionGracePeriodSeconds": 1,
             "finalizers": finalizers,
         }});
@@ -386,6 +408,71 @@ mod tests {
         planner.see(NOW, WatchUpdate::Deleted(autoscaler.id(), "u1".to_owned()));
         planner.begin_due(NOW + TickDuration::from_secs(60));
         assert!(planner.poll_task().is_none());
+    }
+
+    /// A definition of a kind, an object of that kind, and what is owned by it.
+    fn kites() -> [ViewObject; 3] {
+        let definition = json!({
+            "metadata": {"name": "kites.example.org", "uid": "d1", "resourceVersion": "1"},
+            "spec": {
+                "group": "example.org", "scope": "Namespaced",
+                "names": {"plural": "kites", "kind": "Kite"},
+                "versions": [{"name": "v1", "served": true, "storage": true}],
+            },
+            "status": {"conditions": [{"type": "Established", "status": "True"}]},
+        });
+        let kind = ResourceKind::CustomResourceDefinition;
+        let definition = object_from_json(kind, definition.to_string().as_bytes()).unwrap();
+        let ViewObject::CustomResourceDefinition(held) = &definition else { panic!() };
+        let kind = ResourceKind::Custom(held.kind.unwrap());
+        let named = |kind, name: &str, owner: Value| {
+            let object = json!({"metadata": {
+                "name": name, "namespace": "shop", "uid": name, "resourceVersion": "2",
+                "ownerReferences": owner,
+            }});
+            object_from_json(kind, object.to_string().as_bytes()).unwrap()
+        };
+        let owner = json!([
+            {"apiVersion": "example.org/v1", "kind": "Kite", "name": "red", "uid": "red"},
+        ]);
+        let kite = named(kind, "red", json!([]));
+        [definition, kite, named(ResourceKind::ConfigMap, "tail", owner)]
+    }
+
+    #[test]
+    fn the_owner_of_a_users_kind_is_not_missed_before_the_first_list_of_its_kind() {
+        let [definition, kite, tail] = kites();
+        let kind = kite.id().kind;
+        for (listed, is_asked_for) in [(vec![kite], false), (Vec::new(), true)] {
+            let mut planner = Planner::new(RestartLimits::default());
+            kinds().for_each(|kind| planner.see(NOW, WatchUpdate::List(kind, Vec::new())));
+            planner.see(NOW, WatchUpdate::Applied(definition.clone()));
+            planner.see(NOW, WatchUpdate::Applied(tail.clone()));
+            assert!(collection(&mut planner).is_none(), "nothing is known of its owner");
+            planner.see(NOW, WatchUpdate::List(kind, listed));
+            let next = collection(&mut planner).map(|(_, step)| step.write);
+            let is_asked = matches!(next, Some(WriteOperation::CheckAbsent { .. }));
+            assert_eq!(is_asked, is_asked_for, "{next:?}");
+        }
+    }
+
+    #[test]
+    fn an_owner_waits_for_its_dependents_of_a_users_kind_before_their_first_list() {
+        let [definition, kite, _] = kites();
+        let kind = kite.id().kind;
+        let mut planner = Planner::new(RestartLimits::default());
+        kinds().for_each(|kind| planner.see(NOW, WatchUpdate::List(kind, Vec::new())));
+        planner.see(NOW, WatchUpdate::Applied(definition.clone()));
+        planner.see(NOW, WatchUpdate::Applied(pod(5, json!(["foregroundDeletion"]))));
+        assert!(collection(&mut planner).is_none(), "a kite may be its dependent");
+        // a definition that goes is waited for no longer
+        planner.see(NOW, WatchUpdate::Deleted(definition.id(), "d1".to_owned()));
+        assert!(collection(&mut planner).is_some());
+        // the last list of the watch that ends is no first list of the one that begins
+        planner.see(NOW, WatchUpdate::List(kind, Vec::new()));
+        planner.see(NOW, WatchUpdate::Applied(definition));
+        planner.see(NOW, WatchUpdate::Applied(named_pod("second", 6, json!(["orphan"]))));
+        assert!(collection(&mut planner).is_none());
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
+use rekindle_reconcile::{Planner, WatchUpdate};
 use rekindle_store::{RangeQuery, Revision, Store, StoredObject};
-use rekindle_types::ObjectJson;
 use rekindle_types::v1alpha1::PodRestart;
+use rekindle_types::{ObjectJson, Tick};
 
 use super::SimServer;
 
@@ -107,6 +108,15 @@ impl SimServer {
     /// All objects of a kind.
     pub(crate) fn list(&self, kind: ResourceKind) -> Vec<ViewObject> {
         self.all(kind).iter().filter_map(|stored| self.read(stored)).collect()
+    }
+
+    /// A planner sees this, and lists the kinds of the definitions that come with it.
+    pub(crate) fn show(&self, planner: &mut Planner, now: Tick, seen: WatchUpdate) {
+        planner.see(now, seen);
+        let unlisted: Vec<ResourceKind> = planner.unlisted_kinds().collect();
+        for kind in unlisted {
+            planner.see(now, WatchUpdate::List(kind, self.list(kind)));
+        }
     }
 }
 

@@ -396,8 +396,14 @@ impl World {
         for kind in kinds() {
             let objects = self.server.list(kind);
             let objects = objects.into_iter().map(|object| self.as_shown(object)).collect();
-            self.planner.see(self.desk_now(), WatchUpdate::List(kind, objects));
+            self.show(WatchUpdate::List(kind, objects));
         }
+    }
+
+    /// The controllers see this, and list the kinds of the definitions that come with it.
+    fn show(&mut self, seen: WatchUpdate) {
+        let now = self.desk_now();
+        self.server.show(&mut self.planner, now, seen);
     }
 
     /// What the controllers see of an object.
@@ -418,13 +424,12 @@ impl World {
     }
 
     pub(super) fn tell_desk(&mut self, seen: WatchUpdate) {
-        let now = self.desk_now();
         let seen = match seen {
             WatchUpdate::Applied(object) => WatchUpdate::Applied(self.as_shown(object)),
             WatchUpdate::List(..) | WatchUpdate::Deleted(..) => seen,
         };
         match &mut self.hearing {
-            WatchDelivery::Well => self.planner.see(now, seen),
+            WatchDelivery::Well => self.show(seen),
             WatchDelivery::Deaf { missed, .. } => missed.push(seen),
         }
     }
@@ -443,16 +448,15 @@ impl World {
         let WatchDelivery::Deaf { mut missed, .. } = std::mem::take(&mut self.hearing) else {
             return;
         };
-        let now = self.desk_now();
         self.note_disturbance();
         self.trace.add(self.now, &format!("the controllers hear again: {relief:?}"));
         match (relief, self.faults.bug) {
             (_, Some(KnownBug::LastEventLost)) => {
                 missed.pop();
-                missed.into_iter().for_each(|seen| self.planner.see(now, seen));
+                missed.into_iter().for_each(|seen| self.show(seen));
             }
             (WatchRecovery::Batch, _) => {
-                missed.into_iter().for_each(|seen| self.planner.see(now, seen));
+                missed.into_iter().for_each(|seen| self.show(seen));
             }
             (WatchRecovery::Relist, _) => self.list(),
         }
