@@ -15,7 +15,7 @@ use rekindle_controllers::{ResourceKind, ViewObject};
 use rekindle_reconcile::{PlannerRole, WatchUpdate};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::object_text::ObjectText;
 
@@ -80,25 +80,35 @@ async fn watch_kind(
 
 /// Watches definitions, and the kinds that they describe for as long as they do.
 async fn watch_definitions(client: Client, sender: mpsc::UnboundedSender<WatchUpdate>) {
-    let (of_definitions, mut definitions) = mpsc::unbounded_channel();
-    let mut watches = JoinSet::new();
-    watches.spawn(watch_kind(
-        ResourceKind::CustomResourceDefinition,
-        client.clone(),
-        of_definitions,
-    ));
+    let (of_definitions, definitions) = mpsc::unbounded_channel();
+    let watch = watch_kind(ResourceKind::CustomResourceDefinition, client.clone(), of_definitions);
+    let follow = follow_definitions(definitions, sender.clone(), |kind| {
+        watch_kind(kind, client.clone(), sender.clone())
+    });
+    tokio::join!(watch, follow);
+}
+
+/// Hands on what is seen of definitions, and keeps one watch for each kind that they describe.
+/// Returns when the other side does not listen any more.
+async fn follow_definitions<W: Future<Output = ()> + Send + 'static>(
+    mut definitions: mpsc::UnboundedReceiver<WatchUpdate>,
+    sender: mpsc::UnboundedSender<WatchUpdate>,
+    watch: impl Fn(ResourceKind) -> W,
+) {
     let mut described = DescribedKinds::default();
-    let mut watched: BTreeMap<ResourceKind, AbortHandle> = BTreeMap::new();
+    // dropping a set ends its watch
+    let mut watches: BTreeMap<ResourceKind, JoinSet<()>> = BTreeMap::new();
     while let Some(update) = definitions.recv().await {
         described.see(&update);
         if sender.send(update).is_err() {
             return;
         }
         let wanted: BTreeSet<ResourceKind> = described.kinds();
-        let over: Vec<_> = watched.keys().filter(|kind| !wanted.contains(kind)).copied().collect();
+        let over: Vec<_> = watches.keys().filter(|kind| !wanted.contains(kind)).copied().collect();
         for kind in over {
-            if let Some(watch) = watched.remove(&kind) {
-                watch.abort();
+            // once it has ended it cannot show an object after the list
+            if let Some(mut watch) = watches.remove(&kind) {
+                watch.shutdown().await;
             }
             // none of its objects is there under this name any more
             if sender.send(WatchUpdate::List(kind, Vec::new())).is_err() {
@@ -106,9 +116,7 @@ async fn watch_definitions(client: Client, sender: mpsc::UnboundedSender<WatchUp
             }
         }
         for kind in wanted {
-            watched
-                .entry(kind)
-                .or_insert_with(|| watches.spawn(watch_kind(kind, client.clone(), sender.clone())));
+            watches.entry(kind).or_insert_with(|| JoinSet::from_iter([watch(kind)]));
         }
     }
 }
@@ -208,6 +216,9 @@ where
 
 #[cfg(test)]
 mod tests {
+    use rekindle_reconcile::wire::object_from_json;
+    use serde_json::json;
+
     use super::*;
 
     /// Only the collector takes away the finalizers of a deletion in the foreground: an object of a
@@ -226,5 +237,90 @@ mod tests {
         let served = registry.kinds().map(|entry| entry.group_and_kind());
         let unwatched: BTreeSet<_> = served.filter(|kind| !watched.contains(kind)).collect();
         assert_eq!(unwatched, exceptions);
+    }
+
+    /// A definition that describes a kind, or none yet.
+    fn definition(plural: &str, established: &str) -> ViewObject {
+        let definition = json!({
+            "metadata": {"name": format!("{plural}.example.org"), "uid": plural},
+            "spec": {
+                "group": "example.org", "scope": "Namespaced",
+                "names": {"plural": plural, "kind": plural},
+                "versions": [{"name": "v1", "served": true, "storage": true}],
+            },
+            "status": {"conditions": [{"type": "Established", "status": established}]},
+        });
+        let kind = ResourceKind::CustomResourceDefinition;
+        object_from_json(kind, definition.to_string().as_bytes()).unwrap()
+    }
+
+    fn shown(update: &WatchUpdate) -> String {
+        match update {
+            WatchUpdate::List(kind, objects) => format!("list {} of {kind}", objects.len()),
+            WatchUpdate::Applied(object) => format!("applied {}", object.id()),
+            WatchUpdate::Deleted(id, _) => format!("deleted {id}"),
+        }
+    }
+
+    /// A watch that never shows anything, and says when it began and when it has ended.
+    struct SilentWatch(ResourceKind, mpsc::UnboundedSender<WatchUpdate>);
+
+    impl SilentWatch {
+        async fn run(self) {
+            let _ = self.1.send(WatchUpdate::List(self.0, Vec::new()));
+            std::future::pending::<()>().await;
+        }
+    }
+
+    impl Drop for SilentWatch {
+        fn drop(&mut self) {
+            let definition = definition(self.0.info().plural, "ended");
+            let _ = self.1.send(WatchUpdate::Applied(definition));
+        }
+    }
+
+    /// The view would keep objects for ever that a watch shows after the last list of its kind.
+    #[tokio::test]
+    async fn the_watch_of_a_kind_has_ended_before_its_last_list_is_handed_on() {
+        let (show, definitions) = mpsc::unbounded_channel();
+        let (sender, mut seen) = mpsc::unbounded_channel();
+        let of_watches = sender.clone();
+        let watch = move |kind| SilentWatch(kind, of_watches.clone()).run();
+        let follow = tokio::spawn(follow_definitions(definitions, sender, watch));
+        let mut next = async || shown(&seen.recv().await.unwrap());
+        for (established, turn) in [("False", 0), ("True", 1), ("True", 2)] {
+            show.send(WatchUpdate::Applied(definition("kites", established))).unwrap();
+            assert_eq!(next().await, "applied CustomResourceDefinition kites.example.org");
+            if turn == 1 {
+                assert_eq!(next().await, "list 0 of kites", "the watch begins, once");
+            }
+        }
+        let id = definition("kites", "True").id();
+        show.send(WatchUpdate::Deleted(id.clone(), "kites".to_owned())).unwrap();
+        assert_eq!(next().await, "deleted CustomResourceDefinition kites.example.org");
+        assert_eq!(
+            next().await,
+            "applied CustomResourceDefinition kites.example.org",
+            "the watch has ended"
+        );
+        assert_eq!(next().await, "list 0 of kites");
+        // with the feed all watches end
+        show.send(WatchUpdate::List(
+            ResourceKind::CustomResourceDefinition,
+            vec![definition("kites", "True"), definition("dragons", "True")],
+        ))
+        .unwrap();
+        assert_eq!(next().await, "list 2 of CustomResourceDefinition");
+        let mut begun = [next().await, next().await];
+        begun.sort();
+        assert_eq!(begun, ["list 0 of dragons", "list 0 of kites"]);
+        follow.abort();
+        let mut ended = [next().await, next().await];
+        ended.sort();
+        assert_eq!(
+            ended,
+            ["dragons", "kites"]
+                .map(|plural| format!("applied CustomResourceDefinition {plural}.example.org"))
+        );
     }
 }
