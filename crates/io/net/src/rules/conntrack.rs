@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, Nla, NlasIterator, Parseable};
 use netlink_packet_netfilter::conntrack::{
@@ -31,13 +31,14 @@ const FILTER: u16 = 25;
 const FILTER_BY: u16 = 1;
 const BY_PROTOCOL: u32 = 1 << 3;
 
-/// Removes those flows and tells how many there were.
+/// Removes those flows and tells how many there were. In the network namespace of the calling
+/// thread.
 pub(super) fn forget_udp_flows(
     socket: &mut NetfilterSocket,
     stale: &BTreeSet<StaleFlow>,
 ) -> io::Result<usize> {
     let mut forgotten = 0;
-    for flow in udp_flows(socket)?.into_iter().filter(|flow| is_stale(flow, stale)) {
+    for flow in udp_flows(socket)?.into_iter().filter(|flow| is_stale(flow, stale, is_of_machine)) {
         let attributes = flow.into_iter().filter(|attribute| match attribute {
             ConntrackAttribute::CtaTupleOrig(_) => true,
             ConntrackAttribute::Other(other) => {
@@ -88,7 +89,11 @@ fn nested(kind: u16, attribute: &impl Emitable) -> DefaultNla {
     DefaultNla::new(kind | NLA_F_NESTED, value)
 }
 
-fn is_stale(flow: &[ConntrackAttribute], stale: &BTreeSet<StaleFlow>) -> bool {
+fn is_stale(
+    flow: &[ConntrackAttribute],
+    stale: &BTreeSet<StaleFlow>,
+    is_of_machine: impl Fn(IpAddr) -> bool,
+) -> bool {
     let ends = |original: bool| {
         flow.iter().find_map(|attribute| match attribute {
             ConntrackAttribute::CtaTupleOrig(tuple) if original => destination(tuple),
@@ -99,12 +104,21 @@ fn is_stale(flow: &[ConntrackAttribute], stale: &BTreeSet<StaleFlow>) -> bool {
     let (Some(sent_to), Some(endpoint)) = (ends(true), ends(false)) else {
         return false;
     };
-    [sent_to.ip(), Ipv4Addr::UNSPECIFIED.into()].into_iter().any(|address| {
-        let frontend = Frontend { address, protocol: TransportProtocol::Udp, port: sent_to.port() };
-        let to_machine = SocketAddr::new(address, sent_to.port());
+    let protocol = TransportProtocol::Udp;
+    let exact = Frontend { address: sent_to.ip(), protocol, port: sent_to.port() };
+    let is_stale_at = |frontend: Frontend| {
+        let to_machine = SocketAddr::new(frontend.address, frontend.port);
         stale.contains(&StaleFlow { frontend, endpoint })
             || endpoint == sent_to && stale.contains(&StaleFlow { frontend, endpoint: to_machine })
-    })
+    };
+    // a flow that only shares the port with a frontend of the node is to another machine, or past
+    // the frontend to the pod itself
+    is_stale_at(exact) || is_stale_at(exact.of_node()) && is_of_machine(sent_to.ip())
+}
+
+/// Whether the machine has this address: another one cannot be bound to.
+fn is_of_machine(address: IpAddr) -> bool {
+    !address.is_multicast() && UdpSocket::bind((address, 0)).is_ok()
 }
 
 fn destination(tuple: &[Tuple]) -> Option<SocketAddr> {
@@ -154,4 +168,76 @@ fn udp_end(
 
 fn of_flows(message: ConntrackMessage) -> NetfilterMessage {
     NetfilterMessage::new(NetfilterHeader::new(NetfilterProtoFamily::IPv4, 0, 0), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tuple(from: SocketAddr, to: SocketAddr) -> Vec<Tuple> {
+        vec![
+            Tuple::Ip(vec![
+                IPTuple::SourceAddress(from.ip()),
+                IPTuple::DestinationAddress(to.ip()),
+            ]),
+            Tuple::Proto(vec![
+                ProtoTuple::Protocol(Protocol::Udp),
+                ProtoTuple::SourcePort(from.port()),
+                ProtoTuple::DestinationPort(to.port()),
+            ]),
+        ]
+    }
+
+    #[test]
+    fn only_flows_by_a_frontend_are_stale_and_not_all_to_its_port() {
+        const MACHINE: &str = "192.0.2.1";
+        let frontend = |text: &str| {
+            let SocketAddr::V4(at) = text.parse().unwrap() else { panic!("{text}") };
+            let protocol = TransportProtocol::Udp;
+            Frontend { address: IpAddr::V4(*at.ip()), protocol, port: at.port() }
+        };
+        let stale = |at: &str, endpoint: &str| {
+            BTreeSet::from([StaleFlow {
+                frontend: frontend(at),
+                endpoint: endpoint.parse().unwrap(),
+            }])
+        };
+        // frontend, where it led; flow: sent to, answered by; whether it is stale
+        let cases = [
+            ("0.0.0.0:53", "10.88.0.2:53", "192.0.2.1:53", "10.88.0.2:53", true),
+            ("0.0.0.0:53", "10.88.0.2:53", "192.0.2.1:53", "10.88.0.3:53", false),
+            ("0.0.0.0:53", "10.88.0.2:53", "10.88.0.2:53", "10.88.0.2:53", false),
+            ("0.0.0.0:53", "10.88.0.2:53", "10.96.0.9:53", "10.88.0.2:53", false),
+            ("10.96.0.9:53", "10.88.0.2:53", "10.96.0.9:53", "10.88.0.2:53", true),
+            // a host port that begins: packets went to the machine
+            ("0.0.0.0:53", "0.0.0.0:53", "192.0.2.1:53", "192.0.2.1:53", true),
+            ("192.0.2.1:53", "192.0.2.1:53", "192.0.2.1:53", "192.0.2.1:53", true),
+            ("0.0.0.0:53", "0.0.0.0:53", "192.0.2.77:53", "192.0.2.77:53", false),
+            ("0.0.0.0:53", "0.0.0.0:53", "192.0.2.1:53", "10.88.0.2:53", false),
+            ("0.0.0.0:53", "0.0.0.0:53", "192.0.2.1:54", "192.0.2.1:54", false),
+        ];
+        let client: SocketAddr = "192.0.2.50:40000".parse().unwrap();
+        for (at, led_to, sent_to, answered_by, expected) in cases {
+            let [sent_to, answered_by] = [sent_to, answered_by].map(|it| it.parse().unwrap());
+            let flow = [
+                ConntrackAttribute::CtaTupleOrig(tuple(client, sent_to)),
+                ConntrackAttribute::CtaTupleReply(tuple(answered_by, client)),
+            ];
+            let is_of_machine = |address: IpAddr| address.to_string() == MACHINE;
+            let found = is_stale(&flow, &stale(at, led_to), is_of_machine);
+            assert_eq!(found, expected, "{at} to {led_to}: {sent_to} by {answered_by}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_the_machine_is_known() {
+        for (address, expected) in [
+            ("127.0.0.1", true),
+            ("127.7.7.7", true),
+            ("192.0.2.77", false),
+            ("224.0.0.251", false),
+        ] {
+            assert_eq!(is_of_machine(address.parse().unwrap()), expected, "{address}");
+        }
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use netlink_packet_core::{DefaultNla, NlasIterator};
 use netlink_packet_netfilter::{
@@ -69,8 +69,7 @@ pub struct HeldPacket {
 impl HeldPacket {
     /// The frontends that it may have been held for: that of its address, and that of the node.
     pub fn frontends(&self) -> impl Iterator<Item = Frontend> {
-        let of_node = |frontend| Frontend { address: Ipv4Addr::UNSPECIFIED.into(), ..frontend };
-        self.destination.into_iter().flat_map(move |frontend| [frontend, of_node(frontend)])
+        self.destination.into_iter().flat_map(|frontend| [frontend, frontend.of_node()])
     }
 }
 

@@ -181,6 +181,9 @@ fn datagrams_of_before_the_port_was_open_do_not_keep_the_next_ones_from_the_pod(
         let client = udp_client(&machine.outside, "192.0.2.1:5300");
         let refused = ask(&client).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        // a program of the machine asks another machine at the same port
+        let stranger = udp_client(&machine.host, &format!("{OUTSIDE}:5300"));
+        ask(&stranger).unwrap_err();
         let added = host_port(udp("0.0.0.0:5300"), 0);
         let changes = RuleChanges::between(&RuleElements::new(), &added);
         table.apply(&changes).await.unwrap();
