@@ -137,19 +137,20 @@ impl RuleTable {
     }
 
     /// Gives the table all its rules and exactly these elements. One that stands is renewed without
-    /// a gap: no connection is lost. Clients with affinity stay where they are.
-    pub async fn replace(&self, elements: &RuleElements) -> Result<(), RuleError> {
+    /// a gap: no connection is lost. Clients with affinity stay where they are. Answers what that
+    /// changes; from a table that cannot be read nothing is removed.
+    pub async fn replace(&self, elements: &RuleElements) -> Result<RuleChanges, RuleError> {
         let elements = elements.clone();
         let monitor = Arc::clone(&self.monitor);
         let replace = move |table: &mut OpenTable| {
             let replace = |table: &mut OpenTable| table.replace(&elements);
             monitor.during_replacement(table, replace, OpenTable::is_there)
         };
-        self.run(replace).await?;
+        let changes = self.run(replace).await?;
         if self.config.loopback_node_ports == LoopbackNodePorts::Serve {
             self.route_loopback("1");
         }
-        Ok(())
+        Ok(changes)
     }
 
     /// Makes these changes, and returns when the kernel has made them. On an error nothing has

@@ -79,23 +79,23 @@ impl TableMonitor {
     /// Does a replacement of the table, which makes up for all changes by others until now. Its own
     /// notifications may be more than there is room for: then `is_intact` tells, from what it
     /// returned, whether the table is there.
-    pub(super) fn during_replacement<C, E: From<io::Error>>(
+    pub(super) fn during_replacement<C, T, E: From<io::Error>>(
         &self,
         context: &mut C,
-        replace: impl FnOnce(&mut C) -> Result<(), E>,
+        replace: impl FnOnce(&mut C) -> Result<T, E>,
         is_intact: impl FnOnce(&mut C) -> bool,
-    ) -> Result<(), E> {
+    ) -> Result<T, E> {
         self.replacing.store(true, Ordering::SeqCst);
         let replaced = self.drain().map_err(E::from).and_then(|_| replace(context));
         let drained = self.drain();
         self.replacing.store(false, Ordering::SeqCst);
         let overrun = self.overrun.swap(false, Ordering::SeqCst);
-        replaced?;
+        let replaced = replaced?;
         let drained = drained?;
         if drained.changed || (drained.overrun || overrun) && !is_intact(context) {
             self.seen.notify_one();
         }
-        Ok(())
+        Ok(replaced)
     }
 
     fn drain(&self) -> io::Result<DrainedNotifications> {

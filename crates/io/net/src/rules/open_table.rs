@@ -67,7 +67,8 @@ impl OpenTable {
         self.table.is_there()
     }
 
-    pub(super) fn replace(&mut self, elements: &RuleElements) -> Result<(), RuleError> {
+    /// Answers what that changes, as far as what there was can be read.
+    pub(super) fn replace(&mut self, elements: &RuleElements) -> Result<RuleChanges, RuleError> {
         match self.renew_or_make(elements) {
             Err(RuleError::Refused { source, .. }) if self.table.is_unknown_flag(&source) => {
                 self.table.share();
@@ -77,7 +78,7 @@ impl OpenTable {
         }
     }
 
-    fn renew_or_make(&mut self, elements: &RuleElements) -> Result<(), RuleError> {
+    fn renew_or_make(&mut self, elements: &RuleElements) -> Result<RuleChanges, RuleError> {
         let found = self.table.look_up()?;
         let is_of_this_version = found == Some(comment(&self.description()));
         if is_of_this_version {
@@ -94,11 +95,13 @@ impl OpenTable {
                     // more than rules and elements was changed
                     tracing::debug!(table = self.table.name, %error, "nftables table is made anew");
                 }
-                Ok(()) => return Ok(()),
+                Ok(changes) => return Ok(changes),
             }
         }
-        let clients = self.clients();
-        self.make(found.is_some(), elements, clients)
+        // of a table that is not there or of another version this may be nothing
+        let (present, clients) = (self.read_back().unwrap_or_default(), self.clients());
+        self.make(found.is_some(), elements, clients)?;
+        Ok(RuleChanges::between(&present, elements))
     }
 
     fn chains(&self) -> Vec<ChainDefinition> {
@@ -146,7 +149,7 @@ impl OpenTable {
 
     /// Makes rules and elements right in a table that stands: first all rules, then the elements
     /// that differ. No connection misses a rule, and clients stay remembered.
-    fn renew(&mut self, elements: &RuleElements) -> Result<(), RuleError> {
+    fn renew(&mut self, elements: &RuleElements) -> Result<RuleChanges, RuleError> {
         let present = self.read_back()?;
         let needed_chains: BTreeSet<NeededChain> =
             present.union(elements).flat_map(NeededChain::of_element).collect();
@@ -171,7 +174,9 @@ impl OpenTable {
         batch.add_sticky(&present);
         batch.commit(&mut self.table.socket)?;
         self.needed_chains = needed_chains;
-        self.apply(&RuleChanges::between(&present, elements))
+        let changes = RuleChanges::between(&present, elements);
+        self.apply(&changes)?;
+        Ok(changes)
     }
 
     pub(super) fn apply(&mut self, changes: &RuleChanges) -> Result<(), RuleError> {

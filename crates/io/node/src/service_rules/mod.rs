@@ -331,8 +331,9 @@ impl ServiceRules {
         let write = |elements: RuleElements| async move { table.replace(&elements).await };
         let written = write_all_but_refused(&mut self.router, &mut self.left_out, write).await;
         match written {
-            Ok(()) => {
+            Ok(changes) => {
                 self.kernel = KernelRules::Current;
+                self.forget_flows(&changes).await;
                 self.tell_waiting();
                 let free = self.holds.take_free(&self.router);
                 self.release(free);

@@ -22,18 +22,21 @@ pub(super) struct LeftOutElement {
     why: String,
 }
 
-/// Writes all elements of the router but those that are refused.
+/// Writes all elements of the router but those that are refused. Answers what the last write does.
 ///
 /// # Errors
 /// When the rules cannot be written for another reason, or too many are refused at once: those are
 /// left out the next time.
-pub(super) async fn write_all_but_refused<W: Future<Output = Result<(), RuleError>>>(
+pub(super) async fn write_all_but_refused<T, W: Future<Output = Result<T, RuleError>>>(
     router: &mut ServiceRouter,
     left_out: &mut Vec<LeftOutElement>,
     mut write: impl FnMut(RuleElements) -> W,
-) -> Result<(), RuleError> {
+) -> Result<T, RuleError> {
     for _ in 0..LEFT_OUT_AT_ONCE_MAX {
-        let Err(error) = write(router.elements()).await else { return Ok(()) };
+        let error = match write(router.elements()).await {
+            Ok(written) => return Ok(written),
+            Err(error) => error,
+        };
         let Some(element) = error.refused_element().copied() else { return Err(error) };
         if router.leave_out(&element).is_none() {
             return Err(error);
@@ -152,7 +155,7 @@ mod tests {
     async fn want_of_memory_is_nobodys_fault() {
         let (mut router, mut left_out) = (router(2), Vec::new());
         let element = *router.elements().first().unwrap();
-        let write = |_| ready(Err(refusal(element, io::ErrorKind::OutOfMemory.into())));
+        let write = |_| ready(Err::<(), _>(refusal(element, io::ErrorKind::OutOfMemory.into())));
         write_all_but_refused(&mut router, &mut left_out, write).await.unwrap_err();
         assert!(left_out.is_empty());
     }

@@ -151,3 +151,20 @@ fn a_udp_flow_moves_when_its_endpoint_is_gone() {
         assert_eq!(table.forget_udp_flows(&changes.stale_flows()).await.unwrap(), 0);
     });
 }
+
+#[test]
+fn a_udp_flow_moves_when_its_endpoint_is_gone_by_a_replacement() {
+    let machine = Machine::new(3);
+    machine.serve_udp();
+    machine.host.block_on(|| async {
+        let (before, after) =
+            (service(udp("10.96.0.1:53"), &[1]), service(udp("10.96.0.1:53"), &[2]));
+        let table = table_with(&before).await;
+        let client = udp_client(&machine.pods[0], "10.96.0.1:53");
+        assert_eq!(ask(&client).unwrap(), 1);
+        let changes = table.replace(&after).await.unwrap();
+        assert_eq!(changes, RuleChanges::between(&before, &after));
+        assert_eq!(table.forget_udp_flows(&changes.stale_flows()).await.unwrap(), 1);
+        assert_eq!(ask(&client).unwrap(), 2);
+    });
+}
