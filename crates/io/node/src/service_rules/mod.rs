@@ -320,6 +320,8 @@ impl ServiceRules {
                     table,
                     "another process changed the rules of Services; they are written anew"
                 );
+                let changes = self.router.take_back_left_out();
+                self.holds.note(&changes, &self.router);
                 self.replace().await;
             }
         }

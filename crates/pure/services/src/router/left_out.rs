@@ -11,8 +11,8 @@ use crate::rules::{RuleChanges, RuleElement};
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftOutElements {
-    /// Frontends, with what the kernel refused. Something else is tried again.
-    frontends: BTreeMap<Frontend, ServedFrontend>,
+    /// Frontends, with the element that the kernel refused. They are tried again without it.
+    frontends: BTreeMap<Frontend, RuleElement>,
     /// Addresses that cannot be reached from themselves.
     hairpins: BTreeSet<IpAddr>,
 }
@@ -22,7 +22,9 @@ impl LeftOutElements {
     pub(super) fn pass(&mut self, frontend: Frontend, wanted: ServedFrontend) -> ServedFrontend {
         match self.frontends.get(&frontend) {
             None => wanted,
-            Some(refused) if *refused == wanted => ServedFrontend::default(),
+            Some(refused) if wanted.elements(frontend).any(|it| is_same(&it, refused)) => {
+                ServedFrontend::default()
+            }
             Some(_) => {
                 self.frontends.remove(&frontend);
                 wanted
@@ -39,10 +41,20 @@ impl LeftOutElements {
     }
 }
 
+/// An endpoint that only gets another number is the same to the kernel's refusal.
+fn is_same(one: &RuleElement, other: &RuleElement) -> bool {
+    match (one, other) {
+        (RuleElement::Endpoint(one, _, to_one), RuleElement::Endpoint(other, _, to_other)) => {
+            (one, to_one) == (other, to_other)
+        }
+        (one, other) => one == other,
+    }
+}
+
 impl ServiceRouter {
     /// The kernel refuses this element. The rules do without its frontend, as a part of one could
-    /// lead connections astray, until the frontend is to lead elsewhere. `None`: they have no such
-    /// element.
+    /// lead connections astray, until the frontend is to have no such element. `None`: they have
+    /// none now.
     pub fn leave_out(&mut self, element: &RuleElement) -> Option<RuleChanges> {
         if !self.elements_of(element).contains(element) {
             return None;
@@ -52,9 +64,16 @@ impl ServiceRouter {
             return Some(RuleChanges { removed: vec![*element], added: Vec::new() });
         }
         let frontend = element.frontend()?;
-        let refused = self.served.get(&frontend)?.clone();
-        self.left_out.frontends.insert(frontend, refused);
+        self.left_out.frontends.insert(frontend, *element);
         Some(self.update([frontend].into()))
+    }
+
+    /// What the kernel has refused is to be in the rules again: it is offered anew.
+    pub fn take_back_left_out(&mut self) -> RuleChanges {
+        let before = self.elements();
+        let left_out = std::mem::take(&mut self.left_out);
+        self.update(left_out.frontends.into_keys().collect());
+        RuleChanges::between(&before, &self.elements())
     }
 
     /// The elements among which this one would be.
@@ -103,26 +122,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frontend_that_the_kernel_refuses_is_left_out_until_it_is_to_lead_elsewhere() {
+    fn a_frontend_is_left_out_while_it_has_the_element_that_the_kernel_refuses() {
         let mut router = router(&plain(), &slice(serde_json::json!([ready(2), ready(3)])));
+        // the third gets the number of the first
+        router.gone(&pod(2));
+        router.set_slice(key("web-a"), Some(&slice(serde_json::json!([ready(3), ready(4)]))));
         let all = router.elements();
-        let endpoint = *all.iter().find(|it| matches!(it, RuleElement::Endpoint(..))).unwrap();
+        let third = |it: &&RuleElement| matches!(it, RuleElement::Endpoint(.., to) if to.ip() == IpAddr::from([10, 88, 0, 4]));
+        let endpoint = *all.iter().find(third).unwrap();
         assert_eq!(router.field_of(&endpoint), Some("spec.clusterIPs"));
         let changes = router.leave_out(&endpoint).unwrap();
         assert_eq!(changes.removed.len(), all.len(), "{changes:?}");
         assert!(router.elements().is_empty());
         assert_eq!(router.leave_out(&endpoint), None, "it is left out already");
-        // the same again changes nothing
-        let same = router.set_slice(key("web-b"), None);
-        assert!(same.is_empty() && router.elements().is_empty());
-        // elsewhere: it is tried again
-        let changes = router.gone(&pod(3));
+        // nor is it tried again when others come and go, and it gets another number by that
+        let others = [
+            serde_json::json!([ready(2), ready(3), ready(4)]),
+            serde_json::json!([ready(4), ready(5)]),
+            serde_json::json!([ready(4)]),
+            serde_json::json!([ready(3), ready(4)]),
+        ];
+        for endpoints in others {
+            let changes = router.set_slice(key("web-a"), Some(&slice(endpoints)));
+            assert!(changes.is_empty() && router.elements().is_empty(), "{changes:?}");
+        }
+        // without it the frontend is served
+        let changes = router.gone(&pod(4));
         let expected = [
             "10.96.0.10:80/TCP one of 1",
-            "10.96.0.10:80/TCP 0 10.88.0.2:8080",
-            "hairpin 10.88.0.2",
+            "10.96.0.10:80/TCP 0 10.88.0.3:8080",
+            "hairpin 10.88.0.3",
         ];
         assert_eq!(shown(changes.added), expected);
+    }
+
+    #[test]
+    fn what_the_kernel_refused_is_offered_again_when_all_rules_are_written_anew() {
+        let mut router = router(&plain(), &slice(serde_json::json!([ready(2)])));
+        let all = router.elements();
+        assert!(router.take_back_left_out().is_empty());
+        let hairpin = RuleElement::Hairpin([10, 88, 0, 2].into());
+        router.leave_out(&hairpin).unwrap();
+        router.leave_out(all.first().unwrap()).unwrap();
+        assert!(router.elements().is_empty());
+        let changes = router.take_back_left_out();
+        assert_eq!((router.elements(), changes.added.len()), (all.clone(), all.len()));
+        assert!(router.take_back_left_out().is_empty());
     }
 
     #[test]

@@ -447,6 +447,9 @@ enum Step {
     Ports(bool),
     AllServices(BTreeMap<NamespacedName, Service>),
     HostPort(u16, Option<u8>),
+    /// The kernel refuses the element with this number.
+    LeaveOut(prop::sample::Index),
+    TakeBackLeftOut,
 }
 
 fn any_service() -> impl Strategy<Value = Service> {
@@ -518,6 +521,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         // one that Services want, too
         1 => (prop::sample::select(vec![30080, 8000]), prop::option::of(2_u8..6))
             .prop_map(|(port, last)| Step::HostPort(port, last)),
+        1 => any::<prop::sample::Index>().prop_map(Step::LeaveOut),
+        1 => Just(Step::TakeBackLeftOut),
     ]
 }
 
@@ -711,6 +716,14 @@ proptest! {
                     let endpoint = last.map(|last| SocketAddr::new(at(last), 9090));
                     router.set_host_port(port, endpoint)
                 }
+                Step::LeaveOut(_) if kernel.is_empty() => RuleChanges::default(),
+                Step::LeaveOut(index) => {
+                    let elements: Vec<RuleElement> = kernel.iter().copied().collect();
+                    let changes = router.leave_out(index.get(&elements)).unwrap();
+                    prop_assert!(changes.removed.contains(index.get(&elements)));
+                    changes
+                }
+                Step::TakeBackLeftOut => router.take_back_left_out(),
             };
             for element in &changes.removed {
                 prop_assert!(kernel.remove(element), "{element:?} was not there");
@@ -737,6 +750,7 @@ proptest! {
             anew.set_services(&services);
             // whether connections wait depends on what has passed
             let mut settled = router.clone();
+            settled.take_back_left_out();
             end_holds(&mut settled);
             end_holds(&mut anew);
             let (settled, anew) = (settled.elements(), anew.elements());
