@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client};
@@ -59,6 +60,8 @@ pub(crate) async fn remove_orphans<R: Runtime, N: PodNetwork>(
     orphans: Vec<SandboxSnapshot>,
 ) -> BTreeSet<PodUid> {
     let mut left = BTreeSet::new();
+    // first: what is removed would not answer, not even with a refusal
+    join_all(orphans.iter().map(|sandbox| node.routes.close_ports(&sandbox.id))).await;
     for sandbox in orphans {
         tracing::info!(pod = %sandbox.key.pod, uid = %sandbox.key.pod.uid, "removing a sandbox of a pod that nobody knows");
         if let Err(error) = node.runtime.remove_sandbox(&sandbox.key).await {
@@ -69,7 +72,6 @@ pub(crate) async fn remove_orphans<R: Runtime, N: PodNetwork>(
             left.insert(sandbox.key.pod.uid);
             continue;
         }
-        node.routes.close_ports(&sandbox.id).await;
         if let Err(error) = node.network.detach(&sandbox.id).await {
             tracing::warn!(%error, "failed to release the address of an orphaned sandbox; trying again at the next start");
         }
