@@ -71,8 +71,8 @@ pub use network::{NetworkError, PodNetwork};
 pub use network_policies::{PolicyGate, PolicyRules};
 pub use probes::connect_tls;
 pub use service_rules::{
-    AddressesInUse, PodPorts, PodRoutes, PortDemand, RouteRequest, ServiceRules, follow_requests,
-    serve_routes,
+    AddressesInUse, AgentLine, PodPorts, PodRoutes, PortDemand, PortOutcome, RouteRequest,
+    ServiceRules, follow_requests, serve_routes,
 };
 pub use settings::{NodeSettings, SettingsError};
 pub use shutdown::{ShutdownGroup, ShutdownPolicy};

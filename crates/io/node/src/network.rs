@@ -1,7 +1,7 @@
 //! What the agent needs of the pod network: an address per sandbox, and ports of the node that lead
 //! there. Who writes the rules opens those (`service_rules`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::IpAddr;
 use std::path::Path;
@@ -41,11 +41,11 @@ pub trait PodNetwork: Send + Sync + 'static {
     fn detach(&self, id: &str) -> impl Future<Output = Result<(), NetworkError>> + Send;
 
     /// Frees what belongs to no sandbox in `ids`: left by an agent that died in between. Answers
-    /// the addresses that stay.
+    /// the addresses that stay, each with its sandbox.
     fn release_all_except(
         &self,
         ids: &BTreeSet<String>,
-    ) -> impl Future<Output = Result<BTreeSet<IpAddr>, NetworkError>> + Send;
+    ) -> impl Future<Output = Result<BTreeMap<IpAddr, String>, NetworkError>> + Send;
 }
 
 /// The addresses of a sandbox: those that it has on the network, which it is put on, and the node's
@@ -73,14 +73,12 @@ pub(crate) async fn open_ports<R, N: PodNetwork>(
     };
     let pod_ref = wanted.pod.clone();
     match node.routes.open_ports(wanted).await {
-        PortOutcome::Open => Ok(()),
-        PortOutcome::Refused(refused) => {
+        Ok(PortOutcome::Open) => Ok(()),
+        Ok(PortOutcome::Refused(refused)) => {
             Err(NetworkError(refused.join("; ") + &said_of_holder(node, pod).await))
         }
-        PortOutcome::Late => {
-            Err(NetworkError("open ports of the node: its rules were not written in time".into()))
-        }
-        PortOutcome::Unsupported => {
+        Err(late) => Err(in_one_line(&late)),
+        Ok(PortOutcome::Unsupported) => {
             let message = "Host ports of this pod are not opened: the node has no rules for them. The log of the engine says why".to_owned();
             let (severity, reason) = (EventSeverity::Warning, FAILED_OPEN_PORT);
             let event = PodEvent { severity, reason, message, field_path: None };
@@ -90,21 +88,20 @@ pub(crate) async fn open_ports<R, N: PodNetwork>(
     }
 }
 
-/// The same for a pod that runs: it goes on without those that somebody else has, and gets them
-/// when they are free. Answers what is to be told of them.
+/// The same for a pod that runs: it goes on without those that are another's, and gets them when
+/// they are free. An event of who writes the rules says so.
 pub(crate) async fn reopen_ports<R, N: PodNetwork>(
     node: &NodeContext<R, N>,
     pod: &Pod,
     sandbox: &SandboxInfo,
     addresses: &[IpAddr],
-) -> Option<String> {
-    let wanted = wanted_ports(pod, sandbox, addresses, PortDemand::WhatIsFree)?;
-    match node.routes.open_ports(wanted).await {
-        // they are opened when the rules can be written
-        PortOutcome::Open | PortOutcome::Late | PortOutcome::Unsupported => None,
-        PortOutcome::Refused(refused) => {
-            Some(refused.join("; ") + &said_of_holder(node, pod).await)
-        }
+) {
+    let Some(wanted) = wanted_ports(pod, sandbox, addresses, PortDemand::WhatIsFree) else {
+        return;
+    };
+    let outcome = node.routes.open_ports(wanted).await;
+    if let Err(late) = outcome {
+        tracing::debug!(error = %late, "host ports are opened when the rules can be written");
     }
 }
 
@@ -176,10 +173,10 @@ impl PodNetwork for rekindle_net::BridgeNetwork {
     async fn release_all_except(
         &self,
         ids: &BTreeSet<String>,
-    ) -> Result<BTreeSet<IpAddr>, NetworkError> {
+    ) -> Result<BTreeMap<IpAddr, String>, NetworkError> {
         Self::release_all_except(self, ids).await.map_err(|error| in_one_line(&error))?;
         let leases = self.leases().into_iter().filter(|(id, _)| ids.contains(id));
-        Ok(leases.map(|(_, address)| IpAddr::V4(address)).collect())
+        Ok(leases.map(|(id, address)| (IpAddr::V4(address), id)).collect())
     }
 }
 

@@ -8,7 +8,9 @@ mod router;
 mod rules;
 
 pub use frontend::{Frontend, HostPort, TransportProtocol};
-pub use router::{HealthCheck, ServiceIdentity, ServiceRouter, WithdrawalCause, host_ports_in};
+pub use router::{
+    ContestedPort, HealthCheck, ServiceIdentity, ServiceRouter, WithdrawalCause, host_ports_in,
+};
 pub use rules::{
     EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements, SourceRange, StaleFlow,
 };

@@ -23,7 +23,7 @@ mod left_out;
 mod served_frontend;
 
 pub use self::health_checks::HealthCheck;
-pub use self::host_ports::host_ports_in;
+pub use self::host_ports::{ContestedPort, host_ports_in};
 
 /// Why the node takes a pod out of the rules before the slices say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,10 +221,10 @@ impl ServiceRouter {
         self.pod_is(pod, is_in_slices.then_some(PodRouting::Gone))
     }
 
-    /// The ports that Services want opened on the machine. They lead nowhere before
-    /// [`port_opened`](Self::port_opened).
+    /// The ports that Services want opened on the machine, without those that pods have. They lead
+    /// nowhere before [`port_opened`](Self::port_opened).
     pub fn wanted_ports(&self) -> impl Iterator<Item = Frontend> + '_ {
-        self.wanted_ports.keys().copied()
+        self.wanted_ports.keys().copied().filter(|port| !self.is_pods(*port))
     }
 
     /// The Service that a frontend leads to, or would lead to.
@@ -352,6 +352,9 @@ impl ServiceRouter {
     fn serve(&self, frontend: Frontend, old: &ServedFrontend) -> ServedFrontend {
         if let Some(endpoint) = self.host_ports.get(&frontend) {
             return ServedFrontend::of_host_port(frontend, *endpoint);
+        }
+        if self.is_pods(frontend) {
+            return ServedFrontend::default();
         }
         let Some((key, service)) = self.owner(frontend) else { return ServedFrontend::default() };
         let routed = service.frontends.iter().find(|routed| routed.frontend == frontend);

@@ -63,7 +63,7 @@ impl OwnNode {
         let rules =
             RuleWriter::start(bridge, &network, services.range, data_dir, user, clock).await?;
         let policies = PolicyWriter::start(bridge, api.client(network_policies::USER));
-        let (client, names) = (api.client(CLUSTER_DNS), rules.service_names());
+        let (client, names) = (api.client(CLUSTER_DNS), rules.service_names);
         let cluster_dns =
             cluster_dns::start(&network, &node_settings, client, names, phases.stopped()).await;
         let pod_api = PodApi::open(&network, &settings.bridge, api, services, serving.address)?;

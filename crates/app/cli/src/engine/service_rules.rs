@@ -13,6 +13,7 @@ use rekindle_net::rules::{
 use rekindle_net::{BridgeNetwork, ForwardingUsers, Ipv4Net};
 use rekindle_node::{PodRoutes, ServiceNames, ServiceRules, serve_routes};
 use rekindle_types::causes;
+use tokio::net::UnixListener;
 
 use super::data_dir::{DataDir, RUN_ROOT};
 use super::writer_task::WriterTask;
@@ -36,6 +37,8 @@ pub fn socket(engine_dir: &Path) -> Option<PathBuf> {
 pub struct RuleWriter {
     /// How the node's pods ask for what concerns them.
     pub routes: PodRoutes,
+    /// What names of Services lead to.
+    pub service_names: ServiceNames,
     task: WriterTask,
     config: RuleTableConfig,
     forwarding: ForwardingUsers,
@@ -44,7 +47,7 @@ pub struct RuleWriter {
 
 impl RuleWriter {
     /// Begins to write. A machine without nftables does without: only the names of Services lead to
-    /// pods, and the log says so.
+    /// pods, and the log says so. Agents in processes of their own are answered that it does.
     pub async fn start(
         bridge: &str,
         network: &BridgeNetwork,
@@ -58,30 +61,30 @@ impl RuleWriter {
         if let Some(range) = writer.config.services {
             network.route_services(range).await.context("route the addresses of Services")?;
         }
+        let listener = unix_socket::listen(&writer.socket)?;
         Ok(match ServiceRules::open(writer.config.clone()) {
             Ok(rules) => {
                 // answers to what pods send out come in elsewhere than by the bridge
                 writer.forwarding.join().context("let the machine forward packets of pods")?;
                 warn_of_firewalls(bridge);
                 let (routes, requests) = PodRoutes::new();
-                let listener = unix_socket::listen(&writer.socket)?;
-                let serve_others = serve_routes(listener, routes.clone());
+                let serve_others = serve_others(listener, routes.clone());
                 let task = WriterTask::start(async move {
                     tokio::select! {
                         () = rules.serve(client, clock, requests) => {}
-                        ended = serve_others => if let Err(error) = ended {
-                            tracing::error!(%error, "failed to listen to nodes that ask for rules of Services");
-                        }
+                        () = serve_others => {}
                     }
                 });
-                Self { routes, task, ..writer }
+                let service_names = ServiceNames::ClusterIps;
+                Self { routes, service_names, task, ..writer }
             }
             Err(error) => {
                 tracing::warn!(
                     error = causes(&error),
                     "failed to prepare rules for Services: their addresses lead nowhere; their names lead to pods, at the ports of the pods"
                 );
-                writer
+                let task = WriterTask::start(serve_others(listener, PodRoutes::default()));
+                Self { task, ..writer }
             }
         })
     }
@@ -100,19 +103,12 @@ impl RuleWriter {
         let socket = data_dir.run_dir()?.join(SOCKET);
         Ok(Self {
             routes: PodRoutes::default(),
+            service_names: ServiceNames::Endpoints,
             task: WriterTask::default(),
             config,
             forwarding,
             socket,
         })
-    }
-
-    /// What names of Services lead to.
-    pub fn service_names(&self) -> ServiceNames {
-        match self.task.is_there() {
-            true => ServiceNames::ClusterIps,
-            false => ServiceNames::Endpoints,
-        }
     }
 
     /// Writes no more. The rules stay, and lead to pods that run on.
@@ -134,6 +130,13 @@ impl RuleWriter {
         if let Err(error) = self.forwarding.leave() {
             tracing::warn!(error = causes(&error), "failed to put net.ipv4.ip_forward back");
         }
+    }
+}
+
+/// Serves agents in processes of their own.
+async fn serve_others(listener: UnixListener, routes: PodRoutes) {
+    if let Err(error) = serve_routes(listener, routes).await {
+        tracing::error!(%error, "failed to listen to nodes that ask for rules of Services");
     }
 }
 

@@ -14,11 +14,6 @@ impl WriterTask {
         Self(Some(tokio::spawn(work)))
     }
 
-    /// Whether there are such rules at all.
-    pub fn is_there(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Writes no more. The rules stay, for pods that run on.
     pub async fn stop(&mut self) {
         if let Some(task) = self.0.take() {

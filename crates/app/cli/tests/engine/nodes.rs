@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use rekindle_testkit::{Engine, TIMEOUT, is, text};
+use rekindle_testkit::ports::answers;
+use rekindle_testkit::{Engine, TIMEOUT, free_port, is, text};
 use serde_json::{Value, json};
 
 const SPREAD: &str = "
@@ -288,11 +289,16 @@ fn the_pods_of_a_dead_node_are_made_anew_elsewhere_and_end_when_it_is_back() {
     let quick = ["--node-monitor-grace-period", "8s", "--default-toleration-seconds", "2"];
     engine.launch(&[&["--nodes", "2"][..], &quick].concat());
     wait_for_nodes(&engine, &["node-1-2"]);
-    engine.apply(FAVOURITE);
+    let port = free_port();
+    let serving = format!(
+        "args: [server, --port, '8080'], ports: [{{containerPort: 8080, hostPort: {port}}}], readinessProbe: {{httpGet: {{port: 8080}}, periodSeconds: 1}}"
+    );
+    engine.apply(&FAVOURITE.replace("args: [signal]", &serving));
     engine.kubectl(&["rollout", "status", "deployment/web", TIMEOUT]);
     let first = name(&pods_by_node(&engine)["node-1-2"]);
 
     expect(&engine.rekindle(&["node", "kill", "node-1-2"]));
+    assert!(answers("127.0.0.1", port), "the pod runs on, and its host port leads there");
     engine.wait_for("node/node-1-2", ".status.conditions[?(@.type==\"Ready\")].status", "Unknown");
     engine.wait_for_event(&first, "NodeNotReady", "Node is not ready");
     engine.wait_for_event(&first, "TaintManagerEviction", "Marking for deletion");
@@ -304,9 +310,11 @@ fn the_pods_of_a_dead_node_are_made_anew_elsewhere_and_end_when_it_is_back() {
         pods.get(&first).is_some_and(ends)
             && second.is_some_and(|pod| is(pod, "Ready") && pod["spec"]["nodeName"] == "node-1")
     });
+    assert!(answers("127.0.0.1", port), "the second one has the host port");
 
     expect(&engine.rekindle(&["node", "start", "node-1-2"]));
     engine.kubectl(&["wait", "--for=delete", &format!("pod/{first}"), TIMEOUT]);
+    assert!(answers("127.0.0.1", port), "the end of the first one does not close it");
     engine.wait_for("node/node-1-2", ".status.conditions[?(@.type==\"Ready\")].status", "True");
 }
 

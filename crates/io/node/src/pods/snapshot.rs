@@ -3,18 +3,12 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_pod::{
-    ContainerSeen, ContainerSeenState, PodEvent, SandboxSeen, SandboxSeenState, Snapshot,
-};
+use rekindle_pod::{ContainerSeen, ContainerSeenState, SandboxSeen, SandboxSeenState, Snapshot};
 use rekindle_runtime::{
-    ContainerSnapshot, Runtime, RuntimeContainerState, SandboxInfo, SandboxReadiness,
-    SandboxSnapshot,
+    ContainerSnapshot, Runtime, RuntimeContainerState, SandboxReadiness, SandboxSnapshot,
 };
-use rekindle_types::EventSeverity;
-use rekindle_types::reasons::event::FAILED_SYNC;
 
 use super::actions::made;
-use super::recovery::pod_ref;
 use super::termination_message::read_message;
 use crate::container_spec::find_container;
 use crate::context::NodeContext;
@@ -63,30 +57,14 @@ async fn seen_addresses<R: Runtime, N: PodNetwork>(
     };
     match network::addresses(node, info).await {
         Ok(ips) => {
-            open_ports_again(node, pod, info, &ips).await;
+            // they lead there still, unless another has taken one since the agent before ended
+            network::reopen_ports(node, pod, info, &ips).await;
             ips
         }
         Err(error) => {
             tracing::warn!(pod = %sandbox.key.pod, %error, "failed to read the addresses of a running sandbox; using those in its status");
             status_addresses(pod)
         }
-    }
-}
-
-/// The ports of the node ended with the agent before. A pod that runs goes on without one that
-/// somebody else has taken meanwhile, and gets it when it is free.
-async fn open_ports_again<R: Runtime, N: PodNetwork>(
-    node: &NodeContext<R, N>,
-    pod: &Pod,
-    sandbox: &SandboxInfo,
-    ips: &[IpAddr],
-) {
-    let Some(lost) = network::reopen_ports(node, pod, sandbox, ips).await else { return };
-    tracing::warn!(pod = pod.metadata.name, lost, "failed to reopen a running pod's host ports");
-    if let Some(pod) = pod_ref(pod) {
-        let message = format!("lost a port of the node, and gets it when it is free: {lost}");
-        let (severity, reason) = (EventSeverity::Warning, FAILED_SYNC);
-        node.recorder.pod_event(&pod, PodEvent { severity, reason, message, field_path: None });
     }
 }
 

@@ -6,7 +6,8 @@
 //!        ◄──────────────── {"withdrawn":"<uid>"} ────────────────
 //! ```
 //! An engine that starts again does not know what the one before was told: the agent tells it again
-//! what is withdrawn, when it has connected.
+//! what is withdrawn, and which ports its pods have, when it has connected. A connection that ends
+//! is an agent that has ended.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +26,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
-use super::routes::{AddressesInUse, PodPorts, PortDemand};
+use super::routes::{AddressesInUse, AgentLine, PodPorts, PortDemand, PortOutcome};
 use super::{PodRoutes, RouteRequest};
 
 /// Until an engine that is not there is looked for again.
@@ -51,7 +52,7 @@ enum LineRequest {
 #[serde(rename_all = "camelCase")]
 enum LineAnswer {
     Withdrawn(PodUid),
-    PortsOpened { pod: PodUid, refused: Vec<String> },
+    PortsOpened { pod: PodUid, outcome: PortOutcome },
     PortsClosed { sandbox: String },
 }
 
@@ -60,13 +61,16 @@ enum LineAnswer {
 /// # Errors
 /// When connections cannot be taken any more.
 pub async fn serve_routes(listener: UnixListener, routes: PodRoutes) -> io::Result<()> {
+    let mut line = AgentLine::default();
     loop {
         let (stream, _) = listener.accept().await?;
-        let routes = routes.clone();
+        line = AgentLine(line.0 + 1);
+        let routes = routes.of_agent(line);
         tokio::spawn(async move {
             if let Err(error) = serve_agent(stream, &routes).await {
                 tracing::warn!(%error, "failed to read what a node asks of the rules of Services");
             }
+            routes.agent_gone();
         });
     }
 }
@@ -92,8 +96,8 @@ async fn serve_agent(stream: UnixStream, routes: &PodRoutes) -> io::Result<()> {
                 Some(LineRequest::Gone { pod }) => routes.gone(pod),
                 Some(LineRequest::OpenPorts(ports)) => {
                     let (pod, opened) = (ports.pod.uid.clone(), routes.ask_to_open(ports));
-                    let answer = |refused| LineAnswer::PortsOpened { pod, refused };
-                    answers.push(opened.map(|refused| refused.ok().map(answer)).boxed());
+                    let answer = |outcome| LineAnswer::PortsOpened { pod, outcome };
+                    answers.push(opened.map(|outcome| outcome.ok().map(answer)).boxed());
                 }
                 Some(LineRequest::ClosePorts { sandbox }) => {
                     let closed = routes.ask_to_close(&sandbox);
@@ -113,10 +117,11 @@ struct AgentRequests {
     waiting: BTreeMap<PodUid, Vec<oneshot::Sender<()>>>,
     /// The ports of each pod.
     ports: BTreeMap<PodUid, PodPorts>,
-    opening: BTreeMap<PodUid, Vec<oneshot::Sender<Vec<String>>>>,
+    opening: BTreeMap<PodUid, Vec<oneshot::Sender<PortOutcome>>>,
     /// Sandboxes that have their ports closed now.
     closing: BTreeMap<String, Vec<oneshot::Sender<()>>>,
-    /// The addresses that sandboxes had when this process began.
+    /// The addresses that sandboxes had when this process began, and those that ports lead to,
+    /// without what has been closed since.
     in_use: Option<AddressesInUse>,
 }
 
@@ -163,10 +168,9 @@ async fn carry(
                 None => return Err(io::ErrorKind::UnexpectedEof.into()),
             },
             request = requests.recv() => match request {
-                Some(request) => {
-                    let request = asked.note(request);
+                Some(request) => if let Some(request) = asked.note(request) {
                     send(&mut write, &request).await?;
-                }
+                },
                 None => return Ok(()),
             },
         }
@@ -175,8 +179,8 @@ async fn carry(
 
 impl AgentRequests {
     /// Keeps what an engine that starts anew has to be told.
-    fn note(&mut self, request: RouteRequest) -> LineRequest {
-        match request {
+    fn note(&mut self, request: RouteRequest) -> Option<LineRequest> {
+        Some(match request {
             RouteRequest::Withdraw(pod, cause, done) => {
                 self.withdrawn.insert(pod.clone(), cause);
                 self.waiting.entry(pod.clone()).or_default().push(done);
@@ -194,14 +198,20 @@ impl AgentRequests {
                 self.forget(&pod);
                 LineRequest::Gone { pod }
             }
-            RouteRequest::OpenPorts(ports, answer) => {
+            RouteRequest::OpenPorts(_, ports, answer) => {
                 let pod = ports.pod.uid.clone();
+                if let Some(in_use) = &mut self.in_use {
+                    in_use.addresses.insert(ports.address, ports.sandbox.clone());
+                }
                 self.opening.entry(pod.clone()).or_default().push(answer);
                 self.ports.insert(pod, ports.clone());
                 LineRequest::OpenPorts(ports)
             }
             RouteRequest::ClosePorts(sandbox, done) => {
                 self.ports.retain(|_, ports| ports.sandbox != sandbox);
+                if let Some(in_use) = &mut self.in_use {
+                    in_use.addresses.retain(|_, of| *of != sandbox);
+                }
                 self.closing.entry(sandbox.clone()).or_default().push(done);
                 LineRequest::ClosePorts { sandbox }
             }
@@ -209,7 +219,9 @@ impl AgentRequests {
                 self.in_use = Some(in_use.clone());
                 LineRequest::KeepPorts(in_use)
             }
-        }
+            // no other agent asks by way of this one
+            RouteRequest::AgentGone(_) => return None,
+        })
     }
 
     /// What an engine that starts anew is asked again.
@@ -220,12 +232,10 @@ impl AgentRequests {
             .map(|(pod, cause)| LineRequest::Withdraw { pod: pod.clone(), cause: *cause });
         let closing = self.closing.keys().cloned();
         let closing = closing.map(|sandbox| LineRequest::ClosePorts { sandbox });
-        let in_use = self.in_use.clone().map(|mut in_use| {
-            in_use.addresses.extend(self.ports.values().map(|ports| ports.address));
-            LineRequest::KeepPorts(in_use)
-        });
+        let in_use = self.in_use.clone().map(LineRequest::KeepPorts);
         let ports = self.ports.values().cloned().map(LineRequest::OpenPorts);
-        withdrawals.chain(closing).chain(in_use).chain(ports)
+        // what is to be closed may be known by its address only
+        withdrawals.chain(in_use).chain(closing).chain(ports)
     }
 
     fn forget(&mut self, pod: &PodUid) {
@@ -241,18 +251,18 @@ impl AgentRequests {
                     let (Ok(()) | Err(())) = waiting.send(());
                 }
             }
-            LineAnswer::PortsOpened { pod, refused } => {
-                match self.ports.get_mut(&pod) {
+            LineAnswer::PortsOpened { pod, outcome } => {
+                match (self.ports.get_mut(&pod), &outcome) {
                     // the pod asks again
-                    Some(ports) if ports.demand == PortDemand::All && !refused.is_empty() => {
+                    (Some(ports), PortOutcome::Refused(_)) if ports.demand == PortDemand::All => {
                         self.ports.remove(&pod);
                     }
                     // it runs with them: a later engine does not close all for one
-                    Some(ports) => ports.demand = PortDemand::WhatIsFree,
-                    None => {}
+                    (Some(ports), _) => ports.demand = PortDemand::WhatIsFree,
+                    (None, _) => {}
                 }
                 for waiting in self.opening.remove(&pod).into_iter().flatten() {
-                    drop(waiting.send(refused.clone()));
+                    drop(waiting.send(outcome.clone()));
                 }
             }
             LineAnswer::PortsClosed { sandbox } => {
@@ -361,14 +371,15 @@ mod tests {
         tokio::spawn(async move { follow_requests(&path, far_requests).await });
         let (engine, mut requests) = start_engine(&socket);
         let why = vec!["Service shop/web has it".to_owned()];
-        for (pod, refused) in [("a", Vec::new()), ("b", why), ("c", Vec::new())] {
+        let outcomes = [PortOutcome::Open, PortOutcome::Refused(why), PortOutcome::Open];
+        for (pod, outcome) in ["a", "b", "c"].into_iter().zip(outcomes) {
             let answered = far.ask_to_open(ports(pod, PortDemand::All));
-            let RouteRequest::OpenPorts(asked, answer) = next(&mut requests).await else {
+            let RouteRequest::OpenPorts(_, asked, answer) = next(&mut requests).await else {
                 panic!("{pod}")
             };
             assert_eq!(asked, ports(pod, PortDemand::All));
-            answer.send(refused.clone()).unwrap();
-            assert_eq!(tokio::time::timeout(PATIENCE, answered).await.unwrap().unwrap(), refused);
+            answer.send(outcome.clone()).unwrap();
+            assert_eq!(tokio::time::timeout(PATIENCE, answered).await.unwrap().unwrap(), outcome);
         }
         let mut closed = far.ask_to_close("c-0");
         let RouteRequest::ClosePorts(sandbox, done) = next(&mut requests).await else { panic!() };
@@ -380,10 +391,88 @@ mod tests {
         drop(engine);
         std::fs::remove_file(&socket).unwrap();
         let (_engine, mut requests) = start_engine(&socket);
-        let RouteRequest::OpenPorts(again, answer) = next(&mut requests).await else { panic!() };
+        let RouteRequest::OpenPorts(_, again, answer) = next(&mut requests).await else { panic!() };
         assert_eq!(again, ports("a", PortDemand::WhatIsFree), "it runs: not all or none");
-        answer.send(Vec::new()).unwrap();
+        answer.send(PortOutcome::Open).unwrap();
         far.leave(pod("z"));
         assert!(matches!(next(&mut requests).await, RouteRequest::Leave(_)), "b and c have none");
+    }
+
+    #[test]
+    fn an_address_is_in_use_until_its_sandbox_gives_its_ports_back() {
+        let mut asked = AgentRequests::default();
+        let at = |last: u8| IpAddr::from([10, 88, 0, last]);
+        let open = |pod: &str, last| {
+            let ports = PodPorts { address: at(last), ..ports(pod, PortDemand::WhatIsFree) };
+            RouteRequest::OpenPorts(AgentLine::default(), ports, oneshot::channel().0)
+        };
+        let close =
+            |sandbox: &str| RouteRequest::ClosePorts(sandbox.to_owned(), oneshot::channel().0);
+        let said_again = |asked: &AgentRequests| {
+            asked.again().find_map(|request| match request {
+                LineRequest::KeepPorts(in_use) => Some(in_use.addresses.into_keys().collect()),
+                _ => None,
+            })
+        };
+        // a and b are found, and b is not looked at before it ends; d gets an address of before
+        let found = [(at(2), "a-0"), (at(3), "b-0"), (at(4), "c-0")];
+        let addresses = found.map(|(address, of)| (address, of.to_owned())).into();
+        let in_use = AddressesInUse { range: "10.88.0.0/24".parse().unwrap(), addresses };
+        let steps = [
+            (RouteRequest::KeepPorts(in_use), vec![2, 3, 4]),
+            (open("a", 2), vec![2, 3, 4]),
+            (close("b-0"), vec![2, 4]),
+            (open("d", 4), vec![2, 4]),
+            (close("d-0"), vec![2]),
+            (open("e", 5), vec![2, 5]),
+            (close("a-0"), vec![5]),
+        ];
+        for (request, expected) in steps {
+            let step = format!("{request:?}");
+            asked.note(request);
+            let expected = expected.into_iter().map(at).collect();
+            assert_eq!(said_again(&asked), Some::<Vec<IpAddr>>(expected), "{step}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_engine_hears_which_agent_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("routes.sock");
+        let (_engine, mut requests) = start_engine(&socket);
+        let (near, far) = (PodRoutes::new(), PodRoutes::new());
+        let mut lines = Vec::new();
+        for ((routes, requests_of), name) in [(near, "a"), (far, "b")] {
+            let path = socket.clone();
+            let agent = tokio::spawn(async move { follow_requests(&path, requests_of).await });
+            drop(routes.ask_to_open(ports(name, PortDemand::All)));
+            let RouteRequest::OpenPorts(line, asked, _) = next(&mut requests).await else {
+                panic!("{name}")
+            };
+            assert_eq!(asked.pod.name, name);
+            lines.push((line, agent, routes));
+        }
+        assert_ne!(lines[0].0, lines[1].0);
+        for (line, agent, _routes) in lines {
+            agent.abort();
+            let RouteRequest::AgentGone(gone) = next(&mut requests).await else { panic!() };
+            assert_eq!(gone, line);
+        }
+    }
+
+    /// A kernel without nf_tables: there is no one to answer later.
+    #[tokio::test]
+    async fn a_far_pod_is_told_that_there_are_no_rules() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("routes.sock");
+        tokio::spawn(serve_routes(UnixListener::bind(&socket).unwrap(), PodRoutes::default()));
+        let (far, far_requests) = PodRoutes::new();
+        tokio::spawn(async move { follow_requests(&socket, far_requests).await });
+        let opened = far.ask_to_open(ports("a", PortDemand::All));
+        let outcome = tokio::time::timeout(PATIENCE, opened).await.unwrap().unwrap();
+        assert_eq!(outcome, PortOutcome::Unsupported);
+        tokio::time::timeout(PATIENCE, far.ask_to_close("a-0")).await.unwrap().unwrap();
+        let withdrawn = far.withdraw(pod("a"), WithdrawalCause::Terminating);
+        tokio::time::timeout(PATIENCE, withdrawn).await.unwrap();
     }
 }

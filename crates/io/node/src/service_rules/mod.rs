@@ -28,19 +28,20 @@ use k8s_openapi::api::core::v1::{EventSource, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client, Resource};
 use rekindle_net::rules::{HeldPacket, RuleError, RuleTable, RuleTableConfig};
-use rekindle_services::{RuleChanges, RuleElements, ServiceRouter};
+use rekindle_services::{ContestedPort, RuleChanges, RuleElements, ServiceRouter};
 use rekindle_types::{NamespacedName, causes};
 use tokio::sync::{mpsc, oneshot};
 
 use self::health_checks::HealthChecks;
 use self::holds::Holds;
-use self::host_ports::{ContestedPort, HostPorts};
+use self::host_ports::HostPorts;
 pub use self::line::{follow_requests, serve_routes};
 use self::open_ports::{OpenPorts, PortTaken};
 use self::refused_elements::{LeftOutElement, write_all_but_refused};
-pub(crate) use self::routes::PortOutcome;
-pub use self::routes::{AddressesInUse, PodPorts, PodRoutes, PortDemand, RouteRequest};
-use self::service_events::report_closed_port;
+pub use self::routes::{
+    AddressesInUse, AgentLine, PodPorts, PodRoutes, PortDemand, PortOutcome, RouteRequest,
+};
+use self::service_events::{report_closed_port, report_lost_ports};
 use crate::clock::{Clock, sleep_until};
 use crate::kernel_rules::KernelRules;
 use crate::object_watch::{WatchNews, watch_objects};
@@ -136,7 +137,7 @@ impl ServiceRules {
             tokio::select! {
                 biased;
                 request = requests.recv() => match request {
-                    Some(request) => self.requested(request).await,
+                    Some(request) => self.requested(request, &recorder).await,
                     None => return,
                 },
                 news = slices.next() => match news {
@@ -175,7 +176,7 @@ impl ServiceRules {
         }
     }
 
-    async fn requested(&mut self, request: RouteRequest) {
+    async fn requested(&mut self, request: RouteRequest, recorder: &EventRecorder) {
         match request {
             RouteRequest::Withdraw(pod, cause, done) => {
                 let changes = self.router.withdraw(&pod, cause);
@@ -194,26 +195,38 @@ impl ServiceRules {
                 let changes = self.router.gone(&pod);
                 self.apply(changes).await;
             }
-            RouteRequest::OpenPorts(ports, answer) => {
-                let demand = ports.demand;
-                let (changes, refused) = self.host_ports.open(&mut self.router, ports);
-                match demand {
-                    PortDemand::All if refused.is_empty() => self.waiting.push(opened(answer)),
-                    // a worker that waits no longer has gone on without
-                    PortDemand::All | PortDemand::WhatIsFree => drop(answer.send(refused)),
+            RouteRequest::OpenPorts(agent, ports, answer) => {
+                let (pod, demand) = (ports.pod.clone(), ports.demand);
+                let (changes, refused) = self.host_ports.open(&mut self.router, agent, ports);
+                // a worker that waits no longer has gone on without
+                match (demand, refused.is_empty()) {
+                    (PortDemand::All, true) => self.waiting.push(opened(answer)),
+                    (PortDemand::All, false) => drop(answer.send(PortOutcome::Refused(refused))),
+                    (PortDemand::WhatIsFree, true) => drop(answer.send(PortOutcome::Open)),
+                    (PortDemand::WhatIsFree, false) => {
+                        report_lost_ports(recorder, &pod, &refused);
+                        drop(answer.send(PortOutcome::Refused(refused)));
+                    }
                 }
-                self.apply(changes).await;
+                self.host_ports_changed(changes, recorder).await;
             }
             RouteRequest::ClosePorts(sandbox, done) => {
                 let changes = self.host_ports.close(&mut self.router, &sandbox);
                 self.waiting.push(done);
-                self.apply(changes).await;
+                self.host_ports_changed(changes, recorder).await;
             }
             RouteRequest::KeepPorts(in_use) => {
                 let changes = self.host_ports.keep(&mut self.router, &in_use);
-                self.apply(changes).await;
+                self.host_ports_changed(changes, recorder).await;
             }
+            RouteRequest::AgentGone(agent) => self.host_ports.agent_gone(agent),
         }
+    }
+
+    /// What a pod gives back, a Service may wait for.
+    async fn host_ports_changed(&mut self, changes: RuleChanges, recorder: &EventRecorder) {
+        let of_services = self.open_ports(recorder);
+        self.apply(changes.then(of_services)).await;
     }
 
     /// Host ports of an engine before lead on until their agents have said which pods still run.
@@ -247,8 +260,9 @@ impl ServiceRules {
         for PortTaken { port, service, error } in taken {
             report_closed_port(recorder, port, service, &error.to_string());
         }
-        for ContestedPort { port, service, pod } in self.host_ports.newly_contested(&self.router) {
-            report_closed_port(recorder, port, service, &format!("{pod} has it"));
+        for (contested, pod) in self.host_ports.newly_contested(&self.router) {
+            let ContestedPort { wanted, service, .. } = contested;
+            report_closed_port(recorder, wanted, service, &format!("{pod} has it"));
         }
         changes
     }
@@ -376,12 +390,12 @@ impl ServiceRules {
 }
 
 /// Reports to a worker that its ports are open, once that is reported here.
-fn opened(answer: oneshot::Sender<Vec<String>>) -> oneshot::Sender<()> {
+fn opened(answer: oneshot::Sender<PortOutcome>) -> oneshot::Sender<()> {
     let (done, committed) = oneshot::channel();
     tokio::spawn(async move {
         if committed.await.is_ok() {
             // a worker that waits no longer has gone on without
-            drop(answer.send(Vec::new()));
+            drop(answer.send(PortOutcome::Open));
         }
     });
     done

@@ -81,10 +81,11 @@ impl OpenPorts {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, UdpSocket};
+    use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 
     use k8s_openapi::api::core::v1::Service;
     use rekindle_services::TransportProtocol;
+    use rekindle_testkit::free_port;
     use rekindle_types::NamespacedName;
     use serde_json::json;
 
@@ -125,5 +126,26 @@ mod tests {
         router.set_service(NamespacedName::new("shop", "web"), None);
         ports.follow(&mut router);
         TcpListener::bind(("127.0.0.1", number)).unwrap();
+    }
+
+    /// The report names the pod: `HostPorts::newly_contested`.
+    #[tokio::test]
+    async fn a_port_that_a_pod_has_is_reported_as_the_pods_only_and_opened_when_it_is_free() {
+        let number = free_port();
+        let (address, protocol) = (Ipv4Addr::LOCALHOST.into(), TransportProtocol::Tcp);
+        let port = Frontend { address, protocol, port: number };
+        let held = hold(port).unwrap();
+        let mut router = ServiceRouter::default();
+        router.set_host_port(port, Some(([10, 88, 0, 2], 80).into()));
+        router.set_service(NamespacedName::new("shop", "web"), Some(&balancer(number)));
+        let mut ports = OpenPorts::default();
+        let (_, taken) = ports.follow(&mut router);
+        assert!(taken.is_empty() && ports.retry_at().is_none(), "{taken:?}");
+        assert_eq!(router.contested_ports().count(), 1);
+        router.set_host_port(port, None);
+        drop(held);
+        let (changes, taken) = ports.follow(&mut router);
+        assert!(taken.is_empty() && !changes.is_empty());
+        TcpListener::bind(("127.0.0.1", number)).unwrap_err();
     }
 }

@@ -1,6 +1,6 @@
 //! What a pod's worker asks of who writes the rules of Services.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -26,14 +26,22 @@ pub enum RouteRequest {
     Leave(PodUid),
     /// The pod is gone from its node, whatever slices still say.
     Gone(PodUid),
-    /// Ports of the node lead to the pod's sandbox from now on. The answer comes when the kernel
-    /// has it so, or says why ports cannot be opened.
-    OpenPorts(PodPorts, oneshot::Sender<Vec<String>>),
+    /// Ports of the node lead to the pod's sandbox from now on. A pod that waits for all of them is
+    /// answered when the kernel has it so, or with what stands in the way; one that runs, at once.
+    OpenPorts(AgentLine, PodPorts, oneshot::Sender<PortOutcome>),
     /// What leads to the sandbox of this id ends. The answer comes when the kernel has it so.
     ClosePorts(String, oneshot::Sender<()>),
-    /// An agent starts: what leads to other addresses of its node is left from pods that are over.
+    /// An agent says what stands on its node: what leads to other addresses of it is left from pods
+    /// that are over.
     KeepPorts(AddressesInUse),
+    /// An agent has ended. Its pods may run on.
+    AgentGone(AgentLine),
 }
+
+/// The way that the requests of one agent come: zero for the agent of this process, then one for
+/// each connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgentLine(pub(super) u64);
 
 /// The ports of the node that a pod asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,50 +74,64 @@ pub enum PortDemand {
 pub struct AddressesInUse {
     /// Where the node's sandboxes get addresses from.
     pub range: Ipv4Net,
-    /// Those of the sandboxes that stand.
-    pub addresses: BTreeSet<IpAddr>,
+    /// Those of the sandboxes that stand, each with the sandbox's id.
+    pub addresses: BTreeMap<IpAddr, String>,
 }
 
 impl AddressesInUse {
-    /// Whether this was the address of a sandbox of the node which is no more.
-    pub(super) fn has_ended(&self, address: IpAddr) -> bool {
+    /// Whether this was the address of a sandbox of the node which is no more: of this one, if it
+    /// is known which.
+    pub(super) fn has_ended(&self, address: IpAddr, sandbox: Option<&str>) -> bool {
         let is_of_node = match address {
             IpAddr::V4(address) => self.range.contains(&address),
             IpAddr::V6(_) => false,
         };
-        is_of_node && !self.addresses.contains(&address)
+        let stands = |id: &String| sandbox.is_none_or(|sandbox| sandbox == id);
+        is_of_node && !self.addresses.get(&address).is_some_and(stands)
     }
 }
 
 /// What became of a demand for ports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PortOutcome {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PortOutcome {
     /// They are open.
     Open,
     /// Some are not, for these reasons.
     Refused(Vec<String>),
-    /// The rules were not written in time.
-    Late,
     /// This kernel has no rules.
     Unsupported,
 }
 
+/// The rules were not written in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("open ports of the node: its rules were not written in time")]
+pub(crate) struct RulesAreLate;
+
 /// The way to who writes the rules. Without one, nothing leads to pods by their Services, and there
 /// is nothing to wait for.
 #[derive(Clone, Debug, Default)]
-pub struct PodRoutes(Option<mpsc::UnboundedSender<RouteRequest>>);
+pub struct PodRoutes {
+    requests: Option<mpsc::UnboundedSender<RouteRequest>>,
+    line: AgentLine,
+}
 
 impl PodRoutes {
     /// One whose requests arrive at the receiver.
     pub fn new() -> (Self, mpsc::UnboundedReceiver<RouteRequest>) {
         let (requests, receiver) = mpsc::unbounded_channel();
-        (Self(Some(requests)), receiver)
+        (Self { requests: Some(requests), line: AgentLine::default() }, receiver)
+    }
+
+    /// The same for the agent that asks by this line.
+    pub(super) fn of_agent(&self, line: AgentLine) -> Self {
+        Self { requests: self.requests.clone(), line }
     }
 
     /// Resolves when no rule leads new connections to the pod. Never, if the rules cannot be
     /// written: the pod's driver has a bound.
     pub(crate) fn withdraw(&self, pod: PodUid, cause: WithdrawalCause) -> BoxFuture<'static, ()> {
-        let Some(requests) = &self.0 else { return futures::future::ready(()).boxed() };
+        let Some(requests) = &self.requests else { return futures::future::ready(()).boxed() };
         let (done, withdrawn) = oneshot::channel();
         // no receiver: the engine ends, and its rules stay as they are
         drop(requests.send(RouteRequest::Withdraw(pod, cause, done)));
@@ -134,15 +156,11 @@ impl PodRoutes {
     }
 
     /// Has ports of the node lead to a pod.
-    pub(crate) async fn open_ports(&self, ports: PodPorts) -> PortOutcome {
-        if self.0.is_none() {
-            return PortOutcome::Unsupported;
-        }
+    pub(crate) async fn open_ports(&self, ports: PodPorts) -> Result<PortOutcome, RulesAreLate> {
         match tokio::time::timeout(ANSWERED_WITHIN, self.ask_to_open(ports)).await {
-            Ok(Ok(refused)) if refused.is_empty() => PortOutcome::Open,
-            Ok(Ok(refused)) => PortOutcome::Refused(refused),
+            Ok(Ok(outcome)) => Ok(outcome),
             // without an answer: the engine ends, and its rules stay as they are
-            Ok(Err(_)) | Err(_) => PortOutcome::Late,
+            Ok(Err(_)) | Err(_) => Err(RulesAreLate),
         }
     }
 
@@ -155,15 +173,21 @@ impl PodRoutes {
         }
     }
 
-    pub(super) fn ask_to_open(&self, ports: PodPorts) -> oneshot::Receiver<Vec<String>> {
+    pub(super) fn ask_to_open(&self, ports: PodPorts) -> oneshot::Receiver<PortOutcome> {
         let (answer, answered) = oneshot::channel();
-        self.tell(RouteRequest::OpenPorts(ports, answer));
+        match &self.requests {
+            Some(_) => self.tell(RouteRequest::OpenPorts(self.line, ports, answer)),
+            None => drop(answer.send(PortOutcome::Unsupported)),
+        }
         answered
     }
 
     pub(super) fn ask_to_close(&self, sandbox: &str) -> oneshot::Receiver<()> {
         let (done, closed) = oneshot::channel();
-        self.tell(RouteRequest::ClosePorts(sandbox.to_owned(), done));
+        match &self.requests {
+            Some(_) => self.tell(RouteRequest::ClosePorts(sandbox.to_owned(), done)),
+            None => drop(done.send(())),
+        }
         closed
     }
 
@@ -172,8 +196,13 @@ impl PodRoutes {
         self.tell(RouteRequest::KeepPorts(in_use));
     }
 
+    /// The agent that asks by this line has ended.
+    pub(super) fn agent_gone(&self) {
+        self.tell(RouteRequest::AgentGone(self.line));
+    }
+
     fn tell(&self, request: RouteRequest) {
-        if let Some(requests) = &self.0 {
+        if let Some(requests) = &self.requests {
             drop(requests.send(request));
         }
     }

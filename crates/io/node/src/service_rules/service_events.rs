@@ -1,9 +1,10 @@
-//! What is said about Services in events.
+//! What is said in events about Services, and about the ports of pods.
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use rekindle_pod::PodEvent;
 use rekindle_services::{Frontend, ServiceIdentity};
-use rekindle_types::EventSeverity;
 use rekindle_types::reasons::event;
+use rekindle_types::{EventSeverity, PodRef};
 
 use crate::pods::EventRecorder;
 
@@ -20,6 +21,15 @@ pub(super) fn report_closed_port(
     );
     let about = reference_to(service);
     recorder.record(about, EventSeverity::Warning, event::FAILED_OPEN_PORT, message);
+}
+
+/// A pod that runs goes on without ports that are another's.
+pub(super) fn report_lost_ports(recorder: &EventRecorder, pod: &PodRef, refused: &[String]) {
+    let lost = refused.join("; ");
+    tracing::warn!(%pod, lost, "failed to reopen a running pod's host ports");
+    let message = format!("lost a port of the node, and gets it when it is free: {lost}");
+    let (severity, reason) = (EventSeverity::Warning, event::FAILED_SYNC);
+    recorder.pod_event(pod, PodEvent { severity, reason, message, field_path: None });
 }
 
 pub(super) fn reference_to(service: ServiceIdentity) -> ObjectReference {

@@ -10,7 +10,7 @@ use rekindle_services::HostPort;
 use rekindle_types::PodUid;
 
 use crate::network::{NetworkError, PodNetwork};
-use crate::service_rules::{PodPorts, PodRoutes, PortDemand, RouteRequest};
+use crate::service_rules::{PodPorts, PodRoutes, PortDemand, PortOutcome, RouteRequest};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FakeNetwork(Arc<Mutex<State>>);
@@ -66,20 +66,21 @@ impl FakeNetwork {
                 let (Ok(()) | Err(())) = done.send(());
             }
             RouteRequest::Admit(..) | RouteRequest::Leave(_) | RouteRequest::Gone(_) => {}
-            RouteRequest::OpenPorts(wanted, answer) => drop(answer.send(state.open(wanted))),
+            RouteRequest::OpenPorts(_, wanted, answer) => drop(answer.send(state.open(wanted))),
             RouteRequest::ClosePorts(sandbox, done) => {
                 state.ports.retain(|_, open| open.sandbox != sandbox);
                 let (Ok(()) | Err(())) = done.send(());
             }
             RouteRequest::KeepPorts(in_use) => {
-                state.ports.retain(|_, open| in_use.addresses.contains(&open.address));
+                state.ports.retain(|_, open| in_use.addresses.contains_key(&open.address));
             }
+            RouteRequest::AgentGone(_) => {}
         }
     }
 }
 
 impl State {
-    fn open(&mut self, wanted: PodPorts) -> Vec<String> {
+    fn open(&mut self, wanted: PodPorts) -> PortOutcome {
         let taken = |port: &&HostPort| {
             let mut others = self.ports.values().filter(|open| open.pod != wanted.pod);
             self.foreign.contains(&address(port)) || others.any(|open| open.ports.contains(port))
@@ -93,7 +94,10 @@ impl State {
         if refused.is_empty() || wanted.demand == PortDemand::WhatIsFree {
             self.ports.insert(wanted.pod.uid.clone(), wanted);
         }
-        refused
+        match refused.is_empty() {
+            true => PortOutcome::Open,
+            false => PortOutcome::Refused(refused),
+        }
     }
 }
 
@@ -125,9 +129,10 @@ impl PodNetwork for FakeNetwork {
     async fn release_all_except(
         &self,
         ids: &BTreeSet<String>,
-    ) -> Result<BTreeSet<IpAddr>, NetworkError> {
+    ) -> Result<BTreeMap<IpAddr, String>, NetworkError> {
         let mut state = self.0.lock().unwrap();
         state.addresses.retain(|id, _| ids.contains(id));
-        Ok(state.addresses.values().copied().map(IpAddr::V4).collect())
+        let addresses = state.addresses.iter();
+        Ok(addresses.map(|(id, address)| (IpAddr::V4(*address), id.clone())).collect())
     }
 }

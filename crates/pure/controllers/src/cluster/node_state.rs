@@ -127,7 +127,7 @@ impl NodeState {
             port: number,
             protocol: protocol.to_owned(),
             address: String::new(),
-            listener: PortListener::Agent,
+            listener: PortListener::Rules,
         };
         self.ports
             .range(first..)

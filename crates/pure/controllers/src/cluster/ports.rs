@@ -21,8 +21,9 @@ pub(crate) struct HostPortUse {
 /// Who listens at a port of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PortListener {
-    /// The node's agent, which leads to the pod: while it does not run, nobody does.
-    Agent,
+    /// The machine's rules, which lead to the pod. Without an agent of the node nothing can say
+    /// that the pod has ended, so the next pod that asks gets the port.
+    Rules,
     /// The pod itself, which is on the node's network.
     Pod,
 }
@@ -43,7 +44,7 @@ impl<'a> PodHostPorts<'a> {
         let ports = spec.into_iter().flat_map(|spec| spec.lasting()).flat_map(|c| &c.ports);
         Self {
             ports: ports.filter(|port| port.host_port.is_some_and(|port| port > 0)).collect(),
-            listener: if is_of_node { PortListener::Pod } else { PortListener::Agent },
+            listener: if is_of_node { PortListener::Pod } else { PortListener::Rules },
         }
     }
 
@@ -70,10 +71,10 @@ impl<'a> PodHostPorts<'a> {
     }
 
     /// The same as the other nodes of its machine see it: an agent that is not heard of is taken
-    /// for one that does not listen. Should it run after all, theirs say that the port is in use.
+    /// for one that does not run. Should it run after all, the port is refused as in use.
     pub(crate) fn are_held_on(&self, node: &NodeState) -> bool {
         self.collide_on(node, |listener| match listener {
-            PortListener::Agent => !node.is_silent(),
+            PortListener::Rules => !node.is_silent(),
             PortListener::Pod => true,
         })
     }

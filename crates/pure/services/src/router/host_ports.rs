@@ -1,6 +1,7 @@
 //! Ports of the machine that lead to one pod each (`hostPort`). They are frontends as those of
 //! Services are, and no Service has one as long as a pod has it.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::{ServiceIdentity, ServiceRouter};
@@ -16,7 +17,17 @@ impl ServiceRouter {
         };
         match before == endpoint {
             true => RuleChanges::default(),
-            false => self.update([port].into()),
+            // a Service at all addresses of the node waits for one of them
+            false => self.update([port, port.of_node()].into()),
+        }
+    }
+
+    /// Whether a pod has this port, or the same one at an address that this one is among.
+    pub(super) fn is_pods(&self, frontend: Frontend) -> bool {
+        match frontend.is_node_port() {
+            true => self.host_ports.keys().any(|port| port.overlaps(&frontend)),
+            // one at all addresses leaves those to Services that are theirs, such as cluster IPs
+            false => self.host_ports.contains_key(&frontend),
         }
     }
 
@@ -27,10 +38,31 @@ impl ServiceRouter {
         free.find_map(|port| self.service_of(port))
     }
 
-    /// Services that want a port which leads to a pod. They wait until it is free.
-    pub fn contested_ports(&self) -> impl Iterator<Item = (Frontend, ServiceIdentity)> + '_ {
-        self.host_ports.keys().filter_map(|port| Some((*port, self.service_of(*port)?)))
+    /// Services that want a port which leads to a pod, or the same one at all addresses of the
+    /// node. They wait until it is free.
+    pub fn contested_ports(&self) -> impl Iterator<Item = ContestedPort> + '_ {
+        self.host_ports.keys().flat_map(|host_port| {
+            let rivals = BTreeSet::from([*host_port, host_port.of_node()]);
+            rivals.into_iter().filter_map(|wanted| {
+                Some(ContestedPort {
+                    wanted,
+                    host_port: *host_port,
+                    service: self.service_of(wanted)?,
+                })
+            })
+        })
     }
+}
+
+/// A Service that does not get a port, as a pod has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContestedPort {
+    /// What the Service wants.
+    pub wanted: Frontend,
+    /// What the pod has.
+    pub host_port: Frontend,
+    /// The Service.
+    pub service: ServiceIdentity,
 }
 
 /// The host ports among these elements, and where each leads: how an engine finds those of the one
@@ -47,7 +79,7 @@ pub fn host_ports_in(elements: &RuleElements) -> impl Iterator<Item = (Frontend,
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::{key, ready, service, shown, slice};
+    use super::super::tests::{key, plain, ready, service, shown, slice};
     use super::*;
     use crate::frontend::TransportProtocol;
 
@@ -96,8 +128,11 @@ mod tests {
             "ports": [{ "port": 80, "nodePort": 30080 }] });
         router.set_service(key("web"), Some(&service(wanted)));
         router.set_slice(key("web-a"), Some(&slice(json!([ready(3)]))));
-        let names: Vec<_> = router.contested_ports().map(|(port, of)| (port, of.name)).collect();
-        assert_eq!(names, [(contested, key("web"))]);
+        let names = |router: &ServiceRouter| -> BTreeSet<_> {
+            let contested = router.contested_ports();
+            contested.map(|it| (it.wanted, it.host_port, it.service.name)).collect()
+        };
+        assert_eq!(names(&router), [(contested, contested, key("web"))].into());
         assert_eq!(router.rival_of(contested), None, "the pod has it");
         let changes = router.set_host_port(contested, None);
         assert!(shown(changes.added).contains(&"0.0.0.0:30080/TCP 0 10.88.0.3:8080".to_owned()));
@@ -108,6 +143,38 @@ mod tests {
         }
         let udp = port("0.0.0.0:30080", TransportProtocol::Udp);
         assert_eq!(router.rival_of(udp), None);
+    }
+
+    /// One of them would take packets from the other, or get none itself.
+    #[test]
+    fn a_service_at_all_addresses_waits_for_a_pod_that_has_its_port_at_one() {
+        let mut router = ServiceRouter::default();
+        let (everywhere, local) = ("0.0.0.0:30080", "127.0.0.1:30080");
+        let [everywhere, local] = [everywhere, local].map(|at| port(at, TransportProtocol::Tcp));
+        router.set_host_port(local, Some(pod(2)));
+        let wanted = json!({ "type": "NodePort", "clusterIP": "10.96.0.10",
+            "ports": [{ "port": 30080, "nodePort": 30080 }] });
+        router.set_service(key("web"), Some(&service(wanted)));
+        router.set_slice(key("web-a"), Some(&slice(json!([ready(3)]))));
+        let contested: Vec<_> = router.contested_ports().collect();
+        let [ContestedPort { wanted, host_port, service }] = &contested[..] else {
+            panic!("{contested:?}")
+        };
+        assert_eq!((*wanted, *host_port, &service.name), (everywhere, local, &key("web")));
+        let leads = |router: &ServiceRouter, frontend: Frontend| {
+            router.elements().iter().any(|element| element.frontend() == Some(frontend))
+        };
+        let cluster_ip = port("10.96.0.10:30080", TransportProtocol::Tcp);
+        assert!(leads(&router, cluster_ip) && !leads(&router, everywhere));
+        let changes = router.set_host_port(local, None);
+        assert!(shown(changes.added).contains(&"0.0.0.0:30080/TCP 0 10.88.0.3:8080".to_owned()));
+        assert_eq!(router.contested_ports().count(), 0);
+        // a pod at all addresses of the node leaves the Service its cluster IP
+        router.set_service(key("web"), None);
+        router.set_host_port(everywhere, Some(pod(2)));
+        router.set_service(key("web"), Some(&plain()));
+        assert!(leads(&router, port("10.96.0.10:80", TransportProtocol::Tcp)));
+        assert_eq!(router.contested_ports().count(), 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The router against examples, and against a model that knows no numbers and no order.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -446,7 +446,7 @@ enum Step {
     EndHolds,
     Ports(bool),
     AllServices(BTreeMap<NamespacedName, Service>),
-    HostPort(u16, Option<u8>),
+    HostPort(Ipv4Addr, u16, Option<u8>),
     /// The kernel refuses the element with this number.
     LeaveOut(prop::sample::Index),
     TakeBackLeftOut,
@@ -519,8 +519,12 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => any::<bool>().prop_map(Step::Ports),
         1 => listed.prop_map(Step::AllServices),
         // one that Services want, too
-        1 => (prop::sample::select(vec![30080, 8000]), prop::option::of(2_u8..6))
-            .prop_map(|(port, last)| Step::HostPort(port, last)),
+        1 => (
+            prop::sample::select(vec![Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST]),
+            prop::sample::select(vec![30080, 8000]),
+            prop::option::of(2_u8..6),
+        )
+            .prop_map(|(address, port, last)| Step::HostPort(address, port, last)),
         1 => any::<prop::sample::Index>().prop_map(Step::LeaveOut),
         1 => Just(Step::TakeBackLeftOut),
     ]
@@ -710,9 +714,9 @@ proptest! {
                     services = listed;
                     router.set_services(&services)
                 }
-                Step::HostPort(port, last) => {
-                    let address = std::net::Ipv4Addr::UNSPECIFIED.into();
-                    let port = Frontend { address, protocol: TransportProtocol::Tcp, port };
+                Step::HostPort(address, port, last) => {
+                    let protocol = TransportProtocol::Tcp;
+                    let port = Frontend { address: address.into(), protocol, port };
                     let endpoint = last.map(|last| SocketAddr::new(at(last), 9090));
                     router.set_host_port(port, endpoint)
                 }

@@ -227,6 +227,32 @@ async fn a_sandbox_that_nobody_knows_goes_only_after_the_api_has_answered() {
     .unwrap();
 }
 
+/// Rules that cannot be written hold all of them up once, and not each in its turn.
+#[tokio::test(start_paused = true)]
+async fn sandboxes_that_nobody_knows_give_their_host_ports_back_together_and_before_they_go() {
+    let (world, agent) = running_pod().await;
+    world.api.create("pods", &pod_with_scratch("db", vec![container("store")]));
+    world.until_running("db").await;
+    world.crash(agent);
+    for name in ["web", "db"] {
+        world.api.remove("pods", name);
+    }
+    for uid in std::fs::read_dir(world.folder.join("data/node/pods")).unwrap().flatten() {
+        std::fs::remove_file(uid.path().join("pod.json")).unwrap();
+    }
+    let (routes, mut requests) = PodRoutes::new();
+    let _next = world.agent_with(|config| config.routes = routes).await;
+    let mut asked = Vec::new();
+    while asked.len() < 2 {
+        if let Some(RouteRequest::ClosePorts(sandbox, done)) = requests.recv().await {
+            asked.push((sandbox, done));
+        }
+    }
+    assert_eq!(world.machine.sandboxes().len(), 2, "{asked:?}");
+    drop(asked);
+    world.machine.until("gone", |machine| machine.sandboxes().is_empty()).await;
+}
+
 /// `kubectl delete --force`: the object is gone at once, and the node still ends the pod and cleans
 /// up.
 #[tokio::test(start_paused = true)]
