@@ -155,6 +155,9 @@ const OUTAGE_PODS_MIN: usize = 3;
 
 /// Whether most pods of the pod's node ended together, of at least two workloads, that had been
 /// well: a runtime that is restarted may end all of them (containerd#7843).
+///
+/// The node's clock may be ahead of ours. An end that lies further in the future than an outage
+/// lasts says nothing, and none is waited for longer than that.
 pub(crate) fn node_outage(
     view: &ClusterView,
     pod: &HeldPod,
@@ -164,7 +167,8 @@ pub(crate) fn node_outage(
     let name = pods::node(pod)?;
     let own = active_on(view, name);
     let ends = own.iter().filter_map(|pod| {
-        let at = ended_unforeseen(pod, window).filter(|at| now.since(*at) < OUTAGE_LASTS)?;
+        let at = ended_unforeseen(pod, window)?;
+        let at = Some(at).filter(|at| now.abs_diff(*at) < OUTAGE_LASTS)?.min(now);
         Some((owners::root_uid(view, &ViewObject::Pod(Arc::clone(pod))), at))
     });
     let ends: Vec<(String, Tick)> = ends.collect();

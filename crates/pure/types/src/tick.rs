@@ -54,6 +54,11 @@ impl Tick {
         TickDuration(self.0.saturating_sub(earlier.0))
     }
 
+    /// How far apart the two are, whichever is earlier: the clock of another machine may be ahead.
+    pub const fn abs_diff(self, other: Tick) -> TickDuration {
+        TickDuration(self.0.abs_diff(other.0))
+    }
+
     /// As a status field shows it: whole seconds, UTC. What is written so equals what is read back.
     pub fn to_time(self) -> Time {
         Time(self.whole_second().to_timestamp())
@@ -165,6 +170,13 @@ impl Sub for TickDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_distance_of_two_ticks_has_no_sign() {
+        let (early, late) = (Tick::from_secs(10), Tick::from_secs(13));
+        assert_eq!([late.abs_diff(early), early.abs_diff(late)], [TickDuration::from_secs(3); 2]);
+        assert_eq!(early.since(late), TickDuration::ZERO);
+    }
 
     #[test]
     fn seconds_of_a_field_are_a_span_whatever_they_are() {

@@ -525,3 +525,29 @@ fn a_restart_of_a_peer_that_was_not_carried_out_is_not_told_as_tried() {
     assert_eq!(heard(asked(Value::Null), waits), (None, Some("b".to_owned())), "it is tried yet");
     assert_eq!(heard(asked(Value::Null), Some(request(begun))), (Some(Rung::Pod), None));
 }
+
+/// The times are of the node's clock, which may be ahead of ours or behind it.
+#[test]
+fn what_ended_together_is_waited_for_by_our_own_clock() {
+    let ended = |name: &str, set: &str| -> HeldPod {
+        let mut pod = pod_value(name, set, "n1", Does::Fails(137, 0));
+        pod["status"]["containerStatuses"][0]["restartCount"] = 0.into();
+        typed(pod)
+    };
+    let view = view([ended("a", "web"), ended("b", "web"), ended("c", "db")].map(ViewObject::from));
+    let pod = view.pod(&NamespacedName::new("shop", "a")).unwrap();
+    let secs = TickDuration::from_secs;
+    let over_at = |now: Tick| {
+        node_outage(&view, pod, now, secs(1200)).map(|outage| outage.over_at.since(now).as_secs())
+    };
+    for (now, waits) in [
+        (NOW, Some(120)),
+        (NOW + secs(30), Some(90)),
+        (NOW + secs(120), None),
+        (NOW - secs(2), Some(120)),   // the node's clock is ahead
+        (NOW - secs(119), Some(120)), // no longer than an outage lasts
+        (NOW - secs(3600), None),     // that says nothing
+    ] {
+        assert_eq!(over_at(now), waits, "{:?} from the end", now.abs_diff(NOW));
+    }
+}
