@@ -3,6 +3,9 @@
 //! taint of effect PreferNoSchedule for as long: its scheduler takes another node if there is one.
 //! Pure, as the controllers are.
 //!
+//! Requests count in enabled namespaces alone, and for 720 h since they were made at most: whoever
+//! may write the status of a PodRestart can neither name a node elsewhere nor keep one tainted.
+//!
 //! ```text
 //!   a request of rung Reschedule ─► taint ─► eviction ─► … ─► nothing avoids the node ─► no taint
 //! ```
@@ -15,15 +18,16 @@ use rekindle_controllers::{
     ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation, WritePlan,
     owners, pods,
 };
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
+use rekindle_types::taints::{PREFER_NO_SCHEDULE, node_taints};
+use rekindle_types::v1alpha1::{AVOID_NODE_MAX, PodRestart, PodRestartPhase, Rung};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
+use crate::planner_role::ClusterLadders;
 use crate::restart_context::RestartContext;
 
 /// The taint's key.
-pub(crate) const AVOID_TAINT: &str = "rekindle.dev/avoid";
-const EFFECT: &str = "PreferNoSchedule";
+const AVOID_TAINT: &str = "rekindle.dev/avoid";
 /// A request waits so long for the taint, and goes on without it then.
 const TAINT_WAIT_MAX: TickDuration = TickDuration::from_secs(5);
 /// How soon a request that has not begun is looked at again.
@@ -33,8 +37,10 @@ const LOOK_AGAIN: TickDuration = TickDuration::from_secs(60);
 pub(crate) fn plan(context: &RestartContext<'_>, name: &str, now: Tick) -> WritePlan {
     let mut plan = WritePlan::default();
     let view = context.view;
-    let Some(node) = view.node(name) else { return plan };
-    let avoided_until = avoided_until(view, name, now);
+    let (Some(cluster), Some(node)) = (context.role.cluster(), view.node(name)) else {
+        return plan;
+    };
+    let avoided_until = avoided_until(view, cluster, name, now);
     if avoided_until.is_some() != is_tainted(node) {
         plan.then(patch(node, avoided_until.is_some()));
     }
@@ -52,13 +58,25 @@ pub(crate) fn waits_for_taint(
     restart: &PodRestart,
     now: Tick,
 ) -> bool {
-    let taints = context.role.cluster().is_some_and(|cluster| cluster.taints_nodes);
-    let created = restart.metadata.creation_timestamp.as_ref().map_or(now, Tick::from);
-    if now.since(created) > TAINT_WAIT_MAX {
+    let view = context.view;
+    let taints = context
+        .role
+        .cluster()
+        .is_some_and(|cluster| cluster.taints_nodes && is_of_enabled(view, cluster, restart));
+    // the API's clock may be ahead
+    if !taints || now.abs_diff(created_at(restart, now)) > TAINT_WAIT_MAX {
         return false;
     }
-    let node = node_left_by(context.view, restart).and_then(|node| context.view.node(node));
-    taints && node.is_some_and(|node| !is_tainted(node))
+    let node = node_left_by(view, restart).and_then(|node| view.node(node));
+    node.is_some_and(|node| !is_tainted(node))
+}
+
+fn is_of_enabled(view: &ClusterView, cluster: &ClusterLadders, restart: &PodRestart) -> bool {
+    cluster.enables(view, restart.metadata.namespace.as_deref().unwrap_or_default())
+}
+
+fn created_at(restart: &PodRestart, now: Tick) -> Tick {
+    restart.metadata.creation_timestamp.as_ref().map_or(now, Tick::from)
 }
 
 /// The node that a request is about: the one that its pod leaves, or has left.
@@ -80,11 +98,17 @@ fn node_left_by<'a>(view: &'a ClusterView, restart: &PodRestart) -> Option<&'a s
 }
 
 /// Until when a node is avoided, as far as requests say.
-fn avoided_until(view: &ClusterView, node: &str, now: Tick) -> Option<Tick> {
+fn avoided_until(
+    view: &ClusterView,
+    cluster: &ClusterLadders,
+    node: &str,
+    now: Tick,
+) -> Option<Tick> {
     let requests = view.of_kind(ResourceKind::PodRestart).filter_map(|(_, object)| match object {
         ViewObject::PodRestart(restart) => Some(restart.as_ref()),
         _ => None,
     });
+    let requests = requests.filter(|restart| is_of_enabled(view, cluster, restart));
     requests.filter_map(|restart| avoids_until(view, restart, node, now)).max()
 }
 
@@ -97,23 +121,20 @@ fn avoids_until(view: &ClusterView, restart: &PodRestart, node: &str, now: Tick)
         .map(Tick::from);
     let is_over = status.and_then(|status| status.phase).is_some_and(PodRestartPhase::is_final);
     let is_to_begin = !is_over && avoided.is_none() && node_left_by(view, restart) == Some(node);
-    avoided.filter(|until| *until > now).or_else(|| is_to_begin.then(|| now + LOOK_AGAIN))
+    let until = avoided.or_else(|| is_to_begin.then(|| now + LOOK_AGAIN))?;
+    Some(until.min(created_at(restart, now) + AVOID_NODE_MAX)).filter(|until| *until > now)
 }
 
 fn is_tainted(node: &Node) -> bool {
-    taints(node).any(|taint| taint.key == AVOID_TAINT)
-}
-
-fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
-    node.spec.iter().flat_map(|spec| spec.taints.iter().flatten())
+    node_taints(node).iter().any(|taint| taint.key == AVOID_TAINT)
 }
 
 /// A list is replaced as a whole, so no other writer may have changed it.
 fn patch(node: &Arc<Node>, is_avoided: bool) -> WriteOperation {
     let mut taints: Vec<Taint> =
-        taints(node).filter(|taint| taint.key != AVOID_TAINT).cloned().collect();
+        node_taints(node).iter().filter(|taint| taint.key != AVOID_TAINT).cloned().collect();
     if is_avoided {
-        let (key, effect) = (AVOID_TAINT.to_owned(), EFFECT.to_owned());
+        let (key, effect) = (AVOID_TAINT.to_owned(), PREFER_NO_SCHEDULE.to_owned());
         taints.push(Taint { key, effect, ..Taint::default() });
     }
     let patch = json!({

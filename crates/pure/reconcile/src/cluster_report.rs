@@ -13,7 +13,7 @@ use rekindle_types::v1alpha1::{
 };
 use serde::Serialize;
 
-use crate::planner_role::{LADDER_LABEL, LADDER_LABEL_ENABLED, SYSTEM_NAMESPACE};
+use crate::planner_role::is_opted_in;
 use crate::proposed_ladder::proposed_spec;
 
 /// The kinds that a report is read from.
@@ -145,14 +145,12 @@ fn gravity(phase: Option<LedgerPhase>) -> u8 {
     }
 }
 
-/// The namespaces with the label. The operator's own may be among them; it has no ledgers.
+/// The namespaces that are opted in. That of the operator may be among them, which a report does
+/// not know; it has no ledgers.
 fn enabled(view: &ClusterView) -> impl Iterator<Item = &str> {
-    view.of_kind(ResourceKind::Namespace).filter_map(|(id, object)| {
-        let labels = object.meta().labels.as_ref()?;
-        let value = labels.get(LADDER_LABEL)?;
-        let name = id.name.name.as_str();
-        (value == LADDER_LABEL_ENABLED && name != SYSTEM_NAMESPACE).then_some(name)
-    })
+    view.of_kind(ResourceKind::Namespace)
+        .filter(|(_, object)| is_opted_in(object.meta()))
+        .map(|(id, _)| id.name.name.as_str())
 }
 
 /// What decides for a pod: a ladder, or its own annotations.

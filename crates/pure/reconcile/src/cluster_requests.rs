@@ -1,7 +1,8 @@
 //! Requests on a cluster that is not ours. One that cannot be carried out there, or may not be, is
 //! refused at once: nothing else would ever answer it. What was begun goes on, also when the
-//! operator only observes since: a pod without a controller may be waiting to be created again.
-//! Pure, as the controllers are.
+//! operator only observes since, or the namespace is not enabled any more: a pod without a
+//! controller may be waiting to be created again. Where ladders never act nothing can have been
+//! begun, whatever a status says. Pure, as the controllers are.
 
 use rekindle_controllers::WriteOperation;
 use rekindle_controllers::pod_restart::refuse;
@@ -18,10 +19,10 @@ pub(crate) fn refusal(
     now: Tick,
 ) -> Option<WriteOperation> {
     let ladders = context.role.cluster()?;
-    if is_over_or_begun(restart) {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    if is_over(restart) || (is_begun(restart) && !ladders.excludes(namespace)) {
         return None;
     }
-    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
     let rung = restart.spec.rung();
     let why = match (ladders.mode, rung.carried_out_by()) {
         (LadderMode::Observe, _) => {
@@ -37,12 +38,17 @@ pub(crate) fn refusal(
     Some(refuse(restart, why, now))
 }
 
-fn is_over_or_begun(restart: &PodRestart) -> bool {
+fn is_over(restart: &PodRestart) -> bool {
+    let phase = restart.status.as_ref().and_then(|status| status.phase);
+    phase.is_some_and(PodRestartPhase::is_final)
+}
+
+fn is_begun(restart: &PodRestart) -> bool {
     let Some(status) = &restart.status else { return false };
     let is_replacing =
         status.replacement.as_ref().is_some_and(|replacement| match replacement.step {
             ReplacementStep::Held => false,
             ReplacementStep::Evicting | ReplacementStep::Starting => true,
         });
-    status.phase.is_some_and(PodRestartPhase::is_final) || is_replacing || status.rollback.is_some()
+    is_replacing || status.rollback.is_some()
 }

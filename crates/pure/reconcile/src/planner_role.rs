@@ -1,6 +1,7 @@
 //! What a planner runs: all of an engine of ours, a part of it, or ladders alone on a cluster that
 //! has controllers, a scheduler and kubelets of its own. Pure, as the controllers are.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::{ClusterView, ControllerKey, NamespacedName, ResourceKind};
 use rekindle_ladder::{InPlaceSupport, LadderAuthority, LadderMode};
 
@@ -12,7 +13,7 @@ pub const LADDER_LABEL: &str = "rekindle.dev/ladder";
 /// See [`LADDER_LABEL`].
 pub const LADDER_LABEL_ENABLED: &str = "enabled";
 /// Never opted in, whatever its labels say: what a cluster needs to run at all.
-pub(crate) const SYSTEM_NAMESPACE: &str = "kube-system";
+const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// What a planner runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,15 +124,23 @@ impl PlannerRole {
 }
 
 impl ClusterLadders {
+    /// Whether ladders are never at work in a namespace, whatever its labels say.
+    pub(crate) fn excludes(&self, namespace: &str) -> bool {
+        namespace == SYSTEM_NAMESPACE || namespace == self.own_namespace
+    }
+
     /// Whether ladders are at work in a namespace.
     pub fn enables(&self, view: &ClusterView, namespace: &str) -> bool {
-        let labels = view.namespace(&NamespacedName::new("", namespace));
-        let labels = labels.and_then(|namespace| namespace.metadata.labels.as_ref());
-        let value = labels.and_then(|labels| labels.get(LADDER_LABEL));
-        namespace != SYSTEM_NAMESPACE
-            && namespace != self.own_namespace
-            && value.is_some_and(|value| value == LADDER_LABEL_ENABLED)
+        let object = view.namespace(&NamespacedName::new("", namespace));
+        !self.excludes(namespace) && object.is_some_and(|object| is_opted_in(&object.metadata))
     }
+}
+
+/// Whether a namespace is opted in, for all operators but one that runs in it.
+pub(crate) fn is_opted_in(namespace: &ObjectMeta) -> bool {
+    let value = namespace.labels.as_ref().and_then(|labels| labels.get(LADDER_LABEL));
+    namespace.name.as_deref() != Some(SYSTEM_NAMESPACE)
+        && value.is_some_and(|value| value == LADDER_LABEL_ENABLED)
 }
 
 fn is_of_ladders(work: &WorkItem) -> bool {

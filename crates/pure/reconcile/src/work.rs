@@ -12,7 +12,7 @@ use rekindle_controllers::{
 use rekindle_ladder::LedgerRegister;
 use rekindle_types::Tick;
 
-use crate::planner_role::PlannerRole;
+use crate::planner_role::{PlannerRole, is_opted_in};
 use crate::restart_context::RestartContext;
 use crate::{avoided_nodes, ladder, ledgers, orphans, overlaps, resumption, revisions};
 
@@ -198,15 +198,115 @@ pub(crate) fn touched(
         | ViewObject::CustomResourceDefinition(_)
         | ViewObject::Metadata(..) => {}
         ViewObject::Node(_) => drop(work.insert(WorkItem::AvoidedNode(name.name.clone()))),
-        ViewObject::Namespace(_) if role.cluster().is_some() => {
-            // its labels say whether ladders are at work in it
-            let namespace = &name.name;
-            let pods = view.in_namespace(ResourceKind::Pod, namespace);
-            work.extend(pods.map(|pod| WorkItem::Climb(pod.id().name)));
-            let ladders = view.in_namespace(ResourceKind::RestartLadder, namespace);
-            work.extend(ladders.map(|ladder| WorkItem::LadderStatus(ladder.id().name)));
+        ViewObject::Namespace(_) if role.cluster().is_some() && changes_opt_in(change) => {
+            work.extend(work_of_namespace(view, &name.name));
         }
         ViewObject::Namespace(_) => {}
     }
     work
+}
+
+/// Whether ladders begin or end to be at work in a namespace. Most changes of one say nothing of
+/// that.
+fn changes_opt_in(change: &ObjectChange) -> bool {
+    let is_in = |object: &Option<ViewObject>| {
+        object.as_ref().is_some_and(|namespace| is_opted_in(namespace.meta()))
+    };
+    is_in(&change.before) != is_in(&change.after)
+}
+
+/// All that depends on whether ladders are at work in a namespace.
+fn work_of_namespace(view: &ClusterView, namespace: &str) -> BTreeSet<WorkItem> {
+    let mut work = BTreeSet::new();
+    for kind in [
+        ResourceKind::Pod,
+        ResourceKind::RestartLadder,
+        ResourceKind::ReplicaSet,
+        ResourceKind::PodRestart,
+    ] {
+        for object in view.in_namespace(kind, namespace) {
+            let name = object.id().name;
+            match object {
+                ViewObject::Pod(_) => drop(work.insert(WorkItem::Climb(name))),
+                ViewObject::RestartLadder(_) => drop(work.insert(WorkItem::LadderStatus(name))),
+                ViewObject::ReplicaSet(_) => drop(work.insert(WorkItem::Revision(name))),
+                ViewObject::PodRestart(restart) => {
+                    work.insert(WorkItem::Controller(ControllerKey::PodRestart(name)));
+                    let node = avoided_nodes::node_of(view, restart);
+                    work.extend(node.map(|node| WorkItem::AvoidedNode(node.to_owned())));
+                }
+                _ => {}
+            }
+        }
+    }
+    work
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_ladder::LadderMode;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::wire::object_from_json;
+    use crate::{ClusterLadders, LADDER_LABEL};
+
+    fn object(kind: ResourceKind, name: &str, labels: Value, more: Value) -> ViewObject {
+        let namespace = if kind == ResourceKind::Namespace { "" } else { "shop" };
+        let mut object = json!({"metadata": {
+            "name": name, "namespace": namespace, "labels": labels, "uid": format!("{kind}-{name}"),
+            "resourceVersion": "1",
+        }});
+        object.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+        object_from_json(kind, object.to_string().as_bytes()).unwrap()
+    }
+
+    /// A namespace has its status, its annotations and labels of others written, too.
+    #[test]
+    fn a_namespace_queues_work_only_when_ladders_begin_or_end_to_be_at_work_in_it() {
+        let role = PlannerRole::Cluster(ClusterLadders {
+            mode: LadderMode::Act,
+            own_namespace: "rekindle-system".to_owned(),
+            taints_nodes: true,
+        });
+        let selects = json!({"selector": {"matchLabels": {"app": "web"}}, "rungs": []});
+        let asks = json!({"podName": "web", "rung": "Reschedule"});
+        let moved = json!({"replacement": {
+            "step": "Starting", "since": "2026-11-21T11:00:00Z", "podUID": "u", "nodeName": "n1",
+        }});
+        let mut view = ClusterView::new();
+        for (kind, more) in [
+            (ResourceKind::Pod, json!({"spec": {"containers": []}})),
+            (ResourceKind::ReplicaSet, json!({"spec": {"selector": {}}})),
+            (ResourceKind::RestartLadder, json!({"spec": selects})),
+            (ResourceKind::PodRestart, json!({"spec": asks, "status": moved})),
+        ] {
+            view.apply(object(kind, "web", json!({}), more));
+        }
+        let of = |labels: Option<Value>| {
+            labels.map(|labels| object(ResourceKind::Namespace, "shop", labels, json!({})))
+        };
+        let queued = |before: Option<Value>, after: Option<Value>| {
+            let (before, after) = (of(before), of(after));
+            let id = ObjectId::new(ResourceKind::Namespace, NamespacedName::new("", "shop"));
+            let change = ObjectChange { id, before, after };
+            let work = touched(&role, &view, &LedgerRegister::default(), &change);
+            work.into_iter().map(|work| work.to_string()).collect::<Vec<String>>()
+        };
+        let (enabled, other) = (json!({LADDER_LABEL: "enabled"}), json!({"team": "shop"}));
+        let all = [
+            "look after PodRestart shop/web",
+            "climb the ladder of Pod shop/web",
+            "look at RestartLadder shop/web",
+            "look at the revision of ReplicaSet shop/web",
+            "taint Node n1 while it is avoided",
+        ];
+        let nothing: [&str; 0] = [];
+        assert_eq!(queued(Some(other.clone()), Some(enabled.clone())), all);
+        assert_eq!(queued(Some(enabled.clone()), Some(json!({LADDER_LABEL: "off"}))), all);
+        assert_eq!(queued(None, Some(enabled.clone())), all);
+        assert_eq!(queued(Some(enabled.clone()), Some(enabled)), nothing);
+        assert_eq!(queued(Some(json!({})), Some(other.clone())), nothing);
+        assert_eq!(queued(Some(other), None), nothing);
+    }
 }

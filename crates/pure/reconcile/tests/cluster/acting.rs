@@ -5,7 +5,7 @@ use rekindle_reconcile::LadderMode;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
 use serde_json::json;
 
-use crate::world::{SHOP, World, typed};
+use crate::world::{BEGIN, OWN, SHOP, World, typed};
 
 fn world_with_ladder() -> World {
     let mut world = World::new(LadderMode::Act);
@@ -19,7 +19,7 @@ fn world_with_ladder() -> World {
 #[test]
 fn the_rung_that_needs_no_agent_comes_next_and_the_ledger_says_why() {
     let mut world = world_with_ladder();
-    world.replica_set("web");
+    world.replica_set(SHOP, "web");
     world.pod(SHOP, "web-a", Some("web"), json!({}));
     world.crash(SHOP, "web-a");
     world.crash_again(SHOP, "web-a");
@@ -122,7 +122,7 @@ fn world_that_moves_a_pod() -> World {
     let mut world = World::new(LadderMode::Act);
     world.let_it_taint();
     world.ladder(SHOP, json!([{"rung": "Reschedule", "avoidNodeFor": "20m"}]), json!({}));
-    world.replica_set("web");
+    world.replica_set(SHOP, "web");
     world.pod(SHOP, "web-a", Some("web"), json!({}));
     world
 }
@@ -162,9 +162,102 @@ fn a_taint_that_is_refused_holds_nothing_up_for_long() {
 fn without_the_right_to_taint_a_pod_is_moved_all_the_same() {
     let mut world = World::new(LadderMode::Act);
     world.ladder(SHOP, json!([{"rung": "Reschedule"}]), json!({}));
-    world.replica_set("web");
+    world.replica_set(SHOP, "web");
     world.pod(SHOP, "web-a", Some("web"), json!({}));
     world.crash(SHOP, "web-a");
     assert_eq!(world.count("evict Pod shop/web-a"), 1, "{:?}", world.writes);
     assert_eq!(world.count("patch Node"), 0);
+}
+
+/// A request whose status says that a node is avoided for a century.
+fn claims_that_n1_is_avoided(namespace: &str) -> PodRestart {
+    typed(json!({
+        "metadata": {"name": "claim", "namespace": namespace},
+        "spec": {"podName": "web", "rung": "Reschedule"},
+        "status": {
+            "phase": "Succeeded",
+            "finishedAt": BEGIN.to_time(),
+            "replacement": {
+                "step": "Starting", "since": BEGIN.to_time(), "podUID": "u", "nodeName": "n1",
+                "workloadUID": "w", "avoidNodeUntil": "2126-01-01T00:00:00Z",
+            },
+        },
+    }))
+}
+
+#[test]
+fn no_request_taints_a_node_from_a_namespace_that_is_not_enabled() {
+    for (namespace, labels) in [
+        ("other", json!({})),
+        ("kube-system", json!({"rekindle.dev/ladder": "enabled"})),
+        (OWN, json!({"rekindle.dev/ladder": "enabled"})),
+    ] {
+        let mut world = World::new(LadderMode::Act);
+        world.let_it_taint();
+        world.namespace(namespace, labels);
+        world.put(claims_that_n1_is_avoided(namespace));
+        world.replica_set(namespace, "web");
+        world.pod(namespace, "web", Some("web"), json!({}));
+        world.put(typed::<PodRestart>(json!({
+            "metadata": {"name": "new", "namespace": namespace},
+            "spec": {"podName": "web", "rung": "Reschedule"},
+        })));
+        world.advance(3600);
+        assert_eq!(world.count("patch Node"), 0, "{namespace}: {:?}", world.writes);
+    }
+}
+
+#[test]
+fn a_taint_ends_after_720_hours_and_with_the_label_of_its_namespace() {
+    const HOUR: u64 = 3600;
+    let tainted = || {
+        let mut world = World::new(LadderMode::Act);
+        world.let_it_taint();
+        world.put(claims_that_n1_is_avoided(SHOP));
+        world.advance(HOUR);
+        assert_eq!(world.taints("n1"), ["rekindle.dev/avoid"]);
+        world
+    };
+    let mut world = tainted();
+    world.advance(718 * HOUR);
+    assert_eq!(world.taints("n1"), ["rekindle.dev/avoid"]);
+    world.advance(2 * HOUR);
+    assert_eq!(world.taints("n1"), Vec::<String>::new());
+    let mut world = tainted();
+    world.namespace(SHOP, json!({}));
+    world.settle();
+    assert_eq!(world.taints("n1"), Vec::<String>::new());
+}
+
+#[test]
+fn where_ladders_never_act_nothing_counts_as_begun() {
+    for namespace in ["kube-system", OWN] {
+        let mut world = World::new(LadderMode::Act);
+        world.namespace(namespace, json!({"rekindle.dev/ladder": "enabled"}));
+        world.put(typed::<PodRestart>(json!({
+            "metadata": {"name": "claim", "namespace": namespace},
+            "spec": {"podName": "web", "rung": "Recreate"},
+            "status": {
+                "phase": "Running",
+                "replacement": {
+                    "step": "Evicting", "since": BEGIN.to_time(), "podUID": "u", "nodeName": "n1",
+                    "pod": {"metadata": {"name": "web"}, "spec": {"containers": []}},
+                },
+            },
+        })));
+        world.advance(60);
+        assert_eq!(world.count("create Pod "), 0, "{:?}", world.writes);
+        let status = world.requests().remove(0).status.unwrap();
+        assert_eq!(status.phase, Some(PodRestartPhase::Refused));
+    }
+}
+
+#[test]
+fn a_taint_is_not_waited_for_by_the_clock_of_an_api_that_is_ahead() {
+    let mut world = world_that_moves_a_pod();
+    world.forbids_taints = true;
+    world.api_is_ahead_by(3600);
+    world.crash(SHOP, "web-a");
+    world.advance(7);
+    assert_eq!(world.count("evict Pod shop/web-a"), 1, "{:?}", world.writes);
 }

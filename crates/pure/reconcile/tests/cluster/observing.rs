@@ -12,7 +12,7 @@ const CRASHES: usize = 7;
 #[test]
 fn a_pod_without_a_ladder_is_followed_by_the_one_that_would_be_proposed() {
     let mut world = World::new(LadderMode::Observe);
-    world.replica_set("web");
+    world.replica_set(SHOP, "web");
     world.pod(SHOP, "web-a", Some("web"), json!({}));
     world.crash(SHOP, "web-a");
     for _ in 1..CRASHES {
@@ -38,7 +38,7 @@ fn a_pod_without_a_ladder_is_followed_by_the_one_that_would_be_proposed() {
 fn it_writes_ledgers_only_and_one_write_for_a_crash() {
     let mut world = World::new(LadderMode::Observe);
     world.ladder(SHOP, json!([{"rung": "Container"}, {"rung": "Recreate"}]), json!({}));
-    world.replica_set("web");
+    world.replica_set(SHOP, "web");
     world.pod(SHOP, "web-a", Some("web"), json!({}));
     world.settle();
     assert_eq!(world.writes, Vec::<String>::new(), "all is well");

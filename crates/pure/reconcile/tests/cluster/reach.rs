@@ -89,7 +89,7 @@ fn pods_of_the_node_have_to_be_named() {
 #[test]
 fn replicas_that_are_missing_and_pods_that_wait_for_a_node_are_left_alone() {
     let mut world = World::new(LadderMode::Act);
-    world.replica_set("web");
+    world.replica_set(SHOP, "web");
     world.pod(SHOP, "web-a", Some("web"), json!({"nodeName": null}));
     world.advance(3600);
     assert_eq!(world.writes, Vec::<String>::new());

@@ -15,7 +15,7 @@ fn it_counts_restarts_says_what_the_ladder_would_have_done_and_proposes_one() {
     world.pod("other", "noisy", None, json!({}));
     world.crash("other", "noisy");
     world.crash_again("other", "noisy");
-    world.replica_set("web");
+    world.replica_set(SHOP, "web");
     for pod in ["web-a", "web-b"] {
         world.pod(SHOP, pod, Some("web"), json!({}));
     }

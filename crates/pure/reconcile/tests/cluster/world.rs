@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub(crate) now: Tick,
     mode: LadderMode,
     taints_nodes: bool,
+    /// The API's clock is ahead of the operator's.
+    api_ahead: TickDuration,
     /// The API does not let the operator change nodes.
     pub(crate) forbids_taints: bool,
     planner: Planner,
@@ -59,6 +61,7 @@ impl World {
             now: BEGIN,
             mode,
             taints_nodes: false,
+            api_ahead: TickDuration::ZERO,
             forbids_taints: false,
             planner: Planner::new(RestartLimits::default()),
             revision: 1,
@@ -108,6 +111,10 @@ impl World {
         self.restart_operator(self.mode);
     }
 
+    pub(crate) fn api_is_ahead_by(&mut self, secs: u64) {
+        self.api_ahead = TickDuration::from_secs(secs);
+    }
+
     /// The keys of a node's taints.
     pub(crate) fn taints(&self, node: &str) -> Vec<String> {
         let id = ObjectId::new(ResourceKind::Node, NamespacedName::new("", node));
@@ -151,9 +158,9 @@ impl World {
         self.put_pod(pod);
     }
 
-    pub(crate) fn replica_set(&mut self, name: &str) {
+    pub(crate) fn replica_set(&mut self, namespace: &str, name: &str) {
         self.put(typed::<ReplicaSet>(json!({
-            "metadata": {"name": name, "namespace": SHOP},
+            "metadata": {"name": name, "namespace": namespace},
             "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}},
         })));
     }
@@ -239,7 +246,7 @@ impl World {
 
     fn store(&mut self, object: ViewObject) -> ViewObject {
         self.revision += 1;
-        let (version, now) = (self.revision.to_string(), self.now);
+        let (version, now) = (self.revision.to_string(), self.now + self.api_ahead);
         let stored = with_meta(&object, |meta| {
             meta.uid.get_or_insert_with(|| format!("uid-{version}"));
             meta.resource_version = Some(version.clone());
@@ -291,6 +298,7 @@ impl World {
 
     fn carry_out(&mut self, write: &WriteOperation) -> WriteResult {
         let (verb, id) = named(write);
+        assert!(is_granted(self.mode, verb, id.kind), "the chart gives no right to {write:?}");
         self.writes.push(format!("{verb} {} {}", id.kind, id.name));
         match write {
             WriteOperation::Create(new) if self.objects.contains_key(&new.id()) => {
@@ -462,6 +470,24 @@ fn named(write: &WriteOperation) -> (&'static str, ObjectId) {
         WriteOperation::CheckAbsent { id, .. } => ("get", id.clone()),
         other => panic!("an operator on a cluster does not write this: {other:?}"),
     }
+}
+
+/// Whether the chart gives the right to a write: in mode act with all of its `rights`. A read
+/// changes nothing.
+fn is_granted(mode: LadderMode, verb: &str, kind: ResourceKind) -> bool {
+    let in_both = match kind {
+        ResourceKind::RestartLedger => ["create", "patch", "status", "delete"].contains(&verb),
+        ResourceKind::PodRestart => ["patch", "status", "delete"].contains(&verb),
+        _ => verb == "get",
+    };
+    let in_act = match kind {
+        ResourceKind::Pod => ["create", "try", "evict"].contains(&verb),
+        ResourceKind::PodRestart => verb == "create",
+        ResourceKind::RestartLadder => verb == "status",
+        ResourceKind::Node => verb == "patch",
+        _ => false,
+    };
+    in_both || (mode == LadderMode::Act && in_act)
 }
 
 fn without_status(object: &ViewObject) -> ViewObject {

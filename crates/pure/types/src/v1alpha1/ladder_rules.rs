@@ -11,6 +11,8 @@ use crate::{TickDuration, labels, span};
 pub const LADDER_WINDOW_DEFAULT: &str = "10m";
 /// How long a node is avoided when nothing else is said.
 pub const AVOID_NODE_DEFAULT: &str = "30m";
+/// No node is avoided for longer than this: 720 h.
+pub const AVOID_NODE_MAX: TickDuration = TickDuration::from_secs(30 * 24 * 3600);
 /// The attempts of a rung that names none.
 pub const RUNG_ATTEMPTS_DEFAULT: u32 = 1;
 
@@ -18,7 +20,7 @@ const ATTEMPTS_MAX: u32 = 1000;
 /// Each rung stands once.
 const RUNGS_MAX: usize = Rung::ALL.len();
 /// Neither a window nor an avoidance makes sense beyond this.
-const SPAN_MAX: TickDuration = TickDuration::from_secs(30 * 24 * 3600);
+const SPAN_MAX: TickDuration = AVOID_NODE_MAX;
 /// A span of time takes no more than this to write.
 const SPAN_BYTES_MAX: usize = 32;
 
