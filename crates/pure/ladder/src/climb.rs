@@ -52,6 +52,7 @@ impl<'a> Decider<'a> {
         let not_carried_out = not_carried_out.as_deref();
         let (pod, only) = (self.view.name, self.view.only_container());
         let passed_over = self.passed_over.clone();
+        let dry_run_since = self.draft.ledger.dry_run_since.as_ref().map(Tick::from);
         let story = |failure, failures| FailureStory {
             now,
             policy,
@@ -66,7 +67,7 @@ impl<'a> Decider<'a> {
             given_up: None,
             not_carried_out,
             passed_over: &passed_over,
-            mode: self.situation.authority.mode,
+            dry_run_since,
             quotes: QuotedOutput::Given,
         };
         if self.is_exhausted() {

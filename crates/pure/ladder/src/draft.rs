@@ -88,11 +88,15 @@ impl DecisionDraft {
     /// The window stood still until then: all attempts are as much later as it takes the newest to
     /// be of that time.
     pub(crate) fn date_attempts_anew(&mut self, until: Tick) {
+        if self.ledger.attempts.is_none() {
+            return;
+        }
         // who tells it may have another clock
         let stood_still =
             until.min(self.now).since(LedgerAttempts::from_ledger(&self.ledger).latest());
-        for at in self.ledger.attempts.iter_mut().flatten().flat_map(|entry| &mut entry.at) {
-            *at = (Tick::from(&*at) + stood_still).to_micro_time();
+        let attempts = self.ledger.attempts.iter_mut().flatten().flat_map(|entry| &mut entry.at);
+        for at in attempts.chain(&mut self.ledger.dry_run_since) {
+            *at = (Tick::from(&*at) + stood_still).min(self.now).to_micro_time();
         }
     }
 

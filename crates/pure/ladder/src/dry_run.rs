@@ -18,29 +18,31 @@ impl Decider<'_> {
         let why = why.only_noted();
         self.draft.attempt(step.rung, 1);
         self.draft.ledger.next_attempt_at = None;
-        self.draft.ledger.dry_run = Some(true);
+        let now = self.situation.now.to_micro_time();
+        self.draft.ledger.dry_run_since.get_or_insert(now);
         self.draft.decide(LedgerPhase::Climbing, Some(step.rung), &why);
         self.draft.tell(EventSeverity::Warning, LADDER_STEP, &why);
     }
 
-    /// The ladder acts, and the ledger is one of an operator that observed: the rungs above
-    /// Container are tried as if nothing had been noted.
+    /// The ladder acts, and the ledger is one of an operator that observed: what was noted of the
+    /// rungs above Container is no attempt. What was tried before that was.
     pub(crate) fn forget_dry_run(&mut self) {
         match self.situation.authority.mode {
             LadderMode::Observe => return,
             LadderMode::Act => {}
         }
         let ledger = &mut self.draft.ledger;
-        if ledger.dry_run.take() != Some(true) {
-            return;
-        }
+        let Some(since) = ledger.dry_run_since.take() else { return };
         if let Some(attempts) = &mut ledger.attempts {
-            attempts.retain(|attempt| attempt.rung == Rung::Container);
+            for of_rung in attempts.iter_mut().filter(|attempts| attempts.rung > Rung::Container) {
+                of_rung.at.retain(|at| *at < since);
+            }
+            attempts.retain(|attempts| !attempts.at.is_empty());
         }
         ledger.attempts.take_if(|attempts| attempts.is_empty());
-        ledger.in_vain = None;
         ledger.held_rung = None;
         ledger.rung = LedgerAttempts::from_ledger(ledger).highest();
+        ledger.in_vain = ledger.in_vain.min(ledger.rung.filter(|rung| *rung > Rung::Container));
         let why = sentence::acts_now();
         self.draft.condition(
             EXHAUSTED,

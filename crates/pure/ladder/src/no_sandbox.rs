@@ -8,8 +8,8 @@
 //! must be longer than a pull of an ordinary image.
 
 use rekindle_diagnosis::diagnose_missing_sandbox;
-use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{HoldReason, Rung};
+use rekindle_types::{Tick, TickDuration};
 
 use crate::Situation;
 use crate::attempts::LedgerAttempts;
@@ -40,7 +40,7 @@ impl Decider<'_> {
         if self.is_exhausted() || self.on_its_way().is_some() || self.is_restarting() {
             return;
         }
-        let Situation { now, policy, peers, rollback, authority, .. } = *self.situation;
+        let Situation { now, policy, peers, rollback, .. } = *self.situation;
         let diagnosis = diagnose_missing_sandbox();
         let failure = CountedFailure { part: FailedPart::Pod, count: 1, diagnosis, ran: None };
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
@@ -71,7 +71,7 @@ impl Decider<'_> {
             given_up: None, // that is answered before
             not_carried_out: not_carried_out.as_deref(),
             passed_over: &[], // nothing in place would help
-            mode: authority.mode,
+            dry_run_since: self.draft.ledger.dry_run_since.as_ref().map(Tick::from),
             quotes: QuotedOutput::Given,
         };
         match choose(policy, tried, rollback, from, 0).turn {

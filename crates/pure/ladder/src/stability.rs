@@ -128,6 +128,7 @@ fn clear(draft: &mut DecisionDraft, view: &ObservedPod<'_>, policy: &LadderPolic
     draft.ledger.rung = None;
     draft.ledger.held_rung = None;
     draft.ledger.in_vain = None;
+    draft.ledger.dry_run_since = None;
     draft.ledger.last_run_seconds = None;
     draft.ledger.ladder_uid = None;
     draft.decide(LedgerPhase::Healthy, None, &why);

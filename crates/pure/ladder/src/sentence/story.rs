@@ -14,9 +14,7 @@ use crate::attempts::LedgerAttempts;
 use crate::explanation::{DecisionText, Phrase};
 use crate::failures::{CountedFailure, FailedPart};
 use crate::policy::RungPolicy;
-use crate::{
-    LadderMode, LadderPolicy, NodeOutage, NodeTrouble, RevisionPeers, RollbackTarget, Trial,
-};
+use crate::{LadderPolicy, NodeOutage, NodeTrouble, RevisionPeers, RollbackTarget, Trial};
 
 /// Where no restart helps.
 const HOLDING: &str = "holding, no restart helps";
@@ -48,8 +46,8 @@ pub(crate) struct FailureStory<'a> {
     pub(crate) not_carried_out: Option<&'a str>,
     /// Rungs of the ladder that the pod's node has no agent for.
     pub(crate) passed_over: &'a [Rung],
-    /// Whether the attempts were made, or only noted.
-    pub(crate) mode: LadderMode,
+    /// Since when attempts above Container were only noted.
+    pub(crate) dry_run_since: Option<Tick>,
     pub(crate) quotes: QuotedOutput,
 }
 
@@ -179,11 +177,10 @@ impl FailureStory<'_> {
             return Phrase::new(format!("{subject} again; {undone}"), again);
         }
         let done = done(self.policy, self.tried, rung);
-        let ago = self.tried.last(rung).map(|at| self.now.since(at));
-        let done = match self.mode {
-            LadderMode::Act => done,
-            LadderMode::Observe => format!("{done} was noted"),
-        };
+        let last = self.tried.last(rung);
+        let ago = last.map(|at| self.now.since(at));
+        let only_noted = self.dry_run_since.is_some_and(|since| last >= Some(since));
+        let done = if only_noted { format!("{done} was noted") } else { done };
         match ago.filter(|ago| ago.as_secs() > 0).map(show) {
             Some(ago) => Phrase::new(
                 format!("{subject} again, {ago} after {done}"),

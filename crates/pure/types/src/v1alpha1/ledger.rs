@@ -117,10 +117,10 @@ pub struct RestartLedgerStatus {
     /// cleared last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_vain: Option<Rung>,
-    /// True when attempts above Container were only noted, by an operator that observes. One that
-    /// acts does not count them.
+    /// Since when attempts above Container were only noted, by an operator that observes. One that
+    /// acts does not count those, and goes on counting what was tried before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dry_run: Option<bool>,
+    pub dry_run_since: Option<MicroTime>,
     /// How long what failed again had been running, in seconds; absent when that is not known, when
     /// it was longer than the window, and after a first failure. Nothing has recovered before it
     /// has run for twice as long.
