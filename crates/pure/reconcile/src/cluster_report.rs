@@ -1,11 +1,11 @@
 //! What ladders did and would have done on a cluster, workload by workload, with a ladder to begin
 //! with: read from pods and ledgers, as `rekindle report` shows it. Pure, as the controllers are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use rekindle_controllers::{ClusterView, ResourceKind, ViewObject, owners};
-use rekindle_ladder::{LadderPolicyError, policy_of};
+use rekindle_controllers::{ClusterView, NamespacedName, ResourceKind, ViewObject, owners};
+use rekindle_ladder::LadderPolicyError;
 use rekindle_types::held::HeldPod;
 use rekindle_types::labels;
 use rekindle_types::v1alpha1::{
@@ -14,7 +14,8 @@ use rekindle_types::v1alpha1::{
 use serde::Serialize;
 
 use crate::planner_role::is_opted_in;
-use crate::proposed_ladder::proposed_spec;
+use crate::policies::{own_policy, policy_to_propose};
+use crate::proposed_ladder::{proposed_name, proposed_spec};
 
 /// The kinds that a report is read from.
 pub const REPORT_KINDS: [ResourceKind; 11] = [
@@ -85,13 +86,19 @@ pub fn cluster_report(view: &ClusterView, namespace: Option<&str>) -> ClusterRep
     let is_wanted = |name: &&str| namespace.is_none_or(|wanted| wanted == *name);
     let namespaces: Vec<&str> = enabled(view).filter(is_wanted).collect();
     let mut workloads: BTreeMap<String, WorkloadReport> = BTreeMap::new();
+    // workloads with a pod that goes by the proposed ladder while an operator observes
+    let mut to_propose: BTreeSet<String> = BTreeSet::new();
     for namespace in &namespaces {
         for object in view.in_namespace(ResourceKind::Pod, namespace) {
             let ViewObject::Pod(pod) = object else { continue };
             let workload = workload_of(&mut workloads, view, namespace, object);
             workload.pods += 1;
             workload.restarts += restarts(pod);
-            workload.ladder = workload.ladder.take().or_else(|| ladder_of(view, namespace, pod));
+            let ladder = ladder_of(view, pod);
+            if ladder.is_none() && policy_to_propose(pod).is_some() {
+                to_propose.insert(owners::root_uid(view, object));
+            }
+            workload.ladder = workload.ladder.take().or(ladder);
         }
         for object in view.in_namespace(ResourceKind::RestartLedger, namespace) {
             let ViewObject::RestartLedger(ledger) = object else { continue };
@@ -101,12 +108,17 @@ pub fn cluster_report(view: &ClusterView, namespace: Option<&str>) -> ClusterRep
             }
         }
     }
-    let mut workloads: Vec<WorkloadReport> =
-        workloads.into_values().filter(WorkloadReport::is_worth_telling).collect();
-    workloads.sort_by_key(|workload| std::cmp::Reverse(workload.restarts.max(workload.failures)));
-    for workload in workloads.iter_mut().filter(|workload| workload.ladder.is_none()) {
-        workload.proposal = proposal(view, workload);
+    workloads.retain(|_, workload| workload.is_worth_telling());
+    let mut proposed: BTreeSet<NamespacedName> = BTreeSet::new();
+    for (uid, workload) in &mut workloads {
+        if workload.ladder.is_none() && to_propose.contains(uid) {
+            workload.proposal = proposal(view, workload, &proposed);
+            let made = workload.proposal.as_ref();
+            proposed.extend(made.map(|ladder| NamespacedName::from_meta(&ladder.metadata)));
+        }
     }
+    let mut workloads: Vec<WorkloadReport> = workloads.into_values().collect();
+    workloads.sort_by_key(|workload| std::cmp::Reverse(workload.restarts.max(workload.failures)));
     ClusterReport {
         namespaces: namespaces.into_iter().map(str::to_owned).collect(),
         restarts: workloads.iter().map(|workload| workload.restarts).sum(),
@@ -154,8 +166,8 @@ fn enabled(view: &ClusterView) -> impl Iterator<Item = &str> {
 }
 
 /// What decides for a pod: a ladder, or its own annotations.
-fn ladder_of(view: &ClusterView, namespace: &str, pod: &HeldPod) -> Option<String> {
-    match policy_of(crate::policies::ladders(view, namespace), pod) {
+fn ladder_of(view: &ClusterView, pod: &HeldPod) -> Option<String> {
+    match own_policy(view, pod) {
         Ok(policy) => policy.map(|policy| policy.name),
         Err(LadderPolicyError::Ladder { ladder, .. }) => Some(ladder),
         Err(LadderPolicyError::Annotations { pod, .. }) => Some(format!("pod/{pod}")),
@@ -219,13 +231,23 @@ fn workload_of_ledger<'a>(
     })
 }
 
-/// A ladder for a workload that none selects. What runs to its end gets none.
-fn proposal(view: &ClusterView, workload: &WorkloadReport) -> Option<RestartLadder> {
+/// A ladder for a workload that none selects, under a name that neither a ladder nor one of the
+/// other proposals has.
+fn proposal(
+    view: &ClusterView,
+    workload: &WorkloadReport,
+    proposed: &BTreeSet<NamespacedName>,
+) -> Option<RestartLadder> {
     let selector = selector_of(view, workload).filter(|selector| !labels::is_empty(selector))?;
+    let namespace = workload.namespace.as_str();
+    let name = proposed_name(&workload.name, &workload.kind, |name| {
+        let name = NamespacedName::new(namespace, name);
+        view.restart_ladder(&name).is_some() || proposed.contains(&name)
+    });
     Some(RestartLadder {
         metadata: ObjectMeta {
-            name: Some(workload.name.clone()),
-            namespace: Some(workload.namespace.clone()),
+            name: Some(name),
+            namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         },
         spec: proposed_spec(selector),

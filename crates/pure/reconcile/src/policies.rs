@@ -30,15 +30,33 @@ pub(crate) fn policy_of_pod(
     if !cluster.enables(view, namespace) {
         return Ok(None);
     }
+    let own = own_policy(view, pod)?;
+    Ok(match cluster.mode {
+        LadderMode::Act => own,
+        LadderMode::Observe => own.or_else(|| policy_to_propose(pod)),
+    })
+}
+
+/// The policy of a pod of a cluster, in a namespace that is enabled: of the ladder that selects it,
+/// or of its own annotations.
+pub(crate) fn own_policy(
+    view: &ClusterView,
+    pod: &HeldPod,
+) -> Result<Option<LadderPolicy>, LadderPolicyError> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let of_node = PodOfNode::from_pod(pod);
     let named =
         ladders(view, namespace).filter(|ladder| of_node.is_none_or(|of| of.is_named(ladder)));
-    let policy = policy_of(named, pod)?;
-    Ok(match cluster.mode {
-        LadderMode::Act => policy,
-        LadderMode::Observe if of_node.is_some() => policy,
-        LadderMode::Observe => policy.or_else(|| proposed_policy(pod)),
-    })
+    policy_of(named, pod)
+}
+
+/// The policy that is proposed for a pod without one of its own. A pod of the node has to be named,
+/// so nothing is proposed for it.
+pub(crate) fn policy_to_propose(pod: &HeldPod) -> Option<LadderPolicy> {
+    match PodOfNode::from_pod(pod) {
+        Some(PodOfNode::Static | PodOfNode::HostNetwork) => None,
+        None => proposed_policy(pod),
+    }
 }
 
 /// A pod that belongs to its node more than to its namespace: a network plugin or a node's own

@@ -4,10 +4,13 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_ladder::LadderPolicy;
 use rekindle_types::held::HeldPod;
+use rekindle_types::name_stem::name_stem;
 use rekindle_types::owners::controller_of;
 use rekindle_types::v1alpha1::{LadderBudget, LadderRung, OnExhausted, RestartLadderSpec, Rung};
 
-/// Before the names of such ladders. No object can have such a name.
+/// Bytes of the workload's name that go into the ladder's name, which may have 253.
+const NAME_BYTES_MAX: usize = 200;
+/// Before the names of such ladders while none is applied. No object can have such a name.
 const PREFIX: &str = "proposed/";
 
 /// What is proposed for the pods of a selector, on nodes without an agent.
@@ -41,9 +44,33 @@ pub(crate) fn proposed_policy(pod: &HeldPod) -> Option<LadderPolicy> {
     Some(LadderPolicy::of_spec(name, None, &proposed_spec(LabelSelector::default())))
 }
 
+/// The name of the ladder that is proposed for a workload, `web-deployment`: workloads of other
+/// kinds may have the same name. None that is taken, which would be changed by it.
+pub(crate) fn proposed_name(name: &str, kind: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let name = format!("{}-{}", name_stem(name, NAME_BYTES_MAX), kind.to_lowercase());
+    let numbered = (2..).map(|number: u32| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.clone()).chain(numbered);
+    names.find(|name| !is_taken(name)).expect("there is always a further number")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_proposed_name_is_taken_already() {
+        let name = |workload: &str, taken: &[&str]| {
+            proposed_name(workload, "Deployment", |name| taken.contains(&name))
+        };
+        assert_eq!(name("web", &["web"]), "web-deployment");
+        assert_eq!(name("web", &["web-deployment"]), "web-deployment-2");
+        assert_eq!(name("web", &["web-deployment", "web-deployment-2"]), "web-deployment-3");
+        let longest = name(&"a".repeat(253), &[]);
+        assert_eq!(
+            rekindle_types::validation::names::dns_subdomain(&longest),
+            Vec::<String>::new()
+        );
+    }
 
     #[test]
     fn what_is_proposed_keeps_the_rules_of_ladders() {

@@ -66,7 +66,9 @@ fn table(report: &ClusterReport, namespace: Option<&str>) -> String {
     }
     let mut text = format!("{table}\n\n{}\n", sentence(report));
     if report.workloads.iter().any(|workload| workload.proposal.is_some()) {
-        text.push_str("Ladders to begin with: rekindle report -o yaml | kubectl apply -f -\n");
+        text.push_str(
+            "Ladders to begin with: the same command with -o yaml | kubectl apply -f -\n",
+        );
     }
     text
 }

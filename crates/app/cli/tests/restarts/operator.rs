@@ -115,7 +115,8 @@ fn it_observes_reports_and_when_it_acts_makes_a_new_pod() {
     let json: Value = serde_json::from_str(&report(&engine, &["-o", "json"])).unwrap();
     assert_eq!(json["workloads"][0]["wouldHaveDone"]["Reschedule"], 2, "{json}");
     let ladders = report(&engine, &["-o", "yaml", "-n", "default"]);
-    assert!(engine.apply(&ladders).contains("restartladder.rekindle.dev/sick created"));
+    let applied = engine.apply(&ladders);
+    assert!(applied.contains("restartladder.rekindle.dev/sick-deployment created"), "{applied}");
 
     observing.stop();
     let _acting = OperatorProcess::start(&engine, "act");
@@ -126,7 +127,7 @@ fn it_observes_reports_and_when_it_acts_makes_a_new_pod() {
     });
     let asked = items(&engine, "podrestarts");
     assert!(asked.iter().any(|request| request["spec"]["rung"] == "Recreate"), "{asked:?}");
-    engine.wait_for("restartladder/sick", ".status.conditions[0].reason", "Accepted");
+    engine.wait_for("restartladder/sick-deployment", ".status.conditions[0].reason", "Accepted");
     // what the node's agent would carry out on an engine is refused where there is none
     engine.apply(
         "

@@ -136,6 +136,25 @@ impl World {
         })));
     }
 
+    /// The only ladder has another name.
+    pub(crate) fn rename_ladder(&mut self, name: &str) {
+        let ladder = self.objects.values().find_map(|object| match object {
+            ViewObject::RestartLadder(ladder) => Some(ladder.as_ref().clone()),
+            _ => None,
+        });
+        let mut ladder = ladder.expect("there is one");
+        self.remove(&ViewObject::from(ladder.clone()).id());
+        ladder.metadata.name = Some(name.to_owned());
+        ladder.metadata.uid = None;
+        self.put(ladder);
+    }
+
+    pub(crate) fn relabel(&mut self, namespace: &str, pod: &str, labels: Value) {
+        let mut pod = self.get_pod(namespace, pod);
+        pod["metadata"]["labels"] = labels;
+        self.put_pod(typed(pod));
+    }
+
     /// A pod that runs on n1; `of` is its ReplicaSet.
     pub(crate) fn pod(&mut self, namespace: &str, name: &str, of: Option<&str>, spec: Value) {
         let owner = of.map(|set| OwnerReference {
