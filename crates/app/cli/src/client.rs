@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
@@ -52,20 +52,38 @@ pub async fn operator_config(
     kubeconfig: Option<&Path>,
     context: Option<String>,
 ) -> anyhow::Result<kube::Config> {
-    let options = KubeConfigOptions { context, ..Default::default() };
     let sources = KubeconfigSources::of_this_process();
-    let kubeconfig = match (kubeconfig, sources.named()?) {
-        (Some(path), _) => kubeconfig::read(path)?,
-        (None, Some(named)) => named,
-        (None, None) => {
+    match operator_kubeconfig(kubeconfig, context.as_deref(), &sources)? {
+        Some(kubeconfig) => {
+            config_of(kubeconfig, &KubeConfigOptions { context, ..Default::default() }).await
+        }
+        None => {
             let mut config = kube::Config::incluster().context(
                 "neither --kubeconfig nor KUBECONFIG names a cluster, and this is no pod of one",
             )?;
             config.default_retry = false;
-            return Ok(config);
+            Ok(config)
         }
+    }
+}
+
+/// The kubeconfig of an operator; none where the account of its pod is to be used. KUBECONFIG is
+/// not looked at where a flag names another one.
+fn operator_kubeconfig(
+    path: Option<&Path>,
+    context: Option<&str>,
+    sources: &KubeconfigSources,
+) -> anyhow::Result<Option<Kubeconfig>> {
+    let named = match path {
+        Some(path) => Some(kubeconfig::read(path)?),
+        None => sources.named()?,
     };
-    config_of(kubeconfig, &options).await
+    if let (None, Some(context)) = (&named, context) {
+        bail!(
+            "--context {context}: neither --kubeconfig nor KUBECONFIG names a kubeconfig that has it"
+        );
+    }
+    Ok(named)
 }
 
 /// The namespace of the pod that this process runs in.
@@ -94,4 +112,37 @@ pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
         .build()
         .context("start the event loop")?
         .block_on(future)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_takes_the_kubeconfig_of_its_flags_before_any_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let path = dir.path().join(name);
+            let text = format!("{{apiVersion: v1, kind: Config, current-context: {name}}}");
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (flag, variable) = (file("flag"), file("variable"));
+        let missing = dir.path().join("missing");
+        let found = |path: Option<&Path>, context: Option<&str>, variable: Option<&Path>| {
+            let kubeconfig = variable.map(|path| path.as_os_str().to_owned());
+            let sources = KubeconfigSources { kubeconfig, of_kubectl: None };
+            let found = operator_kubeconfig(path, context, &sources);
+            found
+                .map(|found| found.and_then(|found| found.current_context))
+                .map_err(|e| e.to_string())
+        };
+        let is = |name: &str| Ok(Some(name.to_owned()));
+        assert_eq!(found(Some(&flag), None, Some(&variable)), is("flag"));
+        assert_eq!(found(Some(&flag), None, Some(&missing)), is("flag"), "it is not looked at");
+        assert_eq!(found(None, Some("other"), Some(&variable)), is("variable"));
+        assert_eq!(found(None, None, None), Ok(None), "the account of the pod");
+        let error = found(None, Some("prod"), None).unwrap_err();
+        assert!(error.contains("--context prod"), "a pod's account has no contexts: {error}");
+    }
 }
