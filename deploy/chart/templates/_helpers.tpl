@@ -19,3 +19,17 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $repository := required "image.repository: no image is published yet, name one that has the static binary" .Values.image.repository -}}
 {{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
+
+{{- /* rekindle operator would end at once with the same words */}}
+{{- define "rekindle.limits" -}}
+{{- range $of := list "namespace" "cluster" }}
+{{- $burst := int (get $.Values.limits (printf "%sBurst" $of)) }}
+{{- $perMinute := int (get $.Values.limits (printf "%sPerMinute" $of)) }}
+{{- if gt $burst $perMinute }}
+{{- fail (printf "limits.%sBurst %d is more than limits.%sPerMinute %d: what comes at once comes within the minute, too" $of $burst $of $perMinute) }}
+{{- end }}
+- --ladder-{{ $of }}-per-minute={{ $perMinute }}
+- --ladder-{{ $of }}-burst={{ $burst }}
+{{- end }}
+- --ladder-workload-concurrent={{ int .Values.limits.workloadConcurrent }}
+{{- end }}

@@ -50,7 +50,7 @@ fn given<'a>(engine: &Engine, asked: &[&'a str]) -> Vec<&'a str> {
     asked.iter().copied().filter(|what| may(engine, what)).collect()
 }
 
-const ASKED: [&str; 12] = [
+const ASKED: [&str; 20] = [
     "list pods",
     "update restartledgers.rekindle.dev --subresource=status",
     "create podrestarts.rekindle.dev",
@@ -63,6 +63,15 @@ const ASKED: [&str; 12] = [
     "get secrets",
     "patch nodes",
     "create pods --subresource=exec",
+    // what a controller would often have, and no write of the operator needs
+    "update restartledgers.rekindle.dev",
+    "patch restartledgers.rekindle.dev --subresource=status",
+    "update podrestarts.rekindle.dev",
+    "patch podrestarts.rekindle.dev --subresource=status",
+    "patch restartladders.rekindle.dev --subresource=status",
+    "patch deployments.apps",
+    "patch replicasets.apps",
+    "patch pods",
 ];
 
 #[test]
@@ -156,6 +165,14 @@ fn the_chart_is_sound_and_refuses_values_that_it_does_not_know() {
         ("replicas=0", "replicas"),
         ("rights.everything=true", "everything"),
         ("limits.clusterBurst=0", "clusterBurst"),
+        (
+            "limits.clusterBurst=61",
+            "limits.clusterBurst 61 is more than limits.clusterPerMinute 60",
+        ),
+        (
+            "limits.namespacePerMinute=9",
+            "limits.namespaceBurst 10 is more than limits.namespacePerMinute 9",
+        ),
     ] {
         let error = rendered(&engine, &[&format!("--set={value}")]).unwrap_err();
         assert!(error.contains(named), "{value}: {error}");
