@@ -3,8 +3,8 @@
 //! taint of effect PreferNoSchedule for as long: its scheduler takes another node if there is one.
 //! Pure, as the controllers are.
 //!
-//! Requests count in enabled namespaces alone, and for 720 h since they were made at most: whoever
-//! may write the status of a PodRestart can neither name a node elsewhere nor keep one tainted.
+//! Requests count in enabled namespaces alone, and for 720 h since they were made at most. So the
+//! right to write statuses of PodRestarts taints no node from elsewhere, and none for good.
 //!
 //! ```text
 //!   a request of rung Reschedule ─► taint ─► eviction ─► … ─► nothing avoids the node ─► no taint

@@ -16,7 +16,7 @@ pub struct OperatorArgs {
     /// The kubeconfig [default: KUBECONFIG, or the account of the pod that this runs in]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig [default: its current one]
+    /// The context of the kubeconfig [default: its current one]; the account of a pod has none
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
     /// The namespace of the operator and its lease; no ladder acts in it [default: that of the pod
@@ -39,7 +39,7 @@ pub struct OperatorArgs {
 /// Whether ladders are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModeArg {
-    /// Decide, and write RestartLedgers only.
+    /// Decide, note it in RestartLedgers, and refuse PodRestarts; begin nothing.
     Observe,
     /// Evict pods and roll Deployments back as the ladders say.
     Act,
@@ -65,12 +65,13 @@ impl ModeArg {
 
 /// `rekindle report`.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("namespace", |arg| arg.help("Report on this namespace alone [default: all that are enabled]")))]
 pub struct ReportArgs {
     /// A table for people, JSON (its shape: docs/how-to/try-the-ladder-on-your-cluster.md), or the
-    /// ladders that are proposed, to be applied: rekindle report -o yaml | kubectl apply -f -
+    /// ladders that are proposed, to be applied: rekindle report -o yaml | kubectl apply -f -. Their
+    /// names are those of no ladder that is there
     #[arg(short, long, value_enum, default_value_t = ReportOutput::Table)]
     pub output: ReportOutput,
-    /// All enabled namespaces are reported on, unless --namespace names one
     #[command(flatten)]
     pub access: ApiAccess,
 }

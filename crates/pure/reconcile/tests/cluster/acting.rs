@@ -169,7 +169,7 @@ fn without_the_right_to_taint_a_pod_is_moved_all_the_same() {
     assert_eq!(world.count("patch Node"), 0);
 }
 
-/// A request whose status says that a node is avoided for a century.
+/// The status of this request says that a node is avoided for a century.
 fn claims_that_n1_is_avoided(namespace: &str) -> PodRestart {
     typed(json!({
         "metadata": {"name": "claim", "namespace": namespace},
