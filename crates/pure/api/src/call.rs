@@ -18,7 +18,7 @@ use crate::registry::{AnyObject, KindEntry, RequestContext};
 use crate::represent::ObjectRenderer;
 use crate::request::accept::{self, MetadataShape, Representation};
 use crate::request::{ApiRequest, RequestOptions, ResourcePath};
-use crate::resource_quotas::QuotaWrite;
+use crate::resource_quotas::{QuotaWrite, until_decided};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::{expiry, keys, service_addresses};
@@ -328,16 +328,18 @@ pub(crate) fn remove(
     object: &Arc<StoredObject>,
     now: Tick,
 ) -> Result<Vec<PendingWrite>, StoreError> {
-    let quotas = || QuotaWrite::of_removal(api, entry, object, now);
-    if service_addresses::is_service(entry) {
-        return service_addresses::remove(api, object, quotas);
-    }
-    if let Some(quotas) = quotas() {
-        return quotas.queue(ObjectChange::Remove(Arc::clone(object)));
-    }
     let key = object.key.as_str();
-    let expect = WritePrecondition::Revision(object.revision);
-    let pending = api.store.write(key, expect, Mutation::Delete)?;
-    api.decoded.forget(key);
-    Ok(vec![pending])
+    until_decided(key, || {
+        let quotas = || QuotaWrite::of_removal(api, entry, object, now);
+        if service_addresses::is_service(entry) {
+            return service_addresses::remove(api, object, quotas);
+        }
+        if let Some(quotas) = quotas() {
+            return quotas.queue(ObjectChange::Remove(Arc::clone(object)));
+        }
+        let expect = WritePrecondition::Revision(object.revision);
+        let pending = api.store.write(key, expect, Mutation::Delete)?;
+        api.decoded.forget(key);
+        Ok(vec![pending])
+    })
 }

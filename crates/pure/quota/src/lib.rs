@@ -25,5 +25,5 @@ pub use amount::{QuotaAmount, is_standard_name};
 pub use counted::{CountedObject, CountedResource};
 pub use demands::unmet_demands;
 pub use scope::{QuotaScope, ScopeOperator};
-pub use terms::QuotaTerms;
+pub use terms::{QuotaTerms, bounds_resource};
 pub use usage::{QuotaUsage, counts_for_now, counts_until};

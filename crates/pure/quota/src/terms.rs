@@ -9,6 +9,13 @@ use crate::counted::{CountedObject, CountedResource};
 use crate::scope::ScopeRequirement;
 use crate::usage::{MeasuredObject, QuotaUsage};
 
+/// Whether a quota bounds something of a resource. It may cover no more than some of its objects.
+pub fn bounds_resource(quota: &ResourceQuota, resource: CountedResource<'_>) -> bool {
+    let hard = quota.spec.as_ref().and_then(|spec| spec.hard.as_ref());
+    let mut names = hard.into_iter().flat_map(|hard| hard.keys());
+    names.any(|name| QuotaAmount::of_name(name).is_some_and(|amount| amount.resource() == resource))
+}
+
 /// What a quota bounds, and which objects it covers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuotaTerms {

@@ -11,6 +11,7 @@ use rekindle_types::Tick;
 use super::ObjectWrite;
 use crate::call::{ApiCall, put};
 use crate::registry::{AnyObject, KindEntry, RequestContext, ResourceScope};
+use crate::resource_quotas::put_own;
 use crate::selectors::names_of_key;
 use crate::shared::ApiShared;
 use crate::status::{ApiError, FieldCause};
@@ -223,31 +224,32 @@ fn furnish(api: &ApiShared, namespace: &str, now: Tick) -> Result<Vec<PendingWri
     Ok(pending)
 }
 
-/// Creates one of the server's own objects; none when it is there, or when its kind is not served.
+/// Creates one of the server's own objects, unless it is there, or its kind is not served.
 fn make(
     api: &ApiShared,
     plural: &str,
     namespace: &str,
     object: Box<dyn AnyObject>,
     now: Tick,
-) -> Result<Option<PendingWrite>, StoreError> {
+) -> Result<Vec<PendingWrite>, StoreError> {
     match api.registry.find("", "v1", plural) {
         Some(entry) => make_of(api, entry, namespace, object, now),
-        None => Ok(None),
+        None => Ok(Vec::new()),
     }
 }
 
-/// Creates one of the server's own objects of a kind; none when it is there.
+/// Creates one of the server's own objects of a kind, unless it is there. Quotas count it, and none
+/// refuses it.
 pub(super) fn make_of(
     api: &ApiShared,
     entry: &KindEntry,
     namespace: &str,
     mut object: Box<dyn AnyObject>,
     now: Tick,
-) -> Result<Option<PendingWrite>, StoreError> {
+) -> Result<Vec<PendingWrite>, StoreError> {
     let key = keys::object(entry, namespace, object_meta::name(object.as_ref()));
     if api.store.newest(&key).is_some() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     object_meta::prepare_new(object.meta_mut(), api.new_uid(), now);
     if entry.scope == ResourceScope::Namespaced {
@@ -259,9 +261,9 @@ pub(super) fn make_of(
         label(object.as_mut());
     }
     put_bundle_right(api, object.as_mut());
-    match put(api, &key, WritePrecondition::Absent, object) {
-        Ok(pending) => Ok(Some(pending)),
-        Err(StoreError::AlreadyExists { .. }) => Ok(None),
-        Err(error) => Err(error),
+    let write = (key.as_str(), WritePrecondition::Absent, object.as_ref());
+    match put_own(api, entry, write, None, now) {
+        Err(StoreError::AlreadyExists { .. }) => Ok(Vec::new()),
+        written => written,
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!  create, update ─ QuotaWrite::of_create, of_change ─► 403, or ─┐
 //!  delete ───────── QuotaWrite::of_removal ──────────────────────┤
+//!  the server's own ─ put_own ───────────────────────────────────┤
 //!                                                                v
 //!                       the object and the status of its quotas, in one step
 //! ```
@@ -17,9 +18,12 @@
 //! failed. Then it is decided again.
 
 mod charge;
+mod held_namespace;
 mod namespace_locks;
+mod own_write;
 mod quota_write;
 mod recount;
 
 pub(crate) use namespace_locks::NamespaceLocks;
+pub(crate) use own_write::{put_own, until_decided};
 pub(crate) use quota_write::QuotaWrite;

@@ -1,17 +1,16 @@
 //! One write, with the quotas that it counts in.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use rekindle_quota::{CountedObject, QuotaTerms, QuotaUsage};
 use rekindle_store::{PendingWrite, StoreError, StoredObject, WriteEpoch, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::charge::{ChargeRule, ChargedQuota, CountedChange, status_of};
+use super::held_namespace::{HeldNamespace, WriteTarget};
 use super::namespace_locks::NamespaceGuard;
 use super::recount::{ReadUsage, resource_of};
 use crate::call::{ApiCall, ObjectChange, ObjectPart, put_together};
-use crate::registry::{AnyObject, KindEntry, ResourceScope};
+use crate::registry::{AnyObject, KindEntry};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::{keys, object_meta};
@@ -25,15 +24,8 @@ pub(crate) struct QuotaWrite<'a> {
     changes: Vec<ObjectChange>,
 }
 
-/// The quotas of a namespace, as they were when the lock was taken.
-struct HeldNamespace<'a> {
-    lock: NamespaceGuard<'a>,
-    epoch: WriteEpoch,
-    quotas: Vec<Arc<StoredObject>>,
-}
-
 impl<'a> QuotaWrite<'a> {
-    /// Of a new object; none when it is in no namespace.
+    /// Of a new object; none when no quota can count it.
     ///
     /// # Errors
     /// 403 when a quota does not let it in.
@@ -41,21 +33,21 @@ impl<'a> QuotaWrite<'a> {
         call: &ApiCall<'a>,
         object: &mut dyn AnyObject,
     ) -> Result<Option<Self>, ApiError> {
-        if call.entry.scope != ResourceScope::Namespaced {
+        let target = WriteTarget::of_call(call);
+        if !target.can_be_counted() {
             return Ok(None);
         }
+        let rule = ChargeRule::CheckDemands;
         let Some(quota) = object.as_any_mut().downcast_mut::<ResourceQuota>() else {
-            let held = HeldNamespace::of_write(call);
-            let change = change_of(call, None, &*object, ChargeRule::CheckDemands);
-            return Self::decide(call.api, call.entry, held, &change).map(Some);
+            let held = HeldNamespace::of_write(target)?;
+            return Self::decide(target, held, (None, Some(&*object)), rule).map(Some);
         };
-        let mut recount = OwnCount::begin(call, quota)?;
-        let held = HeldNamespace::of_quota(call);
-        let mut used = recount.used(call)?;
-        used.add(&own_usage(&recount.terms, call));
+        let mut recount = OwnCount::begin(target, quota)?;
+        let held = HeldNamespace::alone(target)?;
+        let mut used = recount.used(target, held.now)?;
+        used.add(&own_usage(&recount.terms, target.entry, held.now));
         quota.status = Some(status_of(&recount.terms, &used));
-        let change = change_of(call, None, &*object, ChargeRule::CheckDemands);
-        Self::decide(call.api, call.entry, held, &change).map(Some)
+        Self::decide(target, held, (None, Some(&*object)), rule).map(Some)
     }
 
     /// Of a change of an object; none when no quota can see it.
@@ -79,9 +71,9 @@ impl<'a> QuotaWrite<'a> {
             ObjectPart::Main | ObjectPart::EphemeralContainers => ChargeRule::Check,
             ObjectPart::Status | ObjectPart::Finalize => ChargeRule::Count,
         };
-        let held = HeldNamespace::of_write(call);
-        let change = change_of(call, Some(old), &*object, rule);
-        Self::decide(call.api, call.entry, held, &change).map(Some)
+        let target = WriteTarget::of_call(call);
+        let held = HeldNamespace::of_write(target)?;
+        Self::decide(target, held, (Some(old), Some(&*object)), rule).map(Some)
     }
 
     /// Of a change of a quota, which is counted anew when it bounds something else, and when
@@ -104,9 +96,10 @@ impl<'a> QuotaWrite<'a> {
         if !is_counted {
             return Ok(None);
         }
-        let mut recount = OwnCount::begin(call, quota)?;
-        let HeldNamespace { lock, epoch, .. } = HeldNamespace::of_quota(call);
-        let used = recount.used(call)?;
+        let target = WriteTarget::of_call(call);
+        let mut recount = OwnCount::begin(target, quota)?;
+        let HeldNamespace { lock, epoch, now, .. } = HeldNamespace::alone(target)?;
+        let used = recount.used(target, now)?;
         match part {
             ObjectPart::Status => correct(quota, &used),
             ObjectPart::Main
@@ -119,56 +112,63 @@ impl<'a> QuotaWrite<'a> {
         Ok(Some(Self { api: call.api, _lock: lock, epoch, changes: Vec::new() }))
     }
 
-    /// Of the removal of an object, which no quota refuses; none when it is in no namespace. One
-    /// that cannot be read is not counted.
+    /// Of the removal of an object; none when no quota can count it, or it cannot be read.
     pub(crate) fn of_removal(
         api: &'a ApiShared,
         entry: &KindEntry,
         stored: &StoredObject,
         now: Tick,
     ) -> Option<Self> {
-        if entry.scope != ResourceScope::Namespaced {
+        let object = api.read(entry, stored).ok()?;
+        Self::of_own(api, entry, (Some(object.as_ref()), None), now)
+    }
+
+    /// Of a write that no quota refuses: a removal, and what the server makes or changes of its
+    /// own. It is an object's old and new content. None when no quota can count it. What cannot be
+    /// counted is written all the same.
+    pub(crate) fn of_own(
+        api: &'a ApiShared,
+        entry: &KindEntry,
+        change: (Option<&dyn AnyObject>, Option<&dyn AnyObject>),
+        now: Tick,
+    ) -> Option<Self> {
+        let object = change.1.or(change.0)?;
+        let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+        let target = WriteTarget { api, entry, namespace, now };
+        if !target.can_be_counted() {
             return None;
         }
-        let object = api.read(entry, stored).ok()?;
-        let namespace = object.meta().namespace.clone().unwrap_or_default();
-        let held = HeldNamespace::covering(api, &namespace);
-        let resource = resource_of(entry);
-        let old = Some(object.as_ref());
-        let change = CountedChange { resource, old, new: None, now, rule: ChargeRule::Count };
-        Self::decide(api, entry, held, &change).ok()
+        let held = HeldNamespace::of_write(target).ok()?;
+        Self::decide(target, held, change, ChargeRule::Count).ok()
     }
 
     /// Decides what a write changes of each quota.
     fn decide(
-        api: &'a ApiShared,
-        entry: &KindEntry,
+        target: WriteTarget<'a, '_>,
         held: HeldNamespace<'a>,
-        change: &CountedChange<'_>,
+        (old, new): (Option<&dyn AnyObject>, Option<&dyn AnyObject>),
+        rule: ChargeRule,
     ) -> Result<Self, ApiError> {
-        let HeldNamespace { lock, epoch, quotas } = held;
+        let WriteTarget { api, entry, namespace, .. } = target;
+        let HeldNamespace { lock, epoch, now, quotas } = held;
         let mut write = Self { api, _lock: lock, epoch, changes: Vec::new() };
-        let object = change.new.or(change.old).filter(|_| !quotas.is_empty());
-        let Some(object) = object else { return Ok(write) };
+        let Some(object) = new.or(old).filter(|_| !quotas.is_empty()) else { return Ok(write) };
+        let change = CountedChange { resource: resource_of(entry), old, new, now, rule };
         let name = object_meta::name(object);
-        let namespace = object.meta().namespace.as_deref().unwrap_or_default();
         let own_key = keys::object(entry, namespace, name);
         let refused = |why: String| ApiError::forbidden(entry, name, &why);
-        let mut read = Vec::new();
-        for stored in quotas.iter().filter(|quota| quota.key.as_str() != own_key) {
-            read.extend(read_quota(api, stored)?.map(|quota| (stored, quota)));
-        }
-        let charged = read.iter().map(|(stored, quota)| (stored, ChargedQuota::new(quota)));
+        let others = quotas.iter().filter(|quota| quota.stored.key.as_str() != own_key);
+        let charged = others.map(|of| (&of.stored, ChargedQuota::new(&of.quota)));
         let charged: Vec<_> = charged.collect();
         for (_, quota) in &charged {
-            quota.check_demands(change).map_err(refused)?;
+            quota.check_demands(&change).map_err(refused)?;
         }
         for (stored, quota) in &charged {
-            let difference = quota.difference(change);
-            let Some(used) = quota.usage_before(api, namespace, change, &difference)? else {
+            let difference = quota.difference(&change);
+            let Some(used) = quota.usage_before(api, namespace, &change, &difference)? else {
                 continue;
             };
-            quota.check(&used, change, &difference).map_err(refused)?;
+            quota.check(&used, &change, &difference).map_err(refused)?;
             let used = difference.applied_to(&used);
             write.changes.push(ObjectChange::Put {
                 key: stored.key.as_str().to_owned(),
@@ -196,52 +196,6 @@ impl<'a> QuotaWrite<'a> {
     }
 }
 
-impl<'a> HeldNamespace<'a> {
-    fn of_write(call: &ApiCall<'a>) -> Self {
-        Self::covering(call.api, &call.path.namespace)
-    }
-
-    /// For a write of a quota.
-    fn of_quota(call: &ApiCall<'a>) -> Self {
-        Self::alone(call.api, &call.path.namespace)
-    }
-
-    /// A write that no quota covers shares the lock with others. One that changes a quota is alone.
-    fn covering(api: &'a ApiShared, namespace: &str) -> Self {
-        let lock = api.namespace_locks.shared(namespace);
-        let (quotas, epoch) = quotas_of(api, namespace);
-        if quotas.is_empty() {
-            return Self { lock, epoch, quotas };
-        }
-        drop(lock);
-        Self::alone(api, namespace)
-    }
-
-    fn alone(api: &'a ApiShared, namespace: &str) -> Self {
-        let lock = api.namespace_locks.alone(namespace);
-        let (quotas, epoch) = quotas_of(api, namespace);
-        Self { lock, epoch, quotas }
-    }
-}
-
-fn quotas_of(api: &ApiShared, namespace: &str) -> (Vec<Arc<StoredObject>>, WriteEpoch) {
-    quotas(api).map_or_else(
-        || (Vec::new(), api.store.epoch()),
-        |entry| api.store.newest_below(&keys::collection(entry, namespace)),
-    )
-}
-
-/// A write of a call, as quotas see it.
-fn change_of<'w>(
-    call: &'w ApiCall<'_>,
-    old: Option<&'w dyn AnyObject>,
-    new: &'w dyn AnyObject,
-    rule: ChargeRule,
-) -> CountedChange<'w> {
-    let resource = resource_of(call.entry);
-    CountedChange { resource, old, new: Some(new), now: call.request.now, rule }
-}
-
 /// What is used of a quota that is written.
 struct OwnCount {
     terms: QuotaTerms,
@@ -250,21 +204,21 @@ struct OwnCount {
 
 impl OwnCount {
     /// Reads the objects, before the lock of the namespace is taken.
-    fn begin(call: &ApiCall<'_>, quota: &ResourceQuota) -> Result<Self, ApiError> {
+    fn begin(target: WriteTarget<'_, '_>, quota: &ResourceQuota) -> Result<Self, ApiError> {
         let terms = QuotaTerms::of_quota(quota);
-        let read = ReadUsage::read(call.api, &call.path.namespace, &terms, call.request.now)?;
+        let read = ReadUsage::read(target.api, target.namespace, &terms, target.now)?;
         Ok(Self { terms, read })
     }
 
     /// What they use, once nothing else is written.
-    fn used(&mut self, call: &ApiCall<'_>) -> Result<QuotaUsage, ApiError> {
-        self.read.recount(call.api, &call.path.namespace, &self.terms, call.request.now)
+    fn used(&mut self, target: WriteTarget<'_, '_>, now: Tick) -> Result<QuotaUsage, ApiError> {
+        self.read.recount(target.api, target.namespace, &self.terms, now)
     }
 }
 
 /// What a quota uses of itself.
-fn own_usage(terms: &QuotaTerms, call: &ApiCall<'_>) -> QuotaUsage {
-    terms.usage_of::<Pod>(resource_of(call.entry), CountedObject::Other, call.request.now)
+fn own_usage(terms: &QuotaTerms, entry: &KindEntry, now: Tick) -> QuotaUsage {
+    terms.usage_of::<Pod>(resource_of(entry), CountedObject::Other, now)
 }
 
 /// Puts what was counted in place of what a client says.
@@ -276,17 +230,6 @@ fn correct(quota: &mut ResourceQuota, used: &QuotaUsage) {
             amount.clone_from(counted);
         }
     }
-}
-
-fn read_quota(
-    api: &ApiShared,
-    stored: &StoredObject,
-) -> Result<Option<Arc<ResourceQuota>>, ApiError> {
-    quotas(api).map_or(Ok(None), |entry| api.read_as::<ResourceQuota>(entry, stored))
-}
-
-fn quotas(api: &ApiShared) -> Option<&Arc<KindEntry>> {
-    api.registry.find("", "v1", "resourcequotas")
 }
 
 fn is_quota(entry: &KindEntry) -> bool {

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
-use rekindle_quota::{CountedObject, CountedResource, QuotaAmount, QuotaTerms, QuotaUsage};
+use rekindle_quota::{
+    CountedObject, CountedResource, QuotaAmount, QuotaTerms, QuotaUsage, counts_until,
+};
 use rekindle_store::{ObjectKey, StoredObject};
 use rekindle_types::{Quantity, Tick};
 
@@ -61,7 +63,22 @@ pub(super) fn nothing_used(api: &ApiShared, terms: &QuotaTerms) -> QuotaUsage {
 /// What objects use, as it was found. The objects of a large namespace are read before its lock is
 /// taken. Under the lock, only those are read that have changed since.
 #[derive(Default)]
-pub(super) struct ReadUsage(BTreeMap<ObjectKey, (Arc<StoredObject>, QuotaUsage)>);
+pub(super) struct ReadUsage(BTreeMap<ObjectKey, ReadObject>);
+
+/// What one object uses.
+struct ReadObject {
+    stored: Arc<StoredObject>,
+    usage: QuotaUsage,
+    /// After this time it uses something else, without a write.
+    until: Option<Tick>,
+}
+
+impl ReadObject {
+    /// Whether it uses the same now.
+    fn holds(&self, stored: &Arc<StoredObject>, now: Tick) -> bool {
+        Arc::ptr_eq(&self.stored, stored) && self.until.is_none_or(|until| now <= until)
+    }
+}
 
 impl ReadUsage {
     /// Of the objects of a namespace as they are now.
@@ -80,7 +97,7 @@ impl ReadUsage {
     }
 
     /// What the newest objects of a namespace use. Objects are read that a quota looks into; of
-    /// others their number is enough. `terms` and `now` are the same each time.
+    /// others their number is enough. `terms` are the same each time, and `now` is never earlier.
     ///
     /// # Errors
     /// When an object cannot be read.
@@ -104,14 +121,21 @@ impl ReadUsage {
             }
             for stored in stored {
                 let known = self.0.get(&stored.key);
-                if let Some((_, usage)) = known.filter(|(known, _)| Arc::ptr_eq(known, &stored)) {
-                    used.add(usage);
+                if let Some(known) = known.filter(|known| known.holds(&stored, now)) {
+                    used.add(&known.usage);
                     continue;
                 }
                 let object = read_once(api, &entry, &stored)?;
-                let usage = terms.usage_of(resource, counted(object.as_ref()), now);
+                let object = counted(object.as_ref());
+                let usage = terms.usage_of(resource, object, now);
                 used.add(&usage);
-                self.0.insert(stored.key.clone(), (stored, usage));
+                let until = match object {
+                    CountedObject::Pod(pod) => counts_until(pod).filter(|until| now <= *until),
+                    CountedObject::Service(_) | CountedObject::Claim(_) | CountedObject::Other => {
+                        None
+                    }
+                };
+                self.0.insert(stored.key.clone(), ReadObject { stored, usage, until });
             }
         }
         Ok(used)

@@ -16,10 +16,11 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_store::{PendingWrite, StoredObject, WritePrecondition};
 use rekindle_types::{Tick, labels};
 
-use super::service_write::{self, ServiceWrite};
-use crate::call::{ApiCall, put};
+use super::service_write::ServiceWrite;
+use crate::call::{ATTEMPTS_MAX, ApiCall, ApiWriteFailure, ObjectPart, remove};
 use crate::kinds::service::family_of;
 use crate::registry::{AnyObject, KindEntry, RequestContext};
+use crate::resource_quotas::{QuotaWrite, put_own};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::{keys, object_meta};
@@ -51,7 +52,7 @@ pub(crate) fn publish(
         let Some(entry) = api.registry.find(group, "v1", plural) else { continue };
         let mut wanted = wanted(plural, endpoint, &api.service_addresses);
         wanted.set_defaults();
-        pending.extend(bring_about(api, entry, wanted, now)?);
+        pending.extend(bring_about(api, entry, wanted.as_ref(), now)?);
     }
     Ok(pending)
 }
@@ -90,16 +91,33 @@ fn wanted(
 fn bring_about(
     api: &ApiShared,
     entry: &KindEntry,
-    mut wanted: Box<dyn AnyObject>,
+    wanted: &dyn AnyObject,
     now: Tick,
 ) -> Result<Vec<PendingWrite>, ApiError> {
+    let mut pending = Vec::new();
+    for _ in 0..ATTEMPTS_MAX {
+        match write_wanted(api, entry, wanted.boxed_clone(), now, &mut pending) {
+            Ok(()) => return Ok(pending),
+            Err(ApiWriteFailure::Raced) => {}
+            Err(ApiWriteFailure::Api(error)) => return Err(error),
+        }
+    }
+    Err(ApiError::modified(entry, NAME))
+}
+
+fn write_wanted(
+    api: &ApiShared,
+    entry: &KindEntry,
+    mut wanted: Box<dyn AnyObject>,
+    now: Tick,
+    pending: &mut Vec<PendingWrite>,
+) -> Result<(), ApiWriteFailure> {
     let key = keys::object(entry, NAMESPACE, NAME);
     let context = RequestContext { now, user: "system:rekindle" };
-    let mut pending = Vec::new();
     let mut found = api.store.newest(&key);
     if let Some(stored) = found.take_if(|stored| has_other_address(api, entry, stored, &*wanted)) {
         // its address cannot change
-        pending.extend(service_write::remove(api, &stored, || None)?);
+        pending.extend(remove(api, entry, &stored, now)?);
     }
     let (expect, old) = match &found {
         None => {
@@ -112,22 +130,25 @@ fn bring_about(
             let labels = wanted.meta_mut().labels.take();
             *wanted.meta_mut() = old.meta().clone();
             wanted.meta_mut().labels.get_or_insert_default().extend(labels.into_iter().flatten());
-            wanted.prepare_update(crate::call::ObjectPart::Main, old.as_ref(), &context);
+            wanted.prepare_update(ObjectPart::Main, old.as_ref(), &context);
             (WritePrecondition::Revision(stored.revision), Some(old))
         }
     };
+    let old = old.as_deref();
     if !wanted.as_any().is::<Service>() {
-        if old.is_none_or(|old| !wanted.same_as(old.as_ref())) {
-            pending.push(put(api, &key, expect, wanted)?);
+        if old.is_none_or(|old| !wanted.same_as(old)) {
+            let write = (key.as_str(), expect, wanted.as_ref());
+            pending.extend(put_own(api, entry, write, old, now)?);
         }
-        return Ok(pending);
+        return Ok(());
     }
     let mut write = ServiceWrite::of_api(api, entry)?;
-    write.complete(wanted.as_mut(), old.as_deref())?;
-    if old.is_none_or(|old| !wanted.same_as(old.as_ref())) {
-        pending.extend(write.queue(&key, expect, wanted, (now, None))?);
+    write.complete(wanted.as_mut(), old)?;
+    if old.is_none_or(|old| !wanted.same_as(old)) {
+        let quotas = QuotaWrite::of_own(api, entry, (old, Some(wanted.as_ref())), now);
+        pending.extend(write.queue(&key, expect, wanted, (now, quotas))?);
     }
-    Ok(pending)
+    Ok(())
 }
 
 /// Whether the Service that is there is one of another range, or of an older version's user.

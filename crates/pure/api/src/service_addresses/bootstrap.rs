@@ -16,6 +16,7 @@ use super::{records, services};
 use crate::call::{ObjectChange, put_together};
 use crate::keys;
 use crate::registry::KindEntry;
+use crate::resource_quotas::QuotaWrite;
 use crate::shared::ApiShared;
 use crate::stored::decode_stored;
 
@@ -49,7 +50,9 @@ fn complete_older(
         return Ok(Vec::new());
     }
     let expect = WritePrecondition::Revision(stored.revision);
-    write.queue(stored.key.as_str(), expect, object, (now, None))
+    let quotas =
+        QuotaWrite::of_own(api, entry, (Some(before.as_ref()), Some(object.as_ref())), now);
+    write.queue(stored.key.as_str(), expect, object, (now, quotas))
 }
 
 /// Makes the records that are missing, and removes those of addresses that no Service holds.

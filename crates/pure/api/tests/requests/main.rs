@@ -9,6 +9,7 @@ mod ca_bundles;
 mod conversations;
 mod definitions;
 mod deletes;
+mod engine_objects_in_quotas;
 mod eviction;
 mod eviction_at_once;
 mod harness;

@@ -177,6 +177,27 @@ fn writers_at_the_same_time_never_exceed_a_quota_together() {
     assert_eq!(used(&mut bench, "other"), json!({"pods": "14"}));
 }
 
+/// A request may wait for its turn while a later one finds that a pod is over.
+#[test]
+fn what_a_later_request_gave_back_an_older_one_does_not_give_back_again() {
+    let mut bench = Bench::new();
+    make_quota(&mut bench, "budget", json!({"pods": "3"}));
+    let mut late = pod("late", json!({}));
+    late["spec"]["nodeName"] = json!("node-1");
+    bench.create(&of("pods"), late);
+    post_pod(&mut bench, "other", json!({})).ok();
+    bench.call("DELETE", &format!("{}/late?gracePeriodSeconds=10", of("pods")), "").ok();
+    let began = bench.now;
+    bench.pass(3_600);
+    let target = format!("{}/budget/status", of("resourcequotas"));
+    let recount = json!({"status": {"used": {"pods": "2"}}}).to_string();
+    bench.call("PATCH", &target, &recount).ok();
+    assert_eq!(used(&mut bench, "budget"), json!({"pods": "1"}), "its time is over");
+    bench.now = began;
+    delete(&mut bench, "pods", "late");
+    assert_eq!(used(&mut bench, "budget"), json!({"pods": "1"}));
+}
+
 #[test]
 fn a_dry_run_is_refused_and_charges_nothing() {
     let mut bench = Bench::new();
