@@ -101,7 +101,8 @@ fn written_at(json: &[u8]) -> Tick {
     })
 }
 
-/// Whether objects of a kind expire.
+/// Whether objects of a kind expire. A definition may call a kind of its own `Event`, too: its
+/// objects stay.
 pub(crate) fn expires(entry: &KindEntry) -> bool {
-    entry.kind == "Event"
+    entry.group_and_kind() == ("", "Event")
 }

@@ -368,3 +368,16 @@ fn the_hash_of_an_openapi_document_follows_what_definitions_say_and_nothing_else
     bench.patch("merge-patch+json", &of_definition, &schema).ok();
     assert_eq!(hash(&bench.api, &bench), of_other, "the same definition, written otherwise");
 }
+
+#[test]
+fn objects_of_a_kind_that_is_called_event_do_not_expire() {
+    let mut bench = Bench::new();
+    let mut definition = of_one_version();
+    definition["metadata"]["name"] = json!("events.example.org");
+    definition["spec"]["names"] = json!({"plural": "events", "kind": "Event"});
+    bench.create(DEFINITIONS, definition);
+    let mut event = kite("a");
+    event["kind"] = json!("Event");
+    bench.create("/apis/example.org/v1/namespaces/default/events", event);
+    assert_eq!(bench.api.next_expiry(), None);
+}
