@@ -1,6 +1,7 @@
 //! ResourceQuota (core/v1): how much the objects of a namespace may use all together.
 //! `resource_quotas` counts that in each write.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
@@ -8,6 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 use rekindle_quota::{QuotaAmount, QuotaScope, ScopeOperator, is_standard_name};
 use rekindle_types::Tick;
+use serde::Serialize;
 
 use super::{defaults, preparation};
 use crate::registry::field_error::{FieldError, FieldProblem};
@@ -17,7 +19,11 @@ use crate::registry::resource::{
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::quantities::{self, ResourceList};
-use crate::validation::{MISTAKES_MAX, Path, invalid_each, items, names, text};
+use crate::validation::{MISTAKES_MAX, Path, invalid_each, items, names, shortened, text};
+
+/// More entries of scopes are not looked at: there are seven scopes, and each write of a covered
+/// kind asks each entry.
+const SCOPE_ENTRIES_MAX: usize = 32;
 
 /// Scopes of which no object is in both.
 const OPPOSITES: [[QuotaScope; 2]; 2] = [
@@ -63,8 +69,10 @@ impl ApiKind for ResourceQuota {
         let Some(spec) = &self.spec else { return Vec::new() };
         let field = Path::new("spec");
         let mut errors = list_errors(spec.hard.as_ref(), &field.child("hard"));
-        errors.extend(scope_errors(spec, &field.child("scopes")));
-        errors.extend(selector_errors(spec, &field));
+        let bounded = spec.hard.iter().flat_map(|hard| hard.keys()).map(String::as_str);
+        let bounded: Vec<&str> = bounded.filter(|name| is_standard_name(name)).collect();
+        errors.extend(scope_errors(spec, &bounded, &field.child("scopes")));
+        errors.extend(selector_errors(spec, &bounded, &field));
         errors
     }
 
@@ -78,7 +86,7 @@ impl ApiKind for ResourceQuota {
         }
         let listed = self.spec.as_ref().and_then(|spec| spec.scopes.as_ref());
         let field = Path::new("spec").child("scopes");
-        vec![invalid_list(&field, items(listed), "field is immutable")]
+        vec![invalid_as(&field, &as_json(items(listed)), "field is immutable")]
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {
@@ -172,34 +180,43 @@ fn is_whole_amount(name: &str) -> bool {
     }
 }
 
-/// What is wrong with `spec.scopes`.
-fn scope_errors(spec: &ResourceQuotaSpec, field: &Path) -> Vec<FieldError> {
+/// What is wrong with `spec.scopes`. `bounded` are the standard amounts of the quota.
+fn scope_errors(spec: &ResourceQuotaSpec, bounded: &[&str], field: &Path) -> Vec<FieldError> {
     let scopes = items(spec.scopes.as_ref());
+    if scopes.len() > SCOPE_ENTRIES_MAX {
+        return vec![FieldError::too_many_of(field, scopes.len(), SCOPE_ENTRIES_MAX)];
+    }
+    let shown = LazyCell::new(|| as_json(scopes));
+    let wrong = |why: &str| invalid_as(field, &shown, why);
     let mut errors = Vec::new();
+    let mut known = BTreeSet::new();
     for name in scopes {
         if errors.len() >= MISTAKES_MAX {
             return errors;
         }
-        let scope = QuotaScope::of_name(name);
-        if scope.is_none() {
-            errors.push(invalid_list(field, scopes, "unsupported scope"));
+        match QuotaScope::of_name(name) {
+            Some(scope) => {
+                let unfit = unfit_amounts(bounded, scope);
+                errors.extend(unfit.map(|()| wrong("unsupported scope applied to resource")));
+                known.insert(scope);
+            }
+            None => errors.push(wrong("unsupported scope")),
         }
-        errors.extend(
-            unfit_amounts(spec, scope)
-                .map(|()| invalid_list(field, scopes, "unsupported scope applied to resource")),
-        );
     }
-    let known: BTreeSet<QuotaScope> =
-        scopes.iter().filter_map(|name| QuotaScope::of_name(name)).collect();
-    errors.extend(conflicts(&known).map(|()| invalid_list(field, scopes, "conflicting scopes")));
+    errors.extend(conflicts(&known).map(|()| wrong("conflicting scopes")));
     errors
 }
 
 /// What is wrong with `spec.scopeSelector`.
-fn selector_errors(spec: &ResourceQuotaSpec, field: &Path) -> Vec<FieldError> {
+fn selector_errors(spec: &ResourceQuotaSpec, bounded: &[&str], field: &Path) -> Vec<FieldError> {
     let Some(selector) = &spec.scope_selector else { return Vec::new() };
     let requirements = items(selector.match_expressions.as_ref());
     let expressions = field.child("scopeSelector").child("matchExpressions");
+    if requirements.len() > SCOPE_ENTRIES_MAX {
+        let found = requirements.len();
+        return vec![FieldError::too_many_of(&expressions, found, SCOPE_ENTRIES_MAX)];
+    }
+    let shown = LazyCell::new(|| as_json(selector));
     let mut errors = Vec::new();
     let mut known = BTreeSet::new();
     for requirement in requirements {
@@ -207,23 +224,25 @@ fn selector_errors(spec: &ResourceQuotaSpec, field: &Path) -> Vec<FieldError> {
             return errors;
         }
         let scope = QuotaScope::of_name(&requirement.scope_name);
-        known.extend(scope);
-        if scope.is_none() {
-            let field = expressions.child("scopeName");
-            errors.push(FieldError::invalid(field, &requirement.scope_name, "unsupported scope"));
+        match scope {
+            Some(scope) => {
+                let why = "unsupported scope applied to resource";
+                let unfit = unfit_amounts(bounded, scope);
+                errors.extend(unfit.map(|()| invalid_as(&expressions, &shown, why)));
+                known.insert(scope);
+            }
+            None => {
+                let field = expressions.child("scopeName");
+                let name = &requirement.scope_name;
+                errors.push(FieldError::invalid(field, name, "unsupported scope"));
+            }
         }
-        errors.extend(unfit_amounts(spec, scope).map(|()| FieldError {
-            field: (&expressions).into(),
-            problem: FieldProblem::Invalid(
-                serde_json::to_string(selector).expect("a selector holds texts, so JSON can"),
-            ),
-            detail: "unsupported scope applied to resource".to_owned(),
-        }));
         errors.extend(operator_errors(requirement, scope, &expressions));
     }
     let scopes = items(spec.scopes.as_ref());
     errors.extend(
-        conflicts(&known).map(|()| invalid_list(&expressions, scopes, "conflicting scopes")),
+        conflicts(&known)
+            .map(|()| invalid_as(&expressions, &as_json(scopes), "conflicting scopes")),
     );
     errors
 }
@@ -253,7 +272,7 @@ fn operator_errors(
         Some(ScopeOperator::Exists | ScopeOperator::DoesNotExist) if !values.is_empty() => {
             let why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope \
                        selector";
-            errors.push(invalid_list(&field.child("values"), values, why));
+            errors.push(invalid_as(&field.child("values"), &as_json(values), why));
         }
         Some(
             ScopeOperator::In
@@ -269,12 +288,9 @@ fn operator_errors(
     errors
 }
 
-/// One for each standard amount that a quota of this scope cannot bound.
-fn unfit_amounts(spec: &ResourceQuotaSpec, scope: Option<QuotaScope>) -> impl Iterator<Item = ()> {
-    let names = spec.hard.iter().flat_map(|hard| hard.keys());
-    let unfit = names.filter(move |name| {
-        is_standard_name(name) && scope.is_some_and(|scope| !scope.allows(name))
-    });
+/// One for each of these amounts that a quota of this scope cannot bound.
+fn unfit_amounts(bounded: &[&str], scope: QuotaScope) -> impl Iterator<Item = ()> {
+    let unfit = bounded.iter().filter(move |name| !scope.allows(name));
     unfit.map(|_| ()).take(MISTAKES_MAX)
 }
 
@@ -284,13 +300,14 @@ fn conflicts(scopes: &BTreeSet<QuotaScope>) -> impl Iterator<Item = ()> {
     OPPOSITES.into_iter().filter(move |pair| both(pair)).map(|_| ())
 }
 
-/// A list that is not acceptable, shown as JSON has it.
-fn invalid_list(field: &Path, list: &[String], why: &str) -> FieldError {
-    FieldError {
-        field: field.into(),
-        problem: FieldProblem::Invalid(
-            serde_json::to_string(list).expect("a list of texts is one of JSON"),
-        ),
-        detail: why.to_owned(),
-    }
+/// A list or selector as an error shows it.
+fn as_json(value: &(impl Serialize + ?Sized)) -> String {
+    let json = serde_json::to_string(value).expect("it is made of texts, so JSON can hold it");
+    shortened(&json).to_owned()
+}
+
+/// A list or selector that is not acceptable.
+fn invalid_as(field: &Path, shown: &str, why: &str) -> FieldError {
+    let problem = FieldProblem::Invalid(shown.to_owned());
+    FieldError { field: field.into(), problem, detail: why.to_owned() }
 }

@@ -506,6 +506,38 @@ fn wrong_selectors_are_refused_in_the_words_of_upstream() {
     assert!(unfit.ends_with("unsupported scope applied to resource"), "{unfit}");
 }
 
+/// Each entry of the scopes was compared with each amount, and each mistake showed all entries.
+#[test]
+fn long_lists_of_scopes_are_refused_at_once_and_shown_in_short() {
+    let mut bench = Bench::new();
+    let amounts = |count: usize| -> Value {
+        let names = (0..count).map(|index| (format!("hugepages-{index}Ki"), json!("1")));
+        Value::Object(names.collect())
+    };
+    let entries = |count: usize| vec!["BestEffort"; count];
+    let requirement = json!({"scopeName": "PriorityClass", "operator": "In",
+        "values": vec!["a-class-of-pods"; 10_000]});
+    let post = |bench: &mut Bench, spec: Value| {
+        let target = of("resourcequotas");
+        bench.call("POST", &target, &quota_body("q", spec).to_string())
+    };
+    let many = post(&mut bench, json!({"hard": amounts(10_000), "scopes": entries(10_000)})).text();
+    assert_eq!(
+        many,
+        "422 Invalid: ResourceQuota \"q\" is invalid: spec.scopes: Too many: 10000: must have at most 32 items"
+    );
+    let selector = json!({"matchExpressions": vec![json!({"scopeName": "BestEffort", "operator": "Exists"}); 33]});
+    let many = post(&mut bench, json!({"hard": {"pods": "1"}, "scopeSelector": selector})).text();
+    assert!(many.ends_with("matchExpressions: Too many: 33: must have at most 32 items"), "{many}");
+    // a thousand mistakes in one selector of 200 kB
+    let selector = json!({"matchExpressions": [requirement]});
+    let unfit = post(&mut bench, json!({"hard": amounts(2_000), "scopeSelector": selector}));
+    assert_eq!(unfit.code(), 422);
+    assert!(unfit.0.body.len() < 2_000_000, "{}", unfit.0.body.len());
+    let repeated = json!({"hard": {"pods": "1"}, "scopes": entries(32)});
+    assert_eq!(post(&mut bench, repeated).code(), 201, "upstream takes an entry twice, too");
+}
+
 #[test]
 fn a_table_shows_used_and_hard() {
     let mut bench = Bench::new();
