@@ -36,6 +36,9 @@ pub struct WritePlan {
     /// What the metrics of an autoscaler ask for. The driver gives it to the view at once
     /// ([`ClusterView::recommend`](crate::ClusterView::recommend)).
     pub recommendation: Option<ReplicaRecommendation>,
+    /// A quota was counted, whether its status changes or not. The driver tells the view at once
+    /// ([`ClusterView::quota_counted`](crate::ClusterView::quota_counted)).
+    pub counted_quota: Option<NamespacedName>,
 }
 
 /// One write and what is said about it.

@@ -236,10 +236,12 @@ impl Planner {
         if self.restart_queue.ask(&work, &plan, now) == PlanPermission::Waits {
             return;
         }
-        let WritePlan { batches, notes, again_at, unfit, paused, recommendation } = plan;
+        let WritePlan { batches, notes, again_at, unfit, paused, recommendation, counted_quota } =
+            plan;
         unfit.into_iter().for_each(|attempt| self.view.remember(attempt));
         self.view.creation_pauses_told(&paused);
         recommendation.iter().for_each(|made| self.view.recommend(made));
+        counted_quota.iter().for_each(|quota| self.view.quota_counted(quota));
         self.record(notes, now);
         if let Some(at) = again_at {
             // never in a circle without time passing

@@ -1,12 +1,18 @@
-//! When something that counts was last seen to change in a namespace with quotas.
+//! What changed in namespaces with quotas, and when their quotas are to be counted again.
 
 use std::collections::BTreeMap;
 
-use rekindle_types::Tick;
 use rekindle_types::held::HeldPod;
 use rekindle_types::pods::is_finished;
+use rekindle_types::{Tick, TickDuration};
 
-use crate::ViewObject;
+use crate::{ClusterView, NamespacedName, ViewObject};
+
+/// So long a namespace is left alone after a change.
+const QUIET_TIME: TickDuration = TickDuration::from_secs(2);
+/// A namespace that is never quiet for so long is counted all the same, so long after the first
+/// change.
+const BUSY_TIME_MAX: TickDuration = TickDuration::from_secs(30);
 
 /// The namespaces that have quotas.
 #[derive(Clone, Debug, Default)]
@@ -14,10 +20,11 @@ pub(crate) struct QuotaActivity {
     by_namespace: BTreeMap<String, NamespaceActivity>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct NamespaceActivity {
-    quotas: u32,
     changed_at: Tick,
+    /// Each quota by its name, with the first change that it was not counted after.
+    uncounted_since: BTreeMap<String, Option<Tick>>,
 }
 
 impl QuotaActivity {
@@ -28,40 +35,62 @@ impl QuotaActivity {
         after: Option<&ViewObject>,
         now: Tick,
     ) {
-        let Some(namespace) = namespace_of(before.or(after)) else { return };
+        let Some(meta) = before.or(after).map(ViewObject::meta) else { return };
+        let Some(namespace) = meta.namespace.as_deref() else { return };
+        let name = meta.name.as_deref().unwrap_or_default();
         match (is_quota(before), is_quota(after)) {
-            (false, true) => self.add_quota(namespace, now),
-            (true, false) => self.remove_quota(namespace),
+            (false, true) => self.add_quota(namespace, name, now),
+            (true, false) => self.remove_quota(namespace, name),
             (true, true) | (false, false) => {}
         }
         if let Some(activity) = self.by_namespace.get_mut(namespace)
             && is_counted((before, after))
         {
             activity.changed_at = now;
+            for since in activity.uncounted_since.values_mut() {
+                since.get_or_insert(now);
+            }
         }
     }
 
-    fn add_quota(&mut self, namespace: &str, now: Tick) {
-        let new = NamespaceActivity { quotas: 0, changed_at: now };
-        self.by_namespace.entry(namespace.to_owned()).or_insert(new).quotas += 1;
+    fn add_quota(&mut self, namespace: &str, name: &str, now: Tick) {
+        let new = || NamespaceActivity { changed_at: now, uncounted_since: BTreeMap::new() };
+        let activity = self.by_namespace.entry(namespace.to_owned()).or_insert_with(new);
+        activity.uncounted_since.insert(name.to_owned(), Some(now));
     }
 
-    fn remove_quota(&mut self, namespace: &str) {
+    fn remove_quota(&mut self, namespace: &str, name: &str) {
         let Some(activity) = self.by_namespace.get_mut(namespace) else { return };
-        activity.quotas -= 1;
-        if activity.quotas == 0 {
+        activity.uncounted_since.remove(name);
+        if activity.uncounted_since.is_empty() {
             self.by_namespace.remove(namespace);
         }
     }
 
-    /// When something that counts last changed in a namespace with quotas.
-    pub(super) fn last_change(&self, namespace: &str) -> Tick {
-        self.by_namespace.get(namespace).map_or(Tick::ZERO, |activity| activity.changed_at)
+    /// A quota was counted.
+    fn counted(&mut self, quota: &NamespacedName) {
+        let activity = self.by_namespace.get_mut(&quota.namespace);
+        let since = activity.and_then(|of| of.uncounted_since.get_mut(&quota.name));
+        if let Some(since) = since {
+            *since = None;
+        }
+    }
+
+    /// When a quota is to be counted: once its namespace is quiet, and in time where it never is.
+    pub(super) fn count_due(&self, quota: &NamespacedName) -> Tick {
+        let Some(activity) = self.by_namespace.get(&quota.namespace) else { return Tick::ZERO };
+        let since = activity.uncounted_since.get(&quota.name).copied().flatten();
+        since.map_or(Tick::ZERO, |since| {
+            (activity.changed_at + QUIET_TIME).min(since + BUSY_TIME_MAX)
+        })
     }
 }
 
-fn namespace_of(object: Option<&ViewObject>) -> Option<&str> {
-    object?.meta().namespace.as_deref()
+impl ClusterView {
+    /// A quota was counted, as [`WritePlan::counted_quota`](crate::WritePlan::counted_quota) says.
+    pub fn quota_counted(&mut self, quota: &NamespacedName) {
+        self.memories_mut().quota_activity.counted(quota);
+    }
 }
 
 fn is_quota(object: Option<&ViewObject>) -> bool {

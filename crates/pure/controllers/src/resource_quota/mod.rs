@@ -8,9 +8,10 @@
 //! When a quota gets room, it wakes the controllers that it had refused.
 //!
 //! It waits until the namespace is quiet, as its kinds are watched one by one. So a quota may be
-//! seen before the object that was charged to it. The server counts again what the controller
-//! writes. A view that is late cannot make `used` less than it is. Source of behaviour: upstream's
-//! controller (`pkg/controller/resourcequota`).
+//! seen before the object that was charged to it. Where a namespace is never quiet, it waits no
+//! longer than 30 s. The server counts again what the controller writes. A view that is late cannot
+//! make `used` less than it is. Source of behaviour: upstream's controller
+//! (`pkg/controller/resourcequota`).
 
 mod activity;
 mod room;
@@ -31,9 +32,6 @@ use crate::{
     owners,
 };
 pub(crate) use activity::QuotaActivity;
-
-/// So long a namespace is left alone after a change.
-const QUIET_TIME: TickDuration = TickDuration::from_secs(2);
 
 /// The quotas that a change may concern.
 pub(crate) fn affected(
@@ -56,17 +54,18 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
     if owners::is_terminating(&quota.metadata) {
         return plan;
     }
-    let quiet_at = view.memories().quota_activity.last_change(&name.namespace) + QUIET_TIME;
-    if now < quiet_at {
-        plan.look_again(quiet_at);
+    let due = view.memories().quota_activity.count_due(name);
+    if now < due {
+        plan.look_again(due);
         return plan;
     }
+    plan.counted_quota = Some(name.clone());
     let terms = QuotaTerms::of_quota(quota);
     let count = NamespaceCount::new(view, &name.namespace, &terms, now);
     if let Some(at) = count.changes_at {
         plan.look_again(at);
     }
-    let status = count.status(quota, &terms);
+    let status = count.status(view, quota, &terms);
     if !is_same(quota.status.as_ref(), &status) {
         let mut counted = quota.as_ref().clone();
         counted.status = Some(status);
@@ -85,12 +84,13 @@ struct NamespaceCount {
 impl NamespaceCount {
     fn new(view: &ClusterView, namespace: &str, terms: &QuotaTerms, now: Tick) -> Self {
         let mut used = QuotaUsage::default();
-        for (name, _) in terms.amounts().filter(|(_, amount)| kind_of(*amount).is_some()) {
+        let mut kinds = BTreeSet::new();
+        for (name, amount) in terms.amounts() {
+            let Some(kind) = kind_of(view, amount) else { continue };
             used.set(name, Quantity::default());
+            kinds.insert(kind);
         }
         let mut count = Self { used, changes_at: None };
-        let kinds: BTreeSet<ResourceKind> =
-            terms.amounts().filter_map(|(_, amount)| kind_of(amount)).collect();
         for kind in kinds {
             for object in view.in_namespace(kind, namespace) {
                 count.add(terms, kind, object, now);
@@ -111,12 +111,17 @@ impl NamespaceCount {
     }
 
     /// The status that says so. Of kinds that are not in the view, it says what it said.
-    fn status(&self, quota: &ResourceQuota, terms: &QuotaTerms) -> ResourceQuotaStatus {
+    fn status(
+        &self,
+        view: &ClusterView,
+        quota: &ResourceQuota,
+        terms: &QuotaTerms,
+    ) -> ResourceQuotaStatus {
         let known = quota.status.as_ref().and_then(|status| status.used.as_ref());
         let mut used = self.used.to_list();
         for (name, amount) in known.into_iter().flatten() {
             let is_foreign =
-                QuotaAmount::of_name(name).is_some_and(|amount| kind_of(amount).is_none());
+                QuotaAmount::of_name(name).is_some_and(|amount| kind_of(view, amount).is_none());
             if is_foreign && terms.hard().get(name).is_some() {
                 used.insert(name.clone(), amount.clone());
             }
@@ -125,10 +130,11 @@ impl NamespaceCount {
     }
 }
 
-/// The kind that an amount counts objects of; none when the view does not hold it.
-fn kind_of(amount: QuotaAmount<'_>) -> Option<ResourceKind> {
+/// The kind that an amount counts objects of, built in or described by a definition; none when the
+/// view does not hold it.
+fn kind_of(view: &ClusterView, amount: QuotaAmount<'_>) -> Option<ResourceKind> {
     let resource = amount.resource();
-    ResourceKind::ALL.into_iter().find(|kind| {
+    ResourceKind::ALL.into_iter().chain(view.custom_kinds()).find(|kind| {
         let info = kind.info();
         info.scope == ResourceScope::Namespaced
             && info.held != ViewDetail::Nothing

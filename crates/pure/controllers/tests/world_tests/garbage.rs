@@ -210,7 +210,7 @@ fn kinds_of_which_only_metadata_is_held_are_owners_and_dependents_as_all_others(
 }
 
 /// A kind that a user's definition describes, and an object of it.
-fn kite(world: &mut World) -> ObjectId {
+pub(crate) fn kite(world: &mut World) -> ObjectId {
     world.create(json!({
         "kind": "CustomResourceDefinition", "metadata": {"name": "kites.example.org"},
         "spec": {

@@ -5,6 +5,7 @@ use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
 use crate::build::{deployment, pod};
+use crate::garbage::kite;
 use crate::world::{World, id};
 
 fn quota(hard: Value) -> Value {
@@ -78,6 +79,40 @@ fn a_status_that_is_wrong_is_counted_again_and_a_right_one_is_left() {
     );
     quiet(&mut world);
     assert_eq!(world.api.version, version + 1, "an amount that is written otherwise is the same");
+}
+
+#[test]
+fn a_namespace_that_is_never_quiet_is_counted_every_30_s() {
+    let mut world = World::with_node();
+    world.create(quota(json!({"secrets": "99"})));
+    world.settle();
+    let mut shown = Vec::new();
+    for second in 1..=70 {
+        world.create(json!({"kind": "Secret", "metadata": {"name": format!("key-{second}")}}));
+        world.advance(TickDuration::from_secs(1));
+        let secrets = status(&world)["used"]["secrets"].clone();
+        if shown.last().is_none_or(|(_, known)| *known != secrets) {
+            shown.push((second, secrets));
+        }
+    }
+    let expected = [(1, Value::Null), (30, json!("30")), (60, json!("60"))];
+    assert_eq!(shown, expected);
+    quiet(&mut world);
+    assert_eq!(status(&world)["used"]["secrets"], "70");
+}
+
+#[test]
+fn objects_of_a_kind_that_a_definition_describes_are_counted() {
+    let mut world = World::new();
+    world.create(quota(json!({"count/kites.example.org": "9", "count/boats.example.org": "9"})));
+    kite(&mut world);
+    set_status(
+        &mut world,
+        json!({"used": {"count/kites.example.org": "4", "count/boats.example.org": "4"}}),
+    );
+    quiet(&mut world);
+    let used = json!({"count/kites.example.org": "1", "count/boats.example.org": "4"});
+    assert_eq!(status(&world)["used"], used, "boats are not served");
 }
 
 #[test]

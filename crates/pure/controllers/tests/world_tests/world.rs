@@ -138,6 +138,7 @@ impl World {
         self.notes.extend(plan.notes);
         plan.unfit.into_iter().for_each(|attempt| self.view.remember(attempt));
         plan.recommendation.iter().for_each(|made| self.view.recommend(made));
+        plan.counted_quota.iter().for_each(|quota| self.view.quota_counted(quota));
         self.view.creation_pauses_told(&plan.paused);
         match plan.again_at {
             Some(at) => self.timers.insert(key.clone(), at),
