@@ -130,6 +130,16 @@ pub struct KindInfo {
     pub held: ViewDetail,
 }
 
+impl KindInfo {
+    /// `deployments/scale.apps`: a part of its objects, or nothing, as error texts name it.
+    pub(crate) fn resource(&self, part: &str) -> String {
+        match self.group {
+            "" => format!("{}{part}", self.plural),
+            group => format!("{}{part}.{group}", self.plural),
+        }
+    }
+}
+
 /// How much of a kind's objects the view holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewDetail {
@@ -195,6 +205,15 @@ impl ResourceKind {
         ResourceKind::ClusterRole,
         ResourceKind::CustomResourceDefinition,
     ];
+
+    /// Whether its objects have a `/scale`. Those of custom kinds that have one are not watched
+    /// whole, so nothing here scales them.
+    pub(crate) const fn is_scalable(self) -> bool {
+        matches!(
+            self,
+            Self::Deployment | Self::ReplicaSet | Self::StatefulSet | Self::ReplicationController
+        )
+    }
 
     /// Its names.
     pub const fn info(self) -> KindInfo {

@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 use rekindle_types::held::{HeldContainer, HeldContainerState, HeldContainerStatus, HeldPod};
 use rekindle_types::owners::is_controlled_by;
 use rekindle_types::pod_annotations::is_mirror;
-use rekindle_types::pods;
+use rekindle_types::pods::{self, AnyContainer};
 use rekindle_types::restart_rules::RuleAction;
 use rekindle_types::v1alpha1::Rung;
 
@@ -330,10 +330,7 @@ fn impossible(pod: &HeldPod) -> &'static [Rung] {
 }
 
 fn init_role(container: &HeldContainer) -> ContainerRole {
-    match container.restart_policy.as_deref() {
-        Some("Always") => ContainerRole::Sidecar,
-        Some(_) | None => ContainerRole::Init,
-    }
+    if container.is_sidecar() { ContainerRole::Sidecar } else { ContainerRole::Init }
 }
 
 #[cfg(test)]

@@ -84,17 +84,9 @@ fn scale_of<'a>(
         || UncountablePods::NoController { pod: pod.metadata.name.clone().unwrap_or_default() };
     let OwnerReference { api_version, kind, .. } = controller;
     match ResourceKind::of_reference(api_version, kind) {
-        Some(
-            ResourceKind::ReplicaSet
-            | ResourceKind::Deployment
-            | ResourceKind::ReplicationController
-            | ResourceKind::StatefulSet,
-        ) => {}
-        Some(other) => {
-            let info = other.info();
-            let group =
-                if info.group.is_empty() { String::new() } else { format!(".{}", info.group) };
-            return Err(UncountablePods::NoScale { resource: format!("{}{group}", info.plural) });
+        Some(kind) if kind.is_scalable() => {}
+        Some(kind) => {
+            return Err(UncountablePods::NoScale { resource: kind.info().resource("") });
         }
         None => {
             let (kind, api_version) = (kind.clone(), api_version.clone());

@@ -41,27 +41,15 @@ pub(super) fn find<'a>(
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         return Err(NoScale::UnknownKind { kind: reference.kind.clone(), group: group.to_owned() });
     };
-    if !is_scalable(kind) {
+    if !kind.is_scalable() {
         return Err(NoScale::NotScalable);
     }
     let id = ObjectId::new(kind, NamespacedName::new(namespace, reference.name.as_str()));
     let found = view.get(&id).and_then(scale);
-    found.ok_or_else(|| {
-        let info = kind.info();
-        let group = if info.group.is_empty() { String::new() } else { format!(".{}", info.group) };
-        let resource = format!("{}/scale{group}", info.plural);
-        NoScale::NotFound { resource, name: reference.name.clone() }
+    found.ok_or_else(|| NoScale::NotFound {
+        resource: kind.info().resource("/scale"),
+        name: reference.name.clone(),
     })
-}
-
-const fn is_scalable(kind: ResourceKind) -> bool {
-    matches!(
-        kind,
-        ResourceKind::Deployment
-            | ResourceKind::ReplicaSet
-            | ResourceKind::StatefulSet
-            | ResourceKind::ReplicationController
-    )
 }
 
 fn scale(object: &ViewObject) -> Option<ScaleTarget<'_>> {
