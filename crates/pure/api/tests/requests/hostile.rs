@@ -155,3 +155,24 @@ fn a_yaml_bomb_and_deep_nesting_are_refused_quickly() {
         assert!(answer.body.len() < 2_000, "the answer is short");
     }
 }
+
+/// Each metric looks at every pod of the target, every 15 s.
+#[test]
+fn an_autoscaler_has_a_bounded_number_of_metrics() {
+    let mut bench = Bench::new();
+    let mut post = |name: &str, metrics: usize| {
+        let metric = json!({"type": "Resource", "resource": {"name": "cpu",
+            "target": {"type": "Utilization", "averageUtilization": 50}}});
+        let object = json!({"metadata": {"name": name}, "spec": {"maxReplicas": 3,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "metrics": vec![metric; metrics]}});
+        let target = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+        bench.call("POST", target, &object.to_string())
+    };
+    assert_eq!(post("a", 64).code(), 201);
+    let refused = post("b", 10_000).text();
+    assert!(
+        refused.ends_with("spec.metrics: Too many: 10000: must have at most 64 items"),
+        "{refused}"
+    );
+}

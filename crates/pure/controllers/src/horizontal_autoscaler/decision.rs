@@ -13,6 +13,7 @@ use super::history::ReplicaRecommendation;
 use super::limits::{ReplicaRange, limit};
 use super::metrics::{MetricInputs, judge};
 use super::replica_count::MetricTolerance;
+use super::samples::TargetSamples;
 use super::selected_pods::pods_of;
 use super::target::{self, ScaleTarget};
 use crate::events::EventNote;
@@ -145,8 +146,12 @@ fn propose(
         }
     };
     let tolerance = tolerance(autoscaler.spec.behavior.as_ref());
-    let inputs = MetricInputs { pods: &pods, reading, current: target.wanted, tolerance, now };
-    let verdict = judge(autoscaler, &inputs);
+    let samples = match reading {
+        Ok(report) => Ok(TargetSamples::new(&pods, report, now)),
+        Err(why) => Err(why.as_str()),
+    };
+    let verdict =
+        judge(autoscaler, &mut MetricInputs { samples, current: target.wanted, tolerance });
     for failure in &verdict.failures {
         decision.warn(failure.reason, failure.message.clone());
     }

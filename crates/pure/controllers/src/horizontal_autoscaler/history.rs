@@ -47,7 +47,7 @@ impl ScalingHistory {
     }
 
     /// When it last scaled, as far as that is remembered.
-    pub(super) fn last_change(&self) -> Option<Tick> {
+    pub(crate) fn last_change(&self) -> Option<Tick> {
         self.changes.last().map(|(at, _)| *at)
     }
 }

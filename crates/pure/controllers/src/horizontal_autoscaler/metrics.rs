@@ -6,25 +6,21 @@ use k8s_openapi::api::autoscaling::v2::{
     MetricValueStatus, ResourceMetricStatus,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
-use rekindle_types::held::HeldPod;
-use rekindle_types::{Quantity, Tick};
+use rekindle_types::Quantity;
 
 use super::replica_count::{
     MetricTolerance, PodSample, ReplicaProposal, ResourceTarget, SampleStanding, propose,
 };
-use super::samples::{MeasuredResource, request_millis, sample};
-use crate::usage::{MeasuredPod, UsageReading, UsageReport};
+use super::samples::{MeasuredResource, TargetSamples};
 
-/// What a metric is read from.
-#[derive(Clone, Copy, Debug)]
+/// What metrics are read from.
+#[derive(Debug)]
 pub(super) struct MetricInputs<'a> {
-    /// The pods of the target.
-    pub(super) pods: &'a [&'a HeldPod],
-    pub(super) reading: &'a UsageReading,
+    /// Of the pods of the target, or why nothing is known of them.
+    pub(super) samples: Result<TargetSamples<'a>, &'a str>,
     /// The replicas that the target should have now.
     pub(super) current: i32,
     pub(super) tolerance: MetricTolerance,
-    pub(super) now: Tick,
 }
 
 /// What all metrics say.
@@ -61,9 +57,9 @@ impl MetricsVerdict {
     }
 }
 
-pub(super) fn judge(
-    autoscaler: &HorizontalPodAutoscaler,
-    inputs: &MetricInputs<'_>,
+pub(super) fn judge<'a>(
+    autoscaler: &'a HorizontalPodAutoscaler,
+    inputs: &mut MetricInputs<'a>,
 ) -> MetricsVerdict {
     let mut highest: Option<(i32, String)> = None;
     let (mut statuses, mut failures) = (Vec::new(), Vec::new());
@@ -94,7 +90,10 @@ struct ReadMetric {
     status: MetricStatus,
 }
 
-fn read(metric: &MetricSpec, inputs: &MetricInputs<'_>) -> Result<ReadMetric, MetricFailure> {
+fn read<'a>(
+    metric: &'a MetricSpec,
+    inputs: &mut MetricInputs<'a>,
+) -> Result<ReadMetric, MetricFailure> {
     if let Some(source) = &metric.resource {
         let resource = MeasuredResource { resource: &source.name, container: None };
         let (found, name) = read_resource(resource, &source.target, inputs).map_err(|text| {
@@ -161,10 +160,10 @@ fn unserved(metric: &MetricSpec) -> MetricFailure {
 }
 
 /// What the metric asks for, and what it is called where that is said.
-fn read_resource(
-    of: MeasuredResource<'_>,
+fn read_resource<'a>(
+    of: MeasuredResource<'a>,
     target: &MetricTarget,
-    inputs: &MetricInputs<'_>,
+    inputs: &mut MetricInputs<'a>,
 ) -> Result<(ReplicaProposal, String), String> {
     let (resource, in_container) = (of.resource, of.container.is_some());
     if let Some(average) = &target.average_value {
@@ -186,54 +185,26 @@ fn read_resource(
     Ok((found, format!("{resource} {kind} utilization (percentage of request)")))
 }
 
-fn count(
-    of: MeasuredResource<'_>,
+fn count<'a>(
+    of: MeasuredResource<'a>,
     target: ResourceTarget,
-    inputs: &MetricInputs<'_>,
+    inputs: &mut MetricInputs<'a>,
 ) -> Result<ReplicaProposal, String> {
     let unable = |why: &str| format!("unable to get metrics for resource {}: {why}", of.resource);
-    let report = match inputs.reading {
-        Ok(report) => report,
-        Err(why) => {
-            return Err(unable(&format!(
-                "unable to fetch metrics from resource metrics API: {why}"
-            )));
-        }
-    };
-    let name = |pod: &HeldPod| pod.metadata.name.clone().unwrap_or_default();
-    if !inputs.pods.iter().any(|pod| report.pods.contains_key(&name(pod))) {
+    let samples = inputs.samples.as_mut().map_err(|why| {
+        unable(&format!("unable to fetch metrics from resource metrics API: {why}"))
+    })?;
+    if !samples.has_measured() {
         return Err(unable("no metrics returned from resource metrics API"));
     }
-    if let Some(container) = of.container {
-        check_container(container, report, inputs.pods).map_err(|why| unable(&why))?;
-    }
-    let mut samples: Vec<PodSample> =
-        inputs.pods.iter().map(|pod| sample(pod, of, report, inputs.now)).collect();
-    if let ResourceTarget::Utilization(_) = target
-        && samples.iter().any(|sample| sample.standing == SampleStanding::Counted)
+    let samples = samples.of(of).map_err(|why| unable(&why.to_string()))?;
+    let is_counted = |sample: &PodSample| sample.standing == SampleStanding::Counted;
+    if let (ResourceTarget::Utilization(_), Some(missing)) = (target, &samples.missing_request)
+        && samples.pods.iter().any(is_counted)
     {
-        for (pod, sample) in inputs.pods.iter().zip(&mut samples) {
-            sample.request_millis = request_millis(pod, of).map_err(|why| why.to_string())?;
-        }
+        return Err(missing.to_string());
     }
-    propose(&samples, target, inputs.current, inputs.tolerance).map_err(|why| why.to_string())
-}
-
-/// One of the pods must have the container. Of one that does not run it just now nothing is known.
-fn check_container(container: &str, report: &UsageReport, pods: &[&HeldPod]) -> Result<(), String> {
-    let mut measured = pods.iter().filter_map(|pod| {
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
-        Some((pod, name, report.pods.get(name)?))
-    });
-    let has_container = |of: &MeasuredPod| of.containers.contains_key(container);
-    let first = measured.clone().next();
-    match (first, measured.any(|(.., found)| has_container(found))) {
-        (Some((pod, name, _)), false) => {
-            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-            Err(format!("container {container} not present in metrics for pod {namespace}/{name}"))
-        }
-        (Some(_) | None, _) => Ok(()),
-    }
+    propose(&samples.pods, target, inputs.current, inputs.tolerance).map_err(|why| why.to_string())
 }
 
 fn shown(found: ReplicaProposal) -> MetricValueStatus {

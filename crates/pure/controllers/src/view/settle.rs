@@ -226,7 +226,10 @@ impl ClusterView {
                 }
             }
             WriteOperation::Scale(ScaleWrite { autoscaler, change, .. }) => {
-                self.memories.scaling.scaled(autoscaler, *change, self.now);
+                // one that has gone since would be remembered for ever
+                if self.by_uid(autoscaler).is_some() {
+                    self.memories.scaling.scaled(autoscaler, *change, self.now);
+                }
             }
             WriteOperation::Create(_)
             | WriteOperation::TryCreate(_)

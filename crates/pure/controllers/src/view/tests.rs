@@ -1,12 +1,13 @@
 //! What keeps the view true while watches lag behind our own writes.
 
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1;
 use proptest::prelude::*;
 use rekindle_types::held::HeldPod;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::{DeleteGrace, DeleteWrite, DependentPolicy};
+use crate::plan::{DeleteGrace, DeleteWrite, DependentPolicy, ScaleWrite};
 use crate::{
     ControllerKey, PlannedWrite, WriteOperation, WriteRefusal, WriteResult, affected, reconcile,
 };
@@ -300,4 +301,29 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn nothing_is_remembered_of_an_autoscaler_that_goes_while_it_scales() {
+    let autoscaler: HorizontalPodAutoscaler = serde_json::from_value(json!({
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": "5"},
+        "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
+    }))
+    .unwrap();
+    let autoscaler = ViewObject::from(autoscaler);
+    let scale = PlannedWrite::from(WriteOperation::Scale(ScaleWrite {
+        target: ObjectId::new(ResourceKind::Deployment, NamespacedName::new("shop", "web")),
+        uid: "u2".to_owned(),
+        resource_version: "4".to_owned(),
+        replicas: 3,
+        change: 2,
+        autoscaler: "u1".to_owned(),
+    }));
+    let mut view = ClusterView::new();
+    view.apply(autoscaler.clone());
+    view.settle(&autoscaler.id(), &scale, WriteResult::Done);
+    assert_eq!(view.scaling_history("u1").last_change(), Some(Tick::ZERO));
+    view.delete(&autoscaler.id(), "u1");
+    view.settle(&autoscaler.id(), &scale, WriteResult::Done);
+    assert_eq!(view.scaling_history("u1"), Default::default());
 }

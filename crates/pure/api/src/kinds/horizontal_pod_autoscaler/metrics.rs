@@ -11,6 +11,8 @@ use super::reference_errors;
 use crate::registry::field_error::FieldError;
 use crate::validation::{MISTAKES_MAX, Path, invalid_each, items, names, quantities};
 
+/// More metrics are not looked at: each takes a look at every pod of the target, every 15 s.
+const METRICS_MAX: usize = 64;
 /// Percent of the CPU that pods ask for, where an autoscaler names no metric.
 const CPU_UTILIZATION: i32 = 80;
 const CONTAINER_RESOURCE: &str = "ContainerResource";
@@ -57,7 +59,7 @@ fn targets(metric: &mut MetricSpec) -> impl Iterator<Item = &mut MetricTarget> {
 
 /// What no API here serves: the autoscaler says so in its conditions, too.
 pub(super) fn warnings(spec: &HorizontalPodAutoscalerSpec) -> Vec<String> {
-    let metrics = items(spec.metrics.as_ref()).iter().enumerate();
+    let metrics = items(spec.metrics.as_ref()).iter().take(METRICS_MAX).enumerate();
     let unserved =
         metrics.filter(|(_, metric)| matches!(metric.type_.as_str(), EXTERNAL | OBJECT | PODS));
     unserved
@@ -73,6 +75,9 @@ pub(super) fn warnings(spec: &HorizontalPodAutoscalerSpec) -> Vec<String> {
 
 pub(super) fn errors(spec: &HorizontalPodAutoscalerSpec, field: &Path) -> Vec<FieldError> {
     let metrics = items(spec.metrics.as_ref());
+    if metrics.len() > METRICS_MAX {
+        return vec![FieldError::too_many_of(field, metrics.len(), METRICS_MAX)];
+    }
     let mut errors = Vec::new();
     for (index, metric) in metrics.iter().enumerate() {
         if errors.len() >= MISTAKES_MAX {
