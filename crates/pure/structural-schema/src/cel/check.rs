@@ -9,12 +9,12 @@ use std::{
 };
 
 use cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, SourceInfo,
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr,
 };
 
 use super::{
     cost,
-    parse::{ParsedExpression, at_offset},
+    parse::{ExpressionProblem, PROBLEMS_MAX},
     signatures::{self, Signature},
     types::CelType,
 };
@@ -45,12 +45,11 @@ pub(crate) struct CheckedExpression {
 
 /// Checks an expression. `self` and `oldSelf` have the given types.
 pub(crate) fn check(
-    parsed: &ParsedExpression,
+    root: &IdedExpr,
     self_type: &CelType,
     old_self: &CelType,
-) -> Result<CheckedExpression, String> {
+) -> Result<CheckedExpression, Vec<ExpressionProblem>> {
     let mut checker = Checker {
-        source: &parsed.source,
         variables: vec![
             ("self".to_owned(), self_type.clone()),
             ("oldSelf".to_owned(), old_self.clone()),
@@ -58,19 +57,21 @@ pub(crate) fn check(
         uses_old_self: false,
         problems: Vec::new(),
     };
-    let Checked { cel_type, cost } = checker.expression(&parsed.root);
+    let Checked { cel_type, cost } = checker.expression(root);
     if !checker.problems.is_empty() {
-        return Err(checker.problems.join("\n"));
+        return Err(checker.problems);
     }
     Ok(CheckedExpression { cel_type, cost_max: cost, uses_old_self: checker.uses_old_self })
 }
 
-pub(super) struct Checker<'a> {
-    source: &'a SourceInfo,
+pub(super) struct Checker {
     variables: Vec<(String, CelType)>,
     uses_old_self: bool,
-    problems: Vec<String>,
+    problems: Vec<ExpressionProblem>,
 }
+
+/// How deep a type may nest. A schema makes types of 64 levels.
+const TYPE_DEPTH_MAX: usize = 100;
 
 /// Names of types, which are values too.
 const TYPE_NAMES: [&str; 11] = [
@@ -87,14 +88,28 @@ const TYPE_NAMES: [&str; 11] = [
     "optional_type",
 ];
 
-impl Checker<'_> {
+impl Checker {
     /// Reports a problem. The part counts as any type, so that it is reported once.
-    pub(super) fn problem(&mut self, id: u64, problem: &str) -> Checked {
-        self.problems.push(at_offset(self.source, id, problem));
+    pub(super) fn problem(&mut self, part: u64, problem: impl Into<String>) -> Checked {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(ExpressionProblem { part, problem: problem.into() });
+        }
         Checked::new(CelType::ANY, 0)
     }
 
+    /// Checks a part. Nothing more is looked at once there are problems enough.
     pub(super) fn expression(&mut self, expression: &IdedExpr) -> Checked {
+        if self.problems.len() >= PROBLEMS_MAX {
+            return Checked::new(CelType::ANY, 0);
+        }
+        let checked = self.part(expression);
+        if checked.cel_type.depth() > TYPE_DEPTH_MAX {
+            return self.problem(expression.id, "the type of the expression nests too deep");
+        }
+        checked
+    }
+
+    fn part(&mut self, expression: &IdedExpr) -> Checked {
         let id = expression.id;
         match &expression.expr {
             Expr::Literal(literal) => Checked::new(literal_type(literal), 0),
@@ -131,6 +146,10 @@ impl Checker<'_> {
                         (true, CelType::Optional(inner)) => inner.as_ref().clone(),
                         (_, other) => other,
                     };
+                    if !k.cel_type.can_be_key() {
+                        let problem = format!("unsupported type '{}' of a map key", k.cel_type);
+                        self.problem(entry.key.id, problem);
+                    }
                     key = Some(self.same(entry.key.id, key, k.cel_type));
                     value = Some(self.same(entry.value.id, value, v_type));
                 }
@@ -138,11 +157,11 @@ impl Checker<'_> {
                 let inner = |part: Option<CelType>| Arc::new(part.unwrap_or(CelType::ANY));
                 Checked::new(CelType::Map(inner(key), inner(value), size), cost)
             }
-            Expr::Comprehension(comprehension) => self.comprehension(id, comprehension),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::Struct(message) => {
                 let problem =
                     format!("undeclared reference to '{}' (in container '')", message.type_name);
-                self.problem(id, &problem)
+                self.problem(id, problem)
             }
             Expr::Unspecified => self.problem(id, "the expression is incomplete"),
         }
@@ -152,7 +171,7 @@ impl Checker<'_> {
     fn same(&mut self, id: u64, first: Option<CelType>, next: CelType) -> CelType {
         let Some(first) = first else { return next };
         if !first.is_like(&next) {
-            self.problem(id, &format!("expected type '{first}' but found '{next}'"));
+            self.problem(id, format!("expected type '{first}' but found '{next}'"));
         }
         first.or(next)
     }
@@ -167,7 +186,7 @@ impl Checker<'_> {
         if TYPE_NAMES.contains(&name) {
             return Checked::new(CelType::TypeName, cost::SELECT);
         }
-        self.problem(id, &format!("undeclared reference to '{name}' (in container '')"))
+        self.problem(id, format!("undeclared reference to '{name}' (in container '')"))
     }
 
     fn lookup(&self, name: &str) -> Option<CelType> {
@@ -200,18 +219,18 @@ impl Checker<'_> {
         match of {
             CelType::Object(fields) => match fields.get(name) {
                 Some(field) => field.clone(),
-                None => self.problem(id, &format!("undefined field '{name}'")).cel_type,
+                None => self.problem(id, format!("undefined field '{name}'")).cel_type,
             },
             CelType::Map(_, value, _) => value.as_ref().clone(),
             CelType::Any(_) => CelType::ANY,
             other => {
                 let problem = format!("type '{other}' does not support field selection");
-                self.problem(id, &problem).cel_type
+                self.problem(id, problem).cel_type
             }
         }
     }
 
-    fn comprehension(&mut self, id: u64, fold: &ComprehensionExpr) -> Checked {
+    fn comprehension(&mut self, fold: &ComprehensionExpr) -> Checked {
         let range = self.expression(&fold.iter_range);
         let item = self.range_item(fold.iter_range.id, &range.cel_type);
         let start = self.expression(&fold.accu_init);
@@ -235,9 +254,6 @@ impl Checker<'_> {
             .saturating_add(start.cost)
             .saturating_add(result.cost)
             .saturating_add(size.saturating_mul(once));
-        if self.problems.len() > 20 {
-            return self.problem(id, "the expression has too many problems");
-        }
         Checked::new(result.cel_type, cost)
     }
 
@@ -252,7 +268,7 @@ impl Checker<'_> {
                     "expression of type '{other}' cannot be range of a comprehension (must be \
                      list, map, or dynamic)"
                 );
-                self.problem(id, &problem).cel_type
+                self.problem(id, problem).cel_type
             }
         }
     }

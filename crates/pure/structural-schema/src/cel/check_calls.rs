@@ -55,11 +55,11 @@ impl LambdaCall {
     }
 }
 
-impl Checker<'_> {
+impl Checker {
     pub(super) fn call(&mut self, id: u64, call: &CallExpr) -> Checked {
         if NOT_SUPPORTED.contains(&call.func_name.as_str()) {
             let problem = format!("the function '{}' is not supported here", call.func_name);
-            return self.problem(id, &problem);
+            return self.problem(id, problem);
         }
         if let Some((kind, names, parts)) = LambdaCall::read(call) {
             return self.lambda(id, call, kind, &names, parts);
@@ -82,7 +82,7 @@ impl Checker<'_> {
         }
         let Some(forms) = FUNCTIONS.get(name) else {
             let problem = format!("undeclared reference to '{name}' (in container '')");
-            return self.problem(id, &problem);
+            return self.problem(id, problem);
         };
         let found = forms.iter().find_map(|form| matches(form, is_member, &arguments));
         let Some(result) = found else {
@@ -104,7 +104,7 @@ impl Checker<'_> {
             _ => format!("({})", types.join(", ")),
         };
         let problem = format!("found no matching overload for '{name}' applied to '{signature}'");
-        self.problem(id, &problem)
+        self.problem(id, problem)
     }
 
     /// `a.?b`: the value of a field that may be absent.
@@ -123,7 +123,7 @@ impl Checker<'_> {
         let field = match inner {
             CelType::Object(fields) => match fields.get(name.inner()) {
                 Some(field) => field.clone(),
-                None => return self.problem(id, &format!("undefined field '{}'", name.inner())),
+                None => return self.problem(id, format!("undefined field '{}'", name.inner())),
             },
             CelType::Map(_, value, _) => value.as_ref().clone(),
             _ => CelType::ANY,

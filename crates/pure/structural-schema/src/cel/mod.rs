@@ -13,6 +13,7 @@ mod eval_macros;
 mod functions;
 mod list_sums;
 mod names;
+mod nesting;
 mod operations;
 mod parse;
 mod quantity;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     check::{CheckedExpression, check},
-    parse::{ParsedExpression, parse, parse_with_places},
+    parse::{parse, placed},
     types::CelType,
 };
 use crate::{schema_node::SchemaNode, shown::json as shown_json};
@@ -79,10 +79,10 @@ impl CelRule {
             let rule = parse(&self.rule)?;
             let message = match &*self.message_expression {
                 "" => None,
-                text => parse(text).ok().map(|parsed| parsed.root),
+                text => parse(text).ok(),
             };
-            let uses_old_self = mentions(&rule.root, "oldSelf");
-            Ok(ParsedRule { rule: rule.root, uses_old_self, message })
+            let uses_old_self = mentions(&rule, "oldSelf");
+            Ok(ParsedRule { rule, uses_old_self, message })
         });
         parsed.as_ref().map_err(String::as_str)
     }
@@ -153,12 +153,10 @@ pub(crate) struct RuleEstimate {
 }
 
 /// Compiles a rule against the type of its node. Reports what is wrong with it at `path`.
-/// `places_left` counts how many more problems are given their places in the expression.
 pub(crate) fn check_rule(
     rule: SchemaNode<'_>,
     self_type: &CelType,
     path: &str,
-    places_left: &mut usize,
     errors: &mut Vec<FieldError>,
 ) -> Option<RuleEstimate> {
     let text = rule.text("rule");
@@ -170,15 +168,9 @@ pub(crate) fn check_rule(
     } else {
         self_type.clone()
     };
-    let mut compile = |text: &str| {
-        let parsed: ParsedExpression = parse(text)?;
-        check(&parsed, self_type, &old_self).map_err(|problem| {
-            // this takes long: only some problems are given their places
-            *places_left = places_left.saturating_sub(1);
-            let placed = if *places_left > 0 { parse_with_places(text) } else { None };
-            let placed = placed.and_then(|parsed| check(&parsed, self_type, &old_self).err());
-            placed.unwrap_or(problem)
-        })
+    let compile = |text: &str| {
+        let root = parse(text)?;
+        check(&root, self_type, &old_self).map_err(|problems| placed(text, &problems))
     };
     let mut refuse = |keyword: &str, detail: String| {
         errors.push(FieldError {

@@ -87,6 +87,22 @@ impl CelType {
         }
     }
 
+    /// How many lists, maps and optional values a type nests. Objects are compared by the names of
+    /// their fields, so what they hold does not count.
+    pub(crate) fn depth(&self) -> usize {
+        let (mut depth, mut inner) = (0, self);
+        while let Self::List(next, _) | Self::Map(_, next, _) | Self::Optional(next) = inner {
+            (depth, inner) = (depth + 1, next);
+        }
+        depth
+    }
+
+    /// Whether values of a type can be keys. They nest nothing, so that a type nests in one way
+    /// only: what walks over it is done after as many steps as it is deep.
+    pub(crate) fn can_be_key(&self) -> bool {
+        self.depth() == 0 && !matches!(self, Self::Object(_))
+    }
+
     /// Whether a value of one type can stand where the other is expected.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {

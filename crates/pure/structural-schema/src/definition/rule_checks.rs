@@ -16,22 +16,12 @@ use crate::{
 /// How many of the most expensive rules are named.
 const NAMED_MAX: usize = 4;
 
-/// How many problems are given their places in an expression.
-const PLACES_MAX: usize = 100;
-
 /// What is wrong with rules, and what they cost together.
+#[derive(Default)]
 pub(super) struct RuleChecks {
     errors: Vec<FieldError>,
-    places_left: usize,
     total: u64,
     most_expensive: Vec<(u64, String)>,
-}
-
-impl Default for RuleChecks {
-    fn default() -> Self {
-        let (errors, most_expensive) = (Vec::new(), Vec::new());
-        Self { errors, places_left: PLACES_MAX, total: 0, most_expensive }
-    }
 }
 
 impl RuleChecks {
@@ -67,9 +57,7 @@ impl RuleChecks {
         place: &SchemaPlace<'_>,
     ) {
         let mut found = Vec::new();
-        let Some(estimate) =
-            check_rule(rule, &declared.cel_type, path, &mut self.places_left, &mut found)
-        else {
+        let Some(estimate) = check_rule(rule, &declared.cel_type, path, &mut found) else {
             self.errors.extend(found);
             return;
         };
