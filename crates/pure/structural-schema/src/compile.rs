@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    AdditionalFields, ListIdentity, SCHEMA_DEPTH_MAX, SCHEMA_NODES_MAX, SchemaType,
-    StructuralSchema,
+    AdditionalFields, ListIdentity, SCHEMA_DEPTH_MAX, SCHEMA_NAME_BYTES_MAX, SCHEMA_NODES_MAX,
+    SchemaType, StructuralSchema,
     cel::rule::CelRule,
     schema_node::SchemaNode,
     value_rules::{Junctors, ValueRules},
@@ -19,6 +19,11 @@ pub enum SchemaCompileError {
     /// It has too many nodes.
     #[error("the schema has more than {SCHEMA_NODES_MAX} nodes: split the definition")]
     TooLarge,
+    /// A field has too long a name.
+    #[error(
+        "the schema has a field with a name of more than {SCHEMA_NAME_BYTES_MAX} bytes: shorten it"
+    )]
+    NameTooLong,
     /// A node is not a JSON object.
     #[error("the schema has a node that is not an object: give each field a schema")]
     NotAnObject,
@@ -28,12 +33,16 @@ impl StructuralSchema {
     /// Compiles a schema that [`check_definition_schema`](crate::check_definition_schema) found
     /// nothing wrong with. Of another one, it ignores what it does not understand.
     pub fn compile(schema: &Value) -> Result<Self, SchemaCompileError> {
-        Compiler { nodes_left: SCHEMA_NODES_MAX }.node(schema, SCHEMA_DEPTH_MAX)
+        let mut compiler = Compiler { nodes_left: SCHEMA_NODES_MAX, has_non_object: false };
+        let compiled = compiler.node(schema, SCHEMA_DEPTH_MAX)?;
+        if compiler.has_non_object { Err(SchemaCompileError::NotAnObject) } else { Ok(compiled) }
     }
 }
 
 struct Compiler {
     nodes_left: usize,
+    /// Found last: an error of this kind says that no limit is broken.
+    has_non_object: bool,
 }
 
 impl Compiler {
@@ -42,14 +51,24 @@ impl Compiler {
         schema: &Value,
         depth_left: usize,
     ) -> Result<StructuralSchema, SchemaCompileError> {
-        let node = SchemaNode::new(schema).ok_or(SchemaCompileError::NotAnObject)?;
         let depth_left = depth_left.checked_sub(1).ok_or(SchemaCompileError::TooDeep)?;
         self.nodes_left = self.nodes_left.checked_sub(1).ok_or(SchemaCompileError::TooLarge)?;
+        let Some(node) = SchemaNode::new(schema) else {
+            self.has_non_object = true;
+            for schema in schema.as_array().into_iter().flatten() {
+                self.node(schema, depth_left)?;
+            }
+            return Ok(StructuralSchema::default());
+        };
+        // these are refused, but looked at first
+        let definitions = node.get("definitions").and_then(Value::as_object);
+        for (_, schema) in definitions.into_iter().flatten() {
+            self.node(schema, depth_left)?;
+        }
         let mut compiled = StructuralSchema {
             default: node.get("default").cloned(),
             value_type: SchemaType::parse(node.type_name()),
             list_identity: list_identity(node),
-            has_atomic_map: node.text("x-kubernetes-map-type") == "atomic",
             is_int_or_string: node.is_int_or_string(),
             is_nullable: node.is_set("nullable"),
             preserves_unknown_fields: node.preserves_unknown_fields(),
@@ -58,6 +77,9 @@ impl Compiler {
         };
         let properties = node.get("properties").and_then(Value::as_object);
         for (name, field) in properties.into_iter().flatten() {
+            if name.len() > SCHEMA_NAME_BYTES_MAX {
+                return Err(SchemaCompileError::NameTooLong);
+            }
             compiled.properties.insert(name.as_str().into(), self.node(field, depth_left)?);
         }
         compiled.additional = match node.get("additionalProperties") {
@@ -71,7 +93,7 @@ impl Compiler {
         }
         compiled.values = ValueRules::read(node, self.junctors(node, depth_left)?);
         let rules = node.schemas("x-kubernetes-validations");
-        compiled.rules = rules.map(|rule| CelRule::read(rule, schema)).collect();
+        compiled.rules = rules.map(|rule| CelRule::read(rule, node)).collect();
         let others = compiled.additional.as_deref().and_then(AdditionalFields::schema);
         let mut below = compiled.properties.values().chain(compiled.items.as_deref()).chain(others);
         compiled.has_rules = !compiled.rules.is_empty() || below.any(|below| below.has_rules);
@@ -120,6 +142,14 @@ mod tests {
         assert!(StructuralSchema::compile(&nested(SCHEMA_DEPTH_MAX)).is_ok());
         let refused = StructuralSchema::compile(&nested(SCHEMA_DEPTH_MAX + 1));
         assert_eq!(refused, Err(SchemaCompileError::TooDeep));
+        let deep = nested(SCHEMA_DEPTH_MAX);
+        for hidden in [
+            json!({"items": [], "properties": {"a": deep}}),
+            json!({"items": [deep]}),
+            json!({"definitions": {"a": deep}}),
+        ] {
+            assert_eq!(StructuralSchema::compile(&hidden), Err(SchemaCompileError::TooDeep));
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //! | embedded metadata is decoded | [`StructuralSchema::coerce_embedded`] |
 //! | unknown fields are dropped | [`StructuralSchema::prune_resource`] |
 //! | its defaults are filled in | [`StructuralSchema::fill_defaults`] |
-//! | it is validated | [`StructuralSchema::validate`], or its parts one by one |
-//! | it is applied by the server | [`StructuralSchema::topology`] |
+//! | it is validated | [`StructuralSchema::validate`] |
+//! | its status is validated | [`StructuralSchema::validate_status`] |
 //!
 //! A schema is compiled once for each version of a definition. It then works on JSON trees in
 //! place. Wording, order and limits are those of kube-apiserver 1.36 (apiextensions-apiserver and
@@ -20,6 +20,7 @@ mod cel;
 mod compile;
 mod defaulting;
 mod definition;
+mod error_list;
 mod formats;
 mod go_regex;
 mod list_items;
@@ -27,21 +28,20 @@ mod object_meta;
 mod pruning;
 mod schema_node;
 mod shown;
-mod topology;
+mod unknown_fields;
 mod validation;
 mod value_rules;
 
 use std::collections::BTreeMap;
 
 pub use compile::SchemaCompileError;
-pub use definition::{
-    DefinitionSchema, FieldPathError, check_definition_schema, resolve_field_path,
-};
+pub use definition::{DefinitionSchema, FieldPathError, check_definition_schema, type_of_field};
 use serde_json::Value;
-pub use topology::Topology;
 
 /// How deep a schema may nest.
 pub const SCHEMA_DEPTH_MAX: usize = 64;
+/// How long the name of a field may be, in bytes. Paths of errors hold the names above a field.
+pub const SCHEMA_NAME_BYTES_MAX: usize = 1_024;
 /// How many nodes a schema may have.
 pub const SCHEMA_NODES_MAX: usize = 50_000;
 
@@ -54,7 +54,6 @@ pub struct StructuralSchema {
     default: Option<Value>,
     value_type: Option<SchemaType>,
     list_identity: ListIdentity,
-    has_atomic_map: bool,
     is_int_or_string: bool,
     is_nullable: bool,
     preserves_unknown_fields: bool,
@@ -98,7 +97,7 @@ impl SchemaType {
 
 /// What identifies an item of a list (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum ListIdentity {
+pub(crate) enum ListIdentity {
     /// They are not: the list is replaced as a whole.
     #[default]
     Atomic,

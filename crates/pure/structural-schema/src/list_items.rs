@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_types::validation::{FieldError, MISTAKES_MAX, field_error::FieldProblem};
+use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::{Map, Value};
 
 use crate::{
     AdditionalFields, ListIdentity, StructuralSchema,
+    error_list::ErrorList,
     shown::{json, shown},
     validation::{ValuePath, field_below},
 };
@@ -14,19 +15,21 @@ use crate::{
 impl StructuralSchema {
     /// Checks that lists of type `set` and `map` hold nothing twice. An object that broke this
     /// before an update may break it still.
-    pub fn validate_lists(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    pub(crate) fn validate_lists(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let errors_of = |value: &Value| {
-            let mut errors = Vec::new();
+            let mut errors = ErrorList::default();
             self.find_duplicates(value, &ValuePath::Root, &mut errors);
-            errors.truncate(MISTAKES_MAX);
-            errors
+            errors.into_vec()
         };
         let errors = errors_of(new);
         let was_broken = !errors.is_empty() && old.is_some_and(|old| !errors_of(old).is_empty());
         if was_broken { Vec::new() } else { errors }
     }
 
-    fn find_duplicates(&self, value: &Value, path: &ValuePath<'_>, errors: &mut Vec<FieldError>) {
+    fn find_duplicates(&self, value: &Value, path: &ValuePath<'_>, errors: &mut ErrorList) {
+        if errors.is_full() {
+            return;
+        }
         match value {
             Value::Object(fields) => self.find_in_fields(fields, path, errors),
             Value::Array(items) => {
@@ -52,7 +55,7 @@ impl StructuralSchema {
         &self,
         fields: &Map<String, Value>,
         path: &ValuePath<'_>,
-        errors: &mut Vec<FieldError>,
+        errors: &mut ErrorList,
     ) {
         for (name, field) in fields {
             if let Some(AdditionalFields::Schema(schema)) = self.additional.as_deref() {
@@ -69,7 +72,7 @@ fn find_in_map_list(
     keys: &[Box<str>],
     items: &[Value],
     path: &ValuePath<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut ErrorList,
 ) {
     let of_wrong_type = items.iter().position(|item| !item.is_object() && !item.is_null());
     if let Some(at) = of_wrong_type {
@@ -81,12 +84,15 @@ fn find_in_map_list(
         return;
     }
     let key_of = |item: &Value| {
-        let parts =
-            keys.iter().filter_map(|key| Some((String::from(&**key), item.get(&**key)?.clone())));
-        Value::Object(parts.collect())
+        let parts = keys.iter().filter_map(|key| item.get(&**key).map(json));
+        parts.collect::<Vec<_>>().join(",")
     };
-    for at in repeated(items.iter().map(|item| json(&key_of(item)))) {
-        errors.push(duplicate(&ValuePath::Index(path, at), &key_of(&items[at])));
+    for at in repeated(items.iter().map(key_of)) {
+        let parts = keys.iter();
+        let parts =
+            parts.filter_map(|key| Some((String::from(&**key), items[at].get(&**key)?.clone())));
+        let key = Value::Object(parts.collect());
+        errors.push(duplicate(&ValuePath::Index(path, at), &key));
     }
 }
 

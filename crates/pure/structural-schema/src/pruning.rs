@@ -2,47 +2,53 @@
 
 use serde_json::{Map, Value};
 
-use crate::StructuralSchema;
+use crate::{StructuralSchema, unknown_fields::UnknownFields, validation::ValuePath};
 
 /// The fields that every resource has.
 const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl StructuralSchema {
-    /// Prunes a whole custom resource, and returns the paths of dropped fields in sorted order.
+    /// Prunes a whole custom resource. Returns the paths of dropped fields in sorted order, the
+    /// first hundred that were found.
     pub fn prune_resource(&self, object: &mut Value) -> Vec<String> {
-        let mut dropped = Vec::new();
+        let mut dropped = UnknownFields::default();
         if let Value::Object(fields) = object {
             let root = ObjectRule {
                 schema: self,
                 is_resource: true,
                 keeps_unknown: self.preserves_unknown_fields,
             };
-            root.prune_fields(fields, "", &mut dropped);
+            root.prune_fields(fields, &ValuePath::Root, &mut dropped);
         }
-        dropped.sort_unstable();
-        dropped
+        dropped.sorted()
     }
 
-    /// Prunes a default, which is a whole resource only where the schema says so.
-    pub(crate) fn prune_default(&self, default: &mut Value) {
-        self.prune(default, false, "", &mut Vec::new());
+    /// Prunes a default.
+    pub(crate) fn prune_default(&self, is_resource: bool, default: &mut Value) {
+        let mut dropped = UnknownFields::default();
+        self.prune(default, is_resource, false, &ValuePath::Root, &mut dropped);
     }
 
     /// `keeps_unknown` comes from a list that preserves: its items preserve, too.
-    fn prune(&self, value: &mut Value, keeps_unknown: bool, path: &str, dropped: &mut Vec<String>) {
+    fn prune(
+        &self,
+        value: &mut Value,
+        is_resource: bool,
+        keeps_unknown: bool,
+        path: &ValuePath<'_>,
+        dropped: &mut UnknownFields,
+    ) {
         let keeps_unknown = keeps_unknown || self.preserves_unknown_fields;
         match (value, self.items.as_deref()) {
             (Value::Object(fields), _) => {
-                let rule = ObjectRule {
-                    schema: self,
-                    is_resource: self.is_embedded_resource,
-                    keeps_unknown,
-                };
+                let rule = ObjectRule { schema: self, is_resource, keeps_unknown };
                 rule.prune_fields(fields, path, dropped);
             }
             (Value::Array(items), Some(schema)) => {
                 for (at, item) in items.iter_mut().enumerate() {
-                    schema.prune(item, keeps_unknown, &format!("{path}[{at}]"), dropped);
+                    let place = ValuePath::Index(path, at);
+                    let is_resource = schema.is_embedded_resource;
+                    schema.prune(item, is_resource, keeps_unknown, &place, dropped);
                 }
             }
             (list @ Value::Array(_), None) if !keeps_unknown => drop_content(list, path, dropped),
@@ -66,14 +72,19 @@ struct ObjectRule<'a> {
 }
 
 impl ObjectRule<'_> {
-    fn prune_fields(&self, fields: &mut Map<String, Value>, path: &str, dropped: &mut Vec<String>) {
+    fn prune_fields(
+        &self,
+        fields: &mut Map<String, Value>,
+        path: &ValuePath<'_>,
+        dropped: &mut UnknownFields,
+    ) {
         fields.retain(|name, value| {
             if self.is_resource && RESOURCE_FIELDS.contains(&name.as_str()) {
                 return true;
             }
-            let place = field_path(path, name);
+            let place = ValuePath::Field(path, name);
             if let Some(schema) = self.schema.of_field(name) {
-                schema.prune(value, false, &place, dropped);
+                schema.prune(value, schema.is_embedded_resource, false, &place, dropped);
                 return true;
             }
             if self.schema.additional.is_some() {
@@ -81,7 +92,7 @@ impl ObjectRule<'_> {
                 return true;
             }
             if !self.keeps_unknown {
-                dropped.push(place);
+                dropped.add(&place);
             }
             self.keeps_unknown
         });
@@ -89,23 +100,21 @@ impl ObjectRule<'_> {
 }
 
 /// Empties every object in a value that no schema describes, as upstream does.
-fn drop_content(value: &mut Value, path: &str, dropped: &mut Vec<String>) {
+fn drop_content(value: &mut Value, path: &ValuePath<'_>, dropped: &mut UnknownFields) {
     match value {
         Value::Object(fields) => {
-            dropped.extend(fields.keys().map(|name| field_path(path, name)));
+            for name in fields.keys() {
+                dropped.add(&ValuePath::Field(path, name));
+            }
             fields.clear();
         }
         Value::Array(items) => {
             for (at, item) in items.iter_mut().enumerate() {
-                drop_content(item, &format!("{path}[{at}]"), dropped);
+                drop_content(item, &ValuePath::Index(path, at), dropped);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-}
-
-fn field_path(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 #[cfg(test)]

@@ -80,8 +80,7 @@ fn is_taken(rule: &str) -> bool {
 /// The deepest that is taken and the shallowest that is refused, for each thing that nests.
 #[test]
 fn each_chain_is_refused_before_it_overflows_the_stack() {
-    for layer in 0..AROUND.len() {
-        let (prefix, suffix) = AROUND[layer];
+    for (layer, (prefix, suffix)) in AROUND.into_iter().enumerate() {
         let most = EXPRESSION_CHARACTERS / (prefix.len() + suffix.len() + 1) - 1;
         let (mut taken, mut refused) = (1, most);
         while refused - taken > 1 {

@@ -118,12 +118,9 @@ impl Played {
         }
         schema.prune_resource(&mut new);
         schema.fill_defaults(&mut new);
-        let errors = if is_status {
-            let mut errors = schema.validate_status(&new, old.as_ref());
-            errors.extend(schema.validate_rules(&errors, &new, old.as_ref()));
-            errors
-        } else {
-            schema.validate(&new, old.as_ref())
+        let errors = match &old {
+            Some(old) if is_status => schema.validate_status(&new, old),
+            _ => schema.validate(&new, old.as_ref()),
         };
         match (status, recorded_causes(step)) {
             (422, Some(causes)) => {

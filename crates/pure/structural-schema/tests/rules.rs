@@ -110,6 +110,9 @@ fn expressions_mean_what_they_mean_upstream() {
         "isCIDR('10.0.0.0/8') && cidr('10.0.0.0/8').containsIP('10.1.2.3') && cidr('10.1.0.0/8').masked() == cidr('10.0.0.0/8')",
         "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && !cidr('10.0.0.0/8').containsCIDR(cidr('0.0.0.0/0'))",
         "isSemver('1.2.3') && semver('1.2.3').isLessThan(semver('1.10.0')) && semver('1.2.3').minor() == 2",
+        "quantity('9223372036854775807').add(1).isInteger() == false && quantity('1Ki') == quantity('1024')",
+        "quantity('9223372036854775807').sub(1).asInteger() == 9223372036854775806",
+        "quantity('-1500m').asApproximateFloat() == -1.5 && !isQuantity('1e99')",
         "semver('v1.0', true).major() == 1 && !isSemver('v1.0')",
         "!format.dns1123Label().validate('abc').hasValue() && format.dns1123Label().validate('A_').hasValue()",
         "format.named('uuid').hasValue() && !format.named('nope').hasValue()",
@@ -343,6 +346,137 @@ fn a_bomb_ends_quickly() {
         let start = Instant::now();
         assert_eq!(definition_errors(&schema(&properties(), &[json!({"rule": rule})])).len(), 1);
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    }
+}
+
+/// What costs little or nothing upstream, and takes long here, ends soon, too. No error repeats
+/// the large text that it is about.
+#[test]
+fn work_that_has_no_cost_is_counted() {
+    let numbers: Vec<i64> = (0..20_000).collect();
+    let texts: Vec<String> = (0..2_000).map(|at| format!("{}{at}", "b".repeat(100))).collect();
+    let properties = json!({
+        "l": {"type": "array", "items": {"type": "integer"}},
+        "s": {"type": "string"},
+        "raw": {"type": "string", "format": "byte"},
+        "set": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+    });
+    let spec =
+        json!({"l": numbers, "s": "a".repeat(300_000), "raw": "aGkh".repeat(75_000), "set": texts});
+    let doubled = format!("[1]{}", ".map(x, [x, x])".repeat(40));
+    let many = "%s".repeat(2_000);
+    let entries: Vec<String> =
+        (0..400).map(|at| format!("string(self.l[{at}]) + self.s: 1")).collect();
+    for (rule, ends) in [
+        (format!("[{doubled}].all(y, y == y)"), "cost limit exceeded"),
+        (format!("{doubled}.indexOf([]) == 0"), "cost limit exceeded"),
+        (format!("'%s'.format([{doubled}]) == ''"), "cost limit exceeded"),
+        (format!("{{'a': 1}}[dyn({doubled})] == 1"), "cost limit exceeded"),
+        (format!("'{many}'.format(self.l.map(x, self.s)) == ''"), "cost limit exceeded"),
+        (format!("size({{{}}}) > 0", entries.join(", ")), "cost limit exceeded"),
+        ("self.l.all(x, size(self.raw) > 0)".to_owned(), "cost limit exceeded"),
+        ("self.l.all(x, double(self.s) > 0.0 || true)".to_owned(), "cost limit exceeded"),
+        ("self.l.all(x, self.set == self.set)".to_owned(), "cost limit exceeded"),
+        (
+            "self.l.all(x, optional.of(self.l) == optional.of(self.l))".to_owned(),
+            "cost limit exceeded",
+        ),
+        ("[self.s + 'a'].all(t, self.l.all(x, [t].size() == 1))".to_owned(), ""),
+        ("self.l.exists(x, {'a': 1}[self.s] == x)".to_owned(), "cost limit exceeded"),
+        ("{'a': 1}[self.s] == 1".to_owned(), "no such key: aaa"),
+        ("int(self.s) == 1".to_owned(), "type conversion error from 'aaa"),
+        ("ip(self.s).family() == 4".to_owned(), "IP Address"),
+    ] {
+        let start = Instant::now();
+        let errors = object_errors(&schema(&properties, &[json!({"rule": rule})]), &spec, None);
+        assert!(start.elapsed() < Duration::from_secs(20), "{rule}: {:?}", start.elapsed());
+        let shown: String = errors.concat();
+        assert!(shown.contains(ends) && (shown.is_empty() == ends.is_empty()), "{rule}: {shown}");
+        assert!(shown.len() < rule.len() + 1_000, "{rule}: {}", shown.len());
+    }
+}
+
+/// A value may nest as deep as an expression may, but no deeper by many steps.
+#[test]
+fn a_value_nests_only_so_deep() {
+    for (times, problem) in [(15, ""), (30, "the value of the expression nests too deep")] {
+        let rule = format!("[1]{}.size() == 1", ".map(x, dyn([[[[[x]]]]]))".repeat(times));
+        let schema = schema(&properties(), &[json!({"rule": rule})]);
+        let errors = object_errors(&schema, &spec(), None).concat();
+        assert!(errors.contains(problem) && errors.is_empty() == problem.is_empty(), "{errors}");
+    }
+    let deep = format!("[1]{} == []", ".map(x, [[[[[x]]]]])".repeat(30));
+    let found = definition_errors(&schema(&properties(), &[json!({"rule": deep})]));
+    assert!(found[0].contains("the type of the expression nests too deep"), "{found:?}");
+}
+
+#[test]
+fn an_expression_reports_twenty_problems_at_most() {
+    let rule = vec!["self.nope"; 100].join(" || ");
+    let found = definition_errors(&schema(&properties(), &[json!({"rule": rule})]));
+    assert_eq!(found[0].matches("undefined field 'nope'").count(), 20, "{found:?}");
+    let wrong = vec!["self.n +* 1"; 100].join(" || ");
+    let found = definition_errors(&schema(&properties(), &[json!({"rule": wrong})]));
+    assert!(found[0].matches("ERROR: ").count() <= 20, "{found:?}");
+    assert!(found[0].matches("ERROR: ").count() > 1, "{found:?}");
+}
+
+#[test]
+fn problems_stand_where_upstream_says_they_are() {
+    for (rule, place) in [
+        (
+            "self.n == 1 &&\n  self.nope",
+            "ERROR: <input>:2:7: undefined field 'nope'\n |   self.nope\n | ......^",
+        ),
+        ("size (self.n) > 0", "ERROR: <input>:1:6: found no matching overload for 'size'"),
+        ("self.s.contains(1)", "ERROR: <input>:1:16: found no matching overload"),
+        ("'ä' == 1", "ERROR: <input>:1:5: found no matching overload for '_==_'"),
+        ("self.n == 'a' // (", "ERROR: <input>:1:8: found no matching overload for '_==_'"),
+        ("has(self.nope)", "ERROR: <input>:1:4: undefined field 'nope'"),
+    ] {
+        let rule = json!({"rule": rule, "message": "m"});
+        let found = definition_errors(&schema(&properties(), &[rule]));
+        assert!(found[0].contains(place), "{found:?}");
+    }
+}
+
+/// Limits and moments at the ends of their ranges.
+#[test]
+fn nothing_overflows_at_the_end_of_a_range() {
+    let long = json!({"type": "string", "maxLength": i64::MAX});
+    let rule = json!({"rule": "self.s.matches('a+')"});
+    let found = definition_errors(&schema(&json!({"s": long}), &[rule]));
+    assert!(found[0].contains("exceeds budget by factor of more than 100x"), "{found:?}");
+    for (expression, problem) in [
+        ("timestamp(-62135596801) < timestamp(0)", "timestamp overflow"),
+        ("timestamp(9223372036854775807) < timestamp(0)", "timestamp overflow"),
+        (
+            "timestamp('0001-01-01T00:00:00Z') - duration('1ns') < timestamp(0)",
+            "timestamp overflow",
+        ),
+        (
+            "timestamp('9999-12-30T00:00:00Z') + duration('2562047h') < timestamp(0)",
+            "timestamp overflow",
+        ),
+        (
+            "timestamp('9999-12-30T00:00:00Z') - timestamp('0001-01-01T00:00:00Z') > duration('0')",
+            "duration overflow",
+        ),
+        (
+            "duration('9223372036854775807ns') + duration('1ns') > duration('0')",
+            "duration overflow",
+        ),
+        (
+            "duration('-9223372036854775808ns') - duration('1ns') > duration('0')",
+            "duration overflow",
+        ),
+        ("timestamp(0) - duration('-9223372036854775808ns') > timestamp(0)", "duration overflow"),
+    ] {
+        let schema = schema(&properties(), &[json!({"rule": expression})]);
+        assert_eq!(definition_errors(&schema), [""; 0], "{expression}");
+        let expected =
+            format!("spec: Invalid value: \"object\": {problem} evaluating rule: {expression}");
+        assert_eq!(object_errors(&schema, &spec(), None), [expected]);
     }
 }
 

@@ -162,9 +162,17 @@ impl AnyObject for CustomObject {
         self.version.schema.validate(&self.to_value(), None)
     }
 
-    fn validate_change(&self, _part: ObjectPart, old: &dyn AnyObject) -> Vec<FieldError> {
-        let old = of_same_kind(old).to_value();
-        self.version.schema.validate(&self.to_value(), Some(&old))
+    /// A write of the status is not refused for what is wrong elsewhere: it changes nothing there.
+    fn validate_change(&self, part: ObjectPart, old: &dyn AnyObject) -> Vec<FieldError> {
+        let (new, old) = (self.to_value(), of_same_kind(old).to_value());
+        let schema = &self.version.schema;
+        match part {
+            ObjectPart::Status => schema.validate_status(&new, &old),
+            ObjectPart::Main
+            | ObjectPart::Finalize
+            | ObjectPart::Resize
+            | ObjectPart::EphemeralContainers => schema.validate(&new, Some(&old)),
+        }
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -381,3 +381,57 @@ fn objects_of_a_kind_that_is_called_event_do_not_expire() {
     bench.create("/apis/example.org/v1/namespaces/default/events", event);
     assert_eq!(bench.api.next_expiry(), None);
 }
+
+/// The definition asks for more than it did when the object was made. A write of the status changes
+/// nothing else, so it is not refused for that; but the status has to meet its schema.
+#[test]
+fn a_write_of_the_status_is_validated_by_the_schema_of_the_status_alone() {
+    let mut bench = Bench::new();
+    let mut v1 = version("v1", true, json!({"colour": {"type": "string"}}));
+    v1["subresources"] = json!({"status": {}});
+    let schema = &mut v1["schema"]["openAPIV3Schema"];
+    let phase = json!({"type": "string", "enum": ["Flying", "Landed"]});
+    schema["properties"]["status"] = json!({"type": "object", "properties": {"phase": phase}});
+    schema["properties"]["tail"] = json!({"type": "string"});
+    bench.create(DEFINITIONS, definition(json!([v1])));
+    bench.create(KITES, kite("a"));
+    let of_definition = format!("{DEFINITIONS}/kites.example.org");
+    let stricter = r#"[{
+        "op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/required", "value": ["tail"]
+    }]"#;
+    bench.patch("json-patch+json", &of_definition, stricter).ok();
+    let of_status = format!("{KITES}/a/status");
+    let flying = r#"{
+        "metadata": {"labels": {"new": "label"}},
+        "spec": {"colour": "blue"}, "status": {"phase": "Flying"}
+    }"#;
+    let written = bench.patch("merge-patch+json", &of_status, flying).ok();
+    assert_eq!(written["status"], json!({"phase": "Flying"}));
+    assert_eq!(written["spec"], json!({"colour": "red"}), "as stored");
+    assert_eq!(written["metadata"]["labels"], Value::Null, "as stored");
+    let lost = r#"{"status": {"phase": "Lost"}}"#;
+    let refused = bench.patch("merge-patch+json", &of_status, lost);
+    assert_eq!(refused.code(), 422, "{}", refused.text());
+    assert!(refused.text().contains("status.phase: Unsupported value"), "{}", refused.text());
+    let red = r#"{"spec": {"colour": "green"}}"#;
+    let refused = bench.patch("merge-patch+json", &format!("{KITES}/a"), red);
+    assert_eq!(refused.code(), 422, "the object itself is asked for all: {}", refused.text());
+}
+
+/// As upstream, a path may lead to an entry of a map.
+#[test]
+fn objects_are_selected_by_what_a_path_of_the_schema_leads_to() {
+    let mut bench = Bench::new();
+    let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let mut v1 = version("v1", true, json!({"marks": map}));
+    v1["selectableFields"] = json!([{"jsonPath": ".spec.marks.tail"}]);
+    bench.create(DEFINITIONS, definition(json!([v1])));
+    for (name, tail) in [("a", "long"), ("b", "short")] {
+        let mut marked = kite(name);
+        marked["spec"] = json!({"marks": {"tail": tail}});
+        bench.create(KITES, marked);
+    }
+    let found = bench.get(&format!("{KITES}?fieldSelector=spec.marks.tail%3Dlong"));
+    assert_eq!(found["items"][0]["metadata"]["name"], "a");
+    assert_eq!(found["items"][1], Value::Null);
+}

@@ -11,7 +11,7 @@ use super::{
     signatures::{NOT_SUPPORTED, Signature},
     types::CelType,
 };
-use crate::formats::{parse_date_time, parse_go_duration};
+use crate::formats::{is_in_range, parse_date_time, parse_go_duration};
 
 /// Functions that take a variable and an expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -192,7 +192,9 @@ impl Checker {
                 crate::go_regex::compile(text).err().map(|_| "invalid matches argument")
             }
             "duration" if parse_go_duration(text).is_none() => Some("invalid duration argument"),
-            "timestamp" if parse_date_time(text).is_none() => Some("invalid timestamp argument"),
+            "timestamp" if !parse_date_time(text).as_ref().is_some_and(is_in_range) => {
+                Some("invalid timestamp argument")
+            }
             _ => None,
         };
         if let Some(problem) = problem {

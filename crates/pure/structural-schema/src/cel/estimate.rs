@@ -31,7 +31,7 @@ pub(super) fn function(
                     CelType::Text(size) | CelType::Any(size) => cost::traverse(*size),
                     _ => 0,
                 };
-                (4 + 3 + text, 1)
+                (text.saturating_add(4 + 3), 1)
             }
             "validate" => {
                 let regex = FORMAT_REGEX_CHARACTERS * cost::PER_REGEX_CHARACTER;

@@ -1,9 +1,9 @@
 //! Evaluates expressions and counts what they cost, as cel-go counts it.
 //!
-//! Nothing here depends on the size of an expression's values alone: each step has a cost, and
-//! work that upstream does lazily is counted apart. So an evaluation ends soon, whatever it does.
+//! Each step has a cost, and work that has none upstream is counted apart ([`super::work`]). So an
+//! evaluation ends soon, whatever it does.
 
-use std::{borrow::Cow, cell::RefCell, cmp::Ordering, collections::BTreeMap, rc::Rc};
+use std::{cell::RefCell, cmp::Ordering, collections::BTreeMap, rc::Rc};
 
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators,
@@ -15,14 +15,15 @@ use super::{
     check_calls::LambdaCall,
     cost::{self, CALL_COST_MAX},
     functions, operations, signatures,
-    value::{CelList, CelMap, CelValue},
+    value::{CelList, CelMap, CelText, CelValue},
+    work::{REGEX_WORK, WORK_MAX},
 };
 use crate::go_regex;
 
-/// How many elements the rules of one object may copy or compare.
-const WORK_MAX: u64 = 20_000_000;
-/// What compiling a regular expression counts for.
-const REGEX_WORK: usize = 100_000;
+/// How deep a value may nest that an expression makes.
+const VALUE_DEPTH_MAX: usize = 100;
+/// How long the text of a failure may be. Texts of objects can be in it.
+const FAILURE_BYTES_MAX: usize = 512;
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +36,9 @@ pub(super) enum EvalError {
 
 impl EvalError {
     pub(super) fn new(problem: impl Into<String>) -> Self {
-        Self::Failed(problem.into())
+        let mut problem = problem.into();
+        problem.truncate(problem.floor_char_boundary(FAILURE_BYTES_MAX));
+        Self::Failed(problem)
     }
 
     /// The arguments of a call have types that it does not take.
@@ -49,7 +52,7 @@ pub(super) type EvalResult<'a> = Result<CelValue<'a>, EvalError>;
 /// What the evaluations for one object share.
 #[derive(Default)]
 pub(super) struct SharedWork {
-    work: u64,
+    work: usize,
     regexes: BTreeMap<String, Result<Rc<Regex>, String>>,
 }
 
@@ -81,25 +84,38 @@ impl<'a> Evaluation<'a> {
         if self.cost > CALL_COST_MAX { Err(EvalError::TooExpensive) } else { Ok(()) }
     }
 
-    /// Counts elements that are copied or compared without a cost of their own.
-    pub(super) fn charge_work(&mut self, elements: usize) -> Result<(), EvalError> {
+    /// Counts work that has no cost of its own.
+    pub(super) fn charge_work(&mut self, work: usize) -> Result<(), EvalError> {
         let mut shared = self.shared.borrow_mut();
-        shared.work = shared.work.saturating_add(elements as u64);
+        shared.work = shared.work.saturating_add(work);
         if shared.work > WORK_MAX { Err(EvalError::TooExpensive) } else { Ok(()) }
+    }
+
+    pub(super) fn work_left(&self) -> usize {
+        WORK_MAX.saturating_sub(self.shared.borrow().work)
     }
 
     /// Compiles a regular expression, once for all rules of the object.
     pub(super) fn regex(&mut self, pattern: &str) -> Result<Rc<Regex>, EvalError> {
         if let Some(compiled) = self.shared.borrow().regexes.get(pattern) {
-            return compiled.clone().map_err(EvalError::Failed);
+            return compiled.clone().map_err(EvalError::new);
         }
         self.charge_work(REGEX_WORK)?;
         let compiled = go_regex::compile(pattern).map(Rc::new);
         self.shared.borrow_mut().regexes.insert(pattern.to_owned(), compiled.clone());
-        compiled.map_err(EvalError::Failed)
+        compiled.map_err(EvalError::new)
     }
 
+    /// The value of a part. What is done with values is recursive, so they nest only so deep.
     pub(super) fn run(&mut self, expression: &'a IdedExpr) -> EvalResult<'a> {
+        let value = self.part(expression)?;
+        if value.depth() > VALUE_DEPTH_MAX {
+            return Err(EvalError::new("the value of the expression nests too deep"));
+        }
+        Ok(value)
+    }
+
+    fn part(&mut self, expression: &'a IdedExpr) -> EvalResult<'a> {
         match &expression.expr {
             Expr::Literal(literal) => Ok(literal_value(literal)),
             Expr::Ident(name) => self.variable(name),
@@ -112,12 +128,15 @@ impl<'a> Evaluation<'a> {
                     return Ok(CelValue::TypeName(name));
                 }
                 let operand = self.run(&select.operand)?;
-                self.charge_work(operations::lookup_work(&operand))?;
+                let name = CelValue::Text(CelText::Borrowed(&select.field));
+                self.charge_lookup(&operand, &name)?;
                 if select.test {
                     return operations::has(&operand, &select.field).map(CelValue::Bool);
                 }
                 self.charge(cost::SELECT)?;
-                operations::select(&operand, &select.field)
+                let found = operations::select(&operand, &select.field)?;
+                self.charge_conversion(&found)?;
+                Ok(found)
             }
             Expr::Call(call) => self.call(call),
             Expr::List(list) => {
@@ -140,7 +159,11 @@ impl<'a> Evaluation<'a> {
                         return Err(EvalError::no_overload());
                     };
                     let (key, value) = (self.run(&entry.key)?, self.run(&entry.value)?);
-                    self.charge_work(entries.len())?;
+                    if key.depth() > 0 || matches!(key, CelValue::List(_) | CelValue::Map(_)) {
+                        return Err(EvalError::new("unsupported key type"));
+                    }
+                    let each = self.charge_elements(&key)?;
+                    self.charge_work(entries.len().saturating_mul(each))?;
                     if entries.iter().any(|(known, _)| known.equals(&key)) {
                         let problem = format!("Failed with repeated key: {}", key.shown());
                         return Err(EvalError::new(problem));
@@ -153,7 +176,7 @@ impl<'a> Evaluation<'a> {
                     }
                 }
                 self.charge(cost::NEW_MAP)?;
-                Ok(CelValue::Map(CelMap::Made(Rc::new(entries))))
+                Ok(CelValue::Map(CelMap::made(entries)))
             }
             Expr::Comprehension(fold) => self.comprehension(fold),
             Expr::Struct(_) | Expr::Unspecified => Err(EvalError::no_overload()),
@@ -180,6 +203,7 @@ impl<'a> Evaluation<'a> {
         let depth = self.variables.len();
         let mut result = self.run(&fold.accu_init)?;
         for item in operations::range_items(&range)? {
+            self.charge_conversion(&item)?;
             self.variables.push((&fold.accu_var, result));
             self.variables.push((&fold.iter_var, item));
             let goes_on = self.run(&fold.loop_cond);
@@ -233,9 +257,9 @@ impl<'a> Evaluation<'a> {
             self.charge(cost::SELECT + cost::NEW_LIST + 1)?;
             self.variables.truncate(depth + 1);
             return match self.take_last() {
-                CelValue::List(CelList::Made(mut items)) => {
-                    Rc::make_mut(&mut items).push(item);
-                    Ok(CelValue::List(CelList::Made(items)))
+                CelValue::List(CelList::Made(mut made)) => {
+                    Rc::make_mut(&mut made).push(item);
+                    Ok(CelValue::List(CelList::Made(made)))
                 }
                 _ => Err(EvalError::no_overload()),
             };
@@ -341,20 +365,28 @@ fn literal_value(literal: &LiteralValue) -> CelValue<'_> {
         LiteralValue::Double(double) => CelValue::Double(*double.inner()),
         LiteralValue::Int(int) => CelValue::Int(*int.inner()),
         LiteralValue::Null => CelValue::Null,
-        LiteralValue::String(text) => CelValue::Text(Cow::Borrowed(text.inner())),
+        LiteralValue::String(text) => CelValue::Text(CelText::Borrowed(text.inner())),
         LiteralValue::UInt(uint) => CelValue::Uint(*uint.inner()),
     }
 }
 
 /// The cost of comparing two values: as much as the smaller one has.
 pub(super) fn comparison_cost(a: &CelValue<'_>, b: &CelValue<'_>) -> u64 {
-    match (a, b) {
+    let size = match (a, b) {
         // the longer text is not counted
         (CelValue::Text(x), CelValue::Text(y)) => {
-            cost::traverse(if x.len() < y.len() { a.size() } else { b.size() })
+            if x.len() < y.len() {
+                a.size()
+            } else {
+                b.size()
+            }
         }
-        _ => cost::traverse(a.size().min(b.size())),
-    }
+        (CelValue::Text(text), other) | (other, CelValue::Text(text)) => {
+            other.size().min(text.len() as u64)
+        }
+        _ => a.size().min(b.size()),
+    };
+    cost::traverse(size)
 }
 
 /// An order as `compareTo` gives it.

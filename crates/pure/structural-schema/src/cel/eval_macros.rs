@@ -33,7 +33,11 @@ impl<'a> Evaluation<'a> {
                 (_, value) => CelValue::Optional(Some(Rc::new(value))),
             });
         }
-        self.charge_work(usize::try_from(target.size()).unwrap_or(usize::MAX))?;
+        match &target {
+            CelValue::List(list) => self.charge_work(list.len())?,
+            CelValue::Map(map) => self.charge_work(map.len())?,
+            _ => {}
+        }
         self.two_variables(kind, &operations::entries(&target)?, names, parts)
     }
 
@@ -48,6 +52,7 @@ impl<'a> Evaluation<'a> {
         let (mut list, mut map) = (Vec::new(), Vec::new());
         for (key, value) in entries {
             self.charge(3)?;
+            self.charge_conversion(value)?;
             let variables = [(names[0], key.clone()), (names[1], value.clone())];
             let (filter, part) = match parts {
                 [filter, part] => (Some(filter), part),
@@ -79,7 +84,7 @@ impl<'a> Evaluation<'a> {
             LambdaCall::Exists => CelValue::Bool(false),
             LambdaCall::ExistsOne => CelValue::Bool(found == 1),
             LambdaCall::TransformList => CelValue::List(CelList::made(list)),
-            LambdaCall::TransformMap => CelValue::Map(CelMap::Made(Rc::new(map))),
+            LambdaCall::TransformMap => CelValue::Map(CelMap::made(map)),
             LambdaCall::OptMap | LambdaCall::OptFlatMap => CelValue::Null,
         })
     }

@@ -12,13 +12,14 @@ pub(super) fn add<'a>(
     first: &CelList<'a>,
     second: &CelList<'a>,
 ) -> Result<CelValue<'a>, EvalError> {
-    evaluation.charge_work(first.len() + second.len())?;
+    evaluation.charge_new_values(first.len() + second.len())?;
     let mut items: Vec<CelValue<'a>> = first.iter().collect();
     match first.identity() {
         ListIdentity::Atomic => items.extend(second.iter()),
         ListIdentity::Set => {
             for item in second.iter() {
-                evaluation.charge_work(items.len())?;
+                let each = evaluation.charge_elements(&item)?;
+                evaluation.charge_work(items.len().saturating_mul(each))?;
                 if !items.iter().any(|known| known.equals(&item)) {
                     items.push(item);
                 }
@@ -26,7 +27,8 @@ pub(super) fn add<'a>(
         }
         ListIdentity::Map(keys) => {
             for item in second.iter() {
-                evaluation.charge_work(items.len())?;
+                let each = evaluation.charge_elements(&item)?;
+                evaluation.charge_work(items.len().saturating_mul(each))?;
                 let place = items.iter_mut().find(|known| have_same_keys(keys, known, &item));
                 match place {
                     Some(place) => *place = item,
@@ -40,12 +42,9 @@ pub(super) fn add<'a>(
 
 fn have_same_keys(keys: &[Box<str>], a: &CelValue<'_>, b: &CelValue<'_>) -> bool {
     let (CelValue::Map(a), CelValue::Map(b)) = (a, b) else { return false };
-    keys.iter().all(|key| {
-        let name = CelValue::text(&**key);
-        match (a.get(&name), b.get(&name)) {
-            (Some(a), Some(b)) => a.equals(&b),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        }
+    keys.iter().all(|key| match (a.field(key), b.field(key)) {
+        (Some(a), Some(b)) => a.equals(&b),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
     })
 }

@@ -1,6 +1,6 @@
 //! Operators, fields and ranges.
 
-use std::{borrow::Cow, cmp::Ordering, rc::Rc};
+use std::{cmp::Ordering, rc::Rc};
 
 use cel::common::ast::operators;
 
@@ -8,13 +8,14 @@ use super::{
     cost,
     eval::{EvalError, EvalResult, Evaluation, comparison_cost},
     list_sums,
-    value::{CelList, CelMap, CelValue},
+    value::CelValue,
 };
+use crate::formats::is_in_range;
 
 /// Whether a value has a field.
 pub(super) fn has(operand: &CelValue<'_>, name: &str) -> Result<bool, EvalError> {
     match operand {
-        CelValue::Map(map) => Ok(map.get(&CelValue::Text(Cow::Owned(name.to_owned()))).is_some()),
+        CelValue::Map(map) => Ok(map.field(name).is_some()),
         CelValue::Optional(None) => Ok(false),
         CelValue::Optional(Some(inner)) => has(inner, name),
         _ => Err(EvalError::no_overload()),
@@ -24,14 +25,12 @@ pub(super) fn has(operand: &CelValue<'_>, name: &str) -> Result<bool, EvalError>
 /// The value of a field.
 pub(super) fn select<'a>(operand: &CelValue<'a>, name: &str) -> EvalResult<'a> {
     match operand {
-        CelValue::Map(map) => map
-            .get(&CelValue::Text(Cow::Owned(name.to_owned())))
-            .ok_or_else(|| EvalError::new(format!("no such key: {name}"))),
+        CelValue::Map(map) => {
+            map.field(name).ok_or_else(|| EvalError::new(format!("no such key: {name}")))
+        }
         CelValue::Optional(None) => Ok(CelValue::Optional(None)),
         CelValue::Optional(Some(inner)) => Ok(CelValue::Optional(match &**inner {
-            CelValue::Map(map) => {
-                map.get(&CelValue::Text(Cow::Owned(name.to_owned()))).map(Rc::new)
-            }
+            CelValue::Map(map) => map.field(name).map(Rc::new),
             _ => return Err(EvalError::no_overload()),
         })),
         _ => Err(EvalError::no_overload()),
@@ -78,10 +77,7 @@ pub(super) fn entries<'a>(
         CelValue::List(list) => {
             Ok(list.iter().enumerate().map(|(at, item)| (CelValue::Int(at as i64), item)).collect())
         }
-        CelValue::Map(map) => {
-            let keys = map.keys().into_iter();
-            Ok(keys.filter_map(|key| map.get(&key).map(|value| (key, value))).collect())
-        }
+        CelValue::Map(map) => Ok(map.entries()),
         _ => Err(EvalError::no_overload()),
     }
 }
@@ -109,12 +105,7 @@ pub(super) fn operator<'a>(
         (operators::LOGICAL_NOT, _) => Err(EvalError::no_overload()),
         (operators::IN, [item, within]) => contains(evaluation, item, within),
         (operators::INDEX | operators::OPT_INDEX | operators::OPT_SELECT, [from, at]) => {
-            let charged = evaluation.charge(1);
-            let charged = charged.and_then(|()| evaluation.charge_work(lookup_work(from)));
-            charged.and_then(|()| match name {
-                operators::INDEX => index(from, at),
-                _ => optional_index(from, at),
-            })
+            found_at(evaluation, name, from, at)
         }
         (operators::NEGATE, [value]) => evaluation.charge(1).and_then(|()| match value {
             CelValue::Int(int) => int.checked_neg().map(CelValue::Int).ok_or_else(overflow),
@@ -140,45 +131,15 @@ fn equals<'a>(
     b: &CelValue<'a>,
 ) -> Result<bool, EvalError> {
     evaluation.charge(comparison_cost(a, b))?;
-    let is_container = matches!(a, CelValue::List(_) | CelValue::Map(_));
-    if is_container && a.size() == b.size() {
-        evaluation.charge_work(elements_of(a))?;
+    match a {
+        CelValue::List(_) | CelValue::Map(_) if a.size() != b.size() => {}
+        CelValue::List(_) | CelValue::Map(_) | CelValue::Optional(_) | CelValue::Semver(_) => {
+            evaluation.charge_elements(a)?;
+            evaluation.charge_elements(b)?;
+        }
+        _ => {}
     }
     Ok(a.equals(b))
-}
-
-/// How many entries are looked at to find a key.
-pub(super) fn lookup_work(value: &CelValue<'_>) -> usize {
-    match value {
-        CelValue::Map(CelMap::Made(entries)) => entries.len(),
-        CelValue::Optional(Some(inner)) => lookup_work(inner),
-        _ => 0,
-    }
-}
-
-/// How many values there are in a value, as far as they are looked at.
-pub(super) fn elements_of(value: &CelValue<'_>) -> usize {
-    match value {
-        CelValue::List(CelList::Json(items, _)) => items.iter().map(json_elements).sum(),
-        CelValue::List(list) => list.iter().map(|item| elements_of(&item) + 1).sum(),
-        CelValue::Map(CelMap::Json { fields, .. }) => fields.values().map(json_elements).sum(),
-        CelValue::Map(CelMap::Made(entries)) => {
-            // each key is looked for among all
-            let inside = entries.iter().map(|(_, value)| elements_of(value)).sum::<usize>();
-            inside.saturating_add(entries.len().saturating_mul(entries.len()))
-        }
-        CelValue::Text(text) => text.len() / 64,
-        _ => 1,
-    }
-}
-
-fn json_elements(value: &serde_json::Value) -> usize {
-    match value {
-        serde_json::Value::Array(items) => 1 + items.iter().map(json_elements).sum::<usize>(),
-        serde_json::Value::Object(fields) => 1 + fields.values().map(json_elements).sum::<usize>(),
-        serde_json::Value::String(text) => 1 + text.len() / 64,
-        _ => 1,
-    }
 }
 
 fn ordered<'a>(
@@ -213,17 +174,43 @@ fn contains<'a>(
     match within {
         CelValue::List(list) => {
             evaluation.charge(list.len() as u64)?;
-            evaluation
-                .charge_work(elements_of(within).min(list.len() * elements_of(item).max(1)))?;
-            Ok(CelValue::Bool(list.iter().any(|found| found.equals(item))))
+            let each = evaluation.charge_elements(item)?;
+            evaluation.charge_work(list.len().saturating_mul(each))?;
+            for found in list.iter() {
+                // those are converted or sorted to be compared, however small the other is
+                if let CelValue::Bytes(_) | CelValue::List(_) = found {
+                    evaluation.charge_elements(&found)?;
+                }
+                if found.equals(item) {
+                    return Ok(CelValue::Bool(true));
+                }
+            }
+            Ok(CelValue::Bool(false))
         }
         CelValue::Map(map) => {
             evaluation.charge(1)?;
-            evaluation.charge_work(lookup_work(within))?;
+            evaluation.charge_lookup(within, item)?;
             Ok(CelValue::Bool(map.get(item).is_some()))
         }
         _ => Err(EvalError::no_overload()),
     }
+}
+
+/// The value at an index or a key.
+fn found_at<'a>(
+    evaluation: &mut Evaluation<'a>,
+    name: &str,
+    from: &CelValue<'a>,
+    at: &CelValue<'a>,
+) -> EvalResult<'a> {
+    evaluation.charge(1)?;
+    evaluation.charge_lookup(from, at)?;
+    let found = match name {
+        operators::INDEX => index(evaluation, from, at),
+        _ => optional_index(from, at),
+    }?;
+    evaluation.charge_conversion(&found)?;
+    Ok(found)
 }
 
 /// The index that a number is, if it is whole.
@@ -236,7 +223,11 @@ fn as_index(at: &CelValue<'_>) -> Option<i64> {
     }
 }
 
-fn index<'a>(from: &CelValue<'a>, at: &CelValue<'a>) -> EvalResult<'a> {
+fn index<'a>(
+    evaluation: &mut Evaluation<'a>,
+    from: &CelValue<'a>,
+    at: &CelValue<'a>,
+) -> EvalResult<'a> {
     match from {
         CelValue::List(list) => {
             let Some(at) = as_index(at) else {
@@ -248,9 +239,13 @@ fn index<'a>(from: &CelValue<'a>, at: &CelValue<'a>) -> EvalResult<'a> {
             let found = usize::try_from(at).ok().and_then(|at| list.get(at));
             found.ok_or_else(|| EvalError::new(format!("index out of bounds: {at}")))
         }
-        CelValue::Map(map) => {
-            map.get(at).ok_or_else(|| EvalError::new(format!("no such key: {}", at.shown())))
-        }
+        CelValue::Map(map) => match map.get(at) {
+            Some(found) => Ok(found),
+            None => {
+                evaluation.charge_elements(at)?;
+                Err(EvalError::new(format!("no such key: {}", at.shown())))
+            }
+        },
         CelValue::Optional(_) => optional_index(from, at),
         _ => Err(EvalError::no_overload()),
     }
@@ -273,6 +268,7 @@ fn add<'a>(evaluation: &mut Evaluation<'a>, a: &CelValue<'a>, b: &CelValue<'a>) 
     match (a, b) {
         (CelValue::Text(x), CelValue::Text(y)) => {
             evaluation.charge(cost::traverse(a.size().saturating_add(b.size())))?;
+            evaluation.charge_text_made(x.len() + y.len())?;
             Ok(CelValue::text([&**x, &**y].concat()))
         }
         (CelValue::Bytes(x), CelValue::Bytes(y)) => {
@@ -332,8 +328,8 @@ fn times<'a>(name: &str, a: &CelValue<'a>, b: &CelValue<'a>) -> EvalResult<'a> {
     let overflow = || EvalError::new("duration overflow");
     let moved = |moment: &jiff::Timestamp, nanos: i64| {
         let span = jiff::SignedDuration::from_nanos(nanos);
-        let moved = moment.checked_add(span);
-        moved.map(CelValue::Timestamp).map_err(|_| EvalError::new("timestamp overflow"))
+        let moved = moment.checked_add(span).ok().filter(is_in_range);
+        moved.map(CelValue::Timestamp).ok_or_else(|| EvalError::new("timestamp overflow"))
     };
     match (name, a, b) {
         (operators::ADD, CelValue::Duration(a), CelValue::Duration(b)) => {

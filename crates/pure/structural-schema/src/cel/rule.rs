@@ -14,7 +14,10 @@ use super::{
     parse::{parse, placed},
     types::CelType,
 };
-use crate::{schema_node::SchemaNode, shown::json as shown_json};
+use crate::{
+    definition::resolve_field_path, error_list::ErrorList, schema_node::SchemaNode,
+    shown::json as shown_json,
+};
 
 /// A rule of a node. Its expressions are parsed when they first run.
 #[derive(Debug)]
@@ -53,9 +56,9 @@ pub(crate) enum RuleReason {
 
 impl CelRule {
     /// Reads a rule of the node `schema`.
-    pub(crate) fn read(rule: SchemaNode<'_>, schema: &Value) -> Self {
+    pub(crate) fn read(rule: SchemaNode<'_>, schema: SchemaNode<'_>) -> Self {
         let path = rule.text("fieldPath");
-        let field_path = crate::resolve_field_path(schema, path, true).map(|(shown, _)| shown);
+        let field_path = resolve_field_path(schema, path, true).map(|(shown, _)| shown);
         Self {
             rule: rule.text("rule").into(),
             message: rule.text("message").into(),
@@ -157,7 +160,7 @@ pub(crate) fn check_rule(
     rule: SchemaNode<'_>,
     self_type: &CelType,
     path: &str,
-    errors: &mut Vec<FieldError>,
+    errors: &mut ErrorList,
 ) -> Option<RuleEstimate> {
     let text = rule.text("rule");
     if text.trim().is_empty() {

@@ -1,9 +1,12 @@
 //! Runs the rules of an object, within a budget (apiextensions-apiserver `schema/cel`).
 
-use std::cell::RefCell;
+use std::{
+    cell::{OnceCell, RefCell},
+    rc::Rc,
+};
 
 use cel::common::ast::IdedExpr;
-use rekindle_types::validation::{FieldError, MISTAKES_MAX, field_error::FieldProblem};
+use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::Value;
 
 use super::{
@@ -14,6 +17,7 @@ use super::{
 };
 use crate::{
     AdditionalFields, StructuralSchema,
+    error_list::ErrorList,
     shown::shown,
     validation::{OldItems, ValuePath, field_below, has_blocking_error, is_unchanged},
 };
@@ -26,7 +30,7 @@ const OVER_BUDGET: &str =
 impl StructuralSchema {
     /// Runs the rules (`x-kubernetes-validations`) of a whole object. `earlier` are the errors that
     /// were found before: some of them keep the rules from being run.
-    pub fn validate_rules(
+    pub(crate) fn validate_rules(
         &self,
         earlier: &[FieldError],
         new: &Value,
@@ -56,44 +60,71 @@ impl StructuralSchema {
         old: Option<&Value>,
     ) -> Vec<FieldError> {
         let shared = RefCell::default();
-        let mut run =
-            RuleRun { prefix, shared: &shared, budget: Some(OBJECT_COST_MAX), errors: Vec::new() };
-        let correlation = Correlation { current: old.map(|old| (self, new, old)), parent: None };
-        run.node(self, is_resource, (new, old), correlation, &ValuePath::Root);
-        run.errors
+        let mut run = RuleRun {
+            prefix,
+            shared: &shared,
+            budget: Some(OBJECT_COST_MAX),
+            errors: ErrorList::default(),
+        };
+        let current = old.map(|old| OldPair::new(self, new, old));
+        let correlation = Correlation { current, parent: None };
+        run.node(self, is_resource, (new, old), &correlation, &ValuePath::Root);
+        run.errors.into_vec()
     }
 }
 
 /// A value with its old value and their schema.
-type Pair<'a> = (&'a StructuralSchema, &'a Value, &'a Value);
+struct OldPair<'a> {
+    schema: &'a StructuralSchema,
+    new: &'a Value,
+    old: &'a Value,
+    /// Found once, however many rules below ask.
+    is_unchanged: OnceCell<bool>,
+}
+
+impl<'a> OldPair<'a> {
+    fn new(schema: &'a StructuralSchema, new: &'a Value, old: &'a Value) -> Rc<Self> {
+        Rc::new(Self { schema, new, old, is_unchanged: OnceCell::new() })
+    }
+}
 
 /// What a value was before. An error of a value that did not change is not reported.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Correlation<'a> {
-    current: Option<Pair<'a>>,
+    current: Option<Rc<OldPair<'a>>>,
     /// The nearest value above that has an old one.
-    parent: Option<Pair<'a>>,
+    parent: Option<Rc<OldPair<'a>>>,
 }
 
 impl<'a> Correlation<'a> {
     fn is_unchanged(&self) -> bool {
-        let pair = self.current.or(self.parent);
-        pair.is_some_and(|(schema, new, old)| is_unchanged(schema, new, old))
+        let pair = self.current.as_ref().or(self.parent.as_ref());
+        pair.is_some_and(|pair| {
+            *pair.is_unchanged.get_or_init(|| is_unchanged(pair.schema, pair.new, pair.old))
+        })
     }
 
-    fn field(self, name: &str) -> Self {
-        let Some((schema, new, old)) = self.current else { return self };
+    fn field(&self, name: &str) -> Self {
+        let Some(pair) = &self.current else { return self.below(None) };
         if self.parent.is_none() && matches!(name, "apiVersion" | "kind") {
             return Self::default();
         }
-        let field = (|| Some((schema.of_field(name)?, new.get(name)?, old.get(name)?)))();
-        Self { current: field, parent: self.current }
+        self.below((|| {
+            Some(OldPair::new(
+                pair.schema.of_field(name)?,
+                pair.new.get(name)?,
+                pair.old.get(name)?,
+            ))
+        })())
     }
 
-    fn item(self, new: &'a Value, old: Option<&'a Value>) -> Self {
-        let Some((schema, _, _)) = self.current else { return self };
-        let item = (|| Some((schema.items.as_deref()?, new, old?)))();
-        Self { current: item, parent: self.current }
+    fn item(&self, new: &'a Value, old: Option<&'a Value>) -> Self {
+        let Some(pair) = &self.current else { return self.below(None) };
+        self.below((|| Some(OldPair::new(pair.schema.items.as_deref()?, new, old?)))())
+    }
+
+    fn below(&self, current: Option<Rc<OldPair<'a>>>) -> Self {
+        Self { current, parent: self.current.clone().or_else(|| self.parent.clone()) }
     }
 }
 
@@ -102,7 +133,7 @@ struct RuleRun<'a, 'p> {
     shared: &'a RefCell<SharedWork>,
     /// What may still be spent; nothing once it ran out.
     budget: Option<u64>,
-    errors: Vec<FieldError>,
+    errors: ErrorList,
 }
 
 impl<'a> RuleRun<'a, '_> {
@@ -111,18 +142,18 @@ impl<'a> RuleRun<'a, '_> {
         schema: &'a StructuralSchema,
         is_resource: bool,
         (new, old): (&'a Value, Option<&'a Value>),
-        correlation: Correlation<'a>,
+        correlation: &Correlation<'a>,
         path: &ValuePath<'_>,
     ) {
-        if !schema.has_rules || new.is_null() || self.budget.is_none() {
+        if !schema.has_rules || new.is_null() || self.is_over() {
             return;
         }
         let old = old.filter(|old| !old.is_null());
+        let node = RuleNode { schema, is_resource, new, old, correlation };
         for rule in &schema.rules {
-            if self.budget.is_none() || self.errors.len() >= MISTAKES_MAX {
+            if self.is_over() {
                 return;
             }
-            let node = RuleNode { schema, is_resource, new, old, correlation: &correlation };
             self.rule(rule, &node, path);
         }
         match new {
@@ -134,7 +165,7 @@ impl<'a> RuleRun<'a, '_> {
                         let place = ValuePath::Key(path, name);
                         let correlation = correlation.field(name);
                         let is_resource = of_value.is_embedded_resource;
-                        self.node(of_value, is_resource, values, correlation, &place);
+                        self.node(of_value, is_resource, values, &correlation, &place);
                     }
                 }
                 for (name, field) in fields {
@@ -142,7 +173,8 @@ impl<'a> RuleRun<'a, '_> {
                     let values = (field, old_of(name));
                     let place = ValuePath::Field(path, name);
                     let correlation = correlation.field(name);
-                    self.node(property, property.is_embedded_resource, values, correlation, &place);
+                    let is_resource = property.is_embedded_resource;
+                    self.node(property, is_resource, values, &correlation, &place);
                 }
             }
             Value::Array(items) => {
@@ -153,7 +185,7 @@ impl<'a> RuleRun<'a, '_> {
                     let place = ValuePath::Index(path, at);
                     let correlation = correlation.item(item, old);
                     let is_resource = of_item.is_embedded_resource;
-                    self.node(of_item, is_resource, (item, old), correlation, &place);
+                    self.node(of_item, is_resource, (item, old), &correlation, &place);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -210,6 +242,11 @@ impl<'a> RuleRun<'a, '_> {
             format!("{problem} evaluating rule: {}", rule.shown())
         };
         self.errors.push(refused(detail));
+    }
+
+    /// Whether nothing more is run: the budget ran out, or there are errors enough.
+    fn is_over(&self) -> bool {
+        self.budget.is_none() || self.errors.is_full()
     }
 
     /// Takes a cost from the budget. Says whether there was enough.

@@ -9,6 +9,7 @@ pub(super) struct CelSemver {
     pub(super) patch: u64,
     before: Vec<String>,
     build: String,
+    bytes: usize,
 }
 
 impl CelSemver {
@@ -55,7 +56,13 @@ impl CelSemver {
             patch: number(2)?,
             before: before.unwrap_or_default(),
             build: build.unwrap_or_default().to_owned(),
+            bytes: text.len(),
         })
+    }
+
+    /// How much work it is to compare it with another version, each part of which may be a number.
+    pub(super) fn work(&self) -> usize {
+        self.bytes / 4
     }
 
     /// The precedence of two versions. What they were built from does not count.

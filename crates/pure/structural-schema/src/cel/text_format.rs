@@ -2,7 +2,6 @@
 
 use super::{
     eval::{EvalError, EvalResult, Evaluation},
-    operations,
     value::{CelList, CelValue},
 };
 use crate::shown::go_float;
@@ -43,11 +42,12 @@ pub(super) fn format<'a>(
         let value =
             values.get(used).ok_or_else(|| EvalError::new(format!("index {used} out of range")))?;
         used += 1;
-        evaluation.charge_work(operations::elements_of(&value))?;
-        out.push_str(&filled(clause, precision, &value)?);
+        evaluation.charge_elements(&value)?;
+        let filled = filled(clause, precision, &value)?;
+        evaluation.charge_text_made(filled.len())?;
+        out.push_str(&filled);
     }
     out.push_str(rest);
-    evaluation.charge_work(out.len() / 16)?;
     Ok(CelValue::text(out))
 }
 
@@ -105,6 +105,7 @@ fn exponent(number: f64, digits: usize) -> String {
 }
 
 fn hex(bytes: &[u8], is_upper: bool) -> String {
-    let digits = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    if is_upper { digits.to_uppercase() } else { digits }
+    let digits: &[u8; 16] = if is_upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+    let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    halves.map(|half| char::from(digits[usize::from(half)])).collect()
 }

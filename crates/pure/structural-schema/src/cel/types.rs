@@ -182,7 +182,7 @@ impl Declared {
 
     /// How often a value can be in one request.
     pub(crate) fn count_max(&self) -> u64 {
-        REQUEST_BYTES_MAX / (self.bytes_min + 1)
+        REQUEST_BYTES_MAX / self.bytes_min.saturating_add(1)
     }
 }
 
@@ -193,7 +193,8 @@ fn limit(limit: i64) -> u64 {
 /// What a schema declares to rules; nothing if rules cannot see such values.
 pub(crate) fn declare(schema: &StructuralSchema, is_resource: bool) -> Option<Declared> {
     let rules = schema.values.as_deref();
-    let text_max = |rules: Option<&ValueRules>| rules?.max_length.map(|max| limit(max) * 4);
+    let text_max =
+        |rules: Option<&ValueRules>| rules?.max_length.map(|max| limit(max).saturating_mul(4));
     let longest = REQUEST_BYTES_MAX - 2;
     if schema.is_int_or_string {
         return Declared::new(CelType::Any(text_max(rules).unwrap_or(longest)), 1);
@@ -203,14 +204,14 @@ pub(crate) fn declare(schema: &StructuralSchema, is_resource: bool) -> Option<De
             let items = schema.items.as_deref()?;
             let item = declare(items, items.is_embedded_resource)?;
             let max = rules.and_then(|rules| rules.max_items).map(limit);
-            let max = max.unwrap_or(longest / (item.bytes_min + 1));
+            let max = max.unwrap_or(longest / item.bytes_min.saturating_add(1));
             Declared::new(CelType::List(Arc::new(item.cel_type), max), 2)
         }
         SchemaType::Object => {
             if let Some(AdditionalFields::Schema(values)) = schema.additional.as_deref() {
                 let value = declare(values, values.is_embedded_resource)?;
                 let max = rules.and_then(|rules| rules.max_properties).map(limit);
-                let max = max.unwrap_or(longest / (value.bytes_min + 6));
+                let max = max.unwrap_or(longest / value.bytes_min.saturating_add(6));
                 // upstream takes keys for empty when it estimates
                 let key = Arc::new(CelType::Text(0));
                 return Declared::new(CelType::Map(key, Arc::new(value.cel_type), max), 2);
@@ -254,7 +255,8 @@ fn declare_object(schema: &StructuralSchema, is_resource: bool) -> Declared {
     for (name, property) in &schema.properties {
         let Some(field) = declare(property, property.is_embedded_resource) else { continue };
         if required.contains(name) && property.default.is_none() {
-            bytes_min += name.len() as u64 + field.bytes_min + 4;
+            let named = field.bytes_min.saturating_add(name.len() as u64 + 4);
+            bytes_min = named.saturating_add(bytes_min);
         }
         if let Some(name) = names::escape(name) {
             fields.insert(name, field.cel_type);

@@ -1,12 +1,13 @@
 //! Values of expressions. What comes from an object is borrowed, and converted when it is read.
 
-use std::{borrow::Cow, cmp::Ordering, net::IpAddr, rc::Rc, sync::LazyLock};
+use std::{cmp::Ordering, net::IpAddr, ops::Deref, rc::Rc, sync::LazyLock};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
+use rekindle_types::Quantity;
 use serde_json::{Map, Value, json};
 
-use super::{names, quantity::CelQuantity, semver::CelSemver};
+use super::{names, semver::CelSemver};
 use crate::{
     AdditionalFields, ListIdentity, SchemaType, StructuralSchema,
     formats::{StringFormat, parse_date, parse_date_time, parse_duration},
@@ -32,7 +33,7 @@ pub(super) enum CelValue<'a> {
     Int(i64),
     Uint(u64),
     Double(f64),
-    Text(Cow<'a, str>),
+    Text(CelText<'a>),
     Bytes(Rc<[u8]>),
     /// Nanoseconds.
     Duration(i64),
@@ -41,7 +42,7 @@ pub(super) enum CelValue<'a> {
     Map(CelMap<'a>),
     Optional(Option<Rc<CelValue<'a>>>),
     TypeName(&'static str),
-    Quantity(CelQuantity),
+    Quantity(Quantity),
     Url(Rc<str>),
     Ip(IpAddr),
     Cidr(IpAddr, u8),
@@ -51,29 +52,62 @@ pub(super) enum CelValue<'a> {
     Failure(Rc<str>),
 }
 
+/// A text of an object or the expression, or one that the expression made. A copy is cheap.
+#[derive(Clone, Debug)]
+pub(super) enum CelText<'a> {
+    Borrowed(&'a str),
+    Made(Rc<str>),
+}
+
+impl Deref for CelText<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Made(text) => text,
+        }
+    }
+}
+
+/// What an expression put together, and how deep it nests.
+#[derive(Clone, Debug)]
+pub(super) struct MadeParts<T> {
+    pub(super) parts: Vec<T>,
+    depth: usize,
+}
+
+impl<'a> MadeParts<CelValue<'a>> {
+    pub(super) fn push(&mut self, item: CelValue<'a>) {
+        self.depth = self.depth.max(1 + item.depth());
+        self.parts.push(item);
+    }
+}
+
 /// A list of an object, or one that the expression made.
 #[derive(Clone, Debug)]
 pub(super) enum CelList<'a> {
     Json(&'a [Value], &'a StructuralSchema),
-    Made(Rc<Vec<CelValue<'a>>>),
+    Made(Rc<MadeParts<CelValue<'a>>>),
 }
 
 /// An object or a map of an object, or one that the expression made.
 #[derive(Clone, Debug)]
 pub(super) enum CelMap<'a> {
     Json { fields: &'a Map<String, Value>, schema: &'a StructuralSchema, is_resource: bool },
-    Made(Rc<Vec<(CelValue<'a>, CelValue<'a>)>>),
+    Made(Rc<MadeParts<(CelValue<'a>, CelValue<'a>)>>),
 }
 
 impl<'a> CelList<'a> {
     pub(super) fn made(items: Vec<CelValue<'a>>) -> Self {
-        Self::Made(Rc::new(items))
+        let depth = 1 + items.iter().map(CelValue::depth).max().unwrap_or_default();
+        Self::Made(Rc::new(MadeParts { parts: items, depth }))
     }
 
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Json(items, _) => items.len(),
-            Self::Made(items) => items.len(),
+            Self::Made(made) => made.parts.len(),
         }
     }
 
@@ -83,7 +117,7 @@ impl<'a> CelList<'a> {
                 let of_item = schema.items.as_deref()?;
                 items.get(at).map(|item| of_field(item, of_item))
             }
-            Self::Made(items) => items.get(at).cloned(),
+            Self::Made(made) => made.parts.get(at).cloned(),
         }
     }
 
@@ -121,22 +155,39 @@ impl CelList<'_> {
 }
 
 impl<'a> CelMap<'a> {
+    /// A map of entries whose keys are not the same.
+    pub(super) fn made(entries: Vec<(CelValue<'a>, CelValue<'a>)>) -> Self {
+        let depth = 1 + entries.iter().map(|(_, value)| value.depth()).max().unwrap_or_default();
+        Self::Made(Rc::new(MadeParts { parts: entries, depth }))
+    }
+
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Json { fields, .. } => fields.len(),
-            Self::Made(entries) => entries.len(),
+            Self::Made(made) => made.parts.len(),
         }
     }
 
-    /// The value of a field by the name that rules use, or of a key.
-    pub(super) fn get(&self, key: &CelValue<'a>) -> Option<CelValue<'a>> {
+    /// The value of a key.
+    pub(super) fn get(&self, key: &CelValue<'_>) -> Option<CelValue<'a>> {
         match (self, key) {
-            (Self::Json { fields, schema, is_resource }, CelValue::Text(name)) => {
-                field(fields, schema, *is_resource, name)
-            }
+            (_, CelValue::Text(name)) => self.field(name),
             (Self::Json { .. }, _) => None,
-            (Self::Made(entries), key) => {
-                entries.iter().find(|(known, _)| known.equals(key)).map(|(_, value)| value.clone())
+            (Self::Made(made), key) => {
+                let entry = made.parts.iter().find(|(known, _)| known.equals(key));
+                entry.map(|(_, value)| value.clone())
+            }
+        }
+    }
+
+    /// The value of a field by the name that rules use, or of a key that is a text.
+    pub(super) fn field(&self, name: &str) -> Option<CelValue<'a>> {
+        match self {
+            Self::Json { fields, schema, is_resource } => field(fields, schema, *is_resource, name),
+            Self::Made(made) => {
+                let is_named =
+                    |key: &CelValue<'_>| matches!(key, CelValue::Text(t) if **t == *name);
+                made.parts.iter().find(|(key, _)| is_named(key)).map(|(_, value)| value.clone())
             }
         }
     }
@@ -145,9 +196,35 @@ impl<'a> CelMap<'a> {
     pub(super) fn keys(&self) -> Vec<CelValue<'a>> {
         match self {
             Self::Json { fields, .. } => {
-                fields.keys().map(|name| CelValue::Text(Cow::Borrowed(name.as_str()))).collect()
+                fields.keys().map(|name| CelValue::Text(CelText::Borrowed(name))).collect()
             }
-            Self::Made(entries) => entries.iter().map(|(key, _)| key.clone()).collect(),
+            Self::Made(made) => made.parts.iter().map(|(key, _)| key.clone()).collect(),
+        }
+    }
+
+    /// The keys with their values, as far as rules can see them.
+    pub(super) fn entries(&self) -> Vec<(CelValue<'a>, CelValue<'a>)> {
+        match self {
+            Self::Json { .. } => {
+                let keys = self.keys().into_iter();
+                keys.filter_map(|key| self.get(&key).map(|value| (key, value))).collect()
+            }
+            Self::Made(made) => made.parts.clone(),
+        }
+    }
+
+    /// Whether two maps hold the same. Keys are looked for where that is cheap.
+    fn equals(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Json { fields: a, .. }, Self::Json { fields: b, .. }) => a == b,
+            (Self::Json { .. }, Self::Made(_)) => other.equals(self),
+            (Self::Made(made), other) => {
+                made.parts.len() == other.len()
+                    && made
+                        .parts
+                        .iter()
+                        .all(|(key, value)| other.get(key).is_some_and(|found| found.equals(value)))
+            }
         }
     }
 }
@@ -196,7 +273,7 @@ pub(super) fn from_json<'a>(
 }
 
 fn from_text<'a>(text: &'a str, schema: &StructuralSchema) -> CelValue<'a> {
-    let plain = || CelValue::Text(Cow::Borrowed(text));
+    let plain = || CelValue::Text(CelText::Borrowed(text));
     let format = schema.values.as_ref().and_then(|rules| rules.format.as_ref());
     let Some(ValueFormat::Text(format, name)) = format.filter(|_| !schema.is_int_or_string) else {
         return plain();
@@ -217,8 +294,18 @@ fn from_text<'a>(text: &'a str, schema: &StructuralSchema) -> CelValue<'a> {
 }
 
 impl<'a> CelValue<'a> {
-    pub(super) fn text(text: impl Into<String>) -> Self {
-        Self::Text(Cow::Owned(text.into()))
+    pub(super) fn text(text: impl Into<Rc<str>>) -> Self {
+        Self::Text(CelText::Made(text.into()))
+    }
+
+    /// How deep what the expression made nests. What an object holds counts as flat.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Self::List(CelList::Made(made)) => made.depth,
+            Self::Map(CelMap::Made(made)) => made.depth,
+            Self::Optional(Some(inner)) => 1 + inner.depth(),
+            _ => 0,
+        }
     }
 
     /// How large a value is for the cost of what is done with it.
@@ -265,12 +352,12 @@ impl<'a> CelValue<'a> {
         match (self, other) {
             (Self::Null, Self::Null) => true,
             (Self::Bool(a), Self::Bool(b)) => a == b,
-            (Self::Text(a), Self::Text(b)) => a == b,
+            (Self::Text(a), Self::Text(b)) => **a == **b,
             (Self::Bytes(a), Self::Bytes(b)) => a == b,
             (Self::Duration(a), Self::Duration(b)) => a == b,
             (Self::Timestamp(a), Self::Timestamp(b)) => a == b,
             (Self::TypeName(a), Self::TypeName(b)) | (Self::Format(a), Self::Format(b)) => a == b,
-            (Self::Quantity(a), Self::Quantity(b)) => a == b,
+            (Self::Quantity(a), Self::Quantity(b)) => quantity_order(*a, *b).is_eq(),
             (Self::Url(a), Self::Url(b)) => a == b,
             (Self::Ip(a), Self::Ip(b)) => a == b,
             (Self::Cidr(a, n), Self::Cidr(b, m)) => a == b && n == m,
@@ -281,18 +368,7 @@ impl<'a> CelValue<'a> {
                 _ => false,
             },
             (Self::List(a), Self::List(b)) => a.equals(b),
-            (
-                Self::Map(CelMap::Json { fields: a, .. }),
-                Self::Map(CelMap::Json { fields: b, .. }),
-            ) => a == b,
-            (Self::Map(a), Self::Map(b)) => {
-                a.len() == b.len()
-                    && a.keys().iter().all(|key| match (a.get(key), b.get(key)) {
-                        (Some(a), Some(b)) => a.equals(&b),
-                        (None, None) => true,
-                        _ => false,
-                    })
-            }
+            (Self::Map(a), Self::Map(b)) => a.equals(b),
             _ => self.number_order(other) == Some(Ordering::Equal),
         }
     }
@@ -301,7 +377,7 @@ impl<'a> CelValue<'a> {
     pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),
-            (Self::Text(a), Self::Text(b)) => Some(a.cmp(b)),
+            (Self::Text(a), Self::Text(b)) => Some(str::cmp(a, b)),
             (Self::Bytes(a), Self::Bytes(b)) => Some(a.cmp(b)),
             (Self::Duration(a), Self::Duration(b)) => Some(a.cmp(b)),
             (Self::Timestamp(a), Self::Timestamp(b)) => Some(a.cmp(b)),
@@ -352,10 +428,9 @@ impl<'a> CelValue<'a> {
                 format!("[{}]", items.join(", "))
             }
             Self::Map(map) => {
-                let entries: Vec<String> = map
-                    .keys()
-                    .iter()
-                    .filter_map(|key| Some(format!("{}:{}", key.quoted(), map.get(key)?.quoted())))
+                let entries = map.entries().into_iter();
+                let entries: Vec<String> = entries
+                    .map(|(key, value)| format!("{}:{}", key.quoted(), value.quoted()))
                     .collect();
                 format!("{{{}}}", entries.join(", "))
             }
@@ -373,8 +448,13 @@ impl<'a> CelValue<'a> {
 
     fn quoted(&self) -> String {
         match self {
-            Self::Text(text) => format!("{text:?}"),
+            Self::Text(text) => format!("{:?}", &**text),
             other => other.shown(),
         }
     }
+}
+
+/// The order of two quantities by their amounts, however they are written.
+pub(super) fn quantity_order(a: Quantity, b: Quantity) -> Ordering {
+    a.exceeds(b).cmp(&b.exceeds(a))
 }

@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 
 use crate::{
     StructuralSchema,
+    error_list::ErrorList,
     shown::{json as shown_json, shown},
     validation::field_below,
 };
 
 /// Everything wrong with the defaults of a schema.
 pub(super) fn check(root: &StructuralSchema, path: &str) -> Vec<FieldError> {
-    let mut check = DefaultCheck { errors: Vec::new() };
-    let resource = StructuralSchema { is_embedded_resource: true, ..root.clone() };
-    check.node(&resource, path, &Surrounding { resource: &resource, parts: Vec::new() }, false);
-    check.errors
+    let mut check = DefaultCheck { errors: ErrorList::default() };
+    check.node(root, true, path, &Surrounding { resource: root, parts: Vec::new() }, false);
+    check.errors.into_vec()
 }
 
 /// The resource around a default, with the way from one to the other.
@@ -51,40 +51,47 @@ impl<'a> Surrounding<'a> {
 }
 
 struct DefaultCheck {
-    errors: Vec<FieldError>,
+    errors: ErrorList,
 }
 
 impl DefaultCheck {
+    /// `is_resource` is true of the root, too, whatever it says.
     fn node(
         &mut self,
         node: &StructuralSchema,
+        is_resource: bool,
         path: &str,
         around: &Surrounding<'_>,
         is_in_metadata: bool,
     ) {
-        let starts_resource = node.is_embedded_resource;
+        if self.errors.is_full() {
+            return;
+        }
         let own = Surrounding { resource: node, parts: Vec::new() };
-        let around = if starts_resource { &own } else { around };
-        let is_in_metadata = is_in_metadata && !starts_resource;
+        let around = if is_resource { &own } else { around };
+        let is_in_metadata = is_in_metadata && !is_resource;
         if let Some(default) = &node.default {
             let field = format!("{path}.default");
-            self.default(node, default, &field, is_in_metadata.then_some(around));
+            self.default(node, is_resource, default, &field, is_in_metadata.then_some(around));
         }
         if let Some(items) = &node.items {
             let around = around.child(SurroundingPart::Item);
-            self.node(items, &format!("{path}.items"), &around, is_in_metadata);
+            let place = format!("{path}.items");
+            self.node(items, items.is_embedded_resource, &place, &around, is_in_metadata);
         }
         for (name, schema) in &node.properties {
-            let is_meta = starts_resource && matches!(&**name, "metadata" | "apiVersion" | "kind");
+            let is_meta = is_resource && matches!(&**name, "metadata" | "apiVersion" | "kind");
             let around = around.child(SurroundingPart::Field(name));
             let place = format!("{path}.properties[{name}]");
-            self.node(schema, &place, &around, is_in_metadata || is_meta);
+            let is_in_metadata = is_in_metadata || is_meta;
+            self.node(schema, schema.is_embedded_resource, &place, &around, is_in_metadata);
         }
     }
 
     fn default(
         &mut self,
         node: &StructuralSchema,
+        is_resource: bool,
         default: &Value,
         field: &str,
         metadata_of: Option<&Surrounding<'_>>,
@@ -115,11 +122,10 @@ impl DefaultCheck {
             }
             None => {
                 let mut pruned = default.clone();
-                node.prune_default(&mut pruned);
+                node.prune_default(is_resource, &mut pruned);
                 if shown_json(&pruned) != shown_json(default) {
                     self.errors.push(refused("must not have unknown fields".to_owned()));
                 }
-                let is_resource = node.is_embedded_resource;
                 if is_resource && let Err(error) = node.coerce_resource(&mut pruned) {
                     let field = field_below(field, &error.field);
                     self.errors.push(FieldError { field, ..error });
@@ -139,10 +145,9 @@ impl DefaultCheck {
         let found = node.validate_below(field, default, None);
         if found.is_empty() {
             // as a value that stays, and as one that is new
-            let mut found =
-                node.run_rules(field, node.is_embedded_resource, default, Some(default));
+            let mut found = node.run_rules(field, is_resource, default, Some(default));
             if found.is_empty() {
-                found = node.run_rules(field, node.is_embedded_resource, default, None);
+                found = node.run_rules(field, is_resource, default, None);
             }
             self.errors.extend(found);
         }

@@ -31,14 +31,24 @@ pub enum FieldPathError {
     BadEscape(String),
 }
 
+/// Finds the field that a path of names and dots leads to, such as `.spec.size`. Returns the type
+/// that its schema names.
+///
+/// # Errors
+/// Why it leads to no field.
+pub fn type_of_field<'a>(schema: &'a Value, path: &str) -> Result<&'a str, FieldPathError> {
+    let root = SchemaNode::new(schema).ok_or(FieldPathError::UnknownField)?;
+    resolve(root, path, false).map(|(_, field)| field.type_name())
+}
+
 /// Finds the field that a path leads to. Returns its path as errors show it, and its schema.
 /// `allows_brackets` lets parts stand in brackets and quotes, as rules may have them.
-pub fn resolve_field_path<'a>(
-    schema: &'a Value,
+pub(crate) fn resolve<'a>(
+    root: SchemaNode<'a>,
     path: &str,
     allows_brackets: bool,
-) -> Result<(String, &'a Value), FieldPathError> {
-    let mut at = schema;
+) -> Result<(String, SchemaNode<'a>), FieldPathError> {
+    let mut node = root;
     let mut shown = String::new();
     let mut tokens = PathTokens { rest: path };
     while let Some(token) = tokens.next() {
@@ -57,24 +67,20 @@ pub fn resolve_field_path<'a>(
             }
             other => return Err(FieldPathError::NoSeparator(other.to_owned())),
         };
-        let node = SchemaNode::new(at).ok_or(FieldPathError::UnknownField)?;
         if node.has_properties() {
-            at = node.get("properties").and_then(|all| all.get(&name)).unwrap_or(&Value::Null);
-            if at.is_null() {
-                return Err(FieldPathError::UnknownField);
-            }
+            node = node.property(&name).ok_or(FieldPathError::UnknownField)?;
             if !shown.is_empty() {
                 shown.push('.');
             }
             shown.push_str(&name);
-        } else if let Additional::Schema(_) = node.additional() {
-            at = node.get("additionalProperties").unwrap_or(&Value::Null);
+        } else if let Additional::Schema(of_value) = node.additional() {
+            node = of_value;
             shown.push_str(&format!("[{name}]"));
         } else {
             return Err(FieldPathError::UnknownField);
         }
     }
-    Ok((shown, at))
+    Ok((shown, node))
 }
 
 /// Splits a path at `.`, `[` and `]`, but for what is quoted.
@@ -149,7 +155,8 @@ mod tests {
             ("spec", true, Err(FieldPathError::NoSeparator("spec".to_owned()))),
             (".spec['a.b'", true, Err(FieldPathError::Incomplete)),
         ] {
-            let found = resolve_field_path(&schema, path, brackets).map(|(shown, _)| shown);
+            let root = SchemaNode::new(&schema).unwrap();
+            let found = resolve(root, path, brackets).map(|(shown, _)| shown);
             assert_eq!(found, expected.map(str::to_owned), "{path}");
         }
     }

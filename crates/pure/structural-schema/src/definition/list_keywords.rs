@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::Value;
 
-use crate::{schema_node::SchemaNode, shown::shown};
+use crate::{error_list::ErrorList, schema_node::SchemaNode, shown::shown};
 
 const LIST_TYPE: &str = "x-kubernetes-list-type";
 const LIST_KEYS: &str = "x-kubernetes-list-map-keys";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 
 /// Reports what is wrong with these keywords in one node.
-pub(super) fn check(node: SchemaNode<'_>, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn check(node: SchemaNode<'_>, path: &str, errors: &mut ErrorList) {
     let mut check = ListCheck { node, path, errors };
     let list_type = node.get(LIST_TYPE).and_then(Value::as_str);
     if let Some(map_type) = node.get(MAP_TYPE).and_then(Value::as_str) {
@@ -49,7 +49,7 @@ pub(super) fn check(node: SchemaNode<'_>, path: &str, errors: &mut Vec<FieldErro
 struct ListCheck<'a, 'e> {
     node: SchemaNode<'a>,
     path: &'a str,
-    errors: &'e mut Vec<FieldError>,
+    errors: &'e mut ErrorList,
 }
 
 impl ListCheck<'_, '_> {
@@ -118,14 +118,17 @@ impl ListCheck<'_, '_> {
             self.add(FieldError::invalid(field, items.type_name(), detail));
             return;
         }
-        let shown_keys = shown(&Value::Array(keys.to_vec()));
+        let node = self.node;
         let refused = |field: String, detail: &str| FieldError {
             field,
-            problem: FieldProblem::Invalid(shown_keys.clone()),
+            problem: FieldProblem::Invalid(node.get(LIST_KEYS).map(shown).unwrap_or_default()),
             detail: detail.to_owned(),
         };
         let mut seen = BTreeSet::new();
         for key in keys.iter().filter_map(Value::as_str) {
+            if self.errors.is_full() {
+                return;
+            }
             match items.property(key).map(SchemaNode::type_name) {
                 Some("array" | "object") => {
                     let field = self.field(&format!("items.properties[{key}].type"));

@@ -12,12 +12,13 @@ mod rule_texts;
 mod structural;
 mod walk;
 
-pub use field_path::{FieldPathError, resolve_field_path};
+pub(crate) use field_path::resolve as resolve_field_path;
+pub use field_path::{FieldPathError, type_of_field};
 use rekindle_types::validation::{FieldError, MISTAKES_MAX, field_error::FieldProblem};
 use serde_json::Value;
 
 use crate::{
-    StructuralSchema,
+    SchemaCompileError, StructuralSchema,
     schema_node::{SchemaNode, is_zero},
     shown::json,
 };
@@ -68,12 +69,11 @@ pub fn check_definition_schema(definition: &DefinitionSchema<'_>) -> Vec<FieldEr
         return vec![FieldError::invalid(path, "", "must be an object")];
     };
     // a limit is broken: nothing else is looked at, so that the work is bounded
-    let is_bounded = !matches!(
-        compiled,
-        Err(crate::SchemaCompileError::TooDeep | crate::SchemaCompileError::TooLarge)
-    );
-    if !is_bounded && let Err(problem) = &compiled {
-        return vec![FieldError::forbidden(path, problem.to_string())];
+    match &compiled {
+        Err(problem) if *problem != SchemaCompileError::NotAnObject => {
+            return vec![FieldError::forbidden(path, problem.to_string())];
+        }
+        Ok(_) | Err(_) => {}
     }
     let mut errors = Vec::new();
     keywords::check(root, path, &mut errors);
@@ -100,6 +100,11 @@ pub fn check_definition_schema(definition: &DefinitionSchema<'_>) -> Vec<FieldEr
         errors.extend(found);
     }
     errors.extend(walk::check(root, path, structural));
+    if errors.is_empty()
+        && let Err(problem) = &compiled
+    {
+        errors.push(FieldError::forbidden(path, problem.to_string()));
+    }
     errors.truncate(MISTAKES_MAX);
     errors
 }

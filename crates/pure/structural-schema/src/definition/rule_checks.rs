@@ -1,6 +1,6 @@
 //! Compiles the rules of a schema, and adds up what they may cost.
 
-use rekindle_types::validation::{FieldError, MISTAKES_MAX, field_error::FieldProblem};
+use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::Value;
 
 use super::walk::{RulePlace, SchemaPlace};
@@ -10,6 +10,7 @@ use crate::{
         rule::check_rule,
         types::{Declared, declare},
     },
+    error_list::ErrorList,
     schema_node::SchemaNode,
 };
 
@@ -19,7 +20,7 @@ const NAMED_MAX: usize = 4;
 /// What is wrong with rules, and what they cost together.
 #[derive(Default)]
 pub(super) struct RuleChecks {
-    errors: Vec<FieldError>,
+    errors: ErrorList,
     total: u64,
     most_expensive: Vec<(u64, String)>,
 }
@@ -40,7 +41,7 @@ impl RuleChecks {
             return;
         };
         for (at, rule) in node.schemas("x-kubernetes-validations").enumerate() {
-            if self.errors.len() >= MISTAKES_MAX {
+            if self.errors.is_full() {
                 return;
             }
             let path = format!("{}.x-kubernetes-validations[{at}]", place.path);
@@ -56,15 +57,15 @@ impl RuleChecks {
         declared: &Declared,
         place: &SchemaPlace<'_>,
     ) {
-        let mut found = Vec::new();
+        let mut found = ErrorList::default();
         let Some(estimate) = check_rule(rule, &declared.cel_type, path, &mut found) else {
-            self.errors.extend(found);
+            self.errors.extend(found.into_vec());
             return;
         };
         let count = rules.count_max.unwrap_or_else(|| declared.count_max());
         let cost = estimate.rule.saturating_mul(count);
         self.observe(&format!("{path}.rule"), "estimated rule cost", cost);
-        self.errors.extend(found);
+        self.errors.extend(found.into_vec());
         if let Some(cost) = estimate.message {
             let field = format!("{path}.messageExpression");
             self.observe(&field, "estimated messageExpression cost", cost);
@@ -105,7 +106,7 @@ impl RuleChecks {
 
     /// All errors, with those of the schema as a whole.
     pub(super) fn finish(self, path: &str) -> Vec<FieldError> {
-        let mut errors = self.errors;
+        let mut errors = self.errors.into_vec();
         if self.total > SCHEMA_ESTIMATE_MAX {
             for (_, field) in self.most_expensive {
                 let detail = "contributed to estimated rule cost total exceeding cost limit for \

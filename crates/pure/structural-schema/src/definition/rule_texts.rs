@@ -3,18 +3,15 @@
 use rekindle_types::validation::FieldError;
 use serde_json::Value;
 
-use super::field_path::resolve_field_path;
-use crate::schema_node::SchemaNode;
+use super::field_path::resolve;
+use crate::{error_list::ErrorList, schema_node::SchemaNode};
 
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// Reports what is wrong with the texts of each rule of a node.
-pub(super) fn check(node: SchemaNode<'_>, path: &str, errors: &mut Vec<FieldError>) {
-    let rules = node.list("x-kubernetes-validations");
-    let schema = node.keywords().map(|(name, value)| (name.to_owned(), value.clone()));
-    let schema: Value = if rules.is_empty() { return } else { Value::Object(schema.collect()) };
-    for (at, rule) in rules.iter().filter_map(SchemaNode::new).enumerate() {
+pub(super) fn check(node: SchemaNode<'_>, path: &str, errors: &mut ErrorList) {
+    for (at, rule) in node.schemas("x-kubernetes-validations").enumerate() {
         let place = format!("{path}.x-kubernetes-validations[{at}]");
         check_rule(rule, &place, errors);
         let field_path = rule.text("fieldPath");
@@ -31,13 +28,13 @@ pub(super) fn check(node: SchemaNode<'_>, path: &str, errors: &mut Vec<FieldErro
         if has_line_break(field_path) {
             refuse("must not contain line breaks");
         }
-        if resolve_field_path(&schema, field_path, true).is_err() {
+        if resolve(node, field_path, true).is_err() {
             refuse("must be a valid path");
         }
     }
 }
 
-fn check_rule(rule: SchemaNode<'_>, path: &str, errors: &mut Vec<FieldError>) {
+fn check_rule(rule: SchemaNode<'_>, path: &str, errors: &mut ErrorList) {
     let (text, message) = (rule.text("rule"), rule.text("message"));
     let message_field = format!("{path}.message");
     if text.trim().is_empty() {

@@ -4,6 +4,7 @@ use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::{Value, json};
 
 use crate::{
+    error_list::ErrorList,
     go_regex,
     schema_node::{Additional, SchemaNode, is_zero},
 };
@@ -47,16 +48,16 @@ pub(super) fn is_convertible(node: SchemaNode<'_>) -> bool {
 
 /// Everything that keeps a schema from being structural, sorted by text as upstream sorts it.
 pub(super) fn check(root: SchemaNode<'_>, path: &str) -> Vec<FieldError> {
-    let mut check = StructuralCheck { errors: Vec::new() };
+    let mut check = StructuralCheck { errors: ErrorList::default() };
     check.invariants(root, NodeLevel::Root, path);
     check.completeness(root, path);
-    let mut errors = check.errors;
+    let mut errors = check.errors.into_vec();
     errors.sort_by_cached_key(FieldError::to_string);
     errors
 }
 
 struct StructuralCheck {
-    errors: Vec<FieldError>,
+    errors: ErrorList,
 }
 
 impl StructuralCheck {
@@ -73,6 +74,9 @@ impl StructuralCheck {
     }
 
     fn invariants(&mut self, node: SchemaNode<'_>, level: NodeLevel, path: &str) {
+        if self.errors.is_full() {
+            return;
+        }
         let type_name = node.type_name();
         match node.child("items") {
             Some(items) => self.invariants(items, NodeLevel::Item, &format!("{path}.items")),
@@ -209,6 +213,9 @@ impl StructuralCheck {
 
     /// Checks a schema below a junctor: it may restrict values, but not say what there is.
     fn nested(&mut self, node: SchemaNode<'_>, skip_any_of: bool, path: &str) {
+        if self.errors.is_full() {
+            return;
+        }
         self.value_validation(node, skip_any_of, false, path);
         if let Some(items) = node.child("items") {
             self.nested(items, false, &format!("{path}.items"));

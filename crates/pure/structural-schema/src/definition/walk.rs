@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{list_keywords, rule_checks::RuleChecks, rule_texts};
 use crate::{
     AdditionalFields, SchemaType, StructuralSchema,
+    error_list::ErrorList,
     schema_node::{Additional, SchemaNode, is_zero},
 };
 
@@ -17,14 +18,14 @@ pub(super) fn check(
     path: &str,
     compiled: Option<&StructuralSchema>,
 ) -> Vec<FieldError> {
-    let mut walk = Walk { errors: Vec::new(), rules: RuleChecks::default() };
+    let mut walk = Walk { errors: ErrorList::default(), rules: RuleChecks::default() };
     let rules = compiled.map(|node| RulePlace { node, count_max: Some(1) });
     walk.node(
         root,
         &SchemaPlace { path: path.to_owned(), is_root: true, rules, ..SchemaPlace::default() },
     );
     walk.errors.extend(walk.rules.finish(path));
-    walk.errors
+    walk.errors.into_vec()
 }
 
 /// A node with rules that can be compiled, and how often its values can be in an object.
@@ -82,7 +83,7 @@ impl<'a> SchemaPlace<'a> {
 }
 
 struct Walk {
-    errors: Vec<FieldError>,
+    errors: ErrorList,
     rules: RuleChecks,
 }
 
@@ -92,6 +93,9 @@ impl Walk {
     }
 
     fn node(&mut self, node: SchemaNode<'_>, place: &SchemaPlace<'_>) {
+        if self.errors.is_full() {
+            return;
+        }
         let errors_before = self.errors.len();
         self.supported(node, place);
         if node.is_set("uniqueItems") {

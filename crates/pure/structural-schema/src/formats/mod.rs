@@ -9,7 +9,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-pub(crate) use time::{parse_date, parse_date_time, parse_duration, parse_go_duration};
+pub(crate) use time::{
+    is_in_range, parse_date, parse_date_time, parse_duration, parse_go_duration,
+};
 
 /// A format of `type: string`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,6 +42,14 @@ pub(crate) fn parse_date_time(text: &str) -> Option<Timestamp> {
     text.to_uppercase().parse().ok()
 }
 
+/// The beginning of the year 1, in nanoseconds since 1970: rules know no moment before it.
+const FIRST_NANOSECOND: i128 = -62_135_596_800_000_000_000;
+
+/// Whether rules know a moment. The library ends the year 9999 a day before upstream does.
+pub(crate) fn is_in_range(moment: &Timestamp) -> bool {
+    moment.as_nanosecond() >= FIRST_NANOSECOND
+}
+
 const NANOS: [(&str, i128); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -81,12 +89,16 @@ pub(crate) fn parse_go_duration(text: &str) -> Option<i64> {
         if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
             return None;
         }
-        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        sum = sum.checked_add(whole.checked_mul(*nanos)?)?;
+        // more than 64 bits is no duration: so all sums fit 128
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        sum += i128::from(whole) * nanos;
         let mut scale = *nanos;
         for digit in fraction.bytes().take(18) {
             scale /= 10;
             sum += i128::from(digit - b'0') * scale;
+        }
+        if sum > i128::from(i64::MAX) + 1 {
+            return None;
         }
         rest = next;
     }
@@ -143,6 +155,17 @@ mod tests {
             ("1", None),
         ] {
             assert_eq!(parse_duration(text), nanos, "{text}");
+        }
+        for (text, nanos) in [
+            ("9223372036854775807ns", Some(i64::MAX)),
+            ("-9223372036854775808ns", Some(i64::MIN)),
+            ("9223372036854775808ns", None),
+            ("9223372036854775807.9us", None),
+            ("2562047h2562047h", None),
+            ("170141183460469231731687303715884105.9us", None),
+            ("18446744073709551615.999999999999999999h", None),
+        ] {
+            assert_eq!(parse_go_duration(text), nanos, "{text}");
         }
     }
 }

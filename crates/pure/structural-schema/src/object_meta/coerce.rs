@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::{
     StructuralSchema,
     shown::shown,
+    unknown_fields::UnknownFields,
     validation::{ValuePath, field_below},
 };
 
@@ -100,20 +101,19 @@ fn json_kind(value: &Value) -> &'static str {
 
 impl StructuralSchema {
     /// Checks the types of embedded metadata and drops its unknown fields. Returns their paths in
-    /// sorted order, as strict field validation names them.
+    /// sorted order, as strict field validation names them: the first hundred that were found.
     ///
     /// # Errors
     /// A field of the wrong type: upstream answers such a request with 400.
     pub fn coerce_embedded(&self, object: &mut Value) -> Result<Vec<String>, FieldError> {
-        let mut unknown = Vec::new();
+        let mut unknown = UnknownFields::default();
         self.coerce(object, self.is_embedded_resource, &ValuePath::Root, &mut unknown)?;
-        unknown.sort_unstable();
-        Ok(unknown)
+        Ok(unknown.sorted())
     }
 
     /// Checks the types of embedded metadata, and of the object's own.
     pub(crate) fn coerce_resource(&self, object: &mut Value) -> Result<(), FieldError> {
-        self.coerce(object, true, &ValuePath::Root, &mut Vec::new())
+        self.coerce(object, true, &ValuePath::Root, &mut UnknownFields::default())
     }
 
     fn coerce(
@@ -121,7 +121,7 @@ impl StructuralSchema {
         value: &mut Value,
         is_resource: bool,
         path: &ValuePath<'_>,
-        unknown: &mut Vec<String>,
+        unknown: &mut UnknownFields,
     ) -> Result<(), FieldError> {
         match value {
             Value::Object(fields) => {
@@ -166,7 +166,7 @@ fn refused(path: &ValuePath<'_>, value: &Value, detail: String) -> FieldError {
 fn coerce_metadata(
     metadata: &mut Value,
     path: &ValuePath<'_>,
-    unknown: &mut Vec<String>,
+    unknown: &mut UnknownFields,
 ) -> Result<(), FieldError> {
     if metadata.is_null() {
         *metadata = Value::Object(Map::new());
@@ -194,13 +194,13 @@ fn coerce_fields(
     known: &[(&str, MetaField)],
     go_path: &str,
     path: &ValuePath<'_>,
-    unknown: &mut Vec<String>,
+    unknown: &mut UnknownFields,
 ) -> Result<(), String> {
     let mut problem = None;
     fields.retain(|name, value| {
         let place = ValuePath::Field(path, name);
         let Some((_, kind)) = known.iter().find(|(known, _)| known == name) else {
-            unknown.push(place.text());
+            unknown.add(&place);
             return false;
         };
         if value.is_null() {
@@ -220,7 +220,7 @@ fn coerce_field(
     kind: MetaField,
     go_path: &str,
     path: &ValuePath<'_>,
-    unknown: &mut Vec<String>,
+    unknown: &mut UnknownFields,
 ) -> Result<(), String> {
     let wrong = |value: &Value, go_type: &str| {
         let found = json_kind(value);

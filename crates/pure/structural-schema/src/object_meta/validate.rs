@@ -2,26 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use rekindle_types::validation::{FieldError, MISTAKES_MAX, Path, labels, names};
+use rekindle_types::validation::{FieldError, Path, labels, names};
 use serde_json::{Map, Value};
 
 use crate::{
     StructuralSchema,
+    error_list::ErrorList,
     validation::{ValuePath, field_below},
 };
 
 impl StructuralSchema {
     /// Checks the resources that are embedded in an object.
-    pub fn validate_embedded(&self, object: &Value) -> Vec<FieldError> {
+    pub(crate) fn validate_embedded(&self, object: &Value) -> Vec<FieldError> {
         self.validate_resources(object, self.is_embedded_resource)
     }
 
     /// Checks embedded resources, and `object` itself if it is one.
     pub(crate) fn validate_resources(&self, object: &Value, is_resource: bool) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+        let mut errors = ErrorList::default();
         self.find_resources(object, is_resource, &ValuePath::Root, &mut errors);
-        errors.truncate(MISTAKES_MAX);
-        errors
+        errors.into_vec()
     }
 
     fn find_resources(
@@ -29,8 +29,11 @@ impl StructuralSchema {
         value: &Value,
         is_resource: bool,
         path: &ValuePath<'_>,
-        errors: &mut Vec<FieldError>,
+        errors: &mut ErrorList,
     ) {
+        if errors.is_full() {
+            return;
+        }
         match value {
             Value::Object(fields) => {
                 if is_resource {
@@ -58,7 +61,7 @@ impl StructuralSchema {
     }
 }
 
-fn resource(fields: &Map<String, Value>, path: &ValuePath<'_>, errors: &mut Vec<FieldError>) {
+fn resource(fields: &Map<String, Value>, path: &ValuePath<'_>, errors: &mut ErrorList) {
     let field = |name: &str| field_below("", &ValuePath::Field(path, name).text());
     for name in ["apiVersion", "kind"] {
         if !fields.contains_key(name) {
@@ -89,7 +92,7 @@ fn resource(fields: &Map<String, Value>, path: &ValuePath<'_>, errors: &mut Vec<
     }
 }
 
-fn object_meta(metadata: &Map<String, Value>, field: &str, errors: &mut Vec<FieldError>) {
+fn object_meta(metadata: &Map<String, Value>, field: &str, errors: &mut ErrorList) {
     let text = |name: &str| metadata.get(name).and_then(Value::as_str).filter(|t| !t.is_empty());
     let mut report = |name: &str, value: &str, problems: Vec<String>| {
         for problem in problems {

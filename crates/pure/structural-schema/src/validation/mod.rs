@@ -12,51 +12,69 @@ mod values;
 use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::Value;
 
-use self::{outcome::Reporter, unchanged::OldValue, values::Validator};
+use self::{unchanged::OldValue, values::Validator};
 pub(crate) use self::{
     unchanged::{OldItems, is_unchanged},
     value_path::{ValuePath, field_below},
 };
-use crate::StructuralSchema;
+use crate::{StructuralSchema, error_list::ErrorList};
 
 impl StructuralSchema {
     /// Everything wrong with a custom resource. `old` is the object before an update.
     ///
-    /// The order is upstream's: values, embedded resources, lists, rules. Callers that have errors
-    /// of their own between those call the parts one by one.
+    /// The order is upstream's: values, embedded resources, lists, rules.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut errors = self.validate_values(new, old);
-        errors.extend(self.validate_embedded(new));
-        errors.extend(self.validate_lists(new, old));
-        errors.extend(self.validate_rules(&errors, new, old));
-        errors
+        let mut errors = ErrorList::default();
+        errors.extend(self.validate_below("", new, old));
+        if !errors.is_full() {
+            errors.extend(self.validate_embedded(new));
+        }
+        self.validate_lists_and_rules(errors, new, old)
     }
 
-    /// Checks the values of a whole object: types, limits, formats, required fields.
-    pub fn validate_values(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        self.validate_below("", new, old)
-    }
-
-    /// Checks the status alone, as a write of the subresource does. `self` is the schema of the
+    /// Everything wrong with a write of the status. Of the values, only the status is looked at;
+    /// lists and rules are those of the whole object, as upstream. `self` is the schema of the
     /// whole object.
-    pub fn validate_status(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let (Some(schema), Some(status)) = (self.properties.get("status"), new.get("status"))
-        else {
-            return Vec::new();
-        };
-        schema.validate_below("status", status, old.and_then(|old| old.get("status")))
+    pub fn validate_status(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = ErrorList::default();
+        if let (Some(schema), Some(status)) = (self.properties.get("status"), new.get("status")) {
+            errors.extend(schema.validate_below("status", status, old.get("status")));
+        }
+        self.validate_lists_and_rules(errors, new, Some(old))
     }
 
-    /// Checks a value that lies at the field `prefix`.
+    fn validate_lists_and_rules(
+        &self,
+        mut errors: ErrorList,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> Vec<FieldError> {
+        if !errors.is_full() {
+            errors.extend(self.validate_lists(new, old));
+        }
+        if !errors.is_full() {
+            let found = self.validate_rules(errors.as_slice(), new, old);
+            errors.extend(found);
+        }
+        errors.into_vec()
+    }
+
+    /// Checks a value that lies at the field `prefix`: types, limits, formats, required fields.
     pub(crate) fn validate_below(
         &self,
         prefix: &str,
         new: &Value,
         old: Option<&Value>,
     ) -> Vec<FieldError> {
-        let validator = Validator { reporter: Reporter { prefix } };
+        let validator = Validator::new(prefix);
         let old = old.map_or(OldValue::Uncorrelated, OldValue::Root);
-        validator.value(self, new, old, &ValuePath::Root).errors
+        let mut outcome = validator.value(self, new, old, &ValuePath::Root);
+        if validator.is_exhausted() {
+            outcome.add(validator.reporter.of_whole(
+                "the schema has too many alternatives for so large an object".to_owned(),
+            ));
+        }
+        outcome.errors.into_vec()
     }
 }
 

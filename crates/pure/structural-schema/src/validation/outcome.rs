@@ -1,16 +1,16 @@
 //! What validating one value found.
 
-use rekindle_types::validation::{FieldError, MISTAKES_MAX, field_error::FieldProblem};
+use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::Value;
 
 use super::value_path::{ValuePath, field_below};
-use crate::shown::shown;
+use crate::{error_list::ErrorList, shown::shown};
 
 /// The errors of a value, and how many checks it went through. Of the alternatives of `anyOf` and
 /// `oneOf`, the one with most checks explains the failure, as in kube-openapi.
 #[derive(Default)]
 pub(super) struct ValueOutcome {
-    pub(super) errors: Vec<FieldError>,
+    pub(super) errors: ErrorList,
     pub(super) checks: usize,
 }
 
@@ -21,14 +21,12 @@ impl ValueOutcome {
 
     /// Adds an error once, up to a limit.
     pub(super) fn add(&mut self, error: FieldError) {
-        if self.errors.len() < MISTAKES_MAX && !self.errors.contains(&error) {
-            self.errors.push(error);
-        }
+        self.errors.push_new(error);
     }
 
     pub(super) fn merge(&mut self, other: Self) {
         self.checks += other.checks;
-        for error in other.errors {
+        for error in other.errors.into_vec() {
             self.add(error);
         }
     }

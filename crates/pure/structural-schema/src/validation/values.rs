@@ -1,5 +1,7 @@
 //! Validates one value and what is below it.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value};
 
 use super::{
@@ -14,11 +16,24 @@ use crate::{
     value_rules::{ValueFormat, ValueRules},
 };
 
+/// How often a value may be held against a schema, for one object. Each alternative counts.
+const CHECKS_MAX: usize = 5_000_000;
+
 pub(super) struct Validator<'a> {
     pub(super) reporter: Reporter<'a>,
+    checks_left: Cell<usize>,
 }
 
-impl Validator<'_> {
+impl<'a> Validator<'a> {
+    pub(super) fn new(prefix: &'a str) -> Self {
+        Self { reporter: Reporter { prefix }, checks_left: Cell::new(CHECKS_MAX) }
+    }
+
+    /// Whether the object would take too long: then it is refused.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.checks_left.get() == 0
+    }
+
     /// Validates a value. What is wrong, but was there before, does not count.
     pub(super) fn value(
         &self,
@@ -30,7 +45,10 @@ impl Validator<'_> {
         let outcome = self.all_of_value(schema, value, old, path);
         let is_kept =
             !outcome.is_valid() && old.get().is_some_and(|old| is_unchanged(schema, value, old));
-        if is_kept { ValueOutcome { checks: outcome.checks, errors: Vec::new() } } else { outcome }
+        if is_kept {
+            return ValueOutcome { checks: outcome.checks, ..ValueOutcome::default() };
+        }
+        outcome
     }
 
     fn all_of_value(
@@ -42,6 +60,10 @@ impl Validator<'_> {
     ) -> ValueOutcome {
         let rules = schema.values.as_deref();
         let mut outcome = ValueOutcome::default();
+        if self.is_exhausted() {
+            return outcome;
+        }
+        self.checks_left.update(|left| left - 1);
         if value.is_null() {
             self.value_type(schema, value, path, &mut outcome);
             self.allowed(rules, value, path, &mut outcome);
@@ -249,6 +271,9 @@ impl Validator<'_> {
         if let Some(of_item) = &schema.items {
             let old_items = OldItems::new(schema, old.get());
             for (at, item) in items.iter().enumerate() {
+                if outcome.errors.is_full() || self.is_exhausted() {
+                    return;
+                }
                 let old = old_items.get(item).map_or(OldValue::Uncorrelated, OldValue::Inner);
                 outcome.merge(self.value(of_item, item, old, &ValuePath::Index(path, at)));
             }
@@ -307,6 +332,9 @@ impl Validator<'_> {
         match schema.additional.as_deref() {
             Some(AdditionalFields::Forbidden) => {
                 for (name, _) in unknown() {
+                    if outcome.errors.is_full() {
+                        return;
+                    }
                     let place = ValuePath::Field(path, name);
                     let detail = format!("{} in body is a forbidden property", place.text());
                     let shown_name = shown(&Value::String(name.clone()));
@@ -315,6 +343,9 @@ impl Validator<'_> {
             }
             Some(AdditionalFields::Schema(of_field)) => {
                 for (name, field) in unknown() {
+                    if outcome.errors.is_full() || self.is_exhausted() {
+                        return;
+                    }
                     let place = ValuePath::Field(path, name);
                     outcome.merge(self.value(of_field, field, old.field(name), &place));
                 }
@@ -322,6 +353,9 @@ impl Validator<'_> {
             Some(AdditionalFields::Any) | None => {}
         }
         for (name, of_field) in &schema.properties {
+            if outcome.errors.is_full() {
+                return;
+            }
             if let Some(field) = fields.get(&**name) {
                 let place = ValuePath::Field(path, name);
                 outcome.merge(self.value(of_field, field, old.field(name), &place));
@@ -364,4 +398,28 @@ fn exceeds(count: usize, max: i64) -> bool {
 
 fn falls_short(count: usize, min: i64) -> bool {
     i64::try_from(count).is_ok_and(|count| count < min)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn alternatives_are_tried_only_so_often_for_one_object() {
+        let alternatives = vec![json!({"maximum": 0}); 50];
+        let items = json!({"type": "integer", "anyOf": alternatives});
+        let schema = json!({"type": "array", "items": items});
+        let schema = StructuralSchema::compile(&schema).unwrap();
+        let is_exhausted = |checks: usize| {
+            let validator =
+                Validator { reporter: Reporter { prefix: "" }, checks_left: Cell::new(checks) };
+            let value = json!([1, 2, 3]);
+            validator.value(&schema, &value, OldValue::Uncorrelated, &ValuePath::Root);
+            validator.is_exhausted()
+        };
+        assert!(!is_exhausted(3 * 51 + 2));
+        assert!(is_exhausted(3 * 51 + 1));
+    }
 }

@@ -10,7 +10,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionNames,
     CustomResourceDefinitionVersion, SelectableField,
 };
-use rekindle_structural_schema::{DefinitionSchema, check_definition_schema};
+use rekindle_structural_schema::{
+    DefinitionSchema, FieldPathError, check_definition_schema, type_of_field,
+};
 use rekindle_types::ObjectJson;
 use rekindle_types::definition::is_established;
 use serde_json::Value;
@@ -21,7 +23,6 @@ use crate::validation::object_meta::immutable;
 use crate::validation::{Path, items, names, text};
 
 mod conversion;
-mod selectable;
 
 /// The annotation that says who has approved a group of the Kubernetes community.
 const APPROVED: &str = "api-approved.kubernetes.io";
@@ -367,7 +368,7 @@ fn selectable_errors(
         let (path, field) = (&selectable.json_path, field.index(index).child("jsonPath"));
         if path.is_empty() {
             errors.push(FieldError::required(field, ""));
-        } else if let Err(why) = selectable::check(path, schema) {
+        } else if let Err(why) = selectable_path(path, schema) {
             errors.push(FieldError::invalid(field, path, why));
         } else if let Err(why) = read_json_path(path) {
             errors.push(FieldError::invalid(field, path, format!("is an invalid path: {why}")));
@@ -379,6 +380,21 @@ fn selectable_errors(
         errors.push(FieldError::too_many_of(field, fields.len(), SELECTABLE_FIELDS_MAX));
     }
     errors
+}
+
+/// Checks that a path leads to one text, number or truth value of the schema, outside of metadata.
+fn selectable_path(path: &str, schema: &Value) -> Result<(), String> {
+    let is_in_metadata = path == ".metadata" || path.starts_with(".metadata.");
+    let found = match type_of_field(schema, path) {
+        Ok(_) if is_in_metadata => Err(FieldPathError::UnknownField),
+        found => found,
+    };
+    match found.map_err(|why| format!("is an invalid path: {why}"))? {
+        "string" | "boolean" | "integer" => Ok(()),
+        _ => Err("must point to a field of type string, boolean or integer. Enum string fields \
+                  and strings with formats are allowed."
+            .to_owned()),
+    }
 }
 
 /// Groups of the Kubernetes community need a word of who approved them.

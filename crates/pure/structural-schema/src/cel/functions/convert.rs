@@ -9,7 +9,7 @@ use super::{
     },
     charge_text,
 };
-use crate::formats::{parse_date_time, parse_go_duration};
+use crate::formats::{is_in_range, parse_date_time, parse_go_duration};
 
 const NAMES: [&str; 10] =
     ["type", "dyn", "int", "uint", "double", "string", "bool", "bytes", "duration", "timestamp"];
@@ -22,6 +22,11 @@ pub(super) fn call<'a>(
     let [value] = arguments else { return None };
     if !NAMES.contains(&name) {
         return None;
+    }
+    if let CelValue::Text(text) = value
+        && let Err(error) = evaluation.charge_text_read(text)
+    {
+        return Some(Err(error));
     }
     let charged = match (name, value) {
         ("string" | "bytes", CelValue::Text(_) | CelValue::Bytes(_)) => {
@@ -46,7 +51,7 @@ pub(super) fn call<'a>(
 fn failed<'a>(from: &CelValue<'_>, to: &str) -> EvalResult<'a> {
     match from {
         CelValue::Text(text) => {
-            Err(EvalError::new(format!("type conversion error from '{text}' to '{to}'")))
+            Err(EvalError::new(format!("type conversion error from '{}' to '{to}'", &**text)))
         }
         CelValue::Int(_) | CelValue::Uint(_) | CelValue::Double(_) if to == "uint" => {
             Err(EvalError::new("unsigned integer overflow"))
@@ -150,13 +155,14 @@ fn to_duration<'a>(value: &CelValue<'a>) -> EvalResult<'a> {
 
 fn to_timestamp<'a>(value: &CelValue<'a>) -> EvalResult<'a> {
     let moment = match value {
-        CelValue::Timestamp(moment) => Some(*moment),
-        CelValue::Text(text) => parse_date_time(text),
+        CelValue::Timestamp(moment) => return Ok(CelValue::Timestamp(*moment)),
+        CelValue::Text(text) => match parse_date_time(text) {
+            Some(moment) => Some(moment),
+            None => return failed(value, "google.protobuf.Timestamp"),
+        },
         CelValue::Int(seconds) => Timestamp::from_second(*seconds).ok(),
         _ => return Err(EvalError::no_overload()),
     };
-    moment.map_or_else(
-        || failed(value, "google.protobuf.Timestamp"),
-        |moment| Ok(CelValue::Timestamp(moment)),
-    )
+    let moment = moment.filter(is_in_range);
+    moment.map(CelValue::Timestamp).ok_or_else(|| EvalError::new("timestamp overflow"))
 }

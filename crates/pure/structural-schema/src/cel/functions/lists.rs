@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::super::{
     eval::{EvalError, EvalResult, Evaluation},
-    operations::{elements_of, operator},
+    operations::operator,
     value::{CelList, CelValue},
 };
 
@@ -34,6 +34,7 @@ fn range<'a>(evaluation: &mut Evaluation<'a>, count: i64) -> EvalResult<'a> {
         return Err(EvalError::new(problem));
     }
     evaluation.charge(count.unsigned_abs())?;
+    evaluation.charge_new_values(count.unsigned_abs() as usize)?;
     Ok(CelValue::List(CelList::made((0..count).map(CelValue::Int).collect())))
 }
 
@@ -46,8 +47,10 @@ fn sets<'a>(
     let pairs = a.len().saturating_mul(b.len());
     let both = if name == "sets.equivalent" { 2 } else { 1 };
     evaluation.charge((pairs as u64).saturating_mul(both).saturating_add(1))?;
-    let size = |list: &CelList<'a>| elements_of(&CelValue::List(list.clone()));
-    evaluation.charge_work(size(a).saturating_mul(b.len()) + size(b).saturating_mul(a.len()))?;
+    for (list, other) in [(a, b), (b, a)] {
+        let elements = evaluation.charge_elements(&CelValue::List(list.clone()))?;
+        evaluation.charge_work(elements.saturating_mul(other.len()))?;
+    }
     let (a, b): (Vec<_>, Vec<_>) = (a.iter().collect(), b.iter().collect());
     let holds = |list: &[CelValue<'a>], item: &CelValue<'a>| list.iter().any(|i| i.equals(item));
     Ok(CelValue::Bool(match name {
@@ -66,12 +69,11 @@ pub(super) fn call<'a>(
     if name == "size" {
         return None;
     }
-    let whole = elements_of(&arguments[0]);
-    let charged =
-        evaluation.charge(list.len() as u64 + 1).and_then(|()| evaluation.charge_work(whole));
-    if let Err(error) = charged {
-        return Some(Err(error));
-    }
+    let charged = evaluation.charge(list.len() as u64 + 1);
+    let whole = match charged.and_then(|()| evaluation.charge_elements(&arguments[0])) {
+        Ok(elements) => elements,
+        Err(error) => return Some(Err(error)),
+    };
     let made = |items: Vec<CelValue<'a>>| Ok(CelValue::List(CelList::made(items)));
     Some(match (name, rest) {
         ("isSorted", []) => {
@@ -94,7 +96,7 @@ pub(super) fn call<'a>(
         ("includes", [item]) => Ok(CelValue::Bool(list.iter().any(|found| found.equals(item)))),
         ("reverse", []) => made(list.iter().rev().collect()),
         ("distinct", []) => distinct(evaluation, list, whole),
-        ("sort", []) => sorted(list),
+        ("sort", []) => sorted(evaluation, list, whole),
         ("slice", [CelValue::Int(from), CelValue::Int(to)]) => slice(list, *from, *to),
         ("flatten", []) => flatten(evaluation, list, 1).and_then(made),
         ("flatten", [CelValue::Int(depth)]) => {
@@ -137,7 +139,8 @@ fn distinct<'a>(
 ) -> EvalResult<'a> {
     let mut kept: Vec<CelValue<'a>> = Vec::new();
     for item in list.iter() {
-        evaluation.charge_work(kept.len() + whole / list.len().max(1))?;
+        let each = whole / list.len().max(1) + 1;
+        evaluation.charge_work(kept.len().saturating_mul(each))?;
         if !kept.iter().any(|known| known.equals(&item)) {
             kept.push(item);
         }
@@ -145,7 +148,9 @@ fn distinct<'a>(
     Ok(CelValue::List(CelList::made(kept)))
 }
 
-fn sorted<'a>(list: &CelList<'a>) -> EvalResult<'a> {
+fn sorted<'a>(evaluation: &mut Evaluation<'a>, list: &CelList<'a>, whole: usize) -> EvalResult<'a> {
+    let steps = (usize::BITS - list.len().leading_zeros()) as usize;
+    evaluation.charge_work(whole.saturating_mul(steps))?;
     let mut items: Vec<_> = list.iter().collect();
     if items.windows(2).any(|pair| pair[0].order(&pair[1]).is_none()) {
         return Err(EvalError::new("list elements must have the same type"));
@@ -182,6 +187,7 @@ fn flatten<'a>(
         return Err(EvalError::new("level must be non-negative"));
     }
     let mut items = Vec::new();
+    evaluation.charge_new_values(list.len())?;
     for item in list.iter() {
         match item {
             CelValue::List(inner) if depth > 0 => {
@@ -190,7 +196,6 @@ fn flatten<'a>(
             other => items.push(other),
         }
     }
-    evaluation.charge_work(items.len())?;
     Ok(items)
 }
 
@@ -206,7 +211,7 @@ fn join<'a>(
             out.push_str(separator);
         }
         out.push_str(&item);
-        evaluation.charge_work((item.len() + separator.len()) / 16)?;
+        evaluation.charge_text_made(item.len() + separator.len())?;
     }
     evaluation.charge((out.len() as u64).div_ceil(5))?;
     Ok(CelValue::text(out))

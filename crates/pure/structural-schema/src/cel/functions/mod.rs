@@ -46,7 +46,7 @@ pub(super) fn call<'a>(
     if let ("size", [value]) = (name, arguments) {
         evaluation.charge(1)?;
         if let CelValue::Text(text) = value {
-            evaluation.charge_work(text.len() / 64)?;
+            evaluation.charge_text_read(text)?;
         }
         return match value {
             CelValue::Text(_) | CelValue::Bytes(_) | CelValue::List(_) | CelValue::Map(_) => {

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    rc::Rc,
 };
 
 use super::{
@@ -89,7 +88,8 @@ pub(super) fn call_global<'a>(
         "isURL" => Ok(CelValue::Bool(StringFormat::Uri.is_met_by(text))),
         "url" if StringFormat::Uri.is_met_by(text) => Ok(CelValue::Url((&**text).into())),
         "url" => Err(EvalError::new(format!(
-            "URL parse error during conversion from string: parse {text:?}: invalid URI for request"
+            "URL parse error during conversion from string: parse {:?}: invalid URI for request",
+            &**text
         ))),
         _ => return None,
     };
@@ -101,6 +101,16 @@ pub(super) fn call<'a>(
     name: &str,
     arguments: &[CelValue<'a>],
 ) -> Option<EvalResult<'a>> {
+    if let [CelValue::Url(url)] = arguments {
+        // a query may have as many parts as characters
+        let charged = match name {
+            "getQuery" => evaluation.charge_text_made(url.len().saturating_mul(4)),
+            _ => evaluation.charge_text_read(url),
+        };
+        if let Err(error) = charged {
+            return Some(Err(error));
+        }
+    }
     let result = match arguments {
         [CelValue::Ip(ip)] => of_ip(name, *ip)?,
         [CelValue::Cidr(ip, bits)] => Ok(match name {
@@ -116,7 +126,7 @@ pub(super) fn call<'a>(
     let own = match name {
         "containsIP" | "containsCIDR" => {
             let sizes: u64 = arguments.iter().map(CelValue::size).sum();
-            cost::traverse(sizes.saturating_mul(2)) + 1
+            cost::traverse(sizes.saturating_mul(2)).saturating_add(1)
         }
         _ => 1,
     };
@@ -196,7 +206,7 @@ fn parse_query<'a>(query: &str) -> CelValue<'a> {
     let entries = found
         .into_iter()
         .map(|(name, values)| (CelValue::text(name), CelValue::List(CelList::made(values))));
-    CelValue::Map(CelMap::Made(Rc::new(entries.collect())))
+    CelValue::Map(CelMap::made(entries.collect()))
 }
 
 /// Resolves `+` and `%41`.

@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 
+use rekindle_types::{Quantity, QuantityError};
+
 use super::{
     super::{
         eval::{EvalError, EvalResult, Evaluation, as_int},
-        quantity::CelQuantity,
         semver::CelSemver,
-        value::CelValue,
+        value::{CelValue, quantity_order},
     },
     charge_text,
 };
@@ -24,12 +25,11 @@ pub(super) fn call_global<'a>(
         _ => return None,
     };
     let result = match name {
-        "isQuantity" => Ok(CelValue::Bool(CelQuantity::parse(text).is_some())),
-        "quantity" => CelQuantity::parse(text).map(CelValue::Quantity).ok_or_else(|| {
-            EvalError::new(
-                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-            )
-        }),
+        "isQuantity" => Ok(CelValue::Bool(text.parse::<Quantity>().is_ok())),
+        "quantity" => text
+            .parse()
+            .map(CelValue::Quantity)
+            .map_err(|error: QuantityError| EvalError::new(error.to_string())),
         "isSemver" => Ok(CelValue::Bool(CelSemver::parse(text, is_lenient).is_some())),
         "semver" => CelSemver::parse(text, is_lenient)
             .map(|version| CelValue::Semver(Rc::new(version)))
@@ -56,6 +56,9 @@ pub(super) fn call<'a>(
             Ok(CelValue::Int(i64::try_from(part).unwrap_or(i64::MAX)))
         }
         [CelValue::Semver(version), CelValue::Semver(other)] => {
+            if let Err(error) = evaluation.charge_work(version.work() + other.work()) {
+                return Some(Err(error));
+            }
             let order = version.compare(other);
             Ok(match name {
                 "compareTo" => as_int(order),
@@ -71,31 +74,31 @@ pub(super) fn call<'a>(
 
 fn of_quantity<'a>(
     name: &str,
-    quantity: CelQuantity,
+    quantity: Quantity,
     rest: &[CelValue<'a>],
 ) -> Option<EvalResult<'a>> {
     let other = match rest {
         [] => None,
         [CelValue::Quantity(other)] => Some(*other),
-        [CelValue::Int(int)] if matches!(name, "add" | "sub") => Some(CelQuantity::from_int(*int)),
+        [CelValue::Int(int)] if matches!(name, "add" | "sub") => Some(Quantity::from_units(*int)),
         _ => return None,
     };
-    let sum = |sum: Option<CelQuantity>| {
-        sum.map(CelValue::Quantity).ok_or_else(|| EvalError::new("quantity overflow"))
-    };
+    // what is too large for whole units is none of them
+    let units = quantity.units();
+    let is_integer = quantity_order(Quantity::from_units(units), quantity).is_eq();
     Some(match (name, other) {
-        ("isInteger", None) => Ok(CelValue::Bool(quantity.as_int().is_some())),
-        ("asInteger", None) => quantity
-            .as_int()
-            .map(CelValue::Int)
-            .ok_or_else(|| EvalError::new("cannot convert value to integer")),
-        ("asApproximateFloat", None) => Ok(CelValue::Double(quantity.as_f64())),
-        ("sign", None) => Ok(CelValue::Int(quantity.sign())),
-        ("add", Some(other)) => sum(quantity.add(other)),
-        ("sub", Some(other)) => sum(quantity.sub(other)),
-        ("compareTo", Some(other)) => Ok(as_int(quantity.cmp(&other))),
-        ("isGreaterThan", Some(other)) => Ok(CelValue::Bool(quantity > other)),
-        ("isLessThan", Some(other)) => Ok(CelValue::Bool(quantity < other)),
+        ("isInteger", None) => Ok(CelValue::Bool(is_integer)),
+        ("asInteger", None) if is_integer => Ok(CelValue::Int(units)),
+        ("asInteger", None) => Err(EvalError::new("cannot convert value to integer")),
+        ("asApproximateFloat", None) => {
+            Ok(CelValue::Double(quantity.ratio_to(Quantity::from_units(1))))
+        }
+        ("sign", None) => Ok(as_int(quantity_order(quantity, Quantity::default()))),
+        ("add", Some(other)) => Ok(CelValue::Quantity(quantity.saturating_add(other))),
+        ("sub", Some(other)) => Ok(CelValue::Quantity(quantity.saturating_sub(other))),
+        ("compareTo", Some(other)) => Ok(as_int(quantity_order(quantity, other))),
+        ("isGreaterThan", Some(other)) => Ok(CelValue::Bool(quantity.exceeds(other))),
+        ("isLessThan", Some(other)) => Ok(CelValue::Bool(other.exceeds(quantity))),
         _ => return None,
     })
 }

@@ -18,7 +18,7 @@ pub(super) fn call_global<'a>(
     match (name, arguments) {
         ("matches", [CelValue::Text(_), _]) => call(evaluation, name, arguments),
         ("strings.quote", [value @ CelValue::Text(text)]) => {
-            Some(charge_text(evaluation, value).map(|()| CelValue::text(format!("{text:?}"))))
+            Some(charge_text(evaluation, value).map(|()| CelValue::text(format!("{:?}", &**text))))
         }
         _ => None,
     }
@@ -31,7 +31,7 @@ pub(super) fn call<'a>(
 ) -> Option<EvalResult<'a>> {
     let (CelValue::Text(text), rest) = arguments.split_first()? else { return None };
     let own = &arguments[0];
-    if let Err(error) = evaluation.charge_work(text.len() / 64) {
+    if let Err(error) = evaluation.charge_text_read(text) {
         return Some(Err(error));
     }
     let charged = match (name, rest) {
@@ -103,10 +103,12 @@ fn find_all<'a>(
         _ => return Err(EvalError::no_overload()),
     };
     let regex = evaluation.regex(pattern)?;
-    let found = regex.find_iter(text).take(limit).map(|found| CelValue::text(found.as_str()));
-    let found: Vec<CelValue<'a>> = found.collect();
-    evaluation.charge_work(found.len())?;
-    Ok(CelValue::List(CelList::made(found)))
+    let mut all = Vec::new();
+    for found in regex.find_iter(text).take(limit) {
+        evaluation.charge_new_values(1)?;
+        all.push(CelValue::text(found.as_str()));
+    }
+    Ok(CelValue::List(CelList::made(all)))
 }
 
 /// The byte at which a character begins. The end counts as one.
@@ -166,7 +168,7 @@ fn replace<'a>(
 ) -> EvalResult<'a> {
     let limit = limit_of(limit)?.unwrap_or(usize::MAX);
     let times = text.matches(from).take(limit).count();
-    evaluation.charge_work((text.len() + times.saturating_mul(to.len())) / 16)?;
+    evaluation.charge_text_made(times.saturating_mul(to.len()).saturating_add(text.len()))?;
     Ok(CelValue::text(text.replacen(from, to, limit)))
 }
 
@@ -177,12 +179,14 @@ fn split<'a>(
     limit: &[CelValue<'_>],
 ) -> EvalResult<'a> {
     let limit = limit_of(limit)?;
+    let most = text.len() / separator.len().max(1) + 1;
+    evaluation.charge_new_values(most.min(limit.unwrap_or(usize::MAX)))?;
     let parts: Vec<CelValue<'a>> = match (separator, limit) {
         (_, Some(0)) => Vec::new(),
         ("", limit) => {
             let limit = limit.unwrap_or(usize::MAX);
             let mut parts: Vec<CelValue<'a>> =
-                text.chars().take(limit - 1).map(CelValue::text).collect();
+                text.chars().take(limit - 1).map(|sign| CelValue::text(sign.to_string())).collect();
             let rest = offset_of(text, parts.len() as i64).map_or("", |start| &text[start..]);
             if !rest.is_empty() {
                 parts.push(CelValue::text(rest));
@@ -192,6 +196,5 @@ fn split<'a>(
         (separator, Some(limit)) => text.splitn(limit, separator).map(CelValue::text).collect(),
         (separator, None) => text.split(separator).map(CelValue::text).collect(),
     };
-    evaluation.charge_work(parts.len())?;
     Ok(CelValue::List(CelList::made(parts)))
 }

@@ -7,6 +7,9 @@ use super::super::{
     value::CelValue,
 };
 
+/// No zone has a longer name.
+const ZONE_BYTES_MAX: usize = 64;
+
 pub(super) fn call<'a>(
     evaluation: &mut Evaluation<'a>,
     name: &str,
@@ -29,7 +32,7 @@ pub(super) fn call<'a>(
                 [CelValue::Text(name)] => match time_zone(name) {
                     Some(zone) => zone,
                     None => {
-                        let problem = format!("unknown time zone {name}");
+                        let problem = format!("unknown time zone {}", &**name);
                         return Some(Err(EvalError::new(problem)));
                     }
                 },
@@ -59,6 +62,9 @@ pub(super) fn call<'a>(
 fn time_zone(name: &str) -> Option<TimeZone> {
     if name.is_empty() || name == "UTC" {
         return Some(TimeZone::UTC);
+    }
+    if name.len() > ZONE_BYTES_MAX {
+        return None;
     }
     if let Some((hours, minutes)) = name.split_once(':') {
         let sign = if hours.starts_with('-') { -1 } else { 1 };
