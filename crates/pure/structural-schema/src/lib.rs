@@ -34,6 +34,11 @@ mod value_rules;
 
 use std::collections::BTreeMap;
 
+pub use cel::authorizer::{AccessAnswer, AccessQuery, Authorizer};
+pub use cel::policy::{
+    ExpressionFailure, ExpressionPlace, ExpressionResult, PolicyEvaluation, PolicyExpression,
+    PolicyInput, PolicyNames, PolicyVariables, PolicyWork, is_variable_name,
+};
 pub use compile::SchemaCompileError;
 pub use definition::{DefinitionSchema, FieldPathError, check_definition_schema, type_of_field};
 use serde_json::Value;

@@ -17,6 +17,7 @@
 //! `sigs.k8s.io/structured-merge-diff` does for kube-apiserver.
 #![forbid(unsafe_code)]
 
+mod atomic;
 mod compare;
 mod conflict;
 mod field_owners;

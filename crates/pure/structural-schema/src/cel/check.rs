@@ -13,7 +13,7 @@ use cel::common::ast::{
 };
 
 use super::{
-    cost,
+    cost, messages,
     parse::{ExpressionProblem, PROBLEMS_MAX},
     signatures::{self, Signature},
     types::CelType,
@@ -49,14 +49,28 @@ pub(crate) fn check(
     self_type: &CelType,
     old_self: &CelType,
 ) -> Result<CheckedExpression, Vec<ExpressionProblem>> {
-    let mut checker = Checker {
-        variables: vec![
-            ("self".to_owned(), self_type.clone()),
-            ("oldSelf".to_owned(), old_self.clone()),
-        ],
-        uses_old_self: false,
-        problems: Vec::new(),
-    };
+    let variables =
+        vec![("self".to_owned(), self_type.clone()), ("oldSelf".to_owned(), old_self.clone())];
+    check_with(root, KnownNames { variables, composed: None, has_messages: false })
+}
+
+/// What an expression may name.
+pub(super) struct KnownNames<'n> {
+    pub(super) variables: Vec<(String, CelType)>,
+    /// The fields of `variables`, in a policy.
+    pub(super) composed: Option<&'n BTreeMap<String, CelType>>,
+    /// Whether objects can be made by the names of their types.
+    pub(super) has_messages: bool,
+}
+
+/// Checks an expression that may use these names.
+pub(super) fn check_with(
+    root: &IdedExpr,
+    names: KnownNames<'_>,
+) -> Result<CheckedExpression, Vec<ExpressionProblem>> {
+    let KnownNames { variables, composed, has_messages } = names;
+    let mut checker =
+        Checker { variables, composed, has_messages, uses_old_self: false, problems: Vec::new() };
     let Checked { cel_type, cost } = checker.expression(root);
     if !checker.problems.is_empty() {
         return Err(checker.problems);
@@ -64,8 +78,10 @@ pub(crate) fn check(
     Ok(CheckedExpression { cel_type, cost_max: cost, uses_old_self: checker.uses_old_self })
 }
 
-pub(super) struct Checker {
+pub(super) struct Checker<'a> {
     variables: Vec<(String, CelType)>,
+    composed: Option<&'a BTreeMap<String, CelType>>,
+    pub(super) has_messages: bool,
     uses_old_self: bool,
     problems: Vec<ExpressionProblem>,
 }
@@ -88,7 +104,7 @@ const TYPE_NAMES: [&str; 11] = [
     "optional_type",
 ];
 
-impl Checker {
+impl Checker<'_> {
     /// Reports a problem. The part counts as any type, so that it is reported once.
     pub(super) fn problem(&mut self, part: u64, problem: impl Into<String>) -> Checked {
         if self.problems.len() < PROBLEMS_MAX {
@@ -158,11 +174,7 @@ impl Checker {
                 Checked::new(CelType::Map(inner(key), inner(value), size), cost)
             }
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
-            Expr::Struct(message) => {
-                let problem =
-                    format!("undeclared reference to '{}' (in container '')", message.type_name);
-                self.problem(id, problem)
-            }
+            Expr::Struct(message) => self.message(id, message),
             Expr::Unspecified => self.problem(id, "the expression is incomplete"),
         }
     }
@@ -198,6 +210,11 @@ impl Checker {
         if is_type_name(select) {
             return Checked::new(CelType::TypeName, cost::SELECT);
         }
+        if messages::is_request_resource(&select.operand, &select.field)
+            && let Some(known) = self.lookup(messages::REQUEST_RESOURCE)
+        {
+            return Checked::new(known, cost::SELECT);
+        }
         let operand = self.expression(&select.operand);
         let (field, is_optional) = match &operand.cel_type {
             CelType::Optional(inner) => (self.field(id, inner, &select.field), true),
@@ -223,6 +240,16 @@ impl Checker {
             },
             CelType::Map(_, value, _) => value.as_ref().clone(),
             CelType::Any(_) => CelType::ANY,
+            CelType::Message(message) if **message == *messages::COMPOSED => {
+                match self.composed.and_then(|composed| composed.get(name)) {
+                    Some(field) => field.clone(),
+                    None => self.problem(id, format!("undefined field '{name}'")).cel_type,
+                }
+            }
+            CelType::Message(message) => match messages::field_type(message, name) {
+                Some(field) => field,
+                None => self.problem(id, format!("undefined field '{name}'")).cel_type,
+            },
             other => {
                 let problem = format!("type '{other}' does not support field selection");
                 self.problem(id, problem).cel_type

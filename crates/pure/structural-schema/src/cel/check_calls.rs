@@ -55,7 +55,7 @@ impl LambdaCall {
     }
 }
 
-impl Checker {
+impl Checker<'_> {
     pub(super) fn call(&mut self, id: u64, call: &CallExpr) -> Checked {
         if NOT_SUPPORTED.contains(&call.func_name.as_str()) {
             let problem = format!("the function '{}' is not supported here", call.func_name);

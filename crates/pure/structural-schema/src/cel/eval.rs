@@ -11,10 +11,13 @@ use cel::common::ast::{
 use regex::Regex;
 
 use super::{
+    authorizer::Authorizer,
     check::is_type_name,
     check_calls::LambdaCall,
     cost::{self, CALL_COST_MAX},
-    functions, operations, signatures,
+    functions, messages, operations,
+    policy::{PolicyVariables, VARIABLES},
+    signatures,
     value::{CelList, CelMap, CelText, CelValue},
     work::{REGEX_WORK, WORK_MAX},
 };
@@ -61,6 +64,18 @@ pub(super) struct Evaluation<'a> {
     variables: Vec<(&'a str, CelValue<'a>)>,
     cost: u64,
     shared: &'a RefCell<SharedWork>,
+    /// What a policy has beside its variables.
+    policy: Option<PolicyScope<'a>>,
+}
+
+/// What the expressions of a policy may use beside its inputs.
+pub(super) struct PolicyScope<'a> {
+    pub(super) authorizer: &'a dyn Authorizer,
+    /// The variables that the policy composes, by name. Each is evaluated when it is first used.
+    pub(super) composed: &'a PolicyVariables,
+    pub(super) values: BTreeMap<&'a str, EvalResult<'a>>,
+    /// How many variables are inputs; those after them belong to macros.
+    pub(super) inputs: usize,
 }
 
 impl<'a> Evaluation<'a> {
@@ -71,7 +86,63 @@ impl<'a> Evaluation<'a> {
     ) -> Self {
         let old_self = old_self.map(|value| ("oldSelf", value));
         let variables = [("self", self_value)].into_iter().chain(old_self).collect();
-        Self { variables, cost: 0, shared }
+        Self { variables, cost: 0, shared, policy: None }
+    }
+
+    /// An evaluation of a policy with these inputs.
+    pub(super) fn of_policy(
+        shared: &'a RefCell<SharedWork>,
+        inputs: Vec<(&'a str, CelValue<'a>)>,
+        authorizer: &'a dyn Authorizer,
+        composed: &'a PolicyVariables,
+    ) -> Self {
+        let values = BTreeMap::new();
+        let scope = PolicyScope { authorizer, composed, values, inputs: inputs.len() };
+        Self { variables: inputs, cost: 0, shared, policy: Some(scope) }
+    }
+
+    /// Begins the next expression of a policy: each has its own limit. Gives the cost of the last.
+    pub(super) fn take_cost(&mut self) -> u64 {
+        std::mem::take(&mut self.cost)
+    }
+
+    /// Who answers questions about rights, if there is one.
+    pub(super) fn authorizer(&self) -> Option<&'a dyn Authorizer> {
+        self.policy.as_ref().map(|policy| policy.authorizer)
+    }
+
+    /// A variable that the policy composes.
+    fn composed(&mut self, name: &str) -> EvalResult<'a> {
+        let Some(policy) = &self.policy else { return Err(EvalError::no_overload()) };
+        if let Some(known) = policy.values.get(name) {
+            return known.clone();
+        }
+        let Some((name, expression)) = policy.composed.get_key_value(name) else {
+            return Err(EvalError::new(format!("no such key: {name}")));
+        };
+        let of_macros = self.variables.split_off(policy.inputs);
+        let value = self.run(expression.root());
+        self.variables.extend(of_macros);
+        let value = value.map_err(|problem| match problem {
+            EvalError::Failed(why) => {
+                let why = format!("composited variable {name:?} fails to evaluate: {why}");
+                EvalError::Failed(why)
+            }
+            EvalError::TooExpensive => EvalError::TooExpensive,
+        });
+        if let Some(policy) = &mut self.policy {
+            policy.values.insert(name, value.clone());
+        }
+        value
+    }
+
+    /// Whether a name stands for the variables that the policy composes.
+    fn names_composed(&self, operand: &IdedExpr) -> bool {
+        self.policy.as_ref().is_some_and(|policy| {
+            let is_shadowed =
+                self.variables[policy.inputs..].iter().any(|(known, _)| *known == VARIABLES);
+            !is_shadowed && is_variable(operand, VARIABLES)
+        })
     }
 
     /// What the evaluation cost so far.
@@ -127,6 +198,15 @@ impl<'a> Evaluation<'a> {
                     };
                     return Ok(CelValue::TypeName(name));
                 }
+                if self.names_composed(&select.operand) {
+                    let value = self.composed(&select.field);
+                    return if select.test { Ok(CelValue::Bool(value.is_ok())) } else { value };
+                }
+                if self.policy.is_some()
+                    && messages::is_request_resource(&select.operand, &select.field)
+                {
+                    return self.variable(messages::REQUEST_RESOURCE);
+                }
                 let operand = self.run(&select.operand)?;
                 let name = CelValue::Text(CelText::Borrowed(&select.field));
                 self.charge_lookup(&operand, &name)?;
@@ -179,7 +259,8 @@ impl<'a> Evaluation<'a> {
                 Ok(CelValue::Map(CelMap::made(entries)))
             }
             Expr::Comprehension(fold) => self.comprehension(fold),
-            Expr::Struct(_) | Expr::Unspecified => Err(EvalError::no_overload()),
+            Expr::Struct(message) => self.message(message),
+            Expr::Unspecified => Err(EvalError::no_overload()),
         }
     }
 

@@ -3,6 +3,7 @@
 //! The library `cel` parses expressions. Types, estimates of cost, and evaluation with a budget are
 //! here: the library has no types from schemas and counts no cost (ADR 0071).
 
+pub(crate) mod authorizer;
 mod check;
 mod check_calls;
 mod check_operators;
@@ -12,10 +13,12 @@ mod eval;
 mod eval_macros;
 mod functions;
 mod list_sums;
+mod messages;
 mod names;
 mod nesting;
 mod operations;
 mod parse;
+pub(crate) mod policy;
 pub(crate) mod rule;
 pub(crate) mod run;
 mod semver;

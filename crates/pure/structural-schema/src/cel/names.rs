@@ -53,6 +53,13 @@ pub(crate) fn escape(name: &str) -> Option<String> {
     Some(out)
 }
 
+/// Whether a text can be the name of a variable.
+pub(super) fn is_identifier(name: &str) -> bool {
+    let begins = name.starts_with(|sign: char| sign == '_' || sign.is_ascii_alphabetic());
+    let goes_on = name.chars().all(|sign| sign == '_' || sign.is_ascii_alphanumeric());
+    begins && goes_on && !RESERVED.contains(&name)
+}
+
 /// The field that a name in a rule stands for.
 pub(crate) fn unescape(name: &str) -> String {
     if !name.contains("__") {

@@ -8,7 +8,7 @@ use super::{
     cost,
     eval::{EvalError, EvalResult, Evaluation, comparison_cost},
     list_sums,
-    value::CelValue,
+    value::{CelMessage, CelValue},
 };
 use crate::formats::is_in_range;
 
@@ -16,6 +16,7 @@ use crate::formats::is_in_range;
 pub(super) fn has(operand: &CelValue<'_>, name: &str) -> Result<bool, EvalError> {
     match operand {
         CelValue::Map(map) => Ok(map.field(name).is_some()),
+        CelValue::Message(message) => Ok(message.fields.field(name).is_some()),
         CelValue::Optional(None) => Ok(false),
         CelValue::Optional(Some(inner)) => has(inner, name),
         _ => Err(EvalError::no_overload()),
@@ -25,7 +26,7 @@ pub(super) fn has(operand: &CelValue<'_>, name: &str) -> Result<bool, EvalError>
 /// The value of a field.
 pub(super) fn select<'a>(operand: &CelValue<'a>, name: &str) -> EvalResult<'a> {
     match operand {
-        CelValue::Map(map) => {
+        CelValue::Map(map) | CelValue::Message(CelMessage { fields: map, .. }) => {
             map.field(name).ok_or_else(|| EvalError::new(format!("no such key: {name}")))
         }
         CelValue::Optional(None) => Ok(CelValue::Optional(None)),

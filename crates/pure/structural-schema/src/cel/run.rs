@@ -262,7 +262,7 @@ impl<'a> RuleRun<'a, '_> {
         parsed: &ParsedRule,
         node: &RuleNode<'a, '_>,
     ) -> (Result<CelValue<'a>, EvalError>, u64) {
-        let value = |value: &'a Value| from_json(value, node.schema, node.is_resource);
+        let value = |value: &'a Value| from_json(value, Some(node.schema), node.is_resource);
         let old_self = match (rule.has_optional_old_self, node.old) {
             (true, old) => Some(CelValue::Optional(old.map(|old| value(old).into()))),
             (false, Some(old)) if parsed.uses_old_self => Some(value(old)),

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::types::{CelType, UNBOUNDED};
+use super::{
+    authorizer::AccessStep,
+    types::{CelType, UNBOUNDED},
+};
 
 /// One form of a function.
 pub(crate) struct Signature {
@@ -84,13 +87,24 @@ const SIGNATURES: &str = "
     optional(A).hasValue():bool optional(A).value():A optional(A).or(optional(A)):optional(A)
     optional(A).orValue(A):A
     @not_strictly_false(bool):bool
+    authorizer.path(string):path_check authorizer.group(string):group_check
+    authorizer.serviceAccount(string,string):authorizer
+    group_check.resource(string):resource_check
+    resource_check.subresource(string):resource_check
+    resource_check.namespace(string):resource_check resource_check.name(string):resource_check
+    resource_check.fieldSelector(string):resource_check
+    resource_check.labelSelector(string):resource_check
+    path_check.check(string):decision resource_check.check(string):decision
+    decision.allowed():bool decision.reason():string decision.errored():bool
+    decision.error():string
+    jsonpatch.escapeKey(string):string
 ";
 
 /// Names before a dot that belong to a function, and are no variables.
-const NAMESPACES: [&str; 6] = ["strings", "lists", "sets", "ip", "format", "optional"];
+const NAMESPACES: [&str; 7] = ["strings", "lists", "sets", "ip", "format", "optional", "jsonpatch"];
 
 /// The global functions with a dot in their names.
-const DOTTED: [&str; 22] = [
+const DOTTED: [&str; 23] = [
     "strings.quote",
     "lists.range",
     "sets.contains",
@@ -113,11 +127,12 @@ const DOTTED: [&str; 22] = [
     "format.datetime",
     "optional.of",
     "optional.ofNonZeroValue",
+    "jsonpatch.escapeKey",
 ];
 
 /// Functions of Kubernetes that rules cannot use here. They are refused by name.
-pub(crate) const NOT_SUPPORTED: [&str; 4] =
-    ["sortBy", "transformMapEntry", "@sortByAssociatedKeys", "jsonpatch.escapeKey"];
+pub(crate) const NOT_SUPPORTED: [&str; 3] =
+    ["sortBy", "transformMapEntry", "@sortByAssociatedKeys"];
 
 /// The name of a dotted function, if a call is one.
 pub(crate) fn dotted(namespace: &str, function: &str) -> Option<String> {
@@ -212,6 +227,11 @@ fn parse_type(name: &str) -> CelType {
         "cidr" => CelType::Cidr,
         "semver" => CelType::Semver,
         "format" => CelType::Format,
+        "authorizer" => CelType::Authorization(AccessStep::Authorizer),
+        "path_check" => CelType::Authorization(AccessStep::Path),
+        "group_check" => CelType::Authorization(AccessStep::Group),
+        "resource_check" => CelType::Authorization(AccessStep::Resource),
+        "decision" => CelType::Authorization(AccessStep::Decision),
         "A" => CelType::Param('A'),
         "B" => CelType::Param('B'),
         other => unreachable!("signatures have no type {other}"),

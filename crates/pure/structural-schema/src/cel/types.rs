@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use super::{cost::REQUEST_BYTES_MAX, names};
+use super::{authorizer::AccessStep, cost::REQUEST_BYTES_MAX, names};
 use crate::{
     AdditionalFields, SchemaType, StructuralSchema,
     formats::StringFormat,
@@ -33,6 +33,10 @@ pub(crate) enum CelType {
     Cidr,
     Semver,
     Format,
+    /// An object that an expression makes by the name of its type.
+    Message(Arc<str>),
+    /// A step of a question to the authorizer.
+    Authorization(AccessStep),
     /// A type of a signature that stands for any type, the same each time.
     Param(char),
 }
@@ -62,7 +66,13 @@ impl CelType {
             | Self::List(_, size)
             | Self::Map(_, _, size) => *size,
             Self::Optional(inner) => inner.size(),
-            Self::Bool | Self::Int | Self::Uint | Self::Double | Self::Object(_) => 0,
+            Self::Bool
+            | Self::Int
+            | Self::Uint
+            | Self::Double
+            | Self::Object(_)
+            | Self::Message(_)
+            | Self::Authorization(_) => 0,
             Self::Null
             | Self::TypeName
             | Self::Quantity
@@ -100,7 +110,7 @@ impl CelType {
     /// Whether values of a type can be keys. They nest nothing, so that a type nests in one way
     /// only: what walks over it is done after as many steps as it is deep.
     pub(crate) fn can_be_key(&self) -> bool {
-        self.depth() == 0 && !matches!(self, Self::Object(_))
+        self.depth() == 0 && !matches!(self, Self::Object(_) | Self::Message(_))
     }
 
     /// Whether a value of one type can stand where the other is expected.
@@ -115,11 +125,14 @@ impl CelType {
                 other,
                 Self::Null
                     | Self::Object(_)
+                    | Self::Message(_)
                     | Self::Duration(_)
                     | Self::Timestamp(_)
                     | Self::Optional(_)
             ),
             (Self::Object(a), Self::Object(b)) => a.keys().eq(b.keys()),
+            (Self::Message(a), Self::Message(b)) => a == b,
+            (Self::Authorization(a), Self::Authorization(b)) => a == b,
             (Self::Param(a), Self::Param(b)) => a == b,
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
         }
@@ -164,6 +177,8 @@ impl fmt::Display for CelType {
             Self::Cidr => f.write_str("net.CIDR"),
             Self::Semver => f.write_str("kubernetes.Semver"),
             Self::Format => f.write_str("kubernetes.NamedFormat"),
+            Self::Message(name) => f.write_str(name),
+            Self::Authorization(step) => f.write_str(step.type_name()),
             Self::Param(name) => write!(f, "{name}"),
         }
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rekindle_types::Quantity;
 use serde_json::{Map, Value, json};
 
-use super::{names, semver::CelSemver};
+use super::{authorizer::AccessQuestion, names, semver::CelSemver};
 use crate::{
     AdditionalFields, ListIdentity, SchemaType, StructuralSchema,
     formats::{StringFormat, parse_date, parse_date_time, parse_duration},
@@ -48,6 +48,8 @@ pub(super) enum CelValue<'a> {
     Cidr(IpAddr, u8),
     Semver(Rc<CelSemver>),
     Format(&'static str),
+    Message(CelMessage<'a>),
+    Authorization(Rc<AccessQuestion>),
     /// The result so far of a macro, one item of which failed.
     Failure(Rc<str>),
 }
@@ -87,15 +89,27 @@ impl<'a> MadeParts<CelValue<'a>> {
 /// A list of an object, or one that the expression made.
 #[derive(Clone, Debug)]
 pub(super) enum CelList<'a> {
-    Json(&'a [Value], &'a StructuralSchema),
+    Json(&'a [Value], Option<&'a StructuralSchema>),
     Made(Rc<MadeParts<CelValue<'a>>>),
 }
 
 /// An object or a map of an object, or one that the expression made.
 #[derive(Clone, Debug)]
 pub(super) enum CelMap<'a> {
-    Json { fields: &'a Map<String, Value>, schema: &'a StructuralSchema, is_resource: bool },
+    Json {
+        fields: &'a Map<String, Value>,
+        /// None when nothing is known of the object but its JSON.
+        schema: Option<&'a StructuralSchema>,
+        is_resource: bool,
+    },
     Made(Rc<MadeParts<(CelValue<'a>, CelValue<'a>)>>),
+}
+
+/// An object that the expression made, with the name of its type.
+#[derive(Clone, Debug)]
+pub(super) struct CelMessage<'a> {
+    pub(super) type_name: &'a str,
+    pub(super) fields: CelMap<'a>,
 }
 
 impl<'a> CelList<'a> {
@@ -114,7 +128,10 @@ impl<'a> CelList<'a> {
     pub(super) fn get(&self, at: usize) -> Option<CelValue<'a>> {
         match self {
             Self::Json(items, schema) => {
-                let of_item = schema.items.as_deref()?;
+                let of_item = match schema {
+                    Some(schema) => Some(schema.items.as_deref()?),
+                    None => None,
+                };
                 items.get(at).map(|item| of_field(item, of_item))
             }
             Self::Made(made) => made.parts.get(at).cloned(),
@@ -130,8 +147,8 @@ impl CelList<'_> {
     /// What identifies an item of an object's list.
     pub(super) fn identity(&self) -> &ListIdentity {
         match self {
-            Self::Json(_, schema) => &schema.list_identity,
-            Self::Made(_) => &ListIdentity::Atomic,
+            Self::Json(_, Some(schema)) => &schema.list_identity,
+            Self::Json(_, None) | Self::Made(_) => &ListIdentity::Atomic,
         }
     }
 
@@ -183,7 +200,9 @@ impl<'a> CelMap<'a> {
     /// The value of a field by the name that rules use, or of a key that is a text.
     pub(super) fn field(&self, name: &str) -> Option<CelValue<'a>> {
         match self {
-            Self::Json { fields, schema, is_resource } => field(fields, schema, *is_resource, name),
+            Self::Json { fields, schema, is_resource } => {
+                field(fields, *schema, *is_resource, name)
+            }
             Self::Made(made) => {
                 let is_named =
                     |key: &CelValue<'_>| matches!(key, CelValue::Text(t) if **t == *name);
@@ -231,42 +250,53 @@ impl<'a> CelMap<'a> {
 
 fn field<'a>(
     fields: &'a Map<String, Value>,
-    schema: &'a StructuralSchema,
+    schema: Option<&'a StructuralSchema>,
     is_resource: bool,
     name: &str,
 ) -> Option<CelValue<'a>> {
+    let Some(schema) = schema else {
+        return fields.get(name).map(|value| of_field(value, None));
+    };
     if let Some(AdditionalFields::Schema(of_value)) = schema.additional.as_deref() {
-        return fields.get(name).map(|value| of_field(value, of_value));
+        return fields.get(name).map(|value| of_field(value, Some(of_value)));
     }
     let name = names::unescape(name);
     let value = fields.get(&name)?;
     match name.as_str() {
-        "metadata" if is_resource => Some(of_field(value, &METADATA)),
-        "apiVersion" | "kind" if is_resource => Some(of_field(value, &TEXT)),
-        _ => schema.properties.get(name.as_str()).map(|schema| of_field(value, schema)),
+        "metadata" if is_resource => Some(of_field(value, Some(&METADATA))),
+        "apiVersion" | "kind" if is_resource => Some(of_field(value, Some(&TEXT))),
+        _ => {
+            let schema = schema.properties.get(name.as_str())?;
+            Some(of_field(value, Some(schema)))
+        }
     }
 }
 
-fn of_field<'a>(value: &'a Value, schema: &'a StructuralSchema) -> CelValue<'a> {
-    from_json(value, schema, schema.is_embedded_resource)
+fn of_field<'a>(value: &'a Value, schema: Option<&'a StructuralSchema>) -> CelValue<'a> {
+    from_json(value, schema, schema.is_some_and(|schema| schema.is_embedded_resource))
 }
 
-/// A value of an object, with the type that its schema gives it.
+/// A value of an object, with the type that its schema gives it, or else its JSON.
 pub(super) fn from_json<'a>(
     value: &'a Value,
-    schema: &'a StructuralSchema,
+    schema: Option<&'a StructuralSchema>,
     is_resource: bool,
 ) -> CelValue<'a> {
     match value {
         Value::Null => CelValue::Null,
         Value::Bool(flag) => CelValue::Bool(*flag),
-        Value::Number(number) => match (GoNumber::from_json(number), schema.value_type) {
-            (GoNumber::Int(int), Some(SchemaType::Number)) => CelValue::Double(int as f64),
-            (GoNumber::Int(int), _) => CelValue::Int(int),
-            (GoNumber::Float(float), Some(SchemaType::Integer)) => CelValue::Int(float as i64),
-            (GoNumber::Float(float), _) => CelValue::Double(float),
+        Value::Number(number) => {
+            match (GoNumber::from_json(number), schema.and_then(|schema| schema.value_type)) {
+                (GoNumber::Int(int), Some(SchemaType::Number)) => CelValue::Double(int as f64),
+                (GoNumber::Int(int), _) => CelValue::Int(int),
+                (GoNumber::Float(float), Some(SchemaType::Integer)) => CelValue::Int(float as i64),
+                (GoNumber::Float(float), _) => CelValue::Double(float),
+            }
+        }
+        Value::String(text) => match schema {
+            Some(schema) => from_text(text, schema),
+            None => CelValue::Text(CelText::Borrowed(text)),
         },
-        Value::String(text) => from_text(text, schema),
         Value::Array(items) => CelValue::List(CelList::Json(items, schema)),
         Value::Object(fields) => CelValue::Map(CelMap::Json { fields, schema, is_resource }),
     }
@@ -302,7 +332,8 @@ impl<'a> CelValue<'a> {
     pub(super) fn depth(&self) -> usize {
         match self {
             Self::List(CelList::Made(made)) => made.depth,
-            Self::Map(CelMap::Made(made)) => made.depth,
+            Self::Map(CelMap::Made(made))
+            | Self::Message(CelMessage { fields: CelMap::Made(made), .. }) => made.depth,
             Self::Optional(Some(inner)) => 1 + inner.depth(),
             _ => 0,
         }
@@ -343,6 +374,8 @@ impl<'a> CelValue<'a> {
             Self::Cidr(..) => "net.CIDR",
             Self::Semver(_) => "kubernetes.Semver",
             Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Message(_) => "object",
+            Self::Authorization(question) => question.step.type_name(),
             Self::Failure(_) => "error",
         }
     }
@@ -362,6 +395,11 @@ impl<'a> CelValue<'a> {
             (Self::Ip(a), Self::Ip(b)) => a == b,
             (Self::Cidr(a, n), Self::Cidr(b, m)) => a == b && n == m,
             (Self::Semver(a), Self::Semver(b)) => a.compare(b) == Ordering::Equal,
+            (Self::Message(a), Self::Message(b)) => {
+                a.type_name == b.type_name
+                    && Self::Map(a.fields.clone()).equals(&Self::Map(b.fields.clone()))
+            }
+            (Self::Authorization(a), Self::Authorization(b)) => a == b,
             (Self::Optional(a), Self::Optional(b)) => match (a, b) {
                 (None, None) => true,
                 (Some(a), Some(b)) => a.equals(b),
@@ -442,6 +480,8 @@ impl<'a> CelValue<'a> {
             Self::Optional(Some(inner)) => format!("optional({})", inner.shown()),
             Self::Quantity(quantity) => quantity.to_string(),
             Self::Semver(version) => version.to_string(),
+            Self::Message(message) => message.type_name.to_owned(),
+            Self::Authorization(question) => question.step.type_name().to_owned(),
             Self::Failure(problem) => problem.to_string(),
         }
     }

@@ -105,6 +105,7 @@ impl ElementCount {
                 })
             }
             CelValue::Optional(Some(inner)) => self.value(inner),
+            CelValue::Message(message) => self.value(&CelValue::Map(message.fields.clone())),
             CelValue::Text(text) => self.take(text.len() / BYTES_LOOKED_AT),
             CelValue::Url(url) => self.take(url.len() / BYTES_LOOKED_AT),
             CelValue::Bytes(bytes) => self.take(bytes.len() / BYTES_LOOKED_AT),
@@ -117,12 +118,12 @@ impl ElementCount {
         let before = self.left;
         match list {
             CelList::Json(items, schema) => {
-                let of_item = schema.items.as_deref();
+                let of_item = schema.and_then(|schema| schema.items.as_deref());
                 for item in *items {
                     match (item, of_item) {
                         (Value::Array(inner), Some(of_item)) => {
                             self.take(1)?;
-                            self.list(&CelList::Json(inner, of_item))?;
+                            self.list(&CelList::Json(inner, Some(of_item)))?;
                         }
                         _ => self.json(item)?,
                     }

@@ -10,7 +10,7 @@ mod texts;
 mod time;
 
 use super::{
-    cost,
+    authorizer, cost,
     eval::{EvalError, EvalResult, Evaluation},
     value::CelValue,
 };
@@ -35,6 +35,7 @@ pub(super) fn call<'a>(
         (true, Some(CelValue::Ip(_) | CelValue::Cidr(..) | CelValue::Url(_))) => {
             network::call(evaluation, name, arguments)
         }
+        (true, Some(CelValue::Authorization(_))) => authorizer::call(evaluation, name, arguments),
         (true, Some(CelValue::Format(format))) if name == "validate" => {
             named_formats::validate(evaluation, format, arguments)
         }

@@ -20,6 +20,10 @@ pub(super) fn call_global<'a>(
         ("strings.quote", [value @ CelValue::Text(text)]) => {
             Some(charge_text(evaluation, value).map(|()| CelValue::text(format!("{:?}", &**text))))
         }
+        ("jsonpatch.escapeKey", [value @ CelValue::Text(text)]) => Some(
+            charge_text(evaluation, value)
+                .map(|()| CelValue::text(text.replace('~', "~0").replace('/', "~1"))),
+        ),
         _ => None,
     }
 }
