@@ -68,8 +68,8 @@ impl ModeArg {
 #[command(mut_arg("namespace", |arg| arg.help("Report on this namespace alone [default: all that are enabled]")))]
 pub struct ReportArgs {
     /// A table for people, JSON (its shape: docs/how-to/try-the-ladder-on-your-cluster.md), or the
-    /// ladders that are proposed, to be applied: rekindle report -o yaml | kubectl apply -f -. Their
-    /// names are those of no ladder that is there
+    /// ladders that are proposed, to be applied: rekindle report -o yaml | kubectl apply -f -.
+    /// Their names are those of no ladder that is there
     #[arg(short, long, value_enum, default_value_t = ReportOutput::Table)]
     pub output: ReportOutput,
     #[command(flatten)]

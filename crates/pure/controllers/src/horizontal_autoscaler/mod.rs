@@ -7,10 +7,10 @@
 //!                   one metric       the most   windows, policies, range
 //! ```
 //! Each reading makes the controller look once. It also looks when an autoscaler is new or scales
-//! in another way, and when a write of its own was refused. Then the newest reading may be 15 s old.
-//! What it remembers between two looks lies in [`history`]. Source of behaviour: the documentation
-//! of HorizontalPodAutoscaler, KEP-853 (behaviour), KEP-1610 (containers), KEP-4951 (tolerance) and
-//! upstream's `pkg/controller/podautoscaler`.
+//! in another way, and when a write of its own was refused. The newest reading may be 15 s old
+//! then. What it remembers between two looks lies in [`history`]. Source of behaviour: the
+//! documentation of HorizontalPodAutoscaler, KEP-853 (behaviour), KEP-1610 (containers), KEP-4951
+//! (tolerance) and upstream's `pkg/controller/podautoscaler`.
 
 mod conditions;
 mod decision;
