@@ -300,6 +300,10 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         | ResourceKind::VolumeAttributesClass
         | ResourceKind::PriorityLevelConfiguration
         | ResourceKind::FlowSchema
+        | ResourceKind::ValidatingAdmissionPolicy
+        | ResourceKind::ValidatingAdmissionPolicyBinding
+        | ResourceKind::MutatingAdmissionPolicy
+        | ResourceKind::MutatingAdmissionPolicyBinding
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Custom(_)

@@ -8,6 +8,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use rekindle_store::{Store, StoredObject};
 
 use crate::admission::pod_security::PodSecurity;
+use crate::admission::policies::PolicyMemory;
 use crate::auth::rbac::RbacPolicies;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, AuthorizationMode, ClientIdentity, UserInfo};
@@ -60,6 +61,7 @@ pub(crate) struct ApiShared {
     pub(crate) expiry: Mutex<EventExpiry>,
     pub(crate) terms: TermGuard,
     pub(crate) pod_security: PodSecurity,
+    pub(crate) policies: PolicyMemory,
     pub(crate) service_addresses: ServiceAddresses,
     pub(crate) namespace_locks: NamespaceLocks,
     entropy: Mutex<Box<dyn Entropy>>,
@@ -82,6 +84,7 @@ impl ApiShared {
             expiry: Mutex::new(expiry),
             terms: TermGuard::default(),
             pod_security: PodSecurity::default(),
+            policies: PolicyMemory::default(),
             service_addresses: ServiceAddresses::default(),
             namespace_locks: NamespaceLocks::default(),
             entropy: Mutex::new(parts.entropy),

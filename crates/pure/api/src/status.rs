@@ -180,6 +180,24 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(entry, name)
     }
 
+    /// A policy refuses the request: the message stands in the causes, too, as upstream puts it.
+    pub fn denied(
+        entry: &KindEntry,
+        name: &str,
+        (code, reason): (StatusCode, &str),
+        why: &str,
+    ) -> Self {
+        let message = format!("{} {name:?} is forbidden: {why}", entry.resource());
+        let cause = FieldCause { message: why.to_owned(), ..FieldCause::default() };
+        Self::new(code, reason, message).about(entry, name).with_cause(cause)
+    }
+
+    /// 403 with the reason of an invalid object: a policy cannot change it. `message` is complete.
+    pub fn denied_in_words(entry: &KindEntry, name: &str, message: String) -> Self {
+        let cause = FieldCause { message: message.clone(), ..FieldCause::default() };
+        Self::new(StatusCode::FORBIDDEN, "Invalid", message).about(entry, name).with_cause(cause)
+    }
+
     /// 403: this user may not do that. `message` is complete.
     pub fn not_allowed(group: &str, resource: &str, name: &str, message: String) -> Self {
         let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", message);

@@ -103,6 +103,14 @@ pub enum ResourceKind {
     PriorityLevelConfiguration,
     /// flowcontrol.apiserver.k8s.io/v1 FlowSchema.
     FlowSchema,
+    /// admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy.
+    ValidatingAdmissionPolicy,
+    /// admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding.
+    ValidatingAdmissionPolicyBinding,
+    /// admissionregistration.k8s.io/v1 MutatingAdmissionPolicy.
+    MutatingAdmissionPolicy,
+    /// admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding.
+    MutatingAdmissionPolicyBinding,
     /// rbac.authorization.k8s.io/v1 ClusterRoleBinding.
     ClusterRoleBinding,
     /// rbac.authorization.k8s.io/v1 ClusterRole.
@@ -154,7 +162,7 @@ pub enum ViewDetail {
 impl ResourceKind {
     /// Every built-in kind, in the order in which a namespace is emptied: owners before what they
     /// own, so that nothing is made again in between.
-    pub const ALL: [ResourceKind; 49] = [
+    pub const ALL: [ResourceKind; 53] = [
         ResourceKind::HorizontalPodAutoscaler,
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
@@ -201,6 +209,10 @@ impl ResourceKind {
         ResourceKind::VolumeAttributesClass,
         ResourceKind::PriorityLevelConfiguration,
         ResourceKind::FlowSchema,
+        ResourceKind::ValidatingAdmissionPolicy,
+        ResourceKind::ValidatingAdmissionPolicyBinding,
+        ResourceKind::MutatingAdmissionPolicy,
+        ResourceKind::MutatingAdmissionPolicyBinding,
         ResourceKind::ClusterRoleBinding,
         ResourceKind::ClusterRole,
         ResourceKind::CustomResourceDefinition,
@@ -324,6 +336,18 @@ impl ResourceKind {
             ResourceKind::FlowSchema => {
                 stored("FlowSchema", "flowcontrol.apiserver.k8s.io", "flowschemas")
             }
+            ResourceKind::ValidatingAdmissionPolicy => {
+                policy("ValidatingAdmissionPolicy", "validatingadmissionpolicies")
+            }
+            ResourceKind::ValidatingAdmissionPolicyBinding => {
+                policy("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings")
+            }
+            ResourceKind::MutatingAdmissionPolicy => {
+                policy("MutatingAdmissionPolicy", "mutatingadmissionpolicies")
+            }
+            ResourceKind::MutatingAdmissionPolicyBinding => {
+                policy("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings")
+            }
             ResourceKind::ClusterRoleBinding => {
                 rbac("ClusterRoleBinding", "clusterrolebindings", Cluster)
             }
@@ -367,6 +391,10 @@ const fn namespaced(
 const fn ours(kind: &'static str, plural: &'static str) -> KindInfo {
     use rekindle_types::v1alpha1::{GROUP, VERSION};
     namespaced(kind, GROUP, VERSION, plural, ViewDetail::Whole)
+}
+
+const fn policy(kind: &'static str, plural: &'static str) -> KindInfo {
+    stored(kind, "admissionregistration.k8s.io", plural)
 }
 
 const fn rbac(kind: &'static str, plural: &'static str, scope: ResourceScope) -> KindInfo {

@@ -4,6 +4,10 @@
 //! functions for a pod. The functions here have no type parameters, so only this crate compiles
 //! them. Read and write a kind with this trait, not with `serde_json`.
 
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
@@ -261,9 +265,13 @@ object_json!(
     Ingress,
     IngressClass,
     LimitRange,
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
     PodTemplate,
     PriorityLevelConfiguration,
     RuntimeClass,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
     VolumeAttachment,
     VolumeAttributesClass,
     Job,

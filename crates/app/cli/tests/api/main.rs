@@ -6,6 +6,7 @@
     reason = "a black-box test drives processes and files"
 )]
 
+mod admission_policies;
 mod chart;
 mod cluster_dns;
 mod custom_kinds;

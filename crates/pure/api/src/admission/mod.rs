@@ -14,6 +14,7 @@ mod namespace_pods;
 pub(crate) mod namespaces;
 pub(crate) mod node_restriction;
 pub(crate) mod pod_security;
+pub(crate) mod policies;
 pub(crate) mod priority;
 pub(crate) mod runtime_classes;
 mod service_accounts;
@@ -55,6 +56,15 @@ impl<'w> WriteReview<'w> {
         Self { call, change: Some((part, old)) }
     }
 
+    pub(crate) fn call(&self) -> &'w ApiCall<'w> {
+        self.call
+    }
+
+    /// The object as it was; none when it is new.
+    pub(crate) fn old(&self) -> Option<&'w dyn AnyObject> {
+        self.change.map(|(_, old)| old)
+    }
+
     /// Runs the rules of a stage, which may fill the object in. Gives the warnings.
     ///
     /// # Errors
@@ -73,10 +83,12 @@ impl<'w> WriteReview<'w> {
                 | RuleHook::Changed(_)
                 | RuleHook::Marked(_)
                 | RuleHook::Removal(_)
+                | RuleHook::Deletion(_)
                 | RuleHook::Removed(_) => continue,
             };
             match action {
                 WriteAction::Fill(fill) => fill(self.call, object)?,
+                WriteAction::Change(change) => change(self, object)?,
                 WriteAction::Check(check) => check(&self.written(object))?,
                 WriteAction::Warn(warn) => warnings.extend(warn(&self.written(object))?),
             }
@@ -111,10 +123,34 @@ pub(crate) fn check_removal(entry: &KindEntry, name: &str) -> Result<(), ApiErro
             | RuleHook::Created(_)
             | RuleHook::Changed(_)
             | RuleHook::Marked(_)
+            | RuleHook::Deletion(_)
             | RuleHook::Removed(_) => {}
         }
     }
     Ok(())
+}
+
+/// Looks at an object that shall go. Gives the warnings.
+///
+/// # Errors
+/// That of the first rule that wants it to stay.
+pub(crate) fn check_deletion(
+    call: &ApiCall<'_>,
+    object: &dyn AnyObject,
+) -> Result<Vec<String>, ApiError> {
+    let mut warnings = Vec::new();
+    for rule in &RULES {
+        match &rule.hook {
+            RuleHook::Deletion(check) => warnings.extend(check(call, object)?),
+            RuleHook::Write(..)
+            | RuleHook::Created(_)
+            | RuleHook::Changed(_)
+            | RuleHook::Marked(_)
+            | RuleHook::Removal(_)
+            | RuleHook::Removed(_) => {}
+        }
+    }
+    Ok(warnings)
 }
 
 /// The writes that follow from one that is queued.
@@ -184,7 +220,7 @@ fn follow(
             RuleHook::Changed(queue) => (QueuedWrite::Changed, queue),
             RuleHook::Marked(queue) => (QueuedWrite::Marked, queue),
             RuleHook::Removed(queue) => (QueuedWrite::Removed, queue),
-            RuleHook::Write(..) | RuleHook::Removal(_) => continue,
+            RuleHook::Write(..) | RuleHook::Removal(_) | RuleHook::Deletion(_) => continue,
         };
         if at == write {
             pending.extend(queue(call, namespace, name)?);

@@ -8,14 +8,15 @@
 //!            ─ Valid ─ Final ─ (quotas) ─ write ─ Created
 //!  update  Defaulted ─ Named ─ (validation) ─ Valid ─ Warned ─ Final ─ (quotas) ─ write
 //!            ─ Changed, or Removed if the object goes
-//!  delete  Removal ─ write ─ Removed, or Marked if the object stays for a while
+//!  delete  Removal ─ Deletion ─ write ─ Removed, or Marked if the object stays for a while
 //! ```
 
 use rekindle_store::PendingWrite;
 
 use super::{
-    disruption_budgets, escalation, ladders, limit_ranger, namespaces, node_restriction,
-    pod_security, priority, runtime_classes, service_accounts, storage_classes, tolerations,
+    WriteReview, disruption_budgets, escalation, ladders, limit_ranger, namespaces,
+    node_restriction, pod_security, policies, priority, runtime_classes, service_accounts,
+    storage_classes, tolerations,
 };
 use crate::call::{ApiCall, ObjectPart};
 use crate::custom;
@@ -54,12 +55,17 @@ pub(super) enum RuleHook {
     Marked(QueueWrites),
     /// When an object is asked to go: refuses that for the object of this name, or not.
     Removal(fn(&KindEntry, &str) -> Result<(), ApiError>),
+    /// When an object is asked to go, by what it is: refuses, or warns.
+    Deletion(CheckDeletion),
     /// When the removal of an object is queued.
     Removed(QueueWrites),
 }
 
 /// Queues what comes with a write of the object of this namespace and name.
 pub(super) type QueueWrites = fn(&ApiCall<'_>, &str, &str) -> Result<Vec<PendingWrite>, ApiError>;
+
+/// Looks at an object that shall go. Gives the warnings.
+pub(super) type CheckDeletion = fn(&ApiCall<'_>, &dyn AnyObject) -> Result<Vec<String>, ApiError>;
 
 /// Which writes a rule looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +79,8 @@ pub(super) enum RuleScope {
 pub(super) enum WriteAction {
     /// Fills something in, or refuses.
     Fill(fn(&ApiCall<'_>, &mut dyn AnyObject) -> Result<(), ApiError>),
+    /// Changes anything, by what the object was before, or refuses.
+    Change(fn(&WriteReview<'_>, &mut dyn AnyObject) -> Result<(), ApiError>),
     /// Refuses, or not.
     Check(fn(&ObjectWrite<'_>) -> Result<(), ApiError>),
     /// Refuses, or warns.
@@ -103,7 +111,7 @@ pub(super) struct AdmissionRule {
 }
 
 /// Every rule. Those of a stage run from top to bottom.
-pub(super) const RULES: [AdmissionRule; 31] = [
+pub(super) const RULES: [AdmissionRule; 35] = [
     AdmissionRule {
         name: "NodeRestriction",
         why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
@@ -204,6 +212,15 @@ pub(super) const RULES: [AdmissionRule; 31] = [
         ),
     },
     AdmissionRule {
+        name: "MutatingAdmissionPolicy",
+        why: "what an administrator wants comes after all that the server fills in by itself",
+        hook: RuleHook::Write(
+            AdmissionStage::Defaulted,
+            RuleScope::All,
+            WriteAction::Change(policies::change),
+        ),
+    },
+    AdmissionRule {
         name: "deadlocked budgets",
         why: "a budget that lets no pod go is seen at its first eviction only",
         hook: RuleHook::Write(
@@ -276,6 +293,24 @@ pub(super) const RULES: [AdmissionRule; 31] = [
         ),
     },
     AdmissionRule {
+        name: "policy parameters",
+        why: "what a policy says can show its parameters, so its author must be allowed to read them",
+        hook: RuleHook::Write(
+            AdmissionStage::Valid,
+            RuleScope::All,
+            WriteAction::Check(policies::check_parameter_rights),
+        ),
+    },
+    AdmissionRule {
+        name: "ValidatingAdmissionPolicy",
+        why: "it judges what will be stored",
+        hook: RuleHook::Write(
+            AdmissionStage::Final,
+            RuleScope::All,
+            WriteAction::Warn(policies::check),
+        ),
+    },
+    AdmissionRule {
         name: "namespace furniture",
         why: "each namespace comes with its account and CA bundle, in the same batch",
         hook: RuleHook::Created(namespaces::furnish_new),
@@ -294,6 +329,11 @@ pub(super) const RULES: [AdmissionRule; 31] = [
         name: "ServiceCIDR",
         why: "Services have addresses of the engine's range",
         hook: RuleHook::Removal(service_addresses::check_removal),
+    },
+    AdmissionRule {
+        name: "ValidatingAdmissionPolicy",
+        why: "what an administrator wants kept stays; it needs the object, so it comes last",
+        hook: RuleHook::Deletion(policies::check_deletion),
     },
     AdmissionRule {
         name: "namespace furniture",

@@ -12,6 +12,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
             RuleHook::Write(stage, scope, action) => {
                 let does = match action {
                     WriteAction::Fill(_) => "fills",
+                    WriteAction::Change(_) => "changes",
                     WriteAction::Check(_) => "checks",
                     WriteAction::Warn(_) => "warns",
                 };
@@ -21,6 +22,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
             RuleHook::Changed(_) => "Changed".to_owned(),
             RuleHook::Marked(_) => "Marked".to_owned(),
             RuleHook::Removal(_) => "Removal".to_owned(),
+            RuleHook::Deletion(_) => "Deletion".to_owned(),
             RuleHook::Removed(_) => "Removed".to_owned(),
         };
         assert!(!rule.why.is_empty(), "{}", rule.name);
@@ -38,6 +40,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Defaulted New fills: LimitRanger
         Defaulted New fills: RuntimeClass
         Defaulted New checks: RuntimeClass
+        Defaulted All changes: MutatingAdmissionPolicy
         Warned All warns: deadlocked budgets
         Warned All warns: misplaced ladders
         Warned All warns: overlapping ladders
@@ -46,10 +49,13 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Valid All checks: RBAC escalation
         Valid All checks: LimitRanger
         Final All warns: PodSecurity
+        Valid All checks: policy parameters
+        Final All warns: ValidatingAdmissionPolicy
         Created: namespace furniture
         Removal: NamespaceLifecycle
         Removal: Priority
         Removal: ServiceCIDR
+        Deletion: ValidatingAdmissionPolicy
         Removed: namespace furniture
         Removed: Service kubernetes
         Removed: IPAddress

@@ -84,7 +84,7 @@ impl CustomKind {
     }
 
     /// The kind in each version that is served.
-    pub(super) fn served(&self) -> Vec<Arc<KindEntry>> {
+    pub(crate) fn served(&self) -> Vec<Arc<KindEntry>> {
         let versions = self.versions.iter().filter(|one| self.is_established && one.is_served);
         versions.map(|one| Arc::clone(&one.entry)).collect()
     }

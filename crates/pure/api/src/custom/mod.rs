@@ -113,6 +113,14 @@ impl CustomKinds {
         self.of(api, &stored)?.served().first().cloned()
     }
 
+    /// The versions of a resource that its definition serves; none without one.
+    pub(crate) fn versions_of(&self, api: &ApiShared, group: &str, plural: &str) -> Vec<String> {
+        let stored = api.store.get(&key_of_definition(plural, group));
+        let kind = stored.and_then(|stored| self.of(api, &stored));
+        let served = kind.iter().flat_map(|kind| kind.served());
+        served.map(|entry| entry.version.to_string()).collect()
+    }
+
     /// Every kind of which a durable definition is there.
     pub(crate) fn all(&self, api: &ApiShared) -> Vec<Arc<CustomKind>> {
         let query = rekindle_store::RangeQuery {

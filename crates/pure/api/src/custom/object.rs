@@ -222,6 +222,10 @@ impl AnyObject for CustomObject {
         other.is_some_and(|other| self.meta == other.meta && self.fields == other.fields)
     }
 
+    fn become_like(&mut self, other: &dyn AnyObject) {
+        self.clone_from(of_same_kind(other));
+    }
+
     fn boxed_clone(&self) -> Box<dyn AnyObject> {
         Box::new(self.clone())
     }

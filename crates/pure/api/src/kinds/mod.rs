@@ -1,6 +1,10 @@
 //! The served kinds, one file or folder each. Adding one is an `impl ApiKind` and a line in
 //! [`all`].
 
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
@@ -29,6 +33,7 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::registry::Registry;
 
+pub(crate) mod admission_policy;
 mod config_map;
 mod controller_revision;
 mod cron_job;
@@ -100,6 +105,8 @@ pub fn all() -> Registry {
         .register::<Job>()
         .register::<Lease>()
         .register::<LimitRange>()
+        .register::<MutatingAdmissionPolicy>()
+        .register::<MutatingAdmissionPolicyBinding>()
         .register::<Namespace>()
         .register::<NetworkPolicy>()
         .register::<Node>()
@@ -125,6 +132,8 @@ pub fn all() -> Registry {
         .register::<ServiceCIDR>()
         .register::<StatefulSet>()
         .register::<StorageClass>()
+        .register::<ValidatingAdmissionPolicy>()
+        .register::<ValidatingAdmissionPolicyBinding>()
         .register::<VolumeAttachment>()
         .register::<VolumeAttributesClass>();
     registry

@@ -336,6 +336,41 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus",
         &[keyed("conditions", &["type"])],
     ),
+    (
+        "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec"),
+        ],
+    ),
+    (
+        "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec",
+        &[keyed("matchConditions", &["name"])],
+    ),
+    (
+        "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
+        &[object("metadata", META)],
+    ),
+    (
+        "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec"),
+            object("status", "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyStatus"),
+        ],
+    ),
+    (
+        "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec",
+        &[keyed("matchConditions", &["name"]), keyed("variables", &["name"])],
+    ),
+    (
+        "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyStatus",
+        &[keyed("conditions", &["type"])],
+    ),
+    (
+        "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
+        &[object("metadata", META)],
+    ),
     ("io.k8s.api.networking.v1.Ingress", &[object("metadata", META)]),
     ("io.k8s.api.networking.v1.IngressClass", &[object("metadata", META)]),
     ("io.k8s.api.node.v1.RuntimeClass", &[object("metadata", META)]),

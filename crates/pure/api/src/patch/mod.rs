@@ -46,6 +46,16 @@ pub enum PatchError {
     TooMuch(String),
 }
 
+/// The object after these operations of a JSON patch, or why they do not fit.
+///
+/// # Errors
+/// In words.
+pub(crate) fn apply_operations(operations: &Value, object: Value) -> Result<Value, String> {
+    let operations = json_patch::read(operations).map_err(|error| error.to_string())?;
+    let patched = json_patch::apply(&operations, object, &mut WorkBudget::new());
+    patched.map_err(|error| error.to_string())
+}
+
 const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, \
                         application/strategic-merge-patch+json, application/apply-patch+yaml";
 /// Without merge keys there is no strategic merge.

@@ -63,6 +63,8 @@ pub trait AnyObject: Send + Sync + 'static {
     fn to_status_value(&self, metadata: &ObjectMeta, is_replaced: &dyn Fn(&str) -> bool) -> Value;
     /// Whether both are the same kind with the same content.
     fn same_as(&self, other: &dyn AnyObject) -> bool;
+    /// Becomes a copy of `other`, which must be of the same kind.
+    fn become_like(&mut self, other: &dyn AnyObject);
     /// A copy.
     fn boxed_clone(&self) -> Box<dyn AnyObject>;
     /// For a look at the type behind it.
@@ -152,6 +154,9 @@ impl<K: ApiKind> AnyObject for K {
     }
     fn same_as(&self, other: &dyn AnyObject) -> bool {
         other.as_any().downcast_ref::<K>() == Some(self)
+    }
+    fn become_like(&mut self, other: &dyn AnyObject) {
+        self.clone_from(same_kind(other));
     }
     fn boxed_clone(&self) -> Box<dyn AnyObject> {
         Box::new(self.clone())

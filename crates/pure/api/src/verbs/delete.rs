@@ -55,21 +55,26 @@ pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
         let stored = call.newest()?;
         let object = call.decode_stored(&stored)?;
         wish.check_preconditions(call, object.as_ref(), &stored)?;
+        let warnings = admission::check_deletion(call, object.as_ref())?;
         match DeleteStep::decide(object, &wish, call.request.now) {
             // what was deleted at once is shown as it was
             DeleteStep::Remove(object) if !object.as_any().is::<Pod>() => {
-                remove_now(call, &stored, call.read(&stored)?.as_ref(), &wish)
+                let answer = removed_answer(call, call.read(&stored)?.as_ref(), warnings)?;
+                remove_now(call, &stored, answer, &wish)
             }
-            DeleteStep::Remove(object) => remove_now(call, &stored, object.as_ref(), &wish),
+            DeleteStep::Remove(object) => {
+                let answer = removed_answer(call, object.as_ref(), warnings)?;
+                remove_now(call, &stored, answer, &wish)
+            }
             DeleteStep::Mark(object) if wish.dry_run == DryRun::All => {
-                Ok(call.answer_object(object.as_ref(), StatusCode::OK, Vec::new())?)
+                Ok(call.answer_object(object.as_ref(), StatusCode::OK, warnings)?)
             }
             DeleteStep::Mark(object) => {
                 let key = stored.key.as_str();
                 let mut pending =
                     vec![put(call.api, key, WritePrecondition::Revision(stored.revision), object)?];
                 pending.extend(admission::after_mark(call, &call.path.namespace, &call.path.name)?);
-                Ok(call.when_written(pending, StatusCode::OK, Vec::new())?)
+                Ok(call.when_written(pending, StatusCode::OK, warnings)?)
             }
             DeleteStep::Leave(object) => {
                 let mut pending = vec![call.api.store.barrier()?];
@@ -78,7 +83,7 @@ pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
                     let (namespace, name) = (&call.path.namespace, &call.path.name);
                     pending.extend(admission::after_mark(call, namespace, name)?);
                 }
-                Ok(call.answer_object_after(pending, object.as_ref(), Vec::new())?)
+                Ok(call.answer_object_after(pending, object.as_ref(), warnings)?)
             }
         }
     })
@@ -87,10 +92,9 @@ pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
 fn remove_now(
     call: &ApiCall<'_>,
     stored: &Arc<StoredObject>,
-    object: &dyn AnyObject,
+    answer: ApiAnswer,
     wish: &DeleteRequest,
 ) -> Result<RequestOutcome, ApiWriteFailure> {
-    let answer = removed_answer(call, object)?;
     if wish.dry_run == DryRun::All {
         return Ok(answer.into());
     }
@@ -118,14 +122,18 @@ fn shows_deleted(entry: &KindEntry) -> bool {
 }
 
 /// Some kinds answer with the object as it last was, the others with a `Status`, as upstream.
-fn removed_answer(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<ApiAnswer, ApiError> {
-    if shows_deleted(call.entry) {
-        let body = call.renderer()?.object(&object.to_json().into())?;
-        return Ok(ApiAnswer::json(StatusCode::OK, body));
-    }
-    let uid = object.meta().uid.as_deref().unwrap_or_default();
-    let status = Status::deleted(call.entry, &call.path.name, uid);
-    Ok(ApiAnswer::json(StatusCode::OK, status.to_json()))
+fn removed_answer(
+    call: &ApiCall<'_>,
+    object: &dyn AnyObject,
+    warnings: Vec<String>,
+) -> Result<ApiAnswer, ApiError> {
+    let body = if shows_deleted(call.entry) {
+        call.renderer()?.object(&object.to_json().into())?
+    } else {
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        Status::deleted(call.entry, &call.path.name, uid).to_json().into()
+    };
+    Ok(ApiAnswer::json(StatusCode::OK, body).with_warnings(warnings))
 }
 
 impl DeleteRequest {
@@ -337,10 +345,11 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
     let selection = Selection::parse(call.entry, &call.options)?;
     let wish = DeleteRequest::from_call(call)?;
     let mut pending = Vec::new();
-    let mut deleted = Vec::new();
+    let (mut deleted, mut warnings) = (Vec::new(), Vec::new());
     for object in list::selected(call, &selection)? {
         let (namespace, name) = names_of_key(call.entry, object.key.as_str());
         admission::check_removal(call.entry, name)?;
+        warnings.extend(admission::check_deletion(call, call.read(&object)?.as_ref())?);
         let stored = (&wish, call.request.now);
         let deletion = delete_stored(call.api, call.entry, object.key.as_str(), stored)?;
         let is_shown = match &deletion {
@@ -358,7 +367,9 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
         let revision = written.iter().map(|written| written.revision).max().unwrap_or_default();
         let list = ObjectRenderer { entry: &entry, form, now }
             .list(&ListMeta::complete(revision), &deleted);
-        list.map_or_else(ApiAnswer::from, |body| ApiAnswer::json(StatusCode::OK, body))
+        list.map_or_else(ApiAnswer::from, |body| {
+            ApiAnswer::json(StatusCode::OK, body).with_warnings(warnings)
+        })
     })))
 }
 

@@ -21,6 +21,7 @@ mod node_rights;
 mod older_objects;
 mod patches;
 mod pod_security;
+mod policies;
 mod priorities;
 mod pull_secrets;
 mod rbac;

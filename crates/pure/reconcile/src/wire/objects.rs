@@ -141,6 +141,10 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         | ResourceKind::VolumeAttributesClass
         | ResourceKind::PriorityLevelConfiguration
         | ResourceKind::FlowSchema
+        | ResourceKind::ValidatingAdmissionPolicy
+        | ResourceKind::ValidatingAdmissionPolicyBinding
+        | ResourceKind::MutatingAdmissionPolicy
+        | ResourceKind::MutatingAdmissionPolicyBinding
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Custom(_)

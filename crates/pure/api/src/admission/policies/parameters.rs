@@ -1,0 +1,114 @@
+//! The parameters of a policy: the objects that a binding names.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use k8s_openapi::api::admissionregistration::v1::{ParamKind, ParamRef};
+use rekindle_store::{RangeQuery, StoredObject};
+use serde_json::Value;
+
+use super::reviewed::{ReviewedRequest, without_owners};
+use crate::keys;
+use crate::registry::{KindEntry, ResourceScope};
+use crate::selectors::labels_of;
+use crate::shared::ApiShared;
+use crate::validation::{selector, text};
+
+/// The parameters with which a policy runs: one run for each. None of a policy without parameters.
+pub(super) fn of_binding(
+    request: &ReviewedRequest<'_>,
+    kind: Option<&ParamKind>,
+    reference: Option<&ParamRef>,
+) -> Result<Vec<Option<Value>>, String> {
+    let Some(kind) = kind else { return Ok(vec![None]) };
+    let Some(reference) = reference else { return Ok(vec![Some(Value::Null)]) };
+    let api = request.call.api;
+    let entry = entry_of(api, kind).ok_or_else(|| {
+        format!(
+            "failed to find resource referenced by paramKind: '{}, Kind={}'",
+            shown_version(text(kind.api_version.as_ref())),
+            text(kind.kind.as_ref())
+        )
+    })?;
+    let namespace = namespace_of(request, &entry, reference)?;
+    let name = text(reference.name.as_ref());
+    let found = if name.is_empty() {
+        selected(api, &entry, namespace, reference)?
+    } else {
+        let stored = api.store.get(&keys::object(&entry, namespace, name));
+        stored.into_iter().collect()
+    };
+    if found.is_empty() {
+        return match text(reference.parameter_not_found_action.as_ref()) {
+            "Allow" => Ok(Vec::new()),
+            _ => {
+                Err("no params found for policy binding with `Deny` parameterNotFoundAction"
+                    .to_owned())
+            }
+        };
+    }
+    found.iter().map(|stored| value_of(&entry, &stored.value).map(Some)).collect()
+}
+
+/// `/v1`, or `apps/v1`: as Go shows a group and a version.
+fn shown_version(api_version: &str) -> String {
+    if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") }
+}
+
+/// The kind of the parameters.
+pub(super) fn entry_of(api: &ApiShared, kind: &ParamKind) -> Option<Arc<KindEntry>> {
+    let api_version = text(kind.api_version.as_ref());
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let kind = text(kind.kind.as_ref());
+    let built_in = api.registry.find_kind(group, kind).filter(|entry| entry.version == version);
+    if let Some(entry) = built_in {
+        return Some(Arc::clone(entry));
+    }
+    let custom = api.custom.all(api).into_iter().flat_map(|custom| custom.served());
+    custom
+        .into_iter()
+        .find(|entry| entry.group == group && entry.version == version && entry.kind == kind)
+}
+
+fn namespace_of<'n>(
+    request: &'n ReviewedRequest<'_>,
+    entry: &KindEntry,
+    reference: &'n ParamRef,
+) -> Result<&'n str, String> {
+    let given = text(reference.namespace.as_ref());
+    match entry.scope {
+        ResourceScope::Cluster if given.is_empty() => Ok(""),
+        ResourceScope::Cluster => Err("paramRef.namespace must not be provided for a \
+                                       cluster-scoped `paramKind`"
+            .to_owned()),
+        ResourceScope::Namespaced if !given.is_empty() => Ok(given),
+        ResourceScope::Namespaced => match request.namespace_name() {
+            "" => Err("cannot use namespaced paramRef in policy binding that matches \
+                       cluster-scoped resources"
+                .to_owned()),
+            namespace => Ok(namespace),
+        },
+    }
+}
+
+fn selected(
+    api: &ApiShared,
+    entry: &KindEntry,
+    namespace: &str,
+    reference: &ParamRef,
+) -> Result<Vec<Arc<StoredObject>>, String> {
+    let prefix = keys::collection(entry, namespace);
+    let page = api.store.range(&RangeQuery { prefix, ..RangeQuery::default() });
+    let mut objects = page.map_err(|error| error.to_string())?.objects;
+    if let Some(wanted) = &reference.selector {
+        objects.retain(|stored| selector::matches(wanted, Some(&labels_of(&stored.value))));
+    }
+    Ok(objects)
+}
+
+fn value_of(entry: &KindEntry, stored: &Bytes) -> Result<Value, String> {
+    let shown = entry.codec.shown(stored).map_err(|error| error.to_string())?;
+    let mut value = serde_json::from_slice(&shown).map_err(|error| error.to_string())?;
+    without_owners(&mut value);
+    Ok(value)
+}

@@ -1,0 +1,356 @@
+//! A request as policies see it.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations};
+use k8s_openapi::api::core::v1::Namespace;
+use rekindle_structural_schema::AccessQuery;
+use rekindle_types::ObjectJson;
+use serde_json::{Map, Value, json};
+
+use crate::auth::ClientIdentity;
+use crate::call::ApiCall;
+use crate::keys;
+use crate::kinds::admission_policy::GROUP;
+use crate::kinds::admission_policy::match_resources::{ANY, matches_equivalent};
+use crate::registry::{AnyObject, KindEntry, ResourceScope};
+use crate::request::options::DryRun;
+use crate::status::ApiError;
+use crate::validation::{items, selector};
+
+/// Kinds that no policy looks at: they must stay mendable.
+const EXEMPT: [&str; 6] = [
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+    "mutatingwebhookconfigurations",
+];
+
+const NAMESPACES: &str = "namespaces";
+
+/// What a request does, in the words of policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    fn options_kind(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Delete => "DeleteOptions",
+        }
+    }
+}
+
+/// A request about one object. What policies may look at is made when the first one does.
+pub(super) struct ReviewedRequest<'r> {
+    pub(super) call: &'r ApiCall<'r>,
+    pub(super) operation: Operation,
+    pub(super) new: Option<&'r dyn AnyObject>,
+    pub(super) old: Option<&'r dyn AnyObject>,
+    values: OnceCell<RequestValues>,
+    namespace: OnceCell<Option<Arc<Namespace>>>,
+}
+
+/// What the expressions of policies see.
+pub(super) struct RequestValues {
+    pub(super) object: Value,
+    pub(super) old_object: Value,
+    pub(super) request: Value,
+    pub(super) namespace: Value,
+    /// The question whether the request is allowed, up to the verb.
+    pub(super) question: AccessQuery,
+}
+
+impl<'r> ReviewedRequest<'r> {
+    /// None for kinds that no policy looks at.
+    pub(super) fn new(
+        call: &'r ApiCall<'r>,
+        operation: Operation,
+        new: Option<&'r dyn AnyObject>,
+        old: Option<&'r dyn AnyObject>,
+    ) -> Option<Self> {
+        let is_exempt = call.entry.group == GROUP && EXEMPT.contains(&&*call.entry.plural);
+        (!is_exempt).then(|| Self {
+            call,
+            operation,
+            new,
+            old,
+            values: OnceCell::new(),
+            namespace: OnceCell::new(),
+        })
+    }
+
+    /// The name of the object; that of a new one may not be known yet.
+    pub(super) fn name(&self) -> &str {
+        let named = self.new.or(self.old).and_then(|object| object.meta().name.as_deref());
+        named.filter(|name| !name.is_empty()).unwrap_or(&self.call.path.name)
+    }
+
+    /// The namespace of the object; empty at cluster scope.
+    pub(super) fn namespace_name(&self) -> &str {
+        let entry: &KindEntry = self.call.entry;
+        match entry.scope {
+            ResourceScope::Cluster => "",
+            ResourceScope::Namespaced => {
+                let object = self.new.or(self.old);
+                let own = object.and_then(|object| object.meta().namespace.as_deref());
+                own.unwrap_or(&self.call.path.namespace)
+            }
+        }
+    }
+
+    fn is_of_namespaces(&self) -> bool {
+        self.call.entry.group_and_plural() == ("", NAMESPACES)
+    }
+
+    /// Whether policies or bindings with this `matchResources` are for the request.
+    pub(super) fn is_matched(&self, matched: &MatchResources) -> Result<bool, ApiError> {
+        let applies = |rule: &NamedRuleWithOperations| self.is_of_rule(rule, matched);
+        if items(matched.exclude_resource_rules.as_ref()).iter().any(applies) {
+            return Ok(false);
+        }
+        let rules = items(matched.resource_rules.as_ref());
+        // without rules, the namespace and the object decide
+        if !rules.is_empty() && !rules.iter().any(applies) {
+            return Ok(false);
+        }
+        Ok(self.has_matched_labels(matched) && self.is_in_matched_namespace(matched)?)
+    }
+
+    fn is_of_rule(&self, rule: &NamedRuleWithOperations, matched: &MatchResources) -> bool {
+        let entry: &KindEntry = self.call.entry;
+        let has = |list: &Option<Vec<String>>, wanted: &str| {
+            items(list.as_ref()).iter().any(|item| item == ANY || item == wanted)
+        };
+        let names = items(rule.resource_names.as_ref());
+        let is_version_matched = || {
+            let of_kind = |version: &str| has(&rule.api_versions, version);
+            of_kind(&entry.version)
+                || matches_equivalent(matched)
+                    && self.other_versions().iter().any(|version| of_kind(version))
+        };
+        has(&rule.operations, self.operation.name())
+            && has(&rule.api_groups, &entry.group)
+            && self.is_of_resource(items(rule.resources.as_ref()))
+            && (names.is_empty() || names.iter().any(|name| name == self.name()))
+            && self.is_of_scope(rule.scope.as_deref().unwrap_or(ANY))
+            && is_version_matched()
+    }
+
+    /// The other versions that the resource is served in.
+    fn other_versions(&self) -> Vec<String> {
+        let entry: &KindEntry = self.call.entry;
+        let api = self.call.api;
+        let built_in = api
+            .registry
+            .in_group(&entry.group)
+            .filter(|other| other.plural == entry.plural && other.version != entry.version);
+        let mut versions: Vec<String> = built_in.map(|other| other.version.to_string()).collect();
+        versions.extend(api.custom.versions_of(api, &entry.group, &entry.plural));
+        versions
+    }
+
+    fn is_of_resource(&self, resources: &[String]) -> bool {
+        let (plural, subresource) = (&*self.call.entry.plural, &*self.call.path.subresource);
+        resources.iter().any(|resource| {
+            let (main, sub) = resource.split_once('/').unwrap_or((resource, ""));
+            (main == ANY || main == plural) && (sub == ANY || sub == subresource)
+        })
+    }
+
+    fn is_of_scope(&self, scope: &str) -> bool {
+        let is_cluster = self.namespace_name().is_empty();
+        match scope {
+            "Cluster" => is_cluster,
+            "Namespaced" => !is_cluster,
+            _ => true,
+        }
+    }
+
+    fn has_matched_labels(&self, matched: &MatchResources) -> bool {
+        let Some(wanted) = matched.object_selector.as_ref().filter(|s| !selector::is_empty(s))
+        else {
+            return true;
+        };
+        let objects = [self.new, self.old].into_iter().flatten();
+        objects.into_iter().any(|object| selector::matches(wanted, object.meta().labels.as_ref()))
+    }
+
+    fn is_in_matched_namespace(&self, matched: &MatchResources) -> Result<bool, ApiError> {
+        let Some(wanted) = matched.namespace_selector.as_ref().filter(|s| !selector::is_empty(s))
+        else {
+            return Ok(true);
+        };
+        if self.is_of_namespaces() {
+            let object = self.new.or(self.old);
+            let labels = object.and_then(|object| object.meta().labels.as_ref());
+            return Ok(selector::matches(wanted, labels));
+        }
+        if self.namespace_name().is_empty() {
+            return Ok(true);
+        }
+        let namespace = self.namespace()?;
+        let labels = namespace.as_ref().and_then(|namespace| namespace.metadata.labels.as_ref());
+        Ok(selector::matches(wanted, labels))
+    }
+
+    /// The namespace of the object.
+    fn namespace(&self) -> Result<Option<Arc<Namespace>>, ApiError> {
+        if let Some(known) = self.namespace.get() {
+            return Ok(known.clone());
+        }
+        let (api, name) = (self.call.api, self.namespace_name());
+        let mut found = None;
+        if let Some(entry) = api.registry.find("", "v1", NAMESPACES).filter(|_| !name.is_empty())
+            && let Some(stored) = api.store.newest(&keys::object(entry, "", name))
+        {
+            found = api.read_as::<Namespace>(entry, &stored)?;
+        }
+        Ok(self.namespace.get_or_init(|| found).clone())
+    }
+
+    /// What expressions see.
+    pub(super) fn values(&self) -> Result<&RequestValues, ApiError> {
+        if let Some(known) = self.values.get() {
+            return Ok(known);
+        }
+        let object = |object: Option<&dyn AnyObject>| object.map_or(Value::Null, visible);
+        let values = RequestValues {
+            object: object(self.new),
+            old_object: object(self.old),
+            request: self.admission_request(),
+            namespace: match self.namespace()? {
+                Some(namespace) => namespace_value(&namespace),
+                None => Value::Null,
+            },
+            question: AccessQuery {
+                group: self.call.entry.group.to_string(),
+                resource: self.call.entry.plural.to_string(),
+                subresource: self.call.path.subresource.clone(),
+                namespace: self.namespace_name().to_owned(),
+                name: self.name().to_owned(),
+                ..AccessQuery::default()
+            },
+        };
+        Ok(self.values.get_or_init(|| values))
+    }
+
+    /// `request`: an AdmissionRequest without its objects. Empty fields are left out, as upstream
+    /// leaves them out.
+    fn admission_request(&self) -> Value {
+        let (call, entry): (_, &KindEntry) = (self.call, self.call.entry);
+        let kind = json!({"group": entry.group, "version": entry.version, "kind": entry.kind});
+        let resource =
+            json!({"group": entry.group, "version": entry.version, "resource": entry.plural});
+        let mut request = Map::new();
+        let mut set = |name: &str, value: Value| {
+            request.insert(name.to_owned(), value);
+        };
+        set("kind", kind.clone());
+        set("requestKind", kind);
+        set("resource", resource.clone());
+        set("requestResource", resource);
+        set("operation", self.operation.name().into());
+        set("userInfo", user_value(&call.request.identity));
+        set("dryRun", (call.options.dry_run == DryRun::All).into());
+        set(
+            "options",
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": self.operation.options_kind()}),
+        );
+        for (name, text) in [
+            ("subResource", &*call.path.subresource),
+            ("requestSubResource", &*call.path.subresource),
+            ("name", self.name()),
+            ("namespace", self.namespace_name()),
+        ] {
+            if !text.is_empty() {
+                set(name, text.into());
+            }
+        }
+        Value::Object(request)
+    }
+}
+
+/// An object as policies see it: who owns its fields is not shown.
+pub(super) fn visible(object: &dyn AnyObject) -> Value {
+    let mut value = object.to_value();
+    without_owners(&mut value);
+    value
+}
+
+/// Takes out who owns the fields of an object.
+pub(super) fn without_owners(value: &mut Value) {
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+}
+
+/// What policies may see of a namespace.
+fn namespace_value(namespace: &Namespace) -> Value {
+    let whole = ObjectJson::to_value(namespace);
+    let part = |from: &Value, names: &[&str]| -> Value {
+        let known = names.iter().filter_map(|name| Some(((*name).to_owned(), from.get(*name)?)));
+        Value::Object(known.map(|(name, value)| (name, value.clone())).collect())
+    };
+    let mut metadata = part(
+        &whole["metadata"],
+        &[
+            "name",
+            "generateName",
+            "labels",
+            "annotations",
+            "creationTimestamp",
+            "deletionGracePeriodSeconds",
+            "deletionTimestamp",
+            "generation",
+            "resourceVersion",
+            "finalizers",
+        ],
+    );
+    if let Some(uid) = whole["metadata"].get("uid") {
+        metadata["UID"] = uid.clone(); // upstream's name
+    }
+    json!({
+        "metadata": metadata,
+        "spec": part(&whole["spec"], &["finalizers"]),
+        "status": part(&whole["status"], &["phase"]),
+    })
+}
+
+fn user_value(identity: &ClientIdentity) -> Value {
+    let mut user = Map::new();
+    let ClientIdentity::User(info) = identity else {
+        user.insert("username".to_owned(), identity.name().into());
+        return Value::Object(user);
+    };
+    user.insert("username".to_owned(), info.name.as_str().into());
+    if let Some(uid) = &info.uid {
+        user.insert("uid".to_owned(), uid.as_str().into());
+    }
+    if !info.groups.is_empty() {
+        user.insert("groups".to_owned(), json!(info.groups));
+    }
+    if !info.extra.is_empty() {
+        let extra: BTreeMap<&str, &Vec<String>> =
+            info.extra.iter().map(|(name, values)| (name.as_str(), values)).collect();
+        user.insert("extra".to_owned(), json!(extra));
+    }
+    Value::Object(user)
+}

@@ -1,0 +1,96 @@
+//! Admission policies (admissionregistration.k8s.io/v1): rules in CEL that every write is checked
+//! by, or changed by, and their bindings. `admission::policies` runs them.
+//!
+//! Wording and order of mistakes follow upstream's `pkg/apis/admissionregistration/validation`.
+
+mod bindings;
+pub(crate) mod match_resources;
+mod mutating;
+mod parameters;
+pub(crate) mod program;
+mod validating;
+
+pub(crate) use mutating::{MutationProgram, is_run_again, program as mutating_program};
+pub(crate) use validating::{ValidationProgram, program as validating_program};
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, MatchResources, ParamKind, Variable,
+};
+
+use crate::registry::field_error::FieldError;
+use crate::registry::resource::TableCell;
+use crate::validation::{Path, items, text};
+
+/// The group of these kinds.
+pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
+
+/// What both kinds of policies say.
+#[derive(Clone, Copy)]
+pub(crate) struct PolicyParts<'p> {
+    pub(crate) failure_policy: Option<&'p String>,
+    pub(crate) param_kind: Option<&'p ParamKind>,
+    pub(crate) match_constraints: Option<&'p MatchResources>,
+    pub(crate) match_conditions: &'p [MatchCondition],
+    pub(crate) variables: &'p [Variable],
+}
+
+/// What becomes of a request when a policy cannot be evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailurePolicy {
+    /// It is refused.
+    Fail,
+    /// The policy counts as met.
+    Ignore,
+}
+
+impl PolicyParts<'_> {
+    pub(crate) fn on_failure(&self) -> FailurePolicy {
+        match text(self.failure_policy) {
+            IGNORE => FailurePolicy::Ignore,
+            _ => FailurePolicy::Fail,
+        }
+    }
+
+    /// What is wrong with all that stands before the expressions.
+    fn errors(&self, operations: &[&str], field: &Path) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let policy_field = field.child("failurePolicy");
+        match self.failure_policy.map(String::as_str) {
+            None => errors.push(FieldError::required(policy_field, "")),
+            Some(FAIL | IGNORE) => {}
+            Some(other) => {
+                errors.push(FieldError::not_supported(policy_field, other, &[FAIL, IGNORE]));
+            }
+        }
+        if let Some(kind) = self.param_kind {
+            errors.extend(parameters::kind_errors(kind, &field.child("paramKind")));
+        }
+        let field = field.child("matchConstraints");
+        match self.match_constraints {
+            None => errors.push(FieldError::required(field, "")),
+            Some(constraints) => {
+                errors.extend(match_resources::errors(constraints, operations, &field));
+                if items(constraints.resource_rules.as_ref()).is_empty() {
+                    errors.push(FieldError::required(field.child("resourceRules"), ""));
+                }
+            }
+        }
+        errors
+    }
+
+    /// The parameter kind as a table shows it.
+    fn param_kind_cell(&self) -> TableCell {
+        let shown = self.param_kind.map(|kind| {
+            format!("{}/{}", text(kind.api_version.as_ref()), text(kind.kind.as_ref()))
+        });
+        shown.unwrap_or_else(|| UNSET.to_owned()).into()
+    }
+}
+
+const FAIL: &str = "Fail";
+const IGNORE: &str = "Ignore";
+const UNSET: &str = "<unset>";
+
+fn set_failure_policy(slot: &mut Option<String>) {
+    super::defaults::text(slot, FAIL);
+}
