@@ -36,8 +36,8 @@ use std::collections::BTreeMap;
 
 pub use cel::authorizer::{AccessAnswer, AccessQuery, Authorizer};
 pub use cel::policy::{
-    ExpressionFailure, ExpressionPlace, ExpressionResult, PolicyEvaluation, PolicyExpression,
-    PolicyInput, PolicyNames, PolicyVariables, PolicyWork, is_variable_name,
+    ExpressionFailure, ExpressionPlace, ExpressionResult, POLICY_COST_MAX, PolicyEvaluation,
+    PolicyExpression, PolicyInput, PolicyNames, PolicyVariables, PolicyWork, is_variable_name,
 };
 pub use compile::SchemaCompileError;
 pub use definition::{DefinitionSchema, FieldPathError, check_definition_schema, type_of_field};

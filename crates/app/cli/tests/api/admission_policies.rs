@@ -80,7 +80,7 @@ fn policies_hold_at_once_and_after_a_kill() {
 
     engine.kill();
     engine.launch(&[]);
-    engine.wait();
+
     let refused = engine.kubectl_fails(&apply, &deployment(9));
     assert!(refused.contains("at most 3 replicas, not 9"), "{refused}");
     let listed = engine.kubectl(&["get", "validatingadmissionpolicies", "--no-headers"]);

@@ -60,6 +60,11 @@ impl<'w> WriteReview<'w> {
         self.call
     }
 
+    /// What the write may change of the object.
+    pub(crate) fn part(&self) -> ObjectPart {
+        self.change.map_or(ObjectPart::Main, |(part, _)| part)
+    }
+
     /// The object as it was; none when it is new.
     pub(crate) fn old(&self) -> Option<&'w dyn AnyObject> {
         self.change.map(|(_, old)| old)

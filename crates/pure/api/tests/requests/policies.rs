@@ -180,7 +180,132 @@ fn texts_and_lists_that_share_their_parts_do_not_fill_the_memory() {
     bench.create(&format!("{GROUP}/mutatingadmissionpolicybindings"), binding);
     let (code, text) = bench.make("a");
     assert_eq!(code, 403, "{text}");
+    assert!(text.contains("too large"), "{text}");
+}
+
+#[test]
+fn variables_stand_for_what_is_before_them_and_nest_only_so_deep() {
+    let mut bench = Bench::new();
+    let refusal = |bench: &mut Bench, variables: Value| {
+        let more = json!({"validations": [{"expression": "true"}], "variables": variables});
+        let path = format!("{GROUP}/validatingadmissionpolicies");
+        let reply = bench.call("POST", &path, &validating("p", more).to_string());
+        assert_eq!(reply.code(), 422, "{}", reply.text());
+        reply.text()
+    };
+    let itself = json!([
+        {"name": "a", "expression": "1"}, {"name": "a", "expression": "variables.a"},
+    ]);
+    let text = refusal(&mut bench, itself);
+    assert!(text.contains("spec.variables[1].name: Duplicate value"), "{text}");
+    let mut chain = vec![json!({"name": "v0", "expression": "1"})];
+    for at in 1..200 {
+        let expression = format!("variables.v{} + 1", at - 1);
+        chain.push(json!({"name": format!("v{at}"), "expression": expression}));
+    }
+    let text = refusal(&mut bench, json!(chain));
+    assert!(text.contains("levels with the variables that it uses"), "{text}");
+}
+
+#[test]
+fn a_policy_ends_when_its_budget_is_spent() {
+    let mut bench = Bench::new();
+    let hundred = format!("[{}]", vec!["1"; 100].join(","));
+    let bomb = format!("{hundred}.all(a, {hundred}.all(b, {hundred}.exists(c, c == a)))");
+    let validation = json!({"expression": bomb});
+    bench.validate("p", json!({"validations": vec![validation; 200]}));
+    let (code, text) = bench.make("a");
+    assert_eq!(code, 422, "{text}");
     assert!(text.contains("cost limit exceeded"), "{text}");
+    // objects that share their parts are compared part by part
+    let doubled = ".map(x, Object{a: x, b: x})".repeat(40);
+    let expression = format!("[Object{{}}]{doubled}.map(y, y == y)[0] ? Object{{}} : Object{{}}");
+    let mut bench = Bench::new();
+    bench.mutate("p", "Never", json!([apply(&expression)]));
+    let (code, text) = bench.make("a");
+    assert_eq!(code, 403, "{text}");
+    assert!(text.contains("cost limit exceeded"), "{text}");
+}
+
+#[test]
+fn a_macro_that_fails_leaves_nothing_behind() {
+    let mut bench = Bench::new();
+    let more = json!({
+        "variables": [{"name": "bad", "expression": "[1, 0].map(object, 1 / object)"}],
+        "validations": [{
+            "expression": "[1, 2].filter(c, variables.bad == [] || c > 0).size() == 2",
+        }, {
+            "expression": "object.metadata.name == 'a'",
+        }],
+    });
+    bench.validate("p", more);
+    assert_eq!(bench.make("a").0, 201);
+}
+
+#[test]
+fn a_parameter_that_fails_keeps_a_policy_from_no_other() {
+    let mut bench = Bench::new();
+    for (name, max) in [("a-broken", None), ("b-strict", Some("0"))] {
+        let mut parameter = config_map(name);
+        parameter["metadata"]["labels"] = json!({"limit": "yes"});
+        parameter["data"] = max.map_or(json!({}), |max| json!({"max": max}));
+        bench.create(CONFIG_MAPS, parameter);
+    }
+    let more = json!({
+        "failurePolicy": "Ignore", "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "matchConditions": [{"name": "set", "expression": "params.data.max != ''"}],
+        "validations": [{"expression": "size(object.data) <= int(params.data.max)"}],
+    });
+    bench.create(&format!("{GROUP}/validatingadmissionpolicies"), validating("p", more));
+    let spec = json!({
+        "policyName": "p", "validationActions": ["Deny"], "paramRef": {
+            "selector": {"matchLabels": {"limit": "yes"}}, "parameterNotFoundAction": "Deny",
+        },
+    });
+    let binding = object("ValidatingAdmissionPolicyBinding", "p", spec);
+    bench.create(&format!("{GROUP}/validatingadmissionpolicybindings"), binding);
+    let one = json!({"metadata": {"name": "one"}, "data": {"a": "1"}}).to_string();
+    assert_eq!(bench.call("POST", CONFIG_MAPS, &one).code(), 422);
+}
+
+#[test]
+fn a_policy_changes_nothing_that_the_write_may_not() {
+    let mut bench = Bench::new();
+    bench.mutate(
+        "p",
+        "Never",
+        json!([json_patch(
+            "[JSONPatch{op: 'add', path: '/metadata/name', value: 'other'}, \
+              JSONPatch{op: 'add', path: '/metadata/namespace', value: 'kube-system'}, \
+              JSONPatch{op: 'add', path: '/metadata/uid', value: 'mine'}, \
+              JSONPatch{op: 'add', path: '/data', value: {'changed': 'yes'}}]"
+        )]),
+    );
+    bench.make("a");
+    let stored = bench.get(&format!("{CONFIG_MAPS}/a"));
+    assert_eq!(stored["metadata"]["namespace"], "default");
+    assert_ne!(stored["metadata"]["uid"], "mine");
+    assert_eq!(stored["data"], json!({"changed": "yes"}));
+
+    let mut bench = Bench::new();
+    bench.create("/apis/apps/v1/namespaces/default/deployments", crate::harness::deployment("d"));
+    let mut policy = mutating(
+        "p",
+        "Never",
+        json!([json_patch("[JSONPatch{op: 'add', path: '/spec/replicas', value: 7}]")]),
+    );
+    policy["spec"]["matchConstraints"]["resourceRules"] = json!([{
+        "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/status"],
+        "operations": ["UPDATE"],
+    }]);
+    bench.create(&format!("{GROUP}/mutatingadmissionpolicies"), policy);
+    let binding = object("MutatingAdmissionPolicyBinding", "p", json!({"policyName": "p"}));
+    bench.create(&format!("{GROUP}/mutatingadmissionpolicybindings"), binding);
+    let path = "/apis/apps/v1/namespaces/default/deployments/d";
+    let before = bench.get(path)["spec"].clone();
+    let status = r#"{"status":{"observedGeneration":1}}"#;
+    bench.patch("merge-patch+json", &format!("{path}/status"), status).ok();
+    assert_eq!(bench.get(path)["spec"], before, "a write of the status leaves the spec");
 }
 
 #[test]
@@ -309,7 +434,15 @@ fn who_lets_a_policy_read_parameters_may_read_them() {
     });
     let policy = validating("peek", more).to_string();
     let path = format!("{GROUP}/validatingadmissionpolicies");
+    let early = json!({
+        "policyName": "peek", "validationActions": ["Deny"],
+        "paramRef": {"name": "key", "parameterNotFoundAction": "Allow"},
+    });
+    let early = object("ValidatingAdmissionPolicyBinding", "early", early).to_string();
+    let bindings = format!("{GROUP}/validatingadmissionpolicybindings");
     let ann = || UserInfo::new("ann", []);
+    let refused = bench.as_user(ann(), |bench| bench.call("POST", &bindings, &early));
+    assert_eq!(refused.code(), 422, "its policy may get any parameters: {}", refused.text());
     let refused = bench.as_user(ann(), |bench| bench.call("POST", &path, &policy));
     assert_eq!(refused.code(), 422, "{}", refused.text());
     assert!(refused.text().contains("spec.paramKind: Forbidden: user ann must have"));

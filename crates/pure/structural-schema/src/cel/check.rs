@@ -15,6 +15,7 @@ use cel::common::ast::{
 use super::{
     cost, messages,
     parse::{ExpressionProblem, PROBLEMS_MAX},
+    policy::ComposedName,
     signatures::{self, Signature},
     types::CelType,
 };
@@ -41,6 +42,8 @@ pub(crate) struct CheckedExpression {
     pub(crate) cel_type: CelType,
     pub(crate) cost_max: u64,
     pub(crate) uses_old_self: bool,
+    /// How deep the variables of a policy nest that it uses.
+    pub(super) composed_depth: usize,
 }
 
 /// Checks an expression. `self` and `oldSelf` have the given types.
@@ -58,7 +61,7 @@ pub(crate) fn check(
 pub(super) struct KnownNames<'n> {
     pub(super) variables: Vec<(String, CelType)>,
     /// The fields of `variables`, in a policy.
-    pub(super) composed: Option<&'n BTreeMap<String, CelType>>,
+    pub(super) composed: Option<&'n BTreeMap<String, ComposedName>>,
     /// Whether objects can be made by the names of their types.
     pub(super) has_messages: bool,
 }
@@ -69,18 +72,26 @@ pub(super) fn check_with(
     names: KnownNames<'_>,
 ) -> Result<CheckedExpression, Vec<ExpressionProblem>> {
     let KnownNames { variables, composed, has_messages } = names;
-    let mut checker =
-        Checker { variables, composed, has_messages, uses_old_self: false, problems: Vec::new() };
+    let mut checker = Checker {
+        variables,
+        composed,
+        composed_depth: 0,
+        has_messages,
+        uses_old_self: false,
+        problems: Vec::new(),
+    };
     let Checked { cel_type, cost } = checker.expression(root);
     if !checker.problems.is_empty() {
         return Err(checker.problems);
     }
-    Ok(CheckedExpression { cel_type, cost_max: cost, uses_old_self: checker.uses_old_self })
+    let Checker { uses_old_self, composed_depth, .. } = checker;
+    Ok(CheckedExpression { cel_type, cost_max: cost, uses_old_self, composed_depth })
 }
 
 pub(super) struct Checker<'a> {
     variables: Vec<(String, CelType)>,
-    composed: Option<&'a BTreeMap<String, CelType>>,
+    composed: Option<&'a BTreeMap<String, ComposedName>>,
+    composed_depth: usize,
     pub(super) has_messages: bool,
     uses_old_self: bool,
     problems: Vec<ExpressionProblem>,
@@ -242,7 +253,10 @@ impl Checker<'_> {
             CelType::Any(_) => CelType::ANY,
             CelType::Message(message) if **message == *messages::COMPOSED => {
                 match self.composed.and_then(|composed| composed.get(name)) {
-                    Some(field) => field.clone(),
+                    Some(known) => {
+                        self.composed_depth = self.composed_depth.max(known.depth);
+                        known.cel_type.clone()
+                    }
                     None => self.problem(id, format!("undefined field '{name}'")).cel_type,
                 }
             }

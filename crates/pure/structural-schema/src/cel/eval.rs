@@ -23,6 +23,8 @@ use super::{
 };
 use crate::go_regex;
 
+/// Why an expression that costs too much has no value.
+pub(super) const TOO_EXPENSIVE: &str = "operation cancelled: actual cost limit exceeded";
 /// How deep a value may nest that an expression makes.
 const VALUE_DEPTH_MAX: usize = 100;
 /// How long the text of a failure may be. Texts of objects can be in it.
@@ -59,10 +61,19 @@ pub(super) struct SharedWork {
     regexes: BTreeMap<String, Result<Rc<Regex>, String>>,
 }
 
+impl SharedWork {
+    pub(super) fn charge(&mut self, work: usize) -> Result<(), EvalError> {
+        self.work = self.work.saturating_add(work);
+        if self.work > WORK_MAX { Err(EvalError::TooExpensive) } else { Ok(()) }
+    }
+}
+
 /// One evaluation.
 pub(super) struct Evaluation<'a> {
     variables: Vec<(&'a str, CelValue<'a>)>,
     cost: u64,
+    /// What the expression may cost.
+    cost_max: u64,
     shared: &'a RefCell<SharedWork>,
     /// What a policy has beside its variables.
     policy: Option<PolicyScope<'a>>,
@@ -76,6 +87,8 @@ pub(super) struct PolicyScope<'a> {
     pub(super) values: BTreeMap<&'a str, EvalResult<'a>>,
     /// How many variables are inputs; those after them belong to macros.
     pub(super) inputs: usize,
+    /// What the variables cost that were evaluated since the expression began.
+    composed_cost: u64,
 }
 
 impl<'a> Evaluation<'a> {
@@ -86,7 +99,7 @@ impl<'a> Evaluation<'a> {
     ) -> Self {
         let old_self = old_self.map(|value| ("oldSelf", value));
         let variables = [("self", self_value)].into_iter().chain(old_self).collect();
-        Self { variables, cost: 0, shared, policy: None }
+        Self { variables, cost: 0, cost_max: CALL_COST_MAX, shared, policy: None }
     }
 
     /// An evaluation of a policy with these inputs.
@@ -96,14 +109,24 @@ impl<'a> Evaluation<'a> {
         authorizer: &'a dyn Authorizer,
         composed: &'a PolicyVariables,
     ) -> Self {
-        let values = BTreeMap::new();
-        let scope = PolicyScope { authorizer, composed, values, inputs: inputs.len() };
-        Self { variables: inputs, cost: 0, shared, policy: Some(scope) }
+        let (values, inputs_count) = (BTreeMap::new(), inputs.len());
+        let scope =
+            PolicyScope { authorizer, composed, values, inputs: inputs_count, composed_cost: 0 };
+        Self { variables: inputs, cost: 0, cost_max: CALL_COST_MAX, shared, policy: Some(scope) }
     }
 
-    /// Begins the next expression of a policy: each has its own limit. Gives the cost of the last.
-    pub(super) fn take_cost(&mut self) -> u64 {
-        std::mem::take(&mut self.cost)
+    /// Runs one expression of a policy, which may cost so much. Gives what it did cost, with the
+    /// variables that it was the first to use.
+    pub(super) fn run_within(
+        &mut self,
+        expression: &'a IdedExpr,
+        cost_max: u64,
+    ) -> (EvalResult<'a>, u64) {
+        self.cost_max = cost_max.min(CALL_COST_MAX);
+        let value = self.run(expression);
+        let of_composed =
+            self.policy.as_mut().map_or(0, |policy| std::mem::take(&mut policy.composed_cost));
+        (value, std::mem::take(&mut self.cost).saturating_add(of_composed))
     }
 
     /// Who answers questions about rights, if there is one.
@@ -114,25 +137,31 @@ impl<'a> Evaluation<'a> {
     /// A variable that the policy composes.
     fn composed(&mut self, name: &str) -> EvalResult<'a> {
         let Some(policy) = &self.policy else { return Err(EvalError::no_overload()) };
-        if let Some(known) = policy.values.get(name) {
-            return known.clone();
+        if let Some(known) = policy.values.get(name).cloned() {
+            return self.charge(cost::SELECT).and(known);
         }
         let Some((name, expression)) = policy.composed.get_key_value(name) else {
             return Err(EvalError::new(format!("no such key: {name}")));
         };
-        let of_macros = self.variables.split_off(policy.inputs);
+        // a variable has a limit of its own, as each expression has
+        let inputs = policy.inputs;
+        let of_macros = self.variables.split_off(inputs);
+        let cost = std::mem::take(&mut self.cost);
         let value = self.run(expression.root());
+        let own_cost = std::mem::replace(&mut self.cost, cost);
         self.variables.extend(of_macros);
-        let value = value.map_err(|problem| match problem {
-            EvalError::Failed(why) => {
-                let why = format!("composited variable {name:?} fails to evaluate: {why}");
-                EvalError::Failed(why)
-            }
-            EvalError::TooExpensive => EvalError::TooExpensive,
+        let value = value.map_err(|problem| {
+            let why = match problem {
+                EvalError::Failed(why) => why,
+                EvalError::TooExpensive => TOO_EXPENSIVE.to_owned(),
+            };
+            EvalError::new(format!("composited variable {name:?} fails to evaluate: {why}"))
         });
         if let Some(policy) = &mut self.policy {
+            policy.composed_cost = policy.composed_cost.saturating_add(own_cost);
             policy.values.insert(name, value.clone());
         }
+        self.charge(cost::SELECT)?;
         value
     }
 
@@ -152,14 +181,12 @@ impl<'a> Evaluation<'a> {
 
     pub(super) fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
         self.cost = self.cost.saturating_add(cost);
-        if self.cost > CALL_COST_MAX { Err(EvalError::TooExpensive) } else { Ok(()) }
+        if self.cost > self.cost_max { Err(EvalError::TooExpensive) } else { Ok(()) }
     }
 
     /// Counts work that has no cost of its own.
     pub(super) fn charge_work(&mut self, work: usize) -> Result<(), EvalError> {
-        let mut shared = self.shared.borrow_mut();
-        shared.work = shared.work.saturating_add(work);
-        if shared.work > WORK_MAX { Err(EvalError::TooExpensive) } else { Ok(()) }
+        self.shared.borrow_mut().charge(work)
     }
 
     pub(super) fn work_left(&self) -> usize {
@@ -199,8 +226,11 @@ impl<'a> Evaluation<'a> {
                     return Ok(CelValue::TypeName(name));
                 }
                 if self.names_composed(&select.operand) {
-                    let value = self.composed(&select.field);
-                    return if select.test { Ok(CelValue::Bool(value.is_ok())) } else { value };
+                    // a variable is there whatever becomes of it
+                    return match select.test {
+                        true => Ok(CelValue::Bool(true)),
+                        false => self.composed(&select.field),
+                    };
                 }
                 if self.policy.is_some()
                     && messages::is_request_resource(&select.operand, &select.field)
@@ -276,12 +306,19 @@ impl<'a> Evaluation<'a> {
             .ok_or_else(|| EvalError::new(format!("no such attribute(s): {name}")))
     }
 
+    /// However it ends, its variables are gone then.
     fn comprehension(&mut self, fold: &'a ComprehensionExpr) -> EvalResult<'a> {
+        let depth = self.variables.len();
+        let result = self.fold(fold, depth);
+        self.variables.truncate(depth);
+        result
+    }
+
+    fn fold(&mut self, fold: &'a ComprehensionExpr, depth: usize) -> EvalResult<'a> {
         let range = self.run(&fold.iter_range)?;
         if let CelValue::Map(map) = &range {
             self.charge_work(map.len())?; // the keys are copied
         }
-        let depth = self.variables.len();
         let mut result = self.run(&fold.accu_init)?;
         for item in operations::range_items(&range)? {
             self.charge_conversion(&item)?;
@@ -300,9 +337,7 @@ impl<'a> Evaluation<'a> {
         }
         self.variables.truncate(depth);
         self.variables.push((&fold.accu_var, result));
-        let done = self.run(&fold.result);
-        self.variables.truncate(depth);
-        done
+        self.run(&fold.result)
     }
 
     fn take_last(&mut self) -> CelValue<'a> {

@@ -96,26 +96,50 @@ impl<'a> Evaluation<'a> {
         }))
     }
 
-    /// A value as JSON. Each part counts: two lists may share what they hold.
+    /// A value as JSON, no larger than the body of a request may be. Each part counts: two lists
+    /// may share what they hold.
     pub(super) fn as_json(&mut self, value: &CelValue<'a>) -> Result<Value, EvalError> {
-        self.json_at(value, None)
+        let mut json = JsonWriter {
+            evaluation: self,
+            values_left: JSON_VALUES_MAX,
+            bytes_left: JSON_BYTES_MAX,
+        };
+        json.value(value, None)
+    }
+}
+
+/// The most values of what a mutation makes, as of a body.
+const JSON_VALUES_MAX: usize = 125_000;
+/// The most bytes of its texts and names, as of a body.
+const JSON_BYTES_MAX: usize = 3 << 20;
+
+struct JsonWriter<'e, 'a> {
+    evaluation: &'e mut Evaluation<'a>,
+    values_left: usize,
+    bytes_left: usize,
+}
+
+impl<'a> JsonWriter<'_, 'a> {
+    fn text(&mut self, text: &str) -> Result<String, EvalError> {
+        let left = self.bytes_left.checked_sub(text.len());
+        self.bytes_left = left.ok_or_else(too_large)?;
+        Ok(text.to_owned())
     }
 
-    /// The same of a value that stands where an object of the type `place` is expected.
-    fn json_at(&mut self, value: &CelValue<'a>, place: Option<&str>) -> Result<Value, EvalError> {
-        self.charge_work(1)?;
+    /// A value that stands where an object of the type `place` is expected.
+    fn value(&mut self, value: &CelValue<'a>, place: Option<&str>) -> Result<Value, EvalError> {
+        self.values_left = self.values_left.checked_sub(1).ok_or_else(too_large)?;
+        self.evaluation.charge_new_values(1)?;
         Ok(match value {
             CelValue::Null => Value::Null,
             CelValue::Bool(flag) => (*flag).into(),
             CelValue::Int(int) => (*int).into(),
             CelValue::Uint(uint) => (*uint).into(),
             CelValue::Double(double) => (*double).into(),
-            CelValue::Text(text) => {
-                self.charge_text_made(text.len())?;
-                (**text).into()
-            }
+            CelValue::Text(text) => self.text(text)?.into(),
             CelValue::Bytes(bytes) => {
-                self.charge_text_made(bytes.len())?;
+                let left = self.bytes_left.checked_sub(bytes.len().saturating_mul(2));
+                self.bytes_left = left.ok_or_else(too_large)?;
                 BASE64_STANDARD.encode(bytes).into()
             }
             CelValue::Duration(_)
@@ -124,11 +148,16 @@ impl<'a> Evaluation<'a> {
             | CelValue::Ip(_)
             | CelValue::Cidr(..) => value.shown().into(),
             CelValue::List(list) => {
-                let items = list.iter().map(|item| self.json_at(&item, place));
-                items.collect::<Result<Vec<_>, _>>()?.into()
+                let mut items = Vec::new();
+                for at in 0..list.len() {
+                    if let Some(item) = list.get(at) {
+                        items.push(self.value(&item, place)?);
+                    }
+                }
+                items.into()
             }
-            CelValue::Map(map) => self.json_of_map(map)?,
-            CelValue::Message(message) => self.json_of_message(message, place)?,
+            CelValue::Map(map) => self.object(map, |_| None)?,
+            CelValue::Message(message) => self.message(message, place)?,
             CelValue::Optional(_)
             | CelValue::TypeName(_)
             | CelValue::Url(_)
@@ -142,22 +171,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    fn json_of_map(&mut self, map: &CelMap<'a>) -> Result<Value, EvalError> {
-        let mut fields = Map::new();
-        self.charge_work(map.len())?;
-        for (key, value) in map.entries() {
-            let CelValue::Text(name) = &key else {
-                let problem =
-                    format!("a key of an object must be a string, not {}", key.type_name());
-                return Err(EvalError::new(problem));
-            };
-            let value = self.json_at(&value, None)?;
-            fields.insert(name.to_string(), value);
-        }
-        Ok(Value::Object(fields))
-    }
-
-    fn json_of_message(
+    fn message(
         &mut self,
         message: &CelMessage<'a>,
         place: Option<&str>,
@@ -169,16 +183,36 @@ impl<'a> Evaluation<'a> {
                  from root Object type"
             )));
         }
+        self.object(&message.fields, |field| {
+            (name != JSON_PATCH).then(|| format!("{name}.{field}"))
+        })
+    }
+
+    /// An object whose fields have the types that `place` gives by their names.
+    fn object(
+        &mut self,
+        map: &CelMap<'a>,
+        place: impl Fn(&str) -> Option<String>,
+    ) -> Result<Value, EvalError> {
         let mut fields = Map::new();
-        for (field, value) in message.fields.entries() {
-            let field = field.shown();
-            let below = format!("{name}.{field}");
-            let place = (name != JSON_PATCH).then_some(below.as_str());
-            let value = self.json_at(&value, place)?;
-            fields.insert(field, value);
+        for key in map.keys() {
+            let CelValue::Text(name) = &key else {
+                let problem =
+                    format!("a key of an object must be a string, not {}", key.type_name());
+                return Err(EvalError::new(problem));
+            };
+            self.evaluation.charge_lookup(&CelValue::Map(map.clone()), &key)?;
+            let Some(value) = map.get(&key) else { continue };
+            let value = self.value(&value, place(name).as_deref())?;
+            let name = self.text(name)?;
+            fields.insert(name, value);
         }
         Ok(Value::Object(fields))
     }
+}
+
+fn too_large() -> EvalError {
+    EvalError::new("the object that the expression makes is too large")
 }
 
 /// Whether an expression spells `authorizer.requestResource`, which is one name.

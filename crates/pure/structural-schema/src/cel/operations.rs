@@ -134,7 +134,11 @@ fn equals<'a>(
     evaluation.charge(comparison_cost(a, b))?;
     match a {
         CelValue::List(_) | CelValue::Map(_) if a.size() != b.size() => {}
-        CelValue::List(_) | CelValue::Map(_) | CelValue::Optional(_) | CelValue::Semver(_) => {
+        CelValue::List(_)
+        | CelValue::Map(_)
+        | CelValue::Message(_)
+        | CelValue::Optional(_)
+        | CelValue::Semver(_) => {
             evaluation.charge_elements(a)?;
             evaluation.charge_elements(b)?;
         }

@@ -1,7 +1,12 @@
 //! Expressions of admission policies: they see an object without a schema, the request, parameters
 //! and the authorizer. (apiserver `admission/plugin/cel`)
 
-use std::{cell::RefCell, collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    fmt,
+    sync::Arc,
+};
 
 use cel::common::ast::IdedExpr;
 use serde_json::Value;
@@ -9,16 +14,25 @@ use serde_json::Value;
 use super::{
     authorizer::{AccessQuery, AccessQuestion, AccessStep, Authorizer},
     check::{KnownNames, check_with},
-    eval::{EvalError, EvalResult, Evaluation, SharedWork},
+    eval::{EvalError, Evaluation, SharedWork, TOO_EXPENSIVE},
     messages::{COMPOSED, JSON_PATCH, OBJECT, REQUEST_RESOURCE},
     names,
-    parse::{parse, placed},
+    nesting::depth_of,
+    parse::{EXPRESSION_DEPTH_MAX, parse, placed},
     types::{CelType, UNBOUNDED},
     value::{CelValue, from_json},
 };
 
 /// What all expressions of one policy may cost for one request, of each binding and parameter.
-const POLICY_COST_MAX: u64 = 10_000_000;
+pub const POLICY_COST_MAX: u64 = 10_000_000;
+/// What all policies may cost for one request.
+const REQUEST_COST_MAX: u64 = 50_000_000;
+/// What reading or copying an object counts for, beside its bytes.
+const OBJECT_WORK: usize = 1_000;
+/// Bytes of an object that count as one unit of work.
+const BYTES_IN_WORK: usize = 4;
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// The name of the object whose fields are the variables that a policy composes.
 pub(super) const VARIABLES: &str = "variables";
@@ -31,7 +45,14 @@ pub fn is_variable_name(name: &str) -> bool {
 /// The names that the expressions of one policy may use.
 pub struct PolicyNames {
     has_parameters: bool,
-    composed: BTreeMap<String, CelType>,
+    composed: BTreeMap<String, ComposedName>,
+}
+
+/// What is known of a variable that a policy composes.
+pub(super) struct ComposedName {
+    pub(super) cel_type: CelType,
+    /// How deep its expression nests, with the variables that it uses.
+    pub(super) depth: usize,
 }
 
 /// Where an expression of a policy stands.
@@ -54,8 +75,13 @@ impl PolicyNames {
     /// Adds a variable that the policy composes. One without an expression was refused: it counts
     /// as any type, so that one mistake is reported once.
     pub fn add_variable(&mut self, name: &str, expression: Option<&PolicyExpression>) {
-        let cel_type = expression.map_or(CelType::ANY, |expression| expression.cel_type.clone());
-        self.composed.insert(name.to_owned(), cel_type);
+        let known = match expression {
+            Some(PolicyExpression { cel_type, depth, .. }) => {
+                ComposedName { cel_type: cel_type.clone(), depth: *depth }
+            }
+            None => ComposedName { cel_type: CelType::ANY, depth: 0 },
+        };
+        self.composed.insert(name.to_owned(), known);
     }
 
     fn known_in(&self, place: ExpressionPlace) -> KnownNames<'_> {
@@ -134,6 +160,7 @@ impl ExpressionResult {
 pub struct PolicyExpression {
     root: IdedExpr,
     cel_type: CelType,
+    depth: usize,
 }
 
 impl fmt::Debug for PolicyExpression {
@@ -157,11 +184,19 @@ impl PolicyExpression {
         let root = parse(text).map_err(failed)?;
         let checked = check_with(&root, names.known_in(place))
             .map_err(|problems| failed(placed(text, &problems)))?;
+        // a variable is evaluated in the middle of the expression that uses it first
+        let depth = depth_of(text).saturating_add(checked.composed_depth);
+        if depth > EXPRESSION_DEPTH_MAX {
+            return Err(format!(
+                "compilation failed: the expression nests more than {EXPRESSION_DEPTH_MAX} levels \
+                 with the variables that it uses"
+            ));
+        }
         if !wanted.is_met(&checked.cel_type) {
             let (wanted, found) = (wanted.shown(), type_in_words(&checked.cel_type));
             return Err(format!("must evaluate to {wanted} but got {found}"));
         }
-        Ok(Self { root, cel_type: checked.cel_type })
+        Ok(Self { root, cel_type: checked.cel_type, depth })
     }
 
     pub(super) fn root(&self) -> &IdedExpr {
@@ -207,14 +242,33 @@ pub struct PolicyInput<'a> {
 pub struct ExpressionFailure(pub String);
 
 /// What all evaluations for one request share: what they compiled, and what they may cost in all.
-#[derive(Default)]
-pub struct PolicyWork(RefCell<SharedWork>);
+pub struct PolicyWork {
+    shared: RefCell<SharedWork>,
+    cost_left: Cell<u64>,
+}
+
+impl Default for PolicyWork {
+    fn default() -> Self {
+        Self { shared: RefCell::default(), cost_left: Cell::new(REQUEST_COST_MAX) }
+    }
+}
+
+impl PolicyWork {
+    /// Counts bytes of objects that are read, copied or patched for policies.
+    ///
+    /// # Errors
+    /// All policies together have done too much for one request.
+    pub fn charge_bytes(&self, bytes: usize) -> Result<(), ExpressionFailure> {
+        let mut shared = self.shared.borrow_mut();
+        shared.charge(OBJECT_WORK.saturating_add(bytes / BYTES_IN_WORK)).map_err(failure)
+    }
+}
 
 /// The evaluation of one policy, with one binding and one parameter.
 pub struct PolicyEvaluation<'a> {
     evaluation: Evaluation<'a>,
-    /// What may still be spent.
-    budget: u64,
+    cost_left: u64,
+    work: &'a PolicyWork,
 }
 
 impl<'a> PolicyEvaluation<'a> {
@@ -235,8 +289,14 @@ impl<'a> PolicyEvaluation<'a> {
             (REQUEST_RESOURCE, question(AccessStep::Resource, input.request_resource.clone())),
         ];
         inputs.extend(input.parameter.map(|parameter| ("params", json(parameter))));
-        let evaluation = Evaluation::of_policy(&work.0, inputs, input.authorizer, variables);
-        Self { evaluation, budget: POLICY_COST_MAX }
+        let evaluation = Evaluation::of_policy(&work.shared, inputs, input.authorizer, variables);
+        Self { evaluation, cost_left: POLICY_COST_MAX, work }
+    }
+
+    /// The same for a policy that has this much left to spend.
+    #[must_use]
+    pub fn within(self, cost_left: u64) -> Self {
+        Self { cost_left, ..self }
     }
 
     /// Evaluates a condition.
@@ -277,23 +337,22 @@ impl<'a> PolicyEvaluation<'a> {
         self.evaluation.as_json(&value).map_err(failure)
     }
 
+    /// What this policy may still cost, with the same binding and parameter.
+    pub fn cost_left(&self) -> u64 {
+        self.cost_left
+    }
+
     fn value(
         &mut self,
         expression: &'a PolicyExpression,
     ) -> Result<CelValue<'a>, ExpressionFailure> {
-        let result: EvalResult<'a> = self.evaluation.run(&expression.root);
-        let cost = self.evaluation.take_cost();
-        match self.budget.checked_sub(cost) {
-            Some(left) => self.budget = left,
-            None => {
-                self.budget = 0;
-                return Err(ExpressionFailure(
-                    "validation failed due to running out of cost budget, no further validation \
-                     rules will be run"
-                        .to_owned(),
-                ));
-            }
+        let left = self.cost_left.min(self.work.cost_left.get());
+        if left == 0 {
+            return Err(ExpressionFailure(OUT_OF_BUDGET.to_owned()));
         }
+        let (result, cost) = self.evaluation.run_within(&expression.root, left);
+        self.cost_left = self.cost_left.saturating_sub(cost);
+        self.work.cost_left.set(self.work.cost_left.get().saturating_sub(cost));
         result.map_err(failure)
     }
 }
@@ -301,7 +360,7 @@ impl<'a> PolicyEvaluation<'a> {
 fn failure(problem: EvalError) -> ExpressionFailure {
     ExpressionFailure(match problem {
         EvalError::Failed(why) => why,
-        EvalError::TooExpensive => "operation cancelled: actual cost limit exceeded".to_owned(),
+        EvalError::TooExpensive => TOO_EXPENSIVE.to_owned(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Policies and bindings as they run, kept by the versions of their objects.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -186,31 +186,48 @@ impl<T> Known<T> {
         };
         let prefix = keys::collection(entry, "");
         let page = api.store.range(&RangeQuery { prefix, ..RangeQuery::default() })?;
-        let mut known = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found = Vec::with_capacity(page.objects.len());
-        for stored in &page.objects {
-            let key = stored.key.as_str();
-            if let Some(known) = known.get(key).filter(|known| known.is_of(stored)) {
-                found.push(Arc::clone(&known.made));
+        // nothing is compiled under the lock, which every write takes
+        let found: Vec<Option<Arc<T>>> = {
+            let known = self.lock();
+            let of_version = |stored: &Arc<StoredObject>| {
+                let known = known.get(stored.key.as_str()).filter(|known| known.is_of(stored));
+                known.map(|known| Arc::clone(&known.made))
+            };
+            page.objects.iter().map(of_version).collect()
+        };
+        let mut all = Vec::with_capacity(found.len());
+        for (stored, found) in page.objects.iter().zip(found) {
+            if let Some(found) = found {
+                all.push(found);
             } else if let Some(made) = make(read(stored)?).map(Arc::new) {
-                found.push(Arc::clone(&made));
+                all.push(Arc::clone(&made));
                 let (revision, text) = (stored.revision, stored.value.clone());
-                known.insert(key.to_owned(), KnownObject { revision, text, made });
+                let key = stored.key.as_str().to_owned();
+                self.lock().insert(key, KnownObject { revision, text, made });
             }
         }
+        let mut known = self.lock();
         if known.len() > page.objects.len() {
             let is_there = |key: &str| {
                 page.objects.binary_search_by(|stored| stored.key.as_str().cmp(key)).is_ok()
             };
             known.retain(|key, _| is_there(key));
         }
-        Ok(found)
+        Ok(all)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, KnownObject<T>>> {
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> KnownObject<T> {
     fn is_of(&self, stored: &StoredObject) -> bool {
-        self.revision == stored.revision && self.text == stored.value
+        let is_same_text = || {
+            self.text.as_ptr() == stored.value.as_ptr() && self.text.len() == stored.value.len()
+                || self.text == stored.value
+        };
+        self.revision == stored.revision && is_same_text()
     }
 }
 

@@ -34,7 +34,9 @@ pub(in crate::admission) fn check(write: &ObjectWrite<'_>) -> Result<(), ApiErro
 /// The parameters that a policy or a binding reads.
 #[derive(PartialEq)]
 struct Parameters {
-    kind: ParamKind,
+    /// None of a binding to a policy that is not there yet, or has no parameters yet: it may get
+    /// any.
+    kind: Option<ParamKind>,
     /// Of a binding.
     reference: Option<ParamRef>,
 }
@@ -44,29 +46,32 @@ impl Parameters {
         let object = object.as_any();
         if let Some(policy) = object.downcast_ref::<ValidatingAdmissionPolicy>() {
             let kind = policy.spec.as_ref()?.param_kind.clone()?;
-            return Some(Self { kind, reference: None });
+            return Some(Self { kind: Some(kind), reference: None });
         }
         if let Some(policy) = object.downcast_ref::<MutatingAdmissionPolicy>() {
             let kind = policy.spec.as_ref()?.param_kind.clone()?;
-            return Some(Self { kind, reference: None });
+            return Some(Self { kind: Some(kind), reference: None });
         }
         if let Some(binding) = object.downcast_ref::<ValidatingAdmissionPolicyBinding>() {
             let reference = Some(binding.spec.param_ref.clone()?);
-            let policy: ValidatingAdmissionPolicy = stored(call, &binding.spec.policy_name)?;
-            return Some(Self { kind: policy.spec?.param_kind?, reference });
+            let policy: Option<ValidatingAdmissionPolicy> = stored(call, &binding.spec.policy_name);
+            let kind = policy.and_then(|policy| policy.spec?.param_kind);
+            return Some(Self { kind, reference });
         }
         let binding = object.downcast_ref::<MutatingAdmissionPolicyBinding>()?;
         let spec = binding.spec.as_ref()?;
         let reference = Some(spec.param_ref.clone()?);
-        let policy: MutatingAdmissionPolicy = stored(call, text(spec.policy_name.as_ref()))?;
-        Some(Self { kind: policy.spec?.param_kind?, reference })
+        let policy: Option<MutatingAdmissionPolicy> = stored(call, text(spec.policy_name.as_ref()));
+        let kind = policy.and_then(|policy| policy.spec?.param_kind);
+        Some(Self { kind, reference })
     }
 
     /// Why the author may not let the policy read them.
     fn refusal(&self, call: &ApiCall<'_>) -> Result<Option<FieldError>, ApiError> {
-        let api_version = text(self.kind.api_version.as_ref());
+        let kind = self.kind.as_ref();
+        let api_version = kind.map_or("*/*", |kind| text(kind.api_version.as_ref()));
         let (group, _) = api_version.split_once('/').unwrap_or(("", api_version));
-        let entry = parameters::entry_of(call.api, &self.kind);
+        let entry = kind.and_then(|kind| parameters::entry_of(call.api, kind));
         let resource = entry.as_ref().map_or("*", |entry| &entry.plural);
         let given = |value: &Option<String>| match text(value.as_ref()) {
             "" => "*".to_owned(),
@@ -101,7 +106,7 @@ impl Parameters {
                 format!(
                     "user {user} must have \"get\" permission on all objects of the referenced \
                      paramKind (kind={}, apiVersion={api_version})",
-                    text(self.kind.kind.as_ref())
+                    text(kind.and_then(|kind| kind.kind.as_ref()))
                 ),
             ),
             Some(_) => FieldError::forbidden(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use k8s_openapi::api::admissionregistration::v1::{ParamKind, ParamRef};
 use rekindle_store::{RangeQuery, StoredObject};
+use rekindle_structural_schema::PolicyWork;
 use serde_json::Value;
 
 use super::reviewed::{ReviewedRequest, without_owners};
@@ -14,14 +15,24 @@ use crate::selectors::labels_of;
 use crate::shared::ApiShared;
 use crate::validation::{selector, text};
 
-/// The parameters with which a policy runs: one run for each. None of a policy without parameters.
+/// The parameters with which a policy runs: one run for each.
+pub(super) enum PolicyParameters {
+    /// The policy has none.
+    None,
+    /// The binding names none.
+    Null,
+    /// These objects.
+    Stored(Arc<KindEntry>, Vec<Arc<StoredObject>>),
+}
+
+/// The parameters that a binding names. Reading them counts.
 pub(super) fn of_binding(
     request: &ReviewedRequest<'_>,
-    kind: Option<&ParamKind>,
-    reference: Option<&ParamRef>,
-) -> Result<Vec<Option<Value>>, String> {
-    let Some(kind) = kind else { return Ok(vec![None]) };
-    let Some(reference) = reference else { return Ok(vec![Some(Value::Null)]) };
+    (kind, reference): (Option<&ParamKind>, Option<&ParamRef>),
+    work: &PolicyWork,
+) -> Result<PolicyParameters, String> {
+    let Some(kind) = kind else { return Ok(PolicyParameters::None) };
+    let Some(reference) = reference else { return Ok(PolicyParameters::Null) };
     let api = request.call.api;
     let entry = entry_of(api, kind).ok_or_else(|| {
         format!(
@@ -33,21 +44,21 @@ pub(super) fn of_binding(
     let namespace = namespace_of(request, &entry, reference)?;
     let name = text(reference.name.as_ref());
     let found = if name.is_empty() {
-        selected(api, &entry, namespace, reference)?
+        selected(api, &entry, (namespace, reference), work)?
     } else {
         let stored = api.store.get(&keys::object(&entry, namespace, name));
         stored.into_iter().collect()
     };
     if found.is_empty() {
         return match text(reference.parameter_not_found_action.as_ref()) {
-            "Allow" => Ok(Vec::new()),
+            "Allow" => Ok(PolicyParameters::Stored(entry, Vec::new())),
             _ => {
                 Err("no params found for policy binding with `Deny` parameterNotFoundAction"
                     .to_owned())
             }
         };
     }
-    found.iter().map(|stored| value_of(&entry, &stored.value).map(Some)).collect()
+    Ok(PolicyParameters::Stored(entry, found))
 }
 
 /// `/v1`, or `apps/v1`: as Go shows a group and a version.
@@ -94,19 +105,29 @@ fn namespace_of<'n>(
 fn selected(
     api: &ApiShared,
     entry: &KindEntry,
-    namespace: &str,
-    reference: &ParamRef,
+    (namespace, reference): (&str, &ParamRef),
+    work: &PolicyWork,
 ) -> Result<Vec<Arc<StoredObject>>, String> {
     let prefix = keys::collection(entry, namespace);
     let page = api.store.range(&RangeQuery { prefix, ..RangeQuery::default() });
-    let mut objects = page.map_err(|error| error.to_string())?.objects;
-    if let Some(wanted) = &reference.selector {
-        objects.retain(|stored| selector::matches(wanted, Some(&labels_of(&stored.value))));
+    let objects = page.map_err(|error| error.to_string())?.objects;
+    let Some(wanted) = &reference.selector else { return Ok(objects) };
+    let mut found = Vec::new();
+    for stored in objects {
+        work.charge_bytes(stored.value.len()).map_err(|failure| failure.0)?;
+        let is_wanted = selector::matches(wanted, Some(&labels_of(&stored.value)));
+        found.extend(is_wanted.then_some(stored));
     }
-    Ok(objects)
+    Ok(found)
 }
 
-fn value_of(entry: &KindEntry, stored: &Bytes) -> Result<Value, String> {
+/// A parameter as expressions see it.
+pub(super) fn value_of(
+    entry: &KindEntry,
+    stored: &Bytes,
+    work: &PolicyWork,
+) -> Result<Value, String> {
+    work.charge_bytes(stored.len()).map_err(|failure| failure.0)?;
     let shown = entry.codec.shown(stored).map_err(|error| error.to_string())?;
     let mut value = serde_json::from_slice(&shown).map_err(|error| error.to_string())?;
     without_owners(&mut value);

@@ -58,6 +58,11 @@ impl Operation {
     }
 }
 
+/// Whether no policy looks at objects of the kind.
+pub(super) fn is_exempt(entry: &KindEntry) -> bool {
+    entry.group == GROUP && EXEMPT.contains(&&*entry.plural)
+}
+
 /// A request about one object. What policies may look at is made when the first one does.
 pub(super) struct ReviewedRequest<'r> {
     pub(super) call: &'r ApiCall<'r>,
@@ -86,8 +91,7 @@ impl<'r> ReviewedRequest<'r> {
         new: Option<&'r dyn AnyObject>,
         old: Option<&'r dyn AnyObject>,
     ) -> Option<Self> {
-        let is_exempt = call.entry.group == GROUP && EXEMPT.contains(&&*call.entry.plural);
-        (!is_exempt).then(|| Self {
+        (!is_exempt(call.entry)).then(|| Self {
             call,
             operation,
             new,

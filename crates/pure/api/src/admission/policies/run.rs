@@ -6,53 +6,67 @@ use serde_json::Value;
 
 use super::authorizer::RequestAuthorizer;
 use super::memory::{StoredBinding, StoredPolicy};
-use super::parameters;
+use super::parameters::{self, PolicyParameters};
 use super::reviewed::ReviewedRequest;
+use crate::kinds::admission_policy::FailurePolicy;
 use crate::status::ApiError;
 
-/// What is done with a policy that is for the request: once for each parameter. An error is a
-/// failure of the policy.
+/// What is done with a policy that is for the request, once for each parameter. An error is a
+/// failure of the policy with this parameter.
 pub(super) type Run<'f, S> =
     dyn FnMut(&StoredPolicy<S>, PolicyInput<'_>, &PolicyWork) -> Result<(), PolicyFailure> + 'f;
 
-/// Why a policy could not be evaluated, or refuses a request.
+/// Why a policy could not be evaluated.
 #[derive(Debug)]
 pub(super) struct PolicyFailure(pub(super) String);
 
-/// Runs a policy with one binding, if it is for the request.
+/// Runs a policy with one binding, if it is for the request. A parameter with which it fails keeps
+/// it from no other. Gives the failures that count.
 ///
 /// # Errors
-/// The store cannot be read. The inner error is that of the policy.
+/// The store cannot be read.
 pub(super) fn with_binding<S>(
     request: &ReviewedRequest<'_>,
-    policy: &StoredPolicy<S>,
-    binding: &StoredBinding,
+    (policy, binding): (&StoredPolicy<S>, &StoredBinding),
     work: &PolicyWork,
     run: &mut Run<'_, S>,
-) -> Result<Result<(), PolicyFailure>, ApiError> {
+) -> Result<Vec<PolicyFailure>, ApiError> {
+    let mut failures = Vec::new();
     if let Some(matched) = &binding.matched
         && !request.is_matched(matched)?
     {
-        return Ok(Ok(()));
+        return Ok(failures);
     }
-    if let Some(why) = &policy.unusable {
-        return Ok(Err(PolicyFailure(format!("failed to configure policy: {why}"))));
-    }
-    let (kind, reference) = (policy.param_kind.as_ref(), binding.parameters.as_ref());
-    let parameters = match parameters::of_binding(request, kind, reference) {
-        Ok(parameters) => parameters,
-        Err(why) => {
-            return Ok(Err(PolicyFailure(format!("failed to configure binding: {why}"))));
-        }
+    let mut note = |ran: Result<(), PolicyFailure>| match policy.on_failure {
+        FailurePolicy::Fail => failures.extend(ran.err()),
+        FailurePolicy::Ignore => {}
     };
-    let authorizer = RequestAuthorizer(request.call);
-    for parameter in &parameters {
-        let input = input(request, parameter.as_ref(), &authorizer)?;
-        if let Err(failure) = run(policy, input, work) {
-            return Ok(Err(failure));
-        }
+    if let Some(why) = &policy.unusable {
+        note(Err(PolicyFailure(format!("failed to configure policy: {why}"))));
+        return Ok(failures);
     }
-    Ok(Ok(()))
+    let authorizer = RequestAuthorizer(request.call);
+    let named = (policy.param_kind.as_ref(), binding.parameters.as_ref());
+    match parameters::of_binding(request, named, work) {
+        Ok(PolicyParameters::None) => {
+            note(run(policy, input(request, None, &authorizer)?, work));
+        }
+        Ok(PolicyParameters::Null) => {
+            note(run(policy, input(request, Some(&Value::Null), &authorizer)?, work));
+        }
+        Ok(PolicyParameters::Stored(entry, stored)) => {
+            for stored in stored {
+                match parameters::value_of(&entry, &stored.value, work) {
+                    Ok(value) => {
+                        note(run(policy, input(request, Some(&value), &authorizer)?, work));
+                    }
+                    Err(why) => note(Err(PolicyFailure(why))),
+                }
+            }
+        }
+        Err(why) => note(Err(PolicyFailure(format!("failed to configure binding: {why}")))),
+    }
+    Ok(failures)
 }
 
 fn input<'a>(

@@ -61,7 +61,6 @@ pub(super) fn check(request: &ReviewedRequest<'_>) -> Result<Vec<String>, ApiErr
 fn code_and_reason(reason: &str) -> (StatusCode, &str) {
     match reason {
         "Forbidden" => (StatusCode::FORBIDDEN, reason),
-        "Unauthorized" => (StatusCode::UNAUTHORIZED, reason),
         "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, reason),
         "" => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
         other => (StatusCode::UNPROCESSABLE_ENTITY, other),
@@ -76,15 +75,13 @@ fn refusals(
     work: &PolicyWork,
 ) -> Result<Vec<Refusal>, ApiError> {
     let mut found = Vec::new();
-    let ran = run::with_binding(request, policy, binding, work, &mut |policy, input, work| {
+    let pair = (policy, binding);
+    let failures = run::with_binding(request, pair, work, &mut |policy, input, work| {
         found.extend(validate(policy, input, work)?);
         Ok(())
     })?;
-    if let Err(PolicyFailure(message)) = ran
-        && policy.on_failure == FailurePolicy::Fail
-    {
-        found.push(Refusal { message, reason: String::new() });
-    }
+    let failures = failures.into_iter();
+    found.extend(failures.map(|PolicyFailure(message)| Refusal { message, reason: String::new() }));
     Ok(found)
 }
 
@@ -108,6 +105,9 @@ fn validate(
             Err(failure) => run::in_expression(&validation.text, &failure),
         };
         found.push(Refusal { message, reason: validation.reason.clone() });
+        if evaluation.cost_left() == 0 {
+            break; // as the message of the next one would say
+        }
     }
     Ok(found)
 }

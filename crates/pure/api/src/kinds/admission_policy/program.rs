@@ -7,7 +7,7 @@ use rekindle_structural_schema::{
 };
 
 use super::PolicyParts;
-use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, names};
 
 /// An expression that says yes or no.
@@ -113,6 +113,7 @@ impl ProgramCompiler {
 
     /// The variables. Each may use those before it, and what is compiled after them all.
     pub(super) fn variables(&mut self, variables: &[Variable], field: &Path) -> PolicyVariables {
+        let mut known = ListKeys::new();
         let mut programs = PolicyVariables::new();
         for (index, variable) in variables.iter().enumerate() {
             let field = field.index(index);
@@ -123,6 +124,11 @@ impl ProgramCompiler {
             } else if !is_variable_name(name) {
                 let why = "must be a valid CEL identifier";
                 self.errors.push(FieldError::invalid(field.child("name"), name, why));
+            }
+            // one that stood for itself would be evaluated for ever
+            if known.add(name).is_some() {
+                self.errors.push(FieldError::duplicate(field.child("name"), name));
+                continue;
             }
             let field = field.child("expression");
             if text.trim().is_empty() {
@@ -140,6 +146,5 @@ impl ProgramCompiler {
 
 /// Why a policy that is stored cannot run: it was written by another version of the engine.
 pub(crate) fn unusable(errors: &[FieldError]) -> Option<String> {
-    let first = errors.iter().find(|error| matches!(error.problem, FieldProblem::Invalid(_)))?;
-    Some(format!("{}: {}", first.field, first.detail))
+    errors.first().map(ToString::to_string)
 }
