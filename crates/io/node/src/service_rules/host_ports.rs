@@ -10,8 +10,8 @@
 //! that a process has taken, and so does its next sandbox: it is tried again until it is free.
 //!
 //! An adopted port leads on to where it led. The pod's next agent takes it over, or says that the
-//! pod is no more. Until then the next pod that is placed on the machine with this port gets it:
-//! nothing else can say that the first one has ended.
+//! pod is no more. If it does neither for a few seconds, the next pod that is placed on the machine
+//! with this port gets it: nothing else can say that the first one has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -29,6 +29,9 @@ use super::routes::{AddressesInUse, AgentLine, PodPorts, PortDemand};
 /// Until a port that was taken is tried again: at first, and at most.
 const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
+/// How long an adopted port waits for its pod's agent before a pod that starts gets it. An agent
+/// that still runs connects again within a fraction of this.
+const KEPT_FOR_AGENT: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -63,12 +66,20 @@ struct PodPort {
 
 #[derive(Debug)]
 struct AdoptedPort {
-    endpoint: SocketAddr,
+    route: AdoptedRoute,
     held: Arc<PortHold>,
+}
+
+/// Where an adopted port leads.
+#[derive(Debug)]
+struct AdoptedRoute {
+    endpoint: SocketAddr,
     /// Not known of those that an engine before has left in the kernel.
     pod: Option<PodRef>,
     /// Known when an agent has said it.
     sandbox: Option<String>,
+    /// Until then only the pod itself gets the port.
+    kept_until: Instant,
 }
 
 /// Who asks for a port.
@@ -77,18 +88,21 @@ struct PortClaim<'a> {
     pod: &'a PodUid,
     address: IpAddr,
     demand: PortDemand,
+    at: Instant,
 }
 
 impl PortClaim<'_> {
-    /// A pod that runs gets its own ports back; another's are not free. One that starts is on this
-    /// machine because the scheduler has given up the other.
-    fn may_take(self, adopted: &AdoptedPort) -> bool {
+    /// A pod gets its own ports back. Another's are not free for a pod that runs. One that starts
+    /// is on this machine because the scheduler has given up the other, or it has waited for the
+    /// port since before: then the other's agent may only need a moment to connect again.
+    fn may_take(self, adopted: &AdoptedRoute) -> bool {
         let is_its_own = adopted.endpoint.ip() == self.address
             || adopted.pod.as_ref().is_some_and(|pod| pod.uid == *self.pod);
-        match self.demand {
-            PortDemand::All => true,
-            PortDemand::WhatIsFree => is_its_own,
-        }
+        is_its_own
+            || match self.demand {
+                PortDemand::All => self.at >= adopted.kept_until,
+                PortDemand::WhatIsFree => false,
+            }
     }
 }
 
@@ -110,13 +124,13 @@ impl HostPorts {
         router: &mut ServiceRouter,
         found: impl IntoIterator<Item = (Frontend, SocketAddr)>,
     ) {
+        let kept_until = Instant::now() + KEPT_FOR_AGENT;
         for (port, endpoint) in found {
             match hold(port) {
                 Ok(held) => {
                     drop(router.set_host_port(port, Some(endpoint)));
-                    let held = Arc::new(held);
-                    let adopted = AdoptedPort { endpoint, held, pod: None, sandbox: None };
-                    self.adopted.insert(port, adopted);
+                    let route = AdoptedRoute { endpoint, pod: None, sandbox: None, kept_until };
+                    self.adopted.insert(port, AdoptedPort { route, held: Arc::new(held) });
                 }
                 Err(error) => {
                     tracing::info!(%port, %error, "dropped a host port: a process has it by now");
@@ -138,8 +152,8 @@ impl HostPorts {
             ports.into_iter().map(|port| (port.frontend, port.pod_port)).collect();
         let mut before = self.open.remove(&pod.uid).map(|open| open.ports).unwrap_or_default();
         let is_known = before.iter().map(|(port, of)| (port, &of.pod_port)).eq(&ports);
-        let claim = PortClaim { pod: &pod.uid, address, demand };
-        let mut changes = RuleChanges::default();
+        let claim = PortClaim { pod: &pod.uid, address, demand, at: Instant::now() };
+        let (mut given_up, mut changes) = (BTreeMap::new(), RuleChanges::default());
         let (mut opened, mut refused) = (BTreeMap::new(), Vec::new());
         for (port, pod_port) in ports {
             let known = before.remove(&port);
@@ -148,7 +162,7 @@ impl HostPorts {
                 (Some(PodPort { held, .. }), true) => held,
                 (Some(PodPort { held: Some(held), .. }), false) => Some(held),
                 (Some(PodPort { held: None, .. }), false) | (None, _) => {
-                    let taken = self.take(router, port, claim, &mut changes);
+                    let taken = self.take(router, port, claim, &mut given_up);
                     taken.map_err(|why| refused.push(why)).ok()
                 }
             };
@@ -159,10 +173,14 @@ impl HostPorts {
         match demand {
             PortDemand::All if !refused.is_empty() => {
                 // what is another's stays so: it would be closed for nothing
-                opened.retain(|port, _| !self.adopted.contains_key(port));
+                opened.retain(|port, _| {
+                    !self.adopted.contains_key(port) && !given_up.contains_key(port)
+                });
                 changes = changes.then(closed(router, opened));
+                changes = changes.then(self.take_back(router, given_up));
             }
             PortDemand::All | PortDemand::WhatIsFree => {
+                changes = changes.then(given_up_for_good(router, given_up));
                 for (port, of) in opened.iter().filter(|(_, of)| of.held.is_some()) {
                     self.adopted.remove(port);
                     let endpoint = SocketAddr::new(address, of.pod_port);
@@ -178,15 +196,16 @@ impl HostPorts {
     }
 
     /// Holds a port of the machine. One that is adopted stays so until its next pod has all that it
-    /// demands.
+    /// demands. Others that overlap are given up: the rules still lead on from them.
     fn take(
         &mut self,
         router: &mut ServiceRouter,
         port: Frontend,
         claim: PortClaim<'_>,
-        changes: &mut RuleChanges,
+        given_up: &mut BTreeMap<Frontend, AdoptedRoute>,
     ) -> Result<Arc<PortHold>, String> {
-        if let Some(adopted) = self.adopted.get(&port).filter(|adopted| claim.may_take(adopted)) {
+        let may_take = |adopted: &&AdoptedPort| claim.may_take(&adopted.route);
+        if let Some(adopted) = self.adopted.get(&port).filter(may_take) {
             return Ok(Arc::clone(&adopted.held));
         }
         let refusal = |why: String| {
@@ -201,15 +220,35 @@ impl HostPorts {
         if let Some(rival) = router.rival_of(port) {
             return Err(refusal(format!("Service {} has it", rival.name)));
         }
-        let overlapping = |(other, _): &(&Frontend, &AdoptedPort)| other.overlaps(&port);
-        if !self.adopted.iter().filter(overlapping).all(|(_, adopted)| claim.may_take(adopted)) {
+        let mut overlapping = self.adopted.iter().filter(|(other, _)| other.overlaps(&port));
+        if !overlapping.all(|(_, adopted)| may_take(&adopted)) {
             return Err(in_use());
         }
-        let given_up = self.adopted.extract_if(.., |other, _| other.overlaps(&port));
-        for (other, _) in given_up {
-            *changes = std::mem::take(changes).then(router.set_host_port(other, None));
-        }
+        let overlapping = self.adopted.extract_if(.., |other, _| other.overlaps(&port));
+        // their sockets are closed here: this port could not be held beside them
+        given_up.extend(overlapping.map(|(other, adopted)| (other, adopted.route)));
         hold(port).map(Arc::new).map_err(|error| refusal(error.to_string()))
+    }
+
+    /// Adopts ports again that were given up for a pod that does not get all of its own.
+    fn take_back(
+        &mut self,
+        router: &mut ServiceRouter,
+        given_up: BTreeMap<Frontend, AdoptedRoute>,
+    ) -> RuleChanges {
+        let mut changes = RuleChanges::default();
+        for (port, route) in given_up {
+            match hold(port) {
+                Ok(held) => {
+                    self.adopted.insert(port, AdoptedPort { route, held: Arc::new(held) });
+                }
+                Err(error) => {
+                    tracing::info!(%port, %error, "dropped a host port: a process has it by now");
+                    changes = changes.then(router.set_host_port(port, None));
+                }
+            }
+        }
+        changes
     }
 
     /// Whether a pod has this port, or the same one at an address that this one is among.
@@ -220,6 +259,7 @@ impl HostPorts {
 
     /// An agent has ended. What leads to its pods does so on: they may run without it.
     pub(super) fn agent_gone(&mut self, agent: AgentLine) {
+        let kept_until = Instant::now() + KEPT_FOR_AGENT;
         let its_own = |_: &PodUid, open: &mut PodOpenPorts| open.agent == agent;
         for (_, open) in self.open.extract_if(.., its_own) {
             let PodOpenPorts { pod, agent: _, sandbox, address, ports } = open;
@@ -228,7 +268,8 @@ impl HostPorts {
                 let Some(held) = held else { continue };
                 let endpoint = SocketAddr::new(address, pod_port);
                 let (pod, sandbox) = (Some(pod.clone()), Some(sandbox.clone()));
-                self.adopted.insert(port, AdoptedPort { endpoint, held, pod, sandbox });
+                let route = AdoptedRoute { endpoint, pod, sandbox, kept_until };
+                self.adopted.insert(port, AdoptedPort { route, held });
             }
         }
         self.plan_retry();
@@ -246,9 +287,9 @@ impl HostPorts {
         in_use: &AddressesInUse,
     ) -> RuleChanges {
         let changes = self.close_if(router, |address, of| in_use.has_ended(address, of));
-        for adopted in self.adopted.values_mut() {
-            if let Some(sandbox) = in_use.addresses.get(&adopted.endpoint.ip()) {
-                adopted.sandbox = Some(sandbox.clone());
+        for AdoptedPort { route, .. } in self.adopted.values_mut() {
+            if let Some(sandbox) = in_use.addresses.get(&route.endpoint.ip()) {
+                route.sandbox = Some(sandbox.clone());
             }
         }
         changes
@@ -268,8 +309,8 @@ impl HostPorts {
         for (_, open) in self.open.extract_if(.., has_ended) {
             changes = changes.then(closed(router, open.ports));
         }
-        let has_ended = |_: &Frontend, port: &mut AdoptedPort| {
-            is_over(port.endpoint.ip(), port.sandbox.as_deref())
+        let has_ended = |_: &Frontend, AdoptedPort { route, .. }: &mut AdoptedPort| {
+            is_over(route.endpoint.ip(), route.sandbox.as_deref())
         };
         for (port, _) in self.adopted.extract_if(.., has_ended) {
             changes = changes.then(router.set_host_port(port, None));
@@ -286,8 +327,14 @@ impl HostPorts {
             ports.map(|(port, _)| (uid.clone(), open.address, *port)).collect::<Vec<_>>()
         };
         for (uid, address, port) in self.open.iter().flat_map(lost).collect::<Vec<_>>() {
-            let claim = PortClaim { pod: &uid, address, demand: PortDemand::WhatIsFree };
-            let taken = self.take(router, port, claim, &mut changes);
+            let (demand, at) = (PortDemand::WhatIsFree, Instant::now());
+            let claim = PortClaim { pod: &uid, address, demand, at };
+            let mut given_up = BTreeMap::new();
+            let taken = self.take(router, port, claim, &mut given_up);
+            changes = changes.then(match &taken {
+                Ok(_) => given_up_for_good(router, given_up),
+                Err(_) => self.take_back(router, given_up),
+            });
             let Some(open) = self.open.get_mut(&uid) else { continue };
             match (taken, open.ports.get_mut(&port)) {
                 (Ok(held), Some(of)) => {
@@ -325,7 +372,7 @@ impl HostPorts {
     /// The pod that has a port. One that waits for it has it not.
     pub(super) fn pod_with(&self, port: Frontend) -> Option<&PodRef> {
         let has = |open: &&PodOpenPorts| open.ports.get(&port).is_some_and(|of| of.held.is_some());
-        let adopted = self.adopted.get(&port).and_then(|adopted| adopted.pod.as_ref());
+        let adopted = self.adopted.get(&port).and_then(|adopted| adopted.route.pod.as_ref());
         self.open.values().find(has).map(|open| &open.pod).or(adopted)
     }
 
@@ -349,6 +396,18 @@ impl HostPorts {
         }
         new
     }
+}
+
+/// Ends what leads on from adopted ports that another pod has now.
+fn given_up_for_good(
+    router: &mut ServiceRouter,
+    given_up: BTreeMap<Frontend, AdoptedRoute>,
+) -> RuleChanges {
+    let mut changes = RuleChanges::default();
+    for port in given_up.into_keys() {
+        changes = changes.then(router.set_host_port(port, None));
+    }
+    changes
 }
 
 /// Gives ports back.
@@ -591,7 +650,7 @@ mod tests {
 
     /// The scheduler gives a port away when it has not heard of the pod's node for a while: nothing
     /// can say that the pod has ended (docs/adr/0020).
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_next_pod_gets_the_port_of_a_pod_without_an_agent_and_one_that_runs_does_not() {
         let number = free_port();
         for protocol in TransportProtocol::ALL {
@@ -608,6 +667,7 @@ mod tests {
                 open.agent_gone(AGENT);
                 assert_eq!(next(&mut open, PortDemand::WhatIsFree).len(), 1, "it is not free");
                 assert!(open.try_again(&mut router).is_empty());
+                tokio::time::advance(KEPT_FOR_AGENT).await;
                 let late = wanted("q", "q-b", &[wants], PortDemand::All);
                 open.close(&mut router, "q-b");
                 assert!(open.open(&mut router, OTHER_AGENT, late).1.is_empty(), "{protocol}");
@@ -620,21 +680,90 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_pod_that_does_not_get_all_of_its_ports_takes_none_from_another() {
-        let ports = [port(39, 8080), port(39, 9090)];
-        let taken = TcpListener::bind((loopback_address(39), 9090)).unwrap();
+    /// A pod that waits for a port asks for it as soon as its own agent has connected again.
+    #[tokio::test(start_paused = true)]
+    async fn the_agent_that_connects_first_does_not_get_the_port_of_a_pod_that_runs() {
+        let port = port(40, 8080);
+        let running = wanted("p", "p-a", &[port], PortDemand::WhatIsFree);
+        let waiting = wanted("q", "q-b", &[port], PortDemand::All);
+        for (is_new_engine, p_is_first) in
+            [(false, false), (false, true), (true, false), (true, true)]
+        {
+            let case = format!("new engine: {is_new_engine}, p first: {p_is_first}");
+            let (mut router, mut open) = (ServiceRouter::default(), HostPorts::default());
+            let endpoint = ([10, 88, 0, b'a'], 80).into();
+            match is_new_engine {
+                true => open.adopt(&mut router, [(port.frontend, endpoint)]),
+                false => {
+                    let first = wanted("p", "p-a", &[port], PortDemand::All);
+                    assert!(open.open(&mut router, AGENT, first).1.is_empty(), "{case}");
+                    open.agent_gone(AGENT);
+                }
+            }
+            let p = (AgentLine(3), running.clone(), 0);
+            let q = (OTHER_AGENT, waiting.clone(), 1);
+            let requests = if p_is_first { [p, q] } else { [q, p] };
+            for (line, request, refusals) in requests {
+                let (changes, refused) = open.open(&mut router, line, request);
+                assert!(changes.is_empty(), "{case}: {changes:?}");
+                assert_eq!(refused.len(), refusals, "{case}: {refused:?}");
+            }
+            tokio::time::advance(KEPT_FOR_AGENT).await;
+            let again = open.open(&mut router, OTHER_AGENT, waiting.clone());
+            assert_eq!(again.1.len(), 1, "{case}");
+            assert_eq!(leading(&router), [(8080, b'a')], "{case}");
+        }
+    }
+
+    /// It has not heard yet that its ports are open, or it is restarted.
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_starts_does_not_wait_for_its_own_port() {
+        let port = port(41, 8080);
         let (mut router, mut open) = (ServiceRouter::default(), HostPorts::default());
-        open.open(&mut router, AGENT, wanted("p", "p-a", &ports[..1], PortDemand::All));
+        open.adopt(&mut router, [(port.frontend, ([10, 88, 0, b'a'], 80).into())]);
+        let first = wanted("p", "p-a", &[port], PortDemand::All);
+        assert!(open.open(&mut router, AGENT, first).1.is_empty());
         open.agent_gone(AGENT);
-        let next = wanted("q", "q-b", &ports, PortDemand::All);
-        let (changes, refused) = open.open(&mut router, OTHER_AGENT, next.clone());
-        assert!(changes.is_empty() && refused.len() == 1, "{changes:?}");
-        assert_eq!(leading(&router), [(8080, b'a')]);
-        drop(taken);
+        let next = wanted("p", "p-b", &[port], PortDemand::All);
         assert!(open.open(&mut router, OTHER_AGENT, next).1.is_empty());
-        assert_eq!(leading(&router), [(8080, b'b'), (9090, b'b')]);
-        open.keep(&mut router, &in_use(&["q-b"]));
-        assert_eq!(leading(&router).len(), 2, "nothing is left of the first");
+        assert_eq!(leading(&router), [(8080, b'b')]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_does_not_get_all_of_its_ports_takes_none_from_another() {
+        let HostPort { frontend: local, pod_port } = port(39, free_port());
+        let everywhere = local.of_node();
+        for protocol in TransportProtocol::ALL {
+            for (had, wants) in [(local, local), (local, everywhere), (everywhere, local)] {
+                let case = format!("{protocol}: {had}, {wants}");
+                let of_protocol = |at| HostPort { frontend: Frontend { protocol, ..at }, pod_port };
+                let (had, wants) = (of_protocol(had), of_protocol(wants));
+                let taken = TcpListener::bind((loopback_address(39), 0)).unwrap();
+                let second = port(39, taken.local_addr().unwrap().port());
+                let ports = [wants, second];
+                let (mut router, mut open) = (ServiceRouter::default(), HostPorts::default());
+                open.open(&mut router, AGENT, wanted("p", "p-a", &[had], PortDemand::All));
+                open.agent_gone(AGENT);
+                tokio::time::advance(KEPT_FOR_AGENT).await;
+                let next = wanted("q", "q-b", &ports, PortDemand::All);
+                let (changes, refused) = open.open(&mut router, OTHER_AGENT, next.clone());
+                assert!(changes.is_empty() && refused.len() == 1, "{case}: {changes:?}");
+                assert_eq!(leading(&router), [(had.frontend.port, b'a')], "{case}");
+                let name = open.pod_with(had.frontend).map(|pod| pod.name.as_str());
+                assert_eq!(name, Some("p"), "{case}");
+                hold(had.frontend).map_or_else(drop, |held| {
+                    assert!(matches!(held, PortHold::Sctp), "{case}: no socket holds it");
+                });
+                drop(taken);
+                assert!(open.open(&mut router, OTHER_AGENT, next).1.is_empty(), "{case}");
+                let mut both = [(wants.frontend.port, b'b'), (second.frontend.port, b'b')];
+                both.sort_unstable();
+                let mut led = leading(&router);
+                led.sort_unstable();
+                assert_eq!(led, both, "{case}");
+                open.keep(&mut router, &in_use(&["q-b"]));
+                assert_eq!(leading(&router).len(), 2, "{case}: nothing is left of the first");
+            }
+        }
     }
 }
