@@ -1,7 +1,7 @@
 //! Flows that the kernel has in mind (conntrack). A UDP flow goes where its first packet went, for
 //! as long as packets come; so flows to an endpoint that is gone are forgotten.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -14,7 +14,7 @@ use netlink_packet_netfilter::{
     NetfilterHeader, NetfilterMessage, NetfilterMessageInner, NetfilterProtoFamily,
     NetfilterSubsystem,
 };
-use rekindle_services::{Frontend, StaleFlow, TransportProtocol};
+use rekindle_services::{Frontend, RuleElement, RuleElements, StaleFlow, TransportProtocol};
 use rustix::io::Errno;
 
 use crate::rules::socket::{NetfilterSocket, malformed};
@@ -37,8 +37,28 @@ pub(super) fn forget_udp_flows(
     socket: &mut NetfilterSocket,
     stale: &BTreeSet<StaleFlow>,
 ) -> io::Result<usize> {
+    forget(socket, |flow| is_stale(flow, stale, is_of_machine))
+}
+
+/// Removes flows by frontends of these elements to endpoints that they do not have, and tells how
+/// many there were. It needs not to know what the elements were before.
+pub(super) fn forget_stray_udp_flows(
+    socket: &mut NetfilterSocket,
+    elements: &RuleElements,
+) -> io::Result<usize> {
+    let served = ServedUdp::new(elements);
+    match served.frontends.is_empty() {
+        true => Ok(0),
+        false => forget(socket, |flow| served.is_stray(flow, is_of_machine)),
+    }
+}
+
+fn forget(
+    socket: &mut NetfilterSocket,
+    is_over: impl Fn(&[ConntrackAttribute]) -> bool,
+) -> io::Result<usize> {
     let mut forgotten = 0;
-    for flow in udp_flows(socket)?.into_iter().filter(|flow| is_stale(flow, stale, is_of_machine)) {
+    for flow in udp_flows(socket)?.into_iter().filter(|flow| is_over(flow)) {
         let attributes = flow.into_iter().filter(|attribute| match attribute {
             ConntrackAttribute::CtaTupleOrig(_) => true,
             ConntrackAttribute::Other(other) => {
@@ -94,18 +114,8 @@ fn is_stale(
     stale: &BTreeSet<StaleFlow>,
     is_of_machine: impl Fn(IpAddr) -> bool,
 ) -> bool {
-    let ends = |original: bool| {
-        flow.iter().find_map(|attribute| match attribute {
-            ConntrackAttribute::CtaTupleOrig(tuple) if original => destination(tuple),
-            ConntrackAttribute::CtaTupleReply(tuple) if !original => source(tuple),
-            _ => None,
-        })
-    };
-    let (Some(sent_to), Some(endpoint)) = (ends(true), ends(false)) else {
-        return false;
-    };
-    let protocol = TransportProtocol::Udp;
-    let exact = Frontend { address: sent_to.ip(), protocol, port: sent_to.port() };
+    let Some((sent_to, endpoint)) = ends(flow) else { return false };
+    let exact = udp_frontend(sent_to);
     let is_stale_at = |frontend: Frontend| {
         let to_machine = SocketAddr::new(frontend.address, frontend.port);
         stale.contains(&StaleFlow { frontend, endpoint })
@@ -114,6 +124,66 @@ fn is_stale(
     // a flow that only shares the port with a frontend of the node is to another machine, or past
     // the frontend to the pod itself
     is_stale_at(exact) || is_stale_at(exact.of_node()) && is_of_machine(sent_to.ip())
+}
+
+/// Where the flow was sent, and what answers.
+fn ends(flow: &[ConntrackAttribute]) -> Option<(SocketAddr, SocketAddr)> {
+    let end = |original: bool| {
+        flow.iter().find_map(|attribute| match attribute {
+            ConntrackAttribute::CtaTupleOrig(tuple) if original => destination(tuple),
+            ConntrackAttribute::CtaTupleReply(tuple) if !original => source(tuple),
+            _ => None,
+        })
+    };
+    Some((end(true)?, end(false)?))
+}
+
+fn udp_frontend(at: SocketAddr) -> Frontend {
+    Frontend { address: at.ip(), protocol: TransportProtocol::Udp, port: at.port() }
+}
+
+/// The frontends of UDP that the rules have.
+#[derive(Debug, Default)]
+struct ServedUdp {
+    frontends: BTreeMap<Frontend, UdpEndpoints>,
+}
+
+/// Those of one frontend.
+#[derive(Debug, Default)]
+struct UdpEndpoints {
+    addresses: BTreeSet<SocketAddr>,
+    is_host_port: bool,
+}
+
+impl ServedUdp {
+    fn new(elements: &RuleElements) -> Self {
+        let mut served = Self::default();
+        for element in elements {
+            let udp = |it: &Frontend| it.protocol == TransportProtocol::Udp;
+            let Some(frontend) = element.frontend().filter(udp) else { continue };
+            let of = served.frontends.entry(frontend).or_default();
+            of.is_host_port |= matches!(element, RuleElement::HostPort(_));
+            if let RuleElement::Endpoint(_, _, endpoint) = *element {
+                of.addresses.insert(endpoint);
+            }
+        }
+        served
+    }
+
+    /// Whether a frontend would send this flow elsewhere now. One that no rule has changed is to
+    /// the machine itself: that ends where a host port begins.
+    fn is_stray(
+        &self,
+        flow: &[ConntrackAttribute],
+        is_of_machine: impl Fn(IpAddr) -> bool,
+    ) -> bool {
+        let Some((sent_to, endpoint)) = ends(flow) else { return false };
+        let exact = udp_frontend(sent_to);
+        let of_node =
+            || self.frontends.get(&exact.of_node()).filter(|_| is_of_machine(exact.address));
+        let Some(served) = self.frontends.get(&exact).or_else(of_node) else { return false };
+        !served.addresses.contains(&endpoint) && (endpoint != sent_to || served.is_host_port)
+    }
 }
 
 /// Whether the machine has this address: another one cannot be bound to.
@@ -226,6 +296,48 @@ mod tests {
             let is_of_machine = |address: IpAddr| address.to_string() == MACHINE;
             let found = is_stale(&flow, &stale(at, led_to), is_of_machine);
             assert_eq!(found, expected, "{at} to {led_to}: {sent_to} by {answered_by}");
+        }
+    }
+
+    #[test]
+    fn a_flow_is_stray_where_its_frontend_has_another_endpoint() {
+        let at = |text: &str| udp_frontend(text.parse().unwrap());
+        let led = |frontend, to: &str| RuleElement::Endpoint(frontend, 0, to.parse().unwrap());
+        let (dns, node, host_port) = (at("10.96.0.9:53"), at("0.0.0.0:30053"), at("0.0.0.0:53"));
+        let refused = RuleElement::Refused(at("10.96.0.8:53"), rekindle_services::Refusal::Reject);
+        let tcp = Frontend { protocol: TransportProtocol::Tcp, ..at("10.96.0.7:53") };
+        let elements = RuleElements::from([
+            led(dns, "10.88.0.2:53"),
+            led(node, "10.88.0.2:53"),
+            led(host_port, "10.88.0.3:53"),
+            RuleElement::HostPort(host_port),
+            refused,
+            led(tcp, "10.88.0.2:53"),
+        ]);
+        // flow: sent to, answered by; whether it is stray
+        let cases = [
+            ("10.96.0.9:53", "10.88.0.2:53", false),
+            ("10.96.0.9:53", "10.88.0.9:53", true),
+            ("10.96.0.8:53", "10.88.0.9:53", true),
+            ("10.96.0.7:53", "10.88.0.9:53", false),
+            ("192.0.2.1:30053", "10.88.0.2:53", false),
+            ("192.0.2.1:30053", "10.88.0.9:53", true),
+            ("192.0.2.77:30053", "10.88.0.9:53", false),
+            ("192.0.2.1:30053", "192.0.2.1:30053", false),
+            // a host port that began: packets went to the machine
+            ("192.0.2.1:53", "192.0.2.1:53", true),
+            ("192.0.2.1:53", "10.88.0.3:53", false),
+            ("192.0.2.77:53", "192.0.2.77:53", false),
+        ];
+        let client: SocketAddr = "192.0.2.50:40000".parse().unwrap();
+        for (sent_to, answered_by, expected) in cases {
+            let flow = [
+                ConntrackAttribute::CtaTupleOrig(tuple(client, sent_to.parse().unwrap())),
+                ConntrackAttribute::CtaTupleReply(tuple(answered_by.parse().unwrap(), client)),
+            ];
+            let is_of_machine = |address: IpAddr| address.to_string() == "192.0.2.1";
+            let found = ServedUdp::new(&elements).is_stray(&flow, is_of_machine);
+            assert_eq!(found, expected, "{sent_to} by {answered_by}");
         }
     }
 

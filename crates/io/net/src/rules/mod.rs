@@ -207,6 +207,12 @@ impl RuleTable {
         self.run(move |table| table.forget_udp_flows(&flows)).await
     }
 
+    /// The same for all flows by frontends of these elements to endpoints that they do not have:
+    /// an engine before may have ended between a change and its flows.
+    pub async fn forget_stray_udp_flows(&self, elements: RuleElements) -> Result<usize, RuleError> {
+        self.run(move |table| table.forget_stray_udp_flows(&elements)).await
+    }
+
     /// Removes the table. Absent is success.
     pub async fn remove(&self) -> Result<(), RuleError> {
         if self.config.loopback_node_ports == LoopbackNodePorts::Serve {

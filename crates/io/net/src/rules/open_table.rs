@@ -231,6 +231,14 @@ impl OpenTable {
             .map_err(|source| failed("forget UDP flows to endpoints that are gone", source))
     }
 
+    pub(super) fn forget_stray_udp_flows(
+        &mut self,
+        elements: &RuleElements,
+    ) -> Result<usize, RuleError> {
+        conntrack::forget_stray_udp_flows(&mut self.table.socket, elements)
+            .map_err(|source| failed("forget UDP flows to endpoints that are gone", source))
+    }
+
     pub(super) fn remove(&mut self) -> Result<(), RuleError> {
         self.table.remove()?;
         self.needed_chains.clear();

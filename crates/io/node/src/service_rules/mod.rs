@@ -63,6 +63,8 @@ pub struct ServiceRules {
     kernel: KernelRules<ListedServices>,
     /// Whether the kernel tells what others do to the rules.
     is_told_of_others: bool,
+    /// Whether UDP flows that an engine before has left are ended.
+    has_forgotten_strays: bool,
     /// Workers that wait until the kernel has the rules of now.
     waiting: Vec<oneshot::Sender<()>>,
     /// Ports of the machine that lead to Services.
@@ -98,6 +100,7 @@ impl ServiceRules {
             router: ServiceRouter::default(),
             kernel: KernelRules::Unlisted(ListedServices::default()),
             is_told_of_others: true,
+            has_forgotten_strays: false,
             waiting: Vec::new(),
             ports: OpenPorts::default(),
             host_ports: HostPorts::default(),
@@ -350,6 +353,9 @@ impl ServiceRules {
             Ok(changes) => {
                 self.kernel = KernelRules::Current;
                 self.forget_flows(&changes).await;
+                if !self.has_forgotten_strays {
+                    self.forget_strays().await;
+                }
                 self.tell_waiting();
                 let free = self.holds.take_free(&self.router);
                 self.release(free);
@@ -373,12 +379,14 @@ impl ServiceRules {
     /// UDP has no connections that end: the kernel would send on to what is gone.
     async fn forget_flows(&self, changes: &RuleChanges) {
         let flows = changes.stale_flows();
-        if let Err(error) = self.table.forget_udp_flows(&flows).await {
-            tracing::warn!(
-                error = causes(&error),
-                "failed to end UDP flows to endpoints that are gone"
-            );
-        }
+        warn_of_flows(self.table.forget_udp_flows(&flows).await);
+    }
+
+    /// The same for what the engine before has changed just before it was killed. Once: from then
+    /// on the changes say it.
+    async fn forget_strays(&mut self) {
+        self.has_forgotten_strays = true;
+        warn_of_flows(self.table.forget_stray_udp_flows(self.router.elements()).await);
     }
 
     fn tell_waiting(&mut self) {
@@ -386,6 +394,15 @@ impl ServiceRules {
             // a worker that waits no longer has gone on without
             let (Ok(()) | Err(())) = waiting.send(());
         }
+    }
+}
+
+fn warn_of_flows(forgotten: Result<usize, RuleError>) {
+    if let Err(error) = forgotten {
+        tracing::warn!(
+            error = causes(&error),
+            "failed to end UDP flows to endpoints that are gone"
+        );
     }
 }
 

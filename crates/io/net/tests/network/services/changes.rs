@@ -168,3 +168,33 @@ fn a_udp_flow_moves_when_its_endpoint_is_gone_by_a_replacement() {
         assert_eq!(ask(&client).unwrap(), 2);
     });
 }
+
+/// The engine that changed the rules was killed before it had the kernel forget.
+#[test]
+fn a_udp_flow_that_an_engine_before_has_left_moves_and_others_stay() {
+    let machine = Machine::new(3);
+    machine.serve_udp();
+    machine.host.block_on(|| async {
+        let elements = |endpoint| {
+            let mut elements = service(udp("10.96.0.1:53"), &[endpoint]);
+            elements.extend(service(udp("0.0.0.0:30053"), &[endpoint]));
+            elements.extend(service(udp("10.96.0.2:53"), &[1]));
+            elements
+        };
+        let table = table_with(&elements(1)).await;
+        let clients = [
+            udp_client(&machine.pods[0], "10.96.0.1:53"),
+            udp_client(&machine.outside, "192.0.2.1:30053"),
+        ];
+        let bystander = udp_client(&machine.pods[0], "10.96.0.2:53");
+        assert!(clients.iter().chain([&bystander]).all(|client| ask(client).unwrap() == 1));
+        table.replace(&elements(2)).await.unwrap();
+        let changes = table.replace(&elements(2)).await.unwrap();
+        assert!(changes.is_empty() && clients.iter().all(|client| ask(client).unwrap() == 1));
+        let forgotten = table.forget_stray_udp_flows(elements(2)).await.unwrap();
+        assert_eq!(forgotten, clients.len());
+        assert!(clients.iter().all(|client| ask(client).unwrap() == 2));
+        assert_eq!(ask(&bystander).unwrap(), 1);
+        assert_eq!(table.forget_stray_udp_flows(elements(2)).await.unwrap(), 0);
+    });
+}
