@@ -8,8 +8,8 @@ use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use crate::attempts::LedgerAttempts;
 use crate::explanation::DecisionText;
-use crate::ledger_reading::{DECISIONS_MAX, cut, seen_at};
-use crate::{LadderAction, LadderEvent, LadderPolicy, RestartDecision};
+use crate::ledger_reading::{DECISIONS_MAX, cut, no_later, seen_at};
+use crate::{LadderAction, LadderEvent, LadderPolicy, RestartDecision, dry_run};
 
 /// Set while every rung was tried in vain.
 pub(crate) const EXHAUSTED: &str = "Exhausted";
@@ -35,7 +35,9 @@ pub(crate) enum ConditionStatus {
 
 impl DecisionDraft {
     pub(crate) fn new(ledger: Option<&RestartLedgerStatus>, now: Tick) -> Self {
-        let ledger = ledger.map(|ledger| seen_at(ledger, now)).unwrap_or_default();
+        let dry_run_since = ledger.and_then(dry_run::dry_run_since);
+        let mut ledger = ledger.map(|ledger| seen_at(ledger, now)).unwrap_or_default();
+        ledger.dry_run_since = dry_run_since.map(|at| no_later(&at, now));
         Self { ledger, action: LadderAction::None, events: Vec::new(), again_at: None, now }
     }
 
@@ -82,6 +84,17 @@ impl DecisionDraft {
                 attempts.push(RungAttempts { rung, at: at.collect() });
                 attempts.sort_by_key(|entry| entry.rung);
             }
+        }
+    }
+
+    /// What was tried above Container was tried before now, also by a clock that was set back
+    /// since.
+    pub(crate) fn date_attempts_before_now(&mut self) {
+        let (now, before) = (self.now, dry_run::last_before(self.now));
+        let attempts = self.ledger.attempts.iter_mut().flatten();
+        let above = attempts.filter(|entry| entry.rung > Rung::Container);
+        for at in above.flat_map(|entry| &mut entry.at).filter(|at| Tick::from(&**at) >= now) {
+            *at = before.to_micro_time();
         }
     }
 

@@ -1,9 +1,10 @@
 //! Mode observe: what the ladder would do is noted, and counts as an attempt as if it had been done
 //! in vain. An operator that acts later does not count it.
 
-use rekindle_types::EventSeverity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use rekindle_types::reasons::event::LADDER_STEP;
-use rekindle_types::v1alpha1::{LedgerPhase, Rung};
+use rekindle_types::v1alpha1::{LedgerDecision, LedgerPhase, RestartLedgerStatus, Rung};
+use rekindle_types::{EventSeverity, Tick, TickDuration};
 
 use crate::attempts::LedgerAttempts;
 use crate::decide::Decider;
@@ -12,14 +13,45 @@ use crate::explanation::DecisionText;
 use crate::policy::RungPolicy;
 use crate::{LadderMode, sentence};
 
+/// The smallest difference between two times of a ledger.
+const MOMENT: TickDuration = TickDuration::from_micros(1);
+
+/// Since when attempts above Container were only noted. The decisions say it where the field is
+/// missing: the definitions of an API may be older than the operator, and such an API drops it.
+pub(crate) fn dry_run_since(ledger: &RestartLedgerStatus) -> Option<MicroTime> {
+    ledger.dry_run_since.clone().or_else(|| first_note(ledger))
+}
+
+/// When the first restart was noted after the last one that was asked for. What an operator that
+/// acts has dropped already is not found again: it says so in a decision of its own.
+fn first_note(ledger: &RestartLedgerStatus) -> Option<MicroTime> {
+    let acts_now = sentence::acts_now().message;
+    let acted =
+        |decision: &LedgerDecision| decision.pod_restart.is_some() || decision.reason == acts_now;
+    let decisions = ledger.decisions.as_deref().unwrap_or_default();
+    let begin = decisions.iter().rposition(acted).map_or(0, |last| last + 1);
+    let note = decisions[begin..].iter().find(|decision| decision.is_dry_run())?;
+    let since = note.first_at.as_ref().unwrap_or(&note.at);
+    let above = ledger.attempts.iter().flatten().filter(|entry| entry.rung > Rung::Container);
+    let is_left = above.flat_map(|entry| &entry.at).any(|at| at >= since);
+    is_left.then(|| since.clone())
+}
+
+/// The last moment at which an attempt above Container counts as made and not as noted.
+pub(crate) fn last_before(since: Tick) -> Tick {
+    since - MOMENT
+}
+
 impl Decider<'_> {
     /// The restart that an operator which acts would ask for now.
     pub(crate) fn note_restart(&mut self, step: &RungPolicy, why: &DecisionText) {
         let why = why.only_noted();
+        if self.draft.ledger.dry_run_since.is_none() {
+            self.draft.date_attempts_before_now();
+            self.draft.ledger.dry_run_since = Some(self.situation.now.to_micro_time());
+        }
         self.draft.attempt(step.rung, 1);
         self.draft.ledger.next_attempt_at = None;
-        let now = self.situation.now.to_micro_time();
-        self.draft.ledger.dry_run_since.get_or_insert(now);
         self.draft.decide(LedgerPhase::Climbing, Some(step.rung), &why);
         self.draft.tell(EventSeverity::Warning, LADDER_STEP, &why);
     }
@@ -51,5 +83,54 @@ impl Decider<'_> {
             &why.message,
         );
         self.draft.decide(LedgerPhase::Climbing, None, &why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_types::v1alpha1::RungAttempts;
+
+    use super::*;
+
+    fn at(secs: u64) -> MicroTime {
+        Tick::from_secs(secs).to_micro_time()
+    }
+
+    fn decision(secs: u64, rung: Option<Rung>, pod_restart: Option<&str>) -> LedgerDecision {
+        LedgerDecision {
+            at: at(secs),
+            first_at: None,
+            rung,
+            reason: "exit 1".to_owned(),
+            count: 1,
+            pod_restart: pod_restart.map(str::to_owned),
+            outcome: None,
+        }
+    }
+
+    /// As an API stores it that does not know the field.
+    fn began(decisions: Vec<LedgerDecision>) -> Option<MicroTime> {
+        let attempts = vec![RungAttempts { rung: Rung::Recreate, at: vec![at(100)] }];
+        dry_run_since(&RestartLedgerStatus {
+            attempts: Some(attempts),
+            decisions: Some(decisions),
+            ..RestartLedgerStatus::default()
+        })
+    }
+
+    #[test]
+    fn notes_count_that_no_operator_has_dropped_and_no_request_follows() {
+        let noted = |secs| decision(secs, Some(Rung::Recreate), None);
+        let asked = |secs| decision(secs, Some(Rung::Recreate), Some("web-recreate"));
+        let left = |secs| decision(secs, Some(Rung::Container), None);
+        let repeated = LedgerDecision { first_at: Some(at(20)), ..noted(40) };
+        let dropped = LedgerDecision { reason: sentence::acts_now().message, ..left(50) };
+        assert_eq!(began(vec![asked(10), left(15), repeated.clone(), noted(60)]), Some(at(20)));
+        assert_eq!(began(vec![noted(10), asked(20)]), None);
+        assert_eq!(began(vec![noted(10), asked(20), noted(30)]), Some(at(30)));
+        // what was tried may count from later on than it was decided
+        assert_eq!(began(vec![repeated, dropped.clone()]), None);
+        assert_eq!(began(vec![noted(10), dropped, noted(60)]), Some(at(60)));
+        assert_eq!(began(vec![noted(200)]), None, "its attempt has left the window");
     }
 }

@@ -12,6 +12,7 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::validation::names;
 
+use crate::dry_run;
 use crate::explanation::summary_of;
 
 /// Decisions kept.
@@ -54,6 +55,7 @@ pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
     } = ledger;
     // where all is well nothing is held back
     let is_well = matches!(phase, None | Some(LedgerPhase::Healthy));
+    let dry_run_began = dry_run::dry_run_since(ledger).as_ref().map(Tick::from);
     let short = |text: &Option<String>| text.as_deref().map(|text| cut(text).to_owned());
     RestartLedgerStatus {
         pod_uid: short(pod_uid),
@@ -63,7 +65,7 @@ pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
         message: short(message),
         summary: summary.as_deref().map(summary_of),
         next_attempt_at: next_attempt_at.clone(),
-        attempts: attempts.as_deref().map(|attempts| attempts_at(attempts, now)),
+        attempts: attempts.as_deref().map(|attempts| attempts_at(attempts, dry_run_began, now)),
         failures_total: *failures_total,
         observed: observed.clone(),
         excused_by: short(excused_by),
@@ -82,16 +84,25 @@ pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
     }
 }
 
-fn no_later(at: &MicroTime, now: Tick) -> MicroTime {
+pub(crate) fn no_later(at: &MicroTime, now: Tick) -> MicroTime {
     Tick::from(at).min(now).to_micro_time()
 }
 
-/// The newest of each rung, the oldest first.
-fn attempts_at(attempts: &[RungAttempts], now: Tick) -> Vec<RungAttempts> {
+/// The newest of each rung, the oldest first. What was tried above Container before an operator
+/// only observed stays before that.
+fn attempts_at(
+    attempts: &[RungAttempts],
+    dry_run_began: Option<Tick>,
+    now: Tick,
+) -> Vec<RungAttempts> {
     let mut of_rungs: BTreeMap<Rung, Vec<Tick>> = BTreeMap::new();
     for entry in attempts {
-        let at = entry.at.iter().map(|at| Tick::from(at).min(now));
-        of_rungs.entry(entry.rung).or_default().extend(at);
+        let began = dry_run_began.filter(|_| entry.rung > Rung::Container);
+        let seen = |at: Tick| match began.filter(|began| at < *began) {
+            Some(began) => at.min(dry_run::last_before(began.min(now))),
+            None => at.min(now),
+        };
+        of_rungs.entry(entry.rung).or_default().extend(entry.at.iter().map(Tick::from).map(seen));
     }
     let newest = |(rung, mut at): (Rung, Vec<Tick>)| {
         at.sort_unstable();

@@ -260,7 +260,9 @@ fn ledger_write(
                 }
             }
         }
-        Some(before) if before.status.as_ref() == Some(status) => LedgerWrite::None,
+        Some(before) if before.status.as_ref().is_some_and(|before| is_known(before, status)) => {
+            LedgerWrite::None
+        }
         Some(before) if before.spec != spec => {
             let meta = &before.metadata;
             let patch = serde_json::json!({
@@ -292,6 +294,15 @@ fn ledger_write(
     }
 }
 
+/// Whether a status says no more than the one before. Since when attempts were only noted is read
+/// from the decisions where an API drops that field: it would drop it again.
+fn is_known(before: &RestartLedgerStatus, status: &RestartLedgerStatus) -> bool {
+    if before.dry_run_since.is_some() || status.dry_run_since.is_none() {
+        return before == status;
+    }
+    *before == RestartLedgerStatus { dry_run_since: None, ..status.clone() }
+}
+
 /// Whether a status says no more than the one before, but that what failed runs again: the pod says
 /// that itself, and the next decision finds it there.
 fn tells_a_start_only(before: &RestartLedgerStatus, status: &RestartLedgerStatus) -> bool {
@@ -300,7 +311,7 @@ fn tells_a_start_only(before: &RestartLedgerStatus, status: &RestartLedgerStatus
         next_attempt_at: None,
         ..status.clone()
     };
-    status.next_attempt_at.is_none() && without_start(before) == without_start(status)
+    status.next_attempt_at.is_none() && is_known(&without_start(before), &without_start(status))
 }
 
 /// The object to create. What is restarted in place goes with the pod; what replaces the pod

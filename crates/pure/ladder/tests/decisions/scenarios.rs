@@ -32,6 +32,7 @@
 //! rollback N                   revision N was healthy
 //! agent none                   the pod's node restarts nothing in place
 //! mode observe | act           whether decisions are carried out
+//! old definitions              the API drops status.dryRunSince of the ledger
 //! recreated                    the pod comes back under the same name with another UID, and runs; requests for the old one are gone
 //! recreated meanwhile          … and nothing runs yet; requests for the old one are there
 //! delete | phase Failed | phase Succeeded
@@ -207,6 +208,7 @@ impl Player {
                 self.world().peers.node = Some(NodeTrouble { name, pods, failing });
             }
             ["agent", "none"] => self.world().authority.in_place = InPlaceSupport::NoAgent,
+            ["old", "definitions"] => self.world().has_old_definitions = true,
             ["mode", "observe"] => self.world().authority.mode = LadderMode::Observe,
             ["mode", "act"] => self.world().authority.mode = LadderMode::Act,
             ["rollback", "none"] => self.world().rollback = None,

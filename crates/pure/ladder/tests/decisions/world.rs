@@ -48,6 +48,8 @@ pub(crate) struct World {
     pub(crate) peers: RevisionPeers,
     pub(crate) rollback: Option<RollbackTarget>,
     pub(crate) authority: LadderAuthority,
+    /// The API's definitions are older, and it drops fields that they do not have.
+    pub(crate) has_old_definitions: bool,
     /// Restarts that decisions asked for, by name: how often.
     pub(crate) asked: BTreeMap<String, u32>,
 }
@@ -109,6 +111,7 @@ impl World {
             peers: RevisionPeers::default(),
             rollback: None,
             authority: LadderAuthority::default(),
+            has_old_definitions: false,
             asked: BTreeMap::new(),
         }
     }
@@ -287,7 +290,9 @@ impl World {
             authority: self.authority,
         });
         if self.ledger.is_some() || decision.ledger != RestartLedgerStatus::default() {
-            self.ledger = Some(decision.ledger.clone());
+            let mut stored = decision.ledger.clone();
+            stored.dry_run_since.take_if(|_| self.has_old_definitions);
+            self.ledger = Some(stored);
         }
         if let LadderAction::Restart(plan) = &decision.action {
             *self.asked.entry(plan.name.clone()).or_default() += 1;

@@ -36,21 +36,24 @@ fn a_pod_without_a_ladder_is_followed_by_the_one_that_would_be_proposed() {
 
 #[test]
 fn it_writes_ledgers_only_and_one_write_for_a_crash() {
-    let mut world = World::new(LadderMode::Observe);
-    world.ladder(SHOP, json!([{"rung": "Container"}, {"rung": "Recreate"}]), json!({}));
-    world.replica_set(SHOP, "web");
-    world.pod(SHOP, "web-a", Some("web"), json!({}));
-    world.settle();
-    assert_eq!(world.writes, Vec::<String>::new(), "all is well");
-    world.crash(SHOP, "web-a");
-    assert_eq!(world.writes.len(), 2, "the ledger is created: {:?}", world.writes);
-    for crash in 1..CRASHES {
-        world.crash_again(SHOP, "web-a");
-        assert!(world.writes.len() <= 2 + crash, "{:?}", world.writes);
+    for has_old_definitions in [false, true] {
+        let mut world = World::new(LadderMode::Observe);
+        world.has_old_definitions = has_old_definitions;
+        world.ladder(SHOP, json!([{"rung": "Container"}, {"rung": "Recreate"}]), json!({}));
+        world.replica_set(SHOP, "web");
+        world.pod(SHOP, "web-a", Some("web"), json!({}));
+        world.settle();
+        assert_eq!(world.writes, Vec::<String>::new(), "all is well");
+        world.crash(SHOP, "web-a");
+        assert_eq!(world.writes.len(), 2, "the ledger is created: {:?}", world.writes);
+        for crash in 1..CRASHES {
+            world.crash_again(SHOP, "web-a");
+            assert!(world.writes.len() <= 2 + crash, "{:?}", world.writes);
+        }
+        let others = world.writes.iter().filter(|write| !write.contains("RestartLedger"));
+        assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new());
+        assert_eq!(world.events, 0);
     }
-    let others = world.writes.iter().filter(|write| !write.contains("RestartLedger"));
-    assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new());
-    assert_eq!(world.events, 0);
 }
 
 #[test]
@@ -70,14 +73,17 @@ fn a_request_by_hand_is_refused_with_the_reason() {
 
 #[test]
 fn an_operator_that_acts_begins_above_container_anew() {
-    let mut world = World::new(LadderMode::Observe);
-    world.ladder(SHOP, json!([{"rung": "Container"}, {"rung": "Recreate"}]), json!({}));
-    world.pod(SHOP, "web", None, json!({}));
-    world.crash(SHOP, "web");
-    world.crash_again(SHOP, "web");
-    world.crash_again(SHOP, "web");
-    assert!(world.said().contains("every rung was tried"), "{}", world.said());
-    world.restart_operator(LadderMode::Act);
-    world.crash_again(SHOP, "web");
-    assert_eq!(world.count("evict Pod shop/web"), 1, "{:?}", world.writes);
+    for has_old_definitions in [false, true] {
+        let mut world = World::new(LadderMode::Observe);
+        world.has_old_definitions = has_old_definitions;
+        world.ladder(SHOP, json!([{"rung": "Container"}, {"rung": "Recreate"}]), json!({}));
+        world.pod(SHOP, "web", None, json!({}));
+        world.crash(SHOP, "web");
+        world.crash_again(SHOP, "web");
+        world.crash_again(SHOP, "web");
+        assert!(world.said().contains("every rung was tried"), "{}", world.said());
+        world.restart_operator(LadderMode::Act);
+        world.crash_again(SHOP, "web");
+        assert_eq!(world.count("evict Pod shop/web"), 1, "{:?}", world.writes);
+    }
 }

@@ -40,6 +40,8 @@ pub(crate) struct World {
     api_ahead: TickDuration,
     /// The API does not let the operator change nodes.
     pub(crate) forbids_taints: bool,
+    /// The definitions are older than the operator: a field that they do not have is dropped.
+    pub(crate) has_old_definitions: bool,
     planner: Planner,
     revision: u64,
     objects: BTreeMap<ObjectId, ViewObject>,
@@ -63,6 +65,7 @@ impl World {
             taints_nodes: false,
             api_ahead: TickDuration::ZERO,
             forbids_taints: false,
+            has_old_definitions: false,
             planner: Planner::new(RestartLimits::default()),
             revision: 1,
             objects: BTreeMap::new(),
@@ -339,7 +342,15 @@ impl World {
             WriteOperation::UpdateStatus(object) => {
                 let Some(before) = self.objects.get(&id) else { return WriteResult::Gone };
                 let meta = before.meta().clone();
-                self.answer(with_meta(object, |of_object| *of_object = meta))
+                let mut object = object.clone();
+                if let (ViewObject::RestartLedger(ledger), true) =
+                    (&object, self.has_old_definitions)
+                {
+                    let mut ledger = ledger.as_ref().clone();
+                    ledger.status.iter_mut().for_each(|status| status.dry_run_since = None);
+                    object = ledger.into();
+                }
+                self.answer(with_meta(&object, |of_object| *of_object = meta))
             }
             WriteOperation::Patch { id, .. }
                 if id.kind == ResourceKind::Node && self.forbids_taints =>
