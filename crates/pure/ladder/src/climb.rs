@@ -73,7 +73,8 @@ impl<'a> Decider<'a> {
         if self.is_exhausted() {
             let left = sentence::nothing_left(policy, &self.draft.ledger);
             let why = story(first, all).still(&left);
-            self.draft.decide(LedgerPhase::Exhausted, None, &why);
+            let noted = dry_run_since.map(|_| why.only_noted());
+            self.draft.decide(LedgerPhase::Exhausted, None, noted.as_ref().unwrap_or(&why));
             return;
         }
         match (curable(failures), first.diagnosis.why_futile()) {

@@ -80,6 +80,18 @@ fn done(policy: &LadderPolicy, tried: LedgerAttempts<'_>, rung: Rung) -> String 
     }
 }
 
+/// The same of what an operator that observes may only have noted, since then.
+fn done_or_noted(
+    policy: &LadderPolicy,
+    tried: LedgerAttempts<'_>,
+    rung: Rung,
+    dry_run_since: Option<Tick>,
+) -> String {
+    let done = done(policy, tried, rung);
+    let is_noted = dry_run_since.is_some_and(|since| tried.last(rung) >= Some(since));
+    if is_noted { format!("{done} was noted") } else { done }
+}
+
 /// As a sentence names what a rung does.
 fn doing(rung: Rung) -> Phrase {
     let (full, brief) = match rung {

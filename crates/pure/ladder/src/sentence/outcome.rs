@@ -5,7 +5,7 @@ use rekindle_types::Tick;
 use rekindle_types::span::show;
 use rekindle_types::v1alpha1::{RestartLedgerStatus, Rung};
 
-use super::{clock, done};
+use super::{clock, done_or_noted};
 use crate::LadderPolicy;
 use crate::attempts::{self, LedgerAttempts};
 use crate::explanation::{DecisionText, Phrase};
@@ -22,7 +22,10 @@ pub(crate) fn running(
     let rung = tried.highest().filter(|rung| *rung > Rung::Container && Some(*rung) != untried);
     let after = match rung {
         None => String::new(),
-        Some(rung) => format!(", after {}", done(policy, tried, rung)),
+        Some(rung) => {
+            let dry_run_since = ledger.dry_run_since.as_ref().map(Tick::from);
+            format!(", after {}", done_or_noted(policy, tried, rung, dry_run_since))
+        }
     };
     let (since, clears) = (clock(since), clock(since + policy.window));
     DecisionText::new(

@@ -7,7 +7,7 @@ use rekindle_types::v1alpha1::Rung;
 
 use super::authority::without_agent;
 use super::{
-    BACKOFF_GOES_ON, after_the_last, alike, attempt, clock, done, requests, rolling_back,
+    BACKOFF_GOES_ON, after_the_last, alike, attempt, clock, done_or_noted, requests, rolling_back,
     short_name,
 };
 use crate::attempts::LedgerAttempts;
@@ -176,11 +176,8 @@ impl FailureStory<'_> {
         if let Some(undone) = undone {
             return Phrase::new(format!("{subject} again; {undone}"), again);
         }
-        let done = done(self.policy, self.tried, rung);
-        let last = self.tried.last(rung);
-        let ago = last.map(|at| self.now.since(at));
-        let only_noted = self.dry_run_since.is_some_and(|since| last >= Some(since));
-        let done = if only_noted { format!("{done} was noted") } else { done };
+        let done = done_or_noted(self.policy, self.tried, rung, self.dry_run_since);
+        let ago = self.tried.last(rung).map(|at| self.now.since(at));
         match ago.filter(|ago| ago.as_secs() > 0).map(show) {
             Some(ago) => Phrase::new(
                 format!("{subject} again, {ago} after {done}"),
