@@ -40,7 +40,10 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
             return plan;
         }
         Err(error) => {
-            plan.notes.extend(policies::complaint(pod, &error));
+            match context.role.authority().mode {
+                LadderMode::Act => plan.notes.extend(policies::complaint(pod, &error)),
+                LadderMode::Observe => {} // it writes no events
+            }
             return plan;
         }
     };

@@ -12,7 +12,7 @@ use rekindle_controllers::{
     ClusterView, ControllerKey, ObjectChange, PlannedWrite, ResourceKind, Settlement, WritePlan,
     WriteResult,
 };
-use rekindle_ladder::{LedgerRegister, RestartLimits};
+use rekindle_ladder::{LadderMode, LedgerRegister, RestartLimits};
 use rekindle_types::Tick;
 
 use crate::NodeLifecycleSettings;
@@ -323,7 +323,12 @@ impl Planner {
         }
     }
 
+    /// Writes events, unless the operator only observes: ledgers say it then.
     fn record(&mut self, notes: Vec<EventNote>, now: Tick) {
+        match self.role.authority().mode {
+            LadderMode::Act => {}
+            LadderMode::Observe => return,
+        }
         for note in notes {
             let event = self.recorder.record(note, now);
             self.tasks.extend(event.map(PlannerTask::Record));

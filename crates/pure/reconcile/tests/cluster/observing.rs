@@ -56,6 +56,19 @@ fn it_writes_ledgers_only_and_one_write_for_a_crash() {
     }
 }
 
+/// Our API refuses such annotations; others take them.
+#[test]
+fn it_writes_no_event_about_a_pod_with_a_ladder_that_cannot_be_read() {
+    for (mode, events) in [(LadderMode::Observe, 0), (LadderMode::Act, 1)] {
+        let mut world = World::new(mode);
+        world.pod(SHOP, "web", None, json!({}));
+        world.annotate(SHOP, "web", json!({"rekindle.dev/ladder": "Containr"}));
+        world.settle();
+        assert_eq!(world.events, events);
+        assert_eq!(world.writes, Vec::<String>::new());
+    }
+}
+
 #[test]
 fn a_request_by_hand_is_refused_with_the_reason() {
     let mut world = World::new(LadderMode::Observe);

@@ -158,6 +158,12 @@ impl World {
         self.put_pod(typed(pod));
     }
 
+    pub(crate) fn annotate(&mut self, namespace: &str, pod: &str, annotations: Value) {
+        let mut pod = self.get_pod(namespace, pod);
+        pod["metadata"]["annotations"] = annotations;
+        self.put_pod(typed(pod));
+    }
+
     /// A pod that runs on n1; `of` is its ReplicaSet.
     pub(crate) fn pod(&mut self, namespace: &str, name: &str, of: Option<&str>, spec: Value) {
         let owner = of.map(|set| OwnerReference {
