@@ -466,6 +466,40 @@ pub fn waits_for_room(restart: &PodRestart, why: &str, now: Tick) -> Option<Writ
     (!is_told).then(|| again(restart, why.to_owned(), None, replacement, now))
 }
 
+/// Whether a request has the only copy of a pod that was evicted and is not there again.
+pub fn has_only_copy(view: &ClusterView, restart: &PodRestart) -> bool {
+    let Some(status) = &restart.status else { return false };
+    let replacement = status.replacement.as_ref().filter(|replacement| {
+        replacement.step == ReplacementStep::Evicting && replacement.pod.is_some()
+    });
+    let is_open = !is_finished(restart) || kept::owed(restart).is_some();
+    let is_there = |replacement: &PodReplacement| {
+        let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+        let name = NamespacedName::new(namespace, restart.spec.pod_name.as_str());
+        let uid = view.pod(&name).and_then(|pod| pod.metadata.uid.as_deref());
+        uid.is_some_and(|uid| uid != replacement.pod_uid)
+    };
+    is_open && replacement.is_some_and(|replacement| !is_there(replacement))
+}
+
+/// A request stays as it is, and says what has to be done by hand; none when it says so already.
+pub fn left_to_hand(restart: &PodRestart, what: &str, now: Tick) -> Option<WriteOperation> {
+    let mut restart = restart.clone();
+    let status = restart.status.get_or_insert_default();
+    let before = status.message.clone().unwrap_or_default();
+    if before.ends_with(what) {
+        return None;
+    }
+    let message = if status.phase.is_some_and(PodRestartPhase::is_final) {
+        format!("{before}; {what}")
+    } else {
+        what.to_owned()
+    };
+    status.go_on(status.phase.unwrap_or(PodRestartPhase::Running), message, now.to_micro_time());
+    let is_news = status.message.as_ref() != Some(&before);
+    is_news.then(|| WriteOperation::UpdateStatus(restart.into()))
+}
+
 /// It cannot be carried out, and nothing was begun.
 pub fn refuse(restart: &PodRestart, why: String, now: Tick) -> WriteOperation {
     finish(restart, PodRestartPhase::Refused, why, now)

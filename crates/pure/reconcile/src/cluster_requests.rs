@@ -1,16 +1,40 @@
 //! Requests on a cluster that is not ours. One that cannot be carried out there, or may not be, is
 //! refused at once: nothing else would ever answer it. What was begun goes on, also when the
 //! operator only observes since, or the namespace is not enabled any more: a pod without a
-//! controller may be waiting to be created again. Where ladders never act nothing can have been
-//! begun, whatever a status says. Pure, as the controllers are.
+//! controller may be waiting to be created again. Where ladders never act nothing goes on, whatever
+//! a status says. The operator may have been moved there, so a request with the only copy of a pod
+//! stays until the pod is there again. Pure, as the controllers are.
 
-use rekindle_controllers::WriteOperation;
-use rekindle_controllers::pod_restart::refuse;
+use rekindle_controllers::pod_restart::{has_only_copy, left_to_hand, refuse};
+use rekindle_controllers::{WriteOperation, WritePlan};
 use rekindle_ladder::LadderMode;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep};
 
 use crate::restart_context::RestartContext;
+
+/// What is done for a request where ladders never act, and that has the only copy of a pod: it says
+/// how to create the pod. It is neither released nor removed before that.
+pub(crate) fn kept_copy(
+    context: &RestartContext<'_>,
+    restart: &PodRestart,
+    now: Tick,
+) -> Option<WritePlan> {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    context.role.cluster().filter(|ladders| ladders.excludes(namespace))?;
+    let why = context.role.why_not_enabled(context.view, namespace)?;
+    has_only_copy(context.view, restart).then(|| {
+        let pod = &restart.spec.pod_name;
+        let name = restart.metadata.name.as_deref().unwrap_or_default();
+        let what = format!(
+            "{why}: create pod {pod} by hand: kubectl get podrestart {name} -n {namespace} \
+             -o jsonpath='{{.status.replacement.pod}}' | kubectl create -f -"
+        );
+        let mut plan = WritePlan::default();
+        left_to_hand(restart, &what, now).into_iter().for_each(|write| plan.then(write));
+        plan
+    })
+}
 
 /// The refusal of a request, if it has to be refused.
 pub(crate) fn refusal(

@@ -33,6 +33,9 @@ const NO_NODE_MAX: TickDuration = TickDuration::from_secs(600);
 pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> WritePlan {
     let view = context.view;
     if let Some(restart) = view.pod_restart(name) {
+        if let Some(plan) = cluster_requests::kept_copy(context, restart, now) {
+            return plan;
+        }
         let refused = cluster_requests::refusal(context, restart, now);
         let withdrawn =
             || not_asked_any_more(context, restart).map(|why| withdraw(restart, why, now));

@@ -229,26 +229,51 @@ fn a_taint_ends_after_720_hours_and_with_the_label_of_its_namespace() {
     assert_eq!(world.taints("n1"), Vec::<String>::new());
 }
 
-#[test]
-fn where_ladders_never_act_nothing_counts_as_begun() {
-    for namespace in ["kube-system", OWN] {
-        let mut world = World::new(LadderMode::Act);
-        world.namespace(namespace, json!({"rekindle.dev/ladder": "enabled"}));
-        world.put(typed::<PodRestart>(json!({
-            "metadata": {"name": "claim", "namespace": namespace},
-            "spec": {"podName": "web", "rung": "Recreate"},
-            "status": {
-                "phase": "Running",
-                "replacement": {
-                    "step": "Evicting", "since": BEGIN.to_time(), "podUID": "u", "nodeName": "n1",
-                    "pod": {"metadata": {"name": "web"}, "spec": {"containers": []}},
-                },
+/// A request that evicted a pod and has its only copy, or says so.
+fn claims_to_have_a_copy(namespace: &str, phase: &str) -> PodRestart {
+    typed(json!({
+        "metadata": {
+            "name": "claim", "namespace": namespace, "finalizers": ["rekindle.dev/kept-pod"],
+        },
+        "spec": {"podName": "web", "rung": "Recreate"},
+        "status": {
+            "phase": phase,
+            "message": "the pod is refused",
+            "replacement": {
+                "step": "Evicting", "since": BEGIN.to_time(), "podUID": "u", "nodeName": "n1",
+                "pod": {"metadata": {"name": "web"}, "spec": {"containers": []}},
             },
-        })));
-        world.advance(60);
-        assert_eq!(world.count("create Pod "), 0, "{:?}", world.writes);
-        let status = world.requests().remove(0).status.unwrap();
-        assert_eq!(status.phase, Some(PodRestartPhase::Refused));
+        },
+    }))
+}
+
+#[test]
+fn where_ladders_never_act_no_pod_is_created_and_no_copy_of_one_is_lost() {
+    for namespace in ["kube-system", OWN] {
+        for phase in ["Running", "Failed"] {
+            for mode in [LadderMode::Act, LadderMode::Observe] {
+                let mut world = World::new(mode);
+                world.namespace(namespace, json!({"rekindle.dev/ladder": "enabled"}));
+                world.put(claims_to_have_a_copy(namespace, phase));
+                world.advance(24 * 3600);
+                assert_eq!(world.writes, [format!("status PodRestart {namespace}/claim")]);
+                let request = world.requests().remove(0);
+                assert!(request.metadata.finalizers.is_some_and(|all| !all.is_empty()));
+                let status = request.status.unwrap();
+                assert!(status.replacement.unwrap().pod.is_some());
+                let said = status.message.unwrap();
+                let hand = format!(
+                    "create pod web by hand: kubectl get podrestart claim -n {namespace} \
+                     -o jsonpath='{{.status.replacement.pod}}' | kubectl create -f -"
+                );
+                assert!(said.ends_with(&hand), "{said}");
+                // it is there again
+                world.pod(namespace, "web", None, json!({}));
+                world.advance(24 * 3600);
+                assert_eq!(world.count("create Pod "), 0, "{:?}", world.writes);
+                assert_eq!(world.requests(), [], "it is over, and old: {:?}", world.writes);
+            }
+        }
     }
 }
 
