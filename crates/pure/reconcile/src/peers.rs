@@ -157,7 +157,9 @@ const OUTAGE_PODS_MIN: usize = 3;
 /// well: a runtime that is restarted may end all of them (containerd#7843).
 ///
 /// The node's clock may be ahead of ours. An end that lies further in the future than an outage
-/// lasts says nothing, and none is waited for longer than that.
+/// lasts says nothing. One that lies less far ahead counts as now at each look, until it has come:
+/// the wait is then up to 120 s and as much more as the clock is ahead. To leave such ends out
+/// would be worse: the pods would be replaced during the outage.
 pub(crate) fn node_outage(
     view: &ClusterView,
     pod: &HeldPod,
