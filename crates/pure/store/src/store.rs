@@ -168,6 +168,19 @@ impl Store {
         (objects.into_values().collect(), writer.epoch())
     }
 
+    /// Whether [`Store::newest_below`] gives any object. It reads none.
+    pub fn has_newest_below(&self, prefix: &str) -> bool {
+        let shared = self.shared();
+        let writer = shared.writer();
+        let visible = shared.visible();
+        let heads: BTreeMap<_, _> = writer.heads_below(prefix).collect();
+        heads.values().any(|version| matches!(version, ObjectVersion::Live(_)))
+            || visible
+                .index
+                .range(prefix, None, visible.revision())
+                .any(|object| !heads.contains_key(&object.key))
+    }
+
     /// Resolves when every write accepted so far is durable; fails if the newest of them fail.
     ///
     /// # Errors

@@ -89,7 +89,8 @@ impl<'w> WriteReview<'w> {
                 | RuleHook::Marked(_)
                 | RuleHook::Removal(_)
                 | RuleHook::Deletion(_)
-                | RuleHook::Removed(_) => continue,
+                | RuleHook::Removed(_)
+                | RuleHook::AllRemoved(_) => continue,
             };
             match action {
                 WriteAction::Fill(fill) => fill(self.call, object)?,
@@ -129,7 +130,8 @@ pub(crate) fn check_removal(entry: &KindEntry, name: &str) -> Result<(), ApiErro
             | RuleHook::Changed(_)
             | RuleHook::Marked(_)
             | RuleHook::Deletion(_)
-            | RuleHook::Removed(_) => {}
+            | RuleHook::Removed(_)
+            | RuleHook::AllRemoved(_) => {}
         }
     }
     Ok(())
@@ -152,7 +154,8 @@ pub(crate) fn check_deletion(
             | RuleHook::Changed(_)
             | RuleHook::Marked(_)
             | RuleHook::Removal(_)
-            | RuleHook::Removed(_) => {}
+            | RuleHook::Removed(_)
+            | RuleHook::AllRemoved(_) => {}
         }
     }
     Ok(warnings)
@@ -200,7 +203,37 @@ pub(crate) fn after_mark(
     follow(QueuedWrite::Marked, call, namespace, name)
 }
 
-/// Queues what has to be there in spite of a removal, in the batch of the removal.
+/// Queues what follows from the removal of the only object of a request, in the batch of the
+/// removal.
+///
+/// # Errors
+/// When the store refuses.
+pub(crate) fn after_only_removal(
+    call: &ApiCall<'_>,
+    namespace: &str,
+    name: &str,
+) -> Result<Vec<PendingWrite>, ApiError> {
+    let mut pending = after_removal(call, namespace, name)?;
+    pending.extend(after_all_removals(call)?);
+    Ok(pending)
+}
+
+/// Queues what follows once a request has removed all its objects.
+///
+/// # Errors
+/// When the store refuses.
+pub(crate) fn after_all_removals(call: &ApiCall<'_>) -> Result<Vec<PendingWrite>, ApiError> {
+    let mut pending = Vec::new();
+    for rule in &RULES {
+        if let RuleHook::AllRemoved(queue) = &rule.hook {
+            pending.extend(queue(call)?);
+        }
+    }
+    Ok(pending)
+}
+
+/// Queues what has to be there in spite of a removal, in the batch of the removal. After the last
+/// one of a request comes [`after_all_removals`].
 ///
 /// # Errors
 /// When the store refuses.
@@ -225,7 +258,10 @@ fn follow(
             RuleHook::Changed(queue) => (QueuedWrite::Changed, queue),
             RuleHook::Marked(queue) => (QueuedWrite::Marked, queue),
             RuleHook::Removed(queue) => (QueuedWrite::Removed, queue),
-            RuleHook::Write(..) | RuleHook::Removal(_) | RuleHook::Deletion(_) => continue,
+            RuleHook::Write(..)
+            | RuleHook::Removal(_)
+            | RuleHook::Deletion(_)
+            | RuleHook::AllRemoved(_) => continue,
         };
         if at == write {
             pending.extend(queue(call, namespace, name)?);

@@ -59,6 +59,8 @@ pub(super) enum RuleHook {
     Deletion(CheckDeletion),
     /// When the removal of an object is queued.
     Removed(QueueWrites),
+    /// Once a request has queued the removals of all its objects.
+    AllRemoved(fn(&ApiCall<'_>) -> Result<Vec<PendingWrite>, ApiError>),
 }
 
 /// Queues what comes with a write of the object of this namespace and name.
@@ -368,11 +370,11 @@ pub(super) const RULES: [AdmissionRule; 35] = [
     AdmissionRule {
         name: "definition objects",
         why: "the objects of a definition go with it",
-        hook: RuleHook::Marked(custom::cleanup::after_write),
+        hook: RuleHook::Marked(custom::cleanup::after_mark),
     },
     AdmissionRule {
         name: "definition objects",
         why: "with the last of its objects a definition goes that waited for it",
-        hook: RuleHook::Removed(custom::cleanup::after_write),
+        hook: RuleHook::AllRemoved(custom::cleanup::after_removals),
     },
 ];

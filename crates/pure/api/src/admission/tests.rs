@@ -24,6 +24,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
             RuleHook::Removal(_) => "Removal".to_owned(),
             RuleHook::Deletion(_) => "Deletion".to_owned(),
             RuleHook::Removed(_) => "Removed".to_owned(),
+            RuleHook::AllRemoved(_) => "AllRemoved".to_owned(),
         };
         assert!(!rule.why.is_empty(), "{}", rule.name);
         text.push_str(&format!("{when}: {}\n", rule.name));
@@ -63,7 +64,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Changed: definition names
         Removed: definition names
         Marked: definition objects
-        Removed: definition objects
+        AllRemoved: definition objects
     "#]]
     .assert_eq(&text);
 }

@@ -4,7 +4,7 @@
 //! finalizers hold stay until these are gone. With the last object the definition goes, too.
 //! Upstream's finalizing controller does the same a moment later.
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLockWriteGuard};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use rekindle_store::{PendingWrite, WritePrecondition};
@@ -37,18 +37,36 @@ pub(crate) fn hold(object: &mut dyn AnyObject, now: Tick) {
     names::set(conditions, "Terminating", ("True", "InstanceDeletionPending", message), now);
 }
 
-/// After a definition was marked, or an object of one was removed.
-pub(crate) fn after_write(
+/// After a definition was marked, once or again: its objects are deleted.
+pub(crate) fn after_mark(
     call: &ApiCall<'_>,
     _namespace: &str,
     name: &str,
 ) -> Result<Vec<PendingWrite>, ApiError> {
-    let key = match call.entry.origin {
-        KindOrigin::Definition(_) => key_of_definition(&call.entry.plural, &call.entry.group),
-        KindOrigin::BuiltIn if is_definition(call.entry) => [DEFINITIONS, name].concat(),
+    if !is_definition(call.entry) {
+        return Ok(Vec::new());
+    }
+    go_on(call.api, &[DEFINITIONS, name].concat(), call.request.now)
+}
+
+/// After objects were removed: a definition that waited for the last of them goes. It reads no
+/// object: those that are left cost a removal nothing, and none that cannot be read fails it.
+pub(crate) fn after_removals(call: &ApiCall<'_>) -> Result<Vec<PendingWrite>, ApiError> {
+    match call.entry.origin {
+        KindOrigin::Definition(_) => {}
         KindOrigin::BuiltIn => return Ok(Vec::new()),
-    };
-    go_on(call.api, &key, call.request.now)
+    }
+    let (api, now) = (call.api, call.request.now);
+    let key = key_of_definition(&call.entry.plural, &call.entry.group);
+    if going(api, &key).is_none_or(|kind| kind.has_objects(api)) {
+        return Ok(Vec::new());
+    }
+    let none_is_made = api.custom.hold_creations();
+    // another may have ended it before the lock was free
+    if going(api, &key).is_none_or(|kind| kind.has_objects(api)) {
+        return Ok(Vec::new());
+    }
+    end(api, &key, now, none_is_made)
 }
 
 /// Deletes the objects of the definition of this key if it is going, and with the last of them the
@@ -66,7 +84,7 @@ pub(super) fn go_on(api: &ApiShared, key: &str, now: Tick) -> Result<Vec<Pending
     let Some(kind) = going(api, key) else { return Ok(Vec::new()) };
     let (mut pending, mut failure) = (Vec::new(), None);
     for object in kind.objects(api) {
-        let Some(entry) = kind.any_version() else { continue };
+        let Some(entry) = kind.storage_version() else { continue };
         let deletion =
             delete_stored(api, entry, object.key.as_str(), (&DeleteRequest::default(), now));
         match deletion {
@@ -80,12 +98,23 @@ pub(super) fn go_on(api: &ApiShared, key: &str, now: Tick) -> Result<Vec<Pending
     if let Some(error) = failure {
         return Err(error);
     }
-    if kind.objects(api).is_empty() {
-        pending.extend(release(api, key, now)?);
-        drop(none_is_made);
-        // others may have waited for its names
-        pending.extend(names::settle(api, now)?);
+    if !kind.has_objects(api) {
+        pending.extend(end(api, key, now, none_is_made)?);
     }
+    Ok(pending)
+}
+
+/// Lets a definition without objects go. The guard lives until it is gone.
+fn end(
+    api: &ApiShared,
+    key: &str,
+    now: Tick,
+    none_is_made: RwLockWriteGuard<'_, ()>,
+) -> Result<Vec<PendingWrite>, ApiError> {
+    let mut pending = release(api, key, now)?;
+    drop(none_is_made);
+    // others may have waited for its names
+    pending.extend(names::settle(api, now)?);
     Ok(pending)
 }
 

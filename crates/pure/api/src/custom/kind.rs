@@ -37,10 +37,11 @@ pub(crate) struct CustomKind {
 struct KindVersion {
     entry: Arc<KindEntry>,
     is_served: bool,
+    is_stored: bool,
 }
 
 /// Whether objects of this group and plural name are those of a built-in kind.
-fn is_place_of_server(api: &ApiShared, group: &str, plural: &str) -> bool {
+pub(super) fn is_place_of_server(api: &ApiShared, group: &str, plural: &str) -> bool {
     api.registry.find_resource(group, plural).is_some()
 }
 
@@ -73,7 +74,8 @@ impl CustomKind {
         for (index, version) in spec.versions.iter().enumerate() {
             let codec = VersionCodec::new(Arc::clone(stored), index, storage);
             let entry = Arc::new(kind.entry(version, codec));
-            kind.versions.push(KindVersion { entry, is_served: version.served });
+            let (is_served, is_stored) = (version.served, version.storage);
+            kind.versions.push(KindVersion { entry, is_served, is_stored });
         }
         Some(kind)
     }
@@ -103,16 +105,24 @@ impl CustomKind {
     /// Its objects, with writes that are on their way. A definition that asks for the place of a
     /// kind of this server has none: those that are there are not its own.
     pub(super) fn objects(&self, api: &ApiShared) -> Vec<Arc<StoredObject>> {
-        if is_place_of_server(api, &self.group, &self.wanted.plural) {
-            return Vec::new();
-        }
-        let prefix = ["/", &self.wanted.plural, ".", &self.group, "/"].concat();
-        api.store.newest_below(&prefix).0
+        let prefix = self.prefix_of_objects(api);
+        prefix.map_or_else(Vec::new, |prefix| api.store.newest_below(&prefix).0)
     }
 
-    /// Any version of it, served or not established yet, to read stored objects with.
-    pub(crate) fn any_version(&self) -> Option<&Arc<KindEntry>> {
-        self.versions.first().map(|one| &one.entry)
+    /// Whether it has any. None is read.
+    pub(super) fn has_objects(&self, api: &ApiShared) -> bool {
+        self.prefix_of_objects(api).is_some_and(|prefix| api.store.has_newest_below(&prefix))
+    }
+
+    fn prefix_of_objects(&self, api: &ApiShared) -> Option<String> {
+        (!is_place_of_server(api, &self.group, &self.wanted.plural))
+            .then(|| ["/", &self.wanted.plural, ".", &self.group, "/"].concat())
+    }
+
+    /// The version that objects are stored in, served or not: what is read and written by another
+    /// one loses the fields that only this one has.
+    pub(super) fn storage_version(&self) -> Option<&Arc<KindEntry>> {
+        self.versions.iter().find(|one| one.is_stored).map(|one| &one.entry)
     }
 
     fn entry(&self, version: &CustomResourceDefinitionVersion, codec: VersionCodec) -> KindEntry {

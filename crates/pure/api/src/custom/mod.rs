@@ -174,7 +174,7 @@ pub struct ResumedDefinitions {
     /// The writes that do so.
     pub pending: Vec<PendingWrite>,
     /// What could not be done: the key of the definition, and why. The next deletion of the
-    /// definition, or of one of its objects, tries again, and so does the next start.
+    /// definition tries again, and so does the next start.
     pub failures: Vec<(String, ApiError)>,
 }
 

@@ -11,6 +11,7 @@ use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 use rekindle_types::definition::is_established;
 
+use super::kind::is_place_of_server;
 use super::{DEFINITIONS, definitions_entry, is_definition};
 use crate::call::{ApiCall, put};
 use crate::registry::AnyObject;
@@ -66,13 +67,21 @@ pub(super) fn settle(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, St
 struct TakenNames {
     resources: Vec<String>,
     kinds: Vec<String>,
+    /// The definition asks for the place of a built-in kind. It gets no name, whatever it has from
+    /// an engine that did not have the kind: controllers would watch its objects a second time.
+    is_place_of_server: bool,
 }
 
 impl TakenNames {
     /// Those of the server's own kinds and of all other definitions of this group.
     fn of_others(api: &ApiShared, definition: &CustomResourceDefinition) -> Self {
         let own = [DEFINITIONS, text(definition.metadata.name.as_ref())].concat();
-        let mut taken = Self { resources: Vec::new(), kinds: Vec::new() };
+        let spec = &definition.spec;
+        let mut taken = Self {
+            resources: Vec::new(),
+            kinds: Vec::new(),
+            is_place_of_server: is_place_of_server(api, &spec.group, &spec.names.plural),
+        };
         for (stored, kind) in api.custom.newest(api) {
             if stored.key.as_str() == own || kind.group != definition.spec.group {
                 continue;
@@ -110,9 +119,10 @@ impl TakenNames {
 
     fn settle(&self, definition: &mut CustomResourceDefinition, now: Tick) {
         let wanted = definition.spec.names.clone();
-        let is_established = is_established(definition);
+        let is_established = !self.is_place_of_server && is_established(definition);
         let status = definition.status.get_or_insert_default();
-        let had = status.accepted_names.clone().unwrap_or_default();
+        let had = status.accepted_names.take().filter(|_| !self.is_place_of_server);
+        let had = had.unwrap_or_default();
         let (accepted, conflict) = self.accept(&wanted, &had);
         status.accepted_names = Some(accepted);
         let conditions = status.conditions.get_or_insert_default();

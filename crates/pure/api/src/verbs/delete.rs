@@ -99,7 +99,7 @@ fn remove_now(
         return Ok(answer.into());
     }
     let mut pending = remove(call.api, call.entry, stored, call.request.now)?;
-    pending.extend(admission::after_removal(call, &call.path.namespace, &call.path.name)?);
+    pending.extend(admission::after_only_removal(call, &call.path.namespace, &call.path.name)?);
     Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |_| answer)))
 }
 
@@ -360,6 +360,9 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
             pending.extend(deletion.followed_up(call, (namespace, name))?);
         }
         deleted.extend(is_shown.then(|| Arc::clone(&object)));
+    }
+    if wish.dry_run == DryRun::No {
+        pending.extend(admission::after_all_removals(call)?);
     }
     let (entry, form, now) = (call.entry.clone(), call.list_form()?, call.request.now);
     pending.push(call.api.store.barrier()?);

@@ -226,7 +226,7 @@ fn store_change(
     if goes && call.options.dry_run == DryRun::No {
         drop(service);
         let mut pending = remove(call.api, call.entry, stored, call.request.now)?;
-        pending.extend(admission::after_removal(call, &call.path.namespace, &call.path.name)?);
+        pending.extend(admission::after_only_removal(call, &call.path.namespace, &call.path.name)?);
         return Ok(call.answer_object_after(pending, object.as_ref(), warnings)?);
     }
     let quotas = QuotaWrite::of_change(call, part, object.as_mut(), old)

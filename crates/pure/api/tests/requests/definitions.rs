@@ -189,6 +189,57 @@ fn an_object_that_cannot_be_read_stops_no_start_and_keeps_its_definition_only() 
 }
 
 #[test]
+fn objects_of_a_definition_that_goes_are_removed_without_a_look_at_the_others() {
+    let mut bench = Bench::new();
+    bench.create(DEFINITIONS, of_one_version());
+    for name in ["a", "b", "c"] {
+        let mut held = kite(name);
+        held["metadata"]["finalizers"] = json!(["example.org/rest"]);
+        bench.create(KITES, held);
+    }
+    store(&mut bench, "/kites.example.org/default/broken", &json!({"spec": {}}));
+    interrupt_deletion(&mut bench);
+    let is_marked = |bench: &mut Bench, name: &str| {
+        let kite = bench.get(&format!("{KITES}/{name}"));
+        !kite["metadata"]["deletionTimestamp"].is_null()
+    };
+    // neither a mark nor a removal goes over all of them, or fails because of one
+    bench.call("DELETE", &format!("{KITES}/a"), "").ok();
+    let free = r#"{"metadata":{"finalizers":null}}"#;
+    bench.patch("merge-patch+json", &format!("{KITES}/a"), free).ok();
+    assert_eq!(bench.call("GET", &format!("{KITES}/a"), "").code(), 404);
+    assert!(!is_marked(&mut bench, "b") && !is_marked(&mut bench, "c"));
+    // with the last of a collection the definition goes
+    store(&mut bench, "/kites.example.org/default/broken", &kite("broken"));
+    for name in ["b", "c"] {
+        bench.patch("merge-patch+json", &format!("{KITES}/{name}"), free).ok();
+    }
+    bench.call("DELETE", &format!("{KITES}?dryRun=All"), "").ok();
+    assert_eq!(bench.api.store().count(KEY), 1);
+    bench.call("DELETE", KITES, "").ok();
+    assert_eq!(bench.api.store().count("/kites.example.org/"), 0);
+    assert_eq!(bench.api.store().count(KEY), 0);
+}
+
+#[test]
+fn an_object_that_is_held_at_the_end_of_its_definition_keeps_the_fields_of_its_storage_version() {
+    let mut bench = Bench::new();
+    let colour = json!({"colour": {"type": "string"}});
+    let tail = json!({"tail": {"type": "integer"}});
+    let versions = json!([version("v1", false, tail), version("v2", true, colour)]);
+    bench.create(DEFINITIONS, definition(versions));
+    let kites = KITES.replace("/v1/", "/v2/");
+    let mut held = kite("a");
+    held["apiVersion"] = json!("example.org/v2");
+    held["metadata"]["finalizers"] = json!(["example.org/rest"]);
+    bench.create(&kites, held);
+    bench.call("DELETE", &format!("{DEFINITIONS}/kites.example.org"), "").ok();
+    let marked = bench.get(&format!("{kites}/a"));
+    assert!(!marked["metadata"]["deletionTimestamp"].is_null());
+    assert_eq!(marked["spec"], json!({"colour": "red"}));
+}
+
+#[test]
 fn a_definition_gets_no_name_of_a_built_in_kind_and_its_end_deletes_none_of_their_objects() {
     let mut bench = Bench::new();
     let ingresses = "/apis/networking.k8s.io/v1/namespaces/default/ingresses";
@@ -239,6 +290,27 @@ fn a_definition_gets_no_name_of_a_built_in_kind_and_its_end_deletes_none_of_thei
     let key = KEY.replace("kites.example.org", "ingresses.networking.k8s.io");
     store(&mut bench, &key, &established);
     assert_eq!(bench.call("GET", "/apis/networking.k8s.io/v7/ingresses", "").code(), 404);
+    let ladders = definition("rekindle.dev", "restartladders", "RestartLadder");
+    let mut ladders = ladders.clone();
+    ladders["status"] = json!({
+        "acceptedNames": ladders["spec"]["names"],
+        "conditions": [{"type": "Established", "status": "True"}],
+    });
+    store(&mut bench, &KEY.replace("kites.example.org", "restartladders.rekindle.dev"), &ladders);
+    // the next start tells controllers that their objects are watched already
+    assert!(bench.api.resume_definitions(bench.now).failures.is_empty());
+    bench.committer.commit_pending().unwrap();
+    for name in ["ingresses.networking.k8s.io", "restartladders.rekindle.dev"] {
+        let settled = bench.get(&format!("{DEFINITIONS}/{name}"));
+        assert!(!is_established(&settled), "{settled}");
+        let conditions = settled["status"]["conditions"].as_array().unwrap();
+        let refused = conditions.iter().find(|one| one["type"] == "NamesAccepted").unwrap();
+        assert_eq!(
+            (&refused["status"], &settled["status"]["acceptedNames"]["plural"]),
+            (&json!("False"), &json!(""))
+        );
+        assert!(bench.api.resume_definitions(bench.now).pending.is_empty(), "it is settled");
+    }
     bench.call("DELETE", &format!("{DEFINITIONS}/ingresses.networking.k8s.io"), "").ok();
     assert_eq!(bench.get(ingresses)["items"].as_array().unwrap().len(), 1);
 }

@@ -243,6 +243,23 @@ fn pages_at_one_revision_do_not_see_what_was_written_between_them() {
 }
 
 #[test]
+fn whether_anything_is_left_counts_writes_that_wait_for_the_disk() {
+    let (store, mut committer, _) = open();
+    assert!(!store.has_newest_below("/pods/"));
+    let _a = put(&store, "/pods/a", WritePrecondition::Any, "1").unwrap();
+    let _other = put(&store, "/podsets/a", WritePrecondition::Any, "1").unwrap();
+    assert!(store.has_newest_below("/pods/"), "it waits for the disk");
+    committer.commit_pending().unwrap();
+    let _b = put(&store, "/pods/b", WritePrecondition::Any, "1").unwrap();
+    let _gone = delete(&store, "/pods/a", WritePrecondition::Any).unwrap();
+    assert!(store.has_newest_below("/pods/"));
+    let _gone = delete(&store, "/pods/b", WritePrecondition::Any).unwrap();
+    assert!(!store.has_newest_below("/pods/"), "the last removal waits for the disk");
+    committer.commit_pending().unwrap();
+    assert!(!store.has_newest_below("/pods/"));
+}
+
+#[test]
 fn revisions_that_cannot_be_read_are_told_apart() {
     let (store, mut committer, _) = open();
     for value in ["1", "2", "3"] {
