@@ -93,7 +93,7 @@ fn quotas(api: &ApiShared) -> Option<&Arc<KindEntry>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use rekindle_store::memory::MemoryDisk;
     use rekindle_store::{Committer, Store, StoreLimits, WritePrecondition};
     use serde_json::json;
@@ -105,7 +105,7 @@ mod tests {
     use crate::kinds;
     use crate::shared::ApiParts;
 
-    const NOW: Tick = Tick::from_secs(1_800_000_000);
+    pub(in crate::resource_quotas) const NOW: Tick = Tick::from_secs(1_800_000_000);
 
     struct NoEntropy;
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// With what would commit: the store takes writes as long as that is there.
-    fn api() -> (ApiShared, Committer<MemoryDisk>) {
+    pub(in crate::resource_quotas) fn api() -> (ApiShared, Committer<MemoryDisk>) {
         let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
         let parts = ApiParts {
             registry: kinds::all(),

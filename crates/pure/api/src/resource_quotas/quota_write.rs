@@ -125,7 +125,8 @@ impl<'a> QuotaWrite<'a> {
 
     /// Of a write that no quota refuses: a removal, and what the server makes or changes of its
     /// own. It is an object's old and new content. None when no quota can count it. What cannot be
-    /// counted is written all the same.
+    /// counted, as a quota cannot be read, is written all the same, alone under the lock and with
+    /// no change of any quota.
     pub(crate) fn of_own(
         api: &'a ApiShared,
         entry: &KindEntry,
@@ -138,21 +139,43 @@ impl<'a> QuotaWrite<'a> {
         if !target.can_be_counted() {
             return None;
         }
-        let held = HeldNamespace::of_write(target).ok()?;
-        Self::decide(target, held, change, ChargeRule::Count).ok()
+        let Ok(held) = HeldNamespace::of_write(target) else {
+            return Some(Self::uncounted(target));
+        };
+        let changes = Self::changes(target, &held, change, ChargeRule::Count).unwrap_or_default();
+        let HeldNamespace { lock, epoch, .. } = held;
+        Some(Self { api, _lock: lock, epoch, changes })
     }
 
-    /// Decides what a write changes of each quota.
+    /// A write that changes no quota.
+    fn uncounted(target: WriteTarget<'a, '_>) -> Self {
+        let api = target.api;
+        let (lock, _) = api.namespace_locks.alone(target.namespace, target.now);
+        Self { api, _lock: lock, epoch: api.store.epoch(), changes: Vec::new() }
+    }
+
     fn decide(
         target: WriteTarget<'a, '_>,
         held: HeldNamespace<'a>,
-        (old, new): (Option<&dyn AnyObject>, Option<&dyn AnyObject>),
+        change: (Option<&dyn AnyObject>, Option<&dyn AnyObject>),
         rule: ChargeRule,
     ) -> Result<Self, ApiError> {
+        let changes = Self::changes(target, &held, change, rule)?;
+        let HeldNamespace { lock, epoch, .. } = held;
+        Ok(Self { api: target.api, _lock: lock, epoch, changes })
+    }
+
+    /// Decides what a write changes of each quota.
+    fn changes(
+        target: WriteTarget<'a, '_>,
+        held: &HeldNamespace<'a>,
+        (old, new): (Option<&dyn AnyObject>, Option<&dyn AnyObject>),
+        rule: ChargeRule,
+    ) -> Result<Vec<ObjectChange>, ApiError> {
         let WriteTarget { api, entry, namespace, .. } = target;
-        let HeldNamespace { lock, epoch, now, quotas } = held;
-        let mut write = Self { api, _lock: lock, epoch, changes: Vec::new() };
-        let Some(object) = new.or(old).filter(|_| !quotas.is_empty()) else { return Ok(write) };
+        let (now, quotas) = (held.now, &held.quotas);
+        let mut changes = Vec::new();
+        let Some(object) = new.or(old).filter(|_| !quotas.is_empty()) else { return Ok(changes) };
         let change = CountedChange { resource: resource_of(entry), old, new, now, rule };
         let name = object_meta::name(object);
         let own_key = keys::object(entry, namespace, name);
@@ -170,13 +193,13 @@ impl<'a> QuotaWrite<'a> {
             };
             quota.check(&used, &change, &difference).map_err(refused)?;
             let used = difference.applied_to(&used);
-            write.changes.push(ObjectChange::Put {
+            changes.push(ObjectChange::Put {
                 key: stored.key.as_str().to_owned(),
                 expect: WritePrecondition::Revision(stored.revision),
                 object: Box::new(quota.with_usage(&used)),
             });
         }
-        Ok(write)
+        Ok(changes)
     }
 
     /// What the write changes of quotas, for a write that is queued by others. The lock is held
@@ -234,4 +257,31 @@ fn correct(quota: &mut ResourceQuota, used: &QuotaUsage) {
 
 fn is_quota(entry: &KindEntry) -> bool {
     entry.group.is_empty() && entry.kind == "ResourceQuota"
+}
+
+#[cfg(test)]
+mod tests {
+    use rekindle_store::Mutation;
+    use serde_json::json;
+
+    use super::super::held_namespace::tests::{NOW, api};
+    use super::*;
+
+    #[test]
+    fn a_write_of_the_servers_own_keeps_the_lock_although_a_quota_cannot_be_read() {
+        let (api, _committer) = api();
+        let find = |plural| api.registry.find("", "v1", plural).unwrap();
+        let key = keys::object(find("resourcequotas"), "shop", "budget");
+        let text = |_| json!({"metadata": {"name": "budget"}, "spec": 5}).to_string().into();
+        let broken = api.store.write(&key, WritePrecondition::Absent, Mutation::Put(&text));
+        let _pending = broken.unwrap();
+        let pod = Pod {
+            metadata: serde_json::from_value(json!({"name": "web", "namespace": "shop"})).unwrap(),
+            ..Pod::default()
+        };
+        let change: (_, Option<&dyn AnyObject>) = (None, Some(&pod));
+        let write = QuotaWrite::of_own(&api, find("pods"), change, NOW).unwrap();
+        assert!(matches!(write._lock, NamespaceGuard::Alone { .. }));
+        assert!(write.changes.is_empty());
+    }
 }
