@@ -112,7 +112,9 @@ pub(crate) fn api_status(status: &kube::core::Status) -> Status {
         message: Some(cause.message.clone()),
         reason: Some(cause.reason.clone()),
     });
-    let details = StatusDetails { causes: Some(causes.collect()), ..StatusDetails::default() };
+    let name = status.details.as_ref().map(|details| details.name.clone());
+    let details =
+        StatusDetails { name, causes: Some(causes.collect()), ..StatusDetails::default() };
     Status {
         code: Some(status.code.into()),
         details: Some(details),

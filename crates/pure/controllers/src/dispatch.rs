@@ -41,8 +41,9 @@ pub fn affected(view: &ClusterView, change: &ObjectChange) -> BTreeSet<Controlle
 }
 
 /// Whether a controller would decide by objects of these kinds, which have not been listed yet: an
-/// empty view is not an empty world. Only the garbage collector looks at objects of kinds that
-/// definitions describe without asking the API first.
+/// empty view is not an empty world. Of kinds that definitions describe only the garbage
+/// collector and the quota controller look at objects without asking the API first, and a quota
+/// says of a kind that was not listed what it said before.
 pub fn depends_on(
     view: &ClusterView,
     key: &ControllerKey,
@@ -50,6 +51,11 @@ pub fn depends_on(
 ) -> bool {
     let ControllerKey::Garbage(id) = key else { return false };
     garbage::depends_on(view, id, unlisted)
+}
+
+/// What is to be looked at once the first list of a kind that a definition describes is there.
+pub fn affected_by_first_list(view: &ClusterView, kind: ResourceKind) -> BTreeSet<ControllerKey> {
+    resource_quota::affected_by_first_list(view, kind).collect()
 }
 
 /// The requests to restart a pod that a change of the view touches: all that is decided where

@@ -2,9 +2,11 @@
 //!
 //! Source: the Kubernetes documentation on garbage collection and upstream's collector. An object
 //! whose owners are all gone is deleted; an owner is known by its UID, and its absence is checked
-//! at the server before anything is deleted because of it. An object deleted in the foreground
-//! waits (finalizer `foregroundDeletion`) until its dependents with `blockOwnerDeletion` are gone;
-//! one deleted with orphaning (finalizer `orphan`) first lets its dependents go. Owners of a kind
+//! at the server before anything is deleted because of it. Only the deletion of an object of a
+//! user's kind that a watch showed is not checked: its definition may be gone. An object deleted in
+//! the foreground waits (finalizer `foregroundDeletion`) until its dependents with
+//! `blockOwnerDeletion` are gone; one deleted with orphaning (finalizer `orphan`) first lets its
+//! dependents go. Owners of a kind
 //! that this view does not hold are left to whoever knows them: their dependents are never touched.
 //! Nor is an object without a namespace for the sake of an owner that would have one: nobody can
 //! say where to look for that.
@@ -118,7 +120,8 @@ fn finalizers(object: &ViewObject) -> Finalizers {
 }
 
 /// Whether what is to be done about an object depends on objects of these kinds. One that waits for
-/// its dependents, or for letting them go, may have some of any kind; all others depend on their
+/// its dependents, or for letting them go, may have some of any kind. So may one with an owner that
+/// waits: it is deleted in the foreground if it has dependents itself. All others depend on their
 /// owners.
 pub(crate) fn depends_on(
     view: &ClusterView,
@@ -128,6 +131,10 @@ pub(crate) fn depends_on(
     let Some(object) = view.get(id).filter(|_| !kinds.is_empty()) else { return false };
     finalizers(object).waits_for_collector()
         || owners::references(object.meta()).iter().any(|reference| {
+            if view.by_uid(&reference.uid).is_some_and(|o| finalizers(o) == Finalizers::Foreground)
+            {
+                return true;
+            }
             let kind = view.kind_of_reference(&reference.api_version, &reference.kind);
             kind.is_some_and(|kind| kinds.contains(&kind))
         })
@@ -260,15 +267,25 @@ enum OwnerState {
     Waiting,
     /// The view has no such owner: to be checked at the server.
     Absent(ObjectId),
+    /// A watch showed that the owner, of a user's kind, was deleted. Its definition may have gone
+    /// with it, and then the server cannot be asked.
+    Deleted,
 }
 
 fn standing(view: &ClusterView, object: &ViewObject, reference: &OwnerReference) -> OwnerState {
+    let is_deleted =
+        || view.is_deletion_seen(&reference.uid) && view.by_uid(&reference.uid).is_none();
     let id = match owner_id(view, object, reference) {
-        OwnerLookup::Known(id) => id,
         OwnerLookup::Nowhere => return OwnerState::Misplaced,
+        OwnerLookup::Known(id) => id,
+        // without the definition nothing says whether the owner had a namespace
+        OwnerLookup::Elsewhere if is_deleted() && !namespace_of(object).is_empty() => {
+            return OwnerState::Deleted;
+        }
         OwnerLookup::Elsewhere => return OwnerState::Solid,
     };
     match view.get(&id).filter(|owner| owner.uid() == reference.uid) {
+        None if is_deleted() => OwnerState::Deleted,
         None => OwnerState::Absent(id),
         Some(owner) if finalizers(owner) == Finalizers::Foreground => OwnerState::Waiting,
         Some(_) => OwnerState::Solid,
@@ -303,6 +320,7 @@ fn invalid_namespace(object: &ViewObject, reference: &OwnerReference) -> EventNo
 fn collect(view: &ClusterView, object: &ViewObject, plan: &mut WritePlan) {
     let references = owners::references(object.meta());
     let (mut solid, mut waiting, mut checks) = (Vec::new(), 0, Vec::new());
+    let mut is_any_deleted = false;
     for reference in references {
         match standing(view, object, reference) {
             OwnerState::Solid => solid.push(reference),
@@ -311,6 +329,7 @@ fn collect(view: &ClusterView, object: &ViewObject, plan: &mut WritePlan) {
                 solid.push(reference);
             }
             OwnerState::Waiting => waiting += 1,
+            OwnerState::Deleted => is_any_deleted = true,
             OwnerState::Absent(id) => {
                 if is_of_other_namespace(view, object, reference) {
                     plan.notes.push(invalid_namespace(object, reference));
@@ -322,7 +341,7 @@ fn collect(view: &ClusterView, object: &ViewObject, plan: &mut WritePlan) {
             }
         }
     }
-    if references.is_empty() || (checks.is_empty() && waiting == 0) {
+    if references.is_empty() || (checks.is_empty() && waiting == 0 && !is_any_deleted) {
         return;
     }
     plan.then_all(checks);

@@ -67,7 +67,9 @@ pub mod view;
 pub mod volumes;
 
 pub use change::ObjectChange;
-pub use dispatch::{affected, affected_restarts, depends_on, reconcile, turn};
+pub use dispatch::{
+    affected, affected_by_first_list, affected_restarts, depends_on, reconcile, turn,
+};
 pub use key::ControllerKey;
 pub use kind::ResourceKind;
 pub use object::{ObjectId, ViewObject};

@@ -1,5 +1,7 @@
-//! The first lists of kinds that definitions describe. Such a kind may come at any time, and one
-//! that cannot be listed must stop nothing else: only what depends on its objects waits.
+//! The first lists of kinds that definitions describe. Such a kind may come at any time. Only what
+//! depends on its objects waits for its first list: the collection of what they own, and every
+//! deletion in the foreground or with orphaning, as an object may have dependents of any kind. So a
+//! kind that cannot be listed holds up all such deletions.
 
 use std::collections::BTreeSet;
 

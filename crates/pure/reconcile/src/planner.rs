@@ -10,7 +10,7 @@ use rekindle_controllers::plan::{PlanContinuation, WriteRecency};
 use rekindle_controllers::usage::UsageReading;
 use rekindle_controllers::{
     ClusterView, ControllerKey, ObjectChange, PlannedWrite, ResourceKind, Settlement, WritePlan,
-    WriteResult,
+    WriteResult, affected_by_first_list,
 };
 use rekindle_ladder::{LadderMode, LedgerRegister, RestartLimits};
 use rekindle_types::Tick;
@@ -134,12 +134,14 @@ impl Planner {
         self.view.set_time(now);
         let mut age = ChangeAge::New;
         let mut lists_changed = false;
+        let mut first_listed = None;
         let changes = match seen {
             WatchUpdate::List(kind, objects) => {
                 if self.unseen.remove(&kind) {
                     age = ChangeAge::FromBefore;
                 }
                 lists_changed = self.custom.listed(kind);
+                first_listed = lists_changed.then_some(kind);
                 let reset = self.view.reset(kind, objects);
                 let doubts =
                     reset.doubtful.into_iter().map(ControllerKey::Doubt).map(WorkItem::Controller);
@@ -153,7 +155,14 @@ impl Planner {
             self.custom.described(self.view.custom_kinds().collect());
             lists_changed = true;
         }
+        if lists_changed {
+            self.view.set_unlisted(self.custom.unlisted().collect());
+        }
         self.follow(now, changes, age);
+        if let Some(kind) = first_listed {
+            let keys = affected_by_first_list(&self.view, kind);
+            keys.into_iter().for_each(|key| self.enqueue(WorkItem::Controller(key)));
+        }
         if lists_changed {
             self.custom.take_ready(&self.view).into_iter().for_each(|work| self.enqueue(work));
         }
@@ -347,8 +356,9 @@ fn worse(one: PlanContinuation, other: PlanContinuation) -> PlanContinuation {
 
 #[cfg(test)]
 mod tests {
+    use rekindle_controllers::plan::DependentPolicy;
     use rekindle_controllers::usage::UsageReport;
-    use rekindle_controllers::{ViewObject, WriteOperation};
+    use rekindle_controllers::{NamespacedName, ObjectId, ViewObject, WriteOperation};
     use rekindle_types::TickDuration;
     use serde_json::{Value, json};
 
@@ -480,6 +490,60 @@ mod tests {
         planner.see(NOW, WatchUpdate::Applied(definition));
         planner.see(NOW, WatchUpdate::Applied(named_pod("second", 6, json!(["orphan"]))));
         assert!(collection(&mut planner).is_none());
+    }
+
+    #[test]
+    fn a_dependent_of_an_owner_that_waits_is_deleted_after_the_first_list_of_its_own() {
+        let [definition, kite, _] = kites();
+        let owned = |id: &ObjectId, api: &str, kind: &str, name: &str, uid: &str| {
+            let object = json!({"metadata": {
+                "name": id.name.name, "namespace": "shop", "uid": id.name.name, "resourceVersion": "2",
+                "ownerReferences": [{
+                    "apiVersion": api, "kind": kind, "name": name, "uid": uid, "blockOwnerDeletion": true,
+                }],
+            }});
+            object_from_json(id.kind, object.to_string().as_bytes()).unwrap()
+        };
+        let tail = ObjectId::new(ResourceKind::ConfigMap, NamespacedName::new("shop", "tail"));
+        let middle = owned(&tail, "v1", "Pod", "web", "u-web");
+        let below = owned(&kite.id(), "v1", "ConfigMap", "tail", "tail");
+        let mut planner = Planner::new(RestartLimits::default());
+        kinds().for_each(|kind| planner.see(NOW, WatchUpdate::List(kind, Vec::new())));
+        planner.see(NOW, WatchUpdate::Applied(definition));
+        planner.see(NOW, WatchUpdate::Applied(pod(5, json!(["foregroundDeletion"]))));
+        planner.see(NOW, WatchUpdate::Applied(middle));
+        assert!(collection(&mut planner).is_none(), "a kite may be a dependent of the dependent");
+        planner.see(NOW, WatchUpdate::List(below.id().kind, vec![below]));
+        let next = collection(&mut planner).map(|(_, step)| step.write);
+        let Some(WriteOperation::Delete(delete)) = next else { panic!("{next:?}") };
+        assert_eq!((delete.id, delete.propagation), (tail, DependentPolicy::Foreground));
+    }
+
+    #[test]
+    fn a_quota_keeps_its_count_of_a_users_kind_until_the_first_list_of_it() {
+        let [definition, kite, _] = kites();
+        let quota = json!({
+            "metadata": {"name": "budget", "namespace": "shop", "uid": "q", "resourceVersion": "3"},
+            "spec": {"hard": {"count/kites.example.org": "9"}},
+            "status": {"hard": {"count/kites.example.org": "9"}, "used": {"count/kites.example.org": "4"}},
+        });
+        let kind = ResourceKind::ResourceQuota;
+        let quota = object_from_json(kind, quota.to_string().as_bytes()).unwrap();
+        let mut planner = Planner::new(RestartLimits::default());
+        kinds().for_each(|kind| planner.see(NOW, WatchUpdate::List(kind, Vec::new())));
+        planner.see(NOW, WatchUpdate::Applied(definition));
+        planner.see(NOW, WatchUpdate::Applied(quota));
+        let later = NOW + TickDuration::from_secs(5);
+        planner.begin_due(later);
+        assert!(planner.poll_task().is_none(), "nothing is known of kites");
+        planner.see(later, WatchUpdate::List(kite.id().kind, Vec::new()));
+        planner.begin_due(later);
+        let Some(PlannerTask::Write(_, step)) = planner.poll_task() else { panic!() };
+        let WriteOperation::UpdateStatus(ViewObject::ResourceQuota(counted)) = &step.write else {
+            panic!("{step:?}")
+        };
+        let used = counted.status.as_ref().unwrap().used.as_ref().unwrap();
+        assert_eq!(used["count/kites.example.org"].0, "0");
     }
 
     #[test]

@@ -47,6 +47,19 @@ pub(crate) fn affected(
     keys.extend(room::refused(view, change));
 }
 
+/// The quotas that count objects of a kind which was listed for the first time.
+pub(crate) fn affected_by_first_list(
+    view: &ClusterView,
+    kind: ResourceKind,
+) -> impl Iterator<Item = ControllerKey> {
+    view.of_kind(ResourceKind::ResourceQuota).filter_map(move |(id, object)| {
+        let ViewObject::ResourceQuota(quota) = object else { return None };
+        let terms = QuotaTerms::of_quota(quota);
+        let is_counted = terms.amounts().any(|(_, amount)| amount.resource() == resource_of(kind));
+        is_counted.then(|| ControllerKey::ResourceQuota(id.name.clone()))
+    })
+}
+
 /// What is to be done for a quota: its status, when it is not what is there.
 pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) -> WritePlan {
     let mut plan = WritePlan::default();
@@ -110,7 +123,8 @@ impl NamespaceCount {
         }
     }
 
-    /// The status that says so. Of kinds that are not in the view, it says what it said.
+    /// The status that says so. Of kinds that are not in the view, or not listed yet, it says what
+    /// it said.
     fn status(
         &self,
         view: &ClusterView,
@@ -131,7 +145,7 @@ impl NamespaceCount {
 }
 
 /// The kind that an amount counts objects of, built in or described by a definition; none when the
-/// view does not hold it.
+/// view does not hold it, or its first list is still to come.
 fn kind_of(view: &ClusterView, amount: QuotaAmount<'_>) -> Option<ResourceKind> {
     let resource = amount.resource();
     ResourceKind::ALL.into_iter().chain(view.custom_kinds()).find(|kind| {
@@ -139,6 +153,7 @@ fn kind_of(view: &ClusterView, amount: QuotaAmount<'_>) -> Option<ResourceKind> 
         info.scope == ResourceScope::Namespaced
             && info.held != ViewDetail::Nothing
             && resource_of(*kind) == resource
+            && !view.is_unlisted(*kind)
     })
 }
 

@@ -60,6 +60,7 @@ pub struct ClusterView {
     memories: ControllerMemories,
     usage: UsageReadings,
     node_settings: NodeLifecycleSettings,
+    unlisted: BTreeSet<ResourceKind>,
     now: Tick,
 }
 
@@ -106,7 +107,7 @@ impl ClusterView {
 
     /// A watch shows that this object is gone.
     pub fn delete(&mut self, id: &ObjectId, uid: &str) -> Option<ObjectChange> {
-        self.own.deletion_seen(uid);
+        self.own.deletion_seen(id.kind, uid);
         let known = self.objects.get(id)?;
         if known.uid() != uid {
             return None; // another object has the name already: our own write was faster than the watch
@@ -217,6 +218,12 @@ impl ClusterView {
         self.index.by_uid(uid)
     }
 
+    /// True when a watch showed lately that the object of a user's kind with this UID was deleted.
+    /// The server cannot be asked for it once its definition has gone, too.
+    pub(crate) fn is_deletion_seen(&self, uid: &str) -> bool {
+        self.own.is_deletion_seen(uid)
+    }
+
     /// The objects that name this UID as an owner.
     pub fn dependents(&self, owner_uid: &str) -> impl Iterator<Item = &ViewObject> {
         self.index.dependents(owner_uid)
@@ -256,6 +263,16 @@ impl ClusterView {
                 _ => None,
             },
         )
+    }
+
+    /// Of the kinds that definitions describe, these have not been listed yet.
+    pub fn set_unlisted(&mut self, kinds: BTreeSet<ResourceKind>) {
+        self.unlisted = kinds;
+    }
+
+    /// True when nothing is known yet of the objects of this kind.
+    pub(crate) fn is_unlisted(&self, kind: ResourceKind) -> bool {
+        self.unlisted.contains(&kind)
     }
 
     /// The kind that an owner reference names.

@@ -81,6 +81,34 @@ impl AssumedPlace {
     }
 }
 
+/// The UIDs that came last, up to [`DEPARTED_MAX`].
+#[derive(Clone, Debug, Default)]
+struct RecentUids {
+    /// Oldest first.
+    in_order: VecDeque<Arc<str>>,
+    /// The same, to look them up.
+    known: BTreeSet<Arc<str>>,
+}
+
+impl RecentUids {
+    fn contains(&self, uid: &str) -> bool {
+        self.known.contains(uid)
+    }
+
+    fn insert(&mut self, uid: &str) {
+        if self.in_order.len() == DEPARTED_MAX
+            && let Some(oldest) = self.in_order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        let uid: Arc<str> = uid.into();
+        if !self.known.insert(uid.clone()) {
+            self.in_order.retain(|known| *known != uid);
+        }
+        self.in_order.push_back(uid);
+    }
+}
+
 /// Own writes ahead of the watches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnWrites {
@@ -90,9 +118,9 @@ pub(super) struct OwnWrites {
     deleted: BTreeMap<String, ResourceKind>,
     /// UIDs of the objects that went last, oldest first: an answer that comes late does not bring
     /// them back.
-    departed: VecDeque<Arc<str>>,
-    /// The same, to look them up.
-    has_departed: BTreeSet<Arc<str>>,
+    departed: RecentUids,
+    /// UIDs of the objects of users' kinds whose deletion a watch showed last.
+    seen_deleted: RecentUids,
     /// Pod UID → where it is or is to come, from the moment that is decided until a watch shows it.
     assumed_places: BTreeMap<String, AssumedPlace>,
     /// Pod UID → when its eviction was granted, until a watch shows that it terminates.
@@ -126,7 +154,10 @@ impl OwnWrites {
         self.deleted.contains_key(uid)
     }
 
-    pub(super) fn deletion_seen(&mut self, uid: &str) {
+    pub(super) fn deletion_seen(&mut self, kind: ResourceKind, uid: &str) {
+        if matches!(kind, ResourceKind::Custom(_)) {
+            self.seen_deleted.insert(uid);
+        }
         self.deleted.remove(uid);
         self.assumed_places.remove(uid);
         self.evicted.remove(uid);
@@ -134,7 +165,12 @@ impl OwnWrites {
 
     /// True when an object with this UID was in the view and left it.
     pub(super) fn has_departed(&self, uid: &str) -> bool {
-        self.has_departed.contains(uid)
+        self.departed.contains(uid)
+    }
+
+    /// True when a watch showed lately that this object of a user's kind was deleted.
+    pub(super) fn is_deletion_seen(&self, uid: &str) -> bool {
+        self.seen_deleted.contains(uid)
     }
 
     /// A fresh list is newer than every deletion the watch before it missed.
@@ -144,16 +180,7 @@ impl OwnWrites {
 
     /// The object left the view.
     pub(super) fn forget(&mut self, id: &ObjectId, uid: &str) {
-        if self.departed.len() == DEPARTED_MAX
-            && let Some(oldest) = self.departed.pop_front()
-        {
-            self.has_departed.remove(&oldest);
-        }
-        let departed: Arc<str> = uid.into();
-        if !self.has_departed.insert(departed.clone()) {
-            self.departed.retain(|known| *known != departed);
-        }
-        self.departed.push_back(departed);
+        self.departed.insert(uid);
         self.unconfirmed.remove(id);
         self.assumed_places.remove(uid);
         self.evicted.remove(uid);

@@ -62,7 +62,7 @@ pub fn outcome_of_success(write: &WriteOperation, text: &[u8]) -> WriteResult {
 /// What came of a write that the API refused.
 pub fn outcome_of_refusal(write: &WriteOperation, status: Status) -> WriteResult {
     match write {
-        WriteOperation::CheckAbsent { .. } if status.code == Some(404) => WriteResult::Done,
+        WriteOperation::CheckAbsent { id, .. } if status.code == Some(404) => absent(id, status),
         WriteOperation::TryCreate(_) => match refused(status) {
             WriteResult::Refused { refusal: WriteRefusal::AlreadyExists, .. } => WriteResult::Done,
             outcome => outcome,
@@ -131,6 +131,18 @@ fn looked_for(id: &ObjectId, uid: Option<&str>, found: &Value) -> WriteResult {
         Some(uid) if found["metadata"]["uid"] != uid => WriteResult::Done,
         Some(_) | None => still_there(format!("{id} is still there")),
     }
+}
+
+/// A 404 says that an object is absent only if it names the object. The one for a path that is not
+/// served names none: a definition may have stopped to serve the version that was asked for, and
+/// the object lives on.
+fn absent(id: &ObjectId, status: Status) -> WriteResult {
+    let named = status.details.as_ref().and_then(|details| details.name.as_deref());
+    if named == Some(&*id.name.name) {
+        return WriteResult::Done;
+    }
+    let message = status.message.unwrap_or_default();
+    WriteResult::Refused { refusal: WriteRefusal::Other, message }
 }
 
 fn listed(of: &ObjectId, list: &Value) -> WriteResult {

@@ -158,6 +158,26 @@ fn a_budgets_refusal_is_told_with_the_causes_that_its_message_leaves_out() {
 }
 
 #[test]
+fn a_404_shows_that_an_object_is_absent_only_if_it_names_it() {
+    let check = WriteOperation::CheckAbsent { id: pod("web-0"), uid: Some("u".to_owned()) };
+    for (details, is_absent) in [
+        (json!({"name": "web-0", "kind": "pods"}), true),
+        // a path that the server does not serve
+        (json!({}), false),
+        (Value::Null, false),
+        (json!({"name": "shop", "kind": "namespaces"}), false),
+    ] {
+        let status = json!({"status": "Failure", "message": "could not find it", "reason": "NotFound",
+            "code": 404, "details": details});
+        let outcome = outcome_of_refusal(&check, serde_json::from_value(status).unwrap());
+        let (refusal, message) = (WriteRefusal::Other, "could not find it".to_owned());
+        let refused = WriteResult::Refused { refusal, message };
+        let expected = if is_absent { WriteResult::Done } else { refused };
+        assert_eq!(outcome, expected, "{details}");
+    }
+}
+
+#[test]
 fn a_request_that_changes_something_names_the_term_of_its_leader() {
     let term: Term = "ns/lease/uid/2".parse().unwrap();
     let patch = json!({"metadata": {}});
