@@ -150,6 +150,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_object_is_absent_only_if_the_answer_names_it() {
+        for (details, is_absent) in [(r#"{"name": "web", "kind": "pods"}"#, true), ("{}", false)] {
+            let status =
+                r#""kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure""#;
+            let text = format!(
+                r#"{{{status}, "message": "not found", "reason": "NotFound", "details": {details}, "code": 404}}"#
+            );
+            let service = tower::service_fn(move |_: Request<Body>| {
+                let answer = Response::builder().status(404);
+                let answer = answer.body(Body::from(text.clone().into_bytes())).unwrap();
+                async { Ok::<_, Infallible>(answer) }
+            });
+            let writer = PlanWriter::new(Client::new(service, "default"));
+            let id = ObjectId::new(ResourceKind::Pod, NamespacedName::new("shop", "web"));
+            let outcome = writer.carry_out(&WriteOperation::CheckAbsent { id, uid: None }).await;
+            assert_eq!(outcome == WriteResult::Done, is_absent, "{details}: {outcome:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_write_names_its_term_as_long_as_it_lasts() {
         let (client, asked) = willing_api();
         let lasts = Arc::new(AtomicBool::new(true));
