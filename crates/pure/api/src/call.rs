@@ -262,7 +262,7 @@ impl EncodedPut {
     fn remember(self, api: &ApiShared, key: &str) {
         let (revision, value) = self.written.into_inner();
         let stored = StoredObject { key: key.into(), revision, value };
-        api.decoded.put(&stored, self.object.into_inner().into());
+        api.decoded.put(&stored, self.object.into_inner().into_stored_form().into());
     }
 }
 

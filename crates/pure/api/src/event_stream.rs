@@ -259,7 +259,8 @@ impl EventStream {
     /// Whether every watcher of a change as objects gets the same line: not where versions differ.
     fn is_line_shared(&self) -> bool {
         let entry = &self.shown.entry;
-        self.shown.form == Representation::Objects && entry.origin == KindOrigin::BuiltIn
+        let is_stored_so = entry.origin == KindOrigin::BuiltIn && entry.home.is_none();
+        self.shown.form == Representation::Objects && is_stored_so
     }
 
     fn render(&self, kind: EventType, json: &Bytes, now: Tick) -> Bytes {

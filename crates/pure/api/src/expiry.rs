@@ -104,5 +104,5 @@ fn written_at(json: &[u8]) -> Tick {
 /// Whether objects of a kind expire. A definition may call a kind of its own `Event`, too: its
 /// objects stay.
 pub(crate) fn expires(entry: &KindEntry) -> bool {
-    entry.group_and_kind() == ("", "Event")
+    entry.home().group_and_kind() == ("", "Event")
 }

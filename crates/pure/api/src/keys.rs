@@ -12,7 +12,7 @@ pub fn object(entry: &KindEntry, namespace: &str, name: &str) -> String {
 
 /// What all keys of a kind begin with; within one namespace, unless that is empty.
 pub fn collection(entry: &KindEntry, namespace: &str) -> String {
-    let resource = entry.resource();
+    let resource = entry.home().resource();
     match entry.scope {
         ResourceScope::Namespaced if !namespace.is_empty() => {
             ["/", &resource, "/", namespace, "/"].concat()

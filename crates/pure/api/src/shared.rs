@@ -106,7 +106,7 @@ impl ApiShared {
         stored: &StoredObject,
     ) -> Result<Arc<dyn AnyObject>, ApiError> {
         // what a text of a custom kind is depends on the version that reads it
-        if entry.origin != KindOrigin::BuiltIn {
+        if entry.origin != KindOrigin::BuiltIn || entry.home.is_some() {
             return Ok(decode_stored(entry, stored)?.into());
         }
         if let Some(known) = self.decoded.get(stored) {

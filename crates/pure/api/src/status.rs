@@ -384,7 +384,8 @@ impl ApiError {
 
     /// 422: the object is wrong in these fields.
     pub fn invalid(entry: &KindEntry, name: &str, errors: &[FieldError]) -> Self {
-        Self::invalid_named(&entry.group_kind(), &entry.group, &entry.kind, name, errors)
+        let home = entry.home();
+        Self::invalid_named(&home.group_kind(), &home.group, &home.kind, name, errors)
     }
 
     /// 422: an update that must say which version of the object it replaces.

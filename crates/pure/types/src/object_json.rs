@@ -11,6 +11,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
+use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler as HorizontalPodAutoscalerV1;
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus,
 };
@@ -22,6 +23,7 @@ use k8s_openapi::api::core::v1::{
     ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::events::v1::Event as EventsEvent;
 use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
 use k8s_openapi::api::networking::v1::{
     IPAddress, Ingress, IngressClass, NetworkPolicy, ServiceCIDR,
@@ -257,6 +259,8 @@ object_json!(
     EndpointSlice,
     Endpoints,
     Event,
+    EventsEvent,
+    HorizontalPodAutoscalerV1,
     IPAddress,
     CSIDriver,
     CSINode,

@@ -160,6 +160,7 @@ impl CustomKind {
             selectable_fields: selectable.collect(),
             origin: KindOrigin::Definition(DefinedKind { deprecation }),
             codec: Arc::new(codec),
+            home: None,
             api_version: api_version.into(),
         }
     }

@@ -230,6 +230,10 @@ impl AnyObject for CustomObject {
         Box::new(self.clone())
     }
 
+    fn into_stored_form(self: Box<Self>) -> Box<dyn AnyObject> {
+        self
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -6,10 +6,17 @@ use rekindle_types::Tick;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{NAME, column, translate, wide};
-use crate::validation::{Path, text};
+use crate::validation::{Path, invalid_each, names, text};
 
 /// The longest message, as for events.k8s.io/v1.
 const MESSAGE_BYTES_MAX: usize = 1024 * 64;
+
+/// The longest reason, action and instance of an event that says when it happened.
+const WORD_BYTES_MAX: usize = 128;
+/// Its longest message.
+const NOTE_BYTES_MAX: usize = 1024;
+/// The field of who reported it, as the core group calls it.
+pub(super) const REPORTER: &str = "reportingComponent";
 
 impl ApiKind for Event {
     const NAMES: ResourceNames = ResourceNames {
@@ -71,14 +78,16 @@ impl ApiKind for Event {
         let involved = text(self.involved_object.namespace.as_ref());
         let fits = if involved.is_empty() {
             // Events about cluster-scoped objects live here.
-            own == "default"
+            own == "default" || self.event_time.is_some() && own == "kube-system"
         } else {
-            own == involved
+            self.event_time.is_some() || own == involved
         };
         if !fits {
             errors.push(FieldError::invalid(field, involved, "does not match event.namespace"));
         }
-        if text(self.message.as_ref()).len() > MESSAGE_BYTES_MAX {
+        if self.event_time.is_some() {
+            errors.extend(new_form_errors(self));
+        } else if text(self.message.as_ref()).len() > MESSAGE_BYTES_MAX {
             errors.push(FieldError::too_long("message", MESSAGE_BYTES_MAX));
         }
         errors
@@ -134,6 +143,34 @@ impl ApiKind for Event {
             text(self.metadata.name.as_ref()).into(),
         ]
     }
+}
+
+/// What is wrong with an event that says when it happened, as those of events.k8s.io do.
+fn new_form_errors(event: &Event) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let reporter = text(event.reporting_component.as_ref());
+    if reporter.is_empty() {
+        errors.push(FieldError::required(REPORTER, ""));
+    }
+    errors.extend(invalid_each(&Path::new(REPORTER), reporter, names::qualified(reporter)));
+    for (field, value) in [
+        ("reportingInstance", &event.reporting_instance),
+        ("action", &event.action),
+        ("reason", &event.reason),
+    ] {
+        let value = text(value.as_ref());
+        if value.is_empty() {
+            errors.push(FieldError::required(field, ""));
+        }
+        errors.extend(too_long(field, value, WORD_BYTES_MAX));
+    }
+    errors.extend(too_long("message", text(event.message.as_ref()), NOTE_BYTES_MAX));
+    errors
+}
+
+fn too_long(field: &str, value: &str, max: usize) -> Option<FieldError> {
+    let why = format!("can have at most {max} characters");
+    (value.len() > max).then(|| FieldError::invalid(field, "", why))
 }
 
 fn source_component(source: Option<&EventSource>) -> &str {

@@ -8,6 +8,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
+use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler as HorizontalPodAutoscalerV1;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -17,6 +18,7 @@ use k8s_openapi::api::core::v1::{
     ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::events::v1::Event as EventsEvent;
 use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
 use k8s_openapi::api::networking::v1::{
     IPAddress, Ingress, IngressClass, NetworkPolicy, ServiceCIDR,
@@ -44,6 +46,7 @@ mod deployment;
 mod endpoint_slice;
 mod endpoints;
 mod event;
+mod events_event;
 mod flow_control;
 mod horizontal_pod_autoscaler;
 mod ingress;
@@ -135,7 +138,9 @@ pub fn all() -> Registry {
         .register::<ValidatingAdmissionPolicy>()
         .register::<ValidatingAdmissionPolicyBinding>()
         .register::<VolumeAttachment>()
-        .register::<VolumeAttributesClass>();
+        .register::<VolumeAttributesClass>()
+        .register_view::<HorizontalPodAutoscalerV1>()
+        .register_view::<EventsEvent>();
     registry
 }
 

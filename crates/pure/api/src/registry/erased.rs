@@ -67,6 +67,8 @@ pub trait AnyObject: Send + Sync + 'static {
     fn become_like(&mut self, other: &dyn AnyObject);
     /// A copy.
     fn boxed_clone(&self) -> Box<dyn AnyObject>;
+    /// The same object as its own kind: other versions of a kind are views of what is stored.
+    fn into_stored_form(self: Box<Self>) -> Box<dyn AnyObject>;
     /// For a look at the type behind it.
     fn as_any(&self) -> &dyn Any;
     /// For a change to the type behind it.
@@ -161,6 +163,9 @@ impl<K: ApiKind> AnyObject for K {
     fn boxed_clone(&self) -> Box<dyn AnyObject> {
         Box::new(self.clone())
     }
+    fn into_stored_form(self: Box<Self>) -> Box<dyn AnyObject> {
+        self
+    }
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -173,7 +178,7 @@ impl<K: ApiKind> AnyObject for K {
 }
 
 /// The text of an object with these fields, which it lacks.
-fn with_nulls(mut text: Vec<u8>, fields: &[&str]) -> Vec<u8> {
+pub(super) fn with_nulls(mut text: Vec<u8>, fields: &[&str]) -> Vec<u8> {
     if !fields.is_empty() && text.pop() == Some(b'}') {
         for field in fields {
             text.extend_from_slice(format!(",\"{field}\":null").as_bytes());
@@ -259,6 +264,8 @@ pub struct KindEntry {
     pub origin: KindOrigin,
     /// How its objects are read.
     pub codec: Arc<dyn KindCodec>,
+    /// The entry in which its objects are stored, if that is another one.
+    pub home: Option<Arc<KindEntry>>,
 }
 
 /// Who describes a kind.
@@ -314,6 +321,7 @@ impl KindEntry {
             selectable_fields: names(K::SELECTABLE_FIELDS),
             origin: KindOrigin::BuiltIn,
             codec: Arc::new(TypeCodec::<K>(PhantomData)),
+            home: None,
         }
     }
 

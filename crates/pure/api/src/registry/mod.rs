@@ -6,8 +6,11 @@ pub(crate) mod metadata;
 pub mod resource;
 pub mod strategy;
 pub(crate) mod strict;
+pub mod view;
 
 use std::sync::Arc;
+
+use k8s_openapi::Resource as _;
 
 pub use decode_error::DecodeError;
 pub use erased::{AnyObject, KindCodec, KindEntry, KindOrigin, ParsedObject};
@@ -17,6 +20,7 @@ pub use resource::{
     TableColumn,
 };
 pub use strategy::{ObjectPart, Strategies, SubresourceStrategy};
+pub use view::KindView;
 
 /// The served kinds. Built once at start; adding a kind is one [`Registry::register`] line.
 #[derive(Debug, Default)]
@@ -33,7 +37,18 @@ fn place(entry: &Arc<KindEntry>) -> (&str, &str, &str) {
 impl Registry {
     /// Adds a kind, under its group, plural name and version.
     pub fn register<K: ApiKind>(&mut self) -> &mut Self {
-        let entry = Arc::new(KindEntry::new::<K>());
+        self.add(Arc::new(KindEntry::new::<K>()))
+    }
+
+    /// Adds another version of a kind, which is there.
+    pub fn register_view<V: KindView>(&mut self) -> &mut Self {
+        let (group, version) = (V::Stored::GROUP, V::Stored::VERSION);
+        let home = self.find(group, version, V::Stored::URL_PATH_SEGMENT).cloned();
+        let home = home.expect("a kind is registered before its views");
+        self.add(Arc::new(KindEntry::view::<V>(home)))
+    }
+
+    fn add(&mut self, entry: Arc<KindEntry>) -> &mut Self {
         match self.kinds.binary_search_by(|known| place(known).cmp(&place(&entry))) {
             Ok(at) => self.kinds[at] = entry,
             Err(at) => self.kinds.insert(at, entry),
@@ -63,9 +78,12 @@ impl Registry {
         self.in_group(group).find(|entry| entry.plural == plural)
     }
 
-    /// The kind called `kind` in `group`.
+    /// The kind called `kind` in `group`, in the version that its objects are stored in.
     pub fn find_kind(&self, group: &str, kind: &str) -> Option<&Arc<KindEntry>> {
-        self.in_group(group).find(|entry| entry.kind == kind)
+        let mut found = self.in_group(group).filter(|entry| entry.kind == kind);
+        let first = found.next()?;
+        let mut stored = || found.find(|entry| entry.home.is_none());
+        Some(if first.home.is_none() { first } else { stored().unwrap_or(first) })
     }
 
     /// Every kind, by group, then by plural name.

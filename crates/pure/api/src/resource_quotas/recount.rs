@@ -18,7 +18,8 @@ use crate::stored::decode_stored;
 
 /// A kind, as a quota names it.
 pub(super) fn resource_of(entry: &KindEntry) -> CountedResource<'_> {
-    CountedResource { group: &entry.group, plural: &entry.plural }
+    let home = entry.home();
+    CountedResource { group: &home.group, plural: &home.plural }
 }
 
 /// An object, as far as a quota looks into it.

@@ -277,7 +277,10 @@ pub fn check_update(new: &ObjectMeta, old: &ObjectMeta, field: &Path) -> Vec<Fie
     errors
 }
 
+/// What is said of a field that may not change, in upstream's words.
+pub(crate) const IMMUTABLE: &str = "field is immutable";
+
 /// `field is immutable`, in upstream's words.
 pub fn immutable(field: Path, value: &str) -> FieldError {
-    FieldError::invalid(field, value, "field is immutable")
+    FieldError::invalid(field, value, IMMUTABLE)
 }

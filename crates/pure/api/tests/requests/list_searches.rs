@@ -40,6 +40,7 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/custom_resource_definition/validate.rs", 3),
     ("kinds/custom_resource_definition/validate/conversion.rs", 1),
     ("kinds/horizontal_pod_autoscaler/metrics.rs", 3),
+    ("kinds/horizontal_pod_autoscaler/v1.rs", 3),
     ("kinds/ingress.rs", 1),
     ("kinds/ingress_class.rs", 1),
     ("kinds/job/mod.rs", 1),

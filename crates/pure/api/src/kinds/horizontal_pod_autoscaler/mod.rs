@@ -4,6 +4,7 @@
 mod behavior;
 mod metrics;
 mod row;
+mod v1;
 
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec,

@@ -1,0 +1,123 @@
+//! Event of events.k8s.io/v1: another view of the core Event, with stricter rules for new ones.
+//!
+//! Source: upstream's `pkg/apis/events/v1/conversion.go` and `pkg/apis/core/validation/events.go`.
+
+use k8s_openapi::api::core::v1::{Event, EventSeries as CoreSeries};
+use k8s_openapi::api::events::v1::{Event as EventsEvent, EventSeries};
+
+use super::event::REPORTER;
+use crate::registry::KindView;
+use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::validation::{object_meta, text};
+
+const TYPES: [&str; 2] = ["Normal", "Warning"];
+
+impl KindView for EventsEvent {
+    type Stored = Event;
+
+    fn of_stored(stored: &Event) -> Self {
+        let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        Self {
+            action: said(&stored.action),
+            deprecated_count: stored.count,
+            deprecated_first_timestamp: stored.first_timestamp.clone(),
+            deprecated_last_timestamp: stored.last_timestamp.clone(),
+            deprecated_source: stored.source.clone(),
+            event_time: stored.event_time.clone(),
+            metadata: stored.metadata.clone(),
+            note: said(&stored.message),
+            reason: said(&stored.reason),
+            regarding: Some(stored.involved_object.clone()),
+            related: stored.related.clone(),
+            reporting_controller: said(&stored.reporting_component),
+            reporting_instance: said(&stored.reporting_instance),
+            series: stored.series.as_ref().and_then(|series| {
+                let last_observed_time = series.last_observed_time.clone()?;
+                Some(EventSeries { count: series.count.unwrap_or_default(), last_observed_time })
+            }),
+            type_: said(&stored.type_),
+        }
+    }
+
+    fn into_stored(self) -> Event {
+        Event {
+            action: self.action,
+            count: self.deprecated_count,
+            event_time: self.event_time,
+            first_timestamp: self.deprecated_first_timestamp,
+            involved_object: self.regarding.unwrap_or_default(),
+            last_timestamp: self.deprecated_last_timestamp,
+            message: self.note,
+            metadata: self.metadata,
+            reason: self.reason,
+            related: self.related,
+            reporting_component: self.reporting_controller,
+            reporting_instance: self.reporting_instance,
+            series: self.series.map(|series| CoreSeries {
+                count: Some(series.count),
+                last_observed_time: Some(series.last_observed_time),
+            }),
+            source: self.deprecated_source,
+            type_: self.type_,
+        }
+    }
+
+    fn nulls(&self) -> Vec<&'static str> {
+        let times = [
+            ("deprecatedFirstTimestamp", self.deprecated_first_timestamp.is_none()),
+            ("deprecatedLastTimestamp", self.deprecated_last_timestamp.is_none()),
+            ("eventTime", self.event_time.is_none()),
+        ];
+        times.into_iter().filter(|(_, is_absent)| *is_absent).map(|(name, _)| name).collect()
+    }
+
+    fn complete_errors(stored: &Event, errors: &mut Vec<FieldError>) {
+        for error in errors.iter_mut().filter(|error| error.field == REPORTER) {
+            "reportingController".clone_into(&mut error.field);
+        }
+        if stored.event_time.is_none() {
+            errors.push(FieldError::required("eventTime", ""));
+        }
+        let of_type = text(stored.type_.as_ref());
+        if !TYPES.contains(&of_type) {
+            errors.push(FieldError::invalid("type", "", format!("has invalid value: {of_type}")));
+        }
+        let source = stored.source.as_ref();
+        let has_source = source.is_some_and(|source| {
+            !text(source.component.as_ref()).is_empty() || !text(source.host.as_ref()).is_empty()
+        });
+        for (field, is_set) in [
+            ("firstTimestamp", stored.first_timestamp.is_some()),
+            ("lastTimestamp", stored.last_timestamp.is_some()),
+            ("count", stored.count.is_some_and(|count| count != 0)),
+            ("source", has_source),
+        ] {
+            if is_set {
+                errors.push(FieldError::invalid(field, "", "needs to be unset"));
+            }
+        }
+    }
+
+    fn validate_update(stored: &Event, old: &Event) -> Vec<FieldError> {
+        let changes = [
+            ("involvedObject", stored.involved_object != old.involved_object),
+            ("reason", stored.reason != old.reason),
+            ("message", stored.message != old.message),
+            ("count", stored.count != old.count),
+            ("type", stored.type_ != old.type_),
+            ("eventTime", stored.event_time != old.event_time),
+            ("action", stored.action != old.action),
+            ("related", stored.related != old.related),
+            ("reportingController", stored.reporting_component != old.reporting_component),
+            ("reportingInstance", stored.reporting_instance != old.reporting_instance),
+        ];
+        let changed = changes.into_iter().filter(|(_, is_changed)| *is_changed);
+        changed
+            .map(|(field, _)| FieldError {
+                field: field.to_owned(),
+                problem: FieldProblem::Invalid(String::new()),
+                detail: object_meta::IMMUTABLE.to_owned(),
+            })
+            .collect()
+    }
+}
