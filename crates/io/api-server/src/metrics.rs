@@ -1,11 +1,13 @@
 //! `/metrics` of the API server: requests under the upstream names, and what the store holds.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
 
 use http::Method;
 use rekindle_api::Api;
 use rekindle_api::keys;
+use rekindle_api::registry::KindEntry;
 use rekindle_api::request::{ApiRequest, PathTarget, RequestOptions, RequestVerb};
 use rekindle_metrics::{
     Counter, Gauge, Histogram, MetricFamily, MetricKind, MetricsSource, ProcessFiles, Text,
@@ -220,7 +222,13 @@ fn store(text: &mut Text, api: &Api) {
         MetricKind::Gauge,
         "Number of stored objects at the time of last check split by kind.",
     );
-    for entry in api.served().kinds() {
+    let served = api.served();
+    let mut counted = BTreeSet::new();
+    for entry in served.kinds().map(KindEntry::home) {
+        // a kind that is served in several versions is stored once
+        if !counted.insert(entry.group_and_plural()) {
+            continue;
+        }
         let count = api.store().count(&keys::collection(entry, ""));
         text.sample(&[("group", &entry.group), ("resource", &entry.plural)], count as f64);
     }
