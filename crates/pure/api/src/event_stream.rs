@@ -11,7 +11,7 @@ use rekindle_store::{Revision, StoreError, StoreEvent, StoredObject};
 use rekindle_types::Tick;
 use serde_json::Value;
 
-use crate::registry::{KindEntry, KindOrigin};
+use crate::registry::KindEntry;
 use crate::represent::{BookmarkKind, ObjectRenderer};
 use crate::request::Representation;
 use crate::selectors::Selection;
@@ -259,8 +259,7 @@ impl EventStream {
     /// Whether every watcher of a change as objects gets the same line: not where versions differ.
     fn is_line_shared(&self) -> bool {
         let entry = &self.shown.entry;
-        let is_stored_so = entry.origin == KindOrigin::BuiltIn && entry.home.is_none();
-        self.shown.form == Representation::Objects && is_stored_so
+        self.shown.form == Representation::Objects && entry.shows_stored_text()
     }
 
     fn render(&self, kind: EventType, json: &Bytes, now: Tick) -> Bytes {

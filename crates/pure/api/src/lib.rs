@@ -30,6 +30,7 @@ mod expiry;
 mod impersonation;
 pub mod keys;
 pub mod kinds;
+mod made_of;
 mod managed_fields;
 pub mod node_query;
 mod node_rights;

@@ -19,7 +19,7 @@ use crate::entropy::{self, Entropy};
 use crate::event_stream::EncodedEvents;
 use crate::expiry::EventExpiry;
 use crate::kinds::pod::defaults::TOLERATION_SECONDS;
-use crate::registry::{AnyObject, KindEntry, KindOrigin, Registry};
+use crate::registry::{AnyObject, KindEntry, Registry};
 use crate::request::ResourcePath;
 use crate::resource_quotas::NamespaceLocks;
 use crate::service_addresses::ServiceAddresses;
@@ -106,7 +106,7 @@ impl ApiShared {
         stored: &StoredObject,
     ) -> Result<Arc<dyn AnyObject>, ApiError> {
         // what a text of a custom kind is depends on the version that reads it
-        if entry.origin != KindOrigin::BuiltIn || entry.home.is_some() {
+        if !entry.shows_stored_text() {
             return Ok(decode_stored(entry, stored)?.into());
         }
         if let Some(known) = self.decoded.get(stored) {

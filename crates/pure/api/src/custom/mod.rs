@@ -30,6 +30,7 @@ pub(crate) use object::CustomObject;
 pub(crate) use version::ScalePaths;
 
 use crate::call::ApiCall;
+use crate::made_of::MadeOf;
 use crate::registry::{KindEntry, KindOrigin, Registry};
 use crate::request::ResourcePath;
 use crate::shared::ApiShared;
@@ -41,24 +42,9 @@ pub(crate) const DEFINITIONS: &str = "/customresourcedefinitions.apiextensions.k
 /// What is known of the definitions, by their keys.
 #[derive(Default)]
 pub(crate) struct CustomKinds {
-    known: Mutex<BTreeMap<String, KnownKind>>,
+    known: Mutex<BTreeMap<String, MadeOf<CustomKind>>>,
     creation: RwLock<()>,
     settling: Mutex<()>,
-}
-
-/// What is made of a definition. It counts only for the very text that it was made of: the store
-/// may have given a revision again after a write that failed.
-struct KnownKind {
-    stored: Arc<StoredObject>,
-    kind: Arc<CustomKind>,
-}
-
-impl KnownKind {
-    fn is_of(&self, stored: &Arc<StoredObject>) -> bool {
-        let same =
-            |known: &StoredObject| known.revision == stored.revision && known.value == stored.value;
-        Arc::ptr_eq(&self.stored, stored) || same(&self.stored)
-    }
 }
 
 impl CustomKinds {
@@ -70,12 +56,11 @@ impl CustomKinds {
     ) -> Option<Arc<CustomKind>> {
         let key = stored.key.as_str();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(key).filter(|known| known.is_of(stored)) {
-            return Some(Arc::clone(&known.kind));
+        if let Some(kind) = known.get(key).and_then(|known| known.of_version(stored)) {
+            return Some(kind);
         }
         let kind = Arc::new(CustomKind::read(api, stored)?);
-        let (stored, known_kind) = (Arc::clone(stored), Arc::clone(&kind));
-        known.insert(key.to_owned(), KnownKind { stored, kind: known_kind });
+        known.insert(key.to_owned(), MadeOf::new(stored, &kind));
         Some(kind)
     }
 

@@ -4,11 +4,9 @@
 use k8s_openapi::api::networking::v1::{IngressClass, IngressClassParametersReference};
 use rekindle_types::Tick;
 
-use super::preparation::{self, DesiredState};
+use super::preparation;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
-};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, names, text};
 
@@ -36,14 +34,7 @@ impl ApiKind for IngressClass {
         }
     }
 
-    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
-        preparation::first_generation(&mut self.metadata);
-    }
-
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
-        let desired = DesiredState::compare(&self.spec, &old.spec);
-        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
-    }
+    preparation::writes_of_spec_alone!();
 
     fn validate(&self) -> Vec<FieldError> {
         let Some(spec) = &self.spec else { return Vec::new() };

@@ -12,9 +12,7 @@ use rekindle_types::Tick;
 use super::preparation;
 use super::service::is_range;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
-};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, items, ports, selector, text};
 
@@ -47,14 +45,7 @@ impl ApiKind for NetworkPolicy {
         }
     }
 
-    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
-        preparation::first_generation(&mut self.metadata);
-    }
-
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
-        let desired = preparation::DesiredState::compare(&self.spec, &old.spec);
-        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
-    }
+    preparation::writes_of_spec_alone!();
 
     fn validate(&self) -> Vec<FieldError> {
         let none = NetworkPolicySpec::default();

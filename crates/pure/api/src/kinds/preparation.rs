@@ -35,6 +35,25 @@ macro_rules! updates_of_spec {
 }
 pub(crate) use updates_of_spec;
 
+/// For a kind that has a spec and no status. Stands in an `impl ApiKind`.
+macro_rules! writes_of_spec_alone {
+    () => {
+        fn prepare_for_create(&mut self, _ctx: &$crate::registry::resource::RequestContext<'_>) {
+            $crate::kinds::preparation::first_generation(&mut self.metadata);
+        }
+
+        fn prepare_for_update(
+            &mut self,
+            old: &Self,
+            _ctx: &$crate::registry::resource::RequestContext<'_>,
+        ) {
+            let desired = $crate::kinds::preparation::DesiredState::compare(&self.spec, &old.spec);
+            $crate::kinds::preparation::next_generation(&mut self.metadata, &old.metadata, desired);
+        }
+    };
+}
+pub(crate) use writes_of_spec_alone;
+
 /// The same of an update of the status, which leaves the spec. Stands in an
 /// `impl SubresourceStrategy<StatusPart>`.
 macro_rules! updates_of_status {

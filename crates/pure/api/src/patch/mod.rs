@@ -46,6 +46,15 @@ pub enum PatchError {
     TooMuch(String),
 }
 
+/// About how many bytes of text a value holds.
+///
+/// # Errors
+/// It is too large to be looked at, in words.
+pub(crate) fn text_bytes(value: &Value) -> Result<usize, String> {
+    let measured = WorkBudget::new().measure(value, "measuring an object");
+    measured.map(|size| size.bytes).map_err(|error| error.to_string())
+}
+
 /// The object after these operations of a JSON patch, or why they do not fit.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::erased::{AnyObject, KindCodec, KindEntry, ParsedObject};
+use super::erased::{AnyObject, KindCodec, KindEntry, KindOrigin, ParsedObject};
 use super::field_error::FieldError;
 use super::resource::{ApiKind, RequestContext, TableCell};
 use super::strategy::ObjectPart;
@@ -69,6 +69,12 @@ impl KindEntry {
             home: Some(Arc::clone(&home)),
             ..Self::clone(&home)
         }
+    }
+
+    /// Whether clients of this kind get objects as they are stored: not in another version, nor by a
+    /// definition, which has versions of its own.
+    pub fn shows_stored_text(&self) -> bool {
+        self.origin == KindOrigin::BuiltIn && self.home.is_none()
     }
 
     /// The entry of the version and group that objects of this one are stored in.

@@ -24,7 +24,7 @@ fn object(kind: &str, name: &str, spec: Value) -> Value {
     })
 }
 
-/// A policy whose spec has these fields beside what it looks at.
+/// A policy with these fields in its spec, beside what it looks at.
 fn validating(name: &str, more: Value) -> Value {
     let mut spec = json!({"matchConstraints": config_maps()});
     spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

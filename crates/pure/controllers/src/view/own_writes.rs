@@ -119,7 +119,7 @@ pub(super) struct OwnWrites {
     /// UIDs of the objects that went last, oldest first: an answer that comes late does not bring
     /// them back.
     departed: RecentUids,
-    /// UIDs of the objects of users' kinds whose deletion a watch showed last.
+    /// UIDs of objects of users' kinds that a watch showed to be deleted, the last ones.
     seen_deleted: RecentUids,
     /// Pod UID → where it is or is to come, from the moment that is decided until a watch shows it.
     assumed_places: BTreeMap<String, AssumedPlace>,

@@ -17,7 +17,7 @@ pub trait Authorizer {
     fn decide(&self, query: &AccessQuery) -> AccessAnswer;
 }
 
-/// Whether somebody may do something.
+/// A question: may a user do something?
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessQuery {
     /// Namespace and name of the service account that asks; the user of the request if there is

@@ -102,7 +102,7 @@ impl<'a> Evaluation<'a> {
         let mut json = JsonWriter {
             evaluation: self,
             values_left: JSON_VALUES_MAX,
-            bytes_left: JSON_BYTES_MAX,
+            bytes_left: cost::REQUEST_BYTES_MAX as usize,
         };
         json.value(value, None)
     }
@@ -110,8 +110,6 @@ impl<'a> Evaluation<'a> {
 
 /// The most values of what a mutation makes, as of a body.
 const JSON_VALUES_MAX: usize = 125_000;
-/// The most bytes of its texts and names, as of a body.
-const JSON_BYTES_MAX: usize = 3 << 20;
 
 struct JsonWriter<'e, 'a> {
     evaluation: &'e mut Evaluation<'a>,
@@ -188,7 +186,7 @@ impl<'a> JsonWriter<'_, 'a> {
         })
     }
 
-    /// An object whose fields have the types that `place` gives by their names.
+    /// An object. `place` gives the types of its fields by their names.
     fn object(
         &mut self,
         map: &CelMap<'a>,

@@ -34,7 +34,7 @@ const BYTES_IN_WORK: usize = 4;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// The name of the object whose fields are the variables that a policy composes.
+/// The name of the object that has the variables of a policy as its fields.
 pub(super) const VARIABLES: &str = "variables";
 
 /// Whether a text can name a variable of a policy.

@@ -172,7 +172,7 @@ impl CelList<'_> {
 }
 
 impl<'a> CelMap<'a> {
-    /// A map of entries whose keys are not the same.
+    /// A map of entries that have different keys.
     pub(super) fn made(entries: Vec<(CelValue<'a>, CelValue<'a>)>) -> Self {
         let depth = 1 + entries.iter().map(|(_, value)| value.depth()).max().unwrap_or_default();
         Self::Made(Rc::new(MadeParts { parts: entries, depth }))

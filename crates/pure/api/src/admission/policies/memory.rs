@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use k8s_openapi::api::admissionregistration::v1::{
     MatchResources, MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ParamKind, ParamRef,
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use rekindle_store::{RangeQuery, Revision, StoredObject};
+use rekindle_store::{RangeQuery, StoredObject};
 
 use crate::keys;
 use crate::kinds::admission_policy::program::{PolicyProgram, unusable};
@@ -16,6 +15,7 @@ use crate::kinds::admission_policy::{
     FailurePolicy, GROUP, MutationProgram, PolicyParts, ValidationProgram, is_run_again,
     mutating_program, validating_program,
 };
+use crate::made_of::MadeOf;
 use crate::registry::{ApiKind, FieldError};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
@@ -157,15 +157,7 @@ fn bind<S>(
 
 /// What was made of stored objects, by their keys.
 struct Known<T> {
-    by_key: Mutex<BTreeMap<String, KnownObject<T>>>,
-}
-
-/// What was made of an object, and of which version of it: the store may give a revision again
-/// after a write that failed.
-struct KnownObject<T> {
-    revision: Revision,
-    text: Bytes,
-    made: Arc<T>,
+    by_key: Mutex<BTreeMap<String, MadeOf<T>>>,
 }
 
 impl<T> Default for Known<T> {
@@ -190,8 +182,7 @@ impl<T> Known<T> {
         let found: Vec<Option<Arc<T>>> = {
             let known = self.lock();
             let of_version = |stored: &Arc<StoredObject>| {
-                let known = known.get(stored.key.as_str()).filter(|known| known.is_of(stored));
-                known.map(|known| Arc::clone(&known.made))
+                known.get(stored.key.as_str()).and_then(|known| known.of_version(stored))
             };
             page.objects.iter().map(of_version).collect()
         };
@@ -201,9 +192,8 @@ impl<T> Known<T> {
                 all.push(found);
             } else if let Some(made) = make(read(stored)?).map(Arc::new) {
                 all.push(Arc::clone(&made));
-                let (revision, text) = (stored.revision, stored.value.clone());
                 let key = stored.key.as_str().to_owned();
-                self.lock().insert(key, KnownObject { revision, text, made });
+                self.lock().insert(key, MadeOf::new(stored, &made));
             }
         }
         let mut known = self.lock();
@@ -216,18 +206,8 @@ impl<T> Known<T> {
         Ok(all)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, KnownObject<T>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, MadeOf<T>>> {
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<T> KnownObject<T> {
-    fn is_of(&self, stored: &StoredObject) -> bool {
-        let is_same_text = || {
-            self.text.as_ptr() == stored.value.as_ptr() && self.text.len() == stored.value.len()
-                || self.text == stored.value
-        };
-        self.revision == stored.revision && is_same_text()
     }
 }
 

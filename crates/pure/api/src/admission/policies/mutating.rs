@@ -161,8 +161,9 @@ fn mutated<'a>(
     let (MutationProgram::Apply(expression) | MutationProgram::JsonPatch(expression)) = mutation;
     let made = evaluation.json(expression).map_err(|failure| PolicyFailure(failure.0))?;
     // the object is copied, and what was made is walked over
-    let bytes = object.to_string().len() + made.to_string().len();
-    work.charge_bytes(bytes).map_err(|failure| PolicyFailure(failure.0))?;
+    let bytes = |value: &Value| patch::text_bytes(value).map_err(PolicyFailure);
+    work.charge_bytes(bytes(object)? + bytes(&made)?)
+        .map_err(|failure| PolicyFailure(failure.0))?;
     match mutation {
         MutationProgram::Apply(_) => apply(entry, object, &made),
         MutationProgram::JsonPatch(_) => patch::apply_operations(&made, object.clone())

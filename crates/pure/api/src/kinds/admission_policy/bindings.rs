@@ -12,9 +12,7 @@ use super::match_resources::{MUTATING_OPERATIONS, OPERATIONS};
 use super::{UNSET, match_resources, parameters};
 use crate::kinds::preparation;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
-};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{ListKeys, Path, invalid_each, names, text};
 
@@ -40,14 +38,7 @@ impl ApiKind for ValidatingAdmissionPolicyBinding {
         self.spec.match_resources.iter_mut().for_each(match_resources::set_defaults);
     }
 
-    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
-        preparation::first_generation(&mut self.metadata);
-    }
-
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
-        let desired = preparation::DesiredState::compare(&self.spec, &old.spec);
-        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
-    }
+    preparation::writes_of_spec_alone!();
 
     fn validate(&self) -> Vec<FieldError> {
         let spec = &self.spec;
@@ -94,14 +85,7 @@ impl ApiKind for MutatingAdmissionPolicyBinding {
         spec.match_resources.iter_mut().for_each(match_resources::set_defaults);
     }
 
-    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
-        preparation::first_generation(&mut self.metadata);
-    }
-
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
-        let desired = preparation::DesiredState::compare(&self.spec, &old.spec);
-        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
-    }
+    preparation::writes_of_spec_alone!();
 
     fn validate(&self) -> Vec<FieldError> {
         let none = MutatingAdmissionPolicyBindingSpec::default();

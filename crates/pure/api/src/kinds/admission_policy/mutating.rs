@@ -11,9 +11,7 @@ use super::program::{PolicyProgram, ProgramCompiler};
 use super::{PolicyParts, match_resources, set_failure_policy};
 use crate::kinds::{defaults, preparation};
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
-};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, items, text};
 
@@ -55,14 +53,7 @@ impl ApiKind for MutatingAdmissionPolicy {
         defaults::drop_empty_list(&mut spec.match_conditions);
     }
 
-    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
-        preparation::first_generation(&mut self.metadata);
-    }
-
-    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
-        let desired = preparation::DesiredState::compare(&self.spec, &old.spec);
-        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
-    }
+    preparation::writes_of_spec_alone!();
 
     fn validate(&self) -> Vec<FieldError> {
         let none = MutatingAdmissionPolicySpec::default();
