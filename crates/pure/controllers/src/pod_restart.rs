@@ -19,7 +19,7 @@ mod successor;
 mod unfilled;
 
 pub use elsewhere::no_other_node;
-pub use kept::created_again;
+pub use kept::{KeptPod, created_again, kept_pod};
 pub use preview::{RestartPreview, preview};
 pub use replace::NOT_TAKEN;
 
@@ -438,6 +438,12 @@ fn pod_of(restart: &PodRestart) -> NamespacedName {
     NamespacedName::new(namespace, restart.spec.pod_name.as_str())
 }
 
+fn is_namespace_terminating(view: &ClusterView, restart: &PodRestart) -> bool {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = view.namespace(&NamespacedName::new("", namespace));
+    namespace.is_some_and(|namespace| owners::is_terminating(&namespace.metadata))
+}
+
 /// The request as it goes on.
 fn again(
     restart: &PodRestart,
@@ -464,22 +470,6 @@ pub fn waits_for_room(restart: &PodRestart, why: &str, now: Tick) -> Option<Writ
     replace::hold(&mut replacement, ReplacementHold::LadderLimits, now);
     let is_told = status.message.as_deref() == Some(why) && *before == replacement;
     (!is_told).then(|| again(restart, why.to_owned(), None, replacement, now))
-}
-
-/// Whether a request has the only copy of a pod that was evicted and is not there again.
-pub fn has_only_copy(view: &ClusterView, restart: &PodRestart) -> bool {
-    let Some(status) = &restart.status else { return false };
-    let replacement = status.replacement.as_ref().filter(|replacement| {
-        replacement.step == ReplacementStep::Evicting && replacement.pod.is_some()
-    });
-    let is_open = !is_finished(restart) || kept::owed(restart).is_some();
-    let is_there = |replacement: &PodReplacement| {
-        let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
-        let name = NamespacedName::new(namespace, restart.spec.pod_name.as_str());
-        let uid = view.pod(&name).and_then(|pod| pod.metadata.uid.as_deref());
-        uid.is_some_and(|uid| uid != replacement.pod_uid)
-    };
-    is_open && replacement.is_some_and(|replacement| !is_there(replacement))
 }
 
 /// A request stays as it is, and says what has to be done by hand; none when it says so already.

@@ -5,7 +5,7 @@
 //! a status says. The operator may have been moved there, so a request with the only copy of a pod
 //! stays until the pod is there again. Pure, as the controllers are.
 
-use rekindle_controllers::pod_restart::{has_only_copy, left_to_hand, refuse};
+use rekindle_controllers::pod_restart::{KeptPod, kept_pod, left_to_hand, refuse};
 use rekindle_controllers::{WriteOperation, WritePlan};
 use rekindle_ladder::LadderMode;
 use rekindle_types::Tick;
@@ -13,8 +13,8 @@ use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, Replac
 
 use crate::restart_context::RestartContext;
 
-/// What is done for a request where ladders never act, and that has the only copy of a pod: it says
-/// how to create the pod. It is neither released nor removed before that.
+/// What is done for a request where ladders never act, and that has the only copy of a pod: when
+/// the pod has ended, it says how to create it. It is neither released nor removed before that.
 pub(crate) fn kept_copy(
     context: &RestartContext<'_>,
     restart: &PodRestart,
@@ -23,17 +23,20 @@ pub(crate) fn kept_copy(
     let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
     context.role.cluster().filter(|ladders| ladders.excludes(namespace))?;
     let why = context.role.why_not_enabled(context.view, namespace)?;
-    has_only_copy(context.view, restart).then(|| {
-        let pod = &restart.spec.pod_name;
-        let name = restart.metadata.name.as_deref().unwrap_or_default();
-        let what = format!(
-            "{why}: create pod {pod} by hand: kubectl get podrestart {name} -n {namespace} \
-             -o jsonpath='{{.status.replacement.pod}}' | kubectl create -f -"
-        );
-        let mut plan = WritePlan::default();
-        left_to_hand(restart, &what, now).into_iter().for_each(|write| plan.then(write));
-        plan
-    })
+    let mut plan = WritePlan::default();
+    match kept_pod(context.view, restart)? {
+        KeptPod::Ends => {}
+        KeptPod::Gone => {
+            let pod = &restart.spec.pod_name;
+            let name = restart.metadata.name.as_deref().unwrap_or_default();
+            let what = format!(
+                "{why}: create pod {pod} by hand: kubectl get podrestart {name} -n {namespace} \
+                 -o jsonpath='{{.status.replacement.pod}}' | kubectl create -n {namespace} -f -"
+            );
+            left_to_hand(restart, &what, now).into_iter().for_each(|write| plan.then(write));
+        }
+    }
+    Some(plan)
 }
 
 /// The refusal of a request, if it has to be refused.

@@ -14,11 +14,12 @@ use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{PodReplacement, PodRestart, PodRestartPhase, ReplacementStep};
 use rekindle_types::{ObjectJson, Tick};
 
-use super::is_finished;
+use super::replace::is_meant;
+use super::{is_finished, is_namespace_terminating, pod_of};
 use crate::avoidance::{self, Avoided};
 use crate::patches::{with_finalizer, without_finalizer};
 use crate::plan::WriteOperation;
-use crate::{ViewObject, owners};
+use crate::{ClusterView, NamespacedName, ViewObject, owners, pods};
 
 /// Keeps a request whose status has the only copy of a pod.
 pub(super) const FINALIZER: &str = "rekindle.dev/kept-pod";
@@ -43,17 +44,54 @@ fn is_needed(restart: &PodRestart) -> bool {
         && match replacement.map(|replacement| replacement.step) {
             // the copy may be about to be written
             None | Some(ReplacementStep::Held) => !owners::is_terminating(&restart.metadata),
-            Some(ReplacementStep::Evicting) => replacement.is_some_and(|r| r.pod.is_some()),
+            Some(ReplacementStep::Evicting) => copied(restart).is_some(),
             Some(ReplacementStep::Starting) => false,
         }
 }
 
+/// A request that evicts a pod, and keeps a copy of it.
+fn copied(restart: &PodRestart) -> Option<(&PodReplacement, &RawExtension)> {
+    let replacement = restart.status.as_ref()?.replacement.as_ref()?;
+    let copy = replacement.pod.as_ref()?;
+    (replacement.step == ReplacementStep::Evicting).then_some((replacement, copy))
+}
+
+fn has_failed(restart: &PodRestart) -> bool {
+    restart.status.as_ref().is_some_and(|status| status.phase == Some(PodRestartPhase::Failed))
+}
+
 /// What a request that failed has still to create.
 pub(super) fn owed(restart: &PodRestart) -> Option<&PodReplacement> {
-    let status = restart.status.as_ref()?;
-    let replacement = status.replacement.as_ref()?;
-    let is_left = replacement.step == ReplacementStep::Evicting && replacement.pod.is_some();
-    (status.phase == Some(PodRestartPhase::Failed) && is_left).then_some(replacement)
+    copied(restart).filter(|_| has_failed(restart)).map(|(replacement, _)| replacement)
+}
+
+/// What has become of a pod of which a request has the only copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptPod {
+    /// It still ends.
+    Ends,
+    /// It is gone, and none of its name is there.
+    Gone,
+}
+
+/// A pod that was evicted, and of which this request has the only copy. None when it was not
+/// evicted after all, is there again, or is let go: with its namespace, or because somebody deletes
+/// a request that failed. A copy with another name or namespace is not the pod's.
+pub fn kept_pod(view: &ClusterView, restart: &PodRestart) -> Option<KeptPod> {
+    let (replacement, copy) = copied(restart)?;
+    let is_open = !is_finished(restart)
+        || (has_failed(restart) && !owners::is_terminating(&restart.metadata));
+    let name = pod_of(restart);
+    let pod = v1::Pod::from_value(&copy.0).ok()?;
+    let is_its_own = NamespacedName::from_meta(&pod.metadata) == name;
+    if !is_open || !is_its_own || is_namespace_terminating(view, restart) {
+        return None;
+    }
+    match view.pod(&name) {
+        None => Some(KeptPod::Gone),
+        Some(pod) if is_meant(pod, replacement) && pods::is_terminating(pod) => Some(KeptPod::Ends),
+        Some(_) => None,
+    }
 }
 
 /// The pod as it would be created again if a request of rung Recreate evicted it; none when its

@@ -32,8 +32,8 @@ use rekindle_types::{EventSeverity, Tick, TickDuration, span};
 
 use super::unfilled::ReplacementFailure;
 use super::{
-    again, budgets, elsewhere, finish, finish_owing, grace, kept, pod_of, silence, successor,
-    unfilled,
+    again, budgets, elsewhere, finish, finish_owing, grace, is_namespace_terminating, kept, pod_of,
+    silence, successor, unfilled,
 };
 use crate::events::{EventNote, cut};
 use crate::plan::{EvictWrite, NewObject, PlannedWrite, WriteNotes, WriteOperation, WriteRefusal};
@@ -88,7 +88,7 @@ pub(super) fn make_good(
     let mut plan = WritePlan::default();
     let job = Job { view, restart, rung: restart.spec.rung(), now };
     // who deletes it lets go of the pod
-    if owners::is_terminating(&restart.metadata) || job.is_namespace_terminating() {
+    if owners::is_terminating(&restart.metadata) || is_namespace_terminating(view, restart) {
         return plan;
     }
     match view.pod(&pod_of(restart)) {
@@ -402,7 +402,7 @@ impl Job<'_> {
     /// The pod is gone, and nobody else would create it again.
     fn bring_back(&self, replacement: &PodReplacement, plan: &mut WritePlan) {
         let name = &self.restart.spec.pod_name;
-        if self.is_namespace_terminating() {
+        if is_namespace_terminating(self.view, self.restart) {
             let message =
                 format!("pod {name} is not created again: its namespace is being deleted");
             return plan.then(finish(self.restart, PodRestartPhase::Failed, message, self.now));
@@ -422,12 +422,6 @@ impl Job<'_> {
             return plan.then(self.going_on(replacement, message));
         }
         self.create_again(replacement, plan);
-    }
-
-    fn is_namespace_terminating(&self) -> bool {
-        let namespace = self.restart.metadata.namespace.as_deref().unwrap_or_default();
-        let namespace = self.view.namespace(&NamespacedName::new("", namespace));
-        namespace.is_some_and(|namespace| owners::is_terminating(&namespace.metadata))
     }
 
     /// What the server said to the write that is reported with this reason, if it said no. A
@@ -591,7 +585,7 @@ pub(super) fn hold(replacement: &mut PodReplacement, by: ReplacementHold, now: T
     replacement.held_since.get_or_insert_with(|| now.to_time());
 }
 
-fn is_meant(pod: &HeldPod, replacement: &PodReplacement) -> bool {
+pub(super) fn is_meant(pod: &HeldPod, replacement: &PodReplacement) -> bool {
     pod.metadata.uid.as_ref() == Some(&replacement.pod_uid)
 }
 

@@ -1,8 +1,9 @@
 //! Mode act: the rungs that need no agent are carried out, and every crash of the operator between
 //! two writes ends in the same state.
 
+use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
 use rekindle_reconcile::LadderMode;
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
+use rekindle_types::v1alpha1::{PodReplacement, PodRestart, PodRestartPhase, Rung};
 use serde_json::json;
 
 use crate::world::{BEGIN, OWN, SHOP, World, typed};
@@ -241,7 +242,12 @@ fn claims_to_have_a_copy(namespace: &str, phase: &str) -> PodRestart {
             "message": "the pod is refused",
             "replacement": {
                 "step": "Evicting", "since": BEGIN.to_time(), "podUID": "u", "nodeName": "n1",
-                "pod": {"metadata": {"name": "web"}, "spec": {"containers": []}},
+                "pod": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"name": "web", "namespace": namespace},
+                    "spec": {"containers": []},
+                },
             },
         },
     }))
@@ -264,7 +270,7 @@ fn where_ladders_never_act_no_pod_is_created_and_no_copy_of_one_is_lost() {
                 let said = status.message.unwrap();
                 let hand = format!(
                     "create pod web by hand: kubectl get podrestart claim -n {namespace} \
-                     -o jsonpath='{{.status.replacement.pod}}' | kubectl create -f -"
+                     -o jsonpath='{{.status.replacement.pod}}' | kubectl create -n {namespace} -f -"
                 );
                 assert!(said.ends_with(&hand), "{said}");
                 // it is there again
@@ -274,6 +280,85 @@ fn where_ladders_never_act_no_pod_is_created_and_no_copy_of_one_is_lost() {
                 assert_eq!(world.requests(), [], "it is over, and old: {:?}", world.writes);
             }
         }
+    }
+}
+
+/// The request where ladders never act, with something else in its status.
+fn claim_with(world: &mut World, change: impl FnOnce(&mut PodReplacement)) {
+    let mut claim = claims_to_have_a_copy(OWN, "Running");
+    change(claim.status.as_mut().unwrap().replacement.as_mut().unwrap());
+    world.put(claim);
+}
+
+#[test]
+fn a_pod_that_was_never_evicted_is_not_to_be_created() {
+    let mut world = World::new(LadderMode::Act);
+    world.namespace(OWN, json!({}));
+    world.pod(OWN, "web", None, json!({}));
+    let uid = world.uid_of(ResourceKind::Pod, OWN, "web");
+    claim_with(&mut world, |replacement| replacement.pod_uid = uid);
+    world.settle();
+    let status = world.requests().remove(0).status.unwrap();
+    assert_eq!(status.phase, Some(PodRestartPhase::Refused), "{status:?}");
+    assert!(!status.message.unwrap().contains("by hand"));
+    world.advance(24 * 3600);
+    assert_eq!(world.requests(), [], "it is over, and old: {:?}", world.writes);
+}
+
+#[test]
+fn a_pod_that_still_ends_is_not_to_be_created_yet() {
+    let mut world = World::new(LadderMode::Act);
+    world.namespace(OWN, json!({}));
+    world.pod(OWN, "web", None, json!({}));
+    let web = ObjectId::new(ResourceKind::Pod, NamespacedName::new(OWN, "web"));
+    world.start_deletion(&web);
+    let uid = world.uid_of(ResourceKind::Pod, OWN, "web");
+    claim_with(&mut world, |replacement| replacement.pod_uid = uid);
+    world.advance(24 * 3600);
+    assert_eq!(world.writes, Vec::<String>::new());
+    world.remove(&web);
+    world.settle();
+    let status = world.requests().remove(0).status.unwrap();
+    assert!(status.message.unwrap().contains("create pod web by hand"));
+}
+
+#[test]
+fn a_kept_pod_is_let_go_with_its_namespace_and_with_a_failed_request() {
+    for phase in ["Running", "Failed"] {
+        let mut world = World::new(LadderMode::Act);
+        world.namespace(OWN, json!({}));
+        if phase == "Running" {
+            let own = ObjectId::new(ResourceKind::Namespace, NamespacedName::new("", OWN));
+            world.start_deletion(&own);
+        }
+        let mut claim = claims_to_have_a_copy(OWN, phase);
+        if phase == "Failed" {
+            claim.metadata.deletion_timestamp = Some(BEGIN.to_time());
+        }
+        world.put(claim);
+        world.settle();
+        let request = world.requests().remove(0);
+        assert_eq!(request.metadata.finalizers.unwrap_or_default(), [""; 0], "{:?}", world.writes);
+    }
+}
+
+/// The right to write a status is not the right to have anything created.
+#[test]
+fn no_command_creates_what_is_no_copy_of_the_pod() {
+    for (field, value) in [
+        ("/kind", json!("ConfigMap")),
+        ("/metadata/name", json!("other")),
+        ("/metadata/namespace", json!("shop")),
+    ] {
+        let mut world = World::new(LadderMode::Act);
+        world.namespace(OWN, json!({}));
+        claim_with(&mut world, |replacement| {
+            *replacement.pod.as_mut().unwrap().0.pointer_mut(field).unwrap() = value;
+        });
+        world.settle();
+        let status = world.requests().remove(0).status.unwrap();
+        assert_eq!(status.phase, Some(PodRestartPhase::Refused), "{field}: {status:?}");
+        assert!(!status.message.unwrap().contains("by hand"), "{field}");
     }
 }
 

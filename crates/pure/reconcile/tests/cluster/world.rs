@@ -417,7 +417,13 @@ impl World {
         }
     }
 
-    fn uid_of(&self, kind: ResourceKind, namespace: &str, name: &str) -> String {
+    /// It is being deleted, and something holds it.
+    pub(crate) fn start_deletion(&mut self, id: &ObjectId) {
+        let at = self.now.to_time();
+        self.put(with_meta(&self.objects[id], |meta| meta.deletion_timestamp = Some(at)));
+    }
+
+    pub(crate) fn uid_of(&self, kind: ResourceKind, namespace: &str, name: &str) -> String {
         self.objects[&ObjectId::new(kind, NamespacedName::new(namespace, name))].uid().to_owned()
     }
 
