@@ -50,6 +50,14 @@ impl<'a> LedgerAttempts<'a> {
         self.times(rung).max()
     }
 
+    /// When the newest attempts of a rung were, so many of them.
+    pub(crate) fn newest(self, rung: Rung, count: u32) -> impl Iterator<Item = Tick> {
+        let mut times: Vec<Tick> = self.times(rung).collect();
+        times.sort_unstable();
+        let surplus = times.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
+        times.into_iter().skip(surplus)
+    }
+
     /// When the last attempt of all rungs was; the earliest tick when there is none.
     pub(crate) fn latest(self) -> Tick {
         self.0.iter().flat_map(|entry| &entry.at).map(Tick::from).max().unwrap_or(Tick::ZERO)

@@ -1,6 +1,8 @@
 //! Mode observe: what the ladder would do is noted, and counts as an attempt as if it had been done
 //! in vain. An operator that acts later does not count it.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use rekindle_types::reasons::event::LADDER_STEP;
 use rekindle_types::v1alpha1::{LedgerDecision, LedgerPhase, RestartLedgerStatus, Rung};
@@ -19,22 +21,27 @@ const MOMENT: TickDuration = TickDuration::from_micros(1);
 /// Since when attempts above Container were only noted. The decisions say it where the field is
 /// missing: the definitions of an API may be older than the operator, and such an API drops it.
 pub(crate) fn dry_run_since(ledger: &RestartLedgerStatus) -> Option<MicroTime> {
-    ledger.dry_run_since.clone().or_else(|| first_note(ledger))
+    ledger.dry_run_since.clone().or_else(|| first_noted(ledger).map(Tick::to_micro_time))
 }
 
-/// When the first restart was noted after the last one that was asked for. What an operator that
-/// acts has dropped already is not found again: it says so in a decision of its own.
-fn first_note(ledger: &RestartLedgerStatus) -> Option<MicroTime> {
+/// The first attempt that was noted after the last restart that was asked for. Those that were
+/// noted are the newest ones of their rung, also where attempts count from later on than they were
+/// decided. What an operator that acts has dropped already is not found again: it says so in a
+/// decision of its own.
+fn first_noted(ledger: &RestartLedgerStatus) -> Option<Tick> {
     let acts_now = sentence::acts_now().message;
     let acted =
         |decision: &LedgerDecision| decision.pod_restart.is_some() || decision.reason == acts_now;
     let decisions = ledger.decisions.as_deref().unwrap_or_default();
-    let begin = decisions.iter().rposition(acted).map_or(0, |last| last + 1);
-    let note = decisions[begin..].iter().find(|decision| decision.is_dry_run())?;
-    let since = note.first_at.as_ref().unwrap_or(&note.at);
-    let above = ledger.attempts.iter().flatten().filter(|entry| entry.rung > Rung::Container);
-    let is_left = above.flat_map(|entry| &entry.at).any(|at| at >= since);
-    is_left.then(|| since.clone())
+    let since_then = decisions.rsplit(acted).next().unwrap_or_default();
+    let mut noted: BTreeMap<Rung, u32> = BTreeMap::new();
+    for decision in since_then.iter().filter(|decision| decision.is_dry_run()) {
+        let count = decision.rung.map(|rung| noted.entry(rung).or_default());
+        count.into_iter().for_each(|count| *count = count.saturating_add(decision.count));
+    }
+    let attempts = LedgerAttempts::from_ledger(ledger);
+    let firsts = noted.into_iter().filter_map(|(rung, count)| attempts.newest(rung, count).min());
+    firsts.min()
 }
 
 /// The last moment at which an attempt above Container counts as made and not as noted.
@@ -109,10 +116,10 @@ mod tests {
     }
 
     /// As an API stores it that does not know the field.
-    fn began(decisions: Vec<LedgerDecision>) -> Option<MicroTime> {
-        let attempts = vec![RungAttempts { rung: Rung::Recreate, at: vec![at(100)] }];
+    fn began(attempts: &[u64], decisions: Vec<LedgerDecision>) -> Option<MicroTime> {
+        let attempts = attempts.iter().map(|secs| at(*secs)).collect();
         dry_run_since(&RestartLedgerStatus {
-            attempts: Some(attempts),
+            attempts: Some(vec![RungAttempts { rung: Rung::Recreate, at: attempts }]),
             decisions: Some(decisions),
             ..RestartLedgerStatus::default()
         })
@@ -123,14 +130,21 @@ mod tests {
         let noted = |secs| decision(secs, Some(Rung::Recreate), None);
         let asked = |secs| decision(secs, Some(Rung::Recreate), Some("web-recreate"));
         let left = |secs| decision(secs, Some(Rung::Container), None);
-        let repeated = LedgerDecision { first_at: Some(at(20)), ..noted(40) };
-        let dropped = LedgerDecision { reason: sentence::acts_now().message, ..left(50) };
-        assert_eq!(began(vec![asked(10), left(15), repeated.clone(), noted(60)]), Some(at(20)));
-        assert_eq!(began(vec![noted(10), asked(20)]), None);
-        assert_eq!(began(vec![noted(10), asked(20), noted(30)]), Some(at(30)));
+        let repeated = LedgerDecision { first_at: Some(at(20)), count: 2, ..noted(40) };
+        // ledgers that are stored have these words
+        let dropped = LedgerDecision {
+            reason: "the operator acts from now on: what it only noted before is no attempt"
+                .to_owned(),
+            ..left(50)
+        };
+        let notes = vec![asked(10), left(15), repeated.clone(), noted(60)];
+        assert_eq!(began(&[10, 20, 40, 60], notes), Some(at(20)));
+        assert_eq!(began(&[10, 20], vec![noted(10), asked(20)]), None);
+        assert_eq!(began(&[10, 20, 30], vec![noted(10), asked(20), noted(30)]), Some(at(30)));
+        assert_eq!(began(&[10], vec![asked(10), repeated, dropped.clone()]), None);
+        assert_eq!(began(&[60], vec![noted(10), dropped, noted(60)]), Some(at(60)));
         // what was tried may count from later on than it was decided
-        assert_eq!(began(vec![repeated, dropped.clone()]), None);
-        assert_eq!(began(vec![noted(10), dropped, noted(60)]), Some(at(60)));
-        assert_eq!(began(vec![noted(200)]), None, "its attempt has left the window");
+        assert_eq!(began(&[91, 100], vec![asked(1), noted(10)]), Some(at(100)));
+        assert_eq!(began(&[], vec![noted(200)]), None, "its attempt has left the window");
     }
 }
