@@ -40,10 +40,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
             return plan;
         }
         Err(error) => {
-            match context.role.authority().mode {
-                LadderMode::Act => plan.notes.extend(policies::complaint(pod, &error)),
-                LadderMode::Observe => {} // it writes no events
-            }
+            plan.notes.extend(policies::complaint(pod, &error));
             return plan;
         }
     };

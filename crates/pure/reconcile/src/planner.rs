@@ -332,7 +332,8 @@ impl Planner {
         }
     }
 
-    /// Writes events, unless the operator only observes: ledgers say it then.
+    /// Writes events, unless the operator only observes: ledgers say what ladders would do, and it
+    /// has no right to more.
     fn record(&mut self, notes: Vec<EventNote>, now: Tick) {
         match self.role.authority().mode {
             LadderMode::Act => {}
