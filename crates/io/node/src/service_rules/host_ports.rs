@@ -118,25 +118,19 @@ impl HostPorts {
         self.retry.map(|retry| retry.at)
     }
 
-    /// Ports that are found in the kernel. What a process has taken since is its own.
+    /// Ports that are found in the kernel.
     pub(super) fn adopt(
         &mut self,
         router: &mut ServiceRouter,
         found: impl IntoIterator<Item = (Frontend, SocketAddr)>,
     ) {
         let kept_until = Instant::now() + KEPT_FOR_AGENT;
+        let mut routes = BTreeMap::new();
         for (port, endpoint) in found {
-            match hold(port) {
-                Ok(held) => {
-                    drop(router.set_host_port(port, Some(endpoint)));
-                    let route = AdoptedRoute { endpoint, pod: None, sandbox: None, kept_until };
-                    self.adopted.insert(port, AdoptedPort { route, held: Arc::new(held) });
-                }
-                Err(error) => {
-                    tracing::info!(%port, %error, "dropped a host port: a process has it by now");
-                }
-            }
+            drop(router.set_host_port(port, Some(endpoint)));
+            routes.insert(port, AdoptedRoute { endpoint, pod: None, sandbox: None, kept_until });
         }
+        drop(self.take_back(router, routes));
     }
 
     /// Opens ports as they are demanded. Answers what that changes in the rules, and why a port
@@ -162,25 +156,27 @@ impl HostPorts {
                 (Some(PodPort { held, .. }), true) => held,
                 (Some(PodPort { held: Some(held), .. }), false) => Some(held),
                 (Some(PodPort { held: None, .. }), false) | (None, _) => {
-                    let taken = self.take(router, port, claim, &mut given_up);
+                    let (taken, lost) = self.take(router, port, claim, &mut given_up);
+                    changes = changes.then(lost);
                     taken.map_err(|why| refused.push(why)).ok()
                 }
             };
             opened.insert(port, PodPort { pod_port, held });
         }
         // those that it asks for no more
-        changes = changes.then(closed(router, before));
+        changes = changes.then(closed(router, held_of(before)));
         match demand {
             PortDemand::All if !refused.is_empty() => {
                 // what is another's stays so: it would be closed for nothing
                 opened.retain(|port, _| {
                     !self.adopted.contains_key(port) && !given_up.contains_key(port)
                 });
-                changes = changes.then(closed(router, opened));
+                changes = changes.then(closed(router, held_of(opened)));
                 changes = changes.then(self.take_back(router, given_up));
             }
             PortDemand::All | PortDemand::WhatIsFree => {
-                changes = changes.then(given_up_for_good(router, given_up));
+                // what leads on from adopted ports that this pod has now
+                changes = changes.then(closed(router, given_up.into_keys()));
                 for (port, of) in opened.iter().filter(|(_, of)| of.held.is_some()) {
                     self.adopted.remove(port);
                     let endpoint = SocketAddr::new(address, of.pod_port);
@@ -196,17 +192,19 @@ impl HostPorts {
     }
 
     /// Holds a port of the machine. One that is adopted stays so until its next pod has all that it
-    /// demands. Others that overlap are given up: the rules still lead on from them.
+    /// demands. Others that overlap are given up: the rules still lead on from them. Answers what
+    /// changes in the rules all the same, when a process takes one of those meanwhile.
     fn take(
         &mut self,
         router: &mut ServiceRouter,
         port: Frontend,
         claim: PortClaim<'_>,
         given_up: &mut BTreeMap<Frontend, AdoptedRoute>,
-    ) -> Result<Arc<PortHold>, String> {
+    ) -> (Result<Arc<PortHold>, String>, RuleChanges) {
+        let unchanged = RuleChanges::default();
         let may_take = |adopted: &&AdoptedPort| claim.may_take(&adopted.route);
         if let Some(adopted) = self.adopted.get(&port).filter(may_take) {
-            return Ok(Arc::clone(&adopted.held));
+            return (Ok(Arc::clone(&adopted.held)), unchanged);
         }
         let refusal = |why: String| {
             let Frontend { address, protocol, port } = port;
@@ -215,22 +213,30 @@ impl HostPorts {
         // no socket says so of SCTP
         let in_use = || refusal(io::Error::from(io::ErrorKind::AddrInUse).to_string());
         if self.has(port) {
-            return Err(in_use());
+            return (Err(in_use()), unchanged);
         }
         if let Some(rival) = router.rival_of(port) {
-            return Err(refusal(format!("Service {} has it", rival.name)));
+            return (Err(refusal(format!("Service {} has it", rival.name))), unchanged);
         }
         let mut overlapping = self.adopted.iter().filter(|(other, _)| other.overlaps(&port));
         if !overlapping.all(|(_, adopted)| may_take(&adopted)) {
-            return Err(in_use());
+            return (Err(in_use()), unchanged);
         }
         let overlapping = self.adopted.extract_if(.., |other, _| other.overlaps(&port));
         // their sockets are closed here: this port could not be held beside them
-        given_up.extend(overlapping.map(|(other, adopted)| (other, adopted.route)));
-        hold(port).map(Arc::new).map_err(|error| refusal(error.to_string()))
+        let overlapping: BTreeMap<_, _> =
+            overlapping.map(|(other, adopted)| (other, adopted.route)).collect();
+        match hold(port) {
+            Ok(held) => {
+                given_up.extend(overlapping);
+                (Ok(Arc::new(held)), unchanged)
+            }
+            Err(error) => (Err(refusal(error.to_string())), self.take_back(router, overlapping)),
+        }
     }
 
-    /// Adopts ports again that were given up for a pod that does not get all of its own.
+    /// Holds ports for where they lead: those that are found, and those that were given up for a
+    /// pod that does not get all of its own. What a process has taken leads nowhere any more.
     fn take_back(
         &mut self,
         router: &mut ServiceRouter,
@@ -257,7 +263,8 @@ impl HostPorts {
         ports.into_iter().any(|(other, of)| of.held.is_some() && other.overlaps(&port))
     }
 
-    /// An agent has ended. What leads to its pods does so on: they may run without it.
+    /// The line of an agent has ended, and so may the agent. What leads to its pods does so on:
+    /// they may run without it.
     pub(super) fn agent_gone(&mut self, agent: AgentLine) {
         let kept_until = Instant::now() + KEPT_FOR_AGENT;
         let its_own = |_: &PodUid, open: &mut PodOpenPorts| open.agent == agent;
@@ -307,14 +314,13 @@ impl HostPorts {
             is_over(open.address, Some(open.sandbox.as_str()))
         };
         for (_, open) in self.open.extract_if(.., has_ended) {
-            changes = changes.then(closed(router, open.ports));
+            changes = changes.then(closed(router, held_of(open.ports)));
         }
         let has_ended = |_: &Frontend, AdoptedPort { route, .. }: &mut AdoptedPort| {
             is_over(route.endpoint.ip(), route.sandbox.as_deref())
         };
-        for (port, _) in self.adopted.extract_if(.., has_ended) {
-            changes = changes.then(router.set_host_port(port, None));
-        }
+        let adopted = self.adopted.extract_if(.., has_ended).map(|(port, _)| port);
+        changes = changes.then(closed(router, adopted));
         self.plan_retry();
         changes
     }
@@ -330,11 +336,8 @@ impl HostPorts {
             let (demand, at) = (PortDemand::WhatIsFree, Instant::now());
             let claim = PortClaim { pod: &uid, address, demand, at };
             let mut given_up = BTreeMap::new();
-            let taken = self.take(router, port, claim, &mut given_up);
-            changes = changes.then(match &taken {
-                Ok(_) => given_up_for_good(router, given_up),
-                Err(_) => self.take_back(router, given_up),
-            });
+            let (taken, lost) = self.take(router, port, claim, &mut given_up);
+            changes = changes.then(lost).then(closed(router, given_up.into_keys()));
             let Some(open) = self.open.get_mut(&uid) else { continue };
             match (taken, open.ports.get_mut(&port)) {
                 (Ok(held), Some(of)) => {
@@ -388,7 +391,7 @@ impl HostPorts {
             let is_new = !known.contains(&key);
             if self.contested.insert(key) && is_new {
                 let pod = self.pod_with(contested.host_port).map_or_else(
-                    || "a pod of a node without an agent".to_owned(),
+                    || "a pod that no agent speaks for yet".to_owned(),
                     |pod| format!("pod {pod}"),
                 );
                 new.push((contested, pod));
@@ -398,22 +401,15 @@ impl HostPorts {
     }
 }
 
-/// Ends what leads on from adopted ports that another pod has now.
-fn given_up_for_good(
-    router: &mut ServiceRouter,
-    given_up: BTreeMap<Frontend, AdoptedRoute>,
-) -> RuleChanges {
-    let mut changes = RuleChanges::default();
-    for port in given_up.into_keys() {
-        changes = changes.then(router.set_host_port(port, None));
-    }
-    changes
+/// Those that are held.
+fn held_of(ports: BTreeMap<Frontend, PodPort>) -> impl Iterator<Item = Frontend> {
+    ports.into_iter().filter(|(_, of)| of.held.is_some()).map(|(port, _)| port)
 }
 
-/// Gives ports back.
-fn closed(router: &mut ServiceRouter, ports: BTreeMap<Frontend, PodPort>) -> RuleChanges {
+/// Ends what leads on from these ports.
+fn closed(router: &mut ServiceRouter, ports: impl IntoIterator<Item = Frontend>) -> RuleChanges {
     let mut changes = RuleChanges::default();
-    for (port, _) in ports.into_iter().filter(|(_, of)| of.held.is_some()) {
+    for port in ports {
         changes = changes.then(router.set_host_port(port, None));
     }
     changes

@@ -6,8 +6,8 @@
 //!        ◄──────────────── {"withdrawn":"<uid>"} ────────────────
 //! ```
 //! An engine that starts again does not know what the one before was told: the agent tells it again
-//! what is withdrawn, and which ports its pods have, when it has connected. A connection that ends
-//! is an agent that has ended.
+//! what is withdrawn, and which ports its pods have, when it has connected. When a connection ends,
+//! its agent may have ended, or come back: what leads to its pods stays for a while.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -382,8 +382,9 @@ impl ServiceRules {
         warn_of_flows(self.table.forget_udp_flows(&flows).await);
     }
 
-    /// The same for what the engine before has changed just before it was killed. Once: from then
-    /// on the changes say it.
+    /// The same for what the engine before has changed just before it was killed. Once, whatever
+    /// comes of it: from then on the changes say it, and a kernel that cannot do it would be asked,
+    /// and warned of, at each rewrite.
     async fn forget_strays(&mut self) {
         self.has_forgotten_strays = true;
         warn_of_flows(self.table.forget_stray_udp_flows(self.router.elements()).await);

@@ -34,7 +34,7 @@ pub enum RouteRequest {
     /// An agent says what stands on its node: what leads to other addresses of it is left from pods
     /// that are over.
     KeepPorts(AddressesInUse),
-    /// An agent has ended. Its pods may run on.
+    /// The line of an agent has ended, and so may the agent. Its pods may run on.
     AgentGone(AgentLine),
 }
 
@@ -81,7 +81,7 @@ pub struct AddressesInUse {
 impl AddressesInUse {
     /// Whether this was the address of a sandbox of the node which is no more: of this one, if it
     /// is known which.
-    pub(super) fn has_ended(&self, address: IpAddr, sandbox: Option<&str>) -> bool {
+    pub(crate) fn has_ended(&self, address: IpAddr, sandbox: Option<&str>) -> bool {
         let is_of_node = match address {
             IpAddr::V4(address) => self.range.contains(&address),
             IpAddr::V6(_) => false,

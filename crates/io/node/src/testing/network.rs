@@ -72,7 +72,9 @@ impl FakeNetwork {
                 let (Ok(()) | Err(())) = done.send(());
             }
             RouteRequest::KeepPorts(in_use) => {
-                state.ports.retain(|_, open| in_use.addresses.contains_key(&open.address));
+                let has_ended =
+                    |open: &PodPorts| in_use.has_ended(open.address, Some(open.sandbox.as_str()));
+                state.ports.retain(|_, open| !has_ended(open));
             }
             RouteRequest::AgentGone(_) => {}
         }
