@@ -176,7 +176,13 @@ impl SimServer {
             object: "the API".to_owned(),
             message: error.to_string(),
         })?;
-        let _failures = api.resume_definitions(now).failures;
+        if let Some((object, error)) = api.resume_definitions(now).failures.into_iter().next() {
+            return Err(SimError::Refused {
+                operation: "resume",
+                object,
+                message: error.to_string(),
+            });
+        }
         committer.commit_pending().map_err(|error| SimError::Disk(error.to_string()))?;
         let identity = Arc::new(ClientIdentity::User(UserInfo::internal("system:rekindle:sim")));
         let inner = SimServerState {

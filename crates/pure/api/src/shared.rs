@@ -201,3 +201,34 @@ impl ApiShared {
         entropy::generated_name(prefix, entropy.as_mut())
     }
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use rekindle_store::memory::MemoryDisk;
+    use rekindle_store::{Committer, Store, StoreLimits};
+
+    use super::*;
+    use crate::auth::AuthorizationMode;
+    use crate::kinds;
+
+    struct NoEntropy;
+
+    impl Entropy for NoEntropy {
+        fn fill(&mut self, bytes: &mut [u8]) {
+            bytes.fill(0);
+        }
+    }
+
+    /// With what would commit: the store takes writes as long as that is there.
+    pub(crate) fn api() -> (ApiShared, Committer<MemoryDisk>) {
+        let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
+        let parts = ApiParts {
+            registry: kinds::all(),
+            store,
+            entropy: Box::new(NoEntropy),
+            authorizer: AuthorizationMode::AlwaysAllow,
+            ca_bundle: String::new(),
+        };
+        (ApiShared::new(parts, None), committer)
+    }
+}

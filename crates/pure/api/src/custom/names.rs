@@ -24,7 +24,7 @@ use crate::validation::text;
 const NAMES_ACCEPTED: &str = "NamesAccepted";
 const ESTABLISHED: &str = "Established";
 
-/// Settles the names of all definitions of a group, after one of them was written or removed.
+/// Settles the names of all definitions, after one of them was written or removed.
 pub(crate) fn settle_written(
     call: &ApiCall<'_>,
     _namespace: &str,
@@ -67,8 +67,8 @@ pub(super) fn settle(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, St
 struct TakenNames {
     resources: Vec<String>,
     kinds: Vec<String>,
-    /// The definition asks for the place of a built-in kind. It gets no name, whatever it has from
-    /// an engine that did not have the kind: controllers would watch its objects a second time.
+    /// The definition asks for the place of a built-in kind. It keeps no name that it has from an
+    /// engine that did not have the kind: controllers would watch its objects a second time.
     is_place_of_server: bool,
 }
 

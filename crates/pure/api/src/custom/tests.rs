@@ -3,39 +3,15 @@
 
 use std::sync::Barrier;
 
-use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Committer, Mutation, Store, StoreLimits, WritePrecondition};
+use rekindle_store::{Mutation, WritePrecondition};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::auth::AuthorizationMode;
-use crate::entropy::Entropy;
-use crate::kinds;
-use crate::shared::ApiParts;
+use crate::shared::testing::api;
 
 const NOW: Tick = Tick::from_secs(1_800_000_000);
 /// Enough for the two threads to meet in every place where one can come between.
 const TURNS: usize = 500;
-
-struct NoEntropy;
-
-impl Entropy for NoEntropy {
-    fn fill(&mut self, bytes: &mut [u8]) {
-        bytes.fill(0);
-    }
-}
-
-fn api() -> (ApiShared, Committer<MemoryDisk>) {
-    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
-    let parts = ApiParts {
-        registry: kinds::all(),
-        store,
-        entropy: Box::new(NoEntropy),
-        authorizer: AuthorizationMode::AlwaysAllow,
-        ca_bundle: String::new(),
-    };
-    (ApiShared::new(parts, None), committer)
-}
 
 /// A definition of the kind Kite, and its key.
 fn definition(plural: &str) -> (String, Value) {

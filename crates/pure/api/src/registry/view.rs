@@ -71,8 +71,8 @@ impl KindEntry {
         }
     }
 
-    /// Whether clients of this kind get objects as they are stored: not in another version, nor by a
-    /// definition, which has versions of its own.
+    /// Whether clients of this kind get objects as they are stored: not in another version, nor by
+    /// a definition, which has versions of its own.
     pub fn shows_stored_text(&self) -> bool {
         self.origin == KindOrigin::BuiltIn && self.home.is_none()
     }

@@ -94,39 +94,14 @@ fn quotas(api: &ApiShared) -> Option<&Arc<KindEntry>> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use rekindle_store::memory::MemoryDisk;
-    use rekindle_store::{Committer, Store, StoreLimits, WritePrecondition};
+    use rekindle_store::WritePrecondition;
     use serde_json::json;
 
     use super::*;
-    use crate::auth::AuthorizationMode;
     use crate::call::put;
-    use crate::entropy::Entropy;
-    use crate::kinds;
-    use crate::shared::ApiParts;
+    use crate::shared::testing::api;
 
     pub(in crate::resource_quotas) const NOW: Tick = Tick::from_secs(1_800_000_000);
-
-    struct NoEntropy;
-
-    impl Entropy for NoEntropy {
-        fn fill(&mut self, bytes: &mut [u8]) {
-            bytes.fill(0);
-        }
-    }
-
-    /// With what would commit: the store takes writes as long as that is there.
-    pub(in crate::resource_quotas) fn api() -> (ApiShared, Committer<MemoryDisk>) {
-        let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
-        let parts = ApiParts {
-            registry: kinds::all(),
-            store,
-            entropy: Box::new(NoEntropy),
-            authorizer: AuthorizationMode::AlwaysAllow,
-            ca_bundle: String::new(),
-        };
-        (ApiShared::new(parts, None), committer)
-    }
 
     #[test]
     fn only_writes_that_a_quota_counts_keep_others_of_the_namespace_waiting() {

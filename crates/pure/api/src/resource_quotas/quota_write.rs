@@ -125,8 +125,8 @@ impl<'a> QuotaWrite<'a> {
 
     /// Of a write that no quota refuses: a removal, and what the server makes or changes of its
     /// own. It is an object's old and new content. None when no quota can count it. What cannot be
-    /// counted, as a quota cannot be read, is written all the same, alone under the lock and with
-    /// no change of any quota.
+    /// counted, as a quota or an object that it counts cannot be read, is written all the same,
+    /// under the lock and with no change of any quota.
     pub(crate) fn of_own(
         api: &'a ApiShared,
         entry: &KindEntry,
@@ -264,8 +264,9 @@ mod tests {
     use rekindle_store::Mutation;
     use serde_json::json;
 
-    use super::super::held_namespace::tests::{NOW, api};
+    use super::super::held_namespace::tests::NOW;
     use super::*;
+    use crate::shared::testing::api;
 
     #[test]
     fn a_write_of_the_servers_own_keeps_the_lock_although_a_quota_cannot_be_read() {

@@ -17,7 +17,7 @@ use rekindle_store::{PendingWrite, StoredObject, WritePrecondition};
 use rekindle_types::{Tick, labels};
 
 use super::service_write::ServiceWrite;
-use crate::call::{ATTEMPTS_MAX, ApiCall, ApiWriteFailure, ObjectPart, remove};
+use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, remove, with_retries};
 use crate::kinds::service::family_of;
 use crate::registry::{AnyObject, KindEntry, RequestContext};
 use crate::resource_quotas::{QuotaWrite, put_own};
@@ -95,14 +95,10 @@ fn bring_about(
     now: Tick,
 ) -> Result<Vec<PendingWrite>, ApiError> {
     let mut pending = Vec::new();
-    for _ in 0..ATTEMPTS_MAX {
-        match write_wanted(api, entry, wanted.boxed_clone(), now, &mut pending) {
-            Ok(()) => return Ok(pending),
-            Err(ApiWriteFailure::Raced) => {}
-            Err(ApiWriteFailure::Api(error)) => return Err(error),
-        }
-    }
-    Err(ApiError::modified(entry, NAME))
+    with_retries(entry, NAME, || {
+        write_wanted(api, entry, wanted.boxed_clone(), now, &mut pending)
+    })?;
+    Ok(pending)
 }
 
 fn write_wanted(
