@@ -40,17 +40,13 @@ pub fn affected(view: &ClusterView, change: &ObjectChange) -> BTreeSet<Controlle
     keys
 }
 
-/// Whether a controller would decide by objects of these kinds, which have not been listed yet: an
-/// empty view is not an empty world. Of kinds that definitions describe only the garbage
-/// collector and the quota controller look at objects without asking the API first, and a quota
-/// says of a kind that was not listed what it said before.
-pub fn depends_on(
-    view: &ClusterView,
-    key: &ControllerKey,
-    unlisted: &BTreeSet<ResourceKind>,
-) -> bool {
+/// Whether a controller would decide by objects of kinds that have not been listed yet: an empty
+/// view is not an empty world. Of kinds that definitions describe only the garbage collector and
+/// the quota controller look at objects without asking the API first, and a quota says of a kind
+/// that was not listed what it said before.
+pub fn depends_on_unlisted(view: &ClusterView, key: &ControllerKey) -> bool {
     let ControllerKey::Garbage(id) = key else { return false };
-    garbage::depends_on(view, id, unlisted)
+    garbage::depends_on_unlisted(view, id)
 }
 
 /// What is to be looked at once the first list of a kind that a definition describes is there.

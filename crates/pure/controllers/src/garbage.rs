@@ -6,10 +6,9 @@
 //! user's kind that a watch showed is not checked: its definition may be gone. An object deleted in
 //! the foreground waits (finalizer `foregroundDeletion`) until its dependents with
 //! `blockOwnerDeletion` are gone; one deleted with orphaning (finalizer `orphan`) first lets its
-//! dependents go. Owners of a kind
-//! that this view does not hold are left to whoever knows them: their dependents are never touched.
-//! Nor is an object without a namespace for the sake of an owner that would have one: nobody can
-//! say where to look for that.
+//! dependents go. Owners of a kind that this view does not hold are left to other controllers:
+//! their dependents are never touched. Nor is an object without a namespace for the sake of an
+//! owner that would have one: nothing says where to look for that.
 
 use std::collections::BTreeSet;
 
@@ -22,8 +21,8 @@ use crate::kind::ViewDetail;
 use crate::patches::{references_patch, without_finalizer};
 use crate::plan::{DeleteGrace, DeleteWrite, DependentPolicy, PlannedWrite, WriteOperation};
 use crate::{
-    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject,
-    WritePlan, owners,
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ViewObject, WritePlan,
+    owners,
 };
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -119,16 +118,12 @@ fn finalizers(object: &ViewObject) -> Finalizers {
     }
 }
 
-/// Whether what is to be done about an object depends on objects of these kinds. One that waits for
-/// its dependents, or for letting them go, may have some of any kind. So may one with an owner that
-/// waits: it is deleted in the foreground if it has dependents itself. All others depend on their
-/// owners.
-pub(crate) fn depends_on(
-    view: &ClusterView,
-    id: &ObjectId,
-    kinds: &BTreeSet<ResourceKind>,
-) -> bool {
-    let Some(object) = view.get(id).filter(|_| !kinds.is_empty()) else { return false };
+/// Whether what is to be done about an object depends on objects of kinds that are not listed yet.
+/// One that waits for its dependents, or for letting them go, may have some of any kind. So may one
+/// with an owner that waits: it is deleted in the foreground if it has dependents itself. All
+/// others depend on their owners.
+pub(crate) fn depends_on_unlisted(view: &ClusterView, id: &ObjectId) -> bool {
+    let Some(object) = view.get(id).filter(|_| view.is_any_unlisted()) else { return false };
     finalizers(object).waits_for_collector()
         || owners::references(object.meta()).iter().any(|reference| {
             if view.by_uid(&reference.uid).is_some_and(|o| finalizers(o) == Finalizers::Foreground)
@@ -136,7 +131,7 @@ pub(crate) fn depends_on(
                 return true;
             }
             let kind = view.kind_of_reference(&reference.api_version, &reference.kind);
-            kind.is_some_and(|kind| kinds.contains(&kind))
+            kind.is_some_and(|kind| view.is_unlisted(kind))
         })
 }
 

@@ -68,7 +68,7 @@ pub mod volumes;
 
 pub use change::ObjectChange;
 pub use dispatch::{
-    affected, affected_by_first_list, affected_restarts, depends_on, reconcile, turn,
+    affected, affected_by_first_list, affected_restarts, depends_on_unlisted, reconcile, turn,
 };
 pub use key::ControllerKey;
 pub use kind::ResourceKind;

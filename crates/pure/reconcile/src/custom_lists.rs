@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use rekindle_controllers::{ClusterView, ResourceKind, depends_on};
+use rekindle_controllers::{ClusterView, ResourceKind, depends_on_unlisted};
 
 use crate::work::WorkItem;
 
@@ -37,7 +37,7 @@ impl CustomLists {
 
     /// This work, if it depends on no kind that is to be listed; otherwise it waits.
     pub(crate) fn ready(&mut self, view: &ClusterView, work: WorkItem) -> Option<WorkItem> {
-        if self.is_early(view, &work) {
+        if is_early(view, &work) {
             self.waiting.insert(work);
             return None;
         }
@@ -47,13 +47,13 @@ impl CustomLists {
     /// The work that waits no longer.
     pub(crate) fn take_ready(&mut self, view: &ClusterView) -> BTreeSet<WorkItem> {
         let waiting = std::mem::take(&mut self.waiting);
-        let (early, ready) = waiting.into_iter().partition(|work| self.is_early(view, work));
+        let (early, ready) = waiting.into_iter().partition(|work| is_early(view, work));
         self.waiting = early;
         ready
     }
+}
 
-    fn is_early(&self, view: &ClusterView, work: &WorkItem) -> bool {
-        let WorkItem::Controller(key) = work else { return false };
-        depends_on(view, key, &self.unlisted)
-    }
+fn is_early(view: &ClusterView, work: &WorkItem) -> bool {
+    let WorkItem::Controller(key) = work else { return false };
+    depends_on_unlisted(view, key)
 }

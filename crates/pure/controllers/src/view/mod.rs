@@ -127,12 +127,18 @@ impl ClusterView {
         for object in in_order_of_ends(objects) {
             reset.changes.extend(self.apply(object));
         }
+        // a definition goes after all of its objects, and then the server cannot be asked for them
+        let is_described = self.is_described(kind);
         for id in missing {
-            if self.own.is_unconfirmed(&id) {
+            if is_described && self.own.is_unconfirmed(&id) {
                 reset.doubtful.push(id);
-            } else {
-                reset.changes.extend(self.remove(&id));
+                continue;
             }
+            let removed = self.remove(&id);
+            if !is_described && let Some(change) = &removed {
+                self.own.deletion_seen(kind, change.latest().uid());
+            }
+            reset.changes.extend(removed);
         }
         self.own.forget_deletions(kind);
         reset
@@ -265,9 +271,19 @@ impl ClusterView {
         )
     }
 
+    /// False when the definition of the kind has gone.
+    fn is_described(&self, kind: ResourceKind) -> bool {
+        !matches!(kind, ResourceKind::Custom(_)) || self.custom_kinds().any(|one| one == kind)
+    }
+
     /// Of the kinds that definitions describe, these have not been listed yet.
     pub fn set_unlisted(&mut self, kinds: BTreeSet<ResourceKind>) {
         self.unlisted = kinds;
+    }
+
+    /// True when there are some.
+    pub(crate) fn is_any_unlisted(&self) -> bool {
+        !self.unlisted.is_empty()
     }
 
     /// True when nothing is known yet of the objects of this kind.
