@@ -56,6 +56,9 @@ impl Front {
             RequestOutcome::Node(question) => self.node(question).await,
             RequestOutcome::ResourceMetrics(query) => self.resource_metrics(&query).await,
             RequestOutcome::Metrics => self.own_metrics().await,
+            RequestOutcome::Webhooks(_) => {
+                respond(ApiError::internal("webhooks are asked before the answer").into())
+            }
         }
     }
 

@@ -2,17 +2,20 @@
 //!
 //! ```text
 //!   who asks? ──▶ may they? ──▶ a share of what users may hold ──▶ the body ──▶ the core ──▶ the answer
-//!     401, 429      403           429                               413, 429      └ heavy: on a thread of the pool
+//!     401, 429      403           429                               413, 429      ├ heavy: on a thread of the pool
+//!                                                                               └ asks webhooks, and begins again
 //! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Response, Version, header};
 use http_body::Body;
 use hyper::upgrade::OnUpgrade;
+use rekindle_api::admission_session::AdmissionSession;
 use rekindle_api::auth::ClientIdentity;
 use rekindle_api::outcome::RequestOutcome;
 use rekindle_api::request::{ApiRequest, RequestLine};
@@ -20,6 +23,7 @@ use rekindle_api::status::ApiError;
 use rekindle_api::{Api, Impersonation};
 use rekindle_metrics::MetricsSource;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use super::answer::AnswerContext;
 use super::bad_tokens::BadTokens;
@@ -34,7 +38,11 @@ use super::request_body::{self, BodyError};
 use super::response::{respond, respond_and_close, without_body};
 use super::shares::{RequestShare, UserShares};
 use super::streams::{NoStreams, NodeStreams, StreamServer};
+use super::webhooks;
 use super::work_pool::WorkPool;
+
+/// How long a request may take with all webhooks that it has to ask; upstream's limit of requests.
+const REQUEST_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a front is made of.
 pub struct FrontParts {
@@ -243,26 +251,51 @@ impl Front {
         Ok((who, acts_as))
     }
 
-    /// Asks the core: here, or on a thread of the pool when a client's request is heavy.
+    /// Asks the core, and webhooks as long as it has questions to them.
     async fn handle(&self, caller: &RequestSource, received: ReceivedRequest) -> HandledRequest {
         let ReceivedRequest { request, who, mut share } = received;
         let user = request.identity.name().to_owned();
-        let outcome = match (caller, &who) {
+        let request = Arc::new(request);
+        let mut session = AdmissionSession::default();
+        let deadline = Instant::now() + REQUEST_WITHIN;
+        let outcome = loop {
+            let handled;
+            (handled, session) = self.handle_once(caller, (&request, &who), session).await;
+            let RequestOutcome::Webhooks(questions) = handled else { break handled };
+            if Instant::now() >= deadline {
+                let message = "request did not complete within the allotted timeout";
+                break RequestOutcome::Answer(ApiError::timed_out(message).into());
+            }
+            session.answer(webhooks::ask_all(&self.pods, questions, deadline).await);
+        };
+        share.give_body_back();
+        HandledRequest { outcome, user, share }
+    }
+
+    /// Asks the core: here, or on a thread of the pool when a client's request is heavy.
+    async fn handle_once(
+        &self,
+        caller: &RequestSource,
+        (request, who): (&Arc<ApiRequest>, &ClientIdentity),
+        session: AdmissionSession,
+    ) -> (RequestOutcome, AdmissionSession) {
+        match (caller, who) {
             (RequestSource::Connected(_), ClientIdentity::User(user))
-                if self.api.is_heavy(&request) =>
+                if self.api.is_heavy(request) =>
             {
-                let api = self.api.clone();
-                let handled = self.pool.run(user, move || handle(&api, &request)).await;
+                let (api, request) = (self.api.clone(), Arc::clone(request));
+                let work = move || (handle(&api, &request, &session), session);
+                let handled = self.pool.run(user, work).await;
                 self.tell_of_burst();
-                handled.unwrap_or_else(|error| RequestOutcome::Answer(error.into()))
+                handled.unwrap_or_else(|error| {
+                    (RequestOutcome::Answer(error.into()), AdmissionSession::default())
+                })
             }
             (
                 RequestSource::Connected(_) | RequestSource::InProcess(_),
                 ClientIdentity::User(_) | ClientIdentity::Anonymous,
-            ) => handle(&self.api, &request),
-        };
-        share.give_body_back();
-        HandledRequest { outcome, user, share }
+            ) => (handle(&self.api, request, &session), session),
+        }
     }
 }
 
@@ -283,8 +316,8 @@ struct HandledRequest {
 }
 
 /// A bug in one request's handling must not take others with it; locks inside survive a panic.
-fn handle(api: &Api, request: &ApiRequest) -> RequestOutcome {
-    let handled = catch_unwind(AssertUnwindSafe(|| api.handle(request)));
+fn handle(api: &Api, request: &ApiRequest, session: &AdmissionSession) -> RequestOutcome {
+    let handled = catch_unwind(AssertUnwindSafe(|| api.handle_in(request, session)));
     handled.unwrap_or_else(|_| {
         tracing::error!(method = %request.method, path = %request.path, "failed to handle a request: the handler panicked");
         let problem = "the handling of the request panicked; see the engine's log";

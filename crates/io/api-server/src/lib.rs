@@ -33,6 +33,7 @@ mod server;
 mod shares;
 mod streams;
 mod tls;
+mod webhooks;
 mod work_pool;
 
 pub use aggregation::keep_roles_aggregated;

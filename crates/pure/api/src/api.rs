@@ -11,6 +11,7 @@ use rekindle_types::Tick;
 
 use crate::admission;
 use crate::admission::pod_security::PodSecurityConfiguration;
+use crate::admission_session::AdmissionSession;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, ClientIdentity};
 use crate::call::{ApiCall, ObjectPart};
@@ -141,7 +142,19 @@ impl Api {
 
     /// Serves one request.
     pub fn handle(&self, request: &ApiRequest) -> RequestOutcome {
-        self.route(request).unwrap_or_else(|error| RequestOutcome::Answer(error.into()))
+        self.handle_in(request, &AdmissionSession::default())
+    }
+
+    /// Serves one request, with what it has drawn and learned before. Its answer may be that
+    /// webhooks have to be asked: then it comes again, with what they said.
+    pub fn handle_in(&self, request: &ApiRequest, session: &AdmissionSession) -> RequestOutcome {
+        session.begin_run();
+        let outcome = self.route(request, session);
+        let questions = session.questions();
+        if !questions.is_empty() {
+            return RequestOutcome::Webhooks(questions);
+        }
+        outcome.unwrap_or_else(|error| RequestOutcome::Answer(error.into()))
     }
 
     /// Removes some of the Events whose hour is over. Call it at [`Api::next_expiry`], again when
@@ -268,13 +281,17 @@ impl Api {
         }
     }
 
-    fn route(&self, request: &ApiRequest) -> Result<RequestOutcome, ApiError> {
+    fn route(
+        &self,
+        request: &ApiRequest,
+        session: &AdmissionSession,
+    ) -> Result<RequestOutcome, ApiError> {
         match PathTarget::parse(&request.path) {
             PathTarget::Other(path) => {
                 self.authorize_path(&request.identity, &request.method, &path)?;
                 self.discovery.serve(&self.shared, &path, request)
             }
-            PathTarget::Resource(path) => self.serve_resource(request, &path),
+            PathTarget::Resource(path) => self.serve_resource((request, session), &path),
         }
     }
 
@@ -320,7 +337,7 @@ impl Api {
 
     fn serve_resource(
         &self,
-        request: &ApiRequest,
+        (request, session): (&ApiRequest, &AdmissionSession),
         path: &ResourcePath,
     ) -> Result<RequestOutcome, ApiError> {
         let options = RequestOptions::of_path(path, &request.query)?;
@@ -341,7 +358,7 @@ impl Api {
             return Err(ApiError::no_such_path());
         }
         if path.subresource == PROXY && entry.subresources.contains(&Subresource::Proxy) {
-            let call = ApiCall { api: &self.shared, entry, path, options, request };
+            let call = ApiCall { api: &self.shared, entry, path, options, request, session };
             return subresources::proxy::connect(&call);
         }
         let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
@@ -350,9 +367,9 @@ impl Api {
         let _until_queued =
             terms.admit(self.shared.state(), verb, path, (&options, &request.body))?;
         if path.is_watch {
-            return self.serve_old_watch(request, (entry, path), options);
+            return self.serve_old_watch((request, session), (entry, path), options);
         }
-        let call = ApiCall { api: &self.shared, entry, path, options, request };
+        let call = ApiCall { api: &self.shared, entry, path, options, request, session };
         if path.subresource.is_empty() {
             // before anything is written
             call.form()?;
@@ -369,7 +386,7 @@ impl Api {
     /// A watch by one of the old paths: of a collection, or of the one object that is named.
     fn serve_old_watch(
         &self,
-        request: &ApiRequest,
+        (request, session): (&ApiRequest, &AdmissionSession),
         (entry, path): (&Arc<KindEntry>, &ResourcePath),
         mut options: RequestOptions,
     ) -> Result<RequestOutcome, ApiError> {
@@ -383,7 +400,7 @@ impl Api {
             let selected: Vec<&str> = selected.into_iter().filter(|s| !s.is_empty()).collect();
             options.field_selector = selected.join(",");
         }
-        let call = ApiCall { api: &self.shared, entry, path: &path, options, request };
+        let call = ApiCall { api: &self.shared, entry, path: &path, options, request, session };
         verbs::watch::watch(&call)
     }
 }
@@ -407,7 +424,8 @@ fn with_warning(
             | RequestOutcome::Proxy(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
-            | RequestOutcome::Metrics),
+            | RequestOutcome::Metrics
+            | RequestOutcome::Webhooks(_)),
         ) => Ok(other),
         Err(error) => Err(error.with_warnings(warnings)),
     }

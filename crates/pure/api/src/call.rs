@@ -12,6 +12,7 @@ use rekindle_store::{
 
 use rekindle_types::Tick;
 
+use crate::admission_session::AdmissionSession;
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 pub(crate) use crate::registry::ObjectPart;
 use crate::registry::{AnyObject, KindEntry, RequestContext};
@@ -30,6 +31,7 @@ pub(crate) struct ApiCall<'a> {
     pub(crate) path: &'a ResourcePath,
     pub(crate) options: RequestOptions,
     pub(crate) request: &'a ApiRequest,
+    pub(crate) session: &'a AdmissionSession,
 }
 
 /// How often a read-modify-write is tried again when somebody else writes in between. Each attempt
@@ -92,6 +94,16 @@ impl<'a> ApiCall<'a> {
 
     pub(crate) fn renderer(&self) -> Result<ObjectRenderer<'a>, ApiError> {
         Ok(ObjectRenderer { entry: self.entry, form: self.object_form()?, now: self.request.now })
+    }
+
+    /// The UID of the object that the request makes.
+    pub(crate) fn new_uid(&self) -> String {
+        self.session.uid(|| self.api.new_uid())
+    }
+
+    /// A name that the object, or a part of it, gets.
+    pub(crate) fn generated_name(&self, prefix: &str) -> String {
+        self.session.name(prefix, || self.api.generated_name(prefix))
     }
 
     pub(crate) fn key(&self) -> String {

@@ -11,11 +11,13 @@
 //!                     registry, kinds ┘   └ store      ├ Write    when durable
 //!                     decode, patch, validation        ├ Watch    events as they come
 //!                     admission, verbs, represent      ├ Log, Stream, Node …: the node answers
+//!                                                      ├ Webhooks to be asked; then again
 //!                                                      └ Metrics  the server's own figures
 //! ```
 #![forbid(unsafe_code)]
 
 mod admission;
+pub mod admission_session;
 mod api;
 pub mod auth;
 mod authority;
@@ -49,6 +51,7 @@ mod reviews;
 mod revision;
 pub mod selectors;
 mod service_addresses;
+mod service_endpoints;
 mod shared;
 pub mod status;
 mod stored;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use rekindle_store::{DurableWrite, PendingWrite, StoreError};
 
+use crate::admission_session::WebhookQuestion;
 use crate::event_stream::EventStream;
 use crate::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
 use crate::proxy_request::ProxyRequest;
@@ -35,6 +36,8 @@ pub enum RequestOutcome {
     ResourceMetrics(MetricsQuery),
     /// The front has the answer: its own figures.
     Metrics,
+    /// These have to be asked first; then the request is handled again.
+    Webhooks(Vec<WebhookQuestion>),
 }
 
 /// An answer.

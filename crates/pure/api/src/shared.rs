@@ -9,6 +9,7 @@ use rekindle_store::{Store, StoredObject};
 
 use crate::admission::pod_security::PodSecurity;
 use crate::admission::policies::PolicyMemory;
+use crate::admission::webhooks::WebhookMemory;
 use crate::auth::rbac::RbacPolicies;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, AuthorizationMode, ClientIdentity, UserInfo};
@@ -62,6 +63,7 @@ pub(crate) struct ApiShared {
     pub(crate) terms: TermGuard,
     pub(crate) pod_security: PodSecurity,
     pub(crate) policies: PolicyMemory,
+    pub(crate) webhooks: WebhookMemory,
     pub(crate) service_addresses: ServiceAddresses,
     pub(crate) namespace_locks: NamespaceLocks,
     entropy: Mutex<Box<dyn Entropy>>,
@@ -85,6 +87,7 @@ impl ApiShared {
             terms: TermGuard::default(),
             pod_security: PodSecurity::default(),
             policies: PolicyMemory::default(),
+            webhooks: WebhookMemory::default(),
             service_addresses: ServiceAddresses::default(),
             namespace_locks: NamespaceLocks::default(),
             entropy: Mutex::new(parts.entropy),

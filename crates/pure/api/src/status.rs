@@ -198,6 +198,25 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "Invalid", message).about(entry, name).with_cause(cause)
     }
 
+    /// Another server refuses the request, with this code, reason and details. `message` is
+    /// complete.
+    pub fn refused_elsewhere(
+        code: u16,
+        reason: &str,
+        message: String,
+        details: Option<StatusErrorDetails>,
+    ) -> Self {
+        let code = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_REQUEST);
+        let mut error = Self::new(code, reason, message);
+        error.0.details = details;
+        error
+    }
+
+    /// 504: the request took longer than it may.
+    pub fn timed_out(message: &str) -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {message}"))
+    }
+
     /// 403: this user may not do that. `message` is complete.
     pub fn not_allowed(group: &str, resource: &str, name: &str, message: String) -> Self {
         let mut error = Self::new(StatusCode::FORBIDDEN, "Forbidden", message);

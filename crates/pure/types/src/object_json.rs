@@ -5,8 +5,8 @@
 //! them. Read and write a kind with this trait, not with `serde_json`.
 
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration,
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
@@ -271,11 +271,13 @@ object_json!(
     LimitRange,
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
+    MutatingWebhookConfiguration,
     PodTemplate,
     PriorityLevelConfiguration,
     RuntimeClass,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
     VolumeAttachment,
     VolumeAttributesClass,
     Job,

@@ -7,6 +7,7 @@
 )]
 
 mod admission_policies;
+mod admission_webhooks;
 mod chart;
 mod cluster_dns;
 mod custom_kinds;

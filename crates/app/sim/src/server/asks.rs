@@ -78,7 +78,8 @@ impl SimServer {
             | RequestOutcome::Proxy(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
-            | RequestOutcome::Metrics => None,
+            | RequestOutcome::Metrics
+            | RequestOutcome::Webhooks(_) => None,
         };
         let Some(ApiAnswer { code, body, warnings, .. }) = answer else {
             return SimAnswer { code: 501, body: Bytes::new(), warnings: Vec::new() };

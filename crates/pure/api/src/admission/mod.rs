@@ -5,17 +5,20 @@
 //! objects or the server say.
 
 pub(crate) mod aggregation;
+mod compiled_objects;
 pub(crate) mod default_roles;
 pub(crate) mod disruption_budgets;
 mod escalation;
 mod ladders;
 mod limit_ranger;
+mod mutations;
 mod namespace_pods;
 pub(crate) mod namespaces;
 pub(crate) mod node_restriction;
 pub(crate) mod pod_security;
 pub(crate) mod policies;
 pub(crate) mod priority;
+mod reviewed_request;
 pub(crate) mod runtime_classes;
 mod service_accounts;
 pub(crate) mod storage_classes;
@@ -23,6 +26,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tolerations;
+pub(crate) mod webhooks;
 
 use rekindle_store::PendingWrite;
 
@@ -94,7 +98,7 @@ impl<'w> WriteReview<'w> {
             };
             match action {
                 WriteAction::Fill(fill) => fill(self.call, object)?,
-                WriteAction::Change(change) => change(self, object)?,
+                WriteAction::Change(change) => warnings.extend(change(self, object)?),
                 WriteAction::Check(check) => check(&self.written(object))?,
                 WriteAction::Warn(warn) => warnings.extend(warn(&self.written(object))?),
             }

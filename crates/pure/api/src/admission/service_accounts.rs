@@ -45,7 +45,7 @@ pub(super) fn fill_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result
     }
     // An API that issues no tokens has no identity to give.
     if call.api.tokens.are_issued() && is_wanted(spec, &account) {
-        mount_identity(spec, || call.api.generated_name(VOLUME_PREFIX));
+        mount_identity(spec, || call.generated_name(VOLUME_PREFIX));
     }
     Ok(())
 }

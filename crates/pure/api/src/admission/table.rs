@@ -14,9 +14,9 @@
 use rekindle_store::PendingWrite;
 
 use super::{
-    WriteReview, disruption_budgets, escalation, ladders, limit_ranger, namespaces,
+    WriteReview, disruption_budgets, escalation, ladders, limit_ranger, mutations, namespaces,
     node_restriction, pod_security, policies, priority, runtime_classes, service_accounts,
-    storage_classes, tolerations,
+    storage_classes, tolerations, webhooks,
 };
 use crate::call::{ApiCall, ObjectPart};
 use crate::custom;
@@ -81,8 +81,8 @@ pub(super) enum RuleScope {
 pub(super) enum WriteAction {
     /// Fills something in, or refuses.
     Fill(fn(&ApiCall<'_>, &mut dyn AnyObject) -> Result<(), ApiError>),
-    /// Changes anything, by what the object was before, or refuses.
-    Change(fn(&WriteReview<'_>, &mut dyn AnyObject) -> Result<(), ApiError>),
+    /// Changes anything, by what the object was before, or refuses. Gives the warnings.
+    Change(fn(&WriteReview<'_>, &mut dyn AnyObject) -> Result<Vec<String>, ApiError>),
     /// Refuses, or not.
     Check(fn(&ObjectWrite<'_>) -> Result<(), ApiError>),
     /// Refuses, or warns.
@@ -113,7 +113,7 @@ pub(super) struct AdmissionRule {
 }
 
 /// Every rule. Those of a stage run from top to bottom.
-pub(super) const RULES: [AdmissionRule; 35] = [
+pub(super) const RULES: [AdmissionRule; 37] = [
     AdmissionRule {
         name: "NodeRestriction",
         why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
@@ -214,12 +214,12 @@ pub(super) const RULES: [AdmissionRule; 35] = [
         ),
     },
     AdmissionRule {
-        name: "MutatingAdmissionPolicy",
+        name: "MutatingAdmissionPolicy, MutatingAdmissionWebhook",
         why: "what an administrator wants comes after all that the server fills in by itself",
         hook: RuleHook::Write(
             AdmissionStage::Defaulted,
             RuleScope::All,
-            WriteAction::Change(policies::change),
+            WriteAction::Change(mutations::change),
         ),
     },
     AdmissionRule {
@@ -313,6 +313,15 @@ pub(super) const RULES: [AdmissionRule; 35] = [
         ),
     },
     AdmissionRule {
+        name: "ValidatingAdmissionWebhook",
+        why: "they judge what will be stored, and cost more to ask than all others",
+        hook: RuleHook::Write(
+            AdmissionStage::Final,
+            RuleScope::All,
+            WriteAction::Warn(webhooks::check),
+        ),
+    },
+    AdmissionRule {
         name: "namespace furniture",
         why: "each namespace comes with its account and CA bundle, in the same batch",
         hook: RuleHook::Created(namespaces::furnish_new),
@@ -334,8 +343,13 @@ pub(super) const RULES: [AdmissionRule; 35] = [
     },
     AdmissionRule {
         name: "ValidatingAdmissionPolicy",
-        why: "what an administrator wants kept stays; it needs the object, so it comes last",
+        why: "what an administrator wants kept stays; it needs the object, so it comes late",
         hook: RuleHook::Deletion(policies::check_deletion),
+    },
+    AdmissionRule {
+        name: "MutatingAdmissionWebhook, ValidatingAdmissionWebhook",
+        why: "what a server wants kept stays; it is asked only when no policy wants that, too",
+        hook: RuleHook::Deletion(webhooks::check_deletion),
     },
     AdmissionRule {
         name: "namespace furniture",

@@ -41,7 +41,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Defaulted New fills: LimitRanger
         Defaulted New fills: RuntimeClass
         Defaulted New checks: RuntimeClass
-        Defaulted All changes: MutatingAdmissionPolicy
+        Defaulted All changes: MutatingAdmissionPolicy, MutatingAdmissionWebhook
         Warned All warns: deadlocked budgets
         Warned All warns: misplaced ladders
         Warned All warns: overlapping ladders
@@ -52,11 +52,13 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Final All warns: PodSecurity
         Valid All checks: policy parameters
         Final All warns: ValidatingAdmissionPolicy
+        Final All warns: ValidatingAdmissionWebhook
         Created: namespace furniture
         Removal: NamespaceLifecycle
         Removal: Priority
         Removal: ServiceCIDR
         Deletion: ValidatingAdmissionPolicy
+        Deletion: MutatingAdmissionWebhook, ValidatingAdmissionWebhook
         Removed: namespace furniture
         Removed: Service kubernetes
         Removed: IPAddress

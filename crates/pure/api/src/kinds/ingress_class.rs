@@ -34,7 +34,7 @@ impl ApiKind for IngressClass {
         }
     }
 
-    preparation::writes_of_spec_alone!();
+    preparation::writes_of!(spec);
 
     fn validate(&self) -> Vec<FieldError> {
         let Some(spec) = &self.spec else { return Vec::new() };

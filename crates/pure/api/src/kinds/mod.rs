@@ -2,8 +2,8 @@
 //! [`all`].
 
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration,
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
@@ -36,6 +36,7 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use crate::registry::Registry;
 
 pub(crate) mod admission_policy;
+pub(crate) mod admission_webhook;
 mod config_map;
 mod controller_revision;
 mod cron_job;
@@ -110,6 +111,7 @@ pub fn all() -> Registry {
         .register::<LimitRange>()
         .register::<MutatingAdmissionPolicy>()
         .register::<MutatingAdmissionPolicyBinding>()
+        .register::<MutatingWebhookConfiguration>()
         .register::<Namespace>()
         .register::<NetworkPolicy>()
         .register::<Node>()
@@ -137,6 +139,7 @@ pub fn all() -> Registry {
         .register::<StorageClass>()
         .register::<ValidatingAdmissionPolicy>()
         .register::<ValidatingAdmissionPolicyBinding>()
+        .register::<ValidatingWebhookConfiguration>()
         .register::<VolumeAttachment>()
         .register::<VolumeAttributesClass>()
         .register_view::<HorizontalPodAutoscalerV1>()

@@ -45,7 +45,7 @@ impl ApiKind for NetworkPolicy {
         }
     }
 
-    preparation::writes_of_spec_alone!();
+    preparation::writes_of!(spec);
 
     fn validate(&self) -> Vec<FieldError> {
         let none = NetworkPolicySpec::default();

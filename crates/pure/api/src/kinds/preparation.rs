@@ -35,9 +35,9 @@ macro_rules! updates_of_spec {
 }
 pub(crate) use updates_of_spec;
 
-/// For a kind that has a spec and no status. Stands in an `impl ApiKind`.
-macro_rules! writes_of_spec_alone {
-    () => {
+/// For a kind that has no status: this field is what the user wants. Stands in an `impl ApiKind`.
+macro_rules! writes_of {
+    ($desired:ident) => {
         fn prepare_for_create(&mut self, _ctx: &$crate::registry::resource::RequestContext<'_>) {
             $crate::kinds::preparation::first_generation(&mut self.metadata);
         }
@@ -47,12 +47,13 @@ macro_rules! writes_of_spec_alone {
             old: &Self,
             _ctx: &$crate::registry::resource::RequestContext<'_>,
         ) {
-            let desired = $crate::kinds::preparation::DesiredState::compare(&self.spec, &old.spec);
+            let desired =
+                $crate::kinds::preparation::DesiredState::compare(&self.$desired, &old.$desired);
             $crate::kinds::preparation::next_generation(&mut self.metadata, &old.metadata, desired);
         }
     };
 }
-pub(crate) use writes_of_spec_alone;
+pub(crate) use writes_of;
 
 /// The same of an update of the status, which leaves the spec. Stands in an
 /// `impl SubresourceStrategy<StatusPart>`.

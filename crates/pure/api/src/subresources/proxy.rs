@@ -7,14 +7,12 @@
 use std::net::{IpAddr, SocketAddr};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use rekindle_store::RangeQuery;
-use rekindle_types::{Tick, labels};
 
 use crate::call::ApiCall;
 use crate::keys;
 use crate::outcome::RequestOutcome;
 use crate::proxy_request::{ProxyRequest, ProxyScheme};
+use crate::service_endpoints;
 use crate::status::ApiError;
 
 /// Segments of a path before what follows `proxy`: api, version, namespaces, namespace, resource,
@@ -46,7 +44,8 @@ pub(crate) fn connect(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
         None => {
             let service = object.as_any().downcast_ref::<Service>();
             let service = service.ok_or_else(ApiError::method_not_allowed)?;
-            address_of_service(call, service, asked)?
+            let asked = (call.path.namespace.as_str(), asked.name, asked.port);
+            service_endpoints::any_ready(call.api, service, asked, call.request.now)?
         }
     };
     if !is_reachable(address.ip()) {
@@ -98,67 +97,6 @@ fn address_of_pod(pod: &Pod, asked: ProxyName<'_>) -> Result<SocketAddr, ApiErro
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()).unwrap_or_default();
     let ip = ip.parse().map_err(|_| ApiError::bad_request("address not allowed"))?;
     Ok(SocketAddr::new(ip, port))
-}
-
-/// A ready endpoint of the port that is asked for.
-fn address_of_service(
-    call: &ApiCall<'_>,
-    service: &Service,
-    asked: ProxyName<'_>,
-) -> Result<SocketAddr, ApiError> {
-    let none = || {
-        let message = format!("no endpoints available for service {:?}", asked.name);
-        ApiError::unavailable(message)
-    };
-    let ports: Vec<_> = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten()).collect();
-    let port_name = match asked.port.parse::<i32>() {
-        Ok(number) => {
-            let port = ports.iter().find(|port| port.port == number).ok_or_else(|| {
-                ApiError::unavailable(format!(
-                    "no service port {number} found for service {:?}",
-                    asked.name
-                ))
-            })?;
-            port.name.clone().unwrap_or_default()
-        }
-        Err(_) => asked.port.to_owned(),
-    };
-    let mut addresses = Vec::new();
-    for slice in slices_of(call, asked.name)? {
-        let named = |name: Option<&str>| name.unwrap_or_default() == port_name;
-        let port = slice.ports.iter().flatten().find(|port| named(port.name.as_deref()));
-        let Some(port) = port.and_then(|port| u16::try_from(port.port?).ok()) else { continue };
-        for endpoint in slice.endpoints.iter().flatten() {
-            let is_ready = endpoint.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true);
-            let address = endpoint.addresses.first().and_then(|text| text.parse::<IpAddr>().ok());
-            if let Some(address) = address.filter(|_| is_ready) {
-                addresses.push(SocketAddr::new(address, port));
-            }
-        }
-    }
-    // any of them: the time of the request spreads them well enough
-    let micros =
-        usize::try_from(call.request.now.since(Tick::ZERO).as_micros()).unwrap_or_default();
-    let at = micros.checked_rem(addresses.len()).ok_or_else(none)?;
-    Ok(addresses[at])
-}
-
-fn slices_of(call: &ApiCall<'_>, service: &str) -> Result<Vec<EndpointSlice>, ApiError> {
-    let entry = call.api.registry.find("discovery.k8s.io", "v1", "endpointslices");
-    let Some(entry) = entry else { return Ok(Vec::new()) };
-    let prefix = keys::collection(entry, &call.path.namespace);
-    let range = call.api.store.range(&RangeQuery { prefix, ..RangeQuery::default() })?;
-    let mut slices = Vec::new();
-    for stored in range.objects {
-        let slice = call.api.read_as::<EndpointSlice>(entry, &stored)?;
-        let is_of_service = |slice: &EndpointSlice| {
-            let labels = slice.metadata.labels.as_ref();
-            labels.and_then(|labels| labels.get(labels::SERVICE_NAME)).map(String::as_str)
-                == Some(service)
-        };
-        slices.extend(slice.filter(|slice| is_of_service(slice)).map(|slice| (*slice).clone()));
-    }
-    Ok(slices)
 }
 
 /// What only this machine can reach is not handed out through the API.

@@ -129,7 +129,8 @@ fn as_scale(entry: &KindEntry, outcome: RequestOutcome) -> RequestOutcome {
         | RequestOutcome::Proxy(_)
         | RequestOutcome::Node(_)
         | RequestOutcome::ResourceMetrics(_)
-        | RequestOutcome::Metrics) => other,
+        | RequestOutcome::Metrics
+        | RequestOutcome::Webhooks(_)) => other,
     }
 }
 

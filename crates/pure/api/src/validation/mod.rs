@@ -11,6 +11,7 @@ pub mod object_meta;
 pub mod ports;
 pub mod quantities;
 pub mod selector;
+pub(crate) mod webhook_client;
 
 pub use rekindle_types::validation::Path;
 

@@ -36,7 +36,7 @@ pub(crate) fn create_object(
     check_new(call, object.as_mut())?;
     let review = WriteReview::of_new(call);
     warnings.extend(review.run(AdmissionStage::Received, object.as_mut())?);
-    object_meta::prepare_new(object.meta_mut(), call.api.new_uid(), call.request.now);
+    object_meta::prepare_new(object.meta_mut(), call.new_uid(), call.request.now);
     let filled = ServerFilled::of_new(object.as_ref());
     warnings.extend(review.run(AdmissionStage::Identified, object.as_mut())?);
     object.set_defaults();
@@ -56,7 +56,7 @@ pub(crate) fn create_object(
     let mut taken = String::new();
     for _ in 0..NAMES_TRIED_MAX {
         let mut named = object.boxed_clone();
-        named.meta_mut().name = Some(call.api.generated_name(&prefix));
+        named.meta_mut().name = Some(call.generated_name(&prefix));
         match write_named(call, named, &warnings)? {
             Ok(outcome) => return Ok(outcome),
             Err(name) => taken = name,

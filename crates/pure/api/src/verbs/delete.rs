@@ -344,12 +344,11 @@ fn grace_seconds(object: &dyn AnyObject, wish: &DeleteRequest) -> i64 {
 pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let selection = Selection::parse(call.entry, &call.options)?;
     let wish = DeleteRequest::from_call(call)?;
-    let mut pending = Vec::new();
-    let (mut deleted, mut warnings) = (Vec::new(), Vec::new());
-    for object in list::selected(call, &selection)? {
+    let selected = list::selected(call, &selection)?;
+    let warnings = check_all(call, &selected)?;
+    let (mut pending, mut deleted) = (Vec::new(), Vec::new());
+    for object in selected {
         let (namespace, name) = names_of_key(call.entry, object.key.as_str());
-        admission::check_removal(call.entry, name)?;
-        warnings.extend(admission::check_deletion(call, call.read(&object)?.as_ref())?);
         let stored = (&wish, call.request.now);
         let deletion = delete_stored(call.api, call.entry, object.key.as_str(), stored)?;
         let is_shown = match &deletion {
@@ -374,6 +373,22 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
             ApiAnswer::json(StatusCode::OK, body).with_warnings(warnings)
         })
     })))
+}
+
+/// Refuses a deletion of many before any of them goes. Gives the warnings.
+fn check_all(call: &ApiCall<'_>, selected: &[Arc<StoredObject>]) -> Result<Vec<String>, ApiError> {
+    let (mut warnings, mut waits) = (Vec::new(), None);
+    for object in selected {
+        let (_, name) = names_of_key(call.entry, object.key.as_str());
+        admission::check_removal(call.entry, name)?;
+        match admission::check_deletion(call, call.read(object)?.as_ref()) {
+            Ok(more) => warnings.extend(more),
+            // webhooks are asked about many objects at once
+            Err(error) if call.session.open_questions() > 0 => waits = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    waits.map_or(Ok(warnings), Err)
 }
 
 /// What became of a stored object that was to be deleted.

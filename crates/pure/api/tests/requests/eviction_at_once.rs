@@ -289,7 +289,8 @@ fn evictions_in_the_same_moment_share_what_the_budget_has_left() {
                 | RequestOutcome::Proxy(_)
                 | RequestOutcome::Node(_)
                 | RequestOutcome::ResourceMetrics(_)
-                | RequestOutcome::Metrics => panic!("no eviction"),
+                | RequestOutcome::Metrics
+                | RequestOutcome::Webhooks(_) => panic!("no eviction"),
             });
         }
     });

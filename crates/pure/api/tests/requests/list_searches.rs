@@ -35,6 +35,7 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/admission_policy/bindings.rs", 1),
     ("kinds/admission_policy/match_resources.rs", 6),
     ("kinds/admission_policy/program.rs", 1),
+    ("kinds/admission_webhook/mod.rs", 3),
     ("kinds/cron_job/validate.rs", 1),
     ("kinds/custom_resource_definition/mod.rs", 2),
     ("kinds/custom_resource_definition/validate.rs", 3),

@@ -32,4 +32,5 @@ mod storage_classes;
 mod terms;
 mod tokens;
 mod watches;
+mod webhooks;
 mod writes;

@@ -4,10 +4,9 @@
 use rekindle_api::auth::UserInfo;
 use serde_json::{Value, json};
 
-use crate::harness::{Bench, config_map};
+use crate::harness::{Bench, CONFIG_MAPS, config_map};
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
-const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// What a policy looks at: config maps that are made or changed.
 fn config_maps() -> Value {
@@ -51,12 +50,6 @@ impl Bench {
         self.create(&format!("{GROUP}/mutatingadmissionpolicies"), policy);
         let binding = object("MutatingAdmissionPolicyBinding", name, json!({"policyName": name}));
         self.create(&format!("{GROUP}/mutatingadmissionpolicybindings"), binding);
-    }
-
-    /// Code and message of the answer to a new config map.
-    fn make(&mut self, name: &str) -> (u16, String) {
-        let reply = self.call("POST", CONFIG_MAPS, &config_map(name).to_string());
-        (reply.code(), reply.text())
     }
 }
 

@@ -66,7 +66,8 @@ fn queued(
             | RequestOutcome::Proxy(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
-            | RequestOutcome::Metrics => panic!("neither a write nor an answer: {target}"),
+            | RequestOutcome::Metrics
+            | RequestOutcome::Webhooks(_) => panic!("neither a write nor an answer: {target}"),
         }
     });
     outcomes.collect()

@@ -7,7 +7,7 @@ use crate::authority::AccessDecision;
 use crate::call::ApiCall;
 
 /// Asks for the user of a request, or for a service account that the policy names.
-pub(super) struct RequestAuthorizer<'r>(pub(super) &'r ApiCall<'r>);
+pub(in crate::admission) struct RequestAuthorizer<'r>(pub(super) &'r ApiCall<'r>);
 
 impl Authorizer for RequestAuthorizer<'_> {
     fn decide(&self, query: &AccessQuery) -> AccessAnswer {

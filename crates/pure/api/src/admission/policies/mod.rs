@@ -1,8 +1,8 @@
 //! Admission policies: rules in CEL that change written objects, and then check them.
 //!
 //! A policy counts from the moment at which the write of its binding is answered. [`memory`] keeps
-//! policies as they run. [`reviewed`] says whether one is for a request, and shows it the request;
-//! [`run`] runs it with each binding and parameter.
+//! policies as they run. [`super::reviewed_request`] says whether one is for a request, and shows
+//! it the request; [`run`] runs it with each binding and parameter.
 //!
 //! Source: KEP-3488 (ValidatingAdmissionPolicy), KEP-3962 (MutatingAdmissionPolicy), and upstream's
 //! `apiserver/pkg/admission/plugin/policy`.
@@ -12,16 +12,16 @@ mod memory;
 mod mutating;
 mod parameter_rights;
 mod parameters;
-mod reviewed;
-mod run;
+pub(super) mod run;
 mod validating;
 
+pub(super) use memory::BoundPolicy;
 pub(crate) use memory::PolicyMemory;
-pub(super) use mutating::change;
+pub(super) use mutating::run_policy;
 pub(super) use parameter_rights::check as check_parameter_rights;
-use reviewed::{Operation, ReviewedRequest};
 
 use super::ObjectWrite;
+use super::reviewed_request::{Operation, ReviewedRequest};
 use crate::call::ApiCall;
 use crate::registry::AnyObject;
 use crate::status::ApiError;

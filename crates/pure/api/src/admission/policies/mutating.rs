@@ -1,79 +1,19 @@
 //! Policies that change what is written.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_structural_schema::{PolicyEvaluation, PolicyInput, PolicyWork};
 use serde_json::Value;
 
 use super::memory::{BoundPolicy, StoredPolicy};
-use super::reviewed::{Operation, ReviewedRequest, is_exempt, visible};
 use super::run::{self, PolicyFailure};
-use crate::admission::WriteReview;
-use crate::call::ObjectPart;
+use crate::admission::reviewed_request::{Operation, ReviewedRequest};
+use crate::admission::{WriteReview, mutations};
 use crate::kinds::admission_policy::{FailurePolicy, MutationProgram};
 use crate::patch;
 use crate::registry::{AnyObject, KindEntry};
 use crate::status::ApiError;
 
-/// Changes an object as all policies want that are for its write.
-///
-/// # Errors
-/// What the first policy says that cannot do so.
-pub(in crate::admission) fn change(
-    review: &WriteReview<'_>,
-    object: &mut dyn AnyObject,
-) -> Result<(), ApiError> {
-    let call = review.call();
-    if is_exempt(call.entry) || review.part() == ObjectPart::Finalize {
-        return Ok(());
-    }
-    let policies = call.api.policies.mutating.bound(call.api)?;
-    if policies.is_empty() {
-        return Ok(());
-    }
-    let before = object.boxed_clone();
-    let work = PolicyWork::default();
-    // whether nothing was changed by another policy after this one
-    let mut settled = vec![true; policies.len()];
-    for at in 0..policies.len() {
-        if run_policy(review, object, &policies[at], &work)? {
-            settled[..at].fill(false);
-        }
-    }
-    for (bound, settled) in policies.iter().zip(settled) {
-        if !settled && bound.0.is_run_again {
-            run_policy(review, object, bound, &work)?;
-        }
-    }
-    if !object.same_as(before.as_ref()) {
-        prepare_again(review, object, before.meta());
-    }
-    Ok(())
-}
-
-/// What a write may not change stays as it was, for policies, too: which object it is, the parts
-/// that the write is not about, and what the server decides.
-fn prepare_again(review: &WriteReview<'_>, object: &mut dyn AnyObject, before: &ObjectMeta) {
-    let meta = object.meta_mut();
-    meta.name.clone_from(&before.name);
-    meta.generate_name.clone_from(&before.generate_name);
-    meta.namespace.clone_from(&before.namespace);
-    meta.uid.clone_from(&before.uid);
-    meta.resource_version.clone_from(&before.resource_version);
-    meta.creation_timestamp.clone_from(&before.creation_timestamp);
-    meta.deletion_timestamp.clone_from(&before.deletion_timestamp);
-    meta.deletion_grace_period_seconds = before.deletion_grace_period_seconds;
-    let context = review.call().context();
-    match review.old() {
-        None => object.prepare_for_create(&context),
-        Some(old) => {
-            object.meta_mut().generation = old.meta().generation;
-            object.prepare_update(review.part(), old, &context);
-        }
-    }
-}
-
 /// Runs a policy with each of its bindings. Says whether it changed the object.
-fn run_policy(
+pub(in crate::admission) fn run_policy(
     review: &WriteReview<'_>,
     object: &mut dyn AnyObject,
     (policy, bindings): &BoundPolicy<MutationProgram>,
@@ -97,7 +37,8 @@ fn run_policy(
             })?
         };
         if let Some(patched) = patched {
-            match (replace(call.entry, object, &patched), policy.on_failure) {
+            let replaced = mutations::replace(call.entry, object, &patched).map_err(PolicyFailure);
+            match (replaced, policy.on_failure) {
                 (Ok(changed), _) => is_changed |= changed,
                 (Err(_), FailurePolicy::Ignore) => {}
                 (Err(failure), FailurePolicy::Fail) => failures.push(failure),
@@ -128,7 +69,7 @@ fn mutate(
         let object = patched.as_ref().unwrap_or(input.object);
         let seen = PolicyInput { object, ..input };
         let mut evaluation = PolicyEvaluation::new(seen, variables, work);
-        if !run::is_for_request(policy, &mut evaluation)? {
+        if !run::are_met(&policy.program.conditions, &mut evaluation)? {
             return Ok(());
         }
         evaluation.cost_left()
@@ -184,26 +125,4 @@ fn apply(entry: &KindEntry, object: &Value, made: &Value) -> Result<Value, Polic
         return Err(refused(format!("{why}: {}", atomic.join(", "))));
     }
     Ok(schema.merge(object, made))
-}
-
-/// Makes the object what it was patched to. Says whether that changed it.
-fn replace(
-    entry: &KindEntry,
-    object: &mut dyn AnyObject,
-    patched: &Value,
-) -> Result<bool, PolicyFailure> {
-    if *patched == visible(object) {
-        return Ok(false);
-    }
-    let decoded = entry.codec.decode(patched).map_err(|error| {
-        PolicyFailure(format!(
-            "the patched object cannot be read: {}: {}",
-            error.path, error.problem
-        ))
-    })?;
-    let mut new = decoded.object;
-    new.meta_mut().managed_fields.clone_from(&object.meta().managed_fields);
-    new.set_defaults();
-    object.become_like(new.as_ref());
-    Ok(true)
 }

@@ -8,7 +8,7 @@ use rekindle_store::{RangeQuery, StoredObject};
 use rekindle_structural_schema::PolicyWork;
 use serde_json::Value;
 
-use super::reviewed::{ReviewedRequest, without_owners};
+use crate::admission::reviewed_request::{ReviewedRequest, without_owners};
 use crate::keys;
 use crate::registry::{KindEntry, ResourceScope};
 use crate::selectors::labels_of;

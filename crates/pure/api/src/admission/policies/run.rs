@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::authorizer::RequestAuthorizer;
 use super::memory::{StoredBinding, StoredPolicy};
 use super::parameters::{self, PolicyParameters};
-use super::reviewed::ReviewedRequest;
+use crate::admission::reviewed_request::ReviewedRequest;
 use crate::kinds::admission_policy::FailurePolicy;
+use crate::kinds::admission_policy::program::ConditionProgram;
 use crate::status::ApiError;
 
 /// What is done with a policy that is for the request, once for each parameter. An error is a
@@ -18,7 +19,7 @@ pub(super) type Run<'f, S> =
 
 /// Why a policy could not be evaluated.
 #[derive(Debug)]
-pub(super) struct PolicyFailure(pub(super) String);
+pub(in crate::admission) struct PolicyFailure(pub(in crate::admission) String);
 
 /// Runs a policy with one binding, if it is for the request. A parameter with which it fails keeps
 /// it from no other. Gives the failures that count.
@@ -45,7 +46,7 @@ pub(super) fn with_binding<S>(
         note(Err(PolicyFailure(format!("failed to configure policy: {why}"))));
         return Ok(failures);
     }
-    let authorizer = RequestAuthorizer(request.call);
+    let authorizer = authorizer(request);
     let named = (policy.param_kind.as_ref(), binding.parameters.as_ref());
     match parameters::of_binding(request, named, work) {
         Ok(PolicyParameters::None) => {
@@ -69,7 +70,13 @@ pub(super) fn with_binding<S>(
     Ok(failures)
 }
 
-fn input<'a>(
+/// Answers what expressions ask about rights.
+pub(in crate::admission) fn authorizer<'r>(request: &ReviewedRequest<'r>) -> RequestAuthorizer<'r> {
+    RequestAuthorizer(request.call)
+}
+
+/// What the expressions of policies and webhooks see of a request.
+pub(in crate::admission) fn input<'a>(
     request: &'a ReviewedRequest<'_>,
     parameter: Option<&'a Value>,
     authorizer: &'a RequestAuthorizer<'_>,
@@ -86,14 +93,14 @@ fn input<'a>(
     })
 }
 
-/// Whether the match conditions of a policy hold: one that does not hold decides, whatever fails
-/// beside it.
-pub(super) fn is_for_request<'a, S>(
-    policy: &'a StoredPolicy<S>,
+/// Whether the match conditions of a policy or webhook hold: one that does not hold decides,
+/// whatever fails beside it.
+pub(in crate::admission) fn are_met<'a>(
+    conditions: &'a [ConditionProgram],
     evaluation: &mut PolicyEvaluation<'a>,
 ) -> Result<bool, PolicyFailure> {
     let mut failure = None;
-    for condition in &policy.program.conditions {
+    for condition in conditions {
         match evaluation.condition(&condition.expression) {
             Ok(true) => {}
             Ok(false) => return Ok(false),

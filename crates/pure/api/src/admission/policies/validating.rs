@@ -4,8 +4,8 @@ use http::StatusCode;
 use rekindle_structural_schema::{PolicyEvaluation, PolicyInput, PolicyWork};
 
 use super::memory::{StoredBinding, StoredPolicy};
-use super::reviewed::ReviewedRequest;
 use super::run::{self, PolicyFailure};
+use crate::admission::reviewed_request::ReviewedRequest;
 use crate::kinds::admission_policy::{FailurePolicy, ValidationProgram};
 use crate::status::ApiError;
 
@@ -93,7 +93,7 @@ fn validate(
 ) -> Result<Vec<Refusal>, PolicyFailure> {
     let program = &policy.program;
     let mut evaluation = PolicyEvaluation::new(input, &program.variables, work);
-    if !run::is_for_request(policy, &mut evaluation)? {
+    if !run::are_met(&policy.program.conditions, &mut evaluation)? {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();

@@ -38,7 +38,7 @@ impl ApiKind for ValidatingAdmissionPolicyBinding {
         self.spec.match_resources.iter_mut().for_each(match_resources::set_defaults);
     }
 
-    preparation::writes_of_spec_alone!();
+    preparation::writes_of!(spec);
 
     fn validate(&self) -> Vec<FieldError> {
         let spec = &self.spec;
@@ -85,7 +85,7 @@ impl ApiKind for MutatingAdmissionPolicyBinding {
         spec.match_resources.iter_mut().for_each(match_resources::set_defaults);
     }
 
-    preparation::writes_of_spec_alone!();
+    preparation::writes_of!(spec);
 
     fn validate(&self) -> Vec<FieldError> {
         let none = MutatingAdmissionPolicyBindingSpec::default();

@@ -16,8 +16,8 @@ pub(crate) const MUTATING_OPERATIONS: [&str; 4] = [ANY, "CONNECT", "CREATE", "UP
 /// Stands for all groups, versions, resources, operations or scopes.
 pub(crate) const ANY: &str = "*";
 const ANY_WITH_SUBRESOURCES: &str = "*/*";
-const EQUIVALENT: &str = "Equivalent";
-const EXACT: &str = "Exact";
+pub(in crate::kinds) const EQUIVALENT: &str = "Equivalent";
+pub(in crate::kinds) const EXACT: &str = "Exact";
 const SCOPES: [&str; 3] = [ANY, "Cluster", "Namespaced"];
 
 pub(crate) fn set_defaults(matched: &mut MatchResources) {
@@ -33,23 +33,23 @@ pub(crate) fn set_defaults(matched: &mut MatchResources) {
     }
 }
 
-/// Resources of which no policy sees the requests.
+/// Resources of which no policy and no webhook sees the requests.
 const UNSEEN: [&str; 4] = ["bindings", "pods/binding", "pods/eviction", "serviceaccounts/token"];
 const CONNECT: &str = "CONNECT";
 
-/// What the rules name that no policy sees here, for Warning headers.
-pub(crate) fn warnings(matched: Option<&MatchResources>) -> Vec<String> {
+/// What the rules name that no policy, or no webhook, sees here, for Warning headers.
+pub(crate) fn warnings(seer: &str, matched: Option<&MatchResources>) -> Vec<String> {
     let rules = items(matched.and_then(|matched| matched.resource_rules.as_ref()));
     let has = |list: &Option<Vec<String>>, wanted: &str| {
         items(list.as_ref()).iter().any(|item| item == wanted)
     };
     let mut warnings = Vec::new();
     if rules.iter().any(|rule| has(&rule.operations, CONNECT)) {
-        warnings.push("no policy sees requests of the operation CONNECT here".to_owned());
+        warnings.push(format!("no {seer} sees requests of the operation CONNECT here"));
     }
     for resource in UNSEEN {
         if rules.iter().any(|rule| has(&rule.resources, resource)) {
-            warnings.push(format!("no policy sees requests to {resource} here"));
+            warnings.push(format!("no {seer} sees requests to {resource} here"));
         }
     }
     warnings
@@ -95,7 +95,7 @@ pub(crate) fn errors(
     errors
 }
 
-fn rule_errors(
+pub(in crate::kinds) fn rule_errors(
     rule: &NamedRuleWithOperations,
     operations: &[&str],
     field: &Path,

@@ -34,21 +34,28 @@ pub(crate) struct PolicyParts<'p> {
     pub(crate) variables: &'p [Variable],
 }
 
-/// What becomes of a request when a policy cannot be evaluated.
+/// What becomes of a request when a policy cannot be evaluated, or a webhook does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailurePolicy {
     /// It is refused.
     Fail,
-    /// The policy counts as met.
+    /// The policy or the webhook counts as met.
     Ignore,
+}
+
+impl FailurePolicy {
+    /// Of a value that was checked.
+    pub(crate) fn parse(text: &str) -> Self {
+        match text {
+            IGNORE => Self::Ignore,
+            _ => Self::Fail,
+        }
+    }
 }
 
 impl PolicyParts<'_> {
     pub(crate) fn on_failure(&self) -> FailurePolicy {
-        match text(self.failure_policy) {
-            IGNORE => FailurePolicy::Ignore,
-            _ => FailurePolicy::Fail,
-        }
+        FailurePolicy::parse(text(self.failure_policy))
     }
 
     /// What is wrong with all that stands before the expressions.
@@ -87,8 +94,11 @@ impl PolicyParts<'_> {
     }
 }
 
-const FAIL: &str = "Fail";
-const IGNORE: &str = "Ignore";
+pub(super) const FAIL: &str = "Fail";
+pub(super) const IGNORE: &str = "Ignore";
+/// Runs again when others changed the object.
+pub(super) const IF_NEEDED: &str = "IfNeeded";
+pub(super) const NEVER: &str = "Never";
 const UNSET: &str = "<unset>";
 
 fn set_failure_policy(slot: &mut Option<String>) {

@@ -8,7 +8,7 @@ use rekindle_types::Tick;
 
 use super::match_resources::MUTATING_OPERATIONS;
 use super::program::{PolicyProgram, ProgramCompiler};
-use super::{PolicyParts, match_resources, set_failure_policy};
+use super::{IF_NEEDED, NEVER, PolicyParts, match_resources, set_failure_policy};
 use crate::kinds::{defaults, preparation};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
@@ -17,9 +17,6 @@ use crate::validation::{Path, items, text};
 
 const APPLY: &str = "ApplyConfiguration";
 const JSON_PATCH: &str = "JSONPatch";
-
-const IF_NEEDED: &str = "IfNeeded";
-const NEVER: &str = "Never";
 
 /// One change that a policy makes.
 #[derive(Debug)]
@@ -53,7 +50,7 @@ impl ApiKind for MutatingAdmissionPolicy {
         defaults::drop_empty_list(&mut spec.match_conditions);
     }
 
-    preparation::writes_of_spec_alone!();
+    preparation::writes_of!(spec);
 
     fn validate(&self) -> Vec<FieldError> {
         let none = MutatingAdmissionPolicySpec::default();
@@ -73,7 +70,7 @@ impl ApiKind for MutatingAdmissionPolicy {
 
     fn warnings(&self) -> Vec<String> {
         let spec = self.spec.as_ref();
-        match_resources::warnings(spec.and_then(|spec| spec.match_constraints.as_ref()))
+        match_resources::warnings("policy", spec.and_then(|spec| spec.match_constraints.as_ref()))
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {

@@ -37,7 +37,7 @@ pub(crate) struct ConditionProgram {
 }
 
 /// Compiles the expressions of one policy, and collects what is wrong with them.
-pub(super) struct ProgramCompiler {
+pub(in crate::kinds) struct ProgramCompiler {
     names: PolicyNames,
     errors: Vec<FieldError>,
 }
@@ -48,7 +48,12 @@ impl ProgramCompiler {
         Self { names: PolicyNames::new(parts.param_kind.is_some()), errors: Vec::new() }
     }
 
-    pub(super) fn into_errors(self) -> Vec<FieldError> {
+    /// For expressions that see neither parameters nor variables.
+    pub(in crate::kinds) fn without_parameters() -> Self {
+        Self { names: PolicyNames::new(false), errors: Vec::new() }
+    }
+
+    pub(in crate::kinds) fn into_errors(self) -> Vec<FieldError> {
         self.errors
     }
 
@@ -77,7 +82,7 @@ impl ProgramCompiler {
     }
 
     /// The match conditions, which know no variables.
-    pub(super) fn conditions(
+    pub(in crate::kinds) fn conditions(
         &mut self,
         conditions: &[MatchCondition],
         field: &Path,

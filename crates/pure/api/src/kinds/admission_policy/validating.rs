@@ -84,7 +84,7 @@ impl ApiKind for ValidatingAdmissionPolicy {
 
     fn warnings(&self) -> Vec<String> {
         let Some(spec) = &self.spec else { return Vec::new() };
-        let mut warnings = match_resources::warnings(spec.match_constraints.as_ref());
+        let mut warnings = match_resources::warnings("policy", spec.match_constraints.as_ref());
         if !items(spec.audit_annotations.as_ref()).is_empty() {
             let why = "they have no effect: the engine writes no audit log";
             warnings.push(format!("spec.auditAnnotations: {why}"));

@@ -183,7 +183,7 @@ impl RecordedStep {
 }
 
 fn answer(bench: &mut Bench, request: &ApiRequest) -> GivenAnswer {
-    match bench.api.handle(request) {
+    match bench.handle(request) {
         RequestOutcome::Answer(answer) => answer.into(),
         RequestOutcome::Write(mut write) => {
             bench.committer.commit_pending().unwrap();
@@ -207,7 +207,8 @@ fn answer(bench: &mut Bench, request: &ApiRequest) -> GivenAnswer {
         | RequestOutcome::Proxy(_)
         | RequestOutcome::Node(_)
         | RequestOutcome::ResourceMetrics(_)
-        | RequestOutcome::Metrics => {
+        | RequestOutcome::Metrics
+        | RequestOutcome::Webhooks(_) => {
             panic!("no case asks a node: {} {}", request.method, request.path)
         }
     }

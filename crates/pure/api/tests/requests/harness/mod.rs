@@ -6,6 +6,7 @@ mod digest_key;
 
 use bytes::Bytes;
 use digest_key::DigestKey;
+use rekindle_api::admission_session::{AdmissionSession, WebhookQuestion};
 use rekindle_api::auth::{AuthorizationMode, ClientIdentity, UserInfo};
 use rekindle_api::{
     Api, ApiAnswer, ApiParts, ApiRequest, Entropy, EventStream, RequestOutcome, kinds,
@@ -43,7 +44,11 @@ pub struct Bench {
     pub disk: MemoryDisk,
     pub now: Tick,
     pub identity: ClientIdentity,
+    pub webhooks: Webhooks,
 }
+
+/// What webhooks say.
+pub type Webhooks = Box<dyn FnMut(&WebhookQuestion) -> Result<Bytes, String> + Send + Sync>;
 
 /// 2026-11-18T11:06:40Z.
 pub const START: Tick = Tick::from_secs(1_795_000_000);
@@ -71,7 +76,8 @@ impl Bench {
             write.try_get().unwrap().unwrap();
         }
         let identity = ClientIdentity::User(UserInfo::internal("tester"));
-        Self { api, committer, disk, now: START, identity }
+        let webhooks: Webhooks = Box::new(|_| Err("connection refused".to_owned()));
+        Self { api, committer, disk, now: START, identity, webhooks }
     }
 
     /// The same API for somebody else.
@@ -106,9 +112,22 @@ impl Bench {
         }
     }
 
+    /// What becomes of a request, after webhooks were asked, as the front does it.
+    pub fn handle(&mut self, request: &ApiRequest) -> RequestOutcome {
+        let mut session = AdmissionSession::default();
+        loop {
+            match self.api.handle_in(request, &session) {
+                RequestOutcome::Webhooks(questions) => {
+                    session.answer(questions.iter().map(&mut self.webhooks).collect());
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// The answer, after a commit if it is a write.
     pub fn answer(&mut self, request: &ApiRequest) -> ApiAnswer {
-        match self.api.handle(request) {
+        match self.handle(request) {
             RequestOutcome::Answer(answer) => answer,
             RequestOutcome::Write(mut write) => {
                 assert!(write.try_answer().is_none(), "no write is answered before it is durable");
@@ -124,7 +143,8 @@ impl Bench {
             | RequestOutcome::Proxy(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
-            | RequestOutcome::Metrics => {
+            | RequestOutcome::Metrics
+            | RequestOutcome::Webhooks(_) => {
                 panic!("not an answer: {} {}", request.method, request.path)
             }
         }
@@ -153,6 +173,12 @@ impl Bench {
         Reply(self.answer(&request))
     }
 
+    /// Code and message of the answer to a new config map.
+    pub fn make(&mut self, name: &str) -> (u16, String) {
+        let reply = self.call("POST", CONFIG_MAPS, &config_map(name).to_string());
+        (reply.code(), reply.text())
+    }
+
     pub fn get(&mut self, target: &str) -> Value {
         self.call("GET", target, "").ok()
     }
@@ -177,7 +203,8 @@ impl Bench {
             | RequestOutcome::Proxy(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
-            | RequestOutcome::Metrics => {
+            | RequestOutcome::Metrics
+            | RequestOutcome::Webhooks(_) => {
                 panic!("not a watch: {target}")
             }
         }

@@ -5,7 +5,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 
 use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::validation::{Path, text};
+use crate::validation::Path;
+use crate::validation::webhook_client::{self, WebhookClient, WebhookService};
 
 /// The versions of ConversionReview that upstream speaks.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
@@ -52,7 +53,7 @@ fn webhook_errors(webhook: Option<&WebhookConversion>, field: &Path) -> Vec<Fiel
         None => {
             errors.push(FieldError::required(client, "required when strategy is set to Webhook"));
         }
-        Some(config) => errors.extend(client_error(config, &client)),
+        Some(config) => errors.extend(webhook_client::errors(parts(config), &client)),
     }
     let field = field.child("conversionReviewVersions");
     let versions = webhook.map_or(&[][..], |webhook| &webhook.conversion_review_versions);
@@ -68,17 +69,14 @@ fn webhook_errors(webhook: Option<&WebhookConversion>, field: &Path) -> Vec<Fiel
     errors
 }
 
-fn client_error(config: &WebhookClientConfig, field: &Path) -> Option<FieldError> {
-    let url = text(config.url.as_ref());
-    match (&config.url, &config.service) {
-        (Some(_), Some(_)) | (None, None) => {
-            Some(FieldError::required(field, "exactly one of url or service is required"))
-        }
-        (Some(_), None) if !url.starts_with("https://") => Some(FieldError::invalid(
-            field.child("url"),
-            url.split(':').next().unwrap_or_default(),
-            "'https' is the only allowed URL scheme; desired format: https://host[/path]",
-        )),
-        (Some(_), None) | (None, Some(_)) => None,
+fn parts(config: &WebhookClientConfig) -> WebhookClient<'_> {
+    WebhookClient {
+        url: config.url.as_deref(),
+        service: config.service.as_ref().map(|service| WebhookService {
+            name: &service.name,
+            namespace: &service.namespace,
+            path: service.path.as_deref(),
+            port: service.port,
+        }),
     }
 }

@@ -1,4 +1,4 @@
-//! A request as policies see it.
+//! A request as policies and webhooks see it.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::ClientIdentity;
 use crate::call::ApiCall;
+use crate::decode;
 use crate::keys;
 use crate::kinds::admission_policy::GROUP;
 use crate::kinds::admission_policy::match_resources::{ANY, matches_equivalent};
@@ -20,7 +21,7 @@ use crate::request::options::DryRun;
 use crate::status::ApiError;
 use crate::validation::{items, selector};
 
-/// Kinds that no policy looks at: they must stay mendable.
+/// Kinds that no policy and no webhook looks at: they must stay mendable.
 const EXEMPT: [&str; 6] = [
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
@@ -32,7 +33,7 @@ const EXEMPT: [&str; 6] = [
 
 const NAMESPACES: &str = "namespaces";
 
-/// What a request does, in the words of policies.
+/// What a request does, in the words of policies and webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Create,
@@ -58,7 +59,7 @@ impl Operation {
     }
 }
 
-/// Whether no policy looks at objects of the kind.
+/// Whether no policy and no webhook looks at objects of the kind.
 pub(super) fn is_exempt(entry: &KindEntry) -> bool {
     entry.group == GROUP && EXEMPT.contains(&&*entry.plural)
 }
@@ -84,7 +85,7 @@ pub(super) struct RequestValues {
 }
 
 impl<'r> ReviewedRequest<'r> {
-    /// None for kinds that no policy looks at.
+    /// None for kinds that no policy and no webhook looks at.
     pub(super) fn new(
         call: &'r ApiCall<'r>,
         operation: Operation,
@@ -124,7 +125,7 @@ impl<'r> ReviewedRequest<'r> {
         self.call.entry.group_and_plural() == ("", NAMESPACES)
     }
 
-    /// Whether policies or bindings with this `matchResources` are for the request.
+    /// Whether what has this `matchResources` is for the request.
     pub(super) fn is_matched(&self, matched: &MatchResources) -> Result<bool, ApiError> {
         let applies = |rule: &NamedRuleWithOperations| self.is_of_rule(rule, matched);
         if items(matched.exclude_resource_rules.as_ref()).iter().any(applies) {
@@ -239,7 +240,7 @@ impl<'r> ReviewedRequest<'r> {
         let values = RequestValues {
             object: object(self.new),
             old_object: object(self.old),
-            request: self.admission_request(),
+            request: Value::Object(self.admission_request()),
             namespace: match self.namespace()? {
                 Some(namespace) => namespace_value(&namespace),
                 None => Value::Null,
@@ -258,7 +259,7 @@ impl<'r> ReviewedRequest<'r> {
 
     /// `request`: an AdmissionRequest without its objects. Empty fields are left out, as upstream
     /// leaves them out.
-    fn admission_request(&self) -> Value {
+    pub(super) fn admission_request(&self) -> Map<String, Value> {
         let (call, entry): (_, &KindEntry) = (self.call, self.call.entry);
         let kind = json!({"group": entry.group, "version": entry.version, "kind": entry.kind});
         let resource =
@@ -274,10 +275,7 @@ impl<'r> ReviewedRequest<'r> {
         set("operation", self.operation.name().into());
         set("userInfo", user_value(&call.request.identity));
         set("dryRun", (call.options.dry_run == DryRun::All).into());
-        set(
-            "options",
-            json!({"apiVersion": "meta.k8s.io/v1", "kind": self.operation.options_kind()}),
-        );
+        set("options", self.options());
         for (name, text) in [
             ("subResource", &*call.path.subresource),
             ("requestSubResource", &*call.path.subresource),
@@ -288,7 +286,45 @@ impl<'r> ReviewedRequest<'r> {
                 set(name, text.into());
             }
         }
-        Value::Object(request)
+        request
+    }
+
+    /// The options that the client gave, as far as they were understood.
+    fn options(&self) -> Value {
+        let call = self.call;
+        let mut options = match self.operation {
+            Operation::Create | Operation::Update => {
+                let mut options = Map::new();
+                for name in ["fieldManager", "fieldValidation"] {
+                    if let Some(given) = call.options.get(name).filter(|given| !given.is_empty()) {
+                        options.insert(name.to_owned(), given.into());
+                    }
+                }
+                if call.options.dry_run == DryRun::All {
+                    options.insert("dryRun".to_owned(), json!(["All"]));
+                }
+                options
+            }
+            Operation::Delete => delete_options(call),
+        };
+        options.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
+        options.insert("kind".to_owned(), self.operation.options_kind().into());
+        Value::Object(options)
+    }
+}
+
+/// From the body, which was checked; without one, from the query.
+fn delete_options(call: &ApiCall<'_>) -> Map<String, Value> {
+    let given = match &*call.request.body {
+        [] => serde_json::to_value(call.options.delete_options()).ok(),
+        body => {
+            let format = decode::body_format(&call.request.content_type).ok();
+            format.and_then(|format| Some(decode::read(format, body).ok()?.value))
+        }
+    };
+    match given {
+        Some(Value::Object(options)) => options,
+        Some(_) | None => Map::new(),
     }
 }
 

@@ -1,0 +1,119 @@
+//! Webhooks as they are asked, kept by the versions of their configurations.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchResources, MutatingWebhookConfiguration, ServiceReference, ValidatingWebhookConfiguration,
+};
+
+use crate::admission::compiled_objects::CompiledObjects;
+use crate::kinds::admission_policy::FailurePolicy;
+use crate::kinds::admission_policy::program::ConditionProgram;
+use crate::kinds::admission_webhook::{REVIEW_VERSIONS, WebhookParts, mutating, validating};
+use crate::shared::ApiShared;
+use crate::status::ApiError;
+use crate::validation::Path;
+
+/// What is known of all webhooks.
+#[derive(Default)]
+pub(crate) struct WebhookMemory {
+    validating: CompiledObjects<Vec<Arc<StoredWebhook>>>,
+    mutating: CompiledObjects<Vec<Arc<StoredWebhook>>>,
+}
+
+/// A webhook of a stored configuration.
+#[derive(Debug)]
+pub(crate) struct StoredWebhook {
+    pub(super) name: String,
+    pub(super) on_failure: FailurePolicy,
+    pub(super) matched: MatchResources,
+    pub(super) conditions: Vec<ConditionProgram>,
+    pub(super) client: WebhookLocation,
+    pub(super) ca_bundle: Bytes,
+    pub(super) timeout_seconds: u32,
+    /// Of the AdmissionReview.
+    pub(super) review_version: &'static str,
+    pub(super) role: WebhookRole,
+}
+
+/// Where a webhook is.
+#[derive(Debug)]
+pub(super) enum WebhookLocation {
+    Url(String),
+    Service(ServiceReference),
+}
+
+/// What a webhook does with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WebhookRole {
+    /// It checks the object.
+    Validating,
+    /// It changes the object, and once more if that is so and others change it afterwards.
+    Mutating {
+        /// `reinvocationPolicy: IfNeeded`.
+        is_run_again: bool,
+    },
+}
+
+impl WebhookMemory {
+    /// Every webhook that checks objects, by the names of the configurations.
+    pub(super) fn validating(&self, api: &ApiShared) -> Result<Vec<Arc<StoredWebhook>>, ApiError> {
+        let all = self.validating.all(api, |configuration: ValidatingWebhookConfiguration| {
+            let webhooks = validating::webhooks(&configuration);
+            Some(webhooks.filter_map(|w| StoredWebhook::new(&w, WebhookRole::Validating)).collect())
+        })?;
+        Ok(flat(&all))
+    }
+
+    /// Every webhook that changes objects, by the names of the configurations.
+    pub(in crate::admission) fn mutating(
+        &self,
+        api: &ApiShared,
+    ) -> Result<Vec<Arc<StoredWebhook>>, ApiError> {
+        let all = self.mutating.all(api, |configuration: MutatingWebhookConfiguration| {
+            let webhooks = mutating::webhooks(&configuration);
+            let stored = webhooks.filter_map(|webhook| {
+                let is_run_again = webhook.is_run_again();
+                StoredWebhook::new(&webhook, WebhookRole::Mutating { is_run_again })
+            });
+            Some(stored.collect())
+        })?;
+        Ok(flat(&all))
+    }
+}
+
+fn flat(all: &[Arc<Vec<Arc<StoredWebhook>>>]) -> Vec<Arc<StoredWebhook>> {
+    all.iter().flat_map(|webhooks| webhooks.iter().cloned()).collect()
+}
+
+impl StoredWebhook {
+    /// None of one without rules, which is for no request.
+    fn new(webhook: &WebhookParts<'_>, role: WebhookRole) -> Option<Arc<Self>> {
+        if webhook.rules.is_empty() {
+            return None;
+        }
+        let client = match (&webhook.client.url, &webhook.client.service) {
+            (Some(url), _) => WebhookLocation::Url(url.clone()),
+            (None, service) => WebhookLocation::Service(service.clone()?),
+        };
+        let known = |wanted: &String| REVIEW_VERSIONS.into_iter().find(|known| known == wanted);
+        let (conditions, _) = webhook.conditions(&Path::new("matchConditions"));
+        Some(Arc::new(Self {
+            name: webhook.name.to_owned(),
+            on_failure: webhook.on_failure(),
+            matched: webhook.matched(),
+            conditions,
+            client,
+            ca_bundle: webhook.client.ca_bundle.clone().map(|pem| pem.0.into()).unwrap_or_default(),
+            timeout_seconds: webhook.timeout_seconds(),
+            review_version: webhook.review_versions.iter().find_map(known)?,
+            role,
+        }))
+    }
+
+    /// Whether it is asked once more when others changed the object after it.
+    pub(in crate::admission) fn is_run_again(&self) -> bool {
+        matches!(self.role, WebhookRole::Mutating { is_run_again: true })
+    }
+}

@@ -1,0 +1,205 @@
+//! Admission webhooks: servers that written objects are sent to, which change them and then check
+//! them.
+//!
+//! A configuration counts from the moment at which its write is answered. [`configurations`] keeps
+//! them as they are used, [`review`] is what a webhook is asked and what it says, and
+//! `admission_session` carries both to the front and back.
+//!
+//! Source: the API reference of AdmissionReview (admission.k8s.io/v1), and upstream's
+//! `apiserver/pkg/admission/plugin/webhook`.
+
+mod configurations;
+mod review;
+mod target;
+
+use std::sync::Arc;
+
+use rekindle_structural_schema::{PolicyEvaluation, PolicyVariables, PolicyWork};
+
+pub(crate) use configurations::{StoredWebhook, WebhookMemory};
+pub(crate) use review::{ReviewAnswer, WebhookReview};
+
+use super::policies::run::{self, PolicyFailure};
+use super::reviewed_request::{Operation, ReviewedRequest};
+use super::{ObjectWrite, WriteReview, mutations};
+use crate::call::ApiCall;
+use crate::kinds::admission_policy::FailurePolicy;
+use crate::patch;
+use crate::registry::AnyObject;
+use crate::status::ApiError;
+
+/// The most questions of one run: what a request about many objects asks is asked in parts.
+const QUESTIONS_MAX: usize = 64;
+
+/// What a webhook says to a request.
+enum WebhookSaid {
+    /// It is not for the request, or failed and does not count then.
+    Nothing,
+    /// It has not answered yet.
+    Waits,
+    /// This.
+    Answer(Arc<Result<ReviewAnswer, String>>),
+}
+
+/// Checks what is written. Gives the warnings.
+pub(super) fn check(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError> {
+    let operation = if write.old.is_some() { Operation::Update } else { Operation::Create };
+    match ReviewedRequest::new(write.call, operation, Some(write.new), write.old) {
+        Some(request) => check_all(&request, &write.call.api.webhooks.validating(write.call.api)?),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Checks what is deleted. Gives the warnings.
+pub(super) fn check_deletion(
+    call: &ApiCall<'_>,
+    object: &dyn AnyObject,
+) -> Result<Vec<String>, ApiError> {
+    let Some(request) = ReviewedRequest::new(call, Operation::Delete, None, Some(object)) else {
+        return Ok(Vec::new());
+    };
+    let mut warnings = Vec::new();
+    for webhook in call.api.webhooks.mutating(call.api)? {
+        let patch = match ask(&request, &webhook)? {
+            WebhookSaid::Nothing => continue,
+            WebhookSaid::Waits => return Err(waits()),
+            WebhookSaid::Answer(answer) => allowed(&webhook, &answer, &mut warnings)?,
+        };
+        if patch.is_some() {
+            return Err(ApiError::internal(format!(
+                "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
+                webhook.name
+            )));
+        }
+    }
+    let more = check_all(&request, &call.api.webhooks.validating(call.api)?)
+        .map_err(|error| error.with_warnings(warnings.clone()))?;
+    warnings.extend(more);
+    Ok(warnings)
+}
+
+/// Asks all webhooks at once that check a request, and counts what they say in their order.
+fn check_all(
+    request: &ReviewedRequest<'_>,
+    webhooks: &[Arc<StoredWebhook>],
+) -> Result<Vec<String>, ApiError> {
+    let mut answers = Vec::new();
+    for webhook in webhooks {
+        match ask(request, webhook)? {
+            WebhookSaid::Nothing | WebhookSaid::Waits => {}
+            WebhookSaid::Answer(answer) => answers.push((webhook, answer)),
+        }
+    }
+    if request.call.session.open_questions() > 0 {
+        return Err(waits());
+    }
+    let mut warnings = Vec::new();
+    for (webhook, answer) in answers {
+        // what it would change does not count, as upstream
+        allowed(webhook, &answer, &mut warnings)?;
+    }
+    Ok(warnings)
+}
+
+/// Lets a webhook change an object. Says whether it did.
+pub(super) fn change(
+    review: &WriteReview<'_>,
+    object: &mut dyn AnyObject,
+    webhook: &Arc<StoredWebhook>,
+    warnings: &mut Vec<String>,
+) -> Result<bool, ApiError> {
+    let (call, old) = (review.call(), review.old());
+    let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+    let patch = {
+        let Some(request) = ReviewedRequest::new(call, operation, Some(&*object), old) else {
+            return Ok(false);
+        };
+        match ask(&request, webhook)? {
+            WebhookSaid::Nothing => return Ok(false),
+            WebhookSaid::Waits => return Err(waits()),
+            WebhookSaid::Answer(answer) => allowed(webhook, &answer, warnings)?,
+        }
+    };
+    let Some(patch) = patch else { return Ok(false) };
+    let patched = patch::apply_operations(&patch, object.to_value()).map_err(ApiError::internal)?;
+    mutations::replace(call.entry, object, &patched).map_err(ApiError::internal)
+}
+
+/// Asks a webhook about a request, if it is for the request.
+fn ask(
+    request: &ReviewedRequest<'_>,
+    webhook: &Arc<StoredWebhook>,
+) -> Result<WebhookSaid, ApiError> {
+    if !is_for_request(request, webhook)? {
+        return Ok(WebhookSaid::Nothing);
+    }
+    let call = request.call;
+    if call.session.open_questions() >= QUESTIONS_MAX {
+        return Ok(WebhookSaid::Waits);
+    }
+    let content = review::content(request)?;
+    let asked = call.session.answer_to(webhook, content, |content| {
+        let review = WebhookReview::new(webhook, content, call.api.new_uid());
+        let question = target::question(call, webhook, &review);
+        (review, question)
+    });
+    Ok(match (asked, webhook.on_failure) {
+        (None, _) => WebhookSaid::Waits,
+        (Some(answer), FailurePolicy::Ignore) if answer.is_err() => WebhookSaid::Nothing,
+        (Some(answer), FailurePolicy::Ignore | FailurePolicy::Fail) => WebhookSaid::Answer(answer),
+    })
+}
+
+/// Whether the rules, selectors and conditions of a webhook are for the request.
+fn is_for_request(
+    request: &ReviewedRequest<'_>,
+    webhook: &StoredWebhook,
+) -> Result<bool, ApiError> {
+    if !request.is_matched(&webhook.matched)? {
+        return Ok(false);
+    }
+    if webhook.conditions.is_empty() {
+        return Ok(true);
+    }
+    let (variables, work) = (PolicyVariables::new(), PolicyWork::default());
+    let authorizer = run::authorizer(request);
+    let input = run::input(request, None, &authorizer)?;
+    let mut evaluation = PolicyEvaluation::new(input, &variables, &work);
+    match run::are_met(&webhook.conditions, &mut evaluation) {
+        Ok(met) => Ok(met),
+        Err(PolicyFailure(why)) => match webhook.on_failure {
+            FailurePolicy::Ignore => Ok(false),
+            FailurePolicy::Fail => {
+                Err(ApiError::forbidden(request.call.entry, request.name(), &why))
+            }
+        },
+    }
+}
+
+/// Refuses what a webhook does not allow. Gives the patch that it wants, and adds its warnings.
+fn allowed(
+    webhook: &StoredWebhook,
+    answer: &Result<ReviewAnswer, String>,
+    warnings: &mut Vec<String>,
+) -> Result<Option<serde_json::Value>, ApiError> {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(why) => {
+            let why = format!("failed calling webhook {:?}: {why}", webhook.name);
+            return Err(ApiError::internal(why).with_warnings(std::mem::take(warnings)));
+        }
+    };
+    warnings.extend(answer.warnings.iter().cloned());
+    match &answer.refusal {
+        Some(refusal) => {
+            Err(refusal.to_error(&webhook.name).with_warnings(std::mem::take(warnings)))
+        }
+        None => Ok(answer.patch.clone()),
+    }
+}
+
+/// Ends a run that cannot go on. Clients never see it: [`crate::Api::handle_in`] answers with the
+/// questions.
+fn waits() -> ApiError {
+    ApiError::internal("a webhook has not answered yet")
+}

@@ -1,0 +1,278 @@
+//! What a webhook is asked, and what it says: an AdmissionReview (admission.k8s.io).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::configurations::{StoredWebhook, WebhookRole};
+use crate::admission::reviewed_request::ReviewedRequest;
+use crate::registry::AnyObject;
+use crate::status::{ApiError, StatusErrorDetails};
+
+const GROUP: &str = "admission.k8s.io";
+const KIND: &str = "AdmissionReview";
+const V1: &str = "v1";
+const JSON_PATCH: &str = "JSONPatch";
+
+/// One question to a webhook.
+pub(crate) struct WebhookReview {
+    /// The request of the review without its UID: the same question has the same content.
+    pub(crate) content: Bytes,
+    uid: String,
+    version: &'static str,
+    role: WebhookRole,
+}
+
+/// What a webhook says.
+#[derive(Debug)]
+pub(crate) struct ReviewAnswer {
+    /// Why it does not allow the request.
+    pub(super) refusal: Option<ReviewRefusal>,
+    /// What it wants to change, as a JSON patch.
+    pub(super) patch: Option<Value>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Why a webhook does not allow a request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ReviewRefusal {
+    code: Option<u16>,
+    reason: String,
+    message: String,
+    details: Option<StatusErrorDetails>,
+}
+
+/// The request of a review without its UID.
+pub(super) fn content(request: &ReviewedRequest<'_>) -> Result<Bytes, ApiError> {
+    let object = |object: Option<&dyn AnyObject>| {
+        let text = object.map_or_else(|| b"null".to_vec(), AnyObject::to_json);
+        RawValue::from_string(String::from_utf8(text).map_err(ApiError::internal)?)
+            .map_err(ApiError::internal)
+    };
+    let content = ReviewContent {
+        request: request.admission_request(),
+        object: object(request.new)?,
+        old_object: object(request.old)?,
+    };
+    Ok(serde_json::to_vec(&content).map_err(ApiError::internal)?.into())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReviewContent {
+    #[serde(flatten)]
+    request: Map<String, Value>,
+    /// As clients see it.
+    object: Box<RawValue>,
+    old_object: Box<RawValue>,
+}
+
+impl WebhookReview {
+    pub(super) fn new(webhook: &StoredWebhook, content: Bytes, uid: String) -> Self {
+        Self { content, uid, version: webhook.review_version, role: webhook.role }
+    }
+
+    /// The whole review, as JSON.
+    pub(super) fn body(&self) -> Bytes {
+        let head = json!({"kind": KIND, "apiVersion": self.api_version()}).to_string();
+        // both are objects with fields: the one goes on where the other ends
+        let mut body = head.trim_end_matches('}').as_bytes().to_vec();
+        body.extend_from_slice(format!(",\"request\":{{\"uid\":{},", json!(self.uid)).as_bytes());
+        body.extend_from_slice(self.content.strip_prefix(b"{").unwrap_or(&self.content));
+        body.push(b'}');
+        body.into()
+    }
+
+    fn api_version(&self) -> String {
+        format!("{GROUP}/{}", self.version)
+    }
+
+    /// Reads what the webhook answered.
+    ///
+    /// # Errors
+    /// Why it is no answer to this question.
+    pub(crate) fn read_answer(&self, body: &[u8]) -> Result<ReviewAnswer, String> {
+        let answered: AnsweredReview =
+            serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        let response = answered.response.ok_or("webhook response was absent")?;
+        let is_strict = self.version == V1;
+        if is_strict {
+            if response.uid != self.uid {
+                let (wanted, found) = (&self.uid, &response.uid);
+                return Err(format!("expected response.uid={wanted:?}, got {found:?}"));
+            }
+            let (version, kind) = (&answered.api_version, &answered.kind);
+            if *version != self.api_version() || kind != KIND {
+                let wanted = self.api_version();
+                return Err(format!(
+                    "expected webhook response of {wanted}, Kind={KIND}, got {version}, Kind={kind}"
+                ));
+            }
+        }
+        let patch = match self.role {
+            WebhookRole::Mutating { .. } => response.json_patch(is_strict)?,
+            WebhookRole::Validating => None,
+        };
+        let refusal = (!response.allowed).then(|| response.status.unwrap_or_default());
+        Ok(ReviewAnswer { refusal, patch, warnings: response.warnings })
+    }
+}
+
+/// An AdmissionReview that was answered.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AnsweredReview {
+    api_version: String,
+    kind: String,
+    response: Option<ReviewResponse>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ReviewResponse {
+    uid: String,
+    allowed: bool,
+    status: Option<ReviewRefusal>,
+    /// In base64.
+    patch: Option<String>,
+    patch_type: Option<String>,
+    warnings: Vec<String>,
+}
+
+impl ReviewResponse {
+    fn json_patch(&self, is_strict: bool) -> Result<Option<Value>, String> {
+        let patch = self.patch.as_deref().filter(|patch| !patch.is_empty());
+        match (patch, self.patch_type.as_deref()) {
+            (None, None) => return Ok(None),
+            (None, Some(_)) if is_strict => {
+                return Err("webhook returned response.patchType but not response.patch".to_owned());
+            }
+            (None, Some(_)) => return Ok(None),
+            (Some(_), None) if is_strict => {
+                return Err("webhook returned response.patch but not response.patchType".to_owned());
+            }
+            // the first version knew no other type
+            (Some(_), None | Some(JSON_PATCH)) => {}
+            (Some(_), Some(other)) => {
+                return Err(format!("webhook returned invalid response.patchType of {other:?}"));
+            }
+        }
+        let bytes =
+            STANDARD.decode(patch.unwrap_or_default()).map_err(|error| error.to_string())?;
+        let patch: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        Ok(Some(patch).filter(|patch| patch.as_array().is_none_or(|steps| !steps.is_empty())))
+    }
+}
+
+impl ReviewRefusal {
+    pub(super) fn to_error(&self, webhook: &str) -> ApiError {
+        let denied = format!("admission webhook {webhook:?} denied the request");
+        let message = match (&*self.message, &*self.reason) {
+            ("", "") => format!("{denied} without explanation"),
+            ("", why) | (why, _) => format!("{denied}: {why}"),
+        };
+        // a refusal is an error, whatever code the webhook gives
+        let code = self.code.filter(|code| (400..600).contains(code)).unwrap_or(400);
+        ApiError::refused_elsewhere(code, &self.reason, message, self.details.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn review(role: WebhookRole, version: &'static str) -> WebhookReview {
+        let content = Bytes::from_static(br#"{"operation":"CREATE"}"#);
+        WebhookReview { content, uid: "u-1".to_owned(), version, role }
+    }
+
+    const MUTATING: WebhookRole = WebhookRole::Mutating { is_run_again: false };
+
+    fn answered(response: &Value) -> Vec<u8> {
+        let answer = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response,
+        });
+        answer.to_string().into_bytes()
+    }
+
+    #[test]
+    fn the_body_is_a_review_with_the_uid() {
+        let body: Value = serde_json::from_slice(&review(MUTATING, "v1").body()).unwrap();
+        let request = json!({"uid": "u-1", "operation": "CREATE"});
+        let wanted = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request,
+        });
+        assert_eq!(body, wanted);
+    }
+
+    #[test]
+    fn what_is_no_answer_to_the_question_is_refused() {
+        let patch = STANDARD.encode("[]");
+        for (response, wanted) in [
+            (Value::Null, "webhook response was absent"),
+            (json!({"uid": "u-2", "allowed": true}), "expected response.uid=\"u-1\", got \"u-2\""),
+            (
+                json!({"uid": "u-1", "allowed": true, "patch": patch}),
+                "webhook returned response.patch but not response.patchType",
+            ),
+            (
+                json!({"uid": "u-1", "allowed": true, "patchType": "JSONPatch"}),
+                "webhook returned response.patchType but not response.patch",
+            ),
+            (
+                json!({"uid": "u-1", "allowed": true, "patch": patch, "patchType": "Merge"}),
+                "webhook returned invalid response.patchType of \"Merge\"",
+            ),
+        ] {
+            let refused = review(MUTATING, "v1").read_answer(&answered(&response));
+            assert_eq!(refused.unwrap_err(), wanted, "{response}");
+        }
+        let other = json!({"apiVersion": "v1", "kind": "Pod", "response": {"uid": "u-1"}});
+        let refused = review(MUTATING, "v1").read_answer(other.to_string().as_bytes());
+        assert_eq!(
+            refused.unwrap_err(),
+            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got v1, Kind=Pod"
+        );
+        for text in ["", "<html>", "{\"response\":{\"allowed\":\"yes\"}}"] {
+            assert!(review(MUTATING, "v1").read_answer(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_older_version_of_a_review_is_read_with_less_care() {
+        let patch = STANDARD.encode(r#"[{"op":"remove","path":"/x"}]"#);
+        let body = json!({"response": {"allowed": true, "patch": patch}}).to_string();
+        let answer = review(MUTATING, "v1beta1").read_answer(body.as_bytes()).unwrap();
+        assert_eq!(answer.patch, Some(json!([{"op": "remove", "path": "/x"}])));
+        let answer =
+            review(WebhookRole::Validating, "v1beta1").read_answer(body.as_bytes()).unwrap();
+        assert_eq!(answer.patch, None, "what checks changes nothing");
+    }
+
+    #[test]
+    fn a_refusal_says_who_refuses_and_why() {
+        for (status, code, message) in [
+            (Value::Null, 400, "admission webhook \"w\" denied the request without explanation"),
+            (
+                json!({"message": "no", "code": 403, "reason": "Forbidden"}),
+                403,
+                "admission webhook \"w\" denied the request: no",
+            ),
+            (json!({"reason": "why"}), 400, "admission webhook \"w\" denied the request: why"),
+            (
+                json!({"message": "no", "code": 200}),
+                400,
+                "admission webhook \"w\" denied the request: no",
+            ),
+        ] {
+            let response = json!({"uid": "u-1", "allowed": false, "status": status});
+            let answer = review(MUTATING, "v1").read_answer(&answered(&response)).unwrap();
+            let error = answer.refusal.unwrap().to_error("w");
+            assert_eq!((error.code().as_u16(), error.to_string().as_str()), (code, message));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What one request has drawn and learned so far, when webhooks have to be asked.
+//!
+//! The core does no IO. When it meets a webhook that has not answered yet, it says what to ask, and
+//! gives up. Once the front has asked, it handles the same request again, from its beginning and on
+//! the newest state. So no lock is held and no thread waits while a webhook thinks.
+//!
+//! ```text
+//!   handle ──▶ questions ──▶ the front asks ──▶ answers ──▶ handle ──▶ … ──▶ the outcome
+//! ```
+//! An answer counts for the very question that it was given to: the same webhook in the same
+//! version, and the same content. That needs the same UID and names in each run, so they are drawn
+//! once.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::admission::webhooks::{ReviewAnswer, StoredWebhook, WebhookReview};
+
+/// A question to a webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookQuestion {
+    /// The webhook's name.
+    pub webhook: String,
+    /// Where it is.
+    pub target: WebhookTarget,
+    /// The certificates (PEM) that its own must be signed by; empty: those of the machine.
+    pub ca_bundle: Bytes,
+    /// Seconds that it has.
+    pub timeout_seconds: u32,
+    /// An AdmissionReview, as JSON.
+    pub body: Bytes,
+}
+
+/// Where a webhook is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookTarget {
+    /// What is asked, which messages show: `https://HOST[:PORT]/PATH?timeout=10s`.
+    pub url: String,
+    /// Behind a Service: a ready endpoint of it, or why there is none. Without one, the host of the
+    /// URL.
+    pub endpoint: Option<Result<SocketAddr, String>>,
+}
+
+/// What was asked in the current run.
+struct OpenReview {
+    webhook: Arc<StoredWebhook>,
+    review: WebhookReview,
+    question: WebhookQuestion,
+}
+
+/// What a webhook has said to a review.
+struct Answered {
+    webhook: Arc<StoredWebhook>,
+    content: Bytes,
+    answer: Arc<Result<ReviewAnswer, String>>,
+}
+
+/// What one request has drawn and learned so far.
+#[derive(Default)]
+pub struct AdmissionSession {
+    uid: RefCell<Option<String>>,
+    /// With their prefixes, in the order in which they are drawn.
+    names: RefCell<Vec<(String, String)>>,
+    names_taken: Cell<usize>,
+    answered: RefCell<Vec<Answered>>,
+    open: RefCell<Vec<OpenReview>>,
+}
+
+impl AdmissionSession {
+    /// Says what the open questions were answered, in their order: with a body, or that the webhook
+    /// could not be asked.
+    pub fn answer(&mut self, answers: Vec<Result<Bytes, String>>) {
+        let open = self.open.get_mut();
+        for (asked, answer) in open.drain(..).zip(answers) {
+            let answer = match answer {
+                Ok(body) => asked
+                    .review
+                    .read_answer(&body)
+                    .map_err(|why| format!("received invalid webhook response: {why}")),
+                Err(why) => {
+                    let url = &asked.question.target.url;
+                    Err(format!("failed to call webhook: Post {url:?}: {why}"))
+                }
+            };
+            self.answered.get_mut().push(Answered {
+                webhook: asked.webhook,
+                content: asked.review.content,
+                answer: Arc::new(answer),
+            });
+        }
+    }
+
+    /// A run begins.
+    pub(crate) fn begin_run(&self) {
+        self.names_taken.set(0);
+        self.open.borrow_mut().clear();
+    }
+
+    /// What has to be asked before the next run.
+    pub(crate) fn questions(&self) -> Vec<WebhookQuestion> {
+        self.open.borrow().iter().map(|open| open.question.clone()).collect()
+    }
+
+    /// How many questions of this run have no answer yet.
+    pub(crate) fn open_questions(&self) -> usize {
+        self.open.borrow().len()
+    }
+
+    /// What the webhook has said to this review. Without an answer, none; then it is asked.
+    pub(crate) fn answer_to(
+        &self,
+        webhook: &Arc<StoredWebhook>,
+        content: Bytes,
+        ask: impl FnOnce(Bytes) -> (WebhookReview, WebhookQuestion),
+    ) -> Option<Arc<Result<ReviewAnswer, String>>> {
+        let answered = self.answered.borrow();
+        let known = answered
+            .iter()
+            .find(|known| Arc::ptr_eq(&known.webhook, webhook) && known.content == content);
+        if let Some(known) = known {
+            return Some(Arc::clone(&known.answer));
+        }
+        let (review, question) = ask(content);
+        let webhook = Arc::clone(webhook);
+        self.open.borrow_mut().push(OpenReview { webhook, review, question });
+        None
+    }
+
+    /// The UID of the object that the request makes.
+    pub(crate) fn uid(&self, draw: impl FnOnce() -> String) -> String {
+        self.uid.borrow_mut().get_or_insert_with(draw).clone()
+    }
+
+    /// The next name of this run.
+    pub(crate) fn name(&self, prefix: &str, draw: impl FnOnce() -> String) -> String {
+        let at = self.names_taken.replace(self.names_taken.get() + 1);
+        let mut names = self.names.borrow_mut();
+        // what was drawn for another prefix was drawn on another way
+        let is_known = names.get(at).is_some_and(|(known, _)| known == prefix);
+        if !is_known {
+            names.truncate(at);
+            names.push((prefix.to_owned(), draw()));
+        }
+        names[at].1.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_of_a_request_draws_the_same() {
+        let session = AdmissionSession::default();
+        let mut drawn = 0..;
+        let mut draw = || format!("n{}", drawn.next().unwrap());
+        let mut run = |prefixes: &[&str]| {
+            session.begin_run();
+            let uid = session.uid(&mut draw);
+            let names = prefixes.iter().map(|prefix| session.name(prefix, &mut draw));
+            (uid, names.collect::<Vec<_>>())
+        };
+        let first = run(&["a", "b"]);
+        assert_eq!(first, ("n0".to_owned(), vec!["n1".to_owned(), "n2".to_owned()]));
+        assert_eq!(run(&["a", "b"]), first);
+        assert_eq!(run(&["b", "b"]).1, ["n3", "n4"]);
+    }
+}

@@ -1,0 +1,398 @@
+//! Admission webhooks, where the recorded conversations do not look: what they are asked, what they
+//! change, and what becomes of a request when they refuse it, fail, or others write in between.
+
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use rekindle_api::admission_session::WebhookQuestion;
+use rekindle_api::auth::UserInfo;
+use serde_json::{Value, json};
+
+use crate::harness::{Bench, CONFIG_MAPS};
+
+const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+
+/// A webhook for all writes of config maps, with these fields, too.
+fn webhook(name: &str, more: Value) -> Value {
+    let mut webhook = json!({
+        "name": format!("{name}.example.org"),
+        "clientConfig": {"url": format!("https://{name}.example.org/review")},
+        "rules": [{
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+            "operations": ["*"],
+        }],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    });
+    webhook.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    webhook
+}
+
+fn configuration(kind: &str, name: &str, webhooks: Value) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+        "metadata": {"name": name}, "webhooks": webhooks,
+    })
+}
+
+/// The requests of the reviews that were sent, with the names of the webhooks.
+type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
+impl Bench {
+    fn validating(&mut self, webhooks: Value) {
+        let configuration = configuration("ValidatingWebhookConfiguration", "v", webhooks);
+        self.create(&format!("{GROUP}/validatingwebhookconfigurations"), configuration);
+    }
+
+    fn mutating(&mut self, webhooks: Value) {
+        let configuration = configuration("MutatingWebhookConfiguration", "m", webhooks);
+        self.create(&format!("{GROUP}/mutatingwebhookconfigurations"), configuration);
+    }
+
+    /// From now on webhooks say this; their `uid` is filled in.
+    fn say(
+        &mut self,
+        mut answer: impl FnMut(&str, &Value) -> Value + Send + Sync + 'static,
+    ) -> Asked {
+        let asked = Asked::default();
+        let all = Arc::clone(&asked);
+        self.webhooks = Box::new(move |question: &WebhookQuestion| {
+            let review: Value = serde_json::from_slice(&question.body).unwrap();
+            let name = question.webhook.split('.').next().unwrap().to_owned();
+            let mut response = answer(&name, &review["request"]);
+            response["uid"] = review["request"]["uid"].clone();
+            all.lock().unwrap().push((name, review["request"].clone()));
+            let answered = json!({
+                "apiVersion": review["apiVersion"], "kind": review["kind"], "response": response,
+            });
+            Ok(answered.to_string().into())
+        });
+        asked
+    }
+}
+
+fn allowed() -> Value {
+    json!({"allowed": true})
+}
+
+fn patched(steps: Value) -> Value {
+    json!({
+        "allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(steps.to_string()),
+    })
+}
+
+fn names(asked: &Asked) -> Vec<String> {
+    asked.lock().unwrap().iter().map(|(name, _)| name.clone()).collect()
+}
+
+#[test]
+fn a_webhook_counts_from_the_answer_to_its_configuration_until_it_goes() {
+    let mut bench = Bench::new();
+    let asked = bench.say(|_, _| json!({"allowed": false, "status": {"message": "never"}}));
+    assert_eq!(bench.make("a").0, 201);
+    bench.validating(json!([webhook("no", json!({}))]));
+    let (code, text) = bench.make("b");
+    let refused = "admission webhook \"no.example.org\" denied the request: never";
+    assert_eq!((code, text), (400, format!("400 : {refused}")));
+    bench.call("DELETE", &format!("{GROUP}/validatingwebhookconfigurations/v"), "").ok();
+    assert_eq!(bench.make("b").0, 201);
+    assert_eq!(names(&asked), ["no"]);
+}
+
+#[test]
+fn a_webhook_is_asked_with_the_whole_review() {
+    let mut bench = Bench::new();
+    let asked = bench.say(|_, _| allowed());
+    bench.validating(json!([webhook("see", json!({}))]));
+    let object = json!({"metadata": {"generateName": "a-"}, "data": {"k": "v"}});
+    let made = bench.create(&format!("{CONFIG_MAPS}?fieldManager=me"), object);
+    let name = made["metadata"]["name"].as_str().unwrap();
+    let path = format!("{CONFIG_MAPS}/{name}");
+    bench.patch("merge-patch+json", &path, r#"{"data":{"k":"w"}}"#).ok();
+    bench.call("DELETE", &format!("{path}?gracePeriodSeconds=3"), "").ok();
+    let asked = asked.lock().unwrap();
+    let (made_with, changed_with, deleted_with) = (&asked[0].1, &asked[1].1, &asked[2].1);
+    let mut without_version = made.clone();
+    without_version["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    assert_eq!(made_with["object"], without_version);
+    assert_eq!(made_with["oldObject"], Value::Null);
+    let kind = json!({"group": "", "version": "v1", "kind": "ConfigMap"});
+    let resource = json!({"group": "", "version": "v1", "resource": "configmaps"});
+    for (name, wanted) in [
+        ("kind", kind.clone()),
+        ("requestKind", kind),
+        ("resource", resource.clone()),
+        ("requestResource", resource),
+        ("namespace", json!("default")),
+        ("operation", json!("CREATE")),
+        ("dryRun", json!(false)),
+        (
+            "options",
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions", "fieldManager": "me"}),
+        ),
+    ] {
+        assert_eq!(made_with[name], wanted, "{name}");
+    }
+    assert_eq!(made_with["userInfo"]["username"], "tester");
+    assert_eq!(made_with["name"], made["metadata"]["name"]);
+    assert_eq!(changed_with["operation"], "UPDATE");
+    assert_eq!(changed_with["oldObject"], made);
+    assert_eq!(changed_with["object"]["data"]["k"], "w");
+    assert_eq!(deleted_with["operation"], "DELETE");
+    assert_eq!(deleted_with["object"], Value::Null);
+    assert_eq!(deleted_with["oldObject"]["data"]["k"], "w");
+    assert_eq!(deleted_with["options"]["gracePeriodSeconds"], 3);
+    let mut uids: Vec<&str> = asked.iter().map(|(_, r)| r["uid"].as_str().unwrap()).collect();
+    uids.dedup();
+    assert_eq!(uids.len(), 3, "each question has its own");
+}
+
+#[test]
+fn webhooks_change_objects_one_after_the_other_and_others_check_the_result() {
+    let mut bench = Bench::new();
+    bench.mutating(json!([
+        webhook("first", json!({"reinvocationPolicy": "IfNeeded"})),
+        webhook("second", json!({})),
+    ]));
+    bench.validating(json!([webhook("check", json!({})), webhook("look", json!({}))]));
+    let asked = bench.say(|name, request| match name {
+        "first" => {
+            let seen = request["object"]["data"].as_object().map_or(0, serde_json::Map::len);
+            patched(json!([{"op": "add", "path": "/data/first", "value": seen.to_string()}]))
+        }
+        "second" => patched(json!([
+            {"op": "add", "path": "/data/second", "value": "x"},
+            {"op": "replace", "path": "/metadata/uid", "value": "mine"},
+            {"op": "replace", "path": "/metadata/name", "value": "mine"},
+        ])),
+        _ => allowed(),
+    });
+    let body = json!({"metadata": {"name": "a"}, "data": {"k": "v"}});
+    let made = bench.create(CONFIG_MAPS, body);
+    assert_eq!(made["data"], json!({"k": "v", "first": "3", "second": "x"}));
+    assert_eq!(made["metadata"]["name"], "a");
+    assert_ne!(made["metadata"]["uid"], "mine");
+    assert_eq!(names(&asked), ["first", "second", "first", "check", "look"]);
+    for (name, request) in &asked.lock().unwrap()[3..] {
+        assert_eq!(request["object"]["data"], made["data"], "{name} sees the final object");
+    }
+    let managers = made["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(managers.len(), 1);
+}
+
+#[test]
+fn a_webhook_may_make_no_invalid_object() {
+    let mut bench = Bench::new();
+    bench.mutating(json!([webhook("bad", json!({}))]));
+    bench.say(|_, _| patched(json!([{"op": "add", "path": "/data", "value": {"a b": "v"}}])));
+    let (code, text) = bench.make("a");
+    assert_eq!(code, 422, "{text}");
+    assert!(text.contains("data[a b]"), "{text}");
+    bench.say(|_, _| patched(json!([{"op": "remove", "path": "/data/none"}])));
+    assert_eq!(bench.make("a").0, 500);
+    bench.say(|_, _| patched(json!([{"op": "add", "path": "/data", "value": "text"}])));
+    assert_eq!(bench.make("a").0, 500);
+}
+
+#[test]
+fn a_webhook_that_fails_counts_as_its_policy_says() {
+    let mut bench = Bench::new();
+    bench.validating(json!([webhook("gone", json!({}))]));
+    let (code, text) = bench.make("a");
+    assert_eq!(code, 500);
+    assert_eq!(
+        text,
+        "500 InternalError: Internal error occurred: failed calling webhook \"gone.example.org\": failed to call \
+         webhook: Post \"https://gone.example.org/review?timeout=10s\": connection refused"
+    );
+    bench.webhooks = Box::new(|_| Ok(Bytes::from_static(b"{}")));
+    let (_, text) = bench.make("a");
+    assert!(
+        text.ends_with("received invalid webhook response: webhook response was absent"),
+        "{text}"
+    );
+    bench.call("DELETE", &format!("{GROUP}/validatingwebhookconfigurations/v"), "").ok();
+    bench.validating(json!([webhook("gone", json!({"failurePolicy": "Ignore"}))]));
+    assert_eq!(bench.make("a").0, 201);
+    bench.say(|_, _| json!({"allowed": false}));
+    assert_eq!(bench.make("b").0, 400, "a refusal is no failure");
+}
+
+#[test]
+fn rules_selectors_and_conditions_say_what_a_webhook_is_asked() {
+    let mut bench = Bench::new();
+    let asked = bench.say(|_, _| allowed());
+    let condition =
+        |expression: &str| json!({"matchConditions": [{"name": "c", "expression": expression}]});
+    bench.validating(json!([
+        webhook("labels", json!({"objectSelector": {"matchLabels": {"a": "b"}}})),
+        webhook("space", json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}})),
+        webhook("met", condition("object.metadata.name == 'a'")),
+        webhook("unmet", condition("request.userInfo.username == 'else'")),
+        webhook("broken", json!({
+            "failurePolicy": "Ignore",
+            "matchConditions": [{"name": "c", "expression": "object.metadata.labels.x == 'y'"}],
+        })),
+        webhook("none", json!({"rules": []})),
+    ]));
+    bench.make("a");
+    assert_eq!(names(&asked), ["met"]);
+    let labelled = json!({"metadata": {"name": "b", "labels": {"a": "b"}}});
+    bench.create("/api/v1/namespaces/kube-system/configmaps", labelled);
+    assert_eq!(names(&asked), ["met", "labels", "space"]);
+    // a wrong configuration can always be taken back
+    bench.say(|_, _| json!({"allowed": false}));
+    bench.call("DELETE", &format!("{GROUP}/validatingwebhookconfigurations/v"), "").ok();
+    let fails = json!({
+        "matchConditions": [{"name": "c", "expression": "object.metadata.labels.x == 'y'"}],
+    });
+    bench.validating(json!([webhook("fails", fails)]));
+    let (code, text) = bench.make("c");
+    assert_eq!(code, 403, "{text}");
+    assert!(text.contains("resulted in error"), "{text}");
+}
+
+#[test]
+fn warnings_of_webhooks_reach_the_client_whatever_becomes_of_the_request() {
+    let mut bench = Bench::new();
+    bench.mutating(json!([webhook("change", json!({}))]));
+    bench.validating(json!([webhook("check", json!({}))]));
+    bench.say(|name, _| json!({"allowed": true, "warnings": [format!("{name} warns")]}));
+    let (_, text) = bench.make("a");
+    assert!(text.contains("change warns") && text.contains("check warns"), "{text}");
+    bench
+        .say(|name, _| json!({"allowed": name == "change", "warnings": [format!("{name} warns")]}));
+    let (code, text) = bench.make("b");
+    assert_eq!(code, 400);
+    assert!(text.contains("change warns") && text.contains("check warns"), "{text}");
+}
+
+#[test]
+fn a_deletion_is_asked_about_and_cannot_be_changed() {
+    let mut bench = Bench::new();
+    bench.make("a");
+    bench.make("b");
+    bench.mutating(json!([webhook("change", json!({}))]));
+    bench.validating(json!([webhook("check", json!({}))]));
+    let asked = bench.say(|_, request| json!({"allowed": request["name"] != "b"}));
+    assert_eq!(bench.call("DELETE", CONFIG_MAPS, "").code(), 400);
+    bench.get(&format!("{CONFIG_MAPS}/a"));
+    assert_eq!(names(&asked)[..2], ["change", "change"], "both objects are asked about at once");
+    bench.say(|_, _| patched(json!([{"op": "add", "path": "/data", "value": {}}])));
+    let reply = bench.call("DELETE", &format!("{CONFIG_MAPS}/a"), "");
+    assert!(reply.text().contains("attempted to modify the object"), "{}", reply.text());
+    bench.say(|_, _| allowed());
+    bench.call("DELETE", CONFIG_MAPS, "").ok();
+    assert_eq!(bench.call("GET", &format!("{CONFIG_MAPS}/a"), "").code(), 404);
+}
+
+#[test]
+fn a_deletion_of_many_asks_about_all_of_them() {
+    let mut bench = Bench::new();
+    for index in 0..150 {
+        bench.make(&format!("c-{index}"));
+    }
+    bench.validating(json!([webhook("check", json!({}))]));
+    let asked = bench.say(|_, _| allowed());
+    bench.call("DELETE", CONFIG_MAPS, "").ok();
+    // the CA bundle of the namespace is one, too
+    assert_eq!(asked.lock().unwrap().len(), 151);
+}
+
+#[test]
+fn a_webhook_is_asked_again_when_another_wrote_in_between() {
+    let mut bench = Bench::new();
+    bench.make("a");
+    bench.validating(json!([webhook("slow", json!({}))]));
+    let path = format!("{CONFIG_MAPS}/a");
+    let other = bench.request("PATCH", &path, r#"{"data":{"other":"1"}}"#);
+    let asked = Asked::default();
+    let (api, seen) = (bench.api.clone(), Arc::clone(&asked));
+    let mut is_written = false;
+    bench.webhooks = Box::new(move |question| {
+        let review: Value = serde_json::from_slice(&question.body).unwrap();
+        seen.lock().unwrap().push((String::new(), review["request"].clone()));
+        if !is_written {
+            is_written = true;
+            // the other one is allowed at once
+            let mut session = rekindle_api::admission_session::AdmissionSession::default();
+            while let rekindle_api::RequestOutcome::Webhooks(questions) =
+                api.handle_in(&other, &session)
+            {
+                session.answer(questions.iter().map(allow).collect());
+            }
+        }
+        allow(question)
+    });
+    let changed = bench.patch("merge-patch+json", &path, r#"{"data":{"mine":"1"}}"#).ok();
+    assert_eq!(changed["data"]["other"], "1");
+    assert_eq!(changed["data"]["mine"], "1");
+    let asked = asked.lock().unwrap();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[0].1["oldObject"]["data"].get("other"), None);
+    assert_eq!(asked[1].1["oldObject"]["data"]["other"], "1", "it allows what is written");
+}
+
+fn allow(question: &WebhookQuestion) -> Result<Bytes, String> {
+    let review: Value = serde_json::from_slice(&question.body).unwrap();
+    let response = json!({"uid": review["request"]["uid"], "allowed": true});
+    Ok(json!({
+        "apiVersion": review["apiVersion"], "kind": review["kind"], "response": response,
+    })
+    .to_string()
+    .into())
+}
+
+#[test]
+fn a_webhook_behind_a_service_is_asked_at_a_ready_endpoint() {
+    let mut bench = Bench::new();
+    let service = json!({"service": {"name": "hook", "namespace": "default", "path": "/a/b"}});
+    bench.validating(json!([webhook("in", json!({"clientConfig": service}))]));
+    let targets = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&targets);
+    bench.webhooks = Box::new(move |question| {
+        seen.lock().unwrap().push(question.target.clone());
+        Err("refused".to_owned())
+    });
+    bench.make("a");
+    let port = json!({"port": 443, "targetPort": 8443});
+    bench.create(
+        "/api/v1/namespaces/default/services",
+        json!({"metadata": {"name": "hook"}, "spec": {"ports": [port]}}),
+    );
+    bench.make("a");
+    let slice = json!({
+        "metadata": {"name": "hook-1", "labels": {"kubernetes.io/service-name": "hook"}},
+        "addressType": "IPv4",
+        "ports": [{"port": 8443}],
+        "endpoints": [
+            {"addresses": ["10.1.1.1"], "conditions": {"ready": false}},
+            {"addresses": ["10.1.1.2"], "conditions": {"ready": true}},
+        ],
+    });
+    bench.create("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice);
+    bench.make("a");
+    let targets = targets.lock().unwrap();
+    let endpoints: Vec<_> = targets.iter().map(|target| target.endpoint.clone().unwrap()).collect();
+    assert_eq!(
+        endpoints,
+        [
+            Err("service \"hook\" not found".to_owned()),
+            Err("no endpoints available for service \"hook\"".to_owned()),
+            Ok("10.1.1.2:8443".parse().unwrap()),
+        ]
+    );
+    assert_eq!(targets[2].url, "https://hook.default.svc:443/a/b?timeout=10s");
+}
+
+#[test]
+fn users_of_the_server_itself_are_asked_about_like_all_others() {
+    let mut bench = Bench::new();
+    bench.validating(json!([webhook("no", json!({}))]));
+    bench.say(|_, request| json!({"allowed": request["userInfo"]["username"] != "agent"}));
+    let admin = UserInfo::internal("agent");
+    assert_eq!(bench.as_user(admin, |bench| bench.make("a").0), 400);
+    assert_eq!(bench.make("a").0, 201);
+}
