@@ -352,8 +352,11 @@ impl Api {
         if let Some(outcome) = resource_metrics::query(request, path, &options)? {
             return Ok(outcome);
         }
+        if request.path.contains("//") && path.subresource != PROXY {
+            return discovery::misspelt(&self.shared, &request.path, path);
+        }
         let entry = self.shared.kind(path).filter(|entry| is_in_scope(entry, path));
-        let Some(entry) = &entry else { return Ok(discovery::no_page().into()) };
+        let Some(entry) = &entry else { return discovery::nothing_served(&self.shared, path) };
         if path.name.contains('/') {
             return Err(ApiError::no_such_path());
         }

@@ -30,7 +30,7 @@ use crate::stored::StoredState;
 /// What the names of nodes' users begin with.
 const PREFIX: &str = "system:node:";
 /// The namespace of the nodes' leases.
-const LEASES: &str = "kube-node-lease";
+pub(crate) const LEASES: &str = "kube-node-lease";
 
 /// The node whose agent this is; none for everybody else.
 pub(crate) fn node_of(user: &UserInfo) -> Option<&str> {

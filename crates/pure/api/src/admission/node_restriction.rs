@@ -9,6 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     Node, NodeSpec, PersistentVolume, Pod, PodResourceClaimStatus, Volume,
 };
+use k8s_openapi::api::storage::v1::CSINode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rekindle_types::local_path;
 use rekindle_types::pod_annotations::is_mirror;
@@ -18,7 +19,7 @@ use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart};
 use super::ObjectWrite;
 use crate::auth::ClientIdentity;
 use crate::call::{ApiCall, ObjectPart};
-use crate::node_rights::{account, is_on, node_of};
+use crate::node_rights::{LEASES, account, is_on, node_of};
 use crate::status::ApiError;
 use crate::validation::{items, text};
 
@@ -57,8 +58,15 @@ pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
     let name = object.meta().name.as_deref().unwrap_or_default();
     let why = if let Some(pod) = made.downcast_ref::<Pod>() {
         wrong_with_mirror(call, node, pod)
-    } else if (made.is::<Node>() || made.is::<Lease>()) && name != node {
-        Some(format!("node {node:?} may only create the Node and the Lease of its own name"))
+    } else if made.is::<Lease>() && call.path.namespace != LEASES {
+        Some(format!("can only access leases in the {LEASES:?} system namespace"))
+    } else if made.is::<Lease>() && name != node {
+        let why = "can only access node lease with the same name as the requesting node";
+        Some(why.to_owned())
+    } else if made.is::<CSINode>() && name != node {
+        Some("can only access CSINode with the same name as the requesting node".to_owned())
+    } else if made.is::<Node>() && name != node {
+        Some(format!("node {node:?} may only create the Node of its own name"))
     } else if let Some(volume) = made.downcast_ref::<PersistentVolume>() {
         (!local_path::is_of_node(volume, node)).then(|| {
             format!("node {node:?} can only create persistentvolumes of class local-path on itself")

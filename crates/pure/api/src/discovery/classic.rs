@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{DiscoveryResource, GroupVersion, group_versions, json};
+use super::{DiscoveryResource, GroupVersion, group_versions, json, no_page};
 use crate::outcome::ApiAnswer;
 use crate::registry::{Registry, ResourceScope};
 use crate::status::ApiError;
@@ -50,7 +50,7 @@ pub(super) fn groups(registry: &Registry) -> Result<ApiAnswer, ApiError> {
 pub(super) fn group(registry: &Registry, group: &str) -> Result<ApiAnswer, ApiError> {
     let all = group_versions(registry);
     if !all.iter().any(|known| known.group == group) {
-        return Err(ApiError::no_such_path());
+        return Ok(no_page());
     }
     let mut value = group_json(&all, group);
     value["kind"] = "APIGroup".into();
@@ -90,12 +90,16 @@ pub(super) fn resources(
     }
     let group_version =
         if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Ok(json(&json!({
+    let mut list = json!({
         "kind": "APIResourceList",
-        "apiVersion": "v1",
         "groupVersion": group_version,
         "resources": resources,
-    })))
+    });
+    // the list of the oldest group says no version of its own
+    if !group.is_empty() {
+        list["apiVersion"] = "v1".into();
+    }
+    Ok(json(&list))
 }
 
 fn resource_json(known: &GroupVersion, resource: &DiscoveryResource, name: String) -> Value {

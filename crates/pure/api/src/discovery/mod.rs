@@ -17,7 +17,7 @@ use http::{Method, StatusCode};
 
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::{KindEntry, Registry, Subresource};
-use crate::request::{ApiRequest, accept};
+use crate::request::{ApiRequest, ResourcePath, accept};
 use crate::resource_metrics;
 use crate::reviews;
 use crate::shared::ApiShared;
@@ -39,6 +39,11 @@ impl Discovery {
     ) -> Result<RequestOutcome, ApiError> {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         if !matches!(request.method, Method::GET | Method::HEAD) {
+            return Err(ApiError::method_not_allowed());
+        }
+        // these are served by a router that knows no HEAD
+        let is_routed = matches!(parts.first(), Some(&("api" | "apis" | "version")));
+        if request.method == Method::HEAD && is_routed {
             return Err(ApiError::method_not_allowed());
         }
         if parts == ["metrics"] {
@@ -79,6 +84,7 @@ impl Discovery {
             [".well-known", "openid-configuration"] => api.tokens.configuration(),
             ["openid", "v1", "jwks"] => api.tokens.keys(),
             [] => classic::paths(registry),
+            ["api", ..] => Err(ApiError::no_such_path()),
             _ => Ok(no_page()),
         }
     }
@@ -91,8 +97,32 @@ pub(crate) fn lists_kinds(path: &str) -> bool {
     matches!(first, Some("" | "api" | "apis" | "openapi"))
 }
 
+/// The answer where no resource is served. As upstream, a group of the server's own says so in an
+/// object, and any other place as a page.
+pub(crate) fn nothing_served(
+    api: &ApiShared,
+    path: &ResourcePath,
+) -> Result<RequestOutcome, ApiError> {
+    match api.registry.in_group(&path.group).next() {
+        Some(_) => Err(ApiError::no_such_path()),
+        None => Ok(no_page().into()),
+    }
+}
+
+/// The answer to a path with a slash too many, which names nothing upstream.
+pub(crate) fn misspelt(
+    api: &ApiShared,
+    text: &str,
+    path: &ResourcePath,
+) -> Result<RequestOutcome, ApiError> {
+    match text.starts_with("//") {
+        true => Ok(no_page().into()),
+        false => nothing_served(api, path),
+    }
+}
+
 /// The answer where nothing is served.
-pub(crate) fn no_page() -> ApiAnswer {
+fn no_page() -> ApiAnswer {
     ApiAnswer::text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 

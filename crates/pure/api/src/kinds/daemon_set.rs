@@ -20,7 +20,7 @@ use crate::validation::{Path, amounts, numbers, selector, text};
 
 /// How often the template was changed: a field of earlier versions of the API that lives on as an
 /// annotation.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 impl ApiKind for DaemonSet {
     const NAMES: ResourceNames = ResourceNames {

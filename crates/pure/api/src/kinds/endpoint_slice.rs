@@ -1,6 +1,6 @@
 //! EndpointSlice (discovery.k8s.io/v1): some of the addresses behind a Service.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use rekindle_types::Tick;
@@ -141,21 +141,14 @@ fn endpoint_errors(endpoint: &Endpoint, type_: &str, field: &Path) -> Vec<FieldE
     for (index, address) in endpoint.addresses.iter().enumerate().take(ADDRESSES_MAX) {
         let field = addresses.index(index);
         match type_ {
-            "IPv4" if address.parse::<Ipv4Addr>().is_err() => {
-                errors.push(FieldError::invalid(
-                    field,
-                    address.as_str(),
-                    "must be a valid IPv4 address",
-                ));
+            "IPv4" | "IPv6" => {
+                errors.extend(ip_errors(address, &field));
+                let is_of_family = |ip: IpAddr| ip.is_ipv4() == (type_ == "IPv4");
+                if address.parse().is_ok_and(|ip| !is_of_family(ip)) {
+                    let why = format!("must be an {type_} address");
+                    errors.push(FieldError::invalid(&addresses, address.as_str(), why));
+                }
             }
-            "IPv6" if address.parse::<Ipv6Addr>().is_err() => {
-                errors.push(FieldError::invalid(
-                    field,
-                    address.as_str(),
-                    "must be a valid IPv6 address",
-                ));
-            }
-            "IPv4" | "IPv6" => errors.extend(special_address(address, &field)),
             "FQDN" => errors.extend(invalid_each(&field, address, names::dns_subdomain(address))),
             _ => {} // the type is named above
         }
@@ -169,17 +162,30 @@ fn endpoint_errors(endpoint: &Endpoint, type_: &str, field: &Path) -> Vec<FieldE
     errors
 }
 
+/// What is wrong with the IP address of an endpoint.
+pub(super) fn ip_errors(address: &str, field: &Path) -> Vec<FieldError> {
+    if address.parse::<IpAddr>().is_ok() {
+        return special_address(address, field).into_iter().collect();
+    }
+    // upstream asks a second time, for special addresses
+    let details = [
+        "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+        "must be a valid IP address",
+    ];
+    details.into_iter().map(|detail| FieldError::invalid(field, address, detail)).collect()
+}
+
 /// Addresses that mean the node itself, or nobody in particular: behind a Service they would lead
 /// clients where no pod is.
 pub(super) fn special_address(address: &str, field: &Path) -> Option<FieldError> {
-    let ip: std::net::IpAddr = address.parse().ok()?;
+    let ip: IpAddr = address.parse().ok()?;
     let is_link_local = match ip {
-        std::net::IpAddr::V4(ip) => ip.is_link_local(),
-        std::net::IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
     };
     let is_link_multicast = match ip {
-        std::net::IpAddr::V4(ip) => ip.octets()[..3] == [224, 0, 0],
-        std::net::IpAddr::V6(ip) => ip.segments()[0] & 0xff0f == 0xff02,
+        IpAddr::V4(ip) => ip.octets()[..3] == [224, 0, 0],
+        IpAddr::V6(ip) => ip.segments()[0] & 0xff0f == 0xff02,
     };
     let detail = if ip.is_unspecified() {
         format!("may not be unspecified ({address})")

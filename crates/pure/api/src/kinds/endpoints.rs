@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, 
 use rekindle_types::Tick;
 
 use super::defaults;
-use super::endpoint_slice::{SHOWN_MAX, some_of_all, special_address};
+use super::endpoint_slice::{SHOWN_MAX, ip_errors, some_of_all};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
@@ -100,13 +100,7 @@ fn subset_errors(subset: &EndpointSubset, field: &Path) -> Vec<FieldError> {
 }
 
 fn address_errors(address: &EndpointAddress, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let ip = field.child("ip");
-    if address.ip.parse::<std::net::IpAddr>().is_err() {
-        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        errors.push(FieldError::invalid(&ip, address.ip.as_str(), detail));
-    }
-    errors.extend(special_address(&address.ip, &ip));
+    let mut errors = ip_errors(&address.ip, &field.child("ip"));
     if let Some(hostname) = address.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
         errors.extend(invalid_each(&field.child("hostname"), hostname, names::dns_label(hostname)));
     }

@@ -41,7 +41,7 @@ mod config_map;
 mod controller_revision;
 mod cron_job;
 mod custom_resource_definition;
-mod daemon_set;
+pub(crate) mod daemon_set;
 mod defaults;
 mod deployment;
 mod endpoint_slice;

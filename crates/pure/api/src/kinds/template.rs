@@ -32,6 +32,20 @@ pub(super) enum PodMaker {
 }
 
 impl PodMaker {
+    /// What upstream says of a selector that cannot be used, beside what is wrong in it.
+    fn unreadable_selector(self, selector: &LabelSelector, field: Path) -> Option<FieldError> {
+        let detail = match self {
+            PodMaker::ReplicaSet => "invalid label selector",
+            PodMaker::StatefulSet => "",
+            PodMaker::DaemonSet | PodMaker::ReplicationController => return None,
+        };
+        Some(FieldError {
+            field: field.into(),
+            problem: FieldProblem::Invalid(json(selector)),
+            detail: detail.to_owned(),
+        })
+    }
+
     const fn name(self) -> &'static str {
         match self {
             PodMaker::DaemonSet => "DaemonSet",
@@ -70,8 +84,12 @@ pub(super) fn check(
     if selector::is_empty(labels_selector) {
         errors.push(maker.empty_selector(labels_selector, field.child("selector")));
     } else {
-        errors.extend(selector::check(labels_selector, &field.child("selector")));
-        if !selector::matches(labels_selector, template_labels) {
+        let mistakes = selector::check(labels_selector, &field.child("selector"));
+        let is_readable = mistakes.is_empty();
+        errors.extend(mistakes);
+        if !is_readable {
+            errors.extend(maker.unreadable_selector(labels_selector, field.child("selector")));
+        } else if !selector::matches(labels_selector, template_labels) {
             errors.push(FieldError {
                 field: template_field.child("metadata").child("labels").into(),
                 problem: FieldProblem::Invalid(json(&template_labels.unwrap_or(&BTreeMap::new()))),

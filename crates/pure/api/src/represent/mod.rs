@@ -5,14 +5,17 @@ mod table;
 
 use table::TableColumns;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use rekindle_store::{Revision, StoredObject};
 use rekindle_types::Tick;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::kinds::daemon_set::TEMPLATE_GENERATION;
 use crate::registry::{KindEntry, KindOrigin};
 use crate::request::Representation;
 use crate::status::ApiError;
@@ -54,7 +57,7 @@ impl ObjectRenderer<'_> {
     pub fn object(&self, json: &Bytes) -> Result<Bytes, ApiError> {
         match self.form {
             Representation::Objects => shown(self.entry, json),
-            Representation::Metadata(_) => Ok(metadata_only(json)?.into()),
+            Representation::Metadata(_) => Ok(metadata_only(self.entry, json)?.into()),
             Representation::Table(include) => {
                 let meta =
                     ListMeta { resource_version: resource_version(json)?, ..ListMeta::default() };
@@ -96,7 +99,7 @@ impl ObjectRenderer<'_> {
             }
             match self.form {
                 Representation::Metadata(_) => {
-                    json.extend_from_slice(&metadata_only(&object.value)?)
+                    json.extend_from_slice(&metadata_only(self.entry, &object.value)?)
                 }
                 Representation::Objects | Representation::Table(_) => {
                     extend_with_item(&mut json, self.entry, &shown(self.entry, &object.value)?);
@@ -199,9 +202,27 @@ fn resource_version(json: &[u8]) -> Result<String, ApiError> {
         .map_err(|error| ApiError::internal(format!("read a stored object: {error}")))
 }
 
+/// The metadata of a DaemonSet without the annotation that upstream shows with its spec only.
+fn without_template_generation(metadata: &str) -> Result<String, ApiError> {
+    let mut metadata: Value = serde_json::from_str(metadata).map_err(ApiError::internal)?;
+    if let Some(annotations) = metadata["annotations"].as_object_mut() {
+        annotations.remove(TEMPLATE_GENERATION);
+        if annotations.is_empty()
+            && let Some(metadata) = metadata.as_object_mut()
+        {
+            metadata.remove("annotations");
+        }
+    }
+    Ok(metadata.to_string())
+}
+
 /// A `PartialObjectMetadata`.
-fn metadata_only(json: &[u8]) -> Result<Vec<u8>, ApiError> {
+fn metadata_only(entry: &KindEntry, json: &[u8]) -> Result<Vec<u8>, ApiError> {
     let metadata = metadata(json)?.get();
+    let metadata: Cow<'_, str> = match &*entry.kind {
+        "DaemonSet" if entry.group == "apps" => without_template_generation(metadata)?.into(),
+        _ => metadata.into(),
+    };
     Ok(format!(
         "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata}}}"
     )

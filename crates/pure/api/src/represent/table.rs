@@ -103,7 +103,7 @@ fn row(
         .map_err(|error| ApiError::internal(format!("read a stored {}: {error}", entry.kind)))?;
     let cells = object.row(now).into_iter().map(cell).collect::<Result<_, _>>()?;
     let object = match include {
-        IncludeObject::Metadata => Some(raw(metadata_only(json)?)?),
+        IncludeObject::Metadata => Some(raw(metadata_only(entry, json)?)?),
         IncludeObject::Object => Some(raw(shown(entry, json)?.to_vec())?),
         IncludeObject::None => None,
     };

@@ -6,7 +6,7 @@ use k8s_openapi::api::authorization::v1::{
     SubjectAccessReviewSpec, SubjectAccessReviewStatus, SubjectRulesReviewStatus,
 };
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
 use super::{created, read};
 use crate::auth::{AccessAttributes, ClientIdentity, UserInfo};
@@ -15,9 +15,10 @@ use crate::outcome::ApiAnswer;
 use crate::registry::FieldError;
 use crate::registry::field_error::FieldProblem;
 use crate::request::{ApiRequest, ResourcePath};
+use crate::selectors::FieldSelector;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::validation::{items, text};
+use crate::validation::{Path, items, selector, text};
 
 /// `selfsubjectaccessreviews`.
 pub(super) fn may_i(
@@ -30,8 +31,8 @@ pub(super) fn may_i(
     let spec = &review.spec;
     let what = attributes(&spec.resource_attributes, &spec.non_resource_attributes)?;
     review.status = Some(match &request.identity {
-        ClientIdentity::Anonymous => status(AccessDecision::Deny),
-        ClientIdentity::User(user) => status(api.decide(user, &what)?),
+        ClientIdentity::Anonymous => status(AccessDecision::Deny, &spec.resource_attributes),
+        ClientIdentity::User(user) => status(api.decide(user, &what)?, &spec.resource_attributes),
     });
     created(&review)
 }
@@ -138,18 +139,46 @@ fn decide(
         uid: spec.uid.clone(),
         extra: spec.extra.clone().unwrap_or_default(),
     };
-    Ok(status(api.decide(&user, &what)?))
+    Ok(status(api.decide(&user, &what)?, &spec.resource_attributes))
 }
 
-fn status(verdict: AccessDecision) -> SubjectAccessReviewStatus {
+fn status(
+    verdict: AccessDecision,
+    asked: &Option<ResourceAttributes>,
+) -> SubjectAccessReviewStatus {
+    let evaluation_error = asked.as_ref().and_then(ignored_selectors);
     match verdict {
         AccessDecision::Allow(reason) => SubjectAccessReviewStatus {
             allowed: true,
             reason: Some(reason).filter(|reason| !reason.is_empty()),
+            evaluation_error,
             ..SubjectAccessReviewStatus::default()
         },
-        AccessDecision::Deny => SubjectAccessReviewStatus::default(),
+        AccessDecision::Deny => {
+            SubjectAccessReviewStatus { evaluation_error, ..SubjectAccessReviewStatus::default() }
+        }
     }
+}
+
+/// Says which selectors cannot be read, and so limit nothing.
+fn ignored_selectors(resource: &ResourceAttributes) -> Option<String> {
+    let of_fields = resource
+        .field_selector
+        .as_ref()
+        .is_some_and(|asked| FieldSelector::parse(text(asked.raw_selector.as_ref())).is_err());
+    let of_labels = resource.label_selector.as_ref().is_some_and(|asked| {
+        let wanted = LabelSelector {
+            match_expressions: asked.requirements.clone(),
+            ..LabelSelector::default()
+        };
+        !selector::check(&wanted, &Path::new("requirements")).is_empty()
+    });
+    let ignored = [("fieldSelector", of_fields), ("labelSelector", of_labels)];
+    let ignored = ignored.into_iter().filter(|(_, is_ignored)| *is_ignored);
+    let said: Vec<String> = ignored
+        .map(|(name, _)| format!("spec.resourceAttributes.{name} ignored due to parse error"))
+        .collect();
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 fn attributes<'a>(

@@ -167,7 +167,7 @@ fn requests_that_make_no_sense_are_refused() {
         400 BadRequest: invalid value for limit: "x" is not a whole number
         400 BadRequest: field label not supported: spec.x
         404 NotFound: configmaps "nosuch" not found
-        404 : "#]].assert_eq(&texts.join("\n"));
+        404 NotFound: the server could not find the requested resource"#]].assert_eq(&texts.join("\n"));
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn refused_creates_say_why_as_upstream() {
         400 BadRequest: Deployment in version "v1" cannot be handled as a Deployment: json: cannot unmarshal string into field spec.replicas of type int32
         405 MethodNotAllowed: the server does not allow this method on the requested resource
         405 MethodNotAllowed: the server does not allow this method on the requested resource
-        404 : 
+        404 NotFound: the server could not find the requested resource
         405 MethodNotAllowed: the server does not allow this method on the requested resource"#]].assert_eq(&texts(replies));
 }
 

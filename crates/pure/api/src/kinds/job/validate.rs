@@ -74,6 +74,18 @@ fn generated_selector(job: &Job, spec: &JobSpec) -> Vec<FieldError> {
             Some(_) => {}
         }
     }
+    let generated = [OLD_CONTROLLER_UID, CONTROLLER_UID].map(|key| (key, uid));
+    let generated = generated.into_iter().chain([OLD_JOB_NAME, JOB_NAME].map(|key| (key, name)));
+    let generated = generated.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    if let Some(labels_selector) = &spec.selector
+        && !selector::matches(labels_selector, Some(&generated))
+    {
+        errors.push(FieldError {
+            field: Path::new("spec").child("selector").into(),
+            problem: FieldProblem::Invalid(template::json(labels_selector)),
+            detail: "`selector` not auto-generated".to_owned(),
+        });
+    }
     let selected = spec.selector.as_ref().and_then(|selector| selector.match_labels.as_ref());
     if selected.and_then(|labels| labels.get(CONTROLLER_UID)).is_none_or(|value| value != uid) {
         errors.push(FieldError {

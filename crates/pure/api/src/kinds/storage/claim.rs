@@ -125,7 +125,11 @@ impl SubresourceStrategy<StatusPart> for PersistentVolumeClaim {
 
 /// What is wrong with the spec of a claim, also of one that a pod brings along.
 pub(crate) fn spec_errors(spec: &PersistentVolumeClaimSpec, field: &Path) -> Vec<FieldError> {
-    let mut errors = access_mode_errors(spec.access_modes.as_ref(), &field.child("accessModes"));
+    let mut errors = access_mode_errors(
+        spec.access_modes.as_ref(),
+        "at least 1 access mode is required",
+        &field.child("accessModes"),
+    );
     if let Some(selector) = &spec.selector {
         errors.extend(selector::check(selector, &field.child("selector")));
     }
@@ -141,9 +145,13 @@ pub(crate) fn spec_errors(spec: &PersistentVolumeClaimSpec, field: &Path) -> Vec
         errors.extend(invalid_each(&field.child("storageClassName"), class, messages));
     }
     errors.extend(volume_mode_error(spec.volume_mode.as_ref(), field.child("volumeMode")));
+    // what is wrong for every server is said first
+    if !errors.is_empty() {
+        return errors;
+    }
     if spec.data_source.is_some() || spec.data_source_ref.is_some() {
         let name = if spec.data_source.is_some() { "dataSource" } else { "dataSourceRef" };
-        errors.push(unsupported(field.child(name), "nobody fills a volume with it"));
+        errors.push(unsupported(field.child(name), "no controller fills a volume with it"));
     }
     if !text(spec.volume_attributes_class_name.as_ref()).is_empty() {
         let at = field.child("volumeAttributesClassName");

@@ -1,5 +1,6 @@
 //! StorageClass (storage.k8s.io/v1).
 
+use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::{Tick, local_path};
 
@@ -10,7 +11,7 @@ use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::{Path, items, names, text};
+use crate::validation::{Path, invalid_each, items, names, text};
 
 /// Marks the class of claims that name none.
 pub(crate) const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
@@ -53,9 +54,11 @@ impl ApiKind for StorageClass {
         if self.provisioner.is_empty() {
             errors.push(FieldError::required("provisioner", ""));
         } else {
-            let messages = names::qualified(&self.provisioner.to_lowercase());
-            let field = Path::new("provisioner");
-            errors.extend(crate::validation::invalid_each(&field, &self.provisioner, messages));
+            let name = self.provisioner.to_lowercase();
+            errors.extend(invalid_each(&Path::new("provisioner"), &name, names::qualified(&name)));
+        }
+        if self.parameters.as_ref().is_some_and(|all| all.contains_key("")) {
+            errors.push(FieldError::invalid("parameters", "", "field can not be empty."));
         }
         match text(self.reclaim_policy.as_ref()) {
             "" | "Delete" | "Retain" => {}
@@ -73,7 +76,9 @@ impl ApiKind for StorageClass {
                 &["Immediate", "WaitForFirstConsumer"],
             )),
         }
-        if !items(self.allowed_topologies.as_ref()).is_empty() {
+        errors.extend(topology_errors(items(self.allowed_topologies.as_ref())));
+        // what is wrong for every server is said first
+        if errors.is_empty() && !items(self.allowed_topologies.as_ref()).is_empty() {
             let why = "volumes are made on the node that the pod goes to";
             errors.push(unsupported(Path::new("allowedTopologies"), why));
         }
@@ -109,6 +114,22 @@ impl ApiKind for StorageClass {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
     }
+}
+
+fn topology_errors(terms: &[TopologySelectorTerm]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, term) in terms.iter().enumerate() {
+        let field = Path::new("allowedTopologies").index(index).child("matchLabelExpressions");
+        for (index, wanted) in items(term.match_label_expressions.as_ref()).iter().enumerate() {
+            let field = field.index(index);
+            if wanted.values.is_empty() {
+                errors.push(FieldError::required(field.child("values"), ""));
+            }
+            let key = field.child("key");
+            errors.extend(invalid_each(&key, &wanted.key, names::qualified(&wanted.key)));
+        }
+    }
+    errors
 }
 
 /// The fields that do not change, and whether they are the same in both.

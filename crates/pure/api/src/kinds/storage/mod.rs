@@ -44,10 +44,10 @@ fn stored_only(kind: &str, why: &str) -> Vec<String> {
 }
 
 /// Source: upstream's `ValidatePersistentVolumeClaimSpec` and `ValidatePersistentVolumeSpec`.
-fn access_mode_errors(modes: Option<&Vec<String>>, field: &Path) -> Vec<FieldError> {
+fn access_mode_errors(modes: Option<&Vec<String>>, detail: &str, field: &Path) -> Vec<FieldError> {
     let modes = items(modes);
     if modes.is_empty() {
-        return vec![FieldError::required(field, "at least 1 access mode is required")];
+        return vec![FieldError::required(field, detail)];
     }
     let known = ACCESS_MODES.map(|(name, _)| name);
     let mut errors: Vec<FieldError> = modes

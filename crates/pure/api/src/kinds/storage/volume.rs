@@ -1,7 +1,11 @@
 //! PersistentVolume (core/v1).
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldProblem;
+use serde_json::json;
 
 use super::{
     FILESYSTEM, STORAGE, access_mode_errors, modes_cell, size_error, size_of, unsupported,
@@ -138,18 +142,34 @@ impl SubresourceStrategy<StatusPart> for PersistentVolume {
 }
 
 fn spec_errors(spec: &PersistentVolumeSpec, field: &Path) -> Vec<FieldError> {
-    let mut errors = access_mode_errors(spec.access_modes.as_ref(), &field.child("accessModes"));
+    let mut errors =
+        access_mode_errors(spec.access_modes.as_ref(), "", &field.child("accessModes"));
     let capacity = field.child("capacity");
-    match size_of(spec.capacity.as_ref()) {
-        None => errors.push(FieldError::required(capacity.key(STORAGE), "")),
-        Some(size) => errors.extend(size_error(size, &capacity.key(STORAGE))),
+    if spec.capacity.as_ref().is_none_or(BTreeMap::is_empty) {
+        errors.push(FieldError::required(&capacity, ""));
+    }
+    let size = size_of(spec.capacity.as_ref());
+    if size.is_none() || spec.capacity.as_ref().is_some_and(|list| list.len() > 1) {
+        errors.push(FieldError {
+            field: (&capacity).into(),
+            problem: FieldProblem::NotSupported(shown_capacity(spec)),
+            detail: format!("supported values: {STORAGE:?}"),
+        });
+    }
+    if let Some(size) = size {
+        let field = capacity.key(STORAGE);
+        if let Some(amount) = quantities::read(size).ok().filter(|amount| amount.is_negative()) {
+            let detail = "must be a valid resource quantity";
+            errors.push(FieldError::invalid(&field, amount.units(), detail));
+        }
+        errors.extend(size_error(size, &field));
     }
     errors.extend(source_errors(spec, field));
     match text(spec.persistent_volume_reclaim_policy.as_ref()) {
         "" | "Delete" | "Retain" => {}
         "Recycle" => errors.push(unsupported(
             field.child("persistentVolumeReclaimPolicy"),
-            "nobody scrubs volumes; use Delete or Retain",
+            "no node scrubs volumes; use Delete or Retain",
         )),
         other => errors.push(FieldError::not_supported(
             field.child("persistentVolumeReclaimPolicy"),
@@ -177,6 +197,14 @@ fn spec_errors(spec: &PersistentVolumeSpec, field: &Path) -> Vec<FieldError> {
         }
     }
     errors
+}
+
+/// The capacity as an error shows it.
+fn shown_capacity(spec: &PersistentVolumeSpec) -> String {
+    let amounts = spec.capacity.as_ref().filter(|list| !list.is_empty());
+    let shown = amounts
+        .map(|list| list.iter().map(|(name, size)| (name, &size.0)).collect::<BTreeMap<_, _>>());
+    json!(shown).to_string()
 }
 
 /// The places of a volume's content by name, and whether they are set.
@@ -221,7 +249,7 @@ fn source_errors(spec: &PersistentVolumeSpec, field: &Path) -> Vec<FieldError> {
             let detail = "may not specify more than 1 volume type";
             errors.push(FieldError::forbidden(field.child(name), detail));
         } else if !matches!(name, "hostPath" | "local") {
-            let why = "nobody could mount it; volumes may be of the types hostPath, local";
+            let why = "no node can mount it; volumes may be of the types hostPath, local";
             errors.push(unsupported(field.child(name), why));
         }
     }

@@ -21,10 +21,10 @@ pub(super) fn check(projected: &ProjectedVolumeSource, field: &Path) -> Vec<Fiel
     errors.extend(volume_files::user(projected.default_user, &field.child("defaultUser")));
     let mut taken: ListKeys<&str> = ListKeys::new();
     for (index, projection) in items(projected.sources.as_ref()).iter().enumerate() {
-        errors.extend(source(projection, &field.child("sources").index(index)));
+        errors.extend(source(projection, field, &field.child("sources").index(index)));
         for named in named_paths(projection) {
             if !named.path.is_empty() && taken.add(named.path).is_some() {
-                let detail = format!("conflicting duplicate paths: {}", named.path);
+                let detail = "conflicting duplicate paths";
                 errors.push(FieldError::invalid(field, shortened(named.shown), detail));
             }
         }
@@ -33,7 +33,7 @@ pub(super) fn check(projected: &ProjectedVolumeSource, field: &Path) -> Vec<Fiel
 }
 
 /// A source that names nothing is taken, as upstream: it adds no file.
-fn source(source: &VolumeProjection, field: &Path) -> Vec<FieldError> {
+fn source(source: &VolumeProjection, volume: &Path, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let set = [
         ("secret", source.secret.is_some()),
@@ -68,12 +68,12 @@ fn source(source: &VolumeProjection, field: &Path) -> Vec<FieldError> {
         errors.extend(volume_files::files(files, &field.child("downwardAPI")));
     }
     if let Some(token) = &source.service_account_token {
-        errors.extend(self::token(token, &field.child("serviceAccountToken")));
+        errors.extend(self::token(token, volume, &field.child("serviceAccountToken")));
     }
     errors
 }
 
-fn token(token: &ServiceAccountTokenProjection, field: &Path) -> Vec<FieldError> {
+fn token(token: &ServiceAccountTokenProjection, volume: &Path, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let seconds = token.expiration_seconds.unwrap_or(TOKEN_SECONDS_MIN);
     let expiration = field.child("expirationSeconds");
@@ -85,7 +85,9 @@ fn token(token: &ServiceAccountTokenProjection, field: &Path) -> Vec<FieldError>
         let detail = "may not specify a duration larger than 2^32 seconds";
         errors.push(FieldError::invalid(&expiration, seconds, detail));
     }
-    errors.extend(volume_files::file_path(&token.path, &field.child("path")));
+    // a path that is missing is named without its source, as upstream
+    let named = if token.path.is_empty() { volume } else { field };
+    errors.extend(volume_files::file_path(&token.path, &named.child("path")));
     errors.extend(volume_files::user(token.user, &field.child("user")));
     errors
 }

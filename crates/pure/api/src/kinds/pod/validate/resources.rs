@@ -38,17 +38,32 @@ pub(super) fn pod_level(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
         for (name, list) in [("limits", &resources.limits), ("requests", &resources.requests)] {
             errors.extend(pod_level_names(list.as_ref(), &field.child(name)));
         }
-        errors.extend(requirements(resources, &field));
+        let known = of_known_names(resources);
+        errors.extend(requirements(&known, &field));
         errors.extend(agree(spec, resources, &field));
     }
     errors.extend(amounts(spec.overhead.as_ref(), &field.child("overhead")));
     errors
 }
 
+/// What is asked for a pod as a whole, without the names that it cannot ask for: these are named
+/// already.
+fn of_known_names(resources: &ResourceRequirements) -> ResourceRequirements {
+    let known = |list: &Option<ResourceList>| {
+        let list = list.as_ref()?;
+        let known = list.iter().filter(|(name, _)| is_pod_level(name));
+        Some(known.map(|(name, amount)| (name.clone(), amount.clone())).collect())
+    };
+    ResourceRequirements {
+        claims: None,
+        limits: known(&resources.limits),
+        requests: known(&resources.requests),
+    }
+}
+
 fn pod_level_names(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError> {
     let names = list.into_iter().flat_map(ResourceList::keys);
     names
-        .filter(|name| is_native(name) || name.contains('/'))
         .filter(|name| !is_pod_level(name))
         .map(|name| {
             let supported = ["cpu", "hugepages-", "memory"];
