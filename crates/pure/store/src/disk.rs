@@ -31,6 +31,40 @@ pub struct DiskContent {
     pub objects: Vec<StoredObject>,
 }
 
+/// Something that is wrong with an object as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectFault {
+    /// Where it is stored.
+    pub key: ObjectKey,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl DiskContent {
+    /// The objects whose revisions cannot be: each is that of one write, and none is newer than the
+    /// newest.
+    pub fn revision_faults(&self) -> Vec<ObjectFault> {
+        let mut by_revision: Vec<&StoredObject> = self.objects.iter().collect();
+        by_revision.sort_by_key(|object| object.revision);
+        let mut faults = Vec::new();
+        let mut before: Option<&StoredObject> = None;
+        for object in by_revision {
+            let StoredObject { key, revision, .. } = object;
+            let mut fault = |problem| faults.push(ObjectFault { key: key.clone(), problem });
+            if *revision == Revision::ZERO {
+                fault("has revision 0, which no write has".to_owned());
+            } else if let Some(before) = before.filter(|before| before.revision == *revision) {
+                fault(format!("has revision {revision}, as {:?} has", before.key.as_str()));
+            }
+            if *revision > self.revision {
+                fault(format!("has revision {revision}, newer than the newest, {}", self.revision));
+            }
+            before = Some(object);
+        }
+        faults
+    }
+}
+
 /// The net effect of some consecutive writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {

@@ -19,11 +19,13 @@
 //!   [`memory::MemoryDisk`] in tests and in the simulator. Nothing here starts a thread: a driver
 //!   runs [`Committer::run`] on a thread of its own, the simulator calls
 //!   [`Committer::commit_pending`] at the moments that it chooses.
+//! - [`backup`] is all objects of one revision as bytes.
 //!
 //! Invariants: revisions are dense (each visible revision is exactly one event); a failed commit
 //! changes nothing that can be seen; lock order is writer, then visible state, then one watcher.
 #![forbid(unsafe_code)]
 
+pub mod backup;
 mod committer;
 mod compaction;
 mod disk;
@@ -45,7 +47,7 @@ mod writer;
 
 pub use committer::{CommitSummary, Committer};
 pub use compaction::Compaction;
-pub use disk::{Batch, BatchRow, Disk, DiskContent, DiskError, DiskSource};
+pub use disk::{Batch, BatchRow, Disk, DiskContent, DiskError, DiskSource, ObjectFault};
 pub use error::StoreError;
 pub use key::{ObjectKey, Revision};
 pub use limits::StoreLimits;

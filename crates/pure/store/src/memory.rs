@@ -1,5 +1,5 @@
-//! A disk in memory, for tests and the simulator: it loses what was not synced, fills up, and
-//! fails, when told to.
+//! A disk in memory, for tests, the simulator, and looking at what another disk held. It loses what
+//! was not synced, fills up, and fails, on request.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -56,6 +56,19 @@ impl MemoryDisk {
     /// An empty disk without a limit.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A disk that holds this already, each key once.
+    pub fn holding(content: DiskContent) -> Self {
+        let objects: BTreeMap<_, _> = content
+            .objects
+            .into_iter()
+            .map(|object| (object.key.clone(), Arc::new(object)))
+            .collect();
+        let used_bytes = objects.values().map(|object| size_bytes(Some(object))).sum();
+        let revision = content.revision;
+        let state = MemoryDiskState { revision, objects, used_bytes, ..Default::default() };
+        Self { platter: Arc::new(Mutex::new(state)) }
     }
 
     /// Adds a fault: each commit meets the oldest one, until there are none.

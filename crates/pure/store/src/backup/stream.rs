@@ -1,0 +1,55 @@
+//! A backup of a store that goes on: the bytes are made as they are taken.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{BackupEncoder, BackupHeader};
+use crate::error::StoreError;
+use crate::object::StoredObject;
+use crate::range::RangeQuery;
+use crate::store::Store;
+
+/// So many bytes are made at a time; with a large object more.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The bytes of a backup, without files. It holds the objects as they were, which the store shares
+/// with it until it writes others in their place.
+pub struct BackupStream {
+    /// None when the last bytes were taken.
+    encoder: Option<BackupEncoder>,
+    objects: std::vec::IntoIter<Arc<StoredObject>>,
+}
+
+impl Store {
+    /// A backup of all durable objects at the newest revision. Writers go on meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`Store::range`].
+    pub fn backup(&self, created_at_micros: u64) -> Result<BackupStream, StoreError> {
+        let page = self.range(&RangeQuery::default())?;
+        let header = BackupHeader {
+            revision: page.revision,
+            created_at_micros,
+            files: 0,
+            objects: page.objects.len() as u64,
+        };
+        let encoder = Some(BackupEncoder::new(&header));
+        Ok(BackupStream { encoder, objects: page.objects.into_iter() })
+    }
+}
+
+impl Iterator for BackupStream {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let mut encoder = self.encoder.take()?;
+        while encoder.untaken_bytes() < CHUNK_BYTES {
+            let Some(object) = self.objects.next() else { return Some(encoder.finish()) };
+            encoder.object(&object);
+        }
+        let chunk = encoder.take();
+        self.encoder = Some(encoder);
+        Some(chunk)
+    }
+}
