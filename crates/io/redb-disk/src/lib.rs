@@ -6,6 +6,8 @@
 //! small.
 #![forbid(unsafe_code)]
 
+mod inspection;
+
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,6 +19,9 @@ use bytes::Bytes;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
 use rekindle_store::{Batch, Disk, DiskContent, DiskError, ObjectKey, Revision, StoredObject};
+
+use inspection::without_panic;
+pub use inspection::{StoreInspection, inspect};
 
 const OBJECTS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("objects");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -82,46 +87,18 @@ impl RedbDisk {
         }
     }
 
-    /// What the file says about itself; none when it is new.
-    fn read_meta(&mut self) -> Result<Option<Revision>, DiskError> {
+    /// The newest durable revision; none when the file is new.
+    fn read_revision(&mut self) -> Result<Option<Revision>, DiskError> {
         let path = self.path.clone();
         let database = match self.database() {
             Ok(database) => database,
             Err(error) => return Err(self.open_error(error)),
         };
-        let read = |database: &Database| -> Result<Option<(u64, u64)>, redb::Error> {
-            let transaction = database.begin_read()?;
-            let meta = match transaction.open_table(META) {
-                Ok(meta) => meta,
-                Err(TableError::TableDoesNotExist(_)) => return Ok(None),
-                Err(error) => return Err(error.into()),
-            };
-            let value = |name| -> Result<u64, redb::Error> {
-                Ok(meta.get(name)?.map_or(0, |value| value.value()))
-            };
-            Ok(Some((value(META_FORMAT)?, value(META_REVISION)?)))
-        };
-        match read(database).map_err(|error| self.load_error(error))? {
+        match read_meta(database).map_err(|error| self.load_error(error))? {
             None => Ok(None),
             Some((FORMAT, revision)) => Ok(Some(Revision(revision))),
             Some((found, _)) => Err(DiskError::Format { path, found, known: FORMAT }),
         }
-    }
-
-    fn read_objects(&mut self) -> Result<Vec<StoredObject>, redb::Error> {
-        let transaction = self.database()?.begin_read()?;
-        let table = transaction.open_table(OBJECTS)?;
-        let mut objects = Vec::new();
-        for row in table.iter()? {
-            let (key, value) = row?;
-            let (revision, value) = value.value();
-            objects.push(StoredObject {
-                key: key.value().into(),
-                revision: Revision(revision),
-                value: Bytes::copy_from_slice(value),
-            });
-        }
-        Ok(objects)
     }
 
     fn write(&mut self, batch: &Batch) -> Result<(), redb::Error> {
@@ -141,23 +118,33 @@ impl RedbDisk {
     }
 }
 
-impl Disk for RedbDisk {
-    fn load(&mut self) -> Result<DiskContent, DiskError> {
-        let Some(revision) = self.read_meta()? else {
+impl RedbDisk {
+    fn load_content(&mut self) -> Result<DiskContent, DiskError> {
+        let Some(revision) = self.read_revision()? else {
             self.write(&Batch { revision: Revision::ZERO, rows: Vec::new() })
                 .map_err(|error| self.commit_error(error))?;
             return Ok(DiskContent::default());
         };
-        let objects = self.read_objects().map_err(|error| self.load_error(error))?;
-        if let Some(object) = objects.iter().find(|object| object.revision > revision) {
-            let what = format!(
-                "{:?} has revision {}, newer than the newest, {revision}",
-                object.key.as_str(),
-                object.revision
-            );
+        let objects = self.database().map_err(Into::into).and_then(read_objects);
+        let objects = objects.map_err(|error| self.load_error(error))?;
+        let content = DiskContent { revision, objects };
+        if let Some(fault) = content.revision_faults().first() {
+            let what = format!("{:?} {}", fault.key.as_str(), fault.problem);
             return Err(DiskError::Damaged { path: self.path.clone(), what });
         }
-        Ok(DiskContent { revision, objects })
+        Ok(content)
+    }
+}
+
+impl Disk for RedbDisk {
+    fn load(&mut self) -> Result<DiskContent, DiskError> {
+        without_panic(|| self.load_content()).unwrap_or_else(|what| {
+            if let Some(damaged) = self.database.take() {
+                // the first panic is the one to tell of
+                let _closed = without_panic(|| drop(damaged));
+            }
+            Err(DiskError::Damaged { path: self.path.clone(), what })
+        })
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), DiskError> {
@@ -169,6 +156,35 @@ impl std::fmt::Debug for RedbDisk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RedbDisk").field("path", &self.path).finish_non_exhaustive()
     }
+}
+
+/// Format and newest revision; none in a new file.
+fn read_meta(database: &Database) -> Result<Option<(u64, u64)>, redb::Error> {
+    let transaction = database.begin_read()?;
+    let meta = match transaction.open_table(META) {
+        Ok(meta) => meta,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let value =
+        |name| -> Result<u64, redb::Error> { Ok(meta.get(name)?.map_or(0, |value| value.value())) };
+    Ok(Some((value(META_FORMAT)?, value(META_REVISION)?)))
+}
+
+fn read_objects(database: &Database) -> Result<Vec<StoredObject>, redb::Error> {
+    let transaction = database.begin_read()?;
+    let table = transaction.open_table(OBJECTS)?;
+    let mut objects = Vec::new();
+    for row in table.iter()? {
+        let (key, value) = row?;
+        let (revision, value) = value.value();
+        objects.push(StoredObject {
+            key: key.value().into(),
+            revision: Revision(revision),
+            value: Bytes::copy_from_slice(value),
+        });
+    }
+    Ok(objects)
 }
 
 fn write_rows<'a>(

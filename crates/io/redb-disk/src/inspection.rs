@@ -1,0 +1,106 @@
+//! A look at a store's file that changes nothing: all of it is done on a copy in memory. Opening
+//! the file itself may repair it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use redb::backends::InMemoryBackend;
+use redb::{Database, StorageBackend};
+use rekindle_store::{DiskContent, DiskError, Revision};
+
+use crate::{FORMAT, read_meta, read_objects};
+
+/// So much is copied at a time.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// What was found.
+#[derive(Debug)]
+pub struct StoreInspection {
+    /// What could be read.
+    pub content: DiskContent,
+    /// What is wrong with the file itself.
+    pub faults: Vec<String>,
+}
+
+/// Looks at every page and object of the file.
+///
+/// # Errors
+/// When the file is open in another process, or cannot be read.
+pub fn inspect(path: &Path) -> Result<StoreInspection, DiskError> {
+    let failed = |error| DiskError::Load { path: path.to_owned(), source: Arc::new(error) };
+    let file = OpenOptions::new().read(true).open(path).map_err(failed)?;
+    match file.try_lock_shared() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(DiskError::Locked { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    let copy = copy_of(file).map_err(failed)?;
+    let mut inspection = StoreInspection { content: DiskContent::default(), faults: Vec::new() };
+    if let Err(fault) = inspect_copy(copy, &mut inspection.content) {
+        inspection.faults.push(fault);
+    }
+    Ok(inspection)
+}
+
+fn copy_of(mut file: File) -> io::Result<InMemoryBackend> {
+    let copy = InMemoryBackend::new();
+    let (mut chunk, mut length) = (Vec::new(), 0);
+    while file.by_ref().take(COPY_BYTES).read_to_end(&mut chunk)? > 0 {
+        let end = length + chunk.len() as u64;
+        copy.set_len(end)?;
+        StorageBackend::write(&copy, length, &chunk)?;
+        chunk.clear();
+        length = end;
+    }
+    Ok(copy)
+}
+
+/// Damage tends to be one page that shows in several ways: the first fault is the one to tell of.
+fn inspect_copy(copy: InMemoryBackend, content: &mut DiskContent) -> Result<(), String> {
+    if copy.len().is_ok_and(|bytes| bytes == 0) {
+        return Err("the file is empty".to_owned());
+    }
+    let builder = redb::Builder::new();
+    let mut database = without_panic(|| builder.create_with_backend(copy))
+        .and_then(|opened| opened.map_err(|error| error.to_string()))
+        .map_err(damaged)?;
+    let read = without_panic(|| read(&database)).flatten();
+    let checked = without_panic(|| database.check_integrity());
+    without_panic(|| drop(database)).map_err(damaged)?;
+    match checked {
+        Ok(Ok(true)) => {}
+        Ok(Ok(false)) => return Err(damaged("checksums do not match".to_owned())),
+        Ok(Err(error)) => return Err(damaged(error.to_string())),
+        Err(panic) => return Err(damaged(panic)),
+    }
+    *content = read?;
+    Ok(())
+}
+
+fn read(database: &Database) -> Result<DiskContent, String> {
+    let (format, revision) = match read_meta(database).map_err(|error| error.to_string())? {
+        Some(meta) => meta,
+        None => return Err("it has no table of a store".to_owned()),
+    };
+    if format != FORMAT {
+        return Err(format!("it has data format {format}, this version reads format {FORMAT}"));
+    }
+    let objects = read_objects(database).map_err(|error| error.to_string())?;
+    Ok(DiskContent { revision: Revision(revision), objects })
+}
+
+fn damaged(what: String) -> String {
+    format!("its pages are damaged: {what}")
+}
+
+/// redb meets damage with an error where it expects some, and with a panic elsewhere.
+pub(crate) fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        format!("redb panicked: {}", text.unwrap_or("without a message"))
+    })
+}
