@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::StreamExt;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
@@ -13,6 +14,7 @@ use rekindle_api::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
 use rekindle_api::outcome::{ApiAnswer, RequestOutcome};
 use rekindle_api::proxy_request::ProxyRequest;
 use rekindle_api::status::ApiError;
+use rekindle_store::backup::BackupStream;
 
 use super::body::FrontBody;
 use super::front::Front;
@@ -20,6 +22,11 @@ use super::logs::LogRequestError;
 use super::metrics::RequestLabels;
 use super::proxy::{self, ProxiedRequest};
 use super::response::{respond, stream};
+
+/// How many backups may be read at a time.
+pub(super) const BACKUPS_MAX: usize = 2;
+/// Seconds after which a client that wants one more tries again.
+const BACKUP_RETRY_SECONDS: u32 = 10;
 
 /// The request that is answered.
 #[derive(Clone, Copy)]
@@ -59,6 +66,7 @@ impl Front {
             RequestOutcome::Webhooks(_) => {
                 respond(ApiError::internal("webhooks are asked before the answer").into())
             }
+            RequestOutcome::Backup(backup) => self.backup(backup),
         }
     }
 
@@ -121,6 +129,20 @@ impl Front {
             }),
             Err(error) => respond(ApiError::internal(error).into()),
         }
+    }
+
+    /// Each backup keeps alive what is overwritten while its client reads it.
+    fn backup(&self, backup: BackupStream) -> Response<FrontBody> {
+        let Ok(permit) = Arc::clone(&self.backups).try_acquire_owned() else {
+            let problem = format!("{BACKUPS_MAX} backups are being read already");
+            return respond(ApiError::too_many_requests(problem, BACKUP_RETRY_SECONDS).into());
+        };
+        let chunks = backup.map(move |chunk| {
+            let _held_to_the_end = &permit;
+            Ok(chunk)
+        });
+        let body = FrontBody::stream(futures::stream::iter(chunks).boxed());
+        stream(body, "application/octet-stream")
     }
 
     async fn log(&self, query: LogQuery) -> Response<FrontBody> {

@@ -22,10 +22,10 @@ use rekindle_api::request::{ApiRequest, RequestLine};
 use rekindle_api::status::ApiError;
 use rekindle_api::{Api, Impersonation};
 use rekindle_metrics::MetricsSource;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
-use super::answer::AnswerContext;
+use super::answer::{AnswerContext, BACKUPS_MAX};
 use super::bad_tokens::BadTokens;
 use super::body::{FrontBody, FrontPhase, PhaseSender};
 use super::caller::RequestSource;
@@ -66,6 +66,8 @@ pub struct Front {
     pub(super) metrics: Arc<FrontMetrics>,
     pub(super) figures: Vec<Arc<dyn MetricsSource>>,
     pub(super) phase: PhaseSender,
+    /// One permit for each backup that may be read.
+    pub(super) backups: Arc<Semaphore>,
     shares: UserShares,
     pool: WorkPool,
     bad_tokens: BadTokens,
@@ -86,6 +88,7 @@ impl Front {
             metrics: Arc::default(),
             figures: Vec::new(),
             phase: Arc::new(phase),
+            backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
             shares: UserShares::default(),
             pool: WorkPool::default(),
             bad_tokens: BadTokens::default(),

@@ -260,6 +260,16 @@ impl Api {
         self.shared.custom.served(&self.shared)
     }
 
+    /// Every kind that a durable definition describes, in the version that its objects are stored
+    /// in, by what their keys begin with.
+    pub(crate) fn kinds_of_definitions(&self) -> Vec<(String, Arc<KindEntry>)> {
+        let kinds = self.shared.custom.all(&self.shared);
+        let stored = kinds.iter().filter_map(|kind| {
+            Some((kind.place_of_objects(), Arc::clone(kind.storage_version()?)))
+        });
+        stored.collect()
+    }
+
     /// The built-in kinds.
     pub fn registry(&self) -> &Registry {
         &self.shared.registry
@@ -428,7 +438,8 @@ fn with_warning(
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics
-            | RequestOutcome::Webhooks(_)),
+            | RequestOutcome::Webhooks(_)
+            | RequestOutcome::Backup(_)),
         ) => Ok(other),
         Err(error) => Err(error.with_warnings(warnings)),
     }

@@ -12,7 +12,8 @@
 //!                     decode, patch, validation        ├ Watch    events as they come
 //!                     admission, verbs, represent      ├ Log, Stream, Node …: the node answers
 //!                                                      ├ Webhooks to be asked; then again
-//!                                                      └ Metrics  the server's own figures
+//!                                                      ├ Metrics  the server's own figures
+//!                                                      └ Backup   all that is stored
 //! ```
 #![forbid(unsafe_code)]
 
@@ -55,6 +56,7 @@ mod service_endpoints;
 mod shared;
 pub mod status;
 mod stored;
+mod stored_check;
 mod subresources;
 pub mod table;
 mod terms;

@@ -79,7 +79,8 @@ impl SimServer {
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics
-            | RequestOutcome::Webhooks(_) => None,
+            | RequestOutcome::Webhooks(_)
+            | RequestOutcome::Backup(_) => None,
         };
         let Some(ApiAnswer { code, body, warnings, .. }) = answer else {
             return SimAnswer { code: 501, body: Bytes::new(), warnings: Vec::new() };

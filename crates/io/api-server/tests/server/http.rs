@@ -16,6 +16,7 @@ use rekindle_api_server::{
     ApiServer, Front, FrontBody, FrontParts, InProcessService, LogRequestError, LogStream,
     NodeLogs, OsEntropy, ServerLimits, SystemClock, TlsListener,
 };
+use rekindle_store::backup::{BackupDecoder, BackupPart};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Store, StoreLimits};
 use rekindle_types::log_options::{ContainerRun, LogSince};
@@ -117,6 +118,37 @@ async fn requests_are_served_in_process_with_warnings_and_codes() {
     assert_eq!(json_of(missing).await["kind"], "Status");
     let nowhere = send(&service, "GET", "/nowhere", "").await;
     assert_eq!(nowhere.status(), StatusCode::NOT_FOUND);
+}
+
+/// What a backup keeps alive is bounded by how many are read.
+#[tokio::test]
+async fn two_backups_are_read_at_a_time_and_writers_go_on() {
+    let (front, _) = front();
+    let service = admin(&front);
+    let revision = front.api().store().revision();
+    let first = send(&service, "GET", "/backup", "").await;
+    let second = send(&service, "GET", "/backup", "").await;
+    assert_eq!((first.status(), second.status()), (StatusCode::OK, StatusCode::OK));
+    let third = send(&service, "GET", "/backup", "").await;
+    assert_eq!(third.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert!(third.headers().contains_key("retry-after"));
+    let made = send(&service, "POST", CONFIG_MAPS, config_map("later").to_string()).await;
+    assert_eq!(made.status(), StatusCode::CREATED);
+
+    drop(first);
+    let head = send(&service, "HEAD", "/backup", "").await;
+    assert_eq!(head.status(), StatusCode::OK);
+    let third = send(&service, "GET", "/backup", "").await;
+    assert_eq!(third.status(), StatusCode::OK, "the first and the head hold nothing any more");
+    let bytes = second.into_body().collect().await.unwrap().to_bytes();
+    let mut decoder = BackupDecoder::default();
+    decoder.push(&bytes);
+    let Some(BackupPart::Header(header)) = decoder.next_part().unwrap() else {
+        panic!("no header");
+    };
+    assert_eq!(header.revision, revision, "the moment at which it was asked for");
+    while decoder.next_part().unwrap().is_some() {}
+    decoder.finish().unwrap();
 }
 
 #[tokio::test]

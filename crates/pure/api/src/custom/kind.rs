@@ -116,12 +116,17 @@ impl CustomKind {
 
     fn prefix_of_objects(&self, api: &ApiShared) -> Option<String> {
         (!is_place_of_server(api, &self.group, &self.wanted.plural))
-            .then(|| ["/", &self.wanted.plural, ".", &self.group, "/"].concat())
+            .then(|| ["/", &self.place_of_objects(), "/"].concat())
+    }
+
+    /// The first part of the keys of its objects: `widgets.example.com`.
+    pub(crate) fn place_of_objects(&self) -> String {
+        [&self.wanted.plural, ".", &self.group].concat()
     }
 
     /// The version that objects are stored in, served or not: what is read and written by another
     /// one loses the fields that only this one has.
-    pub(super) fn storage_version(&self) -> Option<&Arc<KindEntry>> {
+    pub(crate) fn storage_version(&self) -> Option<&Arc<KindEntry>> {
         self.versions.iter().find(|one| one.is_stored).map(|one| &one.entry)
     }
 

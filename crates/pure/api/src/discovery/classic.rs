@@ -19,11 +19,17 @@ pub(super) fn paths(registry: &Registry) -> Result<ApiAnswer, ApiError> {
             }
         }
     }
-    for path in
-        ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-    {
-        paths.push(path.to_owned());
-    }
+    let others = [
+        "/backup",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ];
+    paths.extend(others.map(str::to_owned));
     Ok(json(&json!({"paths": paths})))
 }
 

@@ -49,6 +49,9 @@ impl Discovery {
         if parts == ["metrics"] {
             return Ok(RequestOutcome::Metrics);
         }
+        if parts == [BACKUP] {
+            return Ok(RequestOutcome::Backup(api.store.backup(request.now.as_micros())?));
+        }
         let answer = self.answer(api, &parts, request)?;
         Ok(answer.into())
     }
@@ -88,6 +91,15 @@ impl Discovery {
             _ => Ok(no_page()),
         }
     }
+}
+
+/// The path of [`RequestOutcome::Backup`]. It shows every Secret: no role of the engine but
+/// cluster-admin has it.
+const BACKUP: &str = "backup";
+
+/// Whether this is the path of backups, which are made of all objects.
+pub(crate) fn is_backup(path: &str) -> bool {
+    path.trim_matches('/') == BACKUP
 }
 
 /// Whether the answer at a path is made of all kinds that are served: the index of paths, discovery

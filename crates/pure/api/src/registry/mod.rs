@@ -91,6 +91,11 @@ impl Registry {
         self.kinds.iter().map(Arc::as_ref)
     }
 
+    /// The same, shared.
+    pub(crate) fn shared_kinds(&self) -> impl Iterator<Item = &Arc<KindEntry>> {
+        self.kinds.iter()
+    }
+
     /// The kinds of one group, by plural name.
     pub fn in_group(&self, group: &str) -> impl Iterator<Item = &Arc<KindEntry>> + use<'_> {
         let from = self.kinds.partition_point(|known| *known.group < *group);

@@ -130,7 +130,8 @@ fn as_scale(entry: &KindEntry, outcome: RequestOutcome) -> RequestOutcome {
         | RequestOutcome::Node(_)
         | RequestOutcome::ResourceMetrics(_)
         | RequestOutcome::Metrics
-        | RequestOutcome::Webhooks(_)) => other,
+        | RequestOutcome::Webhooks(_)
+        | RequestOutcome::Backup(_)) => other,
     }
 }
 

@@ -290,7 +290,8 @@ fn evictions_in_the_same_moment_share_what_the_budget_has_left() {
                 | RequestOutcome::Node(_)
                 | RequestOutcome::ResourceMetrics(_)
                 | RequestOutcome::Metrics
-                | RequestOutcome::Webhooks(_) => panic!("no eviction"),
+                | RequestOutcome::Webhooks(_)
+                | RequestOutcome::Backup(_) => panic!("no eviction"),
             });
         }
     });

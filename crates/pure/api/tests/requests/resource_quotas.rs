@@ -67,7 +67,8 @@ fn queued(
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics
-            | RequestOutcome::Webhooks(_) => panic!("neither a write nor an answer: {target}"),
+            | RequestOutcome::Webhooks(_)
+            | RequestOutcome::Backup(_) => panic!("neither a write nor an answer: {target}"),
         }
     });
     outcomes.collect()

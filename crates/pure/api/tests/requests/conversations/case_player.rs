@@ -208,7 +208,8 @@ fn answer(bench: &mut Bench, request: &ApiRequest) -> GivenAnswer {
         | RequestOutcome::Node(_)
         | RequestOutcome::ResourceMetrics(_)
         | RequestOutcome::Metrics
-        | RequestOutcome::Webhooks(_) => {
+        | RequestOutcome::Webhooks(_)
+        | RequestOutcome::Backup(_) => {
             panic!("no case asks a node: {} {}", request.method, request.path)
         }
     }

@@ -144,7 +144,8 @@ impl Bench {
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics
-            | RequestOutcome::Webhooks(_) => {
+            | RequestOutcome::Webhooks(_)
+            | RequestOutcome::Backup(_) => {
                 panic!("not an answer: {} {}", request.method, request.path)
             }
         }
@@ -204,7 +205,8 @@ impl Bench {
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics
-            | RequestOutcome::Webhooks(_) => {
+            | RequestOutcome::Webhooks(_)
+            | RequestOutcome::Backup(_) => {
                 panic!("not a watch: {target}")
             }
         }
