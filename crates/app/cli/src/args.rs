@@ -1,6 +1,7 @@
 //! What can be typed after `rekindle`.
 
 mod admission;
+mod backup;
 mod controllers_role;
 mod ladder;
 mod leader_election;
@@ -13,6 +14,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use admission::AdmissionArgs;
+pub use backup::{BackupArgs, RestoreArgs, StoreCheck, StoreCommand};
 use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use controllers_role::ControllersRole;
@@ -66,6 +68,14 @@ pub enum Command {
     /// Manage the further nodes of an engine: node failure to try at home
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Write all objects of one moment, and the engine's keys, to a file, while the engine runs or
+    /// not
+    Backup(BackupArgs),
+    /// Make the store of a data directory from a backup; its engine must not run
+    Restore(RestoreArgs),
+    /// Look after the store of an engine
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Run controllers, scheduler and ladders in this process: a standby that acts when those of
     /// the engine do not
     Controllers(Controllers),

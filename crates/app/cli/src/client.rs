@@ -28,16 +28,22 @@ pub async fn connect_to(access: &ApiAccess) -> anyhow::Result<Lookup> {
 
 /// A client for the engine of this data directory, or for the cluster that KUBECONFIG names.
 pub async fn connect(data_dir: &Path) -> anyhow::Result<Client> {
-    client_of(kubeconfig::find(&KubeconfigSources::of_this_process(), data_dir)?).await
+    client_of(kubeconfig::find(&KubeconfigSources::of_this_process(), data_dir)?, None).await
 }
 
 /// A client for what this kubeconfig names.
 pub async fn connect_with(path: &Path) -> anyhow::Result<Client> {
-    client_of(kubeconfig::read(path)?).await
+    client_of(kubeconfig::read(path)?, None).await
 }
 
-async fn client_of(kubeconfig: Kubeconfig) -> anyhow::Result<Client> {
-    let config = config_of(kubeconfig, &KubeConfigOptions::default()).await?;
+/// The same in this context of it.
+pub async fn connect_with_context(path: &Path, context: Option<String>) -> anyhow::Result<Client> {
+    client_of(kubeconfig::read(path)?, context).await
+}
+
+async fn client_of(kubeconfig: Kubeconfig, context: Option<String>) -> anyhow::Result<Client> {
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let config = config_of(kubeconfig, &options).await?;
     Client::try_from(config).context("connect to the API")
 }
 

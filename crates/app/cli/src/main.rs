@@ -13,6 +13,7 @@
 
 mod args;
 mod background;
+mod backup;
 mod client;
 mod commands;
 mod engine;
@@ -33,7 +34,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use rekindle_types::causes;
 
-use args::{Cli, Command, ImageCommand};
+use args::{Cli, Command, ImageCommand, StoreCommand};
 
 fn main() -> ExitCode {
     let cli = Cli::parse_from(plugin::arguments(std::env::args_os()));
@@ -50,6 +51,9 @@ fn main() -> ExitCode {
         Command::Image(ImageCommand::Rm(rm)) => commands::image::remove(&rm),
         Command::Image(ImageCommand::List(list)) => commands::image::list(&list),
         Command::Node(command) => commands::node::run(&command),
+        Command::Backup(backup) => commands::backup::run(&backup),
+        Command::Restore(restore) => commands::restore::run(&restore),
+        Command::Store(StoreCommand::Check(check)) => commands::store_check::run(&check),
         Command::Controllers(controllers) => commands::controllers::run(&controllers),
         Command::Operator(operator) => commands::operator::run(&operator),
         Command::Report(report) => commands::report::run(&report),

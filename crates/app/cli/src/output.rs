@@ -18,6 +18,15 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Writes bytes that a command was asked for. Unlike a text, they are of no use in part.
+///
+/// # Errors
+/// When they cannot be written.
+pub fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut to = std::io::stdout();
+    to.write_all(bytes).and_then(|()| to.flush()).context("write to standard output")
+}
+
 /// Shows what is a courtesy: that it cannot be written is no reason not to go on.
 pub fn show(text: &str) {
     let _not_shown = put(std::io::stdout(), text);

@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod backup;
 pub mod controllers;
 pub mod crds;
 pub mod down;
@@ -9,7 +10,9 @@ pub mod node;
 pub mod operator;
 pub mod report;
 pub mod restart;
+pub mod restore;
 pub mod sim;
 pub mod status;
+pub mod store_check;
 pub mod up;
 pub mod why;

@@ -35,6 +35,9 @@ pub const RUN_ROOT: &str = "/run/rekindle";
 /// The folder for keys in the data directory.
 pub const PKI: &str = "pki";
 
+/// The file with all API objects.
+pub const STORE: &str = "store.redb";
+
 /// The file with the name of the engine among others on the machine.
 const ENGINE_ID: &str = "engine-id";
 

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 /// The lock's name in a data directory.
 pub const LOCK: &str = "engine.lock";
@@ -24,6 +24,29 @@ pub fn holder(path: &Path) -> anyhow::Result<Option<u32>> {
                 read_pid(&mut lock).context("whoever holds it has not written its pid yet")?;
             Ok(Some(pid.parse().context("engine.lock does not hold a pid")?))
         }
+        Err(TryLockError::Error(error)) => Err(error).context("look at engine.lock"),
+    }
+}
+
+/// Keeps engines out of this data directory while the answer is held, for a look at what lies
+/// there. Several may look at a time. Where no engine ever was there is nothing to hold.
+///
+/// # Errors
+/// When an engine holds it.
+pub fn keep_engines_out(path: &Path) -> anyhow::Result<Option<File>> {
+    let mut lock = match File::open(path.join(LOCK)) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("open {}", path.display())),
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => bail!(
+            "data directory {} is held by an engine (pid {}): end it with `rekindle down --leave-pods --data-dir {}` first",
+            path.display(),
+            read_pid(&mut lock).unwrap_or_else(|| "unknown".to_owned()),
+            path.display(),
+        ),
         Err(TryLockError::Error(error)) => Err(error).context("look at engine.lock"),
     }
 }

@@ -41,7 +41,7 @@ mod pod_dialer;
 pub mod preflight;
 pub mod remains;
 mod routes;
-mod service_range;
+pub mod service_range;
 pub mod service_rules;
 mod serving;
 pub mod settings;

@@ -12,7 +12,7 @@ use rekindle_redb_disk::RedbDisk;
 use rekindle_store::{Compaction, Store, StoreLimits};
 use rekindle_types::Tick;
 
-use super::data_dir::{DataDir, PKI};
+use super::data_dir::{DataDir, PKI, STORE};
 use super::service_range::ChosenServiceRange;
 
 /// The API, what is beneath it, and the certificates by which it is known.
@@ -106,7 +106,7 @@ fn check_services(store: &Store, services: ChosenServiceRange) -> anyhow::Result
 
 fn open_store(data_dir: &DataDir) -> anyhow::Result<(Store, std::thread::JoinHandle<()>)> {
     let (store, committer) =
-        Store::open(RedbDisk::new(data_dir.join("store.redb")), StoreLimits::default())
+        Store::open(RedbDisk::new(data_dir.join(STORE)), StoreLimits::default())
             .context("open the store")?;
     let thread = std::thread::Builder::new()
         .name("store-committer".to_owned())

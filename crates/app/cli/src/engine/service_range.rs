@@ -9,14 +9,19 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use rekindle_api::ServiceRange;
 use rekindle_api_server::pki::write_private;
 use rekindle_net::{Ipv4Net, routed_subnets};
+use rekindle_store::StoredObject;
+use rekindle_types::ObjectJson;
 
 use super::data_dir::{DataDir, RUN_ROOT};
 
 /// The file in the data directory.
 const FILE: &str = "service-cidr";
+/// Where the store has the range.
+const RANGE_OBJECT: &str = "/servicecidrs.networking.k8s.io/kubernetes";
 /// What the file beside the run folders has behind the engine's id.
 const CLAIM_SUFFIX: &str = ".service-cidr";
 /// The second numbers of the default ranges 10.96.0.0/16, 10.97.0.0/16, … in the order of trial.
@@ -69,13 +74,10 @@ impl ChosenServiceRange {
 
     /// Keeps it, and shows it to other engines.
     pub fn keep(&self, data_dir: &DataDir) -> anyhow::Result<()> {
-        let text = self.range.to_string();
         if kept(data_dir)? != Some(self.range) {
-            let path = data_dir.join(FILE);
-            write_private(&path, text.as_bytes())
-                .with_context(|| format!("write {}", path.display()))?;
+            keep_for_next_start(data_dir, self.range)?;
         }
-        let claim = claim(data_dir);
+        let (claim, text) = (claim(data_dir), self.range.to_string());
         let written = std::fs::create_dir_all(RUN_ROOT).and_then(|()| std::fs::write(&claim, text));
         written.with_context(|| format!("write {}", claim.display()))
     }
@@ -90,6 +92,26 @@ impl ChosenServiceRange {
         }
         Ok(())
     }
+}
+
+/// The range that the Services among these objects have addresses of; none without any.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn of_objects(objects: &[StoredObject]) -> anyhow::Result<Option<ServiceRange>> {
+    let Some(stored) = objects.iter().find(|object| object.key.as_str() == RANGE_OBJECT) else {
+        return Ok(None);
+    };
+    let range = ServiceCIDR::from_json(&stored.value).context("read the range of Services")?;
+    let cidrs = range.spec.and_then(|spec| spec.cidrs).unwrap_or_default();
+    cidrs.first().map(|cidr| cidr.parse().context("read the range of Services")).transpose()
+}
+
+/// Keeps a range for the next start.
+pub fn keep_for_next_start(data_dir: &DataDir, range: ServiceRange) -> anyhow::Result<()> {
+    let path = data_dir.join(FILE);
+    write_private(&path, range.to_string().as_bytes())
+        .with_context(|| format!("write {}", path.display()))
 }
 
 /// Other engines may use the range from now on.

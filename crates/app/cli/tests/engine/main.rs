@@ -8,6 +8,7 @@
 )]
 
 mod auto_nodes;
+mod backups;
 mod bad_input;
 mod closed_pipe;
 mod down;

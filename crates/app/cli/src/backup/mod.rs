@@ -1,0 +1,27 @@
+//! Backups: where their objects and keys come from, the file they are, and what a restore makes of
+//! it. The format is the store's ([`rekindle_store::backup`]).
+
+pub mod content;
+pub mod key_files;
+pub mod restore;
+pub mod sources;
+pub mod target;
+
+use std::path::Path;
+
+use rekindle_redb_disk::StoreInspection;
+use rekindle_store::DiskError;
+
+/// Looks at a store. A panic inside redb is in what is found, and is not shown beside it.
+pub fn inspect_quietly(store: &Path) -> Result<StoreInspection, DiskError> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let found = rekindle_redb_disk::inspect(store);
+    std::panic::set_hook(hook);
+    found
+}
+
+/// Standard output, or standard input.
+pub fn is_standard_stream(file: &Path) -> bool {
+    file == Path::new("-")
+}

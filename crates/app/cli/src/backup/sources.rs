@@ -1,0 +1,103 @@
+//! Where a backup comes from: the API of an engine that runs, or the store of one that does not.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use futures::{AsyncRead, AsyncReadExt};
+use kube::Client;
+use rekindle_api_server::SystemClock;
+use rekindle_redb_disk::RedbDisk;
+use rekindle_store::Disk;
+use rekindle_store::backup::{BackupDecoder, BackupFile, BackupHeader, BackupPart};
+
+use super::target::{BackupTarget, BackupWriter};
+use crate::engine::data_dir::STORE;
+use crate::engine::lock;
+
+/// The path of the API that answers a backup.
+const PATH: &str = "/backup";
+/// So much is read at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// A backup that was written.
+pub struct WrittenBackup {
+    /// What it says of itself.
+    pub header: BackupHeader,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Writes the objects that an engine answers with, as they come, and these files.
+pub async fn from_api(
+    client: &Client,
+    files: &[BackupFile],
+    target: BackupTarget,
+) -> anyhow::Result<WrittenBackup> {
+    let request = http::Request::get(PATH).body(Vec::new()).context("ask the engine")?;
+    let answer = client.request_stream(request).await.context("ask the engine for a backup")?;
+    receive(answer, files, target).await.context("receive the backup from the engine")
+}
+
+/// What arrives is verified, and written again with the files. It gets its name after the last
+/// byte.
+async fn receive(
+    answer: impl AsyncRead,
+    files: &[BackupFile],
+    target: BackupTarget,
+) -> anyhow::Result<WrittenBackup> {
+    let mut answer = std::pin::pin!(answer);
+    let mut decoder = BackupDecoder::default();
+    let mut target = Some(target);
+    let mut writing: Option<(BackupHeader, BackupWriter)> = None;
+    let mut chunk = vec![0; READ_BYTES];
+    loop {
+        let read = answer.read(&mut chunk).await?;
+        if read == 0 {
+            break;
+        }
+        decoder.push(&chunk[..read]);
+        while let Some(part) = decoder.next_part()? {
+            match (part, &mut writing) {
+                (BackupPart::Header(header), None) => {
+                    let target = target.take().context("a backup has one header")?;
+                    writing = Some((header, target.begin(header, files)?));
+                }
+                (BackupPart::Object(object), Some((_, writer))) => writer.object(&object)?,
+                (BackupPart::Header(_) | BackupPart::File(_) | BackupPart::Object(_), _) => {
+                    bail!("it is not what an engine answers");
+                }
+            }
+        }
+    }
+    decoder.finish()?;
+    let (header, writer) = writing.context("the backup has no header")?;
+    Ok(WrittenBackup { header, bytes: writer.finish()? })
+}
+
+/// Writes the objects of a data directory that no engine holds, and these files.
+pub fn from_disk(
+    data_dir: &Path,
+    files: &[BackupFile],
+    target: BackupTarget,
+) -> anyhow::Result<WrittenBackup> {
+    let store = data_dir.join(STORE);
+    if !store.exists() {
+        bail!(
+            "there is no {}: name the data directory of an engine with --data-dir",
+            store.display()
+        );
+    }
+    let _engines_wait = lock::keep_engines_out(data_dir)?;
+    let content = RedbDisk::new(&store).load().context("open the store")?;
+    let header = BackupHeader {
+        revision: content.revision,
+        created_at_micros: SystemClock::start().now().as_micros(),
+        files: 0,
+        objects: content.objects.len() as u64,
+    };
+    let mut writer = target.begin(header, files)?;
+    for object in &content.objects {
+        writer.object(object)?;
+    }
+    Ok(WrittenBackup { header, bytes: writer.finish()? })
+}

@@ -1,0 +1,135 @@
+//! `rekindle store check`: looks at every page and object of a store, or of a backup, and changes
+//! nothing.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use rekindle_api::auth::AuthorizationMode;
+use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_api_server::OsEntropy;
+use rekindle_store::backup::BackupHeader;
+use rekindle_store::memory::MemoryDisk;
+use rekindle_store::{DiskContent, ObjectFault, Revision, Store, StoreLimits};
+use serde::Serialize;
+
+use crate::args::{OutputArg, StoreCheck};
+use crate::backup::content::{self, BackupContent};
+use crate::backup::inspect_quietly;
+use crate::engine::data_dir::STORE;
+use crate::engine::lock;
+use crate::holder::DataDirHolder;
+use crate::output;
+
+/// What was found. JSON shows it as it is.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CheckReport {
+    /// The store, or the backup.
+    checked: PathBuf,
+    /// When the backup was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
+    revision: u64,
+    objects: usize,
+    problems: Vec<StoreProblem>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct StoreProblem {
+    /// The object; none when the file itself is damaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    problem: String,
+}
+
+/// Carries the command out.
+pub fn run(args: &StoreCheck) -> anyhow::Result<ExitCode> {
+    let report = match &args.backup {
+        Some(file) => {
+            let BackupContent { header, stored, files: _ } = BackupContent::read(file)?;
+            report(file, Some(&header), Vec::new(), stored)?
+        }
+        None => check_store(&args.data_dir.data_dir)?,
+    };
+    output::print(&match args.output {
+        OutputArg::Text => text(&report),
+        OutputArg::Json => {
+            serde_json::to_string_pretty(&report).context("write the report")? + "\n"
+        }
+    })?;
+    Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn check_store(data_dir: &Path) -> anyhow::Result<CheckReport> {
+    let store = data_dir.join(STORE);
+    if let Some(engine) = DataDirHolder::find(data_dir)? {
+        bail!(
+            "engine {} runs on {}: check a backup of it (`rekindle backup FILE`, `rekindle store check --backup FILE`), or \
+             end it first (`rekindle down --leave-pods`)",
+            engine.pid(),
+            data_dir.display()
+        );
+    }
+    let _engines_wait = lock::keep_engines_out(data_dir)?;
+    let inspection = inspect_quietly(&store).context("check the store")?;
+    report(&store, None, inspection.faults, inspection.content)
+}
+
+fn report(
+    checked: &Path,
+    header: Option<&BackupHeader>,
+    file_faults: Vec<String>,
+    content: DiskContent,
+) -> anyhow::Result<CheckReport> {
+    let (revision, objects) = (content.revision.0, content.objects.len());
+    let mut faults = content.revision_faults();
+    faults.extend(object_faults(content)?);
+    faults.sort_by(|a, b| a.key.cmp(&b.key));
+    let of_file = file_faults.into_iter().map(|problem| StoreProblem { key: None, problem });
+    let of_objects = faults.into_iter().map(|ObjectFault { key, problem }| StoreProblem {
+        key: Some(key.as_str().to_owned()),
+        problem,
+    });
+    let problems = of_file.chain(of_objects).collect();
+    let (checked, created_at) = (checked.to_owned(), header.map(content::created_at));
+    Ok(CheckReport { checked, created_at, revision, objects, problems })
+}
+
+/// What the API finds. It sees no object that is newer than the newest revision, so that is raised.
+fn object_faults(mut content: DiskContent) -> anyhow::Result<Vec<ObjectFault>> {
+    let newest = content.objects.iter().map(|object| object.revision).max();
+    content.revision = content.revision.max(newest.unwrap_or(Revision::ZERO));
+    let (store, _committer) = Store::open(MemoryDisk::holding(content), StoreLimits::default())
+        .context("look at the objects")?;
+    let api = Api::new(ApiParts {
+        registry: kinds::all(),
+        store,
+        entropy: Box::new(OsEntropy::default()),
+        authorizer: AuthorizationMode::Rbac,
+        ca_bundle: String::new(),
+    });
+    Ok(api.stored_faults())
+}
+
+fn text(report: &CheckReport) -> String {
+    let checked = report.checked.display();
+    let mut text = String::new();
+    for StoreProblem { key, problem } in &report.problems {
+        text += &match key {
+            Some(key) => format!("{key} {problem}\n"),
+            None => format!("{checked}: {problem}\n"),
+        };
+    }
+    let found = match report.problems.len() {
+        0 => "no problems".to_owned(),
+        1 => "1 problem".to_owned(),
+        several => format!("{several} problems"),
+    };
+    let made = report.created_at.as_ref().map_or(String::new(), |at| format!(" of {at}"));
+    text + &format!(
+        "{checked}{made}: {} objects at revision {}, {found}\n",
+        report.objects, report.revision
+    )
+}
