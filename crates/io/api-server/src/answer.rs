@@ -54,8 +54,9 @@ impl Front {
                 let clock = Arc::clone(&self.clock);
                 let open = self.metrics.watch_begun(asked.labels);
                 let phase = self.phase.subscribe();
+                let content_type = watch.stream.content_type();
                 let body = FrontBody::watch(watch.stream, timeout, clock, phase, open);
-                stream(body, "application/json;stream=watch")
+                stream(body, content_type)
             }
             RequestOutcome::Log(query) => self.log(query).await,
             RequestOutcome::Stream(query) => self.stream(query, asked, upgrade),

@@ -24,7 +24,8 @@ use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::{AnyObject, KindEntry, KindOrigin, Registry, ResourceScope, Subresource};
 use crate::request::path::PROXY;
 use crate::request::{
-    ApiRequest, PathTarget, RequestLine, RequestOptions, RequestVerb, ResourcePath,
+    AnswerEncoding, ApiRequest, PathTarget, RequestLine, RequestOptions, RequestVerb, ResourcePath,
+    accept,
 };
 use crate::resource_metrics::{self, NodeFigures};
 use crate::reviews;
@@ -154,7 +155,11 @@ impl Api {
         if !questions.is_empty() {
             return RequestOutcome::Webhooks(questions);
         }
-        outcome.unwrap_or_else(|error| RequestOutcome::Answer(error.into()))
+        let outcome = outcome.unwrap_or_else(|error| RequestOutcome::Answer(error.into()));
+        match accept::preferred_encoding(&request.accept) {
+            AnswerEncoding::Json => outcome,
+            AnswerEncoding::Protobuf => outcome.in_protobuf(),
+        }
     }
 
     /// Removes some of the Events whose hour is over. Call it at [`Api::next_expiry`], again when

@@ -22,7 +22,7 @@ use crate::request::{ApiRequest, RequestOptions, ResourcePath};
 use crate::resource_quotas::{QuotaWrite, until_decided};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::{expiry, keys, service_addresses};
+use crate::{expiry, keys, protobuf, service_addresses};
 
 /// One request to one kind, with everything that its handling needs.
 pub(crate) struct ApiCall<'a> {
@@ -63,7 +63,9 @@ impl<'a> ApiCall<'a> {
     }
 
     pub(crate) fn form(&self) -> Result<Representation, ApiError> {
-        accept::negotiate(&self.request.accept, &self.options.include_object)
+        let protobuf = protobuf::message_of(&self.entry.api_version, &self.entry.kind);
+        let accept = (self.request.accept.as_str(), protobuf.is_some());
+        accept::negotiate(accept, &self.options.include_object)
     }
 
     /// The form of a list.

@@ -11,13 +11,14 @@ use rekindle_store::{Revision, StoreError, StoreEvent, StoredObject};
 use rekindle_types::Tick;
 use serde_json::Value;
 
+use crate::protobuf;
 use crate::registry::KindEntry;
 use crate::represent::{BookmarkKind, ObjectRenderer};
-use crate::request::Representation;
+use crate::request::{AnswerEncoding, Representation};
 use crate::selectors::Selection;
 use crate::status::ApiError;
 
-/// The events of one watch, each as a line of JSON.
+/// The events of one watch, each as a line of JSON, or as a frame of protobuf.
 pub struct EventStream {
     shown: WatchView,
     source: WatchSource,
@@ -31,6 +32,7 @@ pub struct EventStream {
     /// How far the client knows the watch to be.
     bookmarked: Revision,
     encoded: EncodedEvents,
+    encoding: AnswerEncoding,
 }
 
 /// What a watch shows, and how.
@@ -97,6 +99,24 @@ impl EventStream {
             sent_columns: false,
             bookmarked: after,
             encoded,
+            encoding: AnswerEncoding::Json,
+        }
+    }
+
+    /// From now on each event is a frame of protobuf, if the kind has that form.
+    pub(crate) fn write_protobuf(&mut self) {
+        let entry = &self.shown.entry;
+        let is_table = matches!(self.shown.form, Representation::Table(_));
+        if !is_table && protobuf::message_of(&entry.api_version, &entry.kind).is_some() {
+            self.encoding = AnswerEncoding::Protobuf;
+        }
+    }
+
+    /// The media type of the events.
+    pub fn content_type(&self) -> &'static str {
+        match self.encoding {
+            AnswerEncoding::Json => "application/json;stream=watch",
+            AnswerEncoding::Protobuf => protobuf::WATCH_MEDIA_TYPE,
         }
     }
 
@@ -186,7 +206,7 @@ impl EventStream {
     }
 
     fn bookmark_line(&self, revision: Revision, kind: BookmarkKind) -> Bytes {
-        line(EventType::Bookmark, &self.renderer(Tick::ZERO).bookmark(revision, kind))
+        self.line(EventType::Bookmark, &self.renderer(Tick::ZERO).bookmark(revision, kind))
     }
 
     fn next_of_state(&mut self, now: Tick) -> Option<Bytes> {
@@ -244,14 +264,14 @@ impl EventStream {
             self.render(EventType::Deleted, &json, now)
         };
         match self.is_line_shared() {
-            true => self.encoded.get_or(revision, EventType::Deleted, encode),
+            true => self.shared_line(revision, EventType::Deleted, encode),
             false => encode(),
         }
     }
 
     fn object_line(&self, kind: EventType, revision: Revision, json: &Bytes, now: Tick) -> Bytes {
         match self.is_line_shared() {
-            true => self.encoded.get_or(revision, kind, || self.render(kind, json, now)),
+            true => self.shared_line(revision, kind, || self.render(kind, json, now)),
             false => self.render(kind, json, now),
         }
     }
@@ -267,8 +287,26 @@ impl EventStream {
         let rendered =
             if self.sent_columns { renderer.later_object(json) } else { renderer.object(json) };
         match rendered {
-            Ok(body) => line(kind, &body),
-            Err(error) => line(EventType::Error, &error.status().to_json()),
+            Ok(body) => self.line(kind, &body),
+            Err(error) => self.line(EventType::Error, &error.status().to_json()),
+        }
+    }
+
+    /// The line of an event that other watchers may have as well.
+    fn shared_line(
+        &self,
+        revision: Revision,
+        kind: EventType,
+        encode: impl FnOnce() -> Bytes,
+    ) -> Bytes {
+        self.encoded.get_or((revision, kind, self.encoding), encode)
+    }
+
+    /// An event as it is sent.
+    fn line(&self, kind: EventType, object: &[u8]) -> Bytes {
+        match self.encoding {
+            AnswerEncoding::Json => json_line(kind, object),
+            AnswerEncoding::Protobuf => protobuf_frame(kind, object),
         }
     }
 
@@ -276,16 +314,25 @@ impl EventStream {
     fn last_words(&mut self) -> Option<Bytes> {
         match std::mem::replace(&mut self.source, WatchSource::Ended) {
             WatchSource::Failed(error) => {
-                Some(line(EventType::Error, &ApiError::from(error).status().to_json()))
+                Some(self.line(EventType::Error, &ApiError::from(error).status().to_json()))
             }
             WatchSource::Live(_) | WatchSource::Ended => None,
         }
     }
 }
 
-fn line(kind: EventType, object: &[u8]) -> Bytes {
+fn json_line(kind: EventType, object: &[u8]) -> Bytes {
     let head = format!("{{\"type\":\"{}\",\"object\":", kind.name());
     [head.as_bytes(), object, b"}\n"].concat().into()
+}
+
+fn protobuf_frame(kind: EventType, object: &[u8]) -> Bytes {
+    let frame = protobuf::watch_event(kind.name(), object).or_else(|why| {
+        let status = ApiError::internal(why);
+        protobuf::watch_event(EventType::Error.name(), &status.status().to_json())
+    });
+    // a Status can always be written: a test does so
+    frame.unwrap_or_default().into()
 }
 
 /// The object with the revision of its deletion, as upstream shows it.
@@ -305,23 +352,25 @@ pub(crate) struct EncodedEvents {
 }
 
 struct EncodedEvent {
-    revision: Revision,
-    kind: EventType,
+    event: (Revision, EventType, AnswerEncoding),
     line: Bytes,
 }
 
 impl EncodedEvents {
-    fn get_or(&self, revision: Revision, kind: EventType, encode: impl FnOnce() -> Bytes) -> Bytes {
+    fn get_or(
+        &self,
+        event: (Revision, EventType, AnswerEncoding),
+        encode: impl FnOnce() -> Bytes,
+    ) -> Bytes {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = latest.iter().find(|event| event.revision == revision && event.kind == kind);
-        if let Some(event) = known {
-            return event.line.clone();
+        if let Some(known) = latest.iter().find(|known| known.event == event) {
+            return known.line.clone();
         }
         let line = encode();
         if latest.len() >= LINES_KEPT {
             latest.pop_front();
         }
-        latest.push_back(EncodedEvent { revision, kind, line: line.clone() });
+        latest.push_back(EncodedEvent { event, line: line.clone() });
         line
     }
 }

@@ -41,6 +41,7 @@ mod object_meta;
 pub mod openapi;
 pub mod outcome;
 pub mod patch;
+mod protobuf;
 pub mod proxy_request;
 pub mod registry;
 mod removal;

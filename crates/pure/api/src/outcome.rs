@@ -14,6 +14,7 @@ use rekindle_store::{DurableWrite, PendingWrite, StoreError};
 use crate::admission_session::WebhookQuestion;
 use crate::event_stream::EventStream;
 use crate::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
+use crate::protobuf;
 use crate::proxy_request::ProxyRequest;
 use crate::status::{ApiError, Status};
 
@@ -41,6 +42,28 @@ pub enum RequestOutcome {
     Webhooks(Vec<WebhookQuestion>),
     /// All that is stored, as it was at one revision.
     Backup(BackupStream),
+}
+
+impl RequestOutcome {
+    /// The same with its objects as protobuf, where their kinds have that form.
+    pub(crate) fn in_protobuf(self) -> Self {
+        match self {
+            Self::Answer(answer) => Self::Answer(answer.in_protobuf()),
+            Self::Write(write) => Self::Write(write.then(ApiAnswer::in_protobuf)),
+            Self::Watch(mut watch) => {
+                watch.stream.write_protobuf();
+                Self::Watch(watch)
+            }
+            other @ (Self::Log(_)
+            | Self::Stream(_)
+            | Self::Proxy(_)
+            | Self::Node(_)
+            | Self::ResourceMetrics(_)
+            | Self::Metrics
+            | Self::Webhooks(_)
+            | Self::Backup(_)) => other,
+        }
+    }
 }
 
 /// An answer.
@@ -97,6 +120,17 @@ impl ApiAnswer {
     /// A `Status`.
     pub fn status(status: &Status) -> Self {
         Self::json(status_code(status.code), status.to_json())
+    }
+
+    /// The same as protobuf, if it is an object in JSON whose kind has that form.
+    fn in_protobuf(self) -> Self {
+        if self.content_type != JSON {
+            return self;
+        }
+        match protobuf::object(&self.body) {
+            Ok(body) => Self { content_type: protobuf::MEDIA_TYPE, body: body.into(), ..self },
+            Err(_) => self,
+        }
     }
 
     /// The same, with warnings.

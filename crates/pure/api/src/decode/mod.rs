@@ -1,7 +1,6 @@
 //! From the bytes of a request to an object: bounded, strict, with the path of everything that is
 //! wrong.
 
-mod protobuf;
 mod tracked;
 pub mod type_error;
 
@@ -10,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::registry::{AnyObject, DecodeError, FieldError, KindEntry, KindOrigin};
 use crate::status::ApiError;
 
-use protobuf::ProtobufError;
+use crate::protobuf::{self, ProtobufError};
 
 use tracked::BodyReadError;
 pub use tracked::{DEPTH_MAX, VALUES_MAX};

@@ -43,7 +43,7 @@ impl OpenApi {
         version: &str,
         request: &ApiRequest,
     ) -> Result<ApiAnswer, ApiError> {
-        if accept::negotiate(&request.accept, "")? != Representation::Objects {
+        if accept::negotiate((&request.accept, false), "")? != Representation::Objects {
             return Err(ApiError::not_acceptable());
         }
         if !registry.group_versions().contains(&(group, version)) {

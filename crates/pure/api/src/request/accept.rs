@@ -1,5 +1,6 @@
 //! In which form a client wants its answer.
 
+use crate::protobuf;
 use crate::status::ApiError;
 
 /// The form of an answer.
@@ -69,20 +70,46 @@ fn is_json(media_type: &str) -> bool {
     matches!(media_type, "application/json" | "application/*" | "*/*")
 }
 
-/// The first form that the client accepts and we serve.
-pub fn negotiate(accept: &str, include_object: &str) -> Result<Representation, ApiError> {
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerEncoding {
+    /// As JSON.
+    Json,
+    /// As Kubernetes' protobuf, where it can be.
+    Protobuf,
+}
+
+/// The encoding that the client likes best of those that we have.
+pub(crate) fn preferred_encoding(accept: &str) -> AnswerEncoding {
+    let known = clauses(accept).into_iter().find_map(|clause| match clause.media_type {
+        protobuf::MEDIA_TYPE => Some(AnswerEncoding::Protobuf),
+        media_type => is_json(media_type).then_some(AnswerEncoding::Json),
+    });
+    known.unwrap_or(AnswerEncoding::Json)
+}
+
+/// The first form that the client accepts and we serve: in JSON, or in protobuf if the kind has
+/// that. A table has JSON only.
+pub fn negotiate(
+    (accept, has_protobuf): (&str, bool),
+    include_object: &str,
+) -> Result<Representation, ApiError> {
     if accept.trim().is_empty() {
         return Ok(Representation::Objects);
     }
     let mut has_other_form = false;
     for clause in clauses(accept) {
-        if !is_json(clause.media_type) {
+        let is_json = is_json(clause.media_type);
+        let is_known = is_json || has_protobuf && clause.media_type == protobuf::MEDIA_TYPE;
+        if !is_known {
             continue;
         }
         let ours = clause.param("g") == "meta.k8s.io" && clause.param("v") == "v1";
         match clause.param("as") {
             "" => return Ok(Representation::Objects),
-            "Table" if ours => return Ok(Representation::Table(include(include_object)?)),
+            "Table" if ours && is_json => {
+                return Ok(Representation::Table(include(include_object)?));
+            }
             "PartialObjectMetadata" if ours => {
                 return Ok(Representation::Metadata(MetadataShape::Object));
             }
@@ -156,9 +183,14 @@ mod tests {
                 Some(Representation::Metadata(MetadataShape::List)),
             ),
         ] {
-            assert_eq!(negotiate(accept, "").ok(), form, "{accept}");
+            assert_eq!(negotiate((accept, false), "").ok(), form, "{accept}");
         }
-        assert!(negotiate("application/json;as=Table;v=v1;g=meta.k8s.io", "All").is_err());
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        assert!(negotiate((table, false), "All").is_err());
+        let protobuf = "application/vnd.kubernetes.protobuf";
+        assert_eq!(negotiate((protobuf, true), "").ok(), Some(Representation::Objects));
+        let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
+        assert!(negotiate((table, true), "").is_err());
     }
 
     #[test]

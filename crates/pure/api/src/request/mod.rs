@@ -12,7 +12,7 @@ use rekindle_types::Tick;
 
 use crate::auth::ClientIdentity;
 
-pub use accept::{IncludeObject, MetadataShape, Representation};
+pub use accept::{AnswerEncoding, IncludeObject, MetadataShape, Representation};
 pub use options::RequestOptions;
 pub use path::{PathTarget, ResourcePath};
 

@@ -220,7 +220,7 @@ fn tables_and_metadata_are_given_on_request() {
         (&metadata["kind"], &metadata["items"][1]["kind"], &metadata["items"][1]["data"]),
         (&json!("PartialObjectMetadataList"), &json!("PartialObjectMetadata"), &Value::Null)
     );
-    assert_eq!(ask("application/vnd.kubernetes.protobuf", CONFIG_MAPS).code(), 406);
+    assert_eq!(ask("application/cbor", CONFIG_MAPS).code(), 406);
 }
 
 proptest! {

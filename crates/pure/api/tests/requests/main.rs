@@ -24,6 +24,7 @@ mod patches;
 mod pod_security;
 mod policies;
 mod priorities;
+mod protobuf_answers;
 mod pull_secrets;
 mod rbac;
 mod resource_quotas;

@@ -2,7 +2,7 @@
 
 /// Why bytes are no protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::decode) enum WireError {
+pub(crate) enum WireError {
     /// They end in the middle of something.
     #[error("the protobuf body is cut off")]
     CutOff,
@@ -21,6 +21,36 @@ pub(super) enum WireValue<'a> {
     Fixed64(u64),
     Fixed32(u32),
     Bytes(&'a [u8]),
+}
+
+/// A message that is written.
+#[derive(Default)]
+pub(super) struct WireWriter(pub(super) Vec<u8>);
+
+impl WireWriter {
+    pub(super) fn varint(&mut self, number: u64, value: u64) {
+        self.push(number << 3);
+        self.push(value);
+    }
+
+    pub(super) fn fixed64(&mut self, number: u64, value: u64) {
+        self.push(number << 3 | 1);
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(super) fn bytes(&mut self, number: u64, value: &[u8]) {
+        self.push(number << 3 | 2);
+        self.push(value.len() as u64);
+        self.0.extend_from_slice(value);
+    }
+
+    fn push(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
 }
 
 /// A cursor over a message.

@@ -37,7 +37,15 @@ pub(super) enum ZeroMeaning {
     IsAbsent,
 }
 
-type Table = BTreeMap<&'static str, BTreeMap<u64, MessageField>>;
+type Table = BTreeMap<&'static str, Message>;
+
+/// The fields of a message.
+#[derive(Default)]
+struct Message {
+    by_number: BTreeMap<u64, MessageField>,
+    /// Fields of which no number is known.
+    unnumbered: Vec<&'static str>,
+}
 
 fn table() -> &'static Table {
     static PARSED: OnceLock<Table> = OnceLock::new();
@@ -50,10 +58,13 @@ fn table() -> &'static Table {
                     message = line;
                     table.entry(message).or_default();
                 }
+                Some(line) if line.starts_with("- ") => {
+                    table.entry(message).or_default().unnumbered.push(&line[2..]);
+                }
                 Some(line) => {
                     let (number, field) =
                         parse(line).expect("the table is well formed: a test reads all of it");
-                    table.entry(message).or_default().insert(number, field);
+                    table.entry(message).or_default().by_number.insert(number, field);
                 }
             }
         }
@@ -85,16 +96,26 @@ fn parse(line: &'static str) -> Option<(u64, MessageField)> {
 
 /// A field of a message of the table.
 pub(super) fn field(message: &str, number: u64) -> Option<&'static MessageField> {
-    table().get(message)?.get(&number)
+    table().get(message)?.by_number.get(&number)
+}
+
+/// The fields of a message of the table, by number.
+pub(super) fn all(message: &str) -> Option<&'static BTreeMap<u64, MessageField>> {
+    table().get(message).map(|message| &message.by_number)
+}
+
+/// The names of the fields of a message that have no number yet.
+pub(super) fn unnumbered(message: &str) -> &'static [&'static str] {
+    table().get(message).map_or(&[], |message| &message.unnumbered)
 }
 
 /// The message of a kind: `apps.v1.Deployment` for Deployment in apps/v1.
-pub(super) fn message_of(api_version: &str, kind: &str) -> Option<&'static str> {
+pub(crate) fn message_of(api_version: &str, kind: &str) -> Option<&'static str> {
     let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
     let group = group.split('.').next().unwrap_or(group);
-    // Options are sent in the group of the objects that they are about.
+    // Options are sent in the group of the objects that they are about, and a Status in none.
     let name = match kind {
-        "DeleteOptions" => "meta.v1.DeleteOptions".to_owned(),
+        "DeleteOptions" | "Status" => format!("meta.v1.{kind}"),
         _ => format!("{group}.{version}.{kind}"),
     };
     table().get_key_value(name.as_str()).map(|(name, _)| *name)
@@ -106,7 +127,7 @@ mod tests {
 
     #[test]
     fn every_type_in_the_table_is_known() {
-        const SIMPLE: [&str; 10] = [
+        const SIMPLE: [&str; 11] = [
             "string",
             "int",
             "bool",
@@ -117,9 +138,10 @@ mod tests {
             "Quantity",
             "IntOrString",
             "RawExtension",
+            "StringList",
         ];
         for (message, fields) in table() {
-            for field in fields.values() {
+            for field in fields.by_number.values() {
                 let known = SIMPLE.contains(&field.type_)
                     || field.type_ == "FieldsV1"
                     || table().contains_key(field.type_);

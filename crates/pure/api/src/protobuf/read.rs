@@ -1,65 +1,16 @@
-//! Kubernetes' protobuf bodies: what typed Go clients (kubectl create, Helm, controllers) send for
-//! the built-in kinds.
-//!
-//! A body is `k8s\0` and an envelope that names apiVersion and kind. It becomes the same tree as
-//! JSON would, by a table of field numbers; everything after that is one path for all formats. A
-//! field that the table does not have is refused by number, never dropped. Answers are always JSON,
-//! which such clients accept too.
-
-mod fields;
-mod wire;
+//! Reads a body.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::DEPTH_MAX;
-use fields::{FieldOccurrence, MessageField, ZeroMeaning};
-use wire::{WireError, WireReader, WireValue};
-
-/// How every body begins.
-const MAGIC: &[u8; 4] = b"k8s\0";
-
-/// Why a body cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ProtobufError {
-    /// It is no Kubernetes protobuf.
-    #[error("the body does not begin as Kubernetes protobuf does")]
-    Magic,
-    /// It is cut off or otherwise broken.
-    #[error(transparent)]
-    Wire(#[from] WireError),
-    /// The kind is not known in this format.
-    #[error("{kind} in {api_version:?} is not known in protobuf: send it as JSON")]
-    Kind {
-        /// The apiVersion in the envelope.
-        api_version: String,
-        /// The kind in the envelope.
-        kind: String,
-    },
-    /// A field is not known.
-    #[error("field number {number} of {message} is not known in protobuf: send it as JSON")]
-    Field {
-        /// The message.
-        message: &'static str,
-        /// The number.
-        number: u64,
-    },
-    /// A field has a value that it cannot have.
-    #[error("field {field} of {message} has an impossible value")]
-    Value {
-        /// The message.
-        message: &'static str,
-        /// The field.
-        field: &'static str,
-    },
-    /// Messages nest too deep.
-    #[error("exceeded max depth of {DEPTH_MAX}")]
-    Depth,
-}
+use super::fields::{self, FieldOccurrence, MessageField, ZeroMeaning};
+use super::wire::{WireReader, WireValue};
+use super::{MAGIC, ProtobufError};
+use crate::decode::DEPTH_MAX;
 
 /// Reads a body into the tree that JSON would give.
-pub(super) fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let envelope = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::Magic)?;
     let (mut type_meta, mut raw): (&[u8], &[u8]) = (&[], &[]);
     let mut reader = WireReader::new(envelope);
@@ -207,6 +158,7 @@ fn read_value(
         ("Time" | "MicroTime", WireValue::Bytes(bytes)) => time(bytes, wrong)?,
         ("Quantity", WireValue::Bytes(bytes)) => Some(quantity(bytes, wrong)?),
         ("IntOrString", WireValue::Bytes(bytes)) => Some(int_or_string(bytes, wrong)?),
+        ("StringList", WireValue::Bytes(bytes)) => Some(strings(bytes, wrong)?),
         ("RawExtension" | "FieldsV1", WireValue::Bytes(bytes)) => Some(raw(bytes, wrong)?),
         (message, WireValue::Bytes(bytes)) if message.contains('.') => {
             let mut tree = Map::new();
@@ -261,6 +213,19 @@ fn raw(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError> {
     Ok(object)
 }
 
+/// A list that is the value of a map, and so a message of its own.
+fn strings(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError> {
+    let mut strings = Vec::new();
+    let mut reader = WireReader::new(bytes);
+    while let Some((number, value)) = reader.next()? {
+        match (number, value) {
+            (1, WireValue::Bytes(bytes)) => strings.push(Value::String(text(bytes, wrong)?)),
+            _ => return Err(wrong.clone()),
+        }
+    }
+    Ok(Value::Array(strings))
+}
+
 fn quantity(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufError> {
     let mut quantity = String::new();
     let mut reader = WireReader::new(bytes);
@@ -286,6 +251,3 @@ fn int_or_string(bytes: &[u8], wrong: &ProtobufError) -> Result<Value, ProtobufE
     }
     Ok(if is_text { Value::String(string) } else { signed(number) })
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,96 @@
+//! Answers as protobuf, for clients that ask for it.
+
+use rekindle_api::{ApiAnswer, RequestOutcome};
+use serde_json::json;
+
+use crate::harness::{Bench, CONFIG_MAPS, config_map};
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+impl Bench {
+    fn accepting(&mut self, accept: &str, method: &str, target: &str, body: &str) -> ApiAnswer {
+        let mut request = self.request(method, target, body);
+        request.accept = accept.to_owned();
+        self.answer(&request)
+    }
+}
+
+/// What the envelope says, and how the object begins.
+fn head(body: &[u8]) -> &[u8] {
+    assert_eq!(&body[..4], b"k8s\0");
+    &body[4..]
+}
+
+fn contains(body: &[u8], text: &str) -> bool {
+    body.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[test]
+fn objects_lists_writes_and_errors_are_answered_as_protobuf() {
+    let mut bench = Bench::new();
+    let body = config_map("a").to_string();
+    let made = bench.accepting(PROTOBUF, "POST", CONFIG_MAPS, &body);
+    assert_eq!((made.code.as_u16(), made.content_type), (201, PROTOBUF));
+    assert!(contains(head(&made.body), "ConfigMap"));
+    for (target, wanted) in [
+        (format!("{CONFIG_MAPS}/a"), "ConfigMap"),
+        (CONFIG_MAPS.to_owned(), "ConfigMapList"),
+        (format!("{CONFIG_MAPS}/none"), "configmaps \"none\" not found"),
+        ("/api/v1/baskets".to_owned(), "could not find the requested resource"),
+    ] {
+        let answer = bench.accepting(PROTOBUF, "GET", &target, "");
+        assert_eq!(answer.content_type, PROTOBUF, "{target}");
+        assert!(contains(head(&answer.body), wanted), "{target}");
+    }
+    let metadata = format!("{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
+    let partial = bench.accepting(&metadata, "GET", CONFIG_MAPS, "");
+    assert!(contains(head(&partial.body), "PartialObjectMetadataList"));
+}
+
+#[test]
+fn the_first_form_that_a_kind_has_is_taken() {
+    let mut bench = Bench::new();
+    let both = format!("{PROTOBUF},application/json");
+    let ladders = "/apis/rekindle.dev/v1alpha1/namespaces/default/restartladders";
+    for (accept, target, wanted) in [
+        (both.as_str(), CONFIG_MAPS, (200, PROTOBUF)),
+        (
+            "application/json,application/vnd.kubernetes.protobuf",
+            CONFIG_MAPS,
+            (200, "application/json"),
+        ),
+        (both.as_str(), ladders, (200, "application/json")),
+        (PROTOBUF, ladders, (406, PROTOBUF)),
+        (both.as_str(), "/apis", (200, "application/json")),
+    ] {
+        let answer = bench.accepting(accept, "GET", target, "");
+        assert_eq!((answer.code.as_u16(), answer.content_type), wanted, "{accept} {target}");
+    }
+}
+
+#[test]
+fn events_of_a_watch_are_frames() {
+    let mut bench = Bench::new();
+    let mut request = bench.request("GET", &format!("{CONFIG_MAPS}?watch=1&resourceVersion=0"), "");
+    request.accept = PROTOBUF.to_owned();
+    let RequestOutcome::Watch(mut watch) = bench.handle(&request) else { panic!("no watch") };
+    assert_eq!(watch.stream.content_type(), "application/vnd.kubernetes.protobuf;stream=watch");
+    while watch.stream.try_next(bench.now).is_some() {}
+    bench.create(CONFIG_MAPS, config_map("a"));
+    bench
+        .patch(
+            "merge-patch+json",
+            &format!("{CONFIG_MAPS}/a"),
+            &json!({"data": {"b": "2"}}).to_string(),
+        )
+        .ok();
+    for wanted in ["ADDED", "MODIFIED"] {
+        let frame = watch.stream.try_next(bench.now).unwrap();
+        let length = u32::from_be_bytes(frame[..4].try_into().unwrap()) as usize;
+        assert_eq!(length, frame.len() - 4);
+        assert!(contains(&frame, wanted) && contains(&frame, "k8s\0"), "{frame:?}");
+    }
+    // a watcher in JSON shares no bytes with it
+    let mut lines = bench.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=0"));
+    assert!(lines.try_next(bench.now).unwrap().starts_with(b"{\"type\""));
+}
