@@ -12,6 +12,7 @@ use rekindle_types::Tick;
 use crate::admission;
 use crate::admission::pod_security::PodSecurityConfiguration;
 use crate::admission_session::AdmissionSession;
+use crate::audit_notes::AuditNotes;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, ClientIdentity};
 use crate::call::{ApiCall, ObjectPart};
@@ -22,6 +23,7 @@ use crate::impersonation::{self, Impersonation};
 use crate::node_query::MetricsQuery;
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::{AnyObject, KindEntry, KindOrigin, Registry, ResourceScope, Subresource};
+use crate::request::attributes;
 use crate::request::path::PROXY;
 use crate::request::{
     AnswerEncoding, ApiRequest, PathTarget, RequestLine, RequestOptions, RequestVerb, ResourcePath,
@@ -29,7 +31,6 @@ use crate::request::{
 };
 use crate::resource_metrics::{self, NodeFigures};
 use crate::reviews;
-use crate::selectors::FieldSelector;
 use crate::service_addresses::{self, ServiceRanges};
 use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
@@ -285,13 +286,20 @@ impl Api {
     ///
     /// # Errors
     /// 401 without an identity, 403 without the right, 400 when the query cannot be read.
-    pub fn authorize(&self, who: &ClientIdentity, asked: &RequestLine<'_>) -> Result<(), ApiError> {
+    pub fn authorize(
+        &self,
+        who: &ClientIdentity,
+        asked: &RequestLine<'_>,
+        notes: Option<&AuditNotes>,
+    ) -> Result<(), ApiError> {
         match PathTarget::parse(asked.path) {
-            PathTarget::Other(path) => self.authorize_path(who, asked.method, &path),
+            PathTarget::Other(path) => self.authorize_path((who, notes), asked.method, &path),
             PathTarget::Resource(path) => {
                 let options = RequestOptions::of_path(&path, asked.query)?;
                 let verb = RequestVerb::from_request(asked.method, &path, &options);
-                self.authorize_resource(who, asked.method, &path, (verb, &options))
+                attributes::of_resource(asked.method, &path, (verb, &options), |what| {
+                    self.shared.authorize_request(who, what, notes)
+                })
             }
         }
     }
@@ -303,7 +311,8 @@ impl Api {
     ) -> Result<RequestOutcome, ApiError> {
         match PathTarget::parse(&request.path) {
             PathTarget::Other(path) => {
-                self.authorize_path(&request.identity, &request.method, &path)?;
+                let asks = (&request.identity, request.notes.as_deref());
+                self.authorize_path(asks, &request.method, &path)?;
                 self.discovery.serve(&self.shared, &path, request)
             }
             PathTarget::Resource(path) => self.serve_resource((request, session), &path),
@@ -312,42 +321,13 @@ impl Api {
 
     fn authorize_path(
         &self,
-        who: &ClientIdentity,
+        (who, notes): (&ClientIdentity, Option<&AuditNotes>),
         method: &Method,
         path: &str,
     ) -> Result<(), ApiError> {
-        let verb = method.as_str().to_ascii_lowercase();
-        self.shared.authorize(who, &AccessAttributes::Path { verb: &verb, path })
-    }
-
-    fn authorize_resource(
-        &self,
-        who: &ClientIdentity,
-        method: &Method,
-        path: &ResourcePath,
-        (verb, options): (Option<RequestVerb>, &RequestOptions),
-    ) -> Result<(), ApiError> {
-        // who may read may ask for the head; that only a proxy answers it is another question
-        let verb = match *method {
-            Method::HEAD => RequestVerb::from_request(&Method::GET, path, options),
-            _ => verb,
-        };
-        let verb_name =
-            verb.map_or_else(|| method.as_str().to_ascii_lowercase(), |v| v.name().to_owned());
-        // A selection by name counts as naming the object, so that rules with resourceNames allow
-        // it, as upstream.
-        let selected = selected_name(verb, options);
-        let is_namespace = path.group.is_empty() && path.resource == "namespaces";
-        let what = AccessAttributes::Resource {
-            verb: &verb_name,
-            group: &path.group,
-            resource: &path.resource,
-            // `pods/x/proxy/a/b` is about `pods/proxy`
-            subresource: path.subresource.split('/').next().unwrap_or_default(),
-            namespace: if is_namespace { &path.name } else { &path.namespace },
-            name: if path.name.is_empty() { &selected } else { &path.name },
-        };
-        self.shared.authorize(who, &what)
+        let verb = attributes::path_verb(method);
+        let what = AccessAttributes::Path { verb: &verb, path };
+        self.shared.authorize_request(who, &what, notes)
     }
 
     fn serve_resource(
@@ -357,7 +337,9 @@ impl Api {
     ) -> Result<RequestOutcome, ApiError> {
         let options = RequestOptions::of_path(path, &request.query)?;
         let verb = RequestVerb::from_request(&request.method, path, &options);
-        self.authorize_resource(&request.identity, &request.method, path, (verb, &options))?;
+        attributes::of_resource(&request.method, path, (verb, &options), |what| {
+            self.shared.authorize_request(&request.identity, what, request.notes.as_deref())
+        })?;
         if let Some(verb) = verb {
             options.check(verb)?;
         }
@@ -473,22 +455,6 @@ fn check_collection(
         | RequestVerb::Patch
         | RequestVerb::Delete => Ok(()),
     }
-}
-
-/// The name that a list, watch or deletion of many asks for by field selector; empty when it asks
-/// for none.
-fn selected_name(verb: Option<RequestVerb>, options: &RequestOptions) -> String {
-    let many = matches!(
-        verb,
-        Some(RequestVerb::List | RequestVerb::Watch | RequestVerb::DeleteCollection)
-    );
-    if !many || options.field_selector.is_empty() {
-        return String::new();
-    }
-    // a selector that cannot be read is refused later on, and names nothing until then
-    let selector = FieldSelector::parse(&options.field_selector).ok();
-    let name = selector.as_ref().and_then(|selector| selector.exact("metadata.name"));
-    name.unwrap_or_default().to_owned()
 }
 
 /// A namespaced object is found in its namespace only; a cluster-scoped one in none.

@@ -57,19 +57,25 @@ impl Authority {
         Self { mode, index: Mutex::default() }
     }
 
-    /// Refuses what `who` may not do.
+    /// Refuses what `who` may not do. Gives the reason why they may, which may be empty.
     pub(crate) fn check(
         &self,
         state: StoredState<'_>,
         who: &ClientIdentity,
         what: &AccessAttributes<'_>,
-    ) -> Result<(), ApiError> {
-        let allowed = match who {
-            _ if self.mode == AuthorizationMode::AlwaysAllow => true,
-            ClientIdentity::Anonymous => is_public(what),
-            ClientIdentity::User(user) => self.decide(state, user, what)? != AccessDecision::Deny,
+    ) -> Result<String, ApiError> {
+        let decision = match who {
+            _ if self.mode == AuthorizationMode::AlwaysAllow => {
+                AccessDecision::Allow(String::new())
+            }
+            ClientIdentity::Anonymous if is_public(what) => AccessDecision::Allow(String::new()),
+            ClientIdentity::Anonymous => AccessDecision::Deny,
+            ClientIdentity::User(user) => self.decide(state, user, what)?,
         };
-        if allowed { Ok(()) } else { Err(what.refusal(who)) }
+        match decision {
+            AccessDecision::Allow(reason) => Ok(reason),
+            AccessDecision::Deny => Err(what.refusal(who)),
+        }
     }
 
     /// Whether the user may do it, and why.

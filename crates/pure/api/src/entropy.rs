@@ -18,7 +18,7 @@ const SUFFIX_LETTERS: usize = 5;
 const GENERATED_NAME_BYTES_MAX: usize = 63;
 
 /// A new UID: a random UUID (version 4).
-pub(crate) fn uid(entropy: &mut dyn Entropy) -> String {
+pub fn uid(entropy: &mut dyn Entropy) -> String {
     let mut bytes = [0; 16];
     entropy.fill(&mut bytes);
     bytes[6] = (bytes[6] & 0x0f) | 0x40;

@@ -20,6 +20,7 @@
 mod admission;
 pub mod admission_session;
 mod api;
+mod audit_notes;
 pub mod auth;
 mod authority;
 mod call;
@@ -68,6 +69,7 @@ mod weight;
 
 pub use admission::pod_security::{PodSecurityConfiguration, PodSecurityConfigurationError};
 pub use api::Api;
+pub use audit_notes::AuditNotes;
 pub use custom::ResumedDefinitions;
 pub use entropy::Entropy;
 pub use event_stream::EventStream;

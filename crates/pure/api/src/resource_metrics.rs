@@ -229,6 +229,7 @@ mod tests {
             body: bytes::Bytes::new(),
             identity: crate::auth::ClientIdentity::Anonymous,
             now: Tick::ZERO,
+            notes: None,
         };
         let options =
             RequestOptions { label_selector: selector.to_owned(), ..RequestOptions::default() };

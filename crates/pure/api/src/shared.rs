@@ -10,6 +10,7 @@ use rekindle_store::{Store, StoredObject};
 use crate::admission::pod_security::PodSecurity;
 use crate::admission::policies::PolicyMemory;
 use crate::admission::webhooks::WebhookMemory;
+use crate::audit_notes::AuditNotes;
 use crate::auth::rbac::RbacPolicies;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, AuthorizationMode, ClientIdentity, UserInfo};
@@ -140,7 +141,21 @@ impl ApiShared {
         who: &ClientIdentity,
         what: &AccessAttributes<'_>,
     ) -> Result<(), ApiError> {
-        self.authority.check(self.state(), who, what)
+        self.authority.check(self.state(), who, what).map(drop)
+    }
+
+    /// The same for the request itself, which the audit log hears of.
+    pub(crate) fn authorize_request(
+        &self,
+        who: &ClientIdentity,
+        what: &AccessAttributes<'_>,
+        notes: Option<&AuditNotes>,
+    ) -> Result<(), ApiError> {
+        let decided = self.authority.check(self.state(), who, what);
+        if let Some(notes) = notes {
+            notes.authorized(&decided);
+        }
+        decided.map(drop)
     }
 
     /// Whether a user may do something, with the reason.

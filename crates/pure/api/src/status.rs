@@ -583,6 +583,13 @@ impl Status {
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a Status has text keys only")
     }
+
+    /// The `Status` that an answer of this API holds; none when it holds something else.
+    pub fn of_answer(body: &[u8]) -> Option<Self> {
+        // as `to_json` begins: no other answer is read to its end for this
+        let may_be_status = body.starts_with(br#"{"kind":"Status","#);
+        may_be_status.then(|| serde_json::from_slice(body).ok()).flatten()
+    }
 }
 
 /// As much of a text as an answer tells.

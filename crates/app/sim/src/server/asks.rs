@@ -50,6 +50,7 @@ impl SimServer {
             body: body.into(),
             identity: ClientIdentity::clone(&self.identity),
             now: inner.now,
+            notes: None,
             method,
         };
         if request.method == Method::POST {

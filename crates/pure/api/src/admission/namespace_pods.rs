@@ -93,6 +93,7 @@ mod tests {
                 body: Bytes::from(body.to_string()),
                 identity: ClientIdentity::User(UserInfo::internal("tester")),
                 now: Tick::ZERO,
+                notes: None,
             };
             let RequestOutcome::Write(mut write) = self.api.handle(&request) else {
                 panic!("refused: {body}");

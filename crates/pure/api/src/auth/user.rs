@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::authentication::v1::UserInfo as ShownUser;
+
 use super::service_account;
 
 /// Who asks.
@@ -62,6 +64,16 @@ impl UserInfo {
         self.is_in(MASTERS) || self.is_in(NODES) || in_kube_system()
     }
 
+    /// As reviews and the audit log show the user.
+    pub fn shown(&self) -> ShownUser {
+        ShownUser {
+            username: Some(self.name.clone()),
+            groups: Some(self.groups.clone()),
+            uid: self.uid.clone(),
+            extra: Some(self.extra.clone()).filter(|extra| !extra.is_empty()),
+        }
+    }
+
     /// Whether the user is in a group.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|mine| mine == group)
@@ -74,6 +86,18 @@ impl ClientIdentity {
         match self {
             Self::Anonymous => "system:anonymous",
             Self::User(user) => &user.name,
+        }
+    }
+
+    /// As reviews and the audit log show it.
+    pub fn shown(&self) -> ShownUser {
+        match self {
+            Self::Anonymous => ShownUser {
+                username: Some(self.name().to_owned()),
+                groups: Some(vec![UNAUTHENTICATED.to_owned()]),
+                ..ShownUser::default()
+            },
+            Self::User(user) => user.shown(),
         }
     }
 }

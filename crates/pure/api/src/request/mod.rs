@@ -2,14 +2,18 @@
 //! method; no IO.
 
 pub mod accept;
+pub mod attributes;
 pub mod option_mistakes;
 pub mod options;
 pub mod path;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
 use rekindle_types::Tick;
 
+use crate::audit_notes::AuditNotes;
 use crate::auth::ClientIdentity;
 
 pub use accept::{AnswerEncoding, IncludeObject, MetadataShape, Representation};
@@ -37,6 +41,8 @@ pub struct ApiRequest {
     pub identity: ClientIdentity,
     /// When.
     pub now: Tick,
+    /// What the audit log wants to know of its handling; none without such a log.
+    pub notes: Option<Arc<AuditNotes>>,
 }
 
 /// What a request asks for, as its first line says: enough to decide whether it is allowed.

@@ -5,8 +5,6 @@ use k8s_openapi::api::authentication::v1::{
 };
 
 use super::{created, read};
-use crate::auth::user::UNAUTHENTICATED;
-use crate::auth::{self, ClientIdentity};
 use crate::outcome::ApiAnswer;
 use crate::request::{ApiRequest, ResourcePath};
 use crate::shared::ApiShared;
@@ -21,14 +19,7 @@ pub(super) fn who_am_i(
     _path: &ResourcePath,
 ) -> Result<ApiAnswer, ApiError> {
     let mut review: SelfSubjectReview = read(request)?;
-    let user_info = match &request.identity {
-        ClientIdentity::Anonymous => UserInfo {
-            username: Some(request.identity.name().to_owned()),
-            groups: Some(vec![UNAUTHENTICATED.to_owned()]),
-            ..UserInfo::default()
-        },
-        ClientIdentity::User(user) => shown(user),
-    };
+    let user_info = request.identity.shown();
     review.metadata.creation_timestamp = Some(request.now.to_time());
     review.status = Some(SelfSubjectReviewStatus { user_info: Some(user_info) });
     created(&review)
@@ -49,7 +40,7 @@ pub(super) fn whose_token(
     let status = match api.tokens.review(api.state(), token, audiences, request.now) {
         Ok(known) => TokenReviewStatus {
             authenticated: Some(true),
-            user: Some(shown(&known.user)),
+            user: Some(known.user.shown()),
             audiences: Some(known.audiences),
             error: None,
         },
@@ -72,14 +63,5 @@ fn shown_refusal(refusal: &TokenRefusal) -> String {
         TokenRefusal::Time | TokenRefusal::Audience(..) | TokenRefusal::Gone(..) => {
             refusal.to_string()
         }
-    }
-}
-
-fn shown(user: &auth::UserInfo) -> UserInfo {
-    UserInfo {
-        username: Some(user.name.clone()),
-        groups: Some(user.groups.clone()),
-        uid: user.uid.clone(),
-        extra: Some(user.extra.clone()).filter(|extra| !extra.is_empty()),
     }
 }

@@ -125,17 +125,18 @@ impl<'a> PodSecurityReview<'a> {
         let Some(pod) = subject::pod(object) else { return Ok(Vec::new()) };
         let Some(spec) = &pod.spec else { return Ok(Vec::new()) };
         let request = self.request("pod");
-        if self.is_exempt() {
-            self.security.figures.exempted(request);
+        if let Some(by) = self.exemption() {
+            self.exempted(request, by);
             return Ok(Vec::new());
         }
         let (policy, errors) = self.policy()?;
         if errors.is_empty() && policy.is_privileged() {
             self.security.figures.evaluated(request, PolicyMode::Enforce, policy.enforce, true);
+            self.note("enforce-policy", || policy.enforce.to_string());
             return Ok(Vec::new());
         }
         if self.is_exempt_class(spec.runtime_class_name.as_deref()) {
-            self.security.figures.exempted(request);
+            self.exempted(request, "runtimeClass");
             return Ok(Vec::new());
         }
         if !errors.is_empty() {
@@ -145,6 +146,7 @@ impl<'a> PodSecurityReview<'a> {
         let enforced = self.violations_of(policy.enforce, &review);
         let is_allowed = enforced.is_none();
         self.security.figures.evaluated(request, PolicyMode::Enforce, policy.enforce, is_allowed);
+        self.note("enforce-policy", || policy.enforce.to_string());
         self.audit(request, policy.audit, &review);
         match enforced {
             Some(detail) => {
@@ -161,8 +163,8 @@ impl<'a> PodSecurityReview<'a> {
         let Some(template) = subject::template(object) else { return Ok(Vec::new()) };
         let Some(spec) = &template.spec else { return Ok(Vec::new()) };
         let request = self.request("controller");
-        if self.is_exempt() {
-            self.security.figures.exempted(request);
+        if let Some(by) = self.exemption() {
+            self.exempted(request, by);
             return Ok(Vec::new());
         }
         let (policy, errors) = self.policy()?;
@@ -171,7 +173,7 @@ impl<'a> PodSecurityReview<'a> {
             return Ok(Vec::new());
         }
         if self.is_exempt_class(spec.runtime_class_name.as_deref()) {
-            self.security.figures.exempted(request);
+            self.exempted(request, "runtimeClass");
             return Ok(Vec::new());
         }
         if !errors.is_empty() {
@@ -237,10 +239,19 @@ impl<'a> PodSecurityReview<'a> {
         ReviewedRequest { operation: self.operation, resource, subresource }
     }
 
-    /// Whether neither this namespace nor this user is looked at.
-    fn is_exempt(&self) -> bool {
-        self.configuration.namespaces.contains(&self.call.path.namespace)
-            || self.configuration.usernames.contains(self.call.request.identity.name())
+    /// Why neither this namespace nor this user is looked at; none if they are.
+    fn exemption(&self) -> Option<&'static str> {
+        let (namespaces, usernames) =
+            (&self.configuration.namespaces, &self.configuration.usernames);
+        if namespaces.contains(&self.call.path.namespace) {
+            return Some("namespace");
+        }
+        usernames.contains(self.call.request.identity.name()).then_some("user")
+    }
+
+    fn exempted(&self, request: ReviewedRequest<'_>, by: &str) {
+        self.security.figures.exempted(request);
+        self.note("exempt", || by.to_owned());
     }
 
     fn is_exempt_class(&self, class: Option<&str>) -> bool {
@@ -279,8 +290,18 @@ impl<'a> PodSecurityReview<'a> {
         policy: LevelAtVersion,
         pod: &PodUnderReview<'_>,
     ) {
-        if self.violations_of(policy, pod).is_some() {
+        if let Some(detail) = self.violations_of(policy, pod) {
             self.security.figures.evaluated(request, PolicyMode::Audit, policy, false);
+            self.note("audit-violations", || {
+                format!("would violate PodSecurity \"{policy}\": {detail}")
+            });
+        }
+    }
+
+    /// Adds an annotation to the audit log, if there is one.
+    fn note(&self, key: &str, value: impl FnOnce() -> String) {
+        if let Some(notes) = &self.call.request.notes {
+            notes.annotate(format!("pod-security.kubernetes.io/{key}"), value());
         }
     }
 

@@ -7,6 +7,7 @@
 //! Source: KEP-3488 (ValidatingAdmissionPolicy), KEP-3962 (MutatingAdmissionPolicy), and upstream's
 //! `apiserver/pkg/admission/plugin/policy`.
 
+mod audit;
 mod authorizer;
 mod memory;
 mod mutating;

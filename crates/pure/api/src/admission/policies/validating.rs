@@ -3,6 +3,7 @@
 use http::StatusCode;
 use rekindle_structural_schema::{PolicyEvaluation, PolicyInput, PolicyWork};
 
+use super::audit;
 use super::memory::{StoredBinding, StoredPolicy};
 use super::run::{self, PolicyFailure};
 use crate::admission::reviewed_request::ReviewedRequest;
@@ -13,10 +14,20 @@ use crate::status::ApiError;
 const MESSAGE_BYTES_MAX: usize = 5 << 10;
 
 /// Why a request is not valid.
-struct Refusal {
-    message: String,
+pub(super) struct Refusal {
+    pub(super) message: String,
     /// As the policy says; empty if it does not.
     reason: String,
+    /// Which of its validations it is.
+    pub(super) index: usize,
+}
+
+/// What a policy finds about a request.
+#[derive(Default)]
+struct PolicyFindings {
+    refusals: Vec<Refusal>,
+    /// For the audit log: keys and values.
+    annotations: Vec<(String, String)>,
 }
 
 /// Checks a request by all policies that are for it. Gives the warnings.
@@ -31,11 +42,17 @@ pub(super) fn check(request: &ReviewedRequest<'_>) -> Result<Vec<String>, ApiErr
         if !request.is_matched(&policy.constraints)? {
             continue;
         }
+        let mut annotations = Vec::new();
         for binding in bindings {
             let named = format!("'{}' with binding '{}'", policy.name, binding.name);
             let does = |action: &str| binding.actions.iter().any(|known| known == action);
-            for refusal in refusals(request, &policy, &binding, &work)? {
-                let Refusal { message, reason } = refusal;
+            let findings = findings(request, &policy, &binding, &work)?;
+            annotations.extend(findings.annotations);
+            for refusal in findings.refusals {
+                if does("Audit") {
+                    audit::note_failure(request, (&policy.name, &binding), &refusal);
+                }
+                let Refusal { message, reason, .. } = refusal;
                 if does("Warn") {
                     let warning = "Validation failed for ValidatingAdmissionPolicy";
                     warnings.push(format!("{warning} {named}: {message}"));
@@ -50,6 +67,7 @@ pub(super) fn check(request: &ReviewedRequest<'_>) -> Result<Vec<String>, ApiErr
                 }
             }
         }
+        audit::note_annotations(request, annotations);
     }
     match refused {
         Some(error) => Err(error.with_warnings(warnings)),
@@ -67,49 +85,61 @@ fn code_and_reason(reason: &str) -> (StatusCode, &str) {
     }
 }
 
-/// What a policy with one binding finds wrong.
-fn refusals(
+/// What a policy with one binding finds.
+fn findings(
     request: &ReviewedRequest<'_>,
     policy: &StoredPolicy<ValidationProgram>,
     binding: &StoredBinding,
     work: &PolicyWork,
-) -> Result<Vec<Refusal>, ApiError> {
-    let mut found = Vec::new();
+) -> Result<PolicyFindings, ApiError> {
+    let mut findings = PolicyFindings::default();
     let pair = (policy, binding);
     let failures = run::with_binding(request, pair, work, &mut |policy, input, work| {
-        found.extend(validate(policy, input, work)?);
-        Ok(())
+        validate(policy, input, work, &mut findings)
     })?;
-    let failures = failures.into_iter();
-    found.extend(failures.map(|PolicyFailure(message)| Refusal { message, reason: String::new() }));
-    Ok(found)
+    let refusal = |PolicyFailure(message)| Refusal { message, reason: String::new(), index: 0 };
+    findings.refusals.extend(failures.into_iter().map(refusal));
+    Ok(findings)
 }
 
-/// What a policy finds wrong with one parameter.
+/// What a policy finds with one parameter.
 fn validate(
     policy: &StoredPolicy<ValidationProgram>,
     input: PolicyInput<'_>,
     work: &PolicyWork,
-) -> Result<Vec<Refusal>, PolicyFailure> {
+    findings: &mut PolicyFindings,
+) -> Result<(), PolicyFailure> {
     let program = &policy.program;
     let mut evaluation = PolicyEvaluation::new(input, &program.variables, work);
     if !run::are_met(&policy.program.conditions, &mut evaluation)? {
-        return Ok(Vec::new());
+        return Ok(());
     }
-    let mut found = Vec::new();
-    for validation in &program.steps {
+    for (index, validation) in program.steps.iter().enumerate() {
         let message = match evaluation.condition(&validation.expression) {
             Ok(true) => continue,
             Ok(false) => message_of(validation, &mut evaluation),
             Err(_) if policy.on_failure == FailurePolicy::Ignore => continue,
             Err(failure) => run::in_expression(&validation.text, &failure),
         };
-        found.push(Refusal { message, reason: validation.reason.clone() });
+        findings.refusals.push(Refusal { message, reason: validation.reason.clone(), index });
         if evaluation.cost_left() == 0 {
-            break; // as the message of the next one would say
+            return Ok(()); // as the message of the next one would say
         }
     }
-    Ok(found)
+    for annotation in &program.annotations {
+        match evaluation.text(&annotation.expression) {
+            Ok(value) => {
+                let value = value.as_deref().map(str::trim).filter(|value| !value.is_empty());
+                let key = || format!("{}/{}", policy.name, annotation.key);
+                findings.annotations.extend(value.map(|value| (key(), value.to_owned())));
+            }
+            Err(_) if policy.on_failure == FailurePolicy::Ignore => {}
+            Err(failure) => {
+                return Err(PolicyFailure(run::in_expression(&annotation.text, &failure)));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What is said of a validation that does not hold: what its expression makes, if that can be

@@ -54,13 +54,6 @@ impl ApiKind for ValidatingAdmissionPolicyBinding {
         errors
     }
 
-    fn warnings(&self) -> Vec<String> {
-        let audits = self.spec.validation_actions.iter().any(|action| action == "Audit");
-        let warning = "spec.validationActions: the action Audit has no effect: the engine writes \
-                       no audit log";
-        audits.then(|| warning.to_owned()).into_iter().collect()
-    }
-
     fn row(&self, now: Tick) -> Vec<TableCell> {
         vec![
             text(self.metadata.name.as_ref()).into(),

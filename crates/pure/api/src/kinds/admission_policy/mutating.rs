@@ -129,7 +129,10 @@ fn compile(
     for (index, mutation) in mutations.iter().enumerate() {
         steps.extend(compile_mutation(&mut compiler, mutation, &field.index(index)));
     }
-    (PolicyProgram { conditions, variables, steps }, compiler.into_errors())
+    (
+        PolicyProgram { conditions, variables, steps, annotations: Vec::new() },
+        compiler.into_errors(),
+    )
 }
 
 fn compile_mutation(

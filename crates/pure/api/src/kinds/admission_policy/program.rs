@@ -26,6 +26,17 @@ pub(crate) struct PolicyProgram<S> {
     pub(crate) variables: PolicyVariables,
     /// What it checks, or changes.
     pub(crate) steps: Vec<S>,
+    /// What it adds to the audit log.
+    pub(crate) annotations: Vec<AnnotationProgram>,
+}
+
+/// One annotation of the audit log.
+#[derive(Debug)]
+pub(crate) struct AnnotationProgram {
+    pub(crate) key: String,
+    /// The expression as it was written, which errors name.
+    pub(crate) text: String,
+    pub(crate) expression: PolicyExpression,
 }
 
 /// One match condition.

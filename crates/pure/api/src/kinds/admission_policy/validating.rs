@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 use rekindle_types::validation::field_error::FieldProblem;
 
 use super::match_resources::OPERATIONS;
-use super::program::{CONDITION, PolicyProgram, ProgramCompiler};
+use super::program::{AnnotationProgram, CONDITION, PolicyProgram, ProgramCompiler};
 use super::{PolicyParts, match_resources, set_failure_policy};
 use crate::kinds::{defaults, preparation};
 use crate::registry::field_error::FieldError;
@@ -84,12 +84,7 @@ impl ApiKind for ValidatingAdmissionPolicy {
 
     fn warnings(&self) -> Vec<String> {
         let Some(spec) = &self.spec else { return Vec::new() };
-        let mut warnings = match_resources::warnings("policy", spec.match_constraints.as_ref());
-        if !items(spec.audit_annotations.as_ref()).is_empty() {
-            let why = "they have no effect: the engine writes no audit log";
-            warnings.push(format!("spec.auditAnnotations: {why}"));
-        }
-        warnings
+        match_resources::warnings("policy", spec.match_constraints.as_ref())
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {
@@ -167,8 +162,9 @@ fn compile(
         let field = field.child("validations").index(index);
         steps.extend(compile_validation(&mut compiler, validation, &field));
     }
-    compile_annotations(&mut compiler, annotations, name, &field.child("auditAnnotations"));
-    (PolicyProgram { conditions, variables, steps }, compiler.into_errors())
+    let field = field.child("auditAnnotations");
+    let annotations = compile_annotations(&mut compiler, annotations, name, &field);
+    (PolicyProgram { conditions, variables, steps, annotations }, compiler.into_errors())
 }
 
 fn compile_validation(
@@ -221,20 +217,21 @@ fn compile_validation(
     })
 }
 
-/// Checks the annotations of the audit log, which are not written.
+/// The annotations of the audit log.
 fn compile_annotations(
     compiler: &mut ProgramCompiler,
     annotations: &[AuditAnnotation],
     policy: &str,
     field: &Path,
-) {
+) -> Vec<AnnotationProgram> {
+    let mut programs = Vec::new();
     if annotations.len() > AUDIT_ANNOTATIONS_MAX {
         compiler.refuse(FieldError {
             field: field.into(),
             problem: FieldProblem::Invalid(format!("{} items", annotations.len())),
             detail: format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations"),
         });
-        return;
+        return programs;
     }
     let mut known = ListKeys::new();
     for (index, annotation) in annotations.iter().enumerate() {
@@ -259,10 +256,16 @@ fn compile_annotations(
             compiler.refuse(FieldError::required(value_field, why));
         } else {
             let wanted = (ExpressionPlace::Rule, ExpressionResult::TextOrNull);
-            compiler.expression(value, wanted, &value_field);
+            let expression = compiler.expression(value, wanted, &value_field);
+            programs.extend(expression.map(|expression| AnnotationProgram {
+                key: annotation.key.clone(),
+                text: value.to_owned(),
+                expression,
+            }));
         }
         if known.add(annotation.key.as_str()).is_some() {
             compiler.refuse(FieldError::duplicate(key_field, &annotation.key));
         }
     }
+    programs
 }

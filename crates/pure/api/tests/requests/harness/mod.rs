@@ -109,6 +109,7 @@ impl Bench {
             body: Bytes::copy_from_slice(body.as_bytes()),
             identity: self.identity.clone(),
             now: self.now,
+            notes: None,
         }
     }
 
