@@ -1,6 +1,7 @@
 //! What can be typed after `rekindle`.
 
 mod admission;
+mod audit;
 mod backup;
 mod controllers_role;
 mod ladder;
@@ -14,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use admission::AdmissionArgs;
+pub use audit::{AuditArgs, WantedAuditLog};
 pub use backup::{BackupArgs, RestoreArgs, StoreCheck, StoreCommand};
 use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -183,6 +185,8 @@ pub struct Up {
     pub default_toleration_seconds: u32,
     #[command(flatten)]
     pub admission: AdmissionArgs,
+    #[command(flatten)]
+    pub audit: AuditArgs,
     /// API and nodes only: controllers, scheduler and ladders run in processes of their own, which
     /// `rekindle controllers` starts
     #[arg(long)]

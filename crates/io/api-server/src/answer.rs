@@ -16,6 +16,7 @@ use rekindle_api::proxy_request::ProxyRequest;
 use rekindle_api::status::ApiError;
 use rekindle_store::backup::BackupStream;
 
+use super::audit::RequestTrail;
 use super::body::FrontBody;
 use super::front::Front;
 use super::logs::LogRequestError;
@@ -37,6 +38,8 @@ pub(super) struct AnswerContext<'r> {
     pub(super) user: &'r str,
     /// The client's address, if it has one that is known.
     pub(super) client: Option<IpAddr>,
+    /// Its trail in the audit log, if there is one.
+    pub(super) trail: Option<&'r Arc<RequestTrail>>,
 }
 
 impl Front {
@@ -74,10 +77,10 @@ impl Front {
     fn stream(
         &self,
         query: StreamQuery,
-        AnswerContext { parts, user, .. }: AnswerContext<'_>,
+        asked: AnswerContext<'_>,
         upgrade: Option<OnUpgrade>,
     ) -> Response<FrontBody> {
-        let accepted = match self.streams.accept(user, query, &parts.headers, &parts.method) {
+        let accepted = match self.streams.accept(query, asked) {
             Ok(accepted) => accepted,
             Err(error) => return respond(error.into()),
         };
@@ -94,11 +97,11 @@ impl Front {
     async fn proxy(
         &self,
         target: ProxyRequest,
-        AnswerContext { parts, user, client, .. }: AnswerContext<'_>,
+        AnswerContext { parts, user, client, trail, .. }: AnswerContext<'_>,
         upgrade: Option<OnUpgrade>,
     ) -> Response<FrontBody> {
         let slot = match self.streams.take_slot(user) {
-            Ok(slot) => slot,
+            Ok(slot) => slot.ending(trail),
             Err(error) => return respond(error.into()),
         };
         let phase = self.phase.subscribe();

@@ -14,6 +14,7 @@ use rekindle_api::EventStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
+use super::audit::RequestTrail;
 use super::clock::Clock;
 use super::metrics::OpenCount;
 use super::shares::RequestShare;
@@ -32,6 +33,8 @@ pub struct FrontBody {
     kind: BodyKind,
     /// What its user holds by it, until the client has taken it.
     share: Option<RequestShare>,
+    /// The trail of its request, which ends with it.
+    _trail: Option<Arc<RequestTrail>>,
 }
 
 enum BodyKind {
@@ -64,7 +67,12 @@ struct WatchBody {
 
 impl FrontBody {
     fn new(kind: BodyKind) -> Self {
-        Self { kind, share: None }
+        Self { kind, share: None, _trail: None }
+    }
+
+    /// The same, as the end of a long-running request's trail.
+    pub(super) fn ending(self, trail: Arc<RequestTrail>) -> Self {
+        Self { _trail: Some(trail), ..self }
     }
 
     /// The same, counted as its user's until it has been taken.
@@ -80,12 +88,17 @@ impl FrontBody {
         }
     }
 
+    /// The bytes, if all of them are there already.
+    pub(super) fn full_bytes(&self) -> Option<&Bytes> {
+        match &self.kind {
+            BodyKind::Full(bytes) => Some(bytes),
+            BodyKind::Watch(_) | BodyKind::Stream(_) => None,
+        }
+    }
+
     /// Bytes that are there already.
     pub(super) fn held_bytes(&self) -> usize {
-        match &self.kind {
-            BodyKind::Full(bytes) => bytes.len(),
-            BodyKind::Watch(_) | BodyKind::Stream(_) => 0,
-        }
+        self.full_bytes().map_or(0, Bytes::len)
     }
 
     pub(super) fn full(bytes: Bytes) -> Self {
@@ -155,7 +168,7 @@ impl Body for FrontBody {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        let Self { kind, share } = self.get_mut();
+        let Self { kind, share, .. } = self.get_mut();
         match kind {
             BodyKind::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
             BodyKind::Full(bytes) => {

@@ -78,6 +78,7 @@ struct UnidentifiedConnection {
 pub(super) struct ConnectionSeat {
     table: ConnectionTable,
     number: u64,
+    peer: IpAddr,
     source: IpAddr,
     entered: Instant,
     end: Arc<Notify>,
@@ -91,8 +92,8 @@ impl ConnectionTable {
 
     /// A place for a new connection. The oldest unidentified one ends when there are too many: of
     /// its source, or of all.
-    pub(super) fn enter(&self, source: IpAddr) -> ConnectionSeat {
-        let source = network_of(source);
+    pub(super) fn enter(&self, peer: IpAddr) -> ConnectionSeat {
+        let (peer, source) = (peer.to_canonical(), network_of(peer));
         let mut open = self.open();
         let same = || open.unidentified.iter().filter(|(_, other)| other.source == source);
         let oldest = if same().count() >= self.limits.unidentified_of_source_max {
@@ -112,7 +113,7 @@ impl ConnectionTable {
         drop(open);
         let is_identified = AtomicBool::new(false);
         let (table, entered) = (self.clone(), Instant::now());
-        ConnectionSeat { table, number, source, entered, end, is_identified }
+        ConnectionSeat { table, number, peer, source, entered, end, is_identified }
     }
 
     /// Connections that are open.
@@ -132,9 +133,9 @@ impl ConnectionSeat {
         self.source
     }
 
-    /// The client's own address, where that is known: of IPv6 only its network is kept.
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        Some(self.source).filter(IpAddr::is_ipv4)
+    /// The client's own address.
+    pub(super) fn address(&self) -> IpAddr {
+        self.peer
     }
 
     /// The client has said who it is. The first user counts, should it be several.

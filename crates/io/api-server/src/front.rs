@@ -26,6 +26,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use super::answer::{AnswerContext, BACKUPS_MAX};
+use super::audit::{AuditLog, RequestTrail};
 use super::bad_tokens::BadTokens;
 use super::body::{FrontBody, FrontPhase, PhaseSender};
 use super::caller::RequestSource;
@@ -68,6 +69,7 @@ pub struct Front {
     pub(super) phase: PhaseSender,
     /// One permit for each backup that may be read.
     pub(super) backups: Arc<Semaphore>,
+    audit: Option<Arc<AuditLog>>,
     shares: UserShares,
     pool: WorkPool,
     bad_tokens: BadTokens,
@@ -89,6 +91,7 @@ impl Front {
             figures: Vec::new(),
             phase: Arc::new(phase),
             backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
+            audit: None,
             shares: UserShares::default(),
             pool: WorkPool::default(),
             bad_tokens: BadTokens::default(),
@@ -120,6 +123,11 @@ impl Front {
         self
     }
 
+    /// The same front with its requests in this log, and the log's figures in `/metrics`.
+    pub fn with_audit_log(self, log: Arc<AuditLog>) -> Self {
+        Self { audit: Some(Arc::clone(&log)), ..self.with_figures(log) }
+    }
+
     /// The core behind it.
     pub fn api(&self) -> &Api {
         &self.api
@@ -145,7 +153,7 @@ impl Front {
         self.phase.send_replace(FrontPhase::Stopping);
     }
 
-    /// Answers one request. Who asks, and whether they may, is settled before the body is read.
+    /// Answers one request, and records it in the audit log if there is one.
     pub(super) async fn serve<B>(
         &self,
         caller: &RequestSource,
@@ -155,10 +163,29 @@ impl Front {
         B: Body,
         B::Error: Into<BodyError>,
     {
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
+        let trail = self.audit.as_ref().map(|log| log.trail(caller, &parts));
+        let response = self.serve_request(caller, (parts, body), trail.as_ref()).await;
+        match trail {
+            Some(trail) => trail.answered(response).await,
+            None => response,
+        }
+    }
+
+    /// Answers one request. Who asks, and whether they may, is settled before the body is read.
+    async fn serve_request<B>(
+        &self,
+        caller: &RequestSource,
+        (mut parts, body): (Parts, B),
+        trail: Option<&Arc<RequestTrail>>,
+    ) -> Response<FrontBody>
+    where
+        B: Body,
+        B::Error: Into<BodyError>,
+    {
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let has_body = !body.is_end_stream();
-        let received = match self.receive(caller, &parts, body).await {
+        let received = match self.receive(caller, &parts, body, trail).await {
             Ok(received) => received,
             // HTTP/2 ends the one stream by itself
             Err(error) if has_body && parts.version <= Version::HTTP_11 => {
@@ -172,9 +199,9 @@ impl Front {
         let HandledRequest { outcome, user, share } = self.handle(caller, received).await;
         let client = match caller {
             RequestSource::InProcess(_) => None,
-            RequestSource::Connected(client) => client.seat.address(),
+            RequestSource::Connected(client) => Some(client.seat.address()),
         };
-        let asked = AnswerContext { labels: &labels, parts: &parts, user: &user, client };
+        let asked = AnswerContext { labels: &labels, parts: &parts, user: &user, client, trail };
         let response = self.answer(outcome, asked, upgrade).await;
         let took = (self.clock)().since(begun);
         self.metrics.answered(&labels, response.status().as_u16(), took);
@@ -191,15 +218,22 @@ impl Front {
         caller: &RequestSource,
         parts: &Parts,
         body: B,
+        trail: Option<&Arc<RequestTrail>>,
     ) -> Result<ReceivedRequest, ApiError>
     where
         B: Body,
         B::Error: Into<BodyError>,
     {
-        let (who, acts_as) = self.identify(caller, &parts.headers)?;
+        let who = self.identify(caller, &parts.headers)?;
+        if let Some(trail) = trail {
+            trail.identified(&who).await;
+        }
+        let acts_as = self.acting_identity(caller, &who, &parts.headers)?;
+        let notes = trail.and_then(|trail| trail.acts_as(&who, &acts_as));
         let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
         if !body.is_end_stream() {
-            self.api.authorize(&acts_as, &RequestLine { method: &parts.method, path, query })?;
+            let line = RequestLine { method: &parts.method, path, query };
+            self.api.authorize(&acts_as, &line, notes.as_deref())?;
         }
         let mut share = self.shares.begin(&who)?;
         let body = match who {
@@ -220,19 +254,22 @@ impl Front {
             body,
             identity: acts_as,
             now: (self.clock)(),
+            notes,
         };
+        if let Some(trail) = trail {
+            trail.body_read(&request);
+        }
         Ok(ReceivedRequest { request, who, share })
     }
 
-    /// Who asks, and who the request acts as. Who asks: the connection's own identity, else that of
-    /// a bearer token.
+    /// Who asks: the connection's own identity, else that of a bearer token.
     fn identify(
         &self,
         caller: &RequestSource,
         headers: &HeaderMap,
-    ) -> Result<(ClientIdentity, ClientIdentity), ApiError> {
+    ) -> Result<ClientIdentity, ApiError> {
         let now = self.now();
-        let who = match (caller.identity(), bearer_token(headers)) {
+        Ok(match (caller.identity(), bearer_token(headers)) {
             (ClientIdentity::Anonymous, Some(token)) => {
                 let check = || self.api.authenticate(token, now);
                 match caller {
@@ -243,15 +280,23 @@ impl Front {
                 }?
             }
             (identity, _) => identity.clone(),
-        };
-        if let (RequestSource::Connected(client), ClientIdentity::User(user)) = (caller, &who) {
+        })
+    }
+
+    /// Who the request acts as.
+    fn acting_identity(
+        &self,
+        caller: &RequestSource,
+        who: &ClientIdentity,
+        headers: &HeaderMap,
+    ) -> Result<ClientIdentity, ApiError> {
+        if let (RequestSource::Connected(client), ClientIdentity::User(user)) = (caller, who) {
             client.seat.identify(user)?;
         }
-        let acts_as = match Impersonation::from_headers(headers)? {
-            Some(wanted) => self.api.impersonate(who.clone(), &wanted)?,
-            None => who.clone(),
-        };
-        Ok((who, acts_as))
+        match Impersonation::from_headers(headers)? {
+            Some(wanted) => self.api.impersonate(who.clone(), &wanted),
+            None => Ok(who.clone()),
+        }
     }
 
     /// Asks the core, and webhooks as long as it has questions to them.
@@ -322,6 +367,9 @@ struct HandledRequest {
 fn handle(api: &Api, request: &ApiRequest, session: &AdmissionSession) -> RequestOutcome {
     let handled = catch_unwind(AssertUnwindSafe(|| api.handle_in(request, session)));
     handled.unwrap_or_else(|_| {
+        if let Some(notes) = &request.notes {
+            notes.panicked();
+        }
         tracing::error!(method = %request.method, path = %request.path, "failed to handle a request: the handler panicked");
         let problem = "the handling of the request panicked; see the engine's log";
         RequestOutcome::Answer(ApiError::internal(problem).into())

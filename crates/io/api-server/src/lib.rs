@@ -14,6 +14,7 @@
 
 mod aggregation;
 mod answer;
+mod audit;
 mod bad_tokens;
 mod body;
 mod caller;
@@ -37,6 +38,7 @@ mod webhooks;
 mod work_pool;
 
 pub use aggregation::keep_roles_aggregated;
+pub use audit::{AuditLog, AuditMode, AuditSink, AuditWriter, RotationLimits};
 pub use body::{FrontBody, LogStream};
 pub use clock::{Clock, SystemClock};
 pub use connections::ConnectionLimits;

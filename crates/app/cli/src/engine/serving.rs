@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
-use rekindle_api_server::{ApiServer, Front, ServerLimits, TlsListener, keep_roles_aggregated};
+use rekindle_api_server::{
+    ApiServer, AuditWriter, Front, ServerLimits, TlsListener, keep_roles_aggregated,
+};
 use rekindle_operator::LadderFigures;
 use rekindle_store::Compaction;
 use rekindle_types::Tick;
@@ -17,6 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::admission_config;
 use super::api_threads::ApiThreads;
+use super::audit_log::PreparedAuditLog;
 use super::data_dir::DataDir;
 use super::opened::OpenedApi;
 use super::phase::PhaseNotifier;
@@ -41,6 +44,7 @@ pub struct ServedApi {
     /// What serves its clients.
     pub threads: ApiThreads,
     kubeconfig: PathBuf,
+    audit: Option<AuditWriter>,
     server: JoinHandle<std::io::Result<()>>,
 }
 
@@ -56,6 +60,7 @@ impl ServedApi {
         let admission = &args.admission;
         let pod_security =
             admission_config::read(admission.admission_control_config_file.as_deref())?;
+        let audit_log = PreparedAuditLog::read(&args.audit)?;
         let listener = listen(args).await?.into_std().context("take the listener")?;
         let mut api = OpenedApi::open(data_dir, Arc::new(routes.clone()), services)?;
         api.front = api
@@ -64,6 +69,11 @@ impl ServedApi {
             .with_nodes(Arc::new(routes.clone()))
             .with_pods(Arc::new(MachineDialer))
             .with_figures(figures.clone());
+        let mut audit = None;
+        if let Some(log) = audit_log {
+            let (front, writer) = log.start(api.front, api.clock.shared())?;
+            (api.front, audit) = (front, Some(writer));
+        }
         let front = &api.front;
         front.api().set_default_toleration_seconds(args.default_toleration_seconds);
         front.api().set_token_seconds_max(admission.token_seconds_max());
@@ -78,7 +88,7 @@ impl ServedApi {
         tokio::spawn(keep_roles_aggregated(front.clone(), phases.stopped()));
         tokio::spawn(forget_history(api.compaction(), phases.stopped()));
         tokio::spawn(footprint::shrink_after_bursts(front.clone(), phases.stopped()));
-        Ok(Self { api, address, threads, kubeconfig, server })
+        Ok(Self { api, address, threads, kubeconfig, audit, server })
     }
 
     /// Says where the API is.
@@ -97,6 +107,9 @@ impl ServedApi {
     /// Waits for the server, which has been told to stop, and ends the store.
     pub async fn close(self) {
         wait_for(self.server).await;
+        if let Some(audit) = self.audit {
+            audit.close().await;
+        }
         self.api.close();
     }
 }

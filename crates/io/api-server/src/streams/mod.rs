@@ -36,6 +36,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
+use super::answer::AnswerContext;
 use super::body::FrontPhase;
 use negotiate::{NegotiatedProtocol, RemoteCommandProtocol};
 use slots::Slots;
@@ -88,13 +89,11 @@ impl StreamServer {
     /// Looks whether the client and we have a protocol in common. Nothing has reached the node yet.
     pub(super) fn accept(
         &self,
-        user: &str,
         query: StreamQuery,
-        headers: &http::HeaderMap,
-        method: &http::Method,
+        asked: AnswerContext<'_>,
     ) -> Result<AcceptedStream, ApiError> {
-        let agreed = negotiate::agree(&query, headers, method)?;
-        let slot = self.slots.take(user)?;
+        let agreed = negotiate::agree(&query, &asked.parts.headers, &asked.parts.method)?;
+        let slot = self.slots.take(asked.user)?.ending(asked.trail);
         Ok(AcceptedStream { agreed, query, slot })
     }
 

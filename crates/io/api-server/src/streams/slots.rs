@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rekindle_api::status::ApiError;
 
+use crate::audit::RequestTrail;
+
 /// Streams at one time, of all clients.
 const STREAMS_MAX: usize = 512;
 /// Streams at one time of one user, so that nobody takes those of all others.
@@ -26,6 +28,17 @@ struct OpenStreams {
 pub(crate) struct StreamSlot {
     slots: Slots,
     user: String,
+    /// The trail of the stream's request, which ends with it.
+    trail: Option<Arc<RequestTrail>>,
+}
+
+impl StreamSlot {
+    /// The same, as the end of its request's trail.
+    pub(crate) fn ending(self, trail: Option<&Arc<RequestTrail>>) -> Self {
+        let mut slot = self;
+        slot.trail = trail.cloned();
+        slot
+    }
 }
 
 impl Slots {
@@ -43,7 +56,7 @@ impl Slots {
         } else {
             open.all += 1;
             open.of.insert(user.to_owned(), mine + 1);
-            return Ok(StreamSlot { slots: self.clone(), user: user.to_owned() });
+            return Ok(StreamSlot { slots: self.clone(), user: user.to_owned(), trail: None });
         };
         Err(ApiError::too_many_requests(problem, 1))
     }

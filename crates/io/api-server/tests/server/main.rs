@@ -5,6 +5,7 @@
     reason = "tests of the front, which is a driver; they own sockets"
 )]
 
+mod audit;
 mod bearer;
 mod heavy_requests;
 mod http;

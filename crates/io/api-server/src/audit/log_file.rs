@@ -1,0 +1,275 @@
+//! The log's file: it is renamed to `name-TIME.ext` when it is full, and old ones are removed.
+//!
+//! Source: upstream's rotation, which is that of the library lumberjack.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::RotationLimits;
+
+/// The time of a rotation in a file's name, in UTC.
+const NAME_TIME: &str = "%Y-%m-%dT%H-%M-%S%.3f";
+
+/// The file that is written.
+pub(super) struct LogFile {
+    path: PathBuf,
+    limits: RotationLimits,
+    /// None after a failure: the next write opens it again.
+    open: Option<OpenLog>,
+}
+
+struct OpenLog {
+    file: File,
+    bytes: u64,
+}
+
+impl LogFile {
+    /// Opens the file, and makes it and its folder if they are not there. Others cannot read them.
+    pub(super) fn open(path: PathBuf, limits: RotationLimits, now: Timestamp) -> io::Result<Self> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let open = Some(OpenLog::append(&path)?);
+        let log = Self { path, limits, open };
+        log.remove_old(now);
+        Ok(log)
+    }
+
+    /// Writes one line, whole or not at all.
+    ///
+    /// # Errors
+    /// When it cannot be written. A later one may be.
+    pub(super) fn write(&mut self, line: &[u8], now: Timestamp) -> io::Result<()> {
+        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        let mut log = match self.open.take() {
+            Some(log) => log,
+            None => OpenLog::append(&self.path)?,
+        };
+        if log.bytes > 0 && log.bytes.saturating_add(length) > self.limits.file_bytes_max {
+            match fs::rename(&self.path, self.free_name(now)?) {
+                // somebody else has taken it away
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                renamed => renamed?,
+            }
+            log = OpenLog::append(&self.path)?;
+            self.remove_old(now);
+        }
+        if let Err(error) = log.file.write_all(line) {
+            // half a line would spoil the next one, too
+            self.open = log.file.set_len(log.bytes).is_ok().then_some(log);
+            return Err(error);
+        }
+        log.bytes += length;
+        self.open = Some(log);
+        Ok(())
+    }
+
+    /// A name for the full file. Of two rotations in one millisecond the second gets the next one.
+    fn free_name(&self, now: Timestamp) -> io::Result<PathBuf> {
+        let mut time = now;
+        loop {
+            let (stem, extension) = self.name_parts();
+            let shown = time.to_zoned(TimeZone::UTC).strftime(NAME_TIME);
+            let path = self.path.with_file_name(format!("{stem}{shown}{extension}"));
+            if !fs::exists(&path)? {
+                return Ok(path);
+            }
+            time = time.checked_add(SignedDuration::from_millis(1)).map_err(io::Error::other)?;
+        }
+    }
+
+    /// What stands before the time in the name of an earlier file, and what behind it.
+    fn name_parts(&self) -> (String, String) {
+        let text = |part: Option<&std::ffi::OsStr>| {
+            part.map(|part| part.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        let extension = text(self.path.extension());
+        let extension = if extension.is_empty() { extension } else { format!(".{extension}") };
+        (format!("{}-", text(self.path.file_stem())), extension)
+    }
+
+    fn remove_old(&self, now: Timestamp) {
+        if let Err(error) = self.try_remove_old(now) {
+            let path = self.path.display();
+            tracing::warn!(%path, %error, "failed to remove old audit log files");
+        }
+    }
+
+    fn try_remove_old(&self, now: Timestamp) -> io::Result<()> {
+        let RotationLimits { files_max, days_max, .. } = self.limits;
+        if files_max.is_none() && days_max.is_none() {
+            return Ok(());
+        }
+        let oldest = days_max.and_then(|days| {
+            now.checked_sub(SignedDuration::from_hours(24 * i64::from(days))).ok()
+        });
+        let earlier = self.earlier_files()?;
+        for (index, (time, path)) in earlier.iter().enumerate() {
+            let is_beyond = files_max.is_some_and(|max| index >= max);
+            if is_beyond || oldest.is_some_and(|oldest| *time < oldest) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The files before this one, the newest first.
+    fn earlier_files(&self) -> io::Result<Vec<(Timestamp, PathBuf)>> {
+        let (stem, extension) = self.name_parts();
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut files = Vec::new();
+        for entry in fs::read_dir(folder.unwrap_or(Path::new(".")))? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let time = name.to_str().and_then(|name| {
+                let time = name.strip_prefix(&stem)?.strip_suffix(&extension)?;
+                let time = DateTime::strptime(NAME_TIME, time).ok()?;
+                time.to_zoned(TimeZone::UTC).ok()
+            });
+            files.extend(time.map(|time| (time.timestamp(), entry.path())));
+        }
+        files.sort_by(|one, other| other.cmp(one));
+        Ok(files)
+    }
+}
+
+impl OpenLog {
+    fn append(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { file, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const START: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn after(milliseconds: i64) -> Timestamp {
+        START + SignedDuration::from_millis(milliseconds)
+    }
+
+    fn limits(file_bytes_max: u64) -> RotationLimits {
+        RotationLimits { file_bytes_max, files_max: None, days_max: None }
+    }
+
+    /// The names in the folder, in order, with what the files hold.
+    fn files(folder: &Path) -> Vec<(String, String)> {
+        let mut files: Vec<(String, String)> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let name = entry.file_name().into_string().unwrap();
+                (name, fs::read_to_string(entry.path()).unwrap())
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_full_file_is_renamed_and_no_line_is_split() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        let mut log = LogFile::open(path, limits(8), START).unwrap();
+        for (line, time) in
+            [("one\n", 0), ("two\n", 1), ("three\n", 2), ("much longer\n", 2), ("x\n", 2)]
+        {
+            log.write(line.as_bytes(), after(time)).unwrap();
+        }
+        assert_eq!(
+            files(dir.path()),
+            pairs(&[
+                ("audit-1970-01-01T00-00-00.002.log", "one\ntwo\n"),
+                ("audit-1970-01-01T00-00-00.003.log", "three\n"),
+                ("audit-1970-01-01T00-00-00.004.log", "much longer\n"),
+                ("audit.log", "x\n"),
+            ])
+        );
+    }
+
+    #[test]
+    fn a_restart_goes_on_with_the_file_that_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/audit");
+        for line in ["one\n", "two\n", "six\n"] {
+            let mut log = LogFile::open(path.clone(), limits(8), START).unwrap();
+            log.write(line.as_bytes(), START).unwrap();
+        }
+        let folder = path.parent().unwrap();
+        let expected = [("audit", "six\n"), ("audit-1970-01-01T00-00-00.000", "one\ntwo\n")];
+        assert_eq!(files(folder), pairs(&expected));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(folder), mode(&path)), (0o700, 0o600), "others cannot read it");
+    }
+
+    #[test]
+    fn old_files_go_by_number_and_by_age_and_others_stay() {
+        const DAY: i64 = 24 * 3600 * 1000;
+        for (files_max, days_max, left) in [
+            (None, None, vec![0, 1, 2, 3]),
+            (Some(2), None, vec![2, 3]),
+            (None, Some(1), vec![2, 3]),
+            (Some(1), Some(9), vec![3]),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            for other in ["audit-x.log", "audit-1970-01-01T00-00-00.000.txt", "other.log"] {
+                fs::write(dir.path().join(other), "").unwrap();
+            }
+            let limits = RotationLimits { files_max, days_max, ..limits(1) };
+            let mut log = LogFile::open(dir.path().join("audit.log"), limits, START).unwrap();
+            for day in 0..5 {
+                // the file of a day is renamed when the line of the next one comes
+                log.write(format!("{}\n", day).as_bytes(), after((day - 1).max(0) * DAY)).unwrap();
+            }
+            let found = files(dir.path());
+            assert_eq!(found.len(), left.len() + 4, "{found:?}");
+            let logs = found.iter().filter(|(name, _)| name.starts_with("audit-19"));
+            let lines: Vec<i64> = logs.filter_map(|(_, text)| text.trim().parse().ok()).collect();
+            assert_eq!(lines, left, "{files_max:?} {days_max:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_finds_no_space_is_not_left_half() {
+        // every write to it fails so
+        let mut log = LogFile {
+            path: PathBuf::from("/dev/full"),
+            limits: limits(8),
+            open: Some(OpenLog {
+                file: OpenOptions::new().write(true).open("/dev/full").unwrap(),
+                bytes: 0,
+            }),
+        };
+        let error = log.write(b"one\n", START).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("folder/audit.log");
+        let mut log = LogFile::open(path.clone(), limits(4), START).unwrap();
+        log.write(b"one\n", START).unwrap();
+        let folder = path.parent().unwrap();
+        fs::remove_dir_all(folder).unwrap();
+        assert!(log.write(b"two\n", START).is_err(), "the folder is gone");
+        fs::create_dir(folder).unwrap();
+        log.write(b"six\n", START).unwrap();
+        assert_eq!(files(folder), pairs(&[("audit.log", "six\n")]));
+    }
+}

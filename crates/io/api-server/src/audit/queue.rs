@@ -1,0 +1,116 @@
+//! Events between requests and the writer: bounded in number and in bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::figures::{AuditFailure, AuditFigures};
+use super::queued_event::QueuedEvent;
+
+/// Events that wait to be written, as upstream's `--audit-log-batch-buffer-size`.
+const EVENTS_MAX: usize = 10_000;
+/// What they hold together, in KiB. Bodies may be large.
+const KIBIBYTES_MAX: u32 = 64 * 1024;
+
+/// Whether the sender of an event may wait for the writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QueuePermission {
+    /// Until the event is written.
+    MayWait,
+    /// An event that finds no room is lost.
+    MayNotWait,
+}
+
+/// What the writer gets.
+pub(super) enum WriterOrder {
+    /// Write this event.
+    Write {
+        event: Box<QueuedEvent>,
+        /// Resolves for who waits when it is dropped.
+        waiter: Option<oneshot::Sender<()>>,
+        /// Its room in the queue, until it is written.
+        _room: OwnedSemaphorePermit,
+    },
+    /// Stop.
+    Stop,
+}
+
+/// The end of the queue that requests see. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct AuditQueue {
+    orders: Sender<WriterOrder>,
+    room: Arc<Semaphore>,
+    figures: Arc<AuditFigures>,
+    has_warned: Arc<AtomicBool>,
+}
+
+impl AuditQueue {
+    /// A queue, and the end that the writer takes from.
+    pub(super) fn new(figures: Arc<AuditFigures>) -> (Self, Receiver<WriterOrder>) {
+        Self::with_limits(figures, EVENTS_MAX, KIBIBYTES_MAX)
+    }
+
+    pub(super) fn with_limits(
+        figures: Arc<AuditFigures>,
+        events_max: usize,
+        kibibytes_max: u32,
+    ) -> (Self, Receiver<WriterOrder>) {
+        let (orders, taken) = channel(events_max);
+        let room = Arc::new(Semaphore::new(kibibytes_max as usize));
+        (Self { orders, room, figures, has_warned: Arc::default() }, taken)
+    }
+
+    /// Queues an event if there is room; else it is lost.
+    pub(super) fn offer(&self, event: QueuedEvent) {
+        self.figures.event();
+        let order = Arc::clone(&self.room)
+            .try_acquire_many_owned(kibibytes(&event))
+            .map(|room| WriterOrder::Write { event: Box::new(event), waiter: None, _room: room });
+        let is_queued = match order.map(|order| self.orders.try_send(order)) {
+            Ok(Ok(())) => true,
+            // the engine ends
+            Ok(Err(TrySendError::Closed(_))) => return self.figures.lost(AuditFailure::Queue),
+            Ok(Err(TrySendError::Full(_))) | Err(_) => false,
+        };
+        if !is_queued {
+            self.figures.lost(AuditFailure::Queue);
+            if !self.has_warned.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    "failed to queue an audit event: the queue is full; further losses are only \
+                     counted, in apiserver_audit_error_total"
+                );
+            }
+        }
+    }
+
+    /// Queues an event, and waits until it is written or has failed.
+    pub(super) async fn deliver(&self, event: QueuedEvent) {
+        self.figures.event();
+        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(kibibytes(&event)).await else {
+            return self.figures.lost(AuditFailure::Queue);
+        };
+        let (waiter, written) = oneshot::channel();
+        let event = Box::new(event);
+        let order = WriterOrder::Write { event, waiter: Some(waiter), _room: room };
+        if self.orders.send(order).await.is_err() {
+            return self.figures.lost(AuditFailure::Queue);
+        }
+        // an error means that the writer is done with it, too
+        let _ = written.await;
+    }
+
+    /// Has the writer stop, after what is queued.
+    pub(super) async fn stop(&self) {
+        // an error means that it has stopped
+        let _ = self.orders.send(WriterOrder::Stop).await;
+    }
+}
+
+/// What an event takes of the room. One that is larger than all of it may use all of it.
+fn kibibytes(event: &QueuedEvent) -> u32 {
+    let kibibytes = event.held_bytes().div_ceil(1024).max(1);
+    u32::try_from(kibibytes).unwrap_or(KIBIBYTES_MAX).min(KIBIBYTES_MAX)
+}
