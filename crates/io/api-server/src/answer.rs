@@ -16,7 +16,7 @@ use rekindle_api::proxy_request::ProxyRequest;
 use rekindle_api::status::ApiError;
 use rekindle_store::backup::BackupStream;
 
-use super::audit::RequestTrail;
+use super::audit::AuditTrail;
 use super::body::FrontBody;
 use super::front::Front;
 use super::logs::LogRequestError;
@@ -39,7 +39,7 @@ pub(super) struct AnswerContext<'r> {
     /// The client's address, if it has one that is known.
     pub(super) client: Option<IpAddr>,
     /// Its trail in the audit log, if there is one.
-    pub(super) trail: Option<&'r Arc<RequestTrail>>,
+    pub(super) trail: Option<&'r Arc<AuditTrail>>,
 }
 
 impl Front {

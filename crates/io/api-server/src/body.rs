@@ -14,7 +14,7 @@ use rekindle_api::EventStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-use super::audit::RequestTrail;
+use super::audit::AuditTrail;
 use super::clock::Clock;
 use super::metrics::OpenCount;
 use super::shares::RequestShare;
@@ -34,7 +34,7 @@ pub struct FrontBody {
     /// What its user holds by it, until the client has taken it.
     share: Option<RequestShare>,
     /// The trail of its request, which ends with it.
-    _trail: Option<Arc<RequestTrail>>,
+    _trail: Option<Arc<AuditTrail>>,
 }
 
 enum BodyKind {
@@ -71,7 +71,7 @@ impl FrontBody {
     }
 
     /// The same, as the end of a long-running request's trail.
-    pub(super) fn ending(self, trail: Arc<RequestTrail>) -> Self {
+    pub(super) fn ending(self, trail: Arc<AuditTrail>) -> Self {
         Self { _trail: Some(trail), ..self }
     }
 

@@ -26,7 +26,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use super::answer::{AnswerContext, BACKUPS_MAX};
-use super::audit::{AuditLog, RequestTrail};
+use super::audit::{AuditLog, AuditTrail};
 use super::bad_tokens::BadTokens;
 use super::body::{FrontBody, FrontPhase, PhaseSender};
 use super::caller::RequestSource;
@@ -177,7 +177,7 @@ impl Front {
         &self,
         caller: &RequestSource,
         (mut parts, body): (Parts, B),
-        trail: Option<&Arc<RequestTrail>>,
+        trail: Option<&Arc<AuditTrail>>,
     ) -> Response<FrontBody>
     where
         B: Body,
@@ -218,7 +218,7 @@ impl Front {
         caller: &RequestSource,
         parts: &Parts,
         body: B,
-        trail: Option<&Arc<RequestTrail>>,
+        trail: Option<&Arc<AuditTrail>>,
     ) -> Result<ReceivedRequest, ApiError>
     where
         B: Body,

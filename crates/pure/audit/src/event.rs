@@ -81,7 +81,7 @@ impl AuditResponseStatus {
         Self { code, ..Self::default() }
     }
 
-    /// That of a request whose client left before the answer, in upstream's words.
+    /// The status if the client left before the answer, in upstream's words.
     pub fn closed_early() -> Self {
         Self {
             status: "Success".to_owned(),

@@ -8,6 +8,7 @@
 
 mod admission_policies;
 mod admission_webhooks;
+mod audit_log;
 mod chart;
 mod cluster_dns;
 mod custom_kinds;

@@ -21,10 +21,10 @@ pub(super) struct LogFile {
     path: PathBuf,
     limits: RotationLimits,
     /// None after a failure: the next write opens it again.
-    open: Option<OpenLog>,
+    open: Option<OpenAuditFile>,
 }
 
-struct OpenLog {
+struct OpenAuditFile {
     file: File,
     bytes: u64,
 }
@@ -35,7 +35,7 @@ impl LogFile {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let open = Some(OpenLog::append(&path)?);
+        let open = Some(OpenAuditFile::append(&path)?);
         let log = Self { path, limits, open };
         log.remove_old(now);
         Ok(log)
@@ -49,15 +49,15 @@ impl LogFile {
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
         let mut log = match self.open.take() {
             Some(log) => log,
-            None => OpenLog::append(&self.path)?,
+            None => OpenAuditFile::append(&self.path)?,
         };
         if log.bytes > 0 && log.bytes.saturating_add(length) > self.limits.file_bytes_max {
             match fs::rename(&self.path, self.free_name(now)?) {
-                // somebody else has taken it away
+                // another program has moved it
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 renamed => renamed?,
             }
-            log = OpenLog::append(&self.path)?;
+            log = OpenAuditFile::append(&self.path)?;
             self.remove_old(now);
         }
         if let Err(error) = log.file.write_all(line) {
@@ -139,7 +139,7 @@ impl LogFile {
     }
 }
 
-impl OpenLog {
+impl OpenAuditFile {
     fn append(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
         let bytes = file.metadata()?.len();
@@ -250,7 +250,7 @@ mod tests {
         let mut log = LogFile {
             path: PathBuf::from("/dev/full"),
             limits: limits(8),
-            open: Some(OpenLog {
+            open: Some(OpenAuditFile {
                 file: OpenOptions::new().write(true).open("/dev/full").unwrap(),
                 bytes: 0,
             }),

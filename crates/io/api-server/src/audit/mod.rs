@@ -31,7 +31,7 @@ use super::clock::Clock;
 use super::tls::OsEntropy;
 use figures::AuditFigures;
 use queue::{AuditQueue, QueuePermission};
-pub(super) use trail::RequestTrail;
+pub(super) use trail::AuditTrail;
 pub use writer::AuditWriter;
 
 /// The header with the ID of a request, of both the request and the answer.
@@ -104,7 +104,7 @@ impl AuditLog {
         self: &Arc<Self>,
         caller: &RequestSource,
         parts: &Parts,
-    ) -> Arc<RequestTrail> {
+    ) -> Arc<AuditTrail> {
         let given = parts.headers.get(AUDIT_ID).and_then(|value| value.to_str().ok());
         let audit_id = match given {
             Some(given) if is_usable_audit_id(given) => given.to_owned(),
@@ -116,7 +116,7 @@ impl AuditLog {
                 QueuePermission::MayNotWait
             }
         };
-        RequestTrail::new(Arc::clone(self), (audit_id, waiting), (caller, parts))
+        AuditTrail::new(Arc::clone(self), (audit_id, waiting), (caller, parts))
     }
 
     fn new_id(&self) -> String {

@@ -3,7 +3,7 @@
 //! ```text
 //!  Unidentified ─▶ Received ──────────────▶ Complete     most requests
 //!       │             └─▶ Started ─────────▶ Complete     watches, logs, streams
-//!       └───────────────────────────────────▶ Complete    whoever is not who they say
+//!       └───────────────────────────────────▶ Complete    failed authentication
 //! ```
 //!
 //! A trail that is dropped before it is complete ends there: the client has left, or a
@@ -35,7 +35,7 @@ use crate::body::FrontBody;
 use crate::caller::RequestSource;
 
 /// The trail of a request.
-pub(crate) struct RequestTrail {
+pub(crate) struct AuditTrail {
     log: Arc<AuditLog>,
     audit_id: String,
     waiting: QueuePermission,
@@ -47,9 +47,9 @@ pub(crate) struct RequestTrail {
     progress: Mutex<TrailProgress>,
 }
 
-impl std::fmt::Debug for RequestTrail {
+impl std::fmt::Debug for AuditTrail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RequestTrail({})", self.audit_id)
+        write!(f, "AuditTrail({})", self.audit_id)
     }
 }
 
@@ -72,7 +72,7 @@ enum TrailPhase {
     Complete,
 }
 
-impl RequestTrail {
+impl AuditTrail {
     pub(super) fn new(
         log: Arc<AuditLog>,
         (audit_id, waiting): (String, QueuePermission),
@@ -237,7 +237,7 @@ impl RequestTrail {
     }
 }
 
-impl Drop for RequestTrail {
+impl Drop for AuditTrail {
     fn drop(&mut self) {
         let event = {
             let mut progress = self.progress();

@@ -25,7 +25,7 @@ enum LineSink {
     File(LogFile),
 }
 
-struct EventWriter {
+struct AuditLineWriter {
     sink: LineSink,
     figures: Arc<AuditFigures>,
     /// Whether the last event could not be written: that is said once, and again when it is over.
@@ -45,7 +45,7 @@ impl AuditWriter {
                 LineSink::File(LogFile::open(path, limits, Timestamp::now())?)
             }
         };
-        let mut writer = EventWriter { sink, figures, is_failing: false };
+        let mut writer = AuditLineWriter { sink, figures, is_failing: false };
         let run = move || {
             while let Some(WriterOrder::Write { event, waiter, _room }) = orders.blocking_recv() {
                 writer.event(*event);
@@ -68,7 +68,7 @@ impl AuditWriter {
     }
 }
 
-impl EventWriter {
+impl AuditLineWriter {
     fn event(&mut self, event: QueuedEvent) {
         let written = event.into_line().map_err(io::Error::from).and_then(|line| self.line(&line));
         match written {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rekindle_api::status::ApiError;
 
-use crate::audit::RequestTrail;
+use crate::audit::AuditTrail;
 
 /// Streams at one time, of all clients.
 const STREAMS_MAX: usize = 512;
@@ -29,12 +29,12 @@ pub(crate) struct StreamSlot {
     slots: Slots,
     user: String,
     /// The trail of the stream's request, which ends with it.
-    trail: Option<Arc<RequestTrail>>,
+    trail: Option<Arc<AuditTrail>>,
 }
 
 impl StreamSlot {
     /// The same, as the end of its request's trail.
-    pub(crate) fn ending(self, trail: Option<&Arc<RequestTrail>>) -> Self {
+    pub(crate) fn ending(self, trail: Option<&Arc<AuditTrail>>) -> Self {
         let mut slot = self;
         slot.trail = trail.cloned();
         slot

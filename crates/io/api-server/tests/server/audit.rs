@@ -220,7 +220,7 @@ async fn the_level_decides_which_bodies_are_recorded() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_is_recorded_without_the_body() {
+async fn a_refused_request_is_recorded_without_its_body() {
     let audited = audited(level("RequestResponse"));
     let bob = audited.front.in_process_service(UserInfo::new("bob", []));
     let refused = audited.send(&bob, ("POST", SECRETS), &[], config_map("a")).await;
@@ -258,12 +258,12 @@ async fn a_token_that_is_none_is_one_event_without_a_user() {
         {"level": "None", "userGroups": ["system:unauthenticated"]},
         {"level": "Metadata"},
     ]}));
-    let nobody = InProcessService::new(audited.front.clone(), ClientIdentity::Anonymous);
+    let stranger = InProcessService::new(audited.front.clone(), ClientIdentity::Anonymous);
     let wrong = [("authorization", "Bearer x")];
-    let refused = audited.send(&nobody, ("GET", SECRETS), &wrong, "").await;
+    let refused = audited.send(&stranger, ("GET", SECRETS), &wrong, "").await;
     assert_eq!(refused.status(), 401);
-    audited.send(&nobody, ("GET", "/healthz"), &[], "").await;
-    drop(nobody);
+    audited.send(&stranger, ("GET", "/healthz"), &[], "").await;
+    drop(stranger);
     let events = audited.events().await;
     assert_eq!(stages(&events), ["ResponseStarted"], "{events:#?}");
     assert_eq!(events[0]["user"], json!({}));
@@ -287,7 +287,7 @@ async fn a_watch_is_recorded_when_it_starts_and_when_it_ends() {
 }
 
 #[tokio::test]
-async fn a_request_whose_client_leaves_is_recorded_too() {
+async fn a_client_that_leaves_ends_its_request_in_the_log() {
     let audited = audited(json!({"rules": [{"level": "Metadata"}]}));
     let (sender, body) =
         futures::channel::mpsc::unbounded::<Result<http_body::Frame<Bytes>, std::io::Error>>();

@@ -1,5 +1,5 @@
-//! The counters of Pod Security admission, under upstream's names. There is no audit log, so mode
-//! `audit` only counts here.
+//! The counters of Pod Security admission, under upstream's names. Mode
+//! `audit` counts here, and annotates the audit log.
 
 use rekindle_metrics::{Counter, MetricFamily, Text};
 
