@@ -75,6 +75,14 @@ mod tests {
     }
 
     #[test]
+    fn the_policy_in_the_book_is_one() {
+        let page = include_str!("../../../../../docs/how-to/keep-an-audit-log.md");
+        let (_, policy) = page.split_once("<<EOF\n").expect("an example");
+        let (policy, _) = policy.split_once("EOF\n").expect("its end");
+        assert!(read(policy).is_ok_and(|log| log.mode == AuditMode::Blocking));
+    }
+
+    #[test]
     fn a_bad_policy_is_told_with_its_file_and_field() {
         let error =
             read("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: All}]}").err();

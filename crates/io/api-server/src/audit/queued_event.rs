@@ -8,7 +8,7 @@ use rekindle_audit::{
 };
 use serde_json::Value;
 
-/// What an event without bodies holds, about.
+/// What an event holds about, beside what clients make long.
 const EVENT_BYTES: usize = 2048;
 
 /// An event, and the bodies that are still to become part of it.
@@ -36,7 +36,9 @@ impl QueuedEvent {
     /// What it keeps in memory, about.
     pub(super) fn held_bytes(&self) -> usize {
         let request = self.request_body.as_ref().map_or(0, |body| body.bytes.len());
-        EVENT_BYTES + request + self.response_body.as_ref().map_or(0, Bytes::len)
+        let response = self.response_body.as_ref().map_or(0, Bytes::len);
+        let annotations = self.event.annotations.values().map(String::len).sum::<usize>();
+        EVENT_BYTES + self.event.request_uri.len() + request + response + annotations
     }
 
     /// The line of the log.
