@@ -151,6 +151,9 @@ impl Api {
     /// webhooks have to be asked: then it comes again, with what they said.
     pub fn handle_in(&self, request: &ApiRequest, session: &AdmissionSession) -> RequestOutcome {
         session.begin_run();
+        if let Some(notes) = &request.notes {
+            notes.begin_run();
+        }
         let outcome = self.route(request, session);
         let questions = session.questions();
         if !questions.is_empty() {

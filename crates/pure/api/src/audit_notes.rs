@@ -19,6 +19,12 @@ struct NotesTaken {
 }
 
 impl AuditNotes {
+    /// A run of the request begins, after webhooks were asked: what the one before has noted does
+    /// not count.
+    pub(crate) fn begin_run(&self) {
+        self.taken().annotations.clear();
+    }
+
     /// Adds an annotation. The first value of a key stays, as upstream.
     pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
         self.taken().annotations.entry(key.into()).or_insert_with(|| value.into());

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use rekindle_api::admission_session::WebhookQuestion;
 use rekindle_api::auth::UserInfo;
+use rekindle_api::{ApiRequest, AuditNotes};
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, CONFIG_MAPS};
@@ -395,4 +396,37 @@ fn users_of_the_server_itself_are_asked_about_like_all_others() {
     let admin = UserInfo::internal("agent");
     assert_eq!(bench.as_user(admin, |bench| bench.make("a").0), 400);
     assert_eq!(bench.make("a").0, 201);
+}
+
+#[test]
+fn what_webhooks_note_is_for_the_audit_log() {
+    let mut bench = Bench::new();
+    bench.say(|name, _| match name {
+        "change" => {
+            let mut answer = patched(json!([{"op": "add", "path": "/data/b", "value": "2"}]));
+            answer["auditAnnotations"] = json!({"why": "a b is missing"});
+            answer
+        }
+        _ => json!({"allowed": false, "auditAnnotations": {"why": "never"}}),
+    });
+    bench.mutating(json!([webhook("change", json!({}))]));
+    bench.validating(json!([webhook("no", json!({}))]));
+    let object = json!({"metadata": {"name": "a"}, "data": {"k": "v"}}).to_string();
+    let notes = Arc::new(AuditNotes::default());
+    let request = ApiRequest {
+        notes: Some(Arc::clone(&notes)),
+        ..bench.request("POST", CONFIG_MAPS, &object)
+    };
+    assert_eq!(bench.answer(&request).code, 400);
+    let annotations: Vec<(String, String)> = notes.annotations().into_iter().collect();
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(
+        annotations,
+        [
+            pair("authorization.k8s.io/decision", "allow"),
+            pair("authorization.k8s.io/reason", ""),
+            pair("change.example.org/why", "a b is missing"),
+            pair("no.example.org/why", "never"),
+        ]
+    );
 }

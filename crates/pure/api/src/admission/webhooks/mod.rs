@@ -63,7 +63,7 @@ pub(super) fn check_deletion(
         let patch = match ask(&request, &webhook)? {
             WebhookSaid::Nothing => continue,
             WebhookSaid::Waits => return Err(waits()),
-            WebhookSaid::Answer(answer) => allowed(&webhook, &answer, &mut warnings)?,
+            WebhookSaid::Answer(answer) => allowed(call, &webhook, &answer, &mut warnings)?,
         };
         if patch.is_some() {
             return Err(ApiError::internal(format!(
@@ -96,7 +96,7 @@ fn check_all(
     let mut warnings = Vec::new();
     for (webhook, answer) in answers {
         // what it would change does not count, as upstream
-        allowed(webhook, &answer, &mut warnings)?;
+        allowed(request.call, webhook, &answer, &mut warnings)?;
     }
     Ok(warnings)
 }
@@ -117,7 +117,7 @@ pub(super) fn change(
         match ask(&request, webhook)? {
             WebhookSaid::Nothing => return Ok(false),
             WebhookSaid::Waits => return Err(waits()),
-            WebhookSaid::Answer(answer) => allowed(webhook, &answer, warnings)?,
+            WebhookSaid::Answer(answer) => allowed(call, webhook, &answer, warnings)?,
         }
     };
     let Some(patch) = patch else { return Ok(false) };
@@ -176,8 +176,10 @@ fn is_for_request(
     }
 }
 
-/// Refuses what a webhook does not allow. Gives the patch that it wants, and adds its warnings.
+/// Refuses what a webhook does not allow. Gives the patch that it wants, and adds its warnings, and
+/// its annotations of the audit log.
 fn allowed(
+    call: &ApiCall<'_>,
     webhook: &StoredWebhook,
     answer: &Result<ReviewAnswer, String>,
     warnings: &mut Vec<String>,
@@ -190,6 +192,11 @@ fn allowed(
         }
     };
     warnings.extend(answer.warnings.iter().cloned());
+    if let Some(notes) = &call.request.notes {
+        for (key, value) in &answer.annotations {
+            notes.annotate(format!("{}/{key}", webhook.name), value.as_str());
+        }
+    }
     match &answer.refusal {
         Some(refusal) => {
             Err(refusal.to_error(&webhook.name).with_warnings(std::mem::take(warnings)))

@@ -1,5 +1,7 @@
 //! What a webhook is asked, and what it says: an AdmissionReview (admission.k8s.io).
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -34,6 +36,8 @@ pub(crate) struct ReviewAnswer {
     /// What it wants to change, as a JSON patch.
     pub(super) patch: Option<Value>,
     pub(super) warnings: Vec<String>,
+    /// For the audit log, without the webhook's name in their keys.
+    pub(super) annotations: BTreeMap<String, String>,
 }
 
 /// Why a webhook does not allow a request.
@@ -118,7 +122,8 @@ impl WebhookReview {
             WebhookRole::Validating => None,
         };
         let refusal = (!response.allowed).then(|| response.status.unwrap_or_default());
-        Ok(ReviewAnswer { refusal, patch, warnings: response.warnings })
+        let annotations = response.audit_annotations.unwrap_or_default();
+        Ok(ReviewAnswer { refusal, patch, warnings: response.warnings, annotations })
     }
 }
 
@@ -141,6 +146,7 @@ struct ReviewResponse {
     patch: Option<String>,
     patch_type: Option<String>,
     warnings: Vec<String>,
+    audit_annotations: Option<BTreeMap<String, String>>,
 }
 
 impl ReviewResponse {
