@@ -310,11 +310,13 @@ impl Front {
             let handled;
             (handled, session) = self.handle_once(caller, (&request, &who), session).await;
             let RequestOutcome::Webhooks(questions) = handled else { break handled };
+            let answers = webhooks::ask_all(&self.pods, questions, deadline).await;
+            // what was cut off is no answer, also where a webhook may fail
             if Instant::now() >= deadline {
                 let message = "request did not complete within the allotted timeout";
                 break RequestOutcome::Answer(ApiError::timed_out(message).into());
             }
-            session.answer(webhooks::ask_all(&self.pods, questions, deadline).await);
+            session.answer(answers);
         };
         share.give_body_back();
         HandledRequest { outcome, user, share }

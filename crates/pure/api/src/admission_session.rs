@@ -8,14 +8,15 @@
 //!   handle ──▶ questions ──▶ the front asks ──▶ answers ──▶ handle ──▶ … ──▶ the outcome
 //! ```
 //! An answer counts for the very question that it was given to: the same webhook in the same
-//! version, and the same content. That needs the same UID and names in each run, so they are drawn
-//! once.
+//! version, and the same content. That needs the same UID, names and addresses in each run, so what
+//! they are chosen by is drawn once.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 
 use crate::admission::webhooks::{ReviewAnswer, StoredWebhook, WebhookReview};
 
@@ -44,9 +45,17 @@ pub struct WebhookTarget {
     pub endpoint: Option<Result<SocketAddr, String>>,
 }
 
+/// The most questions of one run, and the bytes from which on it asks no more.
+const QUESTIONS_MAX: usize = 64;
+const QUESTION_BYTES_MAX: usize = 8 << 20;
+
+/// Tells what was asked; the content itself may be large.
+type ContentDigest = [u8; 32];
+
 /// What was asked in the current run.
 struct OpenReview {
     webhook: Arc<StoredWebhook>,
+    content: ContentDigest,
     review: WebhookReview,
     question: WebhookQuestion,
 }
@@ -54,7 +63,7 @@ struct OpenReview {
 /// What a webhook has said to a review.
 struct Answered {
     webhook: Arc<StoredWebhook>,
-    content: Bytes,
+    content: ContentDigest,
     answer: Arc<Result<ReviewAnswer, String>>,
 }
 
@@ -65,6 +74,9 @@ pub struct AdmissionSession {
     /// With their prefixes, in the order in which they are drawn.
     names: RefCell<Vec<(String, String)>>,
     names_taken: Cell<usize>,
+    /// In the order in which they are drawn.
+    numbers: RefCell<Vec<u128>>,
+    numbers_taken: Cell<usize>,
     answered: RefCell<Vec<Answered>>,
     open: RefCell<Vec<OpenReview>>,
 }
@@ -87,7 +99,7 @@ impl AdmissionSession {
             };
             self.answered.get_mut().push(Answered {
                 webhook: asked.webhook,
-                content: asked.review.content,
+                content: asked.content,
                 answer: Arc::new(answer),
             });
         }
@@ -96,6 +108,7 @@ impl AdmissionSession {
     /// A run begins.
     pub(crate) fn begin_run(&self) {
         self.names_taken.set(0);
+        self.numbers_taken.set(0);
         self.open.borrow_mut().clear();
     }
 
@@ -104,29 +117,47 @@ impl AdmissionSession {
         self.open.borrow().iter().map(|open| open.question.clone()).collect()
     }
 
-    /// How many questions of this run have no answer yet.
-    pub(crate) fn open_questions(&self) -> usize {
-        self.open.borrow().len()
+    /// Whether a question of this run has no answer yet.
+    pub(crate) fn waits(&self) -> bool {
+        !self.open.borrow().is_empty()
+    }
+
+    /// Whether this run has asked as much as one may: the rest is asked in the next one.
+    pub(crate) fn is_full(&self) -> bool {
+        let open = self.open.borrow();
+        let bytes: usize = open.iter().map(|open| open.question.body.len()).sum();
+        open.len() >= QUESTIONS_MAX || bytes >= QUESTION_BYTES_MAX
     }
 
     /// What the webhook has said to this review. Without an answer, none; then it is asked.
     pub(crate) fn answer_to(
         &self,
         webhook: &Arc<StoredWebhook>,
-        content: Bytes,
-        ask: impl FnOnce(Bytes) -> (WebhookReview, WebhookQuestion),
+        content: &[u8],
+        ask: impl FnOnce() -> (WebhookReview, WebhookQuestion),
     ) -> Option<Arc<Result<ReviewAnswer, String>>> {
+        let digest: ContentDigest = Sha256::digest(content).into();
         let answered = self.answered.borrow();
         let known = answered
             .iter()
-            .find(|known| Arc::ptr_eq(&known.webhook, webhook) && known.content == content);
+            .find(|known| Arc::ptr_eq(&known.webhook, webhook) && known.content == digest);
         if let Some(known) = known {
             return Some(Arc::clone(&known.answer));
         }
-        let (review, question) = ask(content);
+        let (review, question) = ask();
         let webhook = Arc::clone(webhook);
-        self.open.borrow_mut().push(OpenReview { webhook, review, question });
+        self.open.borrow_mut().push(OpenReview { webhook, content: digest, review, question });
         None
+    }
+
+    /// The next number of this run.
+    pub(crate) fn number(&self, draw: impl FnOnce() -> u128) -> u128 {
+        let at = self.numbers_taken.replace(self.numbers_taken.get() + 1);
+        let mut numbers = self.numbers.borrow_mut();
+        if at >= numbers.len() {
+            numbers.push(draw());
+        }
+        numbers[at]
     }
 
     /// The UID of the object that the request makes.

@@ -103,6 +103,11 @@ impl<'a> ApiCall<'a> {
         self.session.uid(|| self.api.new_uid())
     }
 
+    /// A number by which something is chosen for the object.
+    pub(crate) fn random_number(&self) -> u128 {
+        self.session.number(|| self.api.random_number())
+    }
+
     /// A name that the object, or a part of it, gets.
     pub(crate) fn generated_name(&self, prefix: &str) -> String {
         self.session.name(prefix, || self.api.generated_name(prefix))

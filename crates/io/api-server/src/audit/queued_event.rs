@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use http::Method;
-use rekindle_api::decode;
+use rekindle_api::decode::{self, BodyFormat};
+use rekindle_api::status::Status;
 use rekindle_audit::{
     AuditEvent, AuditLevel, ManagedFieldsMode, RecordedMetadata, recorded_json, recorded_value,
 };
@@ -18,8 +19,8 @@ pub(super) struct QueuedEvent {
     pub(super) event: AuditEvent,
     /// The body of the request, if it counts.
     pub(super) request_body: Option<RequestBody>,
-    /// The body of the answer, if it is recorded: JSON.
-    pub(super) response_body: Option<Bytes>,
+    /// The body of the answer, if it is recorded.
+    pub(super) response_body: Option<RecordedAnswer>,
     /// Whether bodies show their managed fields.
     pub(super) managed_fields: ManagedFieldsMode,
 }
@@ -32,11 +33,65 @@ pub(super) struct RequestBody {
     pub(super) bytes: Bytes,
 }
 
+/// Bytes of an answer in protobuf within which its kind stands.
+const HEAD_BYTES: usize = 24;
+
+/// The body of an answer.
+#[derive(Clone, Debug)]
+pub(super) enum RecordedAnswer {
+    Json(Bytes),
+    Protobuf(Bytes),
+}
+
+impl RecordedAnswer {
+    /// Of this media type; none when it is no object.
+    pub(super) fn new(content_type: &[u8], bytes: &Bytes) -> Option<Self> {
+        if content_type.starts_with(b"application/json") {
+            Some(Self::Json(bytes.clone()))
+        } else if content_type.starts_with(b"application/vnd.kubernetes.protobuf") {
+            Some(Self::Protobuf(bytes.clone()))
+        } else {
+            None
+        }
+    }
+
+    /// As JSON; none when it cannot be read.
+    pub(super) fn into_json(self) -> Option<Bytes> {
+        match self {
+            Self::Json(json) => Some(json),
+            Self::Protobuf(bytes) => {
+                let object = decode::read(BodyFormat::Protobuf, &bytes).ok()?.value;
+                Some(serde_json::to_vec(&object).ok()?.into())
+            }
+        }
+    }
+
+    /// What the answer says of how the request ended, if it is a Status.
+    pub(super) fn status(&self) -> Option<Status> {
+        match self {
+            Self::Json(json) => Status::of_answer(json),
+            Self::Protobuf(bytes) => {
+                // the kind stands at the beginning: no other answer is read to its end for this
+                let head = &bytes[..bytes.len().min(HEAD_BYTES)];
+                let may_be_status = head.windows(6).any(|window| window == b"Status");
+                let body = may_be_status.then(|| decode::read(BodyFormat::Protobuf, bytes).ok())?;
+                serde_json::from_value(body?.value).ok()
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Json(bytes) | Self::Protobuf(bytes) => bytes.len(),
+        }
+    }
+}
+
 impl QueuedEvent {
     /// What it keeps in memory, about.
     pub(super) fn held_bytes(&self) -> usize {
         let request = self.request_body.as_ref().map_or(0, |body| body.bytes.len());
-        let response = self.response_body.as_ref().map_or(0, Bytes::len);
+        let response = self.response_body.as_ref().map_or(0, RecordedAnswer::len);
         let annotations = self.event.annotations.values().map(String::len).sum::<usize>();
         EVENT_BYTES + self.event.request_uri.len() + request + response + annotations
     }
@@ -60,7 +115,8 @@ impl QueuedEvent {
                 event.request_object = recorded_value(object, managed_fields);
             }
         }
-        event.response_object = response_body.and_then(|body| recorded_json(&body, managed_fields));
+        let response = response_body.and_then(RecordedAnswer::into_json);
+        event.response_object = response.and_then(|json| recorded_json(&json, managed_fields));
         event.to_line()
     }
 }

@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 use serde_json::{Value, json};
 
 use super::queue::WriterOrder;
-use super::queued_event::{QueuedEvent, RequestBody};
+use super::queued_event::{QueuedEvent, RecordedAnswer, RequestBody};
 use super::*;
 
 fn event(level: AuditLevel, method: Method, content_type: &str, body: &[u8]) -> QueuedEvent {
@@ -101,4 +101,18 @@ async fn a_full_queue_loses_what_may_not_wait_and_holds_what_may() {
         drop(waiter);
         waiting.await;
     }
+}
+
+#[test]
+fn answers_in_protobuf_are_recorded_like_those_in_json() {
+    // a Status as Go writes it: reason NotFound, code 404
+    let status = b"k8s\0\n\x0c\n\x02v1\x12\x06Status\x12\x16\x12\x07Failure\"\x08NotFound0\x94\x03";
+    let body =
+        RecordedAnswer::new(b"application/vnd.kubernetes.protobuf", &Bytes::from_static(status));
+    let body = body.unwrap();
+    let said = body.status().unwrap();
+    assert_eq!((said.reason.as_str(), said.code), ("NotFound", 404));
+    let json: Value = serde_json::from_slice(&body.into_json().unwrap()).unwrap();
+    assert_eq!(json["status"], "Failure");
+    assert!(RecordedAnswer::new(b"text/plain", &Bytes::new()).is_none());
 }

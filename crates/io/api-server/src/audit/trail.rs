@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderValue, Response};
@@ -21,7 +20,6 @@ use k8s_openapi::api::authentication::v1::UserInfo;
 use rekindle_api::AuditNotes;
 use rekindle_api::auth::{AccessAttributes, ClientIdentity};
 use rekindle_api::request::{ApiRequest, RequestLine, attributes};
-use rekindle_api::status::Status;
 use rekindle_audit::{
     AuditDecision, AuditEvent, AuditLevel, AuditObjectReference, AuditResponseStatus, AuditStage,
     AuditSubject, recorded_user_agent, source_addresses,
@@ -29,7 +27,7 @@ use rekindle_audit::{
 use rekindle_types::Tick;
 
 use super::queue::QueuePermission;
-use super::queued_event::{QueuedEvent, RequestBody};
+use super::queued_event::{QueuedEvent, RecordedAnswer, RequestBody};
 use super::{AUDIT_ID, AuditLog};
 use crate::body::FrontBody;
 use crate::caller::RequestSource;
@@ -61,7 +59,7 @@ struct TrailProgress {
     impersonated: Option<UserInfo>,
     request_body: Option<RequestBody>,
     status: Option<AuditResponseStatus>,
-    response_body: Option<Bytes>,
+    response_body: Option<RecordedAnswer>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,8 +277,11 @@ impl TrailProgress {
 
     fn note_answer(&mut self, response: &Response<FrontBody>) {
         let mut status = AuditResponseStatus::from_code(response.status().as_u16());
-        let full = response.body().full_bytes();
-        if let Some(said) = full.and_then(|bytes| Status::of_answer(bytes)) {
+        let content_type =
+            response.headers().get(CONTENT_TYPE).map_or(&[][..], |kind| kind.as_bytes());
+        let body = response.body().full_bytes();
+        let body = body.and_then(|bytes| RecordedAnswer::new(content_type, bytes));
+        if let Some(said) = body.as_ref().and_then(RecordedAnswer::status) {
             status.status = said.status;
             status.message = said.message;
             status.reason = said.reason;
@@ -289,12 +290,8 @@ impl TrailProgress {
         self.status = Some(status);
         let is_shown =
             self.decision.is_some_and(|decision| decision.level >= AuditLevel::RequestResponse);
-        let is_json = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-        if is_shown && is_json && self.shows_bodies() {
-            self.response_body = full.cloned();
+        if is_shown && self.shows_bodies() {
+            self.response_body = body;
         }
     }
 }

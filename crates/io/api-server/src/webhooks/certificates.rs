@@ -3,7 +3,7 @@
 //! the machine trusts.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -20,7 +20,7 @@ pub(super) fn client_config(ca_bundle: &[u8]) -> io::Result<ClientConfig> {
         .map_err(|error| io::Error::other(format!("read the caBundle: {error}")))?;
     let mut roots = RootCertStore::empty();
     if ca_bundle.is_empty() {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots.clone_from(machine_roots());
     } else if listed.is_empty() {
         return Err(io::Error::other("the caBundle holds no certificate"));
     } else {
@@ -37,6 +37,16 @@ pub(super) fn client_config(ca_bundle: &[u8]) -> io::Result<ClientConfig> {
         .with_custom_certificate_verifier(Arc::new(BundleVerifier { listed, verifier }))
         .with_no_client_auth();
     Ok(config)
+}
+
+/// What the machine trusts, read once.
+fn machine_roots() -> &'static RootCertStore {
+    static READ: OnceLock<RootCertStore> = OnceLock::new();
+    READ.get_or_init(|| {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots
+    })
 }
 
 /// Trusts what the verifier trusts, and a certificate that is listed.

@@ -31,8 +31,8 @@ use super::proxy::{PodConnection, PodDialer};
 
 /// How many webhooks are asked at the same time for one request.
 const ASKED_AT_ONCE: usize = 16;
-/// The longest answer: a patch of the largest object, in base64.
-const ANSWER_BYTES_MAX: usize = 8 << 20;
+/// The longest answer: a patch of the largest object (3 MiB), in base64.
+const ANSWER_BYTES_MAX: usize = 5 << 20;
 const HTTPS_PORT: u16 = 443;
 
 /// Asks all of them. Gives their answers in the same order, or why there is none. No webhook has

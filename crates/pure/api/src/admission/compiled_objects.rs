@@ -49,9 +49,7 @@ impl<T> CompiledObjects<T> {
             if let Some(found) = found {
                 all.push(found);
             } else if let Some(made) = make(read(stored)?).map(Arc::new) {
-                all.push(Arc::clone(&made));
-                let key = stored.key.as_str().to_owned();
-                self.lock().insert(key, MadeOf::new(stored, &made));
+                all.push(self.keep(stored, made));
             }
         }
         let mut known = self.lock();
@@ -62,6 +60,16 @@ impl<T> CompiledObjects<T> {
             known.retain(|key, _| is_there(key));
         }
         Ok(all)
+    }
+
+    /// Keeps what was made, unless another has made it of the same version. Gives what is kept.
+    fn keep(&self, stored: &Arc<StoredObject>, made: Arc<T>) -> Arc<T> {
+        let mut known = self.lock();
+        let kept = known.get(stored.key.as_str()).and_then(|known| known.of_version(stored));
+        kept.unwrap_or_else(|| {
+            known.insert(stored.key.as_str().to_owned(), MadeOf::new(stored, &made));
+            made
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, MadeOf<T>>> {

@@ -96,14 +96,26 @@ impl<'w> WriteReview<'w> {
                 | RuleHook::Removed(_)
                 | RuleHook::AllRemoved(_) => continue,
             };
-            match action {
-                WriteAction::Fill(fill) => fill(self.call, object)?,
-                WriteAction::Change(change) => warnings.extend(change(self, object)?),
-                WriteAction::Check(check) => check(&self.written(object))?,
-                WriteAction::Warn(warn) => warnings.extend(warn(&self.written(object))?),
+            match self.act(action, object) {
+                Ok(more) => warnings.extend(more),
+                // what was warned of is said whatever follows
+                Err(error) => return Err(error.with_warnings(warnings)),
             }
         }
         Ok(warnings)
+    }
+
+    fn act(
+        &self,
+        action: &WriteAction,
+        object: &mut dyn AnyObject,
+    ) -> Result<Vec<String>, ApiError> {
+        match action {
+            WriteAction::Fill(fill) => fill(self.call, object).map(|()| Vec::new()),
+            WriteAction::Change(change) => change(self, object),
+            WriteAction::Check(check) => check(&self.written(object)).map(|()| Vec::new()),
+            WriteAction::Warn(warn) => warn(&self.written(object)),
+        }
     }
 
     fn is_in(&self, scope: RuleScope) -> bool {

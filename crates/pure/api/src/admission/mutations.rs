@@ -49,32 +49,60 @@ pub(super) fn change(
     if mutators.is_empty() {
         return Ok(Vec::new());
     }
-    let before = object.meta().clone();
-    let (work, mut warnings) = (PolicyWork::default(), Vec::new());
+    let mut warnings = Vec::new();
+    match run_all(review, object, &mutators, &mut warnings) {
+        Ok(()) => Ok(warnings),
+        Err(error) => Err(error.with_warnings(warnings)),
+    }
+}
+
+/// Runs each of them, and those that ask for it once more when a later one has changed the object.
+/// As upstream, one that was not for the object at first is not called for the first time then, and
+/// what the second round changes counts for those that come later in it.
+fn run_all(
+    review: &WriteReview<'_>,
+    object: &mut dyn AnyObject,
+    mutators: &[Mutator],
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    let (before, work) = (object.meta().clone(), PolicyWork::default());
     let mut run = |mutator: &Mutator, object: &mut dyn AnyObject| {
         let changed = match mutator {
-            Mutator::Policy(policy) => policies::run_policy(review, object, policy, &work),
-            Mutator::Webhook(webhook) => webhooks::change(review, object, webhook, &mut warnings),
-        };
-        changed.inspect(|changed| {
-            if *changed {
-                prepare_again(review, object, &before);
+            Mutator::Policy(policy) => {
+                policies::run_policy(review, object, policy, &work).map(Some)
             }
-        })
+            Mutator::Webhook(webhook) => webhooks::change(review, object, webhook, warnings),
+        }?;
+        if changed == Some(true) {
+            prepare_again(review, object, &before);
+        }
+        Ok::<_, ApiError>(changed)
     };
-    // whether nothing was changed by another one after this one
-    let mut settled = vec![true; mutators.len()];
-    for at in 0..mutators.len() {
-        if run(&mutators[at], object)? {
-            settled[..at].fill(false);
+    let mut rounds: Vec<MutatorRound> = Vec::with_capacity(mutators.len());
+    for mutator in mutators {
+        let changed = run(mutator, object)?;
+        if changed == Some(true) {
+            rounds.iter_mut().for_each(|earlier| earlier.is_unsettled = true);
+        }
+        rounds.push(MutatorRound { was_run: changed.is_some(), is_unsettled: false });
+    }
+    for (at, mutator) in mutators.iter().enumerate() {
+        let MutatorRound { was_run, is_unsettled } = rounds[at];
+        if was_run && is_unsettled && mutator.is_run_again() && run(mutator, object)? == Some(true)
+        {
+            rounds[at + 1..].iter_mut().for_each(|later| later.is_unsettled = true);
         }
     }
-    for (mutator, settled) in mutators.iter().zip(settled) {
-        if !settled && mutator.is_run_again() {
-            run(mutator, object)?;
-        }
-    }
-    Ok(warnings)
+    Ok(())
+}
+
+/// What became of a mutator so far.
+#[derive(Clone, Copy)]
+struct MutatorRound {
+    /// Whether the object was for it.
+    was_run: bool,
+    /// Whether another one has changed the object since.
+    is_unsettled: bool,
 }
 
 /// What a write may not change stays as it was, for policies and webhooks, too: which object it is,

@@ -264,6 +264,8 @@ impl<'r> ReviewedRequest<'r> {
         let kind = json!({"group": entry.group, "version": entry.version, "kind": entry.kind});
         let resource =
             json!({"group": entry.group, "version": entry.version, "resource": entry.plural});
+        // that of a namespace is its own name
+        let namespace = if self.is_of_namespaces() { self.name() } else { self.namespace_name() };
         let mut request = Map::new();
         let mut set = |name: &str, value: Value| {
             request.insert(name.to_owned(), value);
@@ -280,7 +282,7 @@ impl<'r> ReviewedRequest<'r> {
             ("subResource", &*call.path.subresource),
             ("requestSubResource", &*call.path.subresource),
             ("name", self.name()),
-            ("namespace", self.namespace_name()),
+            ("namespace", namespace),
         ] {
             if !text.is_empty() {
                 set(name, text.into());

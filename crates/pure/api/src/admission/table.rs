@@ -208,7 +208,7 @@ pub(super) const RULES: [AdmissionRule; 37] = [
         name: "RuntimeClass",
         why: "there is one runtime: a pod that asks for another does not get it in silence",
         hook: RuleHook::Write(
-            AdmissionStage::Defaulted,
+            AdmissionStage::Valid,
             RuleScope::New,
             WriteAction::Check(runtime_classes::check_create),
         ),

@@ -40,7 +40,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Defaulted New fills: DefaultStorageClass
         Defaulted New fills: LimitRanger
         Defaulted New fills: RuntimeClass
-        Defaulted New checks: RuntimeClass
+        Valid New checks: RuntimeClass
         Defaulted All changes: MutatingAdmissionPolicy, MutatingAdmissionWebhook
         Warned All warns: deadlocked budgets
         Warned All warns: misplaced ladders

@@ -121,6 +121,17 @@ pub(crate) fn message_of(api_version: &str, kind: &str) -> Option<&'static str> 
     table().get_key_value(name.as_str()).map(|(name, _)| *name)
 }
 
+/// The fields that every list has.
+pub(super) const LIST_METADATA: u64 = 1;
+pub(super) const LIST_ITEMS: u64 = 2;
+/// The message of a list's metadata.
+pub(super) const LIST_META: &str = "meta.v1.ListMeta";
+
+/// The message of the items of a list, which has no message of its own in the table.
+pub(super) fn item_message(api_version: &str, kind: &str) -> Option<&'static str> {
+    message_of(api_version, kind.strip_suffix("List")?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,14 +33,41 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
             _ => {}
         }
     }
-    let Some(message) = fields::message_of(&api_version, &kind) else {
-        return Err(ProtobufError::Kind { api_version, kind });
-    };
     let mut tree = Map::new();
-    read_message(message, raw, &mut tree, 0)?;
+    match (fields::message_of(&api_version, &kind), fields::item_message(&api_version, &kind)) {
+        (Some(message), _) => read_message(message, raw, &mut tree, 0)?,
+        (None, Some(item)) => read_list(item, raw, &mut tree)?,
+        (None, None) => return Err(ProtobufError::Kind { api_version, kind }),
+    }
     tree.insert("apiVersion".to_owned(), api_version.into());
     tree.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(tree))
+}
+
+/// Reads a list, which has the same two fields for every kind.
+fn read_list(
+    item: &'static str,
+    bytes: &[u8],
+    tree: &mut Map<String, Value>,
+) -> Result<(), ProtobufError> {
+    let (mut metadata, mut items) = (Map::new(), Vec::new());
+    let mut reader = WireReader::new(bytes);
+    while let Some((number, value)) = reader.next()? {
+        match (number, value) {
+            (fields::LIST_METADATA, WireValue::Bytes(bytes)) => {
+                read_message(fields::LIST_META, bytes, &mut metadata, 1)?;
+            }
+            (fields::LIST_ITEMS, WireValue::Bytes(bytes)) => {
+                let mut one = Map::new();
+                read_message(item, bytes, &mut one, 1)?;
+                items.push(Value::Object(one));
+            }
+            _ => return Err(ProtobufError::Field { message: item, number }),
+        }
+    }
+    tree.insert("metadata".to_owned(), Value::Object(metadata));
+    tree.insert("items".to_owned(), Value::Array(items));
+    Ok(())
 }
 
 /// Reads the fields of a message into `tree`.

@@ -290,6 +290,7 @@ fn a_status_and_lists_have_the_fields_of_upstreams_messages() {
     let envelope = w().message(1, type_meta).message(2, wanted).bytes(3, "").bytes(4, "");
     let written = object(list.to_string().as_bytes()).unwrap();
     assert_eq!(written, [MAGIC.as_slice(), &envelope.0].concat());
+    assert_eq!(read(&written).unwrap(), list);
     let frame = watch_event("ADDED", list.to_string().as_bytes()).unwrap();
     let event = w().bytes(1, "ADDED").message(2, w().bytes(1, &written));
     assert_eq!(frame[..4], (event.0.len() as u32).to_be_bytes());

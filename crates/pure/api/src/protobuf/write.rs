@@ -39,9 +39,6 @@ pub(crate) enum UnwritableError {
     Depth,
 }
 
-const METADATA: u64 = 1;
-const ITEMS: u64 = 2;
-
 /// An object or a list, given as JSON, as a body.
 ///
 /// # Errors
@@ -52,7 +49,8 @@ pub(crate) fn object(json: &[u8]) -> Result<Vec<u8>, UnwritableError> {
     let tree = tree.as_object().ok_or_else(unknown)?;
     let text = |name: &str| tree.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let raw = match (fields::message_of(api_version, kind), item_message(api_version, kind)) {
+    let raw = match (fields::message_of(api_version, kind), fields::item_message(api_version, kind))
+    {
         (Some(name), _) => message(name, tree, 0)?,
         (None, Some(item)) => list(item, tree)?,
         (None, None) => {
@@ -87,20 +85,15 @@ pub(crate) fn watch_event(type_: &str, json: &[u8]) -> Result<Vec<u8>, Unwritabl
     Ok([&length.to_be_bytes(), &*event.0].concat())
 }
 
-/// The message of the items of a list.
-fn item_message(api_version: &str, kind: &str) -> Option<&'static str> {
-    fields::message_of(api_version, kind.strip_suffix("List")?)
-}
-
 /// Every list has the same two fields.
 fn list(item: &'static str, tree: &Map<String, Value>) -> Result<WireWriter, UnwritableError> {
     let mut list = WireWriter::default();
     if let Some(metadata) = tree.get("metadata").and_then(Value::as_object) {
-        list.bytes(METADATA, &message("meta.v1.ListMeta", metadata, 1)?.0);
+        list.bytes(fields::LIST_METADATA, &message(fields::LIST_META, metadata, 1)?.0);
     }
     for one in tree.get("items").and_then(Value::as_array).into_iter().flatten() {
         let wrong = UnwritableError::Value { message: item, field: "items" };
-        list.bytes(ITEMS, &message(item, one.as_object().ok_or(wrong)?, 1)?.0);
+        list.bytes(fields::LIST_ITEMS, &message(item, one.as_object().ok_or(wrong)?, 1)?.0);
     }
     Ok(list)
 }

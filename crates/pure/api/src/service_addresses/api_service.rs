@@ -139,7 +139,7 @@ fn write_wanted(
         return Ok(());
     }
     let mut write = ServiceWrite::of_api(api, entry)?;
-    write.complete(wanted.as_mut(), old)?;
+    write.complete(&|| api.random_number(), wanted.as_mut(), old)?;
     if old.is_none_or(|old| !wanted.same_as(old)) {
         let quotas = QuotaWrite::of_own(api, entry, (old, Some(wanted.as_ref())), now);
         pending.extend(write.queue(&key, expect, wanted, (now, quotas))?);

@@ -59,6 +59,7 @@ impl<'a> ServiceWrite<'a> {
     /// 422 when an address that the user wants cannot be had, 500 when the range is full.
     pub(crate) fn complete(
         &mut self,
+        seed: &dyn Fn() -> u128,
         object: &mut dyn AnyObject,
         old: Option<&dyn AnyObject>,
     ) -> Result<(), ApiError> {
@@ -66,7 +67,7 @@ impl<'a> ServiceWrite<'a> {
         let Some(service) = object.as_any_mut().downcast_mut::<Service>() else { return Ok(()) };
         let old = old.and_then(|old| old.as_any().downcast_ref::<Service>());
         self.before = old.map(ServiceHoldings::of_service).unwrap_or_default();
-        let completed = self.choose(service, old);
+        let completed = self.choose(service, old, seed);
         completed.map_err(|error| match error {
             ChoiceError::Fields(errors) => ApiError::invalid(self.entry, &name, &errors),
             ChoiceError::Internal(why) => ApiError::internal(why),
@@ -78,12 +79,18 @@ impl<'a> ServiceWrite<'a> {
     /// Gives a stored Service what it lacks, of what a new one gets.
     pub(super) fn complete_stored(&mut self, service: &mut Service) -> Result<(), ChoiceError> {
         self.before = ServiceHoldings::of_service(service);
-        self.choose(service, None)?;
+        let api = self.api;
+        self.choose(service, None, &|| api.random_number())?;
         self.after = ServiceHoldings::of_service(service);
         Ok(())
     }
 
-    fn choose(&self, service: &mut Service, old: Option<&Service>) -> Result<(), ChoiceError> {
+    fn choose(
+        &self,
+        service: &mut Service,
+        old: Option<&Service>,
+        seed: &dyn Fn() -> u128,
+    ) -> Result<(), ChoiceError> {
         let (api, book) = (self.api, &self.held.book);
         let is_foreign = |address: IpAddr| !book.is_held(address) && records::has(api, address);
         let mut choice = AddressChoice {
@@ -91,7 +98,7 @@ impl<'a> ServiceWrite<'a> {
             held: self.before.clone(),
             may_have_reserved: api_service::is_api_service(&service.metadata),
             is_foreign: &is_foreign,
-            seed: &|| api.random_number(),
+            seed,
         };
         let spec = service.spec.get_or_insert_default();
         match old.and_then(|old| old.spec.as_ref()) {

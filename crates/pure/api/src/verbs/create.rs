@@ -33,22 +33,9 @@ pub(crate) fn create_object(
     mut warnings: Vec<String>,
     ownership: FieldOwnership,
 ) -> Result<RequestOutcome, ApiError> {
-    check_new(call, object.as_mut())?;
-    let review = WriteReview::of_new(call);
-    warnings.extend(review.run(AdmissionStage::Received, object.as_mut())?);
-    object_meta::prepare_new(object.meta_mut(), call.new_uid(), call.request.now);
-    let filled = ServerFilled::of_new(object.as_ref());
-    warnings.extend(review.run(AdmissionStage::Identified, object.as_mut())?);
-    object.set_defaults();
-    match ownership {
-        FieldOwnership::Tracked => managed_fields::track_new(call, object.as_mut(), &filled),
-        FieldOwnership::Applied => {}
+    if let Err(error) = complete(call, object.as_mut(), ownership, &mut warnings) {
+        return Err(error.with_warnings(warnings));
     }
-    object.prepare_for_create(&call.context());
-    warnings.extend(review.run(AdmissionStage::Defaulted, object.as_mut())?);
-    warnings.extend(object.warnings());
-    warnings.extend(review.run(AdmissionStage::Warned, object.as_mut())?);
-
     let prefix = object.meta().generate_name.clone().unwrap_or_default();
     if !object_meta::name(object.as_ref()).is_empty() || prefix.is_empty() {
         return write_named(call, object, &warnings)?.map_err(|name| taken_error(call, &name));
@@ -63,6 +50,31 @@ pub(crate) fn create_object(
         }
     }
     Err(ApiError::already_exists(call.entry, &taken))
+}
+
+/// Fills in all that a new object gets before its name is final.
+fn complete(
+    call: &ApiCall<'_>,
+    object: &mut dyn AnyObject,
+    ownership: FieldOwnership,
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    check_new(call, object)?;
+    let review = WriteReview::of_new(call);
+    warnings.extend(review.run(AdmissionStage::Received, object)?);
+    object_meta::prepare_new(object.meta_mut(), call.new_uid(), call.request.now);
+    let filled = ServerFilled::of_new(object);
+    warnings.extend(review.run(AdmissionStage::Identified, object)?);
+    object.set_defaults();
+    match ownership {
+        FieldOwnership::Tracked => managed_fields::track_new(call, object, &filled),
+        FieldOwnership::Applied => {}
+    }
+    object.prepare_for_create(&call.context());
+    warnings.extend(review.run(AdmissionStage::Defaulted, object)?);
+    warnings.extend(object.warnings());
+    warnings.extend(review.run(AdmissionStage::Warned, object)?);
+    Ok(())
 }
 
 /// 409, which says so when the object that has the name is being deleted.
@@ -110,7 +122,7 @@ fn admit(
     let review = WriteReview::of_new(call);
     let mut warnings = review.run(AdmissionStage::Named, object)?;
     if let Some(service) = service {
-        service.complete(object, None)?;
+        service.complete(&|| call.random_number(), object, None)?;
     }
     validate(call, object)?;
     warnings.extend(review.run(AdmissionStage::Valid, object)?);

@@ -344,13 +344,16 @@ fn grace_seconds(object: &dyn AnyObject, wish: &DeleteRequest) -> i64 {
 pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let selection = Selection::parse(call.entry, &call.options)?;
     let wish = DeleteRequest::from_call(call)?;
-    let selected = list::selected(call, &selection)?;
+    // as they are with writes that are on their way: what is checked is what goes
+    let newest = |object: Arc<StoredObject>| call.api.store.newest(object.key.as_str());
+    let selected = list::selected(call, &selection)?.into_iter().filter_map(newest);
+    let selected: Vec<_> =
+        selected.filter(|object| selection.selects(call.entry, object)).collect();
     let warnings = check_all(call, &selected)?;
     let (mut pending, mut deleted) = (Vec::new(), Vec::new());
     for object in selected {
         let (namespace, name) = names_of_key(call.entry, object.key.as_str());
-        let stored = (&wish, call.request.now);
-        let deletion = delete_stored(call.api, call.entry, object.key.as_str(), stored)?;
+        let deletion = delete_checked(call, &object, &wish)?;
         let is_shown = match &deletion {
             StoredDeletion::Gone | StoredDeletion::Going => false,
             StoredDeletion::Marked(_) | StoredDeletion::Removed(_) => true,
@@ -384,11 +387,30 @@ fn check_all(call: &ApiCall<'_>, selected: &[Arc<StoredObject>]) -> Result<Vec<S
         match admission::check_deletion(call, call.read(object)?.as_ref()) {
             Ok(more) => warnings.extend(more),
             // webhooks are asked about many objects at once
-            Err(error) if call.session.open_questions() > 0 => waits = Some(error),
+            Err(error) if call.session.waits() => {
+                waits = Some(error);
+                if call.session.is_full() {
+                    break;
+                }
+            }
             Err(error) => return Err(error),
         }
     }
     waits.map_or(Ok(warnings), Err)
+}
+
+/// Deletes an object as it was checked. One that another writer has changed since stays: it may be
+/// another object by now, or one that nothing lets go.
+fn delete_checked(
+    call: &ApiCall<'_>,
+    object: &Arc<StoredObject>,
+    wish: &DeleteRequest,
+) -> Result<StoredDeletion, ApiError> {
+    match try_delete(call.api, call.entry, object, (wish, call.request.now)) {
+        Ok(deletion) => Ok(deletion),
+        Err(ApiWriteFailure::Raced) => Ok(StoredDeletion::Gone),
+        Err(ApiWriteFailure::Api(error)) => Err(error),
+    }
 }
 
 /// What became of a stored object that was to be deleted.
@@ -436,18 +458,28 @@ pub(crate) fn delete_stored(
     debug_assert_eq!(keys::object(entry, namespace, name), key);
     with_retries(entry, name, || {
         let Some(stored) = api.store.newest(key) else { return Ok(StoredDeletion::Gone) };
-        let object = api.read(entry, &stored)?.boxed_clone();
-        Ok(match (DeleteStep::decide(object, wish, now), wish.dry_run) {
-            (DeleteStep::Leave(_), _) => StoredDeletion::Going,
-            (DeleteStep::Remove(_), DryRun::All) => StoredDeletion::Removed(Vec::new()),
-            (DeleteStep::Mark(_), DryRun::All) => StoredDeletion::Marked(Vec::new()),
-            (DeleteStep::Remove(_), DryRun::No) => {
-                StoredDeletion::Removed(remove(api, entry, &stored, now)?)
-            }
-            (DeleteStep::Mark(object), DryRun::No) => {
-                let expect = WritePrecondition::Revision(stored.revision);
-                StoredDeletion::Marked(vec![put(api, key, expect, object)?])
-            }
-        })
+        try_delete(api, entry, &stored, (wish, now))
+    })
+}
+
+/// Deletes this version of an object, if no other one has come.
+fn try_delete(
+    api: &ApiShared,
+    entry: &KindEntry,
+    stored: &Arc<StoredObject>,
+    (wish, now): (&DeleteRequest, Tick),
+) -> Result<StoredDeletion, ApiWriteFailure> {
+    let object = api.read(entry, stored)?.boxed_clone();
+    Ok(match (DeleteStep::decide(object, wish, now), wish.dry_run) {
+        (DeleteStep::Leave(_), _) => StoredDeletion::Going,
+        (DeleteStep::Remove(_), DryRun::All) => StoredDeletion::Removed(Vec::new()),
+        (DeleteStep::Mark(_), DryRun::All) => StoredDeletion::Marked(Vec::new()),
+        (DeleteStep::Remove(_), DryRun::No) => {
+            StoredDeletion::Removed(remove(api, entry, stored, now)?)
+        }
+        (DeleteStep::Mark(object), DryRun::No) => {
+            let expect = WritePrecondition::Revision(stored.revision);
+            StoredDeletion::Marked(vec![put(api, stored.key.as_str(), expect, object)?])
+        }
     })
 }

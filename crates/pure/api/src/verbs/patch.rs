@@ -35,12 +35,13 @@ pub(crate) fn patch(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutco
 /// Applies a configuration: the object is made when it is not there.
 fn apply(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutcome, ApiError> {
     let config = AppliedConfig::read(call)?;
+    let is_there = || call.api.store.newest(&call.key()).is_some();
     for _ in 0..ATTEMPTS_MAX {
-        let is_new = part == ObjectPart::Main && call.api.store.newest(&call.key()).is_none();
+        let is_new = part == ObjectPart::Main && !is_there();
         if is_new {
             match create_applied(call, &config) {
-                // it was made in between
-                Err(error) if error.status().reason == "AlreadyExists" => continue,
+                // it was made in between; a webhook may refuse with any reason
+                Err(error) if error.status().reason == "AlreadyExists" && is_there() => continue,
                 other => return other,
             }
         }
@@ -53,7 +54,10 @@ fn apply(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutcome, ApiErro
         });
         match applied {
             // it went in between
-            Err(error) if part == ObjectPart::Main && error.code() == StatusCode::NOT_FOUND => {}
+            Err(error)
+                if part == ObjectPart::Main
+                    && error.code() == StatusCode::NOT_FOUND
+                    && !is_there() => {}
             other => return other,
         }
     }

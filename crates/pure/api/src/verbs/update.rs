@@ -105,9 +105,9 @@ pub(crate) fn change(
         let review = WriteReview::of_change(call, part, old.as_ref());
         let mut service = ServiceWrite::begin(call, part)?;
         let proposed = (proposal.object, proposal.ownership, service.as_mut());
-        let (mut object, admitted) = settle(&review, call, part, proposed, old.as_ref())
+        let warnings = &mut proposal.warnings;
+        let mut object = settle(&review, (call, part), proposed, (old.as_ref(), warnings))
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
-        proposal.warnings.extend(admitted);
         match part {
             ObjectPart::Main => {
                 proposal.warnings.extend(object.warnings());
@@ -157,18 +157,17 @@ fn check_preconditions(
 }
 
 /// Defaults, separation of spec and status, validation: what turns a proposal into the object to
-/// store. With it the warnings of admission.
+/// store. Adds the warnings of admission.
 fn settle(
     review: &WriteReview<'_>,
-    call: &ApiCall<'_>,
-    part: ObjectPart,
+    (call, part): (&ApiCall<'_>, ObjectPart),
     (mut object, ownership, service): (
         Box<dyn AnyObject>,
         FieldOwnership,
         Option<&mut ServiceWrite<'_>>,
     ),
-    old: &dyn AnyObject,
-) -> Result<(Box<dyn AnyObject>, Vec<String>), ApiError> {
+    (old, warnings): (&dyn AnyObject, &mut Vec<String>),
+) -> Result<Box<dyn AnyObject>, ApiError> {
     object_meta::prepare_changed(object.meta_mut(), old.meta());
     object.meta_mut().resource_version.clone_from(&old.meta().resource_version);
     object.set_defaults();
@@ -185,10 +184,10 @@ fn settle(
             object.prepare_update(part, old, &call.context());
         }
     }
-    let mut warnings = review.run(AdmissionStage::Defaulted, object.as_mut())?;
+    warnings.extend(review.run(AdmissionStage::Defaulted, object.as_mut())?);
     warnings.extend(review.run(AdmissionStage::Named, object.as_mut())?);
     if let Some(service) = service {
-        service.complete(object.as_mut(), Some(old))?;
+        service.complete(&|| call.random_number(), object.as_mut(), Some(old))?;
     }
     let rules = call.entry.metadata_rules();
     let mut errors = validation::object_meta::check_change((object.meta(), old.meta()), &rules);
@@ -203,7 +202,7 @@ fn settle(
         return Err(ApiError::invalid(call.entry, &call.path.name, &errors));
     }
     warnings.extend(review.run(AdmissionStage::Valid, object.as_mut())?);
-    Ok((object, warnings))
+    Ok(object)
 }
 
 /// An object as it is before a change.

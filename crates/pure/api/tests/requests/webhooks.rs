@@ -430,3 +430,115 @@ fn what_webhooks_note_is_for_the_audit_log() {
         ]
     );
 }
+
+#[test]
+fn what_a_request_chooses_is_the_same_in_each_run() {
+    let mut bench = Bench::new();
+    let every = json!({"rules": [{
+        "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"],
+    }]});
+    bench.validating(json!([webhook("see", every)]));
+    let asked = bench.say(|_, _| allowed());
+    let namespaced = "/api/v1/namespaces/default";
+    let ports = json!([{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]);
+    let pod = json!({
+        "metadata": {"generateName": "p-"},
+        "spec": {"containers": [{"name": "c", "image": "localhost/demo"}]},
+    });
+    for (path, object) in [
+        (
+            "services",
+            json!({"metadata": {"generateName": "s-"}, "spec": {"ports": ports, "type": "NodePort"}}),
+        ),
+        ("pods", pod),
+        ("configmaps", json!({"metadata": {"generateName": "c-"}})),
+    ] {
+        asked.lock().unwrap().clear();
+        let made = bench.create(&format!("{namespaced}/{path}"), object);
+        let asked = asked.lock().unwrap();
+        assert_eq!(asked.len(), 1, "{path}");
+        assert_eq!(asked[0].1["object"]["spec"], made["spec"], "{path}");
+        assert_eq!(asked[0].1["object"]["metadata"]["uid"], made["metadata"]["uid"]);
+    }
+    let namespace = json!({"metadata": {"name": "shop"}});
+    bench.create("/api/v1/namespaces", namespace);
+    assert_eq!(asked.lock().unwrap().last().unwrap().1["namespace"], "shop");
+}
+
+#[test]
+fn the_second_round_counts_for_those_that_come_later_in_it() {
+    let mut bench = Bench::new();
+    let again = json!({"reinvocationPolicy": "IfNeeded"});
+    let mut late = again.clone();
+    late["objectSelector"] = json!({"matchLabels": {"late": "yes"}});
+    bench.mutating(json!([
+        webhook("late", late),
+        webhook("first", again.clone()),
+        webhook("second", again),
+    ]));
+    let asked = bench.say(|name, request| {
+        let seen = request["object"]["data"].as_object().unwrap().len();
+        let steps = json!([
+            {"op": "add", "path": format!("/data/{name}-{seen}"), "value": "x"},
+            {"op": "add", "path": "/metadata/labels", "value": {"late": "yes"}},
+        ]);
+        patched(steps)
+    });
+    let made = bench.create(CONFIG_MAPS, json!({"metadata": {"name": "a"}, "data": {"k": "v"}}));
+    // the one that was not for the object at first is not asked, although its label has come
+    assert_eq!(names(&asked), ["first", "second", "first", "second"]);
+    let keys: Vec<&String> = made["data"].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["first-1", "first-3", "k", "second-2", "second-4"]);
+}
+
+#[test]
+fn a_refusal_of_an_apply_is_the_webhooks_whatever_its_code() {
+    let mut bench = Bench::new();
+    bench.validating(json!([webhook("no", json!({}))]));
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let apply = |bench: &mut Bench| {
+        let path = format!("{CONFIG_MAPS}/a?fieldManager=me");
+        let mut request = bench.request("PATCH", &path, &config.to_string());
+        request.content_type = "application/apply-patch+yaml".to_owned();
+        String::from_utf8(bench.answer(&request).body.to_vec()).unwrap()
+    };
+    let exists = json!({"code": 409, "reason": "AlreadyExists", "message": "taken"});
+    let asked = bench.say(move |_, _| json!({"allowed": false, "status": exists.clone()}));
+    assert!(apply(&mut bench).contains("denied the request: taken"));
+    assert_eq!(asked.lock().unwrap().len(), 1);
+    bench.say(|_, _| allowed());
+    bench.make("a");
+    let missing = json!({"code": 404, "reason": "NotFound", "message": "no tenant"});
+    let asked = bench.say(move |_, _| json!({"allowed": false, "status": missing.clone()}));
+    assert!(apply(&mut bench).contains("denied the request: no tenant"));
+    assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_deletion_of_many_asks_about_what_goes_also_while_writes_are_on_their_way() {
+    let mut bench = Bench::new();
+    bench.make("a");
+    bench.validating(json!([webhook("keep", json!({}))]));
+    bench.say(|_, _| allowed());
+    // it is queued, and not durable yet
+    let request = bench.request(
+        "PATCH",
+        &format!("{CONFIG_MAPS}/a"),
+        r#"{"metadata":{"labels":{"keep":"yes"}}}"#,
+    );
+    assert!(matches!(bench.handle(&request), rekindle_api::RequestOutcome::Write(_)));
+    bench.say(|_, request| {
+        json!({"allowed": request["oldObject"]["metadata"]["labels"]["keep"] != "yes"})
+    });
+    assert_eq!(bench.call("DELETE", CONFIG_MAPS, "").code(), 400);
+    bench.get(&format!("{CONFIG_MAPS}/a"));
+}
+
+#[test]
+fn a_webhook_at_a_host_alone_has_the_path_of_its_root() {
+    let mut bench = Bench::new();
+    let client = json!({"clientConfig": {"url": "https://hook.example.org:8443"}});
+    bench.validating(json!([webhook("root", client)]));
+    let (_, text) = bench.make("a");
+    assert!(text.contains("\"https://hook.example.org:8443/?timeout=10s\""), "{text}");
+}

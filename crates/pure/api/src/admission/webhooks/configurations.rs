@@ -9,7 +9,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 
 use crate::admission::compiled_objects::CompiledObjects;
 use crate::kinds::admission_policy::FailurePolicy;
-use crate::kinds::admission_policy::program::ConditionProgram;
+use crate::kinds::admission_policy::program::{ConditionProgram, unusable};
 use crate::kinds::admission_webhook::{REVIEW_VERSIONS, WebhookParts, mutating, validating};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
@@ -29,6 +29,8 @@ pub(crate) struct StoredWebhook {
     pub(super) on_failure: FailurePolicy,
     pub(super) matched: MatchResources,
     pub(super) conditions: Vec<ConditionProgram>,
+    /// Why its conditions cannot run, if another version of the engine stored it.
+    pub(super) unusable: Option<String>,
     pub(super) client: WebhookLocation,
     pub(super) ca_bundle: Bytes,
     pub(super) timeout_seconds: u32,
@@ -98,12 +100,13 @@ impl StoredWebhook {
             (None, service) => WebhookLocation::Service(service.clone()?),
         };
         let known = |wanted: &String| REVIEW_VERSIONS.into_iter().find(|known| known == wanted);
-        let (conditions, _) = webhook.conditions(&Path::new("matchConditions"));
+        let (conditions, errors) = webhook.conditions(&Path::new("matchConditions"));
         Some(Arc::new(Self {
             name: webhook.name.to_owned(),
             on_failure: webhook.on_failure(),
             matched: webhook.matched(),
             conditions,
+            unusable: unusable(&errors),
             client,
             ca_bundle: webhook.client.ca_bundle.clone().map(|pem| pem.0.into()).unwrap_or_default(),
             timeout_seconds: webhook.timeout_seconds(),

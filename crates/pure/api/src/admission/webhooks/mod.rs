@@ -28,12 +28,9 @@ use crate::patch;
 use crate::registry::AnyObject;
 use crate::status::ApiError;
 
-/// The most questions of one run: what a request about many objects asks is asked in parts.
-const QUESTIONS_MAX: usize = 64;
-
-/// What a webhook says to a request.
+/// What a webhook says to a request that it is for.
 enum WebhookSaid {
-    /// It is not for the request, or failed and does not count then.
+    /// It failed, and does not count then.
     Nothing,
     /// It has not answered yet.
     Waits,
@@ -59,11 +56,31 @@ pub(super) fn check_deletion(
         return Ok(Vec::new());
     };
     let mut warnings = Vec::new();
+    let checked = let_change_nothing(&request, &mut warnings)
+        .and_then(|()| check_all(&request, &call.api.webhooks.validating(call.api)?));
+    match checked {
+        Ok(more) => {
+            warnings.extend(more);
+            Ok(warnings)
+        }
+        Err(error) => Err(error.with_warnings(warnings)),
+    }
+}
+
+/// Asks the webhooks that change objects about one that goes, which they cannot change.
+fn let_change_nothing(
+    request: &ReviewedRequest<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    let call = request.call;
     for webhook in call.api.webhooks.mutating(call.api)? {
-        let patch = match ask(&request, &webhook)? {
+        if !is_for_request(request, &webhook)? {
+            continue;
+        }
+        let patch = match ask(request, &webhook)? {
             WebhookSaid::Nothing => continue,
             WebhookSaid::Waits => return Err(waits()),
-            WebhookSaid::Answer(answer) => allowed(call, &webhook, &answer, &mut warnings)?,
+            WebhookSaid::Answer(answer) => allowed(call, &webhook, &answer, warnings)?,
         };
         if patch.is_some() {
             return Err(ApiError::internal(format!(
@@ -72,10 +89,7 @@ pub(super) fn check_deletion(
             )));
         }
     }
-    let more = check_all(&request, &call.api.webhooks.validating(call.api)?)
-        .map_err(|error| error.with_warnings(warnings.clone()))?;
-    warnings.extend(more);
-    Ok(warnings)
+    Ok(())
 }
 
 /// Asks all webhooks at once that check a request, and counts what they say in their order.
@@ -83,64 +97,74 @@ fn check_all(
     request: &ReviewedRequest<'_>,
     webhooks: &[Arc<StoredWebhook>],
 ) -> Result<Vec<String>, ApiError> {
-    let mut answers = Vec::new();
+    // a condition that fails refuses the request before any webhook hears of it
+    let mut wanted = Vec::new();
     for webhook in webhooks {
+        if is_for_request(request, webhook)? {
+            wanted.push(webhook);
+        }
+    }
+    let (mut answers, mut is_waiting) = (Vec::new(), false);
+    for webhook in wanted {
         match ask(request, webhook)? {
-            WebhookSaid::Nothing | WebhookSaid::Waits => {}
+            WebhookSaid::Nothing => {}
+            WebhookSaid::Waits => is_waiting = true,
             WebhookSaid::Answer(answer) => answers.push((webhook, answer)),
         }
     }
-    if request.call.session.open_questions() > 0 {
+    if is_waiting {
         return Err(waits());
     }
     let mut warnings = Vec::new();
     for (webhook, answer) in answers {
         // what it would change does not count, as upstream
-        allowed(request.call, webhook, &answer, &mut warnings)?;
+        if let Err(error) = allowed(request.call, webhook, &answer, &mut warnings) {
+            return Err(error.with_warnings(warnings));
+        }
     }
     Ok(warnings)
 }
 
-/// Lets a webhook change an object. Says whether it did.
+/// Lets a webhook change an object. None when it is not for the request, else whether it did.
 pub(super) fn change(
     review: &WriteReview<'_>,
     object: &mut dyn AnyObject,
     webhook: &Arc<StoredWebhook>,
     warnings: &mut Vec<String>,
-) -> Result<bool, ApiError> {
+) -> Result<Option<bool>, ApiError> {
     let (call, old) = (review.call(), review.old());
     let operation = if old.is_some() { Operation::Update } else { Operation::Create };
     let patch = {
         let Some(request) = ReviewedRequest::new(call, operation, Some(&*object), old) else {
-            return Ok(false);
+            return Ok(None);
         };
+        if !is_for_request(&request, webhook)? {
+            return Ok(None);
+        }
         match ask(&request, webhook)? {
-            WebhookSaid::Nothing => return Ok(false),
+            WebhookSaid::Nothing => return Ok(Some(false)),
             WebhookSaid::Waits => return Err(waits()),
             WebhookSaid::Answer(answer) => allowed(call, webhook, &answer, warnings)?,
         }
     };
-    let Some(patch) = patch else { return Ok(false) };
+    let Some(patch) = patch else { return Ok(Some(false)) };
     let patched = patch::apply_operations(&patch, object.to_value()).map_err(ApiError::internal)?;
-    mutations::replace(call.entry, object, &patched).map_err(ApiError::internal)
+    mutations::replace(call.entry, object, &patched).map(Some).map_err(ApiError::internal)
 }
 
-/// Asks a webhook about a request, if it is for the request.
+/// Asks a webhook about a request.
 fn ask(
     request: &ReviewedRequest<'_>,
     webhook: &Arc<StoredWebhook>,
 ) -> Result<WebhookSaid, ApiError> {
-    if !is_for_request(request, webhook)? {
-        return Ok(WebhookSaid::Nothing);
-    }
     let call = request.call;
-    if call.session.open_questions() >= QUESTIONS_MAX {
+    if call.session.is_full() {
         return Ok(WebhookSaid::Waits);
     }
     let content = review::content(request)?;
-    let asked = call.session.answer_to(webhook, content, |content| {
-        let review = WebhookReview::new(webhook, content, call.api.new_uid());
-        let question = target::question(call, webhook, &review);
+    let asked = call.session.answer_to(webhook, &content, || {
+        let review = WebhookReview::new(webhook, call.api.new_uid());
+        let question = target::question(call, webhook, &review, &content);
         (review, question)
     });
     Ok(match (asked, webhook.on_failure) {
@@ -158,14 +182,18 @@ fn is_for_request(
     if !request.is_matched(&webhook.matched)? {
         return Ok(false);
     }
-    if webhook.conditions.is_empty() {
+    if webhook.conditions.is_empty() && webhook.unusable.is_none() {
         return Ok(true);
     }
     let (variables, work) = (PolicyVariables::new(), PolicyWork::default());
     let authorizer = run::authorizer(request);
     let input = run::input(request, None, &authorizer)?;
     let mut evaluation = PolicyEvaluation::new(input, &variables, &work);
-    match run::are_met(&webhook.conditions, &mut evaluation) {
+    let met = match &webhook.unusable {
+        Some(why) => Err(PolicyFailure(why.clone())),
+        None => run::are_met(&webhook.conditions, &mut evaluation),
+    };
+    match met {
         Ok(met) => Ok(met),
         Err(PolicyFailure(why)) => match webhook.on_failure {
             FailurePolicy::Ignore => Ok(false),
@@ -188,7 +216,7 @@ fn allowed(
         Ok(answer) => answer,
         Err(why) => {
             let why = format!("failed calling webhook {:?}: {why}", webhook.name);
-            return Err(ApiError::internal(why).with_warnings(std::mem::take(warnings)));
+            return Err(ApiError::internal(why));
         }
     };
     warnings.extend(answer.warnings.iter().cloned());
@@ -198,9 +226,7 @@ fn allowed(
         }
     }
     match &answer.refusal {
-        Some(refusal) => {
-            Err(refusal.to_error(&webhook.name).with_warnings(std::mem::take(warnings)))
-        }
+        Some(refusal) => Err(refusal.to_error(&webhook.name)),
         None => Ok(answer.patch.clone()),
     }
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::configurations::{StoredWebhook, WebhookRole};
 use crate::admission::reviewed_request::ReviewedRequest;
 use crate::registry::AnyObject;
-use crate::status::{ApiError, StatusErrorDetails};
+use crate::status::ApiError;
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
@@ -21,8 +21,6 @@ const JSON_PATCH: &str = "JSONPatch";
 
 /// One question to a webhook.
 pub(crate) struct WebhookReview {
-    /// The request of the review without its UID: the same question has the same content.
-    pub(crate) content: Bytes,
     uid: String,
     version: &'static str,
     role: WebhookRole,
@@ -44,14 +42,25 @@ pub(crate) struct ReviewAnswer {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ReviewRefusal {
-    code: Option<u16>,
+    code: Option<i64>,
+    #[serde(deserialize_with = "null_as_default")]
     reason: String,
+    #[serde(deserialize_with = "null_as_default")]
     message: String,
-    details: Option<StatusErrorDetails>,
+    details: Option<Value>,
 }
 
-/// The request of a review without its UID.
-pub(super) fn content(request: &ReviewedRequest<'_>) -> Result<Bytes, ApiError> {
+/// Go takes null as what was not given.
+fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// The request of a review without its UID: the same question has the same content.
+pub(super) fn content(request: &ReviewedRequest<'_>) -> Result<Vec<u8>, ApiError> {
     let object = |object: Option<&dyn AnyObject>| {
         let text = object.map_or_else(|| b"null".to_vec(), AnyObject::to_json);
         RawValue::from_string(String::from_utf8(text).map_err(ApiError::internal)?)
@@ -62,7 +71,7 @@ pub(super) fn content(request: &ReviewedRequest<'_>) -> Result<Bytes, ApiError> 
         object: object(request.new)?,
         old_object: object(request.old)?,
     };
-    Ok(serde_json::to_vec(&content).map_err(ApiError::internal)?.into())
+    serde_json::to_vec(&content).map_err(ApiError::internal)
 }
 
 #[derive(Serialize)]
@@ -76,17 +85,17 @@ struct ReviewContent {
 }
 
 impl WebhookReview {
-    pub(super) fn new(webhook: &StoredWebhook, content: Bytes, uid: String) -> Self {
-        Self { content, uid, version: webhook.review_version, role: webhook.role }
+    pub(super) fn new(webhook: &StoredWebhook, uid: String) -> Self {
+        Self { uid, version: webhook.review_version, role: webhook.role }
     }
 
-    /// The whole review, as JSON.
-    pub(super) fn body(&self) -> Bytes {
+    /// The whole review of this content, as JSON.
+    pub(super) fn body(&self, content: &[u8]) -> Bytes {
         let head = json!({"kind": KIND, "apiVersion": self.api_version()}).to_string();
         // both are objects with fields: the one goes on where the other ends
         let mut body = head.trim_end_matches('}').as_bytes().to_vec();
         body.extend_from_slice(format!(",\"request\":{{\"uid\":{},", json!(self.uid)).as_bytes());
-        body.extend_from_slice(self.content.strip_prefix(b"{").unwrap_or(&self.content));
+        body.extend_from_slice(content.strip_prefix(b"{").unwrap_or(content));
         body.push(b'}');
         body.into()
     }
@@ -131,7 +140,9 @@ impl WebhookReview {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct AnsweredReview {
+    #[serde(deserialize_with = "null_as_default")]
     api_version: String,
+    #[serde(deserialize_with = "null_as_default")]
     kind: String,
     response: Option<ReviewResponse>,
 }
@@ -139,12 +150,15 @@ struct AnsweredReview {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ReviewResponse {
+    #[serde(deserialize_with = "null_as_default")]
     uid: String,
+    #[serde(deserialize_with = "null_as_default")]
     allowed: bool,
     status: Option<ReviewRefusal>,
     /// In base64.
     patch: Option<String>,
     patch_type: Option<String>,
+    #[serde(deserialize_with = "null_as_default")]
     warnings: Vec<String>,
     audit_annotations: Option<BTreeMap<String, String>>,
 }
@@ -182,8 +196,11 @@ impl ReviewRefusal {
             ("", why) | (why, _) => format!("{denied}: {why}"),
         };
         // a refusal is an error, whatever code the webhook gives
-        let code = self.code.filter(|code| (400..600).contains(code)).unwrap_or(400);
-        ApiError::refused_elsewhere(code, &self.reason, message, self.details.clone())
+        let code = self.code.and_then(|code| u16::try_from(code).ok());
+        let code = code.filter(|code| (400..600).contains(code)).unwrap_or(400);
+        let details = self.details.clone();
+        let details = details.and_then(|details| serde_json::from_value(details).ok());
+        ApiError::refused_elsewhere(code, &self.reason, message, details)
     }
 }
 
@@ -192,8 +209,7 @@ mod tests {
     use super::*;
 
     fn review(role: WebhookRole, version: &'static str) -> WebhookReview {
-        let content = Bytes::from_static(br#"{"operation":"CREATE"}"#);
-        WebhookReview { content, uid: "u-1".to_owned(), version, role }
+        WebhookReview { uid: "u-1".to_owned(), version, role }
     }
 
     const MUTATING: WebhookRole = WebhookRole::Mutating { is_run_again: false };
@@ -207,7 +223,9 @@ mod tests {
 
     #[test]
     fn the_body_is_a_review_with_the_uid() {
-        let body: Value = serde_json::from_slice(&review(MUTATING, "v1").body()).unwrap();
+        let body: Value =
+            serde_json::from_slice(&review(MUTATING, "v1").body(br#"{"operation":"CREATE"}"#))
+                .unwrap();
         let request = json!({"uid": "u-1", "operation": "CREATE"});
         let wanted = json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request,
@@ -246,6 +264,20 @@ mod tests {
         for text in ["", "<html>", "{\"response\":{\"allowed\":\"yes\"}}"] {
             assert!(review(MUTATING, "v1").read_answer(text.as_bytes()).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn null_is_what_was_not_given() {
+        let status = json!({"code": null, "message": null, "reason": null, "details": null});
+        let response = json!({
+            "uid": "u-1", "allowed": true, "status": status, "patch": null, "patchType": null,
+            "warnings": null, "auditAnnotations": null,
+        });
+        let answer = review(MUTATING, "v1").read_answer(&answered(&response)).unwrap();
+        assert!(answer.refusal.is_none() && answer.patch.is_none());
+        let response = json!({"uid": "u-1", "allowed": null, "status": {"code": -1}});
+        let answer = review(MUTATING, "v1").read_answer(&answered(&response)).unwrap();
+        assert_eq!(answer.refusal.unwrap().to_error("w").code().as_u16(), 400);
     }
 
     #[test]

@@ -21,13 +21,14 @@ pub(super) fn question(
     call: &ApiCall<'_>,
     webhook: &StoredWebhook,
     review: &WebhookReview,
+    content: &[u8],
 ) -> WebhookQuestion {
     WebhookQuestion {
         webhook: webhook.name.clone(),
         target: target(call, webhook),
         ca_bundle: webhook.ca_bundle.clone(),
         timeout_seconds: webhook.timeout_seconds,
-        body: review.body(),
+        body: review.body(content),
     }
 }
 
@@ -35,7 +36,10 @@ fn target(call: &ApiCall<'_>, webhook: &StoredWebhook) -> WebhookTarget {
     let timeout = webhook.timeout_seconds;
     match &webhook.client {
         WebhookLocation::Url(url) => {
-            WebhookTarget { url: format!("{url}?timeout={timeout}s"), endpoint: None }
+            // a host alone has the path of its root
+            let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+            let root = if has_path { "" } else { "/" };
+            WebhookTarget { url: format!("{url}{root}?timeout={timeout}s"), endpoint: None }
         }
         WebhookLocation::Service(service) => {
             let ServiceReference { name, namespace, .. } = service;
