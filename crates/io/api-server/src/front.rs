@@ -34,7 +34,7 @@ use super::clock::Clock;
 use super::logs::NodeLogs;
 use super::metrics::{FrontMetrics, RequestLabels};
 use super::nodes::{NoNodes, NodeQueries};
-use super::proxy::{NoPods, PodDialer};
+use super::pod_dialer::{NoPods, PodDialer};
 use super::request_body::{self, BodyError};
 use super::response::{respond, respond_and_close, without_body};
 use super::shares::{RequestShare, UserShares};

@@ -27,6 +27,7 @@ mod metrics;
 pub mod node_link;
 mod nodes;
 pub mod pki;
+mod pod_dialer;
 mod proxy;
 mod request_body;
 mod response;
@@ -46,7 +47,7 @@ pub use front::{Front, FrontParts};
 pub use in_process::InProcessService;
 pub use logs::{LogRequestError, NoLogs, NodeLogs};
 pub use nodes::{NoNodes, NodeQueries, NodeUnavailable};
-pub use proxy::{PodConnection, PodDialer};
+pub use pod_dialer::{PodConnection, PodDialer};
 pub use server::{ApiServer, ServerLimits};
 pub use streams::{
     NoStreams, NodeStreamError, NodeStreams, PortConnection, ProcessSession, Reader, Writer,

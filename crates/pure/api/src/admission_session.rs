@@ -77,6 +77,7 @@ pub struct AdmissionSession {
     /// In the order in which they are drawn.
     numbers: RefCell<Vec<u128>>,
     numbers_taken: Cell<usize>,
+    is_counted: Cell<bool>,
     answered: RefCell<Vec<Answered>>,
     open: RefCell<Vec<OpenReview>>,
 }
@@ -148,6 +149,11 @@ impl AdmissionSession {
         let webhook = Arc::clone(webhook);
         self.open.borrow_mut().push(OpenReview { webhook, content: digest, review, question });
         None
+    }
+
+    /// True the first time that Pod Security looks at the request: it counts requests, not runs.
+    pub(crate) fn count_review(&self) -> bool {
+        !self.is_counted.replace(true)
     }
 
     /// The next number of this run.

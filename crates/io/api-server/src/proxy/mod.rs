@@ -12,14 +12,12 @@ mod headers;
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::future::BoxFuture;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::{BodyDataStream, Full};
@@ -27,48 +25,20 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use rekindle_api::proxy_request::{ProxyRequest, ProxyScheme};
+use rekindle_api::proxy_request::ProxyRequest;
 use rekindle_api::status::ApiError;
-use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
+use tokio::io::copy_bidirectional;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::body::{FrontBody, FrontPhase};
+use super::pod_dialer::PodDialer;
 use super::response::respond;
 use super::streams::StreamSlot;
 
 /// A target that does not take the connection within this time is not there; upstream's dialer has
 /// the same limit.
 const CONNECT_WITHIN: Duration = Duration::from_secs(30);
-
-/// A connection to a pod.
-pub trait PodConnection: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<C: AsyncRead + AsyncWrite + Unpin + Send> PodConnection for C {}
-
-/// Connects to pods, wherever their network is.
-pub trait PodDialer: Send + Sync {
-    /// A connection to this address, with TLS if the scheme says so. The certificate does not
-    /// matter.
-    fn connect(
-        &self,
-        address: SocketAddr,
-        scheme: ProxyScheme,
-    ) -> BoxFuture<'static, io::Result<Box<dyn PodConnection>>>;
-}
-
-/// Where there are no pods.
-pub(super) struct NoPods;
-
-impl PodDialer for NoPods {
-    fn connect(
-        &self,
-        _address: SocketAddr,
-        _scheme: ProxyScheme,
-    ) -> BoxFuture<'static, io::Result<Box<dyn PodConnection>>> {
-        Box::pin(async { Err(io::Error::other("this API server has no pods")) })
-    }
-}
 
 /// A request on its way to a pod.
 pub(super) struct ProxiedRequest<'r> {

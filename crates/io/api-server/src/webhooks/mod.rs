@@ -27,7 +27,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::proxy::{PodConnection, PodDialer};
+use super::pod_dialer::{PodConnection, PodDialer};
 
 /// How many webhooks are asked at the same time for one request.
 const ASKED_AT_ONCE: usize = 16;

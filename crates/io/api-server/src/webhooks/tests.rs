@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::super::proxy::NoPods;
+use super::super::pod_dialer::NoPods;
 use super::*;
 
 const LONG: Duration = Duration::from_secs(60);

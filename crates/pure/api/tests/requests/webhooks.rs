@@ -9,9 +9,10 @@ use bytes::Bytes;
 use rekindle_api::admission_session::WebhookQuestion;
 use rekindle_api::auth::UserInfo;
 use rekindle_api::{ApiRequest, AuditNotes};
+use rekindle_metrics::Text;
 use serde_json::{Value, json};
 
-use crate::harness::{Bench, CONFIG_MAPS};
+use crate::harness::{Bench, CONFIG_MAPS, pod};
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
@@ -541,4 +542,25 @@ fn a_webhook_at_a_host_alone_has_the_path_of_its_root() {
     bench.validating(json!([webhook("root", client)]));
     let (_, text) = bench.make("a");
     assert!(text.contains("\"https://hook.example.org:8443/?timeout=10s\""), "{text}");
+}
+
+#[test]
+fn pod_security_counts_requests_and_not_their_runs() {
+    let mut bench = Bench::new();
+    let pods = json!({"rules": [{
+        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"],
+    }]});
+    bench.mutating(json!([webhook("change", pods.clone())]));
+    bench.validating(json!([webhook("check", pods)]));
+    let asked = bench.say(|_, _| allowed());
+    bench.create("/api/v1/namespaces/default/pods", pod("a"));
+    assert_eq!(names(&asked), ["change", "check"], "it is handled three times");
+    let mut text = Text::default();
+    bench.api.write_admission_figures(&mut text);
+    let text = text.into_string();
+    let of_pods = |line: &&str| {
+        line.starts_with("pod_security_evaluations_total{") && line.contains("resource=\"pod\"")
+    };
+    let counts: Vec<&str> = text.lines().filter(of_pods).collect();
+    assert!(matches!(counts.as_slice(), [one] if one.ends_with(" 1")), "{counts:?}");
 }

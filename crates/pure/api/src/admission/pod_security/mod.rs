@@ -112,12 +112,14 @@ struct PodSecurityReview<'a> {
     security: &'a PodSecurity,
     configuration: &'a PodSecurityConfiguration,
     operation: &'static str,
+    is_counted: bool,
 }
 
 impl<'a> PodSecurityReview<'a> {
     fn new(call: &'a ApiCall<'a>, operation: &'static str) -> Self {
         let security = &call.api.pod_security;
-        Self { call, security, configuration: security.configuration(), operation }
+        let is_counted = call.session.count_review();
+        Self { call, security, configuration: security.configuration(), operation, is_counted }
     }
 
     /// A pod: refused if it violates what is enforced.
@@ -131,7 +133,9 @@ impl<'a> PodSecurityReview<'a> {
         }
         let (policy, errors) = self.policy()?;
         if errors.is_empty() && policy.is_privileged() {
-            self.security.figures.evaluated(request, PolicyMode::Enforce, policy.enforce, true);
+            self.count(|figures| {
+                figures.evaluated(request, PolicyMode::Enforce, policy.enforce, true)
+            });
             self.note("enforce-policy", || policy.enforce.to_string());
             return Ok(Vec::new());
         }
@@ -140,12 +144,14 @@ impl<'a> PodSecurityReview<'a> {
             return Ok(Vec::new());
         }
         if !errors.is_empty() {
-            self.security.figures.misread(request);
+            self.count(|figures| figures.misread(request));
         }
         let review = subject::review(Some(&pod.metadata), spec);
         let enforced = self.violations_of(policy.enforce, &review);
         let is_allowed = enforced.is_none();
-        self.security.figures.evaluated(request, PolicyMode::Enforce, policy.enforce, is_allowed);
+        self.count(|figures| {
+            figures.evaluated(request, PolicyMode::Enforce, policy.enforce, is_allowed)
+        });
         self.note("enforce-policy", || policy.enforce.to_string());
         self.audit(request, policy.audit, &review);
         match enforced {
@@ -177,7 +183,7 @@ impl<'a> PodSecurityReview<'a> {
             return Ok(Vec::new());
         }
         if !errors.is_empty() {
-            self.security.figures.misread(request);
+            self.count(|figures| figures.misread(request));
         }
         let review = subject::review(template.metadata.as_ref(), spec);
         self.audit(request, policy.audit, &review);
@@ -249,8 +255,15 @@ impl<'a> PodSecurityReview<'a> {
         usernames.contains(self.call.request.identity.name()).then_some("user")
     }
 
+    /// Counts once for a request that is handled again after webhooks were asked.
+    fn count(&self, count: impl FnOnce(&PodSecurityFigures)) {
+        if self.is_counted {
+            count(&self.security.figures);
+        }
+    }
+
     fn exempted(&self, request: ReviewedRequest<'_>, by: &str) {
-        self.security.figures.exempted(request);
+        self.count(|figures| figures.exempted(request));
         self.note("exempt", || by.to_owned());
     }
 
@@ -291,7 +304,7 @@ impl<'a> PodSecurityReview<'a> {
         pod: &PodUnderReview<'_>,
     ) {
         if let Some(detail) = self.violations_of(policy, pod) {
-            self.security.figures.evaluated(request, PolicyMode::Audit, policy, false);
+            self.count(|figures| figures.evaluated(request, PolicyMode::Audit, policy, false));
             self.note("audit-violations", || {
                 format!("would violate PodSecurity \"{policy}\": {detail}")
             });
@@ -312,7 +325,7 @@ impl<'a> PodSecurityReview<'a> {
         pod: &PodUnderReview<'_>,
     ) -> Vec<String> {
         let Some(detail) = self.violations_of(policy, pod) else { return Vec::new() };
-        self.security.figures.evaluated(request, PolicyMode::Warn, policy, false);
+        self.count(|figures| figures.evaluated(request, PolicyMode::Warn, policy, false));
         vec![format!("would violate PodSecurity \"{policy}\": {detail}")]
     }
 }
