@@ -67,16 +67,18 @@ const TESTKIT: &str = "rekindle-testkit";
 
 /// All that a pure crate may use beside those: types, formats and macros. What is not here needs a
 /// look whether it does IO before it is added.
-const PURE_LIBRARIES: [&str; 17] = [
+const PURE_LIBRARIES: [&str; 20] = [
     "base64",
     "bytes",
     "cel",
+    "der",
     "futures-core",
     "http",
     "jiff",
     "json-patch",
     "jsonpath-rust",
     "k8s-openapi",
+    "pem",
     "regex",
     "schemars",
     "serde",
@@ -85,6 +87,7 @@ const PURE_LIBRARIES: [&str; 17] = [
     "serde_path_to_error",
     "sha2",
     "thiserror",
+    "x509-cert",
 ];
 
 /// What a pure crate does not link, through no dependency of its dependencies either.

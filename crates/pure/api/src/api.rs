@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use http::Method;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use rekindle_metrics::Text;
 use rekindle_store::{PendingWrite, Store, StoreError, StoreWatch, StoredObject};
 use rekindle_types::Tick;
@@ -16,6 +17,7 @@ use crate::audit_notes::AuditNotes;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, ClientIdentity};
 use crate::call::{ApiCall, ObjectPart};
+use crate::certificates::{self, FollowedRequests, SignatureVerifier};
 use crate::custom::{self, ResumedDefinitions};
 use crate::discovery::{self, Discovery};
 use crate::expiry::EventExpiry;
@@ -207,6 +209,32 @@ impl Api {
     /// it. To be called before the first request, once: later calls change nothing.
     pub fn configure_pod_security(&self, configuration: PodSecurityConfiguration) {
         self.shared.pod_security.configure(configuration);
+    }
+
+    /// What verifies the signatures of certificate requests. Without it each such request is
+    /// refused. To be called before the first request, once: later calls change nothing.
+    pub fn verify_signatures_with(&self, verifier: impl SignatureVerifier + 'static) {
+        self.shared.set_signature_verifier(Box::new(verifier));
+    }
+
+    /// The CertificateSigningRequests, and their changes from then on. None when the kind is not
+    /// served.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub fn follow_signing_requests(&self) -> Result<Option<FollowedRequests>, ApiError> {
+        FollowedRequests::begin(&self.shared)
+    }
+
+    /// The CertificateSigningRequest of this name, as it is durable.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn signing_request(
+        &self,
+        name: &str,
+    ) -> Result<Option<Arc<CertificateSigningRequest>>, ApiError> {
+        certificates::signing_request(&self.shared, name)
     }
 
     /// What admission has counted, as text for `/metrics`.
@@ -523,6 +551,13 @@ fn sub(call: &ApiCall<'_>, verb: RequestVerb) -> Result<RequestOutcome, ApiError
         (Subresource::EphemeralContainers, RequestVerb::Patch) => {
             verbs::patch::patch(call, ObjectPart::EphemeralContainers)
         }
+        (Subresource::Approval, RequestVerb::Get) => verbs::get::get(call),
+        (Subresource::Approval, RequestVerb::Update) => {
+            verbs::update::update(call, ObjectPart::Approval)
+        }
+        (Subresource::Approval, RequestVerb::Patch) => {
+            verbs::patch::patch(call, ObjectPart::Approval)
+        }
         (Subresource::Log, RequestVerb::Get) if call.request.method != Method::HEAD => {
             subresources::log::get(call)
         }
@@ -544,6 +579,7 @@ fn sub(call: &ApiCall<'_>, verb: RequestVerb) -> Result<RequestOutcome, ApiError
             | Subresource::Finalize
             | Subresource::Resize
             | Subresource::EphemeralContainers
+            | Subresource::Approval
             | Subresource::Log
             | Subresource::Exec
             | Subresource::Attach

@@ -59,7 +59,7 @@ pub(crate) fn with_retries<T>(
 
 impl<'a> ApiCall<'a> {
     pub(crate) fn context(&self) -> RequestContext<'a> {
-        RequestContext { now: self.request.now, user: self.request.identity.name() }
+        RequestContext { now: self.request.now, identity: &self.request.identity }
     }
 
     pub(crate) fn form(&self) -> Result<Representation, ApiError> {

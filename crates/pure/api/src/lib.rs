@@ -24,6 +24,7 @@ mod audit_notes;
 pub mod auth;
 mod authority;
 mod call;
+pub mod certificates;
 mod custom;
 pub mod decode;
 mod decoded;

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use rekindle_store::{Store, StoredObject};
@@ -15,6 +15,7 @@ use crate::auth::rbac::RbacPolicies;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, AuthorizationMode, ClientIdentity, UserInfo};
 use crate::authority::{AccessDecision, Authority};
+use crate::certificates::SignatureVerifier;
 use crate::custom::CustomKinds;
 use crate::decoded::DecodeCache;
 use crate::entropy::{self, Entropy};
@@ -67,6 +68,7 @@ pub(crate) struct ApiShared {
     pub(crate) webhooks: WebhookMemory,
     pub(crate) service_addresses: ServiceAddresses,
     pub(crate) namespace_locks: NamespaceLocks,
+    signature_verifier: OnceLock<Box<dyn SignatureVerifier>>,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
     token_seconds_max: AtomicI64,
@@ -91,6 +93,7 @@ impl ApiShared {
             webhooks: WebhookMemory::default(),
             service_addresses: ServiceAddresses::default(),
             namespace_locks: NamespaceLocks::default(),
+            signature_verifier: OnceLock::new(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
             token_seconds_max: AtomicI64::new(TOKEN_SECONDS_MAX),
@@ -182,6 +185,16 @@ impl ApiShared {
         look: impl FnOnce(&RbacPolicies) -> T,
     ) -> Result<T, ApiError> {
         self.authority.with_policies(self.state(), look)
+    }
+
+    /// What verifies signatures of certificate requests; none before it is given.
+    pub(crate) fn signature_verifier(&self) -> Option<&dyn SignatureVerifier> {
+        self.signature_verifier.get().map(AsRef::as_ref)
+    }
+
+    pub(crate) fn set_signature_verifier(&self, verifier: Box<dyn SignatureVerifier>) {
+        // the first one counts
+        let _ = self.signature_verifier.set(verifier);
     }
 
     /// How long new pods tolerate a node that is not ready, where they do not say so themselves.

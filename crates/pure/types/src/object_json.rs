@@ -16,6 +16,7 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus,
 };
 use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     Affinity, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume,
@@ -251,6 +252,7 @@ fn checked(text: &[u8]) -> Result<&str, Error> {
 object_json!(
     ClusterRole,
     ClusterRoleBinding,
+    CertificateSigningRequest,
     ConfigMap,
     ControllerRevision,
     CronJob,

@@ -5,6 +5,7 @@
 //! objects or the server say.
 
 pub(crate) mod aggregation;
+mod certificates;
 mod compiled_objects;
 pub(crate) mod default_roles;
 pub(crate) mod disruption_budgets;

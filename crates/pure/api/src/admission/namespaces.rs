@@ -9,6 +9,7 @@ use rekindle_store::{PendingWrite, RangeQuery, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::ObjectWrite;
+use crate::auth::ClientIdentity;
 use crate::call::{ApiCall, put};
 use crate::registry::{AnyObject, KindEntry, RequestContext, ResourceScope};
 use crate::resource_quotas::put_own;
@@ -256,7 +257,7 @@ pub(super) fn make_of(
         object.meta_mut().namespace = Some(namespace.to_owned());
     }
     object.set_defaults();
-    object.prepare_for_create(&RequestContext { now, user: "system:rekindle" });
+    object.prepare_for_create(&RequestContext { now, identity: &ClientIdentity::server() });
     if is_namespace(entry) {
         label(object.as_mut());
     }

@@ -223,6 +223,7 @@ fn wrong_part_of_pod(node: &str, part: ObjectPart) -> Option<String> {
         }
         ObjectPart::Resize => "resize",
         ObjectPart::EphemeralContainers => "ephemeralcontainers",
+        ObjectPart::Approval => "approval",
     };
     Some(format!(
         "unexpected pod subresource {subresource:?}, only 'status' and 'eviction' are allowed"

@@ -14,9 +14,9 @@
 use rekindle_store::PendingWrite;
 
 use super::{
-    WriteReview, disruption_budgets, escalation, ladders, limit_ranger, mutations, namespaces,
-    node_restriction, pod_security, policies, priority, runtime_classes, service_accounts,
-    storage_classes, tolerations, webhooks,
+    WriteReview, certificates, disruption_budgets, escalation, ladders, limit_ranger, mutations,
+    namespaces, node_restriction, pod_security, policies, priority, runtime_classes,
+    service_accounts, storage_classes, tolerations, webhooks,
 };
 use crate::call::{ApiCall, ObjectPart};
 use crate::custom;
@@ -113,7 +113,7 @@ pub(super) struct AdmissionRule {
 }
 
 /// Every rule. Those of a stage run from top to bottom.
-pub(super) const RULES: [AdmissionRule; 37] = [
+pub(super) const RULES: [AdmissionRule; 41] = [
     AdmissionRule {
         name: "NodeRestriction",
         why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
@@ -265,6 +265,42 @@ pub(super) const RULES: [AdmissionRule; 37] = [
             AdmissionStage::Named,
             RuleScope::All,
             WriteAction::Fill(namespaces::fill_bundle),
+        ),
+    },
+    AdmissionRule {
+        name: "CertificateApproval",
+        why: "an approval lets its owner become another user, so it is a right over each signer",
+        hook: RuleHook::Write(
+            AdmissionStage::Valid,
+            RuleScope::Changed,
+            WriteAction::Check(certificates::check_approval),
+        ),
+    },
+    AdmissionRule {
+        name: "CertificateSigning",
+        why: "who writes a certificate speaks for its signer",
+        hook: RuleHook::Write(
+            AdmissionStage::Valid,
+            RuleScope::Changed,
+            WriteAction::Check(certificates::check_signing),
+        ),
+    },
+    AdmissionRule {
+        name: "CertificateSubjectRestriction",
+        why: "no request makes its owner an administrator, even if it is approved",
+        hook: RuleHook::Write(
+            AdmissionStage::Final,
+            RuleScope::New,
+            WriteAction::Check(certificates::check_subject),
+        ),
+    },
+    AdmissionRule {
+        name: "proof of possession",
+        why: "a certificate goes to the owner of its key; it reads valid requests only",
+        hook: RuleHook::Write(
+            AdmissionStage::Valid,
+            RuleScope::New,
+            WriteAction::Check(certificates::check_key),
         ),
     },
     AdmissionRule {

@@ -47,6 +47,10 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Warned All warns: overlapping ladders
         Named All fills: namespace labels
         Named All fills: CA bundle
+        Valid Changed checks: CertificateApproval
+        Valid Changed checks: CertificateSigning
+        Final New checks: CertificateSubjectRestriction
+        Valid New checks: proof of possession
         Valid All checks: RBAC escalation
         Valid All checks: LimitRanger
         Final All warns: PodSecurity

@@ -28,6 +28,8 @@ pub struct UserInfo {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
+/// The name of a client that did not say who it is.
+const ANONYMOUS: &str = "system:anonymous";
 /// The group whose members may do everything.
 pub const MASTERS: &str = "system:masters";
 /// The group of node agents with a process of their own.
@@ -47,6 +49,12 @@ impl UserInfo {
             groups.push(AUTHENTICATED.to_owned());
         }
         Self { name: name.into(), groups, ..Self::default() }
+    }
+
+    /// A client that did not say who it is.
+    pub(crate) fn anonymous() -> Self {
+        let groups = vec![UNAUTHENTICATED.to_owned()];
+        Self { name: ANONYMOUS.to_owned(), groups, ..Self::default() }
     }
 
     /// A part of this process, for example `system:rekindle:node`: trusted with everything.
@@ -81,10 +89,15 @@ impl UserInfo {
 }
 
 impl ClientIdentity {
+    /// The server itself, which makes what every cluster has.
+    pub(crate) fn server() -> Self {
+        Self::User(UserInfo::internal("system:rekindle"))
+    }
+
     /// The name as error texts show it.
     pub fn name(&self) -> &str {
         match self {
-            Self::Anonymous => "system:anonymous",
+            Self::Anonymous => ANONYMOUS,
             Self::User(user) => &user.name,
         }
     }

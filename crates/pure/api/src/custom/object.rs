@@ -149,7 +149,10 @@ impl AnyObject for CustomObject {
                 self.set(STATUS, status.as_ref());
             }
             // the version serves none of these
-            ObjectPart::Finalize | ObjectPart::Resize | ObjectPart::EphemeralContainers => {}
+            ObjectPart::Finalize
+            | ObjectPart::Resize
+            | ObjectPart::EphemeralContainers
+            | ObjectPart::Approval => {}
         }
     }
 
@@ -171,7 +174,8 @@ impl AnyObject for CustomObject {
             ObjectPart::Main
             | ObjectPart::Finalize
             | ObjectPart::Resize
-            | ObjectPart::EphemeralContainers => schema.validate(&new, Some(&old)),
+            | ObjectPart::EphemeralContainers
+            | ObjectPart::Approval => schema.validate(&new, Some(&old)),
         }
     }
 

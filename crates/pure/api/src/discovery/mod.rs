@@ -283,9 +283,10 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> DiscoveryResource {
     let own = DiscoveryKind::of_entry(entry);
     let options = |kind| DiscoveryKind::new("", "v1", kind);
     let (kind, verbs): (DiscoveryKind, &[&str]) = match sub {
-        Subresource::Status | Subresource::Resize | Subresource::EphemeralContainers => {
-            (own, &["get", "patch", "update"])
-        }
+        Subresource::Status
+        | Subresource::Resize
+        | Subresource::EphemeralContainers
+        | Subresource::Approval => (own, &["get", "patch", "update"]),
         Subresource::Scale => {
             (DiscoveryKind::new("autoscaling", "v1", "Scale"), &["get", "patch", "update"])
         }

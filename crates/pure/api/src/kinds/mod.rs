@@ -11,6 +11,7 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler as HorizontalPodAutoscalerV1;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume,
@@ -37,6 +38,7 @@ use crate::registry::Registry;
 
 pub(crate) mod admission_policy;
 pub(crate) mod admission_webhook;
+pub(crate) mod certificate_signing_request;
 mod config_map;
 mod controller_revision;
 mod cron_job;
@@ -87,6 +89,7 @@ mod template;
 pub fn all() -> Registry {
     let mut registry = Registry::default();
     registry
+        .register::<CertificateSigningRequest>()
         .register::<ClusterRole>()
         .register::<ClusterRoleBinding>()
         .register::<ConfigMap>()

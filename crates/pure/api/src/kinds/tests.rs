@@ -14,6 +14,7 @@ use expect_test::expect_file;
 use rekindle_types::Tick;
 use serde_json::Value;
 
+use crate::auth::ClientIdentity;
 use crate::registry::{
     AnyObject, FieldError, KindEntry, ObjectPart, Registry, RequestContext, TableCell,
 };
@@ -21,7 +22,8 @@ use crate::registry::{
 /// The time at which everything happens here: 2026-11-21T12:00:00Z.
 const NOW: Tick = Tick::from_secs(1_795_262_400);
 
-const CONTEXT: RequestContext<'_> = RequestContext { now: NOW, user: "test" };
+const CONTEXT: RequestContext<'_> =
+    RequestContext { now: NOW, identity: &ClientIdentity::Anonymous };
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/kinds/testdata").join(folder);

@@ -72,5 +72,6 @@ pub(super) fn ignored(entry: &KindEntry, part: ObjectPart) -> FieldSet {
         ObjectPart::Finalize | ObjectPart::Resize | ObjectPart::EphemeralContainers => {
             fields(&[&["status"], &["metadata"]])
         }
+        ObjectPart::Approval => fields(&[&["spec"], &["status", "certificate"]]),
     }
 }

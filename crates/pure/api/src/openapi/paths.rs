@@ -197,6 +197,9 @@ impl<'a> PathResource<'a> {
                 let subject = OperationSubject { suffix: "Ephemeralcontainers", ..own };
                 ("ephemeralcontainers", self.get_put_patch(&subject))
             }
+            Subresource::Approval => {
+                ("approval", self.get_put_patch(&OperationSubject { suffix: "Approval", ..own }))
+            }
             Subresource::Scale => {
                 let gvk = ["autoscaling", "v1", "Scale"];
                 (

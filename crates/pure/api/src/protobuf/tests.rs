@@ -50,6 +50,30 @@ fn body(api_version: &str, kind: &str, object: Writer) -> Vec<u8> {
 }
 
 #[test]
+fn a_signing_request_is_read_with_the_extra_values_of_its_user() {
+    let values = w().bytes(1, "a").bytes(1, "b");
+    let spec = w()
+        .bytes(1, "pem")
+        .bytes(5, "client auth")
+        .message(6, w().bytes(1, "scopes").message(2, values))
+        .message(6, w().bytes(1, "none"))
+        .bytes(7, "example.com/mine")
+        .varint(8, 600);
+    let object = w().message(1, w().bytes(1, "one")).message(2, spec);
+    assert_eq!(
+        read(&body("certificates.k8s.io/v1", "CertificateSigningRequest", object)).unwrap(),
+        json!({
+            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+            "metadata": {"name": "one"},
+            "spec": {
+                "request": "cGVt", "usages": ["client auth"], "signerName": "example.com/mine",
+                "extra": {"scopes": ["a", "b"], "none": []}, "expirationSeconds": 600,
+            },
+        })
+    );
+}
+
+#[test]
 fn a_config_map_is_read_with_maps_and_bytes() {
     let meta = w()
         .bytes(1, "conf")

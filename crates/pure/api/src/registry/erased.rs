@@ -104,7 +104,8 @@ impl<K: ApiKind> AnyObject for K {
             ObjectPart::Status
             | ObjectPart::Finalize
             | ObjectPart::Resize
-            | ObjectPart::EphemeralContainers => {
+            | ObjectPart::EphemeralContainers
+            | ObjectPart::Approval => {
                 K::STRATEGIES.prepare(part, self, same_kind(old), ctx);
             }
         }
@@ -121,7 +122,8 @@ impl<K: ApiKind> AnyObject for K {
             ObjectPart::Status
             | ObjectPart::Finalize
             | ObjectPart::Resize
-            | ObjectPart::EphemeralContainers => K::STRATEGIES.validate(part, self, same_kind(old)),
+            | ObjectPart::EphemeralContainers
+            | ObjectPart::Approval => K::STRATEGIES.validate(part, self, same_kind(old)),
         }
     }
     fn warnings(&self) -> Vec<String> {
@@ -391,6 +393,7 @@ impl Subresource {
             Self::Token => "token",
             Self::Resize => "resize",
             Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Approval => "approval",
             Self::Proxy | Self::NodeProxy => "proxy",
         }
     }

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::field_error::FieldError;
 use super::strategy::Strategies;
+use crate::auth::ClientIdentity;
 
 /// One served kind. Implemented for k8s-openapi's types and for ours.
 pub trait ApiKind:
@@ -122,8 +123,8 @@ pub trait ApiKind:
 pub struct RequestContext<'a> {
     /// The time of the request.
     pub now: Tick,
-    /// The authenticated user's name.
-    pub user: &'a str,
+    /// Who asks.
+    pub identity: &'a ClientIdentity,
 }
 
 /// The names that discovery shows.
@@ -167,6 +168,8 @@ pub enum Subresource {
     Resize,
     /// `/ephemeralcontainers` of a Pod: get, update, patch.
     EphemeralContainers,
+    /// `/approval` of a CertificateSigningRequest: get, update, patch.
+    Approval,
     /// `/proxy/…` of a Pod or a Service: any method, answered by the pod.
     Proxy,
     /// `/proxy/…` of a Node: get, answered by the node.

@@ -17,6 +17,8 @@ pub enum ObjectPart {
     Resize,
     /// The `spec.ephemeralContainers` of a pod.
     EphemeralContainers,
+    /// The conditions of a signing request, with those that approve and deny it.
+    Approval,
 }
 
 /// The subresource `/status`.
@@ -30,6 +32,10 @@ pub struct ResizePart;
 /// The subresource `/ephemeralcontainers`.
 #[derive(Clone, Copy, Debug)]
 pub struct EphemeralPart;
+
+/// The subresource `/approval`.
+#[derive(Clone, Copy, Debug)]
+pub struct ApprovalPart;
 
 /// What an update through the subresource `P` does to an object of this kind.
 pub trait SubresourceStrategy<P> {
@@ -73,6 +79,7 @@ pub struct Strategies<K> {
     status: Option<KindStrategy<K>>,
     resize: Option<KindStrategy<K>>,
     ephemeral_containers: Option<KindStrategy<K>>,
+    approval: Option<KindStrategy<K>>,
 }
 
 impl<K> Clone for Strategies<K> {
@@ -85,7 +92,8 @@ impl<K> Copy for Strategies<K> {}
 
 impl<K> Strategies<K> {
     /// Of a kind without such subresources.
-    pub const NONE: Self = Self { status: None, resize: None, ephemeral_containers: None };
+    pub const NONE: Self =
+        Self { status: None, resize: None, ephemeral_containers: None, approval: None };
 
     /// Of a kind with `/status`.
     pub const fn of_status() -> Self
@@ -111,16 +119,26 @@ impl<K> Strategies<K> {
         Self { ephemeral_containers: Some(KindStrategy::new::<EphemeralPart>()), ..self }
     }
 
+    /// The same with `/approval`.
+    pub const fn with_approval(self) -> Self
+    where
+        K: SubresourceStrategy<ApprovalPart>,
+    {
+        Self { approval: Some(KindStrategy::new::<ApprovalPart>()), ..self }
+    }
+
     /// Whether there is a strategy for each of these subresources that is updated through one, and
     /// for no other.
     pub(super) const fn are_of(&self, served: &[Subresource]) -> bool {
-        let (mut status, mut resize, mut ephemeral_containers) = (false, false, false);
+        let (mut status, mut resize) = (false, false);
+        let (mut ephemeral_containers, mut approval) = (false, false);
         let mut at = 0;
         while at < served.len() {
             match served[at] {
                 Subresource::Status => status = true,
                 Subresource::Resize => resize = true,
                 Subresource::EphemeralContainers => ephemeral_containers = true,
+                Subresource::Approval => approval = true,
                 Subresource::Scale
                 | Subresource::Binding
                 | Subresource::Eviction
@@ -138,6 +156,7 @@ impl<K> Strategies<K> {
         self.status.is_some() == status
             && self.resize.is_some() == resize
             && self.ephemeral_containers.is_some() == ephemeral_containers
+            && self.approval.is_some() == approval
     }
 
     /// Prepares `new` for an update of `part`.
@@ -158,6 +177,7 @@ impl<K> Strategies<K> {
             ObjectPart::Status => self.status,
             ObjectPart::Resize => self.resize,
             ObjectPart::EphemeralContainers => self.ephemeral_containers,
+            ObjectPart::Approval => self.approval,
         }
     }
 }

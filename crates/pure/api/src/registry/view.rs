@@ -139,7 +139,8 @@ impl<V: KindView> AnyObject for ViewObject<V> {
             ObjectPart::Status
             | ObjectPart::Finalize
             | ObjectPart::Resize
-            | ObjectPart::EphemeralContainers => {}
+            | ObjectPart::EphemeralContainers
+            | ObjectPart::Approval => {}
         }
         errors
     }

@@ -69,7 +69,7 @@ impl<'a> QuotaWrite<'a> {
         let rule = match part {
             ObjectPart::Resize => ChargeRule::CheckDemands,
             ObjectPart::Main | ObjectPart::EphemeralContainers => ChargeRule::Check,
-            ObjectPart::Status | ObjectPart::Finalize => ChargeRule::Count,
+            ObjectPart::Status | ObjectPart::Finalize | ObjectPart::Approval => ChargeRule::Count,
         };
         let target = WriteTarget::of_call(call);
         let held = HeldNamespace::of_write(target)?;
@@ -91,7 +91,10 @@ impl<'a> QuotaWrite<'a> {
         let is_counted = match part {
             ObjectPart::Main => QuotaTerms::of_quota(quota) != QuotaTerms::of_quota(old),
             ObjectPart::Status => true,
-            ObjectPart::Finalize | ObjectPart::Resize | ObjectPart::EphemeralContainers => false,
+            ObjectPart::Finalize
+            | ObjectPart::Resize
+            | ObjectPart::EphemeralContainers
+            | ObjectPart::Approval => false,
         };
         if !is_counted {
             return Ok(None);
@@ -105,7 +108,8 @@ impl<'a> QuotaWrite<'a> {
             ObjectPart::Main
             | ObjectPart::Finalize
             | ObjectPart::Resize
-            | ObjectPart::EphemeralContainers => {
+            | ObjectPart::EphemeralContainers
+            | ObjectPart::Approval => {
                 quota.status = Some(status_of(&recount.terms, &used));
             }
         }

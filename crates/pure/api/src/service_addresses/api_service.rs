@@ -17,6 +17,7 @@ use rekindle_store::{PendingWrite, StoredObject, WritePrecondition};
 use rekindle_types::{Tick, labels};
 
 use super::service_write::ServiceWrite;
+use crate::auth::ClientIdentity;
 use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, remove, with_retries};
 use crate::kinds::service::family_of;
 use crate::registry::{AnyObject, KindEntry, RequestContext};
@@ -109,7 +110,8 @@ fn write_wanted(
     pending: &mut Vec<PendingWrite>,
 ) -> Result<(), ApiWriteFailure> {
     let key = keys::object(entry, NAMESPACE, NAME);
-    let context = RequestContext { now, user: "system:rekindle" };
+    let identity = ClientIdentity::server();
+    let context = RequestContext { now, identity: &identity };
     let mut found = api.store.newest(&key);
     if let Some(stored) = found.take_if(|stored| has_other_address(api, entry, stored, &*wanted)) {
         // its address cannot change

@@ -42,7 +42,8 @@ impl<'a> ServiceWrite<'a> {
             | ObjectPart::Status
             | ObjectPart::Finalize
             | ObjectPart::Resize
-            | ObjectPart::EphemeralContainers => Ok(None),
+            | ObjectPart::EphemeralContainers
+            | ObjectPart::Approval => Ok(None),
         }
     }
 

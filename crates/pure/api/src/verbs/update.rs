@@ -119,7 +119,10 @@ pub(crate) fn change(
                 let new = object.warnings().into_iter().filter(|text| !known.contains(text));
                 proposal.warnings.extend(new);
             }
-            ObjectPart::Status | ObjectPart::Finalize | ObjectPart::Resize => {}
+            ObjectPart::Status
+            | ObjectPart::Finalize
+            | ObjectPart::Resize
+            | ObjectPart::Approval => {}
         }
         let more = review
             .run(AdmissionStage::Final, object.as_mut())
@@ -180,7 +183,8 @@ fn settle(
         ObjectPart::Main
         | ObjectPart::Status
         | ObjectPart::Resize
-        | ObjectPart::EphemeralContainers => {
+        | ObjectPart::EphemeralContainers
+        | ObjectPart::Approval => {
             object.prepare_update(part, old, &call.context());
         }
     }
@@ -195,7 +199,7 @@ fn settle(
         ObjectPart::Main | ObjectPart::EphemeralContainers | ObjectPart::Resize => {
             errors.extend(new_mistakes(object.validate(), || old.validate()));
         }
-        ObjectPart::Status | ObjectPart::Finalize => {}
+        ObjectPart::Status | ObjectPart::Finalize | ObjectPart::Approval => {}
     }
     errors.extend(object.validate_change(part, old));
     if !errors.is_empty() {

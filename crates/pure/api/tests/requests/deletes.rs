@@ -20,8 +20,8 @@ fn deletes_obey_preconditions() {
         bench.call("DELETE", "/api/v1/namespaces/default", ""),
     ];
     expect![[r#"
-        409 Conflict: Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition (x) does not match the UID in record (f7ae6c8f-dcc1-4b32-bac9-1bbdca7631e5). The object might have been deleted and then recreated
-        409 Conflict: Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (38). The object might have been modified
+        409 Conflict: Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition (x) does not match the UID in record (e8eaa713-8f22-416f-92ce-826f857bd741). The object might have been deleted and then recreated
+        409 Conflict: Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (45). The object might have been modified
         422 Invalid: DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Sideways": supported values: "Foreground", "Background", "Orphan", "nil"
         422 Invalid: DeleteOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"
         404 NotFound: configmaps "b" not found

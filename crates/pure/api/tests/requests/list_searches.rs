@@ -36,6 +36,8 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/admission_policy/match_resources.rs", 6),
     ("kinds/admission_policy/program.rs", 1),
     ("kinds/admission_webhook/mod.rs", 3),
+    ("kinds/certificate_signing_request/mod.rs", 1),
+    ("kinds/certificate_signing_request/validate.rs", 2),
     ("kinds/cron_job/validate.rs", 1),
     ("kinds/custom_resource_definition/mod.rs", 2),
     ("kinds/custom_resource_definition/validate.rs", 3),

@@ -30,6 +30,7 @@ mod rbac;
 mod resource_quotas;
 mod runtime_classes;
 mod services;
+mod signing_requests;
 mod storage_classes;
 mod terms;
 mod tokens;

@@ -86,7 +86,7 @@ fn check_update(
 ) -> Result<Vec<String>, ApiError> {
     let review = PodSecurityReview::new(call, "update");
     match part {
-        ObjectPart::Status | ObjectPart::Finalize => Ok(Vec::new()),
+        ObjectPart::Status | ObjectPart::Finalize | ObjectPart::Approval => Ok(Vec::new()),
         ObjectPart::Main | ObjectPart::Resize | ObjectPart::EphemeralContainers => {
             let namespaces = (new.as_any().downcast_ref(), old.as_any().downcast_ref());
             if let (Some(new), Some(old)) = namespaces {

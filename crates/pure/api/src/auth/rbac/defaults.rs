@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
 use crate::auth::service_account::ACCOUNTS;
 use crate::auth::user::{AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED};
+use crate::kinds::certificate_signing_request::GROUP as CERTIFICATES;
 use crate::kinds::rbac::GROUP;
 
 /// An object with this annotation at `true` gets back at each start what it has lost.
@@ -39,6 +40,19 @@ pub fn cluster_roles() -> Vec<ClusterRole> {
         role("system:node", node()),
         role("system:service-account-issuer-discovery", vec![paths(GET, ISSUER)]),
         role("system:auth-delegator", auth_delegator()),
+        role("system:node-bootstrapper", node_bootstrapper()),
+        role(
+            "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+            vec![rule(CREATE, CERTIFICATES, &["certificatesigningrequests/nodeclient"])],
+        ),
+        role(
+            "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+            vec![rule(CREATE, CERTIFICATES, &["certificatesigningrequests/selfnodeclient"])],
+        ),
+        approver("legacy-unknown"),
+        approver("kubelet-serving"),
+        approver("kube-apiserver-client"),
+        approver("kube-apiserver-client-kubelet"),
         aggregated("admin", &["admin"], None),
         aggregated("edit", &["edit"], Some("admin")),
         aggregated("view", &["view"], Some("edit")),
@@ -120,6 +134,18 @@ fn node() -> Vec<PolicyRule> {
         rule(READ, "rekindle.dev", &["podrestarts"]),
         rule(PATCH, "rekindle.dev", &["podrestarts/status"]),
     ]
+}
+
+/// What asks for the first certificate of a node.
+fn node_bootstrapper() -> Vec<PolicyRule> {
+    vec![rule(&["create", "get", "list", "watch"], CERTIFICATES, &["certificatesigningrequests"])]
+}
+
+/// May approve requests to one of the cluster's own signers.
+fn approver(signer: &str) -> ClusterRole {
+    let mut right = rule(&["approve"], CERTIFICATES, &["signers"]);
+    right.resource_names = Some(vec![format!("kubernetes.io/{signer}")]);
+    role(&format!("system:certificates.k8s.io:{signer}-approver"), vec![right])
 }
 
 fn auth_delegator() -> Vec<PolicyRule> {

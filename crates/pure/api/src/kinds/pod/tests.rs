@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::unenforced::UNENFORCED;
 use super::volumes;
+use crate::auth::ClientIdentity;
 use crate::kinds;
 use crate::openapi;
 use crate::registry::strategy::{StatusPart, SubresourceStrategy};
@@ -411,7 +412,7 @@ fn only_a_pod_that_runs_on_a_node_gets_time_to_end() {
 
 #[test]
 fn a_status_update_changes_neither_spec_nor_class() {
-    let ctx = RequestContext { now: Tick::ZERO, user: "node" };
+    let ctx = RequestContext { now: Tick::ZERO, identity: &ClientIdentity::Anonymous };
     let mut old: Pod = serde_json::from_value(json!({
         "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
     }))

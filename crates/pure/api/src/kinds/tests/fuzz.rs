@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use rekindle_types::Tick;
 use serde_json::{Map, Value, json};
 
+use crate::auth::ClientIdentity;
 use crate::openapi;
 use crate::registry::{ObjectPart, Registry, RequestContext};
 
@@ -202,7 +203,7 @@ proptest! {
         let decoded = entry.codec.decode(&random);
         prop_assert!(decoded.is_ok(), "{} of {random}", decoded.err().unwrap());
         let mut object = decoded.unwrap().object;
-        let ctx = RequestContext { now: Tick::from_secs(1_795_262_400), user: "fuzz" };
+        let ctx = RequestContext { now: Tick::from_secs(1_795_262_400), identity: &ClientIdentity::Anonymous };
         object.set_defaults();
         let once = object.to_value();
         object.set_defaults();

@@ -8,6 +8,7 @@ mod every_list;
 use rekindle_types::Tick;
 use serde_json::{Value, json};
 
+use crate::auth::ClientIdentity;
 use crate::decode::{self, BodyFormat, FieldValidation};
 use crate::registry::{AnyObject, KindEntry, ObjectPart, RequestContext, TableCell};
 use crate::status::ApiError;
@@ -41,7 +42,7 @@ fn read(entry: &KindEntry, body: &Value) -> Box<dyn AnyObject> {
 /// subresources.
 fn count(entry: &KindEntry, body: &Value) -> Counted {
     let before = steps::taken();
-    let context = RequestContext { now: Tick::ZERO, user: "test" };
+    let context = RequestContext { now: Tick::ZERO, identity: &ClientIdentity::Anonymous };
     let mut object = read(entry, body);
     let given = object.boxed_clone();
     object.set_defaults();

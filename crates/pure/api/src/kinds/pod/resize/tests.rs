@@ -1,12 +1,14 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::auth::ClientIdentity;
 use crate::registry::ApiKind;
 use crate::registry::RequestContext;
 use crate::registry::strategy::{ResizePart, SubresourceStrategy};
 use rekindle_types::Tick;
 
-const CONTEXT: RequestContext<'_> = RequestContext { now: Tick::ZERO, user: "somebody" };
+const CONTEXT: RequestContext<'_> =
+    RequestContext { now: Tick::ZERO, identity: &ClientIdentity::Anonymous };
 
 fn pod(spec: Value) -> Pod {
     let mut pod: Pod =
