@@ -7,7 +7,7 @@ use kube::Client;
 use rekindle_api::auth::{AuthorizationMode, UserInfo};
 use rekindle_api::{Api, ApiParts, ServiceRanges, kinds};
 use rekindle_api_server::pki::{CertificateAuthority, TokenKey};
-use rekindle_api_server::{Front, FrontParts, NodeLogs, OsEntropy, SystemClock};
+use rekindle_api_server::{Front, FrontParts, NodeLogs, OsEntropy, RingSignatures, SystemClock};
 use rekindle_redb_disk::RedbDisk;
 use rekindle_store::{Compaction, Store, StoreLimits};
 use rekindle_types::Tick;
@@ -47,6 +47,7 @@ impl OpenedApi {
             ca_bundle: pki.ca_pem().to_owned(),
         };
         let api = Api::with_tokens(parts, key);
+        api.verify_signatures_with(RingSignatures);
         api.configure_service_ranges(ServiceRanges::single(services.range));
         for pending in api.bootstrap(clock.now()).context("prepare the API")? {
             pending.wait().context("prepare the API")?;

@@ -10,6 +10,7 @@ use anyhow::Context;
 use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
 use rekindle_api_server::{
     ApiServer, AuditWriter, Front, ServerLimits, TlsListener, keep_roles_aggregated,
+    sign_certificates,
 };
 use rekindle_operator::LadderFigures;
 use rekindle_store::Compaction;
@@ -86,6 +87,7 @@ impl ServedApi {
         let server = threads.serve(server, listener, phases.stopped())?;
         tokio::spawn(prune_events(front.clone(), phases.stopped()));
         tokio::spawn(keep_roles_aggregated(front.clone(), phases.stopped()));
+        tokio::spawn(sign_certificates(front.clone(), Arc::clone(&api.pki), phases.stopped()));
         tokio::spawn(forget_history(api.compaction(), phases.stopped()));
         tokio::spawn(footprint::shrink_after_bursts(front.clone(), phases.stopped()));
         Ok(Self { api, address, threads, kubeconfig, audit, server })

@@ -19,3 +19,4 @@ mod own_kinds;
 mod pod_security;
 mod proxy;
 mod server_side_apply;
+mod signing_requests;

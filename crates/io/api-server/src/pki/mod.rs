@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, SanType,
+    Issuer, KeyPair, KeyUsagePurpose, SanType, SigningKey,
 };
 use rekindle_api::auth::UserInfo;
 use rekindle_api::auth::user::{AUTHENTICATED, MASTERS};
+use rekindle_api::certificates::{CertificateIssuer, CertificateIssuerError, CertificateOrder};
 use rekindle_types::{Tick, TickDuration};
+use ring::rand::{SecureRandom, SystemRandom};
 
 pub use kubeconfig::Kubeconfig;
 pub use private_files::write_private;
@@ -111,6 +113,13 @@ pub enum PkiError {
         /// Why.
         #[source]
         source: rcgen::Error,
+    },
+    /// A certificate that was asked for could not be issued.
+    #[error("issue the certificate of a signing request")]
+    Order {
+        /// Why.
+        #[source]
+        source: CertificateIssuerError,
     },
     /// rustls does not take what was made.
     #[error("set up TLS")]
@@ -244,6 +253,22 @@ impl CertificateAuthority {
         }
         params.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
         self.issue(&params, SUBJECT)
+    }
+
+    /// The certificate that a signing request asks for, PEM.
+    ///
+    /// # Errors
+    /// When it cannot be issued.
+    pub fn sign_order(&self, order: &CertificateOrder, now: Tick) -> Result<String, PkiError> {
+        let failed = |source| PkiError::Order { source };
+        let issuer = CertificateIssuer::from_pem(&self.ca_pem).map_err(failed)?;
+        let mut serial_number = [0; 16];
+        SystemRandom::new().fill(&mut serial_number).map_err(|_| {
+            failed(CertificateIssuerError::Signature("the machine gives no randomness".to_owned()))
+        })?;
+        let sign =
+            |message: &[u8]| self.issuer.key().sign(message).map_err(|error| error.to_string());
+        issuer.issue(order, serial_number, now, sign).map_err(failed)
     }
 
     fn issue(

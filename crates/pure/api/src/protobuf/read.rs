@@ -160,7 +160,7 @@ fn read_entry(
     }
     let empty = || match field.type_ {
         "string" | "bytes" => Value::String(String::new()),
-        "ExtraValue" => Value::Array(Vec::new()),
+        "StringList" => Value::Array(Vec::new()),
         _ => Value::Null,
     };
     Ok((key, value.unwrap_or_else(empty)))

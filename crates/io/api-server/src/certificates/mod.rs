@@ -1,0 +1,198 @@
+//! Signs approved CertificateSigningRequests with the CA of the engine, and removes those that are
+//! done. The core decides; this follows the store's watch and acts through the API.
+
+mod signatures;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use rekindle_api::auth::{ClientIdentity, UserInfo};
+use rekindle_api::certificates::{
+    CertificateOrder, FollowedRequest, FollowedRequests, SigningAgenda, SigningDecision,
+    WrittenStatus, decide,
+};
+use rekindle_types::{ObjectJson, Tick};
+use serde_json::json;
+
+use super::caller::RequestSource;
+use super::front::Front;
+use super::pki::{CertificateAuthority, PkiError};
+
+pub use signatures::RingSignatures;
+
+/// Who signs.
+const SIGNER: &str = "system:rekindle-signer";
+const COLLECTION: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+/// Why nothing became of a decision.
+#[derive(Debug, thiserror::Error)]
+enum SigningError {
+    #[error(transparent)]
+    Issue(#[from] PkiError),
+    #[error("{method} {path}: {status}: {answer}")]
+    Refused { method: Method, path: String, status: StatusCode, answer: String },
+    #[error("write the request")]
+    Request(#[from] http::Error),
+}
+
+/// Runs until `stop` resolves, or the store ends.
+pub async fn sign_certificates(
+    front: Front,
+    authority: Arc<CertificateAuthority>,
+    stop: impl Future<Output = ()>,
+) {
+    let mut stop = std::pin::pin!(stop);
+    let signer = CertificateSigner { front, authority };
+    loop {
+        let Some(requests) = signer.follow() else { return };
+        tokio::select! {
+            () = &mut stop => return,
+            end = signer.run(requests) => match end {
+                FeedEnd::Behind => {}
+                FeedEnd::StoreClosed => return,
+            },
+        }
+    }
+}
+
+/// Why no more changes come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FeedEnd {
+    /// The watch fell behind the store's history: begin again.
+    Behind,
+    /// The store has ended.
+    StoreClosed,
+}
+
+struct CertificateSigner {
+    front: Front,
+    authority: Arc<CertificateAuthority>,
+}
+
+impl CertificateSigner {
+    fn follow(&self) -> Option<FollowedRequests> {
+        let followed = self.front.api().follow_signing_requests();
+        followed
+            .inspect_err(|error| tracing::warn!(%error, "failed to watch signing requests"))
+            .ok()?
+    }
+
+    async fn run(&self, mut requests: FollowedRequests) -> FeedEnd {
+        let mut agenda = SigningAgenda::default();
+        loop {
+            let request = tokio::select! {
+                change = requests.next() => match change {
+                    Some(FollowedRequest::Changed(request)) => *request,
+                    Some(FollowedRequest::Unreadable(error)) => {
+                        tracing::warn!(%error, "failed to read signing request");
+                        continue;
+                    }
+                    Some(FollowedRequest::Behind(_)) => return FeedEnd::Behind,
+                    None => return FeedEnd::StoreClosed,
+                },
+                () = self.until(agenda.next()) => {
+                    let Some(name) = agenda.take_due(self.front.now()) else { continue };
+                    match self.front.api().signing_request(&name) {
+                        Ok(Some(request)) => CertificateSigningRequest::clone(&request),
+                        // it is gone
+                        Ok(None) => continue,
+                        Err(error) => {
+                            tracing::warn!(%error, name, "failed to read signing request");
+                            continue;
+                        }
+                    }
+                }
+            };
+            self.look_at(&request, &mut agenda).await;
+        }
+    }
+
+    async fn until(&self, due: Option<Tick>) {
+        match due {
+            Some(due) => tokio::time::sleep(due.since(self.front.now()).to_std()).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn look_at(&self, request: &CertificateSigningRequest, agenda: &mut SigningAgenda) {
+        let now = self.front.now();
+        let done = match decide(request, now) {
+            SigningDecision::Leave => Ok(()),
+            SigningDecision::Issue(order) => self.issue(request, &order, now).await,
+            SigningDecision::Fail(why) => {
+                self.write(request, WrittenStatus::Failure(why), now).await
+            }
+            SigningDecision::Remove => self.remove(request).await,
+        };
+        match done {
+            Ok(()) => agenda.note(request),
+            Err(error) => {
+                let name = request.metadata.name.as_deref().unwrap_or_default();
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(error, name, "failed to handle signing request");
+                agenda.note_failure(request, now);
+            }
+        }
+    }
+
+    async fn issue(
+        &self,
+        request: &CertificateSigningRequest,
+        order: &CertificateOrder,
+        now: Tick,
+    ) -> Result<(), SigningError> {
+        let certificate = self.authority.sign_order(order, now)?;
+        self.write(request, WrittenStatus::Certificate(certificate), now).await
+    }
+
+    async fn write(
+        &self,
+        request: &CertificateSigningRequest,
+        status: WrittenStatus,
+        now: Tick,
+    ) -> Result<(), SigningError> {
+        let path = format!("{}/status", path_of(request));
+        let body = status.written_into(request, now).to_json();
+        self.send(Method::PUT, path, body).await
+    }
+
+    async fn remove(&self, request: &CertificateSigningRequest) -> Result<(), SigningError> {
+        let precondition = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {
+                "uid": request.metadata.uid,
+                "resourceVersion": request.metadata.resource_version,
+            },
+        });
+        self.send(Method::DELETE, path_of(request), precondition.to_string().into()).await
+    }
+
+    /// A request that is gone, or has changed, is no failure: its change comes here, too.
+    async fn send(&self, method: Method, path: String, body: Vec<u8>) -> Result<(), SigningError> {
+        let request = Request::builder()
+            .method(method.clone())
+            .uri(&path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))?;
+        let caller = RequestSource::InProcess(ClientIdentity::User(UserInfo::internal(SIGNER)));
+        let response = self.front.serve(&caller, request).await;
+        let status = response.status();
+        if status.is_success() || matches!(status, StatusCode::CONFLICT | StatusCode::NOT_FOUND) {
+            return Ok(());
+        }
+        let answer = response.into_body().collect().await.map(|body| body.to_bytes());
+        let answer = answer.map(|body| String::from_utf8_lossy(&body).into_owned());
+        let answer = answer.unwrap_or_else(|_| "the answer was cut off".to_owned());
+        Err(SigningError::Refused { method, path, status, answer })
+    }
+}
+
+fn path_of(request: &CertificateSigningRequest) -> String {
+    // names of requests are DNS subdomains, which need no escapes
+    format!("{COLLECTION}/{}", request.metadata.name.as_deref().unwrap_or_default())
+}
