@@ -225,17 +225,20 @@ impl Front {
         B::Error: Into<BodyError>,
     {
         let who = self.identify(caller, &parts.headers)?;
+        // both count while the audit log waits for its disk
+        let seat = identify_seat(caller, &who);
+        let share = seat.and_then(|()| self.shares.begin(&who));
         if let Some(trail) = trail {
             trail.identified(&who).await;
         }
-        let acts_as = self.acting_identity(caller, &who, &parts.headers)?;
+        let mut share = share?;
+        let acts_as = self.acting_identity(&who, &parts.headers)?;
         let notes = trail.and_then(|trail| trail.acts_as(&who, &acts_as));
         let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
         if !body.is_end_stream() {
             let line = RequestLine { method: &parts.method, path, query };
             self.api.authorize(&acts_as, &line, notes.as_deref())?;
         }
-        let mut share = self.shares.begin(&who)?;
         let body = match who {
             ClientIdentity::Anonymous => Bytes::new(),
             ClientIdentity::User(_) => request_body::read(&parts.headers, body, &mut share).await?,
@@ -286,13 +289,9 @@ impl Front {
     /// Who the request acts as.
     fn acting_identity(
         &self,
-        caller: &RequestSource,
         who: &ClientIdentity,
         headers: &HeaderMap,
     ) -> Result<ClientIdentity, ApiError> {
-        if let (RequestSource::Connected(client), ClientIdentity::User(user)) = (caller, who) {
-            client.seat.identify(user)?;
-        }
         match Impersonation::from_headers(headers)? {
             Some(wanted) => self.api.impersonate(who.clone(), &wanted),
             None => Ok(who.clone()),
@@ -346,6 +345,16 @@ impl Front {
                 ClientIdentity::User(_) | ClientIdentity::Anonymous,
             ) => (handle(&self.api, request, &session), session),
         }
+    }
+}
+
+/// The connection of a user counts as theirs from its first request on.
+fn identify_seat(caller: &RequestSource, who: &ClientIdentity) -> Result<(), ApiError> {
+    match (caller, who) {
+        (RequestSource::Connected(client), ClientIdentity::User(user)) => {
+            client.seat.identify(user)
+        }
+        (RequestSource::Connected(_) | RequestSource::InProcess(_), _) => Ok(()),
     }
 }
 

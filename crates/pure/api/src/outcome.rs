@@ -66,6 +66,11 @@ impl RequestOutcome {
     }
 }
 
+/// What an answer of ours in protobuf is in JSON, whatever its size; none when it is no object.
+pub fn json_of_protobuf(body: &[u8]) -> Option<serde_json::Value> {
+    protobuf::read(body).ok()
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiAnswer {

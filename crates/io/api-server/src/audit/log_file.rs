@@ -2,9 +2,9 @@
 //!
 //! Source: upstream's rotation, which is that of the library lumberjack.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::civil::DateTime;
@@ -22,6 +22,8 @@ pub(super) struct LogFile {
     limits: RotationLimits,
     /// None after a failure: the next write opens it again.
     open: Option<OpenAuditFile>,
+    /// Whether it could not be renamed when it was full: that is said once.
+    is_growing: bool,
 }
 
 struct OpenAuditFile {
@@ -36,7 +38,7 @@ impl LogFile {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         let open = Some(OpenAuditFile::append(&path)?);
-        let log = Self { path, limits, open };
+        let log = Self { path, limits, open, is_growing: false };
         log.remove_old(now);
         Ok(log)
     }
@@ -52,14 +54,10 @@ impl LogFile {
             None => OpenAuditFile::append(&self.path)?,
         };
         if log.bytes > 0 && log.bytes.saturating_add(length) > self.limits.file_bytes_max {
-            match fs::rename(&self.path, self.free_name(now)?) {
-                // another program has moved it
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                renamed => renamed?,
-            }
-            log = OpenAuditFile::append(&self.path)?;
-            self.remove_old(now);
+            log = self.next_file(log, now)?;
         }
+        // another program may have cut it
+        log.bytes = log.file.metadata()?.len();
         if let Err(error) = log.file.write_all(line) {
             // half a line would spoil the next one, too
             self.open = log.file.set_len(log.bytes).is_ok().then_some(log);
@@ -68,6 +66,28 @@ impl LogFile {
         log.bytes += length;
         self.open = Some(log);
         Ok(())
+    }
+
+    /// Renames the full file, and opens a new one. A file that cannot be renamed, such as one that
+    /// is mounted by itself, grows on: no event is lost for that.
+    fn next_file(&mut self, full: OpenAuditFile, now: Timestamp) -> io::Result<OpenAuditFile> {
+        match self.free_name(now).and_then(|name| fs::rename(&self.path, name)) {
+            Ok(()) => {}
+            // another program has moved it
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                if !self.is_growing {
+                    self.is_growing = true;
+                    let path = self.path.display();
+                    tracing::warn!(%path, %error, "failed to rename the full audit log file; it grows on");
+                }
+                return Ok(full);
+            }
+        }
+        self.is_growing = false;
+        let log = OpenAuditFile::append(&self.path)?;
+        self.remove_old(now);
+        Ok(log)
     }
 
     /// A name for the full file. Of two rotations in one millisecond the second gets the next one.
@@ -141,16 +161,28 @@ impl LogFile {
 
 impl OpenAuditFile {
     fn append(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-        let bytes = file.metadata()?.len();
-        Ok(Self { file, bytes })
+        let mut options = OpenOptions::new();
+        options.create(true).append(true).read(true).mode(0o600);
+        let mut file = options.open(path)?;
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Ok(Self { file, bytes: 0 });
+        }
+        // one that was there may be open to others, and may end in the middle of a line
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        let mut last = [b'\n'];
+        if found.len() > 0 {
+            file.read_exact_at(&mut last, found.len() - 1)?;
+        }
+        if last != *b"\n" {
+            file.write_all(b"\n")?;
+        }
+        Ok(Self { bytes: file.metadata()?.len(), file })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     const START: Timestamp = Timestamp::UNIX_EPOCH;
@@ -245,11 +277,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_finds_no_space_is_not_left_half() {
+    fn a_line_that_finds_no_space_is_an_error() {
         // every write to it fails so
         let mut log = LogFile {
             path: PathBuf::from("/dev/full"),
             limits: limits(8),
+            is_growing: false,
             open: Some(OpenAuditFile {
                 file: OpenOptions::new().write(true).open("/dev/full").unwrap(),
                 bytes: 0,
@@ -257,6 +290,39 @@ mod tests {
         };
         let error = log.write(b"one\n", START).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_closed_to_others_and_begins_a_new_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        fs::write(&path, "half a li").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let mut log = LogFile::open(path.clone(), limits(64), START).unwrap();
+        log.write(b"one\n", START).unwrap();
+        // another program cuts it
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+        log.write(b"two\n", START).unwrap();
+        assert_eq!(files(dir.path()), pairs(&[("audit.log", "two\n")]));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::write(&path, "half a li").unwrap();
+        let mut log = LogFile::open(path, limits(64), START).unwrap();
+        log.write(b"six\n", START).unwrap();
+        assert_eq!(files(dir.path()), pairs(&[("audit.log", "half a li\nsix\n")]));
+    }
+
+    #[test]
+    fn a_full_file_that_cannot_be_renamed_grows_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        let mut log = LogFile::open(path, limits(4), START).unwrap();
+        log.write(b"one\n", START).unwrap();
+        // a name that is longer than a name may be
+        log.path = dir.path().join(format!("{}.log", "x".repeat(240)));
+        fs::write(&log.path, "one\n").unwrap();
+        log.open = Some(OpenAuditFile::append(&log.path).unwrap());
+        log.write(b"two\n", START).unwrap();
+        assert_eq!(fs::read_to_string(&log.path).unwrap(), "one\ntwo\n");
     }
 
     #[test]

@@ -66,12 +66,16 @@ impl AuditQueue {
     /// Queues an event if there is room; else it is lost.
     pub(super) fn offer(&self, event: QueuedEvent) {
         self.figures.event();
+        self.offer_counted(event);
+    }
+
+    fn offer_counted(&self, event: QueuedEvent) {
         let order = Arc::clone(&self.room)
             .try_acquire_many_owned(kibibytes(&event))
             .map(|room| WriterOrder::Write { event: Box::new(event), waiter: None, _room: room });
         let is_queued = match order.map(|order| self.orders.try_send(order)) {
             Ok(Ok(())) => true,
-            // the engine ends
+            // the writer has ended
             Ok(Err(TrySendError::Closed(_))) => return self.figures.lost(AuditFailure::Queue),
             Ok(Err(TrySendError::Full(_))) | Err(_) => false,
         };
@@ -89,23 +93,37 @@ impl AuditQueue {
     /// Queues an event, and waits until it is written or has failed.
     pub(super) async fn deliver(&self, event: QueuedEvent) {
         self.figures.event();
-        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(kibibytes(&event)).await else {
-            return self.figures.lost(AuditFailure::Queue);
-        };
         let (waiter, written) = oneshot::channel();
-        let event = Box::new(event);
-        let order = WriterOrder::Write { event, waiter: Some(waiter), _room: room };
-        if self.orders.send(order).await.is_err() {
-            return self.figures.lost(AuditFailure::Queue);
+        let mut undelivered = UndeliveredEvent { queue: self, event: Some(event) };
+        let size = undelivered.event.as_ref().map_or(0, kibibytes);
+        let room = Arc::clone(&self.room).acquire_many_owned(size).await;
+        let place = self.orders.reserve().await;
+        if let (Ok(room), Ok(place), Some(event)) = (room, place, undelivered.event.take()) {
+            let event = Box::new(event);
+            place.send(WriterOrder::Write { event, waiter: Some(waiter), _room: room });
+            // an error means that the writer is done with it, too
+            let _ = written.await;
         }
-        // an error means that the writer is done with it, too
-        let _ = written.await;
     }
 
     /// Has the writer stop, after what is queued.
     pub(super) async fn stop(&self) {
         // an error means that it has stopped
         let _ = self.orders.send(WriterOrder::Stop).await;
+    }
+}
+
+/// An event that waits for room. When its client goes in the meantime, it does not wait any more.
+struct UndeliveredEvent<'q> {
+    queue: &'q AuditQueue,
+    event: Option<QueuedEvent>,
+}
+
+impl Drop for UndeliveredEvent<'_> {
+    fn drop(&mut self) {
+        if let Some(event) = self.event.take() {
+            self.queue.offer_counted(event);
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use http::Method;
-use rekindle_api::decode::{self, BodyFormat};
+use rekindle_api::decode;
+use rekindle_api::outcome::json_of_protobuf;
 use rekindle_api::status::Status;
 use rekindle_audit::{
     AuditEvent, AuditLevel, ManagedFieldsMode, RecordedMetadata, recorded_json, recorded_value,
@@ -60,7 +61,7 @@ impl RecordedAnswer {
         match self {
             Self::Json(json) => Some(json),
             Self::Protobuf(bytes) => {
-                let object = decode::read(BodyFormat::Protobuf, &bytes).ok()?.value;
+                let object = json_of_protobuf(&bytes)?;
                 Some(serde_json::to_vec(&object).ok()?.into())
             }
         }
@@ -74,8 +75,8 @@ impl RecordedAnswer {
                 // the kind stands at the beginning: no other answer is read to its end for this
                 let head = &bytes[..bytes.len().min(HEAD_BYTES)];
                 let may_be_status = head.windows(6).any(|window| window == b"Status");
-                let body = may_be_status.then(|| decode::read(BodyFormat::Protobuf, bytes).ok())?;
-                serde_json::from_value(body?.value).ok()
+                let status = may_be_status.then(|| json_of_protobuf(bytes))??;
+                serde_json::from_value(status).ok()
             }
         }
     }

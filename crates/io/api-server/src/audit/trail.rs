@@ -244,8 +244,13 @@ impl Drop for AuditTrail {
                 return;
             }
             progress.phase = TrailPhase::Complete;
-            progress.status.get_or_insert_with(AuditResponseStatus::closed_early);
-            self.event(&mut progress, AuditStage::ResponseComplete)
+            if std::thread::panicking() {
+                progress.status = Some(AuditResponseStatus::from_code(500));
+                self.event(&mut progress, AuditStage::Panic)
+            } else {
+                progress.status.get_or_insert_with(AuditResponseStatus::closed_early);
+                self.event(&mut progress, AuditStage::ResponseComplete)
+            }
         };
         if let Some(event) = event {
             self.log.queue.offer(event);

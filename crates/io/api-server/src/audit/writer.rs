@@ -1,11 +1,14 @@
 //! The thread that writes events, one line each.
 
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::mpsc::Receiver;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::AuditSink;
 use super::figures::{AuditFailure, AuditFigures};
@@ -13,9 +16,13 @@ use super::log_file::LogFile;
 use super::queue::{AuditQueue, WriterOrder};
 use super::queued_event::QueuedEvent;
 
+/// How long the end of an engine waits for the last events.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
 /// The writer of an audit log.
 pub struct AuditWriter {
-    thread: JoinHandle<()>,
+    /// Resolves when the thread has ended.
+    end: oneshot::Receiver<()>,
     queue: AuditQueue,
 }
 
@@ -46,31 +53,49 @@ impl AuditWriter {
             }
         };
         let mut writer = AuditLineWriter { sink, figures, is_failing: false };
+        let (ended, end) = oneshot::channel::<()>();
         let run = move || {
-            while let Some(WriterOrder::Write { event, waiter, _room }) = orders.blocking_recv() {
-                writer.event(*event);
-                // what waits goes on
-                drop(waiter);
+            let _ended = ended;
+            while let Some(order) = orders.blocking_recv() {
+                match order {
+                    WriterOrder::Write { event, waiter, _room } => {
+                        writer.event(*event);
+                        // what waits goes on
+                        drop(waiter);
+                    }
+                    // what is queued already is written
+                    WriterOrder::Stop => orders.close(),
+                }
             }
         };
-        let thread = std::thread::Builder::new().name("audit-writer".to_owned()).spawn(run)?;
-        Ok(Self { thread, queue })
+        std::thread::Builder::new().name("audit-writer".to_owned()).spawn(run)?;
+        Ok(Self { end, queue })
     }
 
-    /// Writes what is queued, and ends.
+    /// Writes what is queued, and ends. A disk that hangs does not keep the engine from ending.
     pub async fn close(self) {
-        let Self { thread, queue } = self;
-        queue.stop().await;
-        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-        if !matches!(joined, Ok(Ok(()))) {
-            tracing::error!("failed to keep the audit log's writer running: it panicked");
+        let Self { end, queue } = self;
+        let closed = timeout(CLOSE_WITHIN, async {
+            queue.stop().await;
+            // it is dropped at the end of the thread
+            let _ = end.await;
+        });
+        if closed.await.is_err() {
+            let seconds = CLOSE_WITHIN.as_secs();
+            tracing::error!(seconds, "failed to write the last audit events in time");
         }
     }
 }
 
 impl AuditLineWriter {
     fn event(&mut self, event: QueuedEvent) {
-        let written = event.into_line().map_err(io::Error::from).and_then(|line| self.line(&line));
+        // what one event does to the decoder must not end the log
+        let line = catch_unwind(AssertUnwindSafe(|| event.into_line()));
+        let line = line.unwrap_or_else(|_| {
+            tracing::error!("failed to encode an audit event: the encoder panicked");
+            Err(serde::ser::Error::custom("the encoder panicked"))
+        });
+        let written = line.map_err(io::Error::from).and_then(|line| self.line(&line));
         match written {
             Ok(()) if self.is_failing => {
                 self.is_failing = false;

@@ -13,9 +13,10 @@ pub fn of_request<T>(
     see: impl FnOnce(&AccessAttributes<'_>, &str) -> T,
 ) -> T {
     match PathTarget::parse(asked.path) {
-        PathTarget::Other(_) => {
+        // as it is served, however it is spelled
+        PathTarget::Other(path) => {
             let verb = path_verb(asked.method);
-            see(&AccessAttributes::Path { verb: &verb, path: asked.path }, "")
+            see(&AccessAttributes::Path { verb: &verb, path: &path }, "")
         }
         PathTarget::Resource(path) => {
             let options = RequestOptions::of_path(&path, asked.query).unwrap_or_default();
@@ -72,4 +73,18 @@ fn selected_name(verb: Option<RequestVerb>, options: &RequestOptions) -> String 
     let selector = FieldSelector::parse(&options.field_selector).ok();
     let name = selector.as_ref().and_then(|selector| selector.exact("metadata.name"));
     name.unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_the_same_however_it_is_spelled() {
+        for path in ["/backup", "/backup/", "//backup", "/%62ackup"] {
+            let line = RequestLine { method: &Method::GET, path, query: "" };
+            let seen = of_request(&line, |what, _| format!("{what:?}"));
+            assert!(seen.contains("\"/backup\""), "{path}: {seen}");
+        }
+    }
 }
