@@ -30,14 +30,7 @@ pub struct StoreInspection {
 /// # Errors
 /// When the file is open in another process, or cannot be read.
 pub fn inspect(path: &Path) -> Result<StoreInspection, DiskError> {
-    let failed = |error| DiskError::Load { path: path.to_owned(), source: Arc::new(error) };
-    let file = OpenOptions::new().read(true).open(path).map_err(failed)?;
-    match file.try_lock_shared() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(DiskError::Locked { path: path.to_owned() }),
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
-    }
-    let copy = copy_of(file).map_err(failed)?;
+    let copy = copy_of(path)?;
     let mut inspection = StoreInspection { content: DiskContent::default(), faults: Vec::new() };
     if let Err(fault) = inspect_copy(copy, &mut inspection.content) {
         inspection.faults.push(fault);
@@ -45,7 +38,32 @@ pub fn inspect(path: &Path) -> Result<StoreInspection, DiskError> {
     Ok(inspection)
 }
 
-fn copy_of(mut file: File) -> io::Result<InMemoryBackend> {
+/// The newest durable revision, without a look at the objects: they may be damaged. Of a file that
+/// was not closed redb looks at every page first.
+///
+/// # Errors
+/// When the file is open in another process, cannot be read, or says no revision.
+pub fn newest_revision(path: &Path) -> Result<Revision, DiskError> {
+    let copy = copy_of(path)?;
+    let read = || {
+        let database = redb::Builder::new().create_with_backend(copy);
+        read_revision(&database.map_err(|error| error.to_string())?)
+    };
+    without_panic(read).flatten().map_err(|what| DiskError::Damaged { path: path.to_owned(), what })
+}
+
+/// A copy in memory of a file that no other process has open to write.
+fn copy_of(path: &Path) -> Result<InMemoryBackend, DiskError> {
+    let failed = |error| DiskError::Load { path: path.to_owned(), source: Arc::new(error) };
+    let mut file = OpenOptions::new().read(true).open(path).map_err(failed)?;
+    match file.try_lock_shared() {
+        Ok(()) => read_into_memory(&mut file).map_err(failed),
+        Err(TryLockError::WouldBlock) => Err(DiskError::Locked { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+fn read_into_memory(file: &mut File) -> io::Result<InMemoryBackend> {
     let copy = InMemoryBackend::new();
     let (mut chunk, mut length) = (Vec::new(), 0);
     while file.by_ref().take(COPY_BYTES).read_to_end(&mut chunk)? > 0 {
@@ -81,15 +99,19 @@ fn inspect_copy(copy: InMemoryBackend, content: &mut DiskContent) -> Result<(), 
 }
 
 fn read(database: &Database) -> Result<DiskContent, String> {
-    let (format, revision) = match read_meta(database).map_err(|error| error.to_string())? {
-        Some(meta) => meta,
-        None => return Err("it has no table of a store".to_owned()),
-    };
-    if format != FORMAT {
-        return Err(format!("it has data format {format}, this version reads format {FORMAT}"));
-    }
+    let revision = read_revision(database)?;
     let objects = read_objects(database).map_err(|error| error.to_string())?;
-    Ok(DiskContent { revision: Revision(revision), objects })
+    Ok(DiskContent { revision, objects })
+}
+
+fn read_revision(database: &Database) -> Result<Revision, String> {
+    match read_meta(database).map_err(|error| error.to_string())? {
+        Some((FORMAT, revision)) => Ok(Revision(revision)),
+        Some((found, _)) => {
+            Err(format!("it has data format {found}, this version reads format {FORMAT}"))
+        }
+        None => Err("it has no table of a store".to_owned()),
+    }
 }
 
 fn damaged(what: String) -> String {

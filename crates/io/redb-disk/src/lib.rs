@@ -21,7 +21,7 @@ use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefini
 use rekindle_store::{Batch, Disk, DiskContent, DiskError, ObjectKey, Revision, StoredObject};
 
 use inspection::without_panic;
-pub use inspection::{StoreInspection, inspect};
+pub use inspection::{StoreInspection, inspect, newest_revision};
 
 const OBJECTS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("objects");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -87,20 +87,6 @@ impl RedbDisk {
         }
     }
 
-    /// The newest durable revision; none when the file is new.
-    fn read_revision(&mut self) -> Result<Option<Revision>, DiskError> {
-        let path = self.path.clone();
-        let database = match self.database() {
-            Ok(database) => database,
-            Err(error) => return Err(self.open_error(error)),
-        };
-        match read_meta(database).map_err(|error| self.load_error(error))? {
-            None => Ok(None),
-            Some((FORMAT, revision)) => Ok(Some(Revision(revision))),
-            Some((found, _)) => Err(DiskError::Format { path, found, known: FORMAT }),
-        }
-    }
-
     fn write(&mut self, batch: &Batch) -> Result<(), redb::Error> {
         let doubt = std::mem::take(&mut self.doubt);
         let written = self.database().map_err(Into::into).and_then(|database| {
@@ -119,32 +105,47 @@ impl RedbDisk {
 }
 
 impl RedbDisk {
+    /// The database is this function's until all is read. A panic drops it while it unwinds: then
+    /// redb leaves the file as it is, but it would write to it later.
     fn load_content(&mut self) -> Result<DiskContent, DiskError> {
-        let Some(revision) = self.read_revision()? else {
-            self.write(&Batch { revision: Revision::ZERO, rows: Vec::new() })
-                .map_err(|error| self.commit_error(error))?;
-            return Ok(DiskContent::default());
+        let database = match self.database.take() {
+            Some(open) => open,
+            None => (self.open)(&self.path).map_err(|error| self.open_error(error))?,
         };
-        let objects = self.database().map_err(Into::into).and_then(read_objects);
-        let objects = objects.map_err(|error| self.load_error(error))?;
-        let content = DiskContent { revision, objects };
-        if let Some(fault) = content.revision_faults().first() {
-            let what = format!("{:?} {}", fault.key.as_str(), fault.problem);
-            return Err(DiskError::Damaged { path: self.path.clone(), what });
-        }
+        let content = self.read_content(&database)?;
+        self.database = Some(database);
         Ok(content)
+    }
+
+    fn read_content(&self, database: &Database) -> Result<DiskContent, DiskError> {
+        let path = || self.path.clone();
+        let revision = match read_meta(database).map_err(|error| self.load_error(error))? {
+            Some((FORMAT, revision)) => Revision(revision),
+            Some((found, _)) => {
+                return Err(DiskError::Format { path: path(), found, known: FORMAT });
+            }
+            None => {
+                write_rows(database, Revision::ZERO, std::iter::empty())
+                    .map_err(|error| self.commit_error(error))?;
+                return Ok(DiskContent::default());
+            }
+        };
+        let objects = read_objects(database).map_err(|error| self.load_error(error))?;
+        let content = DiskContent { revision, objects };
+        match content.revision_faults().first() {
+            Some(fault) => {
+                let what = format!("{:?} {}", fault.key.as_str(), fault.problem);
+                Err(DiskError::Damaged { path: path(), what })
+            }
+            None => Ok(content),
+        }
     }
 }
 
 impl Disk for RedbDisk {
     fn load(&mut self) -> Result<DiskContent, DiskError> {
-        without_panic(|| self.load_content()).unwrap_or_else(|what| {
-            if let Some(damaged) = self.database.take() {
-                // the first panic is the one to tell of
-                let _closed = without_panic(|| drop(damaged));
-            }
-            Err(DiskError::Damaged { path: self.path.clone(), what })
-        })
+        without_panic(|| self.load_content())
+            .unwrap_or_else(|what| Err(DiskError::Damaged { path: self.path.clone(), what }))
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), DiskError> {
