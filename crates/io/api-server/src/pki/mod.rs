@@ -11,17 +11,20 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, SanType, SigningKey,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType, SigningKey,
 };
 use rekindle_api::auth::UserInfo;
 use rekindle_api::auth::user::{AUTHENTICATED, MASTERS};
 use rekindle_api::certificates::{CertificateIssuer, CertificateIssuerError, CertificateOrder};
 use rekindle_types::{Tick, TickDuration};
 use ring::rand::{SecureRandom, SystemRandom};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 pub use kubeconfig::Kubeconfig;
-pub use private_files::write_private;
 use private_files::{make_private_folder, read_if_there};
+pub use private_files::{sync_folder_of, write_private};
+use subject::public_key_of_certificate;
 pub(crate) use subject::user_of_certificate;
 pub use token_key::TokenKey;
 
@@ -82,6 +85,14 @@ pub enum PkiError {
     HalfMissing {
         /// The file that is not there.
         missing: PathBuf,
+    },
+    /// Key and certificate are not of one pair.
+    #[error(
+        "{certificate:?} is not the certificate of ca.key beside it: restore both, or remove both to begin with a new CA"
+    )]
+    OtherPair {
+        /// The certificate.
+        certificate: PathBuf,
     },
     /// A key is not one.
     #[error(
@@ -168,6 +179,9 @@ impl CertificateAuthority {
             (Some(key), Some(ca_pem)) => {
                 let key = KeyPair::from_pem(&key)
                     .map_err(|source| PkiError::Key { path: key_path, source })?;
+                if !is_certificate_of(&key, &ca_pem) {
+                    return Err(PkiError::OtherPair { certificate: certificate_path });
+                }
                 Ok(Self { ca_pem, issuer: Issuer::new(ca_params(now), key), now })
             }
             (Some(_), None) => Err(PkiError::HalfMissing { missing: certificate_path }),
@@ -283,6 +297,11 @@ impl CertificateAuthority {
     }
 }
 
+fn is_certificate_of(key: &KeyPair, certificate_pem: &str) -> bool {
+    CertificateDer::from_pem_slice(certificate_pem.as_bytes())
+        .is_ok_and(|der| public_key_of_certificate(&der) == Some(key.subject_public_key_info()))
+}
+
 /// The CA's name. It must stay the same: certificates are issued in this name with the key alone.
 const CA_NAME: &str = "rekindle-ca";
 
@@ -339,6 +358,15 @@ mod tests {
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&folder), 0o700);
         assert_eq!(mode(&folder.join("ca.key")), 0o600);
+        let (_, other) = CertificateAuthority::generate(NOW).unwrap();
+        let key = std::fs::read(folder.join("ca.key")).unwrap();
+        std::fs::write(folder.join("ca.key"), other).unwrap();
+        let error = CertificateAuthority::open(&folder, NOW).err().unwrap().to_string();
+        assert!(error.contains("ca.crt\" is not the certificate of ca.key"), "{error}");
+        std::fs::write(folder.join("ca.key"), key).unwrap();
+        std::fs::write(folder.join("ca.crt"), "no certificate").unwrap();
+        let error = CertificateAuthority::open(&folder, NOW).err().unwrap().to_string();
+        assert!(error.contains("ca.crt\" is not the certificate of ca.key"), "{error}");
         std::fs::remove_file(folder.join("ca.key")).unwrap();
         let error = CertificateAuthority::open(&folder, NOW).err().unwrap();
         assert!(error.to_string().contains("ca.key\" is missing"), "{error}");

@@ -9,7 +9,8 @@ use super::PkiError;
 /// Replaces a file by one with mode 0600 and this content; durable when it returns.
 ///
 /// # Errors
-/// When the file or its folder cannot be written. What was there is still there then.
+/// When the file or its folder cannot be written. What is there then is whole: the old file, or
+/// the new one, which may not be durable.
 pub fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut staged = path.as_os_str().to_owned();
     staged.push(format!(".{}.new", std::process::id()));
@@ -22,13 +23,26 @@ pub fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
             .open(&staged)?;
         file.write_all(content)?;
         file.sync_all()?;
-        std::fs::rename(&staged, path)
+        std::fs::rename(&staged, path)?;
+        sync_folder_of(path)
     };
     write().inspect_err(|_| {
         // Best effort: the error that is returned matters, not a left-over that could not be
         // removed either.
         let _ = std::fs::remove_file(&staged);
     })
+}
+
+/// Makes the name of a file durable.
+///
+/// # Errors
+/// When its folder cannot be synced.
+pub fn sync_folder_of(file: &Path) -> std::io::Result<()> {
+    let folder = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    };
+    std::fs::File::open(folder)?.sync_all()
 }
 
 pub(super) fn make_private_folder(folder: &Path) -> Result<(), PkiError> {

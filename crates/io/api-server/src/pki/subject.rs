@@ -29,15 +29,24 @@ pub(crate) fn user_of_certificate(der: &[u8]) -> Option<UserInfo> {
     Some(UserInfo::new(name, values(&ORGANIZATION)))
 }
 
-fn subject(der: &[u8]) -> Option<Vec<(ObjectIdentifier, TaggedDerValue)>> {
+/// The public key of a certificate with its algorithm, DER; none when it is no certificate.
+pub(super) fn public_key_of_certificate(der: &[u8]) -> Option<Vec<u8>> {
+    body_element(der, SUBJECT_POSITION + 1)
+}
+
+/// An element of the certificate's body, DER.
+fn body_element(der: &[u8], position: usize) -> Option<Vec<u8>> {
     let elements = |der: &[u8]| {
         yasna::parse_der(der, |reader| reader.collect_sequence_of(|element| element.read_der()))
             .ok()
     };
     let certificate = elements(der)?;
-    let body = elements(certificate.first()?)?;
-    let subject = body.get(SUBJECT_POSITION)?;
-    let names = yasna::parse_der(subject, |reader| {
+    elements(certificate.first()?)?.into_iter().nth(position)
+}
+
+fn subject(der: &[u8]) -> Option<Vec<(ObjectIdentifier, TaggedDerValue)>> {
+    let subject = body_element(der, SUBJECT_POSITION)?;
+    let names = yasna::parse_der(&subject, |reader| {
         reader.collect_sequence_of(|name| {
             name.collect_set_of(|attribute| {
                 attribute.read_sequence(|parts| {
