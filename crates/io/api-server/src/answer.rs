@@ -143,7 +143,7 @@ impl Front {
         };
         let chunks = backup.map(move |chunk| {
             let _held_to_the_end = &permit;
-            Ok(chunk)
+            chunk.map_err(std::io::Error::other)
         });
         let body = FrontBody::stream(futures::stream::iter(chunks).boxed());
         stream(body, "application/octet-stream")

@@ -25,7 +25,8 @@ pub struct StoreInspection {
     pub faults: Vec<String>,
 }
 
-/// Looks at every page and object of the file.
+/// Looks at every page and object of the file. If it was not closed and its newest commit is
+/// damaged, redb goes back to the one before, here as when an engine starts.
 ///
 /// # Errors
 /// When the file is open in another process, or cannot be read.

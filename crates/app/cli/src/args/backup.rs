@@ -6,11 +6,6 @@ use clap::{Args, Subcommand};
 
 use super::{DataDirArg, OutputArg};
 
-/// More than watchers see between a backup and the loss of the store.
-const BUMP_REVISION: u64 = 1_000_000_000;
-/// Clients keep a resourceVersion in 64 bits with a sign.
-const BUMP_REVISION_MAX: u64 = 1_000_000_000_000;
-
 /// `rekindle backup`.
 #[derive(Args, Clone, Debug)]
 pub struct BackupArgs {
@@ -48,11 +43,6 @@ pub struct RestoreArgs {
     /// Replace the store and the keys of the data directory; they are kept beside the new ones
     #[arg(long)]
     pub force: bool,
-    /// How far revisions go on above those of the backup, and of the store that it replaces. It
-    /// has to be more than the writes that clients may have seen since the backup
-    #[arg(long, value_name = "NUMBER", default_value_t = BUMP_REVISION,
-        value_parser = clap::value_parser!(u64).range(1..=BUMP_REVISION_MAX))]
-    pub bump_revision: u64,
     /// Lines for people, or JSON (its shape: docs/how-to/back-up-and-restore.md)
     #[arg(short, long, value_enum, default_value_t = OutputArg::Text)]
     pub output: OutputArg,

@@ -4,24 +4,33 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rekindle_store::backup::{BackupDecoder, BackupFile, BackupHeader, BackupPart};
 use rekindle_store::{DiskContent, StoredObject};
 use rekindle_types::Tick;
 
+use super::engine_keys::EngineKeys;
 use super::is_standard_stream;
 
 /// So much is read at a time.
 const READ_BYTES: u64 = 1 << 20;
 
-/// What a backup has.
+/// What a whole backup has, right or wrong.
 pub struct BackupContent {
     /// What it says of itself.
     pub header: BackupHeader,
     /// Its files.
     pub files: Vec<BackupFile>,
-    /// Its objects, at the revision of the header.
-    pub stored: DiskContent,
+    /// Its objects.
+    pub objects: Vec<StoredObject>,
+}
+
+/// A backup that an engine can have made: it may be restored.
+#[derive(Debug)]
+pub struct VerifiedBackup {
+    header: BackupHeader,
+    keys: Option<EngineKeys>,
+    objects: Vec<StoredObject>,
 }
 
 impl BackupContent {
@@ -52,6 +61,42 @@ impl BackupContent {
         decoder.finish()?;
         parts.content().context("the backup has no header")
     }
+
+    fn verified(self) -> anyhow::Result<VerifiedBackup> {
+        let Self { header, files, objects } = self;
+        let keys = EngineKeys::from_files(files)?;
+        let content = DiskContent { revision: header.revision, objects };
+        if let Some(fault) = content.revision_faults().first() {
+            bail!("{} {}", fault.key, fault.problem);
+        }
+        Ok(VerifiedBackup { header, keys, objects: content.objects })
+    }
+}
+
+impl VerifiedBackup {
+    /// Reads a file, or standard input, and refuses what no engine has made.
+    ///
+    /// # Errors
+    /// When it cannot be read, is no whole backup, or is whole and yet cannot be one.
+    pub fn read(file: &Path) -> anyhow::Result<Self> {
+        let read = BackupContent::read(file)?;
+        read.verified().with_context(|| format!("backup {} is damaged", file.display()))
+    }
+
+    /// What it says of itself.
+    pub fn header(&self) -> &BackupHeader {
+        &self.header
+    }
+
+    /// The keys, if it has any.
+    pub fn keys(&self) -> Option<&EngineKeys> {
+        self.keys.as_ref()
+    }
+
+    /// Its objects.
+    pub fn objects(&self) -> &[StoredObject] {
+        &self.objects
+    }
 }
 
 #[derive(Default)]
@@ -71,9 +116,8 @@ impl BackupParts {
     }
 
     fn content(self) -> Option<BackupContent> {
-        let header = self.header?;
-        let stored = DiskContent { revision: header.revision, objects: self.objects };
-        Some(BackupContent { header, files: self.files, stored })
+        let Self { header, files, objects } = self;
+        header.map(|header| BackupContent { header, files, objects })
     }
 }
 

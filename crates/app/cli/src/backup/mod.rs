@@ -2,21 +2,18 @@
 //! it. The format is the store's ([`rekindle_store::backup`]).
 
 pub mod content;
-pub mod key_files;
+pub mod engine_keys;
 pub mod restore;
 pub mod sources;
 pub mod target;
 
 use std::path::Path;
 
-use rekindle_redb_disk::StoreInspection;
-use rekindle_store::DiskError;
-
 /// Looks at a store. A panic inside redb is in what is found, and is not shown beside it.
-pub fn inspect_quietly(store: &Path) -> Result<StoreInspection, DiskError> {
+pub fn look_quietly<T>(look: impl FnOnce() -> T) -> T {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let found = rekindle_redb_disk::inspect(store);
+    let found = look();
     std::panic::set_hook(hook);
     found
 }

@@ -6,13 +6,14 @@ use anyhow::{Context, bail};
 use futures::{AsyncRead, AsyncReadExt};
 use kube::Client;
 use rekindle_api_server::SystemClock;
-use rekindle_redb_disk::RedbDisk;
-use rekindle_store::Disk;
+use rekindle_redb_disk::{StoreInspection, inspect};
+use rekindle_store::DiskContent;
 use rekindle_store::backup::{BackupDecoder, BackupFile, BackupHeader, BackupPart};
 
+use super::look_quietly;
 use super::target::{BackupTarget, BackupWriter};
 use crate::engine::data_dir::STORE;
-use crate::engine::lock;
+use crate::engine::{lock, unfinished_restore};
 
 /// The path of the API that answers a backup.
 const PATH: &str = "/backup";
@@ -74,6 +75,25 @@ async fn receive(
     Ok(WrittenBackup { header, bytes: writer.finish()? })
 }
 
+/// Reads a store without changing it, and refuses one with damage: a backup of it would look whole.
+/// Engines wait for the read alone.
+fn read_store(data_dir: &Path, store: &Path) -> anyhow::Result<DiskContent> {
+    let engines_kept_out = lock::keep_engines_out(data_dir)?;
+    unfinished_restore::refuse(data_dir)?;
+    let StoreInspection { content, mut faults } =
+        look_quietly(|| inspect(store)).context("read the store")?;
+    drop(engines_kept_out);
+    let of_objects = content.revision_faults();
+    faults.extend(of_objects.iter().map(|fault| format!("{} {}", fault.key, fault.problem)));
+    match faults.first() {
+        Some(fault) => bail!(
+            "{} is damaged ({fault}), and a backup of it would look whole: see `rekindle store check`",
+            store.display()
+        ),
+        None => Ok(content),
+    }
+}
+
 /// Writes the objects of a data directory that no engine holds, and these files.
 pub fn from_disk(
     data_dir: &Path,
@@ -87,8 +107,7 @@ pub fn from_disk(
             store.display()
         );
     }
-    let _engines_wait = lock::keep_engines_out(data_dir)?;
-    let content = RedbDisk::new(&store).load().context("open the store")?;
+    let content = read_store(data_dir, &store)?;
     let header = BackupHeader {
         revision: content.revision,
         created_at_micros: SystemClock::start().now().as_micros(),

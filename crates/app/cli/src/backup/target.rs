@@ -1,10 +1,10 @@
 //! A backup on its way into a file: under another name until it is whole and durable.
 
-use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use rekindle_api_server::pki::sync_folder_of;
 use rekindle_store::StoredObject;
 use rekindle_store::backup::{BackupEncoder, BackupFile, BackupHeader};
 use tempfile::NamedTempFile;
@@ -56,7 +56,9 @@ impl BackupTarget {
     pub fn begin(self, header: BackupHeader, files: &[BackupFile]) -> anyhow::Result<BackupWriter> {
         let count = u32::try_from(files.len()).context("count the files")?;
         let mut encoder = BackupEncoder::new(&BackupHeader { files: count, ..header });
-        files.iter().for_each(|file| encoder.file(file));
+        for file in files {
+            encoder.file(file)?;
+        }
         Ok(BackupWriter { target: self, encoder, bytes: 0 })
     }
 
@@ -82,14 +84,14 @@ impl BackupTarget {
             }
             Err(error) => return Err(error.error).with_context(writing),
         }
-        sync_folder(folder_of(&path))
+        sync_folder_of(&path).with_context(writing)
     }
 }
 
 impl BackupWriter {
     /// Adds the next object.
     pub fn object(&mut self, object: &StoredObject) -> anyhow::Result<()> {
-        self.encoder.object(object);
+        self.encoder.object(object)?;
         if self.encoder.untaken_bytes() < WRITE_BYTES {
             return Ok(());
         }
@@ -112,13 +114,6 @@ fn is_there(file: &Path) -> anyhow::Error {
         "{} is there already: give another name, or --force to replace it",
         file.display()
     )
-}
-
-/// Makes the names of files in a folder durable.
-pub fn sync_folder(folder: &Path) -> anyhow::Result<()> {
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .with_context(|| format!("sync folder {}", folder.display()))
 }
 
 fn folder_of(file: &Path) -> &Path {

@@ -8,9 +8,10 @@ use rekindle_store::backup::BackupFile;
 use serde_json::json;
 
 use crate::args::{BackupArgs, OutputArg};
+use crate::backup::engine_keys::{EngineKeys, files_of};
 use crate::backup::sources::{self, WrittenBackup};
 use crate::backup::target::BackupTarget;
-use crate::backup::{content, is_standard_stream, key_files};
+use crate::backup::{content, is_standard_stream};
 use crate::client;
 use crate::holder::DataDirHolder;
 use crate::output;
@@ -19,19 +20,20 @@ use crate::output;
 pub fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     let target = BackupTarget::open(&args.file, args.force)?;
     let data_dir = &args.data_dir.data_dir;
-    let (files, written) = match &args.kubeconfig {
+    let (keys, written) = match &args.kubeconfig {
         // the keys of this machine's engine are not those of the API's
-        Some(kubeconfig) => (Vec::new(), through_api(kubeconfig, args, &[], target)?),
+        Some(kubeconfig) => (None, through_api(kubeconfig, args, &[], target)?),
         None => {
-            let files = if args.without_keys { Vec::new() } else { key_files::read(data_dir)? };
+            let keys = if args.without_keys { None } else { EngineKeys::read(data_dir)? };
+            let files = files_of(keys.as_ref());
             let written = match DataDirHolder::find(data_dir)? {
-                Some(_) => through_api(&data_dir.join("kubeconfig"), args, &files, target)?,
-                None => sources::from_disk(data_dir, &files, target)?,
+                Some(_) => through_api(&data_dir.join("kubeconfig"), args, files, target)?,
+                None => sources::from_disk(data_dir, files, target)?,
             };
-            (files, written)
+            (keys, written)
         }
     };
-    tell(args, &files, &written)?;
+    tell(args, files_of(keys.as_ref()), &written)?;
     Ok(ExitCode::SUCCESS)
 }
 

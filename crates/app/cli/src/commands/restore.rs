@@ -3,27 +3,30 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use rekindle_api_server::SystemClock;
 use serde_json::json;
 
 use crate::args::{OutputArg, RestoreArgs};
-use crate::backup::content::{self, BackupContent};
-use crate::backup::restore::{RestoreOptions, RestoredStore, check, restore};
+use crate::backup::content::{self, VerifiedBackup};
+use crate::backup::engine_keys::files_of;
+use crate::backup::restore::{ExistingFiles, RestoredStore, restore};
 use crate::engine::data_dir::DataDir;
 use crate::output;
 
 /// Carries the command out. The whole backup is verified before anything is written.
 pub fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
-    let backup = BackupContent::read(&args.file)?;
-    check(&backup)?;
-    let (header, keys) = (backup.header, names_of_keys(&backup));
+    let backup = VerifiedBackup::read(&args.file)?;
     let data_dir = DataDir::hold(&args.data_dir.data_dir)?;
-    let options =
-        RestoreOptions { replaces_existing: args.force, bump_revision: args.bump_revision };
-    let RestoredStore { revision, kept_aside, notes } = restore(&data_dir, backup, options)?;
-    for note in notes {
-        output::note(format!("note: {note}"));
+    let existing = if args.force { ExistingFiles::Replace } else { ExistingFiles::Refuse };
+    let now = SystemClock::start().now();
+    let RestoredStore { revision, kept, unread_store } =
+        restore(&data_dir, &backup, existing, now)?;
+    if let Some(why) = unread_store {
+        output::note(format!("note: the store that was there cannot be read: {why}"));
     }
-    let created_at = content::created_at(&header);
+    let header = backup.header();
+    let keys: Vec<&String> = files_of(backup.keys()).iter().map(|file| &file.name).collect();
+    let created_at = content::created_at(header);
     output::print(&match args.output {
         OutputArg::Text => {
             let mut text = format!(
@@ -33,8 +36,8 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
                 if keys.is_empty() { "without keys" } else { "and the engine's keys" },
                 data_dir.path().display(),
             );
-            for file in &kept_aside {
-                text += &format!("kept {}\n", file.display());
+            for kept in &kept {
+                text += &format!("kept {}\n", kept.aside.display());
             }
             text
         }
@@ -47,14 +50,10 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
                 "revision": revision.0,
                 "objects": header.objects,
                 "keys": keys,
-                "keptAside": kept_aside,
+                "keptAside": kept.iter().map(|kept| &kept.aside).collect::<Vec<_>>(),
             });
             serde_json::to_string_pretty(&summary).context("write the summary")? + "\n"
         }
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn names_of_keys(backup: &BackupContent) -> Vec<String> {
-    backup.files.iter().map(|file| file.name.clone()).collect()
 }

@@ -15,7 +15,8 @@ use serde::Serialize;
 
 use crate::args::{OutputArg, StoreCheck};
 use crate::backup::content::{self, BackupContent};
-use crate::backup::inspect_quietly;
+use crate::backup::engine_keys::EngineKeys;
+use crate::backup::look_quietly;
 use crate::engine::data_dir::STORE;
 use crate::engine::lock;
 use crate::holder::DataDirHolder;
@@ -48,8 +49,10 @@ struct StoreProblem {
 pub fn run(args: &StoreCheck) -> anyhow::Result<ExitCode> {
     let report = match &args.backup {
         Some(file) => {
-            let BackupContent { header, stored, files: _ } = BackupContent::read(file)?;
-            report(file, Some(&header), Vec::new(), stored)?
+            let BackupContent { header, files, objects } = BackupContent::read(file)?;
+            let of_files = EngineKeys::from_files(files).err().map(|error| error.to_string());
+            let content = DiskContent { revision: header.revision, objects };
+            report(file, Some(&header), of_files.into_iter().collect(), content)?
         }
         None => check_store(&args.data_dir.data_dir)?,
     };
@@ -72,8 +75,10 @@ fn check_store(data_dir: &Path) -> anyhow::Result<CheckReport> {
             data_dir.display()
         );
     }
-    let _engines_wait = lock::keep_engines_out(data_dir)?;
-    let inspection = inspect_quietly(&store).context("check the store")?;
+    let engines_kept_out = lock::keep_engines_out(data_dir)?;
+    let inspection =
+        look_quietly(|| rekindle_redb_disk::inspect(&store)).context("check the store")?;
+    drop(engines_kept_out);
     report(&store, None, inspection.faults, inspection.content)
 }
 

@@ -7,6 +7,7 @@
 //!   engine-id            8 hex digits; names cgroups, run folder and bridge, so that engines on one machine never meet
 //!   engine.json          what the engine was started with
 //!   service-cidr         the range of the addresses of Services
+//!   restore-unfinished   while `rekindle restore` replaces files
 //!   store.redb           all API objects
 //!   pki/                 the CA and its certificates
 //!   kubeconfig           0600

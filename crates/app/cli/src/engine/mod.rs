@@ -47,6 +47,7 @@ pub mod service_rules;
 mod serving;
 pub mod settings;
 pub mod streams;
+pub mod unfinished_restore;
 mod webhook;
 mod writer_task;
 

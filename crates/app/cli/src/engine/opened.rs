@@ -14,6 +14,7 @@ use rekindle_types::Tick;
 
 use super::data_dir::{DataDir, PKI, STORE};
 use super::service_range::ChosenServiceRange;
+use super::unfinished_restore;
 
 /// The API, what is beneath it, and the certificates by which it is known.
 pub struct OpenedApi {
@@ -32,6 +33,7 @@ impl OpenedApi {
         logs: Arc<dyn NodeLogs>,
         services: ChosenServiceRange,
     ) -> anyhow::Result<Self> {
+        unfinished_restore::refuse(data_dir.path())?;
         let clock = SystemClock::start();
         let pki = CertificateAuthority::open(&data_dir.join(PKI), clock.now())
             .context("prepare the certificates")?;

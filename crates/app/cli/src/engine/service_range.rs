@@ -19,7 +19,7 @@ use rekindle_types::ObjectJson;
 use super::data_dir::{DataDir, RUN_ROOT};
 
 /// The file in the data directory.
-const FILE: &str = "service-cidr";
+pub const FILE: &str = "service-cidr";
 /// Where the store has the range.
 const RANGE_OBJECT: &str = "/servicecidrs.networking.k8s.io/kubernetes";
 /// What the file beside the run folders has behind the engine's id.
@@ -75,7 +75,9 @@ impl ChosenServiceRange {
     /// Keeps it, and shows it to other engines.
     pub fn keep(&self, data_dir: &DataDir) -> anyhow::Result<()> {
         if kept(data_dir)? != Some(self.range) {
-            keep_for_next_start(data_dir, self.range)?;
+            let path = data_dir.join(FILE);
+            write_private(&path, self.range.to_string().as_bytes())
+                .with_context(|| format!("write {}", path.display()))?;
         }
         let (claim, text) = (claim(data_dir), self.range.to_string());
         let written = std::fs::create_dir_all(RUN_ROOT).and_then(|()| std::fs::write(&claim, text));
@@ -94,24 +96,17 @@ impl ChosenServiceRange {
     }
 }
 
-/// The range that the Services among these objects have addresses of; none without any.
+/// The range in the ServiceCIDR among these objects; none without one.
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn of_objects(objects: &[StoredObject]) -> anyhow::Result<Option<ServiceRange>> {
+pub fn of_stored_cidr(objects: &[StoredObject]) -> anyhow::Result<Option<ServiceRange>> {
     let Some(stored) = objects.iter().find(|object| object.key.as_str() == RANGE_OBJECT) else {
         return Ok(None);
     };
     let range = ServiceCIDR::from_json(&stored.value).context("read the range of Services")?;
     let cidrs = range.spec.and_then(|spec| spec.cidrs).unwrap_or_default();
     cidrs.first().map(|cidr| cidr.parse().context("read the range of Services")).transpose()
-}
-
-/// Keeps a range for the next start.
-pub fn keep_for_next_start(data_dir: &DataDir, range: ServiceRange) -> anyhow::Result<()> {
-    let path = data_dir.join(FILE);
-    write_private(&path, range.to_string().as_bytes())
-        .with_context(|| format!("write {}", path.display()))
 }
 
 /// Other engines may use the range from now on.

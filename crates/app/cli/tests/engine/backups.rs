@@ -6,8 +6,9 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
+use rekindle_redb_disk::RedbDisk;
 use rekindle_store::backup::{BackupDecoder, BackupEncoder, BackupFile, BackupHeader, BackupPart};
-use rekindle_store::{Revision, StoredObject};
+use rekindle_store::{Disk, Revision, StoredObject};
 use rekindle_testkit::{Engine, PATIENCE, kubectl_path, process, rekindle, text};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -251,9 +252,8 @@ fn a_backup_under_writes_is_one_moment_and_another_directory_goes_on_from_it() {
     succeeds(&engine.rekindle(&["store", "check"]));
 
     let mut restored = Engine::prepare();
-    let told = succeeds(&restored.rekindle(&["restore", file]));
-    let last = revision.0 + 1_000_000_000;
-    assert!(told.contains(&format!("revisions go on above {last}\n")), "{told}");
+    let last = revision_of(&restored.rekindle(&["restore", file, "-o", "json"]));
+    assert!(last > newest.header.revision.0, "{last}");
     let copy = decode(&succeeds_bytes(&restored.rekindle(&["backup", "-"])));
     assert_eq!((copy.header.revision, copy.files), (Revision(last), backup.files.clone()));
     assert!(copy.objects == backup.objects, "the same objects, byte by byte");
@@ -313,8 +313,10 @@ fn a_restore_in_place_keeps_the_containers_of_its_pods_and_ends_all_others() {
     let before = decode(&before).header.revision;
 
     let told = succeeds(&engine.rekindle(&["restore", file, "--force"]));
-    let above = format!("revisions go on above {}\n", before.0 + 1_000_000_000);
-    assert!(told.contains(&above), "{told}");
+    let (_, revision) = told.lines().next().unwrap().rsplit_once(' ').unwrap();
+    assert!(
+        told.contains("; revisions go on above ") && revision.parse::<u64>().unwrap() > before.0
+    );
     engine.launch(&[]);
     engine.wait_ready("early");
     let status = |pod: &Value| pod["status"]["containerStatuses"][0].clone();
@@ -347,20 +349,32 @@ fn map(name: &str, revision: u64) -> StoredObject {
     }
 }
 
+/// The keys of an engine, which all say this.
+fn keys(text: &str) -> [(&'static str, &str); 3] {
+    [("pki/ca.crt", text), ("pki/ca.key", text), ("pki/sa.key", text)]
+}
+
+/// Where revisions go on, as a restore says in JSON.
+#[track_caller]
+fn revision_of(restored: &Output) -> u64 {
+    let summary: Value = serde_json::from_str(&succeeds(restored)).unwrap();
+    summary["revision"].as_u64().unwrap()
+}
+
 /// Writes a backup of these objects, which ascend by their keys.
 fn craft(file: &Path, revision: u64, objects: &[StoredObject], files: &[(&str, &str)]) {
     let header = BackupHeader {
         revision: Revision(revision),
-        created_at_micros: 1_795_000_000_000_000,
+        created_at_micros: 1_700_000_000_000_000,
         files: u32::try_from(files.len()).unwrap(),
         objects: objects.len() as u64,
     };
     let mut encoder = BackupEncoder::new(&header);
     for (name, content) in files {
         let content = content.as_bytes().to_vec().into();
-        encoder.file(&BackupFile { name: (*name).to_owned(), content });
+        encoder.file(&BackupFile { name: (*name).to_owned(), content }).unwrap();
     }
-    objects.iter().for_each(|object| encoder.object(object));
+    objects.iter().for_each(|object| encoder.object(object).unwrap());
     std::fs::write(file, encoder.finish()).unwrap();
 }
 
@@ -385,8 +399,7 @@ fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn a_damaged_backup_is_refused_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (file, data_dir) = (folder.path().join("good"), folder.path().join("data"));
-    let keys = [("pki/ca.crt", "certificate"), ("pki/ca.key", "key")];
-    craft(&file, 9, &[map("a", 4), map("b", 7)], &keys);
+    craft(&file, 9, &[map("a", 4), map("b", 7)], &keys("key"));
     let good = std::fs::read(&file).unwrap();
     let good_name = file.to_str().unwrap();
     succeeds(&run(&["restore", good_name], &data_dir));
@@ -424,9 +437,20 @@ fn a_damaged_backup_is_refused_and_changes_nothing() {
     craft(&damaged, 9, &[map("a", 4), map("b", 4)], &[]);
     let told = fails(&run(&["restore", damaged_name, "--force"], &data_dir));
     assert!(told.contains("has revision 4, as \"/configmaps/default/a\" has"), "{told}");
-    craft(&damaged, 9, &[], &[("../../etc/passwd", "root")]);
+    for (files, problem) in [
+        (&[("../../etc/passwd", "root")][..], "file \"../../etc/passwd\" is no key"),
+        (&keys("half")[1..], "pki/ca.crt is missing beside the other keys"),
+    ] {
+        craft(&damaged, 9, &[], files);
+        let told = fails(&run(&["restore", damaged_name, "--force"], &data_dir));
+        assert!(told.contains(problem), "{told}");
+        let checked = run(&["store", "check", "--backup", damaged_name], &data_dir);
+        assert_eq!(checked.status.code(), Some(1));
+        assert!(text(&checked.stdout).contains(problem), "{}", text(&checked.stdout));
+    }
+    craft(&damaged, u64::MAX, &[], &[]);
     let told = fails(&run(&["restore", damaged_name, "--force"], &data_dir));
-    assert!(told.contains("a file \"../../etc/passwd\""), "{told}");
+    assert!(told.contains("it is of revision 18446744073709551615"), "{told}");
     assert!(files_below(&data_dir) == before, "the store is as it was");
 }
 
@@ -435,28 +459,128 @@ fn what_a_restore_replaces_is_kept_and_revisions_go_on_above_it() {
     let folder = tempfile::tempdir().unwrap();
     let (file, data_dir) = (folder.path().join("backup"), folder.path().join("data"));
     let file_name = file.to_str().unwrap();
-    craft(&file, 9, &[map("a", 4)], &[("pki/sa.key", "old")]);
-    succeeds(&run(&["restore", file_name, "--bump-revision", "100"], &data_dir));
+    craft(&file, 9, &[map("a", 4)], &keys("old"));
+    let first = revision_of(&run(&["restore", file_name, "-o", "json"], &data_dir));
     let before = files_below(&data_dir);
 
-    craft(&file, 20, &[map("b", 7)], &[("pki/sa.key", "new")]);
+    craft(&file, 20, &[map("b", 7)], &keys("new"));
     let refused = fails(&run(&["restore", file_name], &data_dir));
     assert!(refused.contains("store.redb is there already"), "{refused}");
     assert!(files_below(&data_dir) == before, "it is as it was");
 
-    let arguments = ["restore", file_name, "--force", "--bump-revision", "100", "-o", "json"];
-    let summary = succeeds(&run(&arguments, &data_dir));
+    let summary = succeeds(&run(&["restore", file_name, "--force", "-o", "json"], &data_dir));
     let summary: Value = serde_json::from_str(&summary).unwrap();
-    assert_eq!((&summary["backupRevision"], &summary["revision"]), (&20.into(), &209.into()));
+    assert_eq!(summary["backupRevision"], 20);
+    let second = summary["revision"].as_u64().unwrap();
+    assert!(second > first, "{second} and {first}");
     let kept: Vec<PathBuf> = serde_json::from_value(summary["keptAside"].clone()).unwrap();
     let was = |name: &str| before.iter().find(|(path, _)| path.ends_with(name)).unwrap().1.clone();
     let kept: Vec<Vec<u8>> = kept.iter().map(|path| std::fs::read(path).unwrap()).collect();
-    assert!(kept == [was("store.redb"), was("sa.key")]);
+    assert!(kept == [was("store.redb"), was("ca.crt"), was("ca.key"), was("sa.key")]);
     assert_eq!(std::fs::read(data_dir.join("pki/sa.key")).unwrap(), b"new");
     let found = decode(&succeeds_bytes(&run(&["backup", "-", "--without-keys"], &data_dir)));
-    assert_eq!(found.header.revision, Revision(209));
+    assert_eq!(found.header.revision, Revision(second));
     assert_eq!(found.files, []);
     assert_eq!(found.versions(), decode(&std::fs::read(&file).unwrap()).versions());
+}
+
+/// What was written after the first restore is lost, and yet its revisions are not given again.
+#[test]
+fn a_backup_that_is_restored_twice_goes_on_at_other_revisions() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, data_dir) = (folder.path().join("backup"), folder.path().join("data"));
+    craft(&file, 9, &[map("a", 4)], &[]);
+    let arguments = ["restore", file.to_str().unwrap(), "--force", "-o", "json"];
+    let first = revision_of(&run(&arguments, &data_dir));
+    std::fs::remove_dir_all(&data_dir).unwrap();
+    let second = revision_of(&run(&arguments, &data_dir));
+    assert!(second > first, "{second} and {first}");
+    std::fs::write(data_dir.join("store.redb"), "damaged").unwrap();
+    let third = run(&arguments, &data_dir);
+    assert!(text(&third.stderr).contains("the store that was there cannot be read"));
+    assert!(revision_of(&third) > second);
+}
+
+#[test]
+fn a_store_that_another_process_has_open_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, data_dir) = (folder.path().join("backup"), folder.path().join("data"));
+    craft(&file, 9, &[map("a", 4)], &[]);
+    let arguments = ["restore", file.to_str().unwrap(), "--force"];
+    succeeds(&run(&arguments, &data_dir));
+    let mut other = RedbDisk::new(data_dir.join("store.redb"));
+    let content = other.load().unwrap();
+    let told = fails(&run(&arguments, &data_dir));
+    assert!(told.contains("store.redb\" is held by another process"), "{told}");
+    drop(other);
+    assert_eq!(RedbDisk::new(data_dir.join("store.redb")).load().unwrap(), content);
+}
+
+/// A failure between the keys and the store, as an interruption there would be.
+#[test]
+fn an_interrupted_restore_keeps_engines_out_until_it_is_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, data_dir) = (folder.path().join("backup"), folder.path().join("data"));
+    let file_name = file.to_str().unwrap();
+    craft(&file, 9, &[map("a", 4)], &keys("old"));
+    succeeds(&run(&["restore", file_name], &data_dir));
+    let before = files_below(&data_dir);
+
+    let range = serde_json::json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+        "metadata": {"name": "kubernetes", "resourceVersion": "5"},
+        "spec": {"cidrs": ["10.96.0.0/16"]},
+    });
+    let range = StoredObject {
+        key: "/servicecidrs.networking.k8s.io/kubernetes".into(),
+        revision: Revision(5),
+        value: range.to_string().into(),
+    };
+    craft(&file, 20, &[map("b", 7), range], &keys("new"));
+    // a folder cannot be replaced by the file
+    std::fs::create_dir_all(data_dir.join("service-cidr/in-the-way")).unwrap();
+    let told = fails(&run(&["restore", file_name, "--force"], &data_dir));
+    assert!(told.contains("the restore is unfinished"), "{told}");
+    let kept = files_below(&data_dir).into_keys().filter(|path| !before.contains_key(path));
+    let (asides, others): (Vec<_>, Vec<_>) =
+        kept.partition(|path| path.to_string_lossy().contains(".before-restore-"));
+    assert_eq!(asides.len(), 4);
+    assert!(asides.iter().all(|aside| told.contains(aside.to_str().unwrap())), "{told}");
+    assert_eq!(others, [data_dir.join("restore-unfinished")], "nothing half written is left");
+    let store = data_dir.join("store.redb");
+    assert!(std::fs::read(&store).unwrap() == before[&store], "the store is the last");
+
+    std::fs::remove_dir_all(data_dir.join("service-cidr")).unwrap();
+    for arguments in [&["up", "--listen", "127.0.0.1:0"][..], &["backup", "-"]] {
+        let told = fails(&run(arguments, &data_dir));
+        assert!(told.contains("was interrupted: repeat it"), "{told}");
+    }
+    succeeds(&run(&["restore", file_name, "--force"], &data_dir));
+    assert!(!data_dir.join("restore-unfinished").exists());
+    let found = decode(&succeeds_bytes(&run(&["backup", "-"], &data_dir)));
+    assert_eq!(found.versions(), decode(&std::fs::read(&file).unwrap()).versions());
+    assert_eq!(found.files[1].content, "new");
+}
+
+/// A backup of it would be whole, with a right checksum.
+#[test]
+fn a_damaged_store_is_not_backed_up_and_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, data_dir) = (folder.path().join("backup"), folder.path().join("data"));
+    let file_name = file.to_str().unwrap();
+    craft(&file, 9, &[map("a", 4)], &[]);
+    succeeds(&run(&["restore", file_name], &data_dir));
+    let (good, store) = (std::fs::read(&file).unwrap(), data_dir.join("store.redb"));
+    let mut flipped = std::fs::read(&store).unwrap();
+    let at = find(&flipped, b"\"resourceVersion\":\"4\"").expect("the object is in the file");
+    flipped[at] ^= 1;
+    for damaged in [flipped, Vec::new(), b"no store".to_vec()] {
+        std::fs::write(&store, &damaged).unwrap();
+        let told = fails(&run(&["backup", file_name, "--force"], &data_dir));
+        assert!(told.contains("is damaged"), "{told}");
+        assert!(std::fs::read(&store).unwrap() == damaged, "a backup changes nothing");
+        assert!(std::fs::read(&file).unwrap() == good, "the last good backup stays");
+    }
 }
 
 #[test]
@@ -471,7 +595,7 @@ fn a_check_tells_a_line_for_each_problem_and_changes_nothing() {
     let broken = StoredObject { value: "{\"kind\":".into(), ..map("y", 9) };
     let objects = [map("a", 4), broken, moved];
     craft(&file, 9, &objects, &[]);
-    succeeds(&run(&["restore", file.to_str().unwrap()], &data_dir));
+    let revision = revision_of(&run(&["restore", file.to_str().unwrap(), "-o", "json"], &data_dir));
     let before = files_below(&data_dir);
     let checked = run(&["store", "check"], &data_dir);
     assert_eq!(checked.status.code(), Some(1));
@@ -479,7 +603,7 @@ fn a_check_tells_a_line_for_each_problem_and_changes_nothing() {
     let expected = format!(
         "/configmaps/default/y cannot be read: EOF while parsing a value at line 1 column 8\n\
          /configmaps/default/z is named \"default/moved\"\n\
-         {}: 3 objects at revision 1000000009, 2 problems\n",
+         {}: 3 objects at revision {revision}, 2 problems\n",
         store.display()
     );
     assert_eq!(text(&checked.stdout), expected);
@@ -487,7 +611,7 @@ fn a_check_tells_a_line_for_each_problem_and_changes_nothing() {
         run(&["store", "check", "--backup", file.to_str().unwrap(), "-o", "json"], &data_dir);
     assert_eq!(of_backup.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&of_backup.stdout).unwrap();
-    assert_eq!(report["createdAt"], "2026-11-18T11:06:40Z");
+    assert_eq!(report["createdAt"], "2023-11-14T22:13:20Z");
     assert_eq!(report["problems"][1]["key"], "/configmaps/default/z");
     assert!(files_below(&data_dir) == before);
 

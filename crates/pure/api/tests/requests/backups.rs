@@ -20,7 +20,7 @@ fn ask(bench: &Bench, method: &str) -> Result<Vec<BackupPart>, u16> {
     };
     let (mut decoder, mut parts) = (BackupDecoder::default(), Vec::new());
     for chunk in stream {
-        decoder.push(&chunk);
+        decoder.push(&chunk.unwrap());
         while let Some(part) = decoder.next_part().unwrap() {
             parts.push(part);
         }

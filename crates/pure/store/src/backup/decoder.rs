@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     BackupError, BackupFile, BackupHeader, CHECKSUM_BYTES, FILE_BYTES_MAX, FILES_MAX, FORMAT,
-    HEADER_BYTES, MAGIC, OBJECT_BYTES_MAX,
+    HEADER_BYTES, MAGIC, OBJECT_BYTES_MAX, REVISION_MAX,
 };
 use crate::key::{ObjectKey, Revision};
 use crate::object::StoredObject;
@@ -97,6 +97,12 @@ impl BackupDecoder {
             files: bytes.get_u32(),
             objects: bytes.get_u64(),
         };
+        if header.revision > REVISION_MAX {
+            return Err(damaged(format!(
+                "it is of revision {}, at most {REVISION_MAX}",
+                header.revision
+            )));
+        }
         if header.files > FILES_MAX {
             return Err(damaged(format!("it has {} files, at most {FILES_MAX}", header.files)));
         }

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::{BackupFile, BackupHeader, FORMAT, MAGIC};
+use super::{
+    BackupError, BackupFile, BackupHeader, FILE_BYTES_MAX, FORMAT, MAGIC, OBJECT_BYTES_MAX,
+};
 use crate::object::StoredObject;
 
 /// Writes a backup. The caller adds as many files, then objects, as the header says, each in the
@@ -28,20 +30,26 @@ impl BackupEncoder {
     }
 
     /// Adds a file.
-    pub fn file(&mut self, file: &BackupFile) {
-        self.length(file.name.len());
-        self.length(file.content.len());
+    ///
+    /// # Errors
+    /// When it is too large.
+    pub fn file(&mut self, file: &BackupFile) -> Result<(), BackupError> {
+        self.lengths(&file.name, file.content.len(), FILE_BYTES_MAX)?;
         self.untaken.extend(file.name.as_bytes());
         self.untaken.extend(&file.content);
+        Ok(())
     }
 
     /// Adds an object.
-    pub fn object(&mut self, object: &StoredObject) {
-        self.length(object.key.as_str().len());
-        self.length(object.value.len());
+    ///
+    /// # Errors
+    /// When it is too large.
+    pub fn object(&mut self, object: &StoredObject) -> Result<(), BackupError> {
+        self.lengths(object.key.as_str(), object.value.len(), OBJECT_BYTES_MAX)?;
         self.untaken.extend(object.revision.0.to_be_bytes());
         self.untaken.extend(object.key.as_str().as_bytes());
         self.untaken.extend(&object.value);
+        Ok(())
     }
 
     /// How many bytes can be taken.
@@ -62,8 +70,17 @@ impl BackupEncoder {
         self.untaken.into()
     }
 
-    fn length(&mut self, bytes: usize) {
-        let bytes = u32::try_from(bytes).expect("objects and files have less than 4 GiB");
-        self.untaken.extend(bytes.to_be_bytes());
+    /// The lengths of a name and what it names, within the limit that the decoder has.
+    fn lengths(&mut self, name: &str, content: usize, bytes_max: usize) -> Result<(), BackupError> {
+        let bytes = name.len().saturating_add(content);
+        let too_large = || BackupError::TooLarge { name: name.to_owned(), bytes, bytes_max };
+        if bytes > bytes_max {
+            return Err(too_large());
+        }
+        for length in [name.len(), content] {
+            let length = u32::try_from(length).map_err(|_| too_large())?;
+            self.untaken.extend(length.to_be_bytes());
+        }
+        Ok(())
     }
 }

@@ -28,6 +28,10 @@ use bytes::Bytes;
 use crate::key::Revision;
 use crate::limits::StoreLimits;
 
+/// No backup is of a later revision, and no store goes on from one. Clients keep a resourceVersion
+/// in 64 bits with a sign: half of these numbers are left for writes.
+pub const REVISION_MAX: Revision = Revision(1 << 62);
+
 /// What a backup begins with.
 const MAGIC: &[u8; 16] = b"rekindle-backup\n";
 /// The layout described above.
@@ -99,6 +103,16 @@ pub enum BackupError {
     /// They are not what was written.
     #[error("the backup is damaged: its checksum does not match")]
     Checksum,
+    /// Something does not fit into a backup.
+    #[error("{name:?} has {bytes} bytes, a backup takes at most {bytes_max}")]
+    TooLarge {
+        /// The file's name, or the object's key.
+        name: String,
+        /// Its size, with the name.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
     /// They cannot be what a store held.
     #[error("the backup is damaged: {what}")]
     Damaged {

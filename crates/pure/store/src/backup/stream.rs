@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{BackupEncoder, BackupHeader};
+use super::{BackupEncoder, BackupError, BackupHeader};
 use crate::error::StoreError;
 use crate::object::StoredObject;
 use crate::range::RangeQuery;
@@ -16,7 +16,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// The bytes of a backup, without files. It holds the objects as they were, which the store shares
 /// with it until it writes others in their place.
 pub struct BackupStream {
-    /// None when the last bytes were taken.
+    /// None after the last bytes, and after an error.
     encoder: Option<BackupEncoder>,
     objects: std::vec::IntoIter<Arc<StoredObject>>,
 }
@@ -40,16 +40,18 @@ impl Store {
 }
 
 impl Iterator for BackupStream {
-    type Item = Bytes;
+    type Item = Result<Bytes, BackupError>;
 
-    fn next(&mut self) -> Option<Bytes> {
+    fn next(&mut self) -> Option<Result<Bytes, BackupError>> {
         let mut encoder = self.encoder.take()?;
         while encoder.untaken_bytes() < CHUNK_BYTES {
-            let Some(object) = self.objects.next() else { return Some(encoder.finish()) };
-            encoder.object(&object);
+            let Some(object) = self.objects.next() else { return Some(Ok(encoder.finish())) };
+            if let Err(error) = encoder.object(&object) {
+                return Some(Err(error));
+            }
         }
         let chunk = encoder.take();
         self.encoder = Some(encoder);
-        Some(chunk)
+        Some(Ok(chunk))
     }
 }

@@ -41,9 +41,16 @@ impl Content {
 
     fn encode(&self) -> Vec<u8> {
         let mut encoder = BackupEncoder::new(&self.header);
-        self.files.iter().for_each(|file| encoder.file(file));
-        self.objects.iter().for_each(|object| encoder.object(object));
+        self.files.iter().for_each(|file| encoder.file(file).unwrap());
+        self.objects.iter().for_each(|object| encoder.object(object).unwrap());
         encoder.finish().to_vec()
+    }
+
+    /// The header, and the lengths of one entry without the entry.
+    fn encode_lengths(&self, name: u32, content: usize) -> Vec<u8> {
+        let header = BackupEncoder::new(&self.header).take();
+        let content = u32::try_from(content).unwrap();
+        [&header[..], &name.to_be_bytes(), &content.to_be_bytes()].concat()
     }
 }
 
@@ -105,22 +112,25 @@ fn what_no_store_holds_is_refused_with_a_right_checksum() {
     let object = |key, revision| Content::new(&[], &[(key, revision, b"{}")]);
     let twice = Content::new(&[], &[("/a", 1, b""), ("/a", 2, b"")]);
     let falling = Content::new(&[], &[("/b", 1, b""), ("/a", 2, b"")]);
-    let mut large = object("/a", 1);
-    large.objects[0].value = vec![b'x'; OBJECT_BYTES_MAX].into();
-    let files = Content::new(&[("f", &vec![b'x'; FILE_BYTES_MAX])], &[]);
     let mut many = example();
     many.header.files = FILES_MAX + 1;
-    for (content, problem) in [
-        (object("/a", 0), "\"/a\" has revision 0"),
-        (object("/a", 1_001), "\"/a\" has revision 1001, the backup is of revision 1000"),
-        (object("", 1), "an entry has 2 bytes"),
-        (twice, "\"/a\" follows \"/a\""),
-        (falling, "\"/a\" follows \"/b\""),
-        (large, "an entry has 3145730 bytes, at most 3145728"),
-        (files, "an entry has 65537 bytes, at most 65536"),
-        (many, "it has 65 files, at most 64"),
+    let mut far = example();
+    far.header.revision = REVISION_MAX.next();
+    for (bytes, problem) in [
+        (object("/a", 0).encode(), "\"/a\" has revision 0"),
+        (object("/a", 1_001).encode(), "\"/a\" has revision 1001, the backup is of revision 1000"),
+        (object("", 1).encode(), "an entry has 2 bytes"),
+        (twice.encode(), "\"/a\" follows \"/a\""),
+        (falling.encode(), "\"/a\" follows \"/b\""),
+        (
+            object("/a", 1).encode_lengths(2, OBJECT_BYTES_MAX),
+            "an entry has 3145730 bytes, at most 3145728",
+        ),
+        (example().encode_lengths(1, FILE_BYTES_MAX), "an entry has 65537 bytes, at most 65536"),
+        (many.encode(), "it has 65 files, at most 64"),
+        (far.encode(), "it is of revision 4611686018427387905, at most 4611686018427387904"),
     ] {
-        let error = decode([&content.encode()[..]]).unwrap_err().to_string();
+        let error = decode([&bytes[..]]).unwrap_err().to_string();
         assert!(error.contains(problem), "expected {problem:?} in {error}");
     }
     let mut fewer = example();
@@ -129,6 +139,25 @@ fn what_no_store_holds_is_refused_with_a_right_checksum() {
     let mut more = example();
     more.header.objects = 3;
     assert!(decode([&more.encode()[..]]).is_err());
+}
+
+/// A backup that no reader takes is not written.
+#[test]
+fn what_is_too_large_is_refused_by_name() {
+    let mut content = example();
+    content.files[0].content = vec![b'x'; FILE_BYTES_MAX].into();
+    content.objects[0].value = vec![b'x'; OBJECT_BYTES_MAX].into();
+    let mut encoder = BackupEncoder::new(&content.header);
+    encoder.take();
+    assert_eq!(
+        encoder.file(&content.files[0]).unwrap_err().to_string(),
+        "\"pki/ca.key\" has 65546 bytes, a backup takes at most 65536"
+    );
+    assert_eq!(
+        encoder.object(&content.objects[0]).unwrap_err().to_string(),
+        "\"/pods/default/web\" has 3145745 bytes, a backup takes at most 3145728"
+    );
+    assert_eq!(encoder.untaken_bytes(), 0);
 }
 
 /// A store that goes on: what was written after the backup began is not in it.
@@ -146,11 +175,16 @@ fn a_backup_of_a_store_has_all_objects_of_one_revision() {
         put(key, large);
     }
     put("/a", b"changed");
+    // one write is on its way to the disk, and others come while the backup is read
+    let encode = |_| Bytes::from_static(b"not durable yet");
+    let pending = store.write("/b", WritePrecondition::Any, Mutation::Put(&encode)).unwrap();
     let mut stream = store.backup(42).unwrap();
-    let first = stream.next().unwrap();
+    let first = stream.next().unwrap().unwrap();
     put("/a", b"too late");
+    pending.try_get().expect("the commit had both").unwrap();
     put("/d", b"too late");
-    let pieces: Vec<Bytes> = std::iter::once(first).chain(stream).collect();
+    let others = stream.map(Result::unwrap);
+    let pieces: Vec<Bytes> = std::iter::once(first).chain(others).collect();
     assert!(pieces.len() > 2, "it comes in pieces");
     let content = decode(pieces.iter().map(|piece| &piece[..])).unwrap();
     let header =
