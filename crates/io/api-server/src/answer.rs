@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::StreamExt;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
@@ -14,7 +13,6 @@ use rekindle_api::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
 use rekindle_api::outcome::{ApiAnswer, RequestOutcome};
 use rekindle_api::proxy_request::ProxyRequest;
 use rekindle_api::status::ApiError;
-use rekindle_store::backup::BackupStream;
 
 use super::audit::AuditTrail;
 use super::body::FrontBody;
@@ -23,11 +21,6 @@ use super::logs::LogRequestError;
 use super::metrics::RequestLabels;
 use super::proxy::{self, ProxiedRequest};
 use super::response::{respond, stream};
-
-/// How many backups may be read at a time.
-pub(super) const BACKUPS_MAX: usize = 2;
-/// Seconds after which a client that wants one more tries again.
-const BACKUP_RETRY_SECONDS: u32 = 10;
 
 /// The request that is answered.
 #[derive(Clone, Copy)]
@@ -70,7 +63,7 @@ impl Front {
             RequestOutcome::Webhooks(_) => {
                 respond(ApiError::internal("webhooks are asked before the answer").into())
             }
-            RequestOutcome::Backup(backup) => self.backup(backup),
+            RequestOutcome::Backup => self.backup(&asked.parts.method).await,
         }
     }
 
@@ -133,20 +126,6 @@ impl Front {
             }),
             Err(error) => respond(ApiError::internal(error).into()),
         }
-    }
-
-    /// Each backup keeps alive what is overwritten while its client reads it.
-    fn backup(&self, backup: BackupStream) -> Response<FrontBody> {
-        let Ok(permit) = Arc::clone(&self.backups).try_acquire_owned() else {
-            let problem = format!("{BACKUPS_MAX} backups are being read already");
-            return respond(ApiError::too_many_requests(problem, BACKUP_RETRY_SECONDS).into());
-        };
-        let chunks = backup.map(move |chunk| {
-            let _held_to_the_end = &permit;
-            chunk.map_err(std::io::Error::other)
-        });
-        let body = FrontBody::stream(futures::stream::iter(chunks).boxed());
-        stream(body, "application/octet-stream")
     }
 
     async fn log(&self, query: LogQuery) -> Response<FrontBody> {

@@ -25,8 +25,9 @@ use rekindle_metrics::MetricsSource;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
-use super::answer::{AnswerContext, BACKUPS_MAX};
+use super::answer::AnswerContext;
 use super::audit::{AuditLog, AuditTrail};
+use super::backup::BACKUPS_MAX;
 use super::bad_tokens::BadTokens;
 use super::body::{FrontBody, FrontPhase, PhaseSender};
 use super::caller::RequestSource;

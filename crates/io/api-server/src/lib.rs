@@ -15,6 +15,7 @@
 mod aggregation;
 mod answer;
 mod audit;
+mod backup;
 mod bad_tokens;
 mod body;
 mod caller;

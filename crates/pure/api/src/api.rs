@@ -457,7 +457,7 @@ fn with_warning(
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics
             | RequestOutcome::Webhooks(_)
-            | RequestOutcome::Backup(_)),
+            | RequestOutcome::Backup),
         ) => Ok(other),
         Err(error) => Err(error.with_warnings(warnings)),
     }

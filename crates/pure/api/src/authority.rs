@@ -18,6 +18,7 @@ use crate::auth::rbac::RbacPolicies;
 use crate::auth::rbac::policies::{DeletedPolicy, PolicyChange};
 use crate::auth::user::MASTERS;
 use crate::auth::{AccessAttributes, AuthorizationMode, ClientIdentity, UserInfo};
+use crate::discovery;
 use crate::keys;
 use crate::kinds::rbac::GROUP;
 use crate::node_rights;
@@ -43,6 +44,16 @@ struct AuthorityIndex {
     feeds: Vec<(Arc<KindEntry>, StoreWatch)>,
 }
 
+/// What a backup shows. A role for paths such as `*` must not give it to who may not read it.
+const EVERY_OBJECT: AccessAttributes<'static> = AccessAttributes::Resource {
+    verb: "get",
+    group: "*",
+    resource: "*",
+    subresource: "",
+    namespace: "",
+    name: "",
+};
+
 /// The answer, with the reason that a review shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AccessDecision {
@@ -50,6 +61,10 @@ pub(crate) enum AccessDecision {
     Allow(String),
     /// Nothing allows it.
     Deny,
+}
+
+fn shows_every_object(what: &AccessAttributes<'_>) -> bool {
+    matches!(what, AccessAttributes::Path { path, .. } if discovery::is_backup(path))
 }
 
 impl Authority {
@@ -87,6 +102,11 @@ impl Authority {
     ) -> Result<AccessDecision, ApiError> {
         if self.mode == AuthorizationMode::AlwaysAllow || user.is_in(MASTERS) {
             return Ok(AccessDecision::Allow(String::new()));
+        }
+        if shows_every_object(what)
+            && self.decide(state, user, &EVERY_OBJECT)? == AccessDecision::Deny
+        {
+            return Ok(AccessDecision::Deny);
         }
         let node = node_rights::node_of(user);
         let (granted, is_named) = {

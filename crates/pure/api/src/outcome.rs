@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rekindle_store::backup::BackupStream;
 use rekindle_store::{DurableWrite, PendingWrite, StoreError};
 
 use crate::admission_session::WebhookQuestion;
@@ -40,8 +39,8 @@ pub enum RequestOutcome {
     Metrics,
     /// These have to be asked first; then the request is handled again.
     Webhooks(Vec<WebhookQuestion>),
-    /// All that is stored, as it was at one revision.
-    Backup(BackupStream),
+    /// The front has the answer: all that is stored, as it is at one revision.
+    Backup,
 }
 
 impl RequestOutcome {

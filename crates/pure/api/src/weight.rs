@@ -23,7 +23,7 @@ const LIGHT_DEFINITIONS: usize = 50;
 
 impl Api {
     /// Whether handling the request may take long: patches, large bodies, long lists, deletions of
-    /// many, quotas, and backups.
+    /// many, and quotas. Handling a backup is none of it: the front makes it.
     pub fn is_heavy(&self, request: &ApiRequest) -> bool {
         if request.body.len() > BODY_BYTES || request.method == Method::PATCH {
             return true;
@@ -31,9 +31,8 @@ impl Api {
         let path = match PathTarget::parse(&request.path) {
             PathTarget::Resource(path) => path,
             PathTarget::Other(path) => {
-                return discovery::is_backup(&path)
-                    || discovery::lists_kinds(&path)
-                        && self.store().has_more_than(DEFINITIONS, LIGHT_DEFINITIONS);
+                return discovery::lists_kinds(&path)
+                    && self.store().has_more_than(DEFINITIONS, LIGHT_DEFINITIONS);
             }
         };
         if path.subresource == PROXY {

@@ -81,7 +81,7 @@ impl SimServer {
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics
             | RequestOutcome::Webhooks(_)
-            | RequestOutcome::Backup(_) => None,
+            | RequestOutcome::Backup => None,
         };
         let Some(ApiAnswer { code, body, warnings, .. }) = answer else {
             return SimAnswer { code: 501, body: Bytes::new(), warnings: Vec::new() };

@@ -132,14 +132,16 @@ async fn two_backups_are_read_at_a_time_and_writers_go_on() {
     let third = send(&service, "GET", "/backup", "").await;
     assert_eq!(third.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(third.headers().contains_key("retry-after"));
-    let made = send(&service, "POST", CONFIG_MAPS, config_map("later").to_string()).await;
-    assert_eq!(made.status(), StatusCode::CREATED);
+    let head = send(&service, "HEAD", "/backup", "").await;
+    assert_eq!(head.status(), StatusCode::OK, "the head takes no turn");
 
     drop(first);
-    let head = send(&service, "HEAD", "/backup", "").await;
-    assert_eq!(head.status(), StatusCode::OK);
+    // its task sees that the client is gone
+    tokio::task::yield_now().await;
+    let made = send(&service, "POST", CONFIG_MAPS, config_map("later").to_string()).await;
+    assert_eq!(made.status(), StatusCode::CREATED);
     let third = send(&service, "GET", "/backup", "").await;
-    assert_eq!(third.status(), StatusCode::OK, "the first and the head hold nothing any more");
+    assert_eq!(third.status(), StatusCode::OK, "the first holds nothing any more");
     let bytes = second.into_body().collect().await.unwrap().to_bytes();
     let mut decoder = BackupDecoder::default();
     decoder.push(&bytes);
@@ -149,6 +151,36 @@ async fn two_backups_are_read_at_a_time_and_writers_go_on() {
     assert_eq!(header.revision, revision, "the moment at which it was asked for");
     while decoder.next_part().unwrap().is_some() {}
     decoder.finish().unwrap();
+}
+
+/// What it holds is free then, and the client cannot take it for a whole one.
+#[tokio::test(start_paused = true)]
+async fn a_backup_that_its_client_does_not_take_ends_after_a_minute() {
+    let (front, _) = front();
+    let service = admin(&front);
+    let first = send(&service, "GET", "/backup", "").await;
+    let second = send(&service, "GET", "/backup", "").await;
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    let refused = send(&service, "GET", "/backup", "").await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let third = send(&service, "GET", "/backup", "").await;
+    assert_eq!(third.status(), StatusCode::OK);
+    for stalled in [first, second] {
+        let error = stalled.into_body().collect().await.unwrap_err();
+        assert_eq!(error.to_string(), "the backup ended early");
+    }
+    let bytes = third.into_body().collect().await.unwrap().to_bytes();
+    assert!(bytes.starts_with(b"rekindle-backup\n"));
+}
+
+#[tokio::test]
+async fn a_backup_ends_with_the_front() {
+    let (front, _) = front();
+    let backup = send(&admin(&front), "GET", "/backup", "").await;
+    front.end_watches();
+    let error = backup.into_body().collect().await.unwrap_err();
+    assert_eq!(error.to_string(), "the backup ended early");
 }
 
 #[tokio::test]

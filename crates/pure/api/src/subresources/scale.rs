@@ -131,7 +131,7 @@ fn as_scale(entry: &KindEntry, outcome: RequestOutcome) -> RequestOutcome {
         | RequestOutcome::ResourceMetrics(_)
         | RequestOutcome::Metrics
         | RequestOutcome::Webhooks(_)
-        | RequestOutcome::Backup(_)) => other,
+        | RequestOutcome::Backup) => other,
     }
 }
 

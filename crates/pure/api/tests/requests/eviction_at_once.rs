@@ -291,7 +291,7 @@ fn evictions_in_the_same_moment_share_what_the_budget_has_left() {
                 | RequestOutcome::ResourceMetrics(_)
                 | RequestOutcome::Metrics
                 | RequestOutcome::Webhooks(_)
-                | RequestOutcome::Backup(_) => panic!("no eviction"),
+                | RequestOutcome::Backup => panic!("no eviction"),
             });
         }
     });

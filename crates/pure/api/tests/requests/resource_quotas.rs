@@ -68,7 +68,7 @@ fn queued(
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics
             | RequestOutcome::Webhooks(_)
-            | RequestOutcome::Backup(_) => panic!("neither a write nor an answer: {target}"),
+            | RequestOutcome::Backup => panic!("neither a write nor an answer: {target}"),
         }
     });
     outcomes.collect()

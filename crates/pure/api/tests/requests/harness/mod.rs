@@ -152,7 +152,7 @@ impl Bench {
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics
             | RequestOutcome::Webhooks(_)
-            | RequestOutcome::Backup(_) => {
+            | RequestOutcome::Backup => {
                 panic!("not an answer: {} {}", request.method, request.path)
             }
         }
@@ -213,7 +213,7 @@ impl Bench {
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics
             | RequestOutcome::Webhooks(_)
-            | RequestOutcome::Backup(_) => {
+            | RequestOutcome::Backup => {
                 panic!("not a watch: {target}")
             }
         }
