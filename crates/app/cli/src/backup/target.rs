@@ -1,13 +1,16 @@
-//! A backup on its way into a file: under another name until it is whole and durable.
+//! A backup on its way into a file, which has no name until it is whole and durable.
 
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use rekindle_api_server::pki::sync_folder_of;
 use rekindle_store::StoredObject;
 use rekindle_store::backup::{BackupEncoder, BackupFile, BackupHeader};
-use tempfile::NamedTempFile;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
+use tempfile::{NamedTempFile, TempPath};
 
 use super::is_standard_stream;
 use crate::output;
@@ -19,11 +22,19 @@ const WRITE_BYTES: usize = 1 << 20;
 pub enum BackupTarget {
     /// A file with mode 0600. Dropped, it is gone.
     File {
-        staged: NamedTempFile,
+        staged: StagedFile,
         path: PathBuf,
         replaces: bool,
     },
     StandardOutput,
+}
+
+/// A private file before it has its name.
+pub enum StagedFile {
+    /// It has none at all, so it is gone with the process, however that ends.
+    Unnamed(File),
+    /// The file system has no files without names: it has another one.
+    Named(NamedTempFile),
 }
 
 /// Writes a backup to its target.
@@ -42,12 +53,17 @@ impl BackupTarget {
             }
             return Ok(Self::StandardOutput);
         }
-        if !replaces && file.symlink_metadata().is_ok() {
-            return Err(is_there(file));
+        match file.symlink_metadata() {
+            Ok(found) if !found.is_file() => bail!(
+                "{} is no regular file, and would be replaced by one: name a file, or write to standard output with -",
+                file.display()
+            ),
+            Ok(_) if !replaces => return Err(is_there(file)),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("look at {}", file.display())),
         }
-        let staged = tempfile::Builder::new()
-            .prefix(".rekindle-backup-")
-            .tempfile_in(folder_of(file))
+        let staged = StagedFile::create(folder_of(file))
             .with_context(|| format!("create {}", file.display()))?;
         Ok(Self::File { staged, path: file.to_owned(), replaces })
     }
@@ -65,7 +81,7 @@ impl BackupTarget {
     fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match self {
             Self::File { staged, path, .. } => {
-                staged.write_all(bytes).with_context(|| format!("write {}", path.display()))
+                staged.file().write_all(bytes).with_context(|| format!("write {}", path.display()))
             }
             Self::StandardOutput => output::print_bytes(bytes),
         }
@@ -75,10 +91,11 @@ impl BackupTarget {
     fn finish(self) -> anyhow::Result<()> {
         let Self::File { staged, path, replaces } = self else { return Ok(()) };
         let writing = || format!("write {}", path.display());
-        staged.as_file().sync_all().with_context(writing)?;
-        let named = if replaces { staged.persist(&path) } else { staged.persist_noclobber(&path) };
+        staged.file().sync_all().with_context(writing)?;
+        let named = staged.named(folder_of(&path)).with_context(writing)?;
+        let named = if replaces { named.persist(&path) } else { named.persist_noclobber(&path) };
         match named {
-            Ok(_) => {}
+            Ok(()) => {}
             Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {
                 return Err(is_there(&path));
             }
@@ -86,6 +103,44 @@ impl BackupTarget {
         }
         sync_folder_of(&path).with_context(writing)
     }
+}
+
+impl StagedFile {
+    fn create(folder: &Path) -> io::Result<Self> {
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => Ok(Self::Unnamed(file.into())),
+            // where this fails for another reason, so does the next, which says why
+            Err(_) => names().tempfile_in(folder).map(Self::Named),
+        }
+    }
+
+    fn file(&self) -> &File {
+        match self {
+            Self::Unnamed(file) => file,
+            Self::Named(file) => file.as_file(),
+        }
+    }
+
+    /// The file under some name in its folder. Dropped, it is gone.
+    fn named(self, folder: &Path) -> io::Result<TempPath> {
+        match self {
+            Self::Unnamed(file) => {
+                let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
+                let link = |name: &Path| {
+                    linkat(CWD, &unnamed, CWD, name, AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
+                };
+                Ok(names().make_in(folder, link)?.into_temp_path())
+            }
+            Self::Named(file) => Ok(file.into_temp_path()),
+        }
+    }
+}
+
+fn names() -> tempfile::Builder<'static, 'static> {
+    let mut names = tempfile::Builder::new();
+    names.prefix(".rekindle-backup-");
+    names
 }
 
 impl BackupWriter {
@@ -120,5 +175,73 @@ fn folder_of(file: &Path) -> &Path {
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         Some(_) | None => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use rekindle_store::Revision;
+
+    use super::*;
+
+    const HEADER: BackupHeader =
+        BackupHeader { revision: Revision(1), created_at_micros: 1, files: 0, objects: 0 };
+
+    fn names_in(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_backup_is_private_from_its_first_byte_and_has_its_name_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("backup");
+        let staged_files = [
+            StagedFile::create(folder.path()).unwrap(),
+            StagedFile::Named(names().tempfile_in(folder.path()).unwrap()),
+        ];
+        for staged in staged_files {
+            assert_eq!(staged.file().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            let target = BackupTarget::File { staged, path: path.clone(), replaces: true };
+            let mut writer = target.begin(HEADER, &[]).unwrap();
+            writer.target.write(b"begun").unwrap();
+            assert!(!path.exists());
+            writer.finish().unwrap();
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            std::fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(names_in(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn a_backup_that_does_not_become_whole_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("backup");
+        let mut writer = BackupTarget::open(&path, false).unwrap().begin(HEADER, &[]).unwrap();
+        writer.target.write(b"begun").unwrap();
+        if let BackupTarget::File { staged: StagedFile::Unnamed(_), .. } = &writer.target {
+            assert_eq!(names_in(folder.path()), [""; 0], "not even while it is written");
+        }
+        drop(writer);
+        assert_eq!(names_in(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for place in [Path::new("/dev/null"), &link, folder.path()] {
+            for replaces in [false, true] {
+                let error = BackupTarget::open(place, replaces).err().unwrap().to_string();
+                assert!(error.contains("is no regular file"), "{error}");
+            }
+        }
+        let error = BackupTarget::open(&file, false).err().unwrap().to_string();
+        assert!(error.contains("--force to replace it"), "{error}");
+        assert!(BackupTarget::open(&file, true).is_ok());
     }
 }
