@@ -106,7 +106,7 @@ impl RedbDisk {
 
 impl RedbDisk {
     /// The database is this function's until all is read. A panic drops it while it unwinds: then
-    /// redb leaves the file as it is, but it would write to it later.
+    /// redb writes nothing but the mark that the file was not closed. Later it would write more.
     fn load_content(&mut self) -> Result<DiskContent, DiskError> {
         let database = match self.database.take() {
             Some(open) => open,
