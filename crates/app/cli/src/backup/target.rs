@@ -55,7 +55,7 @@ impl BackupTarget {
         }
         match file.symlink_metadata() {
             Ok(found) if !found.is_file() => bail!(
-                "{} is no regular file, and would be replaced by one: name a file, or write to standard output with -",
+                "{} is no regular file: name one, or write to standard output with -",
                 file.display()
             ),
             Ok(_) if !replaces => return Err(is_there(file)),
