@@ -60,7 +60,7 @@ impl RequestOutcome {
             | Self::ResourceMetrics(_)
             | Self::Metrics
             | Self::Webhooks(_)
-            | Self::Backup(_)) => other,
+            | Self::Backup) => other,
         }
     }
 }

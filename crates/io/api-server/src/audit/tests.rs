@@ -106,7 +106,8 @@ async fn a_full_queue_loses_what_may_not_wait_and_holds_what_may() {
 #[test]
 fn answers_in_protobuf_are_recorded_like_those_in_json() {
     // a Status as Go writes it: reason NotFound, code 404
-    let status = b"k8s\0\n\x0c\n\x02v1\x12\x06Status\x12\x18\n\x00\x12\x07Failure\"\x08NotFound0\x94\x03";
+    let status =
+        b"k8s\0\n\x0c\n\x02v1\x12\x06Status\x12\x18\n\x00\x12\x07Failure\"\x08NotFound0\x94\x03";
     let body =
         RecordedAnswer::new(b"application/vnd.kubernetes.protobuf", &Bytes::from_static(status));
     let body = body.unwrap();
