@@ -204,8 +204,8 @@ fn a_webhook_that_fails_refuses_or_is_passed_over_as_its_policy_says() {
         let fails = configuration(kind, name, client.clone(), json!({"timeoutSeconds": 1}));
         engine.apply(&fails);
         let refused = engine.kubectl_fails(&APPLY, &config_map(name));
-        let whose = format!("failed calling webhook \"{name}.example.org\"");
-        assert!(refused.contains(&whose) && refused.contains(says), "{refused}");
+        let prefix = format!("failed calling webhook \"{name}.example.org\"");
+        assert!(refused.contains(&prefix) && refused.contains(says), "{refused}");
         let ignored = json!({"timeoutSeconds": 1, "failurePolicy": "Ignore"});
         engine.apply(&configuration(kind, name, client, ignored));
         engine.apply(&config_map(name));

@@ -58,7 +58,7 @@ fn succeeds(output: &Output) -> String {
     text(&output.stdout)
 }
 
-/// What a command that must fail has told.
+/// What a command that must fail has printed.
 #[track_caller]
 fn fails(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
@@ -312,10 +312,10 @@ fn a_restore_in_place_keeps_the_containers_of_its_pods_and_ends_all_others() {
     let before = succeeds_bytes(&engine.rekindle(&["backup", "-"]));
     let before = decode(&before).header.revision;
 
-    let told = succeeds(&engine.rekindle(&["restore", file, "--force"]));
-    let (_, revision) = told.lines().next().unwrap().rsplit_once(' ').unwrap();
+    let output = succeeds(&engine.rekindle(&["restore", file, "--force"]));
+    let (_, revision) = output.lines().next().unwrap().rsplit_once(' ').unwrap();
     assert!(
-        told.contains("; revisions go on above ") && revision.parse::<u64>().unwrap() > before.0
+        output.contains("; revisions go on above ") && revision.parse::<u64>().unwrap() > before.0
     );
     engine.launch(&[]);
     engine.wait_ready("early");
@@ -426,8 +426,8 @@ fn a_damaged_backup_is_refused_and_changes_nothing() {
             &["restore", damaged_name, "--force"][..],
             &["store", "check", "--backup", damaged_name],
         ] {
-            let told = fails(&run(arguments, &data_dir));
-            assert!(told.contains(problem) && told.contains(damaged_name), "{told}");
+            let output = fails(&run(arguments, &data_dir));
+            assert!(output.contains(problem) && output.contains(damaged_name), "{output}");
         }
         let fresh = folder.path().join("fresh");
         fails(&run(&["restore", damaged_name], &fresh));
@@ -435,22 +435,22 @@ fn a_damaged_backup_is_refused_and_changes_nothing() {
     }
     // whole, and yet nothing that an engine has written
     craft(&damaged, 9, &[map("a", 4), map("b", 4)], &[]);
-    let told = fails(&run(&["restore", damaged_name, "--force"], &data_dir));
-    assert!(told.contains("has revision 4, as \"/configmaps/default/a\" has"), "{told}");
+    let output = fails(&run(&["restore", damaged_name, "--force"], &data_dir));
+    assert!(output.contains("has revision 4, as \"/configmaps/default/a\" has"), "{output}");
     for (files, problem) in [
         (&[("../../etc/passwd", "root")][..], "file \"../../etc/passwd\" is no key"),
         (&keys("half")[1..], "pki/ca.crt is missing beside the other keys"),
     ] {
         craft(&damaged, 9, &[], files);
-        let told = fails(&run(&["restore", damaged_name, "--force"], &data_dir));
-        assert!(told.contains(problem), "{told}");
+        let output = fails(&run(&["restore", damaged_name, "--force"], &data_dir));
+        assert!(output.contains(problem), "{output}");
         let checked = run(&["store", "check", "--backup", damaged_name], &data_dir);
         assert_eq!(checked.status.code(), Some(1));
         assert!(text(&checked.stdout).contains(problem), "{}", text(&checked.stdout));
     }
     craft(&damaged, u64::MAX, &[], &[]);
-    let told = fails(&run(&["restore", damaged_name, "--force"], &data_dir));
-    assert!(told.contains("it is of revision 18446744073709551615"), "{told}");
+    let output = fails(&run(&["restore", damaged_name, "--force"], &data_dir));
+    assert!(output.contains("it is of revision 18446744073709551615"), "{output}");
     assert!(files_below(&data_dir) == before, "the store is as it was");
 }
 
@@ -510,8 +510,8 @@ fn a_store_that_another_process_has_open_is_not_replaced() {
     succeeds(&run(&arguments, &data_dir));
     let mut other = RedbDisk::new(data_dir.join("store.redb"));
     let content = other.load().unwrap();
-    let told = fails(&run(&arguments, &data_dir));
-    assert!(told.contains("store.redb\" is held by another process"), "{told}");
+    let output = fails(&run(&arguments, &data_dir));
+    assert!(output.contains("store.redb\" is held by another process"), "{output}");
     drop(other);
     assert_eq!(RedbDisk::new(data_dir.join("store.redb")).load().unwrap(), content);
 }
@@ -539,21 +539,21 @@ fn an_interrupted_restore_keeps_engines_out_until_it_is_repeated() {
     craft(&file, 20, &[map("b", 7), range], &keys("new"));
     // a folder cannot be replaced by the file
     std::fs::create_dir_all(data_dir.join("service-cidr/in-the-way")).unwrap();
-    let told = fails(&run(&["restore", file_name, "--force"], &data_dir));
-    assert!(told.contains("the restore is unfinished"), "{told}");
+    let output = fails(&run(&["restore", file_name, "--force"], &data_dir));
+    assert!(output.contains("the restore is unfinished"), "{output}");
     let kept = files_below(&data_dir).into_keys().filter(|path| !before.contains_key(path));
     let (asides, others): (Vec<_>, Vec<_>) =
         kept.partition(|path| path.to_string_lossy().contains(".before-restore-"));
     assert_eq!(asides.len(), 4);
-    assert!(asides.iter().all(|aside| told.contains(aside.to_str().unwrap())), "{told}");
+    assert!(asides.iter().all(|aside| output.contains(aside.to_str().unwrap())), "{output}");
     assert_eq!(others, [data_dir.join("restore-unfinished")], "nothing half written is left");
     let store = data_dir.join("store.redb");
     assert!(std::fs::read(&store).unwrap() == before[&store], "the store is the last");
 
     std::fs::remove_dir_all(data_dir.join("service-cidr")).unwrap();
     for arguments in [&["up", "--listen", "127.0.0.1:0"][..], &["backup", "-"]] {
-        let told = fails(&run(arguments, &data_dir));
-        assert!(told.contains("was interrupted: repeat it"), "{told}");
+        let output = fails(&run(arguments, &data_dir));
+        assert!(output.contains("was interrupted: repeat it"), "{output}");
     }
     succeeds(&run(&["restore", file_name, "--force"], &data_dir));
     assert!(!data_dir.join("restore-unfinished").exists());
@@ -576,8 +576,8 @@ fn a_damaged_store_is_not_backed_up_and_stays_as_it_is() {
     flipped[at] ^= 1;
     for damaged in [flipped, Vec::new(), b"no store".to_vec()] {
         std::fs::write(&store, &damaged).unwrap();
-        let told = fails(&run(&["backup", file_name, "--force"], &data_dir));
-        assert!(told.contains("is damaged"), "{told}");
+        let output = fails(&run(&["backup", file_name, "--force"], &data_dir));
+        assert!(output.contains("is damaged"), "{output}");
         assert!(std::fs::read(&store).unwrap() == damaged, "a backup changes nothing");
         assert!(std::fs::read(&file).unwrap() == good, "the last good backup stays");
     }

@@ -5,6 +5,7 @@ mod signatures;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -15,6 +16,7 @@ use rekindle_api::certificates::{
     CertificateOrder, FollowedRequest, FollowedRequests, SigningAgenda, SigningDecision,
     WrittenStatus, decide,
 };
+use rekindle_api::status::ApiError;
 use rekindle_types::{ObjectJson, Tick};
 use serde_json::json;
 
@@ -26,6 +28,8 @@ pub use signatures::RingSignatures;
 
 /// Who signs.
 const SIGNER: &str = "system:rekindle-signer";
+/// After the requests could not be watched.
+const AFTER_FAILURE: Duration = Duration::from_secs(30);
 const COLLECTION: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 /// Why nothing became of a decision.
@@ -48,7 +52,18 @@ pub async fn sign_certificates(
     let mut stop = std::pin::pin!(stop);
     let signer = CertificateSigner { front, authority };
     loop {
-        let Some(requests) = signer.follow() else { return };
+        let requests = match signer.follow() {
+            Ok(Some(requests)) => requests,
+            // the kind is not served
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(%error, "failed to watch signing requests");
+                tokio::select! {
+                    () = &mut stop => return,
+                    () = tokio::time::sleep(AFTER_FAILURE) => continue,
+                }
+            }
+        };
         tokio::select! {
             () = &mut stop => return,
             end = signer.run(requests) => match end {
@@ -74,11 +89,8 @@ struct CertificateSigner {
 }
 
 impl CertificateSigner {
-    fn follow(&self) -> Option<FollowedRequests> {
-        let followed = self.front.api().follow_signing_requests();
-        followed
-            .inspect_err(|error| tracing::warn!(%error, "failed to watch signing requests"))
-            .ok()?
+    fn follow(&self) -> Result<Option<FollowedRequests>, ApiError> {
+        self.front.api().follow_signing_requests()
     }
 
     async fn run(&self, mut requests: FollowedRequests) -> FeedEnd {
@@ -87,6 +99,10 @@ impl CertificateSigner {
             let request = tokio::select! {
                 change = requests.next() => match change {
                     Some(FollowedRequest::Changed(request)) => *request,
+                    Some(FollowedRequest::Gone(name)) => {
+                        agenda.forget(&name);
+                        continue;
+                    }
                     Some(FollowedRequest::Unreadable(error)) => {
                         tracing::warn!(%error, "failed to read signing request");
                         continue;
@@ -129,7 +145,7 @@ impl CertificateSigner {
             SigningDecision::Remove => self.remove(request).await,
         };
         match done {
-            Ok(()) => agenda.note(request),
+            Ok(()) => agenda.note(request, now),
             Err(error) => {
                 let name = request.metadata.name.as_deref().unwrap_or_default();
                 let error: &dyn std::error::Error = &error;
@@ -172,7 +188,8 @@ impl CertificateSigner {
         self.send(Method::DELETE, path_of(request), precondition.to_string().into()).await
     }
 
-    /// A request that is gone, or has changed, is no failure: its change comes here, too.
+    /// A request that is gone is no failure. One that has changed is tried again, unless its change
+    /// comes here before: a webhook may refuse with any code.
     async fn send(&self, method: Method, path: String, body: Vec<u8>) -> Result<(), SigningError> {
         let request = Request::builder()
             .method(method.clone())
@@ -182,7 +199,7 @@ impl CertificateSigner {
         let caller = RequestSource::InProcess(ClientIdentity::User(UserInfo::internal(SIGNER)));
         let response = self.front.serve(&caller, request).await;
         let status = response.status();
-        if status.is_success() || matches!(status, StatusCode::CONFLICT | StatusCode::NOT_FOUND) {
+        if status.is_success() || status == StatusCode::NOT_FOUND {
             return Ok(());
         }
         let answer = response.into_body().collect().await.map(|body| body.to_bytes());

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::authentication::v1::BoundObjectReference;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     Node, NodeSpec, PersistentVolume, Pod, PodResourceClaimStatus, Volume,
@@ -19,6 +20,7 @@ use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart};
 use super::ObjectWrite;
 use crate::auth::ClientIdentity;
 use crate::call::{ApiCall, ObjectPart};
+use crate::certificates::{BuiltInSigner, CertificateRequest};
 use crate::node_rights::{LEASES, account, is_on, node_of};
 use crate::status::ApiError;
 use crate::validation::{items, text};
@@ -65,6 +67,8 @@ pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
         Some(why.to_owned())
     } else if made.is::<CSINode>() && name != node {
         Some("can only access CSINode with the same name as the requesting node".to_owned())
+    } else if let Some(request) = made.downcast_ref::<CertificateSigningRequest>() {
+        wrong_with_request(node, request)
     } else if made.is::<Node>() && name != node {
         Some(format!("node {node:?} may only create the Node of its own name"))
     } else if let Some(volume) = made.downcast_ref::<PersistentVolume>() {
@@ -77,6 +81,19 @@ pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
         None
     };
     refuse(call, name, why)
+}
+
+/// A node asks for certificates of its own only. Source: upstream since 1.31.
+fn wrong_with_request(node: &str, request: &CertificateSigningRequest) -> Option<String> {
+    let of_nodes = [BuiltInSigner::NodeClient.name(), BuiltInSigner::NodeServing.name()];
+    if !of_nodes.contains(&request.spec.signer_name.as_str()) {
+        return None;
+    }
+    // what cannot be read is refused by validation
+    let parsed = CertificateRequest::parse(&request.spec.request.0).ok()?;
+    let own = format!("system:node:{node}");
+    (parsed.common_names() != [own.as_str()])
+        .then(|| format!("can only create a node CSR with CN={own}"))
 }
 
 /// Refuses what a node's agent may not change: of its pods anything but the status, and in it the

@@ -4,7 +4,7 @@
 use x509_cert::ext::pkix::name::GeneralName;
 
 use super::certificate_request::CertificateRequest;
-use crate::auth::user::NODES;
+use crate::auth::user::{MASTERS, NODES};
 
 /// What the common name of a node begins with.
 const NODE_PREFIX: &str = "system:node:";
@@ -42,6 +42,15 @@ pub enum SignerRefusal {
     /// The common name is not that of a node.
     #[error("subject common name does not begin with system:node:")]
     CommonName,
+    /// Readers of a certificate with several common names take different ones.
+    #[error("the subject has more than one common name")]
+    SeveralCommonNames,
+    /// Readers of such a subject may read different names.
+    #[error("a name in the subject is no UTF8String, PrintableString or IA5String")]
+    SubjectText,
+    /// It would make its owner an administrator.
+    #[error("subject organization system:masters is not allowed")]
+    Masters,
     /// A server needs a name.
     #[error("DNS or IP subjectAltName is required")]
     NoServerName,
@@ -94,7 +103,11 @@ impl BuiltInSigner {
         request: &CertificateRequest,
         usages: &[String],
     ) -> Result<Vec<CertificateUsage>, SignerRefusal> {
+        check_subject(request)?;
         match self {
+            Self::ApiClient if request.organizations().contains(&MASTERS) => {
+                return Err(SignerRefusal::Masters);
+            }
             Self::ApiClient => {}
             Self::NodeClient => {
                 check_organization(request)?;
@@ -142,6 +155,17 @@ impl BuiltInSigner {
     }
 }
 
+/// The approver, the signer and the servers that see the certificate must read the same subject.
+fn check_subject(request: &CertificateRequest) -> Result<(), SignerRefusal> {
+    if request.common_name_count() > 1 {
+        return Err(SignerRefusal::SeveralCommonNames);
+    }
+    match request.has_plain_subject() {
+        true => Ok(()),
+        false => Err(SignerRefusal::SubjectText),
+    }
+}
+
 fn check_organization(request: &CertificateRequest) -> Result<(), SignerRefusal> {
     match request.organizations() == [NODES] {
         true => Ok(()),
@@ -149,7 +173,6 @@ fn check_organization(request: &CertificateRequest) -> Result<(), SignerRefusal>
     }
 }
 
-/// One common name: of two, readers of the certificate may take another one than this check.
 fn check_common_name(request: &CertificateRequest) -> Result<(), SignerRefusal> {
     match request.common_names().as_slice() {
         [name] if name.starts_with(NODE_PREFIX) => Ok(()),

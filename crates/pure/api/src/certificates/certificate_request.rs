@@ -2,7 +2,7 @@
 
 use der::asn1::ObjectIdentifier;
 use der::oid::AssociatedOid;
-use der::{Decode, Encode, Reader, SliceReader};
+use der::{Decode, Encode, Reader, SliceReader, Tag, Tagged};
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
@@ -12,7 +12,8 @@ use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
 use super::signature::{SignatureScheme, SignatureVerifier};
 
-const PEM_TAG: &str = "CERTIFICATE REQUEST";
+const BEGIN: &str = "-----BEGIN CERTIFICATE REQUEST-----";
+const END: &str = "-----END CERTIFICATE REQUEST-----";
 /// The reason for a text without such a block, in upstream's words.
 const NO_REQUEST_BLOCK: &str = "PEM block type must be CERTIFICATE REQUEST";
 
@@ -63,12 +64,14 @@ pub struct CertificateRequest {
 }
 
 impl CertificateRequest {
-    /// Reads the first PEM block of a text.
+    /// Reads the only PEM block of a text. Nothing else may stand there: another reader might show
+    /// its user another request than the one that is signed.
     ///
     /// # Errors
     /// When it is no request, or says something that no certificate can hold.
     pub fn parse(text: &[u8]) -> Result<Self, CertificateRequestError> {
-        let block = pem::parse(text).ok().filter(|block| block.tag() == PEM_TAG);
+        let block = only_block(text).and_then(|text| pem::parse(text).ok());
+        let block = block.filter(|block| block.headers().iter().next().is_none());
         let block = block.ok_or(CertificateRequestError::OtherBlock)?;
         let request = CertReq::from_der(block.contents())?;
         let signed = SliceReader::new(block.contents())?.sequence(|parts| {
@@ -119,7 +122,7 @@ impl CertificateRequest {
         &self.alternative_names
     }
 
-    /// The common names of the subject. A client is known by the first one.
+    /// The common names of the subject. A client is known by the first one that is not empty.
     pub fn common_names(&self) -> Vec<&str> {
         self.subject_values(COMMON_NAME)
     }
@@ -129,11 +132,38 @@ impl CertificateRequest {
         self.subject_values(ORGANIZATION)
     }
 
+    /// How many common names the subject has, whatever they say.
+    pub(super) fn common_name_count(&self) -> usize {
+        self.subject().iter().filter(|value| value.oid == COMMON_NAME).count()
+    }
+
+    /// Whether each name and group is a text that every reader of certificates reads in the same
+    /// way.
+    pub(super) fn has_plain_subject(&self) -> bool {
+        let read = [COMMON_NAME, ORGANIZATION];
+        let mut values = self.subject().iter().filter(|value| read.contains(&value.oid));
+        values.all(|value| {
+            let is_plain = matches!(
+                value.value.tag(),
+                Tag::Utf8String | Tag::PrintableString | Tag::Ia5String
+            );
+            is_plain && std::str::from_utf8(value.value.value()).is_ok()
+        })
+    }
+
     /// As the server reads the subject of a client certificate: text of UTF-8, whatever its tag.
     fn subject_values(&self, attribute: ObjectIdentifier) -> Vec<&str> {
         let values = self.subject().iter().filter(|value| value.oid == attribute);
         values.filter_map(|value| std::str::from_utf8(value.value.value()).ok()).collect()
     }
+}
+
+/// The text of the one block, if there is nothing else.
+fn only_block(text: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(text).ok()?.trim();
+    let after = text.strip_prefix(BEGIN)?.starts_with(['\n', '\r']);
+    let is_alone = text.matches("-----BEGIN").count() == 1 && text.ends_with(END);
+    (after && is_alone).then_some(text)
 }
 
 /// The names of the requested extension that a certificate takes over.

@@ -12,6 +12,7 @@ use rekindle_store::{RangeQuery, StoreError, StoreEvent, StoreWatch, StoredObjec
 use crate::keys;
 use crate::kinds::certificate_signing_request::{GROUP, PLURAL};
 use crate::registry::KindEntry;
+use crate::selectors::names_of_key;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::stored::decode_stored;
@@ -31,6 +32,8 @@ fn entry(api: &ApiShared) -> Option<&Arc<KindEntry>> {
 pub enum FollowedRequest {
     /// A request that is there, or has changed.
     Changed(Box<CertificateSigningRequest>),
+    /// The request of this name has gone.
+    Gone(String),
     /// One that cannot be read. The others follow.
     Unreadable(ApiError),
     /// The watch fell behind the store's history: begin again.
@@ -55,12 +58,13 @@ impl FollowedRequests {
         if let Some(stored) = self.stored.pop_front() {
             return Some(self.read(&stored));
         }
-        loop {
-            match poll_fn(|context| Pin::new(&mut self.watch).poll_next(context)).await? {
-                Ok(StoreEvent::Put { object, .. }) => return Some(self.read(&object)),
-                Ok(StoreEvent::Delete { .. }) => {}
-                Err(error) => return Some(FollowedRequest::Behind(error)),
+        match poll_fn(|context| Pin::new(&mut self.watch).poll_next(context)).await? {
+            Ok(StoreEvent::Put { object, .. }) => Some(self.read(&object)),
+            Ok(StoreEvent::Delete { previous, .. }) => {
+                let (_, name) = names_of_key(&self.entry, previous.key.as_str());
+                Some(FollowedRequest::Gone(name.to_owned()))
             }
+            Err(error) => Some(FollowedRequest::Behind(error)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! When to look at CertificateSigningRequests again: when they go by themselves, by the times of
 //! upstream's `pkg/controller/certificates/cleaner`, and after a write that failed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use rekindle_types::{Tick, TickDuration};
@@ -20,21 +20,39 @@ const AFTER_FAILURE: TickDuration = TickDuration::from_secs(30);
 /// The names of requests, by the time at which they are looked at again.
 #[derive(Debug, Default)]
 pub struct SigningAgenda {
-    /// A request may stand here more than once: its state says what is to be done.
     due: BTreeSet<(Tick, String)>,
+    /// The same, by name: a request stands here once.
+    by_name: BTreeMap<String, Tick>,
 }
 
 impl SigningAgenda {
-    /// Remembers when a request goes.
-    pub fn note(&mut self, request: &CertificateSigningRequest) {
-        if let Some(due) = goes_at(request) {
-            self.due.insert((due, name(request)));
+    /// Remembers when a request goes. One that should be gone by now is looked at again soon, and
+    /// not at once.
+    pub fn note(&mut self, request: &CertificateSigningRequest, now: Tick) {
+        let name = name(request);
+        match goes_at(request) {
+            Some(due) if due > now => self.set(name, due),
+            Some(_) => self.set(name, now + AFTER_FAILURE),
+            None => self.forget(&name),
         }
     }
 
     /// Remembers that a write failed.
     pub fn note_failure(&mut self, request: &CertificateSigningRequest, now: Tick) {
-        self.due.insert((now + AFTER_FAILURE, name(request)));
+        self.set(name(request), now + AFTER_FAILURE);
+    }
+
+    /// A request is gone.
+    pub fn forget(&mut self, name: &str) {
+        if let Some((name, due)) = self.by_name.remove_entry(name) {
+            self.due.remove(&(due, name));
+        }
+    }
+
+    fn set(&mut self, name: String, due: Tick) {
+        self.forget(&name);
+        self.due.insert((due, name.clone()));
+        self.by_name.insert(name, due);
     }
 
     /// When the next request is to be looked at.
@@ -45,7 +63,9 @@ impl SigningAgenda {
     /// Takes the name of a request that is to be looked at now.
     pub fn take_due(&mut self, now: Tick) -> Option<String> {
         self.due.first().filter(|(due, _)| *due <= now)?;
-        self.due.pop_first().map(|(_, name)| name)
+        let (_, name) = self.due.pop_first()?;
+        self.by_name.remove(&name);
+        Some(name)
     }
 }
 

@@ -4,7 +4,7 @@ use der::{Decode, Encode};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use proptest::prelude::*;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue, IsCa, KeyPair, SanType,
 };
 use rekindle_types::{ObjectJson, Tick, TickDuration};
 use serde_json::{Value, json};
@@ -190,7 +190,7 @@ fn requests_go_by_themselves_after_the_times_of_upstream() {
             "status": status,
         }));
         let mut agenda = SigningAgenda::default();
-        agenda.note(&request);
+        agenda.note(&request, NOW);
         let due = NOW + seconds(hours * HOUR);
         assert_eq!(agenda.next(), Some(due), "{status}");
         let before = due - seconds(1);
@@ -203,11 +203,62 @@ fn requests_go_by_themselves_after_the_times_of_upstream() {
 }
 
 #[test]
-fn a_failed_write_is_tried_again_in_thirty_seconds() {
+fn a_failed_write_is_tried_again_in_thirty_seconds_however_often_it_is_noted() {
     let request = approved(CLIENT, &["client auth"], "");
     let mut agenda = SigningAgenda::default();
-    agenda.note_failure(&request, NOW);
-    assert_eq!(agenda.next(), Some(NOW + seconds(30)));
+    for second in 0..3 {
+        agenda.note_failure(&request, NOW + seconds(second));
+    }
+    assert_eq!(agenda.next(), Some(NOW + seconds(32)));
+    assert_eq!(agenda.take_due(NOW + seconds(32)).as_deref(), Some("one"));
+    assert_eq!(agenda.next(), None);
+    // one that is still there long after its time is not looked at without a pause
+    let late = NOW + seconds(1_000_000);
+    agenda.note(&request, late);
+    assert_eq!(agenda.next(), Some(late + seconds(30)));
+    agenda.forget("one");
+    assert_eq!(agenda.next(), None);
+}
+
+#[test]
+fn a_text_with_more_than_one_block_is_no_request() {
+    let (shown, hidden) = (pem("mallory", None, &[]), pem("admin", None, &[]));
+    assert!(CertificateRequest::parse(shown.as_bytes()).is_ok());
+    let with_header = shown.replacen("-----\n", "-----\nA: b\n\n", 1);
+    for text in [
+        format!("x{hidden}\n{shown}"),
+        format!("{shown}{hidden}"),
+        format!("text\n{shown}"),
+        format!("{shown}text"),
+        with_header,
+    ] {
+        let refused = CertificateRequest::parse(text.as_bytes()).unwrap_err();
+        assert_eq!(refused, CertificateRequestError::OtherBlock, "{text}");
+    }
+}
+
+#[test]
+fn a_subject_that_readers_may_read_differently_is_not_signed() {
+    let request = |dn: DistinguishedName| {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = dn;
+        let text = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+        outcome(&approved(CLIENT, &["client auth"], &text))
+    };
+    let mut masters = DistinguishedName::new();
+    masters.push(DnType::CommonName, "ann");
+    masters.push(DnType::OrganizationName, "system:masters");
+    assert_eq!(request(masters), "subject organization system:masters is not allowed");
+    let mut wide = DistinguishedName::new();
+    let text = rcgen::string::BmpString::try_from("admin").unwrap();
+    wide.push(DnType::CommonName, DnValue::BmpString(text));
+    let why = "a name in the subject is no UTF8String, PrintableString or IA5String";
+    assert_eq!(request(wide), why);
+    // another spelling of the same attribute
+    let mut two = DistinguishedName::new();
+    two.push(DnType::CommonName, "admin");
+    two.push(DnType::CustomDnType(vec![2, 5, 4, 3]), "ann");
+    assert_eq!(request(two), "the subject has more than one common name");
 }
 
 /// A CA that is good for so many days, and its key.
