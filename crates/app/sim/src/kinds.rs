@@ -304,6 +304,9 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         | ResourceKind::ValidatingAdmissionPolicyBinding
         | ResourceKind::MutatingAdmissionPolicy
         | ResourceKind::MutatingAdmissionPolicyBinding
+        | ResourceKind::ValidatingWebhookConfiguration
+        | ResourceKind::MutatingWebhookConfiguration
+        | ResourceKind::CertificateSigningRequest
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Custom(_)

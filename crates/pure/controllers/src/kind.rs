@@ -111,6 +111,12 @@ pub enum ResourceKind {
     MutatingAdmissionPolicy,
     /// admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding.
     MutatingAdmissionPolicyBinding,
+    /// admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration.
+    ValidatingWebhookConfiguration,
+    /// admissionregistration.k8s.io/v1 MutatingWebhookConfiguration.
+    MutatingWebhookConfiguration,
+    /// certificates.k8s.io/v1 CertificateSigningRequest.
+    CertificateSigningRequest,
     /// rbac.authorization.k8s.io/v1 ClusterRoleBinding.
     ClusterRoleBinding,
     /// rbac.authorization.k8s.io/v1 ClusterRole.
@@ -162,7 +168,7 @@ pub enum ViewDetail {
 impl ResourceKind {
     /// Every built-in kind, in the order in which a namespace is emptied: owners before what they
     /// own, so that nothing is made again in between.
-    pub const ALL: [ResourceKind; 53] = [
+    pub const ALL: [ResourceKind; 56] = [
         ResourceKind::HorizontalPodAutoscaler,
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
@@ -213,6 +219,9 @@ impl ResourceKind {
         ResourceKind::ValidatingAdmissionPolicyBinding,
         ResourceKind::MutatingAdmissionPolicy,
         ResourceKind::MutatingAdmissionPolicyBinding,
+        ResourceKind::ValidatingWebhookConfiguration,
+        ResourceKind::MutatingWebhookConfiguration,
+        ResourceKind::CertificateSigningRequest,
         ResourceKind::ClusterRoleBinding,
         ResourceKind::ClusterRole,
         ResourceKind::CustomResourceDefinition,
@@ -348,6 +357,17 @@ impl ResourceKind {
             ResourceKind::MutatingAdmissionPolicyBinding => {
                 policy("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings")
             }
+            ResourceKind::ValidatingWebhookConfiguration => {
+                policy("ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
+            }
+            ResourceKind::MutatingWebhookConfiguration => {
+                policy("MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
+            }
+            ResourceKind::CertificateSigningRequest => stored(
+                "CertificateSigningRequest",
+                "certificates.k8s.io",
+                "certificatesigningrequests",
+            ),
             ResourceKind::ClusterRoleBinding => {
                 rbac("ClusterRoleBinding", "clusterrolebindings", Cluster)
             }

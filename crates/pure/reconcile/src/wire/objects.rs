@@ -145,6 +145,9 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         | ResourceKind::ValidatingAdmissionPolicyBinding
         | ResourceKind::MutatingAdmissionPolicy
         | ResourceKind::MutatingAdmissionPolicyBinding
+        | ResourceKind::ValidatingWebhookConfiguration
+        | ResourceKind::MutatingWebhookConfiguration
+        | ResourceKind::CertificateSigningRequest
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Custom(_)
