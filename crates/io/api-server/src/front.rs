@@ -1,9 +1,9 @@
 //! One HTTP request in, one HTTP response out.
 //!
 //! ```text
-//!   who asks? ──▶ may they? ──▶ a share of what users may hold ──▶ the body ──▶ the core ──▶ the answer
-//!     401, 429      403           429                               413, 429      ├ heavy: on a thread of the pool
-//!                                                                               └ asks webhooks, and begins again
+//!   who asks? ──▶ may they? ──▶ a share of the limits ──▶ the body ──▶ the core ──▶ the answer
+//!   401, 429      403           429                       413, 429      ├ heavy: on a pool thread
+//!                                                                       └ asks webhooks, begins again
 //! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

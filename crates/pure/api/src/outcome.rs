@@ -126,7 +126,7 @@ impl ApiAnswer {
         Self::json(status_code(status.code), status.to_json())
     }
 
-    /// The same as protobuf, if it is an object in JSON whose kind has that form.
+    /// The same as protobuf, if it is an object in JSON of a kind with that form.
     fn in_protobuf(self) -> Self {
         if self.content_type != JSON {
             return self;

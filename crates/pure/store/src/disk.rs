@@ -41,7 +41,7 @@ pub struct ObjectFault {
 }
 
 impl DiskContent {
-    /// The objects whose revisions cannot be: each is that of one write, and none is newer than the
+    /// Objects with an impossible revision: one that two objects share, or that is above the
     /// newest.
     pub fn revision_faults(&self) -> Vec<ObjectFault> {
         let mut by_revision: Vec<&StoredObject> = self.objects.iter().collect();

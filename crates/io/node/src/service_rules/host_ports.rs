@@ -192,8 +192,9 @@ impl HostPorts {
     }
 
     /// Holds a port of the machine. One that is adopted stays so until its next pod has all that it
-    /// demands. Others that overlap are given up: the rules still lead on from them. Answers what
-    /// changes in the rules all the same, when a process takes one of those meanwhile.
+    /// demands. Others that overlap are given up: the rules still lead on from them. If the port
+    /// cannot be held, they are taken back. The rules change then for those that a process has
+    /// taken in between.
     fn take(
         &mut self,
         router: &mut ServiceRouter,

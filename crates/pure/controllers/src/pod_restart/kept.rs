@@ -2,9 +2,9 @@
 //! is evicted.
 //!
 //! A finalizer is put on the request before the copy is written and stays until the new pod is
-//! there or the request has ended: whoever deletes the request meanwhile waits for the pod instead
+//! there or the request has ended: a client that deletes the request waits for the pod instead
 //! of losing it. A request that failed with the pod still to be created *owes* it: the copy stays,
-//! and so does the request, until a pod of that name is there again or somebody deletes the
+//! and so does the request, until a pod of that name is there again or a client deletes the
 //! request.
 
 use k8s_openapi::api::core::v1;
@@ -75,8 +75,8 @@ pub enum KeptPod {
 }
 
 /// A pod that was evicted, and of which this request has the only copy. None when it was not
-/// evicted after all, is there again, or is let go: with its namespace, or because somebody deletes
-/// a request that failed. A copy with another name or namespace is not the pod's.
+/// evicted after all, is there again, or is let go: with its namespace, or because a failed request
+/// was deleted. A copy with another name or namespace is not the pod's.
 pub fn kept_pod(view: &ClusterView, restart: &PodRestart) -> Option<KeptPod> {
     let (replacement, copy) = copied(restart)?;
     let is_open = !is_finished(restart)

@@ -22,7 +22,7 @@ pub struct BackupStream {
 }
 
 impl Store {
-    /// A backup of all durable objects at the newest revision. Writers go on meanwhile.
+    /// A backup of all durable objects at the newest revision. It does not hold up writers.
     ///
     /// # Errors
     /// Those of [`Store::range`].

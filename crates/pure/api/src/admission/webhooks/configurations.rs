@@ -51,7 +51,7 @@ pub(super) enum WebhookLocation {
 pub(crate) enum WebhookRole {
     /// It checks the object.
     Validating,
-    /// It changes the object, and once more if that is so and others change it afterwards.
+    /// It changes the object. It may do so again when a later webhook changes the object too.
     Mutating {
         /// `reinvocationPolicy: IfNeeded`.
         is_run_again: bool,

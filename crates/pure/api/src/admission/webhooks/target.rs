@@ -13,7 +13,7 @@ use crate::keys;
 use crate::service_endpoints;
 use crate::validation::text;
 
-/// The port of a Service whose reference names none.
+/// The port of a Service when its reference names none.
 const HTTPS_PORT: i32 = 443;
 
 /// What the front sends to the webhook.

@@ -118,7 +118,7 @@ impl Bench {
 
     /// What becomes of a request, after webhooks were asked, as the front does it.
     pub fn handle(&mut self, request: &ApiRequest) -> RequestOutcome {
-        /// More than any test needs: a request whose questions change each time never ends.
+        /// More than any test needs: a request never ends if its questions change each time.
         const RUNS_MAX: usize = 20;
         let mut session = AdmissionSession::default();
         for _ in 0..RUNS_MAX {
