@@ -31,7 +31,7 @@ impl AuditNotes {
     }
 
     /// Notes what authorization has decided: why the request is allowed, or that it is not.
-    pub fn authorized(&self, decided: &Result<String, ApiError>) {
+    pub(crate) fn authorized(&self, decided: &Result<String, ApiError>) {
         let (decision, reason) = match decided {
             Ok(reason) => ("allow", reason.as_str()),
             Err(error) if matches!(error.code().as_u16(), 401 | 403) => ("forbid", ""),

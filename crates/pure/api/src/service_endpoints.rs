@@ -1,6 +1,7 @@
 //! Which endpoint of a Service is asked when the server itself makes the connection.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -59,7 +60,7 @@ fn slices_of(
     api: &ApiShared,
     namespace: &str,
     service: &str,
-) -> Result<Vec<EndpointSlice>, ApiError> {
+) -> Result<Vec<Arc<EndpointSlice>>, ApiError> {
     let entry = api.registry.find("discovery.k8s.io", "v1", "endpointslices");
     let Some(entry) = entry else { return Ok(Vec::new()) };
     let prefix = keys::collection(entry, namespace);
@@ -72,7 +73,7 @@ fn slices_of(
             labels.and_then(|labels| labels.get(labels::SERVICE_NAME)).map(String::as_str)
                 == Some(service)
         };
-        slices.extend(slice.filter(|slice| is_of_service(slice)).map(|slice| (*slice).clone()));
+        slices.extend(slice.filter(|slice| is_of_service(slice)));
     }
     Ok(slices)
 }

@@ -144,7 +144,7 @@ impl ApiShared {
         who: &ClientIdentity,
         what: &AccessAttributes<'_>,
     ) -> Result<(), ApiError> {
-        self.authority.check(self.state(), who, what).map(drop)
+        self.authorize_request(who, what, None)
     }
 
     /// The same for the request itself, which the audit log hears of.

@@ -105,11 +105,7 @@ impl ClientIdentity {
     /// As reviews and the audit log show it.
     pub fn shown(&self) -> ShownUser {
         match self {
-            Self::Anonymous => ShownUser {
-                username: Some(self.name().to_owned()),
-                groups: Some(vec![UNAUTHENTICATED.to_owned()]),
-                ..ShownUser::default()
-            },
+            Self::Anonymous => UserInfo::anonymous().shown(),
             Self::User(user) => user.shown(),
         }
     }

@@ -163,6 +163,7 @@ impl CustomKind {
             metadata_checks: MetadataChecks::OfUpdateAndObject,
             columns: columns::of_version(version).into(),
             selectable_fields: selectable.collect(),
+            spec_annotation: None,
             origin: KindOrigin::Definition(DefinedKind { deprecation }),
             codec: Arc::new(codec),
             home: None,

@@ -20,7 +20,7 @@ use crate::validation::{Path, amounts, numbers, selector, text};
 
 /// How often the template was changed: a field of earlier versions of the API that lives on as an
 /// annotation.
-pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 impl ApiKind for DaemonSet {
     const NAMES: ResourceNames = ResourceNames {
@@ -32,6 +32,7 @@ impl ApiKind for DaemonSet {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
+    const SPEC_ANNOTATION: Option<&'static str> = Some(TEMPLATE_GENERATION);
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Desired", "integer", "The number of nodes that should run the daemon pod."),

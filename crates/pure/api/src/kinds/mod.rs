@@ -43,7 +43,7 @@ mod config_map;
 mod controller_revision;
 mod cron_job;
 mod custom_resource_definition;
-pub(crate) mod daemon_set;
+mod daemon_set;
 mod defaults;
 mod deployment;
 mod endpoint_slice;

@@ -262,6 +262,8 @@ pub struct KindEntry {
     pub columns: Cow<'static, [TableColumn]>,
     /// What field selectors may ask for, beyond metadata.name and metadata.namespace.
     pub selectable_fields: Vec<Cow<'static, str>>,
+    /// See [`ApiKind::SPEC_ANNOTATION`].
+    pub spec_annotation: Option<&'static str>,
     /// Who describes it.
     pub origin: KindOrigin,
     /// How its objects are read.
@@ -321,6 +323,7 @@ impl KindEntry {
             metadata_checks: K::METADATA_CHECKS,
             columns: K::COLUMNS.into(),
             selectable_fields: names(K::SELECTABLE_FIELDS),
+            spec_annotation: K::SPEC_ANNOTATION,
             origin: KindOrigin::BuiltIn,
             codec: Arc::new(TypeCodec::<K>(PhantomData)),
             home: None,

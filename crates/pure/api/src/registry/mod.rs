@@ -78,12 +78,11 @@ impl Registry {
         self.in_group(group).find(|entry| entry.plural == plural)
     }
 
-    /// The kind called `kind` in `group`, in the version that its objects are stored in.
+    /// The kind called `kind` in `group`, in the version that its objects are stored in if
+    /// the group has that one.
     pub fn find_kind(&self, group: &str, kind: &str) -> Option<&Arc<KindEntry>> {
-        let mut found = self.in_group(group).filter(|entry| entry.kind == kind);
-        let first = found.next()?;
-        let mut stored = || found.find(|entry| entry.home.is_none());
-        Some(if first.home.is_none() { first } else { stored().unwrap_or(first) })
+        let found = self.in_group(group).filter(|entry| entry.kind == kind);
+        found.min_by_key(|entry| entry.home.is_some())
     }
 
     /// Every kind, by group, then by plural name.

@@ -108,6 +108,10 @@ pub trait ApiKind:
     /// The field paths that `selectable_fields` gives, for the error text on any other.
     const SELECTABLE_FIELDS: &'static [&'static str] = &[];
 
+    /// An annotation that stands for a field of the spec: upstream does not show it with the
+    /// metadata alone.
+    const SPEC_ANNOTATION: Option<&'static str> = None;
+
     /// Seconds of grace a delete without options gives: 0 deletes at once. A Pod on a node answers
     /// its own terminationGracePeriodSeconds.
     fn deletion_grace_period_seconds(&self) -> i64 {

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::kinds::daemon_set::TEMPLATE_GENERATION;
 use crate::registry::{KindEntry, KindOrigin};
 use crate::request::Representation;
 use crate::status::ApiError;
@@ -202,11 +201,11 @@ fn resource_version(json: &[u8]) -> Result<String, ApiError> {
         .map_err(|error| ApiError::internal(format!("read a stored object: {error}")))
 }
 
-/// The metadata of a DaemonSet without the annotation that upstream shows with its spec only.
-fn without_template_generation(metadata: &str) -> Result<String, ApiError> {
+/// Metadata without the annotation that upstream shows with the spec only.
+fn without_annotation(metadata: &str, name: &str) -> Result<String, ApiError> {
     let mut metadata: Value = serde_json::from_str(metadata).map_err(ApiError::internal)?;
     if let Some(annotations) = metadata["annotations"].as_object_mut() {
-        annotations.remove(TEMPLATE_GENERATION);
+        annotations.remove(name);
         if annotations.is_empty()
             && let Some(metadata) = metadata.as_object_mut()
         {
@@ -219,9 +218,9 @@ fn without_template_generation(metadata: &str) -> Result<String, ApiError> {
 /// A `PartialObjectMetadata`.
 fn metadata_only(entry: &KindEntry, json: &[u8]) -> Result<Vec<u8>, ApiError> {
     let metadata = metadata(json)?.get();
-    let metadata: Cow<'_, str> = match &*entry.kind {
-        "DaemonSet" if entry.group == "apps" => without_template_generation(metadata)?.into(),
-        _ => metadata.into(),
+    let metadata: Cow<'_, str> = match entry.spec_annotation {
+        Some(name) => without_annotation(metadata, name)?.into(),
+        None => metadata.into(),
     };
     Ok(format!(
         "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata}}}"

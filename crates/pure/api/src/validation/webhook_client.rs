@@ -2,6 +2,9 @@
 //!
 //! Wording and order of mistakes follow upstream's `apiserver/pkg/util/webhook`.
 
+use k8s_openapi::api::admissionregistration;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+
 use super::{Path, names};
 use crate::registry::field_error::FieldError;
 
@@ -22,6 +25,25 @@ pub(crate) struct WebhookService<'c> {
     pub(crate) path: Option<&'c str>,
     pub(crate) port: Option<i32>,
 }
+
+/// Both groups of the API have a type of their own with the same fields.
+macro_rules! from_config {
+    ($config:ty) => {
+        impl<'c> From<&'c $config> for WebhookClient<'c> {
+            fn from(config: &'c $config) -> Self {
+                let service = config.service.as_ref().map(|service| WebhookService {
+                    name: &service.name,
+                    namespace: &service.namespace,
+                    path: service.path.as_deref(),
+                    port: service.port,
+                });
+                Self { url: config.url.as_deref(), service }
+            }
+        }
+    };
+}
+from_config!(admissionregistration::v1::WebhookClientConfig);
+from_config!(apiextensions::v1::WebhookClientConfig);
 
 /// What is wrong with it.
 pub(crate) fn errors(client: WebhookClient<'_>, field: &Path) -> Vec<FieldError> {

@@ -10,7 +10,8 @@ use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MatchResources, NamedRuleWithOperations, RuleWithOperations,
     WebhookClientConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use rekindle_types::Tick;
 use rekindle_types::validation::field_error::FieldProblem;
 use serde_json::json;
 
@@ -20,7 +21,9 @@ use super::admission_policy::program::{ConditionProgram, ProgramCompiler};
 use super::admission_policy::{FAIL, IF_NEEDED, IGNORE, NEVER};
 use super::defaults;
 use crate::registry::field_error::FieldError;
-use crate::validation::webhook_client::{self, WebhookClient, WebhookService};
+use crate::registry::resource::{TableCell, TableColumn};
+use crate::table::{AGE, NAME, age, column};
+use crate::validation::webhook_client;
 use crate::validation::{ListKeys, Path, invalid_each, names, selector, text};
 
 /// Seconds that a webhook has if its configuration does not say.
@@ -32,6 +35,18 @@ const SERVICE_PORT: i32 = 443;
 /// The versions of AdmissionReview that are spoken here.
 pub(crate) const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
+
+const COLUMNS: &[TableColumn] =
+    &[NAME, column("Webhooks", "integer", "How many webhooks the configuration has."), AGE];
+
+/// The row of a configuration with so many webhooks.
+fn row(metadata: &ObjectMeta, webhooks: usize, now: Tick) -> Vec<TableCell> {
+    vec![
+        text(metadata.name.as_ref()).into(),
+        TableCell::Int(i64::try_from(webhooks).unwrap_or(i64::MAX)),
+        age(metadata.creation_timestamp.as_ref(), now).into(),
+    ]
+}
 
 /// What both kinds of webhooks say.
 #[derive(Clone, Copy)]
@@ -99,7 +114,7 @@ fn set_shared_defaults(
     }
 }
 
-/// What the configuration of webhooks says of whom they see, for Warning headers.
+/// Warning headers about requests that webhooks ask for and never see here.
 fn warnings<'w>(webhooks: impl Iterator<Item = WebhookParts<'w>>) -> Vec<String> {
     let mut warnings = Vec::new();
     for webhook in webhooks {
@@ -199,10 +214,7 @@ impl WebhookParts<'_> {
                 given.into_iter().flat_map(|given| selector::check(given, &field.child(name))),
             );
         }
-        errors.extend(webhook_client::errors(
-            client_parts(self.client),
-            &field.child("clientConfig"),
-        ));
+        errors.extend(webhook_client::errors(self.client.into(), &field.child("clientConfig")));
         errors.extend(self.conditions(&field.child("matchConditions")).1);
         errors
     }
@@ -259,16 +271,4 @@ fn name_errors(name: &str, field: &Path) -> Vec<FieldError> {
         return vec![FieldError::invalid(field, name, why)];
     }
     Vec::new()
-}
-
-fn client_parts(config: &WebhookClientConfig) -> WebhookClient<'_> {
-    WebhookClient {
-        url: config.url.as_deref(),
-        service: config.service.as_ref().map(|service| WebhookService {
-            name: &service.name,
-            namespace: &service.namespace,
-            path: service.path.as_deref(),
-            port: service.port,
-        }),
-    }
 }

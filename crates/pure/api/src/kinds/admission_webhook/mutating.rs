@@ -7,8 +7,7 @@ use super::{NEVER, WebhookParts, parts_of, set_defaults_of};
 use crate::kinds::{defaults, preparation};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
-use crate::table::{AGE, NAME, age, column};
-use crate::validation::{items, text};
+use crate::validation::items;
 
 impl ApiKind for MutatingWebhookConfiguration {
     const NAMES: ResourceNames = ResourceNames {
@@ -17,8 +16,7 @@ impl ApiKind for MutatingWebhookConfiguration {
         categories: &["api-extensions"],
         scope: ResourceScope::Cluster,
     };
-    const COLUMNS: &'static [TableColumn] =
-        &[NAME, column("Webhooks", "integer", "How many webhooks the configuration has."), AGE];
+    const COLUMNS: &'static [TableColumn] = super::COLUMNS;
 
     fn set_defaults(&mut self) {
         for webhook in self.webhooks.iter_mut().flatten() {
@@ -38,12 +36,7 @@ impl ApiKind for MutatingWebhookConfiguration {
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {
-        let count = items(self.webhooks.as_ref()).len();
-        vec![
-            text(self.metadata.name.as_ref()).into(),
-            TableCell::Int(i64::try_from(count).unwrap_or(i64::MAX)),
-            age(self.metadata.creation_timestamp.as_ref(), now).into(),
-        ]
+        super::row(&self.metadata, webhooks(self).count(), now)
     }
 }
 

@@ -203,7 +203,8 @@ proptest! {
         let decoded = entry.codec.decode(&random);
         prop_assert!(decoded.is_ok(), "{} of {random}", decoded.err().unwrap());
         let mut object = decoded.unwrap().object;
-        let ctx = RequestContext { now: Tick::from_secs(1_795_262_400), identity: &ClientIdentity::Anonymous };
+        let now = Tick::from_secs(1_795_262_400);
+        let ctx = RequestContext { now, identity: &ClientIdentity::Anonymous };
         object.set_defaults();
         let once = object.to_value();
         object.set_defaults();

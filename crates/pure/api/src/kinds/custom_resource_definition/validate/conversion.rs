@@ -1,12 +1,12 @@
 //! How a definition says that objects get from one version to another.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinitionSpec, WebhookClientConfig, WebhookConversion,
+    CustomResourceDefinitionSpec, WebhookConversion,
 };
 
 use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::Path;
-use crate::validation::webhook_client::{self, WebhookClient, WebhookService};
+use crate::validation::webhook_client;
 
 /// The versions of ConversionReview that upstream speaks.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
@@ -53,7 +53,7 @@ fn webhook_errors(webhook: Option<&WebhookConversion>, field: &Path) -> Vec<Fiel
         None => {
             errors.push(FieldError::required(client, "required when strategy is set to Webhook"));
         }
-        Some(config) => errors.extend(webhook_client::errors(parts(config), &client)),
+        Some(config) => errors.extend(webhook_client::errors(config.into(), &client)),
     }
     let field = field.child("conversionReviewVersions");
     let versions = webhook.map_or(&[][..], |webhook| &webhook.conversion_review_versions);
@@ -67,16 +67,4 @@ fn webhook_errors(webhook: Option<&WebhookConversion>, field: &Path) -> Vec<Fiel
         });
     }
     errors
-}
-
-fn parts(config: &WebhookClientConfig) -> WebhookClient<'_> {
-    WebhookClient {
-        url: config.url.as_deref(),
-        service: config.service.as_ref().map(|service| WebhookService {
-            name: &service.name,
-            namespace: &service.namespace,
-            path: service.path.as_deref(),
-            port: service.port,
-        }),
-    }
 }
