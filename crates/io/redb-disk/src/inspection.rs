@@ -1,17 +1,17 @@
 //! A look at a store's file that changes nothing: all of it is done on a copy in memory. Opening
 //! the file itself may repair it.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
 use redb::backends::InMemoryBackend;
-use redb::{Database, StorageBackend};
+use redb::{Database, DatabaseError, StorageBackend};
 use rekindle_store::{DiskContent, DiskError, Revision};
 
-use crate::{FORMAT, read_meta, read_objects};
+use crate::{CACHE_BYTES, FORMAT, read_meta, read_objects};
 
 /// So much is copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
@@ -46,10 +46,7 @@ pub fn inspect(path: &Path) -> Result<StoreInspection, DiskError> {
 /// When the file is open in another process, cannot be read, or says no revision.
 pub fn newest_revision(path: &Path) -> Result<Revision, DiskError> {
     let copy = copy_of(path)?;
-    let read = || {
-        let database = redb::Builder::new().create_with_backend(copy);
-        read_revision(&database.map_err(|error| error.to_string())?)
-    };
+    let read = || read_revision(&open_copy(copy).map_err(|error| error.to_string())?);
     without_panic(read).flatten().map_err(|what| DiskError::Damaged { path: path.to_owned(), what })
 }
 
@@ -58,23 +55,36 @@ fn copy_of(path: &Path) -> Result<InMemoryBackend, DiskError> {
     let failed = |error| DiskError::Load { path: path.to_owned(), source: Arc::new(error) };
     let mut file = OpenOptions::new().read(true).open(path).map_err(failed)?;
     match file.try_lock_shared() {
-        Ok(()) => read_into_memory(&mut file).map_err(failed),
+        Ok(()) => {
+            let bytes = file.metadata().map_err(failed)?.len();
+            read_into_memory(&mut file, bytes).map_err(failed)
+        }
         Err(TryLockError::WouldBlock) => Err(DiskError::Locked { path: path.to_owned() }),
         Err(TryLockError::Error(error)) => Err(failed(error)),
     }
 }
 
-fn read_into_memory(file: &mut File) -> io::Result<InMemoryBackend> {
+/// All that can be read. Room is made once for the length that is expected, and only more of it if
+/// there is more to read.
+fn read_into_memory(mut from: impl Read, bytes_expected: u64) -> io::Result<InMemoryBackend> {
     let copy = InMemoryBackend::new();
+    copy.set_len(bytes_expected)?;
     let (mut chunk, mut length) = (Vec::new(), 0);
-    while file.by_ref().take(COPY_BYTES).read_to_end(&mut chunk)? > 0 {
+    while from.by_ref().take(COPY_BYTES).read_to_end(&mut chunk)? > 0 {
         let end = length + chunk.len() as u64;
-        copy.set_len(end)?;
+        if end > copy.len()? {
+            copy.set_len(end)?;
+        }
         StorageBackend::write(&copy, length, &chunk)?;
         chunk.clear();
         length = end;
     }
+    copy.set_len(length)?;
     Ok(copy)
+}
+
+fn open_copy(copy: InMemoryBackend) -> Result<Database, DatabaseError> {
+    redb::Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(copy)
 }
 
 /// Damage tends to be one page that shows in several ways: the first fault is the one to tell of.
@@ -82,8 +92,7 @@ fn inspect_copy(copy: InMemoryBackend, content: &mut DiskContent) -> Result<(), 
     if copy.len().is_ok_and(|bytes| bytes == 0) {
         return Err("the file is empty".to_owned());
     }
-    let builder = redb::Builder::new();
-    let mut database = without_panic(|| builder.create_with_backend(copy))
+    let mut database = without_panic(|| open_copy(copy))
         .and_then(|opened| opened.map_err(|error| error.to_string()))
         .map_err(damaged)?;
     let read = without_panic(|| read(&database)).flatten();
@@ -126,4 +135,20 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
         format!("redb panicked: {}", text.unwrap_or("without a message"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_what_is_read_whatever_length_was_expected() {
+        let bytes: Vec<u8> = (0..3_000_000).map(|number: u32| number.to_le_bytes()[0]).collect();
+        for bytes_expected in [0, 1 << 20, 2_999_999, 3_000_000, 4_000_000] {
+            let copy = read_into_memory(&bytes[..], bytes_expected).unwrap();
+            let mut found = vec![0; usize::try_from(copy.len().unwrap()).unwrap()];
+            copy.read(0, &mut found).unwrap();
+            assert!(found == bytes, "{bytes_expected} bytes were expected");
+        }
+    }
 }
