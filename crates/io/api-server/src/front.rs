@@ -1,8 +1,8 @@
 //! One HTTP request in, one HTTP response out.
 //!
 //! ```text
-//!   who asks? ──▶ may they? ──▶ a share of the limits ──▶ the body ──▶ the core ──▶ the answer
-//!   401, 429      403           429                       413, 429      ├ heavy: on a pool thread
+//!   who asks? ──▶ a share of the limits ──▶ may they? ──▶ the body ──▶ the core ──▶ the answer
+//!   401, 429      429                       403           413, 429      ├ heavy: on a pool thread
 //!                                                                       └ asks webhooks, begins again
 //! ```
 
