@@ -289,12 +289,14 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     }
 
     /// When it is known what the API and the folder of static pods ask for: takes up what an
-    /// earlier agent left.
+    /// earlier agent left. To end it, what the folder asks for need not be known: the task that
+    /// reads it may have ended already.
     fn take_up(&mut self) {
-        if self.api_listed == ApiList::Awaited || !self.statics.is_known() {
+        if self.api_listed == ApiList::Awaited {
             return;
         }
         match self.phase {
+            ManagerPhase::Recovering if !self.statics.is_known() => {}
             ManagerPhase::Recovering => {
                 self.phase = ManagerPhase::Serving;
                 self.start_statics();
@@ -505,6 +507,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                 tracing::debug!(pod = %worker.pod_ref, "a pod's worker has ended already");
             }
         }
+        self.take_up();
     }
 
     fn restart_event(&mut self, event: watcher::Result<Event<PodRestart>>) {

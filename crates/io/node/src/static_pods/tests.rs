@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::manifest::{StaticPodError, StaticPodManifest};
 use crate::config::NodeConfig;
-use crate::testing::{World, restart};
+use crate::testing::{World, container, pod, restart};
 use crate::{AgentStopMode, ShutdownPolicy};
 
 const FILE: &str = "/etc/kubernetes/manifests/web.yaml";
@@ -219,6 +219,22 @@ async fn a_killed_agent_restarts_no_static_pod() {
     agent.stop(AgentStopMode::EndPods).await;
     assert!(world.machine.running().is_empty());
     assert!(mirror(&world).is_some(), "it comes back with the node");
+}
+
+/// Nothing is to be waited for: the task that reads the folder ends with the agent.
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_stopped_before_its_static_pods_are_known_ends_all_pods() {
+    let (world, folder) = world();
+    world.api.create("pods", &pod("db", vec![container("db-app")]));
+    let agent = world.agent().await;
+    world.until_running("db").await;
+    world.crash(agent);
+    put(&folder, "web.yaml", &text_of("present"));
+    world.api.fail_next("POST pods", 1000); // the API judges no manifest
+    let agent = world.agent().await;
+    agent.stop(AgentStopMode::EndPods).await;
+    assert!(world.machine.running().is_empty());
+    assert!(world.machine.sandboxes().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

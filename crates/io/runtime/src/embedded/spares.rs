@@ -55,8 +55,17 @@ pub(crate) fn fits(spec: &SandboxSpec) -> bool {
 pub(crate) struct Spares {
     ready: Mutex<Vec<SpareSandbox>>,
     /// Held while one is made.
-    making: tokio::sync::Mutex<()>,
+    making: tokio::sync::Mutex<Making>,
     count: AtomicU64,
+}
+
+/// Whether spares are made.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Making {
+    #[default]
+    WhenMissing,
+    /// They were ended for good. A call that was under way then must not leave one behind.
+    Ended,
 }
 
 impl Spares {
@@ -85,8 +94,8 @@ impl Spares {
 pub(crate) async fn prepare(
     shared: &Arc<SharedRuntime>,
 ) -> Result<Option<SandboxInfo>, RuntimeError> {
-    let _one_at_a_time = shared.spares.making.lock().await;
-    if shared.spares.ready().len() >= READY_MAX {
+    let one_at_a_time = shared.spares.making.lock().await;
+    if *one_at_a_time == Making::Ended || shared.spares.ready().len() >= READY_MAX {
         return Ok(None);
     }
     let made = make(shared).await;
@@ -126,9 +135,10 @@ async fn make(shared: &Arc<SharedRuntime>) -> Result<(SpareSandbox, u32), Cause>
     Ok((SpareSandbox { id, link, target, child, records: started.records, roots }, pid))
 }
 
-/// Ends those that nobody has claimed.
+/// Ends those that no pod has claimed, and makes no more.
 pub(crate) async fn end_all(shared: &Arc<SharedRuntime>) {
-    let _none_is_made = shared.spares.making.lock().await;
+    let mut making = shared.spares.making.lock().await;
+    *making = Making::Ended;
     let spares = std::mem::take(&mut *shared.spares.ready());
     for spare in spares {
         // Gone already is as good.
