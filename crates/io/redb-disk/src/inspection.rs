@@ -11,43 +11,50 @@ use redb::backends::InMemoryBackend;
 use redb::{Database, DatabaseError, StorageBackend};
 use rekindle_store::{DiskContent, DiskError, Revision};
 
-use crate::{CACHE_BYTES, FORMAT, read_meta, read_objects};
+use crate::{CACHE_BYTES, damaged, known_revision, read_meta, read_objects};
 
 /// So much is copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// What was found.
-#[derive(Debug)]
-pub struct StoreInspection {
-    /// What could be read.
-    pub content: DiskContent,
-    /// What is wrong with the file itself.
-    pub faults: Vec<String>,
-}
-
-/// Looks at every page and object of the file. If it was not closed and its newest commit is
-/// damaged, redb goes back to the one before, here as when an engine starts.
+/// Reads the whole store, after a look at every page: of several faults only the first is reported.
+/// If the file was not closed and its newest commit is damaged, redb goes back to the one before,
+/// here as when an engine starts.
 ///
 /// # Errors
-/// When the file is open in another process, or cannot be read.
-pub fn inspect(path: &Path) -> Result<StoreInspection, DiskError> {
+/// When the file is open in another process, cannot be read, is damaged, or has another format.
+pub fn inspect(path: &Path) -> Result<DiskContent, DiskError> {
     let copy = copy_of(path)?;
-    let mut inspection = StoreInspection { content: DiskContent::default(), faults: Vec::new() };
-    if let Err(fault) = inspect_copy(copy, &mut inspection.content) {
-        inspection.faults.push(fault);
+    if copy.len().is_ok_and(|bytes| bytes == 0) {
+        return Err(damaged(path, "the file is empty"));
     }
-    Ok(inspection)
+    let pages_damaged = |what: String| damaged(path, format!("its pages are damaged: {what}"));
+    let mut database = without_panic(|| open_copy(copy))
+        .and_then(|opened| opened.map_err(|error| error.to_string()))
+        .map_err(pages_damaged)?;
+    let read = without_panic(|| read_store(&database, path));
+    let checked = without_panic(|| database.check_integrity());
+    without_panic(|| drop(database)).map_err(pages_damaged)?;
+    match checked {
+        Ok(Ok(true)) => read.unwrap_or_else(|panic| Err(damaged(path, panic))),
+        Ok(Ok(false)) => Err(pages_damaged("checksums do not match".to_owned())),
+        Ok(Err(error)) => Err(pages_damaged(error.to_string())),
+        Err(panic) => Err(pages_damaged(panic)),
+    }
 }
 
 /// The newest durable revision, without a look at the objects: they may be damaged. Of a file that
 /// was not closed redb looks at every page first.
 ///
 /// # Errors
-/// When the file is open in another process, cannot be read, or says no revision.
+/// When the file is open in another process, cannot be read, says no revision, or has another
+/// format.
 pub fn newest_revision(path: &Path) -> Result<Revision, DiskError> {
     let copy = copy_of(path)?;
-    let read = || read_revision(&open_copy(copy).map_err(|error| error.to_string())?);
-    without_panic(read).flatten().map_err(|what| DiskError::Damaged { path: path.to_owned(), what })
+    let read = || {
+        let database = open_copy(copy).map_err(|error| damaged(path, error.to_string()))?;
+        read_revision(&database, path)
+    };
+    without_panic(read).unwrap_or_else(|panic| Err(damaged(path, panic)))
 }
 
 /// A copy in memory of a file that no other process has open to write.
@@ -87,45 +94,15 @@ fn open_copy(copy: InMemoryBackend) -> Result<Database, DatabaseError> {
     redb::Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(copy)
 }
 
-/// Damage tends to be one page that shows in several ways: the first fault is the one to tell of.
-fn inspect_copy(copy: InMemoryBackend, content: &mut DiskContent) -> Result<(), String> {
-    if copy.len().is_ok_and(|bytes| bytes == 0) {
-        return Err("the file is empty".to_owned());
-    }
-    let mut database = without_panic(|| open_copy(copy))
-        .and_then(|opened| opened.map_err(|error| error.to_string()))
-        .map_err(damaged)?;
-    let read = without_panic(|| read(&database)).flatten();
-    let checked = without_panic(|| database.check_integrity());
-    without_panic(|| drop(database)).map_err(damaged)?;
-    match checked {
-        Ok(Ok(true)) => {}
-        Ok(Ok(false)) => return Err(damaged("checksums do not match".to_owned())),
-        Ok(Err(error)) => return Err(damaged(error.to_string())),
-        Err(panic) => return Err(damaged(panic)),
-    }
-    *content = read?;
-    Ok(())
-}
-
-fn read(database: &Database) -> Result<DiskContent, String> {
-    let revision = read_revision(database)?;
-    let objects = read_objects(database).map_err(|error| error.to_string())?;
+fn read_store(database: &Database, path: &Path) -> Result<DiskContent, DiskError> {
+    let revision = read_revision(database, path)?;
+    let objects = read_objects(database).map_err(|error| damaged(path, error.to_string()))?;
     Ok(DiskContent { revision, objects })
 }
 
-fn read_revision(database: &Database) -> Result<Revision, String> {
-    match read_meta(database).map_err(|error| error.to_string())? {
-        Some((FORMAT, revision)) => Ok(Revision(revision)),
-        Some((found, _)) => {
-            Err(format!("it has data format {found}, this version reads format {FORMAT}"))
-        }
-        None => Err("it has no table of a store".to_owned()),
-    }
-}
-
-fn damaged(what: String) -> String {
-    format!("its pages are damaged: {what}")
+fn read_revision(database: &Database, path: &Path) -> Result<Revision, DiskError> {
+    let meta = read_meta(database).map_err(|error| damaged(path, error.to_string()))?;
+    known_revision(meta, path)?.ok_or_else(|| damaged(path, "it has no table of a store"))
 }
 
 /// redb meets damage with an error where it expects some, and with a panic elsewhere.

@@ -21,7 +21,7 @@ use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefini
 use rekindle_store::{Batch, Disk, DiskContent, DiskError, ObjectKey, Revision, StoredObject};
 
 use inspection::without_panic;
-pub use inspection::{StoreInspection, inspect, newest_revision};
+pub use inspection::{inspect, newest_revision};
 
 const OBJECTS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("objects");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -118,24 +118,18 @@ impl RedbDisk {
     }
 
     fn read_content(&self, database: &Database) -> Result<DiskContent, DiskError> {
-        let path = || self.path.clone();
-        let revision = match read_meta(database).map_err(|error| self.load_error(error))? {
-            Some((FORMAT, revision)) => Revision(revision),
-            Some((found, _)) => {
-                return Err(DiskError::Format { path: path(), found, known: FORMAT });
-            }
-            None => {
-                write_rows(database, Revision::ZERO, std::iter::empty())
-                    .map_err(|error| self.commit_error(error))?;
-                return Ok(DiskContent::default());
-            }
+        let meta = read_meta(database).map_err(|error| self.load_error(error))?;
+        let Some(revision) = known_revision(meta, &self.path)? else {
+            write_rows(database, Revision::ZERO, std::iter::empty())
+                .map_err(|error| self.commit_error(error))?;
+            return Ok(DiskContent::default());
         };
         let objects = read_objects(database).map_err(|error| self.load_error(error))?;
         let content = DiskContent { revision, objects };
         match content.revision_faults().first() {
             Some(fault) => {
                 let what = format!("{:?} {}", fault.key.as_str(), fault.problem);
-                Err(DiskError::Damaged { path: path(), what })
+                Err(damaged(&self.path, what))
             }
             None => Ok(content),
         }
@@ -145,7 +139,7 @@ impl RedbDisk {
 impl Disk for RedbDisk {
     fn load(&mut self) -> Result<DiskContent, DiskError> {
         without_panic(|| self.load_content())
-            .unwrap_or_else(|what| Err(DiskError::Damaged { path: self.path.clone(), what }))
+            .unwrap_or_else(|panic| Err(damaged(&self.path, panic)))
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), DiskError> {
@@ -170,6 +164,22 @@ fn read_meta(database: &Database) -> Result<Option<(u64, u64)>, redb::Error> {
     let value =
         |name| -> Result<u64, redb::Error> { Ok(meta.get(name)?.map_or(0, |value| value.value())) };
     Ok(Some((value(META_FORMAT)?, value(META_REVISION)?)))
+}
+
+/// The revision that `meta` has; none in a new file.
+///
+/// # Errors
+/// When it is of another format.
+fn known_revision(meta: Option<(u64, u64)>, path: &Path) -> Result<Option<Revision>, DiskError> {
+    match meta {
+        Some((FORMAT, revision)) => Ok(Some(Revision(revision))),
+        Some((found, _)) => Err(DiskError::Format { path: path.to_owned(), found, known: FORMAT }),
+        None => Ok(None),
+    }
+}
+
+fn damaged(path: &Path, what: impl Into<String>) -> DiskError {
+    DiskError::Damaged { path: path.to_owned(), what: what.into() }
 }
 
 fn read_objects(database: &Database) -> Result<Vec<StoredObject>, redb::Error> {

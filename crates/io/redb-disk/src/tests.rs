@@ -292,6 +292,12 @@ fn a_file_of_another_format_is_refused_with_what_to_do() {
         "\"store.redb\" has data format 2, this version reads format 1: \
          use the version that wrote it, or another data directory"
     );
+    for inspected in [inspect(&path).map(drop), newest_revision(&path).map(drop)] {
+        assert!(
+            matches!(&inspected, Err(DiskError::Format { found: 2, .. })),
+            "it is whole, so another version can use it: {inspected:?}"
+        );
+    }
 }
 
 #[test]
@@ -355,8 +361,7 @@ fn a_whole_file_is_found_whole_and_left_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let (path, content) = store_file(folder.path(), is_closed);
         let before = bytes_of(&path);
-        let found = inspect(&path).unwrap();
-        assert_eq!((found.content, found.faults), (content, Vec::new()), "closed: {is_closed}");
+        assert_eq!(inspect(&path).unwrap(), content, "closed: {is_closed}");
         assert!(bytes_of(&path) == before, "closed: {is_closed}");
     }
 }
@@ -372,20 +377,20 @@ fn a_damaged_page_is_one_clear_fault_and_never_a_panic() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x10;
         write_over(&path, &damaged);
-        let found = inspect(&path).unwrap();
-        match &found.faults[..] {
-            [] => assert_eq!(found.content, content, "byte {at}"),
-            [fault] => {
-                assert!(!fault.contains('\n'), "byte {at}: {fault}");
+        match inspect(&path) {
+            Ok(found) => assert_eq!(found, content, "byte {at}"),
+            Err(DiskError::Damaged { what, .. }) => {
+                assert!(!what.contains('\n'), "byte {at}: {what}");
                 found_damaged += 1;
             }
-            several => panic!("byte {at}: {several:?}"),
+            Err(other) => panic!("byte {at}: {other:?}"),
         }
     }
     assert!(found_damaged > 0);
     for end in [0, 1, 4096, whole.len() / 2, whole.len() - 1] {
         write_over(&path, &whole[..end]);
-        assert_eq!(inspect(&path).unwrap().faults.len(), 1, "cut at {end}");
+        let cut = inspect(&path);
+        assert!(matches!(cut, Err(DiskError::Damaged { .. })), "cut at {end}: {cut:?}");
     }
 }
 

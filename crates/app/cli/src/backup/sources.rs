@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use futures::{AsyncRead, AsyncReadExt};
 use kube::Client;
 use rekindle_api_server::SystemClock;
-use rekindle_redb_disk::{StoreInspection, inspect};
-use rekindle_store::DiskContent;
+use rekindle_redb_disk::inspect;
 use rekindle_store::backup::{BackupDecoder, BackupFile, BackupHeader, BackupPart};
+use rekindle_store::{DiskContent, DiskError};
 
 use super::look_quietly;
 use super::target::{BackupTarget, BackupWriter};
@@ -80,16 +80,21 @@ async fn receive(
 fn read_store(data_dir: &Path, store: &Path) -> anyhow::Result<DiskContent> {
     let engines_kept_out = lock::keep_engines_out(data_dir)?;
     unfinished_restore::refuse(data_dir)?;
-    let StoreInspection { content, mut faults } =
-        look_quietly(|| inspect(store)).context("read the store")?;
+    let read = look_quietly(|| inspect(store));
     drop(engines_kept_out);
-    let of_objects = content.revision_faults();
-    faults.extend(of_objects.iter().map(|fault| format!("{} {}", fault.key, fault.problem)));
-    match faults.first() {
-        Some(fault) => bail!(
+    let damaged = |fault: String| {
+        anyhow!(
             "{} is damaged ({fault}), and a backup of it would look whole: see `rekindle store check`",
             store.display()
-        ),
+        )
+    };
+    let content = match read {
+        Ok(content) => content,
+        Err(DiskError::Damaged { what, .. }) => return Err(damaged(what)),
+        Err(error) => return Err(error).context("read the store"),
+    };
+    match content.revision_faults().first() {
+        Some(fault) => Err(damaged(format!("{} {}", fault.key, fault.problem))),
         None => Ok(content),
     }
 }

@@ -8,9 +8,10 @@ use anyhow::{Context, bail};
 use rekindle_api::auth::AuthorizationMode;
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_api_server::OsEntropy;
+use rekindle_redb_disk::inspect;
 use rekindle_store::backup::BackupHeader;
 use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{DiskContent, ObjectFault, Revision, Store, StoreLimits};
+use rekindle_store::{DiskContent, DiskError, ObjectFault, Revision, Store, StoreLimits};
 use serde::Serialize;
 
 use crate::args::{OutputArg, StoreCheck};
@@ -52,7 +53,7 @@ pub fn run(args: &StoreCheck) -> anyhow::Result<ExitCode> {
             let BackupContent { header, files, objects } = BackupContent::read(file)?;
             let of_files = EngineKeys::from_files(files).err().map(|error| error.to_string());
             let content = DiskContent { revision: header.revision, objects };
-            report(file, Some(&header), of_files.into_iter().collect(), content)?
+            report(file, Some(&header), of_files, content)?
         }
         None => check_store(&args.data_dir.data_dir)?,
     };
@@ -76,23 +77,27 @@ fn check_store(data_dir: &Path) -> anyhow::Result<CheckReport> {
         );
     }
     let engines_kept_out = lock::keep_engines_out(data_dir)?;
-    let inspection =
-        look_quietly(|| rekindle_redb_disk::inspect(&store)).context("check the store")?;
+    let inspected = look_quietly(|| inspect(&store));
     drop(engines_kept_out);
-    report(&store, None, inspection.faults, inspection.content)
+    let (content, of_file) = match inspected {
+        Ok(content) => (content, None),
+        Err(DiskError::Damaged { what, .. }) => (DiskContent::default(), Some(what)),
+        Err(error) => return Err(error).context("check the store"),
+    };
+    report(&store, None, of_file, content)
 }
 
 fn report(
     checked: &Path,
     header: Option<&BackupHeader>,
-    file_faults: Vec<String>,
+    of_file: Option<String>,
     content: DiskContent,
 ) -> anyhow::Result<CheckReport> {
     let (revision, objects) = (content.revision.0, content.objects.len());
     let mut faults = content.revision_faults();
     faults.extend(object_faults(content)?);
     faults.sort_by(|a, b| a.key.cmp(&b.key));
-    let of_file = file_faults.into_iter().map(|problem| StoreProblem { key: None, problem });
+    let of_file = of_file.into_iter().map(|problem| StoreProblem { key: None, problem });
     let of_objects = faults.into_iter().map(|ObjectFault { key, problem }| StoreProblem {
         key: Some(key.as_str().to_owned()),
         problem,
