@@ -14,7 +14,9 @@ use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, Replac
 use crate::restart_context::RestartContext;
 
 /// What is done for a request where ladders never act, and that has the only copy of a pod: when
-/// the pod has ended, it says how to create it. It is neither released nor removed before that.
+/// the pod has ended, it says how to create it. It is neither released nor removed before that. A
+/// request with a copy of anything else is refused, whatever its phase: a failed one would still
+/// be owed its pod.
 pub(crate) fn kept_copy(
     context: &RestartContext<'_>,
     restart: &PodRestart,
@@ -24,10 +26,14 @@ pub(crate) fn kept_copy(
     context.role.cluster().filter(|ladders| ladders.excludes(namespace))?;
     let why = context.role.why_not_enabled(context.view, namespace)?;
     let mut plan = WritePlan::default();
+    let pod = &restart.spec.pod_name;
     match kept_pod(context.view, restart)? {
         KeptPod::Ends => {}
+        KeptPod::Foreign => {
+            let why = format!("{why}; status.replacement.pod is no copy of pod {pod}");
+            plan.then(refuse(restart, why, now));
+        }
         KeptPod::Gone => {
-            let pod = &restart.spec.pod_name;
             let name = restart.metadata.name.as_deref().unwrap_or_default();
             let what = format!(
                 "{why}: create pod {pod} by hand: kubectl get podrestart {name} -n {namespace} \

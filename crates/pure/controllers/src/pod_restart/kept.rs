@@ -72,24 +72,29 @@ pub enum KeptPod {
     Ends,
     /// It is gone, and none of its name is there.
     Gone,
+    /// The same, but the copy has another name or namespace, or is no pod at all.
+    Foreign,
 }
 
 /// A pod that was evicted, and of which this request has the only copy. None when it was not
 /// evicted after all, is there again, or is let go: with its namespace, or because a failed request
-/// was deleted. A copy with another name or namespace is not the pod's.
+/// was deleted.
 pub fn kept_pod(view: &ClusterView, restart: &PodRestart) -> Option<KeptPod> {
     let (replacement, copy) = copied(restart)?;
     let is_open = !is_finished(restart)
         || (has_failed(restart) && !owners::is_terminating(&restart.metadata));
     let name = pod_of(restart);
-    let pod = v1::Pod::from_value(&copy.0).ok()?;
-    let is_its_own = NamespacedName::from_meta(&pod.metadata) == name;
-    if !is_open || !is_its_own || is_namespace_terminating(view, restart) {
+    let is_its_own = v1::Pod::from_value(&copy.0)
+        .is_ok_and(|pod| NamespacedName::from_meta(&pod.metadata) == name);
+    if !is_open || is_namespace_terminating(view, restart) {
         return None;
     }
     match view.pod(&name) {
-        None => Some(KeptPod::Gone),
-        Some(pod) if is_meant(pod, replacement) && pods::is_terminating(pod) => Some(KeptPod::Ends),
+        None if is_its_own => Some(KeptPod::Gone),
+        None => Some(KeptPod::Foreign),
+        Some(pod) if is_its_own && is_meant(pod, replacement) && pods::is_terminating(pod) => {
+            Some(KeptPod::Ends)
+        }
         Some(_) => None,
     }
 }

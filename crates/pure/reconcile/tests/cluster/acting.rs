@@ -283,9 +283,13 @@ fn where_ladders_never_act_no_pod_is_created_and_no_copy_of_one_is_lost() {
     }
 }
 
-/// The request where ladders never act, with something else in its status.
+/// A running request where ladders never act, with something else in its status.
 fn claim_with(world: &mut World, change: impl FnOnce(&mut PodReplacement)) {
-    let mut claim = claims_to_have_a_copy(OWN, "Running");
+    claim_of_phase_with(world, "Running", change);
+}
+
+fn claim_of_phase_with(world: &mut World, phase: &str, change: impl FnOnce(&mut PodReplacement)) {
+    let mut claim = claims_to_have_a_copy(OWN, phase);
     change(claim.status.as_mut().unwrap().replacement.as_mut().unwrap());
     world.put(claim);
 }
@@ -349,16 +353,22 @@ fn no_command_creates_what_is_no_copy_of_the_pod() {
         ("/kind", json!("ConfigMap")),
         ("/metadata/name", json!("other")),
         ("/metadata/namespace", json!("shop")),
+        ("/metadata/namespace", json!(null)),
     ] {
-        let mut world = World::new(LadderMode::Act);
-        world.namespace(OWN, json!({}));
-        claim_with(&mut world, |replacement| {
-            *replacement.pod.as_mut().unwrap().0.pointer_mut(field).unwrap() = value;
-        });
-        world.settle();
-        let status = world.requests().remove(0).status.unwrap();
-        assert_eq!(status.phase, Some(PodRestartPhase::Refused), "{field}: {status:?}");
-        assert!(!status.message.unwrap().contains("by hand"), "{field}");
+        for phase in ["Running", "Failed"] {
+            let mut world = World::new(LadderMode::Act);
+            world.namespace(OWN, json!({}));
+            claim_of_phase_with(&mut world, phase, |replacement| {
+                *replacement.pod.as_mut().unwrap().0.pointer_mut(field).unwrap() = value.clone();
+            });
+            world.settle();
+            let status = world.requests().remove(0).status.unwrap();
+            assert_eq!(status.phase, Some(PodRestartPhase::Refused), "{field}: {status:?}");
+            assert!(!status.message.unwrap().contains("by hand"), "{field}");
+            world.advance(24 * 3600);
+            assert_eq!(world.count("create Pod "), 0, "{phase}, {field}: {:?}", world.writes);
+            assert_eq!(world.requests(), [], "it is over, and old: {:?}", world.writes);
+        }
     }
 }
 
