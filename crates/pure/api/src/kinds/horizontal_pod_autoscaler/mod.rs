@@ -2,6 +2,7 @@
 //! use. `rekindle-controllers` has the controller.
 
 mod behavior;
+mod behavior_annotation;
 mod metrics;
 mod row;
 mod v1;

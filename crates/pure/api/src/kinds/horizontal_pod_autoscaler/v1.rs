@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::behavior_annotation;
 use crate::registry::KindView;
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -44,15 +45,15 @@ impl KindView for AutoscalerV1 {
             }
         }
         let mut metadata = stored.metadata.clone();
-        let mut annotate = |name: &str, value: Value| {
+        let mut annotate = |name: &str, text: String| {
             let annotations = metadata.annotations.get_or_insert_default();
-            annotations.insert(name.to_owned(), value.to_string());
+            annotations.insert(name.to_owned(), text);
         };
         if !others.is_empty() {
-            annotate(METRICS, others.into());
+            annotate(METRICS, Value::from(others).to_string());
         }
         if let Some(behavior) = &spec.behavior {
-            annotate(BEHAVIOR, json!(behavior));
+            annotate(BEHAVIOR, behavior_annotation::write(behavior));
         }
         let status = stored.status.as_ref();
         let current = status.and_then(|status| status.current_metrics.as_ref());
@@ -60,11 +61,11 @@ impl KindView for AutoscalerV1 {
         let readings: Vec<Value> =
             readings.filter_map(|reading| in_v1(reading, Amount::Current)).collect();
         if !readings.is_empty() {
-            annotate(CURRENT_METRICS, readings.into());
+            annotate(CURRENT_METRICS, Value::from(readings).to_string());
         }
         let conditions = status.and_then(|status| status.conditions.as_ref());
         if let Some(conditions) = conditions.filter(|conditions| !conditions.is_empty()) {
-            annotate(CONDITIONS, json!(conditions));
+            annotate(CONDITIONS, json!(conditions).to_string());
         }
         let target = &spec.scale_target_ref;
         Self {
@@ -144,7 +145,7 @@ impl KindView for AutoscalerV1 {
         HorizontalPodAutoscaler {
             metadata,
             spec: HorizontalPodAutoscalerSpec {
-                behavior: serde_json::from_value(take(BEHAVIOR)).ok(),
+                behavior: behavior_annotation::read(take(BEHAVIOR)),
                 max_replicas: spec.max_replicas,
                 metrics: Some(metrics).filter(|metrics| !metrics.is_empty()),
                 min_replicas: spec.min_replicas,
@@ -348,6 +349,54 @@ mod tests {
         let status = view.status.as_ref().unwrap();
         assert_eq!(status.current_cpu_utilization_percentage, Some(66));
         assert_eq!(view.into_stored(), stored);
+    }
+
+    /// As a kube-apiserver of Kubernetes 1.37 writes it.
+    const UPSTREAM_BEHAVIOR: &str = concat!(
+        r#"{"ScaleUp":{"StabilizationWindowSeconds":0,"SelectPolicy":"Max","Policies":["#,
+        r#"{"Type":"Pods","Value":4,"PeriodSeconds":15},"#,
+        r#"{"Type":"Percent","Value":100,"PeriodSeconds":15}],"Tolerance":"50m"},"#,
+        r#""ScaleDown":{"StabilizationWindowSeconds":null,"SelectPolicy":"Min","#,
+        r#""Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":60}],"Tolerance":null}}"#,
+    );
+
+    fn with_annotation(name: &str, text: &str) -> AutoscalerV1 {
+        serde_json::from_value(json!({
+            "metadata": {"name": "a", "annotations": {name: text}},
+            "spec": {"maxReplicas": 5, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_behavior_is_read_and_written_as_upstream() {
+        let stored = with_annotation(BEHAVIOR, UPSTREAM_BEHAVIOR).into_stored();
+        assert_eq!(
+            json!(stored.spec.behavior),
+            json!({
+                "scaleUp": {
+                    "stabilizationWindowSeconds": 0, "selectPolicy": "Max", "tolerance": "50m",
+                    "policies": [
+                        {"type": "Pods", "value": 4, "periodSeconds": 15},
+                        {"type": "Percent", "value": 100, "periodSeconds": 15},
+                    ],
+                },
+                "scaleDown": {
+                    "selectPolicy": "Min",
+                    "policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}],
+                },
+            })
+        );
+        let view = AutoscalerV1::of_stored(&stored);
+        assert_eq!(view.metadata.annotations.unwrap()[BEHAVIOR], UPSTREAM_BEHAVIOR);
+        // clients may write the names of autoscaling/v2
+        let text = json!(stored.spec.behavior).to_string();
+        let again = with_annotation(BEHAVIOR, &text).into_stored();
+        assert_eq!(again.spec.behavior, stored.spec.behavior);
+        for nothing in ["{}", r#"{"ScaleUp":null,"ScaleDown":null}"#] {
+            let stored = with_annotation(BEHAVIOR, nothing).into_stored();
+            assert_eq!(stored.spec.behavior, None, "{nothing}");
+        }
     }
 
     #[test]
