@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-/// Addresses that the headers of one request may name. They come from the client.
+/// Addresses that an event takes from the headers of its request: the nearest ones. Clients write
+/// the first ones themselves, each proxy appends one.
 const FORWARDED_ADDRESSES_MAX: usize = 16;
 /// Bytes of a user agent that an event shows, as upstream.
 const USER_AGENT_BYTES_MAX: usize = 1024;
@@ -14,13 +15,14 @@ const AUDIT_ID_BYTES_MAX: usize = 128;
 /// The addresses that a request came along, the nearest last. Only the nearest is certain: the
 /// client writes the headers `X-Forwarded-For` and `X-Real-Ip` itself.
 pub fn source_addresses<'h>(
-    forwarded_for: impl Iterator<Item = &'h str>,
+    forwarded_for: impl DoubleEndedIterator<Item = &'h str>,
     real_ip: Option<&str>,
     peer: Option<IpAddr>,
 ) -> Vec<IpAddr> {
     let parsed = |text: &str| text.trim().parse::<IpAddr>().ok();
     let forwarded = forwarded_for.flat_map(|header| header.split(',')).filter_map(parsed);
-    let mut addresses: Vec<IpAddr> = forwarded.take(FORWARDED_ADDRESSES_MAX).collect();
+    let mut addresses: Vec<IpAddr> = forwarded.rev().take(FORWARDED_ADDRESSES_MAX).collect();
+    addresses.reverse();
     let real = real_ip.and_then(parsed);
     addresses.extend(real.filter(|real| !addresses.contains(real)));
     addresses.extend(peer.filter(|peer| addresses.last() != Some(peer)));
@@ -62,6 +64,10 @@ mod tests {
         }
         let many = vec!["1.2.3.4"; 1000].join(",");
         assert_eq!(source_addresses([many.as_str()].into_iter(), None, peer).len(), 17);
+        let forged = format!("{},1.2.3.4", vec!["6.6.6.6"; 16].join(","));
+        let found = source_addresses([forged.as_str()].into_iter(), None, peer);
+        assert_eq!(found.len(), 17);
+        assert_eq!(found[15], IpAddr::from([1, 2, 3, 4]), "a proxy nearby has written it");
         assert!(source_addresses([].into_iter(), None, None).is_empty());
     }
 
