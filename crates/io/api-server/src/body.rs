@@ -80,6 +80,13 @@ impl FrontBody {
         Self { share: Some(share), ..self }
     }
 
+    /// Gives the room of the request's body back, if its user still holds that.
+    pub(super) fn give_request_body_back(&mut self) {
+        if let Some(share) = &mut self.share {
+            share.give_body_back();
+        }
+    }
+
     /// Whether it goes on for as long as the client wants.
     pub(super) fn is_long_running(&self) -> bool {
         match &self.kind {

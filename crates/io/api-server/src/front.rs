@@ -197,7 +197,11 @@ impl Front {
         let labels = RequestLabels::new(&self.api, &received.request);
         let _open = self.metrics.begun(&labels);
         let begun = received.request.now;
-        let HandledRequest { outcome, user, share } = self.handle(caller, received).await;
+        let HandledRequest { outcome, user, mut share } = self.handle(caller, received).await;
+        // a body that the audit log still needs counts until its event is on the way
+        if !trail.is_some_and(|trail| trail.holds_body()) {
+            share.give_body_back();
+        }
         let client = match caller {
             RequestSource::InProcess(_) => None,
             RequestSource::Connected(client) => Some(client.seat.address()),
@@ -301,7 +305,7 @@ impl Front {
 
     /// Asks the core, and webhooks as long as it has questions to them.
     async fn handle(&self, caller: &RequestSource, received: ReceivedRequest) -> HandledRequest {
-        let ReceivedRequest { request, who, mut share } = received;
+        let ReceivedRequest { request, who, share } = received;
         let user = request.identity.name().to_owned();
         let request = Arc::new(request);
         let mut session = AdmissionSession::default();
@@ -318,7 +322,6 @@ impl Front {
             }
             session.answer(answers);
         };
-        share.give_body_back();
         HandledRequest { outcome, user, share }
     }
 
@@ -367,7 +370,7 @@ struct ReceivedRequest {
     share: RequestShare,
 }
 
-/// What has become of it; its body is gone.
+/// What has become of it. Its body is gone, unless the audit log holds it.
 struct HandledRequest {
     outcome: RequestOutcome,
     /// The name of the user that it acts as.

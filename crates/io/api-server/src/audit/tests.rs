@@ -1,16 +1,29 @@
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::Method;
+use http::{Method, Request, Response};
+use http_body_util::Full;
 use k8s_openapi::api::authentication::v1::UserInfo;
+use rekindle_api::auth::{self, AuthorizationMode, ClientIdentity};
+use rekindle_api::{Api, ApiParts, decode, kinds};
 use rekindle_audit::{AuditEvent, AuditLevel, AuditObjectReference, AuditStage, ManagedFieldsMode};
+use rekindle_store::memory::MemoryDisk;
+use rekindle_store::{Store, StoreLimits};
 use rekindle_types::Tick;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::Receiver;
+use tokio::task::JoinHandle;
 
 use super::queue::WriterOrder;
 use super::queued_event::{QueuedEvent, RecordedAnswer, RequestBody};
 use super::*;
+use crate::body::FrontBody;
+use crate::caller::ConnectedClient;
+use crate::connections::{ConnectionLimits, ConnectionTable};
+use crate::pki::TokenKey;
+use crate::{Front, FrontParts, NoLogs, SystemClock};
 
 fn event(level: AuditLevel, method: Method, content_type: &str, body: &[u8]) -> QueuedEvent {
     QueuedEvent {
@@ -116,4 +129,85 @@ fn answers_in_protobuf_are_recorded_like_those_in_json() {
     let json: Value = serde_json::from_slice(&body.into_json().unwrap()).unwrap();
     assert_eq!(json["status"], "Failure");
     assert!(RecordedAnswer::new(b"text/plain", &Bytes::new()).is_none());
+}
+
+/// A front with a connected client, and the end of its audit log's queue.
+struct AuditedClient {
+    front: Front,
+    caller: RequestSource,
+    orders: Receiver<WriterOrder>,
+}
+
+impl AuditedClient {
+    fn new(level: &str) -> Self {
+        let clock = SystemClock::start();
+        let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
+        std::thread::spawn(move || committer.run());
+        let parts = ApiParts {
+            registry: kinds::all(),
+            store,
+            entropy: Box::new(OsEntropy::default()),
+            authorizer: AuthorizationMode::AlwaysAllow,
+            ca_bundle: String::new(),
+        };
+        let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
+        let policy = AuditPolicy::from_value(json!({
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "rules": [{"level": level, "omitStages": ["RequestReceived"]}],
+        }));
+        let figures = Arc::new(AuditFigures::default());
+        let (queue, orders) = AuditQueue::new(Arc::clone(&figures));
+        let log = Arc::new(AuditLog {
+            policy: policy.unwrap(),
+            mode: AuditMode::Blocking,
+            clock: clock.shared(),
+            queue,
+            figures,
+            entropy: Mutex::default(),
+        });
+        let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
+        let table = ConnectionTable::new(ConnectionLimits::default());
+        let client = ConnectedClient {
+            identity: ClientIdentity::User(auth::UserInfo::new("ann", [])),
+            seat: table.enter(IpAddr::from([10, 0, 0, 1])),
+        };
+        let caller = RequestSource::Connected(Arc::new(client));
+        Self { front: front.with_audit_log(log), caller, orders }
+    }
+
+    /// Sends a body of this many bytes, of which the API makes nothing.
+    fn send(&self, method: Method, bytes: usize) -> JoinHandle<Response<FrontBody>> {
+        let (front, caller) = (self.front.clone(), self.caller.clone());
+        let path = "/api/v1/namespaces/default/configmaps/a";
+        let path = if method == Method::POST { path.trim_end_matches("/a") } else { path };
+        let request = Request::builder().method(method).uri(path);
+        let request = request.body(Full::new(Bytes::from(vec![b'x'; bytes]))).unwrap();
+        tokio::spawn(async move { front.serve(&caller, request).await })
+    }
+
+    /// The next order to the writer, which has not carried it out until it is dropped.
+    async fn order(&mut self) -> WriterOrder {
+        self.orders.recv().await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_body_counts_as_its_users_until_its_event_is_written() {
+    let mut audited = AuditedClient::new("Request");
+    let (mut waiting, mut unwritten) = (Vec::new(), Vec::new());
+    // as many of the largest as one user may have under way
+    for _ in 0..4 {
+        waiting.push(audited.send(Method::POST, decode::BODY_BYTES_MAX));
+        unwritten.push(audited.order().await);
+    }
+    let refused = audited.send(Method::POST, 1);
+    drop(audited.order().await);
+    assert_eq!(refused.await.unwrap().status(), 429);
+    drop(unwritten);
+    let answers = futures::future::join_all(waiting).await;
+    assert!(answers.iter().all(|answer| answer.as_ref().unwrap().status() == 400));
+    let handled = audited.send(Method::POST, 1);
+    drop(audited.order().await);
+    assert_eq!(handled.await.unwrap().status(), 400, "the answers hold no body");
 }

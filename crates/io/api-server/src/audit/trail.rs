@@ -134,6 +134,11 @@ impl AuditTrail {
         }
     }
 
+    /// Whether it keeps the body of the request for its event.
+    pub(crate) fn holds_body(&self) -> bool {
+        self.progress().request_body.is_some()
+    }
+
     /// The answer is ready. Of a long-running request it ends with its body, else here: the client
     /// gets it when its event is on the way.
     pub(crate) async fn answered(
@@ -151,6 +156,8 @@ impl AuditTrail {
             self.event(&mut progress, stage)
         };
         self.send(event).await;
+        // it is written, or counts in the queue
+        response.body_mut().give_request_body_back();
         if self.progress().phase == TrailPhase::Started {
             return response.map(|body| body.ending(self));
         }
