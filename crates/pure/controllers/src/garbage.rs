@@ -268,23 +268,35 @@ enum OwnerState {
 }
 
 fn standing(view: &ClusterView, object: &ViewObject, reference: &OwnerReference) -> OwnerState {
-    let is_deleted =
-        || view.is_deletion_seen(&reference.uid) && view.by_uid(&reference.uid).is_none();
+    let deleted =
+        || view.seen_deleted(&reference.uid).filter(|_| view.by_uid(&reference.uid).is_none());
     let id = match owner_id(view, object, reference) {
         OwnerLookup::Nowhere => return OwnerState::Misplaced,
         OwnerLookup::Known(id) => id,
-        // without the definition nothing says whether the owner had a namespace
-        OwnerLookup::Elsewhere if is_deleted() && !namespace_of(object).is_empty() => {
+        OwnerLookup::Elsewhere if deleted().is_some_and(|id| names(reference, object, id)) => {
             return OwnerState::Deleted;
         }
         OwnerLookup::Elsewhere => return OwnerState::Solid,
     };
     match view.get(&id).filter(|owner| owner.uid() == reference.uid) {
-        None if is_deleted() => OwnerState::Deleted,
+        None if deleted() == Some(&id) => OwnerState::Deleted,
         None => OwnerState::Absent(id),
         Some(owner) if finalizers(owner) == Finalizers::Foreground => OwnerState::Waiting,
         Some(_) => OwnerState::Solid,
     }
+}
+
+/// True when a reference of the object leads to this owner. As upstream, an owner that is gone with
+/// its definition is not missed by a reference that leads elsewhere: the object is kept.
+fn names(reference: &OwnerReference, object: &ViewObject, owner: &ObjectId) -> bool {
+    let info = owner.kind.info();
+    let namespace = match info.scope {
+        ResourceScope::Cluster => "",
+        ResourceScope::Namespaced => namespace_of(object),
+    };
+    let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
+    (info.group, info.kind) == (group, reference.kind.as_str())
+        && owner.name == NamespacedName::new(namespace, reference.name.as_str())
 }
 
 /// True when the owner is there, in another namespace than the object: the reference will never

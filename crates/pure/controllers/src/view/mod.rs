@@ -107,7 +107,7 @@ impl ClusterView {
 
     /// A watch shows that this object is gone.
     pub fn delete(&mut self, id: &ObjectId, uid: &str) -> Option<ObjectChange> {
-        self.own.deletion_seen(id.kind, uid);
+        self.own.deletion_seen(id, uid);
         let known = self.objects.get(id)?;
         if known.uid() != uid {
             return None; // another object has the name already: our own write was faster than the watch
@@ -136,7 +136,7 @@ impl ClusterView {
             }
             let removed = self.remove(&id);
             if !is_described && let Some(change) = &removed {
-                self.own.deletion_seen(kind, change.latest().uid());
+                self.own.deletion_seen(&id, change.latest().uid());
             }
             reset.changes.extend(removed);
         }
@@ -224,10 +224,10 @@ impl ClusterView {
         self.index.by_uid(uid)
     }
 
-    /// True when a watch showed lately that the object of a user's kind with this UID was deleted.
-    /// The server cannot be asked for it once its definition has gone, too.
-    pub(crate) fn is_deletion_seen(&self, uid: &str) -> bool {
-        self.own.is_deletion_seen(uid)
+    /// Where the object of a user's kind with this UID was, if a watch showed lately that it was
+    /// deleted. The server cannot be asked for it once its definition has gone, too.
+    pub(crate) fn seen_deleted(&self, uid: &str) -> Option<&ObjectId> {
+        self.own.seen_deleted(uid)
     }
 
     /// The objects that name this UID as an owner.

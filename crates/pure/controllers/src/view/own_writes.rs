@@ -15,7 +15,7 @@
 //! Resource versions are compared as numbers, as KEP-5504 allows for Kubernetes' own API and our
 //! store guarantees.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rekindle_types::Tick;
@@ -81,28 +81,34 @@ impl AssumedPlace {
     }
 }
 
-/// The UIDs that came last, up to [`DEPARTED_MAX`].
-#[derive(Clone, Debug, Default)]
-struct RecentUids {
+/// The UIDs that came last, up to [`DEPARTED_MAX`], with what is known of each.
+#[derive(Clone, Debug)]
+struct RecentUids<V> {
     /// Oldest first.
     in_order: VecDeque<Arc<str>>,
     /// The same, to look them up.
-    known: BTreeSet<Arc<str>>,
+    known: BTreeMap<Arc<str>, V>,
 }
 
-impl RecentUids {
-    fn contains(&self, uid: &str) -> bool {
-        self.known.contains(uid)
+impl<V> Default for RecentUids<V> {
+    fn default() -> Self {
+        Self { in_order: VecDeque::new(), known: BTreeMap::new() }
+    }
+}
+
+impl<V> RecentUids<V> {
+    fn get(&self, uid: &str) -> Option<&V> {
+        self.known.get(uid)
     }
 
-    fn insert(&mut self, uid: &str) {
+    fn insert(&mut self, uid: &str, value: V) {
         if self.in_order.len() == DEPARTED_MAX
             && let Some(oldest) = self.in_order.pop_front()
         {
             self.known.remove(&oldest);
         }
         let uid: Arc<str> = uid.into();
-        if !self.known.insert(uid.clone()) {
+        if self.known.insert(uid.clone(), value).is_some() {
             self.in_order.retain(|known| *known != uid);
         }
         self.in_order.push_back(uid);
@@ -118,9 +124,10 @@ pub(super) struct OwnWrites {
     deleted: BTreeMap<String, ResourceKind>,
     /// UIDs of the objects that went last, oldest first: an answer that comes late does not bring
     /// them back.
-    departed: RecentUids,
-    /// UIDs of objects of users' kinds that a watch showed to be deleted, the last ones.
-    seen_deleted: RecentUids,
+    departed: RecentUids<()>,
+    /// UIDs of objects of users' kinds that a watch showed to be deleted, the last ones, and where
+    /// each was.
+    seen_deleted: RecentUids<ObjectId>,
     /// Pod UID → where it is or is to come, from the moment that is decided until a watch shows it.
     assumed_places: BTreeMap<String, AssumedPlace>,
     /// Pod UID → when its eviction was granted, until a watch shows that it terminates.
@@ -154,9 +161,9 @@ impl OwnWrites {
         self.deleted.contains_key(uid)
     }
 
-    pub(super) fn deletion_seen(&mut self, kind: ResourceKind, uid: &str) {
-        if matches!(kind, ResourceKind::Custom(_)) {
-            self.seen_deleted.insert(uid);
+    pub(super) fn deletion_seen(&mut self, id: &ObjectId, uid: &str) {
+        if matches!(id.kind, ResourceKind::Custom(_)) {
+            self.seen_deleted.insert(uid, id.clone());
         }
         self.deleted.remove(uid);
         self.assumed_places.remove(uid);
@@ -165,12 +172,12 @@ impl OwnWrites {
 
     /// True when an object with this UID was in the view and left it.
     pub(super) fn has_departed(&self, uid: &str) -> bool {
-        self.departed.contains(uid)
+        self.departed.get(uid).is_some()
     }
 
-    /// True when a watch showed lately that this object of a user's kind was deleted.
-    pub(super) fn is_deletion_seen(&self, uid: &str) -> bool {
-        self.seen_deleted.contains(uid)
+    /// Where the object of a user's kind was which a watch lately showed to be deleted.
+    pub(super) fn seen_deleted(&self, uid: &str) -> Option<&ObjectId> {
+        self.seen_deleted.get(uid)
     }
 
     /// A fresh list is newer than every deletion the watch before it missed.
@@ -180,7 +187,7 @@ impl OwnWrites {
 
     /// The object left the view.
     pub(super) fn forget(&mut self, id: &ObjectId, uid: &str) {
-        self.departed.insert(uid);
+        self.departed.insert(uid, ());
         self.unconfirmed.remove(id);
         self.assumed_places.remove(uid);
         self.evicted.remove(uid);

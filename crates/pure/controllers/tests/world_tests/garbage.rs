@@ -211,10 +211,14 @@ fn kinds_of_which_only_metadata_is_held_are_owners_and_dependents_as_all_others(
 
 /// A kind that a user's definition describes, and an object of it.
 pub(crate) fn kite(world: &mut World) -> ObjectId {
+    kite_of_scope(world, "Namespaced")
+}
+
+fn kite_of_scope(world: &mut World, scope: &str) -> ObjectId {
     world.create(json!({
         "kind": "CustomResourceDefinition", "metadata": {"name": "kites.example.org"},
         "spec": {
-            "group": "example.org", "scope": "Namespaced",
+            "group": "example.org", "scope": scope,
             "names": {"plural": "kites", "kind": "Kite"},
             "versions": [{"name": "v1", "served": true, "storage": true}],
         },
@@ -222,7 +226,10 @@ pub(crate) fn kite(world: &mut World) -> ObjectId {
     }));
     world.settle();
     let kind = world.view.custom_kinds().next().unwrap();
-    let object = json!({"metadata": {"name": "red", "namespace": "shop"}});
+    let object = match scope {
+        "Cluster" => json!({"metadata": {"name": "red"}}),
+        _ => json!({"metadata": {"name": "red", "namespace": "shop"}}),
+    };
     match world.api.create(kind, object) {
         WriteResult::Stored(object) => object.id(),
         refused => panic!("{refused:?}"),
@@ -266,6 +273,59 @@ fn the_dependents_of_a_users_object_go_although_its_definition_went_with_it() {
         // the server would answer that it does not serve the path
         let is_check = |write: &WriteOperation| matches!(write, WriteOperation::CheckAbsent { .. });
         assert!(!world.writes.iter().any(is_check), "{:?}", world.writes);
+    }
+}
+
+/// Deletes a definition and its only object before the collector looks at what that owned.
+fn delete_with_definition(world: &mut World, kite: &ObjectId) {
+    let definitions = ResourceKind::CustomResourceDefinition;
+    let definition = ObjectId::new(definitions, NamespacedName::new("", "kites.example.org"));
+    world.api.user_deletes(kite, DependentPolicy::Background);
+    world.api.user_deletes(&definition, DependentPolicy::Background);
+    while world.watch_next(kite.kind) {}
+    while world.watch_next(definitions) {}
+    assert_eq!(world.view.custom_kinds().count(), 0);
+    world.converge();
+}
+
+#[test]
+fn an_object_without_a_namespace_goes_with_its_owner_and_the_owners_definition() {
+    let mut world = World::new();
+    let kite = kite_of_scope(&mut world, "Cluster");
+    let meta = json!({"name": "fast", "ownerReferences": [reference(&world, &kite)]});
+    let class = json!({"kind": "StorageClass", "metadata": meta, "provisioner": "none"});
+    let class = world.create(class);
+    let tail = world.create(owned("tail", json!([reference(&world, &kite)])));
+    world.converge();
+    delete_with_definition(&mut world, &kite);
+    for dependent in [&class, &tail] {
+        assert!(!world.api.objects.contains_key(dependent), "{dependent}");
+    }
+}
+
+/// Upstream looks for such an owner at the server, which no longer knows its kind, and keeps the
+/// object.
+#[test]
+fn a_reference_that_leads_elsewhere_keeps_an_object_when_the_definition_went_first() {
+    let mut world = World::new();
+    let kite = kite(&mut world);
+    let found = reference(&world, &kite);
+    let mut misnamed = found.clone();
+    misnamed["name"] = json!("blue");
+    let meta = json!({"name": "fast", "ownerReferences": [&found]});
+    let kept = [
+        json!({"kind": "StorageClass", "metadata": meta, "provisioner": "none"}),
+        json!({"kind": "ConfigMap", "metadata": {
+            "name": "tail", "namespace": "elsewhere", "ownerReferences": [&found],
+        }}),
+        owned("misnamed", json!([misnamed])),
+    ];
+    let kept = kept.map(|object| world.create(object));
+    let collected = world.create(owned("tail", json!([found])));
+    delete_with_definition(&mut world, &kite);
+    assert!(!world.api.objects.contains_key(&collected));
+    for dependent in &kept {
+        assert!(world.api.objects.contains_key(dependent), "{dependent}");
     }
 }
 
