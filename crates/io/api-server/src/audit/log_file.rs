@@ -21,14 +21,9 @@ pub(super) struct LogFile {
     path: PathBuf,
     limits: RotationLimits,
     /// None after a failure: the next write opens it again.
-    open: Option<OpenAuditFile>,
+    open: Option<File>,
     /// Whether it could not be renamed when it was full: that is said once.
     is_growing: bool,
-}
-
-struct OpenAuditFile {
-    file: File,
-    bytes: u64,
 }
 
 impl LogFile {
@@ -37,7 +32,7 @@ impl LogFile {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let open = Some(OpenAuditFile::append(&path)?);
+        let open = Some(open_to_append(&path)?);
         let log = Self { path, limits, open, is_growing: false };
         log.remove_old(now);
         Ok(log)
@@ -49,28 +44,28 @@ impl LogFile {
     /// When it cannot be written. A later one may be.
     pub(super) fn write(&mut self, line: &[u8], now: Timestamp) -> io::Result<()> {
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        let mut log = match self.open.take() {
-            Some(log) => log,
-            None => OpenAuditFile::append(&self.path)?,
+        let mut file = match self.open.take() {
+            Some(file) => file,
+            None => open_to_append(&self.path)?,
         };
-        if log.bytes > 0 && log.bytes.saturating_add(length) > self.limits.file_bytes_max {
-            log = self.next_file(log, now)?;
+        // asked each time: another program may have cut it
+        let mut bytes = file.metadata()?.len();
+        if bytes > 0 && bytes.saturating_add(length) > self.limits.file_bytes_max {
+            file = self.next_file(file, now)?;
+            bytes = file.metadata()?.len();
         }
-        // another program may have cut it
-        log.bytes = log.file.metadata()?.len();
-        if let Err(error) = log.file.write_all(line) {
+        if let Err(error) = file.write_all(line) {
             // half a line would spoil the next one, too
-            self.open = log.file.set_len(log.bytes).is_ok().then_some(log);
+            self.open = file.set_len(bytes).is_ok().then_some(file);
             return Err(error);
         }
-        log.bytes += length;
-        self.open = Some(log);
+        self.open = Some(file);
         Ok(())
     }
 
     /// Renames the full file, and opens a new one. A file that cannot be renamed, such as one that
     /// is mounted by itself, grows on: no event is lost for that.
-    fn next_file(&mut self, full: OpenAuditFile, now: Timestamp) -> io::Result<OpenAuditFile> {
+    fn next_file(&mut self, full: File, now: Timestamp) -> io::Result<File> {
         match self.free_name(now).and_then(|name| fs::rename(&self.path, name)) {
             Ok(()) => {}
             // another program has moved it
@@ -85,9 +80,9 @@ impl LogFile {
             }
         }
         self.is_growing = false;
-        let log = OpenAuditFile::append(&self.path)?;
+        let next = open_to_append(&self.path)?;
         self.remove_old(now);
-        Ok(log)
+        Ok(next)
     }
 
     /// A name for the full file. Of two rotations in one millisecond the second gets the next one.
@@ -115,28 +110,30 @@ impl LogFile {
     }
 
     fn remove_old(&self, now: Timestamp) {
-        if let Err(error) = self.try_remove_old(now) {
-            let path = self.path.display();
-            tracing::warn!(%path, %error, "failed to remove old audit log files");
+        match self.old_files(now) {
+            Ok(old) => remove_each(&old),
+            Err(error) => {
+                let path = self.path.display();
+                tracing::warn!(%path, %error, "failed to list old audit log files");
+            }
         }
     }
 
-    fn try_remove_old(&self, now: Timestamp) -> io::Result<()> {
+    /// Earlier files that are not kept any longer.
+    fn old_files(&self, now: Timestamp) -> io::Result<Vec<PathBuf>> {
         let RotationLimits { files_max, days_max, .. } = self.limits;
         if files_max.is_none() && days_max.is_none() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let oldest = days_max.and_then(|days| {
             now.checked_sub(SignedDuration::from_hours(24 * i64::from(days))).ok()
         });
-        let earlier = self.earlier_files()?;
-        for (index, (time, path)) in earlier.iter().enumerate() {
-            let is_beyond = files_max.is_some_and(|max| index >= max);
-            if is_beyond || oldest.is_some_and(|oldest| *time < oldest) {
-                fs::remove_file(path)?;
-            }
-        }
-        Ok(())
+        let earlier = self.earlier_files()?.into_iter().enumerate();
+        let old = earlier.filter(|(index, (time, _))| {
+            files_max.is_some_and(|max| *index >= max)
+                || oldest.is_some_and(|oldest| *time < oldest)
+        });
+        Ok(old.map(|(_, (_, path))| path).collect())
     }
 
     /// The files before this one, the newest first.
@@ -146,6 +143,9 @@ impl LogFile {
         let mut files = Vec::new();
         for entry in fs::read_dir(folder.unwrap_or(Path::new(".")))? {
             let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                continue;
+            }
             let name = entry.file_name();
             let time = name.to_str().and_then(|name| {
                 let time = name.strip_prefix(&stem)?.strip_suffix(&extension)?;
@@ -159,26 +159,34 @@ impl LogFile {
     }
 }
 
-impl OpenAuditFile {
-    fn append(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.create(true).append(true).read(true).mode(0o600);
-        let mut file = options.open(path)?;
-        let found = file.metadata()?;
-        if !found.is_file() {
-            return Ok(Self { file, bytes: 0 });
+/// One file that cannot be removed does not keep the others.
+fn remove_each(paths: &[PathBuf]) {
+    for path in paths {
+        if let Err(error) = fs::remove_file(path) {
+            let path = path.display();
+            tracing::warn!(%path, %error, "failed to remove an old audit log file");
         }
-        // one that was there may be open to others, and may end in the middle of a line
-        file.set_permissions(Permissions::from_mode(0o600))?;
-        let mut last = [b'\n'];
-        if found.len() > 0 {
-            file.read_exact_at(&mut last, found.len() - 1)?;
-        }
-        if last != *b"\n" {
-            file.write_all(b"\n")?;
-        }
-        Ok(Self { bytes: file.metadata()?.len(), file })
     }
+}
+
+fn open_to_append(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).read(true).mode(0o600);
+    let mut file = options.open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Ok(file);
+    }
+    // one that was there may be open to others, and may end in the middle of a line
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    let mut last = [b'\n'];
+    if found.len() > 0 {
+        file.read_exact_at(&mut last, found.len() - 1)?;
+    }
+    if last != *b"\n" {
+        file.write_all(b"\n")?;
+    }
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -277,16 +285,49 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_removed_keeps_no_other_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let earlier =
+            |time: i64| dir.path().join(format!("audit-1970-01-01T00-00-00.00{time}.log"));
+        // a folder with such a name is none of the log's
+        fs::create_dir(earlier(3)).unwrap();
+        fs::create_dir(earlier(1)).unwrap();
+        fs::write(earlier(2), "").unwrap();
+        fs::write(earlier(0), "").unwrap();
+        let limits = RotationLimits { files_max: Some(1), ..limits(8) };
+        LogFile::open(dir.path().join("audit.log"), limits, START).unwrap();
+        let left = [3, 2, 1, 0].map(|time| earlier(time).exists());
+        assert_eq!(left, [true, true, true, false]);
+        remove_each(&[earlier(3), earlier(2)]);
+        assert_eq!([3, 2].map(|time| earlier(time).exists()), [true, false]);
+    }
+
+    #[test]
+    fn a_file_that_another_program_cuts_is_full_when_it_has_grown_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        let mut log = LogFile::open(path.clone(), limits(8), START).unwrap();
+        log.write(b"one\n", START).unwrap();
+        log.write(b"two\n", START).unwrap();
+        // as logrotate does by `copytruncate`
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+        log.write(b"six\n", START).unwrap();
+        log.write(b"ten\n", START).unwrap();
+        assert_eq!(files(dir.path()), pairs(&[("audit.log", "six\nten\n")]));
+        log.write(b"end\n", START).unwrap();
+        let expected =
+            [("audit-1970-01-01T00-00-00.000.log", "six\nten\n"), ("audit.log", "end\n")];
+        assert_eq!(files(dir.path()), pairs(&expected));
+    }
+
+    #[test]
     fn a_line_that_finds_no_space_is_an_error() {
         // every write to it fails so
         let mut log = LogFile {
             path: PathBuf::from("/dev/full"),
             limits: limits(8),
             is_growing: false,
-            open: Some(OpenAuditFile {
-                file: OpenOptions::new().write(true).open("/dev/full").unwrap(),
-                bytes: 0,
-            }),
+            open: Some(OpenOptions::new().write(true).open("/dev/full").unwrap()),
         };
         let error = log.write(b"one\n", START).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
@@ -320,7 +361,7 @@ mod tests {
         // a name that is longer than a name may be
         log.path = dir.path().join(format!("{}.log", "x".repeat(240)));
         fs::write(&log.path, "one\n").unwrap();
-        log.open = Some(OpenAuditFile::append(&log.path).unwrap());
+        log.open = Some(open_to_append(&log.path).unwrap());
         log.write(b"two\n", START).unwrap();
         assert_eq!(fs::read_to_string(&log.path).unwrap(), "one\ntwo\n");
     }
