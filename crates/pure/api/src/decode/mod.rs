@@ -139,8 +139,7 @@ fn read_protobuf(bytes: &[u8]) -> Result<Body, ApiError> {
         )),
         ProtobufError::Magic
         | ProtobufError::Wire(_)
-        | ProtobufError::Value { .. }
-        | ProtobufError::Depth => ApiError::bad_request(format!("protobuf parse error: {error}")),
+        | ProtobufError::Value { .. } => ApiError::bad_request(format!("protobuf parse error: {error}")),
     })?;
     // The smallest value takes two bytes of a body and 32 in the tree, so that they can be counted
     // at the end.

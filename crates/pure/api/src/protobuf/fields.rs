@@ -37,6 +37,29 @@ pub(super) enum ZeroMeaning {
     IsAbsent,
 }
 
+/// The groups that have messages, and the packages of these.
+const PACKAGES: [(&str, &str); 19] = [
+    ("", "core"),
+    ("admissionregistration.k8s.io", "admissionregistration"),
+    ("apps", "apps"),
+    ("authentication.k8s.io", "authentication"),
+    ("authorization.k8s.io", "authorization"),
+    ("autoscaling", "autoscaling"),
+    ("batch", "batch"),
+    ("certificates.k8s.io", "certificates"),
+    ("coordination.k8s.io", "coordination"),
+    ("discovery.k8s.io", "discovery"),
+    ("events.k8s.io", "events"),
+    ("flowcontrol.apiserver.k8s.io", "flowcontrol"),
+    ("meta.k8s.io", "meta"),
+    ("networking.k8s.io", "networking"),
+    ("node.k8s.io", "node"),
+    ("policy", "policy"),
+    ("rbac.authorization.k8s.io", "rbac"),
+    ("scheduling.k8s.io", "scheduling"),
+    ("storage.k8s.io", "storage"),
+];
+
 type Table = BTreeMap<&'static str, Message>;
 
 /// The fields of a message.
@@ -111,14 +134,24 @@ pub(super) fn unnumbered(message: &str) -> &'static [&'static str] {
 
 /// The message of a kind: `apps.v1.Deployment` for Deployment in apps/v1.
 pub(crate) fn message_of(api_version: &str, kind: &str) -> Option<&'static str> {
-    let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
-    let group = group.split('.').next().unwrap_or(group);
-    // Options are sent in the group of the objects that they are about, and a Status in none.
-    let name = match kind {
-        "DeleteOptions" | "Status" => format!("meta.v1.{kind}"),
-        _ => format!("{group}.{version}.{kind}"),
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let package = match (kind, api_version) {
+        // sent in the group of the objects that they are about
+        ("DeleteOptions", _) | ("Status", "v1") => return known(&format!("meta.v1.{kind}")),
+        _ => package_of(group)?,
     };
-    table().get_key_value(name.as_str()).map(|(name, _)| *name)
+    known(&format!("{package}.{version}.{kind}"))
+}
+
+fn known(message: &str) -> Option<&'static str> {
+    table().get_key_value(message).map(|(message, _)| *message)
+}
+
+/// The package of a group's messages. By the whole name: a custom kind may be a Deployment in
+/// `apps.example.org/v1`.
+fn package_of(group: &str) -> Option<&'static str> {
+    let of_group = PACKAGES.iter().find(|(known, _)| *known == group);
+    of_group.map(|(_, package)| *package)
 }
 
 /// The fields that every list has.
@@ -160,6 +193,46 @@ mod tests {
             }
         }
         assert!(table().len() > 150);
+    }
+
+    /// So neither what is read nor what is written nests without end.
+    #[test]
+    fn no_message_is_within_itself() {
+        fn follow(message: &'static str, way: &mut Vec<&'static str>) {
+            assert!(!way.contains(&message), "{way:?} leads back to {message}");
+            way.push(message);
+            for field in all(message).into_iter().flat_map(BTreeMap::values) {
+                follow(field.type_, way);
+            }
+            way.pop();
+        }
+        for message in table().keys() {
+            follow(message, &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn every_message_is_in_the_package_of_a_group() {
+        for message in table().keys() {
+            let package = message.split('.').next().unwrap();
+            assert!(PACKAGES.iter().any(|(_, known)| *known == package), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_custom_kind_with_the_name_of_a_built_in_one_has_no_message() {
+        assert_eq!(message_of("apps/v1", "Deployment"), Some("apps.v1.Deployment"));
+        for (api_version, kind) in [
+            ("apps.example.org/v1", "Deployment"),
+            ("batch.tutorial.kubebuilder.io/v1", "CronJob"),
+            ("core/v1", "Pod"),
+            ("meta/v1", "Status"),
+            ("example.org/v1", "Status"),
+        ] {
+            assert_eq!(message_of(api_version, kind), None, "{kind} in {api_version}");
+            assert_eq!(item_message(api_version, &format!("{kind}List")), None);
+        }
+        assert_eq!(message_of("example.org/v1", "DeleteOptions"), Some("meta.v1.DeleteOptions"));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! A body is `k8s\0` and an envelope that names apiVersion and kind. What is [`read`] becomes the
 //! same tree as JSON would, by a table of field numbers; everything after that is one path for all
 //! formats. What is written ([`write`]) is made of an answer in JSON by the same table. A field
-//! that the table does not have is refused, never dropped.
+//! that the table does not have is refused. Those few that it names without a number, because
+//! upstream has published none yet, are left out of answers.
 
 mod fields;
 mod read;
@@ -15,7 +16,6 @@ pub(crate) use fields::message_of;
 pub(crate) use read::read;
 pub(crate) use write::{object, watch_event};
 
-use crate::decode::DEPTH_MAX;
 use wire::WireError;
 
 /// The media type of a body.
@@ -59,9 +59,6 @@ pub(crate) enum ProtobufError {
         /// The field.
         field: &'static str,
     },
-    /// Messages nest too deep.
-    #[error("exceeded max depth of {DEPTH_MAX}")]
-    Depth,
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::fields::{self, FieldOccurrence, MessageField, ZeroMeaning};
 use super::wire::{WireReader, WireValue};
 use super::{MAGIC, ProtobufError};
-use crate::decode::DEPTH_MAX;
 
 /// Reads a body into the tree that JSON would give.
 pub(crate) fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
@@ -35,7 +34,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
     }
     let mut tree = Map::new();
     match (fields::message_of(&api_version, &kind), fields::item_message(&api_version, &kind)) {
-        (Some(message), _) => read_message(message, raw, &mut tree, 0)?,
+        (Some(message), _) => read_message(message, raw, &mut tree)?,
         (None, Some(item)) => read_list(item, raw, &mut tree)?,
         (None, None) => return Err(ProtobufError::Kind { api_version, kind }),
     }
@@ -55,11 +54,11 @@ fn read_list(
     while let Some((number, value)) = reader.next()? {
         match (number, value) {
             (fields::LIST_METADATA, WireValue::Bytes(bytes)) => {
-                read_message(fields::LIST_META, bytes, &mut metadata, 1)?;
+                read_message(fields::LIST_META, bytes, &mut metadata)?;
             }
             (fields::LIST_ITEMS, WireValue::Bytes(bytes)) => {
                 let mut one = Map::new();
-                read_message(item, bytes, &mut one, 1)?;
+                read_message(item, bytes, &mut one)?;
                 items.push(Value::Object(one));
             }
             _ => return Err(ProtobufError::Field { message: item, number }),
@@ -70,16 +69,12 @@ fn read_list(
     Ok(())
 }
 
-/// Reads the fields of a message into `tree`.
+/// Reads the fields of a message into `tree`. It ends: no message of the table is within itself.
 fn read_message(
     message: &'static str,
     bytes: &[u8],
     tree: &mut Map<String, Value>,
-    depth: usize,
 ) -> Result<(), ProtobufError> {
-    if depth > DEPTH_MAX {
-        return Err(ProtobufError::Depth);
-    }
     let mut reader = WireReader::new(bytes);
     while let Some((number, value)) = reader.next()? {
         let field =
@@ -87,21 +82,21 @@ fn read_message(
         let wrong = ProtobufError::Value { message, field: field.name };
         match (field.kind, value) {
             (FieldOccurrence::Map, WireValue::Bytes(entry)) => {
-                let (key, value) = read_entry(field, entry, depth, &wrong)?;
+                let (key, value) = read_entry(field, entry, &wrong)?;
                 let entries = tree.entry(field.name).or_insert_with(|| Value::Object(Map::new()));
                 entries.as_object_mut().ok_or(wrong)?.insert(key, value);
             }
             (FieldOccurrence::Embedded, WireValue::Bytes(bytes)) => {
-                read_message(field.type_, bytes, tree, depth + 1)?;
+                read_message(field.type_, bytes, tree)?;
             }
             (FieldOccurrence::Map | FieldOccurrence::Embedded, _) => return Err(wrong),
             (FieldOccurrence::List, value) => {
-                let items = read_items(field.type_, value, depth, &wrong)?;
+                let items = read_items(field.type_, value, &wrong)?;
                 let list = tree.entry(field.name).or_insert_with(|| Value::Array(Vec::new()));
                 list.as_array_mut().ok_or(wrong)?.extend(items);
             }
             (FieldOccurrence::One, value) => {
-                let value = read_value(field.type_, value, depth, &wrong)?;
+                let value = read_value(field.type_, value, &wrong)?;
                 if let Some(value) = value.filter(|value| is_given(field, value)) {
                     tree.insert(field.name.to_owned(), value);
                 }
@@ -115,7 +110,6 @@ fn read_message(
 fn read_items(
     type_: &'static str,
     value: WireValue<'_>,
-    depth: usize,
     wrong: &ProtobufError,
 ) -> Result<Vec<Value>, ProtobufError> {
     let mut items = Vec::new();
@@ -126,7 +120,7 @@ fn read_items(
                 items.push(signed(number));
             }
         }
-        value => items.push(read_value(type_, value, depth, wrong)?.unwrap_or_default()),
+        value => items.push(read_value(type_, value, wrong)?.unwrap_or_default()),
     }
     Ok(items)
 }
@@ -145,7 +139,6 @@ fn is_given(field: &MessageField, value: &Value) -> bool {
 fn read_entry(
     field: &MessageField,
     bytes: &[u8],
-    depth: usize,
     wrong: &ProtobufError,
 ) -> Result<(String, Value), ProtobufError> {
     let mut key = String::new();
@@ -154,7 +147,7 @@ fn read_entry(
     while let Some((number, part)) = reader.next()? {
         match (number, part) {
             (1, WireValue::Bytes(bytes)) => key = text(bytes, wrong)?,
-            (2, part) => value = read_value(field.type_, part, depth, wrong)?,
+            (2, part) => value = read_value(field.type_, part, wrong)?,
             _ => return Err(wrong.clone()),
         }
     }
@@ -170,7 +163,6 @@ fn read_entry(
 fn read_value(
     type_: &'static str,
     value: WireValue<'_>,
-    depth: usize,
     wrong: &ProtobufError,
 ) -> Result<Option<Value>, ProtobufError> {
     Ok(match (type_, value) {
@@ -190,7 +182,7 @@ fn read_value(
         ("RawExtension" | "FieldsV1", WireValue::Bytes(bytes)) => Some(raw(bytes, wrong)?),
         (message, WireValue::Bytes(bytes)) if message.contains('.') => {
             let mut tree = Map::new();
-            read_message(message, bytes, &mut tree, depth + 1)?;
+            read_message(message, bytes, &mut tree)?;
             Some(Value::Object(tree))
         }
         _ => return Err(wrong.clone()),

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::MAGIC;
 use super::fields::{self, FieldOccurrence, MessageField};
 use super::wire::WireWriter;
-use crate::decode::DEPTH_MAX;
 
 /// Why an answer cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,9 +33,6 @@ pub(crate) enum UnwritableError {
         /// The field.
         field: &'static str,
     },
-    /// Messages nest too deep.
-    #[error("exceeded max depth of {DEPTH_MAX}")]
-    Depth,
 }
 
 /// An object or a list, given as JSON, as a body.
@@ -51,7 +47,7 @@ pub(crate) fn object(json: &[u8]) -> Result<Vec<u8>, UnwritableError> {
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let raw = match (fields::message_of(api_version, kind), fields::item_message(api_version, kind))
     {
-        (Some(name), _) => message(name, tree, 0)?,
+        (Some(name), _) => message(name, tree)?,
         (None, Some(item)) => list(item, tree)?,
         (None, None) => {
             let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
@@ -87,25 +83,29 @@ pub(crate) fn watch_event(type_: &str, json: &[u8]) -> Result<Vec<u8>, Unwritabl
 
 /// Every list has the same two fields.
 fn list(item: &'static str, tree: &Map<String, Value>) -> Result<WireWriter, UnwritableError> {
-    let mut list = WireWriter::default();
-    if let Some(metadata) = tree.get("metadata").and_then(Value::as_object) {
-        list.bytes(fields::LIST_METADATA, &message(fields::LIST_META, metadata, 1)?.0);
+    const FIELDS: [&str; 4] = ["apiVersion", "kind", "metadata", "items"];
+    if !tree.keys().all(|name| FIELDS.contains(&name.as_str())) {
+        return Err(UnwritableError::Field { message: item });
     }
-    for one in tree.get("items").and_then(Value::as_array).into_iter().flatten() {
-        let wrong = UnwritableError::Value { message: item, field: "items" };
-        list.bytes(fields::LIST_ITEMS, &message(item, one.as_object().ok_or(wrong)?, 1)?.0);
+    let wrong = || UnwritableError::Value { message: item, field: "items" };
+    let mut list = WireWriter::default();
+    if let Some(metadata) = tree.get("metadata") {
+        let metadata = metadata.as_object().ok_or_else(wrong)?;
+        list.bytes(fields::LIST_METADATA, &message(fields::LIST_META, metadata)?.0);
+    }
+    if let Some(items) = tree.get("items") {
+        for one in items.as_array().ok_or_else(wrong)? {
+            let one = one.as_object().ok_or_else(wrong)?;
+            list.bytes(fields::LIST_ITEMS, &message(item, one)?.0);
+        }
     }
     Ok(list)
 }
 
 /// A message with the fields of the tree.
-fn message(
-    name: &'static str,
-    tree: &Map<String, Value>,
-    depth: usize,
-) -> Result<WireWriter, UnwritableError> {
+fn message(name: &'static str, tree: &Map<String, Value>) -> Result<WireWriter, UnwritableError> {
     let mut writer = WireWriter::default();
-    let written = fields_of(name, tree, depth, &mut writer)?;
+    let written = fields_of(name, tree, &mut writer)?;
     // these stand in the envelope
     let is_type = |field: &str| matches!(field, "apiVersion" | "kind");
     let is_left_out = |field: &str| is_type(field) || fields::unnumbered(name).contains(&field);
@@ -121,17 +121,13 @@ fn message(
 fn fields_of(
     name: &'static str,
     tree: &Map<String, Value>,
-    depth: usize,
     writer: &mut WireWriter,
 ) -> Result<usize, UnwritableError> {
-    if depth > DEPTH_MAX {
-        return Err(UnwritableError::Depth);
-    }
     let mut written = 0;
     for (number, field) in fields::all(name).into_iter().flatten() {
         if field.kind == FieldOccurrence::Embedded {
             let mut inner = WireWriter::default();
-            written += fields_of(field.type_, tree, depth + 1, &mut inner)?;
+            written += fields_of(field.type_, tree, &mut inner)?;
             writer.bytes(*number, &inner.0);
             continue;
         }
@@ -143,17 +139,17 @@ fn fields_of(
                 for (key, value) in value.as_object().ok_or_else(|| wrong.clone())? {
                     let mut entry = WireWriter::default();
                     entry.bytes(1, key.as_bytes());
-                    write_value((2, field), value, depth, (&wrong, &mut entry))?;
+                    write_value((2, field), value, (&wrong, &mut entry))?;
                     writer.bytes(*number, &entry.0);
                 }
             }
             FieldOccurrence::List => {
                 for item in value.as_array().ok_or_else(|| wrong.clone())? {
-                    write_value((*number, field), item, depth, (&wrong, writer))?;
+                    write_value((*number, field), item, (&wrong, writer))?;
                 }
             }
             FieldOccurrence::One | FieldOccurrence::Embedded => {
-                write_value((*number, field), value, depth, (&wrong, writer))?;
+                write_value((*number, field), value, (&wrong, writer))?;
             }
         }
     }
@@ -164,7 +160,6 @@ fn fields_of(
 fn write_value(
     (number, field): (u64, &MessageField),
     value: &Value,
-    depth: usize,
     (wrong, writer): (&UnwritableError, &mut WireWriter),
 ) -> Result<(), UnwritableError> {
     let text = || value.as_str().ok_or_else(|| wrong.clone());
@@ -217,7 +212,7 @@ fn write_value(
         "RawExtension" | "FieldsV1" => inner.bytes(1, value.to_string().as_bytes()),
         name => {
             let tree = value.as_object().ok_or_else(|| wrong.clone())?;
-            inner = message(name, tree, depth + 1)?;
+            inner = message(name, tree)?;
         }
     }
     writer.bytes(number, &inner.0);
