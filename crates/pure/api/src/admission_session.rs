@@ -12,6 +12,7 @@
 //! they are chosen by is drawn once.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -60,10 +61,17 @@ struct OpenReview {
     question: WebhookQuestion,
 }
 
+/// The version of a webhook, by where it lies, and what it was asked.
+type ReviewKey = (usize, ContentDigest);
+
+fn review_key(webhook: &Arc<StoredWebhook>, content: ContentDigest) -> ReviewKey {
+    (Arc::as_ptr(webhook).addr(), content)
+}
+
 /// What a webhook has said to a review.
 struct Answered {
-    webhook: Arc<StoredWebhook>,
-    content: ContentDigest,
+    /// Keeps its place, so that the key is that of no other version.
+    _webhook: Arc<StoredWebhook>,
     answer: Arc<Result<ReviewAnswer, String>>,
 }
 
@@ -78,7 +86,7 @@ pub struct AdmissionSession {
     numbers: RefCell<Vec<u128>>,
     numbers_taken: Cell<usize>,
     is_counted: Cell<bool>,
-    answered: RefCell<Vec<Answered>>,
+    answered: RefCell<BTreeMap<ReviewKey, Answered>>,
     open: RefCell<Vec<OpenReview>>,
 }
 
@@ -89,20 +97,15 @@ impl AdmissionSession {
         let open = self.open.get_mut();
         for (asked, answer) in open.drain(..).zip(answers) {
             let answer = match answer {
-                Ok(body) => asked
-                    .review
-                    .read_answer(&body)
-                    .map_err(|why| format!("received invalid webhook response: {why}")),
+                Ok(body) => asked.review.read_answer(&body).map_err(|why| why.to_string()),
                 Err(why) => {
                     let url = &asked.question.target.url;
                     Err(format!("failed to call webhook: Post {url:?}: {why}"))
                 }
             };
-            self.answered.get_mut().push(Answered {
-                webhook: asked.webhook,
-                content: asked.content,
-                answer: Arc::new(answer),
-            });
+            let key = review_key(&asked.webhook, asked.content);
+            let answered = Answered { _webhook: asked.webhook, answer: Arc::new(answer) };
+            self.answered.get_mut().insert(key, answered);
         }
     }
 
@@ -138,11 +141,7 @@ impl AdmissionSession {
         ask: impl FnOnce() -> (WebhookReview, WebhookQuestion),
     ) -> Option<Arc<Result<ReviewAnswer, String>>> {
         let digest: ContentDigest = Sha256::digest(content).into();
-        let answered = self.answered.borrow();
-        let known = answered
-            .iter()
-            .find(|known| Arc::ptr_eq(&known.webhook, webhook) && known.content == digest);
-        if let Some(known) = known {
+        if let Some(known) = self.answered.borrow().get(&review_key(webhook, digest)) {
             return Some(Arc::clone(&known.answer));
         }
         let (review, question) = ask();

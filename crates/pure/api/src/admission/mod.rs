@@ -165,7 +165,10 @@ pub(crate) fn check_deletion(
     let mut warnings = Vec::new();
     for rule in &RULES {
         match &rule.hook {
-            RuleHook::Deletion(check) => warnings.extend(check(call, object)?),
+            RuleHook::Deletion(check) => match check(call, object) {
+                Ok(more) => warnings.extend(more),
+                Err(error) => return Err(error.with_warnings(warnings)),
+            },
             RuleHook::Write(..)
             | RuleHook::Created(_)
             | RuleHook::Changed(_)

@@ -134,9 +134,8 @@ fn prepare_again(review: &WriteReview<'_>, object: &mut dyn AnyObject, before: &
 pub(super) fn replace(
     entry: &KindEntry,
     object: &mut dyn AnyObject,
-    patched: &Value,
+    mut patched: Value,
 ) -> Result<bool, String> {
-    let mut patched = patched.clone();
     without_owners(&mut patched);
     if patched == visible(object) {
         return Ok(false);

@@ -35,7 +35,7 @@ const NAMESPACES: &str = "namespaces";
 
 /// What a request does, in the words of policies and webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+enum Operation {
     Create,
     Update,
     Delete,
@@ -67,7 +67,6 @@ pub(super) fn is_exempt(entry: &KindEntry) -> bool {
 /// A request about one object. What policies may look at is made when the first one does.
 pub(super) struct ReviewedRequest<'r> {
     pub(super) call: &'r ApiCall<'r>,
-    pub(super) operation: Operation,
     pub(super) new: Option<&'r dyn AnyObject>,
     pub(super) old: Option<&'r dyn AnyObject>,
     values: OnceCell<RequestValues>,
@@ -85,21 +84,27 @@ pub(super) struct RequestValues {
 }
 
 impl<'r> ReviewedRequest<'r> {
-    /// None for kinds that no policy and no webhook looks at.
+    /// None for kinds that no policy and no webhook looks at. Without a new object it is a deletion.
     pub(super) fn new(
         call: &'r ApiCall<'r>,
-        operation: Operation,
         new: Option<&'r dyn AnyObject>,
         old: Option<&'r dyn AnyObject>,
     ) -> Option<Self> {
         (!is_exempt(call.entry)).then(|| Self {
             call,
-            operation,
             new,
             old,
             values: OnceCell::new(),
             namespace: OnceCell::new(),
         })
+    }
+
+    fn operation(&self) -> Operation {
+        match (self.new, self.old) {
+            (None, _) => Operation::Delete,
+            (Some(_), Some(_)) => Operation::Update,
+            (Some(_), None) => Operation::Create,
+        }
     }
 
     /// The name of the object; that of a new one may not be known yet.
@@ -145,31 +150,32 @@ impl<'r> ReviewedRequest<'r> {
             items(list.as_ref()).iter().any(|item| item == ANY || item == wanted)
         };
         let names = items(rule.resource_names.as_ref());
-        let is_version_matched = || {
-            let of_kind = |version: &str| has(&rule.api_versions, version);
-            of_kind(&entry.version)
-                || matches_equivalent(matched)
-                    && self.other_versions().iter().any(|version| of_kind(version))
+        let is_of_form = |group: &str, version: &str| {
+            has(&rule.api_groups, group) && has(&rule.api_versions, version)
         };
-        has(&rule.operations, self.operation.name())
-            && has(&rule.api_groups, &entry.group)
+        let is_form_matched = || {
+            is_of_form(&entry.group, &entry.version)
+                || matches_equivalent(matched)
+                    && self.forms().iter().any(|(group, version)| is_of_form(group, version))
+        };
+        has(&rule.operations, self.operation().name())
             && self.is_of_resource(items(rule.resources.as_ref()))
             && (names.is_empty() || names.iter().any(|name| name == self.name()))
             && self.is_of_scope(rule.scope.as_deref().unwrap_or(ANY))
-            && is_version_matched()
+            && is_form_matched()
     }
 
-    /// The other versions that the resource is served in.
-    fn other_versions(&self) -> Vec<String> {
+    /// The groups and versions that the stored object is served in. Events have two groups.
+    fn forms(&self) -> Vec<(String, String)> {
         let entry: &KindEntry = self.call.entry;
         let api = self.call.api;
-        let built_in = api
-            .registry
-            .in_group(&entry.group)
-            .filter(|other| other.plural == entry.plural && other.version != entry.version);
-        let mut versions: Vec<String> = built_in.map(|other| other.version.to_string()).collect();
-        versions.extend(api.custom.versions_of(api, &entry.group, &entry.plural));
-        versions
+        let home = entry.home().group_and_plural();
+        let built_in = api.registry.kinds().filter(|other| other.home().group_and_plural() == home);
+        let mut forms: Vec<(String, String)> =
+            built_in.map(|form| (form.group.to_string(), form.version.to_string())).collect();
+        let versions = api.custom.versions_of(api, &entry.group, &entry.plural);
+        forms.extend(versions.into_iter().map(|version| (entry.group.to_string(), version)));
+        forms
     }
 
     fn is_of_resource(&self, resources: &[String]) -> bool {
@@ -274,7 +280,7 @@ impl<'r> ReviewedRequest<'r> {
         set("requestKind", kind);
         set("resource", resource.clone());
         set("requestResource", resource);
-        set("operation", self.operation.name().into());
+        set("operation", self.operation().name().into());
         set("userInfo", user_value(&call.request.identity));
         set("dryRun", (call.options.dry_run == DryRun::All).into());
         set("options", self.options());
@@ -294,7 +300,7 @@ impl<'r> ReviewedRequest<'r> {
     /// The options that the client gave, as far as they were understood.
     fn options(&self) -> Value {
         let call = self.call;
-        let mut options = match self.operation {
+        let mut options = match self.operation() {
             Operation::Create | Operation::Update => {
                 let mut options = Map::new();
                 for name in ["fieldManager", "fieldValidation"] {
@@ -310,7 +316,7 @@ impl<'r> ReviewedRequest<'r> {
             Operation::Delete => delete_options(call),
         };
         options.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
-        options.insert("kind".to_owned(), self.operation.options_kind().into());
+        options.insert("kind".to_owned(), self.operation().options_kind().into());
         Value::Object(options)
     }
 }

@@ -383,8 +383,9 @@ fn check_all(call: &ApiCall<'_>, selected: &[Arc<StoredObject>]) -> Result<Vec<S
     let (mut warnings, mut waits) = (Vec::new(), None);
     for object in selected {
         let (_, name) = names_of_key(call.entry, object.key.as_str());
-        admission::check_removal(call.entry, name)?;
-        match admission::check_deletion(call, call.read(object)?.as_ref()) {
+        let checked = admission::check_removal(call.entry, name)
+            .and_then(|()| admission::check_deletion(call, call.read(object)?.as_ref()));
+        match checked {
             Ok(more) => warnings.extend(more),
             // webhooks are asked about many objects at once
             Err(error) if call.session.waits() => {
@@ -393,7 +394,7 @@ fn check_all(call: &ApiCall<'_>, selected: &[Arc<StoredObject>]) -> Result<Vec<S
                     break;
                 }
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.with_warnings(warnings)),
         }
     }
     waits.map_or(Ok(warnings), Err)

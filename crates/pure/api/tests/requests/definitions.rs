@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::harness::{Bench, Counting, events};
 
 const KEY: &str = "/customresourcedefinitions.apiextensions.k8s.io/kites.example.org";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const KITES: &str = "/apis/example.org/v1/namespaces/default/kites";
 
-fn version(name: &str, is_stored: bool, spec: Value) -> Value {
+pub(crate) fn version(name: &str, is_stored: bool, spec: Value) -> Value {
     json!({
         "name": name, "served": true, "storage": is_stored,
         "schema": {"openAPIV3Schema": {
@@ -22,7 +22,7 @@ fn version(name: &str, is_stored: bool, spec: Value) -> Value {
     })
 }
 
-fn definition(versions: Value) -> Value {
+pub(crate) fn definition(versions: Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "kites.example.org"},

@@ -12,6 +12,7 @@ use rekindle_api::{ApiRequest, AuditNotes};
 use rekindle_metrics::Text;
 use serde_json::{Value, json};
 
+use crate::definitions::{DEFINITIONS, definition, version};
 use crate::harness::{Bench, CONFIG_MAPS, pod};
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -151,6 +152,106 @@ fn a_webhook_is_asked_with_the_whole_review() {
     assert_eq!(uids.len(), 3, "each question has its own");
 }
 
+/// What a webhook changes in the version of a request, and how the object is made and looked at.
+struct OtherVersion {
+    path: &'static str,
+    object: Value,
+    /// A field that only this version has, and its value there.
+    field: (&'static str, Value),
+    stored: (&'static str, &'static str),
+}
+
+#[test]
+fn a_webhook_sees_and_changes_objects_in_the_version_of_the_request() {
+    let mut bench = Bench::new();
+    let (colour, tail) =
+        (json!({"colour": {"type": "string"}}), json!({"tail": {"type": "integer"}}));
+    let versions = json!([version("v1", true, colour), version("v2", false, tail)]);
+    bench.create(DEFINITIONS, definition(versions));
+    let cases = [
+        OtherVersion {
+            path: "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
+            object: json!({
+                "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+                "spec": {
+                    "maxReplicas": 3, "targetCPUUtilizationPercentage": 10,
+                    "scaleTargetRef": {"kind": "Deployment", "name": "web"},
+                },
+            }),
+            field: ("/spec/targetCPUUtilizationPercentage", json!(55)),
+            stored: (
+                "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/a",
+                "/spec/metrics/0/resource/target/averageUtilization",
+            ),
+        },
+        OtherVersion {
+            path: "/apis/events.k8s.io/v1/namespaces/default/events",
+            object: json!({
+                "apiVersion": "events.k8s.io/v1", "kind": "Event", "type": "Normal",
+                "eventTime": "2026-11-18T11:06:40.000000Z", "action": "Do", "reason": "Done",
+                "reportingController": "c", "reportingInstance": "c-1", "note": "before",
+                "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+            }),
+            field: ("/note", json!("after")),
+            stored: ("/api/v1/namespaces/default/events/a", "/message"),
+        },
+        OtherVersion {
+            path: "/apis/example.org/v2/namespaces/default/kites",
+            object: json!({
+                "apiVersion": "example.org/v2", "kind": "Kite", "spec": {"tail": 1},
+            }),
+            field: ("/spec/tail", json!(7)),
+            stored: ("/apis/example.org/v2/namespaces/default/kites/a", "/spec/tail"),
+        },
+    ];
+    let all = json!({"rules": [{
+        "apiGroups": ["autoscaling", "events.k8s.io", "example.org"], "apiVersions": ["*"],
+        "resources": ["*"], "operations": ["*"],
+    }]});
+    bench.mutating(json!([webhook("change", all)]));
+    for OtherVersion { path, mut object, field: (field, value), stored } in cases {
+        object["metadata"] = json!({"name": "a", "namespace": "default"});
+        let (of_field, changed) = (field.to_owned(), value.clone());
+        let asked = bench.say(move |_, _| {
+            patched(json!([{"op": "replace", "path": of_field, "value": changed}]))
+        });
+        let made = bench.create(path, object.clone());
+        assert_eq!(made.pointer(field), Some(&value), "{path}");
+        assert_eq!(bench.get(stored.0).pointer(stored.1), Some(&value), "{path}");
+        let seen = &asked.lock().unwrap()[0].1["object"];
+        assert_eq!(seen["apiVersion"], object["apiVersion"]);
+        assert_eq!(seen.pointer(field), object.pointer(field), "{path}");
+    }
+}
+
+/// Events are the same objects in both of their groups.
+#[test]
+fn a_rule_for_equivalent_requests_holds_in_the_other_group_too() {
+    let mut bench = Bench::new();
+    let core = |policy: &str| {
+        json!({"matchPolicy": policy, "rules": [{
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["events"],
+            "operations": ["CREATE"],
+        }]})
+    };
+    let webhooks = [webhook("equivalent", core("Equivalent")), webhook("exact", core("Exact"))];
+    bench.validating(json!(webhooks));
+    let asked = bench.say(|_, _| allowed());
+    let about = json!({"kind": "Pod", "name": "p", "namespace": "default"});
+    let event = json!({
+        "metadata": {"name": "a", "namespace": "default"}, "involvedObject": about,
+    });
+    bench.create("/api/v1/namespaces/default/events", event);
+    assert_eq!(names(&asked), ["equivalent", "exact"]);
+    let event = json!({
+        "metadata": {"name": "b", "namespace": "default"}, "regarding": about, "type": "Normal",
+        "eventTime": "2026-11-18T11:06:40.000000Z", "action": "Do", "reason": "Done",
+        "reportingController": "c", "reportingInstance": "c-1",
+    });
+    bench.create("/apis/events.k8s.io/v1/namespaces/default/events", event);
+    assert_eq!(names(&asked), ["equivalent", "exact", "equivalent"]);
+}
+
 #[test]
 fn webhooks_change_objects_one_after_the_other_and_others_check_the_result() {
     let mut bench = Bench::new();
@@ -269,6 +370,27 @@ fn warnings_of_webhooks_reach_the_client_whatever_becomes_of_the_request() {
     let (code, text) = bench.make("b");
     assert_eq!(code, 400);
     assert!(text.contains("change warns") && text.contains("check warns"), "{text}");
+}
+
+#[test]
+fn warnings_about_what_goes_reach_the_client_although_a_later_object_may_not_go() {
+    let mut bench = Bench::new();
+    bench.make("a");
+    bench.make("b");
+    bench.mutating(json!([webhook("first", json!({}))]));
+    bench.validating(json!([webhook("check", json!({}))]));
+    bench.say(|name, request| {
+        let object = request["name"].as_str().unwrap();
+        let allowed = (name, object) != ("check", "b");
+        json!({"allowed": allowed, "warnings": [format!("{name} warns of {object}")]})
+    });
+    let reply = bench.call("DELETE", CONFIG_MAPS, "");
+    assert_eq!(reply.code(), 400);
+    let text = reply.text();
+    for warning in ["first warns of a", "check warns of a", "first warns of b", "check warns of b"]
+    {
+        assert!(text.contains(warning), "{warning}: {text}");
+    }
 }
 
 #[test]

@@ -22,15 +22,14 @@ pub(super) use mutating::run_policy;
 pub(super) use parameter_rights::check as check_parameter_rights;
 
 use super::ObjectWrite;
-use super::reviewed_request::{Operation, ReviewedRequest};
+use super::reviewed_request::ReviewedRequest;
 use crate::call::ApiCall;
 use crate::registry::AnyObject;
 use crate::status::ApiError;
 
 /// Checks what is written. Gives the warnings.
 pub(super) fn check(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError> {
-    let operation = if write.old.is_some() { Operation::Update } else { Operation::Create };
-    match ReviewedRequest::new(write.call, operation, Some(write.new), write.old) {
+    match ReviewedRequest::new(write.call, Some(write.new), write.old) {
         Some(request) => validating::check(&request),
         None => Ok(Vec::new()),
     }
@@ -41,7 +40,7 @@ pub(super) fn check_deletion(
     call: &ApiCall<'_>,
     object: &dyn AnyObject,
 ) -> Result<Vec<String>, ApiError> {
-    match ReviewedRequest::new(call, Operation::Delete, None, Some(object)) {
+    match ReviewedRequest::new(call, None, Some(object)) {
         Some(request) => validating::check(&request),
         None => Ok(Vec::new()),
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::memory::{BoundPolicy, StoredPolicy};
 use super::run::{self, PolicyFailure};
-use crate::admission::reviewed_request::{Operation, ReviewedRequest};
+use crate::admission::reviewed_request::ReviewedRequest;
 use crate::admission::{WriteReview, mutations};
 use crate::kinds::admission_policy::{FailurePolicy, MutationProgram};
 use crate::patch;
@@ -20,12 +20,11 @@ pub(in crate::admission) fn run_policy(
     work: &PolicyWork,
 ) -> Result<bool, ApiError> {
     let (call, old) = (review.call(), review.old());
-    let operation = if old.is_some() { Operation::Update } else { Operation::Create };
     let mut is_changed = false;
     for binding in bindings {
         let mut patched: Option<Value> = None;
         let mut failures = {
-            let Some(request) = ReviewedRequest::new(call, operation, Some(&*object), old) else {
+            let Some(request) = ReviewedRequest::new(call, Some(&*object), old) else {
                 return Ok(false);
             };
             if !request.is_matched(&policy.constraints)? {
@@ -37,7 +36,7 @@ pub(in crate::admission) fn run_policy(
             })?
         };
         if let Some(patched) = patched {
-            let replaced = mutations::replace(call.entry, object, &patched).map_err(PolicyFailure);
+            let replaced = mutations::replace(call.entry, object, patched).map_err(PolicyFailure);
             match (replaced, policy.on_failure) {
                 (Ok(changed), _) => is_changed |= changed,
                 (Err(_), FailurePolicy::Ignore) => {}

@@ -71,8 +71,8 @@ pub(super) fn entry_of(api: &ApiShared, kind: &ParamKind) -> Option<Arc<KindEntr
     let api_version = text(kind.api_version.as_ref());
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kind = text(kind.kind.as_ref());
-    let built_in = api.registry.find_kind(group, kind).filter(|entry| entry.version == version);
-    if let Some(entry) = built_in {
+    let mut built_in = api.registry.in_group(group);
+    if let Some(entry) = built_in.find(|entry| entry.version == version && entry.kind == kind) {
         return Some(Arc::clone(entry));
     }
     let custom = api.custom.all(api).into_iter().flat_map(|custom| custom.served());

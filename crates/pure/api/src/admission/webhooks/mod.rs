@@ -20,7 +20,7 @@ pub(crate) use configurations::{StoredWebhook, WebhookMemory};
 pub(crate) use review::{ReviewAnswer, WebhookReview};
 
 use super::policies::run::{self, PolicyFailure};
-use super::reviewed_request::{Operation, ReviewedRequest};
+use super::reviewed_request::ReviewedRequest;
 use super::{ObjectWrite, WriteReview, mutations};
 use crate::call::ApiCall;
 use crate::kinds::admission_policy::FailurePolicy;
@@ -40,8 +40,7 @@ enum WebhookSaid {
 
 /// Checks what is written. Gives the warnings.
 pub(super) fn check(write: &ObjectWrite<'_>) -> Result<Vec<String>, ApiError> {
-    let operation = if write.old.is_some() { Operation::Update } else { Operation::Create };
-    match ReviewedRequest::new(write.call, operation, Some(write.new), write.old) {
+    match ReviewedRequest::new(write.call, Some(write.new), write.old) {
         Some(request) => check_all(&request, &write.call.api.webhooks.validating(write.call.api)?),
         None => Ok(Vec::new()),
     }
@@ -52,7 +51,7 @@ pub(super) fn check_deletion(
     call: &ApiCall<'_>,
     object: &dyn AnyObject,
 ) -> Result<Vec<String>, ApiError> {
-    let Some(request) = ReviewedRequest::new(call, Operation::Delete, None, Some(object)) else {
+    let Some(request) = ReviewedRequest::new(call, None, Some(object)) else {
         return Ok(Vec::new());
     };
     let mut warnings = Vec::new();
@@ -117,7 +116,6 @@ fn check_all(
     }
     let mut warnings = Vec::new();
     for (webhook, answer) in answers {
-        // what it would change does not count, as upstream
         if let Err(error) = allowed(request.call, webhook, &answer, &mut warnings) {
             return Err(error.with_warnings(warnings));
         }
@@ -133,9 +131,8 @@ pub(super) fn change(
     warnings: &mut Vec<String>,
 ) -> Result<Option<bool>, ApiError> {
     let (call, old) = (review.call(), review.old());
-    let operation = if old.is_some() { Operation::Update } else { Operation::Create };
     let patch = {
-        let Some(request) = ReviewedRequest::new(call, operation, Some(&*object), old) else {
+        let Some(request) = ReviewedRequest::new(call, Some(&*object), old) else {
             return Ok(None);
         };
         if !is_for_request(&request, webhook)? {
@@ -149,7 +146,7 @@ pub(super) fn change(
     };
     let Some(patch) = patch else { return Ok(Some(false)) };
     let patched = patch::apply_operations(&patch, object.to_value()).map_err(ApiError::internal)?;
-    mutations::replace(call.entry, object, &patched).map(Some).map_err(ApiError::internal)
+    mutations::replace(call.entry, object, patched).map(Some).map_err(ApiError::internal)
 }
 
 /// Asks a webhook about a request.

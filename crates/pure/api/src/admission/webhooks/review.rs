@@ -31,11 +31,25 @@ pub(crate) struct WebhookReview {
 pub(crate) struct ReviewAnswer {
     /// Why it does not allow the request.
     pub(super) refusal: Option<ReviewRefusal>,
-    /// What it wants to change, as a JSON patch.
+    /// What it wants to change, as a JSON patch with steps.
     pub(super) patch: Option<Value>,
     pub(super) warnings: Vec<String>,
     /// For the audit log, without the webhook's name in their keys.
     pub(super) annotations: BTreeMap<String, String>,
+}
+
+/// Why what a webhook has answered cannot be used, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnusableAnswer {
+    /// It is no answer to the question.
+    #[error("received invalid webhook response: {0}")]
+    Invalid(String),
+    /// What it wants to change cannot be read.
+    #[error("received undecodable patch in webhook response: {0}")]
+    Patch(String),
+    /// It wants to change the object in another way than by a JSON patch.
+    #[error("unsupported patch type {0:?}")]
+    PatchType(String),
 }
 
 /// Why a webhook does not allow a request.
@@ -61,9 +75,13 @@ where
 
 /// The request of a review without its UID: the same question has the same content.
 pub(super) fn content(request: &ReviewedRequest<'_>) -> Result<Vec<u8>, ApiError> {
+    let codec = &request.call.entry.codec;
     let object = |object: Option<&dyn AnyObject>| {
-        let text = object.map_or_else(|| b"null".to_vec(), AnyObject::to_json);
-        RawValue::from_string(String::from_utf8(text).map_err(ApiError::internal)?)
+        let text = match object {
+            Some(object) => codec.shown(&object.to_json().into()).map_err(ApiError::internal)?,
+            None => Bytes::from_static(b"null"),
+        };
+        RawValue::from_string(String::from_utf8(text.into()).map_err(ApiError::internal)?)
             .map_err(ApiError::internal)
     };
     let content = ReviewContent {
@@ -79,7 +97,7 @@ pub(super) fn content(request: &ReviewedRequest<'_>) -> Result<Vec<u8>, ApiError
 struct ReviewContent {
     #[serde(flatten)]
     request: Map<String, Value>,
-    /// As clients see it.
+    /// In the version of the request.
     object: Box<RawValue>,
     old_object: Box<RawValue>,
 }
@@ -104,14 +122,26 @@ impl WebhookReview {
         format!("{GROUP}/{}", self.version)
     }
 
-    /// Reads what the webhook answered.
+    /// Reads what the webhook answered. A refusal counts whatever else the answer says.
     ///
     /// # Errors
-    /// Why it is no answer to this question.
-    pub(crate) fn read_answer(&self, body: &[u8]) -> Result<ReviewAnswer, String> {
+    /// Why the answer cannot be used.
+    pub(crate) fn read_answer(&self, body: &[u8]) -> Result<ReviewAnswer, UnusableAnswer> {
+        let response = self.response(body).map_err(UnusableAnswer::Invalid)?;
+        let patch = match response.allowed {
+            true => response.json_patch()?,
+            false => None,
+        };
+        let refusal = (!response.allowed).then(|| response.status.unwrap_or_default());
+        let annotations = response.audit_annotations.unwrap_or_default();
+        Ok(ReviewAnswer { refusal, patch, warnings: response.warnings, annotations })
+    }
+
+    /// The response, if it is one to this question. What checks changes nothing.
+    fn response(&self, body: &[u8]) -> Result<ReviewResponse, String> {
         let answered: AnsweredReview =
             serde_json::from_slice(body).map_err(|error| error.to_string())?;
-        let response = answered.response.ok_or("webhook response was absent")?;
+        let mut response = answered.response.ok_or("webhook response was absent")?;
         let is_strict = self.version == V1;
         if is_strict {
             if response.uid != self.uid {
@@ -126,13 +156,26 @@ impl WebhookReview {
                 ));
             }
         }
-        let patch = match self.role {
-            WebhookRole::Mutating { .. } => response.json_patch(is_strict)?,
-            WebhookRole::Validating => None,
-        };
-        let refusal = (!response.allowed).then(|| response.status.unwrap_or_default());
-        let annotations = response.audit_annotations.unwrap_or_default();
-        Ok(ReviewAnswer { refusal, patch, warnings: response.warnings, annotations })
+        response.patch.take_if(|patch| patch.is_empty());
+        match (self.role, &response.patch, &response.patch_type) {
+            (WebhookRole::Mutating { .. }, Some(_), None) if is_strict => {
+                Err("webhook returned response.patch but not response.patchType".to_owned())
+            }
+            (WebhookRole::Mutating { .. }, None, Some(_)) if is_strict => {
+                Err("webhook returned response.patchType but not response.patch".to_owned())
+            }
+            (WebhookRole::Mutating { .. }, _, Some(empty)) if empty.is_empty() => {
+                Err("webhook returned invalid response.patchType of \"\"".to_owned())
+            }
+            (WebhookRole::Mutating { .. }, _, _) => Ok(response),
+            (WebhookRole::Validating, Some(_), _) if is_strict => {
+                Err("validating webhook may not return response.patch".to_owned())
+            }
+            (WebhookRole::Validating, _, Some(_)) if is_strict => {
+                Err("validating webhook may not return response.patchType".to_owned())
+            }
+            (WebhookRole::Validating, _, _) => Ok(ReviewResponse { patch: None, ..response }),
+        }
     }
 }
 
@@ -164,27 +207,18 @@ struct ReviewResponse {
 }
 
 impl ReviewResponse {
-    fn json_patch(&self, is_strict: bool) -> Result<Option<Value>, String> {
-        let patch = self.patch.as_deref().filter(|patch| !patch.is_empty());
-        match (patch, self.patch_type.as_deref()) {
-            (None, None) => return Ok(None),
-            (None, Some(_)) if is_strict => {
-                return Err("webhook returned response.patchType but not response.patch".to_owned());
-            }
-            (None, Some(_)) => return Ok(None),
-            (Some(_), None) if is_strict => {
-                return Err("webhook returned response.patch but not response.patchType".to_owned());
-            }
-            // the first version knew no other type
-            (Some(_), None | Some(JSON_PATCH)) => {}
-            (Some(_), Some(other)) => {
-                return Err(format!("webhook returned invalid response.patchType of {other:?}"));
-            }
+    /// The patch, unless it has no steps. The first version of reviews knew no type but JSON Patch.
+    fn json_patch(&self) -> Result<Option<Value>, UnusableAnswer> {
+        let undecodable = |why: &dyn ToString| UnusableAnswer::Patch(why.to_string());
+        let Some(patch) = &self.patch else { return Ok(None) };
+        let bytes = STANDARD.decode(patch).map_err(|error| undecodable(&error))?;
+        let steps: Option<Vec<Map<String, Value>>> =
+            serde_json::from_slice(&bytes).map_err(|error| undecodable(&error))?;
+        let Some(steps) = steps.filter(|steps| !steps.is_empty()) else { return Ok(None) };
+        match self.patch_type.as_deref() {
+            None | Some(JSON_PATCH) => Ok(Some(steps.into_iter().map(Value::Object).collect())),
+            Some(other) => Err(UnusableAnswer::PatchType(other.to_owned())),
         }
-        let bytes =
-            STANDARD.decode(patch.unwrap_or_default()).map_err(|error| error.to_string())?;
-        let patch: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-        Ok(Some(patch).filter(|patch| patch.as_array().is_none_or(|steps| !steps.is_empty())))
     }
 }
 
@@ -235,34 +269,86 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_to_the_question_is_refused() {
-        let patch = STANDARD.encode("[]");
-        for (response, wanted) in [
-            (Value::Null, "webhook response was absent"),
-            (json!({"uid": "u-2", "allowed": true}), "expected response.uid=\"u-1\", got \"u-2\""),
+        const INVALID: &str = "received invalid webhook response: ";
+        fn both(patch: &str, patch_type: &str) -> Value {
+            json!({"uid": "u-1", "allowed": true, "patch": patch, "patchType": patch_type})
+        }
+        let steps = STANDARD.encode(r#"[{"op":"remove","path":"/x"}]"#);
+        let no_steps = STANDARD.encode("{}");
+        for (role, response, prefix, wanted) in [
+            (MUTATING, Value::Null, INVALID, "webhook response was absent"),
             (
-                json!({"uid": "u-1", "allowed": true, "patch": patch}),
+                MUTATING,
+                json!({"uid": "u-2", "allowed": true}),
+                INVALID,
+                "expected response.uid=\"u-1\", got \"u-2\"",
+            ),
+            (
+                MUTATING,
+                json!({"uid": "u-1", "allowed": true, "patch": steps}),
+                INVALID,
                 "webhook returned response.patch but not response.patchType",
             ),
             (
+                MUTATING,
                 json!({"uid": "u-1", "allowed": true, "patchType": "JSONPatch"}),
+                INVALID,
                 "webhook returned response.patchType but not response.patch",
             ),
             (
-                json!({"uid": "u-1", "allowed": true, "patch": patch, "patchType": "Merge"}),
-                "webhook returned invalid response.patchType of \"Merge\"",
+                MUTATING,
+                both(&steps, ""),
+                INVALID,
+                "webhook returned invalid response.patchType of \"\"",
+            ),
+            (MUTATING, both(&steps, "Merge"), "", "unsupported patch type \"Merge\""),
+            (
+                MUTATING,
+                both(&no_steps, "JSONPatch"),
+                "received undecodable patch in webhook response: ",
+                "invalid type: map, expected a sequence at line 1 column 0",
+            ),
+            (
+                WebhookRole::Validating,
+                json!({"uid": "u-1", "allowed": true, "patch": steps}),
+                INVALID,
+                "validating webhook may not return response.patch",
+            ),
+            (
+                WebhookRole::Validating,
+                json!({"uid": "u-1", "allowed": true, "patchType": "JSONPatch"}),
+                INVALID,
+                "validating webhook may not return response.patchType",
             ),
         ] {
-            let refused = review(MUTATING, "v1").read_answer(&answered(&response));
-            assert_eq!(refused.unwrap_err(), wanted, "{response}");
+            let refused = review(role, "v1").read_answer(&answered(&response));
+            let wanted = format!("{prefix}{wanted}");
+            assert_eq!(refused.unwrap_err().to_string(), wanted, "{response}");
         }
         let other = json!({"apiVersion": "v1", "kind": "Pod", "response": {"uid": "u-1"}});
         let refused = review(MUTATING, "v1").read_answer(other.to_string().as_bytes());
         assert_eq!(
-            refused.unwrap_err(),
-            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got v1, Kind=Pod"
+            refused.unwrap_err().to_string(),
+            "received invalid webhook response: expected webhook response of \
+             admission.k8s.io/v1, Kind=AdmissionReview, got v1, Kind=Pod"
         );
         for text in ["", "<html>", "{\"response\":{\"allowed\":\"yes\"}}"] {
             assert!(review(MUTATING, "v1").read_answer(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    /// A webhook that ignores failures may not lose its refusal to them.
+    #[test]
+    fn a_refusal_counts_whatever_the_patch_is() {
+        for (patch, patch_type) in [("%", "JSONPatch"), ("e30=", "JSONPatch"), ("W10=", "Merge")] {
+            let response = json!({
+                "uid": "u-1", "allowed": false, "status": {"message": "no"},
+                "patch": patch, "patchType": patch_type, "warnings": ["w"],
+            });
+            let answer = review(MUTATING, "v1").read_answer(&answered(&response)).unwrap();
+            assert_eq!(answer.warnings, ["w"]);
+            let refusal = answer.refusal.unwrap().to_error("x").to_string();
+            assert_eq!(refusal, "admission webhook \"x\" denied the request: no");
         }
     }
 
