@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, client};
+use rustls_native_certs::CertificateResult;
 
 /// TLS to a webhook with this `caBundle` (PEM); empty is none.
 pub(super) fn client_config(ca_bundle: &[u8]) -> io::Result<ClientConfig> {
@@ -18,18 +19,18 @@ pub(super) fn client_config(ca_bundle: &[u8]) -> io::Result<ClientConfig> {
     let listed = CertificateDer::pem_slice_iter(ca_bundle)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| io::Error::other(format!("read the caBundle: {error}")))?;
-    let mut roots = RootCertStore::empty();
-    if ca_bundle.is_empty() {
-        roots.clone_from(machine_roots());
-    } else if listed.is_empty() {
-        return Err(io::Error::other("the caBundle holds no certificate"));
-    } else {
-        roots.add_parsable_certificates(listed.iter().cloned());
-    }
-    let verifier =
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-            .build()
-            .map_err(|error| io::Error::other(format!("use the caBundle: {error}")))?;
+    let roots = match (ca_bundle.is_empty(), listed.is_empty()) {
+        (true, _) => machine_roots()?,
+        (false, true) => return Err(io::Error::other("the caBundle holds no certificate")),
+        (false, false) => {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(listed.iter().cloned());
+            Arc::new(roots)
+        }
+    };
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
+        .build()
+        .map_err(|error| io::Error::other(format!("use the caBundle: {error}")))?;
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
@@ -39,14 +40,29 @@ pub(super) fn client_config(ca_bundle: &[u8]) -> io::Result<ClientConfig> {
     Ok(config)
 }
 
-/// What the machine trusts, read once.
-fn machine_roots() -> &'static RootCertStore {
-    static READ: OnceLock<RootCertStore> = OnceLock::new();
-    READ.get_or_init(|| {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        roots
-    })
+/// What the machine trusts, read until there is something.
+fn machine_roots() -> io::Result<Arc<RootCertStore>> {
+    static READ: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    if let Some(roots) = READ.get() {
+        return Ok(Arc::clone(roots));
+    }
+    let roots = trusted(rustls_native_certs::load_native_certs())?;
+    Ok(Arc::clone(READ.get_or_init(|| Arc::new(roots))))
+}
+
+fn trusted(loaded: CertificateResult) -> io::Result<RootCertStore> {
+    for error in &loaded.errors {
+        tracing::warn!(%error, "failed to read certificates that this machine trusts");
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(loaded.certs);
+    if roots.is_empty() {
+        return Err(io::Error::other(
+            "this machine trusts no certificate: install those of the public CAs \
+             (package ca-certificates), or give the webhook a caBundle",
+        ));
+    }
+    Ok(roots)
 }
 
 /// Trusts what the verifier trusts, and a certificate that is listed.
@@ -92,5 +108,20 @@ impl ServerCertVerifier for BundleVerifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.verifier.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_trusts_no_certificate_is_an_error_that_says_what_to_do() {
+        let none = trusted(CertificateResult::default());
+        assert!(none.unwrap_err().to_string().contains("ca-certificates"));
+        let root = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let mut loaded = CertificateResult::default();
+        loaded.certs.push(root.cert.der().clone());
+        assert_eq!(trusted(loaded).unwrap().len(), 1);
     }
 }
