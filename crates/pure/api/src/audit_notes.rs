@@ -8,7 +8,7 @@ use crate::status::ApiError;
 const DECISION: &str = "authorization.k8s.io/decision";
 const REASON: &str = "authorization.k8s.io/reason";
 
-/// The notes of one request, made only where an audit log wants them.
+/// The notes of one request. Only that of a request that is recorded has any.
 #[derive(Debug, Default)]
 pub struct AuditNotes(Mutex<NotesTaken>);
 
@@ -26,7 +26,7 @@ impl AuditNotes {
     }
 
     /// Adds an annotation. The first value of a key stays, as upstream.
-    pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
+    pub(crate) fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
         self.taken().annotations.entry(key.into()).or_insert_with(|| value.into());
     }
 

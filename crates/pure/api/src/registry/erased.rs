@@ -53,9 +53,9 @@ pub trait AnyObject: Send + Sync + 'static {
     fn deletion_grace_period_seconds(&self) -> i64;
     /// See [`ApiKind::row`].
     fn row(&self, now: Tick) -> Vec<TableCell>;
-    /// As JSON text with `apiVersion` and `kind`: what is stored and what clients get.
+    /// As JSON text with `apiVersion` and `kind`, as it is stored.
     fn to_json(&self) -> Vec<u8>;
-    /// As a JSON tree.
+    /// As a JSON tree, in the version of its entry.
     fn to_value(&self) -> Value;
     /// The same of what a patch of metadata and status is applied to: this metadata and the status,
     /// or the whole object; the fields of status that are replaced may be missing. See
@@ -443,7 +443,7 @@ impl<K: ApiKind> KindCodec for TypeCodec<K> {
         builtin_types::of_schema(&K::schema_name())
     }
 
-    /// A kind of this program has one version, and a text is stored as it is shown.
+    /// The version that is stored is shown as it is.
     fn shown(&self, stored: &Bytes) -> Result<Bytes, serde_json::Error> {
         Ok(stored.clone())
     }

@@ -1,5 +1,4 @@
-//! The counters of Pod Security admission, under upstream's names. Mode
-//! `audit` counts here, and annotates the audit log.
+//! The counters of Pod Security admission, under upstream's names.
 
 use rekindle_metrics::{Counter, MetricFamily, Text};
 

@@ -6,7 +6,7 @@
 //!   configuration (defaults) ───────────┤
 //!                                       ├── enforce  refuses a pod
 //!   pod, or the template of a workload ─┤── warn     warns of both
-//!     controls, each with versions      └── audit    counts both in /metrics
+//!     controls, each with versions      └── audit    counts and annotates both
 //! ```
 //! Namespaces are checked, too: wrong labels are refused, and a namespace that begins to enforce
 //! more warns of the pods in it. Source: KEP-2579 and upstream's
