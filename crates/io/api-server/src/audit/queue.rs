@@ -98,12 +98,13 @@ impl AuditQueue {
         let size = undelivered.event.as_ref().map_or(0, kibibytes);
         let room = Arc::clone(&self.room).acquire_many_owned(size).await;
         let place = self.orders.reserve().await;
-        if let (Ok(room), Ok(place), Some(event)) = (room, place, undelivered.event.take()) {
-            let event = Box::new(event);
-            place.send(WriterOrder::Write { event, waiter: Some(waiter), _room: room });
-            // an error means that the writer is done with it, too
-            let _ = written.await;
-        }
+        // without a writer the event stays undelivered, which counts it as lost
+        let (Ok(room), Ok(place)) = (room, place) else { return };
+        let Some(event) = undelivered.event.take() else { return };
+        let event = Box::new(event);
+        place.send(WriterOrder::Write { event, waiter: Some(waiter), _room: room });
+        // an error means that the writer is done with it, too
+        let _ = written.await;
     }
 
     /// Has the writer stop, after what is queued.

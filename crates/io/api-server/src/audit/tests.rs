@@ -116,6 +116,21 @@ async fn a_full_queue_loses_what_may_not_wait_and_holds_what_may() {
     }
 }
 
+#[tokio::test]
+async fn an_event_that_finds_no_writer_is_counted() {
+    let event = || event(AuditLevel::Metadata, Method::POST, "", b"");
+    for permission in [QueuePermission::MayWait, QueuePermission::MayNotWait] {
+        let figures = Arc::new(AuditFigures::default());
+        let (queue, taken) = AuditQueue::new(Arc::clone(&figures));
+        drop(taken);
+        match permission {
+            QueuePermission::MayWait => queue.deliver(event()).await,
+            QueuePermission::MayNotWait => queue.offer(event()),
+        }
+        assert!(lost(&figures), "{permission:?}");
+    }
+}
+
 #[test]
 fn answers_in_protobuf_are_recorded_like_those_in_json() {
     // a Status as Go writes it: reason NotFound, code 404
