@@ -45,12 +45,16 @@ pub(super) enum RecordedAnswer {
 }
 
 impl RecordedAnswer {
-    /// Of this media type; none when it is no object.
-    pub(super) fn new(content_type: &[u8], bytes: &Bytes) -> Option<Self> {
+    /// An answer of this media type, and what it says of how the request ended if it is a Status;
+    /// none when it is no object.
+    pub(super) fn read(content_type: &[u8], bytes: &Bytes) -> Option<(Self, Option<Status>)> {
         if content_type.starts_with(b"application/json") {
-            Some(Self::Json(bytes.clone()))
+            Some((Self::Json(bytes.clone()), Status::of_answer(bytes)))
         } else if content_type.starts_with(b"application/vnd.kubernetes.protobuf") {
-            Some(Self::Protobuf(bytes.clone()))
+            // its JSON saves the writer from reading it again
+            let status = status_of_protobuf(bytes);
+            let json = status.as_ref().map(|status| Self::Json(status.to_json().into()));
+            Some((json.unwrap_or_else(|| Self::Protobuf(bytes.clone())), status))
         } else {
             None
         }
@@ -67,25 +71,20 @@ impl RecordedAnswer {
         }
     }
 
-    /// What the answer says of how the request ended, if it is a Status.
-    pub(super) fn status(&self) -> Option<Status> {
-        match self {
-            Self::Json(json) => Status::of_answer(json),
-            Self::Protobuf(bytes) => {
-                // the kind stands at the beginning: no other answer is read to its end for this
-                let head = &bytes[..bytes.len().min(HEAD_BYTES)];
-                let may_be_status = head.windows(6).any(|window| window == b"Status");
-                let status = may_be_status.then(|| json_of_protobuf(bytes))??;
-                serde_json::from_value(status).ok()
-            }
-        }
-    }
-
     fn len(&self) -> usize {
         match self {
             Self::Json(bytes) | Self::Protobuf(bytes) => bytes.len(),
         }
     }
+}
+
+/// The Status that an answer in protobuf is.
+fn status_of_protobuf(bytes: &[u8]) -> Option<Status> {
+    // the kind stands at the beginning: no other answer is read to its end for this
+    let head = &bytes[..bytes.len().min(HEAD_BYTES)];
+    let may_be_status = head.windows(6).any(|window| window == b"Status");
+    let status = may_be_status.then(|| json_of_protobuf(bytes))??;
+    serde_json::from_value(status).ok()
 }
 
 impl QueuedEvent {
@@ -105,10 +104,8 @@ impl QueuedEvent {
         let Self { mut event, request_body, response_body, managed_fields } = self;
         let is_patch = request_body.as_ref().is_some_and(|body| body.method == Method::PATCH);
         let is_shown = event.level >= AuditLevel::Request;
-        // a patch does not say what it is for, as upstream sees it
-        let is_read = is_shown || !is_patch;
-        let object = request_body.filter(|_| is_read).and_then(|body| body.decode());
-        if let Some(object) = object {
+        if let Some(object) = request_body.and_then(|body| body.decode()) {
+            // a patch does not say what it is for, as upstream sees it
             if !is_patch {
                 event.name_object(RecordedMetadata::of_object(&object));
             }

@@ -136,14 +136,29 @@ fn answers_in_protobuf_are_recorded_like_those_in_json() {
     // a Status as Go writes it: reason NotFound, code 404
     let status =
         b"k8s\0\n\x0c\n\x02v1\x12\x06Status\x12\x18\n\x00\x12\x07Failure\"\x08NotFound0\x94\x03";
-    let body =
-        RecordedAnswer::new(b"application/vnd.kubernetes.protobuf", &Bytes::from_static(status));
-    let body = body.unwrap();
-    let said = body.status().unwrap();
+    let protobuf = b"application/vnd.kubernetes.protobuf";
+    let read = RecordedAnswer::read(protobuf, &Bytes::from_static(status));
+    let (body, said) = read.unwrap();
+    let said = said.unwrap();
     assert_eq!((said.reason.as_str(), said.code), ("NotFound", 404));
+    assert!(matches!(&body, RecordedAnswer::Json(_)), "it is read once: {body:?}");
+    let recorded = body.into_json().unwrap();
+    let json: Value = serde_json::from_slice(&recorded).unwrap();
+    let expected = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {},
+        "status": "Failure", "reason": "NotFound", "code": 404,
+    });
+    assert_eq!(json, expected);
+    let read = RecordedAnswer::read(b"application/json", &recorded);
+    assert_eq!(read.unwrap().1.unwrap(), said, "it reads like one that was sent as JSON");
+
+    let namespace = b"k8s\0\n\x0f\n\x02v1\x12\tNamespace\x12\x05\n\x03\n\x01a";
+    let read = RecordedAnswer::read(protobuf, &Bytes::from_static(namespace));
+    let (body, said) = read.unwrap();
+    assert!(said.is_none());
     let json: Value = serde_json::from_slice(&body.into_json().unwrap()).unwrap();
-    assert_eq!(json["status"], "Failure");
-    assert!(RecordedAnswer::new(b"text/plain", &Bytes::new()).is_none());
+    assert_eq!(json["metadata"]["name"], "a");
+    assert!(RecordedAnswer::read(b"text/plain", &Bytes::new()).is_none());
 }
 
 /// A front with a connected client, and the end of its audit log's queue.
@@ -225,4 +240,21 @@ async fn a_body_counts_as_its_users_until_its_event_is_written() {
     let handled = audited.send(Method::POST, 1);
     drop(audited.order().await);
     assert_eq!(handled.await.unwrap().status(), 400, "the answers hold no body");
+}
+
+#[tokio::test]
+async fn a_body_is_kept_where_its_event_needs_it() {
+    for (level, method, is_kept) in [
+        ("Metadata", Method::PATCH, false),
+        ("Metadata", Method::PUT, true),
+        ("Request", Method::PATCH, true),
+        ("RequestResponse", Method::PATCH, true),
+    ] {
+        let mut audited = AuditedClient::new(level);
+        let answer = audited.send(method.clone(), 1);
+        let WriterOrder::Write { event, .. } = audited.order().await else { panic!("no event") };
+        assert_eq!(event.request_body.is_some(), is_kept, "{method} at {level}");
+        drop(event);
+        answer.await.unwrap();
+    }
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderValue, Response};
+use http::{HeaderValue, Method, Response};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use rekindle_api::AuditNotes;
 use rekindle_api::auth::{AccessAttributes, ClientIdentity};
@@ -119,13 +119,13 @@ impl AuditTrail {
     ) -> Option<Arc<AuditNotes>> {
         let mut progress = self.progress();
         progress.impersonated = (who != acts_as).then(|| acts_as.shown());
-        progress.is_recorded().then(|| Arc::clone(&self.notes))
+        (progress.level() > AuditLevel::None).then(|| Arc::clone(&self.notes))
     }
 
     /// The body of the request has been read.
     pub(crate) fn body_read(&self, request: &ApiRequest) {
         let mut progress = self.progress();
-        if progress.shows_bodies() && !progress.subject.is_long_running() {
+        if progress.needs_request_body(&request.method) {
             progress.request_body = Some(RequestBody {
                 method: request.method.clone(),
                 content_type: request.content_type.clone(),
@@ -278,13 +278,19 @@ impl TrailProgress {
         }
     }
 
-    fn is_recorded(&self) -> bool {
-        self.decision.is_some_and(|decision| decision.level > AuditLevel::None)
+    fn level(&self) -> AuditLevel {
+        self.decision.map_or(AuditLevel::None, |decision| decision.level)
     }
 
-    /// Whether bodies count: also at the level Metadata, where they name the object.
-    fn shows_bodies(&self) -> bool {
-        self.is_recorded() && self.subject.object.is_some()
+    /// Whether an event shows the body of the request, or takes the name of the object from it. A
+    /// patch names none, as upstream sees it.
+    fn needs_request_body(&self, method: &Method) -> bool {
+        let is_needed = match self.level() {
+            AuditLevel::None => false,
+            AuditLevel::Metadata => *method != Method::PATCH,
+            AuditLevel::Request | AuditLevel::RequestResponse => true,
+        };
+        is_needed && self.subject.object.is_some() && !self.subject.is_long_running()
     }
 
     fn note_answer(&mut self, response: &Response<FrontBody>) {
@@ -292,17 +298,16 @@ impl TrailProgress {
         let content_type =
             response.headers().get(CONTENT_TYPE).map_or(&[][..], |kind| kind.as_bytes());
         let body = response.body().full_bytes();
-        let body = body.and_then(|bytes| RecordedAnswer::new(content_type, bytes));
-        if let Some(said) = body.as_ref().and_then(RecordedAnswer::status) {
+        let body = body.and_then(|bytes| RecordedAnswer::read(content_type, bytes));
+        let (body, said) = body.unzip();
+        if let Some(said) = said.flatten() {
             status.status = said.status;
             status.message = said.message;
             status.reason = said.reason;
             status.details = said.details.and_then(|details| serde_json::to_value(details).ok());
         }
         self.status = Some(status);
-        let is_shown =
-            self.decision.is_some_and(|decision| decision.level >= AuditLevel::RequestResponse);
-        if is_shown && self.shows_bodies() {
+        if self.level() >= AuditLevel::RequestResponse && self.subject.object.is_some() {
             self.response_body = body;
         }
     }
