@@ -14,12 +14,15 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscalerStatus, MetricSpec, MetricStatus, MetricTarget, MetricValueStatus,
     ResourceMetricSource, ResourceMetricStatus,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::behavior_annotation;
 use crate::registry::KindView;
+use crate::validation::quantities;
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
@@ -31,6 +34,15 @@ const ANNOTATIONS: [&str; 4] = [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR];
 const CPU: &str = "cpu";
 const RESOURCE: &str = "Resource";
 const UTILIZATION: &str = "Utilization";
+
+/// Takes out what only a view may write there, as upstream's conversions do for each version.
+pub(super) fn drop_view_annotations(metadata: &mut ObjectMeta) {
+    let Some(annotations) = &mut metadata.annotations else { return };
+    annotations.retain(|name, _| !ANNOTATIONS.contains(&name.as_str()));
+    if annotations.is_empty() {
+        metadata.annotations = None;
+    }
+}
 
 impl KindView for AutoscalerV1 {
     type Stored = HorizontalPodAutoscaler;
@@ -45,6 +57,7 @@ impl KindView for AutoscalerV1 {
             }
         }
         let mut metadata = stored.metadata.clone();
+        drop_view_annotations(&mut metadata);
         let mut annotate = |name: &str, text: String| {
             let annotations = metadata.annotations.get_or_insert_default();
             annotations.insert(name.to_owned(), text);
@@ -200,6 +213,11 @@ fn of_current_cpu_utilization(current: i32) -> MetricStatus {
     }
 }
 
+const OBJECT: &str = "object";
+/// The value that an Object metric asks for. Upstream's type cannot leave it out: it is zero where
+/// the metric asks for an average.
+const OBJECT_VALUE: &str = "targetValue";
+
 /// Where the parts of a metric's source stand in autoscaling/v2, and what they are called in
 /// autoscaling/v1. `#` is `target` in a metric, and `current` in a reading.
 const PARTS: [(&str, &[(&str, &str)]); 5] = [
@@ -214,7 +232,7 @@ const PARTS: [(&str, &[(&str, &str)]); 5] = [
         ],
     ),
     (
-        "object",
+        OBJECT,
         &[
             ("/describedObject", "target"),
             ("/metric/name", "metricName"),
@@ -272,6 +290,9 @@ fn in_v1(metric: &impl Serialize, amount: Amount) -> Option<Value> {
                 written[source][amount.fill(name)] = part.clone();
             }
         }
+        if (source, amount) == (OBJECT, Amount::Target) && written[source][OBJECT_VALUE].is_null() {
+            written[source][OBJECT_VALUE] = json!("0");
+        }
     }
     Some(written)
 }
@@ -289,6 +310,13 @@ fn in_v2<M: DeserializeOwned>(metric: &Value, amount: Amount) -> Option<M> {
         }
         if amount == Amount::Target {
             let target = &mut read[source]["target"];
+            if let Some(target) = target.as_object_mut()
+                && source == OBJECT
+                && target.contains_key("averageValue")
+                && target.get("value").is_some_and(is_zero)
+            {
+                target.remove("value");
+            }
             let types = [("averageUtilization", UTILIZATION), ("averageValue", "AverageValue")];
             let found = types.into_iter().find(|(field, _)| target.get(field).is_some());
             target["type"] = found.map_or("Value", |(_, name)| name).into();
@@ -297,9 +325,15 @@ fn in_v2<M: DeserializeOwned>(metric: &Value, amount: Amount) -> Option<M> {
     serde_json::from_value(read).ok()
 }
 
+fn is_zero(value: &Value) -> bool {
+    let text = serde_json::from_value::<QuantityText>(value.clone());
+    text.is_ok_and(|text| quantities::read(&text).is_ok_and(|amount| amount.is_zero()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::resource::ApiKind;
 
     /// What autoscaling/v1 has no fields for survives a write by its clients.
     #[test]
@@ -323,6 +357,11 @@ mod tests {
                 "describedObject": {"kind": "Service", "name": "web", "apiVersion": "v1"},
                 "metric": {"name": "hits", "selector": {"matchLabels": {"a": "b"}}},
                 "target": {"type": "Value", "value": "5"},
+            }},
+            {"type": "Object", "object": {
+                "describedObject": {"kind": "Service", "name": "web", "apiVersion": "v1"},
+                "metric": {"name": "hits"},
+                "target": {"type": "AverageValue", "averageValue": "7"},
             }},
             {"type": "External", "external": {
                 "metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "3"},
@@ -348,7 +387,53 @@ mod tests {
         assert_eq!(view.spec.target_cpu_utilization_percentage, Some(70));
         let status = view.status.as_ref().unwrap();
         assert_eq!(status.current_cpu_utilization_percentage, Some(66));
+        let others = &view.metadata.annotations.as_ref().unwrap()[METRICS];
+        assert!(others.contains(r#""averageValue":"7""#), "{others}");
+        assert!(others.contains(r#""targetValue":"0""#), "{others}");
         assert_eq!(view.into_stored(), stored);
+    }
+
+    /// Upstream writes a value of zero beside the average that an Object metric asks for.
+    #[test]
+    fn an_object_metric_asks_for_an_average_or_a_value() {
+        let read = |amounts: Value| {
+            let mut object = json!({
+                "target": {"kind": "Service", "name": "web"}, "metricName": "hits",
+            });
+            object.as_object_mut().unwrap().extend(amounts.as_object().unwrap().clone());
+            let text = json!([{"type": "Object", "object": object}]).to_string();
+            let metrics = with_annotation(METRICS, &text).into_stored().spec.metrics.unwrap();
+            json!(metrics[0].object.as_ref().unwrap().target)
+        };
+        for (amounts, target) in [
+            (
+                json!({"targetValue": "0", "averageValue": "7"}),
+                json!({"type": "AverageValue", "averageValue": "7"}),
+            ),
+            (
+                json!({"targetValue": "5", "averageValue": "7"}),
+                json!({"type": "AverageValue", "value": "5", "averageValue": "7"}),
+            ),
+            (json!({"targetValue": "0"}), json!({"type": "Value", "value": "0"})),
+        ] {
+            assert_eq!(read(amounts), target);
+        }
+    }
+
+    #[test]
+    fn annotations_of_a_view_are_written_anew() {
+        let mut stored: HorizontalPodAutoscaler = serde_json::from_value(json!({
+            "metadata": {"annotations": {
+                METRICS: "[]", CURRENT_METRICS: "[]", CONDITIONS: "[]", BEHAVIOR: "{}", "mine": "kept",
+            }},
+            "spec": {"maxReplicas": 5, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
+        }))
+        .unwrap();
+        let kept = BTreeMap::from([("mine".to_owned(), "kept".to_owned())]);
+        let view = AutoscalerV1::of_stored(&stored);
+        assert_eq!(view.metadata.annotations.as_ref(), Some(&kept));
+        stored.set_defaults();
+        assert_eq!(stored.metadata.annotations.as_ref(), Some(&kept));
     }
 
     /// As a kube-apiserver of Kubernetes 1.37 writes it.
