@@ -11,6 +11,7 @@ use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{object_meta, text};
 
 const TYPES: [&str; 2] = ["Normal", "Warning"];
+const SERIES_COUNT_MIN: i32 = 2;
 
 impl KindView for EventsEvent {
     type Stored = Event;
@@ -71,10 +72,14 @@ impl KindView for EventsEvent {
         times.into_iter().filter(|(_, is_absent)| *is_absent).map(|(name, _)| name).collect()
     }
 
-    fn complete_errors(stored: &Event, errors: &mut Vec<FieldError>) {
+    fn rename_fields(errors: &mut [FieldError]) {
         for error in errors.iter_mut().filter(|error| error.field == REPORTER) {
             "reportingController".clone_into(&mut error.field);
         }
+    }
+
+    fn validate_new(stored: &Event) -> Vec<FieldError> {
+        let mut errors: Vec<FieldError> = series_errors(stored).collect();
         if stored.event_time.is_none() {
             errors.push(FieldError::required("eventTime", ""));
         }
@@ -96,6 +101,7 @@ impl KindView for EventsEvent {
                 errors.push(FieldError::invalid(field, "", "needs to be unset"));
             }
         }
+        errors
     }
 
     fn validate_update(stored: &Event, old: &Event) -> Vec<FieldError> {
@@ -103,6 +109,9 @@ impl KindView for EventsEvent {
             ("involvedObject", stored.involved_object != old.involved_object),
             ("reason", stored.reason != old.reason),
             ("message", stored.message != old.message),
+            ("source", stored.source != old.source),
+            ("firstTimestamp", stored.first_timestamp != old.first_timestamp),
+            ("lastTimestamp", stored.last_timestamp != old.last_timestamp),
             ("count", stored.count != old.count),
             ("type", stored.type_ != old.type_),
             ("eventTime", stored.event_time != old.event_time),
@@ -111,13 +120,24 @@ impl KindView for EventsEvent {
             ("reportingController", stored.reporting_component != old.reporting_component),
             ("reportingInstance", stored.reporting_instance != old.reporting_instance),
         ];
+        let series = series_errors(stored).filter(|_| stored.series != old.series);
         let changed = changes.into_iter().filter(|(_, is_changed)| *is_changed);
-        changed
-            .map(|(field, _)| FieldError {
+        series
+            .chain(changed.map(|(field, _)| FieldError {
                 field: field.to_owned(),
                 problem: FieldProblem::Invalid(String::new()),
                 detail: object_meta::IMMUTABLE.to_owned(),
-            })
+            }))
             .collect()
     }
+}
+
+/// What happened once is no series.
+fn series_errors(event: &Event) -> impl Iterator<Item = FieldError> {
+    let count = event.series.as_ref().map(|series| series.count.unwrap_or(0));
+    let count = count.filter(|count| *count < SERIES_COUNT_MIN);
+    count.into_iter().map(|_| {
+        let why = format!("should be at least {SERIES_COUNT_MIN}");
+        FieldError::invalid("series.count", "", why)
+    })
 }

@@ -49,8 +49,13 @@ pub trait KindView:
         Vec::new()
     }
 
-    /// Adds what this version forbids to what the kind forbids, and gives fields their names here.
-    fn complete_errors(_stored: &Self::Stored, _errors: &mut Vec<FieldError>) {}
+    /// Gives fields their names in this version.
+    fn rename_fields(_errors: &mut [FieldError]) {}
+
+    /// What this version forbids of a new object beside what the kind forbids.
+    fn validate_new(_stored: &Self::Stored) -> Vec<FieldError> {
+        Vec::new()
+    }
 
     /// What this version forbids to change beside what the kind forbids.
     fn validate_update(_stored: &Self::Stored, _old: &Self::Stored) -> Vec<FieldError> {
@@ -124,11 +129,13 @@ impl<V: KindView> AnyObject for ViewObject<V> {
     }
     fn validate(&self) -> Vec<FieldError> {
         let mut errors = self.inner().validate();
-        V::complete_errors(&self.stored, &mut errors);
+        V::rename_fields(&mut errors);
         errors
     }
     fn validate_new(&self) -> Vec<FieldError> {
-        self.inner().validate_new()
+        let mut errors = self.inner().validate_new();
+        errors.extend(V::validate_new(&self.stored));
+        errors
     }
     fn validate_change(&self, part: ObjectPart, old: &dyn AnyObject) -> Vec<FieldError> {
         let mut errors = self.stored.validate_change(part, old);
