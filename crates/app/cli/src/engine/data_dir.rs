@@ -6,7 +6,7 @@
 //!   engine.lock          held (flock) while an engine runs; holds its pid
 //!   engine-id            8 hex digits; names cgroups, run folder and bridge, so that engines on one machine never meet
 //!   engine.json          what the engine was started with
-//!   service-cidr         the range of the addresses of Services
+//!   service-cidr         the range of the addresses of Services, which a restore sets
 //!   restore-unfinished   while `rekindle restore` replaces files
 //!   store.redb           all API objects
 //!   pki/                 the CA and its certificates
@@ -26,7 +26,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rekindle_api_server::pki::write_private;
 
-use super::lock::{LOCK, open_lock, read_pid, write_pid};
+use super::lock::{self, LOCK, open_lock, write_pid};
 use crate::holder::DataDirHolder;
 
 /// Where sockets of the running engine and its shims lie: short, so that a socket's path fits in
@@ -76,13 +76,7 @@ impl DataDir {
         }
         match locked {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => bail!(
-                "data directory {} is held by another engine (pid {}): end it with `rekindle down --data-dir {}`, or \
-                 give this one its own --data-dir",
-                path.display(),
-                read_pid(&mut lock).unwrap_or_else(|| "unknown".to_owned()),
-                path.display(),
-            ),
+            Err(TryLockError::WouldBlock) => return Err(lock::refusal(&mut lock, &path)),
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("lock {}", path.display()));
             }
@@ -243,6 +237,22 @@ mod tests {
         drop(held);
         assert_eq!(pid_of_holder(dir.path()).unwrap(), None);
         assert_eq!(DataDir::hold(dir.path()).unwrap().engine_id(), id);
+    }
+
+    #[test]
+    fn a_start_names_commands_that_only_read_the_directory_as_such() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(lock::keep_engines_out(dir.path()).unwrap().is_none(), "no engine has made a lock");
+        drop(DataDir::hold(dir.path()).unwrap());
+        let readers = [(); 2].map(|()| lock::keep_engines_out(dir.path()).unwrap());
+        assert_eq!(pid_of_holder(dir.path()).unwrap(), None, "the pid in the file is of before");
+        let error = DataDir::hold(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("is being read by") && !error.contains("engine"), "{error}");
+        drop(readers);
+        let _held = DataDir::hold(dir.path()).unwrap();
+        let error = lock::keep_engines_out(dir.path()).unwrap_err().to_string();
+        let holder = format!("held by an engine (pid {})", std::process::id());
+        assert!(error.contains(&holder), "{error}");
     }
 
     fn mode_of(path: &Path) -> u32 {
