@@ -10,8 +10,9 @@ use rekindle_redb_disk::inspect;
 use rekindle_store::backup::{BackupDecoder, BackupFile, BackupHeader, BackupPart};
 use rekindle_store::{DiskContent, DiskError};
 
+use super::engine_keys::{EngineKeys, files_of};
 use super::look_quietly;
-use super::target::{BackupTarget, BackupWriter};
+use super::target::{BackupTarget, BackupWriter, WrittenBackup};
 use crate::engine::data_dir::STORE;
 use crate::engine::{lock, unfinished_restore};
 
@@ -19,14 +20,6 @@ use crate::engine::{lock, unfinished_restore};
 const PATH: &str = "/backup";
 /// So much is read at a time.
 const READ_BYTES: usize = 64 << 10;
-
-/// A backup that was written.
-pub struct WrittenBackup {
-    /// What it says of itself.
-    pub header: BackupHeader,
-    /// Its size.
-    pub bytes: u64,
-}
 
 /// Writes the objects that an engine answers with, as they come, and these files.
 pub async fn from_api(
@@ -49,7 +42,7 @@ async fn receive(
     let mut answer = std::pin::pin!(answer);
     let mut decoder = BackupDecoder::default();
     let mut target = Some(target);
-    let mut writing: Option<(BackupHeader, BackupWriter)> = None;
+    let mut writer: Option<BackupWriter> = None;
     let mut chunk = vec![0; READ_BYTES];
     loop {
         let read = answer.read(&mut chunk).await?;
@@ -58,12 +51,12 @@ async fn receive(
         }
         decoder.push(&chunk[..read]);
         while let Some(part) = decoder.next_part()? {
-            match (part, &mut writing) {
+            match (part, &mut writer) {
                 (BackupPart::Header(header), None) => {
                     let target = target.take().context("a backup has one header")?;
-                    writing = Some((header, target.begin(header, files)?));
+                    writer = Some(target.begin(header, files)?);
                 }
-                (BackupPart::Object(object), Some((_, writer))) => writer.object(&object)?,
+                (BackupPart::Object(object), Some(writer)) => writer.object(&object)?,
                 (BackupPart::Header(_) | BackupPart::File(_) | BackupPart::Object(_), _) => {
                     bail!("it is not what an engine answers");
                 }
@@ -71,17 +64,36 @@ async fn receive(
         }
     }
     decoder.finish()?;
-    let (header, writer) = writing.context("the backup has no header")?;
-    Ok(WrittenBackup { header, bytes: writer.finish()? })
+    writer.context("the backup has no header")?.finish()
 }
 
-/// Reads a store without changing it, and refuses one with damage: a backup of it would look whole.
-/// Engines wait for the read alone.
-fn read_store(data_dir: &Path, store: &Path) -> anyhow::Result<DiskContent> {
-    let engines_kept_out = lock::keep_engines_out(data_dir)?;
-    unfinished_restore::refuse(data_dir)?;
+/// What an engine that does not run has left on its disk.
+struct EngineDisk {
+    content: DiskContent,
+    keys: Option<EngineKeys>,
+}
+
+impl EngineDisk {
+    /// Keeps engines out while it reads, so that keys and objects are of one moment. A damaged store
+    /// is refused: a backup of it would look whole.
+    fn read(data_dir: &Path, without_keys: bool) -> anyhow::Result<Self> {
+        let engines_kept_out = lock::keep_engines_out(data_dir)?;
+        unfinished_restore::refuse(data_dir)?;
+        let content = read_store(&data_dir.join(STORE))?;
+        let keys = if without_keys { None } else { EngineKeys::read(data_dir)? };
+        drop(engines_kept_out);
+        Ok(Self { content, keys })
+    }
+}
+
+fn read_store(store: &Path) -> anyhow::Result<DiskContent> {
+    if !store.exists() {
+        bail!(
+            "there is no {}: name the data directory of an engine with --data-dir",
+            store.display()
+        );
+    }
     let read = look_quietly(|| inspect(store));
-    drop(engines_kept_out);
     let damaged = |fault: String| {
         anyhow!(
             "{} is damaged ({fault}), and a backup of it would look whole: see `rekindle store check`",
@@ -99,29 +111,42 @@ fn read_store(data_dir: &Path, store: &Path) -> anyhow::Result<DiskContent> {
     }
 }
 
-/// Writes the objects of a data directory that no engine holds, and these files.
+/// Writes the objects and the keys of a data directory that no engine holds.
 pub fn from_disk(
     data_dir: &Path,
-    files: &[BackupFile],
+    without_keys: bool,
     target: BackupTarget,
 ) -> anyhow::Result<WrittenBackup> {
-    let store = data_dir.join(STORE);
-    if !store.exists() {
-        bail!(
-            "there is no {}: name the data directory of an engine with --data-dir",
-            store.display()
-        );
-    }
-    let content = read_store(data_dir, &store)?;
+    let EngineDisk { content, keys } = EngineDisk::read(data_dir, without_keys)?;
     let header = BackupHeader {
         revision: content.revision,
         created_at_micros: SystemClock::start().now().as_micros(),
         files: 0,
         objects: content.objects.len() as u64,
     };
-    let mut writer = target.begin(header, files)?;
+    let mut writer = target.begin(header, files_of(keys.as_ref()))?;
     for object in &content.objects {
         writer.object(object)?;
     }
-    Ok(WrittenBackup { header, bytes: writer.finish()? })
+    writer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::data_dir::{DataDir, PKI};
+
+    #[test]
+    fn keys_and_objects_are_read_while_no_engine_can_change_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = DataDir::hold(folder.path()).unwrap();
+        // without the lock these two would be refused, too
+        std::fs::write(held.join(STORE), "no store").unwrap();
+        std::fs::create_dir(held.join(PKI)).unwrap();
+        std::fs::write(held.join(PKI).join("ca.crt"), "half of a pair").unwrap();
+        let refused = || EngineDisk::read(folder.path(), false).err().unwrap().to_string();
+        assert!(refused().contains("is held by an engine"), "{}", refused());
+        drop(held);
+        assert!(refused().contains("store.redb is damaged"), "{}", refused());
+    }
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use rekindle_api_server::pki::sync_folder_of;
+use rekindle_api_server::pki::{folder_of, sync_folder_of};
 use rekindle_store::StoredObject;
 use rekindle_store::backup::{BackupEncoder, BackupFile, BackupHeader};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
@@ -41,7 +41,17 @@ pub enum StagedFile {
 pub struct BackupWriter {
     target: BackupTarget,
     encoder: BackupEncoder,
-    bytes: u64,
+    written: WrittenBackup,
+}
+
+/// A backup that was written.
+pub struct WrittenBackup {
+    /// What it says of itself.
+    pub header: BackupHeader,
+    /// The names of its files.
+    pub files: Vec<String>,
+    /// Its size.
+    pub bytes: u64,
 }
 
 impl BackupTarget {
@@ -71,11 +81,14 @@ impl BackupTarget {
     /// Begins a backup with these files.
     pub fn begin(self, header: BackupHeader, files: &[BackupFile]) -> anyhow::Result<BackupWriter> {
         let count = u32::try_from(files.len()).context("count the files")?;
-        let mut encoder = BackupEncoder::new(&BackupHeader { files: count, ..header });
+        let header = BackupHeader { files: count, ..header };
+        let mut encoder = BackupEncoder::new(&header);
         for file in files {
             encoder.file(file)?;
         }
-        Ok(BackupWriter { target: self, encoder, bytes: 0 })
+        let files = files.iter().map(|file| file.name.clone()).collect();
+        let written = WrittenBackup { header, files, bytes: 0 };
+        Ok(BackupWriter { target: self, encoder, written })
     }
 
     fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
@@ -151,16 +164,17 @@ impl BackupWriter {
             return Ok(());
         }
         let bytes = self.encoder.take();
-        self.bytes += bytes.len() as u64;
+        self.written.bytes += bytes.len() as u64;
         self.target.write(&bytes)
     }
 
-    /// All objects were added. Answers the size of the backup, which is durable now.
-    pub fn finish(mut self) -> anyhow::Result<u64> {
+    /// All objects were added. The backup is durable when this returns.
+    pub fn finish(mut self) -> anyhow::Result<WrittenBackup> {
         let bytes = self.encoder.finish();
+        self.written.bytes += bytes.len() as u64;
         self.target.write(&bytes)?;
         self.target.finish()?;
-        Ok(self.bytes + bytes.len() as u64)
+        Ok(self.written)
     }
 }
 
@@ -169,13 +183,6 @@ fn is_there(file: &Path) -> anyhow::Error {
         "{} is there already: give another name, or --force to replace it",
         file.display()
     )
-}
-
-fn folder_of(file: &Path) -> &Path {
-    match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        Some(_) | None => Path::new("."),
-    }
 }
 
 #[cfg(test)]

@@ -9,9 +9,8 @@ use serde_json::json;
 
 use crate::args::{BackupArgs, OutputArg};
 use crate::backup::engine_keys::{EngineKeys, files_of};
-use crate::backup::sources::{self, WrittenBackup};
-use crate::backup::target::BackupTarget;
-use crate::backup::{content, is_standard_stream};
+use crate::backup::target::{BackupTarget, WrittenBackup};
+use crate::backup::{content, is_standard_stream, sources};
 use crate::client;
 use crate::holder::DataDirHolder;
 use crate::output;
@@ -20,20 +19,17 @@ use crate::output;
 pub fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     let target = BackupTarget::open(&args.file, args.force)?;
     let data_dir = &args.data_dir.data_dir;
-    let (keys, written) = match &args.kubeconfig {
+    let written = match &args.kubeconfig {
         // the keys of this machine's engine are not those of the API's
-        Some(kubeconfig) => (None, through_api(kubeconfig, args, &[], target)?),
-        None => {
+        Some(kubeconfig) => through_api(kubeconfig, args, &[], target)?,
+        None if DataDirHolder::find(data_dir)?.is_some() => {
+            // an engine that runs does not change them
             let keys = if args.without_keys { None } else { EngineKeys::read(data_dir)? };
-            let files = files_of(keys.as_ref());
-            let written = match DataDirHolder::find(data_dir)? {
-                Some(_) => through_api(&data_dir.join("kubeconfig"), args, files, target)?,
-                None => sources::from_disk(data_dir, files, target)?,
-            };
-            (keys, written)
+            through_api(&data_dir.join("kubeconfig"), args, files_of(keys.as_ref()), target)?
         }
+        None => sources::from_disk(data_dir, args.without_keys, target)?,
     };
-    tell(args, files_of(keys.as_ref()), &written)?;
+    print_summary(args, &written)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -49,8 +45,8 @@ fn through_api(
     })
 }
 
-fn tell(args: &BackupArgs, files: &[BackupFile], written: &WrittenBackup) -> anyhow::Result<()> {
-    let WrittenBackup { header, bytes } = written;
+fn print_summary(args: &BackupArgs, written: &WrittenBackup) -> anyhow::Result<()> {
+    let WrittenBackup { header, files, bytes } = written;
     let text = match args.output {
         OutputArg::Text => format!(
             "backed up {} objects at revision {} {} to {} ({bytes} bytes)",
@@ -69,7 +65,7 @@ fn tell(args: &BackupArgs, files: &[BackupFile], written: &WrittenBackup) -> any
                 "createdAt": content::created_at(header),
                 "revision": header.revision.0,
                 "objects": header.objects,
-                "keys": files.iter().map(|file| &file.name).collect::<Vec<_>>(),
+                "keys": files,
                 "bytes": bytes,
             });
             serde_json::to_string_pretty(&summary).context("write the summary")?

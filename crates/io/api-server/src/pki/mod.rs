@@ -22,8 +22,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 pub use kubeconfig::Kubeconfig;
+pub use private_files::{folder_of, sync_folder_of, write_private};
 use private_files::{make_private_folder, read_if_there};
-pub use private_files::{sync_folder_of, write_private};
 use subject::public_key_of_certificate;
 pub(crate) use subject::user_of_certificate;
 pub use token_key::TokenKey;

@@ -38,11 +38,15 @@ pub fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
 /// # Errors
 /// When its folder cannot be synced.
 pub fn sync_folder_of(file: &Path) -> std::io::Result<()> {
-    let folder = match file.parent() {
+    std::fs::File::open(folder_of(file))?.sync_all()
+}
+
+/// The folder that a file lies in.
+pub fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         Some(_) | None => Path::new("."),
-    };
-    std::fs::File::open(folder)?.sync_all()
+    }
 }
 
 pub(super) fn make_private_folder(folder: &Path) -> Result<(), PkiError> {
