@@ -33,6 +33,7 @@ pub(super) enum RuleTarget {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct GroupResources {
     /// Empty for the core group.
+    #[serde(deserialize_with = "super::written::or_default")]
     pub(super) group: String,
     /// `pods`, `pods/log`, `pods/*`, `*/scale` or `*`; empty for all.
     #[serde(deserialize_with = "super::written::or_default")]

@@ -70,13 +70,18 @@ fn a_rule_matches_what_it_matches_upstream() {
         (json!({"users": ["ann"], "userGroups": ["ops"]}), pod, false),
         (json!({"verbs": ["get", "list"]}), pod, true),
         (json!({"verbs": ["list"]}), pod, false),
-        (json!({"verbs": null}), pod, true),
+        (json!({"verbs": null, "namespaces": null, "omitManagedFields": null}), pod, true),
         (json!({"namespaces": ["shop"]}), pod, true),
         (json!({"namespaces": ["other"]}), pod, false),
         (json!({"namespaces": [""]}), "get core/nodes /node-1", true),
         (json!({"namespaces": [""]}), pod, false),
         (json!({"namespaces": ["shop"]}), "get /healthz", false),
         (json!({"resources": [{"group": ""}]}), log, true),
+        (
+            json!({"resources": [{"group": null, "resources": null, "resourceNames": null}]}),
+            pod,
+            true,
+        ),
         (json!({"resources": [{"group": "apps"}]}), pod, false),
         (json!({"resources": [{"group": "apps"}, {}]}), pod, true),
         (core(json!(["pods"])), pod, true),
@@ -161,6 +166,7 @@ fn what_is_wrong_with_a_policy_is_named_with_its_field() {
     for (value, expected) in [
         (json!({}), "rules: Required value: a policy needs one rule at least".to_owned()),
         (json!({"rules": [{}]}), "rules[0].level: Required value".to_owned()),
+        (json!({"rules": [{"level": null}]}), "rules[0].level: Required value".to_owned()),
         (
             json!({"rules": [{"level": "All"}, {"level": "None"}]}),
             format!(r#"rules[0].level: Unsupported value: "All": {levels}"#),

@@ -31,6 +31,7 @@ pub(super) struct WrittenPolicy {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct WrittenRule {
+    #[serde(deserialize_with = "or_default")]
     level: String,
     #[serde(deserialize_with = "or_default")]
     users: Vec<String>,
