@@ -17,7 +17,8 @@ pub enum AuditLevel {
 
 impl AuditLevel {
     /// Every level, from the least.
-    pub const ALL: [Self; 4] = [Self::None, Self::Metadata, Self::Request, Self::RequestResponse];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::None, Self::Metadata, Self::Request, Self::RequestResponse];
 
     /// As a policy writes it.
     pub const fn name(self) -> &'static str {
@@ -49,11 +50,11 @@ pub enum AuditStage {
 
 impl AuditStage {
     /// Every stage.
-    pub const ALL: [Self; 4] =
+    pub(crate) const ALL: [Self; 4] =
         [Self::RequestReceived, Self::ResponseStarted, Self::ResponseComplete, Self::Panic];
 
     /// As a policy writes it.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::RequestReceived => "RequestReceived",
             Self::ResponseStarted => "ResponseStarted",
@@ -73,7 +74,7 @@ pub struct StageSet(u8);
 
 impl StageSet {
     /// None of them.
-    pub const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self(0);
 
     /// Whether the stage is one of them.
     pub const fn contains(self, stage: AuditStage) -> bool {

@@ -56,13 +56,13 @@ fn omit_from_object(object: &mut Value) {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedMetadata {
     /// The namespace.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// The name.
-    pub name: String,
+    pub(crate) name: String,
     /// The UID.
-    pub uid: String,
+    pub(crate) uid: String,
     /// The version of the object.
-    pub resource_version: String,
+    pub(crate) resource_version: String,
 }
 
 impl RecordedMetadata {
