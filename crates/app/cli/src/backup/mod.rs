@@ -3,6 +3,7 @@
 
 pub mod content;
 pub mod engine_keys;
+pub mod kept_files;
 pub mod restore;
 pub mod sources;
 pub mod target;

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::args::{OutputArg, RestoreArgs};
 use crate::backup::content::{self, VerifiedBackup};
 use crate::backup::engine_keys::files_of;
-use crate::backup::restore::{ExistingFiles, RestoredStore, restore};
+use crate::backup::restore::{ExistingFiles, RestoredRange, RestoredStore, restore};
 use crate::engine::data_dir::DataDir;
 use crate::output;
 
@@ -19,10 +19,15 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let data_dir = DataDir::hold(&args.data_dir.data_dir)?;
     let existing = if args.force { ExistingFiles::Replace } else { ExistingFiles::Refuse };
     let now = SystemClock::start().now();
-    let RestoredStore { revision, kept, unread_store } =
+    let RestoredStore { revision, kept, unread_store, new_range } =
         restore(&data_dir, &backup, existing, now)?;
     if let Some(why) = unread_store {
         output::note(format!("note: the store that was there cannot be read: {why}"));
+    }
+    if let Some(RestoredRange { before, range }) = new_range {
+        output::note(format!(
+            "note: the range of Services is {range}, as in the backup; the data directory had {before:?}"
+        ));
     }
     let header = backup.header();
     let keys: Vec<&String> = files_of(backup.keys()).iter().map(|file| &file.name).collect();
@@ -37,7 +42,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
                 data_dir.path().display(),
             );
             for kept in &kept {
-                text += &format!("kept {}\n", kept.aside.display());
+                text += &format!("kept {}\n", kept.display());
             }
             text
         }
@@ -50,7 +55,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
                 "revision": revision.0,
                 "objects": header.objects,
                 "keys": keys,
-                "keptAside": kept.iter().map(|kept| &kept.aside).collect::<Vec<_>>(),
+                "keptAside": kept,
             });
             serde_json::to_string_pretty(&summary).context("write the summary")? + "\n"
         }

@@ -476,7 +476,7 @@ fn what_a_restore_replaces_is_kept_and_revisions_go_on_above_it() {
     let kept: Vec<PathBuf> = serde_json::from_value(summary["keptAside"].clone()).unwrap();
     let was = |name: &str| before.iter().find(|(path, _)| path.ends_with(name)).unwrap().1.clone();
     let kept: Vec<Vec<u8>> = kept.iter().map(|path| std::fs::read(path).unwrap()).collect();
-    assert!(kept == [was("store.redb"), was("ca.crt"), was("ca.key"), was("sa.key")]);
+    assert!(kept == [was("sa.key"), was("ca.key"), was("ca.crt"), was("store.redb")]);
     assert_eq!(std::fs::read(data_dir.join("pki/sa.key")).unwrap(), b"new");
     let found = decode(&succeeds_bytes(&run(&["backup", "-", "--without-keys"], &data_dir)));
     assert_eq!(found.header.revision, Revision(second));
@@ -516,6 +516,20 @@ fn a_store_that_another_process_has_open_is_not_replaced() {
     assert_eq!(RedbDisk::new(data_dir.join("store.redb")).load().unwrap(), content);
 }
 
+/// The command where `file` is a mount of its own, for this command alone: it gets no second name,
+/// and cannot be replaced.
+fn with_mounted_file(file: &Path, arguments: &[&str], data_dir: &Path) -> Output {
+    Command::new("unshare")
+        .args(["--mount", "sh", "-c", "mount --bind \"$1\" \"$1\" && shift && exec \"$@\"", "sh"])
+        .arg(file)
+        .arg(rekindle().get_program())
+        .args(arguments)
+        .arg("--data-dir")
+        .arg(data_dir)
+        .output()
+        .unwrap()
+}
+
 /// A failure between the keys and the store, as an interruption there would be.
 #[test]
 fn an_interrupted_restore_keeps_engines_out_until_it_is_repeated() {
@@ -524,6 +538,8 @@ fn an_interrupted_restore_keeps_engines_out_until_it_is_repeated() {
     let file_name = file.to_str().unwrap();
     craft(&file, 9, &[map("a", 4)], &keys("old"));
     succeeds(&run(&["restore", file_name], &data_dir));
+    let range_file = data_dir.join("service-cidr");
+    std::fs::write(&range_file, "10.97.0.0/16").unwrap();
     let before = files_below(&data_dir);
 
     let range = serde_json::json!({
@@ -537,25 +553,30 @@ fn an_interrupted_restore_keeps_engines_out_until_it_is_repeated() {
         value: range.to_string().into(),
     };
     craft(&file, 20, &[map("b", 7), range], &keys("new"));
-    // a folder cannot be replaced by the file
-    std::fs::create_dir_all(data_dir.join("service-cidr/in-the-way")).unwrap();
-    let output = fails(&run(&["restore", file_name, "--force"], &data_dir));
+    let output =
+        fails(&with_mounted_file(&range_file, &["restore", file_name, "--force"], &data_dir));
     assert!(output.contains("the restore is unfinished"), "{output}");
     let kept = files_below(&data_dir).into_keys().filter(|path| !before.contains_key(path));
     let (asides, others): (Vec<_>, Vec<_>) =
         kept.partition(|path| path.to_string_lossy().contains(".before-restore-"));
-    assert_eq!(asides.len(), 4);
+    assert_eq!(asides.len(), 5);
     assert!(asides.iter().all(|aside| output.contains(aside.to_str().unwrap())), "{output}");
     assert_eq!(others, [data_dir.join("restore-unfinished")], "nothing half written is left");
     let store = data_dir.join("store.redb");
     assert!(std::fs::read(&store).unwrap() == before[&store], "the store is the last");
 
-    std::fs::remove_dir_all(data_dir.join("service-cidr")).unwrap();
     for arguments in [&["up", "--listen", "127.0.0.1:0"][..], &["backup", "-"]] {
         let output = fails(&run(arguments, &data_dir));
         assert!(output.contains("was interrupted: repeat it"), "{output}");
     }
-    succeeds(&run(&["restore", file_name, "--force"], &data_dir));
+    let repeated = run(&["restore", file_name, "--force"], &data_dir);
+    let output = succeeds(&repeated);
+    let kept: BTreeSet<_> =
+        output.lines().filter_map(|line| line.strip_prefix("kept ")).map(PathBuf::from).collect();
+    assert_eq!(kept, asides.into_iter().collect(), "nothing is kept a second time");
+    let note = text(&repeated.stderr);
+    assert!(note.contains("the range of Services is 10.96.0.0/16"), "{note}");
+    assert_eq!(std::fs::read(&range_file).unwrap(), b"10.96.0.0/16");
     assert!(!data_dir.join("restore-unfinished").exists());
     let found = decode(&succeeds_bytes(&run(&["backup", "-"], &data_dir)));
     assert_eq!(found.versions(), decode(&std::fs::read(&file).unwrap()).versions());
