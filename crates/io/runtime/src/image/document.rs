@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use rekindle_types::null_as_default;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -24,7 +25,7 @@ pub(super) struct Descriptor {
     /// Bytes of the blob.
     pub(super) size: Option<u64>,
     pub(super) platform: Option<Platform>,
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub(super) annotations: BTreeMap<String, String>,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Platform {
 /// `index.json`, an image index or a docker manifest list.
 #[derive(Debug, Deserialize)]
 pub(super) struct IndexDocument {
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub(super) manifests: Vec<Descriptor>,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct IndexDocument {
 #[derive(Debug, Deserialize)]
 pub(super) struct ManifestDocument {
     pub(super) config: Descriptor,
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub(super) layers: Vec<Descriptor>,
 }
 
@@ -59,9 +60,9 @@ pub(super) struct ManifestDocument {
 #[serde(rename_all = "PascalCase")]
 pub(super) struct DockerImage {
     pub(super) config: String,
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub(super) repo_tags: Vec<String>,
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub(super) layers: Vec<String>,
 }
 
@@ -70,7 +71,7 @@ pub(super) struct DockerImage {
 pub(super) struct ConfigDocument {
     #[serde(flatten)]
     pub(super) platform: Platform,
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     config: ProcessDocument,
     pub(super) rootfs: RootfsDocument,
 }
@@ -78,26 +79,26 @@ pub(super) struct ConfigDocument {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct ProcessDocument {
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_as_default")]
     user: String,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_as_default")]
     env: Vec<String>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_as_default")]
     entrypoint: Vec<String>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_as_default")]
     cmd: Vec<String>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_as_default")]
     working_dir: String,
     stop_signal: Option<String>,
     /// Folders; what is said of each is always empty.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_as_default")]
     volumes: BTreeMap<String, serde::de::IgnoredAny>,
 }
 
 /// The layers' digests, unpacked, bottom first.
 #[derive(Debug, Deserialize)]
 pub(super) struct RootfsDocument {
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub(super) diff_ids: Vec<String>,
 }
 
@@ -169,15 +170,6 @@ impl ConfigDocument {
 /// Reads a document; the error names it.
 pub(super) fn read<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| format!("{name}: {error}"))
-}
-
-/// Go writes an absent list as null.
-fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A rule: the requests that it is for, and what it says about them.
 
+use rekindle_types::null_as_default;
+
 use super::AuditDecision;
 
 /// A rule. Empty lists match everything.
@@ -33,12 +35,12 @@ pub(super) enum RuleTarget {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct GroupResources {
     /// Empty for the core group.
-    #[serde(deserialize_with = "super::written::or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     pub(super) group: String,
     /// `pods`, `pods/log`, `pods/*`, `*/scale` or `*`; empty for all.
-    #[serde(deserialize_with = "super::written::or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     pub(super) resources: Vec<String>,
     /// Empty for all.
-    #[serde(deserialize_with = "super::written::or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     pub(super) resource_names: Vec<String>,
 }

@@ -1,8 +1,9 @@
 //! A policy as its file writes it, and what is wrong with it. Source: upstream's
 //! `apis/audit/validation`.
 
+use rekindle_types::null_as_default;
 use rekindle_types::validation::{FieldError, Path, names};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::AuditDecision;
@@ -20,41 +21,34 @@ pub(super) struct WrittenPolicy {
     /// Any; it says nothing about requests.
     #[serde(default, rename = "metadata")]
     _metadata: Value,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     rules: Vec<WrittenRule>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     omit_stages: Vec<String>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     omit_managed_fields: bool,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct WrittenRule {
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     level: String,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     users: Vec<String>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     user_groups: Vec<String>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     verbs: Vec<String>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     resources: Vec<GroupResources>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     namespaces: Vec<String>,
-    #[serde(rename = "nonResourceURLs", deserialize_with = "or_default")]
+    #[serde(rename = "nonResourceURLs", deserialize_with = "null_as_default")]
     non_resource_urls: Vec<String>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     omit_stages: Vec<String>,
     omit_managed_fields: Option<bool>,
-}
-
-/// A field that is null is one that is absent.
-pub(super) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl WrittenPolicy {
