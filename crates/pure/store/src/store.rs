@@ -173,12 +173,11 @@ impl Store {
         let shared = self.shared();
         let writer = shared.writer();
         let visible = shared.visible();
-        let heads: BTreeMap<_, _> = writer.heads_below(prefix).collect();
-        heads.values().any(|version| matches!(version, ObjectVersion::Live(_)))
-            || visible
-                .index
-                .range(prefix, None, visible.revision())
-                .any(|object| !heads.contains_key(&object.key))
+        // of a key that has a head, the index has an older version
+        let is_live = |(_, version)| matches!(version, &ObjectVersion::Live(_));
+        let has_no_head = |object: &Arc<StoredObject>| writer.head(object.key.as_str()).is_none();
+        let mut durable = visible.index.range(prefix, None, visible.revision());
+        writer.heads_below(prefix).any(is_live) || durable.any(has_no_head)
     }
 
     /// Resolves when every write accepted so far is durable; fails if the newest of them fail.

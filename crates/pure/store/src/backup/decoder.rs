@@ -175,7 +175,10 @@ impl BackupDecoder {
         let Some(mut lengths) = self.unread.get(..8) else { return Ok(None) };
         let (name, content) = (lengths.get_u32() as usize, lengths.get_u32() as usize);
         let bytes = name.saturating_add(content);
-        if name == 0 || bytes > bytes_max {
+        if name == 0 {
+            return Err(damaged("an entry has no name"));
+        }
+        if bytes > bytes_max {
             return Err(damaged(format!("an entry has {bytes} bytes, at most {bytes_max}")));
         }
         Ok(self.read(head + bytes))

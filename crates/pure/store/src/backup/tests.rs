@@ -119,7 +119,7 @@ fn what_no_store_holds_is_refused_with_a_right_checksum() {
     for (bytes, problem) in [
         (object("/a", 0).encode(), "\"/a\" has revision 0"),
         (object("/a", 1_001).encode(), "\"/a\" has revision 1001, the backup is of revision 1000"),
-        (object("", 1).encode(), "an entry has 2 bytes"),
+        (object("", 1).encode(), "an entry has no name"),
         (twice.encode(), "\"/a\" follows \"/a\""),
         (falling.encode(), "\"/a\" follows \"/b\""),
         (
