@@ -28,18 +28,15 @@ pub fn inspect(path: &Path) -> Result<DiskContent, DiskError> {
         return Err(damaged(path, "the file is empty"));
     }
     let pages_damaged = |what: String| damaged(path, format!("its pages are damaged: {what}"));
-    let mut database = without_panic(|| open_copy(copy))
-        .and_then(|opened| opened.map_err(|error| error.to_string()))
-        .map_err(pages_damaged)?;
-    let read = without_panic(|| read_store(&database, path));
-    let checked = without_panic(|| database.check_integrity());
-    without_panic(|| drop(database)).map_err(pages_damaged)?;
-    match checked {
-        Ok(Ok(true)) => read.unwrap_or_else(|panic| Err(damaged(path, panic))),
-        Ok(Ok(false)) => Err(pages_damaged("checksums do not match".to_owned())),
-        Ok(Err(error)) => Err(pages_damaged(error.to_string())),
-        Err(panic) => Err(pages_damaged(panic)),
-    }
+    let check_and_read = || {
+        let mut database = open_copy(copy).map_err(|error| pages_damaged(error.to_string()))?;
+        match database.check_integrity() {
+            Ok(true) => read_store(&database, path),
+            Ok(false) => Err(pages_damaged("checksums do not match".to_owned())),
+            Err(error) => Err(pages_damaged(error.to_string())),
+        }
+    };
+    without_panic(check_and_read).unwrap_or_else(|panic| Err(pages_damaged(panic)))
 }
 
 /// The newest durable revision, without a look at the objects: they may be damaged. Of a file that
@@ -71,8 +68,8 @@ fn copy_of(path: &Path) -> Result<InMemoryBackend, DiskError> {
     }
 }
 
-/// All that can be read. Room is made once for the length that is expected, and only more of it if
-/// there is more to read.
+/// Reads to the end. The buffer is made once, for the expected length, and grows only if there is
+/// more to read.
 fn read_into_memory(mut from: impl Read, bytes_expected: u64) -> io::Result<InMemoryBackend> {
     let copy = InMemoryBackend::new();
     copy.set_len(bytes_expected)?;
@@ -105,7 +102,7 @@ fn read_revision(database: &Database, path: &Path) -> Result<Revision, DiskError
     known_revision(meta, path)?.ok_or_else(|| damaged(path, "it has no table of a store"))
 }
 
-/// redb meets damage with an error where it expects some, and with a panic elsewhere.
+/// Turns a panic into an error: redb panics on damage that it does not expect.
 pub(crate) fn without_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
