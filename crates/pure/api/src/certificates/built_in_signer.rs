@@ -1,6 +1,8 @@
 //! The signers of the cluster itself, and what each signs. Rules and words are those of upstream's
 //! `pkg/controller/certificates/signer` and `pkg/apis/certificates/helpers.go`.
 
+use std::collections::BTreeSet;
+
 use x509_cert::ext::pkix::name::GeneralName;
 
 use super::certificate_request::CertificateRequest;
@@ -11,7 +13,7 @@ const NODE_PREFIX: &str = "system:node:";
 
 /// A signer that the API server itself acts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BuiltInSigner {
+pub(crate) enum BuiltInSigner {
     /// `kubernetes.io/kube-apiserver-client`: clients of the API.
     ApiClient,
     /// `kubernetes.io/kube-apiserver-client-kubelet`: agents of nodes.
@@ -22,7 +24,7 @@ pub enum BuiltInSigner {
 
 /// What a certificate of these signers may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CertificateUsage {
+pub(crate) enum CertificateUsage {
     /// `digital signature`.
     DigitalSignature,
     /// `key encipherment`.
@@ -35,7 +37,7 @@ pub enum CertificateUsage {
 
 /// Why a signer does not sign a request. Upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SignerRefusal {
+pub(crate) enum SignerRefusal {
     /// The organization is not that of nodes.
     #[error("subject organization is not system:nodes")]
     Organization,
@@ -57,11 +59,18 @@ pub enum SignerRefusal {
     /// A name of a kind that the signer does not sign.
     #[error("{0} subjectAltNames are not allowed")]
     AlternativeName(&'static str),
-    /// Uses that the signer does not grant.
+    /// The uses are not those of a node's certificate.
     #[error("usages did not match {0}")]
     Usages(&'static str),
+    /// A use that a client does not have.
+    #[error("invalid usage for client certificate: {0}")]
+    ClientUsage(String),
+    /// The certificate would be of no use to a client.
+    #[error("missing required usage for client certificate: {CLIENT_AUTH}")]
+    NoClientUsage,
 }
 
+const CLIENT_AUTH: &str = "client auth";
 const CLIENT_USAGES: &str = "[client auth digital signature key encipherment]";
 const SERVING_USAGES: &str = "[digital signature key encipherment server auth]";
 
@@ -70,7 +79,7 @@ impl CertificateUsage {
         Some(match usage {
             "digital signature" => Self::DigitalSignature,
             "key encipherment" => Self::KeyEncipherment,
-            "client auth" => Self::ClientAuth,
+            CLIENT_AUTH => Self::ClientAuth,
             "server auth" => Self::ServerAuth,
             _ => return None,
         })
@@ -79,14 +88,14 @@ impl CertificateUsage {
 
 impl BuiltInSigner {
     /// The signer of this name; none when another controller has to sign.
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         [Self::ApiClient, Self::NodeClient, Self::NodeServing]
             .into_iter()
             .find(|signer| signer.name() == name)
     }
 
     /// Its name.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::ApiClient => "kubernetes.io/kube-apiserver-client",
             Self::NodeClient => "kubernetes.io/kube-apiserver-client-kubelet",
@@ -98,21 +107,23 @@ impl BuiltInSigner {
     ///
     /// # Errors
     /// The first rule that the request breaks.
-    pub fn check(
+    pub(crate) fn check(
         self,
         request: &CertificateRequest,
         usages: &[String],
     ) -> Result<Vec<CertificateUsage>, SignerRefusal> {
+        use CertificateUsage::{ClientAuth, ServerAuth};
         check_subject(request)?;
         match self {
             Self::ApiClient if request.organizations().contains(&MASTERS) => {
-                return Err(SignerRefusal::Masters);
+                Err(SignerRefusal::Masters)
             }
-            Self::ApiClient => {}
+            Self::ApiClient => client_usages(usages),
             Self::NodeClient => {
                 check_organization(request)?;
-                check_names(request, &["DNS", "Email", "URI", "IP"])?;
+                check_names(request, &["DNS", "Email", "IP", "URI"])?;
                 check_common_name(request)?;
+                node_usages(usages, ClientAuth, CLIENT_USAGES)
             }
             Self::NodeServing => {
                 check_organization(request)?;
@@ -124,34 +135,46 @@ impl BuiltInSigner {
                     return Err(SignerRefusal::NoServerName);
                 }
                 check_names(request, &["Email", "URI"])?;
+                let usages = node_usages(usages, ServerAuth, SERVING_USAGES)?;
                 check_common_name(request)?;
+                Ok(usages)
             }
         }
-        self.granted(usages)
     }
+}
 
-    fn granted(self, usages: &[String]) -> Result<Vec<CertificateUsage>, SignerRefusal> {
-        use CertificateUsage::{ClientAuth, DigitalSignature, KeyEncipherment, ServerAuth};
-        let (needed, optional, wanted): (&[_], &[_], _) = match self {
-            Self::ApiClient => (&[ClientAuth], &[DigitalSignature, KeyEncipherment], self.name()),
-            Self::NodeClient => {
-                (&[DigitalSignature, ClientAuth], &[KeyEncipherment], CLIENT_USAGES)
+/// What a client's certificate may be used for, each once.
+fn client_usages(usages: &[String]) -> Result<Vec<CertificateUsage>, SignerRefusal> {
+    let mut granted = BTreeSet::new();
+    for usage in usages {
+        match CertificateUsage::parse(usage) {
+            Some(CertificateUsage::ServerAuth) | None => {
+                return Err(SignerRefusal::ClientUsage(usage.clone()));
             }
-            Self::NodeServing => {
-                (&[DigitalSignature, ServerAuth], &[KeyEncipherment], SERVING_USAGES)
-            }
+            Some(known) => granted.insert(known),
         };
-        let refusal = || SignerRefusal::Usages(wanted);
-        let parsed = usages.iter().map(|usage| CertificateUsage::parse(usage));
-        let mut granted = parsed.collect::<Option<Vec<_>>>().ok_or_else(refusal)?;
-        granted.sort_unstable();
-        granted.dedup();
-        let is_known =
-            granted.iter().all(|usage| needed.contains(usage) || optional.contains(usage));
-        match is_known && needed.iter().all(|usage| granted.contains(usage)) {
-            true => Ok(granted),
-            false => Err(refusal()),
-        }
+    }
+    match granted.contains(&CertificateUsage::ClientAuth) {
+        true => Ok(granted.into_iter().collect()),
+        false => Err(SignerRefusal::NoClientUsage),
+    }
+}
+
+/// What a node's certificate may be used for, each once. Not all keys encipher.
+fn node_usages(
+    usages: &[String],
+    purpose: CertificateUsage,
+    wanted: &'static str,
+) -> Result<Vec<CertificateUsage>, SignerRefusal> {
+    use CertificateUsage::{DigitalSignature, KeyEncipherment};
+    let parsed: Option<BTreeSet<_>> =
+        usages.iter().map(|usage| CertificateUsage::parse(usage)).collect();
+    let granted = parsed.unwrap_or_default();
+    let needed = BTreeSet::from([DigitalSignature, purpose]);
+    let enciphering = BTreeSet::from([DigitalSignature, KeyEncipherment, purpose]);
+    match granted == needed || granted == enciphering {
+        true => Ok(granted.into_iter().collect()),
+        false => Err(SignerRefusal::Usages(wanted)),
     }
 }
 
@@ -184,8 +207,8 @@ fn check_names(
     request: &CertificateRequest,
     refused: &[&'static str],
 ) -> Result<(), SignerRefusal> {
-    let mut kinds = request.alternative_names().iter().map(kind);
-    match kinds.find(|kind| refused.contains(kind)) {
+    let names = request.alternative_names();
+    match refused.iter().find(|refused| names.iter().any(|name| kind(name) == **refused)) {
         Some(kind) => Err(SignerRefusal::AlternativeName(kind)),
         None => Ok(()),
     }

@@ -108,27 +108,27 @@ impl CertificateRequest {
     }
 
     /// The subject that the certificate shall have.
-    pub fn subject(&self) -> &Name {
+    pub(crate) fn subject(&self) -> &Name {
         &self.request.info.subject
     }
 
     /// The public key that the certificate shall have.
-    pub fn public_key(&self) -> &SubjectPublicKeyInfoOwned {
+    pub(crate) fn public_key(&self) -> &SubjectPublicKeyInfoOwned {
         &self.request.info.public_key
     }
 
     /// The names beside the subject that the certificate shall have.
-    pub fn alternative_names(&self) -> &[GeneralName] {
+    pub(crate) fn alternative_names(&self) -> &[GeneralName] {
         &self.alternative_names
     }
 
     /// The common names of the subject. A client is known by the first one that is not empty.
-    pub fn common_names(&self) -> Vec<&str> {
+    pub(crate) fn common_names(&self) -> Vec<&str> {
         self.subject_values(COMMON_NAME)
     }
 
     /// The organizations of the subject: the groups of a client.
-    pub fn organizations(&self) -> Vec<&str> {
+    pub(crate) fn organizations(&self) -> Vec<&str> {
         self.subject_values(ORGANIZATION)
     }
 

@@ -17,7 +17,7 @@ mod signing_agenda;
 #[cfg(test)]
 mod tests;
 
-pub use built_in_signer::{BuiltInSigner, CertificateUsage, SignerRefusal};
+pub(crate) use built_in_signer::BuiltInSigner;
 pub use certificate_request::{CertificateRequest, CertificateRequestError};
 pub(crate) use followed_requests::signing_request;
 pub use followed_requests::{FollowedRequest, FollowedRequests};
