@@ -40,8 +40,8 @@ pub(super) fn forget_udp_flows(
     forget(socket, |flow| is_stale(flow, stale, is_of_machine))
 }
 
-/// Removes flows by frontends of these elements to endpoints that they do not have, and tells how
-/// many there were. It needs not to know what the elements were before.
+/// Removes the flows through frontends of these elements that end at none of the frontend's
+/// endpoints, and gives their number. This works without the elements of before.
 pub(super) fn forget_stray_udp_flows(
     socket: &mut NetfilterSocket,
     elements: &RuleElements,
@@ -170,8 +170,9 @@ impl ServedUdp {
         served
     }
 
-    /// Whether a frontend would send this flow elsewhere now. One that no rule has changed is to
-    /// the machine itself: that ends where a host port begins.
+    /// Whether the rules send new packets of this client to other endpoints than its flow. A flow
+    /// that no rule has rewritten ends at the machine itself. It is stray if its port is a host
+    /// port now.
     fn is_stray(
         &self,
         flow: &[ConntrackAttribute],

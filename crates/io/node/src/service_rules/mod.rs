@@ -382,9 +382,10 @@ impl ServiceRules {
         warn_of_flows(self.table.forget_udp_flows(&flows).await);
     }
 
-    /// The same for what the engine before has changed just before it was killed. Once, whatever
-    /// comes of it: from then on the changes say it, and a kernel that cannot do it would be asked,
-    /// and warned of, at each rewrite.
+    /// Ends UDP flows that the agent before this one has left: it may have been killed after it
+    /// changed the rules and before it ended the flows of old endpoints. This runs once for each
+    /// start, also if it fails. Later changes name their stale flows themselves, and a kernel that
+    /// cannot list flows would cause a warning at each rewrite.
     async fn forget_strays(&mut self) {
         self.has_forgotten_strays = true;
         warn_of_flows(self.table.forget_stray_udp_flows(self.router.elements()).await);

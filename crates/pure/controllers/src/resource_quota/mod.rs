@@ -123,8 +123,8 @@ impl NamespaceCount {
         }
     }
 
-    /// The status that says so. Of kinds that are not in the view, or not listed yet, it says what
-    /// it said.
+    /// The status that says so. It keeps the amounts of kinds that are not in the view, or not
+    /// listed yet.
     fn status(
         &self,
         view: &ClusterView,
