@@ -254,6 +254,23 @@ fn names_of_signers_and_usages_are_checked() {
         422 Invalid: CertificateSigningRequest.certificates.k8s.io "one" is invalid: spec.usages[1]: Duplicate value: "any""#]].assert_eq(&texts(replies));
 }
 
+/// Upstream takes any name that is one segment of a path.
+#[test]
+fn a_request_may_have_any_name_that_is_a_segment_of_a_path() {
+    let mut bench = Bench::new();
+    let made = bench.create(REQUESTS, request("Ann's #1?", CLIENT, &pem("dev")));
+    let approved = with_condition(made, "Approved").to_string();
+    let reply = bench.call("PUT", &format!("{REQUESTS}/Ann's%20%231%3F/approval"), &approved);
+    assert_eq!(reply.code(), 200, "{}", reply.text());
+    let replies = ["a/b", "a%b", ".", ".."]
+        .map(|name| bench.call("POST", REQUESTS, &request(name, CLIENT, &pem("dev")).to_string()));
+    expect![[r#"
+        422 Invalid: CertificateSigningRequest.certificates.k8s.io "a/b" is invalid: metadata.name: Invalid value: "a/b": may not contain '/'
+        422 Invalid: CertificateSigningRequest.certificates.k8s.io "a%b" is invalid: metadata.name: Invalid value: "a%b": may not contain '%'
+        422 Invalid: CertificateSigningRequest.certificates.k8s.io "." is invalid: metadata.name: Invalid value: ".": may not be '.'
+        422 Invalid: CertificateSigningRequest.certificates.k8s.io ".." is invalid: metadata.name: Invalid value: "..": may not be '..'"#]].assert_eq(&texts(replies.into()));
+}
+
 #[test]
 fn requests_are_shown_and_selected_as_upstream() {
     let mut bench = Bench::new();

@@ -16,7 +16,8 @@ pub(crate) use validate::request_error;
 use crate::auth::{ClientIdentity, UserInfo};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::Strategies;
 use crate::table::{AGE, NAME, age, column, human, or_none};
@@ -41,6 +42,7 @@ impl ApiKind for CertificateSigningRequest {
         categories: &[],
         scope: ResourceScope::Cluster,
     };
+    const NAME_RULE: NameRule = NameRule::PathSegment;
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Approval, Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status().with_approval();
     const SELECTABLE_FIELDS: &'static [&'static str] = &["spec.signerName"];

@@ -1,0 +1,97 @@
+//! The signer beside a server in memory.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, DnType, KeyPair};
+use rekindle_api::auth::AuthorizationMode;
+use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_store::memory::MemoryDisk;
+use rekindle_store::{Store, StoreLimits};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use serde_json::Value;
+
+use super::*;
+use crate::pki::{TokenKey, user_of_certificate};
+use crate::{FrontParts, NoLogs, OsEntropy, SystemClock};
+
+fn front(clock: &SystemClock) -> Front {
+    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
+    std::thread::spawn(move || committer.run());
+    let parts = ApiParts {
+        registry: kinds::all(),
+        store,
+        entropy: Box::new(OsEntropy::default()),
+        authorizer: AuthorizationMode::Rbac,
+        ca_bundle: String::new(),
+    };
+    let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
+    api.verify_signatures_with(RingSignatures);
+    Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) })
+}
+
+async fn call(front: &Front, method: Method, path: &str, body: &Value) -> Value {
+    let request = Request::builder().method(method).uri(path);
+    let request = request.header(http::header::CONTENT_TYPE, "application/json");
+    let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
+    let admin = ClientIdentity::User(UserInfo::internal("admin"));
+    let response = front.serve(&RequestSource::InProcess(admin), request).await;
+    let status = response.status();
+    let answer = response.into_body().collect().await.unwrap().to_bytes();
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert!(status.is_success(), "{answer}");
+    answer
+}
+
+/// A name may hold what a path cannot.
+const NAME: &str = "Ann's request #1?";
+const PATH: &str =
+    "/apis/certificates.k8s.io/v1/certificatesigningrequests/Ann's%20request%20%231%3F";
+
+fn request() -> Value {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "ann");
+    params.distinguished_name.push(DnType::OrganizationName, "dev");
+    let request = params.serialize_request(&KeyPair::generate().unwrap()).unwrap();
+    json!({
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": NAME},
+        "spec": {
+            "request": STANDARD.encode(request.pem().unwrap()),
+            "signerName": "kubernetes.io/kube-apiserver-client",
+            "usages": ["client auth"],
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_request_that_was_approved_without_a_signer_is_signed_when_one_runs() {
+    let clock = SystemClock::start();
+    let front = front(&clock);
+    let authority = Arc::new(CertificateAuthority::ephemeral(clock.now()).unwrap());
+    let mut made = call(&front, Method::POST, COLLECTION, &request()).await;
+    made["status"] = json!({"conditions": [{"type": "Approved", "status": "True"}]});
+    call(&front, Method::PUT, &format!("{PATH}/approval"), &made).await;
+    let approved = call(&front, Method::GET, PATH, &Value::Null).await;
+    assert_eq!(approved["status"]["conditions"][0]["type"], "Approved");
+    assert_eq!(approved["status"]["certificate"], Value::Null);
+
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async { drop(stopped.await) };
+    let signing = tokio::spawn(sign_certificates(front.clone(), authority, stopped));
+    let mut changes = front.api().follow_signing_requests().unwrap().unwrap();
+    let certificate = loop {
+        let Some(FollowedRequest::Changed(request)) = changes.next().await else { panic!() };
+        assert_eq!(request.metadata.name.as_deref(), Some(NAME));
+        if let Some(certificate) = request.status.as_ref().and_then(|it| it.certificate.clone()) {
+            break certificate;
+        }
+    };
+    drop(stop);
+    signing.await.unwrap();
+    let certificate = CertificateDer::from_pem_slice(&certificate.0).unwrap();
+    let user = user_of_certificate(&certificate).unwrap();
+    assert_eq!(user, UserInfo::new("ann", ["dev".to_owned()]));
+}
