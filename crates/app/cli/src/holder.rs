@@ -17,7 +17,7 @@ pub struct DataDirHolder {
 }
 
 impl DataDirHolder {
-    /// The one that holds this folder now; `None` when nobody does.
+    /// The process that holds this folder now; `None` when there is none.
     pub fn find(path: &Path) -> anyhow::Result<Option<Self>> {
         let Some(pid) = lock::holder(path)? else { return Ok(None) };
         let pid = i32::try_from(pid)

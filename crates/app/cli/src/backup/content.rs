@@ -12,12 +12,12 @@ use rekindle_types::Tick;
 use super::engine_keys::EngineKeys;
 use super::is_standard_stream;
 
-/// So much is read at a time.
+/// How many bytes are read at a time.
 const READ_BYTES: u64 = 1 << 20;
 
-/// What a whole backup has, right or wrong.
+/// The parts of a whole backup. Their meaning is not checked yet.
 pub struct BackupContent {
-    /// What it says of itself.
+    /// Its header.
     pub header: BackupHeader,
     /// Its files.
     pub files: Vec<BackupFile>,
@@ -25,7 +25,7 @@ pub struct BackupContent {
     pub objects: Vec<StoredObject>,
 }
 
-/// A backup that an engine can have made: it may be restored.
+/// A backup that an engine can have made, so that it may be restored.
 #[derive(Debug)]
 pub struct VerifiedBackup {
     header: BackupHeader,
@@ -74,16 +74,16 @@ impl BackupContent {
 }
 
 impl VerifiedBackup {
-    /// Reads a file, or standard input, and refuses what no engine has made.
+    /// Reads a file, or standard input, and refuses a backup that no engine can have made.
     ///
     /// # Errors
-    /// When it cannot be read, is no whole backup, or is whole and yet cannot be one.
+    /// When it cannot be read, is no whole backup, or has keys or revisions that cannot be.
     pub fn read(file: &Path) -> anyhow::Result<Self> {
         let read = BackupContent::read(file)?;
         read.verified().with_context(|| format!("backup {} is damaged", file.display()))
     }
 
-    /// What it says of itself.
+    /// Its header.
     pub fn header(&self) -> &BackupHeader {
         &self.header
     }
@@ -121,7 +121,7 @@ impl BackupParts {
     }
 }
 
-/// When a backup was made, as people and programs read it.
+/// When a backup was made, as RFC 3339 writes it.
 pub fn created_at(header: &BackupHeader) -> String {
     Tick::from_micros(header.created_at_micros).to_time().0.to_string()
 }

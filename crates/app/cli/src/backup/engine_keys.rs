@@ -1,5 +1,5 @@
-//! The keys of an engine, which a backup has beside the objects. Without them every kubeconfig and
-//! every token of the engine before is void. Everything else in a data directory belongs to the
+//! The keys of an engine, which a backup has beside the objects. Without them all kubeconfigs and
+//! tokens that the engine gave out are void. Everything else in a data directory belongs to the
 //! machine, or is made from the objects.
 
 use std::io::ErrorKind;
@@ -13,8 +13,8 @@ use crate::engine::data_dir::PKI;
 /// The files in the folder for keys, ascending: the CA, and the key that signs tokens.
 const NAMES: [&str; 3] = ["ca.crt", "ca.key", "sa.key"];
 
-/// The CA and the key that signs tokens. There is no part of them: an engine that finds one half
-/// of a pair does not start.
+/// The CA and the key that signs tokens. All of them are there or none is: an engine does not start
+/// with half of a pair.
 #[derive(Debug)]
 pub struct EngineKeys {
     files: Vec<BackupFile>,

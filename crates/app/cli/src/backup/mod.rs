@@ -10,7 +10,7 @@ pub mod target;
 
 use std::path::Path;
 
-/// Looks at a store. A panic inside redb is in what is found, and is not shown beside it.
+/// Looks at a store without printing panics: those of redb become errors, which are reported.
 pub fn look_quietly<T>(look: impl FnOnce() -> T) -> T {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

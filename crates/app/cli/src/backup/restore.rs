@@ -34,7 +34,7 @@ use crate::engine::unfinished_restore::{self, ReplacedFile};
 
 /// What a new file is called before it gets its name.
 const STAGED_SUFFIX: &str = ".restoring";
-/// So far revisions go on above all that are known when the clock cannot say where.
+/// How far above all known revisions they go on when the clock is behind.
 const REVISION_BUMP: u64 = 1_000_000_000;
 
 /// What a restore has made.
@@ -120,7 +120,7 @@ impl RestoredRange {
     }
 }
 
-/// What a backup has beside the objects, as far as the data directory has it not.
+/// The files of a backup beside the store, without those that the data directory has already.
 struct NewFiles {
     /// In the order in which they get their names.
     files: Vec<BackupFile>,
@@ -216,9 +216,9 @@ impl NewestRevision {
 }
 
 /// Where revisions go on: at the time, in microseconds since 1970. A store has less than one write
-/// in a microsecond. So every revision of before is below it, that of earlier restores and of
-/// stores that are lost, too. A clock that is behind cannot say; then they go on far above those
-/// that are known. None when no number is left.
+/// in a microsecond. So all earlier revisions are below it, also those of earlier restores and of
+/// lost stores. If the clock is behind, they go on far above the known ones. None when no number is
+/// left.
 fn next_revision(newest: Revision, created_at: Tick, now: Tick) -> Option<Revision> {
     let is_behind = now < created_at || now.as_micros() <= newest.0;
     let next = if is_behind { newest.0.checked_add(REVISION_BUMP)? } else { now.as_micros() };

@@ -18,7 +18,7 @@ use crate::engine::{lock, unfinished_restore};
 
 /// The path of the API that answers a backup.
 const PATH: &str = "/backup";
-/// So much is read at a time.
+/// How many bytes are read at a time.
 const READ_BYTES: usize = 64 << 10;
 
 /// Writes the objects that an engine answers with, as they come, and these files.
@@ -32,8 +32,8 @@ pub async fn from_api(
     receive(answer, files, target).await.context("receive the backup from the engine")
 }
 
-/// What arrives is verified, and written again with the files. It gets its name after the last
-/// byte.
+/// Verifies what arrives, and writes it again with the files. The file gets its name after the
+/// last byte.
 async fn receive(
     answer: impl AsyncRead,
     files: &[BackupFile],
@@ -74,8 +74,8 @@ struct EngineDisk {
 }
 
 impl EngineDisk {
-    /// Keeps engines out while it reads, so that keys and objects are of one moment. A damaged store
-    /// is refused: a backup of it would look whole.
+    /// Keeps engines out while it reads, so that keys and objects are of one moment. A damaged
+    /// store is refused: a backup of it would look whole.
     fn read(data_dir: &Path, without_keys: bool) -> anyhow::Result<Self> {
         let engines_kept_out = lock::keep_engines_out(data_dir)?;
         unfinished_restore::refuse(data_dir)?;

@@ -15,7 +15,7 @@ use tempfile::{NamedTempFile, TempPath};
 use super::is_standard_stream;
 use crate::output;
 
-/// So much is encoded before it is written.
+/// How many bytes are encoded before they are written.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// Where a backup goes.
@@ -31,9 +31,9 @@ pub enum BackupTarget {
 
 /// A private file before it has its name.
 pub enum StagedFile {
-    /// It has none at all, so it is gone with the process, however that ends.
+    /// It has no name at all, so it is gone with the process, however that ends.
     Unnamed(File),
-    /// The file system has no files without names: it has another one.
+    /// It has another name, since the file system has no files without one.
     Named(NamedTempFile),
 }
 
@@ -46,7 +46,7 @@ pub struct BackupWriter {
 
 /// A backup that was written.
 pub struct WrittenBackup {
-    /// What it says of itself.
+    /// Its header.
     pub header: BackupHeader,
     /// The names of its files.
     pub files: Vec<String>,
@@ -59,7 +59,7 @@ impl BackupTarget {
     pub fn open(file: &Path, replaces: bool) -> anyhow::Result<Self> {
         if is_standard_stream(file) {
             if std::io::stdout().is_terminal() {
-                bail!("standard output is a terminal: name a file, or lead it into one");
+                bail!("standard output is a terminal: name a file, or redirect standard output");
             }
             return Ok(Self::StandardOutput);
         }
@@ -100,7 +100,7 @@ impl BackupTarget {
         }
     }
 
-    /// It is whole: gives it its name.
+    /// Gives the whole file its name, durably.
     fn finish(self) -> anyhow::Result<()> {
         let Self::File { staged, path, replaces } = self else { return Ok(()) };
         let writing = || format!("write {}", path.display());
@@ -123,7 +123,7 @@ impl StagedFile {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => Ok(Self::Unnamed(file.into())),
-            // where this fails for another reason, so does the next, which says why
+            // if it failed for another reason, this fails for the same and reports it
             Err(_) => names().tempfile_in(folder).map(Self::Named),
         }
     }

@@ -143,7 +143,8 @@ impl DataDir {
         Ok(folder)
     }
 
-    /// The folder for sockets of whoever holds that data directory; `None` when nobody ever did.
+    /// The folder for sockets of the process that holds that data directory; `None` when none ever
+    /// did.
     pub fn run_dir_of(path: &Path) -> Option<PathBuf> {
         let id = std::fs::read_to_string(path.join(ENGINE_ID)).ok()?;
         is_engine_id(&id).then(|| Path::new(RUN_ROOT).join(id))

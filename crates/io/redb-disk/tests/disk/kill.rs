@@ -1,6 +1,6 @@
-//! P8 with a real process: a child writes through many threads and tells each acknowledged write
-//! over a pipe; it is killed with SIGKILL at some moment; everything that it told must be in the
-//! file. The child is this test binary.
+//! P8 with a real process: a child writes through many threads and reports each acknowledged write
+//! over a pipe. It is killed with SIGKILL at some moment. Everything that it reported must be in
+//! the file. The child is this test binary.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -88,7 +88,7 @@ fn run_child_and_kill_it_after(
         newest_revision = newest_revision.max(revision);
         seen += 1;
         if seen == acknowledgements {
-            // SIGKILL; what was told before is still in the pipe and is read to its end.
+            // SIGKILL; what was reported before is still in the pipe and is read to its end.
             child.0.kill().unwrap();
         }
     }
