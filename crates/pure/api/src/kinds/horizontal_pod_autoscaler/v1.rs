@@ -38,7 +38,9 @@ const UTILIZATION: &str = "Utilization";
 /// Takes out what only a view may write there, as upstream's conversions do for each version.
 pub(super) fn drop_view_annotations(metadata: &mut ObjectMeta) {
     let Some(annotations) = &mut metadata.annotations else { return };
-    annotations.retain(|name, _| !ANNOTATIONS.contains(&name.as_str()));
+    for name in ANNOTATIONS {
+        annotations.remove(name);
+    }
     if annotations.is_empty() {
         metadata.annotations = None;
     }
