@@ -1,11 +1,10 @@
 //! Events live for an hour after their last write, as upstream's `--event-ttl`.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use rekindle_store::{Mutation, PendingWrite, RangeQuery, Store, StoreError, WritePrecondition};
 use rekindle_types::{Tick, TickDuration};
 use serde::Deserialize;
 
+use crate::due_times::DueTimes;
 use crate::keys;
 use crate::registry::{KindEntry, Registry};
 
@@ -18,8 +17,7 @@ const EVENT_LIFETIME: TickDuration = TickDuration::from_secs(3600);
 /// When which Event is due.
 #[derive(Debug, Default)]
 pub(crate) struct EventExpiry {
-    due_by_key: BTreeMap<String, Tick>,
-    keys_by_due: BTreeSet<(Tick, String)>,
+    due: DueTimes,
 }
 
 /// The times inside an Event; the latest counts when the engine starts again.
@@ -53,16 +51,12 @@ impl EventExpiry {
 
     /// An Event was written.
     pub(crate) fn note(&mut self, key: &str, at: Tick) {
-        let due = at + EVENT_LIFETIME;
-        if let Some(before) = self.due_by_key.insert(key.to_owned(), due) {
-            self.keys_by_due.remove(&(before, key.to_owned()));
-        }
-        self.keys_by_due.insert((due, key.to_owned()));
+        self.due.set(key, at + EVENT_LIFETIME);
     }
 
     /// When the next one is due.
     pub(crate) fn next(&self) -> Option<Tick> {
-        self.keys_by_due.first().map(|(due, _)| *due)
+        self.due.next()
     }
 
     /// Removes those that are due, as many as may go at once. When the last removal is durable, all
@@ -74,17 +68,13 @@ impl EventExpiry {
     ) -> Result<Option<PendingWrite>, StoreError> {
         let mut last = None;
         for _ in 0..REMOVED_MAX {
-            let Some((due, key)) = self.keys_by_due.first().cloned() else { break };
-            if due > now {
-                break;
-            }
+            let Some(key) = self.due.first_due(now) else { break };
             match store.write(&key, WritePrecondition::Any, Mutation::Delete) {
                 Ok(pending) => last = Some(pending),
                 Err(StoreError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
-            self.due_by_key.remove(&key);
-            self.keys_by_due.remove(&(due, key));
+            self.due.forget(&key);
         }
         Ok(last)
     }

@@ -31,6 +31,7 @@ mod decoded;
 mod discovery;
 pub mod entropy;
 mod event_stream;
+mod due_times;
 mod expiry;
 mod impersonation;
 pub mod keys;

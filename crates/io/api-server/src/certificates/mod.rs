@@ -103,7 +103,7 @@ impl CertificateSigner {
         loop {
             let request = tokio::select! {
                 change = requests.next() => match change {
-                    Some(FollowedRequest::Changed(request)) => *request,
+                    Some(FollowedRequest::Changed(request)) => request,
                     Some(FollowedRequest::Gone(name)) => {
                         agenda.forget(&name);
                         continue;
@@ -118,11 +118,11 @@ impl CertificateSigner {
                 () = self.until(agenda.next()) => {
                     let Some(name) = agenda.take_due(self.front.now()) else { continue };
                     match self.front.api().signing_request(&name) {
-                        Ok(Some(request)) => CertificateSigningRequest::clone(&request),
+                        Ok(Some(request)) => request,
                         // it is gone
                         Ok(None) => continue,
                         Err(error) => {
-                            tracing::warn!(%error, name, "failed to read signing request");
+                            tracing::warn!(%error, name = &*name, "failed to read signing request");
                             continue;
                         }
                     }

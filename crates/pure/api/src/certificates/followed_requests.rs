@@ -11,7 +11,7 @@ use rekindle_store::{RangeQuery, StoreError, StoreEvent, StoreWatch, StoredObjec
 
 use crate::keys;
 use crate::kinds::certificate_signing_request::{GROUP, PLURAL};
-use crate::registry::KindEntry;
+use crate::registry::{AnyObject, KindEntry};
 use crate::selectors::names_of_key;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
@@ -31,7 +31,7 @@ fn entry(api: &ApiShared) -> Option<&Arc<KindEntry>> {
 /// What comes next.
 pub enum FollowedRequest {
     /// A request that is there, or has changed.
-    Changed(Box<CertificateSigningRequest>),
+    Changed(Arc<CertificateSigningRequest>),
     /// The request of this name has gone.
     Gone(String),
     /// One that cannot be read. The others follow.
@@ -69,13 +69,13 @@ impl FollowedRequests {
     }
 
     fn read(&self, stored: &StoredObject) -> FollowedRequest {
-        let decoded = match decode_stored(&self.entry, stored) {
-            Ok(decoded) => decoded,
+        let decoded: Arc<dyn AnyObject> = match decode_stored(&self.entry, stored) {
+            Ok(decoded) => decoded.into(),
             Err(error) => return FollowedRequest::Unreadable(error),
         };
-        match decoded.as_any().downcast_ref::<CertificateSigningRequest>() {
-            Some(request) => FollowedRequest::Changed(Box::new(request.clone())),
-            None => {
+        match decoded.into_any().downcast() {
+            Ok(request) => FollowedRequest::Changed(request),
+            Err(_) => {
                 let why = format!("{} is no signing request", stored.key);
                 FollowedRequest::Unreadable(ApiError::internal(why))
             }

@@ -1,11 +1,12 @@
 //! When to look at CertificateSigningRequests again: when they go by themselves, by the times of
 //! upstream's `pkg/controller/certificates/cleaner`, and after a write that failed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use rekindle_types::{Tick, TickDuration};
 
+use crate::due_times::DueTimes;
 use crate::kinds::certificate_signing_request::{APPROVED, DENIED, FAILED, is_issued};
 use crate::object_meta::is_being_deleted;
 use crate::validation::{items, text};
@@ -20,9 +21,7 @@ const AFTER_FAILURE: TickDuration = TickDuration::from_secs(30);
 /// The names of requests, by the time at which they are looked at again.
 #[derive(Debug, Default)]
 pub struct SigningAgenda {
-    due: BTreeSet<(Tick, String)>,
-    /// The same, by name: a request stands here once.
-    by_name: BTreeMap<String, Tick>,
+    due: DueTimes,
 }
 
 impl SigningAgenda {
@@ -31,46 +30,37 @@ impl SigningAgenda {
     pub fn note(&mut self, request: &CertificateSigningRequest, now: Tick) {
         let name = name(request);
         match goes_at(request) {
-            Some(due) if due > now => self.set(name, due),
-            Some(_) => self.set(name, now + AFTER_FAILURE),
-            None => self.forget(&name),
+            Some(due) if due > now => self.due.set(name, due),
+            Some(_) => self.due.set(name, now + AFTER_FAILURE),
+            None => self.due.forget(name),
         }
     }
 
     /// Remembers that a write failed.
     pub fn note_failure(&mut self, request: &CertificateSigningRequest, now: Tick) {
-        self.set(name(request), now + AFTER_FAILURE);
+        self.due.set(name(request), now + AFTER_FAILURE);
     }
 
     /// A request is gone.
     pub fn forget(&mut self, name: &str) {
-        if let Some((name, due)) = self.by_name.remove_entry(name) {
-            self.due.remove(&(due, name));
-        }
-    }
-
-    fn set(&mut self, name: String, due: Tick) {
-        self.forget(&name);
-        self.due.insert((due, name.clone()));
-        self.by_name.insert(name, due);
+        self.due.forget(name);
     }
 
     /// When the next request is to be looked at.
     pub fn next(&self) -> Option<Tick> {
-        self.due.first().map(|(due, _)| *due)
+        self.due.next()
     }
 
     /// Takes the name of a request that is to be looked at now.
-    pub fn take_due(&mut self, now: Tick) -> Option<String> {
-        self.due.first().filter(|(due, _)| *due <= now)?;
-        let (_, name) = self.due.pop_first()?;
-        self.by_name.remove(&name);
+    pub fn take_due(&mut self, now: Tick) -> Option<Arc<str>> {
+        let name = self.due.first_due(now)?;
+        self.due.forget(&name);
         Some(name)
     }
 }
 
-fn name(request: &CertificateSigningRequest) -> String {
-    text(request.metadata.name.as_ref()).to_owned()
+fn name(request: &CertificateSigningRequest) -> &str {
+    text(request.metadata.name.as_ref())
 }
 
 /// When a request goes; none when nothing says how old it is.
