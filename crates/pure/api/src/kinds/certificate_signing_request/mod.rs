@@ -13,7 +13,6 @@ use rekindle_types::{Tick, TickDuration};
 
 pub(crate) use validate::request_error;
 
-use crate::auth::{ClientIdentity, UserInfo};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
@@ -57,19 +56,12 @@ impl ApiKind for CertificateSigningRequest {
 
     /// The requester is who asks, whatever the client wrote.
     fn prepare_for_create(&mut self, ctx: &RequestContext<'_>) {
-        let anonymous;
-        let user = match ctx.identity {
-            ClientIdentity::User(user) => user,
-            ClientIdentity::Anonymous => {
-                anonymous = UserInfo::anonymous();
-                &anonymous
-            }
-        };
+        let user = ctx.identity.shown();
         let spec = &mut self.spec;
-        spec.username = Some(user.name.clone());
-        spec.uid = user.uid.clone().filter(|uid| !uid.is_empty());
-        spec.groups = Some(user.groups.clone()).filter(|groups| !groups.is_empty());
-        spec.extra = Some(user.extra.clone()).filter(|extra| !extra.is_empty());
+        spec.username = user.username;
+        spec.uid = user.uid.filter(|uid| !uid.is_empty());
+        spec.groups = user.groups.filter(|groups| !groups.is_empty());
+        spec.extra = user.extra;
         self.status = Some(CertificateSigningRequestStatus::default());
     }
 
