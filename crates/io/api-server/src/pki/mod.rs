@@ -18,13 +18,10 @@ use rekindle_api::auth::user::{AUTHENTICATED, MASTERS};
 use rekindle_api::certificates::{CertificateIssuer, CertificateIssuerError, CertificateOrder};
 use rekindle_types::{Tick, TickDuration};
 use ring::rand::{SecureRandom, SystemRandom};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 
 pub use kubeconfig::Kubeconfig;
 pub use private_files::{folder_of, sync_folder_of, write_private};
 use private_files::{make_private_folder, read_if_there};
-use subject::public_key_of_certificate;
 pub(crate) use subject::user_of_certificate;
 pub use token_key::TokenKey;
 
@@ -163,6 +160,8 @@ impl std::fmt::Debug for IssuedCertificate {
 pub struct CertificateAuthority {
     ca_pem: String,
     issuer: Issuer<'static, KeyPair>,
+    /// Issues what is asked for with CertificateSigningRequests.
+    order_issuer: CertificateIssuer,
     now: Tick,
 }
 
@@ -179,10 +178,13 @@ impl CertificateAuthority {
             (Some(key), Some(ca_pem)) => {
                 let key = KeyPair::from_pem(&key)
                     .map_err(|source| PkiError::Key { path: key_path, source })?;
-                if !is_certificate_of(&key, &ca_pem) {
+                let order_issuer = CertificateIssuer::from_pem(&ca_pem).ok();
+                let order_issuer =
+                    order_issuer.filter(|ca| ca.has_public_key(&key.subject_public_key_info()));
+                let Some(order_issuer) = order_issuer else {
                     return Err(PkiError::OtherPair { certificate: certificate_path });
-                }
-                Ok(Self { ca_pem, issuer: Issuer::new(ca_params(now), key), now })
+                };
+                Ok(Self { ca_pem, issuer: Issuer::new(ca_params(now), key), order_issuer, now })
             }
             (Some(_), None) => Err(PkiError::HalfMissing { missing: certificate_path }),
             (None, Some(_)) => Err(PkiError::HalfMissing { missing: key_path }),
@@ -215,7 +217,9 @@ impl CertificateAuthority {
         let params = ca_params(now);
         let ca_pem = params.self_signed(&key).map_err(failed)?.pem();
         let key_pem = key.serialize_pem();
-        Ok((Self { ca_pem, issuer: Issuer::new(params, key), now }, key_pem))
+        let order_issuer =
+            CertificateIssuer::from_pem(&ca_pem).map_err(|source| PkiError::Order { source })?;
+        Ok((Self { ca_pem, issuer: Issuer::new(params, key), order_issuer, now }, key_pem))
     }
 
     /// The CA's certificate, PEM.
@@ -275,14 +279,13 @@ impl CertificateAuthority {
     /// When it cannot be issued.
     pub fn sign_order(&self, order: &CertificateOrder, now: Tick) -> Result<String, PkiError> {
         let failed = |source| PkiError::Order { source };
-        let issuer = CertificateIssuer::from_pem(&self.ca_pem).map_err(failed)?;
         let mut serial_number = [0; 16];
         SystemRandom::new().fill(&mut serial_number).map_err(|_| {
             failed(CertificateIssuerError::Signature("the machine gives no randomness".to_owned()))
         })?;
         let sign =
             |message: &[u8]| self.issuer.key().sign(message).map_err(|error| error.to_string());
-        issuer.issue(order, serial_number, now, sign).map_err(failed)
+        self.order_issuer.issue(order, serial_number, now, sign).map_err(failed)
     }
 
     fn issue(
@@ -295,11 +298,6 @@ impl CertificateAuthority {
         let certificate = params.signed_by(&key, &self.issuer).map_err(failed)?;
         Ok(IssuedCertificate { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
     }
-}
-
-fn is_certificate_of(key: &KeyPair, certificate_pem: &str) -> bool {
-    CertificateDer::from_pem_slice(certificate_pem.as_bytes())
-        .is_ok_and(|der| public_key_of_certificate(&der) == Some(key.subject_public_key_info()))
 }
 
 /// The CA's name. It must stay the same: certificates are issued in this name with the key alone.

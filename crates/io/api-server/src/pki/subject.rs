@@ -29,23 +29,13 @@ pub(crate) fn user_of_certificate(der: &[u8]) -> Option<UserInfo> {
     Some(UserInfo::new(name, values(&ORGANIZATION)))
 }
 
-/// The public key of a certificate with its algorithm, DER; none when it is no certificate.
-pub(super) fn public_key_of_certificate(der: &[u8]) -> Option<Vec<u8>> {
-    body_element(der, SUBJECT_POSITION + 1)
-}
-
-/// An element of the certificate's body, DER.
-fn body_element(der: &[u8], position: usize) -> Option<Vec<u8>> {
+fn subject(der: &[u8]) -> Option<Vec<(ObjectIdentifier, TaggedDerValue)>> {
     let elements = |der: &[u8]| {
         yasna::parse_der(der, |reader| reader.collect_sequence_of(|element| element.read_der()))
             .ok()
     };
     let certificate = elements(der)?;
-    elements(certificate.first()?)?.into_iter().nth(position)
-}
-
-fn subject(der: &[u8]) -> Option<Vec<(ObjectIdentifier, TaggedDerValue)>> {
-    let subject = body_element(der, SUBJECT_POSITION)?;
+    let subject = elements(certificate.first()?)?.into_iter().nth(SUBJECT_POSITION)?;
     let names = yasna::parse_der(&subject, |reader| {
         reader.collect_sequence_of(|name| {
             name.collect_set_of(|attribute| {

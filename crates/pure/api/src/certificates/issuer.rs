@@ -51,6 +51,8 @@ pub enum CertificateIssuerError {
 #[derive(Clone, Debug)]
 pub struct CertificateIssuer {
     name: Name,
+    /// Its key with the algorithm, DER.
+    public_key: Vec<u8>,
     key_id: Option<OctetString>,
     /// How its key signs.
     algorithm: AlgorithmIdentifierOwned,
@@ -93,10 +95,16 @@ impl CertificateIssuer {
         let key_id = body.get_extension::<SubjectKeyIdentifier>()?;
         Ok(Self {
             name: body.subject().clone(),
+            public_key: body.subject_public_key_info().to_der()?,
             key_id: key_id.map(|(_, SubjectKeyIdentifier(id))| id),
             algorithm: certificate.signature_algorithm().clone(),
             not_after: Tick::from_secs(body.validity().not_after.to_unix_duration().as_secs()),
         })
+    }
+
+    /// Whether this is its key: the SubjectPublicKeyInfo of RFC 5280, DER.
+    pub fn has_public_key(&self, der: &[u8]) -> bool {
+        self.public_key == der
     }
 
     /// A certificate, PEM. `sign` signs a message with the CA's key.
