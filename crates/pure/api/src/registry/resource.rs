@@ -198,7 +198,7 @@ pub enum NameRule {
     DnsLabel,
     /// RFC 1035 label: Service.
     Dns1035Label,
-    /// Any path segment: RBAC kinds.
+    /// Any path segment: RBAC kinds, CertificateSigningRequest.
     PathSegment,
 }
 
