@@ -84,7 +84,8 @@ pub(super) struct RequestValues {
 }
 
 impl<'r> ReviewedRequest<'r> {
-    /// None for kinds that no policy and no webhook looks at. Without a new object it is a deletion.
+    /// None for kinds that no policy and no webhook looks at. Without a new object it is a
+    /// deletion.
     pub(super) fn new(
         call: &'r ApiCall<'r>,
         new: Option<&'r dyn AnyObject>,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde::{Deserialize, Deserializer, Serialize};
+use rekindle_types::null_as_default;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -62,15 +63,6 @@ pub(super) struct ReviewRefusal {
     #[serde(deserialize_with = "null_as_default")]
     message: String,
     details: Option<Value>,
-}
-
-/// Go takes null as what was not given.
-fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// The request of a review without its UID: the same question has the same content.
