@@ -4,6 +4,7 @@ mod admission;
 mod audit;
 mod backup;
 mod controllers_role;
+mod encryption;
 mod ladder;
 mod leader_election;
 mod nodes;
@@ -20,6 +21,7 @@ pub use backup::{BackupArgs, RestoreArgs, StoreCheck, StoreCommand};
 use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use controllers_role::ControllersRole;
+pub use encryption::EncryptionArgs;
 pub use ladder::LadderArgs;
 pub use leader_election::LeaderElection;
 pub use nodes::NodesWanted;
@@ -187,6 +189,8 @@ pub struct Up {
     pub admission: AdmissionArgs,
     #[command(flatten)]
     pub audit: AuditArgs,
+    #[command(flatten)]
+    pub encryption: EncryptionArgs,
     /// API and nodes only: controllers, scheduler and ladders run in processes of their own, which
     /// `rekindle controllers` starts
     #[arg(long)]

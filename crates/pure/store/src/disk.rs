@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::key::{ObjectKey, Revision};
 use crate::object::StoredObject;
 
@@ -20,6 +22,17 @@ pub trait Disk: Send + 'static {
     /// [`BatchRow::before`] of the failed batch again together with the next one. A crash before
     /// that may leave the failed batch behind, whole.
     fn commit(&mut self, batch: &Batch) -> Result<(), DiskError>;
+
+    /// How values lie there, if not as they are: backups have them in the same way.
+    fn sealing(&self) -> Option<Arc<dyn ValueSealing>> {
+        None
+    }
+}
+
+/// How values lie outside of the process.
+pub trait ValueSealing: Send + Sync {
+    /// The value of this object there; none when it is the value itself.
+    fn sealed(&self, object: &StoredObject) -> Option<Bytes>;
 }
 
 /// What the disk held.
@@ -116,6 +129,14 @@ pub enum DiskError {
         /// The file.
         path: PathBuf,
         /// What is wrong.
+        what: String,
+    },
+    /// It holds an encrypted value that cannot be read.
+    #[error("{:?} {what}", key.as_str())]
+    Encrypted {
+        /// Where the value is stored.
+        key: ObjectKey,
+        /// Why.
         what: String,
     },
     /// It could not be opened or created.

@@ -47,7 +47,9 @@ mod writer;
 
 pub use committer::{CommitSummary, Committer};
 pub use compaction::Compaction;
-pub use disk::{Batch, BatchRow, Disk, DiskContent, DiskError, DiskSource, ObjectFault};
+pub use disk::{
+    Batch, BatchRow, Disk, DiskContent, DiskError, DiskSource, ObjectFault, ValueSealing,
+};
 pub use error::StoreError;
 pub use key::{ObjectKey, Revision};
 pub use limits::StoreLimits;

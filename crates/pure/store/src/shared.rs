@@ -5,7 +5,7 @@ use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
-use crate::disk::DiskContent;
+use crate::disk::{DiskContent, ValueSealing};
 use crate::limits::StoreLimits;
 use crate::object::{ObjectVersion, StoredObject};
 use crate::visible::VisibleState;
@@ -14,6 +14,8 @@ use crate::writer::{StoreWriter, WriteGate};
 /// The state of a store. Lock order: `writer`, then `visible`, then one subscriber.
 pub(crate) struct SharedStore {
     pub(crate) limits: StoreLimits,
+    /// How values lie on the disk.
+    pub(crate) sealing: Option<Arc<dyn ValueSealing>>,
     writer: Mutex<StoreWriter>,
     /// Told when the queue is no longer empty, or the store closes.
     pub(crate) work: Condvar,
@@ -25,9 +27,14 @@ pub(crate) struct SharedStore {
 // request does not stop the store.
 impl SharedStore {
     /// What a disk held, and nothing that waits for it.
-    pub(crate) fn new(loaded: DiskContent, limits: StoreLimits) -> Self {
+    pub(crate) fn new(
+        loaded: DiskContent,
+        limits: StoreLimits,
+        sealing: Option<Arc<dyn ValueSealing>>,
+    ) -> Self {
         Self {
             limits,
+            sealing,
             writer: Mutex::new(StoreWriter::new(loaded.revision)),
             work: Condvar::new(),
             visible: RwLock::new(VisibleState::from_disk(loaded)),

@@ -42,12 +42,13 @@ impl Store {
             DiskError::Locked { path } => StoreError::Locked { path },
             DiskError::Format { .. }
             | DiskError::Damaged { .. }
+            | DiskError::Encrypted { .. }
             | DiskError::Open { .. }
             | DiskError::Load { .. }
             | DiskError::Full { .. }
             | DiskError::Commit { .. } => StoreError::Open { source },
         })?;
-        let shared = Arc::new(SharedStore::new(loaded, limits));
+        let shared = Arc::new(SharedStore::new(loaded, limits, disk.sealing()));
         let store = Self { handle: Arc::new(StoreHandle { shared: Arc::clone(&shared) }) };
         Ok((store, Committer::new(disk, shared)))
     }
@@ -214,7 +215,7 @@ impl Store {
         self.shared().close();
     }
 
-    fn shared(&self) -> &Arc<SharedStore> {
+    pub(crate) fn shared(&self) -> &Arc<SharedStore> {
         &self.handle.shared
     }
 }

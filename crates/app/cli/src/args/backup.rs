@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{DataDirArg, OutputArg};
+use super::{DataDirArg, EncryptionArgs, OutputArg};
 
 /// `rekindle backup`.
 #[derive(Args, Clone, Debug)]
@@ -47,6 +47,8 @@ pub struct RestoreArgs {
     #[arg(short, long, value_enum, default_value_t = OutputArg::Text)]
     pub output: OutputArg,
     #[command(flatten)]
+    pub encryption: EncryptionArgs,
+    #[command(flatten)]
     pub data_dir: DataDirArg,
 }
 
@@ -68,6 +70,8 @@ pub struct StoreCheck {
     /// docs/how-to/back-up-and-restore.md)
     #[arg(short, long, value_enum, default_value_t = OutputArg::Text)]
     pub output: OutputArg,
+    #[command(flatten)]
+    pub encryption: EncryptionArgs,
     #[command(flatten)]
     pub data_dir: DataDirArg,
 }

@@ -5,12 +5,15 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use rekindle_api::ServiceRange;
+use rekindle_encryption::Encryption;
 use rekindle_store::backup::{BackupDecoder, BackupFile, BackupHeader, BackupPart};
 use rekindle_store::{DiskContent, StoredObject};
 use rekindle_types::Tick;
 
 use super::engine_keys::EngineKeys;
 use super::is_standard_stream;
+use crate::engine::service_range;
 
 /// How many bytes are read at a time.
 const READ_BYTES: u64 = 1 << 20;
@@ -31,6 +34,7 @@ pub struct VerifiedBackup {
     header: BackupHeader,
     keys: Option<EngineKeys>,
     objects: Vec<StoredObject>,
+    service_range: Option<ServiceRange>,
 }
 
 impl BackupContent {
@@ -62,14 +66,14 @@ impl BackupContent {
         parts.content().context("the backup has no header")
     }
 
-    fn verified(self) -> anyhow::Result<VerifiedBackup> {
+    fn verified(self) -> anyhow::Result<(BackupHeader, Option<EngineKeys>, Vec<StoredObject>)> {
         let Self { header, files, objects } = self;
         let keys = EngineKeys::from_files(files)?;
         let content = DiskContent { revision: header.revision, objects };
         if let Some(fault) = content.revision_faults().first() {
             bail!("{} {}", fault.key, fault.problem);
         }
-        Ok(VerifiedBackup { header, keys, objects: content.objects })
+        Ok((header, keys, content.objects))
     }
 }
 
@@ -77,10 +81,14 @@ impl VerifiedBackup {
     /// Reads a file, or standard input, and refuses a backup that no engine can have made.
     ///
     /// # Errors
-    /// When it cannot be read, is no whole backup, or has keys or revisions that cannot be.
-    pub fn read(file: &Path) -> anyhow::Result<Self> {
+    /// When it cannot be read, is no whole backup, or has keys or revisions that cannot be. When
+    /// the range of Services is encrypted with another key.
+    pub fn read(file: &Path, encryption: &Encryption) -> anyhow::Result<Self> {
         let read = BackupContent::read(file)?;
-        read.verified().with_context(|| format!("backup {} is damaged", file.display()))
+        let (header, keys, objects) =
+            read.verified().with_context(|| format!("backup {} is damaged", file.display()))?;
+        let service_range = service_range::of_stored_cidr(&objects, encryption)?;
+        Ok(Self { header, keys, objects, service_range })
     }
 
     /// Its header.
@@ -93,7 +101,12 @@ impl VerifiedBackup {
         self.keys.as_ref()
     }
 
-    /// Its objects.
+    /// Where the addresses of its Services come from, if it says so.
+    pub fn service_range(&self) -> Option<ServiceRange> {
+        self.service_range
+    }
+
+    /// Its objects, with their values as they lie in a store.
     pub fn objects(&self) -> &[StoredObject] {
         &self.objects
     }

@@ -139,7 +139,7 @@ impl NewFiles {
     ) -> anyhow::Result<Self> {
         // the CA's key before its certificate
         let mut files: Vec<BackupFile> = files_of(backup.keys()).iter().rev().cloned().collect();
-        let range = service_range::of_stored_cidr(backup.objects())?;
+        let range = backup.service_range();
         files.extend(range.map(|range| BackupFile {
             name: service_range::FILE.to_owned(),
             content: range.to_string().into(),
@@ -206,6 +206,7 @@ impl NewestRevision {
             ) => causes(&error),
             Err(
                 error @ (DiskError::Locked { .. }
+                | DiskError::Encrypted { .. }
                 | DiskError::Open { .. }
                 | DiskError::Full { .. }
                 | DiskError::Commit { .. }),
@@ -303,6 +304,7 @@ fn write_store(path: &Path, objects: &[StoredObject], revision: Revision) -> any
 
 #[cfg(test)]
 mod tests {
+    use rekindle_encryption::Encryption;
     use rekindle_store::backup::{BackupEncoder, BackupHeader};
 
     use super::*;
@@ -336,7 +338,7 @@ mod tests {
         encoder.object(&object).unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), encoder.finish()).unwrap();
-        VerifiedBackup::read(file.path()).unwrap()
+        VerifiedBackup::read(file.path(), &Encryption::none()).unwrap()
     }
 
     fn contents(data_dir: &DataDir) -> Vec<Vec<u8>> {

@@ -11,11 +11,13 @@ use crate::backup::content::{self, VerifiedBackup};
 use crate::backup::engine_keys::files_of;
 use crate::backup::restore::{ExistingFiles, RestoredRange, RestoredStore, restore};
 use crate::engine::data_dir::DataDir;
+use crate::engine::encryption;
 use crate::output;
 
 /// Carries the command out. The whole backup is verified before anything is written.
 pub fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
-    let backup = VerifiedBackup::read(&args.file)?;
+    let encryption = encryption::read(args.encryption.encryption_provider_config.as_deref())?;
+    let backup = VerifiedBackup::read(&args.file, &encryption)?;
     let data_dir = DataDir::hold(&args.data_dir.data_dir)?;
     let existing = if args.force { ExistingFiles::Replace } else { ExistingFiles::Refuse };
     let now = SystemClock::start().now();

@@ -14,12 +14,12 @@ use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{DiskContent, DiskError, ObjectFault, Revision, Store, StoreLimits};
 use serde::Serialize;
 
-use crate::args::{OutputArg, StoreCheck};
+use crate::args::{EncryptionArgs, OutputArg, StoreCheck};
 use crate::backup::content::{self, BackupContent};
 use crate::backup::engine_keys::EngineKeys;
 use crate::backup::look_quietly;
 use crate::engine::data_dir::STORE;
-use crate::engine::lock;
+use crate::engine::{encryption, lock};
 use crate::holder::DataDirHolder;
 use crate::output;
 
@@ -34,7 +34,15 @@ struct CheckReport {
     created_at: Option<String>,
     revision: u64,
     objects: usize,
+    /// Those whose content was not looked at for want of a key.
+    #[serde(skip_serializing_if = "is_zero")]
+    encrypted_objects: usize,
     problems: Vec<StoreProblem>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// One thing that is wrong.
@@ -53,9 +61,9 @@ pub fn run(args: &StoreCheck) -> anyhow::Result<ExitCode> {
             let BackupContent { header, files, objects } = BackupContent::read(file)?;
             let of_files = EngineKeys::from_files(files).err().map(|error| error.to_string());
             let content = DiskContent { revision: header.revision, objects };
-            report(file, Some(&header), of_files, content)?
+            report(file, Some(&header), of_files, decrypted(content, &args.encryption)?)?
         }
-        None => check_store(&args.data_dir.data_dir)?,
+        None => check_store(&args.data_dir.data_dir, &args.encryption)?,
     };
     output::print(&match args.output {
         OutputArg::Text => text(&report),
@@ -66,7 +74,7 @@ pub fn run(args: &StoreCheck) -> anyhow::Result<ExitCode> {
     Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn check_store(data_dir: &Path) -> anyhow::Result<CheckReport> {
+fn check_store(data_dir: &Path, keys: &EncryptionArgs) -> anyhow::Result<CheckReport> {
     let store = data_dir.join(STORE);
     if let Some(engine) = DataDirHolder::find(data_dir)? {
         bail!(
@@ -84,17 +92,52 @@ fn check_store(data_dir: &Path) -> anyhow::Result<CheckReport> {
         Err(DiskError::Damaged { what, .. }) => (DiskContent::default(), Some(what)),
         Err(error) => return Err(error).context("check the store"),
     };
-    report(&store, None, of_file, content)
+    report(&store, None, of_file, decrypted(content, keys)?)
+}
+
+/// What the API can look at.
+struct DecryptedObjects {
+    content: DiskContent,
+    /// How many objects there are, with those that it cannot look at.
+    objects: usize,
+    /// What is wrong with objects as they are stored, or with their encryption.
+    faults: Vec<ObjectFault>,
+    /// How many objects are encrypted while no keys were given.
+    encrypted: usize,
+}
+
+fn decrypted(mut content: DiskContent, keys: &EncryptionArgs) -> anyhow::Result<DecryptedObjects> {
+    let file = keys.encryption_provider_config.as_deref();
+    let encryption = encryption::read(file)?;
+    let (objects, mut faults) = (content.objects.len(), content.revision_faults());
+    let mut encrypted = 0;
+    content.objects.retain_mut(|object| {
+        match (encryption.open(&object.key, &object.value), file) {
+            (Ok(opened), _) => {
+                object.value = opened.value;
+                true
+            }
+            (Err(_), None) => {
+                encrypted += 1;
+                false
+            }
+            (Err(why), Some(_)) => {
+                faults.push(ObjectFault { key: object.key.clone(), problem: why.to_string() });
+                false
+            }
+        }
+    });
+    Ok(DecryptedObjects { content, objects, faults, encrypted })
 }
 
 fn report(
     checked: &Path,
     header: Option<&BackupHeader>,
     of_file: Option<String>,
-    content: DiskContent,
+    read: DecryptedObjects,
 ) -> anyhow::Result<CheckReport> {
-    let (revision, objects) = (content.revision.0, content.objects.len());
-    let mut faults = content.revision_faults();
+    let DecryptedObjects { content, objects, mut faults, encrypted } = read;
+    let revision = content.revision.0;
     faults.extend(object_faults(content)?);
     faults.sort_by(|a, b| a.key.cmp(&b.key));
     let of_file = of_file.into_iter().map(|problem| StoreProblem { key: None, problem });
@@ -103,8 +146,16 @@ fn report(
         problem,
     });
     let problems = of_file.chain(of_objects).collect();
-    let (checked, created_at) = (checked.to_owned(), header.map(content::created_at));
-    Ok(CheckReport { checked, created_at, revision, objects, problems })
+    let created_at = header.map(content::created_at);
+    let checked = checked.to_owned();
+    Ok(CheckReport {
+        checked,
+        created_at,
+        revision,
+        objects,
+        encrypted_objects: encrypted,
+        problems,
+    })
 }
 
 /// What the API finds. It sees no object that is newer than the newest revision, so that is raised.
@@ -138,6 +189,14 @@ fn text(report: &CheckReport) -> String {
         several => format!("{several} problems"),
     };
     let made = report.created_at.as_ref().map_or(String::new(), |at| format!(" of {at}"));
+    let unread = match report.encrypted_objects {
+        0 => None,
+        1 => Some("1 encrypted object was".to_owned()),
+        several => Some(format!("{several} encrypted objects were")),
+    };
+    if let Some(unread) = unread {
+        text += &format!("{unread} not looked into: give --encryption-provider-config\n");
+    }
     text + &format!(
         "{checked}{made}: {} objects at revision {}, {found}\n",
         report.objects, report.revision

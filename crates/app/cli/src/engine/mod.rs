@@ -22,6 +22,7 @@ mod auto_nodes;
 mod cluster_dns;
 pub mod data_dir;
 mod deciding;
+pub mod encryption;
 mod ending;
 mod failing_nodes;
 mod further_nodes;

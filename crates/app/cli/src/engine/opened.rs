@@ -8,6 +8,7 @@ use rekindle_api::auth::{AuthorizationMode, UserInfo};
 use rekindle_api::{Api, ApiParts, ServiceRanges, kinds};
 use rekindle_api_server::pki::{CertificateAuthority, TokenKey};
 use rekindle_api_server::{Front, FrontParts, NodeLogs, OsEntropy, RingSignatures, SystemClock};
+use rekindle_encryption::{EncryptedDisk, Encryption};
 use rekindle_redb_disk::RedbDisk;
 use rekindle_store::{Compaction, Store, StoreLimits};
 use rekindle_types::Tick;
@@ -32,12 +33,13 @@ impl OpenedApi {
         data_dir: &DataDir,
         logs: Arc<dyn NodeLogs>,
         services: ChosenServiceRange,
+        encryption: Encryption,
     ) -> anyhow::Result<Self> {
         unfinished_restore::refuse(data_dir.path())?;
         let clock = SystemClock::start();
         let pki = CertificateAuthority::open(&data_dir.join(PKI), clock.now())
             .context("prepare the certificates")?;
-        let (store, committer) = open_store(data_dir)?;
+        let (store, committer) = open_store(data_dir, encryption)?;
         check_services(&store, services)?;
         services.keep(data_dir)?;
         let key = TokenKey::open(&data_dir.join(PKI)).context("prepare the key for tokens")?;
@@ -107,10 +109,12 @@ fn check_services(store: &Store, services: ChosenServiceRange) -> anyhow::Result
     Ok(())
 }
 
-fn open_store(data_dir: &DataDir) -> anyhow::Result<(Store, std::thread::JoinHandle<()>)> {
-    let (store, committer) =
-        Store::open(RedbDisk::new(data_dir.join(STORE)), StoreLimits::default())
-            .context("open the store")?;
+fn open_store(
+    data_dir: &DataDir,
+    encryption: Encryption,
+) -> anyhow::Result<(Store, std::thread::JoinHandle<()>)> {
+    let disk = EncryptedDisk::new(RedbDisk::new(data_dir.join(STORE)), encryption);
+    let (store, committer) = Store::open(disk, StoreLimits::default()).context("open the store")?;
     let thread = std::thread::Builder::new()
         .name("store-committer".to_owned())
         .spawn(move || committer.run())

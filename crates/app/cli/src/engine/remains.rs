@@ -12,6 +12,7 @@ use rekindle_types::PodRef;
 use rustix::process::Signal;
 
 use super::data_dir::DataDir;
+use super::encryption;
 use super::images::EngineDir;
 use super::network;
 use super::network_policies::PolicyWriter;
@@ -25,7 +26,9 @@ use crate::nodes::{FurtherNode, NodesFolder, end_left};
 /// Ends the pods of all nodes with their grace periods and takes network, cgroups and run folders
 /// away. Answers the pods that ran.
 pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result<Vec<PodRef>> {
-    let api = OpenedApi::open(&data_dir, Arc::new(NoLogs), ChosenServiceRange::last(&data_dir)?)?;
+    let encryption = encryption::read(settings.encryption_provider_config.as_deref())?;
+    let services = ChosenServiceRange::last(&data_dir)?;
+    let api = OpenedApi::open(&data_dir, Arc::new(NoLogs), services, encryption)?;
     let clock = api.clock;
     let engine_dir = EngineDir::new(data_dir.path());
     let sources = ImageSources::default();

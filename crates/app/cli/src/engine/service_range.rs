@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use rekindle_api::ServiceRange;
 use rekindle_api_server::pki::write_private;
+use rekindle_encryption::Encryption;
 use rekindle_net::{Ipv4Net, routed_subnets};
 use rekindle_store::StoredObject;
 use rekindle_types::ObjectJson;
@@ -100,11 +101,17 @@ impl ChosenServiceRange {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn of_stored_cidr(objects: &[StoredObject]) -> anyhow::Result<Option<ServiceRange>> {
+pub fn of_stored_cidr(
+    objects: &[StoredObject],
+    encryption: &Encryption,
+) -> anyhow::Result<Option<ServiceRange>> {
     let Some(stored) = objects.iter().find(|object| object.key.as_str() == RANGE_OBJECT) else {
         return Ok(None);
     };
-    let range = ServiceCIDR::from_json(&stored.value).context("read the range of Services")?;
+    let opened = encryption
+        .open(&stored.key, &stored.value)
+        .with_context(|| format!("read the range of Services: {:?}", stored.key.as_str()))?;
+    let range = ServiceCIDR::from_json(&opened.value).context("read the range of Services")?;
     let cidrs = range.spec.and_then(|spec| spec.cidrs).unwrap_or_default();
     cidrs.first().map(|cidr| cidr.parse().context("read the range of Services")).transpose()
 }

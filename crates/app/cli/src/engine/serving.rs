@@ -22,6 +22,7 @@ use super::admission_config;
 use super::api_threads::ApiThreads;
 use super::audit_log::PreparedAuditLog;
 use super::data_dir::DataDir;
+use super::encryption;
 use super::opened::OpenedApi;
 use super::phase::PhaseNotifier;
 use super::pod_dialer::MachineDialer;
@@ -62,8 +63,9 @@ impl ServedApi {
         let pod_security =
             admission_config::read(admission.admission_control_config_file.as_deref())?;
         let audit_log = PreparedAuditLog::read(&args.audit)?;
+        let encryption = encryption::read(args.encryption.encryption_provider_config.as_deref())?;
         let listener = listen(args).await?.into_std().context("take the listener")?;
-        let mut api = OpenedApi::open(data_dir, Arc::new(routes.clone()), services)?;
+        let mut api = OpenedApi::open(data_dir, Arc::new(routes.clone()), services, encryption)?;
         api.front = api
             .front
             .with_streams(Arc::new(routes.clone()))

@@ -34,6 +34,9 @@ pub struct EngineSettings {
     /// The most processes and threads of a pod. Absent in what an earlier version kept.
     #[serde(default)]
     pub pod_pids_limit: Option<u64>,
+    /// Where the keys are that the store is encrypted with.
+    #[serde(default)]
+    pub encryption_provider_config: Option<PathBuf>,
 }
 
 impl EngineSettings {
@@ -48,6 +51,12 @@ impl EngineSettings {
             max_container_restart_period_seconds: args.max_container_restart_period.as_secs(),
             static_pod_path: args.static_pod_path.clone(),
             pod_pids_limit: (args.pod_pids_limit > 0).then_some(args.pod_pids_limit),
+            // `down` may be called in another folder
+            encryption_provider_config: args
+                .encryption
+                .encryption_provider_config
+                .as_ref()
+                .map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone())),
         }
     }
 
@@ -112,6 +121,7 @@ mod tests {
             max_container_restart_period_seconds: 20,
             static_pod_path: Some("/etc/pods".into()),
             pod_pids_limit: Some(1000),
+            encryption_provider_config: Some("/etc/keys.yaml".into()),
         };
         settings.keep(&data_dir).unwrap();
         assert_eq!(EngineSettings::kept(dir.path()).unwrap(), Some(settings));

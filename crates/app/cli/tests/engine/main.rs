@@ -12,6 +12,7 @@ mod backups;
 mod bad_input;
 mod closed_pipe;
 mod down;
+mod encryption;
 mod far_nodes;
 mod full_disk;
 mod image_load;

@@ -44,8 +44,10 @@ const CHECKSUM_BYTES: usize = 32;
 const FILES_MAX: u32 = 64;
 /// The most bytes of one file, its name included.
 const FILE_BYTES_MAX: usize = 64 << 10;
+/// What encryption may add to a value: the names of provider and key, nonce, padding and tag.
+const SEALING_BYTES_MAX: usize = 1 << 10;
 /// The most bytes of one object, its key included.
-const OBJECT_BYTES_MAX: usize = StoreLimits::DEFAULT.object_bytes_max;
+const OBJECT_BYTES_MAX: usize = StoreLimits::DEFAULT.object_bytes_max + SEALING_BYTES_MAX;
 
 /// What a backup says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

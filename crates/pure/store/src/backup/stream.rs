@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{BackupEncoder, BackupError, BackupHeader};
+use crate::disk::ValueSealing;
 use crate::error::StoreError;
 use crate::object::StoredObject;
 use crate::range::RangeQuery;
@@ -19,10 +20,12 @@ pub struct BackupStream {
     /// None after the last bytes, and after an error.
     encoder: Option<BackupEncoder>,
     objects: std::vec::IntoIter<Arc<StoredObject>>,
+    sealing: Option<Arc<dyn ValueSealing>>,
 }
 
 impl Store {
-    /// A backup of all durable objects at the newest revision. It does not hold up writers.
+    /// A backup of all durable objects at the newest revision, with their values as they lie on the
+    /// disk. It does not hold up writers.
     ///
     /// # Errors
     /// Those of [`Store::range`].
@@ -35,7 +38,17 @@ impl Store {
             objects: page.objects.len() as u64,
         };
         let encoder = Some(BackupEncoder::new(&header));
-        Ok(BackupStream { encoder, objects: page.objects.into_iter() })
+        let sealing = self.shared().sealing.clone();
+        Ok(BackupStream { encoder, objects: page.objects.into_iter(), sealing })
+    }
+}
+
+impl BackupStream {
+    fn add(&self, object: &StoredObject, encoder: &mut BackupEncoder) -> Result<(), BackupError> {
+        match self.sealing.as_ref().and_then(|sealing| sealing.sealed(object)) {
+            None => encoder.object(object),
+            Some(value) => encoder.object(&StoredObject { value, ..object.clone() }),
+        }
     }
 }
 
@@ -46,7 +59,7 @@ impl Iterator for BackupStream {
         let mut encoder = self.encoder.take()?;
         while encoder.untaken_bytes() < CHUNK_BYTES {
             let Some(object) = self.objects.next() else { return Some(Ok(encoder.finish())) };
-            if let Err(error) = encoder.object(&object) {
+            if let Err(error) = self.add(&object, &mut encoder) {
                 return Some(Err(error));
             }
         }
