@@ -68,7 +68,7 @@ const TESTKIT: &str = "rekindle-testkit";
 
 /// All that a pure crate may use beside those: types, formats and macros. What is not here needs a
 /// look whether it does IO before it is added.
-const PURE_LIBRARIES: [&str; 23] = [
+const PURE_LIBRARIES: [&str; 24] = [
     "aes-gcm",
     "base64",
     "bytes",
@@ -83,6 +83,7 @@ const PURE_LIBRARIES: [&str; 23] = [
     "jsonpath-rust",
     "k8s-openapi",
     "pem",
+    "percent-encoding",
     "regex",
     "schemars",
     "serde",

@@ -13,13 +13,13 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rekindle_api::auth::{ClientIdentity, UserInfo};
 use rekindle_api::certificates::{
     CertificateOrder, FollowedRequest, FollowedRequests, SigningAgenda, SigningDecision,
     WrittenStatus, decide,
 };
 use rekindle_api::status::ApiError;
+use rekindle_types::validation::names;
 use rekindle_types::{ObjectJson, Tick};
 use serde_json::json;
 
@@ -34,8 +34,6 @@ const SIGNER: &str = "system:rekindle-signer";
 /// After the requests could not be watched.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
 const COLLECTION: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-/// What is escaped in a segment of a path: a name may hold anything but a slash and a percent sign.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Why nothing became of a decision.
 #[derive(Debug, thiserror::Error)]
@@ -216,5 +214,5 @@ impl CertificateSigner {
 
 fn path_of(request: &CertificateSigningRequest) -> String {
     let name = request.metadata.name.as_deref().unwrap_or_default();
-    format!("{COLLECTION}/{}", utf8_percent_encode(name, SEGMENT))
+    format!("{COLLECTION}/{}", names::in_path(name))
 }

@@ -18,6 +18,7 @@ pub fn collection(id: &ObjectId) -> Result<String, PathError> {
     let namespace = id.name.namespace.as_str();
     match info.scope {
         ResourceScope::Namespaced if is_segment(namespace) => {
+            let namespace = names::in_path(namespace);
             Ok(format!("{root}/namespaces/{namespace}/{}", info.plural))
         }
         ResourceScope::Cluster if namespace.is_empty() => Ok(format!("{root}/{}", info.plural)),
@@ -60,10 +61,10 @@ pub fn path(id: &ObjectId, subresource: &str) -> Result<String, PathError> {
     if !is_segment(name) {
         return Err(PathError::Name { kind: id.kind, name: id.name.clone() });
     }
-    Ok(format!("{}/{name}{subresource}", collection(id)?))
+    Ok(format!("{}/{}{subresource}", collection(id)?, names::in_path(name)))
 }
 
 /// True for a text that is one segment of a path, no more and no less.
 fn is_segment(text: &str) -> bool {
-    !text.is_empty() && !text.contains(['?', '#']) && names::path_segment(text).is_empty()
+    !text.is_empty() && names::path_segment(text).is_empty()
 }
