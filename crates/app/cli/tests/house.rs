@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 30] = [
+const ARROWS: [(&str, &[&str]); 31] = [
     ("types", &[]),
     ("audit", &["types"]),
     ("cron", &["types"]),
@@ -60,6 +60,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
         ],
     ),
     ("sim", &["types", "store", "api", "pod", "pod-driver", "ladder", "controllers", "reconcile"]),
+    ("fuzz", &["types", "store", "api", "manifest", "audit", "encryption"]),
     ("testkit", &[]),
 ];
 
