@@ -1,15 +1,18 @@
 //! How fast the store is on this machine's disk: durable puts per second, their latency, range
-//! reads, watch fan-out, reopening. `cargo run --release -p rekindle-redb-disk --example bench
-//! [FOLDER]`, with a folder on the disk to measure.
+//! reads, watch fan-out, reopening, encryption at rest. `cargo run --release -p rekindle-redb-disk
+//! --example bench [FOLDER]`, with a folder on the disk to measure.
 #![allow(clippy::disallowed_methods, reason = "a measurement needs a clock and threads")]
 
 use std::error::Error;
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rekindle_encryption::{EncryptedDisk, Encryption};
 use rekindle_redb_disk::RedbDisk;
 use rekindle_store::{Mutation, RangeQuery, Revision, Store, StoreLimits, WritePrecondition};
+use serde_json::json;
 
 const VALUE_BYTES: usize = 1_000;
 const RUN: Duration = Duration::from_secs(3);
@@ -27,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("create: {} us", start.elapsed().as_micros());
     let committing = std::thread::spawn(move || committer.run());
     for clients in [1, 32, 128] {
-        puts(&store, clients);
+        puts(&store, clients, "configmaps");
     }
     fill(&store)?;
     println!("resident: {}", resident()?);
@@ -35,17 +38,51 @@ fn main() -> Result<(), Box<dyn Error>> {
     fan_out(&store)?;
     drop(store);
     committing.join().map_err(|_| "the committer panicked")?;
-    reopen(&file)
+    reopen(&file)?;
+    encrypted(folder.path())
 }
 
-fn puts(store: &Store, clients: usize) {
+/// The same puts without encryption, and with each provider; then a start with all of it.
+fn encrypted(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let key =
+        json!({"keys": [{"name": "k", "secret": "b2xkIGtleSBvZiBleGFjdGx5IHRoaXJ0eS10d28gYnk="}]});
+    for provider in ["identity", "aesgcm", "secretbox", "aescbc"] {
+        let settings = if provider == "identity" { json!({}) } else { key.clone() };
+        let encryption = || {
+            let configuration = json!({
+                "apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
+                "resources": [{"resources": ["secrets"], "providers": [{provider: settings.clone()}]}],
+            });
+            // as fast as random bytes, and never the same for one value
+            let next = AtomicU8::new(0);
+            let random = move |bytes: &mut [u8]| bytes.fill(next.fetch_add(1, Ordering::Relaxed));
+            Encryption::from_value(configuration, Box::new(random))
+        };
+        println!("{provider}:");
+        let file = folder.join(provider);
+        let disk = EncryptedDisk::new(RedbDisk::new(&file), encryption()?);
+        let (store, committer) = Store::open(disk, StoreLimits::default())?;
+        let committing = std::thread::spawn(move || committer.run());
+        puts(&store, 32, "secrets");
+        drop(store);
+        committing.join().map_err(|_| "the committer panicked")?;
+        let start = Instant::now();
+        let disk = EncryptedDisk::new(RedbDisk::new(&file), encryption()?);
+        let (store, _committer) = Store::open(disk, StoreLimits::default())?;
+        let objects = store.count("/secrets/");
+        println!("      start with {objects} objects: {} ms", start.elapsed().as_millis());
+    }
+    Ok(())
+}
+
+fn puts(store: &Store, clients: usize, resource: &str) {
     let value = Bytes::from(vec![b'x'; VALUE_BYTES]);
     let end = Instant::now() + RUN;
     let mut latencies: Vec<Duration> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..clients)
             .map(|client| {
                 let value = &value;
-                scope.spawn(move || put_until(store, client, value, end))
+                scope.spawn(move || put_until(store, (resource, client), value, end))
             })
             .collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("no client panics")).collect()
@@ -60,14 +97,19 @@ fn puts(store: &Store, clients: usize) {
     );
 }
 
-fn put_until(store: &Store, client: usize, value: &Bytes, end: Instant) -> Vec<Duration> {
+fn put_until(
+    store: &Store,
+    (resource, client): (&str, usize),
+    value: &Bytes,
+    end: Instant,
+) -> Vec<Duration> {
     let mut latencies = Vec::new();
     for number in 0.. {
         let start = Instant::now();
         if start >= end {
             break;
         }
-        let key = format!("/configmaps/default/c{client}-{}", number % 500);
+        let key = format!("/{resource}/default/c{client}-{}", number % 500);
         let mutation = Mutation::Put(&|_| value.clone());
         let written =
             store.write(&key, WritePrecondition::Any, mutation).and_then(|pending| pending.wait());

@@ -1,7 +1,5 @@
 //! What rules in CEL mean, what they may cost, and how a wrong one is refused.
 #![allow(clippy::unwrap_used, reason = "a broken schema fails the test")]
-#![allow(clippy::disallowed_methods, reason = "how long a bomb burns is measured")]
-
 
 use rekindle_structural_schema::{DefinitionSchema, StructuralSchema, check_definition_schema};
 use serde_json::{Value, json};
