@@ -35,6 +35,7 @@ mod null_fields;
 mod object_json;
 pub mod oom;
 pub mod owners;
+pub mod path_segment;
 pub mod pod_annotations;
 pub mod pods;
 pub mod quantity;

@@ -19,8 +19,7 @@ use rekindle_api::certificates::{
     WrittenStatus, decide,
 };
 use rekindle_api::status::ApiError;
-use rekindle_types::validation::names;
-use rekindle_types::{ObjectJson, Tick};
+use rekindle_types::{ObjectJson, Tick, path_segment};
 use serde_json::json;
 
 use super::caller::RequestSource;
@@ -214,5 +213,5 @@ impl CertificateSigner {
 
 fn path_of(request: &CertificateSigningRequest) -> String {
     let name = request.metadata.name.as_deref().unwrap_or_default();
-    format!("{COLLECTION}/{}", names::in_path(name))
+    format!("{COLLECTION}/{}", path_segment::escape(name))
 }

@@ -1,8 +1,8 @@
 //! Where the API has objects.
 
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
-use rekindle_types::ResourceScope;
 use rekindle_types::validation::names;
+use rekindle_types::{ResourceScope, path_segment};
 
 /// Where objects of the kind of `id` are created and listed.
 ///
@@ -18,7 +18,7 @@ pub fn collection(id: &ObjectId) -> Result<String, PathError> {
     let namespace = id.name.namespace.as_str();
     match info.scope {
         ResourceScope::Namespaced if is_segment(namespace) => {
-            let namespace = names::in_path(namespace);
+            let namespace = path_segment::escape(namespace);
             Ok(format!("{root}/namespaces/{namespace}/{}", info.plural))
         }
         ResourceScope::Cluster if namespace.is_empty() => Ok(format!("{root}/{}", info.plural)),
@@ -61,7 +61,7 @@ pub fn path(id: &ObjectId, subresource: &str) -> Result<String, PathError> {
     if !is_segment(name) {
         return Err(PathError::Name { kind: id.kind, name: id.name.clone() });
     }
-    Ok(format!("{}/{}{subresource}", collection(id)?, names::in_path(name)))
+    Ok(format!("{}/{}{subresource}", collection(id)?, path_segment::escape(name)))
 }
 
 /// True for a text that is one segment of a path, no more and no less.

@@ -1,8 +1,6 @@
 //! How names must look. Each rule answers with messages, none when the name is fine. Wording:
 //! apimachinery's `util/validation` and `api/validate/content`.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
-
 const LABEL_REGEX: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const LABEL_WITH_UNDERSCORE_REGEX: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
 const QUALIFIED_REGEX: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
@@ -109,20 +107,6 @@ pub fn path_segment(name: &str) -> Vec<String> {
         .filter(|part| name.contains(part))
         .map(|part| format!("may not contain '{part}'"))
         .collect()
-}
-
-/// A name as it stands in the path of a request. A name that is a [`path_segment`] may hold blanks
-/// and question marks.
-pub fn in_path(name: &str) -> PercentEncode<'_> {
-    /// RFC 3986 lets the others stand there as they are.
-    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
-        .remove(b'-')
-        .remove(b'.')
-        .remove(b'_')
-        .remove(b'~')
-        .remove(b':')
-        .remove(b'@');
-    utf8_percent_encode(name, ESCAPED)
 }
 
 /// The key of a label or an annotation, a condition type, a finalizer, a resource name.
@@ -329,18 +313,6 @@ mod tests {
         assert!(label_value("").is_empty());
         assert!(env_var("A.B-C d").is_empty());
         assert!(port("http-2").is_empty());
-    }
-
-    #[test]
-    fn names_in_paths_are_escaped_where_they_must_be() {
-        for (name, path) in [
-            ("web-1.example_org~x", "web-1.example_org~x"),
-            ("system:masters@a", "system:masters@a"),
-            ("a b?c#d", "a%20b%3Fc%23d"),
-            ("é", "%C3%A9"),
-        ] {
-            assert_eq!(in_path(name).to_string(), path);
-        }
     }
 
     #[test]
