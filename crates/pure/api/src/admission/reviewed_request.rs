@@ -156,8 +156,7 @@ impl<'r> ReviewedRequest<'r> {
         };
         let is_form_matched = || {
             is_of_form(&entry.group, &entry.version)
-                || matches_equivalent(matched)
-                    && self.forms().iter().any(|(group, version)| is_of_form(group, version))
+                || matches_equivalent(matched) && self.has_form(is_of_form)
         };
         has(&rule.operations, self.operation().name())
             && self.is_of_resource(items(rule.resources.as_ref()))
@@ -166,17 +165,17 @@ impl<'r> ReviewedRequest<'r> {
             && is_form_matched()
     }
 
-    /// The groups and versions that the stored object is served in. Events have two groups.
-    fn forms(&self) -> Vec<(String, String)> {
+    /// Whether one of the groups and versions is meant that the stored object is served in. Events
+    /// have two groups.
+    fn has_form(&self, is_meant: impl Fn(&str, &str) -> bool) -> bool {
         let entry: &KindEntry = self.call.entry;
         let api = self.call.api;
         let home = entry.home().group_and_plural();
-        let built_in = api.registry.kinds().filter(|other| other.home().group_and_plural() == home);
-        let mut forms: Vec<(String, String)> =
-            built_in.map(|form| (form.group.to_string(), form.version.to_string())).collect();
-        let versions = api.custom.versions_of(api, &entry.group, &entry.plural);
-        forms.extend(versions.into_iter().map(|version| (entry.group.to_string(), version)));
-        forms
+        let mut built_in =
+            api.registry.kinds().filter(|other| other.home().group_and_plural() == home);
+        let custom = || api.custom.versions_of(api, &entry.group, &entry.plural);
+        built_in.any(|form| is_meant(&form.group, &form.version))
+            || custom().iter().any(|version| is_meant(&entry.group, version))
     }
 
     fn is_of_resource(&self, resources: &[String]) -> bool {

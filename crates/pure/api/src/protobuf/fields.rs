@@ -135,12 +135,11 @@ pub(super) fn unnumbered(message: &str) -> &'static [&'static str] {
 /// The message of a kind: `apps.v1.Deployment` for Deployment in apps/v1.
 pub(crate) fn message_of(api_version: &str, kind: &str) -> Option<&'static str> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let package = match (kind, api_version) {
-        // sent in the group of the objects that they are about
-        ("DeleteOptions", _) | ("Status", "v1") => return known(&format!("meta.v1.{kind}")),
-        _ => package_of(group)?,
-    };
-    known(&format!("{package}.{version}.{kind}"))
+    match (kind, api_version) {
+        // options are sent in the group of the objects that they are about
+        ("DeleteOptions", _) | ("Status", "v1") => known(&format!("meta.v1.{kind}")),
+        _ => known(&format!("{}.{version}.{kind}", package_of(group)?)),
+    }
 }
 
 fn known(message: &str) -> Option<&'static str> {
