@@ -41,7 +41,7 @@ pub(super) fn forget_udp_flows(
 }
 
 /// Removes the flows through frontends of these elements that end at none of the frontend's
-/// endpoints, and gives their number. This works without the elements of before.
+/// endpoints, and gives their number. It works without the earlier elements.
 pub(super) fn forget_stray_udp_flows(
     socket: &mut NetfilterSocket,
     elements: &RuleElements,

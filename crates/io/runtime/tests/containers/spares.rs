@@ -122,7 +122,7 @@ fn an_agent_that_ends_for_good_leaves_none() {
     let shim = pidfd(prepare(&world).unwrap().pid);
     world.block(world.rt().end_prepared());
     wait_for_end(&shim);
-    // a call that was under way meanwhile
+    // a call that was under way at that time
     assert_eq!(world.block(world.rt().prepare_sandbox()).unwrap(), None);
     assert_eq!(std::fs::read_dir(world.path("data/sandboxes")).unwrap().count(), 0);
     assert_eq!(std::fs::read_dir(world.path("run")).unwrap().count(), 0);
