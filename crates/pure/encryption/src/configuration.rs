@@ -16,7 +16,7 @@ const KIND: &str = "EncryptionConfiguration";
 /// It stands before each value.
 const KEY_NAME_BYTES_MAX: usize = 256;
 
-/// Why a configuration cannot be used. Never with a key.
+/// Why a configuration cannot be used. No message has any part of a key.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncryptionConfigError {
     /// It is another object.
@@ -74,8 +74,9 @@ struct WrittenIdentity {}
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenKeys {
+    /// Each is a [`WrittenKey`].
     #[serde(default)]
-    keys: Vec<WrittenKey>,
+    keys: Vec<Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -89,6 +90,17 @@ fn wrong(path: impl Into<String>, problem: impl Into<String>) -> EncryptionConfi
     EncryptionConfigError::Field { path: path.into(), problem: problem.into() }
 }
 
+/// What serde says of a wrong value, without the value: a key may be in the wrong place.
+fn without_value(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(", expected ") {
+        Some((found, expected)) if found.starts_with("invalid ") => {
+            format!("Invalid value: expected {expected}")
+        }
+        _ => text,
+    }
+}
+
 /// The rules, in their order.
 pub(crate) fn rules(document: Value) -> Result<Vec<EncryptionRule>, EncryptionConfigError> {
     let text = |field: &str| document[field].as_str().unwrap_or_default().to_owned();
@@ -97,7 +109,7 @@ pub(crate) fn rules(document: Value) -> Result<Vec<EncryptionRule>, EncryptionCo
         return Err(EncryptionConfigError::Kind { api_version, kind });
     }
     let written: WrittenConfiguration = serde_path_to_error::deserialize(document)
-        .map_err(|error| wrong(error.path().to_string(), error.inner().to_string()))?;
+        .map_err(|error| wrong(error.path().to_string(), without_value(error.inner())))?;
     if written.resources.is_empty() {
         return Err(wrong("resources", "Required value: at least one entry is needed"));
     }
@@ -172,8 +184,14 @@ fn read_keys(
     if written.keys.is_empty() {
         return Err(wrong(path, "Required value: at least one key is needed"));
     }
-    for (at, WrittenKey { name, secret }) in written.keys.into_iter().enumerate() {
-        let of = |field: &str| format!("{path}[{at}].{field}");
+    for (at, written) in written.keys.into_iter().enumerate() {
+        let path = format!("{path}[{at}]");
+        // without serde's message, which has the value, or the field of `{secret:VALUE}`
+        let Ok(WrittenKey { name, secret }) = serde_json::from_value(written) else {
+            let problem = "Invalid value: a key has the fields name and secret, which are texts";
+            return Err(wrong(path, problem));
+        };
+        let of = |field: &str| format!("{path}.{field}");
         if name.is_empty() {
             return Err(wrong(of("name"), "Required value: a key has a name"));
         }
@@ -192,7 +210,6 @@ fn read_keys(
         if keys.iter().any(is_taken) {
             return Err(wrong(of("name"), format!("Duplicate value: {name:?}")));
         }
-        // no message may have any part of a key
         let Ok(secret) = STANDARD.decode(secret) else {
             return Err(wrong(of("secret"), "Invalid value: it must be base64"));
         };

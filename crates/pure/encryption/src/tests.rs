@@ -357,6 +357,26 @@ fn nothing_shows_a_key() {
         ]))
     );
     assert_eq!(text, "[\"k8s:enc:aesgcm:v1:k:\", \"identity\"]");
+
+    const KEY: &str = "123454321";
+    let in_keys = |keys: Value| json!([{"aesgcm": {"keys": keys}}]);
+    let at = "resources[0].providers[0].aesgcm";
+    for (providers, path) in [
+        (in_keys(json!([KEY])), format!("{at}.keys[0]")),
+        (in_keys(json!([{"name": "k", "secret": 123_454_321}])), format!("{at}.keys[0]")),
+        (in_keys(json!([{"name": "k", "secret:123454321": null}])), format!("{at}.keys[0]")),
+        (in_keys(json!([{"name": "k", "secret": KEY}])), format!("{at}.keys[0].secret")),
+        (in_keys(json!(KEY)), format!("{at}.keys")),
+        (json!([{"aesgcm": KEY}]), at.to_owned()),
+    ] {
+        let rules = json!([{"resources": ["secrets"], "providers": providers}]);
+        let refused = Encryption::from_value(configuration(rules), counted()).unwrap_err();
+        let EncryptionConfigError::Field { path: found, problem } = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(found, path, "{problem}");
+        assert!(problem.starts_with("Invalid value: ") && !problem.contains(KEY), "{problem}");
+    }
 }
 
 proptest! {
