@@ -13,7 +13,7 @@ pub struct EncryptedDisk<D> {
 }
 
 impl<D: Disk> EncryptedDisk<D> {
-    /// The values on this disk are encrypted as it is said there.
+    /// Encrypts the values on this disk in this way.
     pub fn new(disk: D, encryption: Encryption) -> Self {
         Self { disk, encryption: Arc::new(encryption) }
     }

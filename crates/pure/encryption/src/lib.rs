@@ -55,21 +55,21 @@ enum SealingKey {
     },
 }
 
-/// A value as it was before it was encrypted.
+/// A stored value that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedValue {
-    /// It.
+    /// What was encrypted, or lies on the disk as it is.
     pub value: Bytes,
-    /// Whether the stored one is as a new one would be.
+    /// Whether a start has to store it anew.
     pub standing: ValueStanding,
 }
 
-/// Whether a stored value is as a new one would be.
+/// How a stored value compares with one that is stored now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueStanding {
-    /// It is.
+    /// A new value would have the same key, or none as well.
     Current,
-    /// Another key has encrypted it, or none, and a new one would be encrypted otherwise.
+    /// A new value would have another key, or none.
     Outdated,
 }
 
@@ -160,13 +160,11 @@ impl Encryption {
             return Ok(OpenedValue { value: value.into(), standing: standing(place) });
         }
         let (provider, key_name) = names_in(stored);
-        Err(match self.rules.is_empty() {
-            true => UnreadableValue::NotConfigured { key: key_name, provider },
-            false => {
-                let resource = resource_of(key).to_owned();
-                UnreadableValue::UnknownKey { key: key_name, provider, resource }
-            }
-        })
+        if self.rules.is_empty() {
+            return Err(UnreadableValue::NotConfigured { key: key_name, provider });
+        }
+        let resource = resource_of(key).to_owned();
+        Err(UnreadableValue::UnknownKey { key: key_name, provider, resource })
     }
 }
 
@@ -196,7 +194,7 @@ impl ValueSealing for Encryption {
 }
 
 /// Whether a stored value is encrypted.
-pub fn is_sealed(stored: &[u8]) -> bool {
+fn is_sealed(stored: &[u8]) -> bool {
     stored.starts_with(PREFIX)
 }
 
