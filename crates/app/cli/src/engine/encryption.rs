@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use rekindle_api::Entropy;
 use rekindle_api_server::OsEntropy;
 use rekindle_encryption::Encryption;
@@ -22,7 +22,7 @@ const OTHERS: u32 = 0o077;
 pub fn read(file: Option<&Path>) -> anyhow::Result<Encryption> {
     let Some(file) = file else { return Ok(Encryption::none()) };
     let context = || format!("read the encryption configuration {}", file.display());
-    let document = manifests::read_document(file).with_context(context)?;
+    let document = manifests::read_document(file).map_err(without_excerpt).with_context(context)?;
     let document = Value::Object(document.unwrap_or_default());
     let entropy = Mutex::new(OsEntropy::default());
     let random = move |bytes: &mut [u8]| {
@@ -34,6 +34,12 @@ pub fn read(file: Option<&Path>) -> anyhow::Result<Encryption> {
         tracing::warn!(%file, "found keys that other users may read: chmod 600 this file");
     }
     Ok(encryption)
+}
+
+/// Keeps the first line of an error of syntax. The others show lines of the file, and so its keys.
+fn without_excerpt(error: anyhow::Error) -> anyhow::Error {
+    let text = format!("{error:#}");
+    text.lines().next().map_or(error, |line| anyhow!(line.to_owned()))
 }
 
 #[cfg(test)]
@@ -54,7 +60,19 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_file_is_told_with_its_name_and_field() {
+    fn an_error_of_syntax_shows_no_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("encryption.yaml");
+        for key in ["\"c2VjcmV0", "*c2VjcmV0", "c2VjcmV0, secret: c2VjcmV0"] {
+            std::fs::write(&file, format!("keys: [{{name: k, secret: {key}}}]\n")).unwrap();
+            let error = format!("{:#}", read(Some(&file)).unwrap_err());
+            assert!(error.contains("encryption.yaml: error: line 1 column "), "{error}");
+            assert!(!error.contains("c2VjcmV0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_with_its_name_and_field() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("encryption.yaml");
         let missing = read(Some(&file)).unwrap_err();
