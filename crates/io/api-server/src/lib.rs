@@ -25,6 +25,8 @@ mod connections;
 mod front;
 mod in_process;
 mod logs;
+#[cfg(test)]
+mod memory_front;
 mod metrics;
 pub mod node_link;
 mod nodes;

@@ -7,10 +7,8 @@ use http::{Method, Request, Response};
 use http_body_util::Full;
 use k8s_openapi::api::authentication::v1::UserInfo;
 use rekindle_api::auth::{self, AuthorizationMode, ClientIdentity};
-use rekindle_api::{Api, ApiParts, decode, kinds};
+use rekindle_api::decode;
 use rekindle_audit::{AuditEvent, AuditLevel, AuditObjectReference, AuditStage, ManagedFieldsMode};
-use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Store, StoreLimits};
 use rekindle_types::Tick;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Receiver;
@@ -22,8 +20,8 @@ use super::*;
 use crate::body::FrontBody;
 use crate::caller::ConnectedClient;
 use crate::connections::{ConnectionLimits, ConnectionTable};
-use crate::pki::TokenKey;
-use crate::{Front, FrontParts, NoLogs, SystemClock};
+use crate::memory_front::front_in_memory;
+use crate::{Front, SystemClock};
 
 fn event(level: AuditLevel, method: Method, content_type: &str, body: &[u8]) -> QueuedEvent {
     QueuedEvent {
@@ -171,16 +169,6 @@ struct AuditedClient {
 impl AuditedClient {
     fn new(level: &str) -> Self {
         let clock = SystemClock::start();
-        let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
-        std::thread::spawn(move || committer.run());
-        let parts = ApiParts {
-            registry: kinds::all(),
-            store,
-            entropy: Box::new(OsEntropy::default()),
-            authorizer: AuthorizationMode::AlwaysAllow,
-            ca_bundle: String::new(),
-        };
-        let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
         let policy = AuditPolicy::from_value(json!({
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
@@ -196,7 +184,7 @@ impl AuditedClient {
             figures,
             entropy: Mutex::default(),
         });
-        let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
+        let front = front_in_memory(&clock, AuthorizationMode::AlwaysAllow);
         let table = ConnectionTable::new(ConnectionLimits::default());
         let client = ConnectedClient {
             identity: ClientIdentity::User(auth::UserInfo::new("ann", [])),

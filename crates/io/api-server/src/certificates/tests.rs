@@ -4,31 +4,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use rekindle_api::auth::AuthorizationMode;
-use rekindle_api::{Api, ApiParts, kinds};
-use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Store, StoreLimits};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
 
 use super::*;
-use crate::pki::{TokenKey, user_of_certificate};
-use crate::{FrontParts, NoLogs, OsEntropy, SystemClock};
-
-fn front(clock: &SystemClock) -> Front {
-    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
-    std::thread::spawn(move || committer.run());
-    let parts = ApiParts {
-        registry: kinds::all(),
-        store,
-        entropy: Box::new(OsEntropy::default()),
-        authorizer: AuthorizationMode::Rbac,
-        ca_bundle: String::new(),
-    };
-    let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
-    api.verify_signatures_with(RingSignatures);
-    Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) })
-}
+use crate::SystemClock;
+use crate::memory_front::front_in_memory;
+use crate::pki::user_of_certificate;
 
 async fn call(front: &Front, method: Method, path: &str, body: &Value) -> Value {
     let request = Request::builder().method(method).uri(path);
@@ -69,7 +52,8 @@ fn request() -> Value {
 #[tokio::test]
 async fn a_request_that_was_approved_without_a_signer_is_signed_when_one_runs() {
     let clock = SystemClock::start();
-    let front = front(&clock);
+    let front = front_in_memory(&clock, AuthorizationMode::Rbac);
+    front.api().verify_signatures_with(RingSignatures);
     let authority = Arc::new(CertificateAuthority::ephemeral(clock.now()).unwrap());
     let mut made = call(&front, Method::POST, COLLECTION, &request()).await;
     made["status"] = json!({"conditions": [{"type": "Approved", "status": "True"}]});

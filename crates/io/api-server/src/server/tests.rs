@@ -4,17 +4,15 @@
 use std::net::IpAddr;
 
 use rekindle_api::auth::{AuthorizationMode, UserInfo};
-use rekindle_api::{Api, ApiParts, kinds};
-use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Store, StoreLimits};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio_rustls::client::TlsStream;
 
 use super::*;
-use crate::pki::{CertificateAuthority, TokenKey};
-use crate::{FrontParts, NoLogs, OsEntropy, SystemClock};
+use crate::SystemClock;
+use crate::memory_front::front_in_memory;
+use crate::pki::CertificateAuthority;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -35,17 +33,7 @@ impl World {
     fn new(connections: ConnectionLimits) -> Self {
         let clock = SystemClock::start();
         let pki = CertificateAuthority::ephemeral(clock.now()).unwrap();
-        let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
-        std::thread::spawn(move || committer.run());
-        let parts = ApiParts {
-            registry: kinds::all(),
-            store,
-            entropy: Box::new(OsEntropy::default()),
-            authorizer: AuthorizationMode::Rbac,
-            ca_bundle: String::new(),
-        };
-        let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
-        let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
+        let front = front_in_memory(&clock, AuthorizationMode::Rbac);
         let limits = ServerLimits { connections, ..ServerLimits::default() };
         Self {
             server: Arc::new(ApiServer::new(front, TlsListener::new(&pki, &[]).unwrap(), limits)),

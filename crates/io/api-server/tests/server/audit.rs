@@ -7,19 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use rekindle_api::auth::{AuthorizationMode, ClientIdentity, UserInfo};
-use rekindle_api::{Api, ApiParts, Entropy, kinds};
+use rekindle_api::auth::{ClientIdentity, UserInfo};
+use rekindle_api::{Api, ApiParts, Entropy};
 use rekindle_api_server::pki::TokenKey;
 use rekindle_api_server::{
-    AuditLog, AuditMode, AuditSink, AuditWriter, Front, FrontBody, FrontParts, InProcessService,
-    NoLogs, OsEntropy, RotationLimits, SystemClock,
+    AuditLog, AuditMode, AuditSink, AuditWriter, Front, FrontBody, InProcessService, OsEntropy,
+    RotationLimits, SystemClock,
 };
 use rekindle_audit::AuditPolicy;
-use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Store, StoreLimits};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
+use crate::memory_front;
 use crate::objects::{CONFIG_MAPS, PODS, config_map, pod};
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
@@ -46,20 +45,10 @@ struct AuditedFront {
 
 fn audited(policy: Value) -> AuditedFront {
     let clock = SystemClock::start();
-    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
-    std::thread::spawn(move || committer.run());
     let is_broken = Arc::new(AtomicBool::new(false));
-    let parts = ApiParts {
-        registry: kinds::all(),
-        store,
-        entropy: Box::new(BreakableEntropy(OsEntropy::default(), Arc::clone(&is_broken))),
-        authorizer: AuthorizationMode::Rbac,
-        ca_bundle: String::new(),
-    };
+    let entropy = Box::new(BreakableEntropy(OsEntropy::default(), Arc::clone(&is_broken)));
+    let parts = ApiParts { entropy, ..memory_front::api_parts() };
     let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
-    for pending in api.bootstrap(clock.now()).unwrap() {
-        pending.wait().unwrap();
-    }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.log");
     let limits = RotationLimits { file_bytes_max: 1 << 20, files_max: None, days_max: None };
@@ -69,7 +58,7 @@ fn audited(policy: Value) -> AuditedFront {
     policy["kind"] = "Policy".into();
     let policy = AuditPolicy::from_value(policy).unwrap();
     let (log, writer) = AuditLog::start(policy, AuditMode::Blocking, sink, clock.shared()).unwrap();
-    let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
+    let front = memory_front::front(api, &clock);
     AuditedFront { front: front.with_audit_log(log), writer, path, is_broken, _dir: dir }
 }
 

@@ -1,38 +1,23 @@
 //! Bearer tokens at the front: who a request belongs to that has no certificate.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use rekindle_api::auth::{AuthorizationMode, ClientIdentity, UserInfo};
-use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_api::Api;
+use rekindle_api::auth::{ClientIdentity, UserInfo};
 use rekindle_api_server::pki::TokenKey;
-use rekindle_api_server::{Front, FrontParts, InProcessService, NoLogs, OsEntropy, SystemClock};
-use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Store, StoreLimits};
+use rekindle_api_server::{Front, InProcessService, SystemClock};
 use serde_json::Value;
 use tower::ServiceExt;
+
+use crate::memory_front;
 
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const TOKEN: &str = "/api/v1/namespaces/default/serviceaccounts/default/token";
 
 fn front() -> Front {
-    let clock = SystemClock::start();
-    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
-    std::thread::spawn(move || committer.run());
-    let parts = ApiParts {
-        registry: kinds::all(),
-        store,
-        entropy: Box::new(OsEntropy::default()),
-        authorizer: AuthorizationMode::Rbac,
-        ca_bundle: String::new(),
-    };
-    let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
-    for pending in api.bootstrap(clock.now()).unwrap() {
-        pending.wait().unwrap();
-    }
-    Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) })
+    let api = Api::with_tokens(memory_front::api_parts(), TokenKey::ephemeral().unwrap());
+    memory_front::front(api, &SystemClock::start())
 }
 
 /// The code and body of the answer to a POST of `{}` (a GET where there is nothing to post).

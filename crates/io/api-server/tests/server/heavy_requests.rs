@@ -9,19 +9,17 @@ use futures::{StreamExt, stream};
 use http::{Request, StatusCode};
 use http_body::Frame;
 use http_body_util::StreamBody;
-use rekindle_api::auth::{AuthorizationMode, UserInfo};
-use rekindle_api::{Api, ApiParts, Entropy, kinds};
+use rekindle_api::auth::UserInfo;
+use rekindle_api::{Api, ApiParts, Entropy};
 use rekindle_api_server::pki::CertificateAuthority;
-use rekindle_api_server::{
-    ApiServer, Front, FrontParts, NoLogs, OsEntropy, ServerLimits, SystemClock, TlsListener,
-};
-use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Store, StoreLimits};
+use rekindle_api_server::{ApiServer, Front, OsEntropy, ServerLimits, SystemClock, TlsListener};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt;
+
+use crate::memory_front;
 
 type Piece = Result<Frame<Bytes>, std::io::Error>;
 
@@ -58,23 +56,12 @@ impl World {
     async fn new() -> Self {
         let clock = SystemClock::start();
         let pki = CertificateAuthority::ephemeral(clock.now()).unwrap();
-        let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
-        std::thread::spawn(move || committer.run());
         let gate = Arc::new(Mutex::new(None));
         let (told, reached) = tokio::sync::mpsc::unbounded_channel();
         let entropy =
             GatedEntropy { entropy: OsEntropy::default(), gate: Arc::clone(&gate), reached: told };
-        let api = Api::new(ApiParts {
-            registry: kinds::all(),
-            store,
-            entropy: Box::new(entropy),
-            authorizer: AuthorizationMode::Rbac,
-            ca_bundle: String::new(),
-        });
-        for pending in api.bootstrap(clock.now()).unwrap() {
-            pending.wait().unwrap();
-        }
-        let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
+        let parts = ApiParts { entropy: Box::new(entropy), ..memory_front::api_parts() };
+        let front = memory_front::front(Api::new(parts), &clock);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let tls = TlsListener::new(&pki, &[address.ip()]).unwrap();

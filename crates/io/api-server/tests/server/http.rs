@@ -8,17 +8,15 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
-use rekindle_api::auth::{AuthorizationMode, ClientIdentity, UserInfo};
+use rekindle_api::auth::{ClientIdentity, UserInfo};
 use rekindle_api::node_query::LogQuery;
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_api_server::pki::CertificateAuthority;
 use rekindle_api_server::{
-    ApiServer, Front, FrontBody, FrontParts, InProcessService, LogRequestError, LogStream,
-    NodeLogs, OsEntropy, ServerLimits, SystemClock, TlsListener,
+    ApiServer, Front, FrontBody, InProcessService, LogRequestError, LogStream, NodeLogs,
+    ServerLimits, SystemClock, TlsListener,
 };
 use rekindle_store::backup::{BackupDecoder, BackupPart};
-use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Store, StoreLimits};
 use rekindle_types::log_options::{ContainerRun, LogSince};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -27,6 +25,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt;
 
+use crate::memory_front;
 use crate::objects::{CONFIG_MAPS, PODS, config_map, pod};
 
 /// Answers with the query, or as the container's name says.
@@ -57,23 +56,12 @@ impl NodeLogs for FakeLogs {
     }
 }
 
-/// A front over a store whose committer runs on a thread of its own, as in the engine.
+/// A front with logs, and its CA.
 fn front() -> (Front, CertificateAuthority) {
     let clock = SystemClock::start();
     let pki = CertificateAuthority::ephemeral(clock.now()).unwrap();
-    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
-    std::thread::spawn(move || committer.run());
-    let api = Api::new(ApiParts {
-        registry: kinds::all(),
-        store,
-        entropy: Box::new(OsEntropy::default()),
-        authorizer: AuthorizationMode::Rbac,
-        ca_bundle: pki.ca_pem().to_owned(),
-    });
-    for pending in api.bootstrap(clock.now()).unwrap() {
-        pending.wait().unwrap();
-    }
-    (Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(FakeLogs) }), pki)
+    let parts = ApiParts { ca_bundle: pki.ca_pem().to_owned(), ..memory_front::api_parts() };
+    (memory_front::front_with_logs(Api::new(parts), &clock, Arc::new(FakeLogs)), pki)
 }
 
 fn admin(front: &Front) -> InProcessService {

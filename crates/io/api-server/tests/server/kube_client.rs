@@ -1,7 +1,5 @@
 //! A `kube::Client` on the in-process service: how node and operator talk to the API.
 
-use std::sync::Arc;
-
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Binding, ConfigMap, Pod};
@@ -10,31 +8,17 @@ use kube::api::{
     DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
 use kube::{Api, Client};
-use rekindle_api::auth::{AuthorizationMode, UserInfo};
-use rekindle_api::{ApiParts, kinds};
-use rekindle_api_server::{Front, FrontParts, NoLogs, OsEntropy, SystemClock};
-use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Store, StoreLimits};
+use rekindle_api::auth::UserInfo;
+use rekindle_api_server::SystemClock;
 use rekindle_types::v1alpha1::RestartLadder;
 use serde_json::json;
 
+use crate::memory_front;
 use crate::objects::{deployment, pod};
 
 fn client() -> Client {
-    let clock = SystemClock::start();
-    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
-    std::thread::spawn(move || committer.run());
-    let api = rekindle_api::Api::new(ApiParts {
-        registry: kinds::all(),
-        store,
-        entropy: Box::new(OsEntropy::default()),
-        authorizer: AuthorizationMode::Rbac,
-        ca_bundle: String::new(),
-    });
-    for pending in api.bootstrap(clock.now()).unwrap() {
-        pending.wait().unwrap();
-    }
-    let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
+    let api = rekindle_api::Api::new(memory_front::api_parts());
+    let front = memory_front::front(api, &SystemClock::start());
     Client::new(front.in_process_service(UserInfo::internal("system:test")), "default")
 }
 

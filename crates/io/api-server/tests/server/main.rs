@@ -10,5 +10,6 @@ mod bearer;
 mod heavy_requests;
 mod http;
 mod kube_client;
+mod memory_front;
 mod objects;
 mod streams;

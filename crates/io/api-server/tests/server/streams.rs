@@ -8,17 +8,16 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
-use rekindle_api::auth::{AuthorizationMode, UserInfo};
+use rekindle_api::Api;
+use rekindle_api::auth::UserInfo;
 use rekindle_api::node_query::{AttachQuery, ExecQuery, PodOnNode};
-use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_api_server::{
-    Front, FrontParts, NoLogs, NodeStreamError, NodeStreams, OsEntropy, PortConnection,
-    ProcessSession, SystemClock,
+    Front, NodeStreamError, NodeStreams, PortConnection, ProcessSession, SystemClock,
 };
-use rekindle_store::memory::MemoryDisk;
-use rekindle_store::{Store, StoreLimits};
 use serde_json::{Value, json};
 use tower::ServiceExt;
+
+use crate::memory_front;
 
 /// A node that must not be asked.
 struct Untouchable;
@@ -48,21 +47,8 @@ impl NodeStreams for Untouchable {
 }
 
 fn front() -> Front {
-    let clock = SystemClock::start();
-    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
-    std::thread::spawn(move || committer.run());
-    let api = Api::new(ApiParts {
-        registry: kinds::all(),
-        store,
-        entropy: Box::new(OsEntropy::default()),
-        authorizer: AuthorizationMode::Rbac,
-        ca_bundle: String::new(),
-    });
-    for pending in api.bootstrap(clock.now()).unwrap() {
-        pending.wait().unwrap();
-    }
-    let parts = FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) };
-    Front::new(parts).with_streams(Arc::new(Untouchable))
+    let front = memory_front::front(Api::new(memory_front::api_parts()), &SystemClock::start());
+    front.with_streams(Arc::new(Untouchable))
 }
 
 const PODS: &str = "/api/v1/namespaces/default/pods";

@@ -1,0 +1,26 @@
+//! A front over a store in memory, for tests.
+
+use std::sync::Arc;
+
+use rekindle_api::auth::AuthorizationMode;
+use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_store::memory::MemoryDisk;
+use rekindle_store::{Store, StoreLimits};
+
+use crate::pki::TokenKey;
+use crate::{Front, FrontParts, NoLogs, OsEntropy, SystemClock};
+
+/// A front with no objects. A thread commits its writes, as in the engine.
+pub(crate) fn front_in_memory(clock: &SystemClock, authorizer: AuthorizationMode) -> Front {
+    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
+    std::thread::spawn(move || committer.run());
+    let parts = ApiParts {
+        registry: kinds::all(),
+        store,
+        entropy: Box::new(OsEntropy::default()),
+        authorizer,
+        ca_bundle: String::new(),
+    };
+    let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
+    Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) })
+}
