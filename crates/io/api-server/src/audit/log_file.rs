@@ -221,11 +221,16 @@ mod tests {
         expected.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
     }
 
-    #[test]
-    fn a_full_file_is_renamed_and_no_line_is_split() {
+    /// A new log, and the folder of its own that it lies in.
+    fn new_log(file_bytes_max: u64) -> (LogFile, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("audit.log");
-        let mut log = LogFile::open(path, limits(8), START).unwrap();
+        (LogFile::open(path, limits(file_bytes_max), START).unwrap(), dir)
+    }
+
+    #[test]
+    fn a_full_file_is_renamed_and_no_line_is_split() {
+        let (mut log, dir) = new_log(8);
         for (line, time) in
             [("one\n", 0), ("two\n", 1), ("three\n", 2), ("much longer\n", 2), ("x\n", 2)]
         {
@@ -304,13 +309,11 @@ mod tests {
 
     #[test]
     fn a_file_that_another_program_cuts_is_full_when_it_has_grown_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("audit.log");
-        let mut log = LogFile::open(path.clone(), limits(8), START).unwrap();
+        let (mut log, dir) = new_log(8);
         log.write(b"one\n", START).unwrap();
         log.write(b"two\n", START).unwrap();
         // as logrotate does by `copytruncate`
-        OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+        OpenOptions::new().write(true).open(&log.path).unwrap().set_len(0).unwrap();
         log.write(b"six\n", START).unwrap();
         log.write(b"ten\n", START).unwrap();
         assert_eq!(files(dir.path()), pairs(&[("audit.log", "six\nten\n")]));
@@ -354,9 +357,7 @@ mod tests {
 
     #[test]
     fn a_full_file_that_cannot_be_renamed_grows_on() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("audit.log");
-        let mut log = LogFile::open(path, limits(4), START).unwrap();
+        let (mut log, dir) = new_log(4);
         log.write(b"one\n", START).unwrap();
         // a name that is longer than a name may be
         log.path = dir.path().join(format!("{}.log", "x".repeat(240)));
@@ -368,15 +369,12 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_opened_is_opened_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("folder/audit.log");
-        let mut log = LogFile::open(path.clone(), limits(4), START).unwrap();
+        let (mut log, dir) = new_log(4);
         log.write(b"one\n", START).unwrap();
-        let folder = path.parent().unwrap();
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(dir.path()).unwrap();
         assert!(log.write(b"two\n", START).is_err(), "the folder is gone");
-        fs::create_dir(folder).unwrap();
+        fs::create_dir(dir.path()).unwrap();
         log.write(b"six\n", START).unwrap();
-        assert_eq!(files(folder), pairs(&[("audit.log", "six\n")]));
+        assert_eq!(files(dir.path()), pairs(&[("audit.log", "six\n")]));
     }
 }
