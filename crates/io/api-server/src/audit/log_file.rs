@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::RotationLimits;
+use crate::pki::folder_of;
 
 /// The time of a rotation in a file's name, in UTC.
 const NAME_TIME: &str = "%Y-%m-%dT%H-%M-%S%.3f";
@@ -29,9 +30,7 @@ pub(super) struct LogFile {
 impl LogFile {
     /// Opens the file, and makes it and its folder if they are not there. Others cannot read them.
     pub(super) fn open(path: PathBuf, limits: RotationLimits, now: Timestamp) -> io::Result<Self> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        }
+        DirBuilder::new().recursive(true).mode(0o700).create(folder_of(&path))?;
         let open = Some(open_to_append(&path)?);
         let log = Self { path, limits, open, is_growing: false };
         log.remove_old(now);
@@ -139,9 +138,8 @@ impl LogFile {
     /// The files before this one, the newest first.
     fn earlier_files(&self) -> io::Result<Vec<(Timestamp, PathBuf)>> {
         let (stem, extension) = self.name_parts();
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut files = Vec::new();
-        for entry in fs::read_dir(folder.unwrap_or(Path::new(".")))? {
+        for entry in fs::read_dir(folder_of(&self.path))? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
                 continue;
@@ -169,6 +167,7 @@ fn remove_each(paths: &[PathBuf]) {
     }
 }
 
+/// Opens the file, and makes it if it is not there. What is written to it begins a new line.
 fn open_to_append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true).read(true).mode(0o600);
