@@ -17,7 +17,7 @@ pub(super) enum RequestSource {
 
 /// The other end of a connection.
 pub(super) struct ConnectedClient {
-    /// Whom its certificate names.
+    /// The user that its certificate names, or anonymous.
     pub(super) identity: ClientIdentity,
     pub(super) seat: ConnectionSeat,
 }

@@ -163,7 +163,7 @@ impl ConnectionSeat {
             let problem = format!("{} connections are open already", open.identified.len());
             return Err(ApiError::too_many_requests(problem, 1));
         }
-        // one that was ended meanwhile stays so
+        // one that was ended before this stays so
         if open.unidentified.remove(&self.number).is_some() {
             open.identified.insert(self.number, user.name.clone());
             *open.of_users.entry(user.name.clone()).or_default() += 1;

@@ -141,7 +141,7 @@ impl ApiServer {
         }
     }
 
-    /// Serves a connection to its end. One whose client does not say who it is ends after a while,
+    /// Serves a connection to its end. If its client does not say who it is, it ends after a while,
     /// or for a newer one.
     async fn connection<S>(&self, stream: S, watcher: Watcher, seat: ConnectionSeat)
     where
@@ -227,7 +227,7 @@ fn is_passing(error: &io::Error) -> bool {
     ) || matches!(error.raw_os_error(), Some(ENFILE | EMFILE | ENOBUFS | ENOMEM))
 }
 
-/// Who a connection belongs to: the user that its certificate names, or nobody.
+/// Who a connection belongs to: the user that its certificate names, if any.
 fn identity(connection: &rustls::ServerConnection) -> ClientIdentity {
     connection
         .peer_certificates()

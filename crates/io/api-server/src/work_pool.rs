@@ -70,7 +70,7 @@ impl WorkPool {
     ) -> Result<T, ApiError> {
         let turn = self.turn(&user.name);
         let permits = async {
-            // Closed by nobody.
+            // It is never closed.
             let mine = Arc::clone(&turn.turns).acquire_owned().await.ok()?;
             Some((mine, self.thread(user).await?))
         };
@@ -82,7 +82,7 @@ impl WorkPool {
             ));
         };
         let done = tokio::task::spawn_blocking(move || {
-            // held to the end, also when the client goes meanwhile; the permits go first
+            // held to the end, also when the client goes before; the permits go first
             let (_turn, _permits) = (turn, permits);
             work()
         });

@@ -90,7 +90,7 @@ fn pipe(is_open: bool) -> (Option<DuplexStream>, Option<DuplexStream>) {
     }
 }
 
-/// Input and sizes of the terminal, until the line is closed. The end of the input is told once.
+/// Input and sizes of the terminal, until the line is closed. The end of the input is sent once.
 async fn send(
     mut sink: SplitSink<Line, Message>,
     mut input: Option<DuplexStream>,
@@ -156,7 +156,7 @@ async fn pass_on(to: &mut Option<DuplexStream>, piece: &[u8]) {
     if let Some(open) = to
         && open.write_all(piece).await.is_err()
     {
-        *to = None; // nobody reads it any more
+        *to = None; // it is not read any more
     }
 }
 

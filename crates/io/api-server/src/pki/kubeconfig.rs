@@ -39,7 +39,7 @@ impl Kubeconfig<'_> {
         )
     }
 
-    /// Writes the file so that only its owner can read it, in one step: nobody sees half of it.
+    /// Writes the file so that only its owner can read it, in one step: no reader sees half of it.
     ///
     /// # Errors
     /// When the file or its folder cannot be written.

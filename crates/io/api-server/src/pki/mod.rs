@@ -116,7 +116,7 @@ pub enum PkiError {
     /// A certificate could not be issued.
     #[error("issue a certificate for {subject:?}")]
     Issue {
-        /// For whom.
+        /// The name that it is for.
         subject: String,
         /// Why.
         #[source]
@@ -194,8 +194,8 @@ impl CertificateAuthority {
                     write_private(path, text.as_bytes())
                         .map_err(|source| PkiError::Write { path: path.to_owned(), source })
                 };
-                // The certificate last: a crash in between leaves a key without one, which is told,
-                // never a CA without a key.
+                // The certificate last: a crash in between leaves a key without one, which is an
+                // error, never a CA without a key.
                 write(&key_path, &key_pem)?;
                 write(&certificate_path, &pki.ca_pem)?;
                 Ok(pki)

@@ -13,7 +13,7 @@ const ORGANIZATION: [u64; 4] = [2, 5, 4, 10];
 /// issuer, validity (RFC 5280; version 3 always states its version).
 const SUBJECT_POSITION: usize = 5;
 
-/// The user that a certificate names; none when it names nobody. The TLS layer has verified its
+/// The user that a certificate names; none when it names no user. The TLS layer has verified its
 /// chain already.
 pub(crate) fn user_of_certificate(der: &[u8]) -> Option<UserInfo> {
     let attributes = subject(der)?;

@@ -11,11 +11,11 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::{Socket, WebSocketIo};
 
-/// While a pod does not read what a client has sent, nothing more is read from the client either,
-/// and so nobody sees it go.
+/// While a pod does not read what a client has sent, nothing more is read from the client either.
+/// So only a ping shows that it is gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Sends until nobody has anything to say any more, or the client is gone.
+/// Sends until there is nothing to say any more, or the client is gone.
 pub(super) async fn send_all<S: WebSocketIo, M: Into<Message>>(
     mut sink: SplitSink<Socket<S>, Message>,
     mut unsent: mpsc::Receiver<M>,

@@ -67,7 +67,7 @@ pub(super) async fn run<S: WebSocketIo>(
     let _ = timeout(CLOSING, async { while let Some(Ok(_)) = source.next().await {} }).await;
 }
 
-/// Sends until nobody has anything to say any more, or the client is gone.
+/// Sends until there is nothing to say any more, or the client is gone.
 async fn write<S: WebSocketIo>(
     mut sink: SplitSink<Socket<S>, Message>,
     mut unsent: mpsc::Receiver<Message>,

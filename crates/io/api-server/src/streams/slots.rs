@@ -9,7 +9,7 @@ use crate::audit::AuditTrail;
 
 /// Streams at one time, of all clients.
 const STREAMS_MAX: usize = 512;
-/// Streams at one time of one user, so that nobody takes those of all others.
+/// Streams at one time of one user, so that no user takes those of all others.
 const STREAMS_OF_USER_MAX: usize = 128;
 
 /// Streams that may be open. Cheap to clone.
@@ -19,7 +19,7 @@ pub(super) struct Slots(Arc<Mutex<OpenStreams>>);
 #[derive(Debug, Default)]
 struct OpenStreams {
     all: usize,
-    /// By the name of the user; nobody stays here without a stream.
+    /// By the name of the user; a user without a stream is left out.
     of: BTreeMap<String, usize>,
 }
 

@@ -34,7 +34,7 @@ pub(in super::super) enum SpdyFrame {
     GoAway,
     /// Content. The client sends no more of it after the last frame.
     Data { stream: u32, bytes: Bytes, is_last: bool },
-    /// What nobody here needs to know.
+    /// Any other, which is of no use here.
     Other,
 }
 

@@ -3,7 +3,7 @@
 use crate::registry::field_error::FieldError;
 use crate::validation::{Path, names};
 
-/// The name that the API of before v1 gave to requests without a signer.
+/// The name that the API gave to requests without a signer before it was v1.
 const LEGACY: &str = "kubernetes.io/legacy-unknown";
 const DOMAIN_BYTES_MAX: usize = 253;
 /// A domain, a slash, and a name that fits into it with a label in front.
