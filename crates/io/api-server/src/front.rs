@@ -1,9 +1,9 @@
 //! One HTTP request in, one HTTP response out.
 //!
 //! ```text
-//!   who asks? ──▶ a share of the limits ──▶ may they? ──▶ the body ──▶ the core ──▶ the answer
-//!   401, 429      429                       403           413, 429      ├ heavy: on a pool thread
-//!                                                                       └ asks webhooks, begins again
+//!   who asks? -> a share of the limits -> may they? -> the body -> the core -> the answer
+//!   401, 429     429                      403          413, 429    | heavy: on a pool thread
+//!                                                                  | asks webhooks, begins again
 //! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,9 +2,9 @@
 //! sockets, certificates, keys, the clock and the threads. The core decides.
 //!
 //! ```text
-//!  bytes ──> server, tls ──> front ──> rekindle_api::Api::handle ──> answer ──> bytes
-//!            connections     pki, shares, bad_tokens,           logs, streams,
-//!                            work_pool                          nodes, node_link
+//!  bytes -> server, tls -> front -> rekindle_api::Api::handle -> answer -> bytes
+//!           connections    pki, shares, bad_tokens,              logs, streams,
+//!                          work_pool                             nodes, node_link
 //! ```
 #![forbid(unsafe_code)]
 #![allow(

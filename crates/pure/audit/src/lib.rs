@@ -2,8 +2,8 @@
 //! how much detail, and what an event says.
 //!
 //! ```text
-//!  Policy (audit.k8s.io/v1) ─► AuditPolicy::decide(subject) ─► AuditDecision: level, stages
-//!  AuditEvent ─► one line of JSON (audit.k8s.io/v1 Event)
+//!  Policy (audit.k8s.io/v1) -> AuditPolicy::decide(subject) -> AuditDecision: level, stages
+//!  AuditEvent -> one line of JSON (audit.k8s.io/v1 Event)
 //! ```
 //!
 //! Sources: upstream's `apiserver/pkg/apis/audit`, `apiserver/pkg/audit` and the filters

@@ -1,8 +1,8 @@
 //! The audit log: what [`rekindle_audit`] says of requests goes to a file, or to standard output.
 //!
 //! ```text
-//!  front ─▶ trail: one request ─▶ queue: bounded ─▶ writer: a thread ─▶ log_file: rotates
-//!             └ policy: which stages, how much        └ decodes bodies, makes the line
+//!  front -> trail: one request -> queue: bounded -> writer: a thread -> log_file: rotates
+//!           | policy: which stages, how much        | decodes bodies, makes the line
 //! ```
 //!
 //! A request of a client waits for its events in the mode `blocking`. Requests of the engine's own

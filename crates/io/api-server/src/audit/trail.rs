@@ -1,9 +1,9 @@
 //! The trail of one request: what its events say, as far as it has come.
 //!
 //! ```text
-//!  Unidentified ─▶ Received ──────────────▶ Complete     most requests
-//!       │             └─▶ Started ─────────▶ Complete     watches, logs, streams
-//!       └───────────────────────────────────▶ Complete    failed authentication
+//!  Unidentified -> Received ----------> Complete    most requests
+//!       |             +----> Started -> Complete    watches, logs, streams
+//!       +-----------------------------> Complete    failed authentication
 //! ```
 //!
 //! A trail that is dropped before it is complete ends there: the client has left, or a

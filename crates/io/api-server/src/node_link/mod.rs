@@ -2,12 +2,12 @@
 //! owner can open, and one connection for each question.
 //!
 //! ```text
-//!   API server                                      node agent
-//!   FarNode  ── connect ─► Question (a frame) ─────► serve ── asks the node of its own process
-//!            ◄─────────────── Head (a frame) ◄──────
-//!            ◄──── Data, Data, …, End or Failed ◄───           a log; what a node tells
-//!            ◄──────── remotecommand (v5) ────────►            a command's files, as kubectl and we speak
-//!            ◄──────── bytes as they are ─────────►            a connection to a pod's port
+//!  API server                                    node agent
+//!  FarNode  -- connect --> Question (a frame) -> serve -- asks the node of its own process
+//!           <------------- Head (a frame) ------
+//!           <- Data, Data, ..., End or Failed --     a log; what a node tells
+//!           <------- remotecommand (v5) ------->     a command's files, as kubectl and we speak
+//!           <------- bytes as they are -------->     a connection to a pod's port
 //! ```
 //!
 //! Both ends have the same face: [`NodeLogs`](super::NodeLogs), [`NodeStreams`](super::NodeStreams)

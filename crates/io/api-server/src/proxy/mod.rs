@@ -2,8 +2,8 @@
 //! upgrade makes both connections one.
 //!
 //! ```text
-//! core: who may, which address ─▶ headers ─▶ PodDialer ─▶ HTTP/1.1 ─┬▶ answer, piece by piece
-//!                                                                   └▶ 101: bytes both ways
+//! core: who may, which address -> headers -> PodDialer -> HTTP/1.1 -+-> answer, piece by piece
+//!                                                                   +-> 101: bytes both ways
 //! ```
 //! Source of behaviour: upstream's `UpgradeAwareHandler` and its proxy transport. Links in HTML are
 //! not rewritten.

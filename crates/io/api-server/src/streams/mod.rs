@@ -2,8 +2,10 @@
 //! node has the other end.
 //!
 //! ```text
-//! core: who may, which pod ─▶ negotiate: which protocol ─▶ 101 ─▶ remote_command (v5, v4, v1) ─▶ NodeStreams
-//!                                   └─▶ 400, and no node hears of it └▶ port_forward (SPDY tunnel, channels) ─▶
+//! core: who may, which pod -> negotiate: which protocol -> 101 -> which stream -> NodeStreams
+//!                             | or 400, and no node hears of it
+//!
+//! which stream: remote_command (v5, v4, v1) or port_forward (SPDY tunnel, channels)
 //! ```
 
 mod negotiate;

@@ -2,7 +2,7 @@
 //!
 //! For each connection the client opens a pair of streams with the same request id: one for errors,
 //! one for data.
-//! `SYN_STREAM error, SYN_STREAM data ─▶ connect ─▶ DATA … both ways ─▶ FIN on data, FIN on error`
+//! `SYN_STREAM error, SYN_STREAM data -> connect -> DATA both ways -> FIN on data, FIN on error`
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -191,7 +191,7 @@ impl PortForwardTunnel {
     }
 
     async fn data(&mut self, stream: u32, bytes: Bytes, is_last: bool) {
-        // Content for what has ended meanwhile, and on error streams, is for nobody.
+        // Content for what has ended, and on error streams, is dropped.
         let Some(TunnelStream::Data { input, .. }) = self.streams.get_mut(&stream) else { return };
         if let Some(sender) = input
             && !bytes.is_empty()

@@ -1,8 +1,8 @@
 //! Asks admission webhooks what the core wants to know of them.
 //!
 //! ```text
-//! question ─▶ TCP to the endpoint, or to the host of the URL ─▶ TLS ─▶ POST ─▶ answer
-//!              └──────────────── within the time of the webhook ────────────────┘
+//! question -> TCP to the endpoint, or to the host of the URL -> TLS -> POST -> answer
+//!             |-------------- within the time of the webhook --------------|
 //! ```
 
 mod certificates;

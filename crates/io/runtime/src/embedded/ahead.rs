@@ -2,8 +2,9 @@
 //! root put together already.
 //!
 //! ```text
-//! started ─ a while later, when it still runs ─▶ MakeRoot ─ stands ─▶ kept here and in the shim ─ the same container starts again ─▶ its root
-//!                                                             another plan, another agent, a new link ─▶ thrown away
+//! started -- a while later, when it still runs -> MakeRoot -- stands -> kept here and in the shim
+//! kept -- the same container starts again -> its root
+//!      +- another plan, another agent, a new link -> thrown away
 //! ```
 //! A root that was made ahead is nobody's. Whether it serves a start is decided by comparing what
 //! it was made of with what that start's own plan says; the shim, which decides by the same

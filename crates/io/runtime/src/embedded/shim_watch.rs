@@ -3,9 +3,9 @@
 //! of its pod: nobody would notice, if it were not asked now and then.
 //!
 //! ```text
-//!  every 10 s: a call that changes nothing ──answered──► fine
-//!                 │ silent for 5 s, and it is stopped        │ silent for 30 s, and it waits
-//!                 └──────────────► dialled anew: silent for 5 s, too ──► its sandbox is taken for dead
+//!  every 10 s: a call that changes nothing -- answered -> fine
+//!                 | silent for 5 s, and it is stopped, or for 30 s, and it waits
+//!                 +-> dialled anew -- silent for 5 s, too -> its sandbox is taken for dead
 //! ```
 //! One that runs, or waits for a disk, is slow and not stuck: the machine is at fault, and to kill
 //! its pod would not help.

@@ -3,8 +3,8 @@
 //! signatures; both come in as arguments.
 //!
 //! ```text
-//!  spec.request ── CertificateRequest ──┬─ SignatureVerifier      on create: is the key theirs?
-//!                                       └─ BuiltInSigner ── CertificateOrder ── CertificateIssuer
+//!  spec.request -> CertificateRequest -+-> SignatureVerifier      on create: is the key theirs?
+//!                                      +-> BuiltInSigner -> CertificateOrder -> CertificateIssuer
 //! ```
 
 mod built_in_signer;

@@ -1,9 +1,10 @@
 //! Pulling from registries (OCI distribution specification 1.1; Docker's registry API v2).
 //!
 //! ```text
-//!  Puller ─► Pull ─► manifest (index → this machine's image → config)
-//!    │         └───► layer (nameless file, digested while it comes) ─► store (the safe unpacker, then images.json)
-//!    └─ Session ─► Authorizer (Basic, token) ─► Transport (hyper, rustls)
+//!  Puller -> Pull -> manifest (index, this machine's image, config)
+//!    |        +----> layer (nameless file, digested while it comes)
+//!    |                 +-> store (the safe unpacker, then images.json)
+//!    +- Session -> Authorizer (Basic, token) -> Transport (hyper, rustls)
 //! ```
 //!
 //! Invariants: nothing is shown before all of it is proven by its digest; everything that comes

@@ -1,8 +1,9 @@
 //! One pull from beginning to end.
 //!
 //! ```text
-//!  Always and here ─ HEAD ─► the same digest: done
-//!  else: manifest ─► config ─► layers that are not here, three at a time: fetched ─► unpacked ─► shown, all at once
+//!  Always and here -- HEAD -> the same digest: done
+//!  else: manifest -> config -> layers that are not here, three at a time: fetched, unpacked
+//!    -> shown, all at once
 //! ```
 
 use std::collections::BTreeSet;

@@ -2,8 +2,10 @@
 //! what may pass.
 //!
 //! ```text
-//!  request ─ 2xx ─► answer          ─ 3xx ─► there, without credentials when it is another host
-//!          ─ 401/403/404 ─► authorize with the next login, again  ─ 429, 5xx, broken ─► pause, again
+//!  request -- 2xx -> answer
+//!          -- 3xx -> there, without credentials when it is another host
+//!          -- 401/403/404 -> authorize with the next login, again
+//!          -- 429, 5xx, broken -> pause, again
 //! ```
 
 use std::time::Duration;
