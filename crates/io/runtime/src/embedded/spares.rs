@@ -2,8 +2,8 @@
 //! missing.
 //!
 //! ```text
-//!   prepare (nobody waits)                claim (a pod waits)
-//!  ──────────────────────► spare ──► its pod's settings, cgroup, record ──► sandbox
+//!   prepare (no pod waits)          claim (a pod waits)
+//!   ----------------------> spare -> its pod's settings, cgroup, record -> sandbox
 //! ```
 //! What makes a spare a pod's is its record, written last: an agent that dies before leaves a
 //! spare, which the next agent ends and replaces. Nothing of a pod has ever run in a spare.
