@@ -55,16 +55,17 @@ pub(crate) fn fits(spec: &SandboxSpec) -> bool {
 pub(crate) struct Spares {
     ready: Mutex<Vec<SpareSandbox>>,
     /// Held while one is made.
-    making: tokio::sync::Mutex<Making>,
+    supply: tokio::sync::Mutex<SpareSupply>,
     count: AtomicU64,
 }
 
-/// Whether spares are made.
+/// When spares are made.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Making {
+enum SpareSupply {
+    /// When fewer stand ready than should.
     #[default]
     WhenMissing,
-    /// They were ended for good. A call that was under way then must not leave one behind.
+    /// Never again: they were ended for good. A call that was under way then must not leave one behind.
     Ended,
 }
 
@@ -94,8 +95,8 @@ impl Spares {
 pub(crate) async fn prepare(
     shared: &Arc<SharedRuntime>,
 ) -> Result<Option<SandboxInfo>, RuntimeError> {
-    let one_at_a_time = shared.spares.making.lock().await;
-    if *one_at_a_time == Making::Ended || shared.spares.ready().len() >= READY_MAX {
+    let supply = shared.spares.supply.lock().await;
+    if *supply == SpareSupply::Ended || shared.spares.ready().len() >= READY_MAX {
         return Ok(None);
     }
     let made = make(shared).await;
@@ -137,8 +138,8 @@ async fn make(shared: &Arc<SharedRuntime>) -> Result<(SpareSandbox, u32), Cause>
 
 /// Ends those that no pod has claimed, and makes no more.
 pub(crate) async fn end_all(shared: &Arc<SharedRuntime>) {
-    let mut making = shared.spares.making.lock().await;
-    *making = Making::Ended;
+    let mut supply = shared.spares.supply.lock().await;
+    *supply = SpareSupply::Ended;
     let spares = std::mem::take(&mut *shared.spares.ready());
     for spare in spares {
         // Gone already is as good.
