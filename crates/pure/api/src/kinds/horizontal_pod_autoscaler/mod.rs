@@ -45,7 +45,7 @@ impl ApiKind for HorizontalPodAutoscaler {
     ];
 
     fn set_defaults(&mut self) {
-        v1::drop_view_annotations(&mut self.metadata);
+        v1::take_view_annotations(&mut self.metadata);
         self.spec.min_replicas.get_or_insert(1);
         metrics::set_defaults(&mut self.spec);
         behavior::set_defaults(self.spec.behavior.as_mut());

@@ -18,7 +18,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::behavior_annotation;
 use crate::registry::KindView;
@@ -36,14 +36,16 @@ const RESOURCE: &str = "Resource";
 const UTILIZATION: &str = "Utilization";
 
 /// Takes out what only a view may write there, as upstream's conversions do for each version.
-pub(super) fn drop_view_annotations(metadata: &mut ObjectMeta) {
-    let Some(annotations) = &mut metadata.annotations else { return };
+pub(super) fn take_view_annotations(metadata: &mut ObjectMeta) -> BTreeMap<&'static str, String> {
+    let mut taken = BTreeMap::new();
+    let Some(annotations) = &mut metadata.annotations else { return taken };
     for name in ANNOTATIONS {
-        annotations.remove(name);
+        taken.extend(annotations.remove(name).map(|text| (name, text)));
     }
     if annotations.is_empty() {
         metadata.annotations = None;
     }
+    taken
 }
 
 impl KindView for AutoscalerV1 {
@@ -59,7 +61,7 @@ impl KindView for AutoscalerV1 {
             }
         }
         let mut metadata = stored.metadata.clone();
-        drop_view_annotations(&mut metadata);
+        take_view_annotations(&mut metadata);
         let mut annotate = |name: &str, text: String| {
             let annotations = metadata.annotations.get_or_insert_default();
             annotations.insert(name.to_owned(), text);
@@ -111,17 +113,11 @@ impl KindView for AutoscalerV1 {
     /// An annotation that cannot be read counts as absent, as upstream.
     fn into_stored(self) -> HorizontalPodAutoscaler {
         let mut metadata = self.metadata;
-        let mut taken = Map::new();
-        if let Some(annotations) = &mut metadata.annotations {
-            for name in ANNOTATIONS {
-                let value = annotations.remove(name);
-                let value = value.and_then(|value| serde_json::from_str(&value).ok());
-                taken.extend(value.map(|value| (name.to_owned(), value)));
-            }
-        }
-        metadata.annotations =
-            metadata.annotations.filter(|left: &BTreeMap<_, _>| !left.is_empty());
-        let mut take = |name: &str| taken.remove(name).unwrap_or_default();
+        let mut taken = take_view_annotations(&mut metadata);
+        let mut take = |name: &str| -> Value {
+            let text = taken.remove(name);
+            text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+        };
         let list = |value: Value| match value {
             Value::Array(items) => items,
             Value::Null
