@@ -79,7 +79,7 @@ impl KindView for EventsEvent {
     }
 
     fn validate_new(stored: &Event) -> Vec<FieldError> {
-        let mut errors: Vec<FieldError> = series_errors(stored).collect();
+        let mut errors = Vec::from_iter(series_error(stored));
         if stored.event_time.is_none() {
             errors.push(FieldError::required("eventTime", ""));
         }
@@ -120,9 +120,10 @@ impl KindView for EventsEvent {
             ("reportingController", stored.reporting_component != old.reporting_component),
             ("reportingInstance", stored.reporting_instance != old.reporting_instance),
         ];
-        let series = series_errors(stored).filter(|_| stored.series != old.series);
+        let series = series_error(stored).filter(|_| stored.series != old.series);
         let changed = changes.into_iter().filter(|(_, is_changed)| *is_changed);
         series
+            .into_iter()
             .chain(changed.map(|(field, _)| FieldError {
                 field: field.to_owned(),
                 problem: FieldProblem::Invalid(String::new()),
@@ -133,11 +134,8 @@ impl KindView for EventsEvent {
 }
 
 /// What happened once is no series.
-fn series_errors(event: &Event) -> impl Iterator<Item = FieldError> {
-    let count = event.series.as_ref().map(|series| series.count.unwrap_or(0));
-    let count = count.filter(|count| *count < SERIES_COUNT_MIN);
-    count.into_iter().map(|_| {
-        let why = format!("should be at least {SERIES_COUNT_MIN}");
-        FieldError::invalid("series.count", "", why)
-    })
+fn series_error(event: &Event) -> Option<FieldError> {
+    let count = event.series.as_ref()?.count.unwrap_or_default();
+    let why = format!("should be at least {SERIES_COUNT_MIN}");
+    (count < SERIES_COUNT_MIN).then(|| FieldError::invalid("series.count", "", why))
 }
