@@ -19,14 +19,12 @@ pub(super) fn client_config(ca_bundle: &[u8]) -> io::Result<ClientConfig> {
     let listed = CertificateDer::pem_slice_iter(ca_bundle)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| io::Error::other(format!("read the caBundle: {error}")))?;
-    let roots = match (ca_bundle.is_empty(), listed.is_empty()) {
-        (true, _) => machine_roots()?,
-        (false, true) => return Err(io::Error::other("the caBundle holds no certificate")),
-        (false, false) => {
-            let mut roots = RootCertStore::empty();
-            roots.add_parsable_certificates(listed.iter().cloned());
-            Arc::new(roots)
-        }
+    let roots = if ca_bundle.is_empty() {
+        machine_roots()?
+    } else if listed.is_empty() {
+        return Err(io::Error::other("the caBundle holds no certificate"));
+    } else {
+        Arc::new(parsable(listed.iter().cloned()))
     };
     let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
         .build()
@@ -46,16 +44,16 @@ fn machine_roots() -> io::Result<Arc<RootCertStore>> {
     if let Some(roots) = READ.get() {
         return Ok(Arc::clone(roots));
     }
-    let roots = trusted(rustls_native_certs::load_native_certs())?;
+    let roots = roots_of_machine(rustls_native_certs::load_native_certs())?;
     Ok(Arc::clone(READ.get_or_init(|| Arc::new(roots))))
 }
 
-fn trusted(loaded: CertificateResult) -> io::Result<RootCertStore> {
+/// Trust in what the machine has. That may be nothing, as in a small image.
+fn roots_of_machine(loaded: CertificateResult) -> io::Result<RootCertStore> {
     for error in &loaded.errors {
         tracing::warn!(%error, "failed to read certificates that this machine trusts");
     }
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(loaded.certs);
+    let roots = parsable(loaded.certs);
     if roots.is_empty() {
         return Err(io::Error::other(
             "this machine trusts no certificate: install those of the public CAs \
@@ -63,6 +61,13 @@ fn trusted(loaded: CertificateResult) -> io::Result<RootCertStore> {
         ));
     }
     Ok(roots)
+}
+
+/// Trust in those of the certificates that can be read.
+fn parsable(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates);
+    roots
 }
 
 /// Trusts what the verifier trusts, and a certificate that is listed.
@@ -117,11 +122,11 @@ mod tests {
 
     #[test]
     fn a_machine_that_trusts_no_certificate_is_an_error_that_says_what_to_do() {
-        let none = trusted(CertificateResult::default());
+        let none = roots_of_machine(CertificateResult::default());
         assert!(none.unwrap_err().to_string().contains("ca-certificates"));
         let root = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let mut loaded = CertificateResult::default();
         loaded.certs.push(root.cert.der().clone());
-        assert_eq!(trusted(loaded).unwrap().len(), 1);
+        assert_eq!(roots_of_machine(loaded).unwrap().len(), 1);
     }
 }
