@@ -6,7 +6,7 @@ use rekindle_metrics::{Counter, MetricFamily, MetricKind, Text};
 /// What of the log failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AuditFailure {
-    /// The queue had no room.
+    /// The queue had no room, or no writer.
     Queue,
     /// An event could not be written.
     Write,

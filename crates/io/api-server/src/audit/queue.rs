@@ -94,8 +94,8 @@ impl AuditQueue {
     pub(super) async fn deliver(&self, event: QueuedEvent) {
         self.figures.event();
         let (waiter, written) = oneshot::channel();
+        let size = kibibytes(&event);
         let mut undelivered = UndeliveredEvent { queue: self, event: Some(event) };
-        let size = undelivered.event.as_ref().map_or(0, kibibytes);
         let room = Arc::clone(&self.room).acquire_many_owned(size).await;
         let place = self.orders.reserve().await;
         // without a writer the event stays undelivered, which counts it as lost
