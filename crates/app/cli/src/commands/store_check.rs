@@ -8,13 +8,14 @@ use anyhow::{Context, bail};
 use rekindle_api::auth::AuthorizationMode;
 use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_api_server::OsEntropy;
+use rekindle_encryption::{Encryption, UnreadableValue};
 use rekindle_redb_disk::inspect;
 use rekindle_store::backup::BackupHeader;
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{DiskContent, DiskError, ObjectFault, Revision, Store, StoreLimits};
 use serde::Serialize;
 
-use crate::args::{EncryptionArgs, OutputArg, StoreCheck};
+use crate::args::{OutputArg, StoreCheck};
 use crate::backup::content::{self, BackupContent};
 use crate::backup::engine_keys::EngineKeys;
 use crate::backup::look_quietly;
@@ -34,7 +35,7 @@ struct CheckReport {
     created_at: Option<String>,
     revision: u64,
     objects: usize,
-    /// Those whose content was not looked at for want of a key.
+    /// How many of them were not looked into, because no keys were given.
     #[serde(skip_serializing_if = "is_zero")]
     encrypted_objects: usize,
     problems: Vec<StoreProblem>,
@@ -56,14 +57,15 @@ struct StoreProblem {
 
 /// Carries the command out.
 pub fn run(args: &StoreCheck) -> anyhow::Result<ExitCode> {
+    let encryption = encryption::read(args.encryption.encryption_provider_config.as_deref())?;
     let report = match &args.backup {
         Some(file) => {
             let BackupContent { header, files, objects } = BackupContent::read(file)?;
             let of_files = EngineKeys::from_files(files).err().map(|error| error.to_string());
             let content = DiskContent { revision: header.revision, objects };
-            report(file, Some(&header), of_files, decrypted(content, &args.encryption)?)?
+            report(file, Some(&header), of_files, decrypted(content, &encryption))?
         }
-        None => check_store(&args.data_dir.data_dir, &args.encryption)?,
+        None => check_store(&args.data_dir.data_dir, &encryption)?,
     };
     output::print(&match args.output {
         OutputArg::Text => text(&report),
@@ -74,7 +76,7 @@ pub fn run(args: &StoreCheck) -> anyhow::Result<ExitCode> {
     Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn check_store(data_dir: &Path, keys: &EncryptionArgs) -> anyhow::Result<CheckReport> {
+fn check_store(data_dir: &Path, encryption: &Encryption) -> anyhow::Result<CheckReport> {
     let store = data_dir.join(STORE);
     if let Some(engine) = DataDirHolder::find(data_dir)? {
         bail!(
@@ -92,7 +94,7 @@ fn check_store(data_dir: &Path, keys: &EncryptionArgs) -> anyhow::Result<CheckRe
         Err(DiskError::Damaged { what, .. }) => (DiskContent::default(), Some(what)),
         Err(error) => return Err(error).context("check the store"),
     };
-    report(&store, None, of_file, decrypted(content, keys)?)
+    report(&store, None, of_file, decrypted(content, encryption))
 }
 
 /// What the API can look at.
@@ -106,28 +108,24 @@ struct DecryptedObjects {
     encrypted: usize,
 }
 
-fn decrypted(mut content: DiskContent, keys: &EncryptionArgs) -> anyhow::Result<DecryptedObjects> {
-    let file = keys.encryption_provider_config.as_deref();
-    let encryption = encryption::read(file)?;
+fn decrypted(mut content: DiskContent, encryption: &Encryption) -> DecryptedObjects {
     let (objects, mut faults) = (content.objects.len(), content.revision_faults());
     let mut encrypted = 0;
-    content.objects.retain_mut(|object| {
-        match (encryption.open(&object.key, &object.value), file) {
-            (Ok(opened), _) => {
-                object.value = opened.value;
-                true
-            }
-            (Err(_), None) => {
-                encrypted += 1;
-                false
-            }
-            (Err(why), Some(_)) => {
-                faults.push(ObjectFault { key: object.key.clone(), problem: why.to_string() });
-                false
-            }
+    content.objects.retain_mut(|object| match encryption.open(&object.key, &object.value) {
+        Ok(opened) => {
+            object.value = opened.value;
+            true
+        }
+        Err(UnreadableValue::NotConfigured { .. }) => {
+            encrypted += 1;
+            false
+        }
+        Err(why @ (UnreadableValue::UnknownKey { .. } | UnreadableValue::WrongKey { .. })) => {
+            faults.push(ObjectFault { key: object.key.clone(), problem: why.to_string() });
+            false
         }
     });
-    Ok(DecryptedObjects { content, objects, faults, encrypted })
+    DecryptedObjects { content, objects, faults, encrypted }
 }
 
 fn report(
