@@ -21,20 +21,30 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let data_dir = DataDir::hold(&args.data_dir.data_dir)?;
     let existing = if args.force { ExistingFiles::Replace } else { ExistingFiles::Refuse };
     let now = SystemClock::start().now();
-    let RestoredStore { revision, kept, unread_store, new_range } =
-        restore(&data_dir, &backup, existing, now)?;
-    if let Some(why) = unread_store {
+    let restored = restore(&data_dir, &backup, existing, now)?;
+    if let Some(why) = &restored.unread_store {
         output::note(format!("note: the store that was there cannot be read: {why}"));
     }
-    if let Some(RestoredRange { before, range }) = new_range {
+    if let Some(RestoredRange { before, range }) = &restored.new_range {
         output::note(format!(
             "note: the range of Services is {range}, as in the backup; the data directory had {before:?}"
         ));
     }
+    output::print(&summary(args, &data_dir, &backup, &restored)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(
+    args: &RestoreArgs,
+    data_dir: &DataDir,
+    backup: &VerifiedBackup,
+    restored: &RestoredStore,
+) -> anyhow::Result<String> {
+    let RestoredStore { revision, kept, .. } = restored;
     let header = backup.header();
     let keys: Vec<&String> = files_of(backup.keys()).iter().map(|file| &file.name).collect();
     let created_at = content::created_at(header);
-    output::print(&match args.output {
+    Ok(match args.output {
         OutputArg::Text => {
             let mut text = format!(
                 "restored {} objects of revision {} of {created_at} {} into {}; revisions go on above {revision}\n",
@@ -43,7 +53,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
                 if keys.is_empty() { "without keys" } else { "and the engine's keys" },
                 data_dir.path().display(),
             );
-            for kept in &kept {
+            for kept in kept {
                 text += &format!("kept {}\n", kept.display());
             }
             text
@@ -61,6 +71,5 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
             });
             serde_json::to_string_pretty(&summary).context("write the summary")? + "\n"
         }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
