@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use rekindle_api::ServiceRange;
 use rekindle_encryption::Encryption;
 use rekindle_store::backup::{BackupDecoder, BackupFile, BackupHeader, BackupPart};
@@ -65,16 +65,6 @@ impl BackupContent {
         decoder.finish()?;
         parts.content().context("the backup has no header")
     }
-
-    fn verified(self) -> anyhow::Result<(BackupHeader, Option<EngineKeys>, Vec<StoredObject>)> {
-        let Self { header, files, objects } = self;
-        let keys = EngineKeys::from_files(files)?;
-        let content = DiskContent { revision: header.revision, objects };
-        if let Some(fault) = content.revision_faults().first() {
-            bail!("{} {}", fault.key, fault.problem);
-        }
-        Ok((header, keys, content.objects))
-    }
 }
 
 impl VerifiedBackup {
@@ -84,9 +74,14 @@ impl VerifiedBackup {
     /// When it cannot be read, is no whole backup, or has keys or revisions that cannot be. When
     /// the range of Services is encrypted with another key.
     pub fn read(file: &Path, encryption: &Encryption) -> anyhow::Result<Self> {
-        let read = BackupContent::read(file)?;
-        let (header, keys, objects) =
-            read.verified().with_context(|| format!("backup {} is damaged", file.display()))?;
+        let BackupContent { header, files, objects } = BackupContent::read(file)?;
+        let damaged = || format!("backup {} is damaged", file.display());
+        let keys = EngineKeys::from_files(files).with_context(damaged)?;
+        let content = DiskContent { revision: header.revision, objects };
+        if let Some(fault) = content.revision_faults().first() {
+            return Err(anyhow!("{} {}", fault.key, fault.problem).context(damaged()));
+        }
+        let objects = content.objects;
         let service_range = service_range::of_stored_cidr(&objects, encryption)?;
         Ok(Self { header, keys, objects, service_range })
     }
