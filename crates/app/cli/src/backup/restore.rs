@@ -42,7 +42,7 @@ const REVISION_BUMP: u64 = 1_000_000_000;
 pub struct RestoredStore {
     /// Where revisions go on.
     pub revision: Revision,
-    /// Where the files of before are.
+    /// Where the replaced files are kept.
     pub kept: Vec<PathBuf>,
     /// Why the newest revision of the store that was there is not known, if it is not.
     pub unread_store: Option<String>,
@@ -77,7 +77,8 @@ pub fn restore(
 ) -> anyhow::Result<RestoredStore> {
     let unfinished = unfinished_restore::left(data_dir)?;
     let new_files = NewFiles::find(data_dir, backup, &unfinished)?;
-    let there = new_files.paths(data_dir).into_iter().rfind(|path| path.exists());
+    let paths = paths_with_store(data_dir, &new_files.files);
+    let there = paths.into_iter().rfind(|path| path.exists());
     if let (Some(file), ExistingFiles::Refuse) = (there, existing) {
         bail!(
             "{} is there already: restore into another folder with --data-dir, or give --force to keep it aside",
@@ -144,8 +145,7 @@ impl NewFiles {
             name: service_range::FILE.to_owned(),
             content: range.to_string().into(),
         }));
-        let mut all: Vec<PathBuf> = files.iter().map(|file| data_dir.join(&file.name)).collect();
-        all.push(data_dir.join(STORE));
+        let all = paths_with_store(data_dir, &files);
         if let Some(missing) = unfinished.iter().find(|replaced| !all.contains(&replaced.file)) {
             bail!(
                 "a restore was interrupted that replaces {}, which this backup does not have: repeat it with the same backup, \
@@ -162,12 +162,12 @@ impl NewFiles {
         }
         Ok(Self { files: new, range })
     }
+}
 
-    /// Where they and the store lie.
-    fn paths(&self, data_dir: &DataDir) -> Vec<PathBuf> {
-        let names = self.files.iter().map(|file| &file.name[..]).chain([STORE]);
-        names.map(|name| data_dir.join(name)).collect()
-    }
+/// Where these files get their names, and the store.
+fn paths_with_store(data_dir: &DataDir, files: &[BackupFile]) -> Vec<PathBuf> {
+    let names = files.iter().map(|file| &file.name[..]).chain([STORE]);
+    names.map(|name| data_dir.join(name)).collect()
 }
 
 fn differs(data_dir: &DataDir, file: &BackupFile) -> anyhow::Result<bool> {
