@@ -78,14 +78,8 @@ fn copy(file: &Path, copy: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
+    use super::super::test_folder::names_in;
     use super::*;
-
-    fn names_in(folder: &Path) -> BTreeSet<String> {
-        let entries = std::fs::read_dir(folder).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-    }
 
     #[test]
     fn what_is_kept_gets_a_name_that_is_free() {

@@ -23,3 +23,17 @@ pub fn look_quietly<T>(look: impl FnOnce() -> T) -> T {
 pub fn is_standard_stream(file: &Path) -> bool {
     file == Path::new("-")
 }
+
+#[cfg(test)]
+mod test_folder {
+    use std::path::Path;
+
+    /// The names of what lies in a folder, ascending.
+    pub fn names_in(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}

@@ -191,15 +191,11 @@ mod tests {
 
     use rekindle_store::Revision;
 
+    use super::super::test_folder::names_in;
     use super::*;
 
     const HEADER: BackupHeader =
         BackupHeader { revision: Revision(1), created_at_micros: 1, files: 0, objects: 0 };
-
-    fn names_in(folder: &Path) -> Vec<String> {
-        let entries = std::fs::read_dir(folder).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-    }
 
     #[test]
     fn a_backup_is_private_from_its_first_byte_and_has_its_name_when_it_is_whole() {
