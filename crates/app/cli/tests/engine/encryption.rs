@@ -45,7 +45,7 @@ fn password(engine: &Engine) -> String {
     engine.kubectl(&["get", "secret", "db", "-o", template])
 }
 
-/// How the value begins that the store or a backup holds.
+/// Whether this text is anywhere in the file: a store or a backup.
 fn holds(file: &Path, what: &str) -> bool {
     let bytes = std::fs::read(file).unwrap();
     bytes.windows(what.len()).any(|window| window == what.as_bytes())
@@ -61,6 +61,26 @@ fn end(engine: &mut Engine) {
     engine.wait();
 }
 
+/// An engine that encrypts with the key `k1`, and has the Secret.
+struct BackedUpEngine {
+    engine: Engine,
+    configuration: PathBuf,
+    backup: PathBuf,
+}
+
+impl BackedUpEngine {
+    /// Starts it, with configuration and backup in this folder.
+    fn start(folder: &Path, resources: &str) -> Self {
+        let configuration = configure(folder, resources, &[("k1", OLD)]);
+        let engine = Engine::start_with(&argument(&configuration));
+        make_secret(&engine);
+        let backup = folder.join("backup");
+        let output = engine.rekindle(&["backup", backup.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        Self { engine, configuration, backup }
+    }
+}
+
 #[track_caller]
 fn fails(output: &Output) -> String {
     assert!(!output.status.success(), "{}", text(&output.stdout));
@@ -70,20 +90,16 @@ fn fails(output: &Output) -> String {
 #[test]
 fn secrets_are_readable_in_the_api_and_neither_in_the_store_nor_in_a_backup() {
     let folder = tempfile::tempdir().unwrap();
-    let file = configure(folder.path(), "secrets", &[("k1", OLD)]);
-    let mut engine = Engine::start_with(&argument(&file));
-    make_secret(&engine);
+    let BackedUpEngine { mut engine, configuration, backup } =
+        BackedUpEngine::start(folder.path(), "secrets");
     assert_eq!(password(&engine), PLAIN);
-    let backup = folder.path().join("backup");
-    let output = engine.rekindle(&["backup", backup.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
     let store = engine.data_dir().join("store.redb");
     for file in [&store, &backup] {
         assert!(holds(file, "k8s:enc:secretbox:v1:k1:"), "{}", file.display());
         assert!(!is_readable(file), "{}", file.display());
     }
 
-    // an engine that was killed is ended with its key, from another folder
+    // what a killed engine left is ended with its key, which no argument names
     engine.kill();
     let output = engine.rekindle(&["down"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -94,13 +110,13 @@ fn secrets_are_readable_in_the_api_and_neither_in_the_store_nor_in_a_backup() {
         text(&output.stdout)
     };
     assert!(check(&[]).starts_with("1 encrypted object was not looked into"), "{}", check(&[]));
-    assert!(!check(&argument(&file)).contains("encrypted"));
+    assert!(!check(&argument(&configuration)).contains("encrypted"));
 
-    // a backup goes into another data directory with its values as they are
+    // a restore needs no key, and leaves values as they are in the backup
     let output = engine.rekindle(&["restore", backup.to_str().unwrap(), "--force"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(!is_readable(&store));
-    engine.launch(&argument(&file));
+    engine.launch(&argument(&configuration));
     assert_eq!(password(&engine), PLAIN);
 }
 
@@ -150,19 +166,16 @@ fn keys_are_rotated_by_a_start_and_a_missing_one_is_named() {
 #[test]
 fn a_backup_in_which_everything_is_encrypted_is_restored_with_its_key() {
     let folder = tempfile::tempdir().unwrap();
-    let file = configure(folder.path(), "*.*", &[("k1", OLD)]);
-    let mut engine = Engine::start_with(&argument(&file));
-    make_secret(&engine);
-    let backup = folder.path().join("backup");
+    let BackedUpEngine { mut engine, configuration, backup } =
+        BackedUpEngine::start(folder.path(), "*.*");
     let backup = backup.to_str().unwrap();
-    assert!(engine.rekindle(&["backup", backup]).status.success());
     end(&mut engine);
     let refused = fails(&engine.rekindle(&["restore", backup, "--force"]));
     assert!(refused.contains("read the range of Services: "), "{refused}");
     assert!(refused.contains("is encrypted with key \"k1\""), "{refused}");
-    let arguments = ["restore", backup, "--force"].into_iter().chain(argument(&file));
+    let arguments = ["restore", backup, "--force"].into_iter().chain(argument(&configuration));
     let restored = engine.rekindle(&arguments.collect::<Vec<_>>());
     assert!(restored.status.success(), "{}", text(&restored.stderr));
-    engine.launch(&argument(&file));
+    engine.launch(&argument(&configuration));
     assert_eq!(password(&engine), PLAIN);
 }
