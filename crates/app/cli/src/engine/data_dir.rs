@@ -17,7 +17,7 @@
 //!   engine.log           of a detached engine
 //! ```
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ impl DataDir {
                 found.uid()
             );
         }
-        if found.mode() & OTHERS == 0 {
+        if !is_open_to_others(&found) {
             return Ok(());
         }
         let is_engines = [ENGINE_ID, LOCK, STATIC_PODS].iter().any(|file| path.join(file).exists());
@@ -172,6 +172,11 @@ fn create_private(path: &Path) -> anyhow::Result<()> {
 pub fn create_own(path: &Path) -> anyhow::Result<()> {
     create_private(path)?;
     close_to_others(path)
+}
+
+/// Whether other users may do anything with a file or folder.
+pub fn is_open_to_others(found: &Metadata) -> bool {
+    found.mode() & OTHERS != 0
 }
 
 fn close_to_others(path: &Path) -> anyhow::Result<()> {
@@ -246,7 +251,7 @@ mod tests {
         assert!(lock::keep_engines_out(dir.path()).unwrap().is_none(), "no engine has made a lock");
         drop(DataDir::hold(dir.path()).unwrap());
         let readers = [(); 2].map(|()| lock::keep_engines_out(dir.path()).unwrap());
-        assert_eq!(pid_of_holder(dir.path()).unwrap(), None, "the pid in the file is of before");
+        assert_eq!(pid_of_holder(dir.path()).unwrap(), None, "the pid in the file is an older one");
         let error = DataDir::hold(dir.path()).unwrap_err().to_string();
         assert!(error.contains("is being read by") && !error.contains("engine"), "{error}");
         drop(readers);

@@ -1,6 +1,5 @@
 //! The file of `--encryption-provider-config`: kube-apiserver's EncryptionConfiguration.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -10,10 +9,8 @@ use rekindle_api_server::OsEntropy;
 use rekindle_encryption::Encryption;
 use serde_json::Value;
 
+use super::data_dir::is_open_to_others;
 use crate::manifests;
-
-/// Permissions of others than the owner.
-const OTHERS: u32 = 0o077;
 
 /// Reads it; without a file, nothing is encrypted.
 ///
@@ -29,7 +26,7 @@ pub fn read(file: Option<&Path>) -> anyhow::Result<Encryption> {
         entropy.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes);
     };
     let encryption = Encryption::from_value(document, Box::new(random)).with_context(context)?;
-    if std::fs::metadata(file).is_ok_and(|file| file.mode() & OTHERS != 0) {
+    if std::fs::metadata(file).is_ok_and(|found| is_open_to_others(&found)) {
         let file = file.display();
         tracing::warn!(%file, "found keys that other users may read: chmod 600 this file");
     }
