@@ -1,4 +1,4 @@
-//! An API on the store of a data directory, whether anybody is served by it or not.
+//! An API on the store of a data directory, whether it serves clients or not.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub struct OpenedApi {
 }
 
 impl OpenedApi {
-    /// Opens it, with what must be there before anybody asks: the system's namespaces. Logs are
-    /// asked for there.
+    /// Opens it, and creates what must be there before the first request: the system's namespaces.
+    /// It asks `logs` for the logs of containers.
     pub fn open(
         data_dir: &DataDir,
         logs: Arc<dyn NodeLogs>,

@@ -1,6 +1,6 @@
 //! `restore-unfinished`: lies in a data directory while a restore replaces files. Left there, it
-//! says that some files may be those of the backup and others those of before. It names each file
-//! once, with where the file of before is.
+//! says that some files may be those of the backup and others the old ones. It names each file
+//! once, with where the old one is.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const WAS_ABSENT: &str = " did not exist";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplacedFile {
     pub file: PathBuf,
-    /// Where the file of before is kept; none when there was none.
+    /// Where the old file is kept; none when there was none.
     pub aside: Option<PathBuf>,
 }
 
