@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     encrypted(folder.path())
 }
 
-/// The same puts without encryption, and with each provider; then a start with all of it.
+/// Puts without encryption, and with each provider. After each a start with what was put.
 fn encrypted(folder: &Path) -> Result<(), Box<dyn Error>> {
     let key =
         json!({"keys": [{"name": "k", "secret": "b2xkIGtleSBvZiBleGFjdGx5IHRoaXJ0eS10d28gYnk="}]});
@@ -53,7 +53,7 @@ fn encrypted(folder: &Path) -> Result<(), Box<dyn Error>> {
                 "apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
                 "resources": [{"resources": ["secrets"], "providers": [{provider: settings.clone()}]}],
             });
-            // as fast as random bytes, and never the same for one value
+            // no randomness: an engine also asks the kernel for each nonce
             let next = AtomicU8::new(0);
             let random = move |bytes: &mut [u8]| bytes.fill(next.fetch_add(1, Ordering::Relaxed));
             Encryption::from_value(configuration, Box::new(random))
@@ -82,7 +82,8 @@ fn puts(store: &Store, clients: usize, resource: &str) {
         let threads: Vec<_> = (0..clients)
             .map(|client| {
                 let value = &value;
-                scope.spawn(move || put_until(store, (resource, client), value, end))
+                let prefix = format!("/{resource}/default/c{client}-");
+                scope.spawn(move || put_until(store, &prefix, value, end))
             })
             .collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("no client panics")).collect()
@@ -97,19 +98,14 @@ fn puts(store: &Store, clients: usize, resource: &str) {
     );
 }
 
-fn put_until(
-    store: &Store,
-    (resource, client): (&str, usize),
-    value: &Bytes,
-    end: Instant,
-) -> Vec<Duration> {
+fn put_until(store: &Store, prefix: &str, value: &Bytes, end: Instant) -> Vec<Duration> {
     let mut latencies = Vec::new();
     for number in 0.. {
         let start = Instant::now();
         if start >= end {
             break;
         }
-        let key = format!("/{resource}/default/c{client}-{}", number % 500);
+        let key = format!("{prefix}{}", number % 500);
         let mutation = Mutation::Put(&|_| value.clone());
         let written =
             store.write(&key, WritePrecondition::Any, mutation).and_then(|pending| pending.wait());
