@@ -42,8 +42,8 @@ fn write_for_ever(store: &Store, writer: usize) {
             put(store, &key, WritePrecondition::Any, value).unwrap().wait().unwrap().revision
         };
         // One write call a line, so that lines of different threads do not mix.
-        let told = format!("acknowledged {writer} {number} {revision}\n");
-        if std::io::stderr().write_all(told.as_bytes()).is_err() {
+        let report = format!("acknowledged {writer} {number} {revision}\n");
+        if std::io::stderr().write_all(report.as_bytes()).is_err() {
             // The parent is gone without killing this process.
             std::process::exit(1);
         }
@@ -80,8 +80,8 @@ fn run_child_and_kill_it_after(
     let mut seen = 0;
     for line in lines {
         let line = line.unwrap();
-        let Some(told) = line.strip_prefix("acknowledged ") else { continue };
-        let words: Vec<u64> = told.split(' ').map_while(|word| word.parse().ok()).collect();
+        let Some(report) = line.strip_prefix("acknowledged ") else { continue };
+        let words: Vec<u64> = report.split(' ').map_while(|word| word.parse().ok()).collect();
         // The last line may be cut by the kill; then it does not count.
         let [writer, number, revision] = words[..] else { continue };
         last.insert(writer as usize, number as usize);
@@ -117,7 +117,7 @@ fn everything_acknowledged_survives_kill_9() {
             };
             assert!(
                 found == expected(number) || found == expected(number + 1),
-                "writer {writer} was told {number}, found {found:?}"
+                "writer {writer} reported {number}, found {found:?}"
             );
         }
         assert!(store.range(&RangeQuery::default()).unwrap().objects.len() <= WRITERS);
