@@ -65,7 +65,8 @@ enum SpareSupply {
     /// When fewer stand ready than should.
     #[default]
     WhenMissing,
-    /// Never again: they were ended for good. A call that was under way then must not leave one behind.
+    /// Never again: they were ended for good. A call that was under way then must not leave one
+    /// behind.
     Ended,
 }
 
