@@ -2,14 +2,16 @@
 //! a value of a wrong type stands.
 //!
 //! One deserializer does both, as it is compiled for every type of every kind: wrapped around
-//! another one, each half would be compiled for each of them again.
+//! another one, each half would be compiled for each of them again. What does not depend on the
+//! type is in functions of its own, which are compiled once.
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, Expected, MapAccess, SeqAccess,
+    Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
-use serde_json::{Error, Map, Value};
+use serde_json::{Error, Map, Number, Value};
 
 use super::decode_error::DecodeError;
 
@@ -66,11 +68,24 @@ impl StrictNotes<'_> {
     }
 
     /// The value at the current path is done with.
-    fn leave<T>(&mut self, result: &Result<T, Error>) {
-        if result.is_err() && self.failed_at.is_none() {
+    fn leave(&mut self, read: ValueRead) {
+        if read == ValueRead::Failed && self.failed_at.is_none() {
             self.failed_at = Some(self.text());
         }
         self.path.pop();
+    }
+}
+
+/// How reading a value ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ValueRead {
+    Done,
+    Failed,
+}
+
+impl<T> From<&Result<T, Error>> for ValueRead {
+    fn from(result: &Result<T, Error>) -> Self {
+        if result.is_ok() { Self::Done } else { Self::Failed }
     }
 }
 
@@ -94,11 +109,24 @@ impl<'v> Deserializer<'v> for StrictValue<'_, 'v> {
                 let read = visitor.visit_seq(&mut items)?;
                 all_taken(items.rest.len(), &"fewer elements in array").map(|()| read)
             }
-            Value::Object(fields) => {
-                let mut fields = StrictFields::new(fields, self.notes);
-                let read = visitor.visit_map(&mut fields)?;
-                all_taken(fields.rest.len(), &"fewer elements in map").map(|()| read)
-            }
+            Value::Object(fields) => visit_fields(fields, self.notes, visitor),
+        }
+    }
+
+    /// Most types are structs. Only what their visitors take is compiled for each of them.
+    fn deserialize_struct<V: Visitor<'v>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.value {
+            Value::Object(fields) => visit_fields(fields, self.notes, visitor),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => Err(wrong_type(self.value, &visitor)),
         }
     }
 
@@ -142,8 +170,36 @@ impl<'v> Deserializer<'v> for StrictValue<'_, 'v> {
     forward_to_deserialize_any! {
         <V: Visitor<'v>>
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier
+        tuple_struct map identifier
     }
+}
+
+fn visit_fields<'v, V: Visitor<'v>>(
+    fields: &'v Map<String, Value>,
+    notes: &mut StrictNotes<'v>,
+    visitor: V,
+) -> Result<V::Value, Error> {
+    let mut fields = StrictFields::new(fields, notes);
+    let read = visitor.visit_map(&mut fields)?;
+    all_taken(fields.rest.len(), &"fewer elements in map").map(|()| read)
+}
+
+/// The error of serde for a value that a visitor does not take.
+fn wrong_type(value: &Value, expected: &dyn Expected) -> Error {
+    let number = |number: &Number| match (number.as_u64(), number.as_i64()) {
+        (Some(value), _) => Unexpected::Unsigned(value),
+        (None, Some(value)) => Unexpected::Signed(value),
+        (None, None) => Unexpected::Float(number.as_f64().unwrap_or_default()),
+    };
+    let found = match value {
+        Value::Null => Unexpected::Unit,
+        Value::Bool(value) => Unexpected::Bool(*value),
+        Value::Number(value) => number(value),
+        Value::String(text) => Unexpected::Str(text),
+        Value::Array(_) => Unexpected::Seq,
+        Value::Object(_) => Unexpected::Map,
+    };
+    Error::invalid_type(found, expected)
 }
 
 /// A visitor that leaves something behind expected less.
@@ -166,7 +222,7 @@ impl<'v> SeqAccess<'v> for StrictItems<'_, 'v> {
         let Some((index, value)) = self.rest.next() else { return Ok(None) };
         self.notes.path.push(PathStep::Index(index));
         let read = seed.deserialize(StrictValue { value, notes: self.notes });
-        self.notes.leave(&read);
+        self.notes.leave(ValueRead::from(&read));
         read.map(Some)
     }
 
@@ -203,17 +259,19 @@ impl<'v> MapAccess<'v> for StrictFields<'_, 'v> {
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
         let Some(name) = self.next_name() else { return Ok(None) };
-        let read = seed.deserialize(BorrowedStrDeserializer::new(name));
-        if read.is_err() {
-            self.notes.leave(&read);
+        match seed.deserialize(BorrowedStrDeserializer::new(name)) {
+            Ok(key) => Ok(Some(key)),
+            Err(error) => {
+                self.notes.leave(ValueRead::Failed);
+                Err(error)
+            }
         }
-        read.map(Some)
     }
 
     fn next_value_seed<T: DeserializeSeed<'v>>(&mut self, seed: T) -> Result<T::Value, Error> {
         let value = self.value.take().ok_or_else(|| Error::custom("value is missing"))?;
         let read = seed.deserialize(StrictValue { value, notes: self.notes });
-        self.notes.leave(&read);
+        self.notes.leave(ValueRead::from(&read));
         read
     }
 
