@@ -244,7 +244,7 @@ impl Acknowledgements {
         }
         found.iter().find_map(|found| {
             let uid = kinds::uid_of(&found.value).filter(|uid| self.leaving.contains(uid))?;
-            let StoredObject { key, revision, value } = found;
+            let StoredObject { key, revision, value, .. } = found;
             (!kinds::is_leaving(value)).then(|| {
                 format!("P8: {key} with UID {uid} was answered to go, and revision {revision} is there as if nobody had asked for that")
             })
@@ -285,8 +285,7 @@ mod tests {
     use super::*;
 
     fn object(key: &str, revision: u64, text: &str) -> StoredObject {
-        let value = Bytes::copy_from_slice(text.as_bytes());
-        StoredObject { key: ObjectKey::from(key), revision: Revision(revision), value }
+        StoredObject::new(key, Revision(revision), text.to_owned())
     }
 
     fn put(key: &str, revision: u64, text: &str) -> StoreEvent {

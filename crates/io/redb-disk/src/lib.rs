@@ -189,11 +189,8 @@ fn read_objects(database: &Database) -> Result<Vec<StoredObject>, redb::Error> {
     for row in table.iter()? {
         let (key, value) = row?;
         let (revision, value) = value.value();
-        objects.push(StoredObject {
-            key: key.value().into(),
-            revision: Revision(revision),
-            value: Bytes::copy_from_slice(value),
-        });
+        let value = Bytes::copy_from_slice(value);
+        objects.push(StoredObject::new(key.value(), Revision(revision), value));
     }
     Ok(objects)
 }

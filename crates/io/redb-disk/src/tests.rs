@@ -122,8 +122,7 @@ impl StorageBackend for Storage {
 }
 
 fn object(key: &str, revision: u64, value: &str) -> Arc<StoredObject> {
-    let value = Bytes::copy_from_slice(value.as_bytes());
-    Arc::new(StoredObject { key: key.into(), revision: Revision(revision), value })
+    Arc::new(StoredObject::new(key, Revision(revision), value.to_owned()))
 }
 
 /// A key, and the object there before and after.

@@ -280,7 +280,7 @@ impl EncodedPut {
     /// Remembers what was queued.
     fn remember(self, api: &ApiShared, key: &str) {
         let (revision, value) = self.written.into_inner();
-        let stored = StoredObject { key: key.into(), revision, value };
+        let stored = StoredObject::new(key, revision, value);
         api.decoded.put(&stored, self.object.into_inner().into_stored_form().into());
     }
 }

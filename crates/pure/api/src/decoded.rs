@@ -57,7 +57,7 @@ impl DecodeCache {
     /// Remembers what is behind a text, unless a newer version is remembered: who reads what was
     /// before does so once, and who changes what is does so again and again.
     pub(crate) fn put(&self, stored: &StoredObject, object: Arc<dyn AnyObject>) {
-        let StoredObject { key, revision, value } = stored;
+        let StoredObject { key, revision, value, .. } = stored;
         let mut generations = self.lock();
         let known = generations.young.get(key).or_else(|| generations.old.get(key));
         if known.is_some_and(|known| known.revision > *revision) {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn object(key: &str, text: &str) -> StoredObject {
-        StoredObject { key: key.into(), revision: Revision(1), value: Bytes::from(text.to_owned()) }
+        StoredObject::new(key, Revision(1), text.to_owned())
     }
 
     fn remember(decoded: &DecodeCache, stored: &StoredObject) {

@@ -21,10 +21,7 @@ impl<D: Disk> EncryptedDisk<D> {
     fn on_disk(&self, object: &Arc<StoredObject>) -> Arc<StoredObject> {
         match self.encryption.sealed(object) {
             None => Arc::clone(object),
-            Some(value) => {
-                let StoredObject { key, revision, .. } = object.as_ref();
-                Arc::new(StoredObject { key: key.clone(), revision: *revision, value })
-            }
+            Some(value) => Arc::new(StoredObject::new(object.key.clone(), object.revision, value)),
         }
     }
 }

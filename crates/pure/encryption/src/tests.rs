@@ -41,7 +41,7 @@ fn encryption(providers: Value) -> Encryption {
 }
 
 fn object(key: &str, value: &str) -> StoredObject {
-    StoredObject { key: key.into(), revision: Revision(1), value: value.to_owned().into() }
+    StoredObject::new(key, Revision(1), value.to_owned())
 }
 
 fn sealed(encryption: &Encryption, object: &StoredObject) -> StoredObject {

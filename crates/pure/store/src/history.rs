@@ -115,8 +115,7 @@ mod tests {
     use crate::object::StoredObject;
 
     fn put(key: &str, revision: u64) -> StoreEvent {
-        let object =
-            StoredObject { key: key.into(), revision: Revision(revision), value: Bytes::new() };
+        let object = StoredObject::new(key, Revision(revision), Bytes::new());
         StoreEvent::Put { object: Arc::new(object), previous: None }
     }
 

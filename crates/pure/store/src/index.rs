@@ -102,11 +102,7 @@ mod tests {
     use super::*;
 
     fn live(key: &str, revision: u64) -> ObjectVersion {
-        ObjectVersion::Live(Arc::new(StoredObject {
-            key: key.into(),
-            revision: Revision(revision),
-            value: Bytes::new(),
-        }))
+        ObjectVersion::Live(Arc::new(StoredObject::new(key, Revision(revision), Bytes::new())))
     }
 
     fn revisions(index: &VersionIndex, prefix: &str, at: u64) -> Vec<u64> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::key::{ObjectKey, Revision};
+use crate::terms::KnownTerms;
 
 /// One version of an object. The store does not look into the value.
 #[derive(Clone, PartialEq, Eq)]
@@ -16,6 +17,16 @@ pub struct StoredObject {
     pub revision: Revision,
     /// The encoded object, shared by all readers and watchers.
     pub value: Bytes,
+    /// What readers found in the value.
+    pub terms: KnownTerms,
+}
+
+impl StoredObject {
+    /// A version that no reader has looked at.
+    pub fn new(key: impl Into<ObjectKey>, revision: Revision, value: impl Into<Bytes>) -> Self {
+        let (key, value) = (key.into(), value.into());
+        Self { key, revision, value, terms: KnownTerms::default() }
+    }
 }
 
 impl fmt::Debug for StoredObject {

@@ -90,10 +90,13 @@ impl VisibleState {
         };
         let start_after = query.start_after.as_ref().map(|key| key.as_str());
         let mut found = self.index.range(&query.prefix, start_after, revision);
-        let (objects, remaining) = match query.limit {
-            None => (found.cloned().collect(), 0),
-            Some(limit) => (found.by_ref().take(limit).cloned().collect(), found.count()),
+        let mut wanted =
+            found.by_ref().filter(|object| object.terms.may_have_all(&query.terms)).cloned();
+        let objects = match query.limit {
+            None => wanted.collect(),
+            Some(limit) => wanted.by_ref().take(limit).collect(),
         };
+        let remaining = found.count();
         Ok(RangePage { objects, revision, remaining })
     }
 

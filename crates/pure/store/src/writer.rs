@@ -299,7 +299,7 @@ fn event_of(
             let value = encode(revision);
             check_size(key, &value, limits)?;
             let key = previous.as_ref().map_or_else(|| key.into(), |object| object.key.clone());
-            let object = Arc::new(StoredObject { key, revision, value });
+            let object = Arc::new(StoredObject::new(key, revision, value));
             Ok(StoreEvent::Put { object, previous })
         }
     }

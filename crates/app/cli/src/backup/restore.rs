@@ -320,11 +320,8 @@ mod tests {
             "metadata": {"name": "kubernetes", "resourceVersion": "1"},
             "spec": {"cidrs": [range]},
         });
-        let object = StoredObject {
-            key: "/servicecidrs.networking.k8s.io/kubernetes".into(),
-            revision: Revision(1),
-            value: value.to_string().into(),
-        };
+        let key = "/servicecidrs.networking.k8s.io/kubernetes";
+        let object = StoredObject::new(key, Revision(1), value.to_string());
         let mut encoder = BackupEncoder::new(&BackupHeader {
             revision: Revision(1),
             created_at_micros: 1,

@@ -342,11 +342,8 @@ fn map(name: &str, revision: u64) -> StoredObject {
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": name, "namespace": "default", "resourceVersion": revision.to_string()},
     });
-    StoredObject {
-        key: format!("/configmaps/default/{name}").into(),
-        revision: Revision(revision),
-        value: value.to_string().into(),
-    }
+    let key = format!("/configmaps/default/{name}");
+    StoredObject::new(key, Revision(revision), value.to_string())
 }
 
 /// The keys of an engine, which all say this.
@@ -547,11 +544,8 @@ fn an_interrupted_restore_keeps_engines_out_until_it_is_repeated() {
         "metadata": {"name": "kubernetes", "resourceVersion": "5"},
         "spec": {"cidrs": ["10.96.0.0/16"]},
     });
-    let range = StoredObject {
-        key: "/servicecidrs.networking.k8s.io/kubernetes".into(),
-        revision: Revision(5),
-        value: range.to_string().into(),
-    };
+    let key = "/servicecidrs.networking.k8s.io/kubernetes";
+    let range = StoredObject::new(key, Revision(5), range.to_string());
     craft(&file, 20, &[map("b", 7), range], &keys("new"));
     let output =
         fails(&with_mounted_file(&range_file, &["restore", file_name, "--force"], &data_dir));

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rekindle_store::TermFilter;
+
 use super::TERMS_MAX;
 use crate::validation::names;
 
@@ -54,6 +56,19 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
+    /// The terms of all objects that are selected: of each label that has to have one value.
+    pub(super) fn terms(&self) -> TermFilter {
+        let mut terms = TermFilter::default();
+        for LabelRequirement { key, condition } in &self.requirements {
+            if let LabelCondition::In(values) = condition
+                && values.len() == 1
+            {
+                values.iter().for_each(|value| terms.insert(&(key, value)));
+            }
+        }
+        terms
+    }
+
     /// Whether labels satisfy all requirements.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|requirement| {
@@ -71,6 +86,13 @@ impl LabelSelector {
             }
         })
     }
+}
+
+/// The terms of an object with these labels.
+pub(super) fn terms_of(labels: &BTreeMap<String, String>) -> TermFilter {
+    let mut terms = TermFilter::default();
+    labels.iter().for_each(|label| terms.insert(&label));
+    terms
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -260,6 +282,12 @@ mod tests {
         ] {
             let parsed = LabelSelector::parse(selector).expect(selector);
             assert_eq!(parsed.matches(&web), selected, "{selector}");
+            let may_be = terms_of(&web).may_have_all(&parsed.terms());
+            assert!(may_be || !selected, "the store leaves {selector} out");
+        }
+        for selector in ["app=db", "app=web,tier=b", "tier in (app)"] {
+            let terms = LabelSelector::parse(selector).unwrap().terms();
+            assert!(!terms_of(&web).may_have_all(&terms), "the store looks at {selector}");
         }
     }
 

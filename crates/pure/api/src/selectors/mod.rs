@@ -6,7 +6,7 @@ pub mod label;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use rekindle_store::StoredObject;
+use rekindle_store::{StoredObject, TermFilter};
 use serde::Deserialize;
 
 use crate::registry::{AnyObject, KindEntry, ResourceScope};
@@ -25,6 +25,7 @@ const TERMS_MAX: usize = 1_000;
 pub struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
+    terms: TermFilter,
 }
 
 impl Selection {
@@ -35,7 +36,8 @@ impl Selection {
         let fields =
             FieldSelector::parse(&options.field_selector).map_err(ApiError::bad_request)?;
         fields.check(entry)?;
-        Ok(Self { labels, fields })
+        let terms = labels.terms();
+        Ok(Self { labels, fields, terms })
     }
 
     /// True when it selects everything.
@@ -53,15 +55,23 @@ impl Selection {
         self.fields.exact("metadata.namespace")
     }
 
+    /// What the store knows of all objects that are selected, once a reader has looked at them.
+    pub(crate) const fn terms(&self) -> TermFilter {
+        self.terms
+    }
+
     /// Whether a stored object is selected. Decodes only as much of it as it must.
     pub fn selects(&self, entry: &KindEntry, object: &StoredObject) -> bool {
         if self.is_everything() {
             return true;
         }
+        if !object.terms.may_have_all(&self.terms) {
+            return false;
+        }
         let (namespace, name) = names_of_key(entry, object.key.as_str());
         if self.fields.needs_only_names() {
             return self.fields.matches(|field| name_field(field, namespace, name))
-                && (self.labels.is_everything() || self.labels.matches(&labels_of(&object.value)));
+                && (self.labels.is_everything() || self.labels_match(object));
         }
         // What this registry wrote it can read; if not, the object is shown to nobody rather than
         // to the wrong one.
@@ -69,6 +79,13 @@ impl Selection {
             .codec
             .decode_stored(&object.value)
             .is_ok_and(|object| self.selects_object(object.as_ref()))
+    }
+
+    /// Reads the labels, and leaves them with the object as terms for readers to come.
+    fn labels_match(&self, object: &StoredObject) -> bool {
+        let labels = labels_of(&object.value);
+        object.terms.learn(label::terms_of(&labels));
+        self.labels.matches(&labels)
     }
 
     /// Whether a decoded object is selected.

@@ -47,9 +47,14 @@ pub(super) fn selected(
     call: &ApiCall<'_>,
     selection: &Selection,
 ) -> Result<Vec<Arc<StoredObject>>, ApiError> {
-    let query = RangeQuery { prefix: prefix(call, selection), ..RangeQuery::default() };
-    let range = call.api.store.range(&query)?;
+    let range = call.api.store.range(&query(call, selection))?;
     Ok(range.objects.into_iter().filter(|object| selection.selects(call.entry, object)).collect())
+}
+
+/// Reads everything that may be selected.
+pub(super) fn query(call: &ApiCall<'_>, selection: &Selection) -> RangeQuery {
+    let (prefix, terms) = (prefix(call, selection), selection.terms());
+    RangeQuery { prefix, terms, ..RangeQuery::default() }
 }
 
 /// What all keys that may be selected begin with.
@@ -83,10 +88,10 @@ fn page(call: &ApiCall<'_>, selection: &Selection) -> Result<ListPage, ApiError>
     loop {
         let wanted = limit.map(|limit| limit - objects.len());
         let query = RangeQuery {
-            prefix: prefix(call, selection),
             start_after: start_after.clone(),
             limit: wanted,
             at,
+            ..query(call, selection)
         };
         let range = call
             .api

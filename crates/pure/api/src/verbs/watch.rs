@@ -1,7 +1,7 @@
 //! watch: the changes of a collection from a revision on (P6: ordered, unique, none missing,
 //! resumable).
 
-use rekindle_store::{RangeQuery, Revision};
+use rekindle_store::Revision;
 
 use super::list;
 use crate::call::ApiCall;
@@ -22,9 +22,7 @@ pub(crate) fn watch(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let stream = match start(call)? {
         WatchStart::After(revision) => stream_after(call, selection, form, revision),
         WatchStart::WithState { end_mark } => {
-            let query =
-                RangeQuery { prefix: list::prefix(call, &selection), ..RangeQuery::default() };
-            let range = call.api.store.range(&query)?;
+            let range = call.api.store.range(&list::query(call, &selection))?;
             let mut stream = stream_after(call, selection, form, range.revision);
             stream.begin_with(range.objects, end_mark.then_some(range.revision));
             stream

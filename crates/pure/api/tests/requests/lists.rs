@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rekindle_store::StoreLimits;
 use serde_json::{Value, json};
 
-use crate::harness::{Bench, CONFIG_MAPS, PODS, Reply, config_map, pod};
+use crate::harness::{Bench, CONFIG_MAPS, PODS, Reply, config_map, events, pod};
 
 fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap();
@@ -103,6 +103,31 @@ fn selectors_choose() {
         names(&bench.get(&format!("{PODS}?fieldSelector=spec.nodeName%3D,status.phase%3DPending"))),
         ["q"]
     );
+}
+
+/// The store leaves out objects that an earlier list found to have other labels.
+#[test]
+fn a_label_that_changes_selects_anew() {
+    let mut bench = bench();
+    let odd = format!("{CONFIG_MAPS}?labelSelector=even%3Dfalse");
+    let mut watch = bench.watch(&format!("{odd}&watch=true"));
+    let first = bench.get(&odd);
+    assert_eq!(names(&first), ["m1", "m3", "m5", "m7", "m9"]);
+    for (name, even) in [("m2", "false"), ("m3", "true"), ("m2", "false")] {
+        let labels = json!({"metadata": {"labels": {"even": even}}}).to_string();
+        bench.patch("merge-patch+json", &format!("{CONFIG_MAPS}/{name}"), &labels).ok();
+    }
+    assert_eq!(names(&bench.get(&odd)), ["m1", "m2", "m5", "m7", "m9"]);
+    let changes = events(&mut watch);
+    let seen: Vec<_> = changes
+        .iter()
+        .map(|event| [&event["type"], &event["object"]["metadata"]["name"]].map(Value::as_str))
+        .skip(5)
+        .collect();
+    assert_eq!(seen, [[Some("ADDED"), Some("m2")], [Some("DELETED"), Some("m3")]]);
+    let before = first["metadata"]["resourceVersion"].as_str().unwrap();
+    let exact = format!("{odd}&resourceVersionMatch=Exact&resourceVersion={before}");
+    assert_eq!(names(&bench.get(&exact)), names(&first), "as it was");
 }
 
 #[test]

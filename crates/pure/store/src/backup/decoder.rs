@@ -8,7 +8,7 @@ use super::{
     BackupError, BackupFile, BackupHeader, CHECKSUM_BYTES, FILE_BYTES_MAX, FILES_MAX, FORMAT,
     HEADER_BYTES, MAGIC, OBJECT_BYTES_MAX, REVISION_MAX,
 };
-use crate::key::{ObjectKey, Revision};
+use crate::key::Revision;
 use crate::object::StoredObject;
 
 /// A part of a backup.
@@ -139,8 +139,7 @@ impl BackupDecoder {
             )));
         }
         self.go_on(newest, 0, objects - 1);
-        let (key, revision) = (ObjectKey::from(name), Revision(revision));
-        Ok(Some(BackupPart::Object(StoredObject { key, revision, value: bytes })))
+        Ok(Some(BackupPart::Object(StoredObject::new(name, Revision(revision), bytes))))
     }
 
     fn checksum(&mut self) -> Result<(), BackupError> {

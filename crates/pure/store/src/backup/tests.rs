@@ -4,7 +4,6 @@ use proptest::collection::btree_map;
 use proptest::prelude::*;
 
 use super::*;
-use crate::key::ObjectKey;
 use crate::memory::MemoryDisk;
 use crate::object::StoredObject;
 use crate::store::Store;
@@ -29,10 +28,8 @@ impl Content {
             name: (*name).to_owned(),
             content: Bytes::copy_from_slice(content),
         };
-        let object = |(key, revision, value): &(&str, u64, &[u8])| StoredObject {
-            key: ObjectKey::from(*key),
-            revision: Revision(*revision),
-            value: Bytes::copy_from_slice(value),
+        let object = |(key, revision, value): &(&str, u64, &[u8])| {
+            StoredObject::new(*key, Revision(*revision), value.to_vec())
         };
         let (files, objects) =
             (files.iter().map(file).collect(), objects.iter().map(object).collect());

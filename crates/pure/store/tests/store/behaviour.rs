@@ -10,7 +10,7 @@ use futures_core::Stream;
 use rekindle_store::memory::{DiskFault, MemoryDisk};
 use rekindle_store::{
     Committer, Compaction, Mutation, RangeQuery, Revision, Store, StoreError, StoreLimits,
-    StoreWrite, WritePrecondition,
+    StoreWrite, TermFilter, WritePrecondition,
 };
 
 use crate::support::{self, delete, drain, put, revision};
@@ -240,6 +240,33 @@ fn pages_at_one_revision_do_not_see_what_was_written_between_them() {
     assert_eq!(store.count("/pods/"), 4);
     assert_eq!([3, 4].map(|objects| store.has_more_than("/pods/", objects)), [true, false]);
     assert_eq!(store.range(&RangeQuery { limit: Some(0), ..first }).unwrap().remaining, 4);
+}
+
+#[test]
+fn a_range_leaves_out_what_readers_know_not_to_have_the_wanted_terms() {
+    let (store, mut committer, _disk) = open();
+    for name in ["a", "b", "c", "d"] {
+        let _made = put(&store, &format!("/pods/{name}"), WritePrecondition::Any, "1").unwrap();
+    }
+    committer.commit_pending().unwrap();
+    let [red, blue] = ["red", "blue"].map(|term| {
+        let mut terms = TermFilter::default();
+        terms.insert(term);
+        terms
+    });
+    let all = RangeQuery { prefix: "/pods/".into(), ..Default::default() };
+    let wanted = RangeQuery { terms: red, ..all.clone() };
+    assert_eq!(keys(&store, &wanted), keys(&store, &all), "no reader has looked");
+    for (object, terms) in store.range(&all).unwrap().objects.iter().zip([red, blue, red, red]) {
+        object.terms.learn(terms);
+    }
+    assert_eq!(keys(&store, &wanted), ["/pods/a", "/pods/c", "/pods/d"]);
+    assert_eq!(keys(&store, &all).len(), 4, "whatever the terms");
+    let page = store.range(&RangeQuery { limit: Some(2), ..wanted.clone() }).unwrap();
+    assert_eq!((page.objects.len(), page.remaining), (2, 1));
+    let _made = put(&store, "/pods/b", WritePrecondition::Any, "2").unwrap();
+    committer.commit_pending().unwrap();
+    assert_eq!(keys(&store, &wanted).len(), 4, "no reader has looked at the new version");
 }
 
 #[test]

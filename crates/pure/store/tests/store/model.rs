@@ -277,6 +277,7 @@ impl World {
             start_after: start_after.map(ObjectKey::from),
             limit,
             at: Some(Revision(at)),
+            ..RangeQuery::default()
         };
         let range = match self.store.range(&query) {
             Ok(range) => range,
