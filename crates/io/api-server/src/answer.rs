@@ -47,11 +47,11 @@ impl Front {
             RequestOutcome::Write(write) => respond(write.await),
             RequestOutcome::Watch(watch) => {
                 let timeout = Duration::from_secs(watch.timeout_seconds);
-                let clock = Arc::clone(&self.clock);
+                let means = (Arc::clone(&self.clock), Arc::clone(&self.pods));
                 let open = self.metrics.watch_begun(asked.labels);
                 let phase = self.phase.subscribe();
                 let content_type = watch.stream.content_type();
-                let body = FrontBody::watch(watch.stream, timeout, clock, phase, open);
+                let body = FrontBody::watch(watch.stream, timeout, means, phase, open);
                 stream(body, content_type)
             }
             RequestOutcome::Log(query) => self.log(query).await,

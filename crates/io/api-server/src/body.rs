@@ -17,10 +17,15 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use super::audit::AuditTrail;
 use super::clock::Clock;
 use super::metrics::OpenCount;
+use super::pod_dialer::PodDialer;
 use super::shares::RequestShare;
+use super::webhooks;
 
 /// Bytes as they come, of a log for example. An error ends the answer; the client sees it cut off.
 pub type LogStream = BoxStream<'static, Result<Bytes, std::io::Error>>;
+
+/// How long the webhooks may take that convert what a watch shows. Each has a time of its own.
+const ASKED_WITHIN: Duration = Duration::from_secs(60);
 
 /// How often a quiet watch gets a bookmark, as upstream.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
@@ -59,6 +64,10 @@ struct WatchBody {
     bookmark: Pin<Box<Sleep>>,
     /// Resolves when the front goes down.
     stopping: BoxFuture<'static, ()>,
+    /// How webhooks are asked that convert what the watch shows.
+    dialer: Arc<dyn PodDialer>,
+    /// What they are asked now.
+    asking: Option<BoxFuture<'static, Vec<Result<Bytes, String>>>>,
     /// Whether the time is over and everything was sent.
     is_over: bool,
     /// Counts it as open.
@@ -120,7 +129,7 @@ impl FrontBody {
     pub(super) fn watch(
         stream: EventStream,
         timeout: Duration,
-        clock: Clock,
+        (clock, dialer): (Clock, Arc<dyn PodDialer>),
         mut phase: watch::Receiver<FrontPhase>,
         open: OpenCount,
     ) -> Self {
@@ -134,6 +143,8 @@ impl FrontBody {
             deadline: Box::pin(sleep(timeout)),
             bookmark: Box::pin(sleep(BOOKMARK_INTERVAL)),
             stopping: Box::pin(stopping),
+            dialer,
+            asking: None,
             is_over: false,
             _open: open,
         })))
@@ -148,8 +159,24 @@ impl WatchBody {
             return Poll::Ready(None);
         }
         let now = (self.clock)();
-        if let Poll::Ready(line) = self.stream.poll_next(context, now) {
-            return Poll::Ready(line);
+        loop {
+            if let Some(asking) = &mut self.asking {
+                let Poll::Ready(answers) = asking.as_mut().poll(context) else { break };
+                self.asking = None;
+                self.stream.answer(answers);
+            }
+            if let Poll::Ready(line) = self.stream.poll_next(context, now) {
+                return Poll::Ready(line);
+            }
+            let questions = self.stream.questions();
+            if questions.is_empty() {
+                break;
+            }
+            let dialer = Arc::clone(&self.dialer);
+            self.asking = Some(Box::pin(async move {
+                let deadline = Instant::now() + ASKED_WITHIN;
+                webhooks::ask_all(&dialer, questions, deadline).await
+            }));
         }
         let over = self.deadline.as_mut().poll(context).is_ready()
             || self.stopping.as_mut().poll(context).is_ready();

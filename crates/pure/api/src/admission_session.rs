@@ -1,4 +1,5 @@
-//! What one request has drawn and learned so far, when webhooks have to be asked.
+//! What one request has drawn and learned so far, when webhooks have to be asked: those of
+//! admission, and those that convert objects between versions.
 //!
 //! The core does no IO. When it meets a webhook that has not answered yet, it says what to ask, and
 //! gives up. Once the front has asked, it handles the same request again, from its beginning and on
@@ -20,6 +21,8 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::admission::webhooks::{ReviewAnswer, StoredWebhook, WebhookReview};
+use crate::custom::ConversionReview;
+use crate::status::ApiError;
 
 /// A question to a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +35,10 @@ pub struct WebhookQuestion {
     pub ca_bundle: Bytes,
     /// Seconds that it has.
     pub timeout_seconds: u32,
-    /// An AdmissionReview, as JSON.
+    /// An AdmissionReview or a ConversionReview, as JSON.
     pub body: Bytes,
+    /// The longest answer.
+    pub answer_bytes_max: usize,
 }
 
 /// Where a webhook is.
@@ -51,15 +56,24 @@ const QUESTIONS_MAX: usize = 64;
 const QUESTION_BYTES_MAX: usize = 8 << 20;
 
 /// Tells what was asked; the content itself may be large.
-type ContentDigest = [u8; 32];
+pub(crate) type ContentDigest = [u8; 32];
 
 /// What was asked in the current run.
-struct OpenReview {
-    webhook: Arc<StoredWebhook>,
-    content: ContentDigest,
-    review: WebhookReview,
+struct OpenQuestion {
+    asked: AskedReview,
     question: WebhookQuestion,
 }
+
+/// What a question is about.
+enum AskedReview {
+    /// Whether a webhook of admission allows a write.
+    Admission { webhook: Arc<StoredWebhook>, content: ContentDigest, review: WebhookReview },
+    /// What objects are in another version.
+    Conversion(ConversionReview),
+}
+
+/// What objects are in another version, or why that is not known.
+type ConvertedObjects = BTreeMap<ContentDigest, Result<Bytes, String>>;
 
 /// The version of a webhook, by where it lies, and what it was asked.
 type ReviewKey = (usize, ContentDigest);
@@ -87,25 +101,31 @@ pub struct AdmissionSession {
     numbers_taken: Cell<usize>,
     is_counted: Cell<bool>,
     answered: RefCell<BTreeMap<ReviewKey, Answered>>,
-    open: RefCell<Vec<OpenReview>>,
+    converted: RefCell<ConvertedObjects>,
+    open: RefCell<Vec<OpenQuestion>>,
 }
 
 impl AdmissionSession {
     /// Says what the open questions were answered, in their order: with a body, or that the webhook
     /// could not be asked.
     pub fn answer(&mut self, answers: Vec<Result<Bytes, String>>) {
-        let open = self.open.get_mut();
-        for (asked, answer) in open.drain(..).zip(answers) {
-            let answer = match answer {
-                Ok(body) => asked.review.read_answer(&body).map_err(|why| why.to_string()),
-                Err(why) => {
-                    let url = &asked.question.target.url;
-                    Err(format!("failed to call webhook: Post {url:?}: {why}"))
+        for (open, answer) in self.open.get_mut().drain(..).zip(answers) {
+            let url = &open.question.target.url;
+            let answer = answer.map_err(|why| format!("Post {url:?}: {why}"));
+            match open.asked {
+                AskedReview::Admission { webhook, content, review } => {
+                    let answer = match answer {
+                        Ok(body) => review.read_answer(&body).map_err(|why| why.to_string()),
+                        Err(why) => Err(format!("failed to call webhook: {why}")),
+                    };
+                    let key = review_key(&webhook, content);
+                    let answered = Answered { _webhook: webhook, answer: Arc::new(answer) };
+                    self.answered.get_mut().insert(key, answered);
                 }
-            };
-            let key = review_key(&asked.webhook, asked.content);
-            let answered = Answered { _webhook: asked.webhook, answer: Arc::new(answer) };
-            self.answered.get_mut().insert(key, answered);
+                AskedReview::Conversion(review) => {
+                    self.converted.get_mut().extend(review.read_answer(answer));
+                }
+            }
         }
     }
 
@@ -146,8 +166,20 @@ impl AdmissionSession {
         }
         let (review, question) = ask();
         let webhook = Arc::clone(webhook);
-        self.open.borrow_mut().push(OpenReview { webhook, content: digest, review, question });
+        let asked = AskedReview::Admission { webhook, content: digest, review };
+        self.open.borrow_mut().push(OpenQuestion { asked, question });
         None
+    }
+
+    /// What a webhook has made of an object in another version, if it was asked.
+    pub(crate) fn converted(&self, object: &ContentDigest) -> Option<Result<Bytes, String>> {
+        self.converted.borrow().get(object).cloned()
+    }
+
+    /// Asks a webhook what objects are in another version.
+    pub(crate) fn convert(&self, review: ConversionReview, question: WebhookQuestion) {
+        let asked = AskedReview::Conversion(review);
+        self.open.borrow_mut().push(OpenQuestion { asked, question });
     }
 
     /// True the first time that Pod Security looks at the request: it counts requests, not runs.
@@ -182,6 +214,12 @@ impl AdmissionSession {
         }
         names[at].1.clone()
     }
+}
+
+/// Ends a run that cannot go on. Clients never see it: [`crate::Api::handle_in`] answers with the
+/// questions.
+pub(crate) fn waits() -> ApiError {
+    ApiError::internal("a webhook has not answered yet")
 }
 
 #[cfg(test)]

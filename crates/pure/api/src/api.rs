@@ -161,7 +161,10 @@ impl Api {
         if !questions.is_empty() {
             return RequestOutcome::Webhooks(questions);
         }
-        let outcome = outcome.unwrap_or_else(|error| RequestOutcome::Answer(error.into()));
+        let mut outcome = outcome.unwrap_or_else(|error| RequestOutcome::Answer(error.into()));
+        if let RequestOutcome::Watch(watch) = &mut outcome {
+            watch.stream.convert_with(&self.shared);
+        }
         match accept::preferred_encoding(&request.accept) {
             AnswerEncoding::Json => outcome,
             AnswerEncoding::Protobuf => outcome.in_protobuf(),

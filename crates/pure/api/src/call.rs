@@ -13,6 +13,7 @@ use rekindle_store::{
 use rekindle_types::Tick;
 
 use crate::admission_session::AdmissionSession;
+use crate::custom::{ObjectConversion, with_revision_of};
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 pub(crate) use crate::registry::ObjectPart;
 use crate::registry::{AnyObject, KindEntry, RequestContext};
@@ -60,6 +61,16 @@ pub(crate) fn with_retries<T>(
 impl<'a> ApiCall<'a> {
     pub(crate) fn context(&self) -> RequestContext<'a> {
         RequestContext { now: self.request.now, identity: &self.request.identity }
+    }
+
+    /// The same request in another version of the kind.
+    pub(crate) fn in_version<'b>(&self, entry: &'b Arc<KindEntry>) -> ApiCall<'b>
+    where
+        'a: 'b,
+    {
+        let options = self.options.clone();
+        let Self { api, path, request, session, .. } = *self;
+        ApiCall { api, entry, path, options, request, session }
     }
 
     pub(crate) fn form(&self) -> Result<Representation, ApiError> {
@@ -132,15 +143,44 @@ impl<'a> ApiCall<'a> {
         self.api.store.newest(&self.key()).ok_or_else(|| self.not_found())
     }
 
-    /// What is behind a stored text, to look at.
-    pub(crate) fn read(&self, object: &StoredObject) -> Result<Arc<dyn AnyObject>, ApiError> {
-        self.api.read(self.entry, object)
+    /// What is behind a stored text in the version of the request, to look at.
+    pub(crate) fn read(&self, object: &Arc<StoredObject>) -> Result<Arc<dyn AnyObject>, ApiError> {
+        let shown = ObjectConversion::of_call(self).object(self.entry, object)?;
+        self.api.read(self.entry, &shown)
+    }
+
+    /// A stored object as an answer of this form shows it. Metadata alone is shown as it is stored.
+    pub(crate) fn shown(
+        &self,
+        form: Representation,
+        stored: Arc<StoredObject>,
+    ) -> Result<Arc<StoredObject>, ApiError> {
+        match form {
+            Representation::Metadata(_) => Ok(stored),
+            Representation::Objects | Representation::Table(_) => {
+                ObjectConversion::of_call(self).object(self.entry, &stored)
+            }
+        }
+    }
+
+    /// The same of several.
+    pub(crate) fn all_shown(
+        &self,
+        form: Representation,
+        stored: Vec<Arc<StoredObject>>,
+    ) -> Result<Vec<Arc<StoredObject>>, ApiError> {
+        match form {
+            Representation::Metadata(_) => Ok(stored),
+            Representation::Objects | Representation::Table(_) => {
+                ObjectConversion::of_call(self).objects(self.entry, stored)
+            }
+        }
     }
 
     /// The same, to be changed.
     pub(crate) fn decode_stored(
         &self,
-        object: &StoredObject,
+        object: &Arc<StoredObject>,
     ) -> Result<Box<dyn AnyObject>, ApiError> {
         Ok(self.read(object)?.boxed_clone())
     }
@@ -161,34 +201,40 @@ impl<'a> ApiCall<'a> {
         with_retries(self.entry, &self.path.name, attempt)
     }
 
-    /// The answer to a write that is on its way: the object as written.
+    /// The answer to a write that is on its way: the object as written. `shown` is what the version
+    /// of the request has of it, if that is another one than what is stored.
     pub(crate) fn when_written(
         &self,
         pending: Vec<PendingWrite>,
-        code: StatusCode,
-        warnings: Vec<String>,
+        shown: Option<Bytes>,
+        (code, warnings): (StatusCode, Vec<String>),
     ) -> Result<RequestOutcome, ApiError> {
         let (entry, form, now) = (self.entry.clone(), self.object_form()?, self.request.now);
         Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |written| {
             let first = written.into_iter().next();
             let object = first.and_then(|written| written.object.or(written.previous));
-            let rendered = match object {
-                Some(object) => ObjectRenderer { entry: &entry, form, now }.object(&object.value),
-                None => Err(ApiError::internal("the store gave no object back")),
+            let Some(object) = object else {
+                return ApiError::internal("the store gave no object back").into();
             };
-            answer_with(rendered, code, warnings)
+            let text = match shown {
+                Some(shown) => with_revision_of(&entry, &shown, object.revision),
+                None => Ok(object.value.clone()),
+            };
+            let rendered = ObjectRenderer { entry: &entry, form, now };
+            answer_with(text.and_then(|text| rendered.object(&text)), code, warnings)
         })))
     }
 
-    /// An answer that shows an object which is not (or not only) what the store holds.
+    /// An answer that shows an object which is not (or not only) what the store holds. See
+    /// [`Self::when_written`] for `shown`.
     pub(crate) fn answer_object(
         &self,
         object: &dyn AnyObject,
-        code: StatusCode,
-        warnings: Vec<String>,
+        shown: Option<Bytes>,
+        (code, warnings): (StatusCode, Vec<String>),
     ) -> Result<RequestOutcome, ApiError> {
-        let rendered = self.renderer()?.object(&object.to_json().into());
-        Ok(answer_with(rendered, code, warnings).into())
+        let text = shown.unwrap_or_else(|| object.to_json().into());
+        Ok(answer_with(self.renderer()?.object(&text), code, warnings).into())
     }
 
     /// The same, but only once `pending` is durable.

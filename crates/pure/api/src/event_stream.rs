@@ -7,16 +7,19 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use rekindle_store::{Revision, StoreError, StoreEvent, StoredObject};
+use rekindle_store::{Revision, StoreError, StoreEvent, StoreWatch, StoredObject};
 use rekindle_types::Tick;
 use serde_json::Value;
 
+use crate::admission_session::WebhookQuestion;
 use crate::protobuf;
 use crate::registry::KindEntry;
 use crate::represent::{BookmarkKind, ObjectRenderer};
 use crate::request::{AnswerEncoding, Representation};
 use crate::selectors::Selection;
+use crate::shared::ApiShared;
 use crate::status::ApiError;
+use crate::watch_conversion::{ConvertedItem, WatchConversion, WatchItem};
 
 /// The events of one watch, each as a line of JSON, or as a frame of protobuf.
 pub struct EventStream {
@@ -33,6 +36,8 @@ pub struct EventStream {
     bookmarked: Revision,
     encoded: EncodedEvents,
     encoding: AnswerEncoding,
+    /// What converts the objects, where a webhook does.
+    conversion: Option<WatchConversion>,
 }
 
 /// What a watch shows, and how.
@@ -45,9 +50,9 @@ pub(crate) struct WatchView {
 /// Where the events come from.
 pub(crate) enum WatchSource {
     /// The store.
-    Live(rekindle_store::StoreWatch),
+    Live(StoreWatch),
     /// The trouble that is still to be told.
-    Failed(StoreError),
+    Failed(ApiError),
     /// It is over.
     Ended,
 }
@@ -74,7 +79,22 @@ impl EventType {
     }
 }
 
+/// What the conversion of a watch has next.
+enum ConvertedLine {
+    Line(Bytes),
+    /// Something was done: look again.
+    Again,
+    /// Webhooks have to be asked.
+    Waits,
+    /// Nothing: what is next comes from elsewhere.
+    None,
+}
+
 impl WatchView {
+    pub(crate) fn is_everything(&self) -> bool {
+        self.selection.is_everything()
+    }
+
     fn selects(&self, object: &StoredObject) -> bool {
         self.selection.selects(&self.entry, object)
     }
@@ -100,6 +120,28 @@ impl EventStream {
             bookmarked: after,
             encoded,
             encoding: AnswerEncoding::Json,
+            conversion: None,
+        }
+    }
+
+    /// Converts what it shows, if webhooks do that for its kind. To be called before the first
+    /// event. Metadata alone is shown as it is stored.
+    pub(crate) fn convert_with(&mut self, api: &Arc<ApiShared>) {
+        let is_whole = !matches!(self.shown.form, Representation::Metadata(_));
+        if is_whole && self.shown.entry.codec.converted().is_some() {
+            self.conversion = Some(WatchConversion::new(Arc::clone(api)));
+        }
+    }
+
+    /// What webhooks have to be asked before there is a next event: none, most of the time.
+    pub fn questions(&self) -> Vec<WebhookQuestion> {
+        self.conversion.as_ref().map_or_else(Vec::new, WatchConversion::questions)
+    }
+
+    /// Says what webhooks have answered to [`Self::questions`], in their order.
+    pub fn answer(&mut self, answers: Vec<Result<Bytes, String>>) {
+        if let Some(conversion) = &mut self.conversion {
+            conversion.answer(answers);
         }
     }
 
@@ -127,36 +169,50 @@ impl EventStream {
         objects: Vec<Arc<StoredObject>>,
         end_mark: Option<Revision>,
     ) {
-        let selected = objects.into_iter().filter(|object| self.shown.selects(object));
-        self.initial = selected.collect();
+        // what is selected is decided by what clients see
+        let is_converted = self.shown.entry.codec.converted().is_some();
+        let is_shown = |object: &Arc<StoredObject>| is_converted || self.shown.selects(object);
+        self.initial = objects.into_iter().filter(is_shown).collect();
         self.end_mark = end_mark;
     }
 
     /// The next event that is there already. None: nothing now, or the end
-    /// ([`EventStream::is_ended`]). `now` is for the ages in tables.
+    /// ([`EventStream::is_ended`]), or webhooks have to be asked first
+    /// ([`EventStream::questions`]). `now` is for the ages in tables.
     pub fn try_next(&mut self, now: Tick) -> Option<Bytes> {
-        loop {
-            if let Some(line) = self.next_of_state(now) {
-                return Some(line);
-            }
-            let item = match &mut self.source {
-                WatchSource::Live(watch) => watch.try_next()?,
-                WatchSource::Failed(_) | WatchSource::Ended => return self.last_words(),
-            };
-            if let Some(line) = self.line_of(item, now) {
-                return Some(line);
-            }
+        let next = self.next_line(now, |watch| match watch.try_next() {
+            Some(item) => Poll::Ready(Some(item)),
+            None => Poll::Pending,
+        });
+        match next {
+            Poll::Ready(line) => line,
+            Poll::Pending => None,
         }
     }
 
-    /// The next event; `None` at the end.
+    /// The next event; `None` at the end. It may be pending as webhooks have to be asked first
+    /// ([`EventStream::questions`]).
     pub fn poll_next(&mut self, context: &mut Context<'_>, now: Tick) -> Poll<Option<Bytes>> {
+        self.next_line(now, |watch| Pin::new(watch).poll_next(context))
+    }
+
+    fn next_line(
+        &mut self,
+        now: Tick,
+        mut pull: impl FnMut(&mut StoreWatch) -> Poll<Option<Result<StoreEvent, StoreError>>>,
+    ) -> Poll<Option<Bytes>> {
         loop {
+            match self.next_converted(now) {
+                ConvertedLine::Line(line) => return Poll::Ready(Some(line)),
+                ConvertedLine::Again => continue,
+                ConvertedLine::Waits => return Poll::Pending,
+                ConvertedLine::None => {}
+            }
             if let Some(line) = self.next_of_state(now) {
                 return Poll::Ready(Some(line));
             }
             let item = match &mut self.source {
-                WatchSource::Live(watch) => match Pin::new(watch).poll_next(context) {
+                WatchSource::Live(watch) => match pull(watch) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(item) => item,
                 },
@@ -168,8 +224,46 @@ impl EventStream {
                 self.source = WatchSource::Ended;
                 return Poll::Ready(None);
             };
-            if let Some(line) = self.line_of(item, now) {
+            let event = match item {
+                Ok(event) => event,
+                Err(error) => {
+                    self.source = WatchSource::Failed(error.into());
+                    return Poll::Ready(self.last_words());
+                }
+            };
+            if let (Some(conversion), WatchSource::Live(watch)) =
+                (&mut self.conversion, &mut self.source)
+            {
+                conversion.gather(event, || pull(watch));
+                continue;
+            }
+            if let Some(line) = self.line_of(event, now) {
                 return Poll::Ready(Some(line));
+            }
+        }
+    }
+
+    /// The next line of what is converted, or the next step towards it.
+    fn next_converted(&mut self, now: Tick) -> ConvertedLine {
+        let Some(conversion) = &mut self.conversion else { return ConvertedLine::None };
+        match conversion.next(&self.shown, (&mut self.initial, now)) {
+            Ok(ConvertedItem::Of(WatchItem::State(object))) => match self.shown.selects(&object) {
+                true => ConvertedLine::Line(self.state_line(&object, now)),
+                false => ConvertedLine::Again,
+            },
+            Ok(ConvertedItem::Of(WatchItem::Event(event))) => match self.line_of(event, now) {
+                Some(line) => ConvertedLine::Line(line),
+                None => ConvertedLine::Again,
+            },
+            Ok(ConvertedItem::Again) => ConvertedLine::Again,
+            Ok(ConvertedItem::Waits) => ConvertedLine::Waits,
+            Ok(ConvertedItem::None) => ConvertedLine::None,
+            Err(error) => {
+                self.initial.clear();
+                self.end_mark = None;
+                self.conversion = None;
+                self.source = WatchSource::Failed(error);
+                ConvertedLine::Again
             }
         }
     }
@@ -177,9 +271,7 @@ impl EventStream {
     /// Whether nothing will come any more.
     pub fn is_ended(&self) -> bool {
         match &self.source {
-            WatchSource::Live(watch) => {
-                watch.is_ended() && self.initial.is_empty() && self.end_mark.is_none()
-            }
+            WatchSource::Live(watch) => watch.is_ended() && !self.has_unsent(),
             WatchSource::Failed(_) => false,
             WatchSource::Ended => true,
         }
@@ -189,8 +281,7 @@ impl EventStream {
     /// be called now and then, and before the watch is ended, when there is no event to send.
     pub fn bookmark(&mut self) -> Option<Bytes> {
         let WatchSource::Live(watch) = &self.source else { return None };
-        let unsent = !self.initial.is_empty() || self.end_mark.is_some();
-        if !self.wants_bookmarks || unsent {
+        if !self.wants_bookmarks || self.has_unsent() {
             return None;
         }
         let progress = watch.progress();
@@ -199,6 +290,12 @@ impl EventStream {
         }
         self.bookmarked = progress;
         Some(self.bookmark_line(progress, BookmarkKind::Progress))
+    }
+
+    /// Whether something of the state, or that was taken from the store, is still to be sent.
+    fn has_unsent(&self) -> bool {
+        let converting = self.conversion.as_ref().is_some_and(|one| !one.is_empty());
+        converting || !self.initial.is_empty() || self.end_mark.is_some()
     }
 
     fn renderer(&self, now: Tick) -> ObjectRenderer<'_> {
@@ -211,24 +308,21 @@ impl EventStream {
 
     fn next_of_state(&mut self, now: Tick) -> Option<Bytes> {
         if let Some(object) = self.initial.pop_front() {
-            let line = self.render(EventType::Added, &object.value, now);
-            self.sent_columns = true;
-            return Some(line);
+            return Some(self.state_line(&object, now));
         }
         let revision = self.end_mark.take()?;
         self.bookmarked = revision;
         Some(self.bookmark_line(revision, BookmarkKind::InitialEventsEnd))
     }
 
+    fn state_line(&mut self, object: &StoredObject, now: Tick) -> Bytes {
+        let line = self.render(EventType::Added, &object.value, now);
+        self.sent_columns = true;
+        line
+    }
+
     /// The line for a change; none when it does not concern this watch.
-    fn line_of(&mut self, item: Result<StoreEvent, StoreError>, now: Tick) -> Option<Bytes> {
-        let event = match item {
-            Ok(event) => event,
-            Err(error) => {
-                self.source = WatchSource::Failed(error);
-                return self.last_words();
-            }
-        };
+    fn line_of(&mut self, event: StoreEvent, now: Tick) -> Option<Bytes> {
         let selects = |object: &Arc<StoredObject>| self.shown.selects(object);
         let was = event.previous().is_some_and(selects);
         let revision = event.revision();
@@ -314,7 +408,7 @@ impl EventStream {
     fn last_words(&mut self) -> Option<Bytes> {
         match std::mem::replace(&mut self.source, WatchSource::Ended) {
             WatchSource::Failed(error) => {
-                Some(self.line(EventType::Error, &ApiError::from(error).status().to_json()))
+                Some(self.line(EventType::Error, &error.status().to_json()))
             }
             WatchSource::Live(_) | WatchSource::Ended => None,
         }

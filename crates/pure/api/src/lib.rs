@@ -67,6 +67,8 @@ mod terms;
 mod tokens;
 pub mod validation;
 mod verbs;
+mod watch_conversion;
+mod webhook_location;
 mod weight;
 
 pub use admission::pod_security::{PodSecurityConfiguration, PodSecurityConfigurationError};

@@ -1,4 +1,5 @@
-//! Asks admission webhooks what the core wants to know of them.
+//! Asks webhooks what the core wants to know of them: those of admission, and those that convert
+//! objects between versions.
 //!
 //! ```text
 //! question -> TCP to the endpoint, or to the host of the URL -> TLS -> POST -> answer
@@ -31,8 +32,6 @@ use super::pod_dialer::{PodConnection, PodDialer};
 
 /// How many webhooks are asked at the same time for one request.
 const ASKED_AT_ONCE: usize = 16;
-/// The longest answer: a patch of the largest object (3 MiB), in base64.
-const ANSWER_BYTES_MAX: usize = 5 << 20;
 const HTTPS_PORT: u16 = 443;
 
 /// Asks all of them. Gives their answers in the same order, or why there is none. No webhook has
@@ -60,7 +59,7 @@ async fn ask(
         Err(_) => Err("context deadline exceeded".to_owned()),
     };
     if let Err(error) = &answer {
-        tracing::warn!(webhook, error, "failed to call an admission webhook");
+        tracing::warn!(webhook, error, "failed to call a webhook");
     }
     answer
 }
@@ -91,7 +90,7 @@ async fn exchange(dialer: Arc<dyn PodDialer>, question: WebhookQuestion) -> io::
         if !status.is_success() {
             return Err(io::Error::other(format!("the webhook answered {status}")));
         }
-        let body = Limited::new(answered.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = Limited::new(answered.into_body(), question.answer_bytes_max).collect().await;
         Ok(body.map_err(io::Error::other)?.to_bytes())
     };
     let (answered, connection) = (pin!(answered), pin!(connection));

@@ -99,6 +99,7 @@ fn question(address: SocketAddr, host: &str, bundle: &str) -> WebhookQuestion {
         ca_bundle: Bytes::copy_from_slice(bundle.as_bytes()),
         timeout_seconds: 30,
         body: Bytes::from_static(b"{}"),
+        answer_bytes_max: 1 << 20,
     }
 }
 

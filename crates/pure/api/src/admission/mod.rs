@@ -35,6 +35,7 @@ use crate::call::{ApiCall, ObjectPart};
 use crate::registry::{AnyObject, KindEntry};
 use crate::status::ApiError;
 
+use reviewed_request::ReviewedRequest;
 pub(crate) use table::AdmissionStage;
 use table::{ObjectWrite, RULES, RuleHook, RuleScope, WriteAction};
 
@@ -179,6 +180,34 @@ pub(crate) fn check_deletion(
         }
     }
     Ok(warnings)
+}
+
+/// Whether policies or webhooks look at an object that shall go: they see it in the version of the
+/// request.
+///
+/// # Errors
+/// When what says so cannot be read.
+pub(crate) fn is_deletion_reviewed(
+    call: &ApiCall<'_>,
+    object: &dyn AnyObject,
+) -> Result<bool, ApiError> {
+    is_reviewed(ReviewedRequest::new(call, None, Some(object)))
+}
+
+/// The same of a change that leaves the labels of the object as they are.
+///
+/// # Errors
+/// When what says so cannot be read.
+pub(crate) fn is_change_reviewed(
+    call: &ApiCall<'_>,
+    object: &dyn AnyObject,
+) -> Result<bool, ApiError> {
+    is_reviewed(ReviewedRequest::new(call, Some(object), Some(object)))
+}
+
+fn is_reviewed(request: Option<ReviewedRequest<'_>>) -> Result<bool, ApiError> {
+    let Some(request) = request else { return Ok(false) };
+    Ok(policies::are_for_request(&request)? || webhooks::are_for_request(&request)?)
 }
 
 /// The writes that follow from one that is queued.

@@ -9,7 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use rekindle_store::StoredObject;
 use rekindle_types::definition::is_established;
 
-use super::version::VersionCodec;
+use super::version::{DefinedVersions, VersionCodec};
 use super::{columns, definitions_entry};
 use crate::registry::erased::DefinedKind;
 use crate::registry::resource::MetadataChecks;
@@ -69,10 +69,9 @@ impl CustomKind {
             versions: Vec::new(),
         };
         let spec = &definition.spec;
-        let storage = spec.versions.iter().find(|version| version.storage);
-        let storage = storage.map_or("", |version| &version.name);
+        let versions = DefinedVersions::new(Arc::clone(stored), spec);
         for (index, version) in spec.versions.iter().enumerate() {
-            let codec = VersionCodec::new(Arc::clone(stored), index, storage);
+            let codec = VersionCodec::new(&versions, index);
             let entry = Arc::new(kind.entry(version, codec));
             let (is_served, is_stored) = (version.served, version.storage);
             kind.versions.push(KindVersion { entry, is_served, is_stored });
@@ -83,6 +82,12 @@ impl CustomKind {
     /// The kind in this version, when it is served.
     pub(super) fn version(&self, version: &str) -> Option<Arc<KindEntry>> {
         self.served().into_iter().find(|entry| entry.version == version)
+    }
+
+    /// The kind in this version, served or not.
+    pub(super) fn any_version(&self, version: &str) -> Option<Arc<KindEntry>> {
+        let found = self.versions.iter().find(|one| one.entry.version == version);
+        found.map(|one| Arc::clone(&one.entry))
     }
 
     /// The kind in each version that is served.

@@ -6,11 +6,12 @@
 //! the start.
 //!
 //! [`kind`] reads a definition, [`version`] compiles one of its versions, [`object`] is an object
-//! of such a version. [`names`] decides which names a definition gets, and [`cleanup`] removes the
-//! objects of one that goes.
+//! of such a version. [`conversion`] asks webhooks for objects in other versions. [`names`] decides
+//! which names a definition gets, and [`cleanup`] removes the objects of one that goes.
 
 pub(crate) mod cleanup;
 mod columns;
+mod conversion;
 mod json_path;
 mod kind;
 mod merge_types;
@@ -24,10 +25,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use rekindle_store::{PendingWrite, StoredObject};
 use rekindle_types::Tick;
 
+pub(crate) use conversion::{
+    ConversionReview, ConvertedTexts, ObjectConversion, StorageForm, with_revision_of,
+};
 pub(crate) use json_path::read as read_json_path;
 pub(crate) use kind::{CLEANUP_FINALIZER, CustomKind};
 pub(crate) use object::CustomObject;
 pub(crate) use version::ScalePaths;
+pub(crate) use version::VersionCodec;
 
 use crate::call::ApiCall;
 use crate::made_of::MadeOf;
@@ -43,6 +48,8 @@ pub(crate) const DEFINITIONS: &str = "/customresourcedefinitions.apiextensions.k
 #[derive(Default)]
 pub(crate) struct CustomKinds {
     known: Mutex<BTreeMap<String, MadeOf<CustomKind>>>,
+    /// What webhooks have converted.
+    pub(crate) converted: ConvertedTexts,
     creation: RwLock<()>,
     settling: Mutex<()>,
 }
@@ -80,6 +87,19 @@ impl CustomKinds {
         let key = key_of_definition(&path.resource, &path.group);
         let stored = api.store.get(&key)?;
         self.of(api, &stored)?.version(&path.version)
+    }
+
+    /// The kind in the version that an object of it was stored in, where a webhook converts its
+    /// objects: what concerns their metadata alone needs no other version.
+    pub(crate) fn stored_version(
+        &self,
+        api: &ApiShared,
+        entry: &KindEntry,
+        stored: &StoredObject,
+    ) -> Option<Arc<KindEntry>> {
+        let version = entry.codec.converted()?.version_name(&stored.value)?;
+        let definition = api.store.get(&key_of_definition(&entry.plural, &entry.group))?;
+        self.of(api, &definition)?.any_version(version)
     }
 
     /// Drops what is known of a definition that goes.

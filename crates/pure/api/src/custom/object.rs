@@ -44,6 +44,18 @@ impl CustomObject {
         self.text(&self.version.api_version)
     }
 
+    /// The same without its revision: what a webhook converts, and what it has made of that.
+    pub(super) fn text_to_convert(&self) -> Vec<u8> {
+        let mut object = self.clone();
+        object.meta.resource_version = None;
+        object.text_as_shown()
+    }
+
+    /// `example.org/v1`.
+    pub(super) fn api_version(&self) -> &str {
+        &self.version.api_version
+    }
+
     /// Where it has what a Scale shows.
     pub(crate) fn scale_paths(&self) -> Option<&ScalePaths> {
         self.version.scale.as_ref()

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionSpec;
 use rekindle_store::StoredObject;
 use rekindle_structural_schema::StructuralSchema;
 use rekindle_structured_merge::TypedSchema;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::columns::{self, ColumnCells};
+use super::conversion::ConversionWebhook;
 use super::json_path::{self, JsonPath};
 use super::merge_types::MergeTypes;
 use super::object::CustomObject;
@@ -58,13 +60,13 @@ pub(crate) struct ScalePaths {
 }
 
 impl CustomVersion {
-    fn compile(stored: &StoredObject, index: usize, storage: &str) -> Result<Self, String> {
+    fn compile(versions: &DefinedVersions, index: usize) -> Result<Self, String> {
+        let stored = &versions.definition;
         let definition: Value =
             serde_json::from_slice(&stored.value).map_err(|error| error.to_string())?;
         let spec = &definition["spec"];
         let version = &spec["versions"][index];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let group = text(&spec["group"]);
         let schema = &version["schema"]["openAPIV3Schema"];
         let selectable = version["selectableFields"].as_array().into_iter().flatten();
         let selectable = selectable.map(|field| {
@@ -81,9 +83,14 @@ impl CustomVersion {
                 selector: path("labelSelectorPath").filter(|path: &Cow<'_, _>| !path.is_empty()),
             }
         });
+        let api_version = versions.all[index].api_version.clone();
         Ok(Self {
-            api_version: format!("{group}/{}", text(&version["name"])),
-            stored_as: format!("{group}/{storage}"),
+            // what a webhook has not converted stays in its own version
+            stored_as: match versions.conversion {
+                Some(_) => api_version.clone(),
+                None => versions.all[versions.storage].api_version.clone(),
+            },
+            api_version,
             kind: text(&spec["names"]["kind"]),
             columns: columns::cells_of_version(version)?,
             selectable: selectable.collect::<Result<_, String>>()?,
@@ -98,14 +105,68 @@ impl CustomVersion {
     }
 }
 
-/// Reads the objects of a version, which is compiled when the first of them is read.
-pub(super) struct VersionCodec {
+/// The versions of a definition, each compiled when the first object of it is read.
+pub(super) struct DefinedVersions {
     definition: Arc<StoredObject>,
-    index: usize,
-    storage: String,
+    all: Vec<DefinedVersion>,
+    /// The place of the version that objects are stored in.
+    storage: usize,
+    /// What converts objects between them, if a webhook does.
+    conversion: Option<ConversionWebhook>,
+}
+
+struct DefinedVersion {
+    api_version: String,
     compiled: OnceLock<Result<Arc<CustomVersion>, String>>,
     /// See [`KindCodec::schema_source`].
     source: OnceLock<String>,
+}
+
+impl DefinedVersions {
+    /// Of a definition as stored.
+    pub(super) fn new(stored: Arc<StoredObject>, spec: &CustomResourceDefinitionSpec) -> Arc<Self> {
+        let all = spec.versions.iter().map(|version| DefinedVersion {
+            api_version: format!("{}/{}", spec.group, version.name),
+            compiled: OnceLock::new(),
+            source: OnceLock::new(),
+        });
+        Arc::new(Self {
+            conversion: ConversionWebhook::of_spec(&stored.key, spec),
+            definition: stored,
+            all: all.collect(),
+            storage: spec.versions.iter().position(|version| version.storage).unwrap_or(0),
+        })
+    }
+
+    /// The place of the version that an object was stored in, if the definition has it.
+    fn place_of(&self, stored: &[u8]) -> Option<usize> {
+        let api_version = api_version_of(stored)?;
+        self.all.iter().position(|version| version.api_version == api_version)
+    }
+}
+
+/// What a stored object says of its version.
+fn api_version_of(stored: &[u8]) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct VersionedText<'t> {
+        #[serde(borrow)]
+        api_version: Cow<'t, str>,
+    }
+    // so our own texts begin
+    if let Some(rest) = stored.strip_prefix(br#"{"apiVersion":""#)
+        && let Some(end) = rest.iter().position(|byte| *byte == b'"')
+    {
+        return std::str::from_utf8(&rest[..end]).ok().map(Cow::Borrowed);
+    }
+    serde_json::from_slice::<VersionedText<'_>>(stored).ok().map(|text| text.api_version)
+}
+
+/// Reads the objects of a version.
+#[derive(Clone)]
+pub struct VersionCodec {
+    versions: Arc<DefinedVersions>,
+    index: usize,
 }
 
 /// The parts of a definition that documents show. No other write of it makes another document.
@@ -125,15 +186,40 @@ struct PublishedStatus<'d> {
 
 impl VersionCodec {
     /// Of the version at this place in the definition.
-    pub(super) fn new(definition: Arc<StoredObject>, index: usize, storage: &str) -> Self {
-        let storage = storage.to_owned();
-        Self { definition, index, storage, compiled: OnceLock::new(), source: OnceLock::new() }
+    pub(super) fn new(versions: &Arc<DefinedVersions>, index: usize) -> Self {
+        Self { versions: Arc::clone(versions), index }
+    }
+
+    /// What converts objects into this version, and from it, if a webhook does.
+    pub(super) fn webhook(&self) -> Option<&ConversionWebhook> {
+        self.versions.conversion.as_ref()
+    }
+
+    pub(super) fn api_version(&self) -> &str {
+        &self.versions.all[self.index].api_version
+    }
+
+    /// The version that objects are stored in.
+    pub(super) fn storage(&self) -> Self {
+        Self::new(&self.versions, self.versions.storage)
+    }
+
+    /// Whether an object was stored in this version.
+    pub(crate) fn is_of(&self, stored: &[u8]) -> bool {
+        api_version_of(stored).is_some_and(|api_version| api_version == self.api_version())
+    }
+
+    /// The name of the version that an object was stored in, if the definition has it.
+    pub(super) fn version_name(&self, stored: &[u8]) -> Option<&str> {
+        let version = &self.versions.all[self.versions.place_of(stored)?];
+        version.api_version.split_once('/').map(|(_, name)| name)
     }
 
     /// The version, the key of the definition, and a digest of what it says: the same after a
     /// restart, and another one for what another cluster has under the same key.
     fn read_source(&self) -> String {
-        let (key, text) = (&self.definition.key, &self.definition.value);
+        let definition = &self.versions.definition;
+        let (key, text) = (&definition.key, &definition.value);
         let mut digest = Sha256::new();
         match serde_json::from_slice::<PublishedParts<'_>>(text) {
             Ok(PublishedParts { spec, status }) => {
@@ -147,16 +233,26 @@ impl VersionCodec {
     }
 
     fn version(&self) -> Result<&Arc<CustomVersion>, &str> {
-        let compiled = self.compiled.get_or_init(|| {
-            CustomVersion::compile(&self.definition, self.index, &self.storage).map(Arc::new)
-        });
+        let compiled = self.versions.all[self.index]
+            .compiled
+            .get_or_init(|| CustomVersion::compile(&self.versions, self.index).map(Arc::new));
         compiled.as_ref().map_err(String::as_str)
     }
 
-    /// An object as it was stored, in whichever version.
-    fn read(&self, json: &[u8]) -> Result<CustomObject, serde_json::Error> {
+    /// An object as it was stored, in whichever version. Where a webhook converts, it is of the
+    /// version that it was stored in.
+    pub(super) fn read(&self, json: &[u8]) -> Result<CustomObject, serde_json::Error> {
+        let stored_in = match self.versions.conversion {
+            Some(_) => self.versions.place_of(json).unwrap_or(self.index),
+            None => self.index,
+        };
+        let codec = Self::new(&self.versions, stored_in);
+        codec.object_of(serde_json::from_slice(json)?)
+    }
+
+    /// An object of this version.
+    pub(super) fn object_of(&self, mut fields: Value) -> Result<CustomObject, serde_json::Error> {
         let version = self.version().map_err(serde_json::Error::custom)?;
-        let mut fields: Value = serde_json::from_slice(json)?;
         let mut meta = match fields.as_object_mut().and_then(|fields| fields.remove("metadata")) {
             Some(metadata) => ObjectJson::from_value(&metadata)?,
             None => return Err(serde_json::Error::custom("the object has no metadata")),
@@ -205,7 +301,7 @@ impl KindCodec for VersionCodec {
 
     /// What the definition says, with the fields that every object has.
     fn published_schema(&self) -> Option<Value> {
-        let definition: Value = serde_json::from_slice(&self.definition.value).ok()?;
+        let definition: Value = serde_json::from_slice(&self.versions.definition.value).ok()?;
         let version = definition.pointer(&format!("/spec/versions/{}", self.index))?;
         let mut schema = version.pointer("/schema/openAPIV3Schema")?.clone();
         let text = |description: &str| json!({"type": "string", "description": description});
@@ -217,7 +313,8 @@ impl KindCodec for VersionCodec {
     }
 
     fn schema_source(&self) -> Option<String> {
-        Some(self.source.get_or_init(|| self.read_source()).clone())
+        let source = &self.versions.all[self.index].source;
+        Some(source.get_or_init(|| self.read_source()).clone())
     }
 
     /// The group backwards, the version, the kind: `org.example.v1.Kite`.
@@ -236,6 +333,14 @@ impl KindCodec for VersionCodec {
     fn shown(&self, stored: &Bytes) -> Result<Bytes, serde_json::Error> {
         let text = self.read(stored)?.text_as_shown();
         Ok(if stored == text.as_slice() { stored.clone() } else { text.into() })
+    }
+
+    fn converted(&self) -> Option<&VersionCodec> {
+        self.versions.conversion.as_ref().map(|_| self)
+    }
+
+    fn is_stored_form(&self, stored: &[u8]) -> bool {
+        self.storage().is_of(stored)
     }
 }
 

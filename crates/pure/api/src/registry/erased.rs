@@ -19,6 +19,7 @@ use super::resource::{
 };
 use super::strategy::ObjectPart;
 use super::{metadata, strict};
+use crate::custom::VersionCodec;
 use crate::managed_fields::{builtin_types, entries};
 use crate::validation::object_meta::{FinalizerRule, MetadataRules};
 
@@ -225,6 +226,16 @@ pub trait KindCodec: Send + Sync + 'static {
     /// # Errors
     /// The text is no object of this kind.
     fn shown(&self, stored: &Bytes) -> Result<Bytes, serde_json::Error>;
+
+    /// How objects of other versions become of this one, where a webhook converts them.
+    fn converted(&self) -> Option<&VersionCodec> {
+        None
+    }
+
+    /// Whether a stored text is in the version that objects are stored in now.
+    fn is_stored_form(&self, _stored: &[u8]) -> bool {
+        true
+    }
 }
 
 /// One served kind: its names and how to read its objects.

@@ -45,6 +45,11 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
+    /// True when it asks for fields that an object has beside its metadata.
+    pub(crate) fn looks_into_objects(&self) -> bool {
+        !self.fields.needs_only_names()
+    }
+
     /// The one name that an object must have, if the selection says so.
     pub fn exact_name(&self) -> Option<&str> {
         self.fields.exact("metadata.name")

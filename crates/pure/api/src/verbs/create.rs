@@ -5,6 +5,7 @@ use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 
 use crate::admission::{self, AdmissionStage, WriteReview};
 use crate::call::{ApiCall, ApiWriteFailure, ObjectChange, ObjectPart, put, with_retries};
+use crate::custom::{ObjectConversion, StorageForm};
 use crate::managed_fields::{self, ServerFilled};
 use crate::outcome::RequestOutcome;
 use crate::registry::AnyObject;
@@ -81,7 +82,7 @@ fn complete(
 fn taken_error(call: &ApiCall<'_>, name: &str) -> ApiError {
     let key = keys::object(call.entry, &call.path.namespace, name);
     let stored = call.api.store.newest(&key);
-    let holder = stored.and_then(|stored| call.read(&stored).ok());
+    let holder = stored.and_then(|stored| call.api.read(call.entry, &stored).ok());
     match holder.is_some_and(|holder| object_meta::is_being_deleted(holder.meta())) {
         true => ApiError::still_exists(call.entry, name),
         false => ApiError::already_exists(call.entry, name),
@@ -161,12 +162,15 @@ fn validate(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<(), ApiError> 
 /// Queues the write. The inner error is the name that was taken already.
 fn write(
     call: &ApiCall<'_>,
-    mut object: Box<dyn AnyObject>,
+    object: Box<dyn AnyObject>,
     service: Option<ServiceWrite<'_>>,
     warnings: &[String],
 ) -> Result<Result<RequestOutcome, String>, ApiWriteFailure> {
     let name = object_meta::name(object.as_ref()).to_owned();
     let key = keys::object(call.entry, &call.path.namespace, &name);
+    let converted = ObjectConversion::of_call(call).storage_form(call.entry, object);
+    let StorageForm { mut object, shown } =
+        converted.map_err(|error| error.with_warnings(warnings.to_vec()))?;
     // its lock comes before those of namespaces
     let _until_queued = call.api.custom.admit_new(call)?;
     let quotas = QuotaWrite::of_create(call, object.as_mut())
@@ -174,9 +178,8 @@ fn write(
     match call.options.dry_run {
         DryRun::All if call.api.store.newest(&key).is_some() => return Ok(Err(name)),
         DryRun::All => {
-            let answer =
-                call.answer_object(object.as_ref(), StatusCode::CREATED, warnings.to_vec());
-            return Ok(answer.map(Ok)?);
+            let as_answered = (StatusCode::CREATED, warnings.to_vec());
+            return Ok(call.answer_object(object.as_ref(), shown, as_answered).map(Ok)?);
         }
         DryRun::No => {}
     }
@@ -190,7 +193,8 @@ fn write(
     };
     pending.extend(admission::after_create(call, &name)?);
     call.note_event_write(&key);
-    Ok(call.when_written(pending, StatusCode::CREATED, warnings.to_vec()).map(Ok)?)
+    let as_answered = (StatusCode::CREATED, warnings.to_vec());
+    Ok(call.when_written(pending, shown, as_answered).map(Ok)?)
 }
 
 /// Queues the write of an object, with what is counted with it.

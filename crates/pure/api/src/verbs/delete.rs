@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
-use rekindle_store::{DurableWrite, PendingWrite, StoredObject, WritePrecondition};
+use rekindle_store::{DurableWrite, PendingWrite, Revision, StoredObject, WritePrecondition};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::Value;
 
 use super::list;
 use crate::call::{ApiCall, ApiWriteFailure, put, remove, with_retries};
+use crate::custom::{ObjectConversion, with_revision_of};
 use crate::kinds::pod;
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError, KindEntry};
 use crate::represent::{ListMeta, ObjectRenderer};
-use crate::request::option_mistakes;
 use crate::request::options::DryRun;
+use crate::request::{Representation, option_mistakes};
 use crate::selectors::{Selection, names_of_key};
 use crate::shared::ApiShared;
 use crate::status::{ApiError, Status};
@@ -53,40 +55,137 @@ pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     admission::check_removal(call.entry, &call.path.name)?;
     call.with_retries(|| {
         let stored = call.newest()?;
-        let object = call.decode_stored(&stored)?;
+        // in the version that it is stored in: a deletion needs no other one
+        let object = call.api.read(call.entry, &stored)?;
         wish.check_preconditions(call, object.as_ref(), &stored)?;
-        let warnings = admission::check_deletion(call, object.as_ref())?;
-        match DeleteStep::decide(object, &wish, call.request.now) {
+        let warnings = admission::check_deletion(call, reviewed(call, &stored)?.as_ref())?;
+        match DeleteStep::decide(object.boxed_clone(), &wish, call.request.now) {
             // what was deleted at once is shown as it was
-            DeleteStep::Remove(object) if !object.as_any().is::<Pod>() => {
-                let answer = removed_answer(call, call.read(&stored)?.as_ref(), warnings)?;
+            DeleteStep::Remove(marked) if !marked.as_any().is::<Pod>() => {
+                let answer = removed_answer(call, object.as_ref(), warnings)?;
                 remove_now(call, &stored, answer, &wish)
             }
             DeleteStep::Remove(object) => {
                 let answer = removed_answer(call, object.as_ref(), warnings)?;
                 remove_now(call, &stored, answer, &wish)
             }
-            DeleteStep::Mark(object) if wish.dry_run == DryRun::All => {
-                Ok(call.answer_object(object.as_ref(), StatusCode::OK, warnings)?)
-            }
             DeleteStep::Mark(object) => {
+                let shown = MarkedAnswer::of(call, object.as_ref())?;
+                if wish.dry_run == DryRun::All {
+                    return Ok(shown.now(call, object.as_ref(), warnings)?);
+                }
                 let key = stored.key.as_str();
                 let mut pending =
                     vec![put(call.api, key, WritePrecondition::Revision(stored.revision), object)?];
                 pending.extend(admission::after_mark(call, &call.path.namespace, &call.path.name)?);
-                Ok(call.when_written(pending, StatusCode::OK, warnings)?)
+                Ok(shown.when_written(call, pending, warnings)?)
             }
             DeleteStep::Leave(object) => {
+                let shown = MarkedAnswer::of(call, object.as_ref())?;
                 let mut pending = vec![call.api.store.barrier()?];
                 // what an error or a kill has kept from following goes on
                 if wish.dry_run == DryRun::No {
                     let (namespace, name) = (&call.path.namespace, &call.path.name);
                     pending.extend(admission::after_mark(call, namespace, name)?);
                 }
-                Ok(call.answer_object_after(pending, object.as_ref(), warnings)?)
+                let answer = shown.now(call, object.as_ref(), warnings)?;
+                Ok(after(pending, answer))
             }
         }
     })
+}
+
+/// The object as policies and webhooks look at it: in the version of the request, if one of them
+/// does.
+fn reviewed(
+    call: &ApiCall<'_>,
+    stored: &Arc<StoredObject>,
+) -> Result<Arc<dyn AnyObject>, ApiError> {
+    let object = call.api.read(call.entry, stored)?;
+    let is_converted = call.entry.codec.converted().is_some();
+    match is_converted && admission::is_deletion_reviewed(call, object.as_ref())? {
+        true => call.read(stored),
+        false => Ok(object),
+    }
+}
+
+/// What the answer shows of an object that stays for a while.
+enum MarkedAnswer {
+    /// The object as it is stored.
+    Stored,
+    /// The object in the version of the request.
+    Converted(Bytes),
+    /// That it was deleted: a webhook that fails holds up no deletion.
+    Status(ApiAnswer),
+}
+
+impl MarkedAnswer {
+    fn of(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<Self, ApiError> {
+        if matches!(call.form()?, Representation::Metadata(_)) {
+            return Ok(Self::Stored);
+        }
+        match ObjectConversion::of_call(call).shown(call.entry, object) {
+            Ok(None) => Ok(Self::Stored),
+            Ok(Some(text)) => Ok(Self::Converted(text)),
+            Err(error) if call.session.waits() => Err(error),
+            Err(_) => {
+                let uid = object.meta().uid.as_deref().unwrap_or_default();
+                let status = Status::deleted(call.entry, &call.path.name, uid);
+                Ok(Self::Status(ApiAnswer::json(StatusCode::OK, status.to_json())))
+            }
+        }
+    }
+
+    /// Of the object as it is, which is not written.
+    fn now(
+        self,
+        call: &ApiCall<'_>,
+        object: &dyn AnyObject,
+        warnings: Vec<String>,
+    ) -> Result<RequestOutcome, ApiError> {
+        let shown = match self {
+            Self::Stored => None,
+            Self::Converted(text) => {
+                let revision = text_revision(object);
+                Some(with_revision_of(call.entry, &text, revision)?)
+            }
+            Self::Status(answer) => return Ok(answer.with_warnings(warnings).into()),
+        };
+        call.answer_object(object, shown, (StatusCode::OK, warnings))
+    }
+
+    fn when_written(
+        self,
+        call: &ApiCall<'_>,
+        pending: Vec<PendingWrite>,
+        warnings: Vec<String>,
+    ) -> Result<RequestOutcome, ApiError> {
+        let shown = match self {
+            Self::Stored => None,
+            Self::Converted(text) => Some(text),
+            Self::Status(answer) => {
+                let answer = answer.with_warnings(warnings);
+                return Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |_| answer)));
+            }
+        };
+        call.when_written(pending, shown, (StatusCode::OK, warnings))
+    }
+}
+
+/// The revision that an object was read at.
+fn text_revision(object: &dyn AnyObject) -> Revision {
+    let text = object.meta().resource_version.as_deref().unwrap_or_default();
+    Revision(text.parse().unwrap_or_default())
+}
+
+/// The same answer, once `pending` is durable.
+fn after(pending: Vec<PendingWrite>, outcome: RequestOutcome) -> RequestOutcome {
+    match outcome {
+        RequestOutcome::Answer(answer) => {
+            RequestOutcome::Write(WriteInFlight::new(pending, move |_| answer))
+        }
+        other => other,
+    }
 }
 
 fn remove_now(
@@ -346,10 +445,10 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
     let wish = DeleteRequest::from_call(call)?;
     // as they are with writes that are on their way: what is checked is what goes
     let newest = |object: Arc<StoredObject>| call.api.store.newest(object.key.as_str());
-    let selected = list::selected(call, &selection)?.into_iter().filter_map(newest);
-    let selected: Vec<_> =
-        selected.filter(|object| selection.selects(call.entry, object)).collect();
+    let selected = list::selected(call, &selection)?.into_iter().filter_map(newest).collect();
+    let selected = list::only_selected(call, &selection, selected)?;
     let warnings = check_all(call, &selected)?;
+    let shown = shown_list(call, &selected)?;
     let (mut pending, mut deleted) = (Vec::new(), Vec::new());
     for object in selected {
         let (namespace, name) = names_of_key(call.entry, object.key.as_str());
@@ -370,6 +469,15 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
     pending.push(call.api.store.barrier()?);
     Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |written: Vec<DurableWrite>| {
         let revision = written.iter().map(|written| written.revision).max().unwrap_or_default();
+        let Some(shown) = shown else {
+            let status = Status::deleted(&entry, "", "").to_json();
+            return ApiAnswer::json(StatusCode::OK, status).with_warnings(warnings);
+        };
+        let is_deleted = |object: &Arc<StoredObject>| {
+            let by_key = |deleted: &Arc<StoredObject>| deleted.key.cmp(&object.key);
+            deleted.binary_search_by(by_key).is_ok()
+        };
+        let deleted: Vec<_> = shown.into_iter().filter(is_deleted).collect();
         let list = ObjectRenderer { entry: &entry, form, now }
             .list(&ListMeta::complete(revision), &deleted);
         list.map_or_else(ApiAnswer::from, |body| {
@@ -378,13 +486,25 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
     })))
 }
 
+/// The objects as the answer shows them; none when a webhook fails to convert them.
+fn shown_list(
+    call: &ApiCall<'_>,
+    selected: &[Arc<StoredObject>],
+) -> Result<Option<Vec<Arc<StoredObject>>>, ApiError> {
+    match call.all_shown(call.list_form()?, selected.to_vec()) {
+        Ok(shown) => Ok(Some(shown)),
+        Err(error) if call.session.waits() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
 /// Refuses a deletion of many before any of them goes. Gives the warnings.
 fn check_all(call: &ApiCall<'_>, selected: &[Arc<StoredObject>]) -> Result<Vec<String>, ApiError> {
     let (mut warnings, mut waits) = (Vec::new(), None);
     for object in selected {
         let (_, name) = names_of_key(call.entry, object.key.as_str());
         let checked = admission::check_removal(call.entry, name)
-            .and_then(|()| admission::check_deletion(call, call.read(object)?.as_ref()));
+            .and_then(|()| admission::check_deletion(call, reviewed(call, object)?.as_ref()));
         match checked {
             Ok(more) => warnings.extend(more),
             // webhooks are asked about many objects at once

@@ -9,6 +9,7 @@ use crate::status::ApiError;
 
 pub(crate) fn get(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     revision::check_reached(call.api.store.revision(), &call.options.resource_version)?;
-    let object = call.stored()?;
-    Ok(ApiAnswer::json(StatusCode::OK, call.renderer()?.object(&object.value)?).into())
+    let renderer = call.renderer()?;
+    let object = call.shown(renderer.form, call.stored()?)?;
+    Ok(ApiAnswer::json(StatusCode::OK, renderer.object(&object.value)?).into())
 }

@@ -9,9 +9,11 @@ use rekindle_store::{ObjectKey, RangeQuery, Revision, StoreError, StoredObject};
 use serde::{Deserialize, Serialize};
 
 use crate::call::ApiCall;
+use crate::custom::ObjectConversion;
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::ResourceScope;
 use crate::represent::{ListMeta, ObjectRenderer};
+use crate::request::Representation;
 use crate::request::options::RevisionMatch;
 use crate::selectors::Selection;
 use crate::status::ApiError;
@@ -33,7 +35,7 @@ pub(crate) fn list(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let selection = Selection::parse(call.entry, &call.options)?;
     let (entry, form, now) = (call.entry, call.list_form()?, call.request.now);
     let renderer = ObjectRenderer { entry, form, now };
-    let page = page(call, &selection)?;
+    let page = page(call, &selection, form)?;
     let mut meta = ListMeta::complete(page.revision);
     if let Some(last) = page.more_after {
         meta.continue_token = token(page.revision, last.as_str())?;
@@ -47,14 +49,32 @@ pub(super) fn selected(
     call: &ApiCall<'_>,
     selection: &Selection,
 ) -> Result<Vec<Arc<StoredObject>>, ApiError> {
-    let range = call.api.store.range(&query(call, selection))?;
-    Ok(range.objects.into_iter().filter(|object| selection.selects(call.entry, object)).collect())
+    only_selected(call, selection, call.api.store.range(&query(call, selection))?.objects)
+}
+
+/// Those of some stored objects that are selected. They are converted only to look into them.
+pub(super) fn only_selected(
+    call: &ApiCall<'_>,
+    selection: &Selection,
+    objects: Vec<Arc<StoredObject>>,
+) -> Result<Vec<Arc<StoredObject>>, ApiError> {
+    let selects = |object: &StoredObject| selection.selects(call.entry, object);
+    if !selection.looks_into_objects() || call.entry.codec.converted().is_none() {
+        return Ok(objects.into_iter().filter(|object| selects(object)).collect());
+    }
+    let shown = ObjectConversion::of_call(call).objects(call.entry, objects.clone())?;
+    let all = objects.into_iter().zip(shown);
+    Ok(all.filter(|(_, shown)| selects(shown)).map(|(object, _)| object).collect())
 }
 
 /// Reads everything that may be selected.
 pub(super) fn query(call: &ApiCall<'_>, selection: &Selection) -> RangeQuery {
-    let (prefix, terms) = (prefix(call, selection), selection.terms());
-    RangeQuery { prefix, terms, ..RangeQuery::default() }
+    let query = RangeQuery { prefix: prefix(call, selection), ..RangeQuery::default() };
+    match call.entry.codec.converted() {
+        // a webhook may give an object other labels than its stored text has
+        Some(_) => query,
+        None => RangeQuery { terms: selection.terms(), ..query },
+    }
 }
 
 /// What all keys that may be selected begin with.
@@ -80,7 +100,11 @@ struct ListPage {
     remaining: Option<usize>,
 }
 
-fn page(call: &ApiCall<'_>, selection: &Selection) -> Result<ListPage, ApiError> {
+fn page(
+    call: &ApiCall<'_>,
+    selection: &Selection,
+    form: Representation,
+) -> Result<ListPage, ApiError> {
     let (at, mut start_after, inconsistent) = start(call)?;
     let limit = call.options.limit;
     let mut objects: Vec<Arc<StoredObject>> = Vec::new();
@@ -101,9 +125,8 @@ fn page(call: &ApiCall<'_>, selection: &Selection) -> Result<ListPage, ApiError>
         let (revision, remaining) = (range.revision, range.remaining);
         at = Some(revision);
         start_after = range.objects.last().map(|object| object.key.clone());
-        objects.extend(
-            range.objects.into_iter().filter(|object| selection.selects(call.entry, object)),
-        );
+        let shown = call.all_shown(form, range.objects)?;
+        objects.extend(shown.into_iter().filter(|object| selection.selects(call.entry, object)));
         let full = limit.is_some_and(|limit| objects.len() >= limit);
         if remaining == 0 || full {
             let more_after = start_after.filter(|_| remaining > 0);

@@ -9,6 +9,7 @@ use super::create;
 use crate::admission::{self, AdmissionStage, WriteReview};
 use crate::auth::AccessAttributes;
 use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, remove};
+use crate::custom::{ObjectConversion, StorageForm};
 use crate::decode::DecodedObject;
 use crate::outcome::RequestOutcome;
 use crate::registry::{AnyObject, KindOrigin};
@@ -234,18 +235,23 @@ fn store_change(
     }
     let quotas = QuotaWrite::of_change(call, part, object.as_mut(), old)
         .map_err(|error| error.with_warnings(warnings.clone()))?;
-    if call.options.dry_run == DryRun::All {
-        return Ok(call.answer_object(object.as_ref(), StatusCode::OK, warnings)?);
-    }
-    if object.same_as(old) {
+    // what was stored in another version is written in that of today, as upstream
+    let is_same = object.same_as(old) && call.entry.codec.is_stored_form(&stored.value);
+    if is_same && call.options.dry_run == DryRun::No {
         // Nothing to write; but what is shown must be durable.
         let pending = call.api.store.barrier()?;
         return Ok(call.answer_object_after(vec![pending], object.as_ref(), warnings)?);
+    }
+    let converted = ObjectConversion::of_call(call).storage_form(call.entry, object);
+    let StorageForm { object, shown } =
+        converted.map_err(|error| error.with_warnings(warnings.clone()))?;
+    if call.options.dry_run == DryRun::All {
+        return Ok(call.answer_object(object.as_ref(), shown, (StatusCode::OK, warnings))?);
     }
     let key = stored.key.as_str();
     let expect = WritePrecondition::Revision(stored.revision);
     let mut pending = create::queue(call, key, expect, object, (service, quotas))?;
     pending.extend(admission::after_change(call, &call.path.namespace, &call.path.name)?);
     call.note_event_write(key);
-    Ok(call.when_written(pending, StatusCode::OK, warnings)?)
+    Ok(call.when_written(pending, shown, (StatusCode::OK, warnings))?)
 }

@@ -71,7 +71,7 @@ fn stream_after(
     // way.
     let source = match call.api.store.watch(&list::prefix(call, &selection), after) {
         Ok(watch) => WatchSource::Live(watch),
-        Err(error) => WatchSource::Failed(error),
+        Err(error) => WatchSource::Failed(error.into()),
     };
     let wants_bookmarks = call.options.allow_watch_bookmarks;
     let shown = WatchView { entry: call.entry.clone(), form, selection };

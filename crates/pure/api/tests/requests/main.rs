@@ -8,6 +8,7 @@
 mod backups;
 mod ca_bundles;
 mod conversations;
+mod conversions;
 mod definitions;
 mod deletes;
 mod engine_objects_in_quotas;

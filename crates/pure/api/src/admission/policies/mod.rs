@@ -45,3 +45,19 @@ pub(super) fn check_deletion(
         None => Ok(Vec::new()),
     }
 }
+
+/// Whether a policy is for a request, by its rules and selectors.
+pub(super) fn are_for_request(request: &ReviewedRequest<'_>) -> Result<bool, ApiError> {
+    let (api, known) = (request.call.api, &request.call.api.policies);
+    for (policy, _) in known.validating.bound(api)? {
+        if request.is_matched(&policy.constraints)? {
+            return Ok(true);
+        }
+    }
+    for (policy, _) in known.mutating.bound(api)? {
+        if request.is_matched(&policy.constraints)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

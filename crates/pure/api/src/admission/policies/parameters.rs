@@ -49,6 +49,16 @@ pub(super) fn of_binding(
         let stored = api.store.get(&keys::object(&entry, namespace, name));
         stored.into_iter().collect()
     };
+    let is_other = |stored: &Arc<StoredObject>| {
+        entry.codec.converted().is_some_and(|codec| !codec.is_of(&stored.value))
+    };
+    if found.iter().any(is_other) {
+        return Err(format!(
+            "a param of {} is stored in another version, and webhooks do not convert params: name \
+             the version that they are stored in",
+            entry.kind
+        ));
+    }
     if found.is_empty() {
         return match text(reference.parameter_not_found_action.as_ref()) {
             "Allow" => Ok(PolicyParameters::Stored(entry, Vec::new())),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use k8s_openapi::api::admissionregistration::v1::{
-    MatchResources, MutatingWebhookConfiguration, ServiceReference, ValidatingWebhookConfiguration,
+    MatchResources, MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 
 use crate::admission::compiled_objects::CompiledObjects;
@@ -14,6 +14,7 @@ use crate::kinds::admission_webhook::{REVIEW_VERSIONS, WebhookParts, mutating, v
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::validation::Path;
+use crate::webhook_location::WebhookLocation;
 
 /// What is known of all webhooks.
 #[derive(Default)]
@@ -31,19 +32,12 @@ pub(crate) struct StoredWebhook {
     pub(super) conditions: Vec<ConditionProgram>,
     /// Why its conditions cannot run, if another version of the engine stored it.
     pub(super) unusable: Option<String>,
-    pub(super) client: WebhookLocation,
+    pub(super) location: WebhookLocation,
     pub(super) ca_bundle: Bytes,
     pub(super) timeout_seconds: u32,
     /// Of the AdmissionReview.
     pub(super) review_version: &'static str,
     pub(super) role: WebhookRole,
-}
-
-/// Where a webhook is.
-#[derive(Debug)]
-pub(super) enum WebhookLocation {
-    Url(String),
-    Service(ServiceReference),
 }
 
 /// What a webhook does with an object.
@@ -95,10 +89,7 @@ impl StoredWebhook {
         if webhook.rules.is_empty() {
             return None;
         }
-        let client = match (&webhook.client.url, &webhook.client.service) {
-            (Some(url), _) => WebhookLocation::Url(url.clone()),
-            (None, service) => WebhookLocation::Service(service.clone()?),
-        };
+        let location = WebhookLocation::new(webhook.client.into())?;
         let known = |wanted: &String| REVIEW_VERSIONS.into_iter().find(|known| known == wanted);
         let (conditions, errors) = webhook.conditions(&Path::new("matchConditions"));
         Some(Arc::new(Self {
@@ -107,7 +98,7 @@ impl StoredWebhook {
             matched: webhook.matched(),
             conditions,
             unusable: unusable(&errors),
-            client,
+            location,
             ca_bundle: webhook.client.ca_bundle.clone().map(|pem| pem.0.into()).unwrap_or_default(),
             timeout_seconds: webhook.timeout_seconds(),
             review_version: webhook.review_versions.iter().find_map(known)?,

@@ -10,10 +10,10 @@
 
 mod configurations;
 mod review;
-mod target;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rekindle_structural_schema::{PolicyEvaluation, PolicyVariables, PolicyWork};
 
 pub(crate) use configurations::{StoredWebhook, WebhookMemory};
@@ -22,11 +22,15 @@ pub(crate) use review::{ReviewAnswer, WebhookReview};
 use super::policies::run::{self, PolicyFailure};
 use super::reviewed_request::ReviewedRequest;
 use super::{ObjectWrite, WriteReview, mutations};
+use crate::admission_session::{WebhookQuestion, waits};
 use crate::call::ApiCall;
 use crate::kinds::admission_policy::FailurePolicy;
 use crate::patch;
 use crate::registry::AnyObject;
 use crate::status::ApiError;
+
+/// The longest answer: a patch of the largest object (3 MiB), in base64.
+const ANSWER_BYTES_MAX: usize = 5 << 20;
 
 /// What a webhook says to a request that it is for.
 enum WebhookSaid {
@@ -161,7 +165,7 @@ fn ask(
     let content = review::content(request)?;
     let asked = call.session.answer_to(webhook, &content, || {
         let review = WebhookReview::new(webhook, call.api.new_uid());
-        let question = target::question(call, webhook, &review, &content);
+        let question = question(call, webhook, review.body(&content));
         (review, question)
     });
     Ok(match (asked, webhook.on_failure) {
@@ -228,8 +232,26 @@ fn allowed(
     }
 }
 
-/// Ends a run that cannot go on. Clients never see it: [`crate::Api::handle_in`] answers with the
-/// questions.
-fn waits() -> ApiError {
-    ApiError::internal("a webhook has not answered yet")
+/// What the front sends to the webhook.
+fn question(call: &ApiCall<'_>, webhook: &StoredWebhook, body: Bytes) -> WebhookQuestion {
+    let timeout_seconds = webhook.timeout_seconds;
+    WebhookQuestion {
+        webhook: webhook.name.clone(),
+        target: webhook.location.target(call.api, timeout_seconds, call.request.now),
+        ca_bundle: webhook.ca_bundle.clone(),
+        timeout_seconds,
+        body,
+        answer_bytes_max: ANSWER_BYTES_MAX,
+    }
+}
+
+/// Whether a webhook is for a request, by its rules and selectors.
+pub(super) fn are_for_request(request: &ReviewedRequest<'_>) -> Result<bool, ApiError> {
+    let (api, known) = (request.call.api, &request.call.api.webhooks);
+    for webhook in known.mutating(api)?.into_iter().chain(known.validating(api)?) {
+        if request.is_matched(&webhook.matched)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

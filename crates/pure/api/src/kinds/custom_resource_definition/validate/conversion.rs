@@ -17,16 +17,7 @@ pub(super) fn errors(spec: &CustomResourceDefinitionSpec, field: &Path) -> Vec<F
     let mut errors = Vec::new();
     match conversion.strategy.as_str() {
         "None" => errors.extend(unused(conversion.webhook.as_ref(), field)),
-        "Webhook" => {
-            errors.extend(webhook_errors(conversion.webhook.as_ref(), field));
-            // with one version there is nothing to convert
-            if errors.is_empty() && spec.versions.len() > 1 {
-                errors.push(FieldError::forbidden(
-                    strategy,
-                    "this server does not call conversion webhooks: serve one version, or use None",
-                ));
-            }
-        }
+        "Webhook" => errors.extend(webhook_errors(conversion.webhook.as_ref(), field)),
         "" => errors.push(FieldError::required(strategy, "")),
         other => errors.push(FieldError::not_supported(strategy, other, &["None", "Webhook"])),
     }
