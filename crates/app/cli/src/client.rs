@@ -100,7 +100,7 @@ pub fn own_namespace() -> Option<String> {
 
 /// A disruption budget says no with 429, which is an answer: the client does not ask again by
 /// itself.
-async fn config_of(
+pub async fn config_of(
     kubeconfig: Kubeconfig,
     options: &KubeConfigOptions,
 ) -> anyhow::Result<kube::Config> {

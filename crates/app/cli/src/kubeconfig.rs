@@ -62,6 +62,14 @@ pub fn find(surroundings: &KubeconfigSources, data_dir: &Path) -> anyhow::Result
     }
 }
 
+/// One that an argument names.
+///
+/// # Errors
+/// When it is not there, or cannot be read.
+pub fn read_named(path: &Path) -> anyhow::Result<Kubeconfig> {
+    read_if_there(path)?.context("there is no such file")
+}
+
 /// One that has to be there.
 pub fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
     read_if_there(path)?.with_context(|| {

@@ -43,7 +43,10 @@ mod webhooks;
 mod work_pool;
 
 pub use aggregation::keep_roles_aggregated;
-pub use audit::{AuditLog, AuditMode, AuditSink, AuditWriter, RotationLimits};
+pub use audit::{
+    AuditCarriers, AuditLog, AuditMode, AuditSink, AuditTargets, BatchLimits, EventReceiver,
+    RotationLimits,
+};
 pub use body::{FrontBody, LogStream};
 pub use certificates::{RingSignatures, sign_certificates};
 pub use clock::{Clock, SystemClock};

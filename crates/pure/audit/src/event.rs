@@ -14,7 +14,7 @@ use crate::recorded_object::RecordedMetadata;
 use crate::subject::AuditObjectReference;
 
 /// An `Event` of `audit.k8s.io/v1`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AuditEvent {
     /// How much is recorded.
     pub level: AuditLevel,

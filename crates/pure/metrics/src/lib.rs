@@ -29,6 +29,11 @@ impl Counter {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// So many more.
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
     /// So far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

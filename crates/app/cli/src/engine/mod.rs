@@ -18,6 +18,7 @@ mod adding;
 mod admission_config;
 mod api_threads;
 mod audit_log;
+mod audit_webhook;
 mod auto_nodes;
 mod cluster_dns;
 pub mod data_dir;

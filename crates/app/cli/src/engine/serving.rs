@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
 use rekindle_api_server::{
-    ApiServer, AuditWriter, Front, ServerLimits, TlsListener, keep_roles_aggregated,
+    ApiServer, AuditCarriers, Front, ServerLimits, TlsListener, keep_roles_aggregated,
     sign_certificates,
 };
 use rekindle_operator::LadderFigures;
@@ -46,7 +46,7 @@ pub struct ServedApi {
     /// What serves its clients.
     pub threads: ApiThreads,
     kubeconfig: PathBuf,
-    audit: Option<AuditWriter>,
+    audit: Option<AuditCarriers>,
     server: JoinHandle<std::io::Result<()>>,
 }
 
@@ -62,7 +62,7 @@ impl ServedApi {
         let admission = &args.admission;
         let pod_security =
             admission_config::read(admission.admission_control_config_file.as_deref())?;
-        let audit_log = PreparedAuditLog::read(&args.audit)?;
+        let audit_log = PreparedAuditLog::read(&args.audit).await?;
         let encryption = encryption::read(args.encryption.encryption_provider_config.as_deref())?;
         let listener = listen(args).await?.into_std().context("take the listener")?;
         let mut api = OpenedApi::open(data_dir, Arc::new(routes.clone()), services, encryption)?;
@@ -74,8 +74,8 @@ impl ServedApi {
             .with_figures(figures.clone());
         let mut audit = None;
         if let Some(log) = audit_log {
-            let (front, writer) = log.start(api.front, api.clock.shared())?;
-            (api.front, audit) = (front, Some(writer));
+            let (front, carriers) = log.start(api.front, api.clock.shared())?;
+            (api.front, audit) = (front, Some(carriers));
         }
         let front = &api.front;
         front.api().set_default_toleration_seconds(args.default_toleration_seconds);

@@ -9,6 +9,7 @@
 mod admission_policies;
 mod admission_webhooks;
 mod audit_log;
+mod audit_webhook;
 mod chart;
 mod cluster_dns;
 mod conversion_webhooks;

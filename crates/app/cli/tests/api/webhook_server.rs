@@ -1,9 +1,9 @@
-//! A real webhook server, over TLS: one that changes objects, refuses some, converts them, does not
-//! answer, or lies.
+//! A real webhook server, over TLS: one that changes objects, refuses some, converts them, takes
+//! events, does not answer, or lies.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +22,12 @@ pub struct WebhookServer {
     pub port: u16,
     /// The certificate of its CA, PEM in base64.
     pub ca_bundle: String,
+    /// The lists of events that it has taken.
+    pub events: EventLists,
 }
+
+/// Lists of events of the audit log.
+pub type EventLists = Arc<Mutex<Vec<Value>>>;
 
 impl WebhookServer {
     /// Listens at all addresses: a Service leads to one that pods reach, too.
@@ -46,14 +51,17 @@ impl WebhookServer {
         let config = Arc::new(config);
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
+        let events = EventLists::default();
+        let all = Arc::clone(&events);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, config) = (stream.unwrap(), Arc::clone(&config));
+                let events = Arc::clone(&all);
                 // a client that does not like the certificate ends the connection
-                std::thread::spawn(move || answer(stream, config).ok());
+                std::thread::spawn(move || answer(stream, config, &events).ok());
             }
         });
-        Self { port, ca_bundle: STANDARD.encode(issuer.pem()) }
+        Self { port, ca_bundle: STANDARD.encode(issuer.pem()), events }
     }
 
     /// What leads a client to it by a URL.
@@ -97,7 +105,11 @@ impl WebhookServer {
     }
 }
 
-fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
+fn answer(
+    stream: TcpStream,
+    config: Arc<ServerConfig>,
+    events: &EventLists,
+) -> std::io::Result<()> {
     let connection = ServerConnection::new(config).map_err(std::io::Error::other)?;
     let mut reader = BufReader::new(StreamOwned::new(connection, stream));
     let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
@@ -112,6 +124,10 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
     reader.read_exact(&mut body)?;
     let review: Value = serde_json::from_slice(&body)?;
     let path = first.split(['?', ' ']).nth(1).unwrap_or_default();
+    if path == "/audit" {
+        events.lock().unwrap().push(review);
+        return write_answer(reader.get_mut(), "{}");
+    }
     let uid = review["request"]["uid"].clone();
     let name = review["request"]["object"]["metadata"]["name"].as_str().unwrap_or_default();
     let response = match path {
@@ -142,10 +158,14 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
         "apiVersion": review["apiVersion"], "kind": review["kind"], "response": response,
     })
     .to_string();
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answered.len());
-    let stream = reader.get_mut();
+    write_answer(reader.get_mut(), &answered)
+}
+
+fn write_answer(stream: &mut impl Write, answer: &str) -> std::io::Result<()> {
+    let head =
+        format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", answer.len());
     stream.write_all(head.as_bytes())?;
-    stream.write_all(answered.as_bytes())?;
+    stream.write_all(answer.as_bytes())?;
     stream.flush()
 }
 

@@ -10,6 +10,19 @@ pub(super) enum AuditFailure {
     Queue,
     /// An event could not be written.
     Write,
+    /// The webhook did not take an event.
+    Webhook,
+}
+
+impl AuditFailure {
+    /// As upstream calls the part.
+    fn plugin(self) -> &'static str {
+        match self {
+            Self::Queue => "buffered",
+            Self::Write => "log",
+            Self::Webhook => "webhook",
+        }
+    }
 }
 
 /// The counters.
@@ -43,11 +56,19 @@ impl AuditFigures {
 
     /// An event was lost.
     pub(super) fn lost(&self, why: AuditFailure) {
-        let plugin = match why {
-            AuditFailure::Queue => "buffered",
-            AuditFailure::Write => "log",
-        };
-        self.failures.of(&[plugin]).raise();
+        self.failures.of(&[why.plugin()]).raise();
+    }
+
+    /// So many events were lost.
+    pub(super) fn lost_many(&self, why: AuditFailure, events: u64) {
+        if events > 0 {
+            self.failures.of(&[why.plugin()]).add(events);
+        }
+    }
+
+    /// How many events the webhook has not taken.
+    pub(super) fn lost_by_webhook(&self) -> u64 {
+        self.failures.of(&[AuditFailure::Webhook.plugin()]).get()
     }
 
     pub(super) fn write(&self, text: &mut Text) {

@@ -32,7 +32,7 @@ pub(super) enum WriterOrder {
         /// Resolves for who waits when it is dropped.
         waiter: Option<oneshot::Sender<()>>,
         /// Its room in the queue, until it is written.
-        _room: OwnedSemaphorePermit,
+        room: OwnedSemaphorePermit,
     },
     /// Stop.
     Stop,
@@ -53,6 +53,14 @@ impl AuditQueue {
         Self::with_limits(figures, EVENTS_MAX, KIBIBYTES_MAX)
     }
 
+    /// The same of a webhook, with room for so many events.
+    pub(super) fn of_webhook(
+        figures: Arc<AuditFigures>,
+        events_max: usize,
+    ) -> (Self, Receiver<WriterOrder>) {
+        Self::with_limits(figures, events_max, KIBIBYTES_MAX)
+    }
+
     pub(super) fn with_limits(
         figures: Arc<AuditFigures>,
         events_max: usize,
@@ -65,14 +73,9 @@ impl AuditQueue {
 
     /// Queues an event if there is room; else it is lost.
     pub(super) fn offer(&self, event: QueuedEvent) {
-        self.figures.event();
-        self.offer_counted(event);
-    }
-
-    fn offer_counted(&self, event: QueuedEvent) {
         let order = Arc::clone(&self.room)
             .try_acquire_many_owned(kibibytes(&event))
-            .map(|room| WriterOrder::Write { event: Box::new(event), waiter: None, _room: room });
+            .map(|room| WriterOrder::Write { event: Box::new(event), waiter: None, room });
         let is_queued = match order.map(|order| self.orders.try_send(order)) {
             Ok(Ok(())) => true,
             // the writer has ended
@@ -92,7 +95,6 @@ impl AuditQueue {
 
     /// Queues an event, and waits until it is written or has failed.
     pub(super) async fn deliver(&self, event: QueuedEvent) {
-        self.figures.event();
         let (waiter, written) = oneshot::channel();
         let size = kibibytes(&event);
         let mut undelivered = UndeliveredEvent { queue: self, event: Some(event) };
@@ -102,7 +104,7 @@ impl AuditQueue {
         let (Ok(room), Ok(place)) = (room, place) else { return };
         let Some(event) = undelivered.event.take() else { return };
         let event = Box::new(event);
-        place.send(WriterOrder::Write { event, waiter: Some(waiter), _room: room });
+        place.send(WriterOrder::Write { event, waiter: Some(waiter), room });
         // an error means that the writer is done with it, too
         let _ = written.await;
     }
@@ -123,7 +125,7 @@ struct UndeliveredEvent<'q> {
 impl Drop for UndeliveredEvent<'_> {
     fn drop(&mut self) {
         if let Some(event) = self.event.take() {
-            self.queue.offer_counted(event);
+            self.queue.offer(event);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! An event on its way to the writer, which decodes its bodies: requests do not wait for that.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use bytes::Bytes;
 use http::Method;
 use rekindle_api::decode;
@@ -14,7 +16,7 @@ use serde_json::Value;
 const EVENT_BYTES: usize = 2048;
 
 /// An event, and the bodies that are still to become part of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct QueuedEvent {
     /// The event, without bodies.
     pub(super) event: AuditEvent,
@@ -96,7 +98,18 @@ impl QueuedEvent {
         EVENT_BYTES + self.event.request_uri.len() + request + response + annotations
     }
 
-    /// The line of the log.
+    /// The line of the log. What one event does to the decoder must not end the log.
+    ///
+    /// # Errors
+    /// When it cannot be encoded.
+    pub(super) fn into_line_safely(self) -> serde_json::Result<Vec<u8>> {
+        catch_unwind(AssertUnwindSafe(|| self.into_line())).unwrap_or_else(|_| {
+            tracing::error!("failed to encode an audit event: the encoder panicked");
+            Err(serde::ser::Error::custom("the encoder panicked"))
+        })
+    }
+
+    /// The same, which may panic.
     ///
     /// # Errors
     /// When it cannot be encoded.

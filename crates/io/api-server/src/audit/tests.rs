@@ -23,7 +23,12 @@ use crate::connections::{ConnectionLimits, ConnectionTable};
 use crate::memory_front::front_in_memory;
 use crate::{Front, SystemClock};
 
-fn event(level: AuditLevel, method: Method, content_type: &str, body: &[u8]) -> QueuedEvent {
+pub(super) fn event(
+    level: AuditLevel,
+    method: Method,
+    content_type: &str,
+    body: &[u8],
+) -> QueuedEvent {
     QueuedEvent {
         event: AuditEvent {
             level,
@@ -176,11 +181,13 @@ impl AuditedClient {
         }));
         let figures = Arc::new(AuditFigures::default());
         let (queue, orders) = AuditQueue::new(Arc::clone(&figures));
+        let outlets =
+            AuditOutlets { log: Some(queue), webhook: None, figures: Arc::clone(&figures) };
         let log = Arc::new(AuditLog {
             policy: policy.unwrap(),
             mode: AuditMode::Blocking,
             clock: clock.shared(),
-            queue,
+            outlets,
             figures,
             entropy: Mutex::default(),
         });

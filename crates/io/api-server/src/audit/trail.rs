@@ -232,8 +232,8 @@ impl AuditTrail {
     async fn send(&self, event: Option<QueuedEvent>) {
         let Some(event) = event else { return };
         match self.waiting {
-            QueuePermission::MayWait => self.log.queue.deliver(event).await,
-            QueuePermission::MayNotWait => self.log.queue.offer(event),
+            QueuePermission::MayWait => self.log.outlets.deliver(event).await,
+            QueuePermission::MayNotWait => self.log.outlets.offer(event),
         }
     }
 
@@ -260,7 +260,7 @@ impl Drop for AuditTrail {
             }
         };
         if let Some(event) = event {
-            self.log.queue.offer(event);
+            self.log.outlets.offer(event);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The thread that writes events, one line each.
 
 use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use super::queued_event::QueuedEvent;
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The writer of an audit log.
-pub struct AuditWriter {
+pub(super) struct AuditWriter {
     /// Resolves when the thread has ended.
     end: oneshot::Receiver<()>,
     queue: AuditQueue,
@@ -58,7 +57,7 @@ impl AuditWriter {
             let _ended = ended;
             while let Some(order) = orders.blocking_recv() {
                 match order {
-                    WriterOrder::Write { event, waiter, _room } => {
+                    WriterOrder::Write { event, waiter, room: _until_written } => {
                         writer.event(*event);
                         // what waits goes on
                         drop(waiter);
@@ -73,7 +72,7 @@ impl AuditWriter {
     }
 
     /// Writes what is queued, and ends. A disk that hangs does not keep the engine from ending.
-    pub async fn close(self) {
+    pub(super) async fn close(self) {
         let Self { end, queue } = self;
         let closed = timeout(CLOSE_WITHIN, async {
             queue.stop().await;
@@ -89,13 +88,8 @@ impl AuditWriter {
 
 impl AuditLineWriter {
     fn event(&mut self, event: QueuedEvent) {
-        // what one event does to the decoder must not end the log
-        let line = catch_unwind(AssertUnwindSafe(|| event.into_line()));
-        let line = line.unwrap_or_else(|_| {
-            tracing::error!("failed to encode an audit event: the encoder panicked");
-            Err(serde::ser::Error::custom("the encoder panicked"))
-        });
-        let written = line.map_err(io::Error::from).and_then(|line| self.line(&line));
+        let line = event.into_line_safely().map_err(io::Error::from);
+        let written = line.and_then(|line| self.line(&line));
         match written {
             Ok(()) if self.is_failing => {
                 self.is_failing = false;

@@ -11,8 +11,8 @@ use rekindle_api::auth::{ClientIdentity, UserInfo};
 use rekindle_api::{Api, ApiParts, Entropy};
 use rekindle_api_server::pki::TokenKey;
 use rekindle_api_server::{
-    AuditLog, AuditMode, AuditSink, AuditWriter, Front, FrontBody, InProcessService, OsEntropy,
-    RotationLimits, SystemClock,
+    AuditCarriers, AuditLog, AuditMode, AuditSink, AuditTargets, Front, FrontBody,
+    InProcessService, OsEntropy, RotationLimits, SystemClock,
 };
 use rekindle_audit::AuditPolicy;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ impl Entropy for BreakableEntropy {
 /// A front with an audit log.
 struct AuditedFront {
     front: Front,
-    writer: AuditWriter,
+    writer: AuditCarriers,
     path: PathBuf,
     is_broken: Arc<AtomicBool>,
     _dir: tempfile::TempDir,
@@ -57,7 +57,12 @@ fn audited(policy: Value) -> AuditedFront {
     policy["apiVersion"] = "audit.k8s.io/v1".into();
     policy["kind"] = "Policy".into();
     let policy = AuditPolicy::from_value(policy).unwrap();
-    let (log, writer) = AuditLog::start(policy, AuditMode::Blocking, sink, clock.shared()).unwrap();
+    let (log, writer) = AuditLog::start(
+        policy,
+        AuditTargets { log: Some((sink, AuditMode::Blocking)), webhook: None },
+        clock.shared(),
+    )
+    .unwrap();
     let front = memory_front::front(api, &clock);
     AuditedFront { front: front.with_audit_log(log), writer, path, is_broken, _dir: dir }
 }

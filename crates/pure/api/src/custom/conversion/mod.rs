@@ -135,8 +135,7 @@ impl<'c> ObjectConversion<'c> {
             }
             let text = converted.next().unwrap_or_default();
             let value = with_revision(codec, &text, object.revision)?;
-            let StoredObject { key, revision, .. } = object.as_ref().clone();
-            Ok(Arc::new(StoredObject::new(key, revision, value)))
+            Ok(Arc::new(StoredObject::new(object.key.clone(), object.revision, value)))
         });
         objects.collect()
     }
