@@ -163,6 +163,11 @@ impl ServiceRanges {
         Self { primary, secondary: None }
     }
 
+    /// Services may have an address of each of these ranges, which are of two IP families.
+    pub const fn dual(primary: ServiceRange, secondary: ServiceRange) -> Self {
+        Self { primary, secondary: Some(secondary) }
+    }
+
     /// The range of Services that name no IP family.
     pub const fn primary(&self) -> ServiceRange {
         self.primary

@@ -11,6 +11,7 @@ mod conversations;
 mod conversions;
 mod definitions;
 mod deletes;
+mod dual_stack;
 mod engine_objects_in_quotas;
 mod eviction;
 mod eviction_at_once;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::EventSeverity;
 
-use super::wanted::{self, AddressType, BackendPod, BackendPort};
+use super::wanted::{self, BackendPod, BackendPort};
 use super::{hostname, is_ours, mirrored};
 use crate::events::EventNote;
 use crate::plan::{DependentPolicy, PlannedWrite, WriteNotes, WriteOperation};
@@ -186,7 +186,7 @@ fn subsets<'a>(
         .as_ref()
         .is_some_and(|spec| spec.ports.as_ref().is_some_and(|ports| !ports.is_empty()));
     let publishes = wanted::publishes_not_ready(service);
-    let family = AddressType::requested_by(service)[0];
+    let family = wanted::families(service)[0];
     let mut room = ADDRESSES_MAX;
     let mut size = AddressCompleteness::All;
     let mut subsets = Vec::new();

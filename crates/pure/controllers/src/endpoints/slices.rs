@@ -8,10 +8,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_types::IpFamily;
 use rekindle_types::labels::{Labels, SERVICE_NAME, SLICE_CONTROLLER, SLICE_MANAGED_BY};
 
 use super::shown::{self, PodEndpoint};
-use super::wanted::{self, AddressType, BackendPod, BackendPort};
+use super::wanted::{self, BackendPod, BackendPort};
 use super::{hostname, is_ours, mirrored, zone};
 use crate::plan::{DependentPolicy, PlannedWrite, WriteOperation};
 use crate::{
@@ -37,8 +38,8 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan 
         written: Vec::new(),
         deleted: Vec::new(),
     };
-    let families = AddressType::requested_by(service);
-    for family in AddressType::ALL {
+    let families = wanted::families(service);
+    for family in IpFamily::ALL {
         let own =
             view.dependents_of(uid, ResourceKind::EndpointSlice).filter_map(
                 |object| match object {
@@ -102,7 +103,7 @@ pub(crate) fn is_of_service(slice: &EndpointSlice) -> bool {
     service_of(slice).is_some()
 }
 
-fn is_made_here(slice: &EndpointSlice, service_uid: &str, family: AddressType) -> bool {
+fn is_made_here(slice: &EndpointSlice, service_uid: &str, family: IpFamily) -> bool {
     let meta = &slice.metadata;
     let manager = meta.labels.as_ref().and_then(|labels| labels.get(SLICE_MANAGED_BY));
     slice.address_type == family.name()
@@ -125,7 +126,7 @@ struct SliceSync<'a> {
 impl<'a> SliceSync<'a> {
     /// Puts all addresses of a family into slices. A Service without any has one slice that is
     /// empty.
-    fn pack(&mut self, family: AddressType, own: Vec<&'a Arc<EndpointSlice>>) {
+    fn pack(&mut self, family: IpFamily, own: Vec<&'a Arc<EndpointSlice>>) {
         let mut by_ports: BTreeMap<Vec<BackendPort<'_>>, Vec<&Arc<EndpointSlice>>> =
             BTreeMap::new();
         for slice in own {
@@ -148,7 +149,7 @@ impl<'a> SliceSync<'a> {
     /// with room, then into new ones.
     fn fill(
         &mut self,
-        family: AddressType,
+        family: IpFamily,
         ports: &[BackendPort<'_>],
         members: &[BackendPod<'_>],
         own: Vec<&'a Arc<EndpointSlice>>,
@@ -193,7 +194,7 @@ impl<'a> SliceSync<'a> {
     /// Writes a slice if it is new or changed. What stands is compared before anything is made.
     fn write(
         &mut self,
-        family: AddressType,
+        family: IpFamily,
         known: Option<&Arc<EndpointSlice>>,
         ports: &[BackendPort<'_>],
         shown: &[PodEndpoint<'_>],
@@ -228,7 +229,7 @@ impl<'a> SliceSync<'a> {
         self.written.push(write.into());
     }
 
-    fn new_meta(&mut self, family: AddressType) -> ObjectMeta {
+    fn new_meta(&mut self, family: IpFamily) -> ObjectMeta {
         let meta = &self.service.metadata;
         let service = meta.name.as_deref().unwrap_or_default();
         let namespace = meta.namespace.as_deref().unwrap_or_default();

@@ -1,52 +1,25 @@
 //! Where a Service leads: the pods that it selects, with the ports that each of them has for it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_types::IpFamily;
 use rekindle_types::held::HeldPod;
 use rekindle_types::pods::AnySpec;
 
 use crate::{ClusterView, NamespacedName, pods};
 
-/// The kind of address that is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AddressType {
-    IPv4,
-    IPv6,
-}
-
-impl AddressType {
-    pub(super) const ALL: [AddressType; 2] = [AddressType::IPv4, AddressType::IPv6];
-
-    /// As `addressType` and `ipFamilies` spell it.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            AddressType::IPv4 => "IPv4",
-            AddressType::IPv6 => "IPv6",
-        }
-    }
-
-    /// The families of a Service, the first one first; IPv4 when it does not say.
-    pub(super) fn requested_by(service: &Service) -> Vec<AddressType> {
-        let named = service.spec.as_ref().and_then(|spec| spec.ip_families.as_deref());
-        let named: Vec<AddressType> = named
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|name| AddressType::ALL.into_iter().find(|family| family.name() == name))
-            .collect();
-        if named.is_empty() { vec![AddressType::IPv4] } else { named }
-    }
-
-    fn is_of(self, address: &str) -> bool {
-        match address.parse() {
-            Ok(IpAddr::V4(_)) => self == AddressType::IPv4,
-            Ok(IpAddr::V6(_)) => self == AddressType::IPv6,
-            Err(_) => false,
-        }
-    }
+/// The families of a Service, the first one first; IPv4 when it does not say.
+pub(super) fn families(service: &Service) -> Vec<IpFamily> {
+    let named = service.spec.as_ref().and_then(|spec| spec.ip_families.as_deref());
+    let named: Vec<IpFamily> = named
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|name| IpFamily::ALL.into_iter().find(|family| family.name() == name))
+        .collect();
+    if named.is_empty() { vec![IpFamily::V4] } else { named }
 }
 
 /// A port behind a Service.
@@ -70,7 +43,7 @@ pub(super) struct BackendPod<'a> {
 pub(super) fn members<'a>(
     view: &'a ClusterView,
     service: &'a Service,
-    family: AddressType,
+    family: IpFamily,
 ) -> BTreeMap<Vec<BackendPort<'a>>, Vec<BackendPod<'a>>> {
     let name = NamespacedName::from_meta(&service.metadata);
     let selected = view.selected_by(&name);
@@ -95,10 +68,13 @@ fn has_named_target(service: &Service) -> bool {
     ports.iter().any(|port| matches!(port.target_port, Some(IntOrString::String(_))))
 }
 
-fn address(pod: &HeldPod, family: AddressType) -> Option<&str> {
+fn address(pod: &HeldPod, family: IpFamily) -> Option<&str> {
     let status = pod.status.as_ref()?;
     let all = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
-    all.chain(status.pod_ip.as_deref()).find(|address| family.is_of(address))
+    let is_of_family = |address: &&str| {
+        address.parse().is_ok_and(|address| IpFamily::from_address(address) == family)
+    };
+    all.chain(status.pod_ip.as_deref()).find(is_of_family)
 }
 
 /// Sorted, so that another order in the Service is no change.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::ServiceSpec;
+use rekindle_types::IpFamily;
 
 use super::needs::{HEADLESS, is_headless, is_headless_without_selector, needs_cluster_ip};
 use crate::registry::field_error::FieldError;
@@ -13,7 +14,7 @@ use crate::validation::{ListKeys, Path, items, text};
 pub(super) const NOT_AN_ADDRESS: &str =
     "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
-const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
+const FAMILIES: [&str; 2] = [IpFamily::V4.name(), IpFamily::V6.name()];
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
 /// One address of each family.
 const CLUSTER_IPS_MAX: usize = 2;
@@ -35,10 +36,7 @@ impl fmt::Debug for ShownList<'_> {
 
 /// The family of an address, as the API writes it.
 pub(crate) const fn family_of(address: IpAddr) -> &'static str {
-    match address {
-        IpAddr::V4(_) => "IPv4",
-        IpAddr::V6(_) => "IPv6",
-    }
+    IpFamily::from_address(address).name()
 }
 
 /// Everything wrong with `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`.
