@@ -138,6 +138,10 @@ pub struct Up {
     /// the one used before, or a free /16 from 10.96.0.0/16 on]
     #[arg(long, value_name = "CIDR", value_parser = service_range)]
     pub service_cidr: Option<ServiceRange>,
+    /// Give pods IPv6 addresses beside those of IPv4, and Services that ask for them; the range is
+    /// the engine's own, in fd52::/16
+    #[arg(long)]
+    pub dual_stack: bool,
     /// The node's name [default: the host's name]
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,

@@ -19,6 +19,9 @@ use crate::{DemoError, EXIT_CODE_TERMINATED, Termination, duration};
 /// Serve HTTP on /, /startz, /readyz and /healthz; drain on SIGTERM.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServerDemo {
+    /// The address that it listens at; at `::` it takes connections of IPv4 and IPv6
+    #[arg(long, default_value = "0.0.0.0")]
+    address: std::net::IpAddr,
     /// The port
     #[arg(long, default_value_t = 8080)]
     port: u16,
@@ -79,7 +82,7 @@ impl ServerDemo {
                 return Ok(EXIT_CODE_TERMINATED);
             }
         }
-        let listener = tokio::net::TcpListener::bind(("0.0.0.0", self.port))
+        let listener = tokio::net::TcpListener::bind((self.address, self.port))
             .await
             .map_err(|source| DemoError::Listen { port: self.port, source })?;
         println!("listening on port {}", self.port);

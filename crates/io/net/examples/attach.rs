@@ -50,6 +50,7 @@ async fn measure() {
     let config = NetworkConfig {
         bridge: "rkbench0".to_owned(),
         subnet: SubnetChoice::Auto,
+        ipv6: None,
         share: rekindle_net::BridgeShare::Owner,
         state_dir: state_dir.clone(),
         mtu: 1500,

@@ -37,7 +37,7 @@ fn pod(number: u32, app: u32) -> (NamespacedName, PeerPod) {
     .expect("a pod");
     let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 88, 0, 2)) + number);
     let name = NamespacedName::new("shop", format!("pod-{number}"));
-    (name, PeerPod::at(&pod, address).expect("it has a network of its own"))
+    (name, PeerPod::at(&pod, [address.into()]).expect("it has a network of its own"))
 }
 
 fn main() {
@@ -47,7 +47,9 @@ fn main() {
 }
 
 fn measure(policies: u32) {
-    let table = PolicyTable::open("rkbench1", TableOwnership::Exclusive).expect("open");
+    let table =
+        PolicyTable::open("rkbench1", rekindle_types::IpStack::Single, TableOwnership::Exclusive)
+            .expect("open");
     let mut wanted = NetworkPolicies::default();
     let listed = (0..policies).map(policy);
     let named = |policy: NetworkPolicy| {

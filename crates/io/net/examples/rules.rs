@@ -85,6 +85,7 @@ async fn measure(services: u32, endpoints: u16) {
         bridge: "rkbench0".to_owned(),
         pods: "10.88.0.0/16".parse().expect("a subnet"),
         services: Some("10.96.0.0/14".parse().expect("a subnet")),
+        ipv6: None,
         egress: PodEgress::Masquerade,
         loopback_node_ports: LoopbackNodePorts::Serve,
         ownership: TableOwnership::Exclusive,

@@ -1,13 +1,13 @@
 //! The bridge: made or adopted, given the gateway's address, looked at for ports and for subnets
 //! that are taken.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use futures::TryStreamExt;
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rtnetlink::packet_route::address::AddressAttribute;
 use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
-use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteScope};
+use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteScope};
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, RouteMessageBuilder};
 
 use crate::error::NetError;
@@ -24,13 +24,23 @@ pub(crate) struct Bridge {
     pub(crate) mac: [u8; 6],
 }
 
-/// Makes the bridge up with the gateway's address and without IPv6, and lets pods' packets go on to
-/// other pods; one that stands already is adopted, and mended.
+/// The addresses of a bridge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BridgeAddresses {
+    /// Its own.
+    pub(crate) gateway: Ipv4Addr,
+    /// The pods' subnet.
+    pub(crate) subnet: Ipv4Net,
+    /// Both of IPv6, where pods have second addresses.
+    pub(crate) second: Option<(Ipv6Addr, Ipv6Net)>,
+}
+
+/// Makes the bridge up with the gateway's addresses, without IPv6 if it has none there, and lets
+/// pods' packets go on to other pods; one that stands already is adopted, and mended.
 pub(crate) async fn ensure(
     handle: &Handle,
     name: &str,
-    gateway: Ipv4Addr,
-    subnet: Ipv4Net,
+    BridgeAddresses { gateway, subnet, second }: BridgeAddresses,
     mtu: u32,
 ) -> Result<Bridge, NetError> {
     let failed = |operation| move |source| netlink(operation, name, source);
@@ -56,7 +66,10 @@ pub(crate) async fn ensure(
     };
     let index = link.header.index;
     let mac = mac_in(&link).unwrap_or(mac_of(gateway));
-    ipv6::disable_on(name)?;
+    match second {
+        Some(_) => ipv6::enable_on(name)?,
+        None => ipv6::disable_on(name)?,
+    }
     forwarding::turn_on_for(name)?;
     let mut up = LinkUnspec::new_with_index(index).up();
     if mac != mac_of(gateway) {
@@ -65,13 +78,12 @@ pub(crate) async fn ensure(
         up = up.address(mac.to_vec());
     }
     handle.link().change(up.build()).execute().await.map_err(failed("set up bridge"))?;
-    handle
-        .address()
-        .add(index, IpAddr::V4(gateway), subnet.prefix_len())
-        .replace()
-        .execute()
-        .await
-        .map_err(failed("give the gateway address to bridge"))?;
+    let second = second.map(|(gateway, subnet)| (IpAddr::V6(gateway), subnet.prefix_len()));
+    for (gateway, prefix) in [(IpAddr::V4(gateway), subnet.prefix_len())].into_iter().chain(second)
+    {
+        let added = handle.address().add(index, gateway, prefix).replace().execute().await;
+        added.map_err(failed("give the gateway address to bridge"))?;
+    }
     Ok(Bridge { index, mac })
 }
 
@@ -125,13 +137,49 @@ pub async fn routed_subnets(own_bridge: &str) -> Result<Vec<Ipv4Net>, NetError> 
     found
 }
 
+/// The same of IPv6. Default routes, link-local and multicast ones are none.
+pub async fn routed_ipv6_subnets(own_bridge: &str) -> Result<Vec<Ipv6Net>, NetError> {
+    let (handle, driver) = connect(own_bridge)?;
+    let found = async {
+        let bridge = find(&handle, own_bridge).await?.map(|link| link.header.index);
+        let all = RouteMessageBuilder::<Ipv6Addr>::new().build();
+        let taken = destinations(&handle, all, bridge).await?;
+        let of_ipv6 = taken.into_iter().filter_map(|taken| match taken {
+            IpNet::V6(net) => Some(net),
+            IpNet::V4(_) => None,
+        });
+        let is_of_machines = |net: &Ipv6Net| {
+            let address = net.network();
+            net.prefix_len() > 0 && !address.is_unicast_link_local() && !address.is_multicast()
+        };
+        Ok(of_ipv6.filter(is_of_machines).collect())
+    };
+    let found = found.await;
+    driver.abort();
+    found
+}
+
 /// Subnets of the machine's routes, those through `own_bridge` left out.
 pub(crate) async fn taken_subnets(
     handle: &Handle,
     own_bridge: Option<u32>,
 ) -> Result<Vec<Ipv4Net>, NetError> {
-    let mut taken = Vec::new();
     let all = RouteMessageBuilder::<Ipv4Addr>::new().build();
+    let taken = destinations(handle, all, own_bridge).await?;
+    let of_ipv4 = taken.into_iter().filter_map(|taken| match taken {
+        IpNet::V4(net) => Some(net),
+        IpNet::V6(_) => None,
+    });
+    Ok(of_ipv4.collect())
+}
+
+/// Where routes lead, those through `own_bridge` left out.
+async fn destinations(
+    handle: &Handle,
+    all: RouteMessage,
+    own_bridge: Option<u32>,
+) -> Result<Vec<IpNet>, NetError> {
+    let mut taken = Vec::new();
     let mut replies = handle.route().get(all).execute();
     while let Some(route) = replies.try_next().await.map_err(|e| netlink("list", "routes", e))? {
         let through = route.attributes.iter().find_map(|attribute| match attribute {
@@ -142,25 +190,30 @@ pub(crate) async fn taken_subnets(
             continue;
         }
         for attribute in &route.attributes {
-            if let RouteAttribute::Destination(RouteAddress::Inet(address)) = attribute {
-                taken.extend(Ipv4Net::new(*address, route.header.destination_prefix_length).ok());
-            }
+            let address = match attribute {
+                RouteAttribute::Destination(RouteAddress::Inet(address)) => IpAddr::from(*address),
+                RouteAttribute::Destination(RouteAddress::Inet6(address)) => IpAddr::from(*address),
+                _ => continue,
+            };
+            taken.extend(IpNet::new(address, route.header.destination_prefix_length).ok());
         }
     }
     Ok(taken)
 }
 
 /// Routes these addresses into the bridge.
-pub(crate) async fn route_into(
-    handle: &Handle,
-    index: u32,
-    range: Ipv4Net,
-) -> Result<(), NetError> {
-    let route = RouteMessageBuilder::<Ipv4Addr>::new()
-        .destination_prefix(range.network(), range.prefix_len())
-        .output_interface(index)
-        .scope(RouteScope::Link)
-        .build();
+pub(crate) async fn route_into(handle: &Handle, index: u32, range: IpNet) -> Result<(), NetError> {
+    let route = match range {
+        IpNet::V4(range) => RouteMessageBuilder::<Ipv4Addr>::new()
+            .destination_prefix(range.network(), range.prefix_len())
+            .output_interface(index)
+            .scope(RouteScope::Link)
+            .build(),
+        IpNet::V6(range) => RouteMessageBuilder::<Ipv6Addr>::new()
+            .destination_prefix(range.network(), range.prefix_len())
+            .output_interface(index)
+            .build(),
+    };
     let added = handle.route().add(route).replace().execute().await;
     added.map_err(|error| netlink("route into the bridge", &range.to_string(), error))
 }

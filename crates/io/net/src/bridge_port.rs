@@ -8,7 +8,7 @@
 //! Service's endpoint from port to port, and back to the same port (hairpin) where a pod reaches
 //! itself.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use rtnetlink::packet_route::neighbour::{NeighbourFlags, NeighbourState};
 use rtnetlink::{Handle, LinkBridgePort, LinkUnspec};
@@ -26,6 +26,7 @@ pub(crate) struct BridgePort<'a> {
     pub(crate) bridge_index: u32,
     /// The pod's.
     pub(crate) address: Ipv4Addr,
+    pub(crate) second_address: Option<Ipv6Addr>,
     /// The bridge's hardware address.
     pub(crate) gateway_mac: [u8; 6],
 }
@@ -33,7 +34,8 @@ pub(crate) struct BridgePort<'a> {
 impl BridgePort<'_> {
     /// What the pod may send.
     fn allowed(self, mac: [u8; 6]) -> AllowedFrames {
-        AllowedFrames { mac, address: self.address, gateway_mac: self.gateway_mac }
+        let Self { address, second_address, gateway_mac, .. } = self;
+        AllowedFrames { mac, address, second_address, gateway_mac }
     }
 
     /// Guards the port, tells bridge and host the pod's hardware address for good, and sets the
@@ -58,22 +60,22 @@ impl BridgePort<'_> {
             .state(NeighbourState::Noarp)
             .flags(NeighbourFlags::Controller)
             .replace();
-        let host_entry = handle
-            .neighbours()
-            .add(self.bridge_index, self.address.into())
-            .link_layer_address(&mac)
-            .replace();
-        let (filter, flags, bridge_entry, host_entry, up) = futures::join!(
+        let addresses = [Some(IpAddr::from(self.address)), self.second_address.map(IpAddr::from)];
+        let host_entries = addresses.into_iter().flatten().map(|address| {
+            let entry = handle.neighbours().add(self.bridge_index, address);
+            entry.link_layer_address(&mac).replace().execute()
+        });
+        let (filter, flags, bridge_entry, host_entries, up) = futures::join!(
             source_filter::install(handle, self.index, self.allowed(mac)),
             handle.link().set_port(flags).execute(),
             bridge_entry.execute(),
-            host_entry.execute(),
+            futures::future::try_join_all(host_entries),
             handle.link().change(up).execute(),
         );
         let filter = filter.map_err(failed("filter what comes in from"))?;
         flags.map_err(failed("lock bridge port"))?;
         bridge_entry.map_err(failed("tell the bridge the hardware address behind"))?;
-        host_entry.map_err(failed("tell the host the hardware address behind"))?;
+        host_entries.map_err(failed("tell the host the hardware address behind"))?;
         up.map_err(failed("set up veth"))?;
         Ok(filter)
     }
@@ -83,11 +85,11 @@ impl BridgePort<'_> {
 pub(crate) async fn forget_neighbours(
     handle: &Handle,
     bridge_index: u32,
-    addresses: impl IntoIterator<Item = Ipv4Addr>,
+    addresses: impl IntoIterator<Item = IpAddr>,
 ) -> Result<(), NetError> {
     let removals = addresses.into_iter().map(|address| async move {
         // what is added says which one it is
-        let mut entry = handle.neighbours().add(bridge_index, IpAddr::V4(address));
+        let mut entry = handle.neighbours().add(bridge_index, address);
         match handle.neighbours().del(entry.message_mut().clone()).execute().await {
             Err(error) if !matches!(errno(&error), Some(ENOENT | ENODEV)) => {
                 Err(netlink("forget the hardware address of", &address.to_string(), error))

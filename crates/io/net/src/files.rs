@@ -2,7 +2,7 @@
 //! kubelet and containerd give them: pure, but for [`host_resolver`]. What the text is made of may
 //! come from a manifest, so it is checked and capped.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::Path;
 
 /// Bytes of a file at most.
@@ -47,10 +47,10 @@ pub struct HostAlias {
     pub hostnames: Vec<String>,
 }
 
-/// /etc/hosts of a pod with an address of its own. `subdomain` is what follows the hostname in its
+/// /etc/hosts of a pod with addresses of its own. `subdomain` is what follows the hostname in its
 /// full name (`web.shop.svc.cluster.local`), when `spec.subdomain` is set.
 pub fn hosts(
-    pod_ip: Ipv4Addr,
+    pod_ips: &[IpAddr],
     hostname: &str,
     subdomain: Option<&str>,
     aliases: &[HostAlias],
@@ -65,12 +65,15 @@ pub fn hosts(
          fe00::1\tip6-allnodes\n\
          fe00::2\tip6-allrouters\n",
     );
-    match subdomain {
+    let names = match subdomain {
         Some(subdomain) => {
             check("subdomain", subdomain)?;
-            text.push_str(&format!("{pod_ip}\t{hostname}.{subdomain}\t{hostname}\n"));
+            format!("{hostname}.{subdomain}\t{hostname}")
         }
-        None => text.push_str(&format!("{pod_ip}\t{hostname}\n")),
+        None => hostname.to_owned(),
+    };
+    for pod_ip in pod_ips {
+        text.push_str(&format!("{pod_ip}\t{names}\n"));
     }
     push_aliases(&mut text, aliases)?;
     capped("/etc/hosts", text)

@@ -8,10 +8,21 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use rekindle_types::IpFamily;
+
 use crate::error::NetError;
 use crate::sysctl;
 
 const MACHINE: &str = "ipv4/ip_forward";
+/// Of IPv6 there is no other: that of an interface says only whether it is a router's.
+const MACHINE_IPV6: &str = "ipv6/conf/all/forwarding";
+/// Where each interface has its settings of IPv6.
+const INTERFACES_IPV6: &str = "/proc/sys/net/ipv6/conf";
+/// Entries there that are no interfaces.
+const NO_INTERFACES: [&str; 2] = ["all", "default"];
+/// Of `accept_ra`: unless the machine forwards; and also then.
+const ACCEPT_AS_HOST: &str = "1";
+const ACCEPT_ALWAYS: &str = "2";
 const OFF: &str = "0";
 const ON: &str = "1";
 /// The file that is locked while another one of the folder is read or written. No bridge is called
@@ -25,12 +36,20 @@ const LOCK: &str = ".lock";
 pub struct ForwardingUsers {
     folder: PathBuf,
     bridge: String,
+    family: IpFamily,
 }
 
 impl ForwardingUsers {
     /// The user with this bridge. The folder is made when it is needed.
-    pub fn new(folder: &Path, bridge: &str) -> Self {
-        Self { folder: folder.to_owned(), bridge: bridge.to_owned() }
+    pub fn new(folder: &Path, bridge: &str, family: IpFamily) -> Self {
+        Self { folder: folder.to_owned(), bridge: bridge.to_owned(), family }
+    }
+
+    const fn setting(&self) -> &'static str {
+        match self.family {
+            IpFamily::V4 => MACHINE,
+            IpFamily::V6 => MACHINE_IPV6,
+        }
     }
 
     /// This one needs it: it is on from now on, until the last one leaves.
@@ -40,15 +59,19 @@ impl ForwardingUsers {
         if !own.exists() {
             let before = match self.others()?.first() {
                 Some(other) => read(other)?,
-                None => sysctl::get(MACHINE)?,
+                None => self.found()?,
             };
             // first the note that it must be put back
             fs::write(&own, before).map_err(|source| failed("write", &own, source))?;
         }
-        if sysctl::get(MACHINE)? == OFF {
-            sysctl::set(MACHINE, ON)?;
+        if sysctl::get(self.setting())? == OFF {
+            for interface in hosts(&read(&own)?) {
+                sysctl::set(&accept_ra(interface), ACCEPT_ALWAYS)?;
+            }
+            sysctl::set(self.setting(), ON)?;
+            let setting = self.setting().replace('/', ".");
             tracing::info!(
-                "turned net.ipv4.ip_forward on for pods; it is put back when the last engine is taken down"
+                "turned net.{setting} on for pods; it is put back when the last engine is taken down"
             );
         }
         Ok(())
@@ -63,10 +86,30 @@ impl ForwardingUsers {
         let own = self.own();
         let before = read(&own)?;
         fs::remove_file(&own).map_err(|source| failed("remove", &own, source))?;
-        if before == OFF && self.others()?.is_empty() {
-            sysctl::set(MACHINE, OFF)?;
+        if before.split_whitespace().next() == Some(OFF) && self.others()?.is_empty() {
+            sysctl::set(self.setting(), OFF)?;
+            for interface in hosts(&before) {
+                // one that is gone has no settings to put back
+                sysctl::set_if_possible(&accept_ra(interface), ACCEPT_AS_HOST)?;
+            }
         }
         Ok(())
+    }
+
+    /// What the machine has: its setting, then the interfaces that take router advertisements, but
+    /// would not while it forwards.
+    fn found(&self) -> Result<String, NetError> {
+        let mut found = vec![sysctl::get(self.setting())?];
+        if self.family == IpFamily::V6 {
+            let folder = Path::new(INTERFACES_IPV6);
+            let entries = fs::read_dir(folder).map_err(|source| failed("list", folder, source))?;
+            let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+            let takes_them =
+                |name: &String| sysctl::get(&accept_ra(name)).is_ok_and(|it| it == ACCEPT_AS_HOST);
+            let is_interface = |name: &String| !NO_INTERFACES.contains(&name.as_str());
+            found.extend(names.filter(is_interface).filter(takes_them));
+        }
+        Ok(found.join(" "))
     }
 
     fn own(&self) -> PathBuf {
@@ -97,6 +140,15 @@ impl ForwardingUsers {
         };
         lock().map_err(|source| failed("lock", &path, source))
     }
+}
+
+/// The interfaces in a note.
+fn hosts(note: &str) -> impl Iterator<Item = &str> {
+    note.split_whitespace().skip(1)
+}
+
+fn accept_ra(interface: &str) -> String {
+    format!("ipv6/conf/{interface}/accept_ra")
 }
 
 /// Lets what comes in by this interface go on to others.

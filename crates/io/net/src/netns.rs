@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use rekindle_types::IpStack;
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::proto::Connection;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -59,12 +60,13 @@ impl NetNs {
         Ok(NetNsIdentity { device: stat.st_dev, inode: stat.st_ino })
     }
 
-    /// A netlink connection that acts inside, where from now on only lo has IPv6 and no ICMP
-    /// redirect is heeded, and a socket that interfaces can be looked up with. `interface` may be
-    /// there already; `host_name` is what an error names.
-    pub(crate) fn connect_without_ipv6(
+    /// A netlink connection that acts inside, where from now on no ICMP redirect is heeded, and a
+    /// socket that interfaces can be looked up with. Without a second address only lo has IPv6.
+    /// `interface` may be there already; `host_name` is what an error names.
+    pub(crate) fn connect(
         &self,
         interface: &str,
+        stack: IpStack,
         host_name: &str,
     ) -> Result<(Connection<RouteNetlinkMessage>, rtnetlink::Handle, OwnedFd), NetError> {
         let failed = |source: io::Error| NetError::Io {
@@ -80,8 +82,16 @@ impl NetNs {
                     Some(LinkNameSpaceType::Network),
                 )
                 .map_err(|error| failed(error.into()))?;
-                ipv6::disable_on_new_interfaces()?;
-                ipv6::disable_on(interface)?;
+                match stack {
+                    IpStack::Single => {
+                        ipv6::disable_on_new_interfaces()?;
+                        ipv6::disable_on(interface)?;
+                    }
+                    IpStack::Dual => {
+                        ipv6::enable_on_new_interfaces()?;
+                        ipv6::enable_on(interface)?;
+                    }
+                }
                 forwarding::refuse_redirects_on_new_interfaces()?;
                 let _in_reactor = reactor.enter();
                 let (connection, handle, _multicast) =

@@ -1,18 +1,21 @@
 //! The pod network as the node agent sees it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use rekindle_types::IpStack;
 use tokio::sync::watch;
 
-use crate::bridge::{self, Bridge};
+use crate::bridge::{self, Bridge, BridgeAddresses};
 use crate::bridge_port::forget_neighbours;
+use crate::embedding_prefix::EmbeddingPrefix;
 use crate::error::NetError;
+use crate::ipv6;
 use crate::leases::{LeaseFile, LeaseFileContent};
 use crate::links;
 use crate::netns::{NetNs, NetNsIdentity, lookup_socket};
@@ -34,6 +37,8 @@ pub struct NetworkConfig {
     pub bridge: String,
     /// Where the pods' addresses come from.
     pub subnet: SubnetChoice,
+    /// Where their second addresses come from; none: they have none.
+    pub ipv6: Option<EmbeddingPrefix>,
     /// Whether the bridge is this agent's own, and which of the subnet's addresses are its pods'.
     pub share: BridgeShare,
     /// The folder of the lease file; made when absent.
@@ -57,6 +62,8 @@ pub enum SubnetChoice {
 pub struct SandboxAttachment {
     /// The pod's IP.
     pub ip: Ipv4Addr,
+    /// Its second one.
+    pub second_ip: Option<Ipv6Addr>,
     /// The default route's next hop: the bridge.
     pub gateway: Ipv4Addr,
     /// eth0's hardware address.
@@ -128,6 +135,9 @@ impl BridgeNetwork {
         leases: LeaseFile,
         netlink: rtnetlink::Handle,
     ) -> Result<SharedNetwork, NetError> {
+        if config.ipv6.is_some() {
+            ipv6::check_machine()?;
+        }
         let mut pool = recover(&config, &leases, &netlink).await?;
         let range = share::range(pool.subnet(), config.share);
         if !range.is_some_and(|range| pool.restrict(range)) {
@@ -140,7 +150,7 @@ impl BridgeNetwork {
             source,
         })?;
         let bridge =
-            bridge::ensure(&netlink, &config.bridge, pool.gateway(), pool.subnet(), config.mtu)
+            bridge::ensure(&netlink, &config.bridge, bridge_addresses(&config, &pool), config.mtu)
                 .await?;
         leases.write(&pool)?;
         Ok(SharedNetwork {
@@ -174,6 +184,39 @@ impl BridgeNetwork {
         self.inner.pool().gateway()
     }
 
+    /// The families that pods have addresses of.
+    pub fn stack(&self) -> IpStack {
+        match self.inner.config.ipv6 {
+            Some(_) => IpStack::Dual,
+            None => IpStack::Single,
+        }
+    }
+
+    /// Where second addresses come from.
+    pub fn ipv6_prefix(&self) -> Option<EmbeddingPrefix> {
+        self.inner.config.ipv6
+    }
+
+    /// The pods' second subnet.
+    pub fn ipv6_subnet(&self) -> Option<Ipv6Net> {
+        self.inner.config.ipv6.map(|prefix| prefix.subnet(self.subnet()))
+    }
+
+    /// The part of it that this agent's pods get addresses from.
+    pub fn ipv6_range(&self) -> Option<Ipv6Net> {
+        self.inner.config.ipv6.map(|prefix| prefix.subnet(self.range()))
+    }
+
+    /// The bridge's second address.
+    pub fn ipv6_gateway(&self) -> Option<Ipv6Addr> {
+        self.inner.config.ipv6.map(|prefix| prefix.address(self.gateway()))
+    }
+
+    /// The second address of whoever has this one.
+    pub fn second_address(&self, first: Ipv4Addr) -> Option<Ipv6Addr> {
+        self.inner.config.ipv6.map(|prefix| prefix.address(first))
+    }
+
     /// Who holds which address, interfaces being deleted included.
     pub fn leases(&self) -> BTreeMap<String, Ipv4Addr> {
         self.inner.pool().leases().clone()
@@ -204,6 +247,7 @@ impl BridgeNetwork {
         let host_interface = self.inner.ports.host_name(id);
         let attachment = SandboxAttachment {
             ip: address,
+            second_ip: self.second_address(address),
             gateway,
             mac: links::mac_of(address),
             host_interface: host_interface.clone(),
@@ -223,6 +267,7 @@ impl BridgeNetwork {
             bridge_index: self.inner.bridge.index,
             address,
             gateway,
+            ipv6: self.inner.config.ipv6,
             gateway_mac: self.inner.bridge.mac,
             mtu: self.inner.config.mtu,
         };
@@ -239,7 +284,7 @@ impl BridgeNetwork {
 
     /// Sends what the machine itself sends to Services into the bridge, where rules lead it to
     /// pods: also on a machine without a default route. The route goes with the bridge.
-    pub async fn route_services(&self, range: Ipv4Net) -> Result<(), NetError> {
+    pub async fn route_services(&self, range: IpNet) -> Result<(), NetError> {
         bridge::route_into(&self.inner.netlink, self.inner.bridge.index, range).await
     }
 
@@ -374,6 +419,10 @@ impl SharedNetwork {
     async fn free(&self, ids: &BTreeSet<String>) -> Result<(), NetError> {
         let leases = self.pool().leases().clone();
         let addresses = ids.iter().filter_map(|id| leases.get(id).copied());
+        let addresses = addresses.flat_map(|first| {
+            let second = self.config.ipv6.map(|prefix| prefix.address(first).into());
+            [Some(IpAddr::from(first)), second].into_iter().flatten()
+        });
         forget_neighbours(&self.netlink, self.bridge.index, addresses).await?;
         let mut pool = self.pool();
         let freed = ids.iter().filter(|id| pool.release(id).is_some()).count();
@@ -387,6 +436,12 @@ impl SharedNetwork {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // nothing here panics halfway through a change
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn bridge_addresses(config: &NetworkConfig, pool: &AddressPool) -> BridgeAddresses {
+    let (gateway, subnet) = (pool.gateway(), pool.subnet());
+    let second = |prefix: EmbeddingPrefix| (prefix.address(gateway), prefix.subnet(subnet));
+    BridgeAddresses { gateway, subnet, second: config.ipv6.map(second) }
 }
 
 fn check(config: &NetworkConfig) -> Result<(), NetError> {

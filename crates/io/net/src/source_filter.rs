@@ -1,13 +1,16 @@
 //! Which frames a pod may send: IPv4 to the gateway and ARP, under its own hardware address and its
-//! own IPv4 address. All else is dropped where it enters the host, so that no pod can speak for
-//! another one or for the gateway (forged ARP, router advertisements, VLAN tags), and none reaches
-//! another one past the node's rules, whatever routes it gives itself.
+//! own IPv4 address. If it has a second address, also IPv6 to the gateway from that one, but
+//! nothing about neighbours and routers: the agent tells them. Such messages can hide behind
+//! options, so packets with options of IPv6 are dropped, too. All else is dropped where it enters
+//! the host, so that no pod can speak for another one or for the gateway (forged ARP, router
+//! advertisements, VLAN tags), and none reaches another one past the node's rules, whatever routes
+//! it gives itself.
 //!
 //! The filter is a classic BPF program on the ingress hook of the veth's host end (`cls_bpf`,
 //! direct action). It goes in by netlink and needs neither nf_tables nor the bpf(2) system call.
 //! Source: tc-bpf(8), `net/sched/cls_bpf.c`.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use futures::StreamExt;
 use rtnetlink::Handle;
@@ -28,6 +31,16 @@ const EOPNOTSUPP: i32 = 95;
 const ETH_P_ALL: u16 = 3;
 const ETH_P_IP: u32 = 0x0800;
 const ETH_P_ARP: u32 = 0x0806;
+const ETH_P_IPV6: u32 = 0x86dd;
+/// Headers that a packet of IPv6 may not begin with: options for each hop, routes, options for the
+/// destination (IANA).
+const OPTIONS_OF_IPV6: [u32; 3] = [0, 43, 60];
+const ICMPV6: u32 = 58;
+/// Of ICMPv6: solicitations and advertisements of routers and neighbours, and redirects (RFC 4861).
+const NEIGHBOUR_DISCOVERY: (u32, u32) = (133, 137);
+/// Bytes of an Ethernet header and that of IPv6, and of those with the type of ICMPv6.
+const IPV6_BYTES_MIN: u32 = 14 + 40;
+const ICMPV6_BYTES_MIN: u32 = IPV6_BYTES_MIN + 1;
 /// Bytes of an Ethernet header and the shortest IPv4 header.
 const IPV4_BYTES_MIN: u32 = 14 + 20;
 /// Bytes of an Ethernet header and an ARP packet of Ethernet and IPv4.
@@ -84,6 +97,8 @@ pub(crate) struct AllowedFrames {
     pub(crate) mac: [u8; 6],
     /// Its address.
     pub(crate) address: Ipv4Addr,
+    /// Its second one.
+    pub(crate) second_address: Option<Ipv6Addr>,
     /// Where its packets go.
     pub(crate) gateway_mac: [u8; 6],
 }
@@ -119,29 +134,87 @@ fn program(allowed: AllowedFrames) -> Vec<BpfInstruction> {
         (LOAD_WORD, 2, IF_EQUAL, to_tail),
         (LOAD_WORD, 26, IF_EQUAL, address),
     ];
-    let (arp_count, ipv4_count) = (2 * arp.len() + 1, 2 * ipv4.len() + 1);
-    // Where the last instruction is, which drops the frame.
-    let drop_at = 2 * any.len() + 2 + arp_count + 1 + ipv4_count;
-    let mut code = Vec::with_capacity(drop_at + 1);
-    require(&mut code, &any, drop_at);
-    code.push(plain(LOAD_HALF, 12));
-    code.push(BpfInstruction { code: IF_EQUAL, skip: (0, skip(arp_count)), operand: ETH_P_ARP });
-    require(&mut code, &arp, drop_at);
-    code.push(plain(RETURN, TC_ACT_UNSPEC));
-    let otherwise = skip(drop_at - code.len() - 1);
-    code.push(BpfInstruction { code: IF_EQUAL, skip: (0, otherwise), operand: ETH_P_IP });
-    require(&mut code, &ipv4, drop_at);
-    code.push(plain(RETURN, TC_ACT_UNSPEC));
+    let to_gateway = [(LOAD_HALF, 0, IF_EQUAL, to_head.into()), (LOAD_WORD, 2, IF_EQUAL, to_tail)];
+    let mut code = Vec::new();
+    let mut jumps = Vec::new();
+    require(&mut code, &mut jumps, &any);
+    case(&mut code, &mut jumps, ETH_P_ARP, &arp, &[]);
+    case(&mut code, &mut jumps, ETH_P_IP, &ipv4, &[]);
+    if let Some(second) = allowed.second_address {
+        let words = second.octets();
+        let words = words.as_chunks().0.iter().map(|word| u32::from_be_bytes(*word));
+        let source = (22..).step_by(4).zip(words);
+        let source = source.map(|(at, word)| (LOAD_WORD, at, IF_EQUAL, word));
+        let length = [(LOAD_LENGTH, 0, IF_AT_LEAST, IPV6_BYTES_MIN)];
+        let ipv6: Vec<Check> = length.into_iter().chain(to_gateway).chain(source).collect();
+        case(&mut code, &mut jumps, ETH_P_IPV6, &ipv6, &beyond_neighbours());
+    }
+    let drop_at = code.len();
     code.push(plain(RETURN, TC_ACT_SHOT));
+    for (at, when) in jumps {
+        let distance = skip(drop_at - at - 1);
+        let (holds, fails) = &mut code[at].skip;
+        *(if when == JumpWhen::Holds { holds } else { fails }) = distance;
+    }
     code
 }
 
-/// Goes on if all of these hold, else to the instruction at `drop_at`.
-fn require(code: &mut Vec<BpfInstruction>, checks: &[Check], drop_at: usize) {
+/// When an instruction leads to the one that drops the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JumpWhen {
+    Holds,
+    Fails,
+}
+
+/// Where such instructions are.
+type DropJumps = Vec<(usize, JumpWhen)>;
+
+/// Frames of this type pass if all of these checks hold, and what comes next does not forbid them.
+fn case(
+    code: &mut Vec<BpfInstruction>,
+    jumps: &mut DropJumps,
+    kind: u32,
+    checks: &[Check],
+    rest: &[(BpfInstruction, Option<JumpWhen>)],
+) {
+    code.push(plain(LOAD_HALF, 12));
+    let begin = code.len();
+    code.push(BpfInstruction { code: IF_EQUAL, skip: (0, 0), operand: kind });
+    require(code, jumps, checks);
+    for (instruction, jump) in rest {
+        jumps.extend(jump.map(|when| (code.len(), when)));
+        code.push(*instruction);
+    }
+    code.push(plain(RETURN, TC_ACT_UNSPEC));
+    code[begin].skip.1 = skip(code.len() - begin - 1);
+}
+
+/// What else is asked of a packet of IPv6.
+fn beyond_neighbours() -> Vec<(BpfInstruction, Option<JumpWhen>)> {
+    let (first, last) = NEIGHBOUR_DISCOVERY;
+    let test = |code, skip, operand| BpfInstruction { code, skip, operand };
+    let mut rest = vec![(plain(LOAD_BYTE, 20), None)];
+    for header in OPTIONS_OF_IPV6 {
+        rest.push((test(IF_EQUAL, (0, 0), header), Some(JumpWhen::Holds)));
+    }
+    rest.extend([
+        // another protocol: past all of the next five
+        (test(IF_EQUAL, (0, 5), ICMPV6), None),
+        (plain(LOAD_LENGTH, 0), None),
+        (test(IF_AT_LEAST, (0, 0), ICMPV6_BYTES_MIN), Some(JumpWhen::Fails)),
+        (plain(LOAD_BYTE, 54), None),
+        (test(IF_AT_LEAST, (0, 1), first), None),
+        (test(IF_AT_LEAST, (0, 0), last + 1), Some(JumpWhen::Fails)),
+    ]);
+    rest
+}
+
+/// Goes on if all of these hold, else drops the frame.
+fn require(code: &mut Vec<BpfInstruction>, jumps: &mut DropJumps, checks: &[Check]) {
     for (load, from, test, operand) in checks.iter().copied() {
         code.push(plain(load, from));
-        let otherwise = skip(drop_at - code.len() - 1);
-        code.push(BpfInstruction { code: test, skip: (0, otherwise), operand });
+        jumps.push((code.len(), JumpWhen::Fails));
+        code.push(BpfInstruction { code: test, skip: (0, 0), operand });
     }
 }
 
@@ -228,8 +301,13 @@ mod tests {
     const GATEWAY: [u8; 6] = [0x0a, 0x58, 10, 88, 0, 1];
 
     /// What the kernel makes of the program: pass or not.
-    fn passes(frame: &[u8], is_tagged: bool) -> bool {
-        let allowed = AllowedFrames { mac: MAC, address: ADDRESS, gateway_mac: GATEWAY };
+    fn passes(frame: &[u8], is_tagged: bool, second: Option<Ipv6Addr>) -> bool {
+        let allowed = AllowedFrames {
+            mac: MAC,
+            address: ADDRESS,
+            second_address: second,
+            gateway_mac: GATEWAY,
+        };
         let program = program(allowed);
         let (mut at, mut loaded) = (0, 0u32);
         loop {
@@ -246,6 +324,10 @@ mod tests {
                 }
                 LOAD_BYTE if operand == VLAN_TAG_PRESENT => {
                     loaded = is_tagged.into();
+                    continue;
+                }
+                LOAD_BYTE => {
+                    loaded = bytes(1);
                     continue;
                 }
                 LOAD_HALF => {
@@ -305,8 +387,52 @@ mod tests {
             ("spanning tree", frame(MAC, 38, &ipv4(ADDRESS)), false),
             ("nothing", frame(MAC, 0x0800, &[]), false),
         ] {
-            assert_eq!(passes(&frame, false), expected, "{case}");
-            assert!(!passes(&frame, true), "{case} with a VLAN tag");
+            for second in [None, Some(SECOND)] {
+                assert_eq!(passes(&frame, false, second), expected, "{case}");
+                assert!(!passes(&frame, true, second), "{case} with a VLAN tag");
+            }
+        }
+    }
+
+    const SECOND: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0x0a58, 2);
+
+    fn ipv6(source: Ipv6Addr, next: u8, payload: &[u8]) -> Vec<u8> {
+        let head = [0x60, 0, 0, 0, 0, 0, next, 255];
+        [&head[..], &source.octets(), &Ipv6Addr::LOCALHOST.octets(), payload].concat()
+    }
+
+    #[test]
+    fn packets_of_ipv6_pass_from_the_second_address_but_say_nothing_of_neighbours() {
+        let other = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0x0a58, 3);
+        let link_local: Ipv6Addr = "fe80::2".parse().unwrap();
+        let tcp = ipv6(SECOND, 6, &[0; 20]);
+        for (case, frame, expected) in [
+            ("TCP", frame(MAC, 0x86dd, &tcp), true),
+            ("TCP to another pod", frame_to(OTHER, MAC, 0x86dd, &tcp), false),
+            ("TCP to all", frame_to([0x33, 0x33, 0, 0, 0, 1], MAC, 0x86dd, &tcp), false),
+            ("another's hardware address", frame(OTHER, 0x86dd, &tcp), false),
+            ("another address", frame(MAC, 0x86dd, &ipv6(other, 6, &[0; 20])), false),
+            ("a link-local address", frame(MAC, 0x86dd, &ipv6(link_local, 6, &[0; 20])), false),
+            ("no address", frame(MAC, 0x86dd, &ipv6(Ipv6Addr::UNSPECIFIED, 6, &[])), false),
+            ("UDP", frame(MAC, 0x86dd, &ipv6(SECOND, 17, &[0; 8])), true),
+            ("a fragment", frame(MAC, 0x86dd, &ipv6(SECOND, 44, &[0; 8])), true),
+            ("an echo request", frame(MAC, 0x86dd, &ipv6(SECOND, 58, &[128, 0])), true),
+            ("too big", frame(MAC, 0x86dd, &ipv6(SECOND, 58, &[2, 0])), true),
+            ("a listener report", frame(MAC, 0x86dd, &ipv6(SECOND, 58, &[143, 0])), true),
+            ("a router solicitation", frame(MAC, 0x86dd, &ipv6(SECOND, 58, &[133, 0])), false),
+            ("a router advertisement", frame(MAC, 0x86dd, &ipv6(SECOND, 58, &[134, 0])), false),
+            ("a neighbour solicitation", frame(MAC, 0x86dd, &ipv6(SECOND, 58, &[135, 0])), false),
+            ("a neighbour advertisement", frame(MAC, 0x86dd, &ipv6(SECOND, 58, &[136, 0])), false),
+            ("a redirect", frame(MAC, 0x86dd, &ipv6(SECOND, 58, &[137, 0])), false),
+            ("half of ICMPv6", frame(MAC, 0x86dd, &ipv6(SECOND, 58, &[])), false),
+            ("options for each hop", frame(MAC, 0x86dd, &ipv6(SECOND, 0, &[58, 0])), false),
+            ("a route", frame(MAC, 0x86dd, &ipv6(SECOND, 43, &[58, 0])), false),
+            ("options for the destination", frame(MAC, 0x86dd, &ipv6(SECOND, 60, &[58])), false),
+            ("half of a header", frame(MAC, 0x86dd, &tcp[..39]), false),
+        ] {
+            assert_eq!(passes(&frame, false, Some(SECOND)), expected, "{case}");
+            assert!(!passes(&frame, false, None), "{case} of a pod without a second address");
+            assert!(!passes(&frame, true, Some(SECOND)), "{case} with a VLAN tag");
         }
     }
 }

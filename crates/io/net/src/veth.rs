@@ -1,16 +1,18 @@
 //! The veth pair of one sandbox: host end in the bridge, `eth0` in the sandbox's namespace, its
-//! address, lo, default route. Neither end has IPv6, and the host end is guarded before `eth0` goes
-//! up.
+//! addresses, lo, default routes. The host end has no IPv6, and `eth0` has it only for a second
+//! address. The host end is guarded before `eth0` goes up.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
+use rekindle_types::IpStack;
 use rtnetlink::packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkMessage};
 use rtnetlink::packet_route::route::RouteScope;
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use sha2::{Digest, Sha256};
 
 use crate::bridge_port::BridgePort;
+use crate::embedding_prefix::EmbeddingPrefix;
 use crate::error::NetError;
 use crate::links::{EEXIST, ENODEV, errno, index_of, mac_of, netlink};
 use crate::netns::NetNs;
@@ -23,6 +25,7 @@ const INSIDE: &str = "eth0";
 const LO_INDEX: u32 = 1;
 /// Bits of an address that stands for itself only.
 const HOST_PREFIX: u8 = 32;
+const HOST_PREFIX_OF_IPV6: u8 = 128;
 /// Begins the names of the host ends of the bridge's owner; hex digits follow.
 const PREFIX_OF_OWNER: &str = "rk";
 /// The same of guests, followed by two digits of their number.
@@ -39,6 +42,8 @@ pub(crate) struct VethPlug<'a> {
     pub(crate) bridge_index: u32,
     pub(crate) address: Ipv4Addr,
     pub(crate) gateway: Ipv4Addr,
+    /// Where the second addresses of both come from.
+    pub(crate) ipv6: Option<EmbeddingPrefix>,
     /// The bridge's hardware address.
     pub(crate) gateway_mac: [u8; 6],
     pub(crate) mtu: u32,
@@ -103,7 +108,8 @@ pub(crate) async fn plug(
     netns: &NetNs,
     plug: VethPlug<'_>,
 ) -> Result<FilterSupport, NetError> {
-    let (connection, inside, lookup) = netns.connect_without_ipv6(INSIDE, plug.host_name)?;
+    let stack = if plug.ipv6.is_some() { IpStack::Dual } else { IpStack::Single };
+    let (connection, inside, lookup) = netns.connect(INSIDE, stack, plug.host_name)?;
     let driver = tokio::spawn(connection);
     let ends = || {
         let (host, eth0) = (index_of(plug.lookup, plug.host_name)?, index_of(&lookup, INSIDE)?);
@@ -141,6 +147,7 @@ async fn plug_with(
         index: host_index,
         bridge_index: plug.bridge_index,
         address: plug.address,
+        second_address: plug.ipv6.map(|prefix| prefix.address(plug.address)),
         gateway_mac: plug.gateway_mac,
     };
     let filter = port.set_up(handle).await?;
@@ -205,7 +212,44 @@ async fn configure(inside: &Handle, eth0: u32, plug: VethPlug<'_>) -> Result<(),
     address.map_err(failed("give an address to eth0 behind"))?;
     gateway.map_err(failed("tell the gateway's hardware address behind"))?;
     to_gateway.map_err(failed("set the route to the gateway behind"))?;
-    default.map_err(failed("set the default route behind"))
+    default.map_err(failed("set the default route behind"))?;
+    match plug.ipv6 {
+        Some(prefix) => configure_ipv6(inside, eth0, plug, prefix).await,
+        None => Ok(()),
+    }
+}
+
+/// The same for the second address.
+async fn configure_ipv6(
+    inside: &Handle,
+    eth0: u32,
+    plug: VethPlug<'_>,
+    prefix: EmbeddingPrefix,
+) -> Result<(), NetError> {
+    let failed = |operation| move |source| netlink(operation, plug.host_name, source);
+    let [own, gateway] = [plug.address, plug.gateway].map(|first| prefix.address(first));
+    let address = inside.address().add(eth0, own.into(), HOST_PREFIX_OF_IPV6).replace();
+    let neighbour = inside
+        .neighbours()
+        .add(eth0, gateway.into())
+        .link_layer_address(&plug.gateway_mac)
+        .replace();
+    let to_gateway = RouteMessageBuilder::<Ipv6Addr>::new()
+        .destination_prefix(gateway, HOST_PREFIX_OF_IPV6)
+        .output_interface(eth0)
+        .build();
+    let default =
+        RouteMessageBuilder::<Ipv6Addr>::new().gateway(gateway).output_interface(eth0).build();
+    let (address, neighbour, to_gateway, default) = futures::join!(
+        address.execute(),
+        neighbour.execute(),
+        inside.route().add(to_gateway).replace().execute(),
+        inside.route().add(default).replace().execute(),
+    );
+    address.map_err(failed("give a second address to eth0 behind"))?;
+    neighbour.map_err(failed("tell the gateway's hardware address for IPv6 behind"))?;
+    to_gateway.map_err(failed("set the IPv6 route to the gateway behind"))?;
+    default.map_err(failed("set the IPv6 default route behind"))
 }
 
 /// Deletes the pair. Absent is success. Takes about 20 ms in the kernel.

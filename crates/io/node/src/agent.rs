@@ -347,7 +347,7 @@ async fn take_stock<R: Runtime, N: PodNetwork>(
         .release_all_except(&sandbox_network_ids(&found))
         .await
         .map_err(|source| NodeError::Network { node: node(), source })?;
-    if let Some(range) = config.pod_cidr.as_deref().and_then(|range| range.parse().ok()) {
+    if let Some(range) = config.pod_cidrs.first().and_then(|range| range.parse().ok()) {
         config.routes.keep_ports(AddressesInUse { range, addresses });
     }
     Ok(found)

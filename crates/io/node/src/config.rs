@@ -43,8 +43,8 @@ pub struct NodeConfig {
     pub external_address: Option<IpAddr>,
     /// Where containers reach the API; without it they are not told.
     pub api: Option<ApiAddresses>,
-    /// The subnet that pods get addresses from, for `spec.podCIDR`.
-    pub pod_cidr: Option<String>,
+    /// The subnets that pods get addresses from, for `spec.podCIDRs`: one for each IP family.
+    pub pod_cidrs: Vec<String>,
     /// Pods that the node takes at most; the kubelet's `maxPods`.
     pub max_pods: u32,
     /// Amounts that replace what the machine has, by resource name (`cpu`, `memory`, `pods`, …):
@@ -128,7 +128,7 @@ impl NodeConfig {
             addresses: Vec::new(),
             external_address: None,
             api: None,
-            pod_cidr: None,
+            pod_cidrs: Vec::new(),
             max_pods: MAX_PODS,
             capacity: BTreeMap::new(),
             labels: BTreeMap::new(),

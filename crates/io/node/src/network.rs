@@ -156,7 +156,10 @@ pub struct NetworkError(pub String);
 impl PodNetwork for rekindle_net::BridgeNetwork {
     async fn attach(&self, id: &str, netns: &Path) -> Result<Vec<IpAddr>, NetworkError> {
         match Self::attach(self, id, netns).await {
-            Ok(attachment) => Ok(vec![IpAddr::V4(attachment.ip)]),
+            Ok(attachment) => {
+                let second = attachment.second_ip.map(IpAddr::V6);
+                Ok([Some(IpAddr::V4(attachment.ip)), second].into_iter().flatten().collect())
+            }
             Err(error) => Err(in_one_line(&error)),
         }
     }

@@ -1,7 +1,7 @@
 //! What NetworkPolicies say, as elements of sets and maps of the rules.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use rekindle_services::TransportProtocol;
 
@@ -19,13 +19,13 @@ pub type PolicyElements = BTreeSet<PolicyElement>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PolicyElement {
     /// The pod with this address is isolated for ingress.
-    Ingress(Ipv4Addr, ClassNumber),
+    Ingress(IpAddr, ClassNumber),
     /// The pod with this address is isolated for egress.
-    Egress(Ipv4Addr, ClassNumber),
+    Egress(IpAddr, ClassNumber),
     /// The isolated pod with this address may talk to itself, which it does by way of a Service.
-    Itself(Ipv4Addr),
+    Itself(IpAddr),
     /// The pod with this address is selected as a peer.
-    Peer(Ipv4Addr, ClassNumber),
+    Peer(IpAddr, ClassNumber),
     /// An isolated class, and a class of peers that may send and receive everything.
     AllowedPeer(ClassNumber, ClassNumber),
     /// The same at some ports of the destination only.

@@ -1,7 +1,7 @@
 //! What NetworkPolicies need to know of a pod.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use rekindle_services::TransportProtocol;
@@ -10,17 +10,18 @@ use rekindle_types::labels::Labels;
 /// A port as its pod names it.
 pub(crate) type NamedPort = (TransportProtocol, String);
 
-/// A pod with an address of its own.
+/// A pod with addresses of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerPod {
     pub(crate) labels: Labels,
-    pub(crate) address: Ipv4Addr,
+    /// One, or one of each IP family.
+    pub(crate) addresses: BTreeSet<IpAddr>,
     /// Its ports that have a name.
     pub(crate) ports: BTreeMap<NamedPort, BTreeSet<u16>>,
 }
 
 impl PeerPod {
-    /// At the address that its status has. None: it has none of its own, or no more.
+    /// At the addresses that its status has. None: it has none of its own, or no more.
     pub fn of_status(pod: &Pod) -> Option<Self> {
         let status = pod.status.as_ref()?;
         if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
@@ -28,19 +29,20 @@ impl PeerPod {
             return None;
         }
         let listed = status.pod_ips.iter().flatten().map(|listed| listed.ip.as_str());
-        let mut addresses = listed.chain(status.pod_ip.as_deref());
-        Self::at(pod, addresses.find_map(|address| address.parse().ok())?)
+        let addresses = listed.chain(status.pod_ip.as_deref());
+        Self::at(pod, addresses.filter_map(|address| address.parse().ok()))
     }
 
-    /// At this address, which its status may not have yet. None: it uses the node's network, where
-    /// no policy reaches it.
-    pub fn at(pod: &Pod, address: Ipv4Addr) -> Option<Self> {
+    /// At these addresses, which its status may not have yet. None: it has none, or it uses the
+    /// node's network, where no policy reaches it.
+    pub fn at(pod: &Pod, addresses: impl IntoIterator<Item = IpAddr>) -> Option<Self> {
         let spec = pod.spec.as_ref()?;
-        if spec.host_network == Some(true) {
+        let addresses: BTreeSet<IpAddr> = addresses.into_iter().collect();
+        if spec.host_network == Some(true) || addresses.is_empty() {
             return None;
         }
         let labels = pod.metadata.labels.clone().unwrap_or_default();
-        Some(Self { labels, address, ports: named_ports(spec) })
+        Some(Self { labels, addresses, ports: named_ports(spec) })
     }
 }
 

@@ -3,11 +3,11 @@
 mod allowed;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use rekindle_types::NamespacedName;
 use rekindle_types::labels::Labels;
+use rekindle_types::{IpFamily, IpStack, NamespacedName};
 
 use self::allowed::{IsolatedClass, PeerClass};
 use crate::class::{ClassNumber, Numbered, OtherUse};
@@ -21,16 +21,17 @@ use crate::policy_rule::{PeerNamespaces, PeerSelector, PolicyDirection, PolicyRu
 /// the order of the calls.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkPolicies {
+    stack: IpStack,
     policies: BTreeMap<NamespacedName, ReadPolicy>,
     namespaces: BTreeMap<String, Labels>,
     pods: BTreeMap<NamespacedName, PeerPod>,
     /// Which pods have an address, the latest last: it counts.
-    holders: BTreeMap<Ipv4Addr, Vec<NamespacedName>>,
+    holders: BTreeMap<IpAddr, Vec<NamespacedName>>,
     selectors: SelectorIndex,
     isolated: Numbered<IsolatedClass>,
     peers: Numbered<PeerClass>,
     /// The classes of the address that a pod has.
-    classes: BTreeMap<Ipv4Addr, AddressClasses>,
+    classes: BTreeMap<IpAddr, AddressClasses>,
 }
 
 /// What the policies make of an address.
@@ -51,6 +52,11 @@ struct SelectorIndex {
 }
 
 impl NetworkPolicies {
+    /// One that knows nothing yet, for pods with addresses of these families.
+    pub fn new(stack: IpStack) -> Self {
+        Self { stack, ..Self::default() }
+    }
+
     /// A policy came, changed or went.
     pub fn set_policy(
         &mut self,
@@ -59,7 +65,7 @@ impl NetworkPolicies {
     ) -> PolicyChanges {
         match policy {
             Some(policy) => {
-                let read = ReadPolicy::new(&name.namespace, policy);
+                let read = ReadPolicy::new(&name.namespace, policy, self.stack);
                 self.policies.insert(name, read);
             }
             None => {
@@ -75,7 +81,7 @@ impl NetworkPolicies {
         policies: &BTreeMap<NamespacedName, NetworkPolicy>,
     ) -> PolicyChanges {
         let read = |(name, policy): (&NamespacedName, &NetworkPolicy)| {
-            (name.clone(), ReadPolicy::new(&name.namespace, policy))
+            (name.clone(), ReadPolicy::new(&name.namespace, policy, self.stack))
         };
         self.policies = policies.iter().map(read).collect();
         self.read_again()
@@ -92,7 +98,7 @@ impl NetworkPolicies {
         }
         let from = NamespacedName::new(name, "");
         let inside = self.pods.range(from..).take_while(|(pod, _)| pod.namespace == name);
-        let addresses = inside.map(|(_, pod)| pod.address).collect();
+        let addresses = inside.flat_map(|(_, pod)| pod.addresses.iter().copied()).collect();
         self.classify(addresses)
     }
 
@@ -143,27 +149,28 @@ impl NetworkPolicies {
     }
 
     /// Answers the addresses that this concerns.
-    fn put_pod(&mut self, name: &NamespacedName, pod: Option<PeerPod>) -> BTreeSet<Ipv4Addr> {
-        let mut addresses = BTreeSet::new();
-        let after = pod.as_ref().map(|pod| pod.address);
+    fn put_pod(&mut self, name: &NamespacedName, pod: Option<PeerPod>) -> BTreeSet<IpAddr> {
+        let pod = pod.map(|mut pod| {
+            pod.addresses.retain(|address| self.stack.has(IpFamily::from_address(*address)));
+            pod
+        });
+        let after = pod.as_ref().map(|pod| pod.addresses.clone()).unwrap_or_default();
         let before = match pod {
             Some(pod) => self.pods.insert(name.clone(), pod),
             None => self.pods.remove(name),
         };
-        let before = before.map(|pod| pod.address);
-        addresses.extend(before);
-        if let Some(address) = before.filter(|_| before != after) {
-            let holders = self.holders.entry(address).or_default();
+        let before = before.map(|pod| pod.addresses).unwrap_or_default();
+        for address in before.difference(&after) {
+            let holders = self.holders.entry(*address).or_default();
             holders.retain(|holder| holder != name);
             if holders.is_empty() {
-                self.holders.remove(&address);
+                self.holders.remove(address);
             }
         }
-        if let Some(address) = after.filter(|_| before != after) {
-            self.holders.entry(address).or_default().push(name.clone());
+        for address in after.difference(&before) {
+            self.holders.entry(*address).or_default().push(name.clone());
         }
-        addresses.extend(after);
-        addresses
+        before.union(&after).copied().collect()
     }
 
     fn read_again(&mut self) -> PolicyChanges {
@@ -177,7 +184,7 @@ impl NetworkPolicies {
     }
 
     /// Finds the classes of these addresses anew.
-    fn classify(&mut self, addresses: BTreeSet<Ipv4Addr>) -> PolicyChanges {
+    fn classify(&mut self, addresses: BTreeSet<IpAddr>) -> PolicyChanges {
         let mut changes = PolicyChanges::default();
         for address in addresses {
             let holder = self.holders.get(&address).and_then(|holders| holders.last());
@@ -304,7 +311,7 @@ impl NetworkPolicies {
 }
 
 impl AddressClasses {
-    fn elements(self, address: Ipv4Addr) -> impl Iterator<Item = PolicyElement> {
+    fn elements(self, address: IpAddr) -> impl Iterator<Item = PolicyElement> {
         let ingress = self.ingress.map(|class| PolicyElement::Ingress(address, class));
         let egress = self.egress.map(|class| PolicyElement::Egress(address, class));
         let peer = self.peer.map(|class| PolicyElement::Peer(address, class));

@@ -9,6 +9,7 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_services::TransportProtocol;
+use rekindle_types::IpStack;
 use rekindle_types::labels::{self, Labels};
 
 use crate::peer_pod::NamedPort;
@@ -115,11 +116,11 @@ pub(crate) struct ReadPolicy {
 }
 
 impl ReadPolicy {
-    pub(crate) fn new(namespace: &str, policy: &NetworkPolicy) -> Self {
+    pub(crate) fn new(namespace: &str, policy: &NetworkPolicy, stack: IpStack) -> Self {
         let none = NetworkPolicySpec::default();
         let spec = policy.spec.as_ref().unwrap_or(&none);
         let rule = |direction, (peers, ports): RuleFields<'_>| {
-            PolicyRule::new(direction, namespace, items(peers), items(ports))
+            PolicyRule::new(direction, namespace, (items(peers), items(ports)), stack)
         };
         let ingress = items(spec.ingress.as_ref()).iter();
         let ingress = ingress.map(|asked| (asked.from.as_ref(), asked.ports.as_ref()));
@@ -166,8 +167,8 @@ impl PolicyRule {
     fn new(
         direction: PolicyDirection,
         namespace: &str,
-        peers: &[NetworkPolicyPeer],
-        ports: &[NetworkPolicyPort],
+        (peers, ports): (&[NetworkPolicyPeer], &[NetworkPolicyPort]),
+        stack: IpStack,
     ) -> Self {
         let ports = AllowedPorts::new(ports);
         let (mut selectors, mut blocks) = (BTreeSet::new(), BTreeSet::new());
@@ -179,6 +180,7 @@ impl PolicyRule {
                         .filter_map(|cidr| AddressRange::parse(cidr))
                         .collect();
                     let block = AddressRange::parse(&block.cidr);
+                    let block = block.filter(|block| stack.has(block.family()));
                     blocks.extend(block.into_iter().flat_map(|block| block.without(&except)));
                 }
                 None => {
@@ -187,7 +189,7 @@ impl PolicyRule {
             }
         }
         if peers.is_empty() {
-            blocks.insert(AddressRange::ALL);
+            blocks.extend(stack.families().iter().copied().map(AddressRange::all));
             if direction == PolicyDirection::Egress && ports.has_names() {
                 // names are the destination's, so the destination must be known as a pod
                 selectors.insert(PeerSelector::all());

@@ -1,15 +1,17 @@
 //! Ranges of addresses and of ports, and what is left of them without others.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv4 addresses from the first to the last.
+use rekindle_types::IpFamily;
+
+/// Addresses of one family from the first to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AddressRange {
     /// The lowest.
-    pub first: Ipv4Addr,
+    pub first: IpAddr,
     /// The highest.
-    pub last: Ipv4Addr,
+    pub last: IpAddr,
 }
 
 /// Ports from the first to the last.
@@ -22,39 +24,57 @@ pub struct PortRange {
 }
 
 impl AddressRange {
-    pub(crate) const ALL: Self = Self { first: Ipv4Addr::UNSPECIFIED, last: Ipv4Addr::BROADCAST };
+    /// Every address of a family.
+    pub(crate) const fn all(family: IpFamily) -> Self {
+        let last = match family {
+            IpFamily::V4 => IpAddr::V4(Ipv4Addr::BROADCAST),
+            IpFamily::V6 => IpAddr::V6(Ipv6Addr::from_bits(u128::MAX)),
+        };
+        Self { first: family.unspecified(), last }
+    }
 
-    /// None: not a CIDR of IPv4. Bits beyond the prefix do not count.
+    /// None: not a CIDR. Bits beyond the prefix do not count.
     pub(crate) fn parse(cidr: &str) -> Option<Self> {
-        const BITS: u32 = 32;
         let (address, prefix) = cidr.split_once('/')?;
-        let address: Ipv4Addr = address.parse().ok()?;
-        let prefix: u32 = prefix.parse().ok().filter(|prefix| *prefix <= BITS)?;
-        let host_bits = u32::MAX.checked_shr(prefix).unwrap_or(0);
-        let first = address.to_bits() & !host_bits;
-        Some(Self { first: first.into(), last: (first | host_bits).into() })
+        let address: IpAddr = address.parse().ok()?;
+        let family = IpFamily::from_address(address);
+        let prefix: u8 = prefix.parse().ok()?;
+        let host_bits = u32::from(family.bits().checked_sub(prefix)?);
+        let host_bits = u128::MAX.checked_shr(128 - host_bits).unwrap_or(0);
+        let first = bits(address) & !host_bits;
+        Some(address_range(family, (first, first | host_bits)))
+    }
+
+    /// The family of its addresses.
+    pub const fn family(self) -> IpFamily {
+        IpFamily::from_address(self.first)
     }
 
     /// Whether the address lies in it.
-    pub fn contains(self, address: Ipv4Addr) -> bool {
+    pub fn contains(self, address: IpAddr) -> bool {
         (self.first..=self.last).contains(&address)
     }
 
     /// What is left of it without these.
     pub(crate) fn without(self, others: &[Self]) -> Vec<Self> {
-        let others: Vec<Span> = others.iter().map(|other| span(*other)).collect();
+        let family = self.family();
+        let others = others.iter().filter(|other| other.family() == family);
         let (mut from, last) = span(self);
         let mut left = Vec::new();
-        for (first_other, last_other) in joined(others) {
+        for (first_other, last_other) in joined(others.map(|other| span(*other)).collect()) {
             if first_other > from && from <= last {
                 left.push((from, last.min(first_other - 1)));
             }
-            from = from.max(last_other + 1);
+            from = match last_other.checked_add(1) {
+                Some(next) => from.max(next),
+                // there is no address after it
+                None => return left.into_iter().map(|it| address_range(family, it)).collect(),
+            };
         }
         if from <= last {
             left.push((from, last));
         }
-        left.into_iter().map(address_range).collect()
+        left.into_iter().map(|span| address_range(family, span)).collect()
     }
 }
 
@@ -71,15 +91,28 @@ impl PortRange {
     }
 }
 
-/// First and last, wide enough for the number after the last.
-type Span = (u64, u64);
+/// First and last number.
+type Span = (u128, u128);
 
-fn span(range: AddressRange) -> Span {
-    (range.first.to_bits().into(), range.last.to_bits().into())
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
 }
 
-fn address_range((first, last): Span) -> AddressRange {
-    let address = |bits| Ipv4Addr::from(u32::try_from(bits).expect("it came from an address"));
+fn span(range: AddressRange) -> Span {
+    (bits(range.first), bits(range.last))
+}
+
+fn address_range(family: IpFamily, (first, last): Span) -> AddressRange {
+    let address = |bits| match family {
+        IpFamily::V4 => {
+            let bits = u32::try_from(bits).expect("it came from an address");
+            IpAddr::V4(Ipv4Addr::from_bits(bits))
+        }
+        IpFamily::V6 => IpAddr::V6(Ipv6Addr::from_bits(bits)),
+    };
     AddressRange { first: address(first), last: address(last) }
 }
 
@@ -94,7 +127,7 @@ fn joined(mut spans: Vec<Span>) -> Vec<Span> {
     let mut joined: Vec<Span> = Vec::with_capacity(spans.len());
     for (first, last) in spans {
         match joined.last_mut() {
-            Some((_, end)) if first <= *end + 1 => *end = last.max(*end),
+            Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
             _ => joined.push((first, last)),
         }
     }
@@ -104,8 +137,13 @@ fn joined(mut spans: Vec<Span>) -> Vec<Span> {
 pub(crate) fn joined_addresses(
     ranges: impl IntoIterator<Item = AddressRange>,
 ) -> Vec<AddressRange> {
-    let spans = ranges.into_iter().map(span).collect();
-    joined(spans).into_iter().map(address_range).collect()
+    let ranges: Vec<AddressRange> = ranges.into_iter().collect();
+    let of_family = |family: &IpFamily| {
+        let ranges = ranges.iter().filter(|range| range.family() == *family);
+        let joined = joined(ranges.map(|range| span(*range)).collect());
+        joined.into_iter().map(|span| address_range(*family, span)).collect::<Vec<_>>()
+    };
+    IpFamily::ALL.iter().flat_map(of_family).collect()
 }
 
 pub(crate) fn joined_ports(ranges: impl IntoIterator<Item = PortRange>) -> Vec<PortRange> {
@@ -116,14 +154,15 @@ pub(crate) fn joined_ports(ranges: impl IntoIterator<Item = PortRange>) -> Vec<P
 /// The same pairs of address and port in rectangles that do not overlap: the ports are cut wherever
 /// some rectangle begins or ends, and put together again where the addresses are the same.
 pub(crate) fn disjoint(rectangles: &[(AddressRange, PortRange)]) -> Vec<(AddressRange, PortRange)> {
-    let cuts: BTreeSet<u64> = rectangles
+    let cuts: BTreeSet<u128> = rectangles
         .iter()
-        .flat_map(|(_, ports)| [u64::from(ports.first), u64::from(ports.last) + 1])
+        .flat_map(|(_, ports)| [u128::from(ports.first), u128::from(ports.last) + 1])
         .collect();
     let mut strips: Vec<(Vec<AddressRange>, Span)> = Vec::new();
     for (first, next) in cuts.iter().zip(cuts.iter().skip(1)) {
-        let covers =
-            |ports: PortRange| u64::from(ports.first) <= *first && *first <= u64::from(ports.last);
+        let covers = |ports: PortRange| {
+            u128::from(ports.first) <= *first && *first <= u128::from(ports.last)
+        };
         let here = rectangles.iter().filter(|(_, ports)| covers(*ports));
         let addresses = joined_addresses(here.map(|(addresses, _)| *addresses));
         match strips.last_mut() {

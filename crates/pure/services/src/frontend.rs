@@ -1,8 +1,9 @@
 //! What the packets of a Service are addressed to.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
+use rekindle_types::IpFamily;
 use serde::{Deserialize, Serialize};
 
 /// A protocol that has ports.
@@ -80,16 +81,22 @@ impl Frontend {
         self.address.is_unspecified()
     }
 
-    /// The same port at any address of the node.
+    /// The same port at any address of the node, of the same IP family.
     #[must_use]
     pub const fn of_node(self) -> Self {
-        Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), ..self }
+        Self { address: self.family().unspecified(), ..self }
+    }
+
+    /// The family of its address.
+    pub const fn family(&self) -> IpFamily {
+        IpFamily::from_address(self.address)
     }
 
     /// Whether one packet may be for both.
     pub fn overlaps(&self, other: &Self) -> bool {
         let is_anywhere = self.is_node_port() || other.is_node_port();
         self.protocol == other.protocol
+            && self.family() == other.family()
             && self.port == other.port
             && (self.address == other.address || is_anywhere)
     }

@@ -1,12 +1,14 @@
 //! What of a Service and of an EndpointSlice decides where packets go.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use rekindle_types::connection_hold::ConnectionHold;
-use rekindle_types::{NamespacedName, PodUid, labels as well_known, load_balancer};
+use rekindle_types::{
+    IpFamily, IpStack, NamespacedName, PodUid, labels as well_known, load_balancer,
+};
 
 use crate::frontend::{Frontend, TransportProtocol};
 use crate::rules::SourceRange;
@@ -76,11 +78,16 @@ pub(crate) enum PortOpening {
 
 impl RoutedService {
     /// Nothing for one without frontends: headless Services and other names have none, and neither
-    /// has one that is not given an address yet. Addresses of IPv6 are left out: pods have none.
-    pub(crate) fn new(service: &Service) -> Option<Self> {
+    /// has one that is not given an address yet. Addresses of families that pods have none of are
+    /// left out. The ports of the node are served in the families of its cluster IPs.
+    pub(crate) fn new(service: &Service, stack: IpStack) -> Option<Self> {
         let spec = service.spec.as_ref()?;
         let type_ = spec.type_.as_deref().unwrap_or_default();
-        let cluster_ips = addresses(spec.cluster_ips.iter().flatten(), spec.cluster_ip.as_ref());
+        let cluster_ips =
+            addresses(spec.cluster_ips.iter().flatten(), spec.cluster_ip.as_ref(), stack);
+        let has_family = |family: &&IpFamily| {
+            cluster_ips.iter().any(|address| IpFamily::from_address(*address) == **family)
+        };
         if type_ == "ExternalName" || cluster_ips.is_empty() {
             return None;
         }
@@ -111,21 +118,26 @@ impl RoutedService {
             for address in &cluster_ips {
                 add(*address, port.port, internal, open, ready, "spec.clusterIPs");
             }
-            for address in spec.external_ips.iter().flatten().filter_map(|text| ipv4(text)) {
+            for address in spec.external_ips.iter().flatten().filter_map(|text| served(text, stack))
+            {
                 add(address, port.port, external, open, ready, "spec.externalIPs");
             }
-            let node = Ipv4Addr::UNSPECIFIED.into();
+            let of_node = || IpFamily::ALL.iter().filter(has_family).map(|it| it.unspecified());
             if let Some(number) = port.node_port.filter(|_| has_node_ports) {
-                add(node, number, external, open, ready, "spec.ports[*].nodePort");
+                for node in of_node() {
+                    add(node, number, external, open, ready, "spec.ports[*].nodePort");
+                }
             }
             match is_served_here {
                 true if balancer_ips(service).next().is_some() => {
                     let field = "spec.ports[*].port";
-                    add(node, port.port, external, guard, PortOpening::Needed, field);
+                    for node in of_node() {
+                        add(node, port.port, external, guard, PortOpening::Needed, field);
+                    }
                 }
                 true => {}
                 false => {
-                    for address in balancer_ips(service).filter_map(|text| ipv4(text)) {
+                    for address in balancer_ips(service).filter_map(|text| served(text, stack)) {
                         let field = "status.loadBalancer.ingress[*].ip";
                         add(address, port.port, external, guard, ready, field);
                     }
@@ -145,20 +157,26 @@ impl RoutedService {
 }
 
 /// The addresses in the list, or the single one where the list is empty. `None` is not one.
-fn addresses<'a>(list: impl Iterator<Item = &'a String>, single: Option<&String>) -> Vec<IpAddr> {
-    let listed: Vec<IpAddr> = list.filter_map(|text| ipv4(text)).collect();
+fn addresses<'a>(
+    list: impl Iterator<Item = &'a String>,
+    single: Option<&String>,
+    stack: IpStack,
+) -> Vec<IpAddr> {
+    let listed: Vec<IpAddr> = list.filter_map(|text| served(text, stack)).collect();
     match listed.is_empty() {
-        true => single.and_then(|text| ipv4(text)).into_iter().collect(),
+        true => single.and_then(|text| served(text, stack)).into_iter().collect(),
         false => listed,
     }
 }
 
-fn ipv4(text: &str) -> Option<IpAddr> {
-    text.parse::<Ipv4Addr>().ok().map(IpAddr::V4)
+/// An address that pods can answer at.
+fn served(text: &str, stack: IpStack) -> Option<IpAddr> {
+    let address = text.parse().ok()?;
+    Some(address).filter(|address| stack.has(IpFamily::from_address(*address)))
 }
 
-/// Where clients of its load balancer may be; none: anywhere. A range of IPv6 lets no address of
-/// IPv4 in.
+/// Where clients of its load balancer may be; none: anywhere. A range lets addresses of its own
+/// family in only.
 fn source_ranges(service: &Service, type_: &str) -> Option<Vec<SourceRange>> {
     if type_ != "LoadBalancer" {
         return None;

@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use rekindle_types::{NamespacedName, PodUid, TickDuration};
+use rekindle_types::{IpStack, NamespacedName, PodUid, TickDuration};
 use serde::{Deserialize, Serialize};
 
 use self::left_out::LeftOutElements;
@@ -54,6 +54,7 @@ impl WithdrawalCause {
 /// the order of the calls.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceRouter {
+    stack: IpStack,
     services: BTreeMap<NamespacedName, RoutedService>,
     slices: BTreeMap<NamespacedName, RoutedSlice>,
     /// Names of slices, by their Service.
@@ -100,6 +101,11 @@ enum PodRouting {
 }
 
 impl ServiceRouter {
+    /// One that knows nothing yet, for pods with addresses of these families.
+    pub fn new(stack: IpStack) -> Self {
+        Self { stack, ..Self::default() }
+    }
+
     /// All that the rules are to say now.
     pub fn elements(&self) -> RuleElements {
         let frontends = self.served.iter();
@@ -110,7 +116,7 @@ impl ServiceRouter {
 
     /// A Service is as given, or gone.
     pub fn set_service(&mut self, key: NamespacedName, service: Option<&Service>) -> RuleChanges {
-        let routed = service.and_then(RoutedService::new);
+        let routed = service.and_then(|service| RoutedService::new(service, self.stack));
         if self.services.get(&key) == routed.as_ref() {
             return RuleChanges::default();
         }
@@ -364,7 +370,10 @@ impl ServiceRouter {
         }
         let mut served = self.lead(frontend, (key, service), routed, old);
         if routed.guard == SourceGuard::Sources {
-            let sources = service.sources.iter().map(|range| RuleElement::Source(frontend, *range));
+            let sources = service.sources.iter();
+            let sources =
+                sources.filter(|range| range.network.is_ipv4() == frontend.address.is_ipv4());
+            let sources = sources.map(|range| RuleElement::Source(frontend, *range));
             served.others.push(RuleElement::Guarded(frontend));
             served.others.extend(sources);
         }

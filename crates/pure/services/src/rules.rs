@@ -10,8 +10,10 @@
 //! one transaction (docs/adr/0058).
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU32};
+
+use rekindle_types::IpFamily;
 
 use crate::frontend::{Frontend, TransportProtocol};
 
@@ -66,8 +68,8 @@ impl RuleElement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceRange {
     /// The first address.
-    pub network: Ipv4Addr,
-    /// How many of its first bits count, 32 at most.
+    pub network: IpAddr,
+    /// How many of its first bits count: 32 at most, of IPv6 128.
     pub prefix: u8,
 }
 
@@ -75,21 +77,26 @@ impl SourceRange {
     /// From a text such as `192.0.2.0/24`. Bits of the address beyond the prefix do not count.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = text.trim().split_once('/')?;
-        let prefix = prefix.parse().ok().filter(|prefix| *prefix <= Self::PREFIX_MAX)?;
-        let address: Ipv4Addr = address.parse().ok()?;
-        let network = Ipv4Addr::from(u32::from(address) & u32::from(Self::netmask(prefix)));
+        let address: IpAddr = address.parse().ok()?;
+        let prefix = prefix.parse().ok()?;
+        let network = match (address, Self::netmask(IpFamily::from_address(address), prefix)?) {
+            (IpAddr::V4(address), IpAddr::V4(mask)) => (address & mask).into(),
+            (IpAddr::V6(address), IpAddr::V6(mask)) => (address & mask).into(),
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => return None,
+        };
         Some(Self { network, prefix })
     }
 
-    /// The longest prefix: one address.
-    pub const PREFIX_MAX: u8 = 32;
-
-    /// The bits that count.
-    pub const fn netmask(prefix: u8) -> Ipv4Addr {
-        let host_bits = Self::PREFIX_MAX.saturating_sub(prefix) as u32;
-        Ipv4Addr::from_bits(match u32::MAX.checked_shl(host_bits) {
-            Some(mask) => mask,
-            None => 0,
+    /// The bits that count, as an address; none when there are not so many.
+    pub fn netmask(family: IpFamily, prefix: u8) -> Option<IpAddr> {
+        let host_bits = u32::from(family.bits().checked_sub(prefix)?);
+        Some(match family {
+            IpFamily::V4 => {
+                Ipv4Addr::from_bits(u32::MAX.checked_shl(host_bits).unwrap_or(0)).into()
+            }
+            IpFamily::V6 => {
+                Ipv6Addr::from_bits(u128::MAX.checked_shl(host_bits).unwrap_or(0)).into()
+            }
         })
     }
 }

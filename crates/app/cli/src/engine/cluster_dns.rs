@@ -17,7 +17,8 @@ pub async fn start(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Option<Ipv4Addr> {
     let resolv_conf = settings.resolv_conf.clone().unwrap_or_else(|| RESOLV_CONF.into());
-    match ClusterDns::open(network.gateway(), network.subnet(), resolv_conf).await {
+    let subnets = (network.subnet(), network.ipv6_subnet());
+    match ClusterDns::open(network.gateway(), subnets, resolv_conf).await {
         Ok(dns) => {
             let address = dns.address();
             tokio::spawn(async move {

@@ -35,6 +35,7 @@ pub fn common_of(
         cluster_dns: own.cluster_dns,
         bridge: settings.bridge.clone(),
         subnet: own.network.subnet(),
+        ipv6_pods: own.network.ipv6_prefix(),
         max_container_restart_period_seconds: settings.max_container_restart_period_seconds,
         pod_pids_limit: settings.pod_pids_limit,
         heartbeat_period: args.failing.heartbeat_period(),

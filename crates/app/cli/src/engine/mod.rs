@@ -28,6 +28,7 @@ mod ending;
 mod failing_nodes;
 mod further_nodes;
 pub mod images;
+mod ipv6_range;
 pub mod lock;
 pub mod logs;
 pub mod network;

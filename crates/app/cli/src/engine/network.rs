@@ -2,9 +2,12 @@
 //! all its nodes.
 
 use anyhow::Context;
-use rekindle_net::{BridgeNetwork, BridgeShare, Ipv4Net, NetworkConfig, SubnetChoice};
+use rekindle_net::{
+    BridgeNetwork, BridgeShare, EmbeddingPrefix, Ipv4Net, NetworkConfig, SubnetChoice,
+};
 
 use super::data_dir::DataDir;
+use super::ipv6_range::Ipv6Range;
 use super::settings::EngineSettings;
 
 /// Bytes of a packet on pod interfaces.
@@ -21,6 +24,7 @@ pub async fn open(settings: &EngineSettings, data_dir: &DataDir) -> anyhow::Resu
     BridgeNetwork::open(NetworkConfig {
         bridge: settings.bridge.clone(),
         subnet,
+        ipv6: settings.ipv6_range(data_dir)?.map(Ipv6Range::pods),
         share: BridgeShare::Owner,
         state_dir: data_dir.join("net"),
         mtu: MTU,
@@ -32,13 +36,14 @@ pub async fn open(settings: &EngineSettings, data_dir: &DataDir) -> anyhow::Resu
 /// Opens a further node's part of the engine's network.
 pub async fn join(
     bridge: &str,
-    subnet: Ipv4Net,
+    (subnet, ipv6): (Ipv4Net, Option<EmbeddingPrefix>),
     guest: u8,
     data_dir: &DataDir,
 ) -> anyhow::Result<BridgeNetwork> {
     BridgeNetwork::open(NetworkConfig {
         bridge: bridge.to_owned(),
         subnet: SubnetChoice::Fixed(subnet),
+        ipv6,
         share: BridgeShare::Guest(guest),
         state_dir: data_dir.join("net"),
         mtu: MTU,

@@ -3,7 +3,7 @@
 use kube::Client;
 use rekindle_net::rules::TableOwnership;
 use rekindle_node::{PolicyGate, PolicyRules};
-use rekindle_types::causes;
+use rekindle_types::{IpStack, causes};
 
 use super::writer_task::WriterTask;
 
@@ -21,9 +21,9 @@ pub struct PolicyWriter {
 impl PolicyWriter {
     /// Begins to write. A machine without nftables does without: pods stay open to all others, and
     /// the log says so.
-    pub fn start(bridge: &str, client: Client) -> Self {
+    pub fn start(bridge: &str, stack: IpStack, client: Client) -> Self {
         let mut writer = Self::idle(bridge);
-        match PolicyRules::open(bridge, TableOwnership::Exclusive) {
+        match PolicyRules::open(bridge, stack, TableOwnership::Exclusive) {
             Ok(rules) => {
                 let (gate, requests) = PolicyGate::new();
                 writer.gate = gate;

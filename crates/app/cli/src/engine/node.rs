@@ -103,8 +103,10 @@ pub async fn start(
     let data_dir = start.data_dir;
     let mut config = NodeConfig::new(start.name, data_dir.path(), &data_dir.join("logs"));
     config.addresses = vec![network.gateway().into()];
+    config.addresses.extend(network.ipv6_gateway().map(IpAddr::V6));
     config.external_address = outside_address();
-    config.pod_cidr = Some(network.range().to_string());
+    config.pod_cidrs = vec![network.range().to_string()];
+    config.pod_cidrs.extend(network.ipv6_range().map(|range| range.to_string()));
     config.max_container_restart_period = start.max_container_restart_period;
     config.pod_pids_limit = start.pod_pids_limit;
     config.heartbeat_period = start.heartbeat_period;

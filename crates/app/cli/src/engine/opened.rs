@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use kube::Client;
 use rekindle_api::auth::{AuthorizationMode, UserInfo};
-use rekindle_api::{Api, ApiParts, ServiceRanges, kinds};
+use rekindle_api::{Api, ApiParts, kinds};
 use rekindle_api_server::pki::{CertificateAuthority, TokenKey};
 use rekindle_api_server::{Front, FrontParts, NodeLogs, OsEntropy, RingSignatures, SystemClock};
 use rekindle_encryption::{EncryptedDisk, Encryption};
@@ -52,7 +52,7 @@ impl OpenedApi {
         };
         let api = Api::with_tokens(parts, key);
         api.verify_signatures_with(RingSignatures);
-        api.configure_service_ranges(ServiceRanges::single(services.range));
+        api.configure_service_ranges(services.ranges());
         for pending in api.bootstrap(clock.now()).context("prepare the API")? {
             pending.wait().context("prepare the API")?;
         }

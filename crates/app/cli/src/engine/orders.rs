@@ -34,13 +34,21 @@ impl EngineOrders {
         // Its data directory is this engine's alone: what an earlier one with this name held is
         // nobody's any more.
         let identity = format!("{}_engine", settings.node_name);
+        let bridge = &settings.bridge;
+        let services = ChosenServiceRange::choose(args.service_cidr, data_dir, bridge).await?;
+        let second = match settings.ipv6_range(data_dir)? {
+            Some(range) => {
+                range.check_routes(bridge).await?;
+                Some(range.services()?)
+            }
+            None => None,
+        };
         Ok(Self {
             node: node_config::read(&args.node)?,
             limits: args.ladder.limits()?,
             candidacy: args.election.candidacy(identity)?,
             webhook: webhook(args)?,
-            services: ChosenServiceRange::choose(args.service_cidr, data_dir, &settings.bridge)
-                .await?,
+            services: services.with_second(second)?,
             settings,
         })
     }

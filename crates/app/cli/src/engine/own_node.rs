@@ -60,9 +60,9 @@ impl OwnNode {
         let user = api.client(service_rules::USER);
         let bridge = &settings.bridge;
         let clock = rekindle_node::Clock::showing(api.clock.now());
-        let rules =
-            RuleWriter::start(bridge, &network, services.range, data_dir, user, clock).await?;
-        let policies = PolicyWriter::start(bridge, api.client(network_policies::USER));
+        let rules = RuleWriter::start(bridge, &network, services, data_dir, user, clock).await?;
+        let policies =
+            PolicyWriter::start(bridge, network.stack(), api.client(network_policies::USER));
         let (client, names) = (api.client(CLUSTER_DNS), rules.service_names);
         let cluster_dns =
             cluster_dns::start(&network, &node_settings, client, names, phases.stopped()).await;

@@ -14,6 +14,7 @@ use rustix::process::Signal;
 use super::data_dir::DataDir;
 use super::encryption;
 use super::images::EngineDir;
+use super::ipv6_range::Ipv6Range;
 use super::network;
 use super::network_policies::PolicyWriter;
 use super::node::{self, ImageSources, NodePurpose, NodeStart};
@@ -27,7 +28,8 @@ use crate::nodes::{FurtherNode, NodesFolder, end_left};
 /// away. Answers the pods that ran.
 pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result<Vec<PodRef>> {
     let encryption = encryption::read(settings.encryption_provider_config.as_deref())?;
-    let services = ChosenServiceRange::last(&data_dir)?;
+    let second = settings.ipv6_range(&data_dir)?.map(Ipv6Range::services).transpose()?;
+    let services = ChosenServiceRange::last(&data_dir)?.with_second(second)?;
     let api = OpenedApi::open(&data_dir, Arc::new(NoLogs), services, encryption)?;
     let clock = api.clock;
     let engine_dir = EngineDir::new(data_dir.path());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
-use rekindle_api::ServiceRange;
+use rekindle_api::{ServiceRange, ServiceRanges};
 use rekindle_api_server::pki::write_private;
 use rekindle_encryption::Encryption;
 use rekindle_net::{Ipv4Net, routed_subnets};
@@ -32,6 +32,8 @@ const SECOND_NUMBERS: std::ops::RangeInclusive<u8> = 96..=127;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenServiceRange {
     pub range: ServiceRange,
+    /// The range of second addresses, where Services have them.
+    pub second: Option<ServiceRange>,
     /// The range that the engine had before, if this is another one.
     pub replaces: Option<ServiceRange>,
 }
@@ -54,14 +56,15 @@ impl ChosenServiceRange {
                 Some(kept) => kept,
                 None => free_default(&routes, &of_others)?,
             };
-            return Ok(Self { range, replaces: None });
+            return Ok(Self { range, second: None, replaces: None });
         };
         if let Some(route) = routes.iter().find(|route| overlaps(asked, **route)) {
             bail!(
                 "--service-cidr {asked} overlaps with the route {route} of this machine: give a range that no route uses"
             );
         }
-        Ok(Self { range: asked, replaces: kept.filter(|kept| *kept != asked) })
+        let replaces = kept.filter(|kept| *kept != asked);
+        Ok(Self { range: asked, second: None, replaces })
     }
 
     /// The range that the engine of this data directory had; the first default if it had none.
@@ -70,7 +73,29 @@ impl ChosenServiceRange {
             Some(kept) => kept,
             None => default_range(*SECOND_NUMBERS.start())?,
         };
-        Ok(Self { range, replaces: None })
+        Ok(Self { range, second: None, replaces: None })
+    }
+
+    /// The same, with second addresses of this range.
+    ///
+    /// # Errors
+    /// When the first range is not one of IPv4.
+    pub fn with_second(self, second: Option<ServiceRange>) -> anyhow::Result<Self> {
+        if second.is_some() && !self.range.network().is_ipv4() {
+            bail!(
+                "--dual-stack: the first range of Services is of IPv4, and --service-cidr {} is not",
+                self.range
+            );
+        }
+        Ok(Self { second, ..self })
+    }
+
+    /// All of it.
+    pub fn ranges(&self) -> ServiceRanges {
+        match self.second {
+            Some(second) => ServiceRanges::dual(self.range, second),
+            None => ServiceRanges::single(self.range),
+        }
     }
 
     /// Keeps it, and shows it to other engines.
@@ -208,9 +233,22 @@ mod tests {
     #[test]
     fn a_range_that_meets_the_pods_is_refused() {
         let range = "10.96.0.0/16".parse().unwrap();
-        let chosen = ChosenServiceRange { range, replaces: None };
+        let chosen = ChosenServiceRange { range, second: None, replaces: None };
         chosen.check_pods("10.88.0.0/16".parse().unwrap()).unwrap();
         let error = chosen.check_pods("10.96.1.0/24".parse().unwrap()).unwrap_err().to_string();
         assert!(error.contains("10.96.1.0/24") && error.contains("--service-cidr"), "{error}");
+    }
+
+    #[test]
+    fn a_second_range_goes_with_a_first_one_of_ipv4() {
+        let second = "fd52:1:2:1::/112".parse().unwrap();
+        let of = |range: &str| {
+            let range = range.parse().unwrap();
+            let chosen = ChosenServiceRange { range, second: None, replaces: None };
+            chosen.with_second(Some(second))
+        };
+        assert_eq!(of("10.96.0.0/16").unwrap().second, Some(second));
+        let error = of("fd00::/112").unwrap_err().to_string();
+        assert!(error.contains("--dual-stack") && error.contains("--service-cidr"), "{error}");
     }
 }

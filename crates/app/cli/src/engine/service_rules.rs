@@ -8,14 +8,15 @@ use anyhow::Context;
 use kube::Client;
 use rekindle_api::ServiceRange;
 use rekindle_net::rules::{
-    LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership, forwarding_firewalls,
+    Ipv6Ranges, LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership, forwarding_firewalls,
 };
-use rekindle_net::{BridgeNetwork, ForwardingUsers, Ipv4Net};
+use rekindle_net::{BridgeNetwork, ForwardingUsers, IpNet, Ipv4Net, Ipv6Net};
 use rekindle_node::{PodRoutes, ServiceNames, ServiceRules, serve_routes};
-use rekindle_types::causes;
+use rekindle_types::{IpFamily, causes};
 use tokio::net::UnixListener;
 
 use super::data_dir::{DataDir, RUN_ROOT};
+use super::service_range::ChosenServiceRange;
 use super::writer_task::WriterTask;
 use crate::unix_socket;
 
@@ -27,6 +28,8 @@ const SOCKET: &str = "service-rules.sock";
 
 /// The folder that says which engines need the machine to forward packets, beside the run folders.
 const FORWARDING: &str = "forwarding";
+/// The same for IPv6.
+const IPV6_FORWARDING: &str = "forwarding-ipv6";
 
 /// The path of that socket.
 pub fn socket(engine_dir: &Path) -> Option<PathBuf> {
@@ -42,6 +45,7 @@ pub struct RuleWriter {
     task: WriterTask,
     config: RuleTableConfig,
     forwarding: ForwardingUsers,
+    ipv6_forwarding: ForwardingUsers,
     socket: PathBuf,
 }
 
@@ -51,14 +55,22 @@ impl RuleWriter {
     pub async fn start(
         bridge: &str,
         network: &BridgeNetwork,
-        services: ServiceRange,
+        services: ChosenServiceRange,
         data_dir: &DataDir,
         client: Client,
         clock: rekindle_node::Clock,
     ) -> anyhow::Result<Self> {
         let mut writer = Self::idle(bridge, network, data_dir)?;
-        writer.config.services = ipv4(services);
-        if let Some(range) = writer.config.services {
+        writer.config.services = ipv4(services.range);
+        if let Some(ranges) = &mut writer.config.ipv6 {
+            ranges.services = services.second.and_then(ipv6);
+            // an interface of IPv6 forwards nothing unless the machine does, also between pods
+            let joined = writer.ipv6_forwarding.join();
+            joined.context("let the machine forward packets of pods (IPv6)")?;
+        }
+        let second = writer.config.ipv6.and_then(|ranges| ranges.services);
+        let first = writer.config.services.map(IpNet::from);
+        for range in first.into_iter().chain(second.map(IpNet::from)) {
             network.route_services(range).await.context("route the addresses of Services")?;
         }
         let listener = unix_socket::listen(&writer.socket)?;
@@ -95,18 +107,22 @@ impl RuleWriter {
             bridge: bridge.to_owned(),
             pods: network.subnet(),
             services: None,
+            ipv6: network.ipv6_subnet().map(|pods| Ipv6Ranges { pods, services: None }),
             egress: PodEgress::Masquerade,
             loopback_node_ports: LoopbackNodePorts::Serve,
             ownership: TableOwnership::Exclusive,
         };
-        let forwarding = ForwardingUsers::new(&Path::new(RUN_ROOT).join(FORWARDING), bridge);
+        let users = |folder, family| {
+            ForwardingUsers::new(&Path::new(RUN_ROOT).join(folder), bridge, family)
+        };
         let socket = data_dir.run_dir()?.join(SOCKET);
         Ok(Self {
             routes: PodRoutes::default(),
             service_names: ServiceNames::Endpoints,
             task: WriterTask::default(),
             config,
-            forwarding,
+            forwarding: users(FORWARDING, IpFamily::V4),
+            ipv6_forwarding: users(IPV6_FORWARDING, IpFamily::V6),
             socket,
         })
     }
@@ -129,6 +145,10 @@ impl RuleWriter {
         }
         if let Err(error) = self.forwarding.leave() {
             tracing::warn!(error = causes(&error), "failed to put net.ipv4.ip_forward back");
+        }
+        if let Err(error) = self.ipv6_forwarding.leave() {
+            let error = causes(&error);
+            tracing::warn!(error, "failed to put net.ipv6.conf.all.forwarding back");
         }
     }
 }
@@ -157,10 +177,17 @@ fn warn_of_firewalls(bridge: &str) {
     }
 }
 
-/// The range, if it is one of IPv4: pods have no IPv6 addresses.
+/// The range, if it is one of IPv4.
 fn ipv4(range: ServiceRange) -> Option<Ipv4Net> {
     match range.network() {
         IpAddr::V4(network) => Ipv4Net::new(network, range.prefix()).ok(),
         IpAddr::V6(_) => None,
+    }
+}
+
+fn ipv6(range: ServiceRange) -> Option<Ipv6Net> {
+    match range.network() {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(network) => Ipv6Net::new(network, range.prefix()).ok(),
     }
 }

@@ -10,6 +10,7 @@ use rekindle_types::TickDuration;
 use serde::{Deserialize, Serialize};
 
 use super::data_dir::DataDir;
+use super::ipv6_range::Ipv6Range;
 use super::service_range;
 use crate::args::Up;
 
@@ -26,6 +27,9 @@ pub struct EngineSettings {
     pub bridge: String,
     /// The pods' subnet; none: the one used before, or a free one.
     pub pod_cidr: Option<String>,
+    /// Whether pods have addresses of IPv6, too.
+    #[serde(default)]
+    pub dual_stack: bool,
     /// The longest wait between restarts of a crashing container, in seconds.
     pub max_container_restart_period_seconds: u64,
     /// The folder of static pods' manifests; none: the data directory's own.
@@ -48,6 +52,7 @@ impl EngineSettings {
             node_name: args.node_name.clone().unwrap_or_else(host_name),
             bridge: args.bridge.clone().unwrap_or_else(bridge),
             pod_cidr: args.pod_cidr.clone(),
+            dual_stack: args.dual_stack,
             max_container_restart_period_seconds: args.max_container_restart_period.as_secs(),
             static_pod_path: args.static_pod_path.clone(),
             pod_pids_limit: (args.pod_pids_limit > 0).then_some(args.pod_pids_limit),
@@ -58,6 +63,12 @@ impl EngineSettings {
                 .as_ref()
                 .map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone())),
         }
+    }
+
+    /// Where pods and Services have their second addresses; none: they have none.
+    pub fn ipv6_range(&self, data_dir: &DataDir) -> anyhow::Result<Option<Ipv6Range>> {
+        let range = || Ipv6Range::of_engine(data_dir.engine_id());
+        self.dual_stack.then(range).transpose()
     }
 
     /// The folder of static pods' manifests, which exists when it is the data directory's own.
@@ -118,6 +129,7 @@ mod tests {
             node_name: "node-1".to_owned(),
             bridge: "rk0".to_owned(),
             pod_cidr: Some("10.9.0.0/24".to_owned()),
+            dual_stack: true,
             max_container_restart_period_seconds: 20,
             static_pod_path: Some("/etc/pods".into()),
             pod_pids_limit: Some(1000),

@@ -74,7 +74,8 @@ impl RunningAgent {
         let common = &file.common;
         let clock = SystemClock::start();
         let client = client::connect_with(&data_dir.join(KUBECONFIG)).await?;
-        let network = network::join(&common.bridge, common.subnet, file.guest(), &data_dir).await?;
+        let subnets = (common.subnet, common.ipv6_pods);
+        let network = network::join(&common.bridge, subnets, file.guest(), &data_dir).await?;
         let network = Arc::new(network);
         let engine = EngineDir::new(&common.engine_dir);
         let registries = registry_settings(&common.registries);

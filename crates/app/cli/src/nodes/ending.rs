@@ -75,8 +75,8 @@ pub async fn end_left(
     let common = &node.file.common;
     let data_dir = DataDir::hold(&node.path)?;
     let engine = EngineDir::new(&common.engine_dir);
-    let network =
-        network::join(&common.bridge, common.subnet, node.file.guest(), &data_dir).await?;
+    let subnets = (common.subnet, common.ipv6_pods);
+    let network = network::join(&common.bridge, subnets, node.file.guest(), &data_dir).await?;
     let network = Arc::new(network);
     let sources = ImageSources::default();
     let runtime = node::open_runtime(&data_dir, &engine, clock.shared(), sources).await?;

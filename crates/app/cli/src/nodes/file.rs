@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rekindle_api_server::pki::write_private;
-use rekindle_net::Ipv4Net;
+use rekindle_net::{EmbeddingPrefix, Ipv4Net};
 use rekindle_types::{Tick, TickDuration};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,9 @@ pub struct CommonNodeSettings {
     pub bridge: String,
     /// The subnet on it.
     pub subnet: Ipv4Net,
+    /// Where the pods' second addresses come from; none: they have none.
+    #[serde(default)]
+    pub ipv6_pods: Option<EmbeddingPrefix>,
     /// The longest wait between restarts of a crashing container, in seconds.
     pub max_container_restart_period_seconds: u64,
     /// The most processes and threads of a pod.

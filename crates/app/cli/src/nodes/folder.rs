@@ -186,6 +186,7 @@ mod tests {
             cluster_dns: None,
             bridge: "rk0".to_owned(),
             subnet: subnet.parse().unwrap(),
+            ipv6_pods: None,
             max_container_restart_period_seconds: 300,
             pod_pids_limit: None,
             heartbeat_period: rekindle_types::TickDuration::from_secs(10),

@@ -6,6 +6,7 @@
     reason = "a black-box test drives processes and files"
 )]
 
+mod dual_stack;
 mod load_balancers;
 mod network_policies;
 mod no_loss;

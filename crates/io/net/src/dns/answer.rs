@@ -14,8 +14,8 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::Ipv4Net;
-use rekindle_types::NamespacedName;
+use ipnet::{Ipv4Net, Ipv6Net};
+use rekindle_types::{IpFamily, NamespacedName};
 
 use super::view::{DnsEndpoint, DnsPort, DnsService, DnsView, dashed};
 
@@ -42,6 +42,8 @@ pub struct DnsZone {
     pub domain: String,
     /// The pods' subnet: the names of its addresses are nobody else's.
     pub subnet: Ipv4Net,
+    /// That of their second addresses, if they have any.
+    pub ipv6_subnet: Option<Ipv6Net>,
     /// Where the server is.
     pub server: Ipv4Addr,
 }
@@ -63,13 +65,6 @@ pub(super) enum RecordQuery {
     Ns,
     /// What nothing here has.
     Other,
-}
-
-/// Kinds of addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum IpFamily {
-    V4,
-    V6,
 }
 
 impl RecordQuery {
@@ -435,10 +430,7 @@ fn hosts(
 /// Those of the family that is asked for, another one first each time.
 fn addresses(all: &[IpAddr], wanted: RecordQuery, turn: u16) -> NameLookup {
     let Some(family) = wanted.family() else { return NameLookup::NoData };
-    let of_family = |address: &&IpAddr| match family {
-        IpFamily::V4 => address.is_ipv4(),
-        IpFamily::V6 => address.is_ipv6(),
-    };
+    let of_family = |address: &&IpAddr| IpFamily::from_address(**address) == family;
     let mut records: Vec<DnsRecord> = all
         .iter()
         .filter(of_family)
@@ -505,7 +497,7 @@ fn of_address(
     address: IpAddr,
     wanted: RecordQuery,
 ) -> Option<NameLookup> {
-    let DnsZone { domain, subnet, server: _ } = zone;
+    let DnsZone { domain, subnet, ipv6_subnet, server: _ } = zone;
     let services = view.services_at(address);
     let mut names: BTreeSet<String> = services
         .map(|NamespacedName { namespace, name }| format!("{name}.{namespace}.svc.{domain}"))
@@ -525,7 +517,7 @@ fn of_address(
     if names.is_empty() {
         let ours = match address {
             IpAddr::V4(address) => subnet.contains(&address),
-            IpAddr::V6(_) => false,
+            IpAddr::V6(address) => ipv6_subnet.is_some_and(|subnet| subnet.contains(&address)),
         };
         return ours.then_some(NameLookup::NoName);
     }

@@ -60,8 +60,8 @@ pub struct DnsPort {
 /// A pod that has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsPod {
-    /// Its first one.
-    pub address: IpAddr,
+    /// All of them, one of each IP family at most.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// An address as a label.
@@ -134,10 +134,14 @@ impl DnsView {
         }
         self.serial = self.serial.wrapping_add(1);
         if let Some(before) = self.pods.remove(&key) {
-            remove_from(&mut self.pods_at, &before.address, &key);
+            for address in &before.addresses {
+                remove_from(&mut self.pods_at, address, &key);
+            }
         }
         if let Some(pod) = pod {
-            self.pods_at.entry(pod.address).or_default().insert(key.clone());
+            for address in &pod.addresses {
+                self.pods_at.entry(*address).or_default().insert(key.clone());
+            }
             self.pods.insert(key, pod);
         }
     }

@@ -1,6 +1,8 @@
 use super::*;
 use expect_test::expect;
 
+const POD: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 88, 0, 2));
+
 fn list(values: &[&str]) -> Vec<String> {
     values.iter().map(|value| (*value).to_owned()).collect()
 }
@@ -14,8 +16,7 @@ fn host() -> ResolvConf {
 #[test]
 fn hosts_looks_as_the_kubelet_writes_it() {
     let aliases = [HostAlias { ip: "10.0.0.9".into(), hostnames: list(&["db", "db.lan"]) }];
-    let text =
-        hosts("10.88.0.2".parse().unwrap(), "web-0", Some("web.shop.svc.cluster.local"), &aliases);
+    let text = hosts(&[POD], "web-0", Some("web.shop.svc.cluster.local"), &aliases);
     expect![[r#"
         # Kubernetes-managed hosts file.
         127.0.0.1	localhost
@@ -30,7 +31,11 @@ fn hosts_looks_as_the_kubelet_writes_it() {
         10.0.0.9	db	db.lan
     "#]]
     .assert_eq(&text.unwrap());
-    let plain = hosts("10.88.0.2".parse().unwrap(), "web-0", None, &[]).unwrap();
+    let second = "fd00::a58:2".parse().unwrap();
+    let both = hosts(&[POD, second], "web-0", Some("web.shop"), &[]).unwrap();
+    let end = "10.88.0.2\tweb-0.web.shop\tweb-0\nfd00::a58:2\tweb-0.web.shop\tweb-0\n";
+    assert!(both.ends_with(end), "{both}");
+    let plain = hosts(&[POD], "web-0", None, &[]).unwrap();
     assert!(plain.ends_with("\n10.88.0.2\tweb-0\n"), "{plain}");
     assert_eq!(hostname("web-0").unwrap(), "web-0\n");
 }
@@ -90,10 +95,9 @@ fn what_resolvers_would_not_read_is_left_out_and_told() {
 
 #[test]
 fn values_cannot_break_out_of_their_line() {
-    let ip = "10.88.0.2".parse().unwrap();
     for bad in ["", "a b", "a\n127.0.0.1", "a\tb", "a\u{0}", "a\u{2028}b"] {
         let alias = HostAlias { ip: "10.0.0.1".into(), hostnames: list(&[bad]) };
-        let error = hosts(ip, "web", None, &[alias]).unwrap_err().to_string();
+        let error = hosts(&[POD], "web", None, &[alias]).unwrap_err().to_string();
         assert!(error.starts_with("hostAliases.hostnames: "), "{error}");
         assert!(hostname(bad).is_err());
         let resolver = ResolvConf { options: list(&[bad]), ..ResolvConf::default() };
@@ -104,7 +108,7 @@ fn values_cannot_break_out_of_their_line() {
 #[test]
 fn a_manifest_cannot_fill_the_disk_through_these_files() {
     let alias = HostAlias { ip: "10.0.0.1".into(), hostnames: vec!["x".repeat(200); 2000] };
-    let error = hosts("10.88.0.2".parse().unwrap(), "web", None, &[alias]).unwrap_err();
+    let error = hosts(&[POD], "web", None, &[alias]).unwrap_err();
     assert!(matches!(error, FileError::TooLarge { file: "/etc/hosts", .. }), "{error}");
 }
 

@@ -17,7 +17,7 @@ use netlink_packet_netfilter::{
 use rekindle_services::RuleElement;
 use rustix::io::Errno;
 
-use crate::rules::elements::{EncodedElement, encode, encode_sticky, key_only, set_of};
+use crate::rules::elements::{EncodedElement, encode, encode_sticky, family_of, key_only, set_of};
 use crate::rules::error::RuleError;
 use crate::rules::expressions::verdict_go_to;
 use crate::rules::policies::part_lengths;
@@ -95,8 +95,13 @@ impl RuleBatch {
     /// Of elements that are there already: what leads to the chain that remembers their clients.
     pub(super) fn add_sticky<'a>(&mut self, elements: impl IntoIterator<Item = &'a RuleElement>) {
         let with_sticky = |element: &RuleElement| Some((encode_sticky(element)?, *element));
-        let sticky = elements.into_iter().filter_map(with_sticky).collect();
-        self.change_set(ElementChange::Add, STICKY, sticky);
+        let mut by_set: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        for sticky in elements.into_iter().filter_map(with_sticky) {
+            by_set.entry(STICKY.of(family_of(&sticky.1))).or_default().push(sticky);
+        }
+        for (set, sticky) in by_set {
+            self.change_set(ElementChange::Add, set, sticky);
+        }
     }
 
     pub(super) fn delete_table(&mut self) {
@@ -109,16 +114,18 @@ impl RuleBatch {
         let type_of = |parts: &[PartType]| {
             parts.iter().fold(0, |number, part| number << PART_TYPE_BITS | *part as u32)
         };
-        let length_of = |parts: &[PartType]| PART_BYTES * parts.len() as u32;
+        let length_of = |parts: &[PartType]| -> u32 {
+            parts.iter().map(|part| part.bytes().next_multiple_of(PART_BYTES)).sum()
+        };
         let mut flags = SetFlags::empty();
         let mut attributes = vec![
             SetAttribute::Table(self.table.clone()),
             SetAttribute::Name(set.name.to_owned()),
             SetAttribute::Id(id),
-            SetAttribute::KeyType(type_of(set.key)),
-            SetAttribute::KeyLen(length_of(set.key)),
+            SetAttribute::KeyType(type_of(&set.key)),
+            SetAttribute::KeyLen(length_of(&set.key)),
         ];
-        match set.data {
+        match &set.data {
             SetData::None => {}
             SetData::Parts(parts) => {
                 flags |= SetFlags::Map;
@@ -255,10 +262,11 @@ impl RuleBatch {
     ) -> Result<(), RuleError> {
         let mut by_set: BTreeMap<&str, Vec<(EncodedElement, RuleElement)>> = BTreeMap::new();
         for element in elements {
-            let set = set_of(element).name();
+            let family = family_of(element);
+            let set = set_of(element).name(family);
             by_set.entry(set).or_default().push((encode(element)?, *element));
             if let Some(sticky) = encode_sticky(element) {
-                by_set.entry(STICKY).or_default().push((sticky, *element));
+                by_set.entry(STICKY.of(family)).or_default().push((sticky, *element));
             }
         }
         for (set, elements) in by_set {

@@ -15,6 +15,7 @@ use netlink_packet_netfilter::{
     NetfilterSubsystem,
 };
 use rekindle_services::{Frontend, RuleElement, RuleElements, StaleFlow, TransportProtocol};
+use rekindle_types::{IpFamily, IpStack};
 use rustix::io::Errno;
 
 use crate::rules::socket::{NetfilterSocket, malformed};
@@ -35,30 +36,45 @@ const BY_PROTOCOL: u32 = 1 << 3;
 /// thread.
 pub(super) fn forget_udp_flows(
     socket: &mut NetfilterSocket,
+    stack: IpStack,
     stale: &BTreeSet<StaleFlow>,
 ) -> io::Result<usize> {
-    forget(socket, |flow| is_stale(flow, stale, is_of_machine))
+    forget(socket, stack, |flow| is_stale(flow, stale, is_of_machine))
 }
 
 /// Removes the flows through frontends of these elements that end at none of the frontend's
 /// endpoints, and gives their number. It works without the earlier elements.
 pub(super) fn forget_stray_udp_flows(
     socket: &mut NetfilterSocket,
+    stack: IpStack,
     elements: &RuleElements,
 ) -> io::Result<usize> {
     let served = ServedUdp::new(elements);
     match served.frontends.is_empty() {
         true => Ok(0),
-        false => forget(socket, |flow| served.is_stray(flow, is_of_machine)),
+        false => forget(socket, stack, |flow| served.is_stray(flow, is_of_machine)),
     }
 }
 
 fn forget(
     socket: &mut NetfilterSocket,
+    stack: IpStack,
     is_over: impl Fn(&[ConntrackAttribute]) -> bool,
 ) -> io::Result<usize> {
     let mut forgotten = 0;
-    for flow in udp_flows(socket)?.into_iter().filter(|flow| is_over(flow)) {
+    for family in stack.families() {
+        forgotten += forget_of_family(socket, *family, &is_over)?;
+    }
+    Ok(forgotten)
+}
+
+fn forget_of_family(
+    socket: &mut NetfilterSocket,
+    family: IpFamily,
+    is_over: impl Fn(&[ConntrackAttribute]) -> bool,
+) -> io::Result<usize> {
+    let mut forgotten = 0;
+    for flow in udp_flows(socket, family)?.into_iter().filter(|flow| is_over(flow)) {
         let attributes = flow.into_iter().filter(|attribute| match attribute {
             ConntrackAttribute::CtaTupleOrig(_) => true,
             ConntrackAttribute::Other(other) => {
@@ -66,7 +82,7 @@ fn forget(
             }
             _ => false,
         });
-        let delete = of_flows(ConntrackMessage::Delete(attributes.collect()));
+        let delete = of_flows(family, ConntrackMessage::Delete(attributes.collect()));
         match socket.request(delete) {
             Ok(()) => forgotten += 1,
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => {}
@@ -77,12 +93,15 @@ fn forget(
 }
 
 /// The kernel lists flows of UDP only; one before Linux 5.8 lists all.
-fn udp_flows(socket: &mut NetfilterSocket) -> io::Result<Vec<Vec<ConntrackAttribute>>> {
+fn udp_flows(
+    socket: &mut NetfilterSocket,
+    family: IpFamily,
+) -> io::Result<Vec<Vec<ConntrackAttribute>>> {
     let by = DefaultNla::new(FILTER_BY, BY_PROTOCOL.to_ne_bytes().to_vec());
     let udp = Tuple::Proto(vec![ProtoTuple::Protocol(Protocol::Udp)]);
     // not by the library's types: they lose the flag that a filter is nested
     let attributes = vec![nested(TUPLE_ORIGINAL, &udp), nested(FILTER, &by)];
-    let header = NetfilterHeader::new(NetfilterProtoFamily::IPv4, 0, 0);
+    let header = NetfilterHeader::new(protocol(family), 0, 0);
     let inner = NetfilterMessageInner::Other {
         subsys: NetfilterSubsystem::Conntrack,
         message_type: ConntrackMessageType::Get.into(),
@@ -237,8 +256,15 @@ fn udp_end(
     Some(SocketAddr::new(address, parts.iter().find_map(port).filter(|_| is_udp)?))
 }
 
-fn of_flows(message: ConntrackMessage) -> NetfilterMessage {
-    NetfilterMessage::new(NetfilterHeader::new(NetfilterProtoFamily::IPv4, 0, 0), message)
+fn of_flows(family: IpFamily, message: ConntrackMessage) -> NetfilterMessage {
+    NetfilterMessage::new(NetfilterHeader::new(protocol(family), 0, 0), message)
+}
+
+const fn protocol(family: IpFamily) -> NetfilterProtoFamily {
+    match family {
+        IpFamily::V4 => NetfilterProtoFamily::IPv4,
+        IpFamily::V6 => NetfilterProtoFamily::IPv6,
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! and ports are in network byte order. Numbers are as the processor has them, because the rules
 //! load them so.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU32};
 
 use netlink_packet_core::{DecodeError, NlasIterator, parse_u64_be};
@@ -12,9 +12,10 @@ use netlink_packet_netfilter::nftables::{DataAttribute, ListAttribute, SetElemen
 use rekindle_services::{
     EndpointPick, Frontend, Refusal, RuleElement, SourceRange, TransportProtocol,
 };
+use rekindle_types::IpFamily;
 
 use crate::rules::error::RuleError;
-use crate::rules::expressions::verdict_go_to;
+use crate::rules::expressions::{octets, verdict_go_to};
 use crate::rules::schema::{ElementSet, NeededChain};
 
 /// An element of a set as a message has it.
@@ -36,10 +37,25 @@ pub(super) fn set_of(element: &RuleElement) -> ElementSet {
     }
 }
 
+/// The family of its addresses.
+pub(super) const fn family_of(element: &RuleElement) -> IpFamily {
+    match element {
+        RuleElement::Hairpin(address) => IpFamily::from_address(*address),
+        RuleElement::Pick(frontend, _)
+        | RuleElement::Endpoint(frontend, ..)
+        | RuleElement::Member(frontend, _)
+        | RuleElement::Refused(frontend, _)
+        | RuleElement::Held(frontend)
+        | RuleElement::Guarded(frontend)
+        | RuleElement::Source(frontend, _)
+        | RuleElement::HostPort(frontend) => frontend.family(),
+    }
+}
+
 /// What identifies the element in its set, and what the set maps that to.
 pub(super) fn encode(element: &RuleElement) -> Result<EncodedElement, RuleError> {
-    let only_ipv4 = || RuleError::Ipv6 { element: Box::new(*element) };
-    let (key, data) = key_and_data(element).ok_or_else(only_ipv4)?;
+    let mixed = || RuleError::MixedFamilies { element: Box::new(*element) };
+    let (key, data) = key_and_data(element).ok_or_else(mixed)?;
     let data = data.map(|data| SetElementAttribute::Data(DataAttribute::Value(data)));
     let key = SetElementAttribute::Key(DataAttribute::Value(key));
     Ok(ListAttribute::Element([Some(key), data].into_iter().flatten().collect()))
@@ -56,29 +72,34 @@ pub(super) fn key_only(element: EncodedElement) -> EncodedElement {
     }
 }
 
-/// None: an address is IPv6.
+/// None: its addresses are of two families.
 fn key_and_data(element: &RuleElement) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let family = family_of(element);
+    let same = |address: IpAddr| Some(address).filter(|it| IpFamily::from_address(*it) == family);
     Some(match element {
         RuleElement::Pick(frontend, pick) => {
-            (frontend_key(frontend)?.to_vec(), Some(pick_bytes(*pick).to_vec()))
+            (frontend_key(frontend), Some(pick_bytes(*pick).to_vec()))
         }
         RuleElement::Endpoint(frontend, number, endpoint) => {
-            let number = u32::from(*number).to_ne_bytes();
-            let key = [frontend_key(frontend)?.as_slice(), &number].concat();
-            (key, Some(endpoint_bytes(endpoint)?.to_vec()))
+            same(endpoint.ip())?;
+            let mut key = frontend_key(frontend);
+            key.extend(u32::from(*number).to_ne_bytes());
+            (key, Some(endpoint_bytes(endpoint)))
         }
         RuleElement::Member(frontend, endpoint) => {
-            ([frontend_key(frontend)?.as_slice(), &endpoint_bytes(endpoint)?].concat(), None)
+            same(endpoint.ip())?;
+            ([frontend_key(frontend), endpoint_bytes(endpoint)].concat(), None)
         }
         RuleElement::Refused(frontend, _)
         | RuleElement::Held(frontend)
         | RuleElement::Guarded(frontend)
-        | RuleElement::HostPort(frontend) => (frontend_key(frontend)?.to_vec(), None),
+        | RuleElement::HostPort(frontend) => (frontend_key(frontend), None),
         RuleElement::Source(frontend, SourceRange { network, prefix }) => {
-            let range = [network.octets(), SourceRange::netmask(*prefix).octets()];
-            ([frontend_key(frontend)?.as_slice(), range.as_flattened()].concat(), None)
+            let mask = octets(SourceRange::netmask(family, *prefix)?);
+            let network = octets(same(*network)?);
+            ([frontend_key(frontend), network, mask].concat(), None)
         }
-        RuleElement::Hairpin(address) => (ipv4(*address)?.repeat(2), None),
+        RuleElement::Hairpin(address) => (octets(*address).repeat(2), None),
     })
 }
 
@@ -97,30 +118,27 @@ pub(super) fn encode_sticky(element: &RuleElement) -> Option<EncodedElement> {
     let chain = NeededChain::of_element(element)
         .find(|chain| matches!(chain, NeededChain::Remember { .. }))?;
     let verdict = DataAttribute::Verdict(verdict_go_to(&chain.name()));
-    let key = DataAttribute::Value(frontend_key(frontend)?.to_vec());
+    let key = DataAttribute::Value(frontend_key(frontend));
     let attributes = vec![SetElementAttribute::Key(key), SetElementAttribute::Data(verdict)];
     Some(ListAttribute::Element(attributes))
 }
 
-fn frontend_key(frontend: &Frontend) -> Option<[u8; 12]> {
-    let address = ipv4(frontend.address)?;
-    Some(join([address, [frontend.protocol.number(), 0, 0, 0], port_bytes(frontend.port)]))
+fn frontend_key(frontend: &Frontend) -> Vec<u8> {
+    let mut key = octets(frontend.address);
+    key.extend([frontend.protocol.number(), 0, 0, 0]);
+    key.extend(port_bytes(frontend.port));
+    key
 }
 
-fn endpoint_bytes(endpoint: &SocketAddr) -> Option<[u8; 8]> {
-    Some(join([ipv4(endpoint.ip())?, port_bytes(endpoint.port())]))
+fn endpoint_bytes(endpoint: &SocketAddr) -> Vec<u8> {
+    let mut bytes = octets(endpoint.ip());
+    bytes.extend(port_bytes(endpoint.port()));
+    bytes
 }
 
 fn port_bytes(port: u16) -> [u8; 4] {
     let [high, low] = port.to_be_bytes();
     [high, low, 0, 0]
-}
-
-fn ipv4(address: IpAddr) -> Option<[u8; 4]> {
-    match address {
-        IpAddr::V4(address) => Some(address.octets()),
-        IpAddr::V6(_) => None,
-    }
 }
 
 fn join<const PARTS: usize, const BYTES: usize>(parts: [[u8; 4]; PARTS]) -> [u8; BYTES] {
@@ -198,10 +216,15 @@ fn value_in(data: &[u8]) -> Result<Vec<u8>, DecodeError> {
     Ok(Vec::new())
 }
 
-/// The element that the kernel has in `set`. An error says what is not as we write it.
-pub(super) fn decode(set: ElementSet, element: &ListedElement) -> Result<RuleElement, String> {
+/// The element that the kernel has in this family's `set`. An error says what is not as we write
+/// it.
+pub(super) fn decode(
+    set: ElementSet,
+    family: IpFamily,
+    element: &ListedElement,
+) -> Result<RuleElement, String> {
     let ListedElement { key, data, .. } = element;
-    decode_parts(set, words(key), words(data))
+    decode_parts(set, family, words(key), words(data))
         .ok_or_else(|| format!("unknown element with key {key:02x?} and data {data:02x?}"))
 }
 
@@ -209,59 +232,83 @@ fn words(bytes: &[u8]) -> &[[u8; 4]] {
     bytes.as_chunks().0
 }
 
-fn decode_parts(set: ElementSet, key: &[[u8; 4]], data: &[[u8; 4]]) -> Option<RuleElement> {
-    let frontend = || decode_frontend(key);
-    match (set, key, data) {
-        (ElementSet::Services, [_, _, _], [sticky_s, endpoints, _]) => {
+fn decode_parts(
+    set: ElementSet,
+    family: IpFamily,
+    mut key: &[[u8; 4]],
+    mut data: &[[u8; 4]],
+) -> Option<RuleElement> {
+    if set == ElementSet::Hairpins {
+        let (from, to) = (take_address(family, &mut key)?, take_address(family, &mut key)?);
+        let is_whole = key.is_empty() && data.is_empty();
+        return (is_whole && from == to).then_some(RuleElement::Hairpin(from));
+    }
+    let frontend = take_frontend(family, &mut key)?;
+    let element = match set {
+        ElementSet::Services => {
+            let [sticky_s, endpoints, _] = data else { return None };
             let endpoints = u16::try_from(u32::from_ne_bytes(*endpoints)).ok()?;
             let pick = EndpointPick {
                 endpoints: NonZeroU16::new(endpoints)?,
                 sticky_s: NonZeroU32::new(u32::from_ne_bytes(*sticky_s)),
             };
-            Some(RuleElement::Pick(frontend()?, pick))
+            data = &[];
+            RuleElement::Pick(frontend, pick)
         }
-        (ElementSet::Endpoints, [_, _, _, number], endpoint) => {
-            let number = u16::try_from(u32::from_ne_bytes(*number)).ok()?;
-            Some(RuleElement::Endpoint(frontend()?, number, decode_endpoint(endpoint)?))
+        ElementSet::Endpoints => {
+            let number = u16::try_from(u32::from_ne_bytes(*take_word(&mut key)?)).ok()?;
+            RuleElement::Endpoint(frontend, number, take_endpoint(family, &mut data)?)
         }
-        (ElementSet::Members, [_, _, _, endpoint @ ..], []) => {
-            Some(RuleElement::Member(frontend()?, decode_endpoint(endpoint)?))
+        ElementSet::Members => RuleElement::Member(frontend, take_endpoint(family, &mut key)?),
+        ElementSet::Rejected => RuleElement::Refused(frontend, Refusal::Reject),
+        ElementSet::Dropped => RuleElement::Refused(frontend, Refusal::Drop),
+        ElementSet::Held => RuleElement::Held(frontend),
+        ElementSet::Guarded => RuleElement::Guarded(frontend),
+        ElementSet::Sources => {
+            let network = take_address(family, &mut key)?;
+            let prefix = match take_address(family, &mut key)? {
+                IpAddr::V4(mask) => mask.to_bits().leading_ones(),
+                IpAddr::V6(mask) => mask.to_bits().leading_ones(),
+            };
+            let range = SourceRange { network, prefix: u8::try_from(prefix).ok()? };
+            RuleElement::Source(frontend, range)
         }
-        (ElementSet::Rejected, [_, _, _], []) => {
-            Some(RuleElement::Refused(frontend()?, Refusal::Reject))
-        }
-        (ElementSet::Dropped, [_, _, _], []) => {
-            Some(RuleElement::Refused(frontend()?, Refusal::Drop))
-        }
-        (ElementSet::Held, [_, _, _], []) => Some(RuleElement::Held(frontend()?)),
-        (ElementSet::Guarded, [_, _, _], []) => Some(RuleElement::Guarded(frontend()?)),
-        (ElementSet::Sources, [_, _, _, network, mask], []) => {
-            let prefix = u8::try_from(u32::from_be_bytes(*mask).leading_ones()).ok()?;
-            let range = SourceRange { network: Ipv4Addr::from(*network), prefix };
-            Some(RuleElement::Source(frontend()?, range))
-        }
-        (ElementSet::HostPorts, [_, _, _], []) => Some(RuleElement::HostPort(frontend()?)),
-        (ElementSet::Hairpins, [from, to], []) if from == to => {
-            Some(RuleElement::Hairpin(Ipv4Addr::from(*from).into()))
-        }
-        _ => None,
-    }
+        ElementSet::HostPorts => RuleElement::HostPort(frontend),
+        ElementSet::Hairpins => return None,
+    };
+    (key.is_empty() && data.is_empty()).then_some(element)
 }
 
-fn decode_frontend(key: &[[u8; 4]]) -> Option<Frontend> {
-    let [address, [protocol, ..], [high, low, ..], ..] = key else {
-        return None;
-    };
-    let protocol = TransportProtocol::ALL.into_iter().find(|known| known.number() == *protocol)?;
-    let address = Ipv4Addr::from(*address).into();
-    Some(Frontend { address, protocol, port: u16::from_be_bytes([*high, *low]) })
+fn take_word<'w>(words: &mut &'w [[u8; 4]]) -> Option<&'w [u8; 4]> {
+    words.split_off_first()
 }
 
-fn decode_endpoint(bytes: &[[u8; 4]]) -> Option<SocketAddr> {
-    let [address, [high, low, ..]] = bytes else {
-        return None;
-    };
-    Some(SocketAddr::from((Ipv4Addr::from(*address), u16::from_be_bytes([*high, *low]))))
+fn take_address(family: IpFamily, words: &mut &[[u8; 4]]) -> Option<IpAddr> {
+    Some(match family {
+        IpFamily::V4 => IpAddr::from(*take_word(words)?),
+        IpFamily::V6 => {
+            let (address, rest) = words.split_first_chunk::<4>()?;
+            *words = rest;
+            IpAddr::from(<[u8; 16]>::try_from(address.as_flattened()).ok()?)
+        }
+    })
+}
+
+fn take_port(words: &mut &[[u8; 4]]) -> Option<u16> {
+    let [high, low, ..] = *take_word(words)?;
+    Some(u16::from_be_bytes([high, low]))
+}
+
+fn take_frontend(family: IpFamily, words: &mut &[[u8; 4]]) -> Option<Frontend> {
+    let address = take_address(family, words)?;
+    let [number, ..] = *take_word(words)?;
+    let protocol = TransportProtocol::ALL.into_iter().find(|known| known.number() == number)?;
+    Some(Frontend { address, protocol, port: take_port(words)? })
+}
+
+fn take_endpoint(family: IpFamily, words: &mut &[[u8; 4]]) -> Option<SocketAddr> {
+    let address = take_address(family, words)?;
+    Some(SocketAddr::new(address, take_port(words)?))
 }
 
 #[cfg(test)]

@@ -52,10 +52,10 @@ pub enum RuleError {
         #[source]
         source: io::Error,
     },
-    /// IPv6 is not built yet.
-    #[error("{}: rules for IPv6 are not supported", describe(element))]
-    Ipv6 {
-        /// The element with an IPv6 address.
+    /// No packet has addresses of both families.
+    #[error("{}: its addresses are of two IP families", describe(element))]
+    MixedFamilies {
+        /// The element.
         element: Box<RuleElement>,
     },
     /// The configuration cannot work.
@@ -94,9 +94,8 @@ impl RuleError {
         match self {
             // a table that has no room refuses whatever comes next
             Self::ElementRefused { source, .. } if is_lack_of_room(source) => None,
-            Self::ElementRefused { operation: "add", element, .. } | Self::Ipv6 { element } => {
-                Some(element)
-            }
+            Self::ElementRefused { operation: "add", element, .. }
+            | Self::MixedFamilies { element } => Some(element),
             Self::ElementRefused { .. }
             | Self::Unsupported { .. }
             | Self::NoPermission { .. }

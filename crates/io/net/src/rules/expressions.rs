@@ -1,26 +1,25 @@
 //! The expressions that rules are made of (linux/netfilter/nf_tables.h), as nftables' virtual
 //! machine has them. What crate netlink-packet-netfilter has no type for is encoded here.
 
+use std::net::IpAddr;
+
+use ipnet::IpNet;
 use netlink_packet_core::DefaultNla;
 use netlink_packet_netfilter::nftables::{
     Bitwise, Cmp, DataAttribute, ExpressionAttribute, Expressions, Immediate, ListAttribute,
     Lookup, Meta, MetaKey, Operator, Payload, Register, Verdict, VerdictAttribute,
 };
+use rekindle_types::IpFamily;
 
 /// One expression of a rule.
 pub(super) type Expression = ListAttribute<ExpressionAttribute>;
 
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
-const IPV4_SOURCE: u32 = 12;
-const IPV4_DESTINATION: u32 = 16;
-const IPV4_LENGTH: u32 = 4;
 const PORT_LENGTH: u32 = 2;
 /// Of a port in the headers of TCP, UDP and SCTP alike.
 const SOURCE_PORT: u32 = 0;
 const DESTINATION_PORT: u32 = 2;
-/// `NFPROTO_IPV4`.
-const PROTOCOL_IPV4: u8 = 2;
 const INTERFACE_NAME: usize = 16;
 /// `NF_DROP` and `NF_ACCEPT`.
 const DROP: u32 = 0;
@@ -28,8 +27,7 @@ const ACCEPT: u32 = 1;
 const CONNTRACK_STATE: u32 = 0;
 const CONNTRACK_DIRECTION: u32 = 1;
 const CONNTRACK_STATUS: u32 = 2;
-/// `NFT_CT_DST_IP` and `NFT_CT_PROTO_DST`.
-const CONNTRACK_DESTINATION: u32 = 20;
+/// `NFT_CT_PROTO_DST`.
 const CONNTRACK_DESTINATION_PORT: u32 = 12;
 /// `NF_CT_STATE_BIT(IP_CT_NEW)`.
 const STATE_NEW: u32 = 8;
@@ -51,6 +49,37 @@ const REJECT_TCP_RESET: u32 = 1;
 /// `NFT_REJECT_ICMPX_PORT_UNREACH`.
 const PORT_UNREACHABLE: u8 = 1;
 
+/// What the kernel calls a family, and where a packet of it has its addresses.
+struct FamilyNumbers {
+    /// `NFPROTO_IPV4` and `NFPROTO_IPV6`.
+    protocol: u8,
+    /// Where the header has the source and the destination.
+    source: u32,
+    destination: u32,
+    /// `NFT_CT_DST_IP` and `NFT_CT_DST_IP6`.
+    original_destination: u32,
+}
+
+const fn numbers(family: IpFamily) -> FamilyNumbers {
+    match family {
+        IpFamily::V4 => {
+            FamilyNumbers { protocol: 2, source: 12, destination: 16, original_destination: 20 }
+        }
+        IpFamily::V6 => {
+            FamilyNumbers { protocol: 10, source: 8, destination: 24, original_destination: 22 }
+        }
+    }
+}
+
+/// How many registers an address of this family takes.
+pub(super) const fn words(family: IpFamily) -> u32 {
+    family.bits() as u32 / 32
+}
+
+fn address_bytes(family: IpFamily) -> u32 {
+    4 * words(family)
+}
+
 /// How a dynamic set is changed by a packet (`nft_dynset_ops`).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SetUpdate {
@@ -66,8 +95,9 @@ pub(super) fn register(number: u32) -> Register {
     Register::from(u32::from(Register::Reg32_00) + number)
 }
 
-pub(super) fn is_ipv4() -> Vec<Expression> {
-    vec![meta(MetaKey::Nfproto, register(0)), equals(register(0), vec![PROTOCOL_IPV4])]
+pub(super) fn is_of_family(family: IpFamily) -> Vec<Expression> {
+    let protocol = vec![numbers(family).protocol];
+    vec![meta(MetaKey::Nfproto, register(0)), equals(register(0), protocol)]
 }
 
 pub(super) fn is_new_connection() -> Vec<Expression> {
@@ -94,7 +124,7 @@ pub(super) fn is_answer() -> Vec<Expression> {
 fn has_bit(key: u32, bit: u32) -> Vec<Expression> {
     vec![
         other("ct", vec![number(1, register(0).into()), number(2, key)]),
-        masked(register(0), bit.to_ne_bytes()),
+        masked(register(0), &bit.to_ne_bytes()),
         compare(register(0), Operator::NotEqual, vec![0; 4]),
     ]
 }
@@ -135,25 +165,35 @@ pub(super) enum SubnetTest {
     NotDestination,
 }
 
-pub(super) fn subnet(test: SubnetTest, subnet: ipnet::Ipv4Net) -> Vec<Expression> {
+pub(super) fn subnet(test: SubnetTest, subnet: IpNet) -> Vec<Expression> {
+    let family = IpFamily::from_address(subnet.addr());
+    let FamilyNumbers { source, destination, .. } = numbers(family);
     let (offset, operator) = match test {
-        SubnetTest::Source => (IPV4_SOURCE, Operator::Equal),
-        SubnetTest::Destination => (IPV4_DESTINATION, Operator::Equal),
-        SubnetTest::NotDestination => (IPV4_DESTINATION, Operator::NotEqual),
+        SubnetTest::Source => (source, Operator::Equal),
+        SubnetTest::Destination => (destination, Operator::Equal),
+        SubnetTest::NotDestination => (destination, Operator::NotEqual),
     };
     vec![
-        payload(NETWORK_HEADER, offset, IPV4_LENGTH, register(0)),
-        masked(register(0), subnet.netmask().octets()),
-        compare(register(0), operator, subnet.network().octets().to_vec()),
+        payload(NETWORK_HEADER, offset, address_bytes(family), register(0)),
+        masked(register(0), &octets(subnet.netmask())),
+        compare(register(0), operator, octets(subnet.network())),
     ]
 }
 
-pub(super) fn load_source(to: Register) -> Expression {
-    payload(NETWORK_HEADER, IPV4_SOURCE, IPV4_LENGTH, to)
+/// An address in network byte order.
+pub(super) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
 }
 
-pub(super) fn load_destination(to: Register) -> Expression {
-    payload(NETWORK_HEADER, IPV4_DESTINATION, IPV4_LENGTH, to)
+pub(super) fn load_source(family: IpFamily, to: Register) -> Expression {
+    payload(NETWORK_HEADER, numbers(family).source, address_bytes(family), to)
+}
+
+pub(super) fn load_destination(family: IpFamily, to: Register) -> Expression {
+    payload(NETWORK_HEADER, numbers(family).destination, address_bytes(family), to)
 }
 
 pub(super) fn load_protocol(to: Register) -> Expression {
@@ -164,17 +204,20 @@ pub(super) fn load_destination_port(to: Register) -> Expression {
     payload(TRANSPORT_HEADER, DESTINATION_PORT, PORT_LENGTH, to)
 }
 
-/// 0.0.0.0, made of an address: `nft` shows a masked address, but no bare number.
-pub(super) fn load_any_address(to: Register) -> Vec<Expression> {
-    vec![load_destination(to), masked(to, [0; 4])]
+/// 0.0.0.0 or `::`, made of an address: `nft` shows a masked address, but no bare number.
+pub(super) fn load_any_address(family: IpFamily, to: Register) -> Vec<Expression> {
+    vec![load_destination(family, to), masked(to, &octets(family.unspecified()))]
 }
 
 /// The source as far as this mask goes, and the mask itself: a bare number could not be shown (see
 /// above).
-pub(super) fn load_source_within(mask: std::net::Ipv4Addr, to: [Register; 2]) -> Vec<Expression> {
+pub(super) fn load_source_within(mask: IpAddr, to: [Register; 2]) -> Vec<Expression> {
+    let family = IpFamily::from_address(mask);
     let [network, netmask] = to;
-    let itself = bitwise(netmask, [0; 4], mask.octets());
-    vec![load_source(network), masked(network, mask.octets()), load_source(netmask), itself]
+    let none = octets(family.unspecified());
+    let itself = bitwise(netmask, &none, &octets(mask));
+    let within = masked(network, &octets(mask));
+    vec![load_source(family, network), within, load_source(family, netmask), itself]
 }
 
 pub(super) fn load_source_port(to: Register) -> Expression {
@@ -182,17 +225,18 @@ pub(super) fn load_source_port(to: Register) -> Expression {
 }
 
 /// The destination that the connection had before NAT.
-pub(super) fn load_original_destination(to: Register) -> Expression {
-    of_connection(CONNTRACK_DESTINATION, to)
+pub(super) fn load_original_destination(family: IpFamily, to: Register) -> Expression {
+    of_connection(numbers(family).original_destination, to)
 }
 
 pub(super) fn load_original_destination_port(to: Register) -> Expression {
     of_connection(CONNTRACK_DESTINATION_PORT, to)
 }
 
-/// 0.0.0.0, as [`load_any_address`] does it, when the destination is changed already.
-pub(super) fn load_any_original_address(to: Register) -> Vec<Expression> {
-    vec![load_original_destination(to), masked(to, [0; 4])]
+/// What [`load_any_address`] loads, when the destination is changed already.
+pub(super) fn load_any_original_address(family: IpFamily, to: Register) -> Vec<Expression> {
+    let none = octets(family.unspecified());
+    vec![load_original_destination(family, to), masked(to, &none)]
 }
 
 fn of_connection(key: u32, to: Register) -> Expression {
@@ -246,11 +290,10 @@ pub(super) fn update_map(
 }
 
 /// The connection goes to this address and port from now on.
-pub(super) fn redirect(address: Register, port: Register) -> Expression {
-    let family = u32::from(PROTOCOL_IPV4);
+pub(super) fn redirect(family: IpFamily, address: Register, port: Register) -> Expression {
     let attributes = vec![
         number(1, DESTINATION_NAT),
-        number(2, family),
+        number(2, numbers(family).protocol.into()),
         number(3, address.into()),
         number(5, port.into()),
     ];
@@ -347,15 +390,17 @@ fn compare(register: Register, operator: Operator, value: Vec<u8>) -> Expression
     .into()
 }
 
-fn masked(register: Register, mask: [u8; 4]) -> Expression {
-    bitwise(register, mask, [0; 4])
+fn masked(register: Register, mask: &[u8]) -> Expression {
+    bitwise(register, mask, &vec![0; mask.len()])
 }
 
-fn bitwise(register: Register, mask: [u8; 4], xor: [u8; 4]) -> Expression {
+/// Mask and XOR are of one length, and so much of the register is changed.
+fn bitwise(register: Register, mask: &[u8], xor: &[u8]) -> Expression {
+    let length = u32::try_from(mask.len()).expect("an address has 16 bytes at most");
     Expressions::Bitwise(vec![
         Bitwise::SourceRegister(register),
         Bitwise::DestinationRegister(register),
-        Bitwise::Length(4),
+        Bitwise::Length(length),
         Bitwise::Mask(DataAttribute::Value(mask.to_vec())),
         Bitwise::Xor(DataAttribute::Value(xor.to_vec())),
     ])

@@ -33,9 +33,9 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rekindle_services::{Frontend, RuleChanges, RuleElements, StaleFlow};
-use rekindle_types::causes;
+use rekindle_types::{IpFamily, IpStack, causes};
 use sha2::{Digest, Sha256};
 
 pub use error::RuleError;
@@ -59,12 +59,47 @@ pub struct RuleTableConfig {
     /// Where the Services' cluster IPs come from: connections to those of no Service
     /// are rejected.
     pub services: Option<Ipv4Net>,
+    /// The same of IPv6, where pods have addresses of both families.
+    pub ipv6: Option<Ipv6Ranges>,
     /// What becomes of the pods' packets that leave the machine.
     pub egress: PodEgress,
     /// Whether NodePorts are served at 127.0.0.1.
     pub loopback_node_ports: LoopbackNodePorts,
     /// Who may change the table.
     pub ownership: TableOwnership,
+}
+
+/// Where pods and Services have their second addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv6Ranges {
+    /// Of pods.
+    pub pods: Ipv6Net,
+    /// Of Services.
+    pub services: Option<Ipv6Net>,
+}
+
+impl RuleTableConfig {
+    /// The families that the rules are for.
+    pub const fn stack(&self) -> IpStack {
+        match self.ipv6 {
+            Some(_) => IpStack::Dual,
+            None => IpStack::Single,
+        }
+    }
+
+    fn pods(&self, family: IpFamily) -> Option<IpNet> {
+        match family {
+            IpFamily::V4 => Some(self.pods.into()),
+            IpFamily::V6 => self.ipv6.map(|ranges| ranges.pods.into()),
+        }
+    }
+
+    fn services(&self, family: IpFamily) -> Option<IpNet> {
+        match family {
+            IpFamily::V4 => self.services.map(IpNet::from),
+            IpFamily::V6 => self.ipv6?.services.map(IpNet::from),
+        }
+    }
 }
 
 /// What becomes of the pods' packets that leave the machine.

@@ -7,6 +7,7 @@ use netlink_packet_netfilter::nftables::{
     NfTablesMessage, SetElementList, SetElementMessage, TableFlags,
 };
 use rekindle_services::{Frontend, RuleChanges, RuleElements, StaleFlow, host_ports_in};
+use rekindle_types::IpFamily;
 use sha2::{Digest, Sha256};
 
 use crate::rules::batch::{RuleBatch, comment, of_table};
@@ -83,7 +84,7 @@ impl OpenTable {
         let is_of_this_version = found == Some(comment(&self.description()));
         if is_of_this_version {
             match self.renew(elements) {
-                Err(error @ (RuleError::TableBusy { .. } | RuleError::Ipv6 { .. })) => {
+                Err(error @ (RuleError::TableBusy { .. } | RuleError::MixedFamilies { .. })) => {
                     return Err(error);
                 }
                 Err(RuleError::Refused { source, object, table })
@@ -111,7 +112,7 @@ impl OpenTable {
     /// What the table says about itself. It differs between versions of the rules, and with the
     /// configuration.
     fn description(&self) -> String {
-        let sets_and_chains = (schema::sets(), self.chains());
+        let sets_and_chains = (schema::sets(&self.config), self.chains());
         let digest = Sha256::digest(format!("{:?} {sets_and_chains:?}", self.config));
         let version: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         format!("made by Rekindle, which owns it; version {version}")
@@ -122,7 +123,7 @@ impl OpenTable {
         &mut self,
         exists: bool,
         elements: &RuleElements,
-        clients: Vec<EncodedElement>,
+        clients: Vec<(IpFamily, Vec<EncodedElement>)>,
     ) -> Result<(), RuleError> {
         let needed_chains: BTreeSet<NeededChain> =
             elements.iter().flat_map(NeededChain::of_element).collect();
@@ -131,7 +132,7 @@ impl OpenTable {
             batch.delete_table();
         }
         batch.add_table(self.table.flags, &self.description());
-        for (id, set) in (1..).zip(schema::sets()) {
+        for (id, set) in (1..).zip(schema::sets(&self.config)) {
             batch.add_set(id, &set);
         }
         for chain in self.chains() {
@@ -141,7 +142,9 @@ impl OpenTable {
             batch.add_needed_chain(*chain);
         }
         batch.add_elements(elements)?;
-        batch.add_encoded(AFFINITY, clients);
+        for (family, clients) in clients {
+            batch.add_encoded(AFFINITY.of(family), clients);
+        }
         batch.commit(&mut self.table.socket)?;
         self.needed_chains = needed_chains;
         Ok(())
@@ -162,8 +165,10 @@ impl OpenTable {
             batch.add_chain_only(&chain.definition());
         }
         batch.flush_rules();
-        for map in [PICKS, NODE_PICKS, STICKY] {
-            batch.flush_set(map);
+        for family in self.config.stack().families() {
+            for map in [PICKS, NODE_PICKS, STICKY] {
+                batch.flush_set(map.of(*family));
+            }
         }
         for chain in self.chains() {
             batch.add_rules(&chain);
@@ -213,11 +218,13 @@ impl OpenTable {
 
     fn read_sets(&mut self, sets: &[ElementSet]) -> Result<RuleElements, RuleError> {
         let mut elements = RuleElements::new();
-        for set in sets {
-            let unreadable =
-                |problem| RuleError::Unreadable { set: set.name().to_owned(), problem };
-            for element in self.list(set.name())? {
-                elements.insert(decode(*set, &element).map_err(unreadable)?);
+        for family in self.config.stack().families() {
+            for set in sets {
+                let name = set.name(*family);
+                let unreadable = |problem| RuleError::Unreadable { set: name.to_owned(), problem };
+                for element in self.list(name)? {
+                    elements.insert(decode(*set, *family, &element).map_err(unreadable)?);
+                }
             }
         }
         Ok(elements)
@@ -227,7 +234,7 @@ impl OpenTable {
         &mut self,
         flows: &BTreeSet<StaleFlow>,
     ) -> Result<usize, RuleError> {
-        conntrack::forget_udp_flows(&mut self.table.socket, flows)
+        conntrack::forget_udp_flows(&mut self.table.socket, self.config.stack(), flows)
             .map_err(|source| failed("forget UDP flows to endpoints that are gone", source))
     }
 
@@ -235,7 +242,7 @@ impl OpenTable {
         &mut self,
         elements: &RuleElements,
     ) -> Result<usize, RuleError> {
-        conntrack::forget_stray_udp_flows(&mut self.table.socket, elements)
+        conntrack::forget_stray_udp_flows(&mut self.table.socket, self.config.stack(), elements)
             .map_err(|source| failed("forget UDP flows to endpoints that are gone", source))
     }
 
@@ -247,9 +254,13 @@ impl OpenTable {
 
     /// The clients that stay with their endpoint, each with the time that is left to it. None can
     /// be told of a table that is not there or not of this version.
-    fn clients(&mut self) -> Vec<EncodedElement> {
-        let clients = self.list(AFFINITY).unwrap_or_default();
-        clients.into_iter().map(ListedElement::encode).collect()
+    fn clients(&mut self) -> Vec<(IpFamily, Vec<EncodedElement>)> {
+        let families = self.config.stack().families().iter();
+        let clients = families.map(|family| {
+            let clients = self.list(AFFINITY.of(*family)).unwrap_or_default();
+            (*family, clients.into_iter().map(ListedElement::encode).collect())
+        });
+        clients.collect()
     }
 
     fn list(&mut self, set: &str) -> Result<Vec<ListedElement>, RuleError> {

@@ -44,7 +44,7 @@ const PAYLOAD: u16 = 10;
 const ACCEPT: u32 = 1;
 /// Packets that wait at most; each has less than 2 KiB of the kernel's memory.
 const PACKETS_MAX: u32 = 8192;
-/// Of a packet, enough for the longest header of IPv4 and the ports.
+/// Of a packet, enough for the longest header of IPv4, or that of IPv6, and the ports.
 const COPIED_BYTES: u32 = 64;
 /// For what the kernel tells of many packets at once.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
@@ -172,15 +172,23 @@ fn packet(attributes: &[u8]) -> Option<HeldPacket> {
     Some(HeldPacket { id, destination })
 }
 
-/// Where an IPv4 packet is addressed to.
+/// Where a packet is addressed to. One of IPv6 with headers before the ports is not read.
 fn destination(packet: &[u8]) -> Option<Frontend> {
-    let header_words = packet.first()? & 0x0f;
-    let number = *packet.get(9)?;
+    let (number, address, ports) = match packet.first()? >> 4 {
+        6 => {
+            let address: [u8; 16] = *packet.get(24..)?.first_chunk()?;
+            (*packet.get(6)?, IpAddr::from(address), packet.get(40..)?)
+        }
+        _ => {
+            let header_words = packet.first()? & 0x0f;
+            let address: [u8; 4] = *packet.get(16..)?.first_chunk()?;
+            let ports = packet.get(usize::from(header_words) * 4..)?;
+            (*packet.get(9)?, IpAddr::from(address), ports)
+        }
+    };
     let protocol = TransportProtocol::ALL.into_iter().find(|known| known.number() == number)?;
-    let address: [u8; 4] = *packet.get(16..)?.first_chunk()?;
-    let ports = packet.get(usize::from(header_words) * 4..)?;
     let port = u16::from_be_bytes(*ports.get(2..)?.first_chunk()?);
-    Some(Frontend { address: IpAddr::from(address), protocol, port })
+    Some(Frontend { address, protocol, port })
 }
 
 #[cfg(test)]
@@ -197,7 +205,14 @@ mod tests {
         };
         let shown: Vec<String> = packet.frontends().map(|f| f.to_string()).collect();
         assert_eq!(shown, ["10.96.0.10:80/TCP", "0.0.0.0:80/TCP"]);
-        assert_eq!(destination(&header), None, "cut off before the ports");
+        let header = [0x60, 0, 0, 0, 0, 20, 6, 64];
+        let [from, to] = [[0xfd; 16], [0xfe; 16]];
+        let of_ipv6 = [&header[..], &from, &to, &[0x9c, 0x40, 0, 80]].concat();
+        let packet = HeldPacket { id: 8, destination: destination(&of_ipv6) };
+        let shown: Vec<String> = packet.frontends().map(|f| f.to_string()).collect();
+        assert_eq!(shown[1], "[::]:80/TCP");
+        assert_eq!(packet.destination.map(|it| it.address), Some(IpAddr::from(to)));
+        assert_eq!(destination(&of_ipv6[..40]), None, "cut off before the ports");
         assert_eq!(HeldPacket { id: 7, destination: None }.frontends().count(), 0);
     }
 }

@@ -15,6 +15,9 @@
 //! and they name no chain. Otherwise the kernel would look through the elements of all Services
 //! for loops whenever one changes (2 ms for 5,000). Only affinity names the chain for its time.
 //!
+//! Everything that holds addresses is there once for each IP family: names of IPv6's end with `-v6`.
+//! `w` is the number of registers that an address takes, 1 or 4.
+//!
 //! One connection may see elements of two transactions, because the kernel takes each lookup by
 //! itself. Then a number may have no endpoint any more, and number 0 is taken.
 //!
@@ -24,28 +27,30 @@
 //! part of the key on. nft shows what was loaded there earlier: in `route` the packet's mark
 //! instead of what `services` says, in sticky chains the source instead of what `affinity` says.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::{NonZeroU16, NonZeroU32};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use netlink_packet_netfilter::nftables::Register;
 use rekindle_services::{RuleElement, SourceRange};
+use rekindle_types::IpFamily;
 
 use crate::rules::expressions::{
     Expression, SetUpdate, SubnetTest, accept_packet, comes_in_by, comes_in_not_by, drop_packet,
-    go_to, is_for_this_machine, is_in, is_ipv4, is_new_connection, is_redirected, jump,
+    go_to, is_for_this_machine, is_in, is_new_connection, is_of_family, is_redirected, jump,
     leaves_not_by, load_any_address, load_any_original_address, load_destination,
     load_destination_port, load_mark, load_original_destination, load_original_destination_port,
     load_protocol, load_random, load_source, load_source_port, load_source_within, look_up,
-    masquerade, redirect, register, reject, subnet, update_map, wait_in_queue,
+    masquerade, redirect, register, reject, subnet, update_map, wait_in_queue, words,
 };
 use crate::rules::{LoopbackNodePorts, PodEgress, RuleTableConfig};
 
 /// The map of the clients that stay with their endpoint; packets add to it.
-pub(super) const AFFINITY: &str = "affinity";
+pub(super) const AFFINITY: FamilyName = FamilyName(["affinity", "affinity-v6"]);
 /// Leads from a frontend with affinity to the chain that remembers its clients.
-pub(super) const STICKY: &str = "sticky";
-pub(super) const PICKS: &str = "picks";
-pub(super) const NODE_PICKS: &str = "node-picks";
+pub(super) const STICKY: FamilyName = FamilyName(["sticky", "sticky-v6"]);
+pub(super) const PICKS: FamilyName = FamilyName(["picks", "picks-v6"]);
+pub(super) const NODE_PICKS: FamilyName = FamilyName(["node-picks", "node-picks-v6"]);
 const GUARD: &str = "guard";
 const HOLD: &str = "hold";
 const REFUSE: &str = "refuse";
@@ -56,6 +61,32 @@ const TURN_AWAY: &str = "turn-away";
 /// Clients with affinity at most; more are served without it.
 const AFFINITY_CLIENTS_MAX: u32 = 65_536;
 const MILLIS_PER_SECOND: u64 = 1000;
+
+/// What a set or map of each family is called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FamilyName([&'static str; 2]);
+
+impl FamilyName {
+    pub(super) const fn new(names: [&'static str; 2]) -> Self {
+        Self(names)
+    }
+
+    pub(super) const fn of(self, family: IpFamily) -> &'static str {
+        let [first, second] = self.0;
+        match family {
+            IpFamily::V4 => first,
+            IpFamily::V6 => second,
+        }
+    }
+}
+
+/// What names of chains of a family end with.
+pub(super) const fn family_suffix(family: IpFamily) -> &'static str {
+    match family {
+        IpFamily::V4 => "",
+        IpFamily::V6 => "-v6",
+    }
+}
 
 /// A set or map whose elements are [`RuleElement`]s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,19 +117,20 @@ impl ElementSet {
         Self::Hairpins,
     ];
 
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Services => "services",
-            Self::Endpoints => "endpoints",
-            Self::Members => "members",
-            Self::Rejected => "rejected",
-            Self::Dropped => "dropped",
-            Self::Held => "held",
-            Self::Guarded => "guarded",
-            Self::Sources => "sources",
-            Self::HostPorts => "host-ports",
-            Self::Hairpins => "hairpins",
-        }
+    pub(super) const fn name(self, family: IpFamily) -> &'static str {
+        let names = match self {
+            Self::Services => ["services", "services-v6"],
+            Self::Endpoints => ["endpoints", "endpoints-v6"],
+            Self::Members => ["members", "members-v6"],
+            Self::Rejected => ["rejected", "rejected-v6"],
+            Self::Dropped => ["dropped", "dropped-v6"],
+            Self::Held => ["held", "held-v6"],
+            Self::Guarded => ["guarded", "guarded-v6"],
+            Self::Sources => ["sources", "sources-v6"],
+            Self::HostPorts => ["host-ports", "host-ports-v6"],
+            Self::Hairpins => ["hairpins", "hairpins-v6"],
+        };
+        FamilyName(names).of(family)
     }
 }
 
@@ -106,7 +138,8 @@ impl ElementSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum PartType {
-    Address = 7,
+    Ipv4Address = 7,
+    Ipv6Address = 8,
     Protocol = 12,
     Port = 13,
     /// A number of four bytes.
@@ -117,19 +150,27 @@ impl PartType {
     /// How many bytes of the part count; it fills a multiple of four.
     pub(super) const fn bytes(self) -> u32 {
         match self {
-            Self::Address | Self::Number => 4,
+            Self::Ipv4Address | Self::Number => 4,
+            Self::Ipv6Address => 16,
             Self::Port => 2,
             Self::Protocol => 1,
+        }
+    }
+
+    pub(super) const fn address(family: IpFamily) -> Self {
+        match family {
+            IpFamily::V4 => Self::Ipv4Address,
+            IpFamily::V6 => Self::Ipv6Address,
         }
     }
 }
 
 /// What a set maps its keys to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SetData {
     /// Nothing: it is no map.
     None,
-    Parts(&'static [PartType]),
+    Parts(Vec<PartType>),
     /// How the packet goes on.
     Verdict,
 }
@@ -146,10 +187,10 @@ pub(super) enum SetGrowth {
 }
 
 /// A set to be made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SetDefinition {
     pub(super) name: &'static str,
-    pub(super) key: &'static [PartType],
+    pub(super) key: Vec<PartType>,
     pub(super) data: SetData,
     pub(super) growth: SetGrowth,
 }
@@ -173,38 +214,42 @@ pub(super) struct ChainDefinition {
 }
 
 /// All sets. Maps to verdicts name chains, so their elements come after the chains.
-pub(super) fn sets() -> Vec<SetDefinition> {
-    use PartType::{Address, Number, Port, Protocol};
-    const FRONTEND: &[PartType] = &[Address, Protocol, Port];
+pub(super) fn sets(config: &RuleTableConfig) -> Vec<SetDefinition> {
+    config.stack().families().iter().flat_map(|family| sets_of(*family)).collect()
+}
+
+fn sets_of(family: IpFamily) -> Vec<SetDefinition> {
+    use PartType::{Number, Port, Protocol};
+    let address = PartType::address(family);
+    let frontend = || vec![address, Protocol, Port];
+    let and = |more: &[PartType]| [frontend().as_slice(), more].concat();
     let fixed = |name, key, data| SetDefinition { name, key, data, growth: SetGrowth::Static };
-    let of = |set: ElementSet, key, data| fixed(set.name(), key, data);
-    let endpoint_key = &[Address, Protocol, Port, Number];
-    let member_key = &[Address, Protocol, Port, Address, Port];
-    let pick: &[PartType] = &[Number, Number];
+    let of = |set: ElementSet, key, data| fixed(set.name(family), key, data);
+    let pick = || vec![Number, Number];
     vec![
         // seconds of affinity, endpoints, whether there is affinity
-        of(ElementSet::Services, FRONTEND, SetData::Parts(&[Number, Number, Number])),
-        of(ElementSet::Endpoints, endpoint_key, SetData::Parts(&[Address, Port])),
-        of(ElementSet::Members, member_key, SetData::None),
-        of(ElementSet::Rejected, FRONTEND, SetData::None),
-        of(ElementSet::Dropped, FRONTEND, SetData::None),
-        of(ElementSet::Held, FRONTEND, SetData::None),
-        of(ElementSet::Guarded, FRONTEND, SetData::None),
+        of(ElementSet::Services, frontend(), SetData::Parts(vec![Number, Number, Number])),
+        of(ElementSet::Endpoints, and(&[Number]), SetData::Parts(vec![address, Port])),
+        of(ElementSet::Members, and(&[address, Port]), SetData::None),
+        of(ElementSet::Rejected, frontend(), SetData::None),
+        of(ElementSet::Dropped, frontend(), SetData::None),
+        of(ElementSet::Held, frontend(), SetData::None),
+        of(ElementSet::Guarded, frontend(), SetData::None),
         // a range of sources: its first address and its mask
-        of(ElementSet::Sources, &[Address, Protocol, Port, Address, Address], SetData::None),
-        of(ElementSet::HostPorts, FRONTEND, SetData::None),
-        of(ElementSet::Hairpins, &[Address, Address], SetData::None),
+        of(ElementSet::Sources, and(&[address, address]), SetData::None),
+        of(ElementSet::HostPorts, frontend(), SetData::None),
+        of(ElementSet::Hairpins, vec![address, address], SetData::None),
         SetDefinition {
-            name: AFFINITY,
+            name: AFFINITY.of(family),
             // client and frontend
-            key: &[Address, Address, Protocol, Port],
+            key: [vec![address], frontend()].concat(),
             // the frontend's port, the endpoint
-            data: SetData::Parts(&[Port, Address, Port]),
+            data: SetData::Parts(vec![Port, address, Port]),
             growth: SetGrowth::Dynamic { size: AFFINITY_CLIENTS_MAX },
         },
-        fixed(STICKY, FRONTEND, SetData::Verdict),
-        fixed(PICKS, pick, SetData::Verdict),
-        fixed(NODE_PICKS, pick, SetData::Verdict),
+        fixed(STICKY.of(family), frontend(), SetData::Verdict),
+        fixed(PICKS.of(family), pick(), SetData::Verdict),
+        fixed(NODE_PICKS.of(family), pick(), SetData::Verdict),
     ]
 }
 
@@ -225,36 +270,42 @@ pub(super) fn chains(config: &RuleTableConfig, queue: Option<u16>) -> Vec<ChainD
             base(&format!("{chain}-output"), kind, Output, priority, call()),
         ]
     };
-    let mut chains = vec![
-        plain(TURN_AWAY, reject().to_vec()),
-        plain(
-            REFUSE,
-            [
-                new_connections_in(config, ElementSet::Rejected, &go_to(TURN_AWAY)),
-                new_connections_in(config, ElementSet::Dropped, &drop_packet()),
-            ]
-            .concat(),
-        ),
-        plain(ROUTE, route_rules(config)),
-        plain(REMEMBER, remember_rules()),
-        plain(&admit(FrontendScope::Service), admit_rules(FrontendScope::Service)),
-        plain(&admit(FrontendScope::Node), admit_rules(FrontendScope::Node)),
-        plain(GUARD, guarded_rules(config)),
-        base("guard-loopback", "filter", Prerouting, -300, guard_rules(config)),
-        base("hide-source", "nat", Postrouting, 100, hide_source_rules(config)),
-    ];
+    let families = config.stack().families();
+    let each = |rules: &dyn Fn(IpFamily) -> Vec<Vec<Expression>>| {
+        families.iter().flat_map(|family| rules(*family)).collect::<Vec<_>>()
+    };
+    let new_in =
+        |set, verdict: &Expression| each(&|of| new_connections_in(config, of, set, verdict));
+    let mut chains = vec![plain(TURN_AWAY, reject().to_vec())];
+    let refused = new_in(ElementSet::Rejected, &go_to(TURN_AWAY));
+    let dropped = new_in(ElementSet::Dropped, &drop_packet());
+    chains.push(plain(REFUSE, [refused, dropped].concat()));
+    chains.push(plain(ROUTE, each(&|family| route_rules(config, family))));
+    chains.push(plain(REMEMBER, each(&remember_rules)));
+    for family in families {
+        for scope in FrontendScope::ALL {
+            chains.push(plain(&admit(*family, scope), admit_rules(*family, scope)));
+        }
+    }
+    chains.push(plain(GUARD, each(&|family| guarded_rules(config, family))));
+    chains.push(base("guard-loopback", "filter", Prerouting, -300, guard_rules(config)));
+    let hide = each(&|family| hide_source_rules(config, family));
+    chains.push(base("hide-source", "nat", Postrouting, 100, hide));
     chains.extend(calls(GUARD, "filter", -125));
     if let Some(queue) = queue {
-        let wait = wait_in_queue(queue);
-        chains.push(plain(HOLD, new_connections_in(config, ElementSet::Held, &wait)));
+        chains.push(plain(HOLD, new_in(ElementSet::Held, &wait_in_queue(queue))));
         chains.extend(calls(HOLD, "filter", -120));
     }
     chains.extend(calls(REFUSE, "filter", -110));
     chains.extend(calls(ROUTE, "nat", -100));
     chains.extend(calls(REMEMBER, "filter", -95));
-    if let Some(range) = config.services {
-        let in_range = subnet(SubnetTest::Destination, range);
-        chains.push(plain(VACANT, vec![[is_ipv4(), in_range, vec![go_to(TURN_AWAY)]].concat()]));
+    let vacant = each(&|family| {
+        let in_range = |range| subnet(SubnetTest::Destination, range);
+        let turn_away = |range| [is_of_family(family), in_range(range), vec![go_to(TURN_AWAY)]];
+        config.services(family).map(|range| turn_away(range).concat()).into_iter().collect()
+    });
+    if !vacant.is_empty() {
+        chains.push(plain(VACANT, vacant));
         chains.extend(calls(VACANT, "filter", -90));
     }
     chains
@@ -270,6 +321,8 @@ pub(super) enum FrontendScope {
 }
 
 impl FrontendScope {
+    const ALL: [Self; 2] = [Self::Service, Self::Node];
+
     /// What names of its chains end with.
     const fn suffix(self) -> &'static str {
         match self {
@@ -283,9 +336,9 @@ impl FrontendScope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NeededChain {
     /// Picks one of so many endpoints.
-    Pick { scope: FrontendScope, endpoints: NonZeroU16, sticky: bool },
+    Pick { family: IpFamily, scope: FrontendScope, endpoints: NonZeroU16, sticky: bool },
     /// Remembers clients for so long.
-    Remember { scope: FrontendScope, sticky_s: NonZeroU32 },
+    Remember { family: IpFamily, scope: FrontendScope, sticky_s: NonZeroU32 },
 }
 
 impl NeededChain {
@@ -297,9 +350,10 @@ impl NeededChain {
                     true => FrontendScope::Node,
                     false => FrontendScope::Service,
                 };
-                let sticky = pick.sticky_s.is_some();
-                let remember = pick.sticky_s.map(|sticky_s| Self::Remember { scope, sticky_s });
-                [Some(Self::Pick { scope, endpoints: pick.endpoints, sticky }), remember]
+                let (family, sticky) = (frontend.family(), pick.sticky_s.is_some());
+                let remember = |sticky_s| Self::Remember { family, scope, sticky_s };
+                let remember = pick.sticky_s.map(remember);
+                [Some(Self::Pick { family, scope, endpoints: pick.endpoints, sticky }), remember]
             }
             RuleElement::Endpoint(..)
             | RuleElement::Member(..)
@@ -313,30 +367,25 @@ impl NeededChain {
         chains.into_iter().flatten()
     }
 
-    fn scope(self) -> FrontendScope {
-        match self {
-            Self::Pick { scope, .. } | Self::Remember { scope, .. } => scope,
-        }
-    }
-
     pub(super) fn name(self) -> String {
-        let node = self.scope().suffix();
+        let (Self::Pick { family, scope, .. } | Self::Remember { family, scope, .. }) = self;
+        let end = [scope.suffix(), family_suffix(family)].concat();
         match self {
-            Self::Pick { endpoints, sticky: true, .. } => format!("pick-{endpoints}-sticky{node}"),
-            Self::Pick { endpoints, sticky: false, .. } => format!("pick-{endpoints}{node}"),
-            Self::Remember { sticky_s, .. } => format!("remember-{sticky_s}{node}"),
+            Self::Pick { endpoints, sticky: true, .. } => format!("pick-{endpoints}-sticky{end}"),
+            Self::Pick { endpoints, sticky: false, .. } => format!("pick-{endpoints}{end}"),
+            Self::Remember { sticky_s, .. } => format!("remember-{sticky_s}{end}"),
         }
     }
 
     /// The map that leads to it from a number of endpoints.
     pub(super) fn map(self) -> Option<(&'static str, [u32; 2])> {
         match self {
-            Self::Pick { scope, endpoints, sticky } => {
+            Self::Pick { family, scope, endpoints, sticky } => {
                 let map = match scope {
                     FrontendScope::Service => PICKS,
                     FrontendScope::Node => NODE_PICKS,
                 };
-                Some((map, [endpoints.get().into(), sticky.into()]))
+                Some((map.of(family), [endpoints.get().into(), sticky.into()]))
             }
             Self::Remember { .. } => None,
         }
@@ -344,222 +393,281 @@ impl NeededChain {
 
     pub(super) fn definition(self) -> ChainDefinition {
         let rules = match self {
-            Self::Pick { scope, endpoints, sticky } => pick_rules(scope, endpoints, sticky),
-            Self::Remember { scope, sticky_s } => vec![remember_client(scope, sticky_s)],
+            Self::Pick { family, scope, endpoints, sticky } => {
+                pick_rules((family, scope), endpoints, sticky)
+            }
+            Self::Remember { family, scope, sticky_s } => {
+                vec![remember_client((family, scope), sticky_s)]
+            }
         };
         ChainDefinition { name: self.name(), base: None, rules }
     }
 }
 
+/// What a frontend's address is.
+type AddressKind = (IpFamily, FrontendScope);
+
 /// In the order in which they are tried.
-fn pick_rules(scope: FrontendScope, endpoints: NonZeroU16, sticky: bool) -> Vec<Vec<Expression>> {
+fn pick_rules(kind: AddressKind, endpoints: NonZeroU16, sticky: bool) -> Vec<Vec<Expression>> {
     let mut rules = Vec::new();
     if sticky {
-        rules.extend([stay(scope), forget_client(scope)]);
+        rules.extend([stay(kind), forget_client(kind)]);
     }
     if endpoints != NonZeroU16::MIN {
-        rules.push(pick_below(scope, endpoints.get().into()));
+        rules.push(pick_below(kind, endpoints.get().into()));
     }
-    rules.push(pick_below(scope, 1));
+    rules.push(pick_below(kind, 1));
     rules
 }
 
-/// Frontend in registers 0 to 2, number in 3, endpoint in 4 and 5.
-fn pick_below(scope: FrontendScope, endpoints: u32) -> Vec<Expression> {
-    let (endpoint, port) = (register(4), register(5));
+/// Frontend in registers 0 to w + 1, then the number, then the endpoint.
+fn pick_below(kind: AddressKind, endpoints: u32) -> Vec<Expression> {
+    let (family, _) = kind;
+    let w = words(family);
+    let (endpoint, port) = (register(w + 3), register(2 * w + 3));
     let pick = vec![
-        load_random(endpoints, register(3)),
-        look_up(ElementSet::Endpoints.name(), register(0), endpoint),
-        redirect(endpoint, port),
+        load_random(endpoints, register(w + 2)),
+        look_up(ElementSet::Endpoints.name(family), register(0), endpoint),
+        redirect(family, endpoint, port),
     ];
-    [is_ipv4(), load_frontend(scope, 0), pick].concat()
+    [is_of_family(family), load_frontend(kind, 0), pick].concat()
 }
 
-/// Client in register 0, frontend in 1 to 3, endpoint in 4 and 5. What the map says begins in
-/// register 3 with the port that is there already (see above).
-fn stay(scope: FrontendScope) -> Vec<Expression> {
-    let (client, frontend) = (register(0), register(1));
-    let (endpoint, port) = (register(4), register(5));
+/// Where client, frontend and endpoint are in rules for affinity.
+struct AffinityRegisters {
+    client: Register,
+    frontend: Register,
+    /// The frontend's port, where what the map says begins (see above).
+    data: Register,
+    endpoint: Register,
+    endpoint_port: Register,
+}
+
+fn affinity_registers(family: IpFamily) -> AffinityRegisters {
+    let w = words(family);
+    AffinityRegisters {
+        client: register(0),
+        frontend: register(w),
+        data: register(2 * w + 1),
+        endpoint: register(2 * w + 2),
+        endpoint_port: register(3 * w + 2),
+    }
+}
+
+fn stay(kind: AddressKind) -> Vec<Expression> {
+    let (family, _) = kind;
+    let at = affinity_registers(family);
     let checks = vec![
-        look_up(AFFINITY, client, register(3)),
-        load_destination_port(register(3)),
-        is_in(ElementSet::Members.name(), frontend),
-        redirect(endpoint, port),
+        look_up(AFFINITY.of(family), at.client, at.data),
+        load_destination_port(at.data),
+        is_in(ElementSet::Members.name(family), at.frontend),
+        redirect(family, at.endpoint, at.endpoint_port),
     ];
-    [client_and_frontend(scope), source_instead(), checks].concat()
+    [client_and_frontend(kind), source_instead(family), checks].concat()
 }
 
 /// The client's endpoint is gone. To renew an element would not change what it says.
-fn forget_client(scope: FrontendScope) -> Vec<Expression> {
-    let remove = update_map(AFFINITY, SetUpdate::Remove, register(0), register(3));
-    [client_and_frontend(scope), source_instead(), vec![remove]].concat()
+fn forget_client(kind: AddressKind) -> Vec<Expression> {
+    let (family, _) = kind;
+    let at = affinity_registers(family);
+    let remove = update_map(AFFINITY.of(family), SetUpdate::Remove, at.client, at.data);
+    [client_and_frontend(kind), source_instead(family), vec![remove]].concat()
 }
 
-fn client_and_frontend(scope: FrontendScope) -> Vec<Expression> {
-    [is_ipv4(), vec![load_source(register(0))], load_frontend(scope, 1)].concat()
+fn client_and_frontend(kind: AddressKind) -> Vec<Expression> {
+    let (family, _) = kind;
+    let client = load_source(family, affinity_registers(family).client);
+    [is_of_family(family), vec![client], load_frontend(kind, words(family))].concat()
 }
 
 /// Where the endpoint will be.
-fn source_instead() -> Vec<Expression> {
-    vec![load_source(register(4)), load_source_port(register(5))]
+fn source_instead(family: IpFamily) -> Vec<Expression> {
+    let at = affinity_registers(family);
+    vec![load_source(family, at.endpoint), load_source_port(at.endpoint_port)]
 }
 
 /// After the pick, so that the endpoint is the packet's destination.
-fn remember_client(scope: FrontendScope, sticky_s: NonZeroU32) -> Vec<Expression> {
+fn remember_client(kind: AddressKind, sticky_s: NonZeroU32) -> Vec<Expression> {
+    let (family, _) = kind;
+    let at = affinity_registers(family);
     let timeout_ms = u64::from(sticky_s.get()) * MILLIS_PER_SECOND;
-    let endpoint = vec![load_destination(register(4)), load_destination_port(register(5))];
-    let update = update_map(AFFINITY, SetUpdate::Renew { timeout_ms }, register(0), register(3));
-    let original = load_original_frontend(scope, 1);
-    [is_ipv4(), vec![load_source(register(0))], original, endpoint, vec![update]].concat()
+    let endpoint =
+        vec![load_destination(family, at.endpoint), load_destination_port(at.endpoint_port)];
+    let renew = SetUpdate::Renew { timeout_ms };
+    let update = update_map(AFFINITY.of(family), renew, at.client, at.data);
+    let original = load_original_frontend(kind, words(family));
+    let client = vec![load_source(family, at.client)];
+    [is_of_family(family), client, original, endpoint, vec![update]].concat()
 }
 
-fn remember_rules() -> Vec<Vec<Expression>> {
+fn remember_rules(family: IpFamily) -> Vec<Vec<Expression>> {
     let rule = |scope| {
-        let remember = look_up(STICKY, register(0), Register::Verdict);
-        let original = load_original_frontend(scope, 0);
-        [is_new_connection(), is_redirected(), is_ipv4(), original, vec![remember]].concat()
+        let remember = look_up(STICKY.of(family), register(0), Register::Verdict);
+        let original = load_original_frontend((family, scope), 0);
+        let of_family = is_of_family(family);
+        [is_new_connection(), is_redirected(), of_family, original, vec![remember]].concat()
     };
     vec![rule(FrontendScope::Service), rule(FrontendScope::Node)]
 }
 
-fn load_frontend(scope: FrontendScope, first: u32) -> Vec<Expression> {
+fn load_frontend((family, scope): AddressKind, first: u32) -> Vec<Expression> {
     let mut load = match scope {
-        FrontendScope::Service => vec![load_destination(register(first))],
-        FrontendScope::Node => load_any_address(register(first)),
+        FrontendScope::Service => vec![load_destination(family, register(first))],
+        FrontendScope::Node => load_any_address(family, register(first)),
     };
-    load.extend([load_protocol(register(first + 1)), load_destination_port(register(first + 2))]);
+    let next = first + words(family);
+    load.extend([load_protocol(register(next)), load_destination_port(register(next + 1))]);
     load
 }
 
 /// The same when the destination is changed already.
-fn load_original_frontend(scope: FrontendScope, first: u32) -> Vec<Expression> {
+fn load_original_frontend((family, scope): AddressKind, first: u32) -> Vec<Expression> {
     let mut load = match scope {
-        FrontendScope::Service => vec![load_original_destination(register(first))],
-        FrontendScope::Node => load_any_original_address(register(first)),
+        FrontendScope::Service => vec![load_original_destination(family, register(first))],
+        FrontendScope::Node => load_any_original_address(family, register(first)),
     };
-    load.push(load_protocol(register(first + 1)));
-    load.push(load_original_destination_port(register(first + 2)));
+    let next = first + words(family);
+    load.push(load_protocol(register(next)));
+    load.push(load_original_destination_port(register(next + 1)));
     load
 }
 
-/// Whether the packet may be for a NodePort.
-fn is_for_node(config: &RuleTableConfig) -> Vec<Expression> {
-    let not_loopback = match config.loopback_node_ports {
-        LoopbackNodePorts::Serve => Vec::new(),
-        LoopbackNodePorts::Leave => subnet(SubnetTest::NotDestination, loopback()),
+/// Whether the packet may be for a NodePort. At `::1` there is none: the kernel takes no answer to
+/// it from another interface, and has no `route_localnet` for IPv6.
+fn is_for_node(config: &RuleTableConfig, family: IpFamily) -> Vec<Expression> {
+    let not_loopback = match (family, config.loopback_node_ports) {
+        (IpFamily::V4, LoopbackNodePorts::Serve) => Vec::new(),
+        (IpFamily::V4, LoopbackNodePorts::Leave) | (IpFamily::V6, _) => {
+            subnet(SubnetTest::NotDestination, loopback(family))
+        }
     };
     [is_for_this_machine(), not_loopback].concat()
 }
 
-/// Frontend in registers 0 to 2; what `services` says in 3 to 5, of which 4 and 5 are the key of
-/// `picks` (see above).
-fn route_rules(config: &RuleTableConfig) -> Vec<Vec<Expression>> {
-    let pick = |map| {
+/// Frontend in registers 0 to w + 1; what `services` says in the next 3, of which the last 2 are
+/// the key of `picks` (see above).
+fn route_rules(config: &RuleTableConfig, family: IpFamily) -> Vec<Vec<Expression>> {
+    let w = words(family);
+    let pick = |map: FamilyName| {
         vec![
-            load_mark(register(4)),
-            load_mark(register(5)),
-            look_up(ElementSet::Services.name(), register(0), register(3)),
-            look_up(map, register(4), Register::Verdict),
+            load_mark(register(w + 3)),
+            load_mark(register(w + 4)),
+            look_up(ElementSet::Services.name(family), register(0), register(w + 2)),
+            look_up(map.of(family), register(w + 3), Register::Verdict),
         ]
     };
-    let service = load_frontend(FrontendScope::Service, 0);
-    let node = load_frontend(FrontendScope::Node, 0);
+    let service = load_frontend((family, FrontendScope::Service), 0);
+    let node = load_frontend((family, FrontendScope::Node), 0);
+    let of_node = is_for_node(config, family);
     vec![
-        [is_ipv4(), service, pick(PICKS)].concat(),
-        [is_ipv4(), is_for_node(config), node, pick(NODE_PICKS)].concat(),
+        [is_of_family(family), service, pick(PICKS)].concat(),
+        [is_of_family(family), of_node, node, pick(NODE_PICKS)].concat(),
     ]
 }
 
 /// What becomes of new connections to the frontends in this set.
 fn new_connections_in(
     config: &RuleTableConfig,
+    family: IpFamily,
     set: ElementSet,
     verdict: &Expression,
 ) -> Vec<Vec<Expression>> {
-    new_connections_by_scope(config, set, |_| verdict.clone())
+    new_connections_by_scope(config, family, set, |_| verdict.clone())
 }
 
 fn new_connections_by_scope(
     config: &RuleTableConfig,
+    family: IpFamily,
     set: ElementSet,
     verdict: impl Fn(FrontendScope) -> Expression,
 ) -> Vec<Vec<Expression>> {
     let rule = |conditions, scope| {
-        let end = vec![is_in(set.name(), register(0)), verdict(scope)];
-        let new = [is_new_connection(), is_ipv4()].concat();
-        [new, conditions, load_frontend(scope, 0), end].concat()
+        let end = vec![is_in(set.name(family), register(0)), verdict(scope)];
+        let new = [is_new_connection(), is_of_family(family)].concat();
+        [new, conditions, load_frontend((family, scope), 0), end].concat()
     };
-    let of_node = rule(is_for_node(config), FrontendScope::Node);
+    let of_node = rule(is_for_node(config, family), FrontendScope::Node);
     vec![rule(Vec::new(), FrontendScope::Service), of_node]
 }
 
-fn guarded_rules(config: &RuleTableConfig) -> Vec<Vec<Expression>> {
-    let ask = |scope| go_to(&admit(scope));
-    new_connections_by_scope(config, ElementSet::Guarded, ask)
+fn guarded_rules(config: &RuleTableConfig, family: IpFamily) -> Vec<Vec<Expression>> {
+    let ask = |scope| go_to(&admit(family, scope));
+    new_connections_by_scope(config, family, ElementSet::Guarded, ask)
 }
 
 /// The chain that asks where a connection to a guarded frontend comes from.
-fn admit(scope: FrontendScope) -> String {
-    format!("admit{}", scope.suffix())
+fn admit(family: IpFamily, scope: FrontendScope) -> String {
+    format!("admit{}{}", scope.suffix(), family_suffix(family))
 }
 
-/// Frontend in registers 0 to 2, source and mask in 3 and 4. One rule for each length of a prefix,
+/// Frontend in registers 0 to w + 1, then source and mask. One rule for each length of a prefix,
 /// so that a range is one element whatever its length.
-fn admit_rules(scope: FrontendScope) -> Vec<Vec<Expression>> {
-    let from_range_of = |prefix| {
-        let mask = SourceRange::netmask(prefix);
-        let source = load_source_within(mask, [register(3), register(4)]);
-        let is_source = is_in(ElementSet::Sources.name(), register(0));
-        [is_ipv4(), load_frontend(scope, 0), source, vec![is_source, accept_packet()]].concat()
+fn admit_rules(family: IpFamily, scope: FrontendScope) -> Vec<Vec<Expression>> {
+    let w = words(family);
+    let from_range_of = |mask| {
+        let source = load_source_within(mask, [register(w + 2), register(2 * w + 2)]);
+        let is_source = is_in(ElementSet::Sources.name(family), register(0));
+        let frontend = load_frontend((family, scope), 0);
+        [is_of_family(family), frontend, source, vec![is_source, accept_packet()]].concat()
     };
-    let mut rules: Vec<_> = (0..=SourceRange::PREFIX_MAX).map(from_range_of).collect();
+    let masks = (0..=family.bits()).filter_map(|prefix| SourceRange::netmask(family, prefix));
+    let mut rules: Vec<_> = masks.map(from_range_of).collect();
     rules.push(vec![drop_packet()]);
     rules
 }
 
 /// A pod reaches no service of the host that listens on the loopback, although the bridge may carry
 /// such addresses (`route_localnet`). And no other machine reaches a host port there: its packets
-/// would get the pod's address before the kernel looks at theirs.
+/// would get the pod's address before the kernel looks at theirs. Of IPv6 the kernel drops such
+/// packets itself.
 fn guard_rules(config: &RuleTableConfig) -> Vec<Vec<Expression>> {
-    let to_loopback = || subnet(SubnetTest::Destination, loopback());
-    let frontend = load_frontend(FrontendScope::Service, 0);
-    let drop_host_ports = vec![is_in(ElementSet::HostPorts.name(), register(0)), drop_packet()];
+    let family = IpFamily::V4;
+    let to_loopback = || subnet(SubnetTest::Destination, loopback(family));
+    let frontend = load_frontend((family, FrontendScope::Service), 0);
+    let is_host_port = is_in(ElementSet::HostPorts.name(family), register(0));
+    let drop_host_ports = vec![is_host_port, drop_packet()];
+    let (from_pods, drop) = (comes_in_by(&config.bridge), vec![drop_packet()]);
     let from_elsewhere = comes_in_not_by("lo");
     vec![
-        [is_ipv4(), comes_in_by(&config.bridge), to_loopback(), vec![drop_packet()]].concat(),
-        [is_ipv4(), from_elsewhere, to_loopback(), frontend, drop_host_ports].concat(),
+        [is_of_family(family), from_pods, to_loopback(), drop].concat(),
+        [is_of_family(family), from_elsewhere, to_loopback(), frontend, drop_host_ports].concat(),
     ]
 }
 
-fn hide_source_rules(config: &RuleTableConfig) -> Vec<Vec<Expression>> {
+fn hide_source_rules(config: &RuleTableConfig, family: IpFamily) -> Vec<Vec<Expression>> {
     let hairpin = vec![
-        load_source(register(0)),
-        load_destination(register(1)),
-        is_in(ElementSet::Hairpins.name(), register(0)),
+        load_source(family, register(0)),
+        load_destination(family, register(words(family))),
+        is_in(ElementSet::Hairpins.name(family), register(0)),
         masquerade(),
     ];
-    let mut rules = vec![[is_ipv4(), is_redirected(), hairpin].concat()];
-    match config.loopback_node_ports {
-        LoopbackNodePorts::Serve => {
-            let from_loopback = subnet(SubnetTest::Source, loopback());
+    let mut rules = vec![[is_of_family(family), is_redirected(), hairpin].concat()];
+    match (family, config.loopback_node_ports) {
+        (IpFamily::V4, LoopbackNodePorts::Serve) => {
+            let from_loopback = subnet(SubnetTest::Source, loopback(family));
             let elsewhere = leaves_not_by("lo");
             let hide = vec![masquerade()];
-            rules.push([is_ipv4(), is_redirected(), from_loopback, elsewhere, hide].concat());
+            let of_family = is_of_family(family);
+            rules.push([of_family, is_redirected(), from_loopback, elsewhere, hide].concat());
         }
-        LoopbackNodePorts::Leave => {}
+        (IpFamily::V4, LoopbackNodePorts::Leave) | (IpFamily::V6, _) => {}
     }
-    match config.egress {
-        PodEgress::Masquerade => {
-            let from_pods = subnet(SubnetTest::Source, config.pods);
-            let beyond = subnet(SubnetTest::NotDestination, config.pods);
+    match (config.egress, config.pods(family)) {
+        (PodEgress::Masquerade, Some(pods)) => {
+            let from_pods = subnet(SubnetTest::Source, pods);
+            let beyond = subnet(SubnetTest::NotDestination, pods);
             let elsewhere = leaves_not_by(&config.bridge);
-            rules.push([is_ipv4(), from_pods, beyond, elsewhere, vec![masquerade()]].concat());
+            let hide = vec![masquerade()];
+            rules.push([is_of_family(family), from_pods, beyond, elsewhere, hide].concat());
         }
-        PodEgress::Leave => {}
+        (PodEgress::Masquerade, None) | (PodEgress::Leave, _) => {}
     }
     rules
 }
 
-fn loopback() -> Ipv4Net {
-    Ipv4Net::new_assert(std::net::Ipv4Addr::new(127, 0, 0, 0), 8)
+fn loopback(family: IpFamily) -> IpNet {
+    match family {
+        IpFamily::V4 => IpNet::new_assert(Ipv4Addr::new(127, 0, 0, 0).into(), 8),
+        IpFamily::V6 => IpNet::new_assert(Ipv6Addr::LOCALHOST.into(), 128),
+    }
 }

@@ -18,6 +18,7 @@ fn config(dir: &Path) -> NetworkConfig {
     NetworkConfig {
         bridge: BRIDGE.to_owned(),
         subnet: SubnetChoice::Auto,
+        ipv6: None,
         share: BridgeShare::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,

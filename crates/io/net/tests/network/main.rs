@@ -10,5 +10,6 @@ mod names;
 mod namespaces;
 mod policies;
 mod policy_table;
+mod second_addresses;
 mod services;
 mod support;

@@ -66,6 +66,7 @@ async fn serve(dir: &Path, pod: &Path, ready: mpsc::Sender<()>, stop: oneshot::R
     let network = BridgeNetwork::open(NetworkConfig {
         bridge: "rktest0".to_owned(),
         subnet: SubnetChoice::Auto,
+        ipv6: None,
         share: BridgeShare::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,
@@ -78,6 +79,7 @@ async fn serve(dir: &Path, pod: &Path, ready: mpsc::Sender<()>, stop: oneshot::R
     let zone = DnsZone {
         domain: "cluster.local".to_owned(),
         subnet: network.subnet(),
+        ipv6_subnet: None,
         server: network.gateway(),
     };
     let server = DnsServer::open(DnsSettings { zone, resolv_conf: node }).await.unwrap();

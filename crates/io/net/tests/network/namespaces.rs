@@ -21,6 +21,7 @@ fn config(dir: &Path) -> NetworkConfig {
     NetworkConfig {
         bridge: "rktest0".to_owned(),
         subnet: SubnetChoice::Auto,
+        ipv6: None,
         share: rekindle_net::BridgeShare::Owner,
         state_dir: dir.to_owned(),
         mtu: 1500,
@@ -348,7 +349,13 @@ fn the_machine_forwards_while_a_network_needs_it_and_then_as_before() {
         let forwarding = || std::fs::read_to_string(setting).unwrap();
         for before in ["0\n", "1\n"] {
             std::fs::write(setting, before).unwrap();
-            let user = |bridge| ForwardingUsers::new(&dir.path().join("users"), bridge);
+            let user = |bridge| {
+                ForwardingUsers::new(
+                    &dir.path().join("users"),
+                    bridge,
+                    rekindle_types::IpFamily::V4,
+                )
+            };
             user("a").join().unwrap();
             user("b").join().unwrap();
             // an engine that starts again

@@ -1,7 +1,7 @@
 //! NetworkPolicies in real network namespaces: two pods on one bridge.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use rekindle_net::rules::{PolicyTable, TableOwnership};
@@ -23,12 +23,12 @@ fn peer_class() -> ClassNumber {
     ClassNumber::new(2).unwrap()
 }
 
-fn connect(from: &Namespace, to: Ipv4Addr) -> Option<TcpStream> {
+fn connect(from: &Namespace, to: IpAddr) -> Option<TcpStream> {
     from.inside(|| TcpStream::connect_timeout(&SocketAddr::from((to, PORT)), REFUSED_AFTER).ok())
 }
 
 fn everyone() -> AddressRange {
-    AddressRange { first: Ipv4Addr::UNSPECIFIED, last: Ipv4Addr::BROADCAST }
+    AddressRange { first: Ipv4Addr::UNSPECIFIED.into(), last: Ipv4Addr::BROADCAST.into() }
 }
 
 fn port(port: u16) -> PortRange {
@@ -43,18 +43,23 @@ fn policies_rule_pods_of_one_bridge_and_end_connections() {
         let network = BridgeNetwork::open(NetworkConfig {
             bridge: BRIDGE.to_owned(),
             subnet: SubnetChoice::Auto,
+            ipv6: None,
             share: BridgeShare::Owner,
             state_dir: dir.path().to_owned(),
             mtu: 1500,
         });
         let network = network.await.unwrap();
-        let client = network.attach("a/0", &a.path()).await.unwrap().ip;
-        (client, network.attach("b/0", &b.path()).await.unwrap().ip, network)
+        let client = IpAddr::from(network.attach("a/0", &a.path()).await.unwrap().ip);
+        let server = IpAddr::from(network.attach("b/0", &b.path()).await.unwrap().ip);
+        (client, server, network)
     });
     let listener = b.inside(|| TcpListener::bind((server, PORT)).unwrap());
     let in_table = |work: &(dyn Fn(&PolicyTable) + Sync)| {
         host.block_on(|| async {
-            work(&PolicyTable::open(BRIDGE, TableOwnership::Shared).unwrap());
+            work(
+                &PolicyTable::open(BRIDGE, rekindle_types::IpStack::Single, TableOwnership::Shared)
+                    .unwrap(),
+            );
         });
     };
     let isolated =

@@ -1,7 +1,7 @@
 //! The table of NetworkPolicies beside what others do, and over the life of its pods: two pods on
 //! one bridge, and real connections.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -36,32 +36,33 @@ impl TwoPods {
     }
 
     /// The network, and the server's address.
-    async fn plug(&self) -> (BridgeNetwork, Ipv4Addr) {
+    async fn plug(&self) -> (BridgeNetwork, IpAddr) {
         let network = BridgeNetwork::open(NetworkConfig {
             bridge: BRIDGE.to_owned(),
             subnet: SubnetChoice::Auto,
+            ipv6: None,
             share: BridgeShare::Owner,
             state_dir: self.state.path().to_owned(),
             mtu: 1500,
         });
         let network = network.await.unwrap();
         network.attach("client/0", &self.client.path()).await.unwrap();
-        let address = network.attach("server/0", &self.server.path()).await.unwrap().ip;
+        let address = network.attach("server/0", &self.server.path()).await.unwrap().ip.into();
         (network, address)
     }
 
-    fn connects(&self, to: Ipv4Addr) -> bool {
+    fn connects(&self, to: IpAddr) -> bool {
         let to = SocketAddr::from((to, PORT));
         self.client.inside(|| TcpStream::connect_timeout(&to, REFUSED_AFTER).is_ok())
     }
 
-    fn listen(&self, at: Ipv4Addr) -> TcpListener {
+    fn listen(&self, at: IpAddr) -> TcpListener {
         self.server.inside(|| TcpListener::bind((at, PORT)).unwrap())
     }
 }
 
 /// Nothing reaches this address.
-fn denied(server: Ipv4Addr) -> PolicyElements {
+fn denied(server: IpAddr) -> PolicyElements {
     [PolicyElement::Ingress(server, ClassNumber::MIN), PolicyElement::Itself(server)].into()
 }
 
@@ -72,7 +73,9 @@ fn a_flush_of_the_policies_by_others_is_noticed_and_replaced() {
         let (_network, server) = pods.plug().await;
         let _listener = pods.listen(server);
         let elements = denied(server);
-        let table = PolicyTable::open(BRIDGE, TableOwnership::Shared).unwrap();
+        let table =
+            PolicyTable::open(BRIDGE, rekindle_types::IpStack::Single, TableOwnership::Shared)
+                .unwrap();
         table.replace(&elements).unwrap();
         assert!(!pods.connects(server), "a policy denies it");
         let name = format!("rekindle-{BRIDGE}-policies");
@@ -101,21 +104,30 @@ fn an_owned_table_of_policies_outlives_a_flush_and_other_engines() {
     pods.host.block_on(|| async {
         let (_network, server) = pods.plug().await;
         let _listener = pods.listen(server);
-        let table = PolicyTable::open(BRIDGE, TableOwnership::Exclusive).unwrap();
+        let table =
+            PolicyTable::open(BRIDGE, rekindle_types::IpStack::Single, TableOwnership::Exclusive)
+                .unwrap();
         table.replace(&denied(server)).unwrap();
         pods.host.run("nft", "flush ruleset");
         assert!(!pods.connects(server), "after a flush");
 
         // a second engine on another bridge, with rules of its own
-        let other = PolicyTable::open("rktest1", TableOwnership::Exclusive).unwrap();
-        let elsewhere = Ipv4Addr::new(10, 99, 0, 2);
+        let other = PolicyTable::open(
+            "rktest1",
+            rekindle_types::IpStack::Single,
+            TableOwnership::Exclusive,
+        )
+        .unwrap();
+        let elsewhere = IpAddr::from([10, 99, 0, 2]);
         other.replace(&denied(elsewhere)).unwrap();
         assert!(!pods.connects(server), "beside another engine");
         other.remove().unwrap();
         assert!(!pods.connects(server), "after another engine");
 
         // and one that is started with the bridge of the first
-        let second = PolicyTable::open(BRIDGE, TableOwnership::Exclusive).unwrap();
+        let second =
+            PolicyTable::open(BRIDGE, rekindle_types::IpStack::Single, TableOwnership::Exclusive)
+                .unwrap();
         let refused = second.replace(&PolicyElements::new()).unwrap_err();
         assert!(matches!(refused, RuleError::TableBusy { .. }), "{refused}");
         assert!(!pods.connects(server), "beside a second one");
@@ -136,18 +148,20 @@ fn the_next_pod_of_an_address_is_ruled_by_its_own_policies_only() {
         "spec": { "podSelector": { "matchLabels": { "app": "web" } }, "policyTypes": ["Ingress"] },
     }))
     .unwrap();
-    let pod = |app: &str, address: Ipv4Addr| {
+    let pod = |app: &str, address: IpAddr| {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": { "labels": { "app": app } }, "spec": { "containers": [] },
         }))
         .unwrap();
-        PeerPod::at(&pod, address)
+        PeerPod::at(&pod, [address])
     };
     let name = |name: &str| NamespacedName::new("shop", name);
     pods.host.block_on(|| async {
         let (_network, server) = pods.plug().await;
         let _listener = pods.listen(server);
-        let table = PolicyTable::open(BRIDGE, TableOwnership::Exclusive).unwrap();
+        let table =
+            PolicyTable::open(BRIDGE, rekindle_types::IpStack::Single, TableOwnership::Exclusive)
+                .unwrap();
         let mut policies = NetworkPolicies::default();
         policies.set_policy(name("deny"), Some(&deny));
         policies.set_pod(&name("web-1"), pod("web", server));

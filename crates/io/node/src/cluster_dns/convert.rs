@@ -1,6 +1,8 @@
 //! The API's objects as DNS needs them: pure.
 
-use k8s_openapi::api::core::v1::{Service, ServicePort};
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{PodIP, Service, ServicePort};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use kube::core::{NotUsed, Object};
 use rekindle_net::dns;
@@ -85,15 +87,22 @@ pub(super) struct PodAddressStatus {
     phase: Option<String>,
     #[serde(rename = "podIP")]
     pod_ip: Option<String>,
+    #[serde(rename = "podIPs", default)]
+    pod_ips: Option<Vec<PodIP>>,
 }
 
-/// The address of a pod that has not ended.
+/// The addresses of a pod that has not ended.
 pub(super) fn pod(pod: &PodStatus) -> Option<dns::DnsPod> {
     let status = pod.status.as_ref()?;
     if status.phase.as_deref().is_some_and(is_final) {
         return None;
     }
-    Some(dns::DnsPod { address: status.pod_ip.as_ref()?.parse().ok()? })
+    let listed = status.pod_ips.iter().flatten().map(|listed| listed.ip.as_str());
+    let mut addresses: Vec<IpAddr> =
+        listed.chain(status.pod_ip.as_deref()).filter_map(|text| text.parse().ok()).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    (!addresses.is_empty()).then_some(dns::DnsPod { addresses })
 }
 
 #[cfg(test)]
@@ -181,7 +190,13 @@ mod tests {
         let address = "10.0.0.1".parse().expect("an address");
         assert_eq!(
             of(json!({ "podIP": "10.0.0.1", "phase": "Running" })),
-            Some(dns::DnsPod { address })
+            Some(dns::DnsPod { addresses: vec![address] })
+        );
+        let second = "fd00::1".parse().expect("an address");
+        let both = json!([{ "ip": "10.0.0.1" }, { "ip": "fd00::1" }]);
+        assert_eq!(
+            of(json!({ "podIP": "10.0.0.1", "podIPs": both, "phase": "Running" })),
+            Some(dns::DnsPod { addresses: vec![address, second] })
         );
         assert_eq!(of(json!({ "podIP": "10.0.0.1", "phase": "Failed" })), None);
         assert_eq!(of(json!({ "phase": "Pending" })), None);

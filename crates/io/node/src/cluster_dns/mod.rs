@@ -15,7 +15,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::core::ApiResource;
 use kube::{Api, Client, Resource};
 use rekindle_net::dns::{DnsServer, DnsSettings, DnsView, DnsZone, SharedView};
-use rekindle_net::{Ipv4Net, NetError};
+use rekindle_net::{Ipv4Net, Ipv6Net, NetError};
 use rekindle_types::NamespacedName;
 use serde::de::DeserializeOwned;
 
@@ -44,10 +44,11 @@ impl ClusterDns {
     /// When something else on the machine has the port.
     pub async fn open(
         gateway: std::net::Ipv4Addr,
-        subnet: Ipv4Net,
+        (subnet, ipv6_subnet): (Ipv4Net, Option<Ipv6Net>),
         resolv_conf: PathBuf,
     ) -> Result<Self, NetError> {
-        let zone = DnsZone { domain: CLUSTER_DOMAIN.to_owned(), subnet, server: gateway };
+        let domain = CLUSTER_DOMAIN.to_owned();
+        let zone = DnsZone { domain, subnet, ipv6_subnet, server: gateway };
         DnsServer::open(DnsSettings { zone, resolv_conf }).await.map(Self)
     }
 

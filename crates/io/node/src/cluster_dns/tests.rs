@@ -59,7 +59,7 @@ async fn names_are_what_the_api_says_from_the_first_answer_on() {
     world.api.create("endpointslices", &slice);
 
     let resolv_conf = world.folder.join("resolv.conf");
-    let subnet = "10.88.0.0/16".parse().unwrap();
+    let subnet = ("10.88.0.0/16".parse().unwrap(), None);
     let dns = ClusterDns::open(server(), subnet, resolv_conf).await.unwrap();
     let again = ClusterDns::open(server(), subnet, world.folder.join("x")).await.unwrap_err();
     assert_eq!(again.to_string(), format!("serve DNS at {}:53", server()));

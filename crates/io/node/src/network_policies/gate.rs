@@ -1,6 +1,6 @@
 //! What a pod's worker asks of who writes the rules of NetworkPolicies.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -13,7 +13,7 @@ const WAITS_AT_MOST: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct PolicyRequest {
     pub(super) pod: Box<Pod>,
-    pub(super) address: Ipv4Addr,
+    pub(super) addresses: Vec<IpAddr>,
     /// Is answered when the kernel has the rules for it.
     pub(super) done: oneshot::Sender<()>,
 }
@@ -32,13 +32,12 @@ impl PolicyGate {
     /// Resolves when the rules for the pod at these addresses are in the kernel.
     pub(crate) async fn enter(&self, pod: &Pod, addresses: &[IpAddr]) {
         let Some(requests) = &self.0 else { return };
-        let address = addresses.iter().find_map(|address| match address {
-            IpAddr::V4(address) => Some(*address),
-            IpAddr::V6(_) => None,
-        });
-        let Some(address) = address else { return };
+        if addresses.is_empty() {
+            return;
+        }
         let (done, entered) = oneshot::channel();
-        let request = PolicyRequest { pod: Box::new(pod.clone()), address, done };
+        let addresses = addresses.to_vec();
+        let request = PolicyRequest { pod: Box::new(pod.clone()), addresses, done };
         if requests.send(request).is_err() {
             // the engine ends, and its rules stay as they are
             return;
@@ -47,7 +46,9 @@ impl PolicyGate {
             let (metadata, waited_s) = (&pod.metadata, WAITS_AT_MOST.as_secs());
             let (namespace, pod) = (&metadata.namespace, &metadata.name);
             tracing::warn!(
-                ?namespace, ?pod, %address, waited_s,
+                ?namespace,
+                ?pod,
+                waited_s,
                 "failed to have the rules of NetworkPolicies in time; the pod starts without"
             );
         }
@@ -61,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    const ADDRESSES: [IpAddr; 1] = [IpAddr::V4(Ipv4Addr::new(10, 88, 0, 2))];
+    const ADDRESSES: [IpAddr; 1] = [IpAddr::V4(std::net::Ipv4Addr::new(10, 88, 0, 2))];
 
     #[tokio::test(start_paused = true)]
     async fn a_pod_enters_when_the_kernel_has_its_rules() {
@@ -70,7 +71,7 @@ mod tests {
         let mut entering = std::pin::pin!(gate.enter(&pod, &ADDRESSES));
         assert!(entering.as_mut().now_or_never().is_none(), "it waits");
         let request = requests.recv().await.unwrap();
-        assert_eq!(request.address, Ipv4Addr::new(10, 88, 0, 2));
+        assert_eq!(request.addresses, ADDRESSES);
         let before = Instant::now();
         request.done.send(()).unwrap();
         entering.await;
@@ -94,7 +95,7 @@ mod tests {
     #[tokio::test]
     async fn a_pod_without_an_address_of_its_own_is_not_asked_for() {
         let (gate, mut requests) = PolicyGate::new();
-        gate.enter(&Pod::default(), &["fd00::2".parse().unwrap()]).await;
+        gate.enter(&Pod::default(), &[]).await;
         assert!(requests.try_recv().is_err());
     }
 }

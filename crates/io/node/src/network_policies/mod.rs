@@ -13,7 +13,7 @@
 mod gate;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -22,7 +22,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::{Api, Client, Resource};
 use rekindle_net::rules::{PolicyTable, RuleError, TableOwnership, on_blocking_thread};
 use rekindle_network_policy::{NetworkPolicies, PeerPod, PolicyChanges};
-use rekindle_types::{NamespacedName, PodUid, causes};
+use rekindle_types::{IpStack, NamespacedName, PodUid, causes};
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::gate::{PolicyGate, PolicyRequest};
@@ -51,7 +51,7 @@ pub struct PolicyRules {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct EnteredPod {
     uid: PodUid,
-    address: Ipv4Addr,
+    addresses: Vec<IpAddr>,
 }
 
 /// What has been listed.
@@ -68,10 +68,14 @@ impl PolicyRules {
     ///
     /// # Errors
     /// When the kernel has no nftables, or this process may not change rules.
-    pub fn open(bridge: &str, ownership: TableOwnership) -> Result<Self, RuleError> {
+    pub fn open(
+        bridge: &str,
+        stack: IpStack,
+        ownership: TableOwnership,
+    ) -> Result<Self, RuleError> {
         Ok(Self {
-            table: Arc::new(PolicyTable::open(bridge, ownership)?),
-            policies: NetworkPolicies::default(),
+            table: Arc::new(PolicyTable::open(bridge, stack, ownership)?),
+            policies: NetworkPolicies::new(stack),
             kernel: KernelRules::Unlisted(ListedPolicies::default()),
             is_told_of_others: true,
             waiting: Vec::new(),
@@ -84,7 +88,8 @@ impl PolicyRules {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn remove(bridge: &str, ownership: TableOwnership) -> Result<(), RuleError> {
-        let table = PolicyTable::open(bridge, ownership)?;
+        // what is made of it does not matter to who removes it
+        let table = PolicyTable::open(bridge, IpStack::Single, ownership)?;
         on_blocking_thread(move || table.remove()).await
     }
 
@@ -210,19 +215,19 @@ impl PolicyRules {
             .as_ref()
             .is_some_and(|status| matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")));
         match self.entered.get(&key(pod)) {
-            Some(entered) if !has_ended => PeerPod::at(pod, entered.address),
+            Some(entered) if !has_ended => PeerPod::at(pod, entered.addresses.clone()),
             Some(_) | None => of_status,
         }
     }
 
     /// A worker says where its pod is.
     async fn entered(&mut self, request: PolicyRequest) {
-        let PolicyRequest { pod, address, done } = request;
+        let PolicyRequest { pod, addresses, done } = request;
         let name = key(&*pod);
         self.waiting.push(done);
-        let peer = PeerPod::at(&pod, address);
+        let peer = PeerPod::at(&pod, addresses.clone());
         if peer.is_some() {
-            self.entered.insert(name.clone(), EnteredPod { uid: uid(&pod), address });
+            self.entered.insert(name.clone(), EnteredPod { uid: uid(&pod), addresses });
         }
         let changes = self.policies.set_pod(&name, peer);
         self.apply(changes).await;

@@ -13,6 +13,6 @@ pub(super) fn configz(config: &NodeConfig) -> Value {
         "crashLoopBackOff": {"maxContainerRestartPeriod": format!("{seconds}s")},
         "maxParallelImagePulls": config.max_parallel_image_pulls,
         "serializeImagePulls": config.max_parallel_image_pulls == 1,
-        "podCIDR": config.pod_cidr.clone().unwrap_or_default(),
+        "podCIDR": config.pod_cidrs.first().cloned().unwrap_or_default(),
     }})
 }

@@ -117,13 +117,10 @@ fn hosts_text(pod: &Pod, ips: &[IpAddr], hostname: &Hostname) -> Result<String, 
         NamespaceOwner::Host => return Ok(hosts_of_host(&host_hosts()?, &aliases)?),
         NamespaceOwner::Own => {}
     }
-    let ip = ips.iter().find_map(|ip| match ip {
-        IpAddr::V4(ip) => Some(*ip),
-        IpAddr::V6(_) => None,
-    });
-    // a pod without an IPv4 address finds itself on its loopback
-    let ip = ip.unwrap_or(std::net::Ipv4Addr::LOCALHOST);
-    Ok(hosts(ip, &hostname.name, hostname.domain.as_deref(), &aliases)?)
+    let (loopback, name) = ([std::net::Ipv4Addr::LOCALHOST.into()], &hostname.name);
+    // a pod without an address finds itself on its loopback
+    let ips = if ips.is_empty() { &loopback } else { ips };
+    Ok(hosts(ips, name, hostname.domain.as_deref(), &aliases)?)
 }
 
 /// The node's own names: no more than a pod's file takes, and nothing when the node has none.

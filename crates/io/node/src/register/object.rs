@@ -29,8 +29,8 @@ pub(crate) fn node_object(config: &NodeConfig, status: NodeStatus) -> Node {
             ..ObjectMeta::default()
         },
         spec: Some(NodeSpec {
-            pod_cidr: config.pod_cidr.clone(),
-            pod_cidrs: config.pod_cidr.clone().map(|cidr| vec![cidr]),
+            pod_cidr: config.pod_cidrs.first().cloned(),
+            pod_cidrs: Some(config.pod_cidrs.clone()).filter(|cidrs| !cidrs.is_empty()),
             ..NodeSpec::default()
         }),
         status: Some(status),

@@ -95,9 +95,10 @@ impl ServiceRules {
     /// # Errors
     /// When the kernel has no nftables, or this process may not change rules.
     pub fn open(config: RuleTableConfig) -> Result<Self, RuleError> {
+        let stack = config.stack();
         Ok(Self {
             table: RuleTable::open(config)?,
-            router: ServiceRouter::default(),
+            router: ServiceRouter::new(stack),
             kernel: KernelRules::Unlisted(ListedServices::default()),
             is_told_of_others: true,
             has_forgotten_strays: false,

@@ -3,10 +3,13 @@
 //! nothing arrives.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, SocketAddrV6, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 
 use rekindle_services::{Frontend, TransportProtocol};
-use rustix::net::{Shutdown, shutdown, sockopt};
+use rustix::net::{
+    AddressFamily, Shutdown, SocketFlags, SocketType, bind, listen, shutdown, socket_with, sockopt,
+};
 
 /// A port that is held until this is dropped.
 #[derive(Debug)]
@@ -27,7 +30,13 @@ pub(super) fn hold(port: Frontend) -> io::Result<PortHold> {
     let address = SocketAddr::new(port.address, port.port);
     match port.protocol {
         TransportProtocol::Tcp => hold_tcp(address).map(PortHold::Tcp),
-        TransportProtocol::Udp => UdpSocket::bind(address).map(PortHold::Udp),
+        TransportProtocol::Udp => {
+            let bound = match address {
+                SocketAddr::V4(_) => UdpSocket::bind(address)?,
+                SocketAddr::V6(address) => bind_ipv6(SocketType::DGRAM, address)?.into(),
+            };
+            Ok(PortHold::Udp(bound))
+        }
         TransportProtocol::Sctp => Ok(PortHold::Sctp),
     }
 }
@@ -36,9 +45,25 @@ pub(super) fn hold(port: Frontend) -> io::Result<PortHold> {
 /// this one listens for an instant, as a server would that starts again. Then it listens no more
 /// and shares the port with no other socket.
 fn hold_tcp(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = TcpListener::bind(address)?;
+    let socket = match address {
+        SocketAddr::V4(_) => TcpListener::bind(address)?,
+        SocketAddr::V6(address) => {
+            let socket = bind_ipv6(SocketType::STREAM, address)?;
+            listen(&socket, 1)?;
+            socket.into()
+        }
+    };
     shutdown(&socket, Shutdown::Both)?;
     sockopt::set_socket_reuseaddr(&socket, false)?;
+    Ok(socket)
+}
+
+/// A socket for IPv6 only: another one has the port of IPv4.
+fn bind_ipv6(kind: SocketType, address: SocketAddrV6) -> io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::INET6, kind, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_ipv6_v6only(&socket, true)?;
+    sockopt::set_socket_reuseaddr(&socket, kind == SocketType::STREAM)?;
+    bind(&socket, &address)?;
     Ok(socket)
 }
 
@@ -48,6 +73,7 @@ mod tests {
     use std::net::TcpStream;
 
     use rekindle_testkit::claims::loopback_address;
+    use rekindle_types::IpFamily;
 
     use super::*;
 
@@ -83,5 +109,19 @@ mod tests {
         assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
         let elsewhere = hold(tcp("192.0.2.77:8080".parse().unwrap())).unwrap_err();
         assert_eq!(elsewhere.kind(), io::ErrorKind::AddrNotAvailable);
+    }
+
+    #[test]
+    fn both_families_of_a_port_are_held_beside_each_other() {
+        for protocol in [TransportProtocol::Tcp, TransportProtocol::Udp] {
+            let free = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+            let port = free.local_addr().unwrap().port();
+            drop(free);
+            let of = |family: IpFamily| Frontend { address: family.unspecified(), protocol, port };
+            let _first = hold(of(IpFamily::V4)).unwrap();
+            let _second = hold(of(IpFamily::V6)).unwrap();
+            let taken = hold(of(IpFamily::V6)).unwrap_err();
+            assert_eq!(taken.kind(), io::ErrorKind::AddrInUse, "{protocol}");
+        }
     }
 }

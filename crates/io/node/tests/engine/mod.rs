@@ -79,6 +79,7 @@ impl Engine {
         rekindle_net::NetworkConfig {
             bridge: self.own.bridge.clone(),
             subnet: SubnetChoice::Fixed(self.own.pod_cidr.parse().unwrap()),
+            ipv6: None,
             share: rekindle_net::BridgeShare::Owner,
             state_dir: self.path("net"),
             mtu: 1500,

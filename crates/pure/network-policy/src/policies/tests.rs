@@ -1,7 +1,7 @@
 //! The elements against examples, and against a model that reads the objects for each packet.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort};
@@ -16,24 +16,26 @@ use super::*;
 /// The first packet of a connection. A protocol without ports has neither.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
-    from: Ipv4Addr,
-    to: Ipv4Addr,
+    from: IpAddr,
+    to: IpAddr,
     port: Option<(TransportProtocol, u16)>,
 }
 
-fn address(last: u8) -> Ipv4Addr {
-    Ipv4Addr::new(10, 88, 0, last)
+/// Those of one pod, one of each family.
+fn addresses(last: u8) -> [IpAddr; 2] {
+    let second = Ipv6Addr::new(0xfd00, 0x88, 0, 0, 0, 0, 0, last.into());
+    [Ipv4Addr::new(10, 88, 0, last).into(), second.into()]
 }
 
 /// What the kernel's rules make of the elements.
 fn passes(elements: &PolicyElements, packet: Packet) -> bool {
-    let peer_class = |peer: Ipv4Addr| {
+    let peer_class = |peer: IpAddr| {
         elements.iter().find_map(|element| match *element {
             PolicyElement::Peer(address, class) if address == peer => Some(class),
             _ => None,
         })
     };
-    let allows = |class: ClassNumber, peer: Ipv4Addr| {
+    let allows = |class: ClassNumber, peer: IpAddr| {
         let peer_class = peer_class(peer);
         elements.iter().any(|element| match *element {
             PolicyElement::AllowedPeer(own, other) => own == class && Some(other) == peer_class,
@@ -71,10 +73,10 @@ struct Model {
 }
 
 impl Model {
-    fn pod_at(&self, address: Ipv4Addr) -> Option<(&NamespacedName, &Pod)> {
-        self.pods
-            .iter()
-            .find(|(_, pod)| PeerPod::of_status(pod).is_some_and(|known| known.address == address))
+    fn pod_at(&self, address: IpAddr) -> Option<(&NamespacedName, &Pod)> {
+        self.pods.iter().find(|(_, pod)| {
+            PeerPod::of_status(pod).is_some_and(|known| known.addresses.contains(&address))
+        })
     }
 
     /// As the API reference says it, word by word.
@@ -84,7 +86,7 @@ impl Model {
                 && self.side_passes("Egress", packet.from, packet.to, packet)
     }
 
-    fn side_passes(&self, side: &str, own: Ipv4Addr, peer: Ipv4Addr, packet: Packet) -> bool {
+    fn side_passes(&self, side: &str, own: IpAddr, peer: IpAddr, packet: Packet) -> bool {
         let Some((name, pod)) = self.pod_at(own) else { return true };
         let labels = pod.metadata.labels.as_ref();
         let isolating: Vec<_> = self
@@ -127,13 +129,22 @@ impl Model {
             })
     }
 
-    fn is_peer(&self, namespace: &str, listed: &NetworkPolicyPeer, peer: Ipv4Addr) -> bool {
+    fn is_peer(&self, namespace: &str, listed: &NetworkPolicyPeer, peer: IpAddr) -> bool {
         if let Some(block) = &listed.ip_block {
             let within = |cidr: &str| {
                 let (network, prefix) = cidr.split_once('/').unwrap();
-                let network: Ipv4Addr = network.parse().unwrap();
-                let shift = 32 - prefix.parse::<u32>().unwrap();
-                u64::from(network.to_bits()) >> shift == u64::from(peer.to_bits()) >> shift
+                let prefix: u32 = prefix.parse().unwrap();
+                match (network.parse().unwrap(), peer) {
+                    (IpAddr::V4(network), IpAddr::V4(peer)) => {
+                        let [network, peer] = [network, peer].map(|it| u64::from(it.to_bits()));
+                        network >> (32 - prefix) == peer >> (32 - prefix)
+                    }
+                    (IpAddr::V6(network), IpAddr::V6(peer)) => {
+                        let shift = |it: Ipv6Addr| it.to_bits().checked_shr(128 - prefix);
+                        shift(network) == shift(peer)
+                    }
+                    (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+                }
             };
             return within(&block.cidr)
                 && !block.except.iter().flatten().any(|except| within(except));
@@ -207,6 +218,10 @@ fn peer() -> impl Strategy<Value = Value> {
             json!({"ipBlock": {"cidr": "10.88.0.0/24", "except": ["10.88.0.2/31", "10.88.0.5/32"]}}),
             json!({"ipBlock": {"cidr": "10.88.0.4/30"}}),
             json!({"ipBlock": {"cidr": "192.0.2.7/24", "except": ["192.0.2.0/24"]}}),
+            json!({"ipBlock": {"cidr": "::/0"}}),
+            json!({"ipBlock": {"cidr": "fd00:88::/120", "except": ["fd00:88::2/127"]}}),
+            json!({"ipBlock": {"cidr": "fd00:88::4/126", "except": ["fd00:88::4/127"]}}),
+            json!({"ipBlock": {"cidr": "::/0", "except": ["fd00::/8", "ff00::/8"]}}),
         ]),
     ]
 }
@@ -262,7 +277,8 @@ fn pod(last: u8) -> impl Strategy<Value = Pod> {
         serde_json::from_value(json!({
             "metadata": { "labels": labels },
             "spec": { "hostNetwork": host < 32, "containers": [{ "name": "c", "ports": ports }] },
-            "status": { "phase": phase, "podIP": address(last).to_string() },
+            "status": { "phase": phase, "podIP": addresses(last)[0].to_string(),
+                "podIPs": addresses(last).map(|address| json!({ "ip": address })) },
         }))
         .unwrap()
     })
@@ -326,15 +342,21 @@ fn take(policies: &mut NetworkPolicies, model: &mut Model, step: Step) -> Policy
 }
 
 fn packets() -> impl Iterator<Item = Packet> {
-    let ends = || (1..8).map(address).chain([Ipv4Addr::new(192, 0, 2, 9)]);
+    let outside = [Ipv4Addr::new(192, 0, 2, 9).into(), Ipv6Addr::LOCALHOST.into()];
+    let ends = move |family: usize| {
+        (1..8).map(move |last| addresses(last)[family]).chain([outside[family]])
+    };
     let ports = || {
         let numbers = || [78, 79, 80, 81, 82, 65535];
         let of = move |protocol| numbers().map(move |port| Some((protocol, port)));
         TransportProtocol::ALL.into_iter().flat_map(of).chain([None])
     };
-    ends().flat_map(move |from| {
-        ends().flat_map(move |to| ports().map(move |port| Packet { from, to, port }))
-    })
+    let of_family = move |family| {
+        ends(family).flat_map(move |from| {
+            ends(family).flat_map(move |to| ports().map(move |port| Packet { from, to, port }))
+        })
+    };
+    (0..2).flat_map(of_family)
 }
 
 /// Elements that the kernel would refuse, because two of one set overlap.
@@ -372,7 +394,7 @@ proptest! {
 
     #[test]
     fn elements_let_through_what_the_objects_say(steps in prop::collection::vec(step(), 1..24)) {
-        let (mut policies, mut model) = (NetworkPolicies::default(), Model::default());
+        let (mut policies, mut model) = (NetworkPolicies::new(IpStack::Dual), Model::default());
         let mut elements = PolicyElements::new();
         for step in steps {
             let changes = take(&mut policies, &mut model, step);
@@ -397,7 +419,7 @@ fn read<T: for<'a> serde::Deserialize<'a>>(value: Value) -> T {
 
 fn web_pod(last: u8) -> Pod {
     read(json!({ "metadata": { "labels": { "app": "web" } }, "spec": { "containers": [] },
-        "status": { "podIP": address(last).to_string() } }))
+        "status": { "podIP": addresses(last)[0].to_string() } }))
 }
 
 fn deny_all() -> NetworkPolicy {
@@ -420,6 +442,20 @@ fn a_pod_of_a_known_class_is_an_element_for_each_of_its_classes() {
     assert_eq!((came.added.len(), came.removed.len()), (3, 0));
     let went = policies.set_pod(&name, None);
     assert_eq!((went.added.len(), went.removed), (0, came.added));
+}
+
+#[test]
+fn an_engine_without_ipv6_has_no_elements_of_it() {
+    let mut policies = NetworkPolicies::default();
+    let policy: NetworkPolicy = read(json!({ "spec": { "podSelector": {}, "ingress": [
+        {}, { "from": [{ "ipBlock": { "cidr": "2001:db8::/32" } }] }] } }));
+    policies.set_policy(NamespacedName::new("x", "open"), Some(&policy));
+    let pod: Pod = read(json!({ "spec": { "containers": [] }, "status": {
+        "podIPs": addresses(2).map(|address| json!({ "ip": address })) } }));
+    policies.set_pod(&NamespacedName::new("x", "a"), PeerPod::of_status(&pod));
+    let elements = policies.elements();
+    let shown = format!("{elements:?}");
+    assert!(!elements.is_empty() && !shown.contains("::"), "{shown}");
 }
 
 #[test]

@@ -27,8 +27,11 @@ impl ServiceRouter {
             let local = |routed| self.endpoints_of((key, service), routed).ready;
             let addresses: BTreeSet<IpAddr> =
                 frontends.flat_map(local).map(|endpoint| endpoint.ip()).collect();
+            // a pod has one of each family at most
+            let of_ipv4 = addresses.iter().filter(|address| address.is_ipv4()).count();
             let identity = ServiceIdentity { name: key.clone(), uid: service.uid.clone() };
-            let (port, local_endpoints) = (service.health_port?, addresses.len());
+            let local_endpoints = of_ipv4.max(addresses.len() - of_ipv4);
+            let port = service.health_port?;
             Some(HealthCheck { port, service: identity, local_endpoints })
         })
     }

@@ -1,7 +1,7 @@
 //! The router against examples, and against a model that knows no numbers and no order.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -63,6 +63,10 @@ pub(super) fn key(name: &str) -> NamespacedName {
 
 fn at(last: u8) -> IpAddr {
     [10, 88, 0, last].into()
+}
+
+fn both_at(last: u8) -> [IpAddr; 2] {
+    [at(last), [0xfd00, 0x88, 0, 0, 0, 0, 0, last.into()].into()]
 }
 
 pub(super) fn router(service: &Service, slice: &EndpointSlice) -> ServiceRouter {
@@ -214,8 +218,66 @@ fn only_the_balancers_port_asks_where_clients_come_from() {
     }
 }
 
+/// The same slice of the pods' second addresses.
+fn second(mut slice: EndpointSlice) -> EndpointSlice {
+    slice.address_type = "IPv6".to_owned();
+    let addresses = slice.endpoints.iter_mut().flatten().flat_map(|it| &mut it.addresses);
+    for address in addresses {
+        *address = address.replace("10.88.0.", "fd00:88::");
+    }
+    slice
+}
+
 #[test]
-fn addresses_of_ipv6_are_left_out_and_hold_up_nobody_else() {
+fn each_family_of_a_service_leads_to_the_pods_addresses_of_that_family() {
+    let service = service(json!({
+        "type": "NodePort", "clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10", "fd00::10"],
+        "externalIPs": ["2001:db8::7"], "ports": [{ "port": 80, "nodePort": 30080 }],
+    }));
+    let mut router = ServiceRouter::new(IpStack::Dual);
+    router.set_service(key("web"), Some(&service));
+    router.set_slice(key("web-a"), Some(&slice(json!([ready(2)]))));
+    router.set_slice(key("web-b"), Some(&second(slice(json!([ready(2), ready(3)])))));
+    let lines = shown(router.elements()).into_iter();
+    let (picks, others): (Vec<String>, Vec<String>) = lines.partition(|it| it.contains("one of"));
+    let expected = [
+        "0.0.0.0:30080/TCP one of 1",
+        "10.96.0.10:80/TCP one of 1",
+        "[::]:30080/TCP one of 2",
+        "[2001:db8::7]:80/TCP one of 2",
+        "[fd00::10]:80/TCP one of 2",
+    ];
+    assert_eq!(picks, expected);
+    assert!(others.contains(&"[fd00::10]:80/TCP 1 [fd00:88::3]:8080".to_owned()), "{others:?}");
+    assert!(others.contains(&"hairpin fd00:88::2".to_owned()), "{others:?}");
+    // what the node says of a pod concerns both of its addresses
+    let changes = router.withdraw(&pod(2), WithdrawalCause::Restarting);
+    let gone = shown(changes.removed);
+    assert!(gone.contains(&"10.96.0.10:80/TCP 0 10.88.0.2:8080".to_owned()), "{gone:?}");
+    assert!(gone.contains(&"[fd00::10]:80/TCP 0 [fd00:88::2]:8080".to_owned()), "{gone:?}");
+    let v6_only = slice(json!([ready(2)]));
+    router.set_slice(key("web-b"), None);
+    router.set_slice(key("web-a"), Some(&v6_only));
+    let lines = shown(router.elements());
+    assert!(lines.contains(&"[fd00::10]:80/TCP Reject".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn a_range_of_sources_lets_in_clients_of_its_own_family() {
+    let mut service = balanced(json!(["192.0.2.0/24", "2001:db8::1/64"]));
+    let spec = service.spec.as_mut().unwrap();
+    spec.cluster_ips = Some(vec!["10.96.0.10".to_owned(), "fd00::10".to_owned()]);
+    let mut router = ServiceRouter::new(IpStack::Dual);
+    router.set_service(key("web"), Some(&service));
+    opened(&mut router, ServiceRouter::port_opened);
+    let from = |line: &String| line.contains(" from ");
+    let lines: Vec<String> = shown(router.elements()).into_iter().filter(from).collect();
+    let expected = ["0.0.0.0:80/TCP from 192.0.2.0/24", "[::]:80/TCP from 2001:db8::/64"];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn an_engine_without_ipv6_leaves_its_addresses_out() {
     let service = service(json!({
         "type": "NodePort", "clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10", "fd00::10"],
         "externalIPs": ["2001:db8::7", "192.0.2.7"], "ports": [{ "port": 80, "nodePort": 30080 }],
@@ -435,6 +497,13 @@ fn only_udp_flows_to_what_is_gone_are_to_be_forgotten() {
 }
 
 /// Something that happens to two Services with two slices each, and four addresses.
+const HOST_ADDRESSES: [IpAddr; 4] = [
+    IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+];
+
 #[derive(Clone, Debug)]
 enum Step {
     Service(u8, Box<Option<Service>>),
@@ -446,7 +515,7 @@ enum Step {
     EndHolds,
     Ports(bool),
     AllServices(BTreeMap<NamespacedName, Service>),
-    HostPort(Ipv4Addr, u16, Option<u8>),
+    HostPort(IpAddr, u16, Option<u8>),
     /// The kernel refuses the element with this number.
     LeaveOut(prop::sample::Index),
     TakeBackLeftOut,
@@ -454,12 +523,16 @@ enum Step {
 
 fn any_service() -> impl Strategy<Value = Service> {
     let type_ = prop::sample::select(vec!["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]);
-    (type_, 1_u8..3, any::<bool>(), any::<bool>()).prop_map(|(type_, ip, sticky, local)| {
+    let flags = [any::<bool>(), any::<bool>(), any::<bool>()];
+    (type_, 1_u8..3, flags).prop_map(|(type_, ip, [sticky, local, is_dual])| {
+        let mut addresses = vec![format!("10.96.0.{ip}")];
+        addresses.extend(is_dual.then(|| format!("fd00:96::{ip}")));
         let mut service = service(json!({
             "type": type_,
-            "loadBalancerSourceRanges": sticky.then_some(["192.0.2.0/24"]),
-            "clusterIP": format!("10.96.0.{ip}"),
-            "externalIPs": ["192.0.2.7"],
+            "loadBalancerSourceRanges": sticky.then_some(["192.0.2.0/24", "2001:db8::/64"]),
+            "clusterIP": addresses[0],
+            "clusterIPs": addresses,
+            "externalIPs": ["192.0.2.7", "2001:db8::7"],
             "sessionAffinity": if sticky { "ClientIP" } else { "None" },
             "externalTrafficPolicy": if local { "Local" } else { "Cluster" },
             "publishNotReadyAddresses": sticky,
@@ -476,7 +549,8 @@ fn any_service() -> impl Strategy<Value = Service> {
 fn any_slice(service: u8) -> impl Strategy<Value = EndpointSlice> {
     let condition = || prop::option::of(any::<bool>());
     let endpoint = (2_u8..6, condition(), condition(), condition(), any::<bool>());
-    prop::collection::vec(endpoint, 0..5).prop_map(move |endpoints| {
+    let endpoints = prop::collection::vec(endpoint, 0..5);
+    (endpoints, any::<bool>()).prop_map(move |(endpoints, is_second)| {
         let endpoints: Vec<Value> = endpoints
             .into_iter()
             .map(|(last, ready, serving, terminating, here)| {
@@ -490,7 +564,8 @@ fn any_slice(service: u8) -> impl Strategy<Value = EndpointSlice> {
             .collect();
         let ports = json!([{ "name": "t", "port": 8080 },
             { "name": "u", "port": 8081, "protocol": "UDP" }]);
-        slice_of(&format!("s{service}"), ports, json!(endpoints))
+        let slice = slice_of(&format!("s{service}"), ports, json!(endpoints));
+        if is_second { second(slice) } else { slice }
     })
 }
 
@@ -520,7 +595,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => listed.prop_map(Step::AllServices),
         // one that Services want, too
         1 => (
-            prop::sample::select(vec![Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST]),
+            prop::sample::select(HOST_ADDRESSES.to_vec()),
             prop::sample::select(vec![30080, 8000]),
             prop::option::of(2_u8..6),
         )
@@ -669,7 +744,7 @@ proptest! {
     /// that picks has exactly as many endpoints, numbered from 0.
     #[test]
     fn the_way_to_a_state_does_not_matter(steps in prop::collection::vec(any_step(), 0..30)) {
-        let mut router = ServiceRouter::default();
+        let mut router = ServiceRouter::new(IpStack::Dual);
         let mut services = BTreeMap::new();
         let mut slices = BTreeMap::new();
         let mut pods = BTreeMap::new();
@@ -693,8 +768,9 @@ proptest! {
                     router.withdraw(&pod(last), cause)
                 }
                 Step::Admit(last, address) => {
-                    pods.insert(pod(last), PodRouting::Admitted(vec![at(address)]));
-                    router.admit(&pod(last), &[at(address)])
+                    let addresses = both_at(address);
+                    pods.insert(pod(last), PodRouting::Admitted(addresses.to_vec()));
+                    router.admit(&pod(last), &addresses)
                 }
                 Step::Leave(last) => {
                     pods.remove(&pod(last));
@@ -716,7 +792,8 @@ proptest! {
                 }
                 Step::HostPort(address, port, last) => {
                     let protocol = TransportProtocol::Tcp;
-                    let port = Frontend { address: address.into(), protocol, port };
+                    let port = Frontend { address, protocol, port };
+                    let at = |last| both_at(last)[usize::from(address.is_ipv6())];
                     let endpoint = last.map(|last| SocketAddr::new(at(last), 9090));
                     router.set_host_port(port, endpoint)
                 }
@@ -736,7 +813,7 @@ proptest! {
                 prop_assert!(kernel.insert(*element), "{element:?} was there");
             }
             prop_assert_eq!(&kernel, &router.elements());
-            let mut anew = ServiceRouter::default();
+            let mut anew = ServiceRouter::new(IpStack::Dual);
             anew.set_slices(&slices);
             // a pod that is gone is so until no slice has it
             pods.retain(|pod, said| *said != PodRouting::Gone || has(&slices, pod));

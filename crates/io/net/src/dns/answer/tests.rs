@@ -13,6 +13,7 @@ fn zone() -> DnsZone {
     DnsZone {
         domain: "cluster.local".to_owned(),
         subnet: "10.88.0.0/16".parse().unwrap(),
+        ipv6_subnet: Some("fd00::/112".parse().unwrap()),
         server: "10.88.0.1".parse().unwrap(),
     }
 }
@@ -38,7 +39,7 @@ fn view() -> DnsView {
     slice("web", web, vec![port("http", "tcp", 8080), port("", "udp", 53)]);
     slice("api", vec![endpoint("10.88.0.4", None), endpoint("fd00::4", None)], Vec::new());
     slice("empty", Vec::new(), Vec::new());
-    let own = vec!["10.96.0.7".parse().unwrap()];
+    let own = vec!["10.96.0.7".parse().unwrap(), "fd00:96::7".parse().unwrap()];
     let ports = vec![port("http", "tcp", 80), port("dns", "udp", 53)];
     view.set_service(NamespacedName::new("shop", "front"), Some(DnsService::Addresses(own, ports)));
     let slice = DnsSlice {
@@ -55,8 +56,10 @@ fn view() -> DnsView {
         let external = DnsService::External(target.to_owned());
         view.set_service(NamespacedName::new("shop", name), Some(external));
     }
-    for (name, address) in [("web-0", "10.88.0.2"), ("alone", "10.88.0.9")] {
-        let pod = DnsPod { address: address.parse().unwrap() };
+    let alone = vec!["10.88.0.9", "fd00::9"];
+    for (name, addresses) in [("web-0", vec!["10.88.0.2"]), ("alone", alone)] {
+        let addresses = addresses.into_iter().map(|address| address.parse().unwrap()).collect();
+        let pod = DnsPod { addresses };
         view.set_pod(NamespacedName::new("shop", name), Some(pod));
     }
     view
@@ -145,18 +148,18 @@ fn a_service_with_an_address_of_its_own_has_that_one_whatever_its_endpoints_are(
         }
         for (wanted, name, expected) in [
             (RecordQuery::A, host.to_owned(), "10.96.0.7".to_owned()),
-            (RecordQuery::Aaaa, host.to_owned(), "no data".to_owned()),
+            (RecordQuery::Aaaa, host.to_owned(), "fd00:96::7".to_owned()),
             (RecordQuery::A, format!("_http._tcp.{host}"), "10.96.0.7".to_owned()),
             (RecordQuery::A, format!("_http._udp.{host}"), "no name".to_owned()),
             (
                 RecordQuery::Srv,
                 format!("_dns._udp.{host}"),
-                format!("100 53 {host} with {host}=10.96.0.7"),
+                format!("100 53 {host} with {host}=10.96.0.7, {host}=fd00:96::7"),
             ),
             (
                 RecordQuery::Srv,
                 host.to_owned(),
-                format!("50 80 {host}, 50 53 {host} with {host}=10.96.0.7"),
+                format!("50 80 {host}, 50 53 {host} with {host}=10.96.0.7, {host}=fd00:96::7"),
             ),
             (RecordQuery::Ptr, "7.0.96.10.in-addr.arpa".to_owned(), host.to_owned()),
         ] {
@@ -219,8 +222,18 @@ fn pods_are_found_by_address_in_their_own_namespace_only() {
         ("8-8-8-8.shop.pod.cluster.local", "no name"),
         ("10-88-0-009.shop.pod.cluster.local", "no name"),
         ("web-0.shop.pod.cluster.local", "no name"),
+        ("fd00--9.shop.pod.cluster.local", "no data"),
     ] {
         assert_eq!(ask(&view, RecordQuery::A, name), expected, "{name}");
+    }
+    for (name, expected) in [
+        ("fd00--9.shop.pod.cluster.local", "fd00::9"),
+        ("fd00--8.shop.pod.cluster.local", "no name"),
+        ("10-88-0-9.shop.pod.cluster.local", "no data"),
+        ("web.shop.svc.cluster.local", "no data"),
+        ("api.shop.svc.cluster.local", "fd00::4"),
+    ] {
+        assert_eq!(ask(&view, RecordQuery::Aaaa, name), expected, "{name}");
     }
 }
 
@@ -238,6 +251,16 @@ fn addresses_of_pods_have_names_and_no_others_of_their_subnet_do() {
         (
             "4.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa",
             "fd00--4.api.shop.svc.cluster.local",
+        ),
+        (
+            "9.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa",
+            "fd00--9.shop.pod.cluster.local",
+        ),
+        ("8.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa", "no name"),
+        ("8.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.0.0.0.0.0.d.f.ip6.arpa", "not ours"),
+        (
+            "7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.6.9.0.0.0.0.d.f.ip6.arpa",
+            "front.shop.svc.cluster.local",
         ),
     ] {
         assert_eq!(ask(&view, RecordQuery::Ptr, name), expected, "{name}");
@@ -317,7 +340,8 @@ fn what_is_listed_again_unchanged_is_no_change_of_the_zone() {
     let slice = DnsSlice { service: "web".to_owned(), endpoints, ports: Vec::new() };
     let services = BTreeMap::from([(web.clone(), DnsService::Endpoints)]);
     let slices = BTreeMap::from([(web.clone(), slice.clone())]);
-    let pods = BTreeMap::from([(web.clone(), DnsPod { address: "10.88.0.2".parse().unwrap() })]);
+    let pods =
+        BTreeMap::from([(web.clone(), DnsPod { addresses: vec!["10.88.0.2".parse().unwrap()] })]);
     let mut view = DnsView::default();
     for _list in 0..2 {
         view.set_services(services.clone());

@@ -16,8 +16,12 @@ async fn serve(at: Ipv4Addr, subnet: &str, resolvers: &[Ipv4Addr]) -> (SocketAdd
     let resolv_conf = folder.path().join("resolv.conf");
     let text: String = resolvers.iter().map(|r| format!("nameserver {r}\n")).collect();
     std::fs::write(&resolv_conf, text).unwrap();
-    let zone =
-        DnsZone { domain: "cluster.local".to_owned(), subnet: subnet.parse().unwrap(), server: at };
+    let zone = DnsZone {
+        domain: "cluster.local".to_owned(),
+        subnet: subnet.parse().unwrap(),
+        ipv6_subnet: None,
+        server: at,
+    };
     let server = DnsServer::open_at(0, DnsSettings { zone, resolv_conf }).await;
     let server = server.unwrap();
     let udp = server.udp.local_addr().unwrap();

@@ -6,7 +6,7 @@ use super::*;
 use crate::rules::error::describe;
 
 const WEB: Frontend = Frontend {
-    address: IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)),
+    address: IpAddr::V4(std::net::Ipv4Addr::new(10, 96, 0, 1)),
     protocol: TransportProtocol::Tcp,
     port: 80,
 };
@@ -47,7 +47,7 @@ fn hex(bytes: Option<Vec<u8>>) -> String {
 
 fn check(element: RuleElement, expected: Expect) {
     let (key, data) = key_and_data(&element).unwrap();
-    let set = set_of(&element).name();
+    let set = set_of(&element).name(family_of(&element));
     let shown = format!("{set}: {} -> {}\n{}", hex(Some(key)), hex(data), describe(&element));
     expected.assert_eq(&shown);
 }
@@ -123,10 +123,60 @@ fn listed(element: &RuleElement) -> ListedElement {
     listed.remove(0)
 }
 
+/// The same of IPv6.
+fn elements_of_ipv6() -> [RuleElement; 9] {
+    let web = Frontend { address: "fd00:96::1".parse().unwrap(), ..WEB };
+    let endpoint: SocketAddr = "[fd00:88::2]:8080".parse().unwrap();
+    [
+        RuleElement::Pick(web, pick(None)),
+        RuleElement::Pick(web, pick(Some(10_800))),
+        RuleElement::Endpoint(web, 2, endpoint),
+        RuleElement::Member(web, endpoint),
+        RuleElement::Refused(web, Refusal::Reject),
+        RuleElement::Refused(web, Refusal::Drop),
+        RuleElement::Hairpin(endpoint.ip()),
+        RuleElement::Guarded(web),
+        RuleElement::Source(web, SourceRange::parse("2001:db8::9/62").unwrap()),
+    ]
+}
+
+#[test]
+#[cfg(target_endian = "little")]
+fn elements_of_ipv6_have_four_words_for_each_address() {
+    let [_, sticky, endpoint, .., hairpin, _, source] = elements_of_ipv6();
+    check(
+        sticky,
+        expect![[r"
+        services-v6: fd000096 00000000 00000000 00000001 06000000 00500000 -> 302a0000 03000000 01000000
+        [fd00:96::1]:80/TCP (endpoints: 3, sticky for 10800 s)"]],
+    );
+    check(
+        endpoint,
+        expect![[r"
+        endpoints-v6: fd000096 00000000 00000000 00000001 06000000 00500000 02000000 -> fd000088 00000000 00000000 00000002 1f900000
+        endpoint [fd00:88::2]:8080, number 2 of [fd00:96::1]:80/TCP"]],
+    );
+    check(
+        hairpin,
+        expect![[r"
+        hairpins-v6: fd000088 00000000 00000000 00000002 fd000088 00000000 00000000 00000002 -> 
+        hairpin of fd00:88::2"]],
+    );
+    check(
+        source,
+        expect![[r"
+        sources-v6: fd000096 00000000 00000000 00000001 06000000 00500000 20010db8 00000000 00000000 00000000 ffffffff fffffffc 00000000 00000000 -> 
+        source 2001:db8::/62 of [fd00:96::1]:80/TCP"]],
+    );
+}
+
 #[test]
 fn what_is_encoded_is_decoded() {
-    for element in elements() {
-        assert_eq!(decode(set_of(&element), &listed(&element)), Ok(element));
+    for element in elements().into_iter().chain(elements_of_ipv6()) {
+        let family = family_of(&element);
+        assert_eq!(decode(set_of(&element), family, &listed(&element)), Ok(element));
+        let other = IpFamily::ALL.into_iter().find(|other| *other != family).unwrap();
+        assert_ne!(decode(set_of(&element), other, &listed(&element)), Ok(element));
     }
 }
 
@@ -134,7 +184,10 @@ fn what_is_encoded_is_decoded() {
 fn what_is_not_ours_is_not_decoded() {
     let endpoint = listed(&elements()[2]);
     for set in ElementSet::ALL.into_iter().filter(|set| *set != ElementSet::Endpoints) {
-        assert!(decode(set, &endpoint).unwrap_err().starts_with("unknown element"), "{set:?}");
+        assert!(
+            decode(set, IpFamily::V4, &endpoint).unwrap_err().starts_with("unknown element"),
+            "{set:?}"
+        );
     }
 }
 

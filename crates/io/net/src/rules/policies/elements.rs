@@ -1,14 +1,17 @@
 //! Elements of NetworkPolicies as elements of nftables' sets.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use netlink_packet_core::{DefaultNla, NLA_F_NESTED};
 use netlink_packet_netfilter::nftables::{DataAttribute, ListAttribute, SetElementAttribute};
 use rekindle_network_policy::{ClassNumber, PolicyElement};
 use rekindle_services::TransportProtocol;
+use rekindle_types::IpFamily;
 
 use super::schema;
 use crate::rules::elements::EncodedElement;
+use crate::rules::expressions::octets;
+use crate::rules::schema::FamilyName;
 
 /// `NFTA_DATA_VALUE`.
 const VALUE: u16 = 1;
@@ -42,12 +45,17 @@ fn key_attributes(first: &Words, last: Option<&Words>) -> Vec<SetElementAttribut
 
 /// Set, key, where the key's range ends, and what it maps to.
 fn parts(element: &PolicyElement) -> (&'static str, Words, Option<Words>, Option<ClassNumber>) {
-    let class = |set, address: Ipv4Addr, class| (set, vec![address.octets()], None, Some(class));
+    let class = |set: FamilyName, address: IpAddr, class| {
+        (set.of(IpFamily::from_address(address)), address_words(address), None, Some(class))
+    };
     match *element {
         PolicyElement::Ingress(address, number) => class(schema::INGRESS, address, number),
         PolicyElement::Egress(address, number) => class(schema::EGRESS, address, number),
         PolicyElement::Peer(address, number) => class(schema::PEERS, address, number),
-        PolicyElement::Itself(address) => (schema::ITSELF, vec![address.octets(); 2], None, None),
+        PolicyElement::Itself(address) => {
+            let set = schema::ITSELF.of(IpFamily::from_address(address));
+            (set, address_words(address).repeat(2), None, None)
+        }
         PolicyElement::AllowedPeer(own, peer) => {
             (schema::ALLOWED_PEERS, vec![number(own), number(peer)], None, None)
         }
@@ -56,16 +64,23 @@ fn parts(element: &PolicyElement) -> (&'static str, Words, Option<Words>, Option
             (schema::ALLOWED_PEER_PORTS, key(ports.first), Some(key(ports.last)), None)
         }
         PolicyElement::AllowedBlock(own, block) => {
-            let key = |address: Ipv4Addr| vec![number(own), address.octets()];
-            (schema::ALLOWED_BLOCKS, key(block.first), Some(key(block.last)), None)
+            let key = |address| [vec![number(own)], address_words(address)].concat();
+            let set = schema::ALLOWED_BLOCKS.of(block.family());
+            (set, key(block.first), Some(key(block.last)), None)
         }
         PolicyElement::AllowedBlockPorts(own, block, of, ports) => {
-            let key =
-                |address: Ipv4Addr, at| vec![number(own), address.octets(), protocol(of), port(at)];
+            let key = |address, at| {
+                let of_ports = vec![protocol(of), port(at)];
+                [vec![number(own)], address_words(address), of_ports].concat()
+            };
             let (first, last) = (key(block.first, ports.first), key(block.last, ports.last));
-            (schema::ALLOWED_BLOCK_PORTS, first, Some(last), None)
+            (schema::ALLOWED_BLOCK_PORTS.of(block.family()), first, Some(last), None)
         }
     }
+}
+
+fn address_words(address: IpAddr) -> Words {
+    octets(address).as_chunks().0.to_vec()
 }
 
 fn number(class: ClassNumber) -> [u8; 4] {

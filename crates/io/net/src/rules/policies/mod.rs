@@ -10,6 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) use elements::part_lengths;
 use rekindle_network_policy::{PolicyChanges, PolicyElement, PolicyElements};
 
+use rekindle_types::IpStack;
+
 use crate::rules::batch::RuleBatch;
 use crate::rules::elements::EncodedElement;
 use crate::rules::error::RuleError;
@@ -21,6 +23,7 @@ use crate::rules::{TableOwnership, failed};
 /// kernel works.
 pub struct PolicyTable {
     table: Mutex<OwnedTable>,
+    stack: IpStack,
     monitor: TableMonitor,
 }
 
@@ -33,17 +36,21 @@ impl std::fmt::Debug for PolicyTable {
 impl PolicyTable {
     /// Looks whether the kernel can do it, and changes nothing. The table is called after the
     /// pods' bridge. Must run inside a tokio runtime, in the network namespace of the bridge.
-    pub fn open(bridge: &str, ownership: TableOwnership) -> Result<Self, RuleError> {
+    pub fn open(
+        bridge: &str,
+        stack: IpStack,
+        ownership: TableOwnership,
+    ) -> Result<Self, RuleError> {
         let table = OwnedTable::open(bridge, "-policies", ownership)?;
         let monitor = TableMonitor::open(&table.name, table.socket.port())
             .map_err(|source| failed("open netlink socket that monitors nftables", source))?;
-        Ok(Self { table: Mutex::new(table), monitor })
+        Ok(Self { table: Mutex::new(table), stack, monitor })
     }
 
     /// Gives the table all its rules and exactly these elements, in one transaction: no packet
     /// meets a part of them.
     pub fn replace(&self, elements: &PolicyElements) -> Result<(), RuleError> {
-        let replace = |table: &mut OwnedTable| replace(table, elements);
+        let replace = |table: &mut OwnedTable| replace(table, self.stack, elements);
         self.monitor.during_replacement(&mut *self.lock(), replace, OwnedTable::is_there)
     }
 
@@ -76,27 +83,35 @@ impl PolicyTable {
     }
 }
 
-fn replace(table: &mut OwnedTable, elements: &PolicyElements) -> Result<(), RuleError> {
-    match make(table, elements) {
+fn replace(
+    table: &mut OwnedTable,
+    stack: IpStack,
+    elements: &PolicyElements,
+) -> Result<(), RuleError> {
+    match make(table, stack, elements) {
         Err(RuleError::Refused { source, .. }) if table.is_unknown_flag(&source) => {
             table.share();
-            make(table, elements)
+            make(table, stack, elements)
         }
         result => result,
     }
 }
 
-fn make(table: &mut OwnedTable, elements: &PolicyElements) -> Result<(), RuleError> {
+fn make(
+    table: &mut OwnedTable,
+    stack: IpStack,
+    elements: &PolicyElements,
+) -> Result<(), RuleError> {
     let found = table.look_up()?;
     let mut batch = RuleBatch::new(&table.name);
     if found.is_some() {
         batch.delete_table();
     }
     batch.add_table(table.flags, "made by Rekindle, which owns it: NetworkPolicies");
-    for (id, set) in (1..).zip(schema::sets()) {
+    for (id, set) in (1..).zip(schema::sets(stack)) {
         batch.add_set(id, &set);
     }
-    for chain in schema::chains() {
+    for chain in schema::chains(stack) {
         batch.add_chain(&chain);
     }
     for (set, elements) in by_set(elements, elements::encode) {

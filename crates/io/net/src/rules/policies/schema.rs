@@ -18,43 +18,60 @@
 //! the second number of two.
 
 use netlink_packet_netfilter::nftables::Register;
+use rekindle_types::{IpFamily, IpStack};
 
 use crate::rules::expressions::{
-    Expression, accept_packet, drop_packet, go_to, is_answer, is_in, is_ipv4, is_related, jump,
-    load_destination, load_destination_port, load_mark, load_protocol, load_source,
-    load_source_port, look_up, register, return_packet,
+    Expression, accept_packet, drop_packet, go_to, is_answer, is_in, is_of_family, is_related,
+    jump, load_destination, load_destination_port, load_mark, load_protocol, load_source,
+    load_source_port, look_up, register, return_packet, words,
 };
 use crate::rules::schema::{
-    ChainDefinition, ChainHook, PartType, SetData, SetDefinition, SetGrowth,
+    ChainDefinition, ChainHook, FamilyName, PartType, SetData, SetDefinition, SetGrowth,
+    family_suffix,
 };
 
-pub(super) const INGRESS: &str = "ingress";
-pub(super) const EGRESS: &str = "egress";
-pub(super) const PEERS: &str = "peers";
-pub(super) const ITSELF: &str = "itself";
+pub(super) const INGRESS: FamilyName = FamilyName::new(["ingress", "ingress-v6"]);
+pub(super) const EGRESS: FamilyName = FamilyName::new(["egress", "egress-v6"]);
+pub(super) const PEERS: FamilyName = FamilyName::new(["peers", "peers-v6"]);
+pub(super) const ITSELF: FamilyName = FamilyName::new(["itself", "itself-v6"]);
 pub(super) const ALLOWED_PEERS: &str = "allowed-peers";
 pub(super) const ALLOWED_PEER_PORTS: &str = "allowed-peer-ports";
-pub(super) const ALLOWED_BLOCKS: &str = "allowed-blocks";
-pub(super) const ALLOWED_BLOCK_PORTS: &str = "allowed-block-ports";
+pub(super) const ALLOWED_BLOCKS: FamilyName =
+    FamilyName::new(["allowed-blocks", "allowed-blocks-v6"]);
+pub(super) const ALLOWED_BLOCK_PORTS: FamilyName =
+    FamilyName::new(["allowed-block-ports", "allowed-block-ports-v6"]);
 
 const REQUESTS: &str = "policy-requests";
 const ANSWERS: &str = "policy-answers";
+/// The register that an address is looked up from, behind all keys.
+const SCRATCH: u32 = 8;
 
-pub(super) fn sets() -> Vec<SetDefinition> {
-    use PartType::{Address, Number, Port, Protocol};
+pub(super) fn sets(stack: IpStack) -> Vec<SetDefinition> {
+    use PartType::{Number, Port, Protocol};
     let of = |name, key, data, growth| SetDefinition { name, key, data, growth };
-    let class = |name| of(name, &[Address], SetData::Parts(&[Number, Number]), SetGrowth::Static);
     let ranges = |name, key| of(name, key, SetData::None, SetGrowth::Ranges);
-    vec![
-        class(INGRESS),
-        class(EGRESS),
-        class(PEERS),
-        of(ITSELF, &[Address, Address], SetData::None, SetGrowth::Static),
-        of(ALLOWED_PEERS, &[Number, Number], SetData::None, SetGrowth::Static),
-        ranges(ALLOWED_PEER_PORTS, &[Number, Number, Protocol, Port]),
-        ranges(ALLOWED_BLOCKS, &[Number, Address]),
-        ranges(ALLOWED_BLOCK_PORTS, &[Number, Address, Protocol, Port]),
-    ]
+    let fixed = |name, key| of(name, key, SetData::None, SetGrowth::Static);
+    let mut sets = vec![
+        fixed(ALLOWED_PEERS, vec![Number, Number]),
+        ranges(ALLOWED_PEER_PORTS, vec![Number, Number, Protocol, Port]),
+    ];
+    for family in stack.families().iter().copied() {
+        let address = PartType::address(family);
+        let class = |name: FamilyName| {
+            let data = SetData::Parts(vec![Number, Number]);
+            of(name.of(family), vec![address], data, SetGrowth::Static)
+        };
+        let block_ports = vec![Number, address, Protocol, Port];
+        sets.extend([
+            class(INGRESS),
+            class(EGRESS),
+            class(PEERS),
+            fixed(ITSELF.of(family), vec![address, address]),
+            ranges(ALLOWED_BLOCKS.of(family), vec![Number, address]),
+            ranges(ALLOWED_BLOCK_PORTS.of(family), block_ports),
+        ]);
+    }
+    sets
 }
 
 /// Which end of a packet.
@@ -72,10 +89,10 @@ impl PacketEnd {
         }
     }
 
-    fn load_address(self, to: Register) -> Expression {
+    fn load_address(self, family: IpFamily, to: Register) -> Expression {
         match self {
-            Self::Source => load_source(to),
-            Self::Destination => load_destination(to),
+            Self::Source => load_source(family, to),
+            Self::Destination => load_destination(family, to),
         }
     }
 
@@ -88,62 +105,74 @@ impl PacketEnd {
 }
 
 /// Callees first.
-pub(super) fn chains() -> Vec<ChainDefinition> {
+pub(super) fn chains(stack: IpStack) -> Vec<ChainDefinition> {
     let plain = |name: &str, rules| ChainDefinition { name: name.to_owned(), base: None, rules };
-    let mut chains = Vec::new();
-    // of a request the server is the destination, of an answer the source
-    for (caller, server) in [(REQUESTS, PacketEnd::Destination), (ANSWERS, PacketEnd::Source)] {
-        let mut calls = Vec::new();
-        for (map, pod) in [(INGRESS, server), (EGRESS, server.other())] {
-            let name = format!("{caller}-{map}");
-            chains.push(plain(&name, check_rules(map, pod, server)));
-            let call = vec![
-                pod.load_address(register(0)),
-                look_up(map, register(0), register(1)),
-                jump(&name),
-            ];
-            calls.push(call);
+    let (mut chains, mut forward) = (Vec::new(), Vec::new());
+    for family in stack.families().iter().copied() {
+        let named = |name: &str| [name, family_suffix(family)].concat();
+        // of a request the server is the destination, of an answer the source
+        for (caller, server) in [(REQUESTS, PacketEnd::Destination), (ANSWERS, PacketEnd::Source)] {
+            let mut calls = Vec::new();
+            for (map, pod) in [(INGRESS, server), (EGRESS, server.other())] {
+                let map_name = map.of(family);
+                let name = format!("{caller}-{map_name}");
+                chains.push(plain(&name, check_rules(family, map, pod, server)));
+                let address = register(SCRATCH);
+                let call = vec![
+                    pod.load_address(family, address),
+                    look_up(map_name, address, register(1)),
+                    jump(&name),
+                ];
+                calls.push(call);
+            }
+            chains.push(plain(&named(caller), calls));
         }
-        chains.push(plain(caller, calls));
+        forward.extend([
+            [is_of_family(family), is_related(), vec![accept_packet()]].concat(),
+            [is_of_family(family), is_answer(), vec![go_to(&named(ANSWERS))]].concat(),
+            [is_of_family(family), vec![go_to(&named(REQUESTS))]].concat(),
+        ]);
     }
-    let forward = vec![
-        [is_ipv4(), is_related(), vec![accept_packet()]].concat(),
-        [is_ipv4(), is_answer(), vec![go_to(ANSWERS)]].concat(),
-        [is_ipv4(), vec![go_to(REQUESTS)]].concat(),
-    ];
     let base = Some(("filter", ChainHook::Forward, -10));
     chains.push(ChainDefinition { name: "policy-forward".to_owned(), base, rules: forward });
     chains
 }
 
 /// For a pod that is isolated: `map` has its class.
-fn check_rules(map: &str, pod: PacketEnd, server: PacketEnd) -> Vec<Vec<Expression>> {
-    let peer = pod.other();
+fn check_rules(
+    family: IpFamily,
+    map: FamilyName,
+    pod: PacketEnd,
+    server: PacketEnd,
+) -> Vec<Vec<Expression>> {
+    let (peer, w, scratch) = (pod.other(), words(family), register(SCRATCH));
     let end = |set: &str| vec![is_in(set, register(1)), return_packet()];
     // both write from the register before on: the peer's class goes first
     let peer_class = || {
         vec![
-            peer.load_address(register(8)),
+            peer.load_address(family, scratch),
             load_mark(register(2)),
-            look_up(PEERS, register(8), register(1)),
+            look_up(PEERS.of(family), scratch, register(1)),
         ]
     };
     let own_class = || {
         vec![
-            pod.load_address(register(8)),
+            pod.load_address(family, scratch),
             load_mark(register(1)),
-            look_up(map, register(8), register(0)),
+            look_up(map.of(family), scratch, register(0)),
         ]
     };
-    let ports = || vec![load_protocol(register(3)), server.load_port(register(4))];
-    let peer_address = || vec![peer.load_address(register(2))];
-    let itself = vec![load_source(register(1)), load_destination(register(2))];
+    let ports_at =
+        |first| vec![load_protocol(register(first)), server.load_port(register(first + 1))];
+    let peer_address = || vec![peer.load_address(family, register(2))];
+    let itself = vec![load_source(family, register(1)), load_destination(family, register(1 + w))];
+    let (blocks, block_ports) = (ALLOWED_BLOCKS.of(family), ALLOWED_BLOCK_PORTS.of(family));
     vec![
-        [itself, end(ITSELF)].concat(),
+        [itself, end(ITSELF.of(family))].concat(),
         [peer_class(), own_class(), end(ALLOWED_PEERS)].concat(),
-        [own_class(), peer_address(), end(ALLOWED_BLOCKS)].concat(),
-        [peer_class(), own_class(), ports(), end(ALLOWED_PEER_PORTS)].concat(),
-        [own_class(), peer_address(), ports(), end(ALLOWED_BLOCK_PORTS)].concat(),
+        [own_class(), peer_address(), end(blocks)].concat(),
+        [peer_class(), own_class(), ports_at(3), end(ALLOWED_PEER_PORTS)].concat(),
+        [own_class(), peer_address(), ports_at(2 + w), end(block_ports)].concat(),
         vec![drop_packet()],
     ]
 }

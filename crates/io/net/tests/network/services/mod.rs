@@ -5,6 +5,7 @@ mod changes;
 mod firewall;
 mod held;
 mod host_ports;
+mod ipv6;
 mod routing;
 mod sources;
 mod support;

@@ -139,6 +139,7 @@ pub fn config() -> RuleTableConfig {
         bridge: BRIDGE.to_owned(),
         pods: "10.88.0.0/16".parse().unwrap(),
         services: Some("10.96.0.0/16".parse().unwrap()),
+        ipv6: None,
         egress: PodEgress::Masquerade,
         loopback_node_ports: LoopbackNodePorts::Serve,
         ownership: TableOwnership::Exclusive,

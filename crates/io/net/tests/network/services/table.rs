@@ -154,9 +154,11 @@ fn an_error_names_the_element_and_changes_nothing() {
              rekindle-rktest0"
         );
         assert_eq!(table.read_back().await.unwrap(), elements);
-        let ipv6 = RuleElement::Hairpin("fd00::1".parse().unwrap());
-        let error = table.replace(&RuleElements::from([ipv6])).await.unwrap_err();
-        assert_eq!(error.to_string(), "hairpin of fd00::1: rules for IPv6 are not supported");
+        let mixed = RuleElement::Endpoint(tcp("10.96.0.1:80"), 0, "[fd00::1]:80".parse().unwrap());
+        let error = table.replace(&RuleElements::from([mixed])).await.unwrap_err();
+        let said = "endpoint [fd00::1]:80, number 0 of 10.96.0.1:80/TCP: its addresses are of two \
+                    IP families";
+        assert_eq!(error.to_string(), said);
         assert_eq!(table.read_back().await.unwrap(), elements);
     });
 }
