@@ -1,6 +1,6 @@
-//! The second range of an engine with dual stack: unique local addresses (RFC 4193) that follow from
-//! the engine's id, which is random. So nothing has to be kept, and Services find their addresses
-//! again.
+//! The second range of an engine with dual stack: unique local addresses (RFC 4193) that follow
+//! from the engine's id, which is random. So nothing has to be kept, and Services find their
+//! addresses again.
 //!
 //! ```text
 //!  fd52:<id>::/48 ─┬─ …:0::/96    pods: each IPv4 address is embedded in it

@@ -15,8 +15,8 @@
 //! and they name no chain. Otherwise the kernel would look through the elements of all Services
 //! for loops whenever one changes (2 ms for 5,000). Only affinity names the chain for its time.
 //!
-//! Everything that holds addresses is there once for each IP family: names of IPv6's end with `-v6`.
-//! `w` is the number of registers that an address takes, 1 or 4.
+//! Everything that holds addresses is there once for each IP family: names of IPv6's end with
+//! `-v6`. `w` is the number of registers that an address takes, 1 or 4.
 //!
 //! One connection may see elements of two transactions, because the kernel takes each lookup by
 //! itself. Then a number may have no endpoint any more, and number 0 is taken.
