@@ -174,6 +174,7 @@ fn book() -> anyhow::Result<()> {
 fn test(args: &[String]) -> anyhow::Result<()> {
     let kubectl = tools::kubectl()?;
     let registry = tools::registry()?;
+    let containerd = tools::containerd()?;
     tools::debian_packages()?;
     let threads = THREADS_PER_CORE * std::thread::available_parallelism()?.get();
     // It builds the binary that the black-box tests drive, too, and all of it before the first test
@@ -184,7 +185,8 @@ fn test(args: &[String]) -> anyhow::Result<()> {
         .args(args)
         .env("NEXTEST_TEST_THREADS", threads.to_string())
         .env("REKINDLE_TEST_KUBECTL", kubectl)
-        .env("REKINDLE_TEST_REGISTRY", registry))
+        .env("REKINDLE_TEST_REGISTRY", registry)
+        .env("REKINDLE_TEST_CONTAINERD", containerd))
 }
 
 fn cargo<const N: usize>(args: [&str; N]) -> anyhow::Result<()> {

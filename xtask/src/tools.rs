@@ -24,6 +24,10 @@ const DEBIAN_PROGRAMS: [(&str, &str); 3] =
 /// installed: an installed one would start a service.
 const REGISTRY_PACKAGE: &str = "docker-registry";
 
+/// The Debian packages of the container runtime that `rekindle agent` is tried with. They are
+/// unpacked, too.
+const CONTAINERD_PACKAGES: [&str; 3] = ["containerd", "runc", "containernetworking-plugins"];
+
 /// The machine emulator of [`crate::vm`].
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
 /// Debian's kernel for virtual machines: the name depends on the version of the day.
@@ -74,24 +78,43 @@ pub(crate) fn kubectl() -> anyhow::Result<PathBuf> {
 pub(crate) fn registry() -> anyhow::Result<PathBuf> {
     let dir = tools_dir()?.join(REGISTRY_PACKAGE);
     let program = dir.join("usr/bin/docker-registry");
-    if program.exists() {
-        return Ok(program);
+    if !program.exists() {
+        unpack(&[REGISTRY_PACKAGE], &dir)?;
     }
-    let download = tools_dir()?.join("deb");
+    Ok(program)
+}
+
+/// The folder with a container runtime: containerd, runc and network plugins.
+pub(crate) fn containerd() -> anyhow::Result<PathBuf> {
+    let dir = tools_dir()?.join("containerd");
+    if !dir.join("usr/bin/containerd").exists() {
+        unpack(&CONTAINERD_PACKAGES, &dir)?;
+    }
+    let runc = Command::new(dir.join("usr/sbin/runc")).arg("--version").output();
+    if !runc.is_ok_and(|output| output.status.success()) {
+        apt_install(&["libseccomp2"])?;
+    }
+    Ok(dir)
+}
+
+/// Unpacks Debian packages into a folder, which is there when all of them are.
+fn unpack(packages: &[&str], dir: &Path) -> anyhow::Result<()> {
+    let fresh = dir.with_extension("new");
+    if fresh.exists() {
+        std::fs::remove_dir_all(&fresh).context("remove half unpacked packages")?;
+    }
+    let download = fresh.join("packages");
     std::fs::create_dir_all(&download)?;
     run(Command::new("apt-get").args(["update", "--quiet", "--quiet"]))?;
     // apt's own user cannot write here; root does it itself
     run(Command::new("apt-get")
         .args(["download", "--quiet", "--quiet", "--option", "APT::Sandbox::User=root"])
-        .arg(REGISTRY_PACKAGE)
+        .args(packages)
         .current_dir(&download))?;
-    let package = std::fs::read_dir(&download)?
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-        .context("apt-get has downloaded no package")?;
-    run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&dir))?;
-    Ok(program)
+    for package in std::fs::read_dir(&download)? {
+        run(Command::new("dpkg-deb").arg("--extract").arg(package?.path()).arg(&fresh))?;
+    }
+    std::fs::rename(&fresh, dir).context("put the unpacked packages in their place")
 }
 
 /// A command that runs cargo-deny; the caller adds its arguments.

@@ -1,6 +1,7 @@
 //! What can be typed after `rekindle`.
 
 mod admission;
+mod agent;
 mod audit;
 mod backup;
 mod controllers_role;
@@ -16,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use admission::AdmissionArgs;
+pub use agent::AgentArgs;
 pub use audit::{AuditArgs, WantedAuditLog};
 pub use backup::{BackupArgs, RestoreArgs, StoreCheck, StoreCommand};
 use clap::builder::ArgPredicate;
@@ -86,6 +88,8 @@ pub enum Command {
     /// Run the ladders of a Kubernetes cluster that is not Rekindle's; without --mode act they are
     /// only observed
     Operator(OperatorArgs),
+    /// Restart pods of one node of such a cluster in place, beside its kubelet
+    Agent(AgentArgs),
     /// Show what ladders did on a cluster, what they would have done, and ladders to begin with
     Report(ReportArgs),
     /// The process of a further node's agent

@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         Command::Store(StoreCommand::Check(check)) => commands::store_check::run(&check),
         Command::Controllers(controllers) => commands::controllers::run(&controllers),
         Command::Operator(operator) => commands::operator::run(&operator),
+        Command::Agent(agent) => commands::agent::run(&agent),
         Command::Report(report) => commands::report::run(&report),
         Command::NodeAgent(agent) => nodes::agent::run(&agent),
         Command::Demo(demo) => rekindle_demo::run(demo).map(ExitCode::from).map_err(Into::into),

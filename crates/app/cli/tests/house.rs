@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 31] = [
+const ARROWS: [(&str, &[&str]); 33] = [
     ("types", &[]),
     ("audit", &["types"]),
     ("cron", &["types"]),
@@ -30,6 +30,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
     ("manifest", &[]),
     ("pod", &["types"]),
     ("pod-driver", &["types", "pod"]),
+    ("cri-restart", &["types", "pod-driver"]),
     ("diagnosis", &["types"]),
     ("ladder", &["types", "diagnosis"]),
     ("why", &["types", "diagnosis"]),
@@ -59,6 +60,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
             "manifest",
         ],
     ),
+    ("agent", &["types", "pod-driver", "cri-restart", "node"]),
     ("sim", &["types", "store", "api", "pod", "pod-driver", "ladder", "controllers", "reconcile"]),
     ("fuzz", &["types", "store", "api", "manifest", "audit", "encryption"]),
     ("testkit", &[]),

@@ -16,6 +16,7 @@
 
 pub mod archive;
 pub mod claims;
+pub mod containerd;
 mod engine;
 pub mod guarded_child;
 mod kept_connection;

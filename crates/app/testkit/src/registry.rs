@@ -201,7 +201,7 @@ struct PackedLayer {
 }
 
 /// A root with a shell in it: the machine's static busybox.
-fn shell_layer() -> PackedLayer {
+pub(crate) fn shell_tar() -> Vec<u8> {
     let busybox = std::fs::read("/bin/busybox")
         .expect("no busybox for the tests: run them with `cargo xtask test`");
     let mut builder = tar::Builder::new(Vec::new());
@@ -217,13 +217,17 @@ fn shell_layer() -> PackedLayer {
             .append_link(&mut header, format!("bin/{name}"), "busybox")
             .expect("pack into memory");
     }
-    let tar = builder.into_inner().expect("pack into memory");
+    builder.into_inner().expect("pack into memory")
+}
+
+fn shell_layer() -> PackedLayer {
+    let tar = shell_tar();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&tar).expect("pack into memory");
     PackedLayer { gzip: encoder.finish().expect("pack into memory"), tar }
 }
 
-fn digest(bytes: &[u8]) -> String {
+pub(crate) fn digest(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }

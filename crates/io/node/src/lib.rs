@@ -66,6 +66,7 @@ pub use clock::Clock;
 pub use cluster_dns::{ClusterDns, ServiceNames};
 pub use config::{AgentDuty, ApiAddresses, NodeConfig, RESOLV_CONF};
 pub use eviction::EvictionPolicy;
+pub use hooks::run_http_hook;
 pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};
 pub use network_policies::{PolicyGate, PolicyRules};

@@ -30,8 +30,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::held::HeldPod;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, PodReplacement, PodRestart, PodRestartPhase, RESTART_GIVEN_UP_AFTER,
-    ReplacementHold, ReplacementStep, Rung,
+    CarriedOutBy, PodReplacement, PodRestart, PodRestartPhase, ReplacementHold, ReplacementStep,
+    Rung,
 };
 use rekindle_types::validation::names;
 use rekindle_types::{Tick, TickDuration};
@@ -250,11 +250,7 @@ fn fail_late(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick, plan: &mu
     let status = restart.status.as_ref();
     let phase = status.and_then(|status| status.phase);
     let Some(created) = restart.metadata.creation_timestamp.as_ref() else { return };
-    let limit = restart
-        .spec
-        .deadline_seconds
-        .map(TickDuration::of_field)
-        .unwrap_or_else(|| RESTART_GIVEN_UP_AFTER + grace(view, restart));
+    let limit = restart.in_place_limit(grace(view, restart));
     let due = Tick::from(created) + limit;
     let limit = rekindle_types::span::show(limit);
     let pod = view.pod(&pod_of(restart));

@@ -53,6 +53,12 @@ pub fn restart_status_patch(uid: Option<&str>, status: &PodRestartStatus) -> Val
     if let Some(pod) = &status.pod_uid {
         patch["status"]["podUID"] = json!(pod);
     }
+    if let Some(node) = &status.node_name {
+        patch["status"]["nodeName"] = json!(node);
+    }
+    if let Some(runtime) = &status.runtime {
+        patch["status"]["runtime"] = json!(runtime);
+    }
     patch
 }
 

@@ -315,42 +315,17 @@ fn of_request(named: Option<&Definition>, reason: &'static str, text: String) ->
 
 /// What a restart does, as an event and a report begin.
 pub(crate) fn doing(request: &RestartRequest) -> String {
-    if let Some(name) = &request.container {
-        return format!("Restarting container {name}");
-    }
-    let what = match request.rung {
-        Rung::Container => "Restarting the running containers",
-        Rung::Containers => "Restarting all containers in the same sandbox",
-        Rung::Pod => "Restarting the whole pod in place",
-        Rung::Recreate | Rung::Reschedule | Rung::Rollback => "Replacing the pod",
-    };
-    what.to_owned()
+    request.rung.doing(request.container.as_ref().map(|name| name.0.as_str()))
 }
 
 /// What a restart does when everything has ended.
 pub(crate) fn starting(request: &RestartRequest) -> String {
-    let what = match request.rung {
-        Rung::Containers => "everything has ended: the containers are starting in the same sandbox",
-        Rung::Pod => "everything has ended: the containers are starting in a new sandbox",
-        Rung::Container | Rung::Recreate | Rung::Reschedule | Rung::Rollback => {
-            "everything has ended: the containers are starting"
-        }
-    };
-    what.to_owned()
+    request.rung.starting().to_owned()
 }
 
 /// What a restart did.
 pub(crate) fn done(request: &RestartRequest) -> String {
-    if let Some(name) = &request.container {
-        return format!("container {name} is running again");
-    }
-    let what = match request.rung {
-        Rung::Container => "the containers are running again",
-        Rung::Containers => "all containers are running again in the same sandbox",
-        Rung::Pod => "all containers are running again in a new sandbox",
-        Rung::Recreate | Rung::Reschedule | Rung::Rollback => "the pod was replaced",
-    };
-    what.to_owned()
+    request.rung.done(request.container.as_ref().map(|name| name.0.as_str()))
 }
 
 /// Of a request whose place another restart has taken.

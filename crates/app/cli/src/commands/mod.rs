@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod agent;
 pub mod backup;
 pub mod controllers;
 pub mod crds;

@@ -1,8 +1,9 @@
 //! Running a postStart or preStop hook. When, and what its failure means, is for the pod core.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler};
 use rekindle_pod::HookKind;
 use rekindle_runtime::{ExecExit, Runtime};
 
@@ -71,6 +72,23 @@ pub(crate) async fn run<R: Runtime>(
         return Ok(HookOutcome::AsAsked);
     }
     Err(if handler.tcp_socket.is_some() { HookError::TcpSocket } else { no_handler() })
+}
+
+/// Runs an httpGet hook of a container; `ip` is its pod's, for an action that names no host.
+///
+/// # Errors
+/// The cause, when there is no answer within the limit.
+pub async fn run_http_hook(
+    action: &HTTPGetAction,
+    container: &Container,
+    ip: Option<IpAddr>,
+    limit: Duration,
+) -> Result<(), String> {
+    let request = HttpGet::new(action, container, ip).map_err(|error| error.to_string())?;
+    match get(request, limit).await {
+        Ok(HookOutcome::AsAsked | HookOutcome::WithoutTls { host: _ }) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Any answer is a success: the kubelet looks at no status here.

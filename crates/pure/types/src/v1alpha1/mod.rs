@@ -9,6 +9,8 @@ mod named_container;
 mod restart;
 mod restart_outcome;
 mod restart_steps;
+mod restart_texts;
+mod runtime_restart;
 mod schema_rules;
 
 pub use annotations::*;
@@ -19,6 +21,7 @@ pub use named_container::*;
 pub use restart::*;
 pub use restart_outcome::*;
 pub use restart_steps::*;
+pub use runtime_restart::*;
 
 /// The API group.
 pub const GROUP: &str = "rekindle.dev";

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Tick, TickDuration};
 
-use super::{CarriedOutBy, EmptyDirPolicy, PodRestartStep, Rung, api_object, schema_rules};
+use super::{
+    CarriedOutBy, EmptyDirPolicy, PodRestartStep, Rung, RuntimeRestart, api_object, schema_rules,
+};
 
 /// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and
 /// so does the ladder. It is carried out once: Container, Containers and Pod by the node that runs
@@ -54,6 +56,14 @@ impl PodRestart {
     /// Whether the pod of its name that has this UID is meant, or may be.
     pub fn is_for(&self, pod_uid: &str) -> bool {
         self.pod_uid().is_none_or(|uid| uid == pod_uid)
+    }
+
+    /// How long after its creation a restart in place has to be done, for a pod with this grace
+    /// period.
+    pub fn in_place_limit(&self, pod_grace: TickDuration) -> TickDuration {
+        let grace = self.spec.grace_period_seconds.map_or(pod_grace, TickDuration::of_field);
+        let limit = self.spec.deadline_seconds.map(TickDuration::of_field);
+        limit.unwrap_or(RESTART_GIVEN_UP_AFTER + grace)
     }
 
     /// True when it is over, and the pod was not touched.
@@ -199,6 +209,13 @@ pub struct PodRestartStatus {
     /// What was done, in order, and when; the oldest are dropped when there are more than 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<PodRestartStep>,
+    /// The node whose agent answers it, on a cluster that is not Rekindle's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub node_name: Option<String>,
+    /// Of a restart in place by such an agent: what it was begun on. Written before the first stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<RuntimeRestart>,
     /// Of Recreate and Reschedule: how far the replacement of the pod is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<PodReplacement>,

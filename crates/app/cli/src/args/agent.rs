@@ -1,0 +1,28 @@
+//! The agent of one node of a cluster.
+
+use std::path::PathBuf;
+
+use clap::{Args, value_parser};
+
+/// `rekindle agent`.
+#[derive(Args, Clone, Debug)]
+pub struct AgentArgs {
+    /// The node that this runs on
+    #[arg(long, value_name = "NAME", env = "REKINDLE_NODE_NAME")]
+    pub node_name: String,
+    /// The socket of the node's container runtime
+    #[arg(long, value_name = "SOCKET", default_value = "unix:///run/containerd/containerd.sock")]
+    pub cri_socket: String,
+    /// The kubeconfig [default: KUBECONFIG, or the account of the pod that this runs in]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current one]; the account of a pod has none
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// So many pods of the node are restarted at once
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = value_parser!(u16).range(1..=100))]
+    pub max_restarts: u16,
+    /// Only say whether the runtime answers, for a readiness probe
+    #[arg(long)]
+    pub check: bool,
+}

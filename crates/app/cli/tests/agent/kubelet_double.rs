@@ -1,0 +1,245 @@
+//! What a kubelet does for the pods of a node, as it was measured on version 1.36.2: it lists the
+//! runtime again and again. A pod without a sandbox that is ready gets a new one under the same
+//! UID, then its init containers and sidecars, then the others. A container that has ended is
+//! started again. The status of the pod follows. Back-off is left out.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use rekindle_agent::PodCalls;
+use rekindle_agent::cri::messages::EmptyResponse;
+use rekindle_agent::cri::{CriClient, CriError};
+use rekindle_testkit::containerd::IMAGE;
+use serde_json::{Value, json};
+
+use crate::cri_requests::*;
+
+/// The time between two lists; a kubelet's is a second.
+const RELIST: Duration = Duration::from_millis(100);
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A kubelet in a thread; it ends with the test.
+pub struct KubeletDouble {
+    stop: Arc<AtomicBool>,
+    sandboxes: Arc<AtomicU32>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl KubeletDouble {
+    pub fn start(kubeconfig: PathBuf, node: String, socket: PathBuf, cgroup: String) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let sandboxes = Arc::new(AtomicU32::new(0));
+        let made = Arc::clone(&sandboxes);
+        let thread = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let config = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
+                let options = kube::config::KubeConfigOptions::default();
+                let config = kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();
+                let mut node = NodePods {
+                    client: Client::try_from(config).unwrap(),
+                    node,
+                    cri: CriClient::new(socket.clone()),
+                    calls: PodCalls::new(CriClient::new(socket)),
+                    cgroup,
+                    starts: BTreeMap::new(),
+                    sandboxes: made,
+                };
+                let mut turn = tokio::time::interval(RELIST);
+                while !stopped.load(Ordering::Relaxed) {
+                    turn.tick().await;
+                    node.relist().await;
+                }
+            });
+        });
+        Self { stop, sandboxes, thread: Some(thread) }
+    }
+
+    /// How many sandboxes it has made.
+    pub fn sandboxes(&self) -> u32 {
+        self.sandboxes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for KubeletDouble {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking(), "the kubelet double failed");
+        }
+    }
+}
+
+struct NodePods {
+    client: Client,
+    node: String,
+    cri: CriClient,
+    calls: PodCalls,
+    cgroup: String,
+    /// Starts of each container, by the pod's UID and its name; sandboxes count under no name.
+    starts: BTreeMap<(String, String), u32>,
+    sandboxes: Arc<AtomicU32>,
+}
+
+impl NodePods {
+    async fn relist(&mut self) {
+        let of_node = ListParams::default().fields(&format!("spec.nodeName={}", self.node));
+        // the API may be gone for a while, as when a test ends
+        let Ok(pods) = Api::<Pod>::all(self.client.clone()).list(&of_node).await else { return };
+        for pod in pods.items {
+            if let Err(error) = self.sync(&pod).await {
+                eprintln!("kubelet double: {}: {error}", pod.metadata.name.unwrap_or_default());
+            }
+        }
+    }
+
+    async fn sync(&mut self, pod: &Pod) -> Result<(), CriError> {
+        let uid = pod.metadata.uid.clone().unwrap();
+        let spec = pod.spec.as_ref().unwrap();
+        let seen = self.calls.look(&uid).await?;
+        let mut config = PodSandboxConfig {
+            metadata: Some(PodSandboxMetadata {
+                name: pod.metadata.name.clone().unwrap(),
+                uid: uid.clone(),
+                namespace: pod.metadata.namespace.clone().unwrap(),
+                attempt: 0,
+            }),
+            hostname: pod.metadata.name.clone().unwrap(),
+            labels: BTreeMap::from([("io.kubernetes.pod.uid".to_owned(), uid.clone())]),
+            linux: Some(LinuxSandbox { cgroup_parent: format!("/{}", self.cgroup) }),
+        };
+        let sandbox = match seen.ready_sandbox() {
+            Some(sandbox) => sandbox.id.clone(),
+            None => {
+                let attempt = self.count(&uid, "");
+                config.metadata.as_mut().unwrap().attempt = attempt;
+                let request = RunPodSandboxRequest { config: Some(config.clone()) };
+                let answer: RunPodSandboxResponse =
+                    self.cri.call("RunPodSandbox", &request, LIMIT).await?;
+                self.sandboxes.fetch_add(1, Ordering::Relaxed);
+                answer.pod_sandbox_id
+            }
+        };
+        let mut statuses = Vec::new();
+        let inits = spec.init_containers.iter().flatten();
+        for container in inits.clone().chain(&spec.containers) {
+            let latest = seen
+                .containers_of(&sandbox)
+                .filter(|known| known.name == container.name)
+                .max_by_key(|known| known.attempt);
+            let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+            let runs_once = inits.clone().any(|i| i.name == container.name) && !is_sidecar;
+            let id = match latest {
+                Some(known) if known.may_run() || runs_once => known.id.clone(),
+                Some(_) | None => self.start(&uid, spec, &sandbox, &config, container).await?,
+            };
+            if !runs_once {
+                statuses.push(self.status(&uid, container, &id, is_sidecar));
+            }
+        }
+        self.report(pod, &sandbox, statuses).await
+    }
+
+    /// What the kubelet counts from zero.
+    fn count(&mut self, uid: &str, name: &str) -> u32 {
+        let count = self.starts.entry((uid.to_owned(), name.to_owned())).or_default();
+        *count += 1;
+        *count - 1
+    }
+
+    async fn start(
+        &mut self,
+        uid: &str,
+        spec: &PodSpec,
+        sandbox: &str,
+        config: &PodSandboxConfig,
+        container: &Container,
+    ) -> Result<String, CriError> {
+        let attempt = self.count(uid, &container.name);
+        // those of the test; the API adds a volume of tokens
+        let mounts = container.volume_mounts.iter().flatten().filter_map(|mount| {
+            let mut volumes = spec.volumes.iter().flatten();
+            let volume = volumes.find(|volume| volume.name == mount.name)?;
+            let host_path = volume.host_path.as_ref()?.path.clone();
+            Some(HostMount { container_path: mount.mount_path.clone(), host_path })
+        });
+        let request = CreateContainerRequest {
+            pod_sandbox_id: sandbox.to_owned(),
+            config: Some(ContainerConfig {
+                metadata: Some(ContainerName { name: container.name.clone(), attempt }),
+                image: Some(ImageSpec { image: IMAGE.to_owned() }),
+                command: container.command.clone().unwrap_or_default(),
+                args: container.args.clone().unwrap_or_default(),
+                mounts: mounts.collect(),
+                labels: config.labels.clone(),
+                linux: Some(LinuxContainer {}),
+            }),
+            sandbox_config: Some(config.clone()),
+        };
+        let made: CreateContainerResponse =
+            self.cri.call("CreateContainer", &request, LIMIT).await?;
+        let id = made.container_id;
+        let request = StartContainerRequest { container_id: id.clone() };
+        let _started: EmptyResponse = self.cri.call("StartContainer", &request, LIMIT).await?;
+        Ok(id)
+    }
+
+    fn status(&self, uid: &str, container: &Container, id: &str, is_init: bool) -> (bool, Value) {
+        let starts = self.starts.get(&(uid.to_owned(), container.name.clone()));
+        let status = json!({
+            "name": container.name, "image": IMAGE, "imageID": "", "ready": true, "started": true,
+            "restartCount": starts.map_or(0, |starts| starts - 1),
+            "containerID": format!("containerd://{id}"), "state": {"running": {}},
+        });
+        (is_init, status)
+    }
+
+    async fn report(
+        &self,
+        pod: &Pod,
+        sandbox: &str,
+        statuses: Vec<(bool, Value)>,
+    ) -> Result<(), CriError> {
+        let request = PodSandboxStatusRequest { pod_sandbox_id: sandbox.to_owned() };
+        let answer: PodSandboxStatusResponse =
+            self.cri.call("PodSandboxStatus", &request, LIMIT).await?;
+        let ip = answer.status.and_then(|status| status.network).map(|network| network.ip);
+        let of_kind = |wanted: bool| {
+            let of_kind = statuses.iter().filter(|(is_init, _)| *is_init == wanted);
+            of_kind.map(|(_, status)| status.clone()).collect::<Vec<Value>>()
+        };
+        let status = json!({
+            "phase": "Running", "podIP": ip, "podIPs": ip.iter().map(|ip| json!({"ip": ip})).collect::<Vec<_>>(),
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": of_kind(false), "initContainerStatuses": of_kind(true),
+        });
+        let known = serde_json::to_value(&pod.status).unwrap();
+        let is_news = ["podIP", "containerStatuses", "initContainerStatuses"].iter().any(|field| {
+            let id = |status: &Value| match &status[field] {
+                Value::Array(all) => all.iter().map(|c| c["containerID"].clone()).collect(),
+                other => vec![other.clone()],
+            };
+            id(&known) != id(&status)
+        });
+        if is_news {
+            let pods: Api<Pod> =
+                Api::namespaced(self.client.clone(), pod.metadata.namespace.as_deref().unwrap());
+            let patch = Patch::Merge(json!({"status": status}));
+            let name = pod.metadata.name.as_deref().unwrap();
+            if let Err(error) = pods.patch_status(name, &PatchParams::default(), &patch).await {
+                eprintln!("kubelet double: status of {name}: {error}");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! The calls of a restart: what runs of a pod, stops with preStop hooks, and the end of sandboxes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{join_all, try_join_all};
+use k8s_openapi::api::core::v1::{LifecycleHandler, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use rekindle_cri_restart::{
+    ContainerStop, PodRuntime, RuntimeContainer, RuntimeContainerState, RuntimeSandbox, StopPlan,
+};
+use rekindle_node::run_http_hook;
+use rekindle_types::TickDuration;
+use rekindle_types::v1alpha1::{ContainerLastEnd, END_MESSAGE_BYTES_MAX};
+use tokio::time::Instant;
+
+use crate::cri::messages::{
+    ContainerFilter, ContainerStatusRequest, ContainerStatusResponse, EmptyResponse,
+    ExecSyncRequest, ExecSyncResponse, ListContainersRequest, ListContainersResponse,
+    ListPodSandboxRequest, ListPodSandboxResponse, ListedContainer, PodSandboxFilter,
+    SandboxRequest, StopContainerRequest, VersionRequest, VersionResponse,
+};
+use crate::cri::{CriClient, CriError};
+
+/// The label by which the kubelet marks what belongs to a pod.
+const POD_UID_LABEL: &str = "io.kubernetes.pod.uid";
+/// How long a list may take.
+const LIST_LIMIT: Duration = Duration::from_secs(10);
+/// How long the runtime may take beyond a grace period, and to end a sandbox: the kubelet's own
+/// limit is two minutes.
+const STOP_LIMIT: Duration = Duration::from_secs(120);
+
+/// The calls of restarts to one runtime.
+#[derive(Clone, Debug)]
+pub struct PodCalls(Arc<CriClient>);
+
+impl PodCalls {
+    /// To this runtime.
+    pub fn new(client: CriClient) -> Self {
+        Self(Arc::new(client))
+    }
+
+    /// The runtime's name and version.
+    ///
+    /// # Errors
+    /// When it gives no answer.
+    pub async fn version(&self) -> Result<String, CriError> {
+        let version: VersionResponse =
+            self.0.call("Version", &VersionRequest {}, LIST_LIMIT).await?;
+        Ok(format!("{} {}", version.runtime_name, version.runtime_version))
+    }
+
+    /// What runs of a pod, and how what is over has ended.
+    ///
+    /// # Errors
+    /// When the runtime gives no answer.
+    pub async fn look(&self, pod_uid: &str) -> Result<PodRuntime, CriError> {
+        let of_pod = BTreeMap::from([(POD_UID_LABEL.to_owned(), pod_uid.to_owned())]);
+        let filter = PodSandboxFilter { label_selector: of_pod.clone() };
+        let request = ListPodSandboxRequest { filter: Some(filter) };
+        let sandboxes: ListPodSandboxResponse =
+            self.0.call("ListPodSandbox", &request, LIST_LIMIT).await?;
+        let filter = ContainerFilter { label_selector: of_pod };
+        let request = ListContainersRequest { filter: Some(filter) };
+        let listed: ListContainersResponse =
+            self.0.call("ListContainers", &request, LIST_LIMIT).await?;
+        let containers = join_all(listed.containers.into_iter().map(|c| self.container(c))).await;
+        Ok(PodRuntime {
+            sandboxes: sandboxes
+                .items
+                .into_iter()
+                .map(|sandbox| RuntimeSandbox {
+                    id: sandbox.id,
+                    is_ready: sandbox.state == 0,
+                    created_at: sandbox.created_at,
+                })
+                .collect(),
+            containers,
+        })
+    }
+
+    async fn container(&self, listed: ListedContainer) -> RuntimeContainer {
+        let metadata = listed.metadata.unwrap_or_default();
+        let state = match listed.state {
+            0 => RuntimeContainerState::Created,
+            1 => RuntimeContainerState::Running,
+            2 => RuntimeContainerState::Exited,
+            _ => RuntimeContainerState::Unknown,
+        };
+        let end = match state {
+            RuntimeContainerState::Exited => self.end_of(&listed.id).await,
+            RuntimeContainerState::Created
+            | RuntimeContainerState::Running
+            | RuntimeContainerState::Unknown => None,
+        };
+        RuntimeContainer {
+            id: listed.id,
+            sandbox_id: listed.pod_sandbox_id,
+            name: metadata.name,
+            attempt: metadata.attempt,
+            state,
+            end,
+        }
+    }
+
+    /// How a container ended. It is evidence only: what is not known is left out.
+    async fn end_of(&self, id: &str) -> Option<ContainerLastEnd> {
+        let request = ContainerStatusRequest { container_id: id.to_owned() };
+        let answer = self.0.call("ContainerStatus", &request, LIST_LIMIT).await;
+        let status = match answer {
+            Ok(ContainerStatusResponse { status }) => status?,
+            Err(error) => {
+                tracing::debug!(container = id, %error, "failed to read how a container ended");
+                return None;
+            }
+        };
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let mut message = status.message;
+        message.truncate(message.floor_char_boundary(END_MESSAGE_BYTES_MAX));
+        let finished_at = jiff::Timestamp::from_microsecond(status.finished_at / 1000).ok();
+        Some(ContainerLastEnd {
+            exit_code: status.exit_code,
+            reason: some(status.reason),
+            message: some(message),
+            finished_at: finished_at.map(MicroTime),
+        })
+    }
+
+    /// Runs preStop hooks and stops containers, in the order of the plan.
+    ///
+    /// # Errors
+    /// When a container could not be stopped.
+    pub async fn stop_containers(&self, pod: &Pod, plan: &StopPlan) -> Result<(), CriError> {
+        let began = Instant::now();
+        for wave in &plan.waves {
+            try_join_all(wave.iter().map(|stop| self.stop_container(pod, stop, plan, began)))
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn stop_container(
+        &self,
+        pod: &Pod,
+        stop: &ContainerStop,
+        plan: &StopPlan,
+        began: Instant,
+    ) -> Result<(), CriError> {
+        let left = || plan.grace_left(TickDuration::from(began.elapsed()));
+        if let Some(hook) = stop.pre_stop.as_ref().filter(|_| plan.grace > TickDuration::ZERO)
+            && let Err(error) = self.run_hook(pod, stop, hook, left().to_std()).await
+        {
+            // as with the kubelet it does not hold the stop back
+            tracing::info!(container = stop.name, %error, "preStop hook failed");
+        }
+        let grace = left();
+        let request = StopContainerRequest {
+            container_id: stop.id.clone(),
+            timeout: i64::try_from(grace.as_secs()).unwrap_or(i64::MAX),
+        };
+        let limit = grace.to_std() + STOP_LIMIT;
+        let stopped = self.0.call("StopContainer", &request, limit).await;
+        gone_is_done(stopped)
+    }
+
+    async fn run_hook(
+        &self,
+        pod: &Pod,
+        stop: &ContainerStop,
+        hook: &LifecycleHandler,
+        limit: Duration,
+    ) -> Result<(), String> {
+        if let Some(action) = &hook.exec {
+            let request = ExecSyncRequest {
+                container_id: stop.id.clone(),
+                cmd: action.command.clone().unwrap_or_default(),
+                timeout: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX).max(1),
+            };
+            let limit = limit + LIST_LIMIT;
+            let answer: Result<ExecSyncResponse, CriError> =
+                self.0.call("ExecSync", &request, limit).await;
+            let answer = answer.map_err(|error| error.to_string())?;
+            return match answer.exit_code {
+                0 => Ok(()),
+                code => Err(format!("the command ended with exit code {code}")),
+            };
+        }
+        if let Some(action) = &hook.http_get {
+            let spec = pod.spec.as_ref();
+            let containers = spec
+                .map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+            let container = containers.into_iter().flatten().find(|c| c.name == stop.name);
+            let container = container.ok_or("the pod has no such container")?;
+            let ip = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref());
+            let ip = ip.and_then(|ip| ip.parse().ok());
+            return run_http_hook(action, container, ip, limit).await;
+        }
+        if let Some(action) = &hook.sleep {
+            let span = Duration::from_secs(u64::try_from(action.seconds).unwrap_or(0));
+            tokio::time::sleep(span.min(limit)).await;
+            return Ok(());
+        }
+        Err("it is none of exec, httpGet and sleep".to_owned())
+    }
+
+    /// Ends a sandbox and takes its network down.
+    ///
+    /// # Errors
+    /// When that failed.
+    pub async fn stop_sandbox(&self, id: &str) -> Result<(), CriError> {
+        let request = SandboxRequest { pod_sandbox_id: id.to_owned() };
+        gone_is_done(self.0.call("StopPodSandbox", &request, STOP_LIMIT).await)
+    }
+
+    /// Removes a sandbox and its containers.
+    ///
+    /// # Errors
+    /// When that failed.
+    pub async fn remove_sandbox(&self, id: &str) -> Result<(), CriError> {
+        let request = SandboxRequest { pod_sandbox_id: id.to_owned() };
+        gone_is_done(self.0.call("RemovePodSandbox", &request, STOP_LIMIT).await)
+    }
+}
+
+/// What is gone is stopped, and removed.
+fn gone_is_done(answer: Result<EmptyResponse, CriError>) -> Result<(), CriError> {
+    match answer {
+        Ok(EmptyResponse {}) => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error),
+    }
+}

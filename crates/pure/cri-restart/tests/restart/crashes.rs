@@ -1,0 +1,103 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use rekindle_types::v1alpha1::PodRestartPhase;
+use serde_json::json;
+
+use crate::world::{NodeWorld, pod, request};
+
+#[derive(Clone, Copy, Debug)]
+enum NodeEvent {
+    Agent,
+    AgentDies,
+    AgentDiesBeforeItsWrite,
+    Kubelet,
+    ContainerDies(usize),
+    SandboxDies,
+    CallFails,
+}
+
+fn node_event() -> impl Strategy<Value = NodeEvent> {
+    prop_oneof![
+        6 => Just(NodeEvent::Agent),
+        2 => Just(NodeEvent::AgentDies),
+        1 => Just(NodeEvent::AgentDiesBeforeItsWrite),
+        3 => Just(NodeEvent::Kubelet),
+        1 => (0..8_usize).prop_map(NodeEvent::ContainerDies),
+        1 => Just(NodeEvent::SandboxDies),
+        1 => Just(NodeEvent::CallFails),
+    ]
+}
+
+fn happen(world: &mut NodeWorld, event: NodeEvent) {
+    match event {
+        NodeEvent::Agent => {
+            world.agent();
+        }
+        NodeEvent::AgentDies => world.crash(),
+        NodeEvent::AgentDiesBeforeItsWrite => {
+            let before = world.restart.status.clone();
+            world.agent();
+            world.restart.status = match world.next() {
+                // a call was made: that cannot be undone, only forgotten
+                _ if world.calls.is_empty() => before,
+                _ => world.restart.status.clone(),
+            };
+            world.crash();
+        }
+        NodeEvent::Kubelet => {
+            world.kubelet();
+            world.pass(1);
+        }
+        NodeEvent::ContainerDies(which) => {
+            let id = world.runtime.containers.get(which).map(|container| container.id.clone());
+            id.into_iter().for_each(|id| world.end(&id, 1));
+        }
+        NodeEvent::SandboxDies => {
+            let id = world.runtime.ready_sandbox().map(|sandbox| sandbox.id.clone());
+            id.into_iter().for_each(|id| world.end_sandbox(&id));
+        }
+        NodeEvent::CallFails => world.errors.push("broken".to_owned()),
+    }
+}
+
+/// What the calls of this kind were about.
+fn ended<'a>(world: &'a NodeWorld, call: &str) -> BTreeSet<&'a str> {
+    let of = world.calls.iter().filter_map(|text| text.strip_prefix(call));
+    of.flat_map(str::split_whitespace).collect()
+}
+
+proptest! {
+    #[test]
+    fn no_pod_is_restarted_twice_for_one_request_whatever_dies_between_two_steps(
+        events in prop::collection::vec(node_event(), 0..60),
+        rung in prop_oneof![Just("Pod"), Just("Containers"), Just("Container")],
+    ) {
+        let mut restart = request(json!({"rung": rung}));
+        restart.spec.empty_dirs = None;
+        let mut world = NodeWorld::new(restart, pod(json!({})));
+        for event in events {
+            let was_over = world.is_over();
+            let calls = world.calls.len();
+            happen(&mut world, event);
+            prop_assert!(!was_over || world.calls.len() == calls, "a call after the end");
+            let began = world.restart.status.as_ref().is_some_and(|s| s.runtime.is_some());
+            prop_assert!(world.calls.is_empty() || began, "a call before it was written");
+        }
+        world.errors.clear();
+        world.settle();
+        let begun = world.restart.status.clone().unwrap().runtime;
+        let sandboxes: BTreeSet<&str> =
+            &ended(&world, "StopSandbox ") | &ended(&world, "RemoveSandbox ");
+        let written: BTreeSet<&str> = begun.iter().map(|b| b.sandbox_id.as_str()).collect();
+        prop_assert!(sandboxes.is_subset(&written), "{sandboxes:?} of {written:?}");
+        prop_assert!(rung == "Pod" || sandboxes.is_empty());
+        let containers: BTreeSet<&str> =
+            begun.iter().flat_map(|b| &b.containers).filter_map(|c| c.container_id.as_deref()).collect();
+        prop_assert!(ended(&world, "StopContainers ").is_subset(&containers));
+        if world.phase() == Some(PodRestartPhase::Succeeded) && rung == "Pod" {
+            let old = sandboxes.iter().next().copied().unwrap_or_default();
+            prop_assert!(world.runtime.sandbox(old).is_none(), "the old one is gone");
+        }
+    }
+}
