@@ -6,11 +6,12 @@
 //! stays until the pod is there again. Pure, as the controllers are.
 
 use rekindle_controllers::pod_restart::{KeptPod, kept_pod, left_to_hand, refuse};
-use rekindle_controllers::{WriteOperation, WritePlan};
+use rekindle_controllers::{NamespacedName, WriteOperation, WritePlan, pods};
 use rekindle_ladder::LadderMode;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep};
 
+use crate::planner_role::ClusterLadders;
 use crate::restart_context::RestartContext;
 
 /// What is done for a request where ladders never act, and that has the only copy of a pod: when
@@ -58,6 +59,8 @@ pub(crate) fn refusal(
     }
     let rung = restart.spec.rung();
     let why = match (ladders.mode, rung.carried_out_by()) {
+        // its answer: the agent of the pod's node
+        (_, CarriedOutBy::Node) if is_of_agent(context, ladders, restart) => return None,
         (LadderMode::Observe, _) => {
             "the operator only observes: start it with --mode act".to_owned()
         }
@@ -69,6 +72,24 @@ pub(crate) fn refusal(
         }
     };
     Some(refuse(restart, why, now))
+}
+
+/// Whether an agent answers a request in place: it has begun to, or it can.
+fn is_of_agent(
+    context: &RestartContext<'_>,
+    ladders: &ClusterLadders,
+    restart: &PodRestart,
+) -> bool {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    if ladders.excludes(namespace) {
+        return false;
+    }
+    if restart.status.as_ref().is_some_and(|status| status.node_name.is_some()) {
+        return true;
+    }
+    let name = NamespacedName::new(namespace, restart.spec.pod_name.as_str());
+    let node = context.view.pod(&name).and_then(|pod| pods::node(pod));
+    node.is_some_and(|node| ladders.has_agent(context.view, node))
 }
 
 fn is_over(restart: &PodRestart) -> bool {

@@ -47,6 +47,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     let place = ledgers::place_of(view, pod);
     let status = place.ledger.and_then(|ledger| ledger.status.as_ref());
     let restarts = requests(context, name, status);
+    let authority = context.role.authority(view, pods::node(pod));
     let decide_with = |inputs: &DecisionInputs| {
         decide(&Situation {
             now,
@@ -59,7 +60,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
             limits,
             peers: &inputs.peers,
             rollback: inputs.rollback.as_ref(),
-            authority: context.role.authority(),
+            authority,
         })
     };
     // To read the inputs costs a walk over other pods, and most pods are well. A failure of a well
@@ -85,14 +86,16 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     if let Some(at) = decision.again_at {
         plan.look_again(at);
     }
-    match context.role.authority().mode {
+    match authority.mode {
         LadderMode::Act => {}
         LadderMode::Observe => return plan, // the ledger says all of it
     }
     match &decision.action {
         LadderAction::None => {}
         LadderAction::Restart(restart) => {
-            plan.then(WriteOperation::Create(pod_restart(restart, pod, &place).into()))
+            let mut request = pod_restart(restart, pod, &place);
+            request.metadata.annotations = policies::named_pods(context, pod);
+            plan.then(WriteOperation::Create(request.into()))
         }
         LadderAction::Fail { message } => plan.then(failed(pod, message)),
     }
@@ -352,7 +355,7 @@ pub(crate) fn status(context: &RestartContext<'_>, name: &NamespacedName, now: T
         let reach = match (not_enabled, unknown()) {
             (Some(why), _) => LadderReach::NotEnabled(why),
             (None, Some(why)) => LadderReach::Misread(why),
-            (None, None) => LadderReach::Pods(role.authority().in_place),
+            (None, None) => LadderReach::Pods(role.in_place_anywhere(view)),
         };
         let status = ladder_status(ladder, &reach, overlapped.as_deref(), now);
         if let Some(message) = overlapped.filter(|message| !tells_of_overlap(ladder, message)) {

@@ -47,7 +47,9 @@ pub use exhaustion::{
 };
 pub use figures::LadderFigures;
 pub use planner::{Planner, PlannerTask};
-pub use planner_role::{ClusterLadders, LADDER_LABEL, LADDER_LABEL_ENABLED, PlannerRole};
+pub use planner_role::{
+    AGENT_LABEL, AGENT_LABEL_VALUE, ClusterLadders, LADDER_LABEL, LADDER_LABEL_ENABLED, PlannerRole,
+};
 pub use policies::INCLUDES_ANNOTATION;
 pub use proposed_ladder::proposed_spec;
 pub use rekindle_controllers::node_lifecycle::NodeLifecycleSettings;

@@ -335,7 +335,7 @@ impl Planner {
     /// Writes events, unless the operator only observes: ledgers say what ladders would do, and it
     /// has no right to more.
     fn record(&mut self, notes: Vec<EventNote>, now: Tick) {
-        match self.role.authority().mode {
+        match self.role.mode() {
             LadderMode::Act => {}
             LadderMode::Observe => return,
         }

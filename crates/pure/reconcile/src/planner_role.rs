@@ -1,9 +1,12 @@
 //! What a planner runs: all of an engine of ours, a part of it, or ladders alone on a cluster that
 //! has controllers, a scheduler and kubelets of its own. Pure, as the controllers are.
 
+use k8s_openapi::api::core::v1::PodCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_controllers::{ClusterView, ControllerKey, NamespacedName, ResourceKind};
+use rekindle_controllers::{ClusterView, ControllerKey, NamespacedName, ResourceKind, ViewObject};
 use rekindle_ladder::{InPlaceSupport, LadderAuthority, LadderMode};
+use rekindle_types::held::HeldPod;
+use rekindle_types::pods::AnyPod;
 
 use crate::watched;
 use crate::work::WorkItem;
@@ -12,6 +15,11 @@ use crate::work::WorkItem;
 pub const LADDER_LABEL: &str = "rekindle.dev/ladder";
 /// See [`LADDER_LABEL`].
 pub const LADDER_LABEL_ENABLED: &str = "enabled";
+/// The label of an agent's pod, in the operator's namespace: where such a pod is ready, its node
+/// can restart pods in place.
+pub const AGENT_LABEL: &str = "rekindle.dev/component";
+/// See [`AGENT_LABEL`].
+pub const AGENT_LABEL_VALUE: &str = "agent";
 /// Never opted in, whatever its labels say: what a cluster needs to run at all.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
@@ -90,13 +98,29 @@ impl PlannerRole {
         }
     }
 
-    /// What may be done for a pod. On a cluster no node has an agent of ours.
-    pub(crate) fn authority(&self) -> LadderAuthority {
-        match self {
-            PlannerRole::Engine | PlannerRole::EngineWithoutLadders => LadderAuthority::default(),
-            PlannerRole::Cluster(ladders) => {
-                LadderAuthority { mode: ladders.mode, in_place: InPlaceSupport::NoAgent }
+    /// Whether decisions are carried out.
+    pub(crate) fn mode(&self) -> LadderMode {
+        self.cluster().map_or(LadderMode::Act, |ladders| ladders.mode)
+    }
+
+    /// What may be done for a pod of this node. On a cluster that depends on an agent there.
+    pub(crate) fn authority(&self, view: &ClusterView, node: Option<&str>) -> LadderAuthority {
+        let in_place = match self.cluster() {
+            None => InPlaceSupport::Available,
+            Some(ladders) if node.is_some_and(|node| ladders.has_agent(view, node)) => {
+                InPlaceSupport::Available
             }
+            Some(_) => InPlaceSupport::NoAgent,
+        };
+        LadderAuthority { mode: self.mode(), in_place }
+    }
+
+    /// Whether any pod can be restarted in place.
+    pub(crate) fn in_place_anywhere(&self, view: &ClusterView) -> InPlaceSupport {
+        match self.cluster() {
+            None => InPlaceSupport::Available,
+            Some(ladders) if ladders.agents(view).next().is_some() => InPlaceSupport::Available,
+            Some(_) => InPlaceSupport::NoAgent,
         }
     }
 
@@ -127,6 +151,31 @@ impl ClusterLadders {
     /// Whether ladders are never at work in a namespace, whatever its labels say.
     pub(crate) fn excludes(&self, namespace: &str) -> bool {
         namespace == SYSTEM_NAMESPACE || namespace == self.own_namespace
+    }
+
+    /// Whether an agent on this node takes PodRestarts up. Only a pod of the operator's own
+    /// namespace is believed: others may label theirs as they like.
+    pub(crate) fn has_agent(&self, view: &ClusterView, node: &str) -> bool {
+        view.pods_on(node).any(|pod| self.is_agent(pod))
+    }
+
+    fn agents<'a>(&'a self, view: &'a ClusterView) -> impl Iterator<Item = &'a HeldPod> {
+        let pods = view.in_namespace(ResourceKind::Pod, &self.own_namespace);
+        pods.filter_map(|object| match object {
+            ViewObject::Pod(pod) if self.is_agent(pod) => Some(pod.as_ref()),
+            _ => None,
+        })
+    }
+
+    fn is_agent(&self, pod: &HeldPod) -> bool {
+        let labels = pod.metadata.labels.as_ref();
+        let component = labels.and_then(|labels| labels.get(AGENT_LABEL));
+        let is_ready =
+            |condition: &PodCondition| condition.type_ == "Ready" && condition.status == "True";
+        pod.metadata.namespace.as_deref() == Some(self.own_namespace.as_str())
+            && component.is_some_and(|component| component == AGENT_LABEL_VALUE)
+            && pod.metadata.deletion_timestamp.is_none()
+            && pod.conditions().iter().any(is_ready)
     }
 
     /// Whether ladders are at work in a namespace.

@@ -1,6 +1,7 @@
 //! By what policy a pod's restarts go: the one lookup, for the ladder, for revisions and for
 //! ledgers. Pure, as the controllers are.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rekindle_controllers::events::EventNote;
@@ -103,6 +104,24 @@ fn included(ladder: &RestartLadder) -> impl Iterator<Item = &str> {
     let words = annotations.and_then(|all| all.get(INCLUDES_ANNOTATION));
     let words = words.into_iter().flat_map(|words| words.split(','));
     words.map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// On a PodRestart of a cluster: the pods of the node that it is meant for, as the agent there
+/// wants them named.
+const RESTART_INCLUDES_ANNOTATION: &str = "rekindle.dev/restart-includes";
+
+/// What an agent wants to be told of a pod that a ladder decides for: the ladder names it.
+pub(crate) fn named_pods(
+    context: &RestartContext<'_>,
+    pod: &HeldPod,
+) -> Option<BTreeMap<String, String>> {
+    context.role.cluster()?;
+    let is_static = is_mirror(pod).then_some(PodOfNode::Static);
+    let has_host_network = pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
+    let of_node = [is_static, has_host_network.then_some(PodOfNode::HostNetwork)];
+    let words: Vec<&str> = of_node.into_iter().flatten().map(PodOfNode::name).collect();
+    let named = !words.is_empty();
+    named.then(|| BTreeMap::from([(RESTART_INCLUDES_ANNOTATION.to_owned(), words.join(", "))]))
 }
 
 /// What of a ladder's annotation names no pods; none when all of it does.
