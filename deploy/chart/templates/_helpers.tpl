@@ -15,6 +15,23 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- define "rekindle.agentName" -}}
+{{ include "rekindle.name" . | trimSuffix "-operator" }}-agent
+{{- end }}
+
+{{- define "rekindle.agentSelector" -}}
+app.kubernetes.io/name: rekindle
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: agent
+{{- end }}
+
+{{- define "rekindle.agentLabels" -}}
+{{ include "rekindle.agentSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
 {{- define "rekindle.image" -}}
 {{- $repository := required "image.repository: no image is published yet, name one that has the static binary" .Values.image.repository -}}
 {{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}

@@ -5,6 +5,8 @@ use std::path::Path;
 use rekindle_testkit::{Engine, TIMEOUT, rekindle_path, text};
 use serde_json::Value;
 
+use crate::identity::with_token;
+
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/chart");
 const NAMESPACE: &str = "rekindle-system";
 const ACCOUNT: &str = "--as=system:serviceaccount:rekindle-system:rekindle-operator";
@@ -40,8 +42,12 @@ fn helm(engine: &Engine, arguments: &[&str]) -> String {
 
 /// Whether the operator's account may do this in namespace `default`.
 fn may(engine: &Engine, what: &str) -> bool {
+    account_may(engine, ACCOUNT, what)
+}
+
+fn account_may(engine: &Engine, account: &str, what: &str) -> bool {
     let words: Vec<&str> = what.split(' ').collect();
-    let output = engine.try_kubectl(&[&["auth", "can-i", ACCOUNT], &words[..]].concat(), "");
+    let output = engine.try_kubectl(&[&["auth", "can-i", account], &words[..]].concat(), "");
     output.status.success()
 }
 
@@ -162,6 +168,9 @@ fn the_chart_is_sound_and_refuses_values_that_it_does_not_know() {
     }
     for (value, named) in [
         ("mode=both", "mode"),
+        ("agent.enabled=true", "agent.enabled needs mode act"),
+        ("agent.maxRestarts=0", "maxRestarts"),
+        ("agent.criSocket=containerd.sock", "criSocket"),
         ("replicas=0", "replicas"),
         ("rights.everything=true", "everything"),
         ("limits.clusterBurst=0", "clusterBurst"),
@@ -181,6 +190,102 @@ fn the_chart_is_sound_and_refuses_values_that_it_does_not_know() {
     let output = engine.helm_command(&arguments).output().unwrap();
     let error = text(&output.stderr);
     assert!(!output.status.success() && error.contains("no image is published yet"), "{error}");
+}
+
+#[test]
+fn the_chart_holds_an_agent_to_its_own_node() {
+    let engine = Engine::start_with(&["--no-ladders"]);
+    engine.kubectl(&["create", "namespace", NAMESPACE]);
+    // no node has the label: the rights are tried, not the agent
+    let values = [
+        "--namespace",
+        NAMESPACE,
+        "--set=mode=act,agent.enabled=true",
+        "--set-string=agent.nodeSelector.nowhere=true",
+    ];
+    let manifest = rendered(&engine, &values).unwrap();
+    engine.kubectl_with(&["apply", "--namespace", NAMESPACE, "-f", "-"], &manifest);
+    let account = "--as=system:serviceaccount:rekindle-system:rekindle-agent";
+    let asked = [&ASKED[..], &["list podrestarts.rekindle.dev", "list nodes", "get leases"]];
+    let given: Vec<&str> =
+        asked.concat().into_iter().filter(|what| account_may(&engine, account, what)).collect();
+    assert_eq!(
+        given,
+        [
+            "list pods",
+            "patch podrestarts.rekindle.dev --subresource=status",
+            "list podrestarts.rekindle.dev",
+        ]
+    );
+    // kubectl reads what it patches
+    engine.apply(
+        "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reads-restarts}
+rules: [{apiGroups: [rekindle.dev], resources: [podrestarts, podrestarts/status], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reads-restarts}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reads-restarts}
+subjects: [{kind: ServiceAccount, name: rekindle-agent, namespace: rekindle-system}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: agent, namespace: rekindle-system}
+spec:
+  serviceAccountName: rekindle-agent
+  containers: [{name: agent, image: localhost/demo, args: [signal]}]
+---
+apiVersion: rekindle.dev/v1alpha1
+kind: PodRestart
+metadata: {name: free}
+spec: {podName: nothing}
+---
+apiVersion: rekindle.dev/v1alpha1
+kind: PodRestart
+metadata: {name: taken}
+spec: {podName: nothing}
+",
+    );
+    let patch = |name: &'static str, node: &str| {
+        let status = serde_json::json!({"status": {"message": "mine", "nodeName": node}});
+        ["patch", "podrestart", name, "--subresource=status", "--type=merge", "-p"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([status.to_string()])
+            .collect::<Vec<String>>()
+    };
+    let of_admin = patch("taken", "node-2");
+    engine.kubectl(&of_admin.iter().map(String::as_str).collect::<Vec<&str>>());
+    let bound = "--for=jsonpath={.spec.nodeName}=node-1";
+    engine.kubectl(&["wait", "pod/agent", "--namespace=rekindle-system", bound, TIMEOUT]);
+    let token = engine.kubectl(&[
+        "create",
+        "token",
+        "rekindle-agent",
+        "--namespace=rekindle-system",
+        "--bound-object-kind=Pod",
+        "--bound-object-name=agent",
+    ]);
+    let unbound =
+        engine.kubectl(&["create", "token", "rekindle-agent", "--namespace=rekindle-system"]);
+    for (token, name, node, expected) in [
+        (&token, "free", "node-2", Some("for its own node only")),
+        (&token, "free", "", Some("for its own node only")),
+        (&token, "taken", "node-1", Some("the agent of another node answers")),
+        (&unbound, "free", "node-1", Some("names no node")),
+        (&token, "free", "node-1", None),
+        (&token, "free", "node-2", Some("for its own node only")),
+    ] {
+        let arguments = patch(name, node);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = with_token(&engine, token.trim(), &arguments);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.success(), expected.is_none(), "{name} {node}: {said}");
+        assert!(said.contains(expected.unwrap_or("patched")), "{name} {node}: {said}");
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn exec(engine: &Engine, pod: &str, command: &str) -> String {
 }
 
 /// What kubectl says to somebody who has nothing but a token.
-fn with_token(engine: &Engine, token: &str, arguments: &[&str]) -> Output {
+pub(crate) fn with_token(engine: &Engine, token: &str, arguments: &[&str]) -> Output {
     let ca = engine.data_dir().join("pki/ca.crt");
     engine
         .kubectl_command(arguments)
