@@ -29,8 +29,8 @@ spec:
 ";
 
 /// The servers listen at `::`, and their Service has both families.
-fn dual_web(replicas: u8) -> String {
-    let listening = web(replicas, 1).replace("[server, ", "[server, --address, '::', ");
+pub fn dual_web(replicas: u8, grace_seconds: u8) -> String {
+    let listening = web(replicas, grace_seconds).replace("[server, ", "[server, --address, '::', ");
     listening.replace("type: NodePort", "type: NodePort\n  ipFamilyPolicy: PreferDualStack")
 }
 
@@ -45,7 +45,7 @@ fn reaches(engine: &Engine, host: &str, port: u16) -> bool {
 }
 
 /// The second entry of a list in an object.
-fn second(object: &serde_json::Value, pointer: &str) -> String {
+pub fn second(object: &serde_json::Value, pointer: &str) -> String {
     let list = object.pointer(pointer).and_then(|list| list.as_array()).unwrap();
     assert_eq!(list.len(), 2, "{pointer} of {object}");
     let entry = if list[1].is_string() { &list[1] } else { &list[1]["ip"] };
@@ -56,7 +56,7 @@ fn second(object: &serde_json::Value, pointer: &str) -> String {
 fn pods_and_services_are_reached_by_ipv6_and_everything_goes_with_the_engine() {
     let forwarding_before = fs::read_to_string(FORWARDING).unwrap();
     let mut engine = Engine::start_with(&["--dual-stack", "--nodes", "2"]);
-    engine.apply(&dual_web(2));
+    engine.apply(&dual_web(2, 1));
     let (address, node_port) = ready(&engine);
     let server = engine.get(&format!("pod/{}", replicas(&engine)[0]));
     engine.apply(SHELL);
@@ -132,7 +132,7 @@ fn pods_and_services_are_reached_by_ipv6_and_everything_goes_with_the_engine() {
 #[test]
 fn policies_hold_for_both_addresses_of_a_pod() {
     let engine = Engine::start_with(&["--dual-stack"]);
-    engine.apply(&dual_web(1));
+    engine.apply(&dual_web(1, 1));
     ready(&engine);
     engine.apply(SHELL);
     engine.wait_ready("shell");

@@ -4,6 +4,7 @@
 use rekindle_testkit::load::Load;
 use rekindle_testkit::{Engine, text};
 
+use crate::dual_stack::{dual_web, second};
 use crate::{ready, replicas, web};
 
 fn restart(engine: &Engine, pod: &str, rung: &str) {
@@ -67,6 +68,30 @@ fn restarts_of_the_only_replica_lose_no_connection() {
     }
     for load in [by_address, by_port] {
         load.until_answered(100);
+        let result = load.stop();
+        assert!(result.lost.is_empty(), "{}: {:?}", result.lost.len(), result.lost.first());
+    }
+}
+
+/// The order of the end is one for both addresses of a pod: rolling restarts, and the only replica.
+#[test]
+fn restarts_lose_no_connection_of_either_family() {
+    let engine = Engine::start_with(&["--dual-stack"]);
+    engine.apply(&patient(&dual_web(2, 10)));
+    let (address, _) = ready(&engine);
+    let second = second(&engine.get("service/web"), "/spec/clusterIPs");
+    let loads = [Load::start(&second, 80), Load::start(&address, 80)];
+    loads[0].until_answered(100);
+    engine.kubectl(&["rollout", "restart", "deployment/web"]);
+    ready(&engine);
+    engine.kubectl(&["scale", "deployment/web", "--replicas=1"]);
+    ready(&engine);
+    loads[0].until_answered(100);
+    for rung in ["pod", "containers"] {
+        restart(&engine, &replicas(&engine).remove(0), rung);
+        loads[0].until_answered(100);
+    }
+    for load in loads {
         let result = load.stop();
         assert!(result.lost.is_empty(), "{}: {:?}", result.lost.len(), result.lost.first());
     }
