@@ -131,7 +131,7 @@ impl DefinedVersions {
             source: OnceLock::new(),
         });
         Arc::new(Self {
-            conversion: ConversionWebhook::of_spec(&stored.key, spec),
+            conversion: ConversionWebhook::of_spec(&stored, spec),
             definition: stored,
             all: all.collect(),
             storage: spec.versions.iter().position(|version| version.storage).unwrap_or(0),

@@ -578,6 +578,20 @@ fn objects_stay_readable_when_another_version_is_stored() {
     assert_eq!(bench.get(&format!("{OLD}/a"))["spec"], json!({"size": "3x4"}));
 }
 
+/// The schemas of the definition say what is kept of an answer.
+#[test]
+fn a_changed_definition_asks_anew() {
+    let (mut bench, _) = Bench::with_sails("v1");
+    bench.create(NEW, new("a", 3, 4));
+    bench.lies(|response| response["convertedObjects"][0]["spec"]["area"] = 12.into());
+    assert_eq!(bench.get(&format!("{OLD}/a"))["spec"], json!({"size": "3x4"}));
+    let place = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/area";
+    let added = json!([{"op": "add", "path": place, "value": {"type": "integer"}}]);
+    let path = format!("{DEFINITIONS}/sails.example.org");
+    bench.patch("json-patch+json", &path, &added.to_string()).ok();
+    assert_eq!(bench.get(&format!("{OLD}/a"))["spec"], json!({"size": "3x4", "area": 12}));
+}
+
 #[test]
 fn webhooks_of_admission_see_the_version_of_the_request_also_of_what_is_deleted() {
     let (mut bench, _) = Bench::with_sails("v1");

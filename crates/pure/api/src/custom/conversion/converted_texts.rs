@@ -12,8 +12,8 @@ const BYTES_KEPT: usize = 4 << 20;
 /// What an entry costs beside its text.
 const ENTRY_BYTES: usize = 128;
 
-/// Objects in other versions, by what was asked. The same question has the same answer, so an
-/// entry counts as long as it is there.
+/// Objects in other versions, by what was asked under which version of the definition. The same
+/// question has the same answer, so an entry counts as long as it is there.
 #[derive(Default)]
 pub(crate) struct ConvertedTexts {
     generations: Mutex<TextGenerations>,

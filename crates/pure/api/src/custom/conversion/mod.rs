@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionSpec;
-use rekindle_store::{ObjectKey, Revision, StoredObject};
+use rekindle_store::{Revision, StoredObject};
 use rekindle_types::Tick;
 use sha2::{Digest, Sha256};
 
@@ -52,6 +52,9 @@ const ANSWER_BYTES_MAX: usize = 10 << 20;
 pub(super) struct ConversionWebhook {
     /// As upstream calls it.
     name: String,
+    /// Tells the version of the definition: another one may have another webhook, and has other
+    /// schemas.
+    definition: ContentDigest,
     location: WebhookLocation,
     ca_bundle: Bytes,
     review_version: &'static str,
@@ -59,7 +62,10 @@ pub(super) struct ConversionWebhook {
 
 impl ConversionWebhook {
     /// None where objects are not converted by a webhook.
-    pub(super) fn of_spec(key: &ObjectKey, spec: &CustomResourceDefinitionSpec) -> Option<Self> {
+    pub(super) fn of_spec(
+        stored: &StoredObject,
+        spec: &CustomResourceDefinitionSpec,
+    ) -> Option<Self> {
         let conversion = spec.conversion.as_ref()?;
         if conversion.strategy != "Webhook" || spec.versions.len() < 2 {
             return None;
@@ -67,9 +73,10 @@ impl ConversionWebhook {
         let webhook = conversion.webhook.as_ref()?;
         let client = webhook.client_config.as_ref()?;
         let known = |wanted: &String| review::VERSIONS.into_iter().find(|known| known == wanted);
-        let name = key.as_str().rsplit('/').next().unwrap_or_default();
+        let name = stored.key.as_str().rsplit('/').next().unwrap_or_default();
         Some(Self {
             name: format!("conversion_webhook_for_{name}"),
+            definition: Sha256::digest(&stored.value).into(),
             location: WebhookLocation::new(client.into())?,
             ca_bundle: client.ca_bundle.clone().map(|pem| pem.0.into()).unwrap_or_default(),
             review_version: webhook.conversion_review_versions.iter().find_map(known)?,
@@ -79,7 +86,7 @@ impl ConversionWebhook {
     /// What an object in this version is asked by.
     fn digest(&self, object: &[u8], target: &VersionCodec) -> ContentDigest {
         let mut digest = Sha256::new();
-        for part in [self.name.as_bytes(), target.api_version().as_bytes(), object] {
+        for part in [&self.definition[..], target.api_version().as_bytes(), object] {
             digest.update(part.len().to_le_bytes());
             digest.update(part);
         }
