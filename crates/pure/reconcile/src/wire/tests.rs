@@ -1,4 +1,5 @@
 use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use rekindle_controllers::events::EventWrite;
 use rekindle_controllers::plan::{EvictWrite, PatchTarget, ScaleWrite};
@@ -91,6 +92,48 @@ fn what_has_no_name_is_not_asked_for() {
     }
     let named = WriteOperation::CheckAbsent { id: pod("web-0"), uid: None };
     assert_eq!(asked(&named, None), "GET /api/v1/namespaces/shop/pods/web-0");
+}
+
+/// The kind of a definition that is served.
+fn custom_kind() -> ResourceKind {
+    let definition: CustomResourceDefinition = serde_json::from_value(json!({
+        "metadata": {"name": "kites.example.org"},
+        "spec": {
+            "group": "example.org", "scope": "Namespaced",
+            "names": {"plural": "kites", "kind": "Kite"},
+            "versions": [{"name": "v1", "served": true, "storage": true}],
+        },
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+    }))
+    .unwrap();
+    match ViewObject::from(definition) {
+        ViewObject::CustomResourceDefinition(held) => ResourceKind::Custom(held.kind.unwrap()),
+        other => panic!("another object: {}", other.id()),
+    }
+}
+
+/// A webhook that converts custom objects is asked for none of these.
+#[test]
+fn of_custom_objects_no_more_is_asked_for_than_their_metadata() {
+    let accepted = |write: &WriteOperation| {
+        let request = request_for(write, None).unwrap();
+        request.headers().get("accept").map(|accept| accept.to_str().unwrap().to_owned())
+    };
+    let writes = |id: &ObjectId| {
+        let patch = json!({"metadata": {"finalizers": null}});
+        [
+            WriteOperation::CheckAbsent { id: id.clone(), uid: None },
+            WriteOperation::Patch { id: id.clone(), part: PatchTarget::Whole, patch },
+            WriteOperation::CheckEmpty { of: id.clone() },
+            WriteOperation::DeleteAll { of: id.clone() },
+        ]
+    };
+    let kite = ObjectId::new(custom_kind(), NamespacedName::new("shop", "a"));
+    let forms: Vec<_> = writes(&kite).iter().map(|write| accepted(write).unwrap()).collect();
+    let form = |kind: &str| format!("application/json;as={kind};g=meta.k8s.io;v=v1");
+    let (one, all) = (form("PartialObjectMetadata"), form("PartialObjectMetadataList"));
+    assert_eq!(forms, [one.clone(), one, all.clone(), all]);
+    assert!(writes(&pod("web-0")).iter().all(|write| accepted(write).is_none()));
 }
 
 #[test]
