@@ -101,7 +101,8 @@ impl Containerd {
             .unwrap_or_else(|_| panic!("it does not boot: {}", self.log()));
     }
 
-    fn log(&self) -> String {
+    /// What it has written to its log.
+    pub fn log(&self) -> String {
         self.log.lock().expect("no writer has failed").join("\n")
     }
 

@@ -101,15 +101,33 @@ impl RestartTask {
                 RestartAction::StopContainers(plan) => {
                     let Some(pod) = &pod else { continue };
                     let stopped = self.agent.calls.stop_containers(pod, &plan).await;
-                    called(RuntimeCall::StopContainers, stopped, &mut progress, &seen);
+                    called(
+                        RuntimeCall::StopContainers,
+                        stopped,
+                        &mut progress,
+                        &seen,
+                        self.clock.now(),
+                    );
                 }
                 RestartAction::StopSandbox(id) => {
                     let stopped = self.agent.calls.stop_sandbox(&id).await;
-                    called(RuntimeCall::StopSandbox, stopped, &mut progress, &seen);
+                    called(
+                        RuntimeCall::StopSandbox,
+                        stopped,
+                        &mut progress,
+                        &seen,
+                        self.clock.now(),
+                    );
                 }
                 RestartAction::RemoveSandbox(id) => {
                     let removed = self.agent.calls.remove_sandbox(&id).await;
-                    called(RuntimeCall::RemoveSandbox, removed, &mut progress, &seen);
+                    called(
+                        RuntimeCall::RemoveSandbox,
+                        removed,
+                        &mut progress,
+                        &seen,
+                        self.clock.now(),
+                    );
                 }
                 RestartAction::Wait(until) => {
                     self.wait(&mut changes, &seen, &pod, Some(until)).await;
@@ -217,12 +235,13 @@ fn called(
     result: Result<(), CriError>,
     progress: &mut RestartProgress,
     restart: &PodRestart,
+    now: Tick,
 ) {
     match result {
         Ok(()) => progress.succeeded(call),
         Err(error) => {
             tracing::warn!(pod = pod_name(restart), %error, "failed to restart pod in place");
-            progress.failed(call, &error.to_string());
+            progress.failed(call, &error.to_string(), now);
         }
     }
 }

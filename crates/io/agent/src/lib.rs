@@ -28,6 +28,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 pub use pod_calls::PodCalls;
+pub use rekindle_cri_restart::RuntimeContainer;
 use rekindle_node::Clock;
 use rekindle_types::v1alpha1::PodRestart;
 use tokio::sync::Semaphore;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{join_all, try_join_all};
+use futures::future::join_all;
 use k8s_openapi::api::core::v1::{LifecycleHandler, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use rekindle_cri_restart::{
@@ -134,8 +134,9 @@ impl PodCalls {
     pub async fn stop_containers(&self, pod: &Pod, plan: &StopPlan) -> Result<(), CriError> {
         let began = Instant::now();
         for wave in &plan.waves {
-            try_join_all(wave.iter().map(|stop| self.stop_container(pod, stop, plan, began)))
-                .await?;
+            // to the end of each: a call that is dropped may not stop its container
+            let stops = wave.iter().map(|stop| self.stop_container(pod, stop, plan, began));
+            join_all(stops).await.into_iter().collect::<Result<Vec<()>, CriError>>()?;
         }
         Ok(())
     }
@@ -157,7 +158,7 @@ impl PodCalls {
         let grace = left();
         let request = StopContainerRequest {
             container_id: stop.id.clone(),
-            timeout: i64::try_from(grace.as_secs()).unwrap_or(i64::MAX),
+            timeout: i64::try_from(grace.as_micros().div_ceil(1_000_000)).unwrap_or(i64::MAX),
         };
         let limit = grace.to_std() + STOP_LIMIT;
         let stopped = self.0.call("StopContainer", &request, limit).await;

@@ -15,6 +15,7 @@
 //! another one, so a request that is taken up again after a crash ends nothing twice. What the
 //! driver remembers beside that ([`RestartProgress`]) may be lost at any point.
 
+mod evidence;
 mod pod_runtime;
 mod procedure;
 mod refusals;
@@ -22,8 +23,8 @@ mod stop_plan;
 
 pub use pod_runtime::{PodRuntime, RuntimeContainer, RuntimeContainerState, RuntimeSandbox};
 pub use procedure::{
-    NEW_SANDBOX_LATEST, RUNTIME_FAILURES_MAX, RUNTIME_SILENT_MAX, RestartAction, RestartProgress,
-    RestartSituation, RuntimeCall, next_action,
+    NEW_SANDBOX_LATEST, RUNTIME_SILENT_MAX, RestartAction, RestartProgress, RestartSituation,
+    RuntimeCall, next_action,
 };
 pub use refusals::{RESTART_INCLUDES_ANNOTATION, refusal};
 pub use stop_plan::{ContainerStop, MINIMUM_GRACE, StopPlan};

@@ -8,12 +8,15 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{Tick, TickDuration, span};
 
+use crate::evidence::last_end;
 use crate::refusals::refusal;
 use crate::{PodRuntime, RuntimeContainer, RuntimeContainerState, StopPlan};
 
-/// A call that failed this often in a row is not tried again: a network that cannot be taken down
+/// A stop that failed this often in a row is not tried again: a network that cannot be taken down
 /// would make the kubelet try for ever (openshift/origin#19604).
-pub const RUNTIME_FAILURES_MAX: u32 = 2;
+const STOP_TRIES_MAX: u32 = 2;
+/// The same of a removal. A container that the kubelet is starting just then holds it up.
+const REMOVE_TRIES_MAX: u32 = 5;
 /// How long the kubelet has to begin a new sandbox after the old one was removed.
 pub const NEW_SANDBOX_LATEST: TickDuration = TickDuration::from_secs(120);
 /// How long a runtime may give no answer before a request is given up.
@@ -44,6 +47,7 @@ pub struct RestartProgress {
     are_containers_stopped: bool,
     is_sandbox_stopped: bool,
     failures: u32,
+    not_before: Tick,
     last_error: String,
     silent_since: Option<Tick>,
     removal_seen: Option<Tick>,
@@ -82,8 +86,9 @@ impl RestartProgress {
     }
 
     /// A call has failed, with this error.
-    pub fn failed(&mut self, call: RuntimeCall, error: &str) {
+    pub fn failed(&mut self, call: RuntimeCall, error: &str, now: Tick) {
         self.failures += 1;
+        self.not_before = now + FAILURE_PAUSE;
         self.last_error = format!("failed to {}: {error}", call.text());
     }
 
@@ -194,7 +199,10 @@ fn begin(at: &RestartSituation<'_>, progress: &RestartProgress) -> RestartAction
         RestartedContainer {
             name: container.name.clone(),
             container_id: latest.map(|container| container.id.clone()),
-            last_end: over.and_then(|container| container.end.clone()),
+            last_end: last_end(
+                over.and_then(|container| container.end.as_ref()),
+                status_of(pod, &container.name),
+            ),
         }
     });
     let mut containers: Vec<RestartedContainer> = containers.collect();
@@ -237,11 +245,12 @@ fn go_on(
     }
     let removal_seen = *progress.removal_seen.get_or_insert(at.now);
     let starting = at.restart.spec.starting();
-    if is_running_again(at, begun, pod, runtime) {
-        return at.write(PodRestartPhase::Succeeded, at.restart.spec.done());
-    }
+    // also when all runs again already: the steps say when everything had ended
     if status.message.as_deref() != Some(starting) {
         return at.write(PodRestartPhase::Running, starting.to_owned());
+    }
+    if is_running_again(at, begun, pod, runtime) {
+        return at.write(PodRestartPhase::Succeeded, at.restart.spec.done());
     }
     if at.due() <= at.now {
         let limit = span::show(at.limit());
@@ -279,10 +288,13 @@ fn end(
     let fail = |why: String| at.write(PodRestartPhase::Failed, why);
     let sandbox = runtime.sandbox(&begun.sandbox_id)?;
     let is_of_pod = at.restart.spec.rung() == Rung::Pod;
-    let has_given_up = progress.failures >= RUNTIME_FAILURES_MAX;
+    let has_given_up = progress.failures >= STOP_TRIES_MAX;
     let running = still_running(begun, runtime);
     if sandbox.is_ready && !progress.are_containers_stopped && !running.is_empty() {
         // the sandbox's own stop ends what does not end by itself
+        if !has_given_up && at.now < progress.not_before {
+            return Some(RestartAction::Wait(progress.not_before));
+        }
         if !has_given_up {
             let pod_grace = at.pod.map_or(0, spec_grace_seconds);
             let grace = at.restart.spec.grace_period_seconds.unwrap_or(pod_grace);
@@ -297,9 +309,13 @@ fn end(
     if !is_of_pod {
         return None;
     }
-    if progress.failures >= RUNTIME_FAILURES_MAX {
+    let tries_max = if progress.is_sandbox_stopped { REMOVE_TRIES_MAX } else { STOP_TRIES_MAX };
+    if progress.failures >= tries_max {
         let error = &progress.last_error;
-        return Some(fail(format!("{error}; it was tried {RUNTIME_FAILURES_MAX} times")));
+        return Some(fail(format!("{error}; it was tried {tries_max} times")));
+    }
+    if progress.failures > 0 && at.now < progress.not_before {
+        return Some(RestartAction::Wait(progress.not_before));
     }
     let id = begun.sandbox_id.clone();
     // also of one that is not ready: its network may still be there

@@ -86,8 +86,13 @@ impl ClusterNode {
 
     /// A pod of the node with these fields of its spec, which runs.
     pub fn pod(&self, name: &str, spec: Value) -> Value {
+        self.labelled_pod(name, json!({}), spec)
+    }
+
+    /// The same with labels.
+    pub fn labelled_pod(&self, name: &str, labels: Value, spec: Value) -> Value {
         let mut pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
             "spec": {"nodeName": NODE, "terminationGracePeriodSeconds": 1,
                 "containers": [{"name": "app", "image": "localhost/busybox:test"}]},
         });

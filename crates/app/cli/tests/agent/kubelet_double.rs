@@ -13,9 +13,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use rekindle_agent::PodCalls;
 use rekindle_agent::cri::messages::EmptyResponse;
 use rekindle_agent::cri::{CriClient, CriError};
+use rekindle_agent::{PodCalls, RuntimeContainer};
 use rekindle_testkit::containerd::IMAGE;
 use serde_json::{Value, json};
 
@@ -52,6 +52,7 @@ impl KubeletDouble {
                     calls: PodCalls::new(CriClient::new(socket)),
                     cgroup,
                     starts: BTreeMap::new(),
+                    started: BTreeMap::new(),
                     sandboxes: made,
                 };
                 let mut turn = tokio::time::interval(RELIST);
@@ -80,6 +81,11 @@ impl Drop for KubeletDouble {
     }
 }
 
+/// As a kubelet writes times.
+fn seconds(at: jiff::Timestamp) -> String {
+    jiff::Timestamp::from_second(at.as_second()).unwrap().to_string()
+}
+
 struct NodePods {
     client: Client,
     node: String,
@@ -88,6 +94,8 @@ struct NodePods {
     cgroup: String,
     /// Starts of each container, by the pod's UID and its name; sandboxes count under no name.
     starts: BTreeMap<(String, String), u32>,
+    /// When each container was started.
+    started: BTreeMap<String, jiff::Timestamp>,
     sandboxes: Arc<AtomicU32>,
 }
 
@@ -144,7 +152,9 @@ impl NodePods {
                 Some(_) | None => self.start(&uid, spec, &sandbox, &config, container).await?,
             };
             if !runs_once {
-                statuses.push(self.status(&uid, container, &id, is_sidecar));
+                let of_it = seen.containers_of(&sandbox).filter(|c| c.name == container.name);
+                let last = of_it.filter(|c| c.end.is_some()).max_by_key(|c| c.attempt);
+                statuses.push((is_sidecar, self.status(&uid, container, &id, last)));
             }
         }
         self.report(pod, &sandbox, statuses).await
@@ -191,17 +201,32 @@ impl NodePods {
         let id = made.container_id;
         let request = StartContainerRequest { container_id: id.clone() };
         let _started: EmptyResponse = self.cri.call("StartContainer", &request, LIMIT).await?;
+        self.started.insert(id.clone(), jiff::Timestamp::now());
         Ok(id)
     }
 
-    fn status(&self, uid: &str, container: &Container, id: &str, is_init: bool) -> (bool, Value) {
+    fn status(
+        &self,
+        uid: &str,
+        container: &Container,
+        id: &str,
+        last: Option<&RuntimeContainer>,
+    ) -> Value {
         let starts = self.starts.get(&(uid.to_owned(), container.name.clone()));
-        let status = json!({
+        let started = |id: &str| self.started.get(id).map(|at| seconds(*at));
+        let mut status = json!({
             "name": container.name, "image": IMAGE, "imageID": "", "ready": true, "started": true,
             "restartCount": starts.map_or(0, |starts| starts - 1),
-            "containerID": format!("containerd://{id}"), "state": {"running": {}},
+            "containerID": format!("containerd://{id}"), "state": {"running": {"startedAt": started(id)}},
         });
-        (is_init, status)
+        if let Some((last, end)) = last.and_then(|last| Some((last, last.end.as_ref()?))) {
+            status["lastState"] = json!({"terminated": {
+                "exitCode": end.exit_code, "reason": end.reason,
+                "containerID": format!("containerd://{}", last.id), "startedAt": started(&last.id),
+                "finishedAt": end.finished_at.as_ref().map(|at| seconds(at.0)),
+            }});
+        }
+        status
     }
 
     async fn report(

@@ -10,4 +10,5 @@
 mod cluster_node;
 mod cri_requests;
 mod kubelet_double;
+mod ladder_in_place;
 mod restarts_in_place;

@@ -186,6 +186,9 @@ fn the_chart_is_sound_and_refuses_values_that_it_does_not_know() {
         let error = rendered(&engine, &[&format!("--set={value}")]).unwrap_err();
         assert!(error.contains(named), "{value}: {error}");
     }
+    let old = ["--kube-version=1.29.4", "--set=mode=act,agent.enabled=true"];
+    let error = rendered(&engine, &old).unwrap_err();
+    assert!(error.contains("agent.enabled needs Kubernetes 1.30"), "{error}");
     let arguments = ["template", "rekindle", CHART];
     let output = engine.helm_command(&arguments).output().unwrap();
     let error = text(&output.stderr);

@@ -67,6 +67,22 @@ fn a_network_that_cannot_be_taken_down_ends_the_restart_after_two_tries() {
 }
 
 #[test]
+fn a_container_that_is_just_starting_holds_the_removal_up_and_does_not_end_the_restart() {
+    let mut world = NodeWorld::new(request(json!({})), pod(json!({})));
+    while world.calls.last().is_none_or(|call| !call.starts_with("StopSandbox")) {
+        world.agent();
+    }
+    world.errors = vec!["container is in starting state".to_owned(); 4];
+    world.agent();
+    let paused = world.agent();
+    assert!(matches!(paused, RestartAction::Wait(_)), "not at once: {paused:?}");
+    world.settle();
+    assert_eq!(world.phase(), Some(PodRestartPhase::Succeeded), "{}", world.message());
+    let tries = world.calls.iter().filter(|call| call.starts_with("RemoveSandbox")).count();
+    assert_eq!(tries, 5, "{:?}", world.calls);
+}
+
+#[test]
 fn containers_that_do_not_stop_end_with_the_sandbox_or_fail_the_restart() {
     for (rung, phase) in
         [("Pod", PodRestartPhase::Succeeded), ("Containers", PodRestartPhase::Failed)]

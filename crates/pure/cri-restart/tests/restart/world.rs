@@ -137,7 +137,7 @@ impl NodeWorld {
         self.calls.push(format!("{call:?} {of}"));
         match self.errors.pop() {
             Some(error) => {
-                self.progress.failed(call, &error);
+                self.progress.failed(call, &error, self.now);
                 false
             }
             None => {

@@ -1,0 +1,66 @@
+//! Operator and agent together: a ladder that restarts a pod of a cluster in place.
+use std::process::Stdio;
+
+use rekindle_testkit::guarded_child::GuardedChild;
+use rekindle_testkit::{TIMEOUT, rekindle};
+use serde_json::json;
+
+use crate::cluster_node::{ClusterNode, NODE};
+
+const LADDER: &str = "
+apiVersion: rekindle.dev/v1alpha1
+kind: RestartLadder
+metadata: {name: sick}
+spec:
+  selector: {matchLabels: {app: sick}}
+  rungs: [{rung: Container, attempts: 1}, {rung: Pod, attempts: 1}, {rung: Recreate, attempts: 1}]
+";
+
+/// The first three starts of the container fail.
+const SICK: &str = "n=$(cat /out/n 2>/dev/null || echo 0); echo $((n + 1)) > /out/n; \
+     [ $n -ge 3 ] || exit 1; trap 'exit 3' TERM; while :; do sleep 1000 & wait; done";
+
+#[test]
+fn a_ladder_restarts_a_pod_in_place_where_its_node_has_an_agent() {
+    let mut node = ClusterNode::new();
+    node.start_agent();
+    node.engine.kubectl(&["create", "namespace", "rekindle-system"]);
+    node.engine.kubectl(&["label", "namespace", "default", "rekindle.dev/ladder=enabled"]);
+    // the agent's pod, as the chart makes it: that it is ready is what the operator looks at
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "agent", "namespace": "rekindle-system",
+            "labels": {"rekindle.dev/component": "agent"}},
+        "spec": {"nodeName": NODE, "containers": [{"name": "agent", "image": "localhost/busybox:test"}]},
+    });
+    node.engine.apply(&pod.to_string());
+    let ready =
+        ["wait", "pod/agent", "--namespace=rekindle-system", "--for=condition=Ready", TIMEOUT];
+    node.engine.kubectl(&ready);
+    let mut operator = rekindle();
+    operator.args(["operator", "--on-engine", "--mode", "act", "--kubeconfig"]);
+    operator.arg(node.engine.kubeconfig());
+    let mut operator = GuardedChild::start(operator.stderr(Stdio::piped()));
+    let lines = operator.all_lines();
+    node.engine.apply(LADDER);
+
+    let folder = tempfile::tempdir().unwrap();
+    let spec = json!({
+        "containers": [{"name": "app", "image": "localhost/busybox:test",
+            "command": ["/bin/sh", "-c", SICK], "volumeMounts": [{"name": "out", "mountPath": "/out"}]}],
+        "volumes": [{"name": "out", "hostPath": {"path": folder.path().display().to_string()}}],
+    });
+    let before = node.labelled_pod("sick", json!({"app": "sick"}), spec);
+    let asked = node.engine.until(&["podrestarts"], |restarts| {
+        restarts.values().any(|restart| restart["status"]["phase"] == "Succeeded")
+    });
+    let said: Vec<String> = lines.try_iter().collect();
+    assert_eq!(asked.len(), 1, "{asked:#?} {said:#?}");
+    let restart = asked.values().next().unwrap();
+    assert_eq!(restart["spec"]["rung"], "Pod");
+    assert_eq!(restart["spec"]["ladderName"], "sick");
+    assert_eq!(restart["status"]["nodeName"], NODE);
+    let end = &restart["status"]["runtime"]["containers"][0]["lastEnd"];
+    assert_eq!(end["exitCode"], 1, "{restart:#}");
+    assert_eq!(node.engine.get("pod/sick")["metadata"]["uid"], before["metadata"]["uid"]);
+}
