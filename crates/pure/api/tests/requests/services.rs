@@ -289,6 +289,29 @@ fn a_headless_service_has_no_address_and_gets_none() {
     assert_eq!(bare["spec"]["ipFamilies"], json!(["IPv4", "IPv6"]));
 }
 
+/// A kubelet lists the Services that have an address so.
+#[test]
+fn services_are_selected_by_their_address_and_type() {
+    let mut bench = Bench::new();
+    post(&mut bench, "headless", json!({"clusterIP": "None"})).ok();
+    post(&mut bench, "alias", json!({"type": "ExternalName", "externalName": "example.org"})).ok();
+    let web = post(&mut bench, "web", json!({"type": "NodePort"})).ok();
+    let address = web["spec"]["clusterIP"].as_str().unwrap();
+    for (selector, selected) in [
+        ("spec.clusterIP!=None,spec.clusterIP!=", vec!["web"]),
+        ("spec.clusterIP=None", vec!["headless"]),
+        (&format!("spec.clusterIP={address}"), vec!["web"]),
+        ("spec.type=ExternalName", vec!["alias"]),
+        ("spec.type!=ExternalName,metadata.name!=web", vec!["headless"]),
+    ] {
+        let selector = selector.replace('=', "%3D").replace('!', "%21");
+        let list = bench.get(&format!("{SERVICES}?fieldSelector={selector}"));
+        let items = list["items"].as_array().unwrap().iter();
+        let names: Vec<_> = items.map(|item| item["metadata"]["name"].as_str().unwrap()).collect();
+        assert_eq!(names, selected, "{selector}");
+    }
+}
+
 #[test]
 fn a_load_balancer_without_ports_of_the_nodes_gets_none() {
     let mut bench = Bench::new();

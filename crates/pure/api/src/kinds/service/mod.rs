@@ -36,6 +36,8 @@ impl ApiKind for Service {
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const NAME_RULE: NameRule = NameRule::Dns1035Label;
     const CREATES_ON_UPDATE: bool = true;
+    /// A kubelet lists the Services that have an address by them.
+    const SELECTABLE_FIELDS: &'static [&'static str] = &["spec.clusterIP", "spec.type"];
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Type", "string", "How the Service is exposed."),
@@ -64,6 +66,15 @@ impl ApiKind for Service {
 
     fn validate(&self) -> Vec<FieldError> {
         validate::all(self)
+    }
+
+    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
+        let spec = self.spec.as_ref();
+        let address = spec.and_then(|spec| spec.cluster_ip.as_ref());
+        let service_type = spec.and_then(|spec| spec.type_.as_ref());
+        [("spec.clusterIP", address), ("spec.type", service_type)]
+            .map(|(field, value)| (field, text(value).to_owned()))
+            .to_vec()
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
