@@ -26,10 +26,12 @@ pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
     engine.signal(if args.leave_pods { Signal::QUIT } else { Signal::TERM })?;
     engine.wait()?;
     output::tell(format!("engine {} ended", engine.pid()));
-    Ok(ExitCode::SUCCESS)
+    // it may have been killed before it had ended everything
+    if args.leave_pods { Ok(ExitCode::SUCCESS) } else { clean_up(path) }
 }
 
-/// Ends the pods that a killed engine left running, as that engine would have.
+/// Ends the pods that a killed engine left running, as that engine would have. After one that ended
+/// by itself there is nothing to do.
 fn clean_up(path: &Path) -> anyhow::Result<ExitCode> {
     let Some(settings) = EngineSettings::kept(path)? else {
         return Ok(ExitCode::SUCCESS); // the last one took everything away, or came not far enough to make anything

@@ -1,8 +1,11 @@
 //! `rekindle down`: pods end gracefully, whoever ends them, and nothing is left on the machine.
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Instant;
 
-use rekindle_testkit::{Engine, text};
+use rekindle_testkit::{Engine, PATIENCE, rekindle, text};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Two pods that write down how they are asked to end, on the host, and are not Ready before they
 /// listen; one has a volume that is a mount.
@@ -222,6 +225,36 @@ fn down_after_a_killed_engine_ends_its_pods_gracefully_and_leaves_nothing() {
     let again = started.engine.rekindle(&["down"]);
     assert!(again.status.success());
     assert!(!text(&again.stdout).contains("ended pod"), "{}", text(&again.stdout));
+}
+
+#[test]
+fn down_ends_what_an_engine_left_that_was_killed_while_it_was_waited_for() {
+    let mut started = start();
+    let engine = started.engine.pid();
+    kill_process(Pid::from_raw(engine.cast_signed()).unwrap(), Signal::STOP).unwrap();
+    let mut down = rekindle();
+    down.args(["down", "--data-dir"]).arg(started.engine.data_dir());
+    let down = down.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !has_pending_sigterm(engine) {
+        assert!(Instant::now() < deadline, "down asks no engine to end");
+        std::thread::yield_now();
+    }
+    started.engine.kill();
+    let down = down.wait_with_output().unwrap();
+    assert!(down.status.success(), "{}{}", text(&down.stdout), text(&down.stderr));
+    for line in [format!("engine {engine} ended"), "ended pod default/tidy".to_owned()] {
+        assert!(text(&down.stdout).contains(&line), "{line}: {}", text(&down.stdout));
+    }
+    started.assert_ended_gracefully_and_left_nothing();
+}
+
+/// Whether a stopped process is to take a SIGTERM when it goes on.
+fn has_pending_sigterm(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap();
+    let pending = u64::from_str_radix(pending.trim(), 16).unwrap();
+    pending & 1 << (Signal::TERM.as_raw() - 1) != 0
 }
 
 #[test]
