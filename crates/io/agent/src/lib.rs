@@ -2,8 +2,9 @@
 //! carries out PodRestarts in place, by the calls of the container runtime.
 //!
 //! ```text
-//! API ──watch──► observed ──► carry_out (cri-restart decides) ──► runtime: stop, remove
-//!     ◄──────── status of PodRestarts ─┘                          kubelet: makes it again
+//! API --watch--> observed --> carry_out (cri-restart decides) --> runtime: stop, remove
+//!  ^                             |                                kubelet: makes it again
+//!  +--- status of PodRestarts ---+
 //! ```
 //! It keeps nothing on disk. What it has begun stands in the status of the PodRestart before it is
 //! done, and the kubelet starts again what was ended. Nothing is listed but when a watch begins.

@@ -4,7 +4,7 @@
 //!
 //! With second addresses it is on at the bridge and at pods' `eth0`, and nothing configures itself:
 //! no link-local address, no router advertisement, no redirect, no test for duplicates. Neighbours
-//! are told by the agent, as for IPv4.
+//! are set by the agent, as for IPv4.
 
 use std::io::ErrorKind;
 

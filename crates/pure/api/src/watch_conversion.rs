@@ -2,7 +2,7 @@
 //! webhook has answered. See [`crate::custom`].
 //!
 //! ```text
-//!   state, changes ──▶ waiting ──▶ questions ──▶ the front asks ──▶ answers ──▶ ready ──▶ lines
+//!   state, changes --> waiting --> questions --> the front asks --> answers --> ready --> lines
 //! ```
 
 use std::collections::VecDeque;

@@ -63,12 +63,12 @@ mod tests {
             let kubelet = kubelet.map(status);
             last_end(runtime.as_ref(), kubelet.as_ref()).map(|end| (end.exit_code, end.message))
         };
-        let told = Some((7, Some("out of wine".to_owned())));
+        let expected = Some((7, Some("out of wine".to_owned())));
         assert_eq!(code(None, None), None);
-        assert_eq!(code(None, Some(100)), told);
+        assert_eq!(code(None, Some(100)), expected);
         assert_eq!(code(Some(100_500), None), Some((9, None)));
-        assert_eq!(code(Some(100_500), Some(100)), told, "the same end");
+        assert_eq!(code(Some(100_500), Some(100)), expected, "the same end");
         assert_eq!(code(Some(105_000), Some(100)), Some((9, None)), "the kubelet is behind");
-        assert_eq!(code(Some(90_000), Some(100)), told);
+        assert_eq!(code(Some(90_000), Some(100)), expected);
     }
 }

@@ -3,12 +3,12 @@
 //! in, the next action out.
 //!
 //! ```text
-//! absent ─► Refused                           nothing was done
-//!    │
-//!    ▼ written: sandbox, containers, evidence
-//! Running ─► stop containers ─► stop sandbox ─► remove sandbox ─► wait for the kubelet ─► Succeeded
-//!    │                             (rung Pod)     (rung Pod)
-//!    └─► Failed                               the runtime refused twice, or it took too long
+//! absent -> Refused                           nothing was done
+//!    |
+//!    v written: sandbox, containers, evidence
+//! Running -> stop containers -> stop sandbox -> remove sandbox -> wait for the kubelet -> Succeeded
+//!    |                             (rung Pod)     (rung Pod)
+//!    +--> Failed                              the runtime failed too often, or it took too long
 //! ```
 //!
 //! The status says which sandbox and which containers a request was begun on. No action names

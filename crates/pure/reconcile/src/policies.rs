@@ -110,7 +110,7 @@ fn included(ladder: &RestartLadder) -> impl Iterator<Item = &str> {
 /// wants them named.
 const RESTART_INCLUDES_ANNOTATION: &str = "rekindle.dev/restart-includes";
 
-/// What an agent wants to be told of a pod that a ladder decides for: the ladder names it.
+/// What a request has to name before an agent takes this pod: the ladder has named it.
 pub(crate) fn named_pods(
     context: &RestartContext<'_>,
     pod: &HeldPod,

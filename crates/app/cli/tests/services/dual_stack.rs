@@ -85,7 +85,7 @@ fn pods_and_services_are_reached_by_ipv6_and_everything_goes_with_the_engine() {
     assert!(reaches(&engine, &node_ip, node_port), "a port of the node, from a pod");
     assert!(answers("127.0.0.1", node_port));
 
-    // what the pod is told of itself and of names
+    // what the pod knows of itself and of names
     let ips = in_shell(&engine, "echo $IPS");
     assert!(ips.trim().ends_with(&format!(",{shell_ip}")), "{ips}");
     let hosts = in_shell(&engine, "cat /etc/hosts");

@@ -1,9 +1,9 @@
 //! Sends events to a server, many at a time.
 //!
 //! ```text
-//!  queue ──▶ batch: 400 events, or 30 s ──▶ EventList ──▶ POST ──▶ the next batch
-//!                                                   ▲       │ fails
-//!                                                   └── 10 s, 15 s, 22 s, 34 s: then it is lost
+//!  queue --> batch: 400 events, or 30 s --> EventList --> POST --> the next batch
+//!                                                   ^      | fails
+//!                                                   +------+ 10 s, 15 s, 22 s, 34 s: then it is lost
 //! ```
 //! Batches go one after the other, so that the server sees events in their order. Requests never
 //! wait: while the server is slow or away, the queue fills. Further events are lost and counted.

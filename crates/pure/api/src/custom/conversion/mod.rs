@@ -6,9 +6,9 @@
 //! both to the front and back. [`converted_texts`] keeps what was converted.
 //!
 //! ```text
-//!   stored text ──▶ text in the version of the request ──▶ the request ──▶ object
-//!                                                                           │
-//!   the answer ◀── converted back, before the write ◀── text to be stored ◀─┘
+//!   stored text --> text in the version of the request --> the request --> object
+//!                                                                           |
+//!   the answer <-- converted back, before the write <-- text to be stored <-+
 //! ```
 //! So a write whose object cannot be converted does not happen, and nothing of a write that
 //! happened depends on a webhook.
