@@ -45,6 +45,8 @@ use super::work_pool::WorkPool;
 
 /// How long a request may take with all webhooks that it has to ask; upstream's limit of requests.
 const REQUEST_WITHIN: Duration = Duration::from_secs(60);
+/// Answers of webhooks up to this size are read where the request is served.
+const LIGHT_ANSWER_BYTES: usize = 256 << 10;
 
 /// What a front is made of.
 pub struct FrontParts {
@@ -309,35 +311,40 @@ impl Front {
         let user = request.identity.name().to_owned();
         let request = Arc::new(request);
         let mut session = AdmissionSession::default();
+        let mut answers = Vec::new();
         let deadline = Instant::now() + REQUEST_WITHIN;
         let outcome = loop {
             let handled;
-            (handled, session) = self.handle_once(caller, (&request, &who), session).await;
+            (handled, session) =
+                self.handle_once(caller, (&request, &who), (session, answers)).await;
             let RequestOutcome::Webhooks(questions) = handled else { break handled };
-            let answers = webhooks::ask_all(&self.pods, questions, deadline).await;
+            answers = webhooks::ask_all(&self.pods, questions, deadline).await;
             // what was cut off is no answer, also where a webhook may fail
             if Instant::now() >= deadline {
                 let message = "request did not complete within the allotted timeout";
                 break RequestOutcome::Answer(ApiError::timed_out(message).into());
             }
-            session.answer(answers);
         };
         HandledRequest { outcome, user, share }
     }
 
-    /// Asks the core: here, or on a thread of the pool when a client's request is heavy.
+    /// Asks the core: here, or on a thread of the pool when a client's request is heavy, or what
+    /// webhooks have answered is long. That is read in the same place.
     async fn handle_once(
         &self,
         caller: &RequestSource,
         (request, who): (&Arc<ApiRequest>, &ClientIdentity),
-        session: AdmissionSession,
+        (mut session, answers): (AdmissionSession, Vec<Result<Bytes, String>>),
     ) -> (RequestOutcome, AdmissionSession) {
+        let answered_bytes: usize = answers.iter().flatten().map(Bytes::len).sum();
+        let is_heavy = || answered_bytes > LIGHT_ANSWER_BYTES || self.api.is_heavy(request);
         match (caller, who) {
-            (RequestSource::Connected(_), ClientIdentity::User(user))
-                if self.api.is_heavy(request) =>
-            {
+            (RequestSource::Connected(_), ClientIdentity::User(user)) if is_heavy() => {
                 let (api, request) = (self.api.clone(), Arc::clone(request));
-                let work = move || (handle(&api, &request, &session), session);
+                let work = move || {
+                    session.answer(answers);
+                    (handle(&api, &request, &session), session)
+                };
                 let handled = self.pool.run(user, work).await;
                 self.tell_of_burst();
                 handled.unwrap_or_else(|error| {
@@ -347,7 +354,10 @@ impl Front {
             (
                 RequestSource::Connected(_) | RequestSource::InProcess(_),
                 ClientIdentity::User(_) | ClientIdentity::Anonymous,
-            ) => (handle(&self.api, request, &session), session),
+            ) => {
+                session.answer(answers);
+                (handle(&self.api, request, &session), session)
+            }
         }
     }
 }

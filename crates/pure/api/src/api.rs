@@ -16,7 +16,7 @@ use crate::admission_session::AdmissionSession;
 use crate::audit_notes::AuditNotes;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, ClientIdentity};
-use crate::call::{ApiCall, ObjectPart};
+use crate::call::{ApiCall, ObjectPart, WrittenVersion};
 use crate::certificates::{self, FollowedRequests, SignatureVerifier};
 use crate::custom::{self, ResumedDefinitions};
 use crate::discovery::{self, Discovery};
@@ -163,7 +163,7 @@ impl Api {
         }
         let mut outcome = outcome.unwrap_or_else(|error| RequestOutcome::Answer(error.into()));
         if let RequestOutcome::Watch(watch) = &mut outcome {
-            watch.stream.convert_with(&self.shared);
+            watch.stream.follow_definition(&self.shared);
         }
         match accept::preferred_encoding(&request.accept) {
             AnswerEncoding::Json => outcome,
@@ -392,7 +392,15 @@ impl Api {
             return Err(ApiError::no_such_path());
         }
         if path.subresource == PROXY && entry.subresources.contains(&Subresource::Proxy) {
-            let call = ApiCall { api: &self.shared, entry, path, options, request, session };
+            let call = ApiCall {
+                api: &self.shared,
+                entry,
+                path,
+                options,
+                request,
+                session,
+                written_in: WrittenVersion::Storage,
+            };
             return subresources::proxy::connect(&call);
         }
         let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
@@ -403,7 +411,15 @@ impl Api {
         if path.is_watch {
             return self.serve_old_watch((request, session), (entry, path), options);
         }
-        let call = ApiCall { api: &self.shared, entry, path, options, request, session };
+        let call = ApiCall {
+            api: &self.shared,
+            entry,
+            path,
+            options,
+            request,
+            session,
+            written_in: WrittenVersion::Storage,
+        };
         if path.subresource.is_empty() {
             // before anything is written
             call.form()?;
@@ -434,7 +450,15 @@ impl Api {
             let selected: Vec<&str> = selected.into_iter().filter(|s| !s.is_empty()).collect();
             options.field_selector = selected.join(",");
         }
-        let call = ApiCall { api: &self.shared, entry, path: &path, options, request, session };
+        let call = ApiCall {
+            api: &self.shared,
+            entry,
+            path: &path,
+            options,
+            request,
+            session,
+            written_in: WrittenVersion::Storage,
+        };
         verbs::watch::watch(&call)
     }
 }

@@ -33,6 +33,16 @@ pub(crate) struct ApiCall<'a> {
     pub(crate) options: RequestOptions,
     pub(crate) request: &'a ApiRequest,
     pub(crate) session: &'a AdmissionSession,
+    pub(crate) written_in: WrittenVersion,
+}
+
+/// The version that a change of an object is stored in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WrittenVersion {
+    /// That of the definition: a webhook may have to convert it.
+    Storage,
+    /// The one that the object is in already: no webhook is asked.
+    AsStored,
 }
 
 /// How often a read-modify-write is tried again when somebody else writes in between. Each attempt
@@ -63,14 +73,22 @@ impl<'a> ApiCall<'a> {
         RequestContext { now: self.request.now, identity: &self.request.identity }
     }
 
-    /// The same request in another version of the kind.
-    pub(crate) fn in_version<'b>(&self, entry: &'b Arc<KindEntry>) -> ApiCall<'b>
+    /// The same request in the version that its object is stored in, and stays in.
+    pub(crate) fn in_stored_version<'b>(&self, entry: &'b Arc<KindEntry>) -> ApiCall<'b>
     where
         'a: 'b,
     {
         let options = self.options.clone();
         let Self { api, path, request, session, .. } = *self;
-        ApiCall { api, entry, path, options, request, session }
+        ApiCall {
+            api,
+            entry,
+            path,
+            options,
+            request,
+            session,
+            written_in: WrittenVersion::AsStored,
+        }
     }
 
     pub(crate) fn form(&self) -> Result<Representation, ApiError> {
@@ -147,6 +165,17 @@ impl<'a> ApiCall<'a> {
     pub(crate) fn read(&self, object: &Arc<StoredObject>) -> Result<Arc<dyn AnyObject>, ApiError> {
         let shown = ObjectConversion::of_call(self).object(self.entry, object)?;
         self.api.read(self.entry, &shown)
+    }
+
+    /// Whether a change of this stored object leaves it in its version.
+    pub(crate) fn keeps_version(&self, stored: &StoredObject) -> bool {
+        let codec = &self.entry.codec;
+        match self.written_in {
+            WrittenVersion::Storage => codec.is_stored_form(&stored.value),
+            WrittenVersion::AsStored => {
+                codec.converted().is_some_and(|codec| codec.is_of(&stored.value))
+            }
+        }
     }
 
     /// A stored object as an answer of this form shows it. Metadata alone is shown as it is stored.

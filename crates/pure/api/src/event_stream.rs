@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::admission_session::WebhookQuestion;
 use crate::protobuf;
-use crate::registry::KindEntry;
+use crate::registry::{KindEntry, KindOrigin};
 use crate::represent::{BookmarkKind, ObjectRenderer};
 use crate::request::{AnswerEncoding, Representation};
 use crate::selectors::Selection;
@@ -38,6 +38,8 @@ pub struct EventStream {
     encoding: AnswerEncoding,
     /// What converts the objects, where a webhook does.
     conversion: Option<WatchConversion>,
+    /// Where the definition of the kind is looked up, if it has one.
+    definitions: Option<Arc<ApiShared>>,
 }
 
 /// What a watch shows, and how.
@@ -121,16 +123,43 @@ impl EventStream {
             encoded,
             encoding: AnswerEncoding::Json,
             conversion: None,
+            definitions: None,
         }
     }
 
-    /// Converts what it shows, if webhooks do that for its kind. To be called before the first
-    /// event. Metadata alone is shown as it is stored.
-    pub(crate) fn convert_with(&mut self, api: &Arc<ApiShared>) {
+    /// Shows objects as the definition of their kind says, if it has one: converts them if
+    /// webhooks do that, and ends when the definition changes, as upstream. To be called before the
+    /// first event. Metadata alone is shown as it is stored.
+    pub(crate) fn follow_definition(&mut self, api: &Arc<ApiShared>) {
         let is_whole = !matches!(self.shown.form, Representation::Metadata(_));
-        if is_whole && self.shown.entry.codec.converted().is_some() {
+        match self.shown.entry.origin {
+            KindOrigin::Definition(_) if is_whole => self.definitions = Some(Arc::clone(api)),
+            KindOrigin::Definition(_) | KindOrigin::BuiltIn => return,
+        }
+        if self.shown.entry.codec.converted().is_some() {
             self.conversion = Some(WatchConversion::new(Arc::clone(api)));
         }
+    }
+
+    /// Ends the watch if the definition of its kind says something else now. What the next events
+    /// show may be in a version that the old one does not know. The client watches again, from the
+    /// last revision that it has seen.
+    fn end_if_outdated(&mut self) -> bool {
+        let Some(api) = &self.definitions else { return false };
+        if let Some(current) = api.custom.unchanged(api, &self.shown.entry) {
+            self.shown.entry = current;
+            return false;
+        }
+        self.end_with(WatchSource::Ended);
+        true
+    }
+
+    /// Forgets what was not sent yet.
+    fn end_with(&mut self, source: WatchSource) {
+        self.initial.clear();
+        self.end_mark = None;
+        self.conversion = None;
+        self.source = source;
     }
 
     /// What webhooks have to be asked before there is a next event: none, most of the time.
@@ -237,6 +266,9 @@ impl EventStream {
                 conversion.gather(event, || pull(watch));
                 continue;
             }
+            if self.end_if_outdated() {
+                return Poll::Ready(None);
+            }
             if let Some(line) = self.line_of(event, now) {
                 return Poll::Ready(Some(line));
             }
@@ -245,6 +277,11 @@ impl EventStream {
 
     /// The next line of what is converted, or the next step towards it.
     fn next_converted(&mut self, now: Tick) -> ConvertedLine {
+        if self.conversion.as_ref().is_some_and(WatchConversion::is_gathered)
+            && self.end_if_outdated()
+        {
+            return ConvertedLine::Again;
+        }
         let Some(conversion) = &mut self.conversion else { return ConvertedLine::None };
         match conversion.next(&self.shown, (&mut self.initial, now)) {
             Ok(ConvertedItem::Of(WatchItem::State(object))) => match self.shown.selects(&object) {
@@ -259,10 +296,7 @@ impl EventStream {
             Ok(ConvertedItem::Waits) => ConvertedLine::Waits,
             Ok(ConvertedItem::None) => ConvertedLine::None,
             Err(error) => {
-                self.initial.clear();
-                self.end_mark = None;
-                self.conversion = None;
-                self.source = WatchSource::Failed(error);
+                self.end_with(WatchSource::Failed(error));
                 ConvertedLine::Again
             }
         }

@@ -19,8 +19,10 @@ use crate::event_stream::WatchView;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 
-/// How many objects of the state, or changes, are converted together.
+/// How many objects of the state, or changes, are converted together at most.
 const ITEMS_MAX: usize = 250;
+/// The size of their texts from which on no further one is taken.
+const ITEMS_BYTES_MAX: usize = 2 << 20;
 
 /// What a watch shows.
 #[derive(Clone)]
@@ -29,6 +31,30 @@ pub(crate) enum WatchItem {
     State(Arc<StoredObject>),
     /// A change.
     Event(StoreEvent),
+}
+
+/// What is to be converted together, in order.
+#[derive(Default)]
+struct WaitingItems {
+    items: Vec<WatchItem>,
+    bytes: usize,
+}
+
+impl WaitingItems {
+    fn push(&mut self, item: WatchItem) {
+        self.bytes += match &item {
+            WatchItem::State(object) => object.value.len(),
+            WatchItem::Event(StoreEvent::Put { object, previous }) => {
+                object.value.len() + previous.as_ref().map_or(0, |previous| previous.value.len())
+            }
+            WatchItem::Event(StoreEvent::Delete { previous, .. }) => previous.value.len(),
+        };
+        self.items.push(item);
+    }
+
+    fn is_full(&self) -> bool {
+        self.items.len() >= ITEMS_MAX || self.bytes >= ITEMS_BYTES_MAX
+    }
 }
 
 /// What a conversion has next.
@@ -47,7 +73,7 @@ pub(crate) enum ConvertedItem {
 pub(crate) struct WatchConversion {
     api: Arc<ApiShared>,
     session: AdmissionSession,
-    waiting: Vec<WatchItem>,
+    waiting: WaitingItems,
     ready: VecDeque<WatchItem>,
     /// What the source has said after the last change that waits.
     trouble: Option<StoreError>,
@@ -58,14 +84,19 @@ impl WatchConversion {
         Self {
             api,
             session: AdmissionSession::default(),
-            waiting: Vec::new(),
+            waiting: WaitingItems::default(),
             ready: VecDeque::new(),
             trouble: None,
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.ready.is_empty() && self.trouble.is_none()
+        self.waiting.items.is_empty() && self.ready.is_empty() && self.trouble.is_none()
+    }
+
+    /// Whether the next step reads or converts objects.
+    pub(crate) fn is_gathered(&self) -> bool {
+        !self.waiting.items.is_empty() && self.ready.is_empty()
     }
 
     pub(crate) fn questions(&self) -> Vec<WebhookQuestion> {
@@ -83,7 +114,7 @@ impl WatchConversion {
         mut pull: impl FnMut() -> Poll<Option<Result<StoreEvent, StoreError>>>,
     ) {
         self.waiting.push(WatchItem::Event(event));
-        while self.waiting.len() < ITEMS_MAX {
+        while !self.waiting.is_full() {
             match pull() {
                 Poll::Ready(Some(Ok(event))) => self.waiting.push(WatchItem::Event(event)),
                 Poll::Ready(Some(Err(error))) => {
@@ -111,20 +142,23 @@ impl WatchConversion {
         if !self.session.questions().is_empty() {
             return Ok(ConvertedItem::Waits);
         }
-        if self.waiting.is_empty() {
+        if self.waiting.items.is_empty() {
             if let Some(error) = self.trouble.take() {
                 return Err(error.into());
             }
-            let some = state.len().min(ITEMS_MAX);
-            self.waiting.extend(state.drain(..some).map(WatchItem::State));
+            while !self.waiting.is_full()
+                && let Some(object) = state.pop_front()
+            {
+                self.waiting.push(WatchItem::State(object));
+            }
         }
-        if self.waiting.is_empty() {
+        if self.waiting.items.is_empty() {
             return Ok(ConvertedItem::None);
         }
         match self.convert(view, now) {
             Ok(converted) => {
                 self.ready.extend(converted);
-                self.waiting.clear();
+                self.waiting = WaitingItems::default();
                 self.session = AdmissionSession::default();
                 Ok(ConvertedItem::Again)
             }
@@ -135,7 +169,7 @@ impl WatchConversion {
 
     /// What waits, as clients see it.
     fn convert(&self, view: &WatchView, now: Tick) -> Result<Vec<WatchItem>, ApiError> {
-        let mut items = self.waiting.clone();
+        let mut items = self.waiting.items.clone();
         let mut shown: Vec<&mut Arc<StoredObject>> = Vec::new();
         for item in &mut items {
             match item {

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use rekindle_api_server::{AuditMode, AuditSink, BatchLimits, RotationLimits};
 
 /// Settings of the audit log, under the names of kube-apiserver's flags.
 #[derive(Args, Clone, Debug)]
+#[command(group = ArgGroup::new("audit_backend").multiple(true))]
 pub struct AuditArgs {
     /// The Policy (audit.k8s.io/v1) of the audit log: which requests are recorded, and how much of
     /// them; see docs/how-to/keep-an-audit-log.md

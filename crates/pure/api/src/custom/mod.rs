@@ -102,6 +102,22 @@ impl CustomKinds {
         self.of(api, &definition)?.any_version(version)
     }
 
+    /// A kind as its definition describes it now, if that is what it said before. It does not
+    /// change any more when the definition is gone: the end of its objects is still to be shown.
+    pub(crate) fn unchanged(
+        &self,
+        api: &ApiShared,
+        entry: &Arc<KindEntry>,
+    ) -> Option<Arc<KindEntry>> {
+        let Some(stored) = api.store.get(&key_of_definition(&entry.plural, &entry.group)) else {
+            return Some(Arc::clone(entry));
+        };
+        let current = self.of(api, &stored)?.version(&entry.version)?;
+        let is_same = Arc::ptr_eq(&current, entry)
+            || current.codec.schema_source() == entry.codec.schema_source();
+        is_same.then_some(current)
+    }
+
     /// Drops what is known of a definition that goes.
     fn forget(&self, key: &str) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);

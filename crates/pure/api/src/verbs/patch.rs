@@ -26,7 +26,7 @@ pub(crate) fn patch(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutco
     }
     let patch = read(call)?;
     if let Some(entry) = stored_version(call, part, &patch)? {
-        let in_stored = call.in_version(&entry);
+        let in_stored = call.in_stored_version(&entry);
         let mut first = Some(patch);
         return change(&in_stored, part, |old| {
             let patch = first.take().map_or_else(|| read(call), Ok)?;

@@ -8,7 +8,7 @@ use rekindle_store::{StoredObject, WritePrecondition};
 use super::create;
 use crate::admission::{self, AdmissionStage, WriteReview};
 use crate::auth::AccessAttributes;
-use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, remove};
+use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, WrittenVersion, remove};
 use crate::custom::{ObjectConversion, StorageForm};
 use crate::decode::DecodedObject;
 use crate::outcome::RequestOutcome;
@@ -236,15 +236,19 @@ fn store_change(
     let quotas = QuotaWrite::of_change(call, part, object.as_mut(), old)
         .map_err(|error| error.with_warnings(warnings.clone()))?;
     // what was stored in another version is written in that of today, as upstream
-    let is_same = object.same_as(old) && call.entry.codec.is_stored_form(&stored.value);
-    if is_same && call.options.dry_run == DryRun::No {
+    let keeps_version = call.keeps_version(stored);
+    if keeps_version && object.same_as(old) && call.options.dry_run == DryRun::No {
         // Nothing to write; but what is shown must be durable.
         let pending = call.api.store.barrier()?;
         return Ok(call.answer_object_after(vec![pending], object.as_ref(), warnings)?);
     }
-    let converted = ObjectConversion::of_call(call).storage_form(call.entry, object);
-    let StorageForm { object, shown } =
-        converted.map_err(|error| error.with_warnings(warnings.clone()))?;
+    let StorageForm { object, shown } = match call.written_in {
+        WrittenVersion::AsStored if keeps_version => StorageForm { object, shown: None },
+        WrittenVersion::AsStored | WrittenVersion::Storage => {
+            let converted = ObjectConversion::of_call(call).storage_form(call.entry, object);
+            converted.map_err(|error| error.with_warnings(warnings.clone()))?
+        }
+    };
     if call.options.dry_run == DryRun::All {
         return Ok(call.answer_object(object.as_ref(), shown, (StatusCode::OK, warnings))?);
     }

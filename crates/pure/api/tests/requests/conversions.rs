@@ -154,6 +154,20 @@ impl Bench {
         all
     }
 
+    /// A watch shows so many events, and asks one question at a time before them.
+    fn asks_one_after_the_other(&mut self, stream: &mut EventStream, count: usize) {
+        let (mut seen, mut rounds) = (events(stream).len(), 0);
+        while !stream.questions().is_empty() {
+            assert_eq!(stream.questions().len(), 1);
+            let answers = stream.questions().iter().map(&mut self.webhooks).collect();
+            stream.answer(answers);
+            seen += events(stream).len();
+            rounds += 1;
+        }
+        assert_eq!(seen, count);
+        assert!(rounds > 1, "one batch held everything");
+    }
+
     fn stored(&self, name: &str) -> Value {
         let key = format!("/sails.example.org/default/{name}");
         serde_json::from_slice(&self.api.store().get(&key).unwrap().value).unwrap()
@@ -505,6 +519,112 @@ fn a_watch_that_cannot_be_converted_ends_with_the_error() {
     assert!(message.starts_with("conversion webhook for example.org/v1, Kind=Sail failed"));
     assert!(watch.is_ended());
     assert_eq!(bench.events(&mut other).len(), 1, "the version that is stored goes on");
+}
+
+/// A change of finalizers and owners is written in the version that the object is in.
+#[test]
+fn metadata_of_an_object_in_an_earlier_version_changes_without_the_webhook() {
+    let (mut bench, _) = Bench::with_sails("v1alpha1");
+    let mut sail = old("a", "3x4");
+    sail["metadata"]["finalizers"] = json!(["example.org/one", "example.org/two"]);
+    bench.create(OLD, sail);
+    bench.store_in_v1();
+    bench.is_dead();
+    let patch = r#"{"metadata":{"finalizers":["example.org/two"]}}"#;
+    let mut request = bench.request("PATCH", &format!("{NEW}/a"), patch);
+    METADATA.clone_into(&mut request.accept);
+    let changed = Reply(bench.answer(&request)).ok();
+    assert_eq!(changed["metadata"]["finalizers"], json!(["example.org/two"]));
+    let stored = bench.stored("a");
+    assert_eq!(stored["apiVersion"], "example.org/v1alpha1", "nothing was converted");
+    assert_eq!(stored["spec"], json!({"size": "3x4"}));
+    let again = Reply(bench.answer(&request)).ok();
+    assert_eq!(again, changed, "the same patch writes nothing");
+}
+
+/// However many objects there are, few large ones are in memory in another version.
+#[test]
+fn a_watch_converts_few_large_objects_at_a_time() {
+    let (mut bench, _) = Bench::with_sails("v1");
+    for index in 0..12 {
+        let mut sail = new(&format!("s-{index}"), 1, 1);
+        sail["metadata"]["annotations"] = json!({"a": "x".repeat(200 << 10)});
+        bench.create(NEW, sail);
+    }
+    let mut watch = bench.watch(&format!("{OLD}?watch=1"));
+    bench.asks_one_after_the_other(&mut watch, 12);
+    for index in 0..12 {
+        let path = format!("{NEW}/s-{index}");
+        bench.patch("merge-patch+json", &path, r#"{"spec":{"width":2}}"#).ok();
+    }
+    bench.asks_one_after_the_other(&mut watch, 12);
+}
+
+/// An object of a version that a watch does not know would lose fields in it.
+#[test]
+fn a_watch_ends_when_its_definition_changes_and_the_next_one_misses_nothing() {
+    let (mut bench, _) = Bench::with_sails("v1");
+    bench.create(NEW, new("a", 1, 1));
+    let mut watches =
+        [bench.watch(&format!("{OLD}?watch=1")), bench.watch(&format!("{NEW}?watch=1"))];
+    let seen = watches.each_mut().map(|watch| bench.events(watch));
+    let revision = seen[1][0]["object"]["metadata"]["resourceVersion"].as_str().unwrap();
+
+    let path = format!("{DEFINITIONS}/sails.example.org");
+    let mut version = bench.get(&path)["spec"]["versions"][1].clone();
+    version["name"] = "v2".into();
+    let properties = "/schema/openAPIV3Schema/properties/spec/properties";
+    version.pointer_mut(properties).unwrap()["colour"] = json!({"type": "string"});
+    let changed = json!([
+        {"op": "replace", "path": "/spec/versions/1/storage", "value": false},
+        {"op": "add", "path": "/spec/versions/-", "value": version},
+    ]);
+    bench.patch("json-patch+json", &path, &changed.to_string()).ok();
+    let mut red = new("red", 2, 2);
+    red["apiVersion"] = "example.org/v2".into();
+    red["spec"]["colour"] = "red".into();
+    let newest = NEW.replace("/v1/", "/v2/");
+    bench.create(&newest, red);
+    for watch in &mut watches {
+        assert_eq!(bench.events(watch), Vec::<Value>::new());
+        assert!(watch.is_ended());
+    }
+    let mut next = bench.watch(&format!("{newest}?watch=1&resourceVersion={revision}"));
+    let events = bench.events(&mut next);
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0]["object"]["spec"], json!({"width": 2, "height": 2, "colour": "red"}));
+}
+
+/// What the status of a definition says changes no object.
+#[test]
+fn a_watch_outlives_a_change_of_its_definition_that_concerns_no_object() {
+    let (mut bench, _) = Bench::with_sails("v1");
+    let mut watch = bench.watch(&format!("{OLD}?watch=1"));
+    let path = format!("{DEFINITIONS}/sails.example.org");
+    let labelled = r#"{"metadata":{"labels":{"a":"b"}}}"#;
+    bench.patch("merge-patch+json", &path, labelled).ok();
+    bench.create(NEW, new("a", 1, 1));
+    assert_eq!(bench.events(&mut watch).len(), 1);
+    bench.call("DELETE", &path, "").ok();
+    let last = bench.events(&mut watch);
+    assert_eq!(last.len(), 1, "the end of its kind is shown");
+    assert_eq!(last[0]["type"], "DELETED");
+}
+
+#[test]
+fn a_watch_ends_when_a_webhook_converts_its_kind_from_now_on() {
+    let mut bench = Bench::new();
+    bench.converts();
+    let mut plain = definition("v1");
+    plain["spec"]["conversion"] = json!({"strategy": "None"});
+    bench.create(DEFINITIONS, plain);
+    let mut watch = bench.watch(&format!("{OLD}?watch=1"));
+    let path = format!("{DEFINITIONS}/sails.example.org");
+    let conversion = json!({"spec": {"conversion": definition("v1")["spec"]["conversion"]}});
+    bench.patch("merge-patch+json", &path, &conversion.to_string()).ok();
+    bench.create(NEW, new("a", 3, 4));
+    assert_eq!(bench.events(&mut watch), Vec::<Value>::new());
+    assert!(watch.is_ended());
 }
 
 /// Deletions, finalizers, owners and metadata: what controllers need.

@@ -183,6 +183,9 @@ impl BatchSender {
             return self.figures.lost_many(AuditFailure::Webhook, count);
         };
         self.figures.lost_many(AuditFailure::Webhook, count - encoded);
+        if encoded == 0 {
+            return;
+        }
         let (mut pause, mut tries) = (self.limits.initial_backoff, TRIES_MAX);
         loop {
             let posted = self.receiver.post(list.clone());
