@@ -56,6 +56,7 @@ pub mod tick;
 pub mod user;
 pub mod v1alpha1;
 pub mod validation;
+pub mod volume_sources;
 pub mod yes_or_no;
 
 pub use causes::causes;

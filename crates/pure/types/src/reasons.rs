@@ -124,6 +124,8 @@ pub mod pod {
         TAINT_TOLERATION = "TaintToleration";
         /// The node does not allow a sysctl of it.
         SYSCTL_FORBIDDEN = "SysctlForbidden";
+        /// It is for another operating system than the node's.
+        POD_OS_NOT_SUPPORTED = "PodOSNotSupported";
         /// Ours: its ladder is exhausted and says `onExhausted: Fail`.
         LADDER_EXHAUSTED = "LadderExhausted";
     }
@@ -143,6 +145,8 @@ pub mod pod {
         TaintToleration,
         /// It does not allow a sysctl of the pod.
         SysctlForbidden,
+        /// The pod is for another operating system.
+        PodOsNotSupported,
     }
 
     impl AdmissionRefusal {
@@ -155,6 +159,7 @@ pub mod pod {
                 Self::NodePorts => NODE_PORTS,
                 Self::TaintToleration => TAINT_TOLERATION,
                 Self::SysctlForbidden => SYSCTL_FORBIDDEN,
+                Self::PodOsNotSupported => POD_OS_NOT_SUPPORTED,
             }
         }
     }

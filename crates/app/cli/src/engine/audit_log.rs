@@ -123,7 +123,8 @@ mod tests {
 
     #[test]
     fn events_go_to_a_file_and_a_webhook_at_once() {
-        let given = ["--audit-policy-file=p", "--audit-log-path=l", "--audit-webhook-config-file=w"];
+        let given =
+            ["--audit-policy-file=p", "--audit-log-path=l", "--audit-webhook-config-file=w"];
         let all = ["rekindle", "up"].into_iter().chain(given);
         let Command::Up(up) = Cli::parse_from(all).command else { panic!("it is up") };
         let wanted = up.audit.wanted().unwrap();

@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::{Api, Client};
 use rekindle_pod::mounted_volumes::mounted;
-use rekindle_types::causes;
 use rekindle_types::pods::claim_name;
+use rekindle_types::{causes, volume_sources};
 use rustix::fs::CWD;
 use rustix::io::Errno;
 
@@ -112,16 +112,19 @@ async fn place(
         let text = format!("persistentvolume {volume_name:?} does not belong to claim {name:?}");
         return Err(refused(text));
     }
+    let source = volume_sources::of_persistent_volume(&spec).next();
+    let has_options = spec.mount_options.as_ref().is_some_and(|options| !options.is_empty());
     let required = spec.node_affinity.and_then(|affinity| affinity.required);
     if required.is_some_and(|required| is_elsewhere(&required.node_selector_terms, node)) {
         return Err(refused(format!("persistentvolume {volume_name:?} is not on this node")));
     }
     match (spec.local, spec.host_path) {
+        (Some(_), _) | (_, Some(_)) if has_options => {
+            Err(refused("mount options are not supported for this volume type".to_owned()))
+        }
         (Some(local), _) => Ok(ClaimBacking::Local(PathBuf::from(local.path))),
         (None, Some(source)) => Ok(ClaimBacking::Host(source)),
-        (None, None) => {
-            Err(refused(format!("persistentvolume {volume_name:?} has no path on this node")))
-        }
+        (None, None) => Err(VolumeProblem::Unsupported(source.unwrap_or("unknown"))),
     }
 }
 

@@ -32,11 +32,9 @@ pub(crate) enum VolumeProblem {
     /// A path on the host that is not absolute, or goes upwards.
     #[error("hostPath {0:?} must be an absolute path without \"..\"")]
     HostPath(String),
-    /// This version has no such kind of volume.
-    #[error(
-        "this kind of volume is not supported here: use emptyDir, configMap, secret, projected, downwardAPI, hostPath, image or persistentVolumeClaim"
-    )]
-    Unsupported,
+    /// A volume of a storage system that no driver of this node mounts.
+    #[error("no driver of this node mounts volumes of type {0}")]
+    Unsupported(&'static str),
     /// emptyDir.medium.
     #[error("emptyDir medium {0:?} is not supported here: use \"\" or Memory")]
     Medium(String),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use rekindle_pod::mounted_volumes::mounted;
 use rekindle_runtime::{MountAccess, MountSource};
+use rekindle_types::volume_sources;
 
 use super::atomic_writer::write_payload;
 use super::empty_dir::{EmptyDir, move_to_trash};
@@ -193,7 +194,11 @@ fn mount_volume(inputs: VolumeInputs<'_>, volume: &Volume) -> Result<(), VolumeP
     if claims::is_claimed(volume) {
         return claims::check(&volume_folder(inputs.dirs, volume));
     }
-    if is_payload(volume) { write_volume(inputs, volume) } else { Err(VolumeProblem::Unsupported) }
+    if is_payload(volume) {
+        return write_volume(inputs, volume);
+    }
+    let source = volume_sources::of_pod_volume(volume).next();
+    Err(VolumeProblem::Unsupported(source.unwrap_or("unknown")))
 }
 
 /// The content is put together first: a volume whose object is absent leaves no mount behind.

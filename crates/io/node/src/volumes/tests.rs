@@ -378,13 +378,14 @@ fn host_paths_are_checked_against_their_type() {
 }
 
 #[test]
-fn an_unknown_kind_of_volume_is_refused_by_name() {
+fn a_volume_of_a_storage_system_names_the_driver_that_is_missing() {
     let volumes = Volumes::new(
         json!([{ "name": "share", "nfs": { "server": "s", "path": "/" } }]),
         json!({}),
     );
     let error = volumes.mount().unwrap_err();
-    assert!(error.starts_with(
-        "MountVolume.SetUp failed for volume \"share\" : this kind of volume is not supported here"
-    ));
+    assert_eq!(
+        error,
+        "MountVolume.SetUp failed for volume \"share\" : no driver of this node mounts volumes of type nfs"
+    );
 }

@@ -70,7 +70,7 @@ pub(super) fn check_create(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
     } else if let Some(request) = made.downcast_ref::<CertificateSigningRequest>() {
         wrong_with_request(node, request)
     } else if made.is::<Node>() && name != node {
-        Some(format!("node {node:?} may only create the Node of its own name"))
+        Some(format!("node {node:?} is not allowed to modify node {name:?}"))
     } else if let Some(volume) = made.downcast_ref::<PersistentVolume>() {
         (!local_path::is_of_node(volume, node)).then(|| {
             format!("node {node:?} can only create persistentvolumes of class local-path on itself")

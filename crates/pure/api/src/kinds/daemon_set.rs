@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 use super::defaults;
 use super::preparation::{self, DesiredState};
 use super::template::{self, PodMaker};
-use crate::registry::field_error::FieldError;
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
     TableColumn,
@@ -189,11 +189,11 @@ fn rolling_errors(rolling: &RollingUpdateDaemonSet, field: &Path) -> Vec<FieldEr
     }
     let is_zero = |amount: Option<&IntOrString>| amount.is_none_or(amounts::is_zero);
     match (is_zero(unavailable), is_zero(surge)) {
-        (false, false) => errors.push(FieldError::invalid(
-            surge_field,
-            surge.map_or_else(|| "0".to_owned(), amounts::shown),
-            "may not be set when maxUnavailable is non-zero",
-        )),
+        (false, false) => errors.push(FieldError {
+            field: surge_field.into(),
+            problem: FieldProblem::Invalid(surge.map_or_else(|| "0".to_owned(), template::json)),
+            detail: "may not be set when maxUnavailable is non-zero".to_owned(),
+        }),
         (true, true) => {
             errors.push(FieldError::required(unavailable_field, "cannot be 0 when maxSurge is 0"))
         }

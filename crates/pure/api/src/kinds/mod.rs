@@ -84,6 +84,7 @@ mod stateful_set;
 mod status_counts;
 pub(crate) mod storage;
 mod template;
+mod volume_sources;
 
 /// Every kind that Rekindle serves.
 pub fn all() -> Registry {

@@ -110,7 +110,7 @@ fn port_errors(port: &NetworkPolicyPort, field: &Path) -> Vec<FieldError> {
         && !ports::PROTOCOLS.contains(&protocol.as_str())
     {
         let field = field.child("protocol");
-        errors.push(FieldError::not_supported(field, protocol, &ports::PROTOCOLS));
+        errors.push(FieldError::not_supported(field, protocol, &["TCP", "UDP", "SCTP"]));
     }
     let end = field.child("endPort");
     match (&port.port, port.end_port) {

@@ -65,11 +65,10 @@ pub(crate) fn apply_operations(operations: &Value, object: Value) -> Result<Valu
     patched.map_err(|error| error.to_string())
 }
 
-const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, \
-                        application/strategic-merge-patch+json, application/apply-patch+yaml";
 /// Without merge keys there is no strategic merge.
-const ACCEPTED_FOR_CUSTOM: &str = "application/json-patch+json, application/merge-patch+json, \
-                                   application/apply-patch+yaml";
+const STRATEGIC_OF_CUSTOM: &str = "the body of the request was in an unknown format \
+    (application/strategic-merge-patch+json) - accepted media types include: \
+    application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 impl Patch {
     /// Reads a patch of a custom object.
@@ -78,7 +77,7 @@ impl Patch {
     /// 415 in a format that such kinds do not have, and those of [`Patch::read`].
     pub fn read_for_custom(content_type: &str, body: &[u8]) -> Result<Self, ApiError> {
         if media_type(content_type) == STRATEGIC {
-            return Err(unknown_format(STRATEGIC, ACCEPTED_FOR_CUSTOM));
+            return Err(ApiError::unsupported_patch_type(STRATEGIC_OF_CUSTOM));
         }
         Self::read(content_type, body)
     }
@@ -94,7 +93,7 @@ impl Patch {
             }
             "application/merge-patch+json" => (PatchFormat::Merge, read()?),
             STRATEGIC => (PatchFormat::StrategicMerge, read()?),
-            other => return Err(unknown_format(other, ACCEPTED)),
+            _ => return Err(ApiError::unsupported_patch_type("415: Unsupported Media Type")),
         };
         if !body.value.is_object() && !matches!(format, PatchFormat::Json(_)) {
             return Err(ApiError::bad_request(
@@ -194,13 +193,6 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 fn media_type(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
-}
-
-fn unknown_format(given: &str, accepted: &str) -> ApiError {
-    ApiError::unsupported_patch_type(format!(
-        "the body of the request was in an unknown format ({given}) - accepted media types include: \
-         {accepted}"
-    ))
 }
 
 /// A value as upstream's error texts show those of strategic patches: `map[a:1 b:[x y]]`.

@@ -105,9 +105,15 @@ fn check_owners(owners: &[OwnerReference], field: &Path) -> Vec<FieldError> {
         }
         if owner.kind == "Event" && matches!(owner.api_version.as_str(), "v1" | "events.k8s.io/v1")
         {
-            let detail =
-                format!("{}, Kind=Event is disallowed from being an owner", owner.api_version);
-            errors.push(FieldError::invalid(field, &owner.name, detail));
+            let group_version = match owner.api_version.as_str() {
+                "v1" => "/v1",
+                other => other,
+            };
+            errors.push(FieldError {
+                field: field.into(),
+                problem: FieldProblem::Invalid(shown_owner(owner)),
+                detail: format!("{group_version}, Kind=Event is disallowed from being an owner"),
+            });
         }
         if owner.controller == Some(true) {
             if let Some(first) = controller {
@@ -130,25 +136,27 @@ fn check_owners(owners: &[OwnerReference], field: &Path) -> Vec<FieldError> {
 /// The owners as JSON, as far as an error shows them.
 fn shown_owners(owners: &[OwnerReference]) -> String {
     const SHOWN_MAX: usize = 16;
-    let shown = owners.iter().take(SHOWN_MAX).map(|owner| {
-        let text = |text: &str| serde_json::Value::from(shortened(text));
-        let mut fields = format!(
-            "{{\"apiVersion\":{},\"kind\":{},\"name\":{},\"uid\":{}",
-            text(&owner.api_version),
-            text(&owner.kind),
-            text(&owner.name),
-            text(&owner.uid)
-        );
-        for (name, value) in
-            [("controller", owner.controller), ("blockOwnerDeletion", owner.block_owner_deletion)]
-        {
-            if let Some(value) = value {
-                fields.push_str(&format!(",\"{name}\":{value}"));
-            }
+    let shown: Vec<_> = owners.iter().take(SHOWN_MAX).map(shown_owner).collect();
+    format!("[{}]", shown.join(","))
+}
+
+fn shown_owner(owner: &OwnerReference) -> String {
+    let text = |text: &str| serde_json::Value::from(shortened(text));
+    let mut fields = format!(
+        "{{\"apiVersion\":{},\"kind\":{},\"name\":{},\"uid\":{}",
+        text(&owner.api_version),
+        text(&owner.kind),
+        text(&owner.name),
+        text(&owner.uid)
+    );
+    for (name, value) in
+        [("controller", owner.controller), ("blockOwnerDeletion", owner.block_owner_deletion)]
+    {
+        if let Some(value) = value {
+            fields.push_str(&format!(",\"{name}\":{value}"));
         }
-        fields + "}"
-    });
-    format!("[{}]", shown.collect::<Vec<_>>().join(","))
+    }
+    fields + "}"
 }
 
 fn check_finalizers(finalizers: &[String], field: &Path) -> Vec<FieldError> {

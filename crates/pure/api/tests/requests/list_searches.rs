@@ -86,6 +86,8 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/storage/mod.rs", 3),
     ("kinds/storage/volume.rs", 2),
     ("kinds/storage/volume_attributes_class.rs", 1),
+    ("kinds/volume_sources/iscsi.rs", 1),
+    ("kinds/volume_sources/mod.rs", 1),
     ("patch/directives.rs", 7),
     ("patch/merge_keys.rs", 1),
     ("patch/mod.rs", 1),

@@ -297,7 +297,7 @@ fn refused_patches_say_why() {
         409 Conflict: Operation cannot be fulfilled on deployments.apps "web": the object has been modified; please apply your changes to the latest version and try again
         500 : map: map[image:x] does not contain declared merge key: name
         422 Invalid: PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch
-        415 UnsupportedMediaType: the body of the request was in an unknown format (application/xml) - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml
+        415 UnsupportedMediaType: 415: Unsupported Media Type
         404 NotFound: deployments.apps "nosuch" not found"#]].assert_eq(&texts(replies));
 }
 

@@ -88,21 +88,22 @@ fn reclaim(volume: &Arc<PersistentVolume>, now: Tick, plan: &mut WritePlan) {
     let policy = volume.spec.as_ref().and_then(|s| s.persistent_volume_reclaim_policy.as_deref());
     let annotations = volume.metadata.annotations.as_ref();
     let maker = annotations.and_then(|all| all.get(local_path::PROVISIONED_BY));
-    if policy != Some("Delete") || maker.is_some_and(|maker| !maker.starts_with(IN_TREE)) {
-        return;
-    }
+    let (reason, text) = match policy {
+        Some("Delete") if maker.is_none_or(|maker| maker.starts_with(IN_TREE)) => {
+            let name = volume_name(volume);
+            let why = format!(
+                "error getting deleter volume plugin for volume {name:?}: no deletable volume \
+                 plugin matched"
+            );
+            ("VolumeFailedDelete", why)
+        }
+        Some("Recycle") => {
+            ("VolumeFailedRecycle", "No recycler plugin found for the volume!".to_owned())
+        }
+        Some(_) | None => return,
+    };
     let about = ViewObject::from(volume.clone());
-    let text = format!(
-        "error getting deleter volume plugin for volume {:?}: no deletable volume plugin matched",
-        volume_name(volume)
-    );
-    plan.notes.push(EventNote::new(
-        &about,
-        EventSeverity::Warning,
-        "VolumeFailedDelete",
-        &*text,
-        COMPONENT,
-    ));
+    plan.notes.push(EventNote::new(&about, EventSeverity::Warning, reason, &*text, COMPONENT));
     plan.then(status(&about, "Failed", Some(&text), now));
 }
 

@@ -115,7 +115,8 @@ fn refusals_of_ours() -> impl Iterator<Item = AdmissionRefusal> {
         AdmissionRefusal::NodeAffinity => Some(AdmissionRefusal::NodePorts),
         AdmissionRefusal::NodePorts => Some(AdmissionRefusal::TaintToleration),
         AdmissionRefusal::TaintToleration => Some(AdmissionRefusal::SysctlForbidden),
-        AdmissionRefusal::SysctlForbidden => None,
+        AdmissionRefusal::SysctlForbidden => Some(AdmissionRefusal::PodOsNotSupported),
+        AdmissionRefusal::PodOsNotSupported => None,
     };
     std::iter::successors(Some(AdmissionRefusal::NodePressure), next)
 }

@@ -27,14 +27,12 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             }),
             ManagerPhase::Serving => {
                 let refusal = eviction::refusal(pod, &self.rules.pressures.borrow());
-                let refusal = refusal.or_else(|| self.rules.sysctls.refusal(pod));
+                let refusal = refusal.or_else(|| self.unfit(pod));
                 self.admission_by_node(pod, refusal.or_else(|| self.port_refusal(pod)))
             }
             // what an earlier agent had taken up is not asked about again
             ManagerPhase::Recovering if self.is_taken_up(pod) => PodAdmission::Granted,
-            ManagerPhase::Recovering => {
-                self.admission_by_node(pod, self.rules.sysctls.refusal(pod))
-            }
+            ManagerPhase::Recovering => self.admission_by_node(pod, self.unfit(pod)),
             ManagerPhase::RecoveringToEnd | ManagerPhase::Stopping => PodAdmission::Granted,
         }
     }
@@ -44,7 +42,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         if self.is_taken_up(pod) {
             return PodAdmission::Granted;
         }
-        match self.port_refusal(pod) {
+        match self.port_refusal(pod).or_else(|| refusal_of_system(pod)) {
             Some(refusal) => PodAdmission::Refused(refusal),
             None => self.placement(pod, source),
         }
@@ -64,6 +62,11 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         for pod in pods {
             self.pod_seen(pod);
         }
+    }
+
+    /// Why no node like this one takes the pod up, if that is so.
+    fn unfit(&self, pod: &Pod) -> Option<PodEviction> {
+        refusal_of_system(pod).or_else(|| self.rules.sysctls.refusal(pod))
     }
 
     /// Why the pod is not taken up for its ports, if it is not. One that is over has given them
@@ -103,4 +106,15 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         has_begun || self.found.contains_key(&PodUid(uid))
     }
+}
+
+/// Why a pod for another operating system is not taken up. Source: kubelet,
+/// `pkg/kubelet/lifecycle/handlers.go`.
+fn refusal_of_system(pod: &Pod) -> Option<PodEviction> {
+    let system = pod.spec.as_ref()?.os.as_ref()?;
+    (system.name != "linux").then(|| PodEviction {
+        cause: EvictionCause::NotAdmitted { refusal: AdmissionRefusal::PodOsNotSupported },
+        message: "Failed to admit pod as the OS field doesn't match node OS".to_owned(),
+        grace: TickDuration::ZERO,
+    })
 }

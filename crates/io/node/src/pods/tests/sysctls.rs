@@ -1,4 +1,4 @@
-//! Kernel settings that the node does not allow.
+//! Kernel settings that the node does not allow, and pods for other operating systems.
 
 use std::sync::Arc;
 
@@ -56,4 +56,24 @@ async fn a_pod_with_a_setting_that_is_not_allowed_fails_and_one_that_runs_stays(
     world.lease_renewals(3).await;
     assert_eq!(world.status("allowed")["phase"], "Running");
     assert_eq!(world.machine.starts("allowed"), 1);
+}
+
+/// Source: kubelet, `pkg/kubelet/lifecycle/handlers.go`.
+#[tokio::test(start_paused = true)]
+async fn a_pod_for_another_operating_system_fails() {
+    let world = World::new();
+    let _agent = agent(&world, &[]).await;
+    let mut object = serde_json::to_value(pod("foreign", vec![container("foreign")])).unwrap();
+    object["spec"]["os"] = json!({"name": "windows"});
+    let object: k8s_openapi::api::core::v1::Pod = serde_json::from_value(object).unwrap();
+    world.api.create("pods", &object);
+    let failed = |api: &FakeApi| {
+        api.get("pods", "foreign").is_some_and(|pod| pod["status"]["phase"] == "Failed")
+    };
+    world.api.until("it is refused", failed).await;
+    let status = world.status("foreign");
+    assert_eq!(status["reason"], "PodOSNotSupported");
+    let message = "Pod was rejected: Failed to admit pod as the OS field doesn't match node OS";
+    assert_eq!(status["message"], message);
+    assert_eq!(world.machine.starts("foreign"), 0);
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
 use rekindle_types::sysctls::{self, SysctlNamespace};
 
 use crate::kinds::runtime_class::HANDLER;
+use crate::kinds::volume_sources::pod_volume;
 use crate::validation::{ListKeys, Path, items, quantities, text};
 
 /// The most advice of one kind, so that a long manifest does not drown its own answer.
@@ -17,6 +18,9 @@ pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
     let field = Path::new(prefix);
     let mut warnings = warnings_about_lists(spec, &field);
     warnings.extend(hidden_files(spec, &field));
+    for (index, volume) in items(spec.volumes.as_ref()).iter().enumerate() {
+        warnings.extend(pod_volume::warnings(volume, &field.child("volumes").index(index)));
+    }
     warnings.extend(unsafe_sysctls(spec, &field));
     warnings.extend(runtime_class(spec, &field));
     let lists = [

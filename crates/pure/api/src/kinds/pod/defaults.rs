@@ -11,10 +11,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::resources::{self, Amounts};
-use rekindle_types::{ephemeral, taints};
+use rekindle_types::{ephemeral, taints, volume_sources};
 
 use super::image;
 use crate::kinds::defaults;
+use crate::kinds::volume_sources::pod_volume;
 use crate::validation::{quantities, text};
 
 /// How long a pod stays on a node that is not ready or not reachable, where nothing else is set.
@@ -166,9 +167,10 @@ fn http_get(action: Option<&mut HTTPGetAction>) {
 }
 
 fn volume(volume: &mut Volume) {
-    if super::volumes::sources(volume).next().is_none() {
+    if volume_sources::of_pod_volume(volume).next().is_none() {
         volume.empty_dir = Some(Default::default());
     }
+    pod_volume::set_defaults(volume);
     if let Some(limit) = volume.empty_dir.as_mut().and_then(|dir| dir.size_limit.as_mut()) {
         quantities::canonicalize(limit);
     }

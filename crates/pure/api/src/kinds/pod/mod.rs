@@ -11,7 +11,6 @@ mod row;
 mod status;
 pub mod unenforced;
 pub(crate) mod validate;
-mod volumes;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
 use rekindle_types::pods;

@@ -163,6 +163,11 @@ pub const UNENFORCED: &[UnenforcedField] = &[
         "no SELinux label is applied",
     ),
     pod(
+        "os.name",
+        |s| s.os.as_ref().is_some_and(|os| os.name == "windows"),
+        "the nodes run Linux, and fail the pod with PodOSNotSupported, as a kubelet",
+    ),
+    pod(
         "securityContext.windowsOptions",
         |s| context(s, |c| asks_for_windows(c.windows_options.as_ref())),
         "the nodes run Linux",

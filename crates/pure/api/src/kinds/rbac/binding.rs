@@ -85,7 +85,7 @@ fn check_subject(subject: &Subject, scope: ResourceScope, field: &Path) -> Vec<F
         }
         USER | GROUP_KIND => GROUP,
         other => {
-            let kinds = [GROUP_KIND, SERVICE_ACCOUNT, USER];
+            let kinds = [SERVICE_ACCOUNT, USER, GROUP_KIND];
             errors.push(FieldError::not_supported(field.child("kind"), other, &kinds));
             return errors;
         }

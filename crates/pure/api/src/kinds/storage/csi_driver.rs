@@ -132,7 +132,7 @@ pub(super) fn fixed(field: &Path, value: &impl serde::Serialize) -> FieldError {
 }
 
 /// What is wrong with the name of a driver.
-pub(super) fn name_errors(name: &str, field: &Path) -> Vec<FieldError> {
+pub(crate) fn name_errors(name: &str, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if name.is_empty() {
         errors.push(FieldError::required(field, ""));

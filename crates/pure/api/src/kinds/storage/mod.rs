@@ -2,7 +2,7 @@
 
 mod claim;
 pub(crate) mod class;
-mod csi_driver;
+pub(crate) mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
 mod volume;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus};
-use rekindle_types::Tick;
 use rekindle_types::validation::field_error::FieldProblem;
+use rekindle_types::{Tick, volume_sources};
 use serde_json::json;
 
 use super::{
@@ -13,16 +13,20 @@ use super::{
 };
 use crate::kinds::defaults;
 use crate::kinds::pod::validate::affinity;
+use crate::kinds::volume_sources::persistent_volume;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, or_unset, wide};
-use crate::validation::{Path, invalid_each, items, names, quantities, text};
+use crate::validation::{Path, invalid_each, names, quantities, text};
 
 /// Keeps a volume until no claim is bound to it.
 const PROTECTION: &str = "kubernetes.io/pv-protection";
+
+/// A policy of old: a released volume is emptied, and used again.
+const RECYCLE: &str = "Recycle";
 
 impl ApiKind for PersistentVolume {
     const NAMES: ResourceNames = ResourceNames {
@@ -55,6 +59,7 @@ impl ApiKind for PersistentVolume {
         if let Some(path) = &mut spec.host_path {
             path.type_.get_or_insert_default();
         }
+        persistent_volume::set_defaults(spec);
         if let Some(claim) = &mut spec.claim_ref {
             defaults::drop_empty_text(&mut claim.uid);
         }
@@ -80,13 +85,27 @@ impl ApiKind for PersistentVolume {
 
     fn validate(&self) -> Vec<FieldError> {
         let none = PersistentVolumeSpec::default();
-        spec_errors(self.spec.as_ref().unwrap_or(&none), &Path::new("spec"))
+        let spec = self.spec.as_ref().unwrap_or(&none);
+        spec_errors((text(self.metadata.name.as_ref()), spec), &Path::new("spec"))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let source = persistent_volume::warnings(spec, &Path::new("spec"));
+        let recycled = spec.persistent_volume_reclaim_policy.as_deref() == Some(RECYCLE);
+        let recycled = recycled.then(|| {
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. \
+             Instead, the recommended approach is to use dynamic provisioning."
+                .to_owned()
+        });
+        source.into_iter().chain(recycled).collect()
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         let (Some(new), Some(old)) = (&self.spec, &old.spec) else { return Vec::new() };
-        let mut errors = Vec::new();
-        if new.local != old.local || new.host_path != old.host_path {
+        // upstream looks at the new volume twice: its causes are there twice
+        let mut errors = self.validate();
+        if source_to_compare(new, old) != source_alone(old.clone()) {
             errors.push(FieldError::forbidden(
                 "spec.persistentvolumesource",
                 "spec.persistentvolumesource is immutable after creation",
@@ -141,7 +160,7 @@ impl SubresourceStrategy<StatusPart> for PersistentVolume {
     }
 }
 
-fn spec_errors(spec: &PersistentVolumeSpec, field: &Path) -> Vec<FieldError> {
+fn spec_errors((name, spec): (&str, &PersistentVolumeSpec), field: &Path) -> Vec<FieldError> {
     let mut errors =
         access_mode_errors(spec.access_modes.as_ref(), "", &field.child("accessModes"));
     let capacity = field.child("capacity");
@@ -164,17 +183,21 @@ fn spec_errors(spec: &PersistentVolumeSpec, field: &Path) -> Vec<FieldError> {
         }
         errors.extend(size_error(size, &field));
     }
-    errors.extend(source_errors(spec, field));
+    errors.extend(source_errors((name, spec), field));
     match text(spec.persistent_volume_reclaim_policy.as_ref()) {
         "" | "Delete" | "Retain" => {}
-        "Recycle" => errors.push(unsupported(
-            field.child("persistentVolumeReclaimPolicy"),
-            "no node scrubs volumes; use Delete or Retain",
-        )),
+        RECYCLE => {
+            let path = spec.host_path.as_ref().map(|source| source.path.as_str());
+            if path.is_some_and(|path| path.split('/').all(|part| part.is_empty() || part == ".")) {
+                let detail = "may not be 'recycle' for a hostPath mount of '/'";
+                let field = field.child("persistentVolumeReclaimPolicy");
+                errors.push(FieldError::forbidden(field, detail));
+            }
+        }
         other => errors.push(FieldError::not_supported(
             field.child("persistentVolumeReclaimPolicy"),
             other,
-            &["Delete", "Recycle", "Retain"],
+            &["Delete", RECYCLE, "Retain"],
         )),
     }
     let class = text(spec.storage_class_name.as_ref());
@@ -183,10 +206,6 @@ fn spec_errors(spec: &PersistentVolumeSpec, field: &Path) -> Vec<FieldError> {
         errors.extend(invalid_each(&field.child("storageClassName"), class, messages));
     }
     errors.extend(volume_mode_error(spec.volume_mode.as_ref(), field.child("volumeMode")));
-    if !items(spec.mount_options.as_ref()).is_empty() {
-        let why = "folders of the node are bound, not mounted from a device";
-        errors.push(unsupported(field.child("mountOptions"), why));
-    }
     if let Some(affinity) = &spec.node_affinity {
         let field = field.child("nodeAffinity").child("required");
         match &affinity.required {
@@ -199,6 +218,36 @@ fn spec_errors(spec: &PersistentVolumeSpec, field: &Path) -> Vec<FieldError> {
     errors
 }
 
+/// What a volume says of its source, and nothing else.
+fn source_alone(spec: PersistentVolumeSpec) -> PersistentVolumeSpec {
+    PersistentVolumeSpec {
+        access_modes: None,
+        capacity: None,
+        claim_ref: None,
+        mount_options: None,
+        node_affinity: None,
+        persistent_volume_reclaim_policy: None,
+        storage_class_name: None,
+        volume_attributes_class_name: None,
+        volume_mode: None,
+        ..spec
+    }
+}
+
+/// The source as it may not change. A CSI volume may get a Secret for its expansion later.
+fn source_to_compare(
+    new: &PersistentVolumeSpec,
+    old: &PersistentVolumeSpec,
+) -> PersistentVolumeSpec {
+    let mut source = source_alone(new.clone());
+    if let (Some(new), Some(old)) = (&mut source.csi, &old.csi)
+        && old.controller_expand_secret_ref.is_none()
+    {
+        new.controller_expand_secret_ref = None;
+    }
+    source
+}
+
 /// The capacity as an error shows it.
 fn shown_capacity(spec: &PersistentVolumeSpec) -> String {
     let amounts = spec.capacity.as_ref().filter(|list| !list.is_empty());
@@ -207,50 +256,17 @@ fn shown_capacity(spec: &PersistentVolumeSpec) -> String {
     json!(shown).to_string()
 }
 
-/// The places of a volume's content by name, and whether they are set.
-fn sources(spec: &PersistentVolumeSpec) -> Vec<&'static str> {
-    [
-        ("awsElasticBlockStore", spec.aws_elastic_block_store.is_some()),
-        ("azureDisk", spec.azure_disk.is_some()),
-        ("azureFile", spec.azure_file.is_some()),
-        ("cephfs", spec.cephfs.is_some()),
-        ("cinder", spec.cinder.is_some()),
-        ("csi", spec.csi.is_some()),
-        ("fc", spec.fc.is_some()),
-        ("flexVolume", spec.flex_volume.is_some()),
-        ("flocker", spec.flocker.is_some()),
-        ("gcePersistentDisk", spec.gce_persistent_disk.is_some()),
-        ("glusterfs", spec.glusterfs.is_some()),
-        ("hostPath", spec.host_path.is_some()),
-        ("iscsi", spec.iscsi.is_some()),
-        ("local", spec.local.is_some()),
-        ("nfs", spec.nfs.is_some()),
-        ("photonPersistentDisk", spec.photon_persistent_disk.is_some()),
-        ("portworxVolume", spec.portworx_volume.is_some()),
-        ("quobyte", spec.quobyte.is_some()),
-        ("rbd", spec.rbd.is_some()),
-        ("scaleIO", spec.scale_io.is_some()),
-        ("storageos", spec.storageos.is_some()),
-        ("vsphereVolume", spec.vsphere_volume.is_some()),
-    ]
-    .into_iter()
-    .filter_map(|(name, set)| set.then_some(name))
-    .collect()
-}
-
-fn source_errors(spec: &PersistentVolumeSpec, field: &Path) -> Vec<FieldError> {
-    let sources = sources(spec);
+fn source_errors((volume, spec): (&str, &PersistentVolumeSpec), field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if sources.is_empty() {
+    if volume_sources::of_persistent_volume(spec).next().is_none() {
         errors.push(FieldError::required(field, "must specify a volume type"));
     }
-    for (position, name) in sources.into_iter().enumerate() {
+    for (position, name) in volume_sources::of_persistent_volume(spec).enumerate() {
         if position > 0 {
             let detail = "may not specify more than 1 volume type";
             errors.push(FieldError::forbidden(field.child(name), detail));
-        } else if !matches!(name, "hostPath" | "local") {
-            let why = "no node can mount it; volumes may be of the types hostPath, local";
-            errors.push(unsupported(field.child(name), why));
+        } else {
+            errors.extend(persistent_volume::errors(name, (volume, spec), field));
         }
     }
     if let Some(local) = &spec.local {

@@ -20,7 +20,7 @@ pub(super) fn common(container: &Container, pod: &CheckedPod<'_>, field: &Path) 
     errors.extend(image(text(container.image.as_ref()), holder, field.child("image")));
     errors.extend(one_of(
         container.termination_message_policy.as_ref(),
-        &["FallbackToLogsOnError", "File"],
+        &["File", "FallbackToLogsOnError"],
         field.child("terminationMessagePolicy"),
     ));
     errors.extend(one_of(

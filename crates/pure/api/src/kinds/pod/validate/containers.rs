@@ -22,7 +22,7 @@ pub(super) fn all(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<Field
         errors.extend(container::common(container, &pod, &field));
         errors.extend(unique_name(container, &mut names, &field));
         errors.extend(handlers::validate_handlers(container, spec, &field));
-        errors.extend(restart_rules(container, &["Always", "OnFailure", "Never"], &field));
+        errors.extend(restart_rules(container, &["Always", "Never", "OnFailure"], &field));
     }
     let all = spec.containers.iter().enumerate();
     errors.extend(host_port_conflicts(all.map(|(index, c)| (c, regular.index(index)))));
@@ -31,7 +31,7 @@ pub(super) fn all(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<Field
         errors.extend(container::common(container, &pod, &field));
         errors.extend(unique_name(container, &mut names, &field));
         errors.extend(init_handlers(container, spec, &field));
-        errors.extend(restart_rules(container, &["Always", "OnFailure", "Never"], &field));
+        errors.extend(restart_rules(container, &["Always", "Never", "OnFailure"], &field));
         // Init containers run one after the other, so each has the ports to itself.
         errors.extend(host_port_conflicts(std::iter::once((container, field))));
     }

@@ -3,10 +3,10 @@
 use k8s_openapi::api::core::v1::{HostAlias, PodDNSConfig, PodSpec};
 
 use super::{
-    SpecHolder, claims, containers, one_of, one_of_if_set, placement, resources, security,
-    unsupported, volume, windows,
+    SpecHolder, claims, containers, one_of, one_of_if_set, placement, resources, security, volume,
+    windows,
 };
-use crate::registry::field_error::FieldError;
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{Path, invalid_each, items, labels, names, numbers, text};
 
 /// Everything wrong with a pod spec.
@@ -81,17 +81,24 @@ fn system(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     let at = field.child("os");
     match os.name.as_str() {
         "linux" => windows::none_for_linux(spec, field),
-        "windows" => {
-            vec![unsupported(at.child("name"), "the nodes run Linux; the pod could not start")]
-        }
+        "windows" => windows::none_of_linux(spec, field),
         "" => vec![FieldError::required(at.child("name"), "cannot be empty")],
         other => vec![FieldError::not_supported(at, other, &["linux", "windows"])],
     }
 }
 
+/// A list that is wrong as a whole, shown as JSON.
+fn invalid_list(field: &Path, list: &[String], detail: &str) -> FieldError {
+    FieldError {
+        field: field.into(),
+        problem: FieldProblem::Invalid(serde_json::json!(list).to_string()),
+        detail: detail.to_owned(),
+    }
+}
+
 fn dns(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let policies = ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"];
+    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     errors.extend(one_of(spec.dns_policy.as_ref(), &policies, field.child("dnsPolicy")));
     let config_field = field.child("dnsConfig");
     if text(spec.dns_policy.as_ref()) == "None" {
@@ -123,29 +130,21 @@ fn dns_config(config: &PodDNSConfig, field: &Path) -> Vec<FieldError> {
     let nameservers = items(config.nameservers.as_ref());
     let nameservers_field = field.child("nameservers");
     if nameservers.len() > NAMESERVERS_MAX {
-        errors.push(FieldError::invalid(
-            &nameservers_field,
-            nameservers,
-            "must not have more than 3 nameservers",
-        ));
+        let detail = "must not have more than 3 nameservers";
+        errors.push(invalid_list(&nameservers_field, nameservers, detail));
     }
     for (index, address) in nameservers.iter().enumerate() {
         errors.extend(ip(address, nameservers_field.index(index)));
     }
     let searches = items(config.searches.as_ref());
     if searches.len() > SEARCHES_MAX {
-        errors.push(FieldError::invalid(
-            field.child("searches"),
-            searches,
-            "must not have more than 32 search paths",
-        ));
+        let detail = "must not have more than 32 search paths";
+        errors.push(invalid_list(&field.child("searches"), searches, detail));
     }
     if searches.join(" ").len() > SEARCH_LIST_CHARS_MAX {
-        errors.push(FieldError::invalid(
-            field.child("searches"),
-            searches,
-            "must not have more than 2048 characters (including spaces) in the search list",
-        ));
+        let detail =
+            "must not have more than 2048 characters (including spaces) in the search list";
+        errors.push(invalid_list(&field.child("searches"), searches, detail));
     }
     for (index, search) in searches.iter().enumerate() {
         let field = field.child("searches").index(index);

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Toleration};
 use rekindle_types::ObjectJson;
 use serde_json::Value;
 
-use crate::registry::field_error::FieldError;
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{ListKeys, Path, items, numbers, text};
 
 use super::{gated, placement};
@@ -87,11 +87,11 @@ fn deadline(new: &PodSpec, old: &PodSpec, field: &Path) -> Option<FieldError> {
             Some(FieldError::invalid(field, new, "must be less than or equal to previous value"))
         }
         (Some(new), _) => numbers::in_range(new, 0, i64::from(i32::MAX), field),
-        (None, Some(old)) => Some(FieldError::invalid(
-            field,
-            old,
-            "must not update from a positive integer to nil value",
-        )),
+        (None, Some(_)) => Some(FieldError {
+            field: field.into(),
+            problem: FieldProblem::Invalid("null".to_owned()),
+            detail: "must not update from a positive integer to nil value".to_owned(),
+        }),
         (None, None) => None,
     }
 }

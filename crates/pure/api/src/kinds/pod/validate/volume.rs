@@ -4,9 +4,11 @@ use k8s_openapi::api::core::v1::{
     EmptyDirVolumeSource, HostPathVolumeSource, ImageVolumeSource, Volume,
 };
 
+use rekindle_types::volume_sources;
+
 use super::volume_files::{files, keys, mode, user};
 use super::{SpecHolder, one_of, projected, unsupported, volume_claims};
-use crate::kinds::pod::volumes::{SUPPORTED, sources};
+use crate::kinds::volume_sources::pod_volume;
 use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, invalid_each, items, names, quantities, text};
 
@@ -36,29 +38,21 @@ pub(super) fn volumes(volumes: &[Volume], holder: SpecHolder, field: &Path) -> V
                 errors.push(FieldError::duplicate(field.child("name"), &volume.name));
             }
         }
-        errors.extend(one_supported_source(volume, &field));
+        errors.extend(one_source(volume, &field));
         errors.extend(source(volume, &field));
         errors.extend(volume.image.iter().flat_map(|source| image(source, holder, &field)));
     }
     errors
 }
 
-fn one_supported_source(volume: &Volume, field: &Path) -> Vec<FieldError> {
+fn one_source(volume: &Volume, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (position, name) in sources(volume).enumerate() {
+    for (position, name) in volume_sources::of_pod_volume(volume).enumerate() {
         if position > 0 {
-            errors.push(FieldError::forbidden(
-                field.child(name),
-                "may not specify more than 1 volume type",
-            ));
-        } else if !SUPPORTED.contains(&name) {
-            errors.push(unsupported(
-                field.child(name),
-                &format!(
-                    "the pod could not start; volumes may be of the types {}",
-                    SUPPORTED.join(", ")
-                ),
-            ));
+            let detail = "may not specify more than 1 volume type";
+            errors.push(FieldError::forbidden(field.child(name), detail));
+        } else {
+            errors.extend(pod_volume::errors(name, volume, field));
         }
     }
     errors

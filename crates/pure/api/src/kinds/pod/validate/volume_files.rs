@@ -81,7 +81,7 @@ pub(super) fn file_path(path: &str, field: &Path) -> Vec<FieldError> {
 }
 
 /// A relative path that never goes up.
-pub(in crate::kinds::pod) fn descending_path(path: &str, field: &Path) -> Vec<FieldError> {
+pub(in crate::kinds) fn descending_path(path: &str, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if path.starts_with('/') {
         errors.push(FieldError::invalid(field, path, "must be a relative path"));

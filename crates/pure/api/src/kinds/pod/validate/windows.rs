@@ -1,7 +1,9 @@
 //! What is for Windows: its options, which a pod that says it is for Linux cannot have. Checked
 //! although no node runs Windows: what is wrong would be wrong elsewhere, too.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, WindowsSecurityContextOptions};
+use k8s_openapi::api::core::v1::{
+    Container, PodSecurityContext, PodSpec, WindowsSecurityContextOptions,
+};
 use rekindle_types::ephemeral::as_container;
 
 use crate::registry::field_error::FieldError;
@@ -152,6 +154,52 @@ pub(super) fn none_for_linux(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     each_container(spec, field, |container, field| {
         if options_of(container).is_some() {
             refuse(field);
+        }
+    });
+    errors
+}
+
+/// Checks that a pod which is for Windows has nothing of Linux, in upstream's order.
+pub(super) fn none_of_linux(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut refuse = |field: Path, is_set: bool| {
+        if is_set {
+            errors.push(FieldError::forbidden(field, "cannot be set for a windows pod"));
+        }
+    };
+    let none = PodSecurityContext::default();
+    let context = spec.security_context.as_ref().unwrap_or(&none);
+    let at = field.child("securityContext");
+    refuse(at.child("appArmorProfile"), context.app_armor_profile.is_some());
+    refuse(at.child("seLinuxOptions"), context.se_linux_options.is_some());
+    refuse(field.child("hostUsers"), spec.host_users.is_some());
+    refuse(field.child("hostPID"), spec.host_pid == Some(true));
+    refuse(field.child("hostIPC"), spec.host_ipc == Some(true));
+    refuse(at.child("seccompProfile"), context.seccomp_profile.is_some());
+    refuse(at.child("fsGroup"), context.fs_group.is_some());
+    refuse(at.child("fsGroupChangePolicy"), context.fs_group_change_policy.is_some());
+    refuse(at.child("sysctls"), !items(context.sysctls.as_ref()).is_empty());
+    refuse(field.child("shareProcessNamespace"), spec.share_process_namespace.is_some());
+    refuse(at.child("runAsUser"), context.run_as_user.is_some());
+    refuse(at.child("runAsGroup"), context.run_as_group.is_some());
+    refuse(at.child("supplementalGroups"), context.supplemental_groups.is_some());
+    refuse(at.child("supplementalGroupsPolicy"), context.supplemental_groups_policy.is_some());
+    each_container(spec, field, |container, field| {
+        let Some(context) = &container.security_context else { return };
+        let at = field.child("securityContext");
+        for (name, is_set) in [
+            ("appArmorProfile", context.app_armor_profile.is_some()),
+            ("seLinuxOptions", context.se_linux_options.is_some()),
+            ("seccompProfile", context.seccomp_profile.is_some()),
+            ("capabilities", context.capabilities.is_some()),
+            ("readOnlyRootFilesystem", context.read_only_root_filesystem.is_some()),
+            ("privileged", context.privileged.is_some()),
+            ("allowPrivilegeEscalation", context.allow_privilege_escalation.is_some()),
+            ("procMount", context.proc_mount.is_some()),
+            ("runAsUser", context.run_as_user.is_some()),
+            ("runAsGroup", context.run_as_group.is_some()),
+        ] {
+            refuse(at.child(name), is_set);
         }
     });
     errors
