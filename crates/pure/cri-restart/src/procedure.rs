@@ -46,7 +46,7 @@ pub struct RestartSituation<'a> {
 pub struct RestartProgress {
     are_containers_stopped: bool,
     is_sandbox_stopped: bool,
-    failures: u32,
+    failed: Option<(RuntimeCall, u32)>,
     not_before: Tick,
     last_error: String,
     silent_since: Option<Tick>,
@@ -82,14 +82,19 @@ impl RestartProgress {
             RuntimeCall::StopSandbox => self.is_sandbox_stopped = true,
             RuntimeCall::RemoveSandbox => {}
         }
-        self.failures = 0;
+        self.failed = None;
     }
 
     /// A call has failed, with this error.
     pub fn failed(&mut self, call: RuntimeCall, error: &str, now: Tick) {
-        self.failures += 1;
+        self.failed = Some((call, self.failures_of(call).saturating_add(1)));
         self.not_before = now + FAILURE_PAUSE;
         self.last_error = format!("failed to {}: {error}", call.text());
+    }
+
+    /// How often a call has failed in a row. The failures of another call are none of its own.
+    fn failures_of(&self, call: RuntimeCall) -> u32 {
+        self.failed.filter(|(failed, _)| *failed == call).map_or(0, |(_, count)| count)
     }
 
     /// The runtime has said what runs.
@@ -288,7 +293,7 @@ fn end(
     let fail = |why: String| at.write(PodRestartPhase::Failed, why);
     let sandbox = runtime.sandbox(&begun.sandbox_id)?;
     let is_of_pod = at.restart.spec.rung() == Rung::Pod;
-    let has_given_up = progress.failures >= STOP_TRIES_MAX;
+    let has_given_up = progress.failures_of(RuntimeCall::StopContainers) >= STOP_TRIES_MAX;
     let running = still_running(begun, runtime);
     if sandbox.is_ready && !progress.are_containers_stopped && !running.is_empty() {
         // the sandbox's own stop ends what does not end by itself
@@ -309,12 +314,17 @@ fn end(
     if !is_of_pod {
         return None;
     }
-    let tries_max = if progress.is_sandbox_stopped { REMOVE_TRIES_MAX } else { STOP_TRIES_MAX };
-    if progress.failures >= tries_max {
+    let (call, tries_max) = if progress.is_sandbox_stopped {
+        (RuntimeCall::RemoveSandbox, REMOVE_TRIES_MAX)
+    } else {
+        (RuntimeCall::StopSandbox, STOP_TRIES_MAX)
+    };
+    let failures = progress.failures_of(call);
+    if failures >= tries_max {
         let error = &progress.last_error;
         return Some(fail(format!("{error}; it was tried {tries_max} times")));
     }
-    if progress.failures > 0 && at.now < progress.not_before {
+    if failures > 0 && at.now < progress.not_before {
         return Some(RestartAction::Wait(progress.not_before));
     }
     let id = begun.sandbox_id.clone();

@@ -67,6 +67,29 @@ fn a_network_that_cannot_be_taken_down_ends_the_restart_after_two_tries() {
 }
 
 #[test]
+fn failed_stops_of_containers_use_up_no_try_of_the_sandbox() {
+    for (stops_failed, expected) in
+        [(1, PodRestartPhase::Succeeded), (2, PodRestartPhase::Succeeded)]
+    {
+        let mut world = NodeWorld::new(request(json!({})), pod(json!({})));
+        world.agent();
+        for _ in 0..stops_failed {
+            world.errors.push("deadline".to_owned());
+            world.agent();
+            world.pass(1);
+        }
+        // they end by themselves, late
+        let all: Vec<String> = world.runtime.containers.iter().map(|c| c.id.clone()).collect();
+        all.iter().for_each(|id| world.end(id, 0));
+        world.errors.push("cni: DEL failed".to_owned());
+        world.settle();
+        assert_eq!(world.phase(), Some(expected), "{stops_failed}: {}", world.message());
+        let tries = world.calls.iter().filter(|call| call.starts_with("StopSandbox")).count();
+        assert_eq!(tries, 2, "{:?}", world.calls);
+    }
+}
+
+#[test]
 fn a_container_that_is_just_starting_holds_the_removal_up_and_does_not_end_the_restart() {
     let mut world = NodeWorld::new(request(json!({})), pod(json!({})));
     while world.calls.last().is_none_or(|call| !call.starts_with("StopSandbox")) {
