@@ -26,7 +26,7 @@ pub use procedure::{
     NEW_SANDBOX_LATEST, RUNTIME_SILENT_MAX, RestartAction, RestartProgress, RestartSituation,
     RuntimeCall, next_action,
 };
-pub use refusals::{RESTART_INCLUDES_ANNOTATION, refusal};
+pub use refusals::refusal;
 pub use stop_plan::{ContainerStop, MINIMUM_GRACE, StopPlan};
 
 use k8s_openapi::api::core::v1::Pod;

@@ -3,15 +3,8 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use rekindle_types::pod_annotations::is_mirror;
-use rekindle_types::pods::AnySpec;
-use rekindle_types::v1alpha1::{CarriedOutBy, EmptyDirPolicy, PodRestart, Rung};
-
-/// On a PodRestart: pods that are left alone otherwise, and that it means all the same: `Devices`,
-/// `HostNetwork` and `Static`, with a comma between them.
-pub const RESTART_INCLUDES_ANNOTATION: &str = "rekindle.dev/restart-includes";
-
-/// Pods there are never restarted.
-const SYSTEM_NAMESPACE: &str = "kube-system";
+use rekindle_types::spared_pods::{RESTART_INCLUDES_ANNOTATION, SYSTEM_NAMESPACE};
+use rekindle_types::v1alpha1::{CarriedOutBy, EmptyDirPolicy, PodRestart, Rung, not_restartable};
 
 /// What has to be named by [`RESTART_INCLUDES_ANNOTATION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,13 +128,9 @@ fn unsupported(restart: &PodRestart, spec: &PodSpec) -> Option<String> {
         CarriedOutBy::Operator => return Some(format!("no agent carries out rung {rung}")),
         CarriedOutBy::Node => {}
     }
-    if let Some(container) = &restart.spec.container_name
-        && !spec.lasting().any(|lasting| lasting.name == *container)
-    {
-        return Some(format!(
-            "pod {} has no container or sidecar {container}",
-            restart.spec.pod_name
-        ));
+    let named = restart.spec.container_name.as_deref();
+    if let Some(why) = named.and_then(|name| not_restartable(spec, &restart.spec.pod_name, name)) {
+        return Some(why);
     }
     let has_empty_dirs = spec.volumes.iter().flatten().any(|volume| volume.empty_dir.is_some());
     match restart.spec.empty_dirs.unwrap_or_default() {

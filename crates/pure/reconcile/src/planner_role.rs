@@ -7,6 +7,7 @@ use rekindle_controllers::{ClusterView, ControllerKey, NamespacedName, ResourceK
 use rekindle_ladder::{InPlaceSupport, LadderAuthority, LadderMode};
 use rekindle_types::held::HeldPod;
 use rekindle_types::pods::AnyPod;
+use rekindle_types::spared_pods::SYSTEM_NAMESPACE;
 
 use crate::watched;
 use crate::work::WorkItem;
@@ -20,8 +21,6 @@ pub const LADDER_LABEL_ENABLED: &str = "enabled";
 pub const AGENT_LABEL: &str = "rekindle.dev/component";
 /// See [`AGENT_LABEL`].
 pub const AGENT_LABEL_VALUE: &str = "agent";
-/// Never opted in, whatever its labels say: what a cluster needs to run at all.
-const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// What a planner runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

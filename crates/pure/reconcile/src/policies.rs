@@ -11,6 +11,7 @@ use rekindle_types::EventSeverity;
 use rekindle_types::held::HeldPod;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::event::LADDER_INVALID;
+use rekindle_types::spared_pods::RESTART_INCLUDES_ANNOTATION;
 use rekindle_types::v1alpha1::{RestartLadder, RestartLedger};
 
 use crate::proposed_ladder::proposed_policy;
@@ -105,10 +106,6 @@ fn included(ladder: &RestartLadder) -> impl Iterator<Item = &str> {
     let words = words.into_iter().flat_map(|words| words.split(','));
     words.map(str::trim).filter(|word| !word.is_empty())
 }
-
-/// On a PodRestart of a cluster: the pods of the node that it is meant for, as the agent there
-/// wants them named.
-const RESTART_INCLUDES_ANNOTATION: &str = "rekindle.dev/restart-includes";
 
 /// What a request has to name before an agent takes this pod: the ladder has named it.
 pub(crate) fn named_pods(

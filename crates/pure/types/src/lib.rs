@@ -49,6 +49,7 @@ pub mod revisions;
 pub mod service_account;
 pub mod signals;
 pub mod span;
+pub mod spared_pods;
 pub mod sysctls;
 pub mod taints;
 pub mod term;

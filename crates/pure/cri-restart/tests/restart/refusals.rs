@@ -1,7 +1,6 @@
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_cri_restart::{
-    PodRuntime, RESTART_INCLUDES_ANNOTATION, RestartAction, refusal, runtime_uid,
-};
+use rekindle_cri_restart::{PodRuntime, RestartAction, refusal, runtime_uid};
+use rekindle_types::spared_pods::RESTART_INCLUDES_ANNOTATION;
 use rekindle_types::v1alpha1::PodRestartPhase;
 use serde_json::{Value, json};
 
@@ -61,7 +60,12 @@ fn each_refusal_names_the_pod_and_what_to_do() {
         (
             json!({"rung": "Container", "containerName": "setup"}),
             pod(json!({})),
-            "no container or sidecar setup",
+            "container setup of pod web is an init container, which runs once and before the others",
+        ),
+        (
+            json!({"rung": "Container", "containerName": "ap"}),
+            pod(json!({})),
+            "pod web has no container ap: it has app, side, proxy, logs",
         ),
     ] {
         let mut world = NodeWorld::new(crate::world::request(request), pod);
