@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use rekindle_cri_restart::{
-    PodRuntime, RestartAction, RestartProgress, RestartSituation, RuntimeCall, next_action,
-    runtime_uid,
+    PodRuntime, RestartAction, RestartEnd, RestartProgress, RestartSituation, RuntimeCall,
+    next_action, runtime_uid,
 };
 use rekindle_node::Clock;
 use rekindle_pod_driver::restart_status_patch;
@@ -34,15 +34,6 @@ pub(crate) struct RestartTask {
     pub(crate) clock: Clock,
     /// The request's UID.
     pub(crate) uid: String,
-}
-
-/// How a task ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RestartEnd {
-    /// The request is over, or not this agent's.
-    Answered,
-    /// It is not begun, and nothing can be said of it now.
-    Unanswered,
 }
 
 /// What became of a status.

@@ -20,23 +20,27 @@ pub mod cri;
 mod observed;
 mod pod_calls;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 pub use pod_calls::PodCalls;
 pub use rekindle_cri_restart::RuntimeContainer;
+use rekindle_cri_restart::{RestartEnd, RestartSlots};
 use rekindle_node::Clock;
 use rekindle_types::v1alpha1::PodRestart;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use crate::carry_out::{RestartEnd, RestartTask};
+use crate::carry_out::RestartTask;
 use crate::observed::SharedObjects;
+
+/// How long a request waits that could not be answered.
+const LATER: Duration = Duration::from_secs(10);
 
 /// What an agent is given.
 #[derive(Clone)]
@@ -91,40 +95,48 @@ impl ClusterAgent {
         }
     }
 
-    /// Begins a task for each request that is this node's, once.
+    /// Works on each request that is this node's, as far as there are slots.
     async fn dispatch(&self, objects: &SharedObjects) {
-        let turns = Arc::new(Semaphore::new(self.restarts_max));
         let clock = Clock::system();
         let mut changes = objects.changes();
-        let mut taken: BTreeSet<String> = BTreeSet::new();
+        let mut slots = RestartSlots::new(self.restarts_max);
         let mut tasks = JoinSet::new();
+        let mut later: Option<Instant> = None;
         loop {
-            changes.mark_unchanged();
-            taken.retain(|uid| objects.has_restart(uid));
-            for uid in objects.open_restarts(&self.node) {
-                if taken.insert(uid.clone()) {
-                    let task = RestartTask {
-                        agent: self.clone(),
-                        objects: objects.clone(),
-                        clock,
-                        uid: uid.clone(),
-                    };
-                    let turns = Arc::clone(&turns);
-                    tasks.spawn(async move {
-                        let _turn = turns.acquire().await.expect("it is never closed");
-                        (uid, task.run().await)
-                    });
+            let open = objects.open_restarts(&self.node);
+            for uid in slots.take(&open, |uid| objects.has_restart(uid)) {
+                let task = RestartTask {
+                    agent: self.clone(),
+                    objects: objects.clone(),
+                    clock,
+                    uid: uid.clone(),
+                };
+                tasks.spawn(async move { (uid, end_of(task.run()).await) });
+            }
+            let pause = || Instant::now() + LATER;
+            later = slots.has_later().then(|| later.unwrap_or_else(pause));
+            tokio::select! {
+                changed = changes.changed() => match changed {
+                    Ok(()) => slots.changed(),
+                    Err(_) => return,
+                },
+                Some(Ok((uid, end))) = tasks.join_next() => slots.ended(&uid, end),
+                () = tokio::time::sleep_until(later.unwrap_or_else(pause)), if later.is_some() => {
+                    later = None;
+                    slots.pause_is_over();
                 }
             }
-            tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
-                Some(ended) = tasks.join_next() => match ended {
-                    Ok((_, RestartEnd::Answered)) => {}
-                    // another pod of its name may come to this node
-                    Ok((uid, RestartEnd::Unanswered)) => { taken.remove(&uid); changes.changed().await.ok(); }
-                    Err(error) => tracing::error!(%error, "failed to carry out PodRestart: its task ended"),
-                },
-            }
+        }
+    }
+}
+
+/// How a task ends. One that panics is tried again later: it was not answered.
+async fn end_of(task: impl Future<Output = RestartEnd>) -> RestartEnd {
+    match AssertUnwindSafe(task).catch_unwind().await {
+        Ok(end) => end,
+        Err(_) => {
+            tracing::error!("failed to carry out PodRestart: its task panicked; it is tried again");
+            RestartEnd::Later
         }
     }
 }

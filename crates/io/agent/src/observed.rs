@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::Event;
+use rekindle_cri_restart::OpenRestart;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase};
 use tokio::sync::watch;
 
@@ -102,9 +103,9 @@ impl SharedObjects {
         Some((restart, pod))
     }
 
-    /// The UIDs of the requests that are not over and that this node answers: its pod is here, or
-    /// this node has begun it. None before both kinds were listed.
-    pub(crate) fn open_restarts(&self, node: &str) -> Vec<String> {
+    /// The requests that are not over and that this node answers: its pod is here, or this node has
+    /// begun it. None before both kinds were listed.
+    pub(crate) fn open_restarts(&self, node: &str) -> Vec<OpenRestart> {
         let known = self.lock();
         if !known.pods.is_listed || !known.restarts.is_listed {
             return Vec::new();
@@ -119,7 +120,11 @@ impl SharedObjects {
             };
             restart.spec.rung().carried_out_by() == CarriedOutBy::Node && !is_over && is_here
         });
-        open.filter_map(|restart| restart.metadata.uid.clone()).collect()
+        let open = open.filter_map(|restart| {
+            let phase = restart.status.as_ref().and_then(|status| status.phase);
+            Some(OpenRestart { uid: restart.metadata.uid.clone()?, is_begun: phase.is_some() })
+        });
+        open.collect()
     }
 }
 

@@ -19,6 +19,7 @@ mod evidence;
 mod pod_runtime;
 mod procedure;
 mod refusals;
+mod restart_slots;
 mod stop_plan;
 
 pub use pod_runtime::{PodRuntime, RuntimeContainer, RuntimeContainerState, RuntimeSandbox};
@@ -27,6 +28,7 @@ pub use procedure::{
     RuntimeCall, next_action,
 };
 pub use refusals::refusal;
+pub use restart_slots::{OpenRestart, RestartEnd, RestartSlots};
 pub use stop_plan::{ContainerStop, MINIMUM_GRACE, StopPlan};
 
 use k8s_openapi::api::core::v1::Pod;

@@ -1,0 +1,144 @@
+//! Which requests of a node are carried out at the same time. What was begun has its pod down
+//! already, whoever began it: it goes on at once and fills a slot. A request that is not begun
+//! waits until a slot is free.
+
+use std::collections::BTreeMap;
+
+/// A request that this node answers and that is not over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRestart {
+    /// Its UID.
+    pub uid: String,
+    /// Whether its status says that something may have been ended.
+    pub is_begun: bool,
+}
+
+/// How an agent's work on a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartEnd {
+    /// The request is over, or not this agent's.
+    Answered,
+    /// It is not begun, and there is nothing to say before the request or its pod changes.
+    Unanswered,
+    /// It could not be answered, for a reason that may pass without a change of either.
+    Later,
+}
+
+/// The slots of a node.
+#[derive(Clone, Debug)]
+pub struct RestartSlots {
+    max: usize,
+    known: BTreeMap<String, SlotState>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SlotState {
+    UnderWay,
+    Ended(RestartEnd),
+}
+
+impl RestartSlots {
+    /// So many requests are begun at the same time.
+    pub fn new(max: usize) -> Self {
+        Self { max, known: BTreeMap::new() }
+    }
+
+    /// The UIDs of the requests to work on from now on; each is named once until its work ends.
+    /// `is_there` says whether a request still exists.
+    pub fn take(&mut self, open: &[OpenRestart], is_there: impl Fn(&str) -> bool) -> Vec<String> {
+        self.known.retain(|uid, state| *state == SlotState::UnderWay || is_there(uid));
+        let mut taken = Vec::new();
+        // what was begun first: it takes its slot before another pod is ended
+        for of_begun in [true, false] {
+            for restart in open.iter().filter(|restart| restart.is_begun == of_begun) {
+                let is_free = restart.is_begun || self.under_way() < self.max;
+                if is_free && !self.known.contains_key(&restart.uid) {
+                    self.known.insert(restart.uid.clone(), SlotState::UnderWay);
+                    taken.push(restart.uid.clone());
+                }
+            }
+        }
+        taken
+    }
+
+    /// The work on a request has ended so.
+    pub fn ended(&mut self, uid: &str, end: RestartEnd) {
+        self.known.insert(uid.to_owned(), SlotState::Ended(end));
+    }
+
+    /// Requests or pods have changed: what was unanswered may be answered now.
+    pub fn changed(&mut self) {
+        self.known.retain(|_, state| *state != SlotState::Ended(RestartEnd::Unanswered));
+    }
+
+    /// A pause is over: what was left for later is worked on again.
+    pub fn pause_is_over(&mut self) {
+        self.known.retain(|_, state| *state != SlotState::Ended(RestartEnd::Later));
+    }
+
+    /// Whether something was left for later.
+    pub fn has_later(&self) -> bool {
+        self.known.values().any(|state| *state == SlotState::Ended(RestartEnd::Later))
+    }
+
+    fn under_way(&self) -> usize {
+        self.known.values().filter(|state| **state == SlotState::UnderWay).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(begun: &[&str], new: &[&str]) -> Vec<OpenRestart> {
+        let of = |uids: &[&str], is_begun| {
+            let restarts = uids.iter().map(|uid| OpenRestart { uid: (*uid).to_owned(), is_begun });
+            restarts.collect::<Vec<_>>()
+        };
+        [of(new, false), of(begun, true)].concat()
+    }
+
+    #[test]
+    fn an_agent_that_starts_again_goes_on_with_what_was_begun_before_it_begins_another() {
+        let mut slots = RestartSlots::new(1);
+        assert_eq!(slots.take(&open(&["z"], &["a", "b"]), |_| true), ["z"]);
+        assert_eq!(slots.take(&open(&["z"], &["a", "b"]), |_| true), [""; 0], "its pod is down");
+        slots.ended("z", RestartEnd::Answered);
+        assert_eq!(slots.take(&open(&["z"], &["a", "b"]), |_| true), ["a"], "the view is behind");
+        // it was begun with a higher limit: the pods of both are down
+        let mut slots = RestartSlots::new(1);
+        assert_eq!(slots.take(&open(&["y", "z"], &["a"]), |_| true), ["y", "z"]);
+        slots.ended("y", RestartEnd::Answered);
+        assert_eq!(slots.take(&open(&["z"], &["a"]), |_| true), [""; 0]);
+    }
+
+    #[test]
+    fn as_many_requests_are_begun_as_there_are_slots() {
+        let mut slots = RestartSlots::new(2);
+        assert_eq!(slots.take(&open(&[], &["a", "b", "c"]), |_| true), ["a", "b"]);
+        slots.ended("a", RestartEnd::Answered);
+        assert_eq!(slots.take(&open(&["b"], &["c"]), |_| true), ["c"]);
+    }
+
+    #[test]
+    fn what_is_not_answered_is_worked_on_again_and_never_holds_up_others() {
+        let mut slots = RestartSlots::new(1);
+        let all = open(&[], &["a", "b"]);
+        assert_eq!(slots.take(&all, |_| true), ["a"]);
+        slots.ended("a", RestartEnd::Unanswered);
+        assert_eq!(slots.take(&all, |_| true), ["b"]);
+        slots.ended("b", RestartEnd::Later);
+        assert!(slots.has_later());
+        assert_eq!(slots.take(&all, |_| true), [""; 0], "nothing is new");
+        slots.changed();
+        assert_eq!(slots.take(&all, |_| true), ["a"]);
+        slots.ended("a", RestartEnd::Answered);
+        slots.changed();
+        slots.pause_is_over();
+        assert_eq!(slots.take(&all, |_| true), ["b"]);
+        slots.ended("b", RestartEnd::Answered);
+        // a request that is gone is forgotten
+        assert_eq!(slots.take(&[], |_| false), [""; 0]);
+        assert_eq!(slots.take(&all, |_| true), ["a"]);
+    }
+}
