@@ -1,5 +1,6 @@
 //! One PodRestart from its first look to its end: does what the procedure says, one step at a time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ use crate::observed::SharedObjects;
 /// How long it waits before it writes a status again that the API did not take.
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
 
+/// The same of a status of a begun restart that a policy or a role forbids.
+const DENIED_PAUSE: Duration = Duration::from_secs(10);
+
 /// A status that was decided on something stale waits for the watch no longer than this.
 const STALE_MAX: TickDuration = TickDuration::from_secs(5);
 
@@ -38,23 +42,49 @@ pub(crate) struct RestartTask {
 
 /// What became of a status.
 enum StatusWrite {
-    Written,
+    /// The request as it is now.
+    Written(Box<PodRestart>),
     /// Something was written after what it was decided on.
     Stale,
+    /// The request is no more.
     Gone,
+    /// The API does not let the agent write it now: a policy may, or a role, a moment later.
+    Denied(Box<kube::core::Status>),
+}
+
+/// The newest version of a request that is known: the watch may not show yet what was written.
+#[derive(Default)]
+struct NewestRestart {
+    written: Option<PodRestart>,
+    /// Versions that were written over. Each write names the version that it was decided on, so
+    /// nothing else is older than what was written.
+    superseded: BTreeSet<String>,
+}
+
+impl NewestRestart {
+    fn after<'a>(&'a self, seen: &'a PodRestart) -> &'a PodRestart {
+        let version = seen.metadata.resource_version.as_ref();
+        let is_older = version.is_some_and(|version| self.superseded.contains(version));
+        self.written.as_ref().filter(|_| is_older).unwrap_or(seen)
+    }
+
+    fn wrote(&mut self, before: &PodRestart, written: PodRestart) {
+        self.superseded.extend(before.metadata.resource_version.clone());
+        self.written = Some(written);
+    }
 }
 
 impl RestartTask {
     pub(crate) async fn run(self) -> RestartEnd {
         let mut changes = self.objects.changes();
         let mut progress = RestartProgress::default();
-        let mut written: Option<PodRestartStatus> = None;
+        let mut newest = NewestRestart::default();
         loop {
             changes.mark_unchanged();
             let Some((seen, pod)) = self.objects.restart(&self.uid) else {
                 return RestartEnd::Answered;
             };
-            let restart = newest(&seen, written.as_ref());
+            let restart = newest.after(&seen).clone();
             let runtime = self.look(pod.as_deref(), &mut progress).await;
             let situation = RestartSituation {
                 node: &self.agent.node,
@@ -68,22 +98,26 @@ impl RestartTask {
                 RestartAction::Leave if phase(&restart).is_some() => return RestartEnd::Answered,
                 RestartAction::Leave => return RestartEnd::Unanswered,
                 RestartAction::Write(status) => match self.write(&restart, &status).await {
-                    Ok(StatusWrite::Written) => {
-                        let phase = status.phase;
-                        if phase.is_some_and(PodRestartPhase::is_final) {
-                            let message = status.message.unwrap_or_default();
-                            tracing::info!(
-                                pod = pod_name(&seen),
-                                ?phase,
-                                message,
-                                "PodRestart is over"
-                            );
-                            return RestartEnd::Answered;
-                        }
-                        written = Some(*status);
+                    Ok(StatusWrite::Written(written)) if is_over(&written) => {
+                        let status = written.status.unwrap_or_default();
+                        tracing::info!(
+                            pod = pod_name(&seen),
+                            phase = ?status.phase,
+                            message = status.message.unwrap_or_default(),
+                            "PodRestart is over"
+                        );
+                        return RestartEnd::Answered;
                     }
+                    Ok(StatusWrite::Written(written)) => newest.wrote(&restart, *written),
                     Ok(StatusWrite::Stale) => self.wait(&mut changes, &seen, &pod, None).await,
                     Ok(StatusWrite::Gone) => return RestartEnd::Answered,
+                    Ok(StatusWrite::Denied(error)) => {
+                        tracing::warn!(pod = pod_name(&seen), %error, "failed to write PodRestart");
+                        if phase(&restart).is_none() {
+                            return RestartEnd::Later; // its slot is for others
+                        }
+                        tokio::time::sleep(DENIED_PAUSE).await;
+                    }
                     Err(error) => {
                         tracing::warn!(pod = pod_name(&seen), %error, "failed to write PodRestart");
                         tokio::time::sleep(WRITE_PAUSE).await;
@@ -174,42 +208,33 @@ impl RestartTask {
         }
     }
 
+    /// Writes a status over the version that it was decided on: another agent, or the operator, may
+    /// have answered since.
     async fn write(
         &self,
         before: &PodRestart,
         status: &PodRestartStatus,
     ) -> Result<StatusWrite, kube::Error> {
         let mut patch = restart_status_patch(before.metadata.uid.as_deref(), status);
-        let is_first = phase(before).is_none();
-        if is_first {
-            // another agent, or the operator, may have answered since
-            patch["metadata"]["resourceVersion"] = json!(before.metadata.resource_version);
-        }
+        patch["metadata"]["resourceVersion"] = json!(before.metadata.resource_version);
         let namespace = before.metadata.namespace.as_deref().unwrap_or_default();
         let api: Api<PodRestart> = Api::namespaced(self.agent.client.clone(), namespace);
         let name = before.metadata.name.as_deref().unwrap_or_default();
         match api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(_) => Ok(StatusWrite::Written),
-            Err(kube::Error::Api(answer)) if answer.code == 409 && is_first => {
-                Ok(StatusWrite::Stale)
-            }
-            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409 | 422) => {
-                tracing::warn!(pod = pod_name(before), error = %answer, "failed to write PodRestart");
-                Ok(StatusWrite::Gone)
-            }
+            Ok(written) => Ok(StatusWrite::Written(Box::new(written))),
+            Err(kube::Error::Api(answer)) => match answer.code {
+                404 => Ok(StatusWrite::Gone),
+                409 => Ok(StatusWrite::Stale),
+                403 | 422 => Ok(StatusWrite::Denied(answer)),
+                _ => Err(kube::Error::Api(answer)),
+            },
             Err(error) => Err(error),
         }
     }
 }
 
-/// The request with the newest status that is known: the watch may not show yet what was written.
-fn newest(seen: &PodRestart, written: Option<&PodRestartStatus>) -> PodRestart {
-    let mut restart = seen.clone();
-    let is_over = phase(seen).is_some_and(PodRestartPhase::is_final);
-    if let Some(written) = written.filter(|_| !is_over) {
-        restart.status = Some(written.clone());
-    }
-    restart
+fn is_over(restart: &PodRestart) -> bool {
+    phase(restart).is_some_and(PodRestartPhase::is_final)
 }
 
 fn phase(restart: &PodRestart) -> Option<PodRestartPhase> {
@@ -236,3 +261,7 @@ fn called(
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test says by failing what it expected")]
+mod tests;
