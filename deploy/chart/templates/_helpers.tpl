@@ -32,6 +32,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- /* The agent's values; --reuse-values of a release before the agent has none of them */}}
+{{- define "rekindle.agent" -}}
+{{- $resources := dict "requests" (dict "cpu" "10m" "memory" "24Mi") "limits" (dict "memory" "128Mi") }}
+{{- $defaults := dict "enabled" false "criSocket" "/run/containerd/containerd.sock" "maxRestarts" 1 "resources" $resources }}
+{{- $agent := deepCopy (.Values.agent | default dict) }}
+{{- range $key, $value := $defaults }}
+{{- if not (hasKey $agent $key) }}{{- $_ := set $agent $key $value }}{{- end }}
+{{- end }}
+{{- toYaml $agent }}
+{{- end }}
+
 {{- define "rekindle.image" -}}
 {{- $repository := required "image.repository: no image is published yet, name one that has the static binary" .Values.image.repository -}}
 {{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}

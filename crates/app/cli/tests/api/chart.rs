@@ -168,7 +168,7 @@ fn the_chart_is_sound_and_refuses_values_that_it_does_not_know() {
     }
     for (value, named) in [
         ("mode=both", "mode"),
-        ("agent.enabled=true", "agent.enabled needs mode act"),
+        ("agent.enabled=true", "--set mode=act,agent.enabled=true"),
         ("agent.maxRestarts=0", "maxRestarts"),
         ("agent.criSocket=containerd.sock", "criSocket"),
         ("replicas=0", "replicas"),
@@ -185,6 +185,14 @@ fn the_chart_is_sound_and_refuses_values_that_it_does_not_know() {
     ] {
         let error = rendered(&engine, &[&format!("--set={value}")]).unwrap_err();
         assert!(error.contains(named), "{value}: {error}");
+    }
+    // as with --reuse-values of a release that knew no agent
+    let without = rendered(&engine, &["--set=mode=act,agent=null"]).unwrap();
+    assert!(!without.contains("DaemonSet"), "{without}");
+    let unset = "agent.criSocket=null,agent.maxRestarts=null,agent.resources=null";
+    let with = rendered(&engine, &["--set=mode=act,agent.enabled=true", "--set", unset]).unwrap();
+    for argument in ["--cri-socket=unix:///run/cri/containerd.sock", "--max-restarts=1"] {
+        assert!(with.contains(argument), "{argument}: {with}");
     }
     let old = ["--kube-version=1.29.4", "--set=mode=act,agent.enabled=true"];
     let error = rendered(&engine, &old).unwrap_err();
