@@ -10,7 +10,7 @@ use crate::budget::{self, BudgetState};
 use crate::choice::{NextRung, choose};
 use crate::correlation::{self, FailureCorrelation, RungPermission};
 use crate::decide::{Decider, StuckContainer};
-use crate::draft::{ConditionStatus, EXHAUSTED, RECOVERED};
+use crate::draft::{ConditionStatus, EXHAUSTED, NO_AGENT, RECOVERED};
 use crate::explanation::DecisionText;
 use crate::failures::{CountedFailure, ExpectedEnds, FailedPart, StartedWhen};
 use crate::ledger_reading::cut;
@@ -139,7 +139,11 @@ impl<'a> Decider<'a> {
             failures,
         );
         self.draft.attempt(Rung::Container, choice.container_attempts);
-        match choice.turn {
+        let turn = match choice.turn {
+            NextRung::None => self.missed_step(from).map_or(NextRung::None, NextRung::Above),
+            turn @ (NextRung::Container(_) | NextRung::Above(_)) => turn,
+        };
+        match turn {
             NextRung::Container(step) => self.leave_to_container(&story.left_to_container(step)),
             NextRung::Above(step) => {
                 let settled = stability::is_settled(&self.view, policy, now);
@@ -256,7 +260,14 @@ impl<'a> Decider<'a> {
         }
         self.draft.ledger.held_rung = None;
         self.draft.decide(LedgerPhase::Exhausted, None, why);
-        self.draft.condition(EXHAUSTED, ConditionStatus::True, self.situation.policy, &why.message);
+        let reason = if self.passed_over.is_empty() { EXHAUSTED } else { NO_AGENT };
+        self.draft.condition_because(
+            EXHAUSTED,
+            ConditionStatus::True,
+            reason,
+            self.situation.policy,
+            &why.message,
+        );
         self.draft.ledger.ladder_uid.clone_from(&self.situation.policy.uid);
         self.draft.tell(EventSeverity::Warning, LADDER_EXHAUSTED, why);
     }

@@ -93,6 +93,7 @@ impl<'a> Decider<'a> {
     fn run(mut self) -> RestartDecision {
         self.forget_dry_run();
         self.note_revision();
+        self.note_agent();
         let is_same_pod = self.take_over_ledger();
         if is_same_pod {
             self.date_late_restart();

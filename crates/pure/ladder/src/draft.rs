@@ -13,6 +13,10 @@ use crate::{LadderAction, LadderEvent, LadderPolicy, RestartDecision, dry_run};
 
 /// Set while every rung was tried in vain.
 pub(crate) const EXHAUSTED: &str = "Exhausted";
+/// The reason of [`EXHAUSTED`] while rungs of the ladder were passed over for want of an agent.
+pub(crate) const NO_AGENT: &str = "NoAgent";
+/// Its reason after an agent came: those rungs may be tried.
+pub(crate) const AGENT_CAME: &str = "AgentCame";
 /// Set when everything runs again after the ladder acted or waited.
 pub(crate) const RECOVERED: &str = "Recovered";
 
@@ -220,6 +224,11 @@ impl DecisionDraft {
         self.condition_of(type_).map(|condition| Tick::from(&condition.last_transition_time))
     }
 
+    /// Why a condition holds, or does not.
+    pub(crate) fn condition_reason(&self, type_: &str) -> Option<&str> {
+        self.condition_of(type_).map(|condition| condition.reason.as_str())
+    }
+
     fn condition_of(&self, type_: &str) -> Option<&Condition> {
         self.ledger.conditions.iter().flatten().find(|c| c.type_ == type_)
     }
@@ -232,9 +241,25 @@ impl DecisionDraft {
         policy: &LadderPolicy,
         message: &str,
     ) {
-        let (status, reason) = match holds {
-            ConditionStatus::True => ("True", type_),
-            ConditionStatus::False => ("False", "Over"),
+        let reason = match holds {
+            ConditionStatus::True => type_,
+            ConditionStatus::False => "Over",
+        };
+        self.condition_because(type_, holds, reason, policy, message);
+    }
+
+    /// The same, for a reason of its own.
+    pub(crate) fn condition_because(
+        &mut self,
+        type_: &str,
+        holds: ConditionStatus,
+        reason: &str,
+        policy: &LadderPolicy,
+        message: &str,
+    ) {
+        let status = match holds {
+            ConditionStatus::True => "True",
+            ConditionStatus::False => "False",
         };
         let conditions = self.ledger.conditions.get_or_insert_default();
         let old = conditions.iter_mut().find(|c| c.type_ == type_);

@@ -63,6 +63,7 @@ mod identity;
 mod ledger_reading;
 mod limits;
 mod lookup;
+mod missed_rungs;
 mod no_sandbox;
 mod observation;
 mod outcomes;

@@ -28,7 +28,7 @@ use crate::policy::RungPolicy;
 use crate::{LadderPolicy, RollbackTarget};
 
 pub(crate) use alike::{after_trial, awaits_trial, held_for_all};
-pub(crate) use authority::{NOTHING_DONE, acts_now};
+pub(crate) use authority::{NOTHING_DONE, acts_now, agent_came};
 pub(crate) use outcome::{
     cleared, finished, gone, nothing_left, other_revision, running, unselected,
 };

@@ -3,7 +3,9 @@
 
 use k8s_openapi::api::core::v1::PodCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_controllers::{ClusterView, ControllerKey, NamespacedName, ResourceKind, ViewObject};
+use rekindle_controllers::{
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, pods,
+};
 use rekindle_ladder::{InPlaceSupport, LadderAuthority, LadderMode};
 use rekindle_types::held::HeldPod;
 use rekindle_types::pods::AnyPod;
@@ -156,6 +158,16 @@ impl ClusterLadders {
     /// namespace is believed: others may label theirs as they like.
     pub(crate) fn has_agent(&self, view: &ClusterView, node: &str) -> bool {
         view.pods_on(node).any(|pod| self.is_agent(pod))
+    }
+
+    /// The node whose agent is ready since this change, or is not any more.
+    pub(crate) fn node_of_agent_news<'a>(&self, change: &'a ObjectChange) -> Option<&'a str> {
+        let ready_on = |object: Option<&'a ViewObject>| match object {
+            Some(ViewObject::Pod(pod)) => pods::node(pod.as_ref()).filter(|_| self.is_agent(pod)),
+            Some(_) | None => None,
+        };
+        let (before, after) = (ready_on(change.before.as_ref()), ready_on(change.after.as_ref()));
+        before.or(after).filter(|_| before != after)
     }
 
     fn agents<'a>(&'a self, view: &'a ClusterView) -> impl Iterator<Item = &'a HeldPod> {

@@ -132,6 +132,8 @@ pub(crate) fn touched(
                 work.extend(ledgers::ledgers_of_pod(register, &name).map(WorkItem::OldLedger));
             }
             work.extend(ledgers::heirs_of(view, pod).map(WorkItem::Climb));
+            let news = role.cluster().and_then(|ladders| ladders.node_of_agent_news(change));
+            work.extend(news.into_iter().flat_map(|node| work_of_agent(view, node)));
             let controller = owners::controller_of(&pod.metadata);
             if let Some(owner) = controller.filter(|owner| owner.kind == "ReplicaSet") {
                 let set =
@@ -213,6 +215,13 @@ fn changes_opt_in(change: &ObjectChange) -> bool {
         object.as_ref().is_some_and(|namespace| is_opted_in(namespace.meta()))
     };
     is_in(&change.before) != is_in(&change.after)
+}
+
+/// All that depends on whether a node has an agent.
+fn work_of_agent<'a>(view: &'a ClusterView, node: &'a str) -> impl Iterator<Item = WorkItem> + 'a {
+    let pods = view.pods_on(node).map(|pod| NamespacedName::from_meta(&pod.metadata));
+    let ladders = view.of_kind(ResourceKind::RestartLadder).map(|(_, ladder)| ladder.id().name);
+    pods.map(WorkItem::Climb).chain(ladders.map(WorkItem::LadderStatus))
 }
 
 /// All that depends on whether ladders are at work in a namespace.

@@ -16,6 +16,15 @@ pub(crate) fn acts_now() -> DecisionText {
     )
 }
 
+/// The pod's node has an agent since the ladder was exhausted without one.
+pub(crate) fn agent_came() -> DecisionText {
+    DecisionText::new(
+        "the pod's node has an agent now: rungs that were passed over for want of one may be tried",
+        "the node has an agent now",
+        "passed-over rungs may be tried",
+    )
+}
+
 /// The rungs that need an agent on the pod's node, which has none; empty when there are none.
 pub(crate) fn without_agent(rungs: &[Rung]) -> String {
     let names: Vec<&str> = rungs.iter().map(|rung| rung.name()).collect();

@@ -37,6 +37,49 @@ fn a_ladder_asks_for_the_pod_where_its_node_has_an_agent_that_is_ready() {
     assert_eq!(world.accepted().1, "every rung is carried out");
 }
 
+/// The rungs that were asked for so far.
+fn all_asked(world: &World) -> Vec<Rung> {
+    world.requests().iter().map(|request| request.spec.rung()).collect()
+}
+
+#[test]
+fn a_ladder_that_was_exhausted_for_want_of_an_agent_goes_on_when_one_comes() {
+    let mut world = World::new(LadderMode::Act);
+    world.ladder(SHOP, json!([{"rung": "Container"}, {"rung": "Pod"}]), json!({}));
+    world.pod(SHOP, "web", None, json!({}));
+    world.settle();
+    assert!(world.accepted().1.contains("no node has an agent"), "{:?}", world.accepted());
+    world.crash(SHOP, "web");
+    world.crash_again(SHOP, "web");
+    assert!(world.said().contains("no agent for rung Pod"), "{}", world.said());
+    agent(&mut world, OWN, "n1");
+    assert_eq!(world.accepted().1, "every rung is carried out");
+    assert!(world.said().contains("the pod's node has an agent now"), "{}", world.said());
+    assert_eq!(all_asked(&world), []);
+    world.crash_again(SHOP, "web");
+    assert_eq!(all_asked(&world), [Rung::Pod], "{}", world.said());
+}
+
+#[test]
+fn a_rung_in_place_that_was_passed_over_is_tried_when_nothing_is_left_above() {
+    let mut world = World::new(LadderMode::Act);
+    world.ladder(SHOP, rungs(), json!({}));
+    world.replica_set(SHOP, "web");
+    world.pod(SHOP, "web-a", Some("web"), json!({}));
+    world.crash(SHOP, "web-a");
+    world.crash_again(SHOP, "web-a");
+    assert_eq!(all_asked(&world), [Rung::Recreate]);
+    let names = world.pod_names();
+    let new = names.iter().find_map(|name| name.strip_prefix("shop/")).expect("a new pod");
+    world.relabel(SHOP, new, json!({"app": "web"}));
+    world.crash(SHOP, new);
+    world.crash_again(SHOP, new);
+    assert!(world.said().contains("every rung was tried"), "{}", world.said());
+    agent(&mut world, OWN, "n1");
+    world.crash_again(SHOP, new);
+    assert!(all_asked(&world).contains(&Rung::Pod), "{}", world.said());
+}
+
 #[test]
 fn an_agent_elsewhere_or_of_somebody_else_is_none() {
     for (namespace, node) in [(OWN, "n2"), (SHOP, "n1")] {
