@@ -12,12 +12,11 @@ const BEGINS_WITHIN: TickDuration = TickDuration::from_secs(2);
 /// How far a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestStage {
-    /// Asked for at this time, where that is known; a node that carries it out says no more until
-    /// it is done.
+    /// Asked for at this time, where that is known.
     Asked(Option<Tick>),
     /// Held back.
     Held,
-    /// The pod's eviction, or the rollback, began then.
+    /// The node began to stop containers then, or the pod's eviction or the rollback began.
     Begun { at: Tick, after: RequestWait },
 }
 
@@ -33,13 +32,17 @@ pub(crate) enum RequestWait {
 impl RequestStage {
     pub(crate) fn from_restart(restart: &PodRestart) -> Self {
         let created = restart.metadata.creation_timestamp.as_ref().map(Tick::from);
-        match restart.spec.rung().carried_out_by() {
-            CarriedOutBy::Node => return RequestStage::Asked(created),
-            CarriedOutBy::Operator => {}
-        }
         let status = restart.status.as_ref();
         let step = status.and_then(|status| Some(status.replacement.as_ref()?.step));
         let started = status.and_then(|status| status.started_at.as_ref()).map(Tick::from);
+        match (restart.spec.rung().carried_out_by(), started) {
+            // a node may be slow to begin, and its pod is down from then on
+            (CarriedOutBy::Node, Some(at)) => {
+                return RequestStage::Begun { at, after: RequestWait::None };
+            }
+            (CarriedOutBy::Node, None) => return RequestStage::Asked(created),
+            (CarriedOutBy::Operator, _) => {}
+        }
         match (step, started) {
             (Some(ReplacementStep::Held), _) => RequestStage::Held,
             (Some(ReplacementStep::Evicting | ReplacementStep::Starting) | None, Some(at)) => {

@@ -48,6 +48,12 @@ fn restart(created: Tick, phase: Option<PodRestartPhase>) -> PodRestart {
     restart
 }
 
+/// The node began it then: an agent that was away for a while, or had others to restart before.
+fn begun(mut restart: PodRestart, at: Tick) -> PodRestart {
+    restart.status.get_or_insert_default().started_at = Some(at.to_time());
+    restart
+}
+
 #[test]
 fn restarts_take_room_until_they_finish_or_are_given_up() {
     let restarts = [
@@ -57,6 +63,7 @@ fn restarts_take_room_until_they_finish_or_are_given_up() {
         restart(ago(4), Some(PodRestartPhase::Failed)),
         restart(ago(5), Some(PodRestartPhase::Refused)),
         restart(ago(600), Some(PodRestartPhase::Running)),
+        begun(restart(ago(605), Some(PodRestartPhase::Running)), ago(6)),
     ];
     let ledgers = [
         of_pod("a", ledger(Rung::Pod, &[ago(7)], Some("decided-and-not-made-yet"))),
@@ -64,7 +71,7 @@ fn restarts_take_room_until_they_finish_or_are_given_up() {
         of_pod("c", ledger(Rung::Container, &[ago(9)], None)),
     ];
     let occupancy = Occupancy::new(NOW, restarts.iter(), ledgers.iter());
-    assert_eq!(occupancy.under_way, [ago(7), ago(2), ago(1)]);
+    assert_eq!(occupancy.under_way, [ago(7), ago(6), ago(2), ago(1)]);
     assert_eq!(occupancy.decided, [ago(8), ago(7)]);
 }
 
