@@ -7,7 +7,8 @@
 //!   nodes ─► addresses ─┐
 //!   other Services ─► has an older one a port of it? ─► status.loadBalancer.ingress, or an Event
 //! ```
-//! A Service that is of another class is left alone: another implementation writes its status.
+//! It gets addresses of its own families only, and another Service may have the same port of another
+//! family. A Service that is of another class is left alone: another implementation writes its status.
 
 mod ports;
 
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, NodeAddress, Service};
-use rekindle_types::{EventSeverity, load_balancer};
+use rekindle_types::{EventSeverity, IpFamily, load_balancer};
 use serde_json::json;
 
 use crate::events::EventNote;
@@ -77,7 +78,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan 
             plan.notes.push(note(service, EventSeverity::Warning, "PortConflict", text));
             Vec::new()
         }
-        None => node_addresses(view),
+        None => node_addresses(view, service),
     };
     if *shown(service) == *wanted {
         return plan;
@@ -97,13 +98,28 @@ fn shown(service: &Service) -> &[LoadBalancerIngress] {
     balancer.and_then(|balancer| balancer.ingress.as_deref()).unwrap_or_default()
 }
 
-/// Where clients reach the nodes: at external addresses if there are any. Nodes of one machine may
-/// share one.
-fn node_addresses(view: &ClusterView) -> Vec<LoadBalancerIngress> {
+/// The families of a Service. Without any it has an address of the first one.
+fn families(service: &Service) -> impl Iterator<Item = IpFamily> {
+    let names = service.spec.as_ref().and_then(|spec| spec.ip_families.as_deref());
+    let names = names.unwrap_or_default();
+    IpFamily::ALL.into_iter().filter(move |family| {
+        names.iter().any(|name| name == family.name())
+            || (names.is_empty() && *family == IpFamily::V4)
+    })
+}
+
+/// Where clients reach the nodes by the families of a Service: at external addresses if there are
+/// any. Nodes of one machine may share one.
+fn node_addresses(view: &ClusterView, service: &Service) -> Vec<LoadBalancerIngress> {
+    let is_of_service = |address: &NodeAddress| {
+        let family = address.address.parse().map(IpFamily::from_address);
+        family.is_ok_and(|family| families(service).any(|of_service| of_service == family))
+    };
     let of_type = |type_: &str| -> BTreeSet<&str> {
         let nodes = view.of_kind(ResourceKind::Node).map(|(_, object)| object);
         let addresses = nodes.flat_map(|node| node_addresses_of(Some(node)));
-        let addresses = addresses.filter(|address| address.type_ == type_);
+        let addresses =
+            addresses.filter(|address| address.type_ == type_ && is_of_service(address));
         addresses.map(|address| address.address.as_str()).collect()
     };
     let external = of_type("ExternalIP");

@@ -1,12 +1,14 @@
-//! Ports of the machine that load balancers want. One port has one owner: the Service that was
-//! created first.
+//! Ports of the machine that load balancers want. One port of a family of addresses has one owner:
+//! the Service that was created first.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rekindle_types::IpFamily;
 
+use super::families;
 use crate::owners;
 
 /// The Service that owns a port which this one wants, too, and the port.
@@ -18,7 +20,7 @@ pub(super) fn older_rival<'a>(
     let mut older = others.filter(|other| age(other) < own);
     older.find_map(|other| {
         let port = ports(service).intersection(&ports(other)).next().copied()?;
-        Some((other, format!("{}/{}", port.0, port.1)))
+        Some((other, format!("{}/{} ({})", port.number, port.protocol, port.family.name())))
     })
 }
 
@@ -27,13 +29,25 @@ pub(super) fn share_a_port(one: &Service, other: &Service) -> bool {
     !ports(one).is_disjoint(&ports(other))
 }
 
-/// Numbers and protocols. One that is being deleted wants none.
-fn ports(service: &Service) -> BTreeSet<(i32, &str)> {
+/// A port of the machine, at its addresses of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct BalancerPort<'a> {
+    number: i32,
+    protocol: &'a str,
+    family: IpFamily,
+}
+
+/// One that is being deleted wants none.
+fn ports(service: &Service) -> BTreeSet<BalancerPort<'_>> {
     if owners::is_terminating(&service.metadata) {
         return BTreeSet::new();
     }
     let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
-    ports.map(|port| (port.port, port.protocol.as_deref().unwrap_or("TCP"))).collect()
+    let of_families = ports.flat_map(|port| {
+        let (number, protocol) = (port.port, port.protocol.as_deref().unwrap_or("TCP"));
+        families(service).map(move |family| BalancerPort { number, protocol, family })
+    });
+    of_families.collect()
 }
 
 /// Orders Services from the oldest to the youngest.

@@ -72,6 +72,32 @@ fn a_balancer_gets_the_addresses_of_the_nodes_and_follows_them() {
 }
 
 #[test]
+fn a_balancer_has_addresses_and_ports_of_its_own_families_only() {
+    let mut world = World::new();
+    let of_node = json!([{ "type": "InternalIP", "address": "10.88.0.1" },
+        { "type": "InternalIP", "address": "fd52::1" }, { "type": "InternalIP", "address": "n" }]);
+    world.create(node("a", of_node));
+    for (name, families) in [("four", json!(["IPv4"])), ("six", json!(["IPv6"]))] {
+        world.create(balancer(name, json!({ "ipFamilies": families })));
+    }
+    world.settle();
+    assert_eq!(ingress(&world, "four"), vip("10.88.0.1"));
+    assert_eq!(ingress(&world, "six"), vip("fd52::1"), "the port of IPv4 is another one");
+    assert_eq!(said(&world, "PortConflict"), 0);
+    world.create(balancer("two", json!({ "ipFamilies": ["IPv6", "IPv4"] })));
+    world.settle();
+    assert_eq!(ingress(&world, "two"), Value::Null);
+    assert!(said(&world, "PortConflict") > 0);
+    for older in ["four", "six"] {
+        world.api.user_deletes(&id(ResourceKind::Service, older), DependentPolicy::Background);
+    }
+    world.settle();
+    let both =
+        json!([{ "ip": "10.88.0.1", "ipMode": "VIP" }, { "ip": "fd52::1", "ipMode": "VIP" }]);
+    assert_eq!(ingress(&world, "two"), both);
+}
+
+#[test]
 fn of_two_that_want_a_port_the_older_one_has_it_until_it_goes() {
     let mut world = World::new();
     two_nodes(&mut world);
