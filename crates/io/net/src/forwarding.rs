@@ -31,7 +31,8 @@ const LOCK: &str = ".lock";
 
 /// The networks of a machine that need it to forward packets: a file for each, in a folder that all
 /// engines share. In it is what the setting was before the first of them came; the last one that
-/// goes puts it back.
+/// goes puts it back. A network whose bridge is gone needs it no more: its engine was killed, and
+/// the bridge was taken away since.
 #[derive(Clone, Debug)]
 pub struct ForwardingUsers {
     folder: PathBuf,
@@ -57,6 +58,7 @@ impl ForwardingUsers {
         let _locked = self.lock()?;
         let own = self.own();
         if !own.exists() {
+            // what a dead one had switched on is put back in its place
             let before = match self.others()?.first() {
                 Some(other) => read(other)?,
                 None => self.found()?,
@@ -66,7 +68,12 @@ impl ForwardingUsers {
         }
         if sysctl::get(self.setting())? == OFF {
             for interface in hosts(&read(&own)?) {
-                sysctl::set(&accept_ra(interface), ACCEPT_ALWAYS)?;
+                match sysctl::set(&accept_ra(interface), ACCEPT_ALWAYS) {
+                    // it is gone since it was noted
+                    Err(NetError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+                    Ok(()) => {}
+                    Err(error) => return Err(error),
+                }
             }
             sysctl::set(self.setting(), ON)?;
             let setting = self.setting().replace('/', ".");
@@ -85,15 +92,20 @@ impl ForwardingUsers {
         let _locked = self.lock()?;
         let own = self.own();
         let before = read(&own)?;
-        fs::remove_file(&own).map_err(|source| failed("remove", &own, source))?;
-        if before.split_whitespace().next() == Some(OFF) && self.others()?.is_empty() {
+        let others = self.others()?;
+        let is_last = !others.iter().any(|other| has_bridge(other));
+        if before.split_whitespace().next() == Some(OFF) && is_last {
             sysctl::set(self.setting(), OFF)?;
             for interface in hosts(&before) {
                 // one that is gone has no settings to put back
                 sysctl::set_if_possible(&accept_ra(interface), ACCEPT_AS_HOST)?;
             }
         }
-        Ok(())
+        // the notes go last: killed before that, the next one puts it back once more
+        for dead in others.iter().filter(|_| is_last) {
+            remove(dead)?;
+        }
+        remove(&own)
     }
 
     /// What the machine has: its setting, then the interfaces that take router advertisements, but
@@ -139,6 +151,19 @@ impl ForwardingUsers {
             Ok(file)
         };
         lock().map_err(|source| failed("lock", &path, source))
+    }
+}
+
+/// Whether the network of a note has its bridge.
+fn has_bridge(note: &Path) -> bool {
+    let bridge = note.file_name().and_then(|name| name.to_str());
+    bridge.is_some_and(|bridge| sysctl::get(&format!("ipv4/conf/{bridge}/forwarding")).is_ok())
+}
+
+fn remove(note: &Path) -> Result<(), NetError> {
+    match fs::remove_file(note) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", note, error)),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

@@ -344,6 +344,9 @@ fn a_pod_that_gives_itself_a_route_past_the_node_reaches_nobody_by_it() {
 fn the_machine_forwards_while_a_network_needs_it_and_then_as_before() {
     let dir = tempfile::tempdir().unwrap();
     let host = Namespace::new();
+    for bridge in ["br-a", "br-b", "br-c"] {
+        host.ip(&format!("link add {bridge} type bridge"));
+    }
     host.inside(|| {
         let setting = "/proc/sys/net/ipv4/ip_forward";
         let forwarding = || std::fs::read_to_string(setting).unwrap();
@@ -356,17 +359,76 @@ fn the_machine_forwards_while_a_network_needs_it_and_then_as_before() {
                     rekindle_types::IpFamily::V4,
                 )
             };
-            user("a").join().unwrap();
-            user("b").join().unwrap();
+            user("br-a").join().unwrap();
+            user("br-b").join().unwrap();
             // an engine that starts again
-            user("a").join().unwrap();
+            user("br-a").join().unwrap();
             assert_eq!(forwarding(), "1\n");
-            user("a").leave().unwrap();
-            user("a").leave().unwrap();
-            user("c").leave().unwrap();
+            user("br-a").leave().unwrap();
+            user("br-a").leave().unwrap();
+            user("br-c").leave().unwrap();
             assert_eq!(forwarding(), "1\n", "the other one needs it");
-            user("b").leave().unwrap();
+            user("br-b").leave().unwrap();
             assert_eq!(forwarding(), before);
         }
     });
+}
+
+const IP_FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
+
+fn ip_forward(host: &Namespace) -> String {
+    host.inside(|| std::fs::read_to_string(IP_FORWARD).unwrap().trim().to_owned())
+}
+
+#[test]
+fn what_a_dead_engine_switched_on_is_put_back_by_the_next_one_that_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Namespace::new();
+    host.inside(|| std::fs::write(IP_FORWARD, "0").unwrap());
+    let user = |bridge| ForwardingUsers::new(dir.path(), bridge, rekindle_types::IpFamily::V4);
+    for bridge in ["br-dead", "br-live"] {
+        host.ip(&format!("link add {bridge} type bridge"));
+    }
+    host.inside(|| user("br-dead").join().unwrap());
+    // killed, and its bridge taken away by hand
+    host.ip("link del br-dead");
+    host.inside(|| user("br-live").join().unwrap());
+    assert_eq!(ip_forward(&host), "1");
+    host.inside(|| user("br-live").leave().unwrap());
+    assert_eq!(ip_forward(&host), "0");
+    assert!(!dir.path().join("br-dead").exists(), "its note is read no more");
+}
+
+/// A note that cannot be removed: something is mounted on it.
+struct HeldNote(std::path::PathBuf);
+
+impl HeldNote {
+    fn new(note: std::path::PathBuf) -> Self {
+        let mut mount = std::process::Command::new("mount");
+        assert!(mount.arg("--bind").args([&note, &note]).status().unwrap().success());
+        Self(note)
+    }
+}
+
+impl Drop for HeldNote {
+    fn drop(&mut self) {
+        std::process::Command::new("umount").arg(&self.0).status().unwrap();
+    }
+}
+
+#[test]
+fn an_engine_that_is_killed_while_it_leaves_has_put_forwarding_back_or_does_so_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Namespace::new();
+    host.ip("link add br-a type bridge");
+    host.inside(|| std::fs::write(IP_FORWARD, "0").unwrap());
+    let user = ForwardingUsers::new(dir.path(), "br-a", rekindle_types::IpFamily::V4);
+    host.inside(|| user.join().unwrap());
+    let held = HeldNote::new(dir.path().join("br-a"));
+    host.inside(|| user.leave().unwrap_err());
+    assert_eq!(ip_forward(&host), "0", "first the setting, then the note");
+    drop(held);
+    host.inside(|| user.leave().unwrap());
+    assert_eq!(ip_forward(&host), "0");
+    assert!(!dir.path().join("br-a").exists());
 }

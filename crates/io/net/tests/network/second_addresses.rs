@@ -155,6 +155,22 @@ fn what_forwarding_changes_is_put_back_and_autoconfigured_interfaces_stay_so() {
     );
 }
 
+#[test]
+fn a_start_does_without_an_interface_that_was_noted_and_is_gone() {
+    let world = World::new();
+    world.host.ip("link add uplink type veth peer name far");
+    world.attach(Some(prefix()));
+    let users = world.forwarding();
+    world.host.inside(|| users.join().unwrap());
+    world.host.ip("link del uplink");
+    let all = "/proc/sys/net/ipv6/conf/all/forwarding";
+    world.host.inside(|| std::fs::write(all, "0").unwrap());
+    world.host.inside(|| users.join().unwrap());
+    assert_eq!(world.setting("all/forwarding"), "1");
+    world.host.inside(|| users.leave().unwrap());
+    assert_eq!(world.setting("all/forwarding"), "0");
+}
+
 fn pair(one: &str, other: &str) -> (String, String) {
     (one.to_owned(), other.to_owned())
 }
