@@ -137,7 +137,7 @@ pub async fn routed_subnets(own_bridge: &str) -> Result<Vec<Ipv4Net>, NetError> 
     found
 }
 
-/// The same of IPv6. Default routes, link-local and multicast ones are none.
+/// The same of IPv6. Link-local and multicast routes are none.
 pub async fn routed_ipv6_subnets(own_bridge: &str) -> Result<Vec<Ipv6Net>, NetError> {
     let (handle, driver) = connect(own_bridge)?;
     let found = async {
@@ -150,7 +150,7 @@ pub async fn routed_ipv6_subnets(own_bridge: &str) -> Result<Vec<Ipv6Net>, NetEr
         });
         let is_of_machines = |net: &Ipv6Net| {
             let address = net.network();
-            net.prefix_len() > 0 && !address.is_unicast_link_local() && !address.is_multicast()
+            !address.is_unicast_link_local() && !address.is_multicast()
         };
         Ok(of_ipv6.filter(is_of_machines).collect())
     };
@@ -173,7 +173,12 @@ pub(crate) async fn taken_subnets(
     Ok(of_ipv4.collect())
 }
 
-/// Where routes lead, those through `own_bridge` left out.
+/// Bits of a default route, or of the half of one: a VPN splits its own to come before the
+/// machine's.
+const DEFAULT_ROUTE_BITS_MAX: u8 = 1;
+
+/// Where routes lead, those through `own_bridge` and default routes left out: these lead to no
+/// network of their own.
 async fn destinations(
     handle: &Handle,
     all: RouteMessage,
@@ -195,7 +200,8 @@ async fn destinations(
                 RouteAttribute::Destination(RouteAddress::Inet6(address)) => IpAddr::from(*address),
                 _ => continue,
             };
-            taken.extend(IpNet::new(address, route.header.destination_prefix_length).ok());
+            let net = IpNet::new(address, route.header.destination_prefix_length).ok();
+            taken.extend(net.filter(|net| net.prefix_len() > DEFAULT_ROUTE_BITS_MAX));
         }
     }
     Ok(taken)

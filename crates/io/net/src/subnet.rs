@@ -18,12 +18,11 @@ pub(crate) fn choose_default(taken: &[Ipv4Net]) -> Result<Ipv4Net, NetError> {
         .ok_or(NetError::NoDefaultSubnet)
 }
 
-/// What of `taken` overlaps with `subnet`. A default route (/0) is no obstacle.
+/// What of `taken` overlaps with `subnet`.
 pub(crate) fn overlapping(subnet: Ipv4Net, taken: &[Ipv4Net]) -> Option<Ipv4Net> {
     taken
         .iter()
         .copied()
-        .filter(|net| net.prefix_len() > 0)
         .find(|net| net.contains(&subnet.network()) || subnet.contains(&net.network()))
 }
 
@@ -39,7 +38,7 @@ mod tests {
     fn the_first_default_that_meets_nothing_is_taken() {
         let cases: [(&[&str], &str); 4] = [
             (&[], "10.88.0.0/16"),
-            (&["0.0.0.0/0", "192.0.2.0/24"], "10.88.0.0/16"),
+            (&["192.0.2.0/24"], "10.88.0.0/16"),
             (&["10.88.7.0/24", "10.89.0.1/32"], "10.90.0.0/16"),
             (&["10.0.0.0/10"], "10.88.0.0/16"),
         ];

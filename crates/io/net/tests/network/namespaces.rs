@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rekindle_net::{
     BridgeNetwork, ForwardingUsers, NetError, NetworkConfig, SandboxAttachment, SubnetChoice,
-    routed_subnets,
+    routed_ipv6_subnets, routed_subnets,
 };
 
 use crate::support::Namespace;
@@ -236,6 +236,13 @@ fn routes_are_told_without_the_default_and_those_of_the_own_bridge() {
     host.ip("addr add 192.168.7.1/24 dev other");
     host.ip("link set other up");
     host.ip("route add default via 192.168.7.2");
+    // as a VPN has it
+    for half in ["0.0.0.0/1", "128.0.0.0/1"] {
+        host.ip(&format!("route add {half} via 192.168.7.2"));
+    }
+    for half in ["::/1", "8000::/1"] {
+        host.ip(&format!("-6 route add {half} dev other"));
+    }
     let (own, of_another) = host.block_on(|| async {
         let _network = BridgeNetwork::open(config(dir.path())).await.unwrap();
         (routed_subnets("rktest0").await.unwrap(), routed_subnets("rktest1").await.unwrap())
@@ -243,7 +250,9 @@ fn routes_are_told_without_the_default_and_those_of_the_own_bridge() {
     let (machine, pods) = ("192.168.7.0/24".parse().unwrap(), "10.88.0.0/16".parse().unwrap());
     assert!(own.contains(&machine) && !own.contains(&pods), "{own:?}");
     assert!(of_another.contains(&machine) && of_another.contains(&pods), "{of_another:?}");
-    assert!(of_another.iter().all(|subnet| subnet.prefix_len() > 0), "{of_another:?}");
+    assert!(of_another.iter().all(|subnet| subnet.prefix_len() > 1), "{of_another:?}");
+    let second = host.block_on(|| async { routed_ipv6_subnets("rktest0").await.unwrap() });
+    assert!(second.iter().all(|subnet| subnet.prefix_len() > 1), "{second:?}");
 }
 
 #[test]
