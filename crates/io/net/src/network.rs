@@ -130,6 +130,13 @@ impl BridgeNetwork {
         }
     }
 
+    /// The same for an agent that only ends what is left. Where IPv6 was switched off since, pods
+    /// have no second addresses any more.
+    pub async fn open_to_end(mut config: NetworkConfig) -> Result<Self, NetError> {
+        config.ipv6 = config.ipv6.filter(|_| ipv6::check_machine().is_ok());
+        Self::open(config).await
+    }
+
     async fn open_with(
         config: NetworkConfig,
         leases: LeaseFile,

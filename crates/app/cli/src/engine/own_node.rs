@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::data_dir::DataDir;
 use super::images::EngineDir;
+use super::network::{self, NetworkUse};
 use super::network_policies::{self, PolicyWriter};
 use super::node::{ImageSources, NodePurpose, NodeService, NodeStart};
 use super::opened::OpenedApi;
@@ -22,7 +23,7 @@ use super::service_range::ChosenServiceRange;
 use super::service_rules::{self, RuleWriter};
 use super::serving::ServedApi;
 use super::settings::EngineSettings;
-use super::{cluster_dns, network, node};
+use super::{cluster_dns, node};
 use crate::args::Up;
 
 /// The user that cluster DNS is to the API.
@@ -54,7 +55,7 @@ impl OwnNode {
         serving: &ServedApi,
         phases: &PhaseNotifier,
     ) -> anyhow::Result<Self> {
-        let network = Arc::new(network::open(settings, data_dir).await?);
+        let network = Arc::new(network::open(settings, data_dir, NetworkUse::Pods).await?);
         services.check_pods(network.subnet())?;
         let api = &serving.api;
         let user = api.client(service_rules::USER);

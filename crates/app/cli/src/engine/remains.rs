@@ -15,7 +15,7 @@ use super::data_dir::DataDir;
 use super::encryption;
 use super::images::EngineDir;
 use super::ipv6_range::Ipv6Range;
-use super::network;
+use super::network::{self, NetworkUse};
 use super::network_policies::PolicyWriter;
 use super::node::{self, ImageSources, NodePurpose, NodeStart};
 use super::opened::OpenedApi;
@@ -38,7 +38,7 @@ pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result
     let runtime = Arc::new(runtime);
     let found = runtime.snapshot().await.context("look for pods that were left running")?;
     let mut pods: Vec<PodRef> = found.into_iter().map(|sandbox| sandbox.key.pod).collect();
-    let network = Arc::new(network::open(settings, &data_dir).await?);
+    let network = Arc::new(network::open(settings, &data_dir, NetworkUse::End).await?);
     let client = api.client("system:rekindle-down");
     for further in NodesFolder::from_engine(&engine_dir).list()? {
         // it has lost its API; what it began is in its journals, and is ended by what follows it

@@ -22,12 +22,13 @@ use crate::client;
 use crate::engine::data_dir::DataDir;
 use crate::engine::images::EngineDir;
 use crate::engine::logs::LogSource;
+use crate::engine::network::{self, NetworkUse};
 use crate::engine::node::{
     self, ImageSources, NodePurpose, NodeService, NodeStart, registry_settings,
 };
 use crate::engine::nodes::NodeSource;
 use crate::engine::streams::StreamSource;
-use crate::engine::{EndSignals, network, node_config, service_rules};
+use crate::engine::{EndSignals, node_config, service_rules};
 use crate::footprint;
 use crate::process_limits;
 use crate::unix_socket;
@@ -75,7 +76,9 @@ impl RunningAgent {
         let clock = SystemClock::start();
         let client = client::connect_with(&data_dir.join(KUBECONFIG)).await?;
         let subnets = (common.subnet, common.ipv6_pods);
-        let network = network::join(&common.bridge, subnets, file.guest(), &data_dir).await?;
+        let network =
+            network::join(&common.bridge, subnets, file.guest(), &data_dir, NetworkUse::Pods)
+                .await?;
         let network = Arc::new(network);
         let engine = EngineDir::new(&common.engine_dir);
         let registries = registry_settings(&common.registries);

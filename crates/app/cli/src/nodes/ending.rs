@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use super::folder::{FurtherNode, NodesFolder, socket};
 use crate::engine::data_dir::DataDir;
 use crate::engine::images::{EngineDir, runtime_dir};
-use crate::engine::network;
+use crate::engine::network::{self, NetworkUse};
 use crate::engine::node::{self, ImageSources, NodePurpose, NodeStart};
 use crate::unix_socket;
 
@@ -76,7 +76,9 @@ pub async fn end_left(
     let data_dir = DataDir::hold(&node.path)?;
     let engine = EngineDir::new(&common.engine_dir);
     let subnets = (common.subnet, common.ipv6_pods);
-    let network = network::join(&common.bridge, subnets, node.file.guest(), &data_dir).await?;
+    let network =
+        network::join(&common.bridge, subnets, node.file.guest(), &data_dir, NetworkUse::End)
+            .await?;
     let network = Arc::new(network);
     let sources = ImageSources::default();
     let runtime = node::open_runtime(&data_dir, &engine, clock.shared(), sources).await?;

@@ -171,6 +171,22 @@ fn a_start_does_without_an_interface_that_was_noted_and_is_gone() {
     assert_eq!(world.setting("all/forwarding"), "0");
 }
 
+#[test]
+fn what_is_left_can_be_ended_where_ipv6_was_switched_off_since() {
+    let world = World::new();
+    world.attach(Some(prefix()));
+    let off = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
+    world.host.inside(|| std::fs::write(off, "1").unwrap());
+    world.host.block_on(|| async {
+        let config = config(world.dir.path(), Some(prefix()));
+        let network = BridgeNetwork::open_to_end(config).await.unwrap();
+        assert_eq!(network.stack(), IpStack::Single);
+        network.close().await.unwrap();
+    });
+    let left = world.host.ip("link");
+    assert!(!left.contains(BRIDGE), "{left}");
+}
+
 fn pair(one: &str, other: &str) -> (String, String) {
     (one.to_owned(), other.to_owned())
 }
