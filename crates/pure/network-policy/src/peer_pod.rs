@@ -1,7 +1,7 @@
 //! What NetworkPolicies need to know of a pod.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use rekindle_services::TransportProtocol;
@@ -31,6 +31,19 @@ impl PeerPod {
         let listed = status.pod_ips.iter().flatten().map(|listed| listed.ip.as_str());
         let addresses = listed.chain(status.pod_ip.as_deref());
         Self::at(pod, addresses.filter_map(|address| address.parse().ok()))
+    }
+
+    /// With a second address that follows from its first one, unless it has one.
+    pub fn with_second_address(mut self, second: impl Fn(Ipv4Addr) -> Ipv6Addr) -> Self {
+        let derived = |address: &IpAddr| match address {
+            IpAddr::V4(first) => Some(IpAddr::V6(second(*first))),
+            IpAddr::V6(_) => None,
+        };
+        if self.addresses.iter().all(IpAddr::is_ipv4) {
+            let second: Vec<IpAddr> = self.addresses.iter().filter_map(derived).collect();
+            self.addresses.extend(second);
+        }
+        self
     }
 
     /// At these addresses, which its status may not have yet. None: it has none, or it uses the

@@ -1,9 +1,10 @@
 //! The rules that enforce NetworkPolicies: a table of the engine, for the pods of all nodes.
 
 use kube::Client;
+use rekindle_net::EmbeddingPrefix;
 use rekindle_net::rules::TableOwnership;
 use rekindle_node::{PolicyGate, PolicyRules};
-use rekindle_types::{IpStack, causes};
+use rekindle_types::causes;
 
 use super::writer_task::WriterTask;
 
@@ -21,9 +22,9 @@ pub struct PolicyWriter {
 impl PolicyWriter {
     /// Begins to write. A machine without nftables does without: pods stay open to all others, and
     /// the log says so.
-    pub fn start(bridge: &str, stack: IpStack, client: Client) -> Self {
+    pub fn start(bridge: &str, second: Option<EmbeddingPrefix>, client: Client) -> Self {
         let mut writer = Self::idle(bridge);
-        match PolicyRules::open(bridge, stack, TableOwnership::Exclusive) {
+        match PolicyRules::open(bridge, second, TableOwnership::Exclusive) {
             Ok(rules) => {
                 let (gate, requests) = PolicyGate::new();
                 writer.gate = gate;

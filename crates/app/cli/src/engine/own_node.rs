@@ -63,7 +63,7 @@ impl OwnNode {
         let clock = rekindle_node::Clock::showing(api.clock.now());
         let rules = RuleWriter::start(bridge, &network, services, data_dir, user, clock).await?;
         let policies =
-            PolicyWriter::start(bridge, network.stack(), api.client(network_policies::USER));
+            PolicyWriter::start(bridge, network.ipv6_prefix(), api.client(network_policies::USER));
         let (client, names) = (api.client(CLUSTER_DNS), rules.service_names);
         let cluster_dns =
             cluster_dns::start(&network, &node_settings, client, names, phases.stopped()).await;
@@ -94,6 +94,10 @@ impl OwnNode {
         let purpose = NodePurpose::Serve(Box::new(service));
         let mut start = NodeStart::of_engine(settings, data_dir, api, purpose);
         start.heartbeat_period = args.failing.heartbeat_period();
+        if network.ipv6_prefix().is_some() {
+            // pods that run without a second address get it when the node takes them up
+            policies.gate.settled().await;
+        }
         let handle = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
         let api = addresses;
         Ok(Self { handle, network, runtime, api, cluster_dns, rules, policies, pod_server })

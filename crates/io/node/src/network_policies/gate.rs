@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::error::Elapsed;
 
 /// A worker waits so long for the rules at most: rules that cannot be written hold no pod.
 const WAITS_AT_MOST: Duration = Duration::from_secs(5);
@@ -31,18 +32,10 @@ impl PolicyGate {
 
     /// Resolves when the rules for the pod at these addresses are in the kernel.
     pub(crate) async fn enter(&self, pod: &Pod, addresses: &[IpAddr]) {
-        let Some(requests) = &self.0 else { return };
         if addresses.is_empty() {
             return;
         }
-        let (done, entered) = oneshot::channel();
-        let addresses = addresses.to_vec();
-        let request = PolicyRequest { pod: Box::new(pod.clone()), addresses, done };
-        if requests.send(request).is_err() {
-            // the engine ends, and its rules stay as they are
-            return;
-        }
-        if tokio::time::timeout(WAITS_AT_MOST, entered).await.is_err() {
+        if self.ask(pod, addresses).await.is_err() {
             let (metadata, waited_s) = (&pod.metadata, WAITS_AT_MOST.as_secs());
             let (namespace, pod) = (&metadata.namespace, &metadata.name);
             tracing::warn!(
@@ -52,6 +45,30 @@ impl PolicyGate {
                 "failed to have the rules of NetworkPolicies in time; the pod starts without"
             );
         }
+    }
+}
+
+impl PolicyGate {
+    /// Resolves when the rules for what the API shows are in the kernel, before pods that run get
+    /// their second addresses.
+    pub async fn settled(&self) {
+        if self.ask(&Pod::default(), &[]).await.is_err() {
+            let waited_s = WAITS_AT_MOST.as_secs();
+            tracing::warn!(waited_s, "failed to have the rules of NetworkPolicies in time");
+        }
+    }
+
+    /// Asks for the rules, and waits until the kernel has them.
+    async fn ask(&self, pod: &Pod, addresses: &[IpAddr]) -> Result<(), Elapsed> {
+        let Some(requests) = &self.0 else { return Ok(()) };
+        let (done, entered) = oneshot::channel();
+        let addresses = addresses.to_vec();
+        let request = PolicyRequest { pod: Box::new(pod.clone()), addresses, done };
+        if requests.send(request).is_err() {
+            // the engine ends, and its rules stay as they are
+            return Ok(());
+        }
+        tokio::time::timeout(WAITS_AT_MOST, entered).await.map(drop)
     }
 }
 
@@ -90,6 +107,18 @@ mod tests {
         gate.enter(&Pod::default(), &ADDRESSES).await;
         PolicyGate::default().enter(&Pod::default(), &ADDRESSES).await;
         assert_eq!(Instant::now() - before, WAITS_AT_MOST, "nothing to wait for");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_second_addresses_waits_for_the_rules_of_all_pods() {
+        let (gate, mut requests) = PolicyGate::new();
+        let mut settled = std::pin::pin!(gate.settled());
+        assert!(settled.as_mut().now_or_never().is_none(), "it waits");
+        let request = requests.recv().await.unwrap();
+        assert_eq!(request.addresses, [] as [IpAddr; 0], "of no pod");
+        request.done.send(()).unwrap();
+        settled.await;
+        PolicyGate::default().settled().await;
     }
 
     #[tokio::test]

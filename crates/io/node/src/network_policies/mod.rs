@@ -8,7 +8,9 @@
 //!                                   └── all elements ◄── another process changed the table
 //! ```
 //! A worker asks before the first container of a pod starts, so that no pod is reachable against
-//! its policies. The address in the pod's status counts as soon as there is one.
+//! its policies. The address in the pod's status counts as soon as there is one. The second address
+//! follows from it: a pod that runs when second addresses are given for the first time has one
+//! before its status says so.
 
 mod gate;
 
@@ -20,6 +22,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::{Api, Client, Resource};
+use rekindle_net::EmbeddingPrefix;
 use rekindle_net::rules::{PolicyTable, RuleError, TableOwnership, on_blocking_thread};
 use rekindle_network_policy::{NetworkPolicies, PeerPod, PolicyChanges};
 use rekindle_types::{IpStack, NamespacedName, PodUid, causes};
@@ -37,6 +40,8 @@ const READER: &str = "rules of NetworkPolicies";
 #[derive(Debug)]
 pub struct PolicyRules {
     table: Arc<PolicyTable>,
+    /// Where second addresses come from; none: pods have none.
+    second: Option<EmbeddingPrefix>,
     policies: NetworkPolicies,
     kernel: KernelRules<ListedPolicies>,
     /// Whether the kernel tells what others do to the rules.
@@ -70,10 +75,12 @@ impl PolicyRules {
     /// When the kernel has no nftables, or this process may not change rules.
     pub fn open(
         bridge: &str,
-        stack: IpStack,
+        second: Option<EmbeddingPrefix>,
         ownership: TableOwnership,
     ) -> Result<Self, RuleError> {
+        let stack = if second.is_some() { IpStack::Dual } else { IpStack::Single };
         Ok(Self {
+            second,
             table: Arc::new(PolicyTable::open(bridge, stack, ownership)?),
             policies: NetworkPolicies::new(stack),
             kernel: KernelRules::Unlisted(ListedPolicies::default()),
@@ -189,7 +196,7 @@ impl PolicyRules {
             }
             WatchNews::Changed(pod) => {
                 let (name, peer) = (key(&pod), self.peer(&pod));
-                if peer.is_none() || peer == PeerPod::of_status(&pod) {
+                if peer.is_none() || peer == peer_of_status(&pod, self.second) {
                     self.entered.remove(&name);
                 }
                 self.policies.set_pod(&name, peer)
@@ -209,7 +216,7 @@ impl PolicyRules {
 
     /// The pod as a peer. What its worker said counts until its status says the same.
     fn peer(&self, pod: &Pod) -> Option<PeerPod> {
-        let of_status = PeerPod::of_status(pod);
+        let of_status = peer_of_status(pod, self.second);
         let has_ended = pod
             .status
             .as_ref()
@@ -299,10 +306,43 @@ impl PolicyRules {
     }
 }
 
+/// The pod as its status shows it, with the second address that it has or is about to get.
+fn peer_of_status(pod: &Pod, second: Option<EmbeddingPrefix>) -> Option<PeerPod> {
+    let peer = PeerPod::of_status(pod)?;
+    Some(match second {
+        Some(prefix) => peer.with_second_address(|first| prefix.address(first)),
+        None => peer,
+    })
+}
+
 fn key<K: Resource>(object: &K) -> NamespacedName {
     NamespacedName::from_meta(object.meta())
 }
 
 fn uid(pod: &Pod) -> PodUid {
     PodUid(pod.metadata.uid.clone().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_that_runs_at_the_first_start_with_second_addresses_has_its_own_from_the_start() {
+        let prefix = EmbeddingPrefix::new("fd52:1:2::".parse().unwrap());
+        let pod = |addresses: serde_json::Value| -> Pod {
+            serde_json::from_value(json!({
+                "metadata": {"name": "web"}, "spec": {"containers": []},
+                "status": {"phase": "Running", "podIPs": addresses},
+            }))
+            .unwrap()
+        };
+        let first = pod(json!([{"ip": "10.88.0.2"}]));
+        let both = pod(json!([{"ip": "10.88.0.2"}, {"ip": "fd52:1:2::a58:2"}]));
+        assert_eq!(peer_of_status(&first, Some(prefix)), PeerPod::of_status(&both));
+        assert_eq!(peer_of_status(&both, Some(prefix)), PeerPod::of_status(&both));
+        assert_eq!(peer_of_status(&first, None), PeerPod::of_status(&first));
+    }
 }
