@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rustix::process::Signal;
 
 use crate::args::Down;
@@ -26,8 +26,24 @@ pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
     engine.signal(if args.leave_pods { Signal::QUIT } else { Signal::TERM })?;
     engine.wait()?;
     output::tell(format!("engine {} ended", engine.pid()));
+    if args.leave_pods {
+        return Ok(ExitCode::SUCCESS);
+    }
+    ensure_no_new_engine(path)?;
     // it may have been killed before it had ended everything
-    if args.leave_pods { Ok(ExitCode::SUCCESS) } else { clean_up(path) }
+    clean_up(path)
+}
+
+/// Fails when an engine holds the data directory again: what lies there is its own, and so are the
+/// pods.
+fn ensure_no_new_engine(path: &Path) -> anyhow::Result<()> {
+    let Some(new) = DataDirHolder::find(path)? else { return Ok(()) };
+    bail!(
+        "a new engine (pid {}) has taken data directory {} since: something starts it again, such as a systemd unit with Restart=; \
+         stop that instead (systemctl stop UNIT), or disable it and run this again",
+        new.pid(),
+        path.display()
+    )
 }
 
 /// Ends the pods that a killed engine left running, as that engine would have. After one that ended
@@ -37,7 +53,14 @@ fn clean_up(path: &Path) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS); // the last one took everything away, or came not far enough to make anything
     };
     client::block_on(async {
-        let ended = remains::end(DataDir::hold(path)?, &settings)
+        let data_dir = match DataDir::hold(path) {
+            Ok(data_dir) => data_dir,
+            Err(error) => {
+                ensure_no_new_engine(path)?;
+                return Err(error);
+            }
+        };
+        let ended = remains::end(data_dir, &settings)
             .await
             .context("end what an engine that was killed left")?;
         for pod in &ended {

@@ -249,6 +249,37 @@ fn down_ends_what_an_engine_left_that_was_killed_while_it_was_waited_for() {
     started.assert_ended_gracefully_and_left_nothing();
 }
 
+/// As under a supervisor that starts what has ended at once.
+#[test]
+fn down_leaves_a_new_engine_alone_that_has_taken_the_data_directory_and_says_so() {
+    let mut engine = Engine::start();
+    let signal = |pid: u32, signal| {
+        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+    };
+    let old = engine.pid();
+    signal(old, Signal::STOP);
+    let mut down = rekindle();
+    down.args(["down", "--data-dir"]).arg(engine.data_dir());
+    let down = down.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !has_pending_sigterm(old) {
+        assert!(Instant::now() < deadline, "down asks no engine to end");
+        std::thread::yield_now();
+    }
+    signal(down.id(), Signal::STOP);
+    signal(old, Signal::CONT);
+    engine.wait();
+    engine.launch(&[]);
+    signal(down.id(), Signal::CONT);
+    let down = down.wait_with_output().unwrap();
+    let said = text(&down.stderr);
+    assert!(!down.status.success(), "it is up: {}{said}", text(&down.stdout));
+    let expected = format!("a new engine (pid {}) has taken data directory", engine.pid());
+    assert!(said.contains(&expected) && said.contains("systemctl stop"), "{said}");
+    assert!(!interfaces_of(engine.bridge()).is_empty(), "its bridge is there");
+    engine.kubectl(&["get", "nodes"]);
+}
+
 /// Whether a stopped process is to take a SIGTERM when it goes on.
 fn has_pending_sigterm(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
