@@ -7,8 +7,9 @@
 //!   nodes ─► addresses ─┐
 //!   other Services ─► has an older one a port of it? ─► status.loadBalancer.ingress, or an Event
 //! ```
-//! It gets addresses of its own families only, and another Service may have the same port of another
-//! family. A Service that is of another class is left alone: another implementation writes its status.
+//! It gets addresses of its own families only, and another Service may have the same port of
+//! another family. A Service that is of another class is left alone: another implementation writes
+//! its status.
 
 mod ports;
 
