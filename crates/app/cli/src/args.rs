@@ -399,7 +399,8 @@ pub struct Restart {
     /// How much of a pod: its containers, the whole pod in place with a fresh network, cgroup and
     /// emptyDir, or a new pod
     #[arg(long, value_enum, ignore_case = true, default_value_t = RungArg::Pod,
-        default_value_if("container", ArgPredicate::IsPresent, Some("container")))]
+        default_value_ifs([("container", ArgPredicate::IsPresent, Some("container")),
+            ("fast", ArgPredicate::IsPresent, Some("containers"))]))]
     pub rung: RungArg,
     /// Only this container, or sidecar, of each pod; the others run on. It means --rung container.
     /// Pods without it are passed over
@@ -409,6 +410,10 @@ pub struct Restart {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true,
         value_parser = clap::value_parser!(i64).range(-1..=i64::from(u32::MAX)))]
     pub grace_period: Option<i64>,
+    /// Kill the containers at once, without preStop hooks and grace period. It means --rung
+    /// containers
+    #[arg(long, conflicts_with_all = ["grace_period", "container"])]
+    pub fast: bool,
     /// Why; shown in the pod's events
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,

@@ -291,7 +291,7 @@ fn fail_late(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick, plan: &mu
 fn grace(view: &ClusterView, restart: &PodRestart) -> TickDuration {
     let of_pod = view.pod(&pod_of(restart)).and_then(|pod| pod.spec.as_ref());
     let of_pod = of_pod.and_then(|spec| spec.termination_grace_period_seconds);
-    let seconds = restart.spec.grace_period_seconds.or(of_pod);
+    let seconds = restart.spec.grace_seconds().or(of_pod);
     seconds.map_or(GRACE_DEFAULT, TickDuration::of_field)
 }
 

@@ -302,7 +302,7 @@ fn end(
         }
         if !has_given_up {
             let pod_grace = at.pod.map_or(0, spec_grace_seconds);
-            let grace = at.restart.spec.grace_period_seconds.unwrap_or(pod_grace);
+            let grace = at.restart.spec.grace_seconds().unwrap_or(pod_grace);
             let plan = StopPlan::new(spec, &running, TickDuration::of_field(grace));
             return Some(RestartAction::StopContainers(plan));
         }

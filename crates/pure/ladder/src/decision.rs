@@ -107,6 +107,7 @@ impl PodRestartPlan {
             avoid_node_for: self.avoid_node_for.clone(),
             ladder_name: Some(self.ladder_name.clone()),
             grace_period_seconds: None,
+            fast: None,
             deadline_seconds: None,
             ttl_seconds_after_finished: None,
         }

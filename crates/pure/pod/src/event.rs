@@ -139,6 +139,9 @@ pub struct RestartRequest {
     pub empty_dirs: EmptyDirPolicy,
     /// In place of the pod's own grace period.
     pub grace: Option<TickDuration>,
+    /// Of a Containers restart: they are killed at once.
+    #[serde(default)]
+    pub is_fast: bool,
     /// Why, for people.
     pub reason: String,
     /// What becomes of the containers' backoff, when all of them are started anew.
@@ -163,7 +166,7 @@ impl RestartRequest {
     /// object lacks.
     pub fn from_restart(restart: &PodRestart) -> Option<Self> {
         let spec = &restart.spec;
-        let grace = spec.grace_period_seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0));
+        let grace = spec.grace_seconds().map(|seconds| u64::try_from(seconds).unwrap_or(0));
         Some(Self {
             id: restart.metadata.uid.clone()?,
             name: restart.metadata.name.clone().unwrap_or_default(),
@@ -171,6 +174,7 @@ impl RestartRequest {
             container: spec.container_name.clone().map(ContainerName),
             empty_dirs: spec.empty_dirs.unwrap_or_default(),
             grace: grace.map(TickDuration::from_secs),
+            is_fast: spec.is_fast(),
             reason: spec.reason.clone().unwrap_or_default(),
             series: match spec.ladder_name {
                 Some(_) => Series::GoesOn,

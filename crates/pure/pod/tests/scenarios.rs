@@ -487,6 +487,7 @@ fn request(words: &Words) -> RestartRequest {
         container: words.value("container").map(|name| ContainerName(name.to_owned())),
         empty_dirs,
         grace: words.seconds("grace"),
+        is_fast: words.value("fast") == Some("true"),
         reason: words.value("reason").unwrap_or("a test").to_owned(),
         series: match words.value("by") {
             Some("ladder") => Series::GoesOn,

@@ -3,7 +3,7 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
     API_VERSION, AVOID_NODE_DEFAULT, PodRestart, RESTART_MESSAGE_BYTES_MAX, RESTART_STEPS_MAX,
-    Rung, avoidance_faults, empty_dirs_fault, named_container_faults,
+    Rung, avoidance_faults, empty_dirs_fault, fast_fault, named_container_faults,
 };
 
 use super::defaults;
@@ -84,6 +84,7 @@ impl ApiKind for PodRestart {
         let container = spec.container_name.as_ref();
         errors.extend(named_container_faults(rung, container, &field.child("containerName")));
         errors.extend(empty_dirs_fault(rung, spec.empty_dirs, &field.child("emptyDirs")));
+        errors.extend(fast_fault(spec, &field.child("fast")));
         for (name, seconds, min) in [
             ("gracePeriodSeconds", spec.grace_period_seconds, 0),
             ("deadlineSeconds", spec.deadline_seconds, 1),

@@ -67,6 +67,18 @@ fn a_network_that_cannot_be_taken_down_ends_the_restart_after_two_tries() {
 }
 
 #[test]
+fn a_fast_restart_leaves_no_grace_and_so_runs_no_hook() {
+    let mut request = request(json!({"rung": "Containers", "fast": true}));
+    request.spec.empty_dirs = None;
+    let mut world = NodeWorld::new(request, pod(json!({})));
+    world.agent();
+    let RestartAction::StopContainers(plan) = world.agent() else { panic!("containers first") };
+    assert_eq!(plan.grace, rekindle_types::TickDuration::ZERO);
+    world.settle();
+    assert_eq!(world.phase(), Some(PodRestartPhase::Succeeded), "{}", world.message());
+}
+
+#[test]
 fn failed_stops_of_containers_use_up_no_try_of_the_sandbox() {
     for (stops_failed, expected) in
         [(1, PodRestartPhase::Succeeded), (2, PodRestartPhase::Succeeded)]

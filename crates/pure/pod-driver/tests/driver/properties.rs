@@ -80,6 +80,7 @@ fn happen(world: &mut World, happening: Happening) {
                 empty_dirs: EmptyDirPolicy::Clear,
                 grace: None,
                 reason: String::new(),
+                is_fast: false,
                 series: Series::Anew,
             };
             world.driver.handle(world.now, CoreEvent::RestartRequested(request));

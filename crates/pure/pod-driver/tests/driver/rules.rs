@@ -279,6 +279,7 @@ fn restart(world: &mut World) {
         empty_dirs: rekindle_types::v1alpha1::EmptyDirPolicy::Clear,
         grace: None,
         reason: String::new(),
+        is_fast: false,
         series: rekindle_pod::Series::Anew,
     };
     world.driver.handle(world.now, CoreEvent::RestartRequested(request));

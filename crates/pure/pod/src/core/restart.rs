@@ -65,6 +65,7 @@ impl PodCore {
                     None => self.containers.cycle_targets(now),
                 },
             },
+            Rung::Containers if request.is_fast => RestartStage::Stopping { halt: Halt::AtOnce },
             Rung::Containers => RestartStage::Stopping {
                 halt: Halt::with_grace(now, grace.max(CONTAINERS_GRACE_MIN)),
             },

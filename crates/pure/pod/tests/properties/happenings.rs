@@ -304,6 +304,7 @@ fn asked(id: u8, rung: Rung) -> RestartRequest {
         empty_dirs: EmptyDirPolicy::Keep,
         grace: None,
         reason: String::new(),
+        is_fast: false,
         series: if id.is_multiple_of(2) { Series::Anew } else { Series::GoesOn },
     }
 }

@@ -41,6 +41,7 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (CoreEvent, u64)> {
                     empty_dirs,
                     grace: None,
                     reason: String::new(),
+                    is_fast: false,
                     series: if id.is_multiple_of(2) { Series::Anew } else { Series::GoesOn },
                 })
             }
@@ -54,6 +55,7 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (CoreEvent, u64)> {
                 empty_dirs: EmptyDirPolicy::Keep,
                 grace: None,
                 reason: String::new(),
+                is_fast: false,
                 series: Series::Anew,
             },
             problem: "no image".to_owned(),

@@ -2,6 +2,7 @@
 //! Rekindle remembers ([`RestartLedger`]).
 
 mod annotations;
+mod fast_restart;
 mod ladder;
 mod ladder_rules;
 mod ledger;
@@ -14,6 +15,7 @@ mod runtime_restart;
 mod schema_rules;
 
 pub use annotations::*;
+pub use fast_restart::*;
 pub use ladder::*;
 pub use ladder_rules::*;
 pub use ledger::*;

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Tick, TickDuration};
 
 use super::{
-    CarriedOutBy, EmptyDirPolicy, PodRestartStep, Rung, RuntimeRestart, api_object, schema_rules,
+    CarriedOutBy, EmptyDirPolicy, PodRestartStep, Rung, RuntimeRestart, api_object, fast_restart,
+    schema_rules,
 };
 
 /// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and
@@ -61,7 +62,7 @@ impl PodRestart {
     /// How long after its creation a restart in place has to be done, for a pod with this grace
     /// period.
     pub fn in_place_limit(&self, pod_grace: TickDuration) -> TickDuration {
-        let grace = self.spec.grace_period_seconds.map_or(pod_grace, TickDuration::of_field);
+        let grace = self.spec.grace_seconds().map_or(pod_grace, TickDuration::of_field);
         let limit = self.spec.deadline_seconds.map(TickDuration::of_field);
         limit.unwrap_or(RESTART_GIVEN_UP_AFTER + grace)
     }
@@ -108,7 +109,9 @@ impl PodRestart {
     {"rule": schema_rules::CONTAINER_RULE, "message": schema_rules::CONTAINER_MESSAGE,
       "fieldPath": ".containerName", "reason": "FieldValueForbidden"},
     {"rule": schema_rules::AVOIDANCE_RULE, "message": schema_rules::AVOIDANCE_MESSAGE,
-      "fieldPath": ".avoidNodeFor", "reason": "FieldValueForbidden"}
+      "fieldPath": ".avoidNodeFor", "reason": "FieldValueForbidden"},
+    {"rule": fast_restart::FAST_RULE, "message": fast_restart::FAST_MESSAGE,
+      "fieldPath": ".fast", "reason": "FieldValueForbidden"}
 ]))]
 pub struct PodRestartSpec {
     /// The pod's name, in the request's own namespace.
@@ -140,6 +143,10 @@ pub struct PodRestartSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2147483647))]
     pub grace_period_seconds: Option<i64>,
+    /// Of a Containers restart: whether containers are killed at once, without preStop hooks and
+    /// grace period. Default false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast: Option<bool>,
     /// Seconds by which it has to be done, at least 1. Of a restart in place they count from its
     /// creation: it is not begun any more then, and what was begun goes on; default: 600 and the
     /// pod's grace period. Of Recreate and Reschedule they count from the eviction until the new

@@ -217,7 +217,7 @@ fn asks_for_the_same(there: &PodRestart, request: &PodRestart) -> bool {
     let asked = |restart: &PodRestart| {
         let spec = &restart.spec;
         let of = (spec.pod_name.clone(), spec.container_name.clone());
-        (of, spec.rung(), spec.grace_period_seconds)
+        (of, spec.rung(), spec.grace_seconds())
     };
     let replacement = there.status.as_ref().and_then(|status| status.replacement.as_ref());
     let new_pod = replacement.and_then(|replacement| replacement.new_pod_uid.as_ref());
@@ -264,6 +264,7 @@ fn request(args: &Restart, pod: &Pod, together: RestartBatch) -> PodRestart {
             empty_dirs: None,
             reason: args.reason.clone(),
             grace_period_seconds: args.grace_period.filter(|seconds| *seconds >= 0),
+            fast: args.fast.then_some(true),
             ttl_seconds_after_finished: args.ttl.map(seconds),
             ..Default::default()
         },
@@ -335,6 +336,25 @@ mod tests {
     fn web() -> Pod {
         let pod = json!({"metadata": {"name": "web", "uid": "1"}});
         serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn a_fast_restart_is_one_of_all_containers() {
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "web"}})).unwrap();
+        let of = |given: &[&str]| {
+            let line = ["rekindle", "restart", "pod/web"].iter().chain(given);
+            let Command::Restart(args) = Cli::try_parse_from(line).unwrap().command else {
+                panic!()
+            };
+            request(&args, &pod, RestartBatch::Alone).spec
+        };
+        let spec = of(&["--fast"]);
+        assert_eq!((spec.rung(), spec.fast), (Rung::Containers, Some(true)));
+        assert_eq!((of(&[]).rung(), of(&[]).fast), (Rung::Pod, None));
+        for other in [["--grace-period", "3"], ["--container", "app"]] {
+            let line = ["rekindle", "restart", "pod/web", "--fast"].iter().chain(&other);
+            assert!(Cli::try_parse_from(line).is_err(), "{other:?}");
+        }
     }
 
     #[test]
