@@ -217,7 +217,7 @@ fn begin(at: &RestartSituation<'_>, progress: &RestartProgress) -> RestartAction
         containers.retain(|container| container.container_id.as_ref().is_some_and(runs));
     }
     if containers.is_empty() {
-        return refuse(format!("no container of pod {name} runs"));
+        return refuse(format!("no container or sidecar of pod {name} runs"));
     }
     let begun = RuntimeRestart { sandbox_id: sandbox.id.clone(), containers };
     let mut status = at.report(PodRestartPhase::Running, at.restart.spec.doing());

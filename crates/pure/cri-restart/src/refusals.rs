@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use rekindle_types::pod_annotations::is_mirror;
+use rekindle_types::pods::AnyContainer;
 use rekindle_types::spared_pods::{RESTART_INCLUDES_ANNOTATION, SYSTEM_NAMESPACE};
 use rekindle_types::v1alpha1::{CarriedOutBy, EmptyDirPolicy, PodRestart, Rung, not_restartable};
 
@@ -121,6 +122,18 @@ fn has_devices(spec: &PodSpec) -> bool {
     containers.any(limited) || spec.resource_claims.as_ref().is_some_and(|all| !all.is_empty())
 }
 
+/// Why a container of this name is not restarted by itself. The rung Containers runs no init
+/// container again here: a kubelet does that for a new sandbox only.
+fn not_restarted_alone(spec: &PodSpec, pod: &str, name: &str) -> Option<String> {
+    let mut inits = spec.init_containers.iter().flatten();
+    if inits.any(|init| init.name == name && !init.is_sidecar()) {
+        return Some(format!(
+            "container {name} of pod {pod} is an init container, which runs once and before the others: rung Pod runs it again"
+        ));
+    }
+    not_restartable(spec, pod, name)
+}
+
 /// What is asked for and no agent does.
 fn unsupported(restart: &PodRestart, spec: &PodSpec) -> Option<String> {
     let rung = restart.spec.rung();
@@ -128,8 +141,9 @@ fn unsupported(restart: &PodRestart, spec: &PodSpec) -> Option<String> {
         CarriedOutBy::Operator => return Some(format!("no agent carries out rung {rung}")),
         CarriedOutBy::Node => {}
     }
+    let pod = &restart.spec.pod_name;
     let named = restart.spec.container_name.as_deref();
-    if let Some(why) = named.and_then(|name| not_restartable(spec, &restart.spec.pod_name, name)) {
+    if let Some(why) = named.and_then(|name| not_restarted_alone(spec, pod, name)) {
         return Some(why);
     }
     let has_empty_dirs = spec.volumes.iter().flatten().any(|volume| volume.empty_dir.is_some());

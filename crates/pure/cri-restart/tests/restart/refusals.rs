@@ -60,7 +60,7 @@ fn each_refusal_names_the_pod_and_what_to_do() {
         (
             json!({"rung": "Container", "containerName": "setup"}),
             pod(json!({})),
-            "container setup of pod web is an init container, which runs once and before the others",
+            "container setup of pod web is an init container, which runs once and before the others: rung Pod runs it again",
         ),
         (
             json!({"rung": "Container", "containerName": "ap"}),
