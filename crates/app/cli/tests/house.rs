@@ -14,10 +14,11 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 33] = [
+const ARROWS: [(&str, &[&str]); 34] = [
     ("types", &[]),
     ("audit", &["types"]),
     ("cron", &["types"]),
+    ("flow-control", &["types"]),
     ("metrics", &["types"]),
     ("quota", &["types"]),
     ("store", &[]),
