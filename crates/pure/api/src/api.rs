@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use http::Method;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use rekindle_flow_control::FlowConfiguration;
 use rekindle_metrics::Text;
 use rekindle_store::{PendingWrite, Store, StoreError, StoreWatch, StoredObject};
 use rekindle_types::Tick;
@@ -21,6 +22,7 @@ use crate::certificates::{self, FollowedRequests, SignatureVerifier};
 use crate::custom::{self, ResumedDefinitions};
 use crate::discovery::{self, Discovery};
 use crate::expiry::EventExpiry;
+use crate::flow_control::{self, FlowControlFeed};
 use crate::impersonation::{self, Impersonation};
 use crate::node_query::MetricsQuery;
 use crate::outcome::{ApiAnswer, RequestOutcome};
@@ -121,6 +123,32 @@ impl Api {
     /// When the store refuses.
     pub fn watch_cluster_roles(&self) -> Result<Option<StoreWatch>, StoreError> {
         admission::aggregation::watch(&self.shared)
+    }
+
+    /// What the stored FlowSchemas and priority levels say, as they are durable.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn flow_configuration(&self) -> Result<FlowConfiguration, ApiError> {
+        flow_control::configuration(&self.shared)
+    }
+
+    /// The changes of FlowSchemas and priority levels from now on.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub fn follow_flow_control(&self) -> Result<FlowControlFeed, StoreError> {
+        flow_control::follow(&self.shared)
+    }
+
+    /// Makes and restores the FlowSchemas and priority levels that every server has, and says of
+    /// each schema whether its level is there. Called when one has changed, and again when what is
+    /// returned is durable, until nothing is.
+    ///
+    /// # Errors
+    /// When the store refuses; the next change is another chance.
+    pub fn maintain_flow_control(&self, now: Tick) -> Result<Vec<PendingWrite>, ApiError> {
+        flow_control::maintain(&self.shared, now)
     }
 
     /// Who a bearer token belongs to.

@@ -1,5 +1,5 @@
-//! Which requests may take long, decided before they are handled. The front does these apart from
-//! all others.
+//! How much work a request is, estimated before it is handled. The front does heavy requests apart
+//! from all others, and gives wide ones more seats.
 
 use std::sync::Arc;
 
@@ -17,6 +17,10 @@ use crate::request::{ApiRequest, PathTarget, RequestOptions, ResourcePath};
 const BODY_BYTES: usize = 64 * 1024;
 /// A list of more objects is heavy. A light request lists no more inside either.
 pub(crate) const LIGHT_LIST_OBJECTS: usize = 250;
+
+/// Objects of a list that one seat is for, and the seats of a list at most, as upstream.
+const OBJECTS_OF_SEAT: usize = 100;
+const SEATS_MAX: usize = 10;
 
 /// Definitions that discovery shows at once.
 const LIGHT_DEFINITIONS: usize = 50;
@@ -50,6 +54,26 @@ impl Api {
             }
             _ => false,
         }
+    }
+
+    /// The seats that a list or a watch needs: by the objects that it looks at. A watch that
+    /// begins with no list of them needs one.
+    pub(crate) fn width(&self, path: &ResourcePath, options: &RequestOptions) -> u32 {
+        let is_list =
+            !(options.watch || path.is_watch) || options.send_initial_events == Some(true);
+        if !is_list || !path.name.is_empty() {
+            return 1;
+        }
+        let Some(entry) = self.kind(path) else { return 1 };
+        let looked_at_all = [&options.label_selector, &options.field_selector];
+        let looked_at_max = match options.limit {
+            Some(limit) if looked_at_all.iter().all(|selector| selector.is_empty()) => limit,
+            Some(_) | None => usize::MAX,
+        };
+        let objects = looked_at_max.min(OBJECTS_OF_SEAT * SEATS_MAX);
+        let objects = self.store().count_up_to(&keys::collection(&entry, &path.namespace), objects);
+        let seats = objects.div_ceil(OBJECTS_OF_SEAT).clamp(1, SEATS_MAX);
+        u32::try_from(seats).unwrap_or(1)
     }
 
     fn is_long_list(&self, path: &ResourcePath, query: &str) -> bool {

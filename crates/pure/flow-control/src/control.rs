@@ -1,11 +1,12 @@
 //! The requests of all levels: who runs, who waits, and who is refused.
 //!
 //! ```text
-//!            ┌────────────► seat ── finished ─► gone
-//!  arrive ───┼─► waits ─────┘ │                       a decision comes out of `poll_decision`
-//!            │     ├─ waited too long ─► refused
-//!            │     └─ abandoned ───────► gone
-//!            └─► refused
+//!            +------------> seat -- finished -> gone
+//!  arrive ---+-> waits -----+ |
+//!            |     |          a decision comes out of `poll_decision`
+//!            |     +- waited too long -> refused
+//!            |     +- abandoned -------> gone
+//!            +-> refused
 //! ```
 //!
 //! Free seats go to levels that use less than their own seats first. A level that borrows gets none
@@ -61,7 +62,7 @@ pub struct FlowArrival<'a> {
 
 /// What becomes of a request that comes.
 #[derive(Debug)]
-pub enum Arrival {
+pub enum FlowAdmission {
     /// It runs now.
     Seated(FlowSeat),
     /// [`FlowControl::poll_decision`] will say.
@@ -172,10 +173,10 @@ impl FlowControl {
     }
 
     /// A request comes.
-    pub fn arrive(&mut self, now: Tick, arrival: FlowArrival<'_>) -> Arrival {
+    pub fn arrive(&mut self, now: Tick, arrival: FlowArrival<'_>) -> FlowAdmission {
         let id = self.level_named(arrival.level);
         let Some(level) = self.levels.get(&id) else {
-            return Arrival::Refused(FlowRefusal::ConcurrencyLimit);
+            return FlowAdmission::Refused(FlowRefusal::ConcurrencyLimit);
         };
         let queue = level.settings.queues().map(|shape| {
             let queue = level.queues.choose(arrival.flow, shape);
@@ -183,11 +184,11 @@ impl FlowControl {
         });
         let seats = level.seats_for(arrival.width);
         if level.is_exempt() || level.queues.waiting() == 0 && self.may_sit(now, id, seats) {
-            return Arrival::Seated(self.sit(now, id, seats, queue.map(|(queue, _)| queue)));
+            return FlowAdmission::Seated(self.sit(now, id, seats, queue.map(|(queue, _)| queue)));
         }
         match queue {
-            None => Arrival::Refused(FlowRefusal::ConcurrencyLimit),
-            Some((_, true)) => Arrival::Refused(FlowRefusal::QueueFull),
+            None => FlowAdmission::Refused(FlowRefusal::ConcurrencyLimit),
+            Some((_, true)) => FlowAdmission::Refused(FlowRefusal::QueueFull),
             Some((queue, false)) => {
                 let waiting = WaitingId(self.next_waiting);
                 self.next_waiting += 1;
@@ -199,7 +200,7 @@ impl FlowControl {
                 self.waiting.insert(waiting, WaitingPlace { level: id, deadline });
                 // it may be narrower than what was next, and come before it
                 self.dispatch(now);
-                Arrival::Waits(waiting)
+                FlowAdmission::Waits(waiting)
             }
         }
     }

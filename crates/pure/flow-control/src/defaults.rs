@@ -126,9 +126,9 @@ pub fn suggested_schemas() -> Vec<FlowSchema> {
 /// Gives a mandatory level the spec that it has to have. What an exempt level lends is its
 /// owner's to say.
 pub fn fix_level(found: &mut PriorityLevelConfiguration, fixed: &PriorityLevelConfiguration) {
-    let exempt = found.spec.exempt.take().filter(|_| fixed.spec.exempt.is_some());
+    let exempt = found.spec.exempt.take();
     found.spec = fixed.spec.clone();
-    if exempt.is_some() {
+    if fixed.spec.exempt.is_some() {
         found.spec.exempt = exempt;
     }
 }

@@ -35,7 +35,7 @@ struct FairQueue {
     waiting: VecDeque<WaitingRequest>,
     /// Seats of its requests that run.
     running: i128,
-    /// What running seats are charged, apart from `running × now`.
+    /// What running seats are charged, apart from `running * now`.
     charged: i128,
 }
 
@@ -137,7 +137,7 @@ impl FairQueues {
         self.forget_idle(now, charged.queue);
     }
 
-    /// Takes a request away that has waited for too long, or has nobody who waits for its answer.
+    /// Takes a request away that has waited for too long, or lost its client.
     pub(crate) fn remove(&mut self, now: Tick, id: WaitingId) {
         let found = self.queues.iter_mut().find_map(|(number, queue)| {
             let at = queue.waiting.iter().position(|request| request.id == id)?;

@@ -30,13 +30,13 @@ pub(crate) enum LevelKind {
     Limited {
         /// Seats that it may borrow, in percent of its own; none for as many as others lend.
         borrowing_percent: Option<u32>,
-        response: LimitResponse,
+        response: OverloadResponse,
     },
 }
 
 /// What happens to a request that finds no seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LimitResponse {
+pub(crate) enum OverloadResponse {
     Reject,
     Queue(QueueShape),
 }
@@ -59,7 +59,9 @@ impl LevelSettings {
                 let queuing = limited.limit_response.queuing.as_ref();
                 let response = queuing
                     .filter(|_| limited.limit_response.type_ == "Queue")
-                    .map_or(LimitResponse::Reject, |queuing| LimitResponse::Queue(shape(queuing)));
+                    .map_or(OverloadResponse::Reject, |queuing| {
+                        OverloadResponse::Queue(shape(queuing))
+                    });
                 let borrowing_percent = limited.borrowing_limit_percent.map(whole);
                 (
                     limited.nominal_concurrency_shares.unwrap_or(SHARES),
@@ -85,8 +87,10 @@ impl LevelSettings {
     /// The queues; none where nothing waits.
     pub(crate) fn queues(&self) -> Option<QueueShape> {
         match self.kind {
-            LevelKind::Limited { response: LimitResponse::Queue(shape), .. } => Some(shape),
-            LevelKind::Limited { response: LimitResponse::Reject, .. } | LevelKind::Exempt => None,
+            LevelKind::Limited { response: OverloadResponse::Queue(shape), .. } => Some(shape),
+            LevelKind::Limited { response: OverloadResponse::Reject, .. } | LevelKind::Exempt => {
+                None
+            }
         }
     }
 }

@@ -1,13 +1,13 @@
 //! API priority and fairness: which requests run, which wait, and which are refused.
 //!
 //! ```text
-//!  FlowSchemas, PriorityLevelConfigurations ─► FlowConfiguration
-//!                                                   │ configure
-//!  RequestDigest ─► classify ─► RequestClass        ▼
-//!                                   └─ arrive ─► FlowControl ─┬─► FlowSeat ── finished ─┐
-//!                                        ▲                    ├─► waits: a decision later│
-//!                                        │                    └─► refused: 429           │
-//!                                        └───────────── a seat is free ◄─────────────────┘
+//!  FlowSchemas, PriorityLevelConfigurations -> FlowConfiguration
+//!                                                  | configure
+//!  RequestDigest -> classify -> RequestClass       v
+//!                                  +- arrive -> FlowControl -+-> FlowSeat -- finished -+
+//!                                       ^                    +-> waits for a decision  |
+//!                                       |                    +-> refused: 429          |
+//!                                       +------------- a seat is free <----------------+
 //! ```
 //!
 //! A FlowSchema chooses the priority level of a request, and the flow that it belongs to. A level
@@ -36,7 +36,8 @@ mod upkeep;
 
 pub use configuration::{FlowConfiguration, RequestClass};
 pub use control::{
-    Arrival, FlowArrival, FlowControl, FlowDecision, FlowRefusal, FlowSeat, LevelFigures, WaitingId,
+    FlowAdmission, FlowArrival, FlowControl, FlowDecision, FlowRefusal, FlowSeat, LevelFigures,
+    WaitingId,
 };
 pub use dangling::{DANGLING, dangling_status};
 pub use request::{RequestDigest, RequestTarget};

@@ -6,7 +6,7 @@
 //! adjusted from time to time.
 //!
 //! ```text
-//!  nominal seats  = the server's seats × shares ÷ all shares, rounded up
+//!  nominal seats  = the server's seats * shares / all shares, rounded up
 //!  |--- kept -----|-- lendable --|------ borrowed from the pool ------|
 //!  0              kept           nominal                              most
 //! ```

@@ -103,6 +103,12 @@ pub fn maintain<K: MaintainedObject>(found: &[K]) -> Vec<ObjectUpkeep<K>> {
 fn changed<K: MaintainedObject>(old: &K, change: impl FnOnce(&mut K)) -> Option<ObjectUpkeep<K>> {
     let mut object = old.clone();
     change(&mut object);
+    let mut with_spec = old.clone();
+    with_spec.take_spec(&object);
+    if with_spec != *old {
+        let generation = &mut object.metadata_mut().generation;
+        *generation = Some(generation.unwrap_or(0) + 1);
+    }
     (object != *old).then_some(ObjectUpkeep::Update(object))
 }
 

@@ -97,6 +97,12 @@ impl Store {
         visible.index.range(prefix, None, visible.revision()).nth(objects).is_some()
     }
 
+    /// The number of visible objects below a prefix, or `most` if there are more.
+    pub fn count_up_to(&self, prefix: &str, most: usize) -> usize {
+        let visible = self.shared().visible();
+        visible.index.range(prefix, None, visible.revision()).take(most).count()
+    }
+
     /// Checks the expectation against the newest state, writes that wait for the disk included, and
     /// queues the write. It becomes visible and the [`PendingWrite`] resolves when its batch is
     /// durable.

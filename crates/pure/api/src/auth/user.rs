@@ -52,7 +52,7 @@ impl UserInfo {
     }
 
     /// A client that did not say who it is.
-    fn anonymous() -> Self {
+    pub(crate) fn anonymous() -> Self {
         let groups = vec![UNAUTHENTICATED.to_owned()];
         Self { name: ANONYMOUS.to_owned(), groups, ..Self::default() }
     }

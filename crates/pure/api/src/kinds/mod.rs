@@ -50,7 +50,7 @@ mod endpoint_slice;
 mod endpoints;
 mod event;
 mod events_event;
-mod flow_control;
+pub(crate) mod flow_control;
 mod horizontal_pod_autoscaler;
 mod ingress;
 mod ingress_class;

@@ -15,6 +15,7 @@ mod dual_stack;
 mod engine_objects_in_quotas;
 mod eviction;
 mod eviction_at_once;
+mod flow_control;
 mod harness;
 mod hostile;
 mod ladders;

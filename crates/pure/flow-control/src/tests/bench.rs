@@ -10,8 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::{Tick, TickDuration};
 
 use crate::{
-    Arrival, FlowArrival, FlowConfiguration, FlowControl, FlowDecision, FlowRefusal, FlowSeat,
-    LevelFigures, WaitingId,
+    FlowAdmission, FlowArrival, FlowConfiguration, FlowControl, FlowDecision, FlowRefusal,
+    FlowSeat, LevelFigures, WaitingId,
 };
 
 pub(super) fn metadata(name: &str) -> ObjectMeta {
@@ -78,7 +78,7 @@ pub(super) fn configuration(levels: &[PriorityLevelConfiguration]) -> FlowConfig
 }
 
 /// Levels at work.
-pub(super) struct Bench {
+pub(super) struct LevelBench {
     pub(super) control: FlowControl,
     pub(super) now: Tick,
     pub(super) running: Vec<RunningRequest>,
@@ -100,7 +100,7 @@ pub(super) struct WaitingSince {
     pub(super) since: Tick,
 }
 
-impl Bench {
+impl LevelBench {
     pub(super) fn new(seats: u32, levels: &[PriorityLevelConfiguration]) -> Self {
         Self {
             control: FlowControl::new(seats, &configuration(levels)),
@@ -114,11 +114,11 @@ impl Bench {
 
     pub(super) fn arrive(&mut self, level: &str, flow: u64, width: u32) {
         match self.control.arrive(self.now, FlowArrival { level, flow, width }) {
-            Arrival::Seated(seat) => self.run(flow, seat),
-            Arrival::Waits(id) => {
+            FlowAdmission::Seated(seat) => self.run(flow, seat),
+            FlowAdmission::Waits(id) => {
                 self.waiting.insert(id, WaitingSince { flow, since: self.now });
             }
-            Arrival::Refused(why) => self.refused.push((flow, why)),
+            FlowAdmission::Refused(why) => self.refused.push((flow, why)),
         }
         self.take_decisions();
     }

@@ -52,13 +52,13 @@ fn default_objects_sort_requests_as_upstream_does() {
     let endpoints = in_system("system:serviceaccount:kube-system:endpoint-controller");
     let account = in_system("system:serviceaccount:shop:web");
     let ann = ("ann", &["system:authenticated"][..]);
-    let nobody = ("system:anonymous", &["system:unauthenticated"][..]);
+    let anonymous = ("system:anonymous", &["system:unauthenticated"][..]);
     let manager = ("system:kube-controller-manager", &["system:authenticated"][..]);
     for (who, target, schema, level) in [
         (("root", &["system:masters"][..]), pods("list", ""), "exempt", "exempt"),
-        (nobody, path("get", "/healthz"), "probes", "exempt"),
-        (nobody, path("get", "/readyz/etcd"), "global-default", "global-default"),
-        (nobody, path("post", "/healthz"), "global-default", "global-default"),
+        (anonymous, path("get", "/healthz"), "probes", "exempt"),
+        (anonymous, path("get", "/readyz/etcd"), "global-default", "global-default"),
+        (anonymous, path("post", "/healthz"), "global-default", "global-default"),
         (manager, lease("update", "kube-system"), "system-leader-election", "leader-election"),
         (leader, lease("get", "shop"), "system-leader-election", "leader-election"),
         (leader, lease("list", "shop"), "kube-system-service-accounts", "workload-high"),

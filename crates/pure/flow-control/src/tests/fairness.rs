@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use rekindle_types::TickDuration;
 
-use super::bench::{Bench, queueing};
+use super::bench::{LevelBench, queueing};
 
 /// Seats of the level, beside the five of catch-all.
 const SEATS: u32 = 10;
@@ -14,7 +14,7 @@ const SEATS: u32 = 10;
 /// take one time. Gives the seat-microseconds of each flow, with the fee of each request.
 fn compete(flows: &[(u32, u64)], span: TickDuration) -> BTreeMap<u64, u64> {
     let shares = i32::try_from(SEATS).unwrap();
-    let mut bench = Bench::new(SEATS + 5, &[queueing("level", shares, (64, 1, 50))]);
+    let mut bench = LevelBench::new(SEATS + 5, &[queueing("level", shares, (64, 1, 50))]);
     // flow numbers below 64 are the numbers of their queues
     let numbered = || (0u64..).zip(flows.iter().copied());
     let end = bench.now + span;
@@ -60,7 +60,7 @@ proptest! {
 #[test]
 fn a_flood_does_not_starve_a_flow_that_asks_for_little() {
     let shares = i32::try_from(SEATS).unwrap();
-    let mut bench = Bench::new(SEATS + 5, &[queueing("level", shares, (64, 4, 50))]);
+    let mut bench = LevelBench::new(SEATS + 5, &[queueing("level", shares, (64, 4, 50))]);
     let takes = TickDuration::from_millis(20);
     let (elephant, mouse) = (7_777_777, 123_456_789);
     let mut waits = Vec::new();

@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 use rekindle_types::TickDuration;
 
-use super::bench::{Bench, queueing, rejecting, sharing};
+use super::bench::{LevelBench, queueing, rejecting, sharing};
 use crate::{FlowRefusal, SERVER_SEATS, WAIT_MAX, defaults};
 
 #[test]
 fn the_default_levels_have_upstreams_seats() {
     let levels = [defaults::mandatory_levels(), defaults::suggested_levels()].concat();
-    let bench = Bench::new(SERVER_SEATS, &levels);
+    let bench = LevelBench::new(SERVER_SEATS, &levels);
     let seats: Vec<(String, u32, u32)> = bench
         .control
         .figures()
@@ -36,7 +36,7 @@ fn the_default_levels_have_upstreams_seats() {
 /// Catch-all has 5 of 20 shares of 20 seats.
 #[test]
 fn a_level_without_queues_refuses_what_finds_no_seat() {
-    let mut bench = Bench::new(20, &[rejecting("tiny", 2), rejecting("rest", 13)]);
+    let mut bench = LevelBench::new(20, &[rejecting("tiny", 2), rejecting("rest", 13)]);
     for _ in 0..3 {
         bench.arrive("tiny", 1, 1);
     }
@@ -51,7 +51,7 @@ fn a_level_without_queues_refuses_what_finds_no_seat() {
 
 #[test]
 fn what_waits_is_bounded_in_number_and_time() {
-    let mut bench = Bench::new(20, &[queueing("narrow", 15, (1, 1, 2))]);
+    let mut bench = LevelBench::new(20, &[queueing("narrow", 15, (1, 1, 2))]);
     for flow in 0..20 {
         bench.arrive("narrow", flow, 1);
     }
@@ -66,7 +66,7 @@ fn what_waits_is_bounded_in_number_and_time() {
 
 #[test]
 fn exempt_requests_pass_whatever_waits() {
-    let mut bench = Bench::new(20, &[queueing("narrow", 15, (1, 1, 50))]);
+    let mut bench = LevelBench::new(20, &[queueing("narrow", 15, (1, 1, 50))]);
     for flow in 0..40 {
         bench.arrive("narrow", flow, 1);
     }
@@ -80,7 +80,8 @@ fn exempt_requests_pass_whatever_waits() {
 
 #[test]
 fn a_request_is_no_wider_than_its_level() {
-    let mut bench = Bench::new(20, &[queueing("narrow", 3, (4, 1, 50)), rejecting("rest", 12)]);
+    let mut bench =
+        LevelBench::new(20, &[queueing("narrow", 3, (4, 1, 50)), rejecting("rest", 12)]);
     bench.arrive("narrow", 1, 10);
     assert_eq!(bench.figures("narrow").used_seats, 3);
     bench.arrive("narrow", 2, 1);
@@ -91,7 +92,7 @@ fn a_request_is_no_wider_than_its_level() {
 
 #[test]
 fn a_level_without_shares_holds_what_comes() {
-    let mut bench = Bench::new(20, &[queueing("jail", 0, (1, 1, 50))]);
+    let mut bench = LevelBench::new(20, &[queueing("jail", 0, (1, 1, 50))]);
     bench.arrive("jail", 1, 1);
     assert_eq!((bench.running.len(), bench.waiting.len()), (0, 1));
     bench.pass(WAIT_MAX);
@@ -103,7 +104,7 @@ fn a_level_without_shares_holds_what_comes() {
 fn levels_lend_what_they_do_not_use_and_get_it_back_first() {
     let lender = sharing(queueing("lender", 10, (4, 1, 50)), 50, Some(0));
     let borrower = sharing(queueing("borrower", 10, (4, 1, 50)), 0, Some(30));
-    let mut bench = Bench::new(25, &[lender, borrower]);
+    let mut bench = LevelBench::new(25, &[lender, borrower]);
     for flow in 0..20 {
         bench.arrive("borrower", flow, 1);
     }
@@ -126,7 +127,7 @@ fn levels_lend_what_they_do_not_use_and_get_it_back_first() {
 fn changed_objects_act_at_once_and_keep_what_waits() {
     let narrow = queueing("level", 1, (1, 1, 50));
     let rest = rejecting("rest", 14);
-    let mut bench = Bench::new(20, &[narrow, rest.clone()]);
+    let mut bench = LevelBench::new(20, &[narrow, rest.clone()]);
     for flow in 0..10 {
         bench.arrive("level", flow, 1);
     }
@@ -150,7 +151,7 @@ fn changed_objects_act_at_once_and_keep_what_waits() {
 
 #[test]
 fn an_abandoned_request_frees_its_place() {
-    let mut bench = Bench::new(20, &[queueing("level", 15, (1, 1, 1))]);
+    let mut bench = LevelBench::new(20, &[queueing("level", 15, (1, 1, 1))]);
     for flow in 0..16 {
         bench.arrive("level", flow, 1);
     }
@@ -201,6 +202,8 @@ fn levels()
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn seats_are_never_exceeded_nothing_waits_too_long_and_nothing_is_lost(
         levels in levels(),
@@ -208,7 +211,7 @@ proptest! {
         moves in moves(),
         change_at in 0usize..200,
     ) {
-        let mut bench = Bench::new(20, &levels);
+        let mut bench = LevelBench::new(20, &levels);
         let (mut arrived, mut ended, mut abandoned) = (0, 0, 0);
         for (at, one) in moves.into_iter().enumerate() {
             if at == change_at {

@@ -63,7 +63,8 @@ fn a_changed_spec_is_restored_unless_its_owner_keeps_it() {
             let ObjectUpkeep::Update(object) = one else { panic!("it is there") };
             kept = object;
         }
-        let precedence = if restored { 9000 } else { 77 };
+        let (precedence, more) = if restored { (9000, 1) } else { (77, 0) };
+        assert_eq!(kept.metadata.generation, Some(generation + more), "{annotation:?}");
         assert_eq!(kept.spec.matching_precedence, Some(precedence), "{annotation:?} {generation}");
         let says = kept.metadata.annotations.unwrap()[AUTO_UPDATE].clone();
         assert_eq!(says, marked, "{annotation:?} {generation}");

@@ -4,9 +4,10 @@ use k8s_openapi::api::flowcontrol::v1::{
     LimitedPriorityLevelConfiguration, PriorityLevelConfiguration, PriorityLevelConfigurationSpec,
     QueuingConfiguration,
 };
+use rekindle_flow_control::{HASH_BITS_MAX, defaults, entropy_bits};
 use rekindle_types::Tick;
 
-use super::without_effect;
+use super::mandatory_errors;
 use crate::kinds::preparation;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
@@ -69,11 +70,19 @@ impl ApiKind for PriorityLevelConfiguration {
     preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
-        spec_errors(&self.spec, &Path::new("spec"))
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        without_effect("PriorityLevelConfiguration")
+        let field = Path::new("spec");
+        let is_exempt = text(self.metadata.name.as_ref()) == defaults::EXEMPT;
+        let mut errors = Vec::new();
+        // another type than these two has an error of its own
+        if [EXEMPT, LIMITED].contains(&self.spec.type_.as_str())
+            && is_exempt != (self.spec.type_ == EXEMPT)
+        {
+            let why = "type must be 'Exempt' if and only if name is 'exempt'";
+            errors.push(FieldError::invalid(field.child("type"), &self.spec.type_, why));
+        }
+        errors.extend(spec_errors(&self.spec, &field));
+        errors.extend(mandatory_errors(self, |level| &level.spec));
+        errors
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {
@@ -183,6 +192,11 @@ fn queuing_errors(queuing: &QueuingConfiguration, field: &Path) -> Vec<FieldErro
         errors.push(FieldError::invalid(field.child("handSize"), hand, "must be positive"));
     } else if hand > queues {
         let why = format!("should not be greater than queues ({queues})");
+        errors.push(FieldError::invalid(field.child("handSize"), hand, why));
+    } else if entropy_bits(queues.unsigned_abs(), hand.unsigned_abs()) > HASH_BITS_MAX {
+        let why = format!(
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {HASH_BITS_MAX}"
+        );
         errors.push(FieldError::invalid(field.child("handSize"), hand, why));
     }
     errors

@@ -1,0 +1,42 @@
+//! API priority and fairness, as far as objects have a part in it: what is stored of FlowSchemas and
+//! levels, and what the server has to keep of its own. Who runs is decided by
+//! [`rekindle_flow_control`]; the front asks it.
+
+mod classification;
+mod feed;
+mod upkeep;
+
+pub use classification::ClassifiedRequest;
+pub use feed::FlowControlFeed;
+pub(crate) use feed::{configuration, follow};
+pub(crate) use upkeep::maintain;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use rekindle_store::{RangeQuery, StoredObject};
+
+use crate::keys;
+use crate::registry::KindEntry;
+use crate::shared::ApiShared;
+use crate::status::ApiError;
+
+/// The kind, where it is served.
+fn entry<'a>(api: &'a ApiShared, plural: &str) -> Option<&'a Arc<KindEntry>> {
+    api.registry.find(crate::kinds::flow_control::GROUP, "v1", plural)
+}
+
+/// All objects of the kind, as they are durable, each with what it was read from.
+fn stored<K: Any + Send + Sync>(
+    api: &ApiShared,
+    entry: &KindEntry,
+) -> Result<Vec<(Arc<StoredObject>, Arc<K>)>, ApiError> {
+    let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
+    let mut found = Vec::new();
+    for object in api.store.range(&query)?.objects {
+        if let Some(read) = api.read_as::<K>(entry, &object)? {
+            found.push((object, read));
+        }
+    }
+    Ok(found)
+}
