@@ -1,9 +1,11 @@
 //! One HTTP request in, one HTTP response out.
 //!
 //! ```text
-//!   who asks? -> a share of the limits -> may they? -> the body -> the core -> the answer
-//!   401, 429     429                      403          413, 429    | heavy: on a pool thread
-//!                                                                  | asks webhooks, begins again
+//!   who asks? -> a share of the limits -> may they? -> the body -> a seat -> the core -> the answer
+//!   401, 429     429                      403          413, 429    429       | heavy: on a pool
+//!                                                                            | thread
+//!                                                                            | asks webhooks,
+//!                                                                            | begins again
 //! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +22,7 @@ use rekindle_api::auth::ClientIdentity;
 use rekindle_api::outcome::RequestOutcome;
 use rekindle_api::request::{ApiRequest, RequestLine};
 use rekindle_api::status::ApiError;
-use rekindle_api::{Api, Impersonation};
+use rekindle_api::{Api, ClassifiedRequest, Impersonation};
 use rekindle_metrics::MetricsSource;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
@@ -32,6 +34,7 @@ use super::bad_tokens::BadTokens;
 use super::body::{FrontBody, FrontPhase, PhaseSender};
 use super::caller::RequestSource;
 use super::clock::Clock;
+use super::flow_gate::{self, FlowGate};
 use super::logs::NodeLogs;
 use super::metrics::{FrontMetrics, RequestLabels};
 use super::nodes::{NoNodes, NodeQueries};
@@ -74,6 +77,7 @@ pub struct Front {
     pub(super) backups: Arc<Semaphore>,
     audit: Option<Arc<AuditLog>>,
     shares: UserShares,
+    flow_gate: FlowGate,
     pool: WorkPool,
     bad_tokens: BadTokens,
     bursts: Arc<Notify>,
@@ -83,6 +87,7 @@ impl Front {
     /// A front.
     pub fn new(parts: FrontParts) -> Self {
         let (phase, _) = watch::channel(FrontPhase::Running);
+        let flow_gate = FlowGate::new(Arc::clone(&parts.clock));
         Self {
             api: parts.api,
             clock: parts.clock,
@@ -91,11 +96,12 @@ impl Front {
             nodes: Arc::new(NoNodes),
             pods: Arc::new(NoPods),
             metrics: Arc::default(),
-            figures: Vec::new(),
+            figures: vec![Arc::new(flow_gate.clone())],
             phase: Arc::new(phase),
             backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
             audit: None,
             shares: UserShares::default(),
+            flow_gate,
             pool: WorkPool::default(),
             bad_tokens: BadTokens::default(),
             bursts: Arc::default(),
@@ -151,6 +157,11 @@ impl Front {
         self.bursts.notify_one();
     }
 
+    /// Lets FlowSchemas and levels act that have changed, on requests that wait already.
+    pub(super) fn refresh_flow_control(&self) {
+        self.flow_gate.refresh(&self.api);
+    }
+
     /// Ends every watch, after what is there was sent.
     pub fn end_watches(&self) {
         self.phase.send_replace(FrontPhase::Stopping);
@@ -168,7 +179,9 @@ impl Front {
     {
         let (parts, body) = request.into_parts();
         let trail = self.audit.as_ref().map(|log| log.trail(caller, &parts));
-        let response = self.serve_request(caller, (parts, body), trail.as_ref()).await;
+        let mut class = None;
+        let response = self.serve_request(caller, (parts, body), trail.as_ref(), &mut class).await;
+        let response = flow_gate::with_uids(response, class.as_ref());
         match trail {
             Some(trail) => trail.answered(response).await,
             None => response,
@@ -181,6 +194,7 @@ impl Front {
         caller: &RequestSource,
         (mut parts, body): (Parts, B),
         trail: Option<&Arc<AuditTrail>>,
+        class: &mut Option<ClassifiedRequest>,
     ) -> Response<FrontBody>
     where
         B: Body,
@@ -188,7 +202,7 @@ impl Front {
     {
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let has_body = !body.is_end_stream();
-        let received = match self.receive(caller, &parts, body, trail).await {
+        let mut received = match self.receive(caller, &parts, (body, trail), class).await {
             Ok(received) => received,
             // HTTP/2 ends the one stream by itself
             Err(error) if has_body && parts.version <= Version::HTTP_11 => {
@@ -199,7 +213,14 @@ impl Front {
         let labels = RequestLabels::new(&self.api, &received.request);
         let _open = self.metrics.begun(&labels);
         let begun = received.request.now;
-        let HandledRequest { outcome, user, mut share } = self.handle(caller, received).await;
+        let seat = self.flow_gate.admit(class.as_ref()).await;
+        // it may have waited
+        received.request.now = self.now();
+        let handled = match &seat {
+            Ok(_) => self.handle(caller, received).await,
+            Err(error) => received.refused(error),
+        };
+        let HandledRequest { outcome, user, mut share } = handled;
         // a body that the audit log still needs counts until its event is on the way
         if !trail.is_some_and(|trail| trail.holds_body()) {
             share.give_body_back();
@@ -210,6 +231,7 @@ impl Front {
         };
         let asked = AnswerContext { labels: &labels, parts: &parts, user: &user, client, trail };
         let response = self.answer(outcome, asked, upgrade).await;
+        drop(seat);
         let took = (self.clock)().since(begun);
         self.metrics.answered(&labels, response.status().as_u16(), took);
         let response = if parts.method == Method::HEAD { without_body(response) } else { response };
@@ -219,13 +241,13 @@ impl Front {
         }
     }
 
-    /// Who asks, whether they may, and then the body.
+    /// Who asks, whether they may, and then the body. Notes where a client's request belongs.
     async fn receive<B>(
         &self,
         caller: &RequestSource,
         parts: &Parts,
-        body: B,
-        trail: Option<&Arc<AuditTrail>>,
+        (body, trail): (B, Option<&Arc<AuditTrail>>),
+        class: &mut Option<ClassifiedRequest>,
     ) -> Result<ReceivedRequest, ApiError>
     where
         B: Body,
@@ -242,8 +264,11 @@ impl Front {
         let acts_as = self.acting_identity(&who, &parts.headers)?;
         let notes = trail.and_then(|trail| trail.acts_as(&who, &acts_as));
         let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
+        let line = RequestLine { method: &parts.method, path, query };
+        if let RequestSource::Connected(_) = caller {
+            *class = self.flow_gate.classify(&self.api, &acts_as, &line);
+        }
         if !body.is_end_stream() {
-            let line = RequestLine { method: &parts.method, path, query };
             self.api.authorize(&acts_as, &line, notes.as_deref())?;
         }
         let body = match who {
@@ -378,6 +403,15 @@ struct ReceivedRequest {
     /// Who sent it, whoever it acts as.
     who: ClientIdentity,
     share: RequestShare,
+}
+
+impl ReceivedRequest {
+    /// What becomes of it when it does not run.
+    fn refused(self, error: &ApiError) -> HandledRequest {
+        let Self { request, who: _, share } = self;
+        let user = request.identity.name().to_owned();
+        HandledRequest { outcome: RequestOutcome::Answer(error.clone().into()), user, share }
+    }
 }
 
 /// What has become of it. Its body is gone, unless the audit log holds it.

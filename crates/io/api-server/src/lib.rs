@@ -4,7 +4,7 @@
 //! ```text
 //!  bytes -> server, tls -> front -> rekindle_api::Api::handle -> answer -> bytes
 //!           connections    pki, shares, bad_tokens,              logs, streams,
-//!                          work_pool                             nodes, node_link
+//!                          flow_gate, work_pool                  nodes, node_link
 //! ```
 #![forbid(unsafe_code)]
 #![allow(
@@ -22,6 +22,7 @@ mod caller;
 mod certificates;
 mod clock;
 mod connections;
+mod flow_gate;
 mod front;
 mod in_process;
 mod logs;
@@ -51,6 +52,7 @@ pub use body::{FrontBody, LogStream};
 pub use certificates::{RingSignatures, sign_certificates};
 pub use clock::{Clock, SystemClock};
 pub use connections::ConnectionLimits;
+pub use flow_gate::keep_flow_control;
 pub use front::{Front, FrontParts};
 pub use in_process::InProcessService;
 pub use logs::{LogRequestError, NoLogs, NodeLogs};

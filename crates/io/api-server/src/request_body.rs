@@ -36,6 +36,9 @@ where
     if announced.is_some_and(|bytes| bytes > BODY_BYTES_MAX as u64) {
         return Err(ApiError::too_large(BODY_BYTES_MAX));
     }
+    if !body.is_end_stream() {
+        share.begin_body()?;
+    }
     timeout(BODY_TIMEOUT, collect(body, share)).await.unwrap_or_else(|_| {
         Err(ApiError::bad_request(format!(
             "the request's body did not arrive within {} seconds",

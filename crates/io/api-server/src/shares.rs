@@ -1,9 +1,9 @@
-//! What each user, and all users together, may have under way: requests, watches, bytes of request
-//! bodies and of answers.
+//! What each user, and all users together, may have under way: watches, bytes of request bodies and
+//! of answers. How many requests run is decided in `flow_gate`.
 //!
 //! Nothing waits here. A request beyond a limit gets 429 with `Retry-After`, which client-go obeys.
 //! So a client that sends slowly holds what it has sent and nothing else, and there is no queue to
-//! fill.
+//! fill. A body or an answer of few bytes counts as some more, so bytes bound their number, too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,9 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rekindle_api::auth::ClientIdentity;
 use rekindle_api::status::ApiError;
 
-/// Requests of one user at a time. kube-apiserver takes 400 and 200 of all users
-/// (`--max-requests-inflight`).
-const REQUESTS_OF_USER_MAX: usize = 200;
 /// Watches and followed logs of one user at a time.
 const LONG_RUNNING_OF_USER_MAX: usize = 1024;
 /// Bytes of bodies that are read or handled, of all users: 21 of the largest.
@@ -22,6 +19,10 @@ const BODY_BYTES_MAX: usize = 64 << 20;
 const BODY_BYTES_OF_SYSTEM: usize = 16 << 20;
 /// Of these for one user: four of the largest.
 const BODY_BYTES_OF_USER_MAX: usize = 12 << 20;
+/// What a body counts at least, from when it is waited for.
+const BODY_BYTES_MIN: usize = 16 << 10;
+/// What an answer counts at least.
+const ANSWER_BYTES_MIN: usize = 4 << 10;
 /// Bytes of answers that wait for a slow client. Who has more gets no further answer.
 const ANSWER_BYTES_OF_USER_MAX: usize = 64 << 20;
 /// The same of all users.
@@ -44,7 +45,6 @@ struct ShareHoldings {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct UserHoldings {
-    requests: usize,
     long_running: usize,
     body_bytes: usize,
     answer_bytes: usize,
@@ -64,6 +64,9 @@ pub(super) struct CountedShare {
     user: String,
     is_system: bool,
     is_long_running: bool,
+    /// Bytes that have come.
+    body_read: usize,
+    /// Bytes that are counted for it.
     body_bytes: usize,
     answer_bytes: usize,
 }
@@ -79,29 +82,21 @@ impl UserShares {
             ClientIdentity::User(user) => user,
         };
         let (name, is_system) = (&user.name, user.is_system());
-        let mut holdings = self.holdings();
+        let holdings = self.holdings();
         let all_answers = holdings.answer_bytes;
-        let own = holdings.users.get(name);
-        let (requests, answers) = own.map_or((0, 0), |own| (own.requests, own.answer_bytes));
-        if !is_system {
-            if requests >= REQUESTS_OF_USER_MAX {
-                return Err(busy(format!(
-                    "{REQUESTS_OF_USER_MAX} requests of user {name:?} are under way already"
-                )));
-            }
-            if answers >= ANSWER_BYTES_OF_USER_MAX || all_answers >= ANSWER_BYTES_MAX {
-                return Err(busy(format!(
-                    "answers of {answers} bytes wait for user {name:?} to read them: read them first"
-                )));
-            }
-        }
-        holdings.users.entry(name.clone()).or_default().requests += 1;
+        let answers = holdings.users.get(name).map_or(0, |own| own.answer_bytes);
         drop(holdings);
+        if !is_system && (answers >= ANSWER_BYTES_OF_USER_MAX || all_answers >= ANSWER_BYTES_MAX) {
+            return Err(busy(format!(
+                "answers of {answers} bytes wait for user {name:?} to read them: read them first"
+            )));
+        }
         Ok(RequestShare::Counted(CountedShare {
             shares: self.clone(),
             user: name.clone(),
             is_system,
             is_long_running: false,
+            body_read: 0,
             body_bytes: 0,
             answer_bytes: 0,
         }))
@@ -113,6 +108,14 @@ impl UserShares {
 }
 
 impl RequestShare {
+    /// Takes room for a body that is waited for.
+    ///
+    /// # Errors
+    /// 429 when there is none.
+    pub(super) fn begin_body(&mut self) -> Result<(), ApiError> {
+        self.take_body_bytes(0)
+    }
+
     /// Takes room for more bytes of the body.
     ///
     /// # Errors
@@ -130,6 +133,7 @@ impl RequestShare {
             Self::Uncounted => {}
             Self::Counted(share) => {
                 let bytes = std::mem::take(&mut share.body_bytes);
+                share.body_read = 0;
                 share.change(|all, own| {
                     *all.body_bytes -= bytes;
                     own.body_bytes -= bytes;
@@ -143,6 +147,7 @@ impl RequestShare {
         match self {
             Self::Uncounted => {}
             Self::Counted(share) => {
+                let bytes = bytes.max(ANSWER_BYTES_MIN);
                 share.answer_bytes += bytes;
                 share.change(|all, own| {
                     *all.answer_bytes += bytes;
@@ -165,7 +170,9 @@ impl RequestShare {
 }
 
 impl CountedShare {
-    fn take_body_bytes(&mut self, bytes: usize) -> Result<(), ApiError> {
+    fn take_body_bytes(&mut self, read: usize) -> Result<(), ApiError> {
+        let body_read = self.body_read + read;
+        let bytes = body_read.max(BODY_BYTES_MIN).saturating_sub(self.body_bytes);
         let mut holdings = self.shares.holdings();
         let all = holdings.body_bytes + bytes;
         let own = holdings.users.entry(self.user.clone()).or_default();
@@ -186,6 +193,7 @@ impl CountedShare {
         holdings.body_bytes = all;
         drop(holdings);
         self.body_bytes += bytes;
+        self.body_read = body_read;
         Ok(())
     }
 
@@ -194,7 +202,6 @@ impl CountedShare {
         self.change(|_, own| {
             is_refused = !is_system && own.long_running >= LONG_RUNNING_OF_USER_MAX;
             if !is_refused {
-                own.requests -= 1;
                 own.long_running += 1;
             }
         });
@@ -235,8 +242,6 @@ impl Drop for CountedShare {
             own.answer_bytes -= answer_bytes;
             if is_long_running {
                 own.long_running -= 1;
-            } else {
-                own.requests -= 1;
             }
         });
     }
@@ -287,17 +292,42 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_so_many_requests_and_the_system_as_many_as_it_needs() {
+    fn a_user_has_so_many_watches_and_the_system_as_many_as_it_needs() {
         let shares = UserShares::default();
+        let watch = |who: &ClientIdentity| {
+            let mut share = shares.begin(who).unwrap();
+            share.go_on_for_long().map(|()| share)
+        };
         let mut held: Vec<RequestShare> =
-            (0..REQUESTS_OF_USER_MAX).map(|_| shares.begin(&user("ann")).unwrap()).collect();
-        let refused = shares.begin(&user("ann")).unwrap_err();
+            (0..LONG_RUNNING_OF_USER_MAX).map(|_| watch(&user("ann")).unwrap()).collect();
+        let refused = watch(&user("ann")).unwrap_err();
         assert_eq!(refused.status().details.as_ref().unwrap().retry_after_seconds, Some(1));
-        shares.begin(&user("bob")).unwrap();
-        held[0].go_on_for_long().unwrap();
-        held.push(shares.begin(&user("ann")).unwrap());
-        let system: Vec<_> = (0..=REQUESTS_OF_USER_MAX).map(|_| shares.begin(&admin())).collect();
+        watch(&user("bob")).unwrap();
+        held.pop();
+        held.push(watch(&user("ann")).unwrap());
+        let system: Vec<_> = (0..=LONG_RUNNING_OF_USER_MAX).map(|_| watch(&admin())).collect();
         assert!(system.iter().all(Result::is_ok));
+    }
+
+    /// Else a user could have any number of requests whose bodies come a byte at a time.
+    #[test]
+    fn small_bodies_and_answers_are_bounded_in_number() {
+        let shares = UserShares::default();
+        let mut bodies = Vec::new();
+        for number in 0..=BODY_BYTES_OF_USER_MAX / BODY_BYTES_MIN {
+            let mut share = shares.begin(&user("ann")).unwrap();
+            let begun = share.begin_body().and_then(|()| share.take_body_bytes(1));
+            assert_eq!(begun.is_ok(), number < 768, "{number}");
+            bodies.push(share);
+        }
+        let mut answers = Vec::new();
+        while let Ok(mut share) = shares.begin(&user("bob")) {
+            share.hold_answer(1);
+            answers.push(share);
+        }
+        assert_eq!(answers.len(), ANSWER_BYTES_OF_USER_MAX / ANSWER_BYTES_MIN);
+        drop((bodies, answers));
+        assert!(shares.holdings().users.is_empty());
     }
 
     #[test]

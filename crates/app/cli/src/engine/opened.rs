@@ -56,6 +56,10 @@ impl OpenedApi {
         for pending in api.bootstrap(clock.now()).context("prepare the API")? {
             pending.wait().context("prepare the API")?;
         }
+        // its keeper does the rest; the first request finds the levels
+        for pending in api.maintain_flow_control(clock.now()).context("prepare the API")? {
+            pending.wait().context("prepare the API")?;
+        }
         resume_definitions(&api, clock.now());
         let front = Front::new(FrontParts { api, clock: clock.shared(), logs });
         Ok(Self { clock, pki: Arc::new(pki), front, store, committer })

@@ -14,6 +14,7 @@ mod chart;
 mod cluster_dns;
 mod conversion_webhooks;
 mod custom_kinds;
+mod flow_control;
 mod helm;
 mod identity;
 mod kubectl;
