@@ -33,12 +33,12 @@ pub(crate) fn configuration(api: &ApiShared) -> Result<FlowConfiguration, ApiErr
     let (mut schemas, mut levels) = (Vec::new(), Vec::new());
     if let Some(entry) = entry(api, SCHEMAS) {
         let found = stored::<FlowSchema>(api, entry)?;
-        schemas.extend(found.into_iter().map(|(_, schema)| FlowSchema::clone(&schema)));
+        schemas.extend(found.into_iter().map(|read| FlowSchema::clone(&read.object)));
     }
     if let Some(entry) = entry(api, LEVELS) {
         let found = stored::<PriorityLevelConfiguration>(api, entry)?;
         levels
-            .extend(found.into_iter().map(|(_, level)| PriorityLevelConfiguration::clone(&level)));
+            .extend(found.into_iter().map(|read| PriorityLevelConfiguration::clone(&read.object)));
     }
     Ok(FlowConfiguration::new(&schemas, &levels))
 }

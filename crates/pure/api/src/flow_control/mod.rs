@@ -26,16 +26,22 @@ fn entry<'a>(api: &'a ApiShared, plural: &str) -> Option<&'a Arc<KindEntry>> {
     api.registry.find(crate::kinds::flow_control::GROUP, "v1", plural)
 }
 
-/// All objects of the kind, as they are durable, each with what it was read from.
+/// An object, with what it was read from.
+struct StoredFlowObject<K> {
+    stored: Arc<StoredObject>,
+    object: Arc<K>,
+}
+
+/// All objects of the kind, as they are durable.
 fn stored<K: Any + Send + Sync>(
     api: &ApiShared,
     entry: &KindEntry,
-) -> Result<Vec<(Arc<StoredObject>, Arc<K>)>, ApiError> {
+) -> Result<Vec<StoredFlowObject<K>>, ApiError> {
     let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
     let mut found = Vec::new();
-    for object in api.store.range(&query)?.objects {
-        if let Some(read) = api.read_as::<K>(entry, &object)? {
-            found.push((object, read));
+    for stored in api.store.range(&query)?.objects {
+        if let Some(object) = api.read_as::<K>(entry, &stored)? {
+            found.push(StoredFlowObject { stored, object });
         }
     }
     Ok(found)

@@ -7,7 +7,7 @@ use rekindle_flow_control::{MaintainedObject, ObjectUpkeep, dangling_status};
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
-use super::{entry, stored};
+use super::{StoredFlowObject, entry, stored};
 use crate::call::put;
 use crate::kinds::flow_control::{LEVELS, SCHEMAS};
 use crate::registry::{AnyObject, KindEntry};
@@ -26,15 +26,15 @@ pub(crate) fn maintain(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, 
     keep_own::<FlowSchema>(api, schemas, now, &mut pending)?;
     let there: BTreeSet<String> = stored::<PriorityLevelConfiguration>(api, levels)?
         .iter()
-        .filter_map(|(_, level)| level.metadata.name.clone())
+        .filter_map(|read| read.object.metadata.name.clone())
         .collect();
-    for (object, schema) in stored::<FlowSchema>(api, schemas)? {
+    for StoredFlowObject { stored, object: schema } in stored::<FlowSchema>(api, schemas)? {
         let level = &schema.spec.priority_level_configuration.name;
         let status = dangling_status(&schema, there.contains(level), now);
         if let Some(status) = status {
             let schema = FlowSchema { status: Some(status), ..FlowSchema::clone(&schema) };
-            let expect = WritePrecondition::Revision(object.revision);
-            queue(api, object.key.as_str(), (expect, Box::new(schema)), &mut pending)?;
+            let expect = WritePrecondition::Revision(stored.revision);
+            queue(api, stored.key.as_str(), (expect, Box::new(schema)), &mut pending)?;
         }
     }
     Ok(pending)
@@ -48,7 +48,7 @@ fn keep_own<K: MaintainedObject + AnyObject>(
     pending: &mut Vec<PendingWrite>,
 ) -> Result<(), ApiError> {
     let stored = stored::<K>(api, entry)?;
-    let found: Vec<K> = stored.iter().map(|(_, object)| K::clone(object)).collect();
+    let found: Vec<K> = stored.iter().map(|read| K::clone(&read.object)).collect();
     for upkeep in rekindle_flow_control::maintain(&found) {
         let (expect, object) = match upkeep {
             ObjectUpkeep::Create(mut object) => {
@@ -57,9 +57,11 @@ fn keep_own<K: MaintainedObject + AnyObject>(
                 (WritePrecondition::Absent, object)
             }
             ObjectUpkeep::Update(object) => {
-                let read = stored.iter().find(|(_, read)| read.meta().name == object.meta().name);
-                let Some((read, _)) = read else { continue };
-                (WritePrecondition::Revision(read.revision), object)
+                let name = &object.meta().name;
+                let Some(read) = stored.iter().find(|read| read.object.meta().name == *name) else {
+                    continue;
+                };
+                (WritePrecondition::Revision(read.stored.revision), object)
             }
         };
         let key = keys::object(entry, "", object_meta::name(&object));
