@@ -324,8 +324,8 @@ impl FlowControl {
         }
     }
 
-    /// The request that is next, of all levels: of those that use less than their own first, then of
-    /// the one that has borrowed the smallest part of its own.
+    /// The request that is next, of all levels: of those that use less than their own first, then
+    /// of the one that has borrowed the smallest part of its own.
     fn next_request(&self, now: Tick) -> Option<(LevelId, WaitingRequest)> {
         let mut borrowers = Vec::new();
         let mut is_owner_waiting = false;

@@ -1,6 +1,6 @@
-//! API priority and fairness, as far as objects have a part in it: what is stored of FlowSchemas and
-//! levels, and what the server has to keep of its own. Who runs is decided by
-//! [`rekindle_flow_control`]; the front asks it.
+//! API priority and fairness, as far as objects have a part in it: what is stored of FlowSchemas
+//! and levels, and what the server has to keep of its own. [`rekindle_flow_control`] decides which
+//! requests run; the front asks it.
 
 mod classification;
 mod feed;
